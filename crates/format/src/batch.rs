@@ -1,0 +1,207 @@
+//! Batches: the writes that happen together, as a log holds them.
+//!
+//! ```text
+//! offset  size  field
+//!      0     8  sequence of the first operation, fixed64
+//!      8     4  count of operations, fixed32; the i-th has sequence + i
+//!     12     …  operations:  01 slice(key) slice(value)   put
+//!                            00 slice(key)                delete
+//! ```
+//! Source: LevelDB's `db/write_batch.cc`; spec: docs/format/batch.md.
+use crate::{
+    Corrupt, Kind, SeqNo,
+    coding::{Input, put_slice},
+};
+
+/// Bytes before the first operation.
+pub const HEADER_BYTES: usize = 12;
+
+/// Writes that happen together or not at all, in order. Always valid: made here, or decoded and checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    bytes: Vec<u8>, // header and operations; the count is true
+}
+
+/// One operation of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op<'a> {
+    /// Sets a key to a value.
+    Put(&'a [u8], &'a [u8]),
+    /// Removes a key.
+    Delete(&'a [u8]),
+}
+
+impl Default for Batch {
+    fn default() -> Batch {
+        Batch::new()
+    }
+}
+
+impl Batch {
+    /// No operations, sequence 0.
+    pub fn new() -> Batch {
+        Batch { bytes: vec![0; HEADER_BYTES] }
+    }
+
+    /// Takes a batch from storage. Everything is checked, the count and the sequences included.
+    pub fn decode(bytes: Vec<u8>) -> Result<Batch, Corrupt> {
+        let mut input = Input::new("batch", &bytes);
+        let (sequence, count) = (input.fixed64()?, input.fixed32()?);
+        if sequence > SeqNo::MAX.0 - u64::from(count) {
+            return Err(Corrupt::new("batch", 0, format!("sequence {sequence} above 56 bits")));
+        }
+        let mut found = 0_u64;
+        while !input.is_empty() {
+            read_op(&mut input)?;
+            found += 1;
+        }
+        if found != u64::from(count) {
+            return Err(Corrupt::new("batch", 8, format!("{count} operations announced, {found} found")));
+        }
+        Ok(Batch { bytes })
+    }
+
+    /// Sets `key` to `value`.
+    ///
+    /// # Panics
+    /// If `key` or `value` is longer than `u32::MAX` bytes; see [`Batch::append`] for the count.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) {
+        self.count_more(1);
+        self.bytes.push(Kind::Put as u8);
+        put_slice(&mut self.bytes, key);
+        put_slice(&mut self.bytes, value);
+    }
+
+    /// Removes `key`.
+    ///
+    /// # Panics
+    /// As [`Batch::put`].
+    pub fn delete(&mut self, key: &[u8]) {
+        self.count_more(1);
+        self.bytes.push(Kind::Delete as u8);
+        put_slice(&mut self.bytes, key);
+    }
+
+    /// Forgets all operations, and the sequence. Keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.resize(HEADER_BYTES, 0);
+    }
+
+    /// Adds the operations of `other` behind these.
+    ///
+    /// # Panics
+    /// If there would be more than `u32::MAX` operations, which need at least 8 GiB.
+    pub fn append(&mut self, other: &Batch) {
+        self.count_more(other.len());
+        self.bytes.extend_from_slice(&other.bytes[HEADER_BYTES..]);
+    }
+
+    fn count_more(&mut self, more: u32) {
+        let count = self.len().checked_add(more).expect("a batch holds at most u32::MAX operations");
+        self.bytes[8..HEADER_BYTES].copy_from_slice(&count.to_le_bytes());
+    }
+
+    /// Count of operations.
+    pub fn len(&self) -> u32 {
+        u32::from_le_bytes(self.bytes[8..HEADER_BYTES].try_into().expect("four bytes of the header"))
+    }
+
+    /// Whether there are no operations.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Sequence of the first operation.
+    pub fn sequence(&self) -> SeqNo {
+        SeqNo(u64::from_le_bytes(self.bytes[..8].try_into().expect("eight bytes of the header")))
+    }
+
+    /// Gives the first operation a sequence, and with it all the others.
+    pub fn set_sequence(&mut self, first: SeqNo) {
+        self.bytes[..8].copy_from_slice(&first.0.to_le_bytes());
+    }
+
+    /// The whole of it, header included: a log's record.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Length of [`Batch::as_bytes`].
+    pub fn byte_len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The operations in order.
+    pub fn ops(&self) -> impl Iterator<Item = Op<'_>> {
+        let mut input = Input::new("batch", &self.bytes[HEADER_BYTES..]);
+        std::iter::from_fn(move || {
+            (!input.is_empty()).then(|| read_op(&mut input).expect("operations were made here or checked by decode"))
+        })
+    }
+}
+
+fn read_op<'a>(input: &mut Input<'a>) -> Result<Op<'a>, Corrupt> {
+    let start = input.clone();
+    match input.byte()? {
+        1 => Ok(Op::Put(input.slice()?, input.slice()?)),
+        0 => Ok(Op::Delete(input.slice()?)),
+        other => Err(start.corrupt(format!("unknown operation {other}"))),
+    }
+}
+
+/// The empty batch that begins our logs: LevelDB reads it as nothing, we read from it who wrote the log and that its
+/// history starts at `first`.
+pub fn head(first: SeqNo) -> [u8; HEADER_BYTES] {
+    let mut bytes = [0; HEADER_BYTES];
+    bytes[..8].copy_from_slice(&first.0.to_le_bytes());
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Batch {
+        let mut batch = Batch::new();
+        batch.put(b"k", b"value");
+        batch.delete(b"gone");
+        batch.set_sequence(SeqNo(100));
+        batch
+    }
+
+    #[test]
+    fn bytes_are_leveldbs() {
+        assert_eq!(sample().as_bytes(), b"\x64\0\0\0\0\0\0\0\x02\0\0\0\x01\x01k\x05value\x00\x04gone");
+        assert_eq!(head(SeqNo(7)), *b"\x07\0\0\0\0\0\0\0\0\0\0\0");
+        assert!(Batch::decode(head(SeqNo(7)).to_vec()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn append_and_clear() {
+        let mut batch = sample();
+        batch.append(&sample());
+        let ops: Vec<_> = batch.ops().collect();
+        assert_eq!((batch.len(), batch.sequence()), (4, SeqNo(100)));
+        assert_eq!(ops[1..3], [Op::Delete(b"gone"), Op::Put(b"k", b"value")]);
+        batch.clear();
+        assert_eq!(batch, Batch::default());
+    }
+
+    #[test]
+    fn damage_is_found() {
+        let good = sample().as_bytes().to_vec();
+        assert_eq!(Batch::decode(good.clone()), Ok(sample()));
+        for end in 0..good.len() {
+            assert!(Batch::decode(good[..end].to_vec()).is_err(), "cut at {end}");
+        }
+        for (at, byte, what) in
+            [(8, 3, "2 found"), (8, 1, "2 found"), (12, 2, "unknown operation 2"), (7, 1, "56 bits")]
+        {
+            let mut bad = good.clone();
+            bad[at] = byte;
+            let error = Batch::decode(bad).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Blocks of sorted entries, each key stored as what differs from the key before.
+//!
+//! ```text
+//! block = entry* ++ restart offsets (fixed32 each) ++ count of restarts (fixed32)
+//! entry = varint32 shared      bytes taken over from the previous key; 0 at a restart
+//!         varint32 unshared    bytes of key that follow
+//!         varint32 value bytes
+//!         key[shared..], value
+//! ```
+//! Every n-th entry is a restart, so that a search can begin there. Data, index and metaindex blocks are such
+//! blocks. Source: LevelDB's `table/block.cc`, `block_builder.cc`; spec: docs/format/table.md.
+mod build;
+mod cursor;
+
+pub use build::BlockBuilder;
+pub use cursor::BlockCursor;
+
+use crate::{Corrupt, key::TRAILER_BYTES};
+
+/// A block as read, uncompressed. Its frame is checked at once, its entries as a [`BlockCursor`] meets them.
+#[derive(Debug)]
+pub struct Block {
+    bytes: Vec<u8>,
+    entries_end: usize, // where the restart offsets begin
+    restarts: usize,
+    key_bytes_min: usize,
+}
+
+impl Block {
+    /// A block whose keys may be any bytes, such as a metaindex.
+    pub fn new(bytes: Vec<u8>) -> Result<Block, Corrupt> {
+        Block::with_keys_of(0, bytes)
+    }
+
+    /// A block whose keys are internal keys, such as a data or an index block. A cursor refuses a shorter key as
+    /// damage, so that comparing need not.
+    pub fn of_internal_keys(bytes: Vec<u8>) -> Result<Block, Corrupt> {
+        Block::with_keys_of(TRAILER_BYTES, bytes)
+    }
+
+    fn with_keys_of(key_bytes_min: usize, bytes: Vec<u8>) -> Result<Block, Corrupt> {
+        let Some(count_at) = bytes.len().checked_sub(4) else {
+            return Err(Corrupt::new("block", 0, format!("{} bytes, too short for a count of restarts", bytes.len())));
+        };
+        let restarts = fixed32_at(&bytes, count_at) as usize;
+        if restarts > count_at / 4 {
+            return Err(Corrupt::new("block", count_at as u64, format!("{restarts} restarts do not fit")));
+        }
+        let entries_end = count_at - 4 * restarts;
+        if restarts == 0 && entries_end > 0 {
+            return Err(Corrupt::new("block", count_at as u64, "entries without a restart"));
+        }
+        Ok(Block { bytes, entries_end, restarts, key_bytes_min })
+    }
+
+    /// Bytes that it occupies.
+    pub fn byte_len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Where the entry of restart `index` begins, as the block says.
+    fn restart(&self, index: usize) -> usize {
+        fixed32_at(&self.bytes, self.entries_end + 4 * index) as usize
+    }
+}
+
+fn fixed32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,259 @@
+//! Codecs of blocks.
+//!
+//! | id | stored contents | |
+//! |--:|---|---|
+//! | 0 | the block itself | |
+//! | 1 | Snappy, raw format | |
+//! | 2 | one Zstandard frame; if it does not begin with 28 b5 2f fd, a zlib stream | zlib: Mojang's fork, only read |
+//! | 4 | a raw Deflate stream | Mojang's fork, only read |
+//! | 36 | varint32 length of the block, then one LZ4 block | ours |
+//!
+//! Source: LevelDB's `options.h`, `port/port_stdcxx.h`; spec: docs/format/table.md.
+use crate::{
+    Corrupt,
+    coding::{Input, put_varint32},
+};
+use std::io::Read;
+
+/// Blocks above this are not compressed, so that every codec's own limits are far away.
+const RAW_BYTES_MAX: usize = 1 << 30;
+/// What a stream may expand to at most.
+const EXPANDED_BYTES_MAX: u64 = 8 << 30;
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+const DEFLATE_ID: u8 = 4;
+
+/// How a block is stored. The numbers are on storage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Codec {
+    /// As it is.
+    None = 0,
+    /// Fast; every LevelDB reads it.
+    #[default]
+    Snappy = 1,
+    /// Small; LevelDB reads it since 1.24.
+    Zstd = 2,
+    /// Fast; only we read it.
+    Lz4 = 0x24,
+}
+
+impl Codec {
+    /// Every codec that can be written.
+    pub const ALL: [Codec; 4] = [Codec::None, Codec::Snappy, Codec::Zstd, Codec::Lz4];
+
+    /// As options spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Codec::None => "none",
+            Codec::Snappy => "snappy",
+            Codec::Zstd => "zstd",
+            Codec::Lz4 => "lz4",
+        }
+    }
+
+    /// The codec that options spell so.
+    pub fn from_name(name: &str) -> Option<Codec> {
+        Codec::ALL.into_iter().find(|codec| codec.name() == name)
+    }
+}
+
+/// Appends `raw` to `out`, compressed with `codec` if that saves more than an eighth, else as it is. Returns how it
+/// was stored. `zstd_level` is Zstandard's, -131072 ..= 22; other codecs ignore it.
+pub fn compress(codec: Codec, zstd_level: i32, raw: &[u8], out: &mut Vec<u8>) -> Codec {
+    let start = out.len();
+    if raw.len() <= RAW_BYTES_MAX && squeeze(codec, zstd_level, raw, out) {
+        let stored = out.len() - start;
+        if stored < raw.len() - raw.len() / 8 {
+            return codec;
+        }
+    }
+    out.truncate(start);
+    out.extend_from_slice(raw);
+    Codec::None
+}
+
+/// Appends `raw` compressed; false if that did not work out, with anything behind the old end of `out`.
+fn squeeze(codec: Codec, zstd_level: i32, raw: &[u8], out: &mut Vec<u8>) -> bool {
+    match codec {
+        Codec::None => false,
+        Codec::Snappy => {
+            fill(out, snap::raw::max_compress_len(raw.len()), |room| snap::raw::Encoder::new().compress(raw, room).ok())
+        }
+        Codec::Zstd => fill(out, zstd::zstd_safe::compress_bound(raw.len()), |room| {
+            zstd::bulk::compress_to_buffer(raw, room, zstd_level).ok()
+        }),
+        Codec::Lz4 => {
+            put_varint32(out, raw.len() as u32);
+            fill(out, lz4_flex::block::get_maximum_output_size(raw.len()), |room| {
+                lz4_flex::block::compress_into(raw, room).ok()
+            })
+        }
+    }
+}
+
+/// Lets `write` use `room` bytes at the end of `out` and keeps as many as it says.
+fn fill(out: &mut Vec<u8>, room: usize, write: impl FnOnce(&mut [u8]) -> Option<usize>) -> bool {
+    let start = out.len();
+    out.resize(start + room, 0);
+    let written = write(&mut out[start..]);
+    out.truncate(start + written.unwrap_or(0));
+    written.is_some()
+}
+
+/// The block for which `stored` was stored with codec `id`. Never makes room for more than `stored` can stand for.
+pub fn decompress(id: u8, stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
+    match id {
+        0 => Ok(stored.to_vec()),
+        1 => unsnap(stored),
+        2 if stored.starts_with(&ZSTD_MAGIC) => unzstd(stored),
+        2 => inflate("zlib block", flate2::bufread::ZlibDecoder::new(stored), |decoder| decoder.into_inner().len()),
+        DEFLATE_ID => {
+            inflate("deflate block", flate2::bufread::DeflateDecoder::new(stored), |decoder| decoder.into_inner().len())
+        }
+        0x24 => unlz4(stored),
+        _ => Err(Corrupt::new("block", stored.len() as u64, format!("unknown codec {id}"))),
+    }
+}
+
+fn unsnap(stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
+    let bad = |detail: String| Corrupt::new("snappy block", 0, detail);
+    let claimed = snap::raw::decompress_len(stored).map_err(|error| bad(error.to_string()))?;
+    believable("snappy block", claimed, stored.len(), 64)?; // a copy of 64 bytes takes three
+    snap::raw::Decoder::new().decompress_vec(stored).map_err(|error| bad(error.to_string()))
+}
+
+fn unlz4(stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
+    let mut input = Input::new("lz4 block", stored);
+    let claimed = input.varint32()? as usize;
+    believable("lz4 block", claimed, stored.len(), 255)?; // every further byte of a length stands for 255
+    let mut raw = vec![0; claimed];
+    match lz4_flex::block::decompress_into(input.rest(), &mut raw) {
+        Ok(bytes) if bytes == claimed => Ok(raw),
+        Ok(bytes) => Err(input.corrupt(format!("{claimed} bytes announced, {bytes} found"))),
+        Err(error) => Err(input.corrupt(error.to_string())),
+    }
+}
+
+/// Refuses a length that `stored` bytes cannot expand to.
+fn believable(what: &'static str, claimed: usize, stored: usize, factor: usize) -> Result<(), Corrupt> {
+    if claimed <= stored.saturating_mul(factor) + 64 {
+        return Ok(());
+    }
+    Err(Corrupt::new(what, 0, format!("{claimed} bytes announced by {stored}")))
+}
+
+fn unzstd(stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
+    let open = || -> std::io::Result<_> {
+        let mut decoder = zstd::stream::read::Decoder::with_buffer(stored)?.single_frame();
+        decoder.window_log_max(window_log2(stored.len()))?;
+        Ok(decoder)
+    };
+    let decoder = open().map_err(|error| Corrupt::new("zstd block", 0, error.to_string()))?;
+    inflate("zstd block", decoder, |decoder| decoder.finish().len())
+}
+
+/// log2 of the largest window that a frame of `stored` bytes may ask memory for: 8 MiB, which every decoder should
+/// grant, or what the frame can expand to (128 KiB for every 4 bytes).
+fn window_log2(stored: usize) -> u32 {
+    let expanded = stored.saturating_mul(1 << 15).max(2);
+    (expanded - 1).ilog2().saturating_add(1).clamp(23, 31)
+}
+
+/// Reads a whole stream, growing as bytes come; `left` tells how much input was not needed.
+fn inflate<R: Read>(what: &'static str, mut stream: R, left: impl FnOnce(R) -> usize) -> Result<Vec<u8>, Corrupt> {
+    let mut raw = Vec::new();
+    let bad = |detail: String| Corrupt::new(what, 0, detail);
+    stream.by_ref().take(EXPANDED_BYTES_MAX + 1).read_to_end(&mut raw).map_err(|error| bad(error.to_string()))?;
+    if raw.len() as u64 > EXPANDED_BYTES_MAX {
+        return Err(bad("expands to more than 8 GiB".into()));
+    }
+    match left(stream) {
+        0 => Ok(raw),
+        left => Err(bad(format!("{left} bytes behind its end"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn text() -> Vec<u8> {
+        b"the quick brown fox jumps over the lazy dog; ".repeat(200)
+    }
+
+    #[test]
+    fn every_codec_goes_there_and_back() {
+        for codec in Codec::ALL {
+            for raw in [text(), vec![0; 3 << 20], b"".to_vec(), b"short".to_vec()] {
+                let mut out = b"before".to_vec();
+                let stored = compress(codec, 1, &raw, &mut out);
+                assert_eq!(decompress(stored as u8, &out[6..]), Ok(raw.clone()), "{codec:?}");
+                assert_eq!(stored == codec, codec == Codec::None || raw.len() > 5, "{codec:?}");
+            }
+            assert_eq!(Codec::from_name(codec.name()), Some(codec));
+        }
+        assert_eq!(Codec::from_name("lzma"), None);
+    }
+
+    #[test]
+    fn what_saves_too_little_is_stored_raw() {
+        let mut noise: Vec<u8> =
+            (0..4096_u32).map(|i| (i.wrapping_mul(i).wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        noise.truncate(4000);
+        for codec in Codec::ALL {
+            let mut out = Vec::new();
+            assert_eq!(compress(codec, 3, &noise, &mut out), Codec::None);
+            assert_eq!(out, noise);
+        }
+    }
+
+    #[test]
+    fn mojangs_codecs_are_read() {
+        let raw = text();
+        let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+        zlib.write_all(&raw).unwrap();
+        let zlib = zlib.finish().unwrap();
+        assert_eq!(decompress(2, &zlib), Ok(raw.clone()));
+        let deflate = &zlib[2..zlib.len() - 4]; // without header and checksum
+        assert_eq!(decompress(4, deflate), Ok(raw));
+        assert!(decompress(4, &[deflate, b"x"].concat()).is_err());
+        assert!(decompress(2, &zlib[..zlib.len() - 1]).is_err());
+    }
+
+    #[test]
+    fn lz4_is_a_length_and_a_block() {
+        let mut out = Vec::new();
+        assert_eq!(compress(Codec::Lz4, 0, &[b'a'; 300], &mut out), Codec::Lz4);
+        assert_eq!(out[..2], [0xac, 0x02]);
+        assert_eq!(decompress(0x24, b"\x03\x30abc"), Ok(b"abc".to_vec()));
+        assert!(decompress(0x24, b"\x04\x30abc").is_err());
+        assert!(decompress(0x24, b"\x02\x30abc").is_err());
+    }
+
+    #[test]
+    fn claims_that_cannot_be_take_no_memory() {
+        for (id, stored) in [
+            (1, &b"\xff\xff\xff\xff\x0f"[..]),
+            (0x24, b"\xff\xff\xff\xff\x0f"),
+            (1, b""),
+            (2, b""),
+            (4, b""),
+            (0x24, b""),
+            (2, b"\x28\xb5\x2f\xfd"),
+            (2, b"\x28\xb5\x2f\xfd\xe0\0\0\0\0\x02\0\0\0\x01\0\0"), // a frame that announces 8 GiB
+            (2, b"\x28\xb5\x2f\xfd\0\xa8\x01\0\0"),                 // a window of 2 GiB
+            (3, b"x"),
+        ] {
+            assert!(decompress(id, stored).is_err(), "{id} {stored:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_behind_the_end_are_damage() {
+        let mut out = Vec::new();
+        compress(Codec::Zstd, 1, &text(), &mut out);
+        out.push(0);
+        assert!(decompress(2, &out).is_err());
+    }
+}

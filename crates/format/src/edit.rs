@@ -1,0 +1,228 @@
+//! Edits: how one version of the tree differs from the one before. A manifest's records.
+//!
+//! ```text
+//! edit = field*          each a varint32 tag, then
+//!   100  slice feature                                        ours, first in the record; LevelDB refuses the store
+//!     1  slice comparator name
+//!     2  varint64 log number: older logs are not needed
+//!     9  varint64 previous log number: 0 since LevelDB stopped writing two logs at a time
+//!     3  varint64 next file number
+//!     4  varint64 last sequence
+//!     5  varint32 level, slice internal key                   where the next compaction of the level begins
+//!     6  varint32 level, varint64 table                       gone
+//!     7  varint32 level, varint64 table, varint64 bytes,      new
+//!        slice smallest internal key, slice largest internal key
+//! ```
+//! Written in this order. Source: LevelDB's `db/version_edit.cc`; spec: docs/format/manifest.md.
+use crate::{
+    Corrupt, LEVELS, SeqNo, TableId,
+    coding::{Input, put_slice, put_varint32, put_varint64},
+    key,
+};
+
+const COMPARATOR: u32 = 1;
+const LOG_NUMBER: u32 = 2;
+const NEXT_FILE_NUMBER: u32 = 3;
+const LAST_SEQUENCE: u32 = 4;
+const COMPACT_POINTER: u32 = 5;
+const DELETED: u32 = 6;
+const ADDED: u32 = 7;
+const PREV_LOG_NUMBER: u32 = 9;
+const REQUIRES: u32 = 100;
+
+/// What one record of a manifest changes. What it leaves out stays as it was.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Edit {
+    /// Features that whoever opens the store must know. Any at all makes LevelDB refuse it.
+    pub requires: Vec<String>,
+    /// Name of the order of keys.
+    pub comparator: Option<String>,
+    /// Logs with smaller numbers are in tables by now.
+    pub log_number: Option<u64>,
+    /// A second log still needed, 0 for none. Written as 0 for LevelDB's sake.
+    pub prev_log_number: Option<u64>,
+    /// No file has this number or a larger one.
+    pub next_file_number: Option<u64>,
+    /// The largest sequence in tables.
+    pub last_sequence: Option<SeqNo>,
+    /// By level, the internal key behind which its next compaction begins.
+    pub compact_pointers: Vec<(usize, Vec<u8>)>,
+    /// Tables that are gone from a level. Taken away before `added` is put in.
+    pub deleted: Vec<(usize, TableId)>,
+    /// Tables that are new in a level.
+    pub added: Vec<(usize, AddedTable)>,
+}
+
+/// A table as the manifest knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddedTable {
+    /// Its number.
+    pub id: TableId,
+    /// Size of its file.
+    pub bytes: u64,
+    /// First internal key.
+    pub smallest: Vec<u8>,
+    /// Last internal key.
+    pub largest: Vec<u8>,
+}
+
+impl Edit {
+    /// The record. Levels must be below [`LEVELS`], keys whole internal keys: what decode demands.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for feature in &self.requires {
+            put_varint32(&mut out, REQUIRES);
+            put_slice(&mut out, feature.as_bytes());
+        }
+        if let Some(name) = &self.comparator {
+            put_varint32(&mut out, COMPARATOR);
+            put_slice(&mut out, name.as_bytes());
+        }
+        for (tag, number) in [
+            (LOG_NUMBER, self.log_number),
+            (PREV_LOG_NUMBER, self.prev_log_number),
+            (NEXT_FILE_NUMBER, self.next_file_number),
+            (LAST_SEQUENCE, self.last_sequence.map(|sequence| sequence.0)),
+        ] {
+            if let Some(number) = number {
+                put_varint32(&mut out, tag);
+                put_varint64(&mut out, number);
+            }
+        }
+        for (level, key) in &self.compact_pointers {
+            put_level(&mut out, COMPACT_POINTER, *level);
+            put_slice(&mut out, key);
+        }
+        for (level, id) in &self.deleted {
+            put_level(&mut out, DELETED, *level);
+            put_varint64(&mut out, id.0);
+        }
+        for (level, table) in &self.added {
+            put_level(&mut out, ADDED, *level);
+            put_varint64(&mut out, table.id.0);
+            put_varint64(&mut out, table.bytes);
+            put_slice(&mut out, &table.smallest);
+            put_slice(&mut out, &table.largest);
+        }
+        out
+    }
+
+    /// From a manifest's record. A field that comes twice counts as LevelDB counts it: the last one.
+    pub fn decode(bytes: &[u8]) -> Result<Edit, Corrupt> {
+        let mut input = Input::new("manifest edit", bytes);
+        let mut edit = Edit::default();
+        while !input.is_empty() {
+            let start = input.clone();
+            match input.varint32()? {
+                REQUIRES => edit.requires.push(text(&mut input)?),
+                COMPARATOR => edit.comparator = Some(text(&mut input)?),
+                LOG_NUMBER => edit.log_number = Some(input.varint64()?),
+                PREV_LOG_NUMBER => edit.prev_log_number = Some(input.varint64()?),
+                NEXT_FILE_NUMBER => edit.next_file_number = Some(input.varint64()?),
+                LAST_SEQUENCE => edit.last_sequence = Some(sequence(&mut input)?),
+                COMPACT_POINTER => edit.compact_pointers.push((level(&mut input)?, internal_key(&mut input)?)),
+                DELETED => edit.deleted.push((level(&mut input)?, TableId(input.varint64()?))),
+                ADDED => edit.added.push((level(&mut input)?, added(&mut input)?)),
+                tag => return Err(start.corrupt(format!("unknown tag {tag}"))),
+            }
+        }
+        Ok(edit)
+    }
+}
+
+fn put_level(out: &mut Vec<u8>, tag: u32, level: usize) {
+    put_varint32(out, tag);
+    put_varint32(out, u32::try_from(level).expect("levels are few"));
+}
+
+fn level(input: &mut Input<'_>) -> Result<usize, Corrupt> {
+    let start = input.clone();
+    let level = input.varint32()? as usize;
+    if level < LEVELS { Ok(level) } else { Err(start.corrupt(format!("level {level}"))) }
+}
+
+fn sequence(input: &mut Input<'_>) -> Result<SeqNo, Corrupt> {
+    let start = input.clone();
+    let sequence = SeqNo(input.varint64()?);
+    if sequence <= SeqNo::MAX { Ok(sequence) } else { Err(start.corrupt(format!("sequence {sequence} above 56 bits"))) }
+}
+
+fn internal_key(input: &mut Input<'_>) -> Result<Vec<u8>, Corrupt> {
+    let start = input.clone();
+    let bytes = input.slice()?;
+    match key::parse(bytes) {
+        Ok(_) => Ok(bytes.to_vec()),
+        Err(error) => Err(start.corrupt(format!("bad internal key: {}", error.detail))),
+    }
+}
+
+fn text(input: &mut Input<'_>) -> Result<String, Corrupt> {
+    let start = input.clone();
+    let bytes = input.slice()?.to_vec();
+    String::from_utf8(bytes).map_err(|_| start.corrupt("a name that is not UTF-8"))
+}
+
+fn added(input: &mut Input<'_>) -> Result<AddedTable, Corrupt> {
+    Ok(AddedTable {
+        id: TableId(input.varint64()?),
+        bytes: input.varint64()?,
+        smallest: internal_key(input)?,
+        largest: internal_key(input)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+
+    fn sample() -> Edit {
+        let table = AddedTable {
+            id: TableId(300),
+            bytes: 70_000,
+            smallest: key::encode(b"a", SeqNo(9), Kind::Put),
+            largest: key::encode(b"z", SeqNo(3), Kind::Delete),
+        };
+        Edit {
+            requires: vec!["lz4".into()],
+            comparator: Some("leveldb.BytewiseComparator".into()),
+            log_number: Some(5),
+            prev_log_number: Some(0),
+            next_file_number: Some(301),
+            last_sequence: Some(SeqNo(1000)),
+            compact_pointers: vec![(1, key::encode(b"m", SeqNo(1), Kind::Put))],
+            deleted: vec![(0, TableId(7)), (6, TableId(8))],
+            added: vec![(2, table)],
+        }
+    }
+
+    #[test]
+    fn bytes_are_as_specified() {
+        let bytes = sample().encode();
+        let mut want = b"\x64\x03lz4\x01\x1aleveldb.BytewiseComparator\x02\x05\x09\0\x03\xad\x02\x04\xe8\x07".to_vec();
+        want.extend_from_slice(b"\x05\x01\x09m\x01\x01\0\0\0\0\0\0\x06\0\x07\x06\x06\x08");
+        want.extend_from_slice(b"\x07\x02\xac\x02\xf0\xa2\x04\x09a\x01\x09\0\0\0\0\0\0\x09z\0\x03\0\0\0\0\0\0");
+        assert_eq!(bytes, want);
+        assert_eq!(Edit::decode(&bytes), Ok(sample()));
+        assert_eq!(Edit::decode(b""), Ok(Edit::default()));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for (bytes, what) in [
+            (&b"\x08\x01"[..], "unknown tag 8"),
+            (b"\x65", "unknown tag 101"),
+            (b"\x02\x05junk", "unknown tag 106"),
+            (b"\x02", "varint runs past the end"),
+            (b"\x06\x07\x01", "level 7"),
+            (b"\x05\x01\x071234567", "bad internal key: 7 bytes"),
+            (b"\x05\x01\x08\x0212345678", "bad internal key: unknown kind 2"),
+            (b"\x04\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "above 56 bits"),
+            (b"\x01\x02\xff\xfe", "not UTF-8"),
+            (b"\x01\x05abc", "5 bytes needed, 3 left"),
+        ] {
+            let error = Edit::decode(bytes).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
+    }
+}

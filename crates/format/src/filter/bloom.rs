@@ -1,0 +1,119 @@
+//! LevelDB's Bloom filter, bit for bit.
+use super::FilterPolicy;
+
+/// Probes that a filter may announce; more are kept for forms yet to come, which admit every key.
+const PROBES_MAX: u8 = 30;
+
+/// Sets about `0.69 * bits_per_key` bits for every key. 10 bits a key let 1 % of absent keys through.
+#[derive(Clone, Copy, Debug)]
+pub struct Bloom {
+    bits_per_key: u32,
+    probes: u8,
+}
+
+impl Bloom {
+    /// `bits_per_key` bits of filter for every key.
+    pub fn new(bits_per_key: u32) -> Bloom {
+        let probes = (f64::from(bits_per_key) * 0.69) as u32; // rounded down; ln 2 would be best
+        Bloom { bits_per_key, probes: probes.clamp(1, PROBES_MAX.into()) as u8 }
+    }
+}
+
+impl FilterPolicy for Bloom {
+    fn name(&self) -> &str {
+        "leveldb.BuiltinBloomFilter2"
+    }
+
+    fn create(&self, keys: &[&[u8]], out: &mut Vec<u8>) {
+        let bits = (keys.len() as u64 * u64::from(self.bits_per_key)).max(64); // tiny filters would admit too much
+        let bytes = bits.div_ceil(8) as usize;
+        let start = out.len();
+        out.resize(start + bytes, 0);
+        for key in keys {
+            for bit in probes(key, bytes as u64 * 8, self.probes) {
+                out[start + (bit / 8) as usize] |= 1 << (bit % 8);
+            }
+        }
+        out.push(self.probes);
+    }
+
+    fn may_match(&self, key: &[u8], filter: &[u8]) -> bool {
+        match filter {
+            [bits @ .., count] if !bits.is_empty() => {
+                *count > PROBES_MAX
+                    || probes(key, bits.len() as u64 * 8, *count)
+                        .all(|bit| bits[(bit / 8) as usize] & (1 << (bit % 8)) != 0)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Which of `bits` bits `key` sets: one hash, then steps of the same hash turned.
+fn probes(key: &[u8], bits: u64, count: u8) -> impl Iterator<Item = u64> {
+    let mut hash = hash(key);
+    let step = hash.rotate_right(17);
+    (0..count).map(move |_| {
+        let bit = u64::from(hash) % bits;
+        hash = hash.wrapping_add(step);
+        bit
+    })
+}
+
+/// LevelDB's hash, similar to murmur, with the seed of its Bloom filters.
+fn hash(bytes: &[u8]) -> u32 {
+    const SEED: u32 = 0xbc9f_1d34;
+    const MULTIPLIER: u32 = 0xc6a4_a793;
+    let mut hash = SEED ^ (bytes.len() as u32).wrapping_mul(MULTIPLIER);
+    let (words, tail) = bytes.as_chunks::<4>();
+    for word in words {
+        hash = hash.wrapping_add(u32::from_le_bytes(*word)).wrapping_mul(MULTIPLIER);
+        hash ^= hash >> 16;
+    }
+    if !tail.is_empty() {
+        let mut last = [0; 4];
+        last[..tail.len()].copy_from_slice(tail);
+        hash = hash.wrapping_add(u32::from_le_bytes(last)).wrapping_mul(MULTIPLIER);
+        hash ^= hash >> 24;
+    }
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_leveldbs() {
+        let mut out = Vec::new();
+        Bloom::new(10).create(&[b"hello", b"world"], &mut out);
+        assert_eq!(out.len(), 9);
+        assert_eq!(out[8], 6);
+        let bloom = Bloom::new(10);
+        assert!(bloom.may_match(b"hello", &out) && bloom.may_match(b"world", &out));
+        assert!(!bloom.may_match(b"x", &out) && !bloom.may_match(b"foo", &out));
+    }
+
+    #[test]
+    fn admits_its_keys_and_few_others() {
+        let keys: Vec<[u8; 4]> = (0..10_000_u32).map(u32::to_le_bytes).collect();
+        let borrowed: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        let (bloom, mut filter) = (Bloom::new(10), Vec::new());
+        bloom.create(&borrowed, &mut filter);
+        assert_eq!(filter.len(), 12_501);
+        assert!(borrowed.iter().all(|key| bloom.may_match(key, &filter)));
+        let wrong = (0..10_000_u32).filter(|i| bloom.may_match(&(i + 1_000_000_000).to_le_bytes(), &filter)).count();
+        assert!(wrong < 200, "{wrong} of 10000");
+    }
+
+    #[test]
+    fn probes_are_bounded_and_odd_filters_decided() {
+        let probes = |bits| Bloom::new(bits).probes;
+        assert_eq!([0, 1, 10, 43, 44, 1000].map(probes), [1, 1, 6, 29, 30, 30]);
+        let bloom = Bloom::new(10);
+        assert!(!bloom.may_match(b"k", b""));
+        assert!(!bloom.may_match(b"k", b"\x06"));
+        assert!(bloom.may_match(b"k", b"\0\x1f"));
+        assert!(!bloom.may_match(b"k", b"\0\x1e"));
+    }
+}

@@ -1,0 +1,231 @@
+//! Internal keys: what the tree really sorts.
+//!
+//! ```text
+//! internal key = user key (n bytes) ++ fixed64 little-endian ( sequence << 8 | kind )
+//! order        = user key ascending, then sequence descending, then kind descending
+//! ```
+//! Newest first within a user key, so the first entry at or after `lookup(user, seq)` is the one a reader
+//! at `seq` sees. Source: LevelDB's `dbformat.h`; spec: docs/format/internal-key.md.
+use crate::{Corrupt, SeqNo};
+use std::{cmp::Ordering, fmt, sync::Arc};
+
+/// Bytes of the trailer that follows the user key.
+pub const TRAILER_BYTES: usize = 8;
+
+/// What an entry says about its key. The numbers are on storage; never renumber.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Kind {
+    /// The key is gone.
+    Delete = 0,
+    /// The key has the value that follows.
+    Put = 1,
+}
+
+impl Kind {
+    /// The kind with this number, if there is one.
+    pub fn from_byte(byte: u8) -> Option<Kind> {
+        match byte {
+            0 => Some(Kind::Delete),
+            1 => Some(Kind::Put),
+            _ => None,
+        }
+    }
+}
+
+/// An internal key taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parsed<'a> {
+    /// The key as the user gave it.
+    pub user: &'a [u8],
+    /// When it was written.
+    pub seq: SeqNo,
+    /// Put or delete.
+    pub kind: Kind,
+}
+
+/// Takes an internal key apart; an error if it is too short or of an unknown kind.
+pub fn parse(internal: &[u8]) -> Result<Parsed<'_>, Corrupt> {
+    let Some(split) = internal.len().checked_sub(TRAILER_BYTES) else {
+        return Err(Corrupt::new("internal key", 0, format!("{} bytes, shorter than its trailer", internal.len())));
+    };
+    let word = trailer(internal);
+    let kind = Kind::from_byte(word as u8)
+        .ok_or_else(|| Corrupt::new("internal key", split as u64, format!("unknown kind {}", word as u8)))?;
+    Ok(Parsed { user: &internal[..split], seq: SeqNo(word >> 8), kind })
+}
+
+/// The user key of an internal key that is known to be whole.
+pub fn user_key(internal: &[u8]) -> &[u8] {
+    &internal[..internal.len() - TRAILER_BYTES]
+}
+
+fn trailer(internal: &[u8]) -> u64 {
+    let at = internal.len() - TRAILER_BYTES;
+    u64::from_le_bytes(internal[at..].try_into().expect("eight bytes"))
+}
+
+/// Appends the internal key of (`user`, `seq`, `kind`) to `out`.
+pub fn append(out: &mut Vec<u8>, user: &[u8], seq: SeqNo, kind: Kind) {
+    out.extend_from_slice(user);
+    out.extend_from_slice(&(seq.0 << 8 | kind as u64).to_le_bytes());
+}
+
+/// The internal key of (`user`, `seq`, `kind`).
+pub fn encode(user: &[u8], seq: SeqNo, kind: Kind) -> Vec<u8> {
+    let mut out = Vec::with_capacity(user.len() + TRAILER_BYTES);
+    append(&mut out, user, seq, kind);
+    out
+}
+
+/// The smallest internal key that a reader of `user` at `seq` may see: seek here, take the first entry.
+pub fn lookup(user: &[u8], seq: SeqNo) -> Vec<u8> {
+    encode(user, seq, Kind::Put)
+}
+
+/// A user's own key order. Its name is remembered in the manifest and checked at open.
+///
+/// `compare` must be a total order that never changes while a store uses the name.
+pub trait Comparator: Send + Sync {
+    /// Stays the same for as long as the order does. Names that begin with `leveldb.` are taken.
+    fn name(&self) -> &str;
+    /// Total order of user keys.
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering;
+    /// May replace `start` by a shorter key in `[start, limit)`, to keep index blocks small.
+    fn shorten_between(&self, _start: &mut Vec<u8>, _limit: &[u8]) {}
+    /// May replace `key` by a shorter key at or after it.
+    fn shorten_above(&self, _key: &mut Vec<u8>) {}
+}
+
+/// Order of user keys; and from it, of internal keys.
+#[derive(Clone, Default)]
+pub enum KeyOrder {
+    /// `memcmp`, LevelDB's default.
+    #[default]
+    Bytewise,
+    /// The user's own.
+    Custom(Arc<dyn Comparator>),
+}
+
+impl fmt::Debug for KeyOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl KeyOrder {
+    /// The name that the manifest holds.
+    pub fn name(&self) -> &str {
+        match self {
+            KeyOrder::Bytewise => "leveldb.BytewiseComparator",
+            KeyOrder::Custom(c) => c.name(),
+        }
+    }
+
+    /// Compares user keys.
+    pub fn user(&self, a: &[u8], b: &[u8]) -> Ordering {
+        match self {
+            KeyOrder::Bytewise => a.cmp(b),
+            KeyOrder::Custom(c) => c.compare(a, b),
+        }
+    }
+
+    /// Compares internal keys that are known to be whole (at least [`TRAILER_BYTES`] long).
+    pub fn internal(&self, a: &[u8], b: &[u8]) -> Ordering {
+        self.user(user_key(a), user_key(b)).then_with(|| trailer(b).cmp(&trailer(a)))
+    }
+
+    /// Shortens the internal key `start` to something still in `[start, limit)`, for an index entry between two blocks.
+    pub fn shorten_between(&self, start: &mut Vec<u8>, limit: &[u8]) {
+        let mut user = user_key(start).to_vec();
+        match self {
+            KeyOrder::Bytewise => bytewise_between(&mut user, user_key(limit)),
+            KeyOrder::Custom(c) => c.shorten_between(&mut user, user_key(limit)),
+        }
+        self.adopt_shorter(start, user);
+    }
+
+    /// Shortens the internal key `key` to something at or after it, for a table's last index entry.
+    pub fn shorten_above(&self, key: &mut Vec<u8>) {
+        let mut user = user_key(key).to_vec();
+        match self {
+            KeyOrder::Bytewise => bytewise_above(&mut user),
+            KeyOrder::Custom(c) => c.shorten_above(&mut user),
+        }
+        self.adopt_shorter(key, user);
+    }
+
+    /// A shorter user key that sorts later takes the earliest trailer, so that it stays before every real entry of its own key.
+    fn adopt_shorter(&self, key: &mut Vec<u8>, user: Vec<u8>) {
+        let old = user_key(key);
+        if user.len() < old.len() && self.user(old, &user) == Ordering::Less {
+            *key = encode(&user, SeqNo::MAX, Kind::Put);
+        }
+    }
+}
+
+fn bytewise_between(start: &mut Vec<u8>, limit: &[u8]) {
+    let shared = start.iter().zip(limit).take_while(|(a, b)| a == b).count();
+    if shared >= start.len().min(limit.len()) {
+        return; // one is a prefix of the other: nothing shorter lies between
+    }
+    let byte = start[shared];
+    if byte < 0xff && byte + 1 < limit[shared] {
+        start[shared] += 1;
+        start.truncate(shared + 1);
+    }
+}
+
+fn bytewise_above(key: &mut Vec<u8>) {
+    if let Some(at) = key.iter().position(|&b| b != 0xff) {
+        key[at] += 1;
+        key.truncate(at + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newest_version_of_a_key_sorts_first() {
+        let order = KeyOrder::Bytewise;
+        let (new, old) = (encode(b"k", SeqNo(9), Kind::Put), encode(b"k", SeqNo(3), Kind::Put));
+        assert_eq!(order.internal(&new, &old), Ordering::Less);
+        assert_eq!(order.internal(&lookup(b"k", SeqNo(5)), &old), Ordering::Less);
+        assert_eq!(order.internal(&lookup(b"k", SeqNo(5)), &new), Ordering::Greater);
+        assert_eq!(order.internal(&encode(b"j", SeqNo(1), Kind::Put), &new), Ordering::Less);
+    }
+
+    #[test]
+    fn short_or_unknown_keys_are_refused() {
+        assert!(parse(b"1234567").is_err());
+        assert!(parse(&[2, 0, 0, 0, 0, 0, 0, 0]).is_err());
+        let parsed = parse(&[1, 7, 0, 0, 0, 0, 0, 0]).unwrap();
+        assert_eq!((parsed.user, parsed.seq, parsed.kind), (&b""[..], SeqNo(7), Kind::Put));
+    }
+
+    #[test]
+    fn shortened_keys_stay_in_their_gap() {
+        let order = KeyOrder::Bytewise;
+        for (start, limit, want) in [
+            ("foo", "hello", "g"),
+            ("foo", "foo1", "foo"),
+            ("foo", "fop", "foo"),
+            ("abc1", "abd", "abc1"),
+            ("ab", "a", "ab"),
+            ("\u{7f}x", "\u{7f}z", "\u{7f}x"),
+            ("axx", "azz", "ay"),
+        ] {
+            let mut key = encode(start.as_bytes(), SeqNo(5), Kind::Put);
+            order.shorten_between(&mut key, &encode(limit.as_bytes(), SeqNo(5), Kind::Put));
+            assert_eq!(user_key(&key), want.as_bytes(), "{start} {limit}");
+        }
+        let mut key = encode(&[0xff, 0xff, 4, 9], SeqNo(5), Kind::Put);
+        order.shorten_above(&mut key);
+        assert_eq!(user_key(&key), [0xff, 0xff, 5]);
+        let mut key = encode(&[0xff, 0xff], SeqNo(5), Kind::Put);
+        order.shorten_above(&mut key);
+        assert_eq!(user_key(&key), [0xff, 0xff]);
+    }
+}

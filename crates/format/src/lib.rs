@@ -1,0 +1,55 @@
+//! What bytes mean: pure encode and decode of LevelDB's formats and of our additions.
+//!
+//! No I/O, no threads, no clock. Every decoder takes untrusted bytes: it returns [`Corrupt`] rather than
+//! panic, and allocates nothing that the input does not back. Each module is one page of `docs/format/`, or a part of one.
+//!
+//! | layer | modules |
+//! |---|---|
+//! | numbers and strings | [`ids`], [`coding`], [`crc`], [`key`] |
+//! | logs and manifests | [`log_record`] frames records; a [`batch`] is a log's record, an [`edit`] a manifest's |
+//! | tables | [`block`] holds entries, [`compress`] and [`footer`] seal and find blocks, [`filter`] and [`facts`] sit beside them |
+//! | the directory | [`names`] of files, the [`marker`] of stores that only we can read |
+#![forbid(unsafe_code)]
+
+pub mod batch;
+pub mod block;
+pub mod coding;
+pub mod compress;
+pub mod crc;
+pub mod edit;
+pub mod facts;
+pub mod filter;
+pub mod footer;
+pub mod ids;
+pub mod key;
+pub mod log_record;
+pub mod marker;
+pub mod names;
+
+pub use batch::{Batch, Op};
+pub use compress::Codec;
+pub use edit::{AddedTable, Edit};
+pub use facts::TableFacts;
+pub use ids::{LEVELS, LogId, SeqNo, TableId};
+pub use key::{Comparator, KeyOrder, Kind};
+pub use marker::Marker;
+pub use names::FileName;
+
+/// Bytes that do not mean what they should. `offset` counts from the start of what was decoded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("corrupt {what} at byte {offset}: {detail}")]
+pub struct Corrupt {
+    /// The thing that was being decoded.
+    pub what: &'static str,
+    /// Where, from the start of the decoded bytes.
+    pub offset: u64,
+    /// What is wrong with it.
+    pub detail: String,
+}
+
+impl Corrupt {
+    /// Bytes at `offset` of a `what` that cannot be.
+    pub fn new(what: &'static str, offset: u64, detail: impl Into<String>) -> Corrupt {
+        Corrupt { what, offset, detail: detail.into() }
+    }
+}

@@ -1,0 +1,93 @@
+//! Records of logs and manifests, framed in blocks of 32 KiB.
+//!
+//! ```text
+//! file     = block*            every block 32,768 bytes, the last one any length
+//! block    = fragment* padding   padding: fewer than 7 zeros, where no header fits
+//! fragment:
+//! offset  size  field
+//!      0     4  masked CRC-32C of bytes 6.. (type and payload), fixed32
+//!      4     2  payload length, little-endian
+//!      6     1  type: 1 FULL (a whole record), 2 FIRST, 3 MIDDLE, 4 LAST
+//!      7     n  payload
+//! ```
+//! Our files begin with a record that is fragmented as LevelDB's writer never does: FIRST of 5 bytes at offset 0,
+//! where that writer would fill the block. Any LevelDB reads it; [`is_ours`] recognises it.
+//! Source: LevelDB's `db/log_format.h`, `log_writer.cc`, `log_reader.cc`; spec: docs/format/log.md.
+mod read;
+mod write;
+
+pub use read::{Deframer, Event};
+pub use write::Framer;
+
+use crate::crc;
+
+/// Size of a block of a log.
+pub const BLOCK_BYTES: usize = 32768;
+/// Size of what precedes every fragment's payload.
+pub const HEADER_BYTES: usize = 7;
+/// Payload of the first fragment of our files.
+pub const OURS_FIRST_BYTES: usize = 5;
+/// How much of a file [`is_ours`] needs to see: two headers and the payload between them.
+pub const OURS_HEAD_BYTES: usize = HEADER_BYTES + OURS_FIRST_BYTES + HEADER_BYTES;
+
+const FULL: u8 = 1;
+const FIRST: u8 = 2;
+const MIDDLE: u8 = 3;
+const LAST: u8 = 4;
+
+/// A fragment's header, taken apart.
+struct Header {
+    masked_crc: u32,
+    payload_bytes: usize,
+    kind: u8,
+}
+
+impl Header {
+    fn of(kind: u8, payload: &[u8]) -> Header {
+        Header { masked_crc: masked_crc(kind, payload), payload_bytes: payload.len(), kind }
+    }
+
+    /// `bytes` holds at least [`HEADER_BYTES`].
+    fn parse(bytes: &[u8]) -> Header {
+        Header {
+            masked_crc: u32::from_le_bytes(bytes[..4].try_into().expect("four bytes")),
+            payload_bytes: usize::from(u16::from_le_bytes([bytes[4], bytes[5]])),
+            kind: bytes[6],
+        }
+    }
+
+    fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut out = [0; HEADER_BYTES];
+        out[..4].copy_from_slice(&self.masked_crc.to_le_bytes());
+        let bytes = u16::try_from(self.payload_bytes).expect("a payload fits in a block");
+        out[4..6].copy_from_slice(&bytes.to_le_bytes());
+        out[6] = self.kind;
+        out
+    }
+
+    fn vouches_for(&self, payload: &[u8]) -> bool {
+        self.masked_crc == masked_crc(self.kind, payload)
+    }
+}
+
+fn masked_crc(kind: u8, payload: &[u8]) -> u32 {
+    crc::mask(crc::extend(crc::crc32c(&[kind]), payload))
+}
+
+/// Whether a file that starts so was begun by our writer. Fewer than [`OURS_HEAD_BYTES`] bytes are never ours: a
+/// head that is torn has nothing behind it, so it makes no difference who wrote it.
+pub fn is_ours(start_of_file: &[u8]) -> bool {
+    if start_of_file.len() < OURS_HEAD_BYTES {
+        return false;
+    }
+    let (first, second) = start_of_file.split_at(HEADER_BYTES + OURS_FIRST_BYTES);
+    let (header, next) = (Header::parse(first), Header::parse(second));
+    header.kind == FIRST
+        && header.payload_bytes == OURS_FIRST_BYTES
+        && header.vouches_for(&first[HEADER_BYTES..])
+        && matches!(next.kind, MIDDLE | LAST)
+        && (1..=BLOCK_BYTES - OURS_HEAD_BYTES).contains(&next.payload_bytes)
+}
+
+#[cfg(test)]
+mod tests;

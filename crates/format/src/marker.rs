@@ -1,0 +1,176 @@
+//! The file `TERRACE`: what a store is, where it is more than LevelDB knows.
+//!
+//! ```text
+//! # A Terrace store. LevelDB does not look here; Terrace must.
+//! version = 1
+//! storage = directory
+//! table_format = block
+//! values = table
+//! features = lz4
+//! ```
+//! A store without this file is LevelDB's as much as ours. Spec: docs/format/marker.md.
+use crate::Corrupt;
+use std::fmt::Write;
+
+/// Features that a store may announce, here and in its manifest (see [`edit`](crate::edit)), and that this version reads.
+pub const KNOWN_FEATURES: &[&str] = &["lz4"];
+
+const COMMENT: &str = "# A Terrace store. LevelDB does not look here; Terrace must.";
+const VERSION: &str = "1";
+
+/// What a store is. Chosen when it is created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marker {
+    /// Of this file and of what it stands for: 1.
+    pub version: u32,
+    /// Where bytes live: `directory`.
+    pub storage: String,
+    /// How tables are written: `block`.
+    pub table_format: String,
+    /// Where values live: `table`.
+    pub values: String,
+    /// What a reader must know besides; see [`KNOWN_FEATURES`].
+    pub features: Vec<String>,
+}
+
+impl Default for Marker {
+    fn default() -> Marker {
+        let [storage, table_format, values] = ["directory", "block", "table"].map(String::from);
+        Marker { version: 1, storage, table_format, values, features: Vec::new() }
+    }
+}
+
+impl Marker {
+    /// The file's contents.
+    pub fn encode(&self) -> String {
+        let mut out = format!("{COMMENT}\nversion = {}\n", self.version);
+        let features = self.features.join(" ");
+        for (name, value) in [
+            ("storage", &self.storage),
+            ("table_format", &self.table_format),
+            ("values", &self.values),
+            ("features", &features),
+        ] {
+            let line = format!("{name} = {value}");
+            writeln!(out, "{}", line.trim_end()).expect("a string takes all");
+        }
+        out
+    }
+
+    /// From the file's contents. A version, name, value or feature that this version does not know is an error that
+    /// names it: opening the store regardless would misread it.
+    pub fn decode(text: &str) -> Result<Marker, Corrupt> {
+        let mut fields = Fields::read(text)?;
+        let version = fields.take("version", &[VERSION])?.parse().expect("only 1 passes");
+        let marker = Marker {
+            version,
+            storage: fields.take("storage", &["directory"])?,
+            table_format: fields.take("table_format", &["block"])?,
+            values: fields.take("values", &["table"])?,
+            features: fields.take_features()?,
+        };
+        match fields.0.first() {
+            None => Ok(marker),
+            Some(field) => Err(field.corrupt(format!("unknown name \"{}\"", field.name))),
+        }
+    }
+}
+
+/// Lines not yet used.
+struct Fields<'a>(Vec<Field<'a>>);
+
+struct Field<'a> {
+    offset: u64,
+    name: &'a str,
+    value: &'a str,
+}
+
+impl Field<'_> {
+    fn corrupt(&self, detail: String) -> Corrupt {
+        Corrupt::new("marker", self.offset, format!("{detail} (this version of Terrace cannot open such a store)"))
+    }
+}
+
+impl<'a> Fields<'a> {
+    fn read(text: &'a str) -> Result<Fields<'a>, Corrupt> {
+        if !text.ends_with('\n') {
+            return Err(Corrupt::new("marker", text.len() as u64, "no newline at the end"));
+        }
+        let (mut fields, mut offset) = (Vec::<Field<'a>>::new(), 0);
+        for line in text.split_inclusive('\n') {
+            let start = offset;
+            offset += line.len() as u64;
+            if line.starts_with('#') || line.trim().is_empty() {
+                continue;
+            }
+            let Some((name, value)) = line.split_once('=') else {
+                return Err(Corrupt::new("marker", start, format!("\"{}\" is no \"name = value\"", line.trim())));
+            };
+            let field = Field { offset: start, name: name.trim(), value: value.trim() };
+            if fields.iter().any(|other| other.name == field.name) {
+                return Err(field.corrupt(format!("\"{}\" twice", field.name)));
+            }
+            fields.push(field);
+        }
+        Ok(Fields(fields))
+    }
+
+    fn remove(&mut self, name: &str) -> Result<Field<'a>, Corrupt> {
+        match self.0.iter().position(|field| field.name == name) {
+            Some(at) => Ok(self.0.remove(at)),
+            None => Err(Corrupt::new("marker", 0, format!("\"{name}\" is missing"))),
+        }
+    }
+
+    fn take(&mut self, name: &str, known: &[&str]) -> Result<String, Corrupt> {
+        let field = self.remove(name)?;
+        if known.contains(&field.value) {
+            return Ok(field.value.to_string());
+        }
+        Err(field.corrupt(format!("unknown {name} \"{}\"", field.value)))
+    }
+
+    fn take_features(&mut self) -> Result<Vec<String>, Corrupt> {
+        let field = self.remove("features")?;
+        match field.value.split_whitespace().find(|name| !KNOWN_FEATURES.contains(name)) {
+            None => Ok(field.value.split_whitespace().map(String::from).collect()),
+            Some(name) => Err(field.corrupt(format!("unknown feature \"{name}\""))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goes_there_and_back() {
+        for features in [vec![], vec!["lz4".to_string()]] {
+            let marker = Marker { features, ..Marker::default() };
+            assert_eq!(Marker::decode(&marker.encode()), Ok(marker));
+        }
+    }
+
+    #[test]
+    fn the_unknown_is_named() {
+        let good = Marker { features: vec!["lz4".into()], ..Marker::default() }.encode();
+        for (from, to, what) in [
+            ("version = 1", "version = 2", "unknown version \"2\""),
+            ("version = 1\n", "", "\"version\" is missing"),
+            ("directory", "raw", "unknown storage \"raw\""),
+            ("block", "pairs", "unknown table_format \"pairs\""),
+            ("values = table", "values = log", "unknown values \"log\""),
+            ("lz4", "lz4 lz5", "unknown feature \"lz5\""),
+            ("lz4\n", "lz4\ncipher = none\n", "unknown name \"cipher\""),
+            ("lz4\n", "lz4\nversion = 1\n", "\"version\" twice"),
+            ("lz4\n", "lz4\nnonsense\n", "\"nonsense\" is no"),
+            ("lz4\n", "", "no newline"),
+        ] {
+            let error = Marker::decode(&good.replace(from, to)).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
+        for end in 0..good.len() {
+            assert!(Marker::decode(&good[..end]).is_err(), "cut at {end}");
+        }
+    }
+}

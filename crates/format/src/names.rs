@@ -1,0 +1,175 @@
+//! Names of the files of a store, and the contents of `CURRENT`.
+//!
+//! Numbers have at least six digits. Only names as they are written are known: `5.ldb` or `0000005.log` are
+//! somebody else's files. Source: LevelDB's `db/filename.h`; spec: docs/format/index.md, manifest.md.
+use crate::{Corrupt, LogId, TableId};
+use std::fmt;
+
+/// A file of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FileName {
+    /// `000005.ldb`; `000005.sst`, as LevelDB before 1.14 named it, is read too.
+    Table(TableId),
+    /// `000005.log`: a write-ahead log.
+    Log(LogId),
+    /// `MANIFEST-000005`.
+    Manifest(LogId),
+    /// `CURRENT`: names the manifest.
+    Current,
+    /// `LOCK`: empty, held while the store is open.
+    Lock,
+    /// `LOG`, and `LOG.old` before it: LevelDB's messages for people.
+    InfoLog,
+    /// `TERRACE`: see [`marker`](crate::marker).
+    Marker,
+    /// `000005.dbtmp`: about to be renamed.
+    Temporary(u64),
+}
+
+impl FileName {
+    /// What a name says; None if the file is not ours.
+    pub fn parse(name: &str) -> Option<FileName> {
+        match name {
+            "CURRENT" => return Some(FileName::Current),
+            "LOCK" => return Some(FileName::Lock),
+            "LOG" | "LOG.old" => return Some(FileName::InfoLog),
+            "TERRACE" => return Some(FileName::Marker),
+            _ => {}
+        }
+        if let Some(digits) = name.strip_prefix("MANIFEST-") {
+            return number(digits).map(|number| FileName::Manifest(LogId(number)));
+        }
+        let (digits, suffix) = name.split_once('.')?;
+        let number = number(digits)?;
+        match suffix {
+            "ldb" | "sst" => Some(FileName::Table(TableId(number))),
+            "log" => Some(FileName::Log(LogId(number))),
+            "dbtmp" => Some(FileName::Temporary(number)),
+            _ => None,
+        }
+    }
+
+    /// The other name under which table `id` may be found.
+    pub fn table_alternative(id: TableId) -> String {
+        format!("{id}.sst")
+    }
+}
+
+impl fmt::Display for FileName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FileName::Table(id) => write!(f, "{id}.ldb"),
+            FileName::Log(id) => write!(f, "{id}.log"),
+            FileName::Manifest(id) => write!(f, "MANIFEST-{id}"),
+            FileName::Current => f.write_str("CURRENT"),
+            FileName::Lock => f.write_str("LOCK"),
+            FileName::InfoLog => f.write_str("LOG"),
+            FileName::Marker => f.write_str("TERRACE"),
+            FileName::Temporary(number) => write!(f, "{number:06}.dbtmp"),
+        }
+    }
+}
+
+/// At least six digits, no more zeros in front than that takes.
+fn number(digits: &str) -> Option<u64> {
+    let number = digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())??;
+    (format!("{number:06}") == digits).then_some(number)
+}
+
+/// Contents of `CURRENT` for a store that begins at `manifest`.
+pub fn encode_current(manifest: LogId) -> String {
+    format!("{}\n", FileName::Manifest(manifest))
+}
+
+/// The manifest that the contents of `CURRENT` name.
+pub fn decode_current(bytes: &[u8]) -> Result<LogId, Corrupt> {
+    let bad = |offset, detail| Err(Corrupt::new("CURRENT", offset, detail));
+    if bytes.is_empty() {
+        return bad(0, "empty: its last change was lost in a power cut".to_string());
+    }
+    if bytes.iter().all(|&byte| byte == 0) {
+        return bad(0, format!("{} zero bytes: its last change was lost in a power cut", bytes.len()));
+    }
+    let Some(name) = bytes.strip_suffix(b"\n") else {
+        return bad(bytes.len() as u64, "no newline at the end".to_string());
+    };
+    match std::str::from_utf8(name).ok().and_then(FileName::parse) {
+        Some(FileName::Manifest(id)) => Ok(id),
+        _ => bad(0, format!("names no manifest, but \"{}\"", name[..name.len().min(100)].escape_ascii())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_go_there_and_back() {
+        for (file, name) in [
+            (FileName::Table(TableId(5)), "000005.ldb"),
+            (FileName::Table(TableId(12_345_678)), "12345678.ldb"),
+            (FileName::Log(LogId(0)), "000000.log"),
+            (FileName::Manifest(LogId(u64::MAX)), "MANIFEST-18446744073709551615"),
+            (FileName::Current, "CURRENT"),
+            (FileName::Lock, "LOCK"),
+            (FileName::InfoLog, "LOG"),
+            (FileName::Marker, "TERRACE"),
+            (FileName::Temporary(7), "000007.dbtmp"),
+        ] {
+            assert_eq!(file.to_string(), name);
+            assert_eq!(FileName::parse(name), Some(file));
+        }
+        assert_eq!(FileName::parse(&FileName::table_alternative(TableId(5))), Some(FileName::Table(TableId(5))));
+        assert_eq!(FileName::parse("LOG.old"), Some(FileName::InfoLog));
+    }
+
+    #[test]
+    fn other_names_are_not_ours() {
+        for name in [
+            "",
+            "5.ldb",
+            "0000005.ldb",
+            "+00005.ldb",
+            "000005",
+            "000005.",
+            "000005.ldb2",
+            "000005.ldb.bak",
+            "x000005.ldb",
+            "MANIFEST",
+            "MANIFEST-",
+            "MANIFEST-5",
+            "MANIFEST-000005.bak",
+            "184467440737095516160.log",
+            "current",
+            "LOG.1",
+            "IDENTITY",
+            "OPTIONS-000005",
+            "lost",
+            "MANIFEST-.ldb",
+            ".ldb",
+            "000005.blob",
+            "٠٠٠٠٠٥.ldb",
+        ] {
+            assert_eq!(FileName::parse(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn current_says_what_is_wrong_with_it() {
+        assert_eq!(encode_current(LogId(5)), "MANIFEST-000005\n");
+        assert_eq!(decode_current(b"MANIFEST-000005\n"), Ok(LogId(5)));
+        for (bytes, what) in [
+            (&b""[..], "empty"),
+            (b"\0\0\0", "3 zero bytes"),
+            (b"MANIFEST-000005", "no newline"),
+            (b"MANIFEST-5\n", "names no manifest, but \"MANIFEST-5\""),
+            (b"000005.log\n", "names no manifest"),
+            (b"\xff\n", "names no manifest, but \"\\xff\""),
+            (b"\n", "names no manifest"),
+            (b"MANIFEST-000005\r\n", "names no manifest"),
+        ] {
+            let error = decode_current(bytes).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
+    }
+}

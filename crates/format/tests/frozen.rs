@@ -1,0 +1,116 @@
+//! Our own formats, frozen: what one version wrote, every later one writes and reads.
+//!
+//! The files in tests/golden/terrace hold the bytes in hex. After a deliberate change of format (which keeps the old
+//! one readable), `TERRACE_BLESS=1 cargo test -p terrace-format --test frozen` rewrites them.
+use std::{convert::Infallible, fs, path::PathBuf};
+use terrace_format::{
+    Batch, Codec, Edit, Marker, SeqNo, TableFacts, TableId,
+    batch::head,
+    compress::{compress, decompress},
+    edit::AddedTable,
+    filter::{Bloom, FilterPolicy},
+    key::{Kind, encode},
+    log_record::{Framer, is_ours},
+};
+
+/// The bytes frozen under `name`; with TERRACE_BLESS set, `bytes` become those first.
+fn frozen(name: &str, about: &str, bytes: &[u8]) -> Vec<u8> {
+    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/golden/terrace", name].iter().collect();
+    if std::env::var_os("TERRACE_BLESS").is_some() {
+        let mut text = format!("# {about}\n");
+        for line in bytes.chunks(16) {
+            let hex: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
+            text += &(hex.join(" ") + "\n");
+        }
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+    }
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.flat_map(str::split_whitespace).map(|hex| u8::from_str_radix(hex, 16).unwrap()).collect()
+}
+
+fn file_of_ours(first: &[u8], second: &[u8]) -> Vec<u8> {
+    let (mut framer, mut file) = (Framer::new(), Vec::new());
+    let mut write = |piece: &[u8]| -> Result<(), Infallible> {
+        file.extend_from_slice(piece);
+        Ok(())
+    };
+    let Ok(()) = framer.frame_ours(first, &mut write);
+    let Ok(()) = framer.frame(second, &mut write);
+    file
+}
+
+#[test]
+fn log() {
+    let mut batch = Batch::new();
+    batch.put(b"key", b"value");
+    batch.delete(b"gone");
+    batch.set_sequence(SeqNo(42));
+    let file = file_of_ours(&head(SeqNo(42)), batch.as_bytes());
+    assert_eq!(file, frozen("log.hex", "A log of ours: the head for sequence 42, then a put and a delete.", &file));
+    assert!(is_ours(&file));
+}
+
+#[test]
+fn manifest() {
+    let snapshot = Edit {
+        requires: vec!["lz4".into()],
+        comparator: Some("leveldb.BytewiseComparator".into()),
+        log_number: Some(4),
+        prev_log_number: Some(0),
+        next_file_number: Some(6),
+        last_sequence: Some(SeqNo(0)),
+        ..Edit::default()
+    };
+    let table = AddedTable {
+        id: TableId(5),
+        bytes: 1234,
+        smallest: encode(b"a", SeqNo(2), Kind::Put),
+        largest: encode(b"b", SeqNo(1), Kind::Delete),
+    };
+    let change = Edit { added: vec![(0, table)], ..Edit::default() };
+    let file = file_of_ours(&snapshot.encode(), &change.encode());
+    let about = "A manifest of ours: a first edit with tag 100 (requires lz4), then a table in level 0.";
+    assert_eq!(file, frozen("manifest.hex", about, &file));
+    assert!(is_ours(&file));
+}
+
+#[test]
+fn facts() {
+    let sequences = (SeqNo(3), SeqNo(1 << 40));
+    let facts = TableFacts { entries: 5, deletes: 2, key_bytes: 60, value_bytes: 100, sequences };
+    let bytes = frozen("facts.hex", "Meta block terrace.facts.", &facts.encode());
+    assert_eq!(facts.encode(), bytes);
+    assert_eq!(TableFacts::decode(&bytes), Ok(facts));
+}
+
+#[test]
+fn table_filter() {
+    let keys = [&b"one"[..], b"two", b"three", b"", b"a key longer than the others", b"\xff\xfe\xfd"];
+    let mut filter = Vec::new();
+    Bloom::new(10).create(&keys, &mut filter);
+    let about = "Meta block terrace.filter.leveldb.BuiltinBloomFilter2 of six keys, 10 bits a key.";
+    assert_eq!(filter, frozen("table-filter.hex", about, &filter));
+}
+
+#[test]
+fn marker() {
+    let marker = Marker { features: vec!["lz4".into()], ..Marker::default() };
+    let text = frozen("marker.hex", "A marker that announces lz4.", marker.encode().as_bytes());
+    assert_eq!(marker.encode().as_bytes(), text);
+    assert_eq!(Marker::decode(std::str::from_utf8(&text).unwrap()), Ok(marker));
+}
+
+/// A codec may find better matches one day: what is frozen is how its bytes are read.
+#[test]
+fn compressed_blocks() {
+    let raw = b"terrace, terrace, terrace, terrace, terrace, terrace, terrace!".to_vec();
+    for (codec, name) in [(Codec::Snappy, "snappy.hex"), (Codec::Zstd, "zstd.hex"), (Codec::Lz4, "lz4.hex")] {
+        let mut stored = Vec::new();
+        assert_eq!(compress(codec, 1, &raw, &mut stored), codec);
+        let about =
+            format!("A block stored with codec {}: 62 bytes, \"terrace, \" six times and \"terrace!\".", codec as u8);
+        assert_eq!(decompress(codec as u8, &frozen(name, &about, &stored)), Ok(raw.clone()), "{codec:?}");
+    }
+}
