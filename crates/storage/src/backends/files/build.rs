@@ -1,0 +1,144 @@
+//! Builds: one file for each table, finished together.
+use super::{Store, fs::WriteFile};
+use crate::{
+    Error, Purpose, Result, Ticket,
+    durability::Finished,
+    placement::{Build, EntryRef, Hint, Lifetime, TableMeta},
+    sst::{Bounds, ByteSink, Writer},
+};
+use std::sync::Arc;
+use terrace_format::{TableId, names::FileName};
+
+/// Bytes gathered before they are handed to the operating system, as LevelDB does.
+const GATHER_BYTES: usize = 64 << 10;
+
+/// Starts a build.
+pub(super) fn begin(store: Arc<Store>, hint: Hint) -> Result<Box<dyn Build>> {
+    store.writable("build tables")?;
+    let purpose = match hint.lifetime {
+        Lifetime::Flush => Purpose::Flush,
+        Lifetime::Compaction => Purpose::Compaction,
+    };
+    Ok(Box::new(FilesBuild { store, purpose, open: None, metas: Vec::new(), finished: Vec::new(), names: Vec::new() }))
+}
+
+struct FilesBuild {
+    store: Arc<Store>,
+    purpose: Purpose,
+    open: Option<(TableId, Writer<Output>)>,
+    metas: Vec<TableMeta>,
+    finished: Vec<Finished>,
+    /// Files made so far, to remove if the build is abandoned.
+    names: Vec<String>,
+}
+
+impl FilesBuild {
+    fn open(&mut self) -> Result<&mut Writer<Output>> {
+        let open = self.open.as_mut().ok_or_else(|| Error::Unsupported("no table of this build is open".into()))?;
+        Ok(&mut open.1)
+    }
+}
+
+impl Build for FilesBuild {
+    fn begin_table(&mut self, id: TableId) -> Result<()> {
+        if let Some((open, _)) = &self.open {
+            return Err(Error::Unsupported(format!("table {open} of this build is still open")));
+        }
+        let name = FileName::Table(id).to_string();
+        let file = self.store.fs.create(&name).map_err(self.store.io("create", &name))?;
+        let output = Output {
+            store: self.store.clone(),
+            purpose: self.purpose,
+            file,
+            name: self.store.path(&name),
+            gathered: Vec::new(),
+            bytes: 0,
+        };
+        self.names.push(name);
+        self.open = Some((id, Writer::new(output, &self.store.setup)));
+        Ok(())
+    }
+
+    fn keep(&mut self, entry: EntryRef<'_>) -> Result<()> {
+        self.open()?.add(entry.key, entry.stored)
+    }
+
+    fn table_bytes(&self) -> u64 {
+        self.open.as_ref().map_or(0, |(_, writer)| writer.bytes())
+    }
+
+    fn end_table(&mut self) -> Result<()> {
+        self.open()?;
+        let Some((id, writer)) = self.open.take() else { return Ok(()) };
+        let (mut output, Bounds { smallest, largest }) = writer.finish()?;
+        output.hand_over()?;
+        self.metas.push(TableMeta { id, bytes: output.bytes, smallest, largest, refs: Vec::new() });
+        self.finished.push(Finished { name: output.name, file: output.file, bytes: output.bytes });
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(Vec<TableMeta>, Ticket)> {
+        if let Some((open, _)) = &self.open {
+            return Err(Error::Unsupported(format!("table {open} of this build is still open")));
+        }
+        let files = std::mem::take(&mut self.finished);
+        let ticket = self.store.tracker.watch(&*self.store.fs, files, &self.store.traffic)?;
+        self.names.clear();
+        Ok((std::mem::take(&mut self.metas), ticket))
+    }
+}
+
+impl Drop for FilesBuild {
+    fn drop(&mut self) {
+        for name in &self.names {
+            let _ = self.store.fs.remove(name); // best effort: recovery removes what no manifest names
+        }
+    }
+}
+
+/// A table's file being written.
+struct Output {
+    store: Arc<Store>,
+    purpose: Purpose,
+    file: Box<dyn WriteFile>,
+    name: String,
+    gathered: Vec<u8>,
+    /// Bytes handed to the operating system.
+    bytes: u64,
+}
+
+impl Output {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.append(bytes).map_err(|e| Error::io("append to", &self.name, e))?;
+        self.bytes += bytes.len() as u64;
+        self.store.traffic.wrote(self.purpose, bytes.len() as u64);
+        Ok(())
+    }
+
+    /// Hands what was gathered to the operating system.
+    fn hand_over(&mut self) -> Result<()> {
+        if self.gathered.is_empty() {
+            return Ok(());
+        }
+        let mut gathered = std::mem::take(&mut self.gathered);
+        let outcome = self.write(&gathered);
+        gathered.clear();
+        self.gathered = gathered;
+        outcome
+    }
+}
+
+impl ByteSink for Output {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        if bytes.len() >= GATHER_BYTES {
+            self.hand_over()?;
+            return self.write(bytes);
+        }
+        self.gathered.extend_from_slice(bytes);
+        if self.gathered.len() >= GATHER_BYTES { self.hand_over() } else { Ok(()) }
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}

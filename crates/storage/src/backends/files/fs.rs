@@ -1,0 +1,59 @@
+//! The seam under the file backend: one flat directory of append-only files.
+//!
+//! Real directories, memory, and the crash, fault and scramble models of `terrace-sim` implement it. It sits
+//! below the placement because power cuts, full disks and torn files happen to files, not to tables
+//! (docs/decisions/0003-file-seam.md). Only the file backend uses it; the engine never sees it.
+use std::io;
+
+/// One entry of the directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    /// Name without the directory. Files below `lost/` are not listed.
+    pub name: String,
+    /// Size in bytes.
+    pub bytes: u64,
+}
+
+/// A directory. Names are plain file names, or `lost/NAME`.
+pub trait FileSystem: Send + Sync {
+    /// For messages: the directory.
+    fn name(&self) -> String;
+    /// Makes the directory and its parents; fine if it is there. Durable once the parent is synced, which it does.
+    fn make_directory(&self) -> io::Result<()>;
+    /// Whether the directory is there.
+    fn exists(&self) -> io::Result<bool>;
+    /// A new empty file; `AlreadyExists` if the name is taken.
+    fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>>;
+    /// An existing file, to read.
+    fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>>;
+    /// Moves `from` over `to`, atomically. Durable after [`sync_directory`](FileSystem::sync_directory).
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// A second name for the same file (a copy where there are no links); replaces nothing: `AlreadyExists`.
+    /// Makes `lost/` if `to` needs it.
+    fn link(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Removes a name.
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Every file in the directory itself.
+    fn list(&self) -> io::Result<Vec<DirEntry>>;
+    /// Names made, moved and removed so far survive a power cut (also those in `lost/`).
+    fn sync_directory(&self) -> io::Result<()>;
+    /// Takes the lock file `LOCK`, exclusively or shared, for as long as the guard lives. `WouldBlock` if it is held.
+    /// Shared on a missing file or a read-only file system succeeds without making one.
+    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>>;
+}
+
+/// A file being written. Appends only.
+pub trait WriteFile: Send + Sync {
+    /// Appends all of `bytes`, or fails having appended any part of them.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Everything appended, and the size, survives a power cut (`fdatasync`).
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// A file being read.
+pub trait ReadFile: Send + Sync {
+    /// Fills `buf` from `offset`; `UnexpectedEof` if the file ends before.
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
+    /// Size in bytes.
+    fn bytes(&self) -> io::Result<u64>;
+}

@@ -1,0 +1,143 @@
+//! Logs: LevelDB's record format in one file, each record handed to the operating system before `append` returns.
+use super::{Input, Store, fs::WriteFile};
+use crate::{
+    Error, Purpose, Result, SyncKind,
+    durability::sync_directory,
+    placement::{LogEvent, LogKind, LogReader, LogWriter},
+    sst::ByteSource,
+};
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::Instant,
+};
+use terrace_format::log_record::{Deframer, Framer, OURS_HEAD_BYTES, is_ours};
+
+/// Starts the log `name`, whose first record is `first`.
+pub(super) fn create(store: Arc<Store>, name: &str, kind: LogKind, first: &[u8]) -> Result<Box<dyn LogWriter>> {
+    store.writable("create log")?;
+    let file = store.fs.create(name).map_err(store.io("create", name))?;
+    let mut writer = Writer {
+        output: Output { file, name: store.path(name), kind, bytes: 0 },
+        framer: Framer::new(),
+        synced_bytes: AtomicU64::new(0),
+        named: AtomicBool::new(false),
+        broken: OnceLock::new(),
+        store,
+    };
+    let Writer { store, output, framer, .. } = &mut writer;
+    framer.frame_ours(first, |piece| output.append(store, piece))?;
+    Ok(Box::new(writer))
+}
+
+struct Writer {
+    store: Arc<Store>,
+    output: Output,
+    framer: Framer,
+    /// Bytes that were there at the last sync.
+    synced_bytes: AtomicU64,
+    /// Whether the directory entry is durable; the first sync sees to it.
+    named: AtomicBool,
+    /// The first failure. What the file holds since is unknown, so nothing more is written or promised.
+    broken: OnceLock<Error>,
+}
+
+struct Output {
+    file: Box<dyn WriteFile>,
+    name: String,
+    kind: LogKind,
+    bytes: u64,
+}
+
+impl Output {
+    fn append(&mut self, store: &Store, piece: &[u8]) -> Result<()> {
+        self.file.append(piece).map_err(|e| Error::io("append to", &self.name, e))?;
+        self.bytes += piece.len() as u64;
+        let purpose = match self.kind {
+            LogKind::Wal => Purpose::Wal,
+            LogKind::Manifest => Purpose::Manifest,
+        };
+        store.traffic.wrote(purpose, piece.len() as u64);
+        Ok(())
+    }
+}
+
+impl Writer {
+    /// Remembers a failure for whoever comes after.
+    fn remember<T>(&self, outcome: Result<T>) -> Result<T> {
+        if let Err(error) = &outcome {
+            let _ = self.broken.set(error.clone()); // an earlier one stands
+        }
+        outcome
+    }
+
+    fn check(&self) -> Result<()> {
+        self.broken.get().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        let kind = match self.output.kind {
+            LogKind::Wal => SyncKind::Log,
+            LogKind::Manifest => SyncKind::Manifest,
+        };
+        let start = Instant::now();
+        self.output.file.sync().map_err(|e| Error::io("sync", &self.output.name, e))?;
+        let bytes = self.output.bytes;
+        let new_bytes = bytes - self.synced_bytes.swap(bytes, Relaxed);
+        self.store.traffic.synced(kind, new_bytes, start.elapsed());
+        if !self.named.load(Relaxed) {
+            sync_directory(&*self.store.fs, &self.store.traffic)?;
+            self.named.store(true, Relaxed);
+        }
+        Ok(())
+    }
+}
+
+impl LogWriter for Writer {
+    fn append(&mut self, record: &[u8]) -> Result<()> {
+        self.check()?;
+        let Writer { store, output, framer, .. } = self;
+        let outcome = framer.frame(record, |piece| output.append(store, piece));
+        self.remember(outcome)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.check()?;
+        if !self.store.tracker.promises() {
+            return Ok(());
+        }
+        let outcome = self.sync_all();
+        self.remember(outcome)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.output.bytes
+    }
+}
+
+/// Opens the log `name` as it is now; what is appended later is not seen.
+pub(super) fn open(store: &Store, name: &str) -> Result<Box<dyn LogReader>> {
+    let file = store.open_file("log", name)?;
+    let mut head = vec![0; file.bytes.min(OURS_HEAD_BYTES as u64) as usize];
+    file.read_exact_at(&mut head, 0)?;
+    Ok(Box::new(Reader { ours: is_ours(&head), deframer: Deframer::new(file.bytes), file }))
+}
+
+struct Reader {
+    file: Input,
+    deframer: Deframer,
+    ours: bool,
+}
+
+impl LogReader for Reader {
+    fn ours(&self) -> bool {
+        self.ours
+    }
+
+    fn next(&mut self) -> Result<LogEvent> {
+        let file = &self.file;
+        self.deframer.next(|offset, buf| file.read_exact_at(buf, offset))
+    }
+}

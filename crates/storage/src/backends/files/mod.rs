@@ -1,0 +1,268 @@
+//! A directory of files, named as LevelDB names them.
+//!
+//! [`fs`] is the seam below: a real directory ([`real`]), memory, or one of the models that tests use. Logs are
+//! `log.rs`, outputs `build.rs`, everything that is replaced atomically or set aside `root.rs`. Syncs happen in
+//! logs and roots, and for finished tables where the tier says: `durability/`.
+use crate::{
+    Error, Result, Setup, Traffic,
+    durability::CommitTracker,
+    placement::{
+        Build, Hint, Limits, Listed, LogKind, LogReader, LogWriter, Mode, ObjectId, Placement, Table, TableMeta,
+    },
+    sst::{BlockCache, ByteSource, Reader},
+};
+use quick_cache::sync::Cache;
+use std::{collections::BTreeMap, io, sync::Arc};
+use terrace_format::{LogId, TableId, names::FileName};
+
+mod build;
+pub mod fs;
+mod log;
+pub mod real;
+pub(super) mod root;
+
+use fs::{FileSystem, ReadFile};
+
+/// What the placement shares with the logs and builds it hands out. The lock is held until the last of them is gone.
+struct Store {
+    fs: Arc<dyn FileSystem>,
+    tracker: Arc<dyn CommitTracker>,
+    setup: Setup,
+    traffic: Traffic,
+    mode: Mode,
+    _lock: Box<dyn Send + Sync>,
+}
+
+/// A store in a directory of files.
+pub struct Files {
+    store: Arc<Store>,
+    blocks: Arc<BlockCache>,
+    /// Open tables. Evicted, a table is closed once its last cursor is gone.
+    tables: Cache<TableId, Arc<Reader>>,
+}
+
+impl Files {
+    /// Opens the store in `fs`; see [`open`](crate::open).
+    pub fn open(fs: Arc<dyn FileSystem>, mode: Mode, tracker: Arc<dyn CommitTracker>, setup: &Setup) -> Result<Files> {
+        let traffic = Traffic::default();
+        let current = FileName::Current.to_string();
+        let there = fs.exists().map_err(|e| Error::io("look for", fs.name(), e))? && {
+            let files = fs.list().map_err(|e| Error::io("list", fs.name(), e))?;
+            files.iter().any(|file| file.name == current)
+        };
+        match mode {
+            Mode::Create if !there => root::make_directory(&*fs, &traffic)?,
+            Mode::Write | Mode::ReadOnly if !there => {
+                return Err(Error::Missing { what: "store", object: format!("{} (no file {current})", fs.name()) });
+            }
+            _ => {}
+        }
+        let lock = fs.lock(mode != Mode::ReadOnly).map_err(|e| lock_error(fs.name(), e))?;
+        let store = Store { fs, tracker, setup: setup.clone(), traffic, mode, _lock: lock };
+        let blocks = Arc::new(BlockCache::new(setup));
+        Ok(Files { store: Arc::new(store), blocks, tables: Cache::new(setup.open_tables_max) })
+    }
+}
+
+/// What a refused lock on the store `path` means.
+pub(super) fn lock_error(path: String, error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => Error::InUse { path, detail: error.to_string() },
+        _ => Error::io("lock", path, error),
+    }
+}
+
+impl Store {
+    /// The whole name of a file, for messages.
+    fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.fs.name())
+    }
+
+    fn io(&self, op: &'static str, name: &str) -> impl FnOnce(io::Error) -> Error {
+        let object = self.path(name);
+        move |source| Error::io(op, object, source)
+    }
+
+    /// Refuses to change a store that was opened to be read.
+    fn writable(&self, op: &str) -> Result<()> {
+        match self.mode {
+            Mode::ReadOnly => Err(Error::Unsupported(format!("{op}: {} is open read-only", self.fs.name()))),
+            Mode::Create | Mode::Write => Ok(()),
+        }
+    }
+
+    /// Opens a file of which `what` is a kind; [`Error::Missing`] if it is not there.
+    fn open_file(&self, what: &'static str, name: &str) -> Result<Input> {
+        match self.fs.open(name) {
+            Ok(file) => {
+                let bytes = file.bytes().map_err(self.io("read size of", name))?;
+                Ok(Input { file, bytes, name: self.path(name) })
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Err(Error::Missing { what, object: self.path(name) }),
+            Err(e) => Err(self.io("open", name)(e)),
+        }
+    }
+
+    /// Removes a name; absent is fine.
+    fn remove_name(&self, name: &str) -> Result<()> {
+        match self.fs.remove(name) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(self.io("remove", name)(e)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The names under which an object may be stored, the one we write first.
+fn names(object: ObjectId) -> Vec<String> {
+    match object {
+        ObjectId::Table(id) => vec![FileName::Table(id).to_string(), FileName::table_alternative(id)],
+        ObjectId::Wal(id) => vec![FileName::Log(id).to_string()],
+        ObjectId::Manifest(id) => vec![FileName::Manifest(id).to_string()],
+        ObjectId::Temporary(number) => vec![FileName::Temporary(number).to_string()],
+    }
+}
+
+fn log_name(id: LogId, kind: LogKind) -> String {
+    match kind {
+        LogKind::Wal => FileName::Log(id).to_string(),
+        LogKind::Manifest => FileName::Manifest(id).to_string(),
+    }
+}
+
+impl Placement for Files {
+    fn name(&self) -> String {
+        self.store.fs.name()
+    }
+
+    fn tier(&self) -> &'static str {
+        self.store.tracker.tier()
+    }
+
+    fn promises(&self) -> bool {
+        self.store.tracker.promises()
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { key_bytes_max: u64::from(u32::MAX) - 16, value_bytes_max: u64::from(u32::MAX) }
+    }
+
+    fn create_log(&self, id: LogId, kind: LogKind, first: &[u8]) -> Result<Box<dyn LogWriter>> {
+        log::create(self.store.clone(), &log_name(id, kind), kind, first)
+    }
+
+    fn open_log(&self, id: LogId, kind: LogKind) -> Result<Box<dyn LogReader>> {
+        log::open(&self.store, &log_name(id, kind))
+    }
+
+    fn begin(&self, hint: Hint) -> Result<Box<dyn Build>> {
+        build::begin(self.store.clone(), hint)
+    }
+
+    fn open_table(&self, meta: &TableMeta) -> Result<Arc<dyn Table>> {
+        if let Some(open) = self.tables.get(&meta.id) {
+            return Ok(open);
+        }
+        let [ours, alternative] = [FileName::Table(meta.id).to_string(), FileName::table_alternative(meta.id)];
+        let file = match self.store.open_file("table", &ours) {
+            // The error names our name even if both are missing.
+            Err(missing @ Error::Missing { .. }) => match self.store.open_file("table", &alternative) {
+                Err(Error::Missing { .. }) => return Err(missing),
+                found => found?,
+            },
+            found => found?,
+        };
+        if file.bytes != meta.bytes {
+            let detail = format!("{} bytes long, where the manifest says {}", file.bytes, meta.bytes);
+            return Err(Error::Corrupt {
+                what: "table",
+                object: file.name,
+                offset: file.bytes.min(meta.bytes),
+                detail,
+            });
+        }
+        let reader = Arc::new(Reader::open(meta.id, Box::new(file), &self.store.setup, self.blocks.clone())?);
+        self.tables.insert(meta.id, reader.clone());
+        Ok(reader)
+    }
+
+    fn publish_root(&self, manifest: LogId) -> Result<()> {
+        root::publish(&self.store, manifest)
+    }
+
+    fn load_root(&self) -> Result<Option<LogId>> {
+        root::load(&self.store)
+    }
+
+    fn publish_marker(&self, text: &str) -> Result<()> {
+        root::publish_marker(&self.store, text)
+    }
+
+    fn load_marker(&self) -> Result<Option<String>> {
+        root::load_marker(&self.store)
+    }
+
+    fn list(&self) -> Result<Vec<Listed>> {
+        let mut found = BTreeMap::new();
+        for entry in self.store.fs.list().map_err(|e| Error::io("list", self.name(), e))? {
+            let Some(name) = FileName::parse(&entry.name) else { continue };
+            let ours = name.to_string() == entry.name;
+            let object = match name {
+                FileName::Table(id) => ObjectId::Table(id),
+                FileName::Log(id) => ObjectId::Wal(id),
+                FileName::Manifest(id) => ObjectId::Manifest(id),
+                FileName::Temporary(number) => ObjectId::Temporary(number),
+                FileName::Current | FileName::Lock | FileName::InfoLog | FileName::Marker => continue,
+            };
+            // Of a table's two names the one counts that `open_table` tries first.
+            if ours || !found.contains_key(&object) {
+                found.insert(object, entry.bytes);
+            }
+        }
+        Ok(found.into_iter().map(|(object, bytes)| Listed { object, bytes }).collect())
+    }
+
+    fn remove(&self, object: ObjectId) -> Result<()> {
+        self.store.writable("remove")?;
+        if let ObjectId::Table(id) = object {
+            self.tables.remove(&id);
+        }
+        names(object).iter().try_for_each(|name| self.store.remove_name(name))
+    }
+
+    fn set_aside(&self, object: ObjectId) -> Result<()> {
+        root::set_aside(&self.store, object)
+    }
+
+    fn advance(&self) -> Result<bool> {
+        self.store.tracker.advance(&*self.store.fs, &self.store.traffic)
+    }
+
+    fn commit(&self) -> Result<()> {
+        self.store.tracker.commit(&*self.store.fs, &self.store.traffic)
+    }
+
+    fn traffic(&self) -> &Traffic {
+        &self.store.traffic
+    }
+}
+
+/// A file being read, whose size was taken when it was opened.
+struct Input {
+    file: Box<dyn ReadFile>,
+    bytes: u64,
+    name: String,
+}
+
+impl ByteSource for Input {
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
+        self.file.read_exact_at(buf, offset).map_err(|e| Error::io("read", &self.name, e))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}

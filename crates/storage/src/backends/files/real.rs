@@ -1,0 +1,269 @@
+//! The directory of a real file system.
+//!
+//! The lock is an open-file-description lock on `LOCK`: it conflicts with LevelDB's `fcntl` lock, holds between
+//! handles of one process too, and ends with the process.
+use super::fs::{DirEntry, FileSystem, ReadFile, WriteFile};
+use nix::{
+    errno::Errno,
+    fcntl::{FcntlArg, fcntl},
+    libc,
+};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, ErrorKind, Write},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+/// Where copies are set aside, below the store's directory.
+const LOST: &str = "lost";
+
+/// One directory of a real file system.
+pub struct RealFs {
+    root: PathBuf,
+}
+
+impl RealFs {
+    /// The directory at `root`, which need not exist yet.
+    pub fn new(root: impl Into<PathBuf>) -> RealFs {
+        RealFs { root: root.into() }
+    }
+
+    /// Names of the files in `lost/`, without that prefix; none where it is missing.
+    pub fn list_lost(&self) -> io::Result<Vec<String>> {
+        match list(&self.root.join(LOST)) {
+            Ok(entries) => Ok(entries.into_iter().map(|entry| entry.name).collect()),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Removes `lost/` and the directory itself, each if it is there and empty.
+    pub fn remove_empty(&self) -> io::Result<()> {
+        for path in [self.root.join(LOST), self.root.clone()] {
+            match fs::remove_dir(path) {
+                Err(e) if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::DirectoryNotEmpty) => return Err(e),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+}
+
+impl FileSystem for RealFs {
+    fn name(&self) -> String {
+        self.root.display().to_string()
+    }
+
+    fn make_directory(&self) -> io::Result<()> {
+        let existed = self.exists()?;
+        if existed {
+            // Whoever made it may have ended before the sync. Where the parent may not be read, it made it otherwise.
+            return match sync_directory(parent(&self.root)) {
+                Err(e) if e.kind() == ErrorKind::PermissionDenied => Ok(()),
+                done => done,
+            };
+        }
+        make(&self.root)
+    }
+
+    fn exists(&self) -> io::Result<bool> {
+        match fs::metadata(&self.root) {
+            Ok(found) if found.is_dir() => Ok(true),
+            Ok(_) => Err(ErrorKind::NotADirectory.into()),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
+        Ok(Box::new(Writing(OpenOptions::new().write(true).create_new(true).open(self.path(name))?)))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {
+        Ok(Box::new(Reading(File::open(self.path(name))?)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path(from), self.path(to))
+    }
+
+    fn link(&self, from: &str, to: &str) -> io::Result<()> {
+        let (from, to) = (self.path(from), self.path(to));
+        let folder = parent(&to);
+        if folder != self.root && !folder.is_dir() {
+            make(folder)?;
+        }
+        match fs::hard_link(&from, &to) {
+            Err(e) if has_no_links(&e) => copy(&from, &to)?,
+            done => done?,
+        }
+        // Rare enough to be made durable here, so that `sync_directory` has one directory to care for.
+        if folder == self.root { Ok(()) } else { sync_directory(folder) }
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path(name))
+    }
+
+    fn list(&self) -> io::Result<Vec<DirEntry>> {
+        list(&self.root)
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        sync_directory(&self.root)
+    }
+
+    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
+        let path = self.root.join("LOCK");
+        let opened = if exclusive {
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+        } else {
+            File::open(path)
+        };
+        let file = match opened {
+            // Nobody who writes has been here, so there is nobody to keep out.
+            Err(e) if !exclusive && e.kind() == ErrorKind::NotFound => return Ok(Box::new(())),
+            opened => opened?,
+        };
+        let wanted = if exclusive { libc::F_WRLCK } else { libc::F_RDLCK };
+        match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole_file(wanted))) {
+            Ok(_) => Ok(Box::new(file)),
+            Err(Errno::EAGAIN | Errno::EACCES) => Err(io::Error::new(ErrorKind::WouldBlock, holder(&file, wanted))),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+fn whole_file(kind: libc::c_int) -> libc::flock {
+    libc::flock {
+        l_type: kind as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    }
+}
+
+/// Who holds the lock that `wanted` met. The kernel names processes with LevelDB's kind of lock only.
+fn holder(file: &File, wanted: libc::c_int) -> String {
+    let mut found = whole_file(wanted);
+    match fcntl(file, FcntlArg::F_OFD_GETLK(&mut found)) {
+        Ok(_) if found.l_type != libc::F_UNLCK as libc::c_short && found.l_pid > 0 => {
+            format!("process {} holds LOCK", found.l_pid)
+        }
+        _ => "another process, or another handle in this one, holds LOCK".into(),
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Makes `path` and what is missing above it, each durable in its parent.
+fn make(path: &Path) -> io::Result<()> {
+    let parent = parent(path);
+    if !parent.is_dir() {
+        make(parent)?;
+    }
+    match fs::create_dir(path) {
+        Err(e) if e.kind() != ErrorKind::AlreadyExists || !path.is_dir() => return Err(e),
+        _ => {}
+    }
+    sync_directory(parent)
+}
+
+fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+fn list(folder: &Path) -> io::Result<Vec<DirEntry>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else { continue }; // none of ours
+        match entry.metadata() {
+            Ok(metadata) if metadata.is_file() => found.push(DirEntry { name, bytes: metadata.len() }),
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+            _ => {} // a folder, or removed since it was listed
+        }
+    }
+    Ok(found)
+}
+
+/// Whether `link` failed because this file system, or this file, cannot have one.
+fn has_no_links(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    matches!(errno, Some(Errno::EPERM | Errno::EOPNOTSUPP | Errno::EMLINK | Errno::EXDEV | Errno::ENOSYS))
+}
+
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let mut target = OpenOptions::new().write(true).create_new(true).open(to)?;
+    let copied = io::copy(&mut File::open(from)?, &mut target).and_then(|_| target.sync_all());
+    if copied.is_err() {
+        let _ = fs::remove_file(to); // best effort: half a copy helps nobody
+    }
+    copied
+}
+
+struct Writing(File);
+
+impl WriteFile for Writing {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}
+
+struct Reading(File);
+
+impl ReadFile for Reading {
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        FileExt::read_exact_at(&self.0, buf, offset)
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_replaces_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("a"), folder.path().join("b"));
+        fs::write(&from, b"bytes").unwrap();
+        copy(&from, &to).unwrap();
+        assert_eq!(fs::read(&to).unwrap(), b"bytes");
+        fs::write(&to, b"other").unwrap();
+        assert_eq!(copy(&from, &to).unwrap_err().kind(), ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&to).unwrap(), b"other");
+    }
+
+    #[test]
+    fn makes_missing_parents_and_no_lock_for_readers() {
+        let folder = tempfile::tempdir().unwrap();
+        let fs = RealFs::new(folder.path().join("a/b/c"));
+        assert!(!fs.exists().unwrap());
+        fs.make_directory().unwrap();
+        fs.make_directory().unwrap();
+        assert!(fs.exists().unwrap());
+        drop(fs.lock(false).unwrap());
+        assert_eq!(fs.list().unwrap(), vec![]);
+        let held = fs.lock(true).unwrap();
+        assert_eq!(fs.lock(false).map(drop).unwrap_err().kind(), ErrorKind::WouldBlock);
+        drop(held);
+        let _shared = (fs.lock(false).unwrap(), fs.lock(false).unwrap());
+        assert_eq!(fs.lock(true).map(drop).unwrap_err().kind(), ErrorKind::WouldBlock);
+    }
+}

@@ -1,0 +1,144 @@
+//! What is replaced atomically (`CURRENT`, the marker), and what is set aside under `lost/`.
+//!
+//! A replacement is written under a temporary name and synced *before* it is renamed, and the directory after:
+//! a rename whose file was not synced can leave zeros behind after a power cut (docs/durability.md §4).
+use super::{Store, fs::FileSystem, names};
+use crate::{
+    Error, Purpose, Result, SyncKind, Traffic, durability::sync_directory, placement::ObjectId, sst::ByteSource,
+};
+use std::{io, time::Instant};
+use terrace_format::{
+    Corrupt, LogId,
+    names::{FileName, decode_current, encode_current},
+};
+
+/// Files that are read whole are at most this long; more is not ours.
+const WHOLE_BYTES_MAX: u64 = 64 << 10;
+/// Temporary number for the marker; files of the store count from 1.
+const MARKER_TEMPORARY: u64 = 0;
+
+/// Makes the store's directory.
+pub(super) fn make_directory(fs: &dyn FileSystem, traffic: &Traffic) -> Result<()> {
+    let start = Instant::now();
+    fs.make_directory().map_err(|e| Error::io("make directory", fs.name(), e))?;
+    traffic.synced(SyncKind::Directory, 0, start.elapsed());
+    Ok(())
+}
+
+/// Makes `CURRENT` name `manifest`.
+pub(super) fn publish(store: &Store, manifest: LogId) -> Result<()> {
+    replace(store, FileName::Current, manifest.0, encode_current(manifest).as_bytes())
+}
+
+/// The manifest that `CURRENT` names, if it is there.
+pub(super) fn load(store: &Store) -> Result<Option<LogId>> {
+    let name = FileName::Current.to_string();
+    let Some(bytes) = read_whole(store, "root", &name)? else { return Ok(None) };
+    decode_current(&bytes).map(Some).map_err(|found| Error::corrupt(store.path(&name), 0, found))
+}
+
+/// Makes `text` the marker.
+pub(super) fn publish_marker(store: &Store, text: &str) -> Result<()> {
+    replace(store, FileName::Marker, MARKER_TEMPORARY, text.as_bytes())
+}
+
+/// The marker, if there is one.
+pub(super) fn load_marker(store: &Store) -> Result<Option<String>> {
+    let name = FileName::Marker.to_string();
+    let Some(bytes) = read_whole(store, "marker", &name)? else { return Ok(None) };
+    String::from_utf8(bytes).map(Some).map_err(|e| {
+        let found = Corrupt::new("marker", e.utf8_error().valid_up_to() as u64, "not UTF-8");
+        Error::corrupt(store.path(&name), 0, found)
+    })
+}
+
+fn read_whole(store: &Store, what: &'static str, name: &str) -> Result<Option<Vec<u8>>> {
+    let file = match store.open_file(what, name) {
+        Err(Error::Missing { .. }) => return Ok(None),
+        found => found?,
+    };
+    if file.bytes > WHOLE_BYTES_MAX {
+        let found = Corrupt::new(what, WHOLE_BYTES_MAX, format!("{} bytes are too many", file.bytes));
+        return Err(Error::corrupt(&file.name, 0, found));
+    }
+    let mut bytes = vec![0; file.bytes as usize];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(Some(bytes))
+}
+
+/// Puts `bytes` in the place of `target`, atomically and, if the tier promises anything, durably.
+fn replace(store: &Store, target: FileName, temporary: u64, bytes: &[u8]) -> Result<()> {
+    store.writable("replace")?;
+    let (from, to) = (FileName::Temporary(temporary).to_string(), target.to_string());
+    store.remove_name(&from)?; // left by a process that ended half-way
+    let outcome =
+        write_new(store, &from, bytes).and_then(|()| store.fs.rename(&from, &to).map_err(store.io("rename to", &to)));
+    if let Err(error) = outcome {
+        let _ = store.fs.remove(&from); // best effort: the next attempt removes it too
+        return Err(error);
+    }
+    if store.tracker.promises() { sync_directory(&*store.fs, &store.traffic) } else { Ok(()) }
+}
+
+fn write_new(store: &Store, name: &str, bytes: &[u8]) -> Result<()> {
+    let mut file = store.fs.create(name).map_err(store.io("create", name))?;
+    file.append(bytes).map_err(store.io("append to", name))?;
+    store.traffic.wrote(Purpose::Other, bytes.len() as u64);
+    if store.tracker.promises() {
+        let start = Instant::now();
+        file.sync().map_err(store.io("sync", name))?;
+        store.traffic.synced(SyncKind::Root, bytes.len() as u64, start.elapsed());
+    }
+    Ok(())
+}
+
+/// Gives `object` a second name under `lost/`; if that is taken, with `-2`, `-3`, … behind it.
+pub(super) fn set_aside(store: &Store, object: ObjectId) -> Result<()> {
+    store.writable("set aside")?;
+    let mut found = false;
+    for name in names(object) {
+        found |= link_into_lost(store, &name)?;
+    }
+    if !found {
+        return Err(Error::Missing { what: "object", object: store.path(&names(object)[0]) });
+    }
+    if store.tracker.promises() { sync_directory(&*store.fs, &store.traffic) } else { Ok(()) }
+}
+
+/// Whether there was a file `name`.
+fn link_into_lost(store: &Store, name: &str) -> Result<bool> {
+    let (mut target, mut copy) = (format!("lost/{name}"), 1u64);
+    loop {
+        match store.fs.link(name, &target) {
+            Ok(()) => return Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(store.io("set aside", name)(e)),
+            Err(_) => copy += 1,
+        }
+        target = format!("lost/{name}-{copy}");
+    }
+}
+
+/// Whether a file of this name in `lost/` is one that [`set_aside`], or LevelDB's repair, put there.
+pub(in crate::backends) fn is_set_aside(name: &str) -> bool {
+    let numbered =
+        name.rsplit_once('-').filter(|(_, copy)| !copy.is_empty() && copy.bytes().all(|b| b.is_ascii_digit()));
+    let stem = numbered.map_or(name, |(stem, _)| stem);
+    // `MANIFEST-000005` ends like a copy's number but is a name of its own.
+    FileName::parse(name).or_else(|| FileName::parse(stem)).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_what_it_set_aside() {
+        for name in ["000005.log", "000005.log-2", "MANIFEST-000005", "MANIFEST-000005-12", "000007.ldb"] {
+            assert!(is_set_aside(name), "{name}");
+        }
+        for name in ["notes.txt", "notes-2", "000005.log-", "000005.log-x", "-2"] {
+            assert!(!is_set_aside(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! A directory in memory: for tests, for `open_in_memory`, and to compare with what file systems cost.
+use super::files::fs::{DirEntry, FileSystem, ReadFile, WriteFile};
+use parking_lot::{Mutex, RwLock};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    io,
+    sync::Arc,
+};
+
+/// A directory that outlives whoever opens it; clones are handles on the same one. Gone with the last of them.
+#[derive(Clone, Default)]
+pub struct Memory(Arc<Mutex<Directory>>);
+
+/// Guarded by one lock, which is held for map operations only; contents have locks of their own.
+#[derive(Default)]
+struct Directory {
+    made: bool,
+    files: BTreeMap<String, Contents>,
+    held: Held,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Held {
+    #[default]
+    Free,
+    Shared(usize),
+    Exclusive,
+}
+
+/// Bytes of one file. An open file keeps them when its name goes.
+type Contents = Arc<RwLock<Vec<u8>>>;
+
+impl Memory {
+    /// A directory that does not exist yet.
+    pub fn new() -> Memory {
+        Memory::default()
+    }
+
+    /// Forgets the directory and all in it; readers keep the files they have open. `WouldBlock` if it is in use.
+    pub fn clear(&self) -> io::Result<()> {
+        let mut directory = self.0.lock();
+        if directory.held != Held::Free {
+            return Err(in_use());
+        }
+        *directory = Directory::default();
+        Ok(())
+    }
+
+    fn find(&self, name: &str) -> io::Result<Contents> {
+        self.0.lock().files.get(name).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl std::fmt::Debug for Memory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Memory({} files)", self.0.lock().files.len())
+    }
+}
+
+impl FileSystem for Memory {
+    fn name(&self) -> String {
+        "memory".into()
+    }
+
+    fn make_directory(&self) -> io::Result<()> {
+        self.0.lock().made = true;
+        Ok(())
+    }
+
+    fn exists(&self) -> io::Result<bool> {
+        Ok(self.0.lock().made)
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
+        let contents = Contents::default();
+        self.0.lock().name(name, contents.clone())?;
+        Ok(Box::new(Writing(contents)))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {
+        Ok(Box::new(Reading(self.find(name)?)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut directory = self.0.lock();
+        let contents = directory.files.remove(from).ok_or(io::ErrorKind::NotFound)?;
+        directory.files.insert(to.into(), contents);
+        Ok(())
+    }
+
+    fn link(&self, from: &str, to: &str) -> io::Result<()> {
+        let contents = self.find(from)?;
+        self.0.lock().name(to, contents)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.0.lock().files.remove(name).map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn list(&self) -> io::Result<Vec<DirEntry>> {
+        let directory = self.0.lock();
+        let here = directory.files.iter().filter(|(name, _)| !name.contains('/'));
+        Ok(here.map(|(name, file)| DirEntry { name: name.clone(), bytes: file.read().len() as u64 }).collect())
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
+        let mut directory = self.0.lock();
+        directory.held = match (directory.held, exclusive) {
+            (Held::Free, true) => Held::Exclusive,
+            (Held::Free, false) => Held::Shared(1),
+            (Held::Shared(count), false) => Held::Shared(count + 1),
+            _ => return Err(in_use()),
+        };
+        if exclusive {
+            directory.files.entry("LOCK".into()).or_default();
+        }
+        Ok(Box::new(Guard(self.clone())))
+    }
+}
+
+impl Directory {
+    fn name(&mut self, name: &str, contents: Contents) -> io::Result<()> {
+        match self.files.entry(name.into()) {
+            Entry::Occupied(_) => Err(io::ErrorKind::AlreadyExists.into()),
+            Entry::Vacant(free) => {
+                free.insert(contents);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn in_use() -> io::Error {
+    io::Error::new(io::ErrorKind::WouldBlock, "another handle holds the lock")
+}
+
+/// One hold on the lock.
+struct Guard(Memory);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let mut directory = self.0.0.lock();
+        directory.held = match directory.held {
+            Held::Shared(count) if count > 1 => Held::Shared(count - 1),
+            _ => Held::Free,
+        };
+    }
+}
+
+struct Writing(Contents);
+
+impl WriteFile for Writing {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write().extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+struct Reading(Contents);
+
+impl ReadFile for Reading {
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let contents = self.0.read();
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let wanted = start.checked_add(buf.len()).and_then(|end| contents.get(start..end));
+        buf.copy_from_slice(wanted.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.0.read().len() as u64)
+    }
+}

@@ -1,0 +1,126 @@
+//! The suite that every backend passes: what [`placement`](crate::placement) says, as assertions.
+//!
+//! Give [`run`] something that makes a new empty place each time; each case opens its place as often as it likes.
+//! It panics where the contract is broken. Power cuts are not its business: `terrace-sim` has those.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use terrace_storage::{Memory, contract, durability::SyncTracker};
+//!
+//! contract::run(&|| contract::on_files(Arc::new(Memory::new()), Arc::new(SyncTracker)));
+//! ```
+use crate::{
+    Error, Result, Setup,
+    backends::{files::fs::FileSystem, open_files},
+    durability::CommitTracker,
+    placement::{Build, EntryRef, Hint, Lifetime, Mode, Origin, Placement, TableMeta},
+};
+use std::{fmt::Debug, sync::Arc};
+use terrace_format::{LogId, TableId};
+
+mod logs;
+mod places;
+mod tables;
+
+/// Opens one and the same place, again and again.
+pub type Opener = Box<dyn Fn(Mode, &Setup) -> Result<Box<dyn Placement>>>;
+
+/// Opens stores of files in `fs`, whose tickets `tracker` matures.
+pub fn on_files(fs: Arc<dyn FileSystem>, tracker: Arc<dyn CommitTracker>) -> Opener {
+    Box::new(move |mode, setup| open_files(fs.clone(), mode, tracker.clone(), setup))
+}
+
+/// Runs every case, each on a place of its own from `fresh`.
+pub fn run(fresh: &dyn Fn() -> Opener) {
+    for case in logs::CASES.iter().chain(tables::CASES).chain(places::CASES) {
+        case(&Place(fresh()));
+    }
+}
+
+type Case = fn(&Place);
+
+/// A place under test.
+struct Place(Opener);
+
+impl Place {
+    fn open(&self, mode: Mode, setup: &Setup) -> Result<Box<dyn Placement>> {
+        (self.0)(mode, setup)
+    }
+
+    fn create(&self) -> Box<dyn Placement> {
+        good(self.open(Mode::Create, &Setup::default()))
+    }
+
+    /// A place that can be opened in every mode: it has a root, and the manifest that the root names.
+    fn with_root(&self) -> Box<dyn Placement> {
+        let placement = self.create();
+        good(good(placement.create_log(LogId(1), crate::placement::LogKind::Manifest, HEAD)).sync());
+        good(placement.publish_root(LogId(1)));
+        placement
+    }
+}
+
+/// A first record of a log.
+const HEAD: &[u8] = b"twelve bytes";
+
+/// What must work.
+fn good<T>(outcome: Result<T>) -> T {
+    outcome.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What must be refused, and how.
+fn refused<T>(outcome: Result<T>, expected: impl FnOnce(&Error) -> bool) {
+    match outcome {
+        Ok(_) => panic!("this should have been refused"),
+        Err(error) => assert!(expected(&error), "refused, but with {error:?}"),
+    }
+}
+
+fn is_missing(error: &Error) -> bool {
+    matches!(error, Error::Missing { .. })
+}
+
+fn is_in_use(error: &Error) -> bool {
+    matches!(error, Error::InUse { .. })
+}
+
+fn hint(lifetime: Lifetime) -> Hint {
+    Hint { level: 0, expected_bytes: 1 << 20, lifetime }
+}
+
+fn keep(build: &mut dyn Build, key: &[u8], value: &[u8]) -> Result<()> {
+    build.keep(EntryRef { key, stored: value, origin: Origin::Memory })
+}
+
+/// Finishes a build and sees its ticket through.
+fn finish(placement: &dyn Placement, build: Box<dyn Build>) -> Vec<TableMeta> {
+    let (metas, ticket) = good(build.finish());
+    good(placement.commit());
+    assert!(good(ticket.is_durable()), "commit decides every ticket handed out before it");
+    metas
+}
+
+/// A build of one table, finished.
+fn one_table<'a>(
+    placement: &dyn Placement,
+    id: u64,
+    lifetime: Lifetime,
+    entries: impl IntoIterator<Item = (&'a Vec<u8>, &'a Vec<u8>)>,
+) -> TableMeta {
+    let mut build = good(placement.begin(hint(lifetime)));
+    good(build.begin_table(TableId(id)));
+    for (key, value) in entries {
+        good(keep(&mut *build, key, value));
+    }
+    good(build.end_table());
+    finish(placement, build).remove(0)
+}
+
+/// `assert_eq` for long things: says which case, not what the bytes are.
+fn same<T: PartialEq + Debug>(got: T, want: T, case: &str) {
+    assert!(got == want, "{case}: got {}, want {}", brief(&got), brief(&want));
+}
+
+fn brief(thing: &impl Debug) -> String {
+    format!("{thing:?}").chars().take(200).collect()
+}

@@ -1,0 +1,163 @@
+//! The place itself: root, marker, lists, locks, what is set aside, and what is counted.
+use super::{Case, HEAD, Place, good, is_in_use, is_missing, one_table, refused, same};
+use crate::{
+    Purpose, Setup,
+    placement::{Lifetime, LogKind, Mode, ObjectId, Placement},
+};
+use terrace_format::{LogId, SeqNo, TableId, key};
+
+pub(super) const CASES: &[Case] = &[
+    a_missing_store_is_missing,
+    the_root_is_replaced,
+    the_marker_is_remembered,
+    everything_is_listed_and_removed,
+    copies_are_set_aside,
+    one_writer_or_many_readers,
+    readers_change_nothing,
+    traffic_is_what_was_written,
+    limits_are_wide,
+];
+
+fn a_table(placement: &dyn Placement, id: u64, lifetime: Lifetime) -> u64 {
+    let entry = (key::lookup(b"key", SeqNo(1)), vec![7; 5000]);
+    one_table(placement, id, lifetime, [(&entry.0, &entry.1)]).bytes
+}
+
+fn objects(placement: &dyn Placement) -> Vec<ObjectId> {
+    let mut found: Vec<_> = good(placement.list()).into_iter().map(|listed| listed.object).collect();
+    found.sort();
+    found
+}
+
+fn a_missing_store_is_missing(place: &Place) {
+    for mode in [Mode::Write, Mode::ReadOnly, Mode::ReadOnly] {
+        refused(place.open(mode, &Setup::default()), is_missing);
+    }
+    let placement = place.create();
+    same(good(placement.load_root()), None, "the root of an empty place");
+    same(objects(&*placement), vec![], "the objects of an empty place");
+    drop(placement);
+    refused(place.open(Mode::Write, &Setup::default()), is_missing);
+}
+
+fn the_root_is_replaced(place: &Place) {
+    let placement = place.with_root();
+    same(good(placement.load_root()), Some(LogId(1)), "the first root");
+    for id in [5, 123_456_789, 6] {
+        good(placement.publish_root(LogId(id)));
+        same(good(placement.load_root()), Some(LogId(id)), "the root just published");
+    }
+    same(objects(&*placement), vec![ObjectId::Manifest(LogId(1))], "nothing temporary stays");
+    drop(placement);
+    for mode in [Mode::Create, Mode::Write, Mode::ReadOnly] {
+        let placement = good(place.open(mode, &Setup::default()));
+        same(good(placement.load_root()), Some(LogId(6)), "the root after reopening");
+    }
+}
+
+fn the_marker_is_remembered(place: &Place) {
+    let placement = place.with_root();
+    same(good(placement.load_marker()), None, "no marker yet");
+    good(placement.publish_marker("one"));
+    good(placement.publish_marker("# two\nlines\n"));
+    drop(placement);
+    let placement = good(place.open(Mode::ReadOnly, &Setup::default()));
+    same(good(placement.load_marker()), Some("# two\nlines\n".into()), "the marker after reopening");
+}
+
+fn everything_is_listed_and_removed(place: &Place) {
+    let placement = place.with_root();
+    good(placement.publish_marker("text"));
+    drop(good(placement.create_log(LogId(2), LogKind::Wal, HEAD)));
+    drop(good(placement.create_log(LogId(3), LogKind::Manifest, HEAD)));
+    let bytes = a_table(&*placement, 4, Lifetime::Flush);
+    let table = ObjectId::Table(TableId(4));
+    let all = vec![table, ObjectId::Wal(LogId(2)), ObjectId::Manifest(LogId(1)), ObjectId::Manifest(LogId(3))];
+    same(objects(&*placement), all.clone(), "objects");
+    let listed = good(placement.list()).into_iter().find(|listed| listed.object == table);
+    same(listed.map(|listed| listed.bytes), Some(bytes), "the size of the table");
+    for object in all {
+        good(placement.remove(object));
+        good(placement.remove(object));
+        assert!(!objects(&*placement).contains(&object), "{object:?} is gone");
+    }
+    good(placement.remove(ObjectId::Temporary(8)));
+}
+
+fn copies_are_set_aside(place: &Place) {
+    let placement = place.with_root();
+    drop(good(placement.create_log(LogId(2), LogKind::Wal, HEAD)));
+    a_table(&*placement, 4, Lifetime::Flush);
+    let before = good(placement.list());
+    for object in [ObjectId::Wal(LogId(2)), ObjectId::Table(TableId(4)), ObjectId::Manifest(LogId(1))] {
+        for _ in 0..3 {
+            good(placement.set_aside(object));
+        }
+    }
+    same(good(placement.list()), before, "the object stays, the copy is not listed");
+    refused(placement.set_aside(ObjectId::Wal(LogId(99))), is_missing);
+    // The copy does not hinder removing the object, nor making and setting aside another of its number.
+    good(placement.remove(ObjectId::Wal(LogId(2))));
+    drop(good(placement.create_log(LogId(2), LogKind::Wal, HEAD)));
+    good(placement.set_aside(ObjectId::Wal(LogId(2))));
+}
+
+fn one_writer_or_many_readers(place: &Place) {
+    let setup = Setup::default();
+    let writer = place.with_root();
+    for mode in [Mode::Create, Mode::Write, Mode::ReadOnly] {
+        refused(place.open(mode, &setup), is_in_use);
+    }
+    let log = good(writer.create_log(LogId(7), LogKind::Wal, HEAD));
+    drop(writer);
+    refused(place.open(Mode::Write, &setup), is_in_use); // somebody can still write
+    drop(log);
+    let readers = (good(place.open(Mode::ReadOnly, &setup)), good(place.open(Mode::ReadOnly, &setup)));
+    refused(place.open(Mode::Write, &setup), is_in_use);
+    drop(readers.0);
+    refused(place.open(Mode::Create, &setup), is_in_use);
+    drop(readers.1);
+    good(place.open(Mode::Write, &setup));
+}
+
+fn readers_change_nothing(place: &Place) {
+    let placement = place.with_root();
+    a_table(&*placement, 4, Lifetime::Flush);
+    let before = good(placement.list());
+    drop(placement);
+    let reader = good(place.open(Mode::ReadOnly, &Setup::default()));
+    let allowed = |_: &crate::Error| true;
+    refused(reader.create_log(LogId(8), LogKind::Wal, HEAD), allowed);
+    refused(reader.begin(super::hint(Lifetime::Flush)), allowed);
+    refused(reader.publish_root(LogId(8)), allowed);
+    refused(reader.publish_marker("text"), allowed);
+    refused(reader.remove(ObjectId::Table(TableId(4))), allowed);
+    refused(reader.set_aside(ObjectId::Table(TableId(4))), allowed);
+    same(good(reader.list()), before, "a reader changes nothing");
+    same((good(reader.load_root()), good(reader.load_marker())), (Some(LogId(1)), None), "root and marker");
+}
+
+fn traffic_is_what_was_written(place: &Place) {
+    let placement = place.with_root();
+    let bytes = |purpose| placement.traffic().bytes(purpose);
+    let mut log = good(placement.create_log(LogId(2), LogKind::Wal, HEAD));
+    good(log.append(&vec![1; 2_000_000]));
+    good(log.append(b"record"));
+    good(log.sync());
+    let (flushed, compacted) =
+        (a_table(&*placement, 4, Lifetime::Flush), a_table(&*placement, 5, Lifetime::Compaction));
+    same((bytes(Purpose::Flush), bytes(Purpose::Compaction)), (flushed, compacted), "bytes of tables");
+    same(bytes(Purpose::Wal), log.bytes(), "bytes of the log");
+    let tables_and_logs: u64 = good(placement.list()).iter().map(|listed| listed.bytes).sum();
+    let counted = Purpose::ALL.into_iter().map(bytes).sum::<u64>() - bytes(Purpose::Other);
+    same(counted, tables_and_logs, "everything that is listed was counted");
+    let before = bytes(Purpose::Other);
+    good(placement.publish_marker("ten bytes."));
+    same(bytes(Purpose::Other) - before, 10, "bytes of the marker");
+}
+
+fn limits_are_wide(place: &Place) {
+    let limits = place.create().limits();
+    assert!(limits.key_bytes_max >= 1 << 16, "{limits:?}");
+    assert!(limits.value_bytes_max >= u64::from(u32::MAX), "{limits:?}");
+}

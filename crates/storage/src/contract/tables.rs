@@ -1,0 +1,290 @@
+//! Builds and tables: what was kept is found, forward, backward and by key, under any setup.
+use super::{Case, Place, finish, good, hint, is_missing, keep, one_table, refused, same};
+use crate::{
+    Error, FilterForm, Setup,
+    placement::{Cursor, Found, Lifetime, Mode, ReadHow, Table, TableMeta},
+};
+use std::{
+    cmp::{Ordering, Reverse},
+    collections::BTreeMap,
+    sync::Arc,
+};
+use terrace_format::{Comparator, KeyOrder, Kind, SeqNo, TableId, compress::Codec, filter::Bloom, key};
+
+pub(super) const CASES: &[Case] = &[
+    tables_answer_as_a_map_would,
+    a_custom_order_rules_everything,
+    a_build_has_many_tables,
+    abandoned_builds_leave_nothing,
+    damage_is_not_built_in,
+    removed_tables_stay_readable,
+    wrong_tables_are_refused,
+];
+
+const HOW: ReadHow = ReadHow { verify: true, fill_cache: true };
+
+/// User keys with their versions, newest first, as the order of internal keys has them.
+type Versions = BTreeMap<(Vec<u8>, Reverse<u64>), (Kind, Vec<u8>)>;
+
+/// Keys of all lengths with long shared prefixes, up to three versions each, some deleted; values up to 100 KiB.
+fn versions(keys: u64) -> Versions {
+    let mut all = Versions::new();
+    for n in 0..keys {
+        let user = match n % 4 {
+            0 => Vec::new(),
+            1 => n.to_be_bytes()[6..].to_vec(),
+            2 => format!("a common prefix/{:05}", n * 7919 % keys).into_bytes(),
+            _ => [vec![0xff; (n % 5) as usize], vec![n as u8]].concat(),
+        };
+        for version in 0..=n % 3 {
+            let kind = if (n + version) % 5 == 0 { Kind::Delete } else { Kind::Put };
+            let bytes = if n % 97 == 3 { 100_000 } else { n % 300 };
+            let value = (0..bytes).map(|at| (at * n / 8) as u8).collect();
+            let value = if kind == Kind::Delete { Vec::new() } else { value };
+            all.insert((user.clone(), Reverse(n * 10 + version + 1)), (kind, value));
+        }
+    }
+    all
+}
+
+fn internal(version: &(Vec<u8>, Reverse<u64>), kind: Kind) -> Vec<u8> {
+    key::encode(&version.0, SeqNo(version.1.0), kind)
+}
+
+fn entries(versions: &Versions) -> Vec<(Vec<u8>, Vec<u8>)> {
+    versions.iter().map(|(at, (kind, value))| (internal(at, *kind), value.clone())).collect()
+}
+
+fn setups() -> Vec<Setup> {
+    let tiny = Setup { codec: Codec::None, block_bytes: 64, restart_interval: 1, cache_bytes: 0, ..Setup::default() };
+    let filtered = Setup { filter: Some(Arc::new(Bloom::new(10))), ..Setup::default() };
+    let whole = Setup { filter_form: FilterForm::Table, codec: Codec::Lz4, open_tables_max: 1, ..filtered.clone() };
+    let zstd = Setup { codec: Codec::Zstd, block_bytes: 64 << 10, ..filtered.clone() };
+    vec![Setup::default(), tiny, filtered, whole, zstd]
+}
+
+fn tables_answer_as_a_map_would(place: &Place) {
+    let model = versions(800);
+    for (number, setup) in setups().into_iter().enumerate() {
+        let placement = good(place.open(Mode::Create, &setup));
+        let all = entries(&model);
+        let meta = one_table(&*placement, number as u64 + 1, Lifetime::Flush, all.iter().map(|(k, v)| (k, v)));
+        let table = good(placement.open_table(&meta));
+        same((&meta.smallest, &meta.largest), (&all[0].0, &all[all.len() - 1].0), "bounds");
+        lookups(&*table, &model);
+        walks(table.clone(), &all);
+        facts_are_true(&*table, &model);
+        offsets_rise(&*table, &all, meta.bytes);
+        // Everything again from storage, without the cache, and under every other way of reading.
+        drop((table, placement));
+        for other in setups() {
+            let placement = good(place.open(Mode::Create, &other));
+            let table = good(placement.open_table(&meta));
+            lookups(&*table, &model);
+            good(table.verify());
+        }
+    }
+}
+
+/// Each version is found at its own sequence and hidden just before it; absent keys are absent.
+fn lookups(table: &dyn Table, model: &Versions) {
+    let how = ReadHow { verify: false, fill_cache: true };
+    for (at, (kind, value)) in model {
+        let found = good(table.get(&key::lookup(&at.0, SeqNo(at.1.0)), how));
+        same(found, Some(Found { seq: SeqNo(at.1.0), kind: *kind, value: value.clone() }), "its own sequence");
+        let older = model.range((at.0.clone(), Reverse(at.1.0 - 1))..).next().filter(|(older, _)| older.0 == at.0);
+        let want = older.map(|(at, (kind, value))| Found { seq: SeqNo(at.1.0), kind: *kind, value: value.clone() });
+        same(good(table.get(&key::lookup(&at.0, SeqNo(at.1.0 - 1)), how)), want, "just before it");
+        let absent = [&at.0[..], b"\0absent"].concat();
+        same(good(table.get(&key::lookup(&absent, SeqNo::MAX), HOW)), None, "a key that is not there");
+    }
+}
+
+fn here(cursor: &mut dyn Cursor) -> Option<(Vec<u8>, Vec<u8>)> {
+    if !cursor.valid() {
+        return None;
+    }
+    let (key, value) = (cursor.key().to_vec(), good(cursor.value()).to_vec());
+    let entry = cursor.entry();
+    assert!(entry.key == key && entry.stored == value, "the entry to keep is the one the cursor stands on");
+    Some((key, value))
+}
+
+fn walks(table: Arc<dyn Table>, all: &[(Vec<u8>, Vec<u8>)]) {
+    let mut cursor = table.cursor(HOW);
+    assert!(!cursor.valid(), "a new cursor stands nowhere");
+    good(cursor.seek_first());
+    for (number, want) in all.iter().enumerate() {
+        same(here(&mut *cursor).as_ref(), Some(want), &format!("forward, entry {number}"));
+        good(cursor.next());
+    }
+    assert!(!cursor.valid(), "behind the last entry");
+    good(cursor.seek_last());
+    for (number, want) in all.iter().enumerate().rev() {
+        same(here(&mut *cursor).as_ref(), Some(want), &format!("backward, entry {number}"));
+        good(cursor.prev());
+    }
+    assert!(!cursor.valid(), "before the first entry");
+    for (number, want) in all.iter().enumerate() {
+        good(cursor.seek(&want.0));
+        same(here(&mut *cursor).as_ref(), Some(want), "seek to a key that is there");
+        if number % 7 == 0 {
+            good(cursor.prev());
+            same(here(&mut *cursor).as_ref(), number.checked_sub(1).map(|before| &all[before]), "back after a seek");
+        }
+        let gap = key::lookup(&[key::user_key(&want.0), b"\0"].concat(), SeqNo::MAX);
+        good(cursor.seek(&gap));
+        let next = all.iter().skip(number).find(|(key, _)| KeyOrder::Bytewise.internal(key, &gap).is_ge());
+        same(here(&mut *cursor).as_ref(), next, "seek into a gap");
+    }
+}
+
+fn facts_are_true(table: &dyn Table, model: &Versions) {
+    let counted = good(table.verify());
+    let deletes = model.values().filter(|(kind, _)| *kind == Kind::Delete).count();
+    same((counted.entries, counted.deletes), (model.len() as u64, deletes as u64), "entries and deletes");
+    same(counted.value_bytes, model.values().map(|(_, value)| value.len() as u64).sum(), "bytes of values");
+    let sequences = || model.keys().map(|at| SeqNo(at.1.0));
+    same(
+        counted.sequences,
+        (sequences().min().unwrap_or_default(), sequences().max().unwrap_or_default()),
+        "sequences",
+    );
+    assert!(table.facts().is_none_or(|claimed| claimed == counted), "what it claims is what it holds");
+}
+
+fn offsets_rise(table: &dyn Table, all: &[(Vec<u8>, Vec<u8>)], table_bytes: u64) {
+    let offsets: Vec<u64> = all.iter().map(|(key, _)| good(table.offset_of(key))).collect();
+    assert!(offsets.is_sorted() && offsets.iter().all(|&offset| offset <= table_bytes));
+    let behind = good(table.offset_of(&key::lookup(&[0xff; 40], SeqNo::ZERO)));
+    assert!(behind >= table_bytes / 2 && behind <= table_bytes, "most of a table is its entries");
+}
+
+struct Backward;
+
+impl Comparator for Backward {
+    fn name(&self) -> &str {
+        "contract.Backward"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        b.cmp(a)
+    }
+}
+
+fn a_custom_order_rules_everything(place: &Place) {
+    let order = KeyOrder::Custom(Arc::new(Backward));
+    let filter: Option<Arc<dyn terrace_format::filter::FilterPolicy>> = Some(Arc::new(Bloom::new(10)));
+    let setup = Setup { order: order.clone(), block_bytes: 100, filter, ..Setup::default() };
+    let placement = good(place.open(Mode::Create, &setup));
+    let mut all = entries(&versions(300));
+    all.sort_by(|a, b| order.internal(&a.0, &b.0));
+    let meta = one_table(&*placement, 1, Lifetime::Compaction, all.iter().map(|(k, v)| (k, v)));
+    let table = good(placement.open_table(&meta));
+    good(table.verify());
+    let mut cursor = table.clone().cursor(HOW);
+    for want in &all {
+        good(cursor.seek(&want.0));
+        same(here(&mut *cursor).as_ref(), Some(want), "seek under a custom order");
+        assert!(good(table.get(&want.0, HOW)).is_some());
+    }
+}
+
+/// Several tables in one build, one of them from entries of another table.
+fn a_build_has_many_tables(place: &Place) {
+    let placement = place.create();
+    let all = entries(&versions(400));
+    let mut build = good(placement.begin(hint(Lifetime::Flush)));
+    for (part, id) in all.chunks(150).zip(10..) {
+        good(build.begin_table(TableId(id)));
+        refused(build.begin_table(TableId(99)), |error| !is_missing(error));
+        for (key, value) in part {
+            good(keep(&mut *build, key, value));
+        }
+        good(build.end_table());
+    }
+    let metas = finish(&*placement, build);
+    same(metas.iter().map(|meta| meta.id.0).collect::<Vec<_>>(), (10..10 + metas.len() as u64).collect(), "ids");
+    let mut merged = good(placement.begin(hint(Lifetime::Compaction)));
+    good(merged.begin_table(TableId(20)));
+    let mut grown = 0;
+    for meta in &metas {
+        let mut cursor = good(placement.open_table(meta)).cursor(HOW);
+        good(cursor.seek_first());
+        while cursor.valid() {
+            good(merged.keep(cursor.entry()));
+            assert!(merged.table_bytes() >= grown);
+            grown = merged.table_bytes();
+            good(cursor.next());
+        }
+    }
+    good(merged.end_table());
+    let merged = finish(&*placement, merged).remove(0);
+    assert!(grown > merged.bytes / 2 && grown <= merged.bytes, "about {grown} of {}", merged.bytes);
+    walks(good(placement.open_table(&merged)), &all);
+}
+
+fn abandoned_builds_leave_nothing(place: &Place) {
+    let placement = place.create();
+    let before = good(placement.list());
+    let mut build = good(placement.begin(hint(Lifetime::Flush)));
+    for id in [3, 4] {
+        good(build.begin_table(TableId(id)));
+        good(keep(&mut *build, &key::lookup(b"key", SeqNo(1)), &vec![1; 200_000]));
+        if id == 3 {
+            good(build.end_table());
+        }
+    }
+    drop(build);
+    same(good(placement.list()), before, "what an abandoned build leaves");
+    let (metas, ticket) = good(good(placement.begin(hint(Lifetime::Flush))).finish());
+    good(placement.commit());
+    assert!(metas.is_empty() && good(ticket.is_durable()), "a build of nothing is nothing");
+}
+
+/// Entries out of order, and keys that are none, come from damage; a table gives them no fresh checksum.
+fn damage_is_not_built_in(place: &Place) {
+    let placement = place.create();
+    let (low, high) = (key::lookup(b"a", SeqNo(5)), key::lookup(b"b", SeqNo(5)));
+    for (first, second) in [(&high, &low), (&low, &low), (&low, &b"short".to_vec())] {
+        let mut build = good(placement.begin(hint(Lifetime::Compaction)));
+        good(build.begin_table(TableId(5)));
+        good(keep(&mut *build, first, b""));
+        refused(keep(&mut *build, second, b""), |error| matches!(error, Error::Corrupt { .. }));
+    }
+    let mut build = good(placement.begin(hint(Lifetime::Flush)));
+    refused(keep(&mut *build, &low, b""), |error| !is_missing(error));
+    refused(build.end_table(), |error| !is_missing(error));
+}
+
+fn removed_tables_stay_readable(place: &Place) {
+    let placement = place.create();
+    let all = entries(&versions(500));
+    let build = |id| one_table(&*placement, id, Lifetime::Flush, all.iter().map(|(k, v)| (k, v)));
+    let meta: TableMeta = build(3);
+    let table = good(placement.open_table(&meta));
+    let object = crate::placement::ObjectId::Table(meta.id);
+    good(placement.remove(object));
+    good(placement.remove(object));
+    walks(table.clone(), &all);
+    refused(placement.open_table(&meta), is_missing);
+    drop(placement_cursor(table));
+}
+
+/// A cursor keeps its table alive on its own.
+fn placement_cursor(table: Arc<dyn Table>) -> Box<dyn Cursor> {
+    let mut cursor = table.cursor(HOW);
+    good(cursor.seek_last());
+    assert!(cursor.valid());
+    cursor
+}
+
+fn wrong_tables_are_refused(place: &Place) {
+    let placement = place.create();
+    let all = entries(&versions(10));
+    let meta = one_table(&*placement, 3, Lifetime::Flush, all.iter().map(|(k, v)| (k, v)));
+    let longer = TableMeta { bytes: meta.bytes + 1, ..meta.clone() };
+    refused(placement.open_table(&longer), |error| matches!(error, Error::Corrupt { .. }));
+    refused(placement.open_table(&TableMeta { id: TableId(4), ..meta.clone() }), is_missing);
+    good(placement.open_table(&meta));
+}

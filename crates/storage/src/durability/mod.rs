@@ -1,0 +1,38 @@
+//! Since when do finished files survive a power cut? One trait, one file per tier (docs/durability.md §3).
+use crate::{
+    Result, Ticket, Traffic,
+    backends::files::fs::{FileSystem, WriteFile},
+};
+
+mod none;
+mod sync;
+
+pub use none::NoTracker;
+pub use sync::{SyncTracker, sync_directory};
+
+/// A finished file whose bytes no longer change, by the descriptor that wrote it: writeback errors are reported
+/// per descriptor, so a reopened one could miss them.
+pub struct Finished {
+    /// For messages.
+    pub name: String,
+    /// The writer's descriptor.
+    pub file: Box<dyn WriteFile>,
+    /// Bytes written.
+    pub bytes: u64,
+}
+
+/// How tickets mature.
+pub trait CommitTracker: Send + Sync {
+    /// The tier's name.
+    fn tier(&self) -> &'static str;
+    /// Whether anything is promised. If not, logs and roots are not synced either.
+    fn promises(&self) -> bool {
+        true
+    }
+    /// Takes charge of the files of one build, and of their directory entries.
+    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &Traffic) -> Result<Ticket>;
+    /// Makes progress without forcing anything; false if nothing is outstanding.
+    fn advance(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<bool>;
+    /// Decides every outstanding ticket.
+    fn commit(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<()>;
+}

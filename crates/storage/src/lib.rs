@@ -1,0 +1,21 @@
+//! Where bytes live, and since when they survive a power cut.
+//!
+//! [`placement`] is the interface; `backends/` the places; `durability/` the tiers; `sst/` tables of blocks,
+//! shared by the backends. No LSM decision is taken here.
+#![forbid(unsafe_code)]
+
+pub mod backends;
+pub mod contract;
+pub mod durability;
+mod error;
+pub mod placement;
+mod setup;
+mod sst;
+mod ticket;
+mod traffic;
+
+pub use backends::{Location, Tier, destroy, memory::Memory, open, open_files};
+pub use error::{Error, Result};
+pub use setup::{FilterForm, Setup};
+pub use ticket::{Maturity, State, Ticket};
+pub use traffic::{Purpose, SyncKind, Syncs, Traffic};

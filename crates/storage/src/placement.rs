@@ -1,0 +1,269 @@
+//! THE interface: everything the engine can say to whatever keeps its bytes.
+//!
+//! Four nouns and a promise: [logs](LogWriter) (append-only), [builds](Build) (all outputs of one flush or
+//! compaction), [tables](Table) (immutable sorted entries), the root (small, replaced atomically), and the
+//! [`Ticket`] that says since when written things survive a power cut. Anything the engine needs and cannot
+//! say here becomes a method here, never a side door. `contract.rs` is the suite that every backend passes.
+//!
+//! Keys are encoded internal keys (`terrace_format::key`) throughout. Nothing here takes an LSM decision.
+use crate::{Result, Ticket, Traffic};
+use std::sync::Arc;
+use terrace_format::{Kind, LogId, SeqNo, TableId};
+
+pub use terrace_format::{TableFacts, log_record::Event as LogEvent};
+
+/// What a log is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LogKind {
+    /// Batches, in the order they were written.
+    Wal,
+    /// Edits, in the order they became durable.
+    Manifest,
+}
+
+/// Anything with a number that storage keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ObjectId {
+    /// A sorted table.
+    Table(TableId),
+    /// A write-ahead log.
+    Wal(LogId),
+    /// A manifest.
+    Manifest(LogId),
+    /// Something half-made under a temporary name.
+    Temporary(u64),
+}
+
+impl ObjectId {
+    /// The number, whatever it names; the next file number must exceed all of them.
+    pub fn number(self) -> u64 {
+        match self {
+            ObjectId::Table(id) => id.0,
+            ObjectId::Wal(id) | ObjectId::Manifest(id) => id.0,
+            ObjectId::Temporary(number) => number,
+        }
+    }
+}
+
+/// One thing found by [`Placement::list`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Which.
+    pub object: ObjectId,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+/// Why a build is made; who places data must know before the first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lifetime {
+    /// From a memtable: the first tables to be merged away.
+    Flush,
+    /// From a compaction.
+    Compaction,
+}
+
+/// What the engine knows about a build before it begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Hint {
+    /// Where the outputs will live. A flush may end up deeper than it says.
+    pub level: usize,
+    /// About how much will be written, in bytes.
+    pub expected_bytes: u64,
+    /// What the build is for.
+    pub lifetime: Lifetime,
+}
+
+/// A finished table. `smallest` and `largest` are internal keys and bound every entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableMeta {
+    /// Its number.
+    pub id: TableId,
+    /// Its own size in bytes, without what it refers to.
+    pub bytes: u64,
+    /// First internal key.
+    pub smallest: Vec<u8>,
+    /// Last internal key.
+    pub largest: Vec<u8>,
+    /// Objects it points into and how many of their bytes it keeps alive. Live bytes of an object are the sum
+    /// over the tables of a version; an object that no version names is removable.
+    pub refs: Vec<(ObjectId, u64)>,
+}
+
+/// How to open a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Create what is missing; exclusive lock.
+    Create,
+    /// Must exist; exclusive lock.
+    Write,
+    /// Must exist; shared lock; creates and removes nothing.
+    ReadOnly,
+}
+
+/// Sizes that storage can hold; the engine refuses more, it never truncates.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Longest user key in bytes.
+    pub key_bytes_max: u64,
+    /// Longest value in bytes.
+    pub value_bytes_max: u64,
+}
+
+/// Where bytes live, and since when they survive.
+pub trait Placement: Send + Sync {
+    /// For messages: the directory or device.
+    fn name(&self) -> String;
+    /// How tickets mature, for `stats` and `doctor`.
+    fn tier(&self) -> &'static str;
+    /// Whether anything is promised to survive a power cut (`false` under tier `none`).
+    fn promises(&self) -> bool;
+    /// What fits.
+    fn limits(&self) -> Limits;
+
+    /// Starts a log. `first` becomes its first record, written so that [`LogReader::ours`] tells it from LevelDB's.
+    /// An existing log of that number is an error.
+    fn create_log(&self, id: LogId, kind: LogKind, first: &[u8]) -> Result<Box<dyn LogWriter>>;
+    /// Opens a log from its beginning.
+    fn open_log(&self, id: LogId, kind: LogKind) -> Result<Box<dyn LogReader>>;
+
+    /// Starts a build.
+    fn begin(&self, hint: Hint) -> Result<Box<dyn Build>>;
+    /// Opens a table, or hands out the open one.
+    fn open_table(&self, meta: &TableMeta) -> Result<Arc<dyn Table>>;
+
+    /// Atomically and durably replaces the root: from now on the store begins at `manifest`.
+    fn publish_root(&self, manifest: LogId) -> Result<()>;
+    /// The manifest at which the store begins; `None` where there is no store yet.
+    fn load_root(&self) -> Result<Option<LogId>>;
+    /// Durably writes the marker text, before the first use of what it announces.
+    fn publish_marker(&self, text: &str) -> Result<()>;
+    /// The marker text, if this store has one.
+    fn load_marker(&self) -> Result<Option<String>>;
+
+    /// Everything there, enough for a repair without a manifest. Unknown names are left out, and left alone.
+    fn list(&self) -> Result<Vec<Listed>>;
+    /// Removes an object for good. Absent is not an error. The caller answers for the rule of docs/durability.md.
+    fn remove(&self, object: ObjectId) -> Result<()>;
+    /// Keeps a durable copy of `object` under `lost/`; the object itself stays.
+    fn set_aside(&self, object: ObjectId) -> Result<()>;
+
+    /// Makes progress with outstanding tickets without forcing anything; false if none is outstanding.
+    fn advance(&self) -> Result<bool>;
+    /// Forces one batch commit: every ticket handed out before this call is decided when it returns.
+    fn commit(&self) -> Result<()>;
+    /// Bytes and syncs so far, by purpose.
+    fn traffic(&self) -> &Traffic;
+}
+
+/// Appends to a log. One thread.
+pub trait LogWriter: Send + Sync {
+    /// Appends one record and hands it to the operating system, so that it survives the end of this process.
+    /// After an error the log's end is unknown: append nothing more.
+    fn append(&mut self, record: &[u8]) -> Result<()>;
+    /// Everything appended survives a power cut when this returns (under tier `none`: no promise).
+    /// After an error the log's contents are unknown, and stay so: a second try proves nothing.
+    fn sync(&self) -> Result<()>;
+    /// Bytes so far.
+    fn bytes(&self) -> u64;
+}
+
+/// Reads a log from its start. Trusts nothing in it.
+pub trait LogReader: Send {
+    /// Whether our writer made this log (its first record is fragmented as LevelDB's writer never does).
+    fn ours(&self) -> bool;
+    /// The next record, or what is in its place. Keeps returning `End` at the end. Fails only if reading fails.
+    fn next(&mut self) -> Result<LogEvent>;
+}
+
+/// Where an entry comes from, for backends that can take it over without copying.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A memtable: the entry is new to tables.
+    Memory,
+    /// An older table.
+    Table(TableId),
+}
+
+/// One stored entry, as a cursor stands on it.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryRef<'a> {
+    /// Internal key.
+    pub key: &'a [u8],
+    /// The value as stored there: the bytes themselves, or whatever the backend keeps in their place.
+    pub stored: &'a [u8],
+    /// Who stores it.
+    pub origin: Origin,
+}
+
+/// All outputs of one flush or sub-compaction. One thread. Dropped unfinished, it removes what it wrote.
+pub trait Build: Send {
+    /// Starts the next table. No table may be open. No id is ever reused, not even after an error.
+    fn begin_table(&mut self, id: TableId) -> Result<()>;
+    /// Stores an entry in the open table: a new one ([`Origin::Memory`]) or one taken over from an older table, by
+    /// whatever means the backend has. Entries come in internal-key order, each once.
+    fn keep(&mut self, entry: EntryRef<'_>) -> Result<()>;
+    /// Bytes of the open table so far, about.
+    fn table_bytes(&self) -> u64;
+    /// Ends the open table, which must have an entry.
+    fn end_table(&mut self) -> Result<()>;
+    /// Seals the build. Its tables can be read at once; they survive power loss once the ticket is durable, not
+    /// before. On error nothing is promised.
+    fn finish(self: Box<Self>) -> Result<(Vec<TableMeta>, Ticket)>;
+}
+
+/// How to read.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadHow {
+    /// Verify the checksum of every block read.
+    pub verify: bool,
+    /// Keep blocks read in the cache.
+    pub fill_cache: bool,
+}
+
+/// A point lookup's answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// When it was written.
+    pub seq: SeqNo,
+    /// Put or delete.
+    pub kind: Kind,
+    /// The value; empty for a delete.
+    pub value: Vec<u8>,
+}
+
+/// Immutable sorted entries.
+pub trait Table: Send + Sync {
+    /// The newest entry for `lookup`'s user key at or below `lookup`'s sequence (see `key::lookup`).
+    fn get(&self, lookup: &[u8], how: ReadHow) -> Result<Option<Found>>;
+    /// A cursor that stands nowhere yet and keeps the table alive.
+    fn cursor(self: Arc<Self>, how: ReadHow) -> Box<dyn Cursor>;
+    /// About how many bytes of the table lie before `key`.
+    fn offset_of(&self, key: &[u8]) -> Result<u64>;
+    /// What the table says of itself; `None` if its writer did not (LevelDB's do not).
+    fn facts(&self) -> Option<TableFacts>;
+    /// Reads everything: every checksum, the order, that filters admit every key, that the facts are true.
+    fn verify(&self) -> Result<TableFacts>;
+}
+
+/// Walks a table's entries in internal-key order. After an error it stands nowhere.
+pub trait Cursor: Send {
+    /// Whether it stands on an entry.
+    fn valid(&self) -> bool;
+    /// To the first entry at or after `key`.
+    fn seek(&mut self, key: &[u8]) -> Result<()>;
+    /// To the first entry.
+    fn seek_first(&mut self) -> Result<()>;
+    /// To the last entry.
+    fn seek_last(&mut self) -> Result<()>;
+    /// One forward. Must stand on an entry.
+    fn next(&mut self) -> Result<()>;
+    /// One back. Must stand on an entry.
+    fn prev(&mut self) -> Result<()>;
+    /// The internal key. Must stand on an entry.
+    fn key(&self) -> &[u8];
+    /// The user's value; may have to fetch it. Must stand on an entry.
+    fn value(&mut self) -> Result<&[u8]>;
+    /// The entry for [`Build::keep`]; fetches no value. Must stand on an entry.
+    fn entry(&self) -> EntryRef<'_>;
+}

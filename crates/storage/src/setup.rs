@@ -1,0 +1,70 @@
+//! How tables are written and read: the numbers and parts that storage needs from the engine's options.
+use std::{fmt, sync::Arc};
+use terrace_format::{KeyOrder, compress::Codec, filter::FilterPolicy};
+
+/// What a store's tables look like, and how much memory reading them may take.
+///
+/// Only `order` must match what is on storage already; everything else may change from open to open.
+#[derive(Clone)]
+pub struct Setup {
+    /// Order of user keys.
+    pub order: KeyOrder,
+    /// A data block is cut once it has this many bytes, before compression. Default 4096.
+    pub block_bytes: usize,
+    /// Entries between two whole keys of a data block. Default 16.
+    pub restart_interval: usize,
+    /// How blocks are compressed. Default Snappy.
+    pub codec: Codec,
+    /// Effort of [`Codec::Zstd`], as the library counts it. Default 1.
+    pub zstd_level: i32,
+    /// Makes and asks filters; `None` writes none and ignores those that are there. Default none.
+    pub filter: Option<Arc<dyn FilterPolicy>>,
+    /// Which filters are written; either is read. Default [`FilterForm::Block`].
+    pub filter_form: FilterForm,
+    /// Memory for data blocks, in bytes as they are once decompressed. Default 8 MiB.
+    pub cache_bytes: u64,
+    /// Tables kept open, each one descriptor, its index and its filter in memory. Default 990.
+    pub open_tables_max: usize,
+}
+
+impl Default for Setup {
+    fn default() -> Setup {
+        Setup {
+            order: KeyOrder::Bytewise,
+            block_bytes: 4096,
+            restart_interval: 16,
+            codec: Codec::Snappy,
+            zstd_level: 1,
+            filter: None,
+            filter_form: FilterForm::Block,
+            cache_bytes: 8 << 20,
+            open_tables_max: 990,
+        }
+    }
+}
+
+impl fmt::Debug for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Setup")
+            .field("order", &self.order)
+            .field("block_bytes", &self.block_bytes)
+            .field("restart_interval", &self.restart_interval)
+            .field("codec", &self.codec)
+            .field("zstd_level", &self.zstd_level)
+            .field("filter", &self.filter.as_ref().map(|policy| policy.name().to_string()))
+            .field("filter_form", &self.filter_form)
+            .field("cache_bytes", &self.cache_bytes)
+            .field("open_tables_max", &self.open_tables_max)
+            .finish()
+    }
+}
+
+/// Where a table's filter lies, and what it spans.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FilterForm {
+    /// LevelDB's: one filter for the blocks that begin in each 2 KiB.
+    #[default]
+    Block,
+    /// Ours: one filter for the whole table, so that a miss does not touch the index. LevelDB skips it.
+    Table,
+}

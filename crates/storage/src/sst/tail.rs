@@ -1,0 +1,100 @@
+//! What is read of a table when it is opened: footer, index, metaindex, filter, facts. All of it is verified.
+use super::{ByteSource, filter::Filter};
+use crate::{Error, Result};
+use std::{collections::BTreeMap, sync::Arc};
+use terrace_format::{
+    Corrupt, TableFacts,
+    block::{Block, BlockCursor},
+    compress::decompress,
+    facts,
+    filter::{FilterBlock, FilterPolicy, block_meta_name, table_meta_name},
+    footer::{BLOCK_TRAILER_BYTES, FOOTER_BYTES, Footer, Handle, open_block},
+};
+
+/// The end of a table, in memory for as long as the table is open.
+pub(super) struct Tail {
+    pub footer: Footer,
+    pub index: Arc<Block>,
+    pub filter: Filter,
+    pub facts: Option<TableFacts>,
+}
+
+impl Tail {
+    pub fn load(source: &dyn ByteSource, policy: Option<&Arc<dyn FilterPolicy>>) -> Result<Tail> {
+        let footer = read_footer(source)?;
+        let index = Block::of_internal_keys(read_contents(source, footer.index, true)?)
+            .map_err(|found| Error::corrupt(source.name(), footer.index.offset, found))?;
+        let metas = read_metaindex(source, footer.metaindex)?;
+        let facts = match metas.get(facts::META_NAME.as_bytes()) {
+            None => None,
+            Some(&handle) => {
+                let contents = read_contents(source, handle, true)?;
+                Some(
+                    TableFacts::decode(&contents)
+                        .map_err(|found| Error::corrupt(source.name(), handle.offset, found))?,
+                )
+            }
+        };
+        let filter = policy.map_or(Ok(Filter::None), |policy| read_filter(source, &metas, policy))?;
+        Ok(Tail { footer, index: Arc::new(index), filter, facts })
+    }
+}
+
+fn read_footer(source: &dyn ByteSource) -> Result<Footer> {
+    let Some(offset) = source.bytes().checked_sub(FOOTER_BYTES as u64) else {
+        let found = Corrupt::new("footer", 0, format!("{} bytes are too few for a table", source.bytes()));
+        return Err(Error::corrupt(source.name(), 0, found));
+    };
+    let mut bytes = [0; FOOTER_BYTES];
+    source.read_exact_at(&mut bytes, offset)?;
+    Footer::decode(&bytes).map_err(|found| Error::corrupt(source.name(), offset, found))
+}
+
+type Metas = BTreeMap<Vec<u8>, Handle>;
+
+fn read_metaindex(source: &dyn ByteSource, at: Handle) -> Result<Metas> {
+    let contents = read_contents(source, at, true)?;
+    let collect = || {
+        let mut cursor = BlockCursor::new(Arc::new(Block::new(contents)?));
+        let mut metas = Metas::new();
+        cursor.seek_first()?;
+        while cursor.valid() {
+            metas.insert(cursor.key().to_vec(), Handle::decode(cursor.value())?);
+            cursor.next()?;
+        }
+        Ok(metas)
+    };
+    collect().map_err(|found| Error::corrupt(source.name(), at.offset, found))
+}
+
+/// The filter of `policy`, in whichever form the table has it.
+fn read_filter(source: &dyn ByteSource, metas: &Metas, policy: &Arc<dyn FilterPolicy>) -> Result<Filter> {
+    if let Some(&handle) = metas.get(table_meta_name(&**policy).as_bytes()) {
+        return Ok(Filter::Whole(policy.clone(), read_contents(source, handle, true)?));
+    }
+    match metas.get(block_meta_name(&**policy).as_bytes()) {
+        Some(&handle) => Ok(Filter::Blocks(FilterBlock::new(policy.clone(), read_contents(source, handle, true)?))),
+        None => Ok(Filter::None),
+    }
+}
+
+/// What the block at `handle` holds, decompressed. Allocates no more than the file can back.
+pub(super) fn read_contents(source: &dyn ByteSource, handle: Handle, verify: bool) -> Result<Vec<u8>> {
+    let corrupt = |found| Error::corrupt(source.name(), handle.offset, found);
+    let blocks_end = source.bytes().saturating_sub(FOOTER_BYTES as u64);
+    let Some(end) = handle.end().filter(|end| *end <= blocks_end) else {
+        let detail = format!("{} bytes do not lie within the table's {}", handle.bytes, source.bytes());
+        return Err(corrupt(Corrupt::new("block handle", 0, detail)));
+    };
+    let Ok(whole) = usize::try_from(end - handle.offset) else {
+        return Err(Error::Unsupported(format!("{}: a block larger than memory can address", source.name())));
+    };
+    let mut bytes = vec![0; whole];
+    source.read_exact_at(&mut bytes, handle.offset)?;
+    let (codec, stored) = open_block(&bytes, verify).map_err(corrupt)?;
+    if codec != 0 {
+        return decompress(codec, stored).map_err(corrupt);
+    }
+    bytes.truncate(whole - BLOCK_TRAILER_BYTES);
+    Ok(bytes)
+}

@@ -1,0 +1,81 @@
+//! Checks a whole table, from storage and not from memory.
+use super::{
+    Reader,
+    tail::{Tail, read_contents},
+    writer::count,
+};
+use crate::Result;
+use std::sync::Arc;
+use terrace_format::{
+    Corrupt, KeyOrder, TableFacts,
+    block::{Block, BlockCursor},
+    footer::Handle,
+    key,
+};
+
+type Check = std::result::Result<(), Corrupt>;
+
+/// Reads everything again and returns the facts as counted.
+pub(super) fn verify(table: &Reader) -> Result<TableFacts> {
+    let tail = Tail::load(&*table.source, table.policy.as_ref())?;
+    let mut walk = Walk { order: &table.order, tail: &tail, last: Vec::new(), counted: TableFacts::default() };
+    let mut index = BlockCursor::new(tail.index.clone());
+    index.seek_first().map_err(table.corrupt_index())?;
+    while index.valid() {
+        let handle = Handle::decode(index.value()).map_err(table.corrupt_index())?;
+        let contents = read_contents(&*table.source, handle, true)?;
+        Block::of_internal_keys(contents)
+            .and_then(|block| walk.block(handle, Arc::new(block)))
+            .map_err(table.corrupt_at(handle.offset))?;
+        walk.bound(index.key()).map_err(table.corrupt_index())?;
+        index.next().map_err(table.corrupt_index())?;
+    }
+    if let Some(claimed) = tail.facts.as_ref().filter(|claimed| **claimed != walk.counted) {
+        let detail = format!("they claim {claimed:?}, the entries say {:?}", walk.counted);
+        return Err(table.corrupt_at(tail.footer.metaindex.offset)(Corrupt::new("table facts", 0, detail)));
+    }
+    Ok(walk.counted)
+}
+
+struct Walk<'a> {
+    order: &'a KeyOrder,
+    tail: &'a Tail,
+    /// The last key met, or the key under which the last block is listed; every key comes behind it. Empty at first.
+    last: Vec<u8>,
+    counted: TableFacts,
+}
+
+impl Walk<'_> {
+    fn block(&mut self, handle: Handle, block: Arc<Block>) -> Check {
+        let mut data = BlockCursor::new(block);
+        data.seek_first()?;
+        while data.valid() {
+            let parsed = key::parse(data.key())?;
+            if !self.last.is_empty() && self.order.internal(&self.last, data.key()).is_ge() {
+                let number = self.counted.entries;
+                return Err(Corrupt::new("block", 0, format!("entry {number} of the table is out of order")));
+            }
+            let filter = &self.tail.filter;
+            if !filter.table_may_match(parsed.user) || !filter.block_may_match(handle.offset, parsed.user) {
+                let number = self.counted.entries;
+                return Err(Corrupt::new("filter", 0, format!("it hides entry {number} of the table")));
+            }
+            count(&mut self.counted, parsed.seq, parsed.kind, data.key(), data.value());
+            self.last.clear();
+            self.last.extend_from_slice(data.key());
+            data.next()?;
+        }
+        Ok(())
+    }
+
+    /// A block is listed under a key at or behind its last one, and before the next block's first.
+    fn bound(&mut self, listed: &[u8]) -> Check {
+        key::parse(listed)?;
+        if !self.last.is_empty() && self.order.internal(&self.last, listed).is_gt() {
+            return Err(Corrupt::new("index", 0, "a block is listed under a key before its last one"));
+        }
+        self.last.clear();
+        self.last.extend_from_slice(listed);
+        Ok(())
+    }
+}

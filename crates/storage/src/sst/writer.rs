@@ -1,0 +1,189 @@
+//! Writes one table: entries in, LevelDB's table format out, as a stream.
+//!
+//! ```text
+//! data block*  filter  facts  metaindex block  index block  footer
+//! ```
+//! In memory are one block, the index and what the filter needs. Without our facts block, and with LevelDB's
+//! kind of filter, the bytes are those that LevelDB writes.
+use super::{ByteSink, filter::FilterMaker};
+use crate::{Error, Result, Setup};
+use std::cmp::Ordering;
+use terrace_format::{
+    Corrupt, KeyOrder, Kind, SeqNo, TableFacts,
+    block::BlockBuilder,
+    compress::{Codec, compress},
+    crc, facts,
+    footer::{BLOCK_TRAILER_BYTES, Footer, Handle},
+    key,
+};
+
+/// Larger blocks are stored raw; they are written from where they lie.
+const COMPRESSED_BYTES_MAX: usize = 1 << 30;
+/// A buffer that grew past this is given back rather than kept for the next block.
+const SCRATCH_BYTES_MAX: usize = 1 << 20;
+
+/// First and last internal key of a table.
+pub(crate) struct Bounds {
+    pub smallest: Vec<u8>,
+    pub largest: Vec<u8>,
+}
+
+/// A table being written.
+pub(crate) struct Writer<S> {
+    blocks: BlockStream<S>,
+    order: KeyOrder,
+    block_bytes: usize,
+    restart_interval: usize,
+    data: BlockBuilder,
+    index: BlockBuilder,
+    filter: FilterMaker,
+    facts: TableFacts,
+    smallest: Vec<u8>,
+    last: Vec<u8>,
+    /// The block that ended with `last`. Its index entry waits for the next key, to be no longer than it must.
+    unindexed: Option<Handle>,
+}
+
+impl<S: ByteSink> Writer<S> {
+    /// A table whose bytes go to `sink`.
+    pub fn new(sink: S, setup: &Setup) -> Writer<S> {
+        Writer {
+            blocks: BlockStream {
+                sink,
+                bytes: 0,
+                codec: setup.codec,
+                zstd_level: setup.zstd_level,
+                scratch: Vec::new(),
+            },
+            order: setup.order.clone(),
+            block_bytes: setup.block_bytes,
+            restart_interval: setup.restart_interval,
+            data: BlockBuilder::new(setup.restart_interval),
+            index: BlockBuilder::new(1),
+            filter: FilterMaker::new(setup),
+            facts: TableFacts::default(),
+            smallest: Vec::new(),
+            last: Vec::new(),
+            unindexed: None,
+        }
+    }
+
+    /// Bytes written so far, without the block that is being filled.
+    pub fn bytes(&self) -> u64 {
+        self.blocks.bytes
+    }
+
+    /// Adds an entry. An internal key that is none, or not behind the last one, is an error: it comes from damage
+    /// that must not be given a fresh checksum.
+    pub fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
+        let parsed = key::parse(internal_key).map_err(|found| self.corrupt(found))?;
+        if self.facts.entries == 0 {
+            self.smallest.extend_from_slice(internal_key);
+        } else if self.order.internal(&self.last, internal_key) != Ordering::Less {
+            return Err(self.corrupt(Corrupt::new("table", 0, "an entry does not follow the one before it")));
+        }
+        if let Some(handle) = self.unindexed.take() {
+            self.order.shorten_between(&mut self.last, internal_key);
+            self.index.add(&self.last, &encoded(handle));
+        }
+        self.filter.add(parsed.user);
+        self.data.add(internal_key, value);
+        self.last.clear();
+        self.last.extend_from_slice(internal_key);
+        count(&mut self.facts, parsed.seq, parsed.kind, internal_key, value);
+        if self.data.byte_len() >= self.block_bytes { self.end_block() } else { Ok(()) }
+    }
+
+    /// Writes everything else and gives the sink back. The table must have an entry.
+    pub fn finish(mut self) -> Result<(S, Bounds)> {
+        if self.facts.entries == 0 {
+            return Err(Error::Unsupported(format!("{} would be an empty table", self.blocks.sink.name())));
+        }
+        self.end_block()?;
+        let mut metas = Vec::new();
+        if let Some((name, contents)) = self.filter.finish() {
+            metas.push((name, self.blocks.write(&contents, Codec::None)?));
+        }
+        metas.push((facts::META_NAME.to_string(), self.blocks.write(&self.facts.encode(), Codec::None)?));
+        metas.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut metaindex = BlockBuilder::new(self.restart_interval);
+        for (name, handle) in metas {
+            metaindex.add(name.as_bytes(), &encoded(handle));
+        }
+        let metaindex = self.blocks.write(metaindex.finish(), self.blocks.codec)?;
+        let bounds = Bounds { smallest: self.smallest, largest: self.last.clone() };
+        if let Some(handle) = self.unindexed.take() {
+            self.order.shorten_above(&mut self.last);
+            self.index.add(&self.last, &encoded(handle));
+        }
+        let index = self.blocks.write(self.index.finish(), self.blocks.codec)?;
+        self.blocks.sink.append(&Footer { metaindex, index }.encode())?;
+        Ok((self.blocks.sink, bounds))
+    }
+
+    fn end_block(&mut self) -> Result<()> {
+        if self.data.is_empty() {
+            return Ok(());
+        }
+        self.unindexed = Some(self.blocks.write(self.data.finish(), self.blocks.codec)?);
+        self.data.reset();
+        self.filter.start_block(self.blocks.bytes);
+        Ok(())
+    }
+
+    fn corrupt(&self, found: Corrupt) -> Error {
+        Error::corrupt(self.blocks.sink.name(), self.blocks.bytes, found)
+    }
+}
+
+/// Adds one entry to `facts`; what a writer claims and what a check counts are the same.
+pub(super) fn count(facts: &mut TableFacts, seq: SeqNo, kind: Kind, internal_key: &[u8], value: &[u8]) {
+    let (oldest, newest) = if facts.entries == 0 { (seq, seq) } else { facts.sequences };
+    facts.sequences = (oldest.min(seq), newest.max(seq));
+    facts.entries += 1;
+    facts.deletes += u64::from(kind == Kind::Delete);
+    facts.key_bytes += internal_key.len() as u64;
+    facts.value_bytes += value.len() as u64;
+}
+
+fn encoded(handle: Handle) -> Vec<u8> {
+    let mut out = Vec::new();
+    handle.encode(&mut out);
+    out
+}
+
+/// Blocks with their trailers, one behind the other.
+struct BlockStream<S> {
+    sink: S,
+    bytes: u64,
+    codec: Codec,
+    zstd_level: i32,
+    /// Compressed form of the current block.
+    scratch: Vec<u8>,
+}
+
+impl<S: ByteSink> BlockStream<S> {
+    fn write(&mut self, raw: &[u8], codec: Codec) -> Result<Handle> {
+        self.scratch.clear();
+        self.scratch.shrink_to(SCRATCH_BYTES_MAX);
+        let as_it_is = codec == Codec::None || raw.len() > COMPRESSED_BYTES_MAX;
+        let (stored, codec) = if as_it_is {
+            (raw, Codec::None)
+        } else {
+            let used = compress(codec, self.zstd_level, raw, &mut self.scratch);
+            (&self.scratch[..], used)
+        };
+        let handle = Handle { offset: self.bytes, bytes: stored.len() as u64 };
+        self.sink.append(stored)?;
+        self.sink.append(&trailer(stored, codec))?;
+        self.bytes += handle.bytes + BLOCK_TRAILER_BYTES as u64;
+        Ok(handle)
+    }
+}
+
+/// Codec and checksum, as `footer::seal_block` has them, for bytes that are not to be copied.
+fn trailer(stored: &[u8], codec: Codec) -> [u8; BLOCK_TRAILER_BYTES] {
+    let id = codec as u8;
+    let [a, b, c, d] = crc::mask(crc::extend(crc::crc32c(stored), &[id])).to_le_bytes();
+    [id, a, b, c, d]
+}

@@ -1,0 +1,270 @@
+//! Damaged files: every byte changed, every length cut. The answer is right or an error, never wrong, never a panic.
+use proptest::{collection::vec, prelude::*, sample::Index};
+use std::sync::Arc;
+use terrace_format::{
+    LogId, SeqNo, TableId,
+    block::{Block, BlockCursor},
+    compress::Codec,
+    crc,
+    filter::Bloom,
+    footer::{FOOTER_BYTES, Footer, Handle},
+    key,
+};
+use terrace_storage::{
+    FilterForm, Memory, Result, Setup,
+    backends::files::fs::FileSystem,
+    durability::NoTracker,
+    open_files,
+    placement::{EntryRef, Hint, Lifetime, LogEvent, LogKind, Mode, Origin, Placement, ReadHow, Table, TableMeta},
+};
+
+type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn open(memory: &Memory, setup: &Setup) -> Box<dyn Placement> {
+    open_files(Arc::new(memory.clone()), Mode::Create, Arc::new(NoTracker), setup).unwrap()
+}
+
+fn contents(memory: &Memory, name: &str) -> Vec<u8> {
+    let file = memory.open(name).unwrap();
+    let mut bytes = vec![0; file.bytes().unwrap() as usize];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+/// A place with nothing but one file.
+fn place_with(name: &str, bytes: &[u8]) -> Memory {
+    let memory = Memory::new();
+    memory.create(name).unwrap().append(bytes).unwrap();
+    memory
+}
+
+fn entries() -> Entries {
+    let value = |n: u64| (0..n * 3).map(|at| (at * at) as u8).collect();
+    (0..40u64).map(|n| (key::lookup(format!("key {:03}", n / 2).as_bytes(), SeqNo(100 - n)), value(n))).collect()
+}
+
+fn setups() -> Vec<Setup> {
+    let filter: Option<Arc<dyn terrace_format::filter::FilterPolicy>> = Some(Arc::new(Bloom::new(10)));
+    let base = Setup { block_bytes: 300, restart_interval: 4, ..Setup::default() };
+    vec![
+        Setup { codec: Codec::None, ..base.clone() },
+        Setup { filter: filter.clone(), ..base.clone() },
+        Setup { filter, filter_form: FilterForm::Table, codec: Codec::Lz4, ..base },
+    ]
+}
+
+fn table_file(setup: &Setup) -> (TableMeta, Vec<u8>) {
+    let memory = Memory::new();
+    let placement = open(&memory, setup);
+    let mut build = placement.begin(Hint { level: 0, expected_bytes: 0, lifetime: Lifetime::Flush }).unwrap();
+    build.begin_table(TableId(1)).unwrap();
+    for (key, value) in entries() {
+        build.keep(EntryRef { key: &key, stored: &value, origin: Origin::Memory }).unwrap();
+    }
+    build.end_table().unwrap();
+    (build.finish().unwrap().0.remove(0), contents(&memory, "000001.ldb"))
+}
+
+fn walk(table: Arc<dyn Table>, how: ReadHow) -> Result<Entries> {
+    let mut cursor = table.cursor(how);
+    let mut found = Entries::new();
+    cursor.seek_first()?;
+    while cursor.valid() {
+        found.push((cursor.key().to_vec(), cursor.value()?.to_vec()));
+        cursor.next()?;
+    }
+    Ok(found)
+}
+
+fn walk_back(table: Arc<dyn Table>, how: ReadHow) -> Result<Entries> {
+    let mut cursor = table.cursor(how);
+    let mut found = Entries::new();
+    cursor.seek_last()?;
+    while cursor.valid() {
+        found.push((cursor.key().to_vec(), cursor.value()?.to_vec()));
+        cursor.prev()?;
+    }
+    found.reverse();
+    Ok(found)
+}
+
+/// With checksums every answer is right or an error; without them it may be anything, but it comes.
+fn read_damaged(meta: &TableMeta, bytes: &[u8], setup: &Setup, all: &Entries, case: &str) -> bool {
+    let placement = open(&place_with("000001.ldb", bytes), setup);
+    let Ok(table) = placement.open_table(meta) else { return true };
+    let verified = ReadHow { verify: true, fill_cache: false };
+    let mut noticed = table.verify().is_err();
+    for walked in [walk(table.clone(), verified), walk_back(table.clone(), verified)] {
+        noticed |= walked.is_err();
+        assert!(walked.is_err() || walked.is_ok_and(|found| found == *all), "{case}: a wrong walk");
+    }
+    for (key, value) in all {
+        if let Ok(found) = table.get(key, verified) {
+            assert_eq!(found.as_ref().map(|found| &found.value), Some(value), "{case}: a wrong lookup");
+        }
+    }
+    let trusting = ReadHow { verify: false, fill_cache: false };
+    let _ = (walk(table.clone(), trusting), walk_back(table.clone(), trusting), table.get(&all[9].0, trusting));
+    noticed
+}
+
+#[test]
+fn tables_with_any_byte_changed() {
+    let all = entries();
+    for setup in setups() {
+        let (meta, bytes) = table_file(&setup);
+        assert!(!read_damaged(&meta, &bytes, &setup, &all, "no damage"));
+        for at in 0..bytes.len() {
+            for change in [0x01, 0x80, 0xff] {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= change;
+                let noticed = read_damaged(&meta, &damaged, &setup, &all, &format!("{setup:?} byte {at}"));
+                // Nothing covers the footer. A change of it that says the same is none.
+                let footer = |bytes: &[u8]| Footer::decode(&bytes[bytes.len() - FOOTER_BYTES..]);
+                let same = footer(&damaged) == footer(&bytes);
+                assert!(noticed || same, "{setup:?}: byte {at} changed by {change}, and nobody noticed");
+            }
+        }
+    }
+}
+
+#[test]
+fn tables_cut_at_any_length() {
+    for setup in setups() {
+        let (meta, bytes) = table_file(&setup);
+        for length in 0..bytes.len() {
+            let placement = open(&place_with("000001.ldb", &bytes[..length]), &setup);
+            assert!(placement.open_table(&meta).is_err(), "{length} bytes where the manifest says more");
+            let believed = TableMeta { bytes: length as u64, ..meta.clone() };
+            assert!(placement.open_table(&believed).is_err(), "a footer in the middle, at {length}");
+        }
+    }
+}
+
+/// Zeros, as a power cut leaves them, in the place of any one block of the file system.
+#[test]
+fn tables_with_holes() {
+    let all = entries();
+    for setup in setups() {
+        let (meta, bytes) = table_file(&setup);
+        for start in (0..bytes.len()).step_by(64) {
+            let mut damaged = bytes.clone();
+            let end = (start + 512).min(bytes.len());
+            damaged[start..end].fill(0);
+            assert!(read_damaged(&meta, &damaged, &setup, &all, &format!("zeros from {start}")));
+        }
+    }
+}
+
+/// Gives every block of a table a right checksum for whatever it holds now.
+fn reseal(bytes: &mut [u8], handles: &[Handle]) {
+    for handle in handles {
+        let (start, end) = (handle.offset as usize, (handle.offset + handle.bytes) as usize);
+        let crc = crc::mask(crc::crc32c(&bytes[start..=end]));
+        bytes[end + 1..end + 5].copy_from_slice(&crc.to_le_bytes());
+    }
+}
+
+/// Metaindex, index and data blocks of an uncompressed table.
+fn handles(bytes: &[u8]) -> Vec<Handle> {
+    let footer = Footer::decode(&bytes[bytes.len() - FOOTER_BYTES..]).unwrap();
+    let (start, end) = (footer.index.offset as usize, (footer.index.offset + footer.index.bytes) as usize);
+    let mut index = BlockCursor::new(Arc::new(Block::new(bytes[start..end].to_vec()).unwrap()));
+    let mut found = vec![footer.metaindex, footer.index];
+    index.seek_first().unwrap();
+    while index.valid() {
+        found.push(Handle::decode(index.value()).unwrap());
+        index.next().unwrap();
+    }
+    found
+}
+
+proptest! {
+    /// Nonsense under right checksums: whatever is answered, nothing panics and nothing goes on for ever.
+    #[test]
+    fn tables_of_sealed_nonsense(changes in vec((any::<Index>(), any::<u8>()), 1..6)) {
+        let setup = &setups()[0];
+        let (meta, bytes) = table_file(setup);
+        let handles = handles(&bytes);
+        let mut damaged = bytes.clone();
+        for (at, byte) in changes {
+            // Most of a table is values; damage to what steers the reader is what counts.
+            let blocks = &handles[at.index(handles.len())];
+            damaged[blocks.offset as usize + at.index(blocks.bytes as usize)] = byte;
+        }
+        reseal(&mut damaged, &handles);
+        let placement = open(&place_with("000001.ldb", &damaged), setup);
+        if let Ok(table) = placement.open_table(&meta) {
+            let how = ReadHow { verify: true, fill_cache: true };
+            let _ = (table.verify(), walk(table.clone(), how), walk_back(table.clone(), how));
+            for (key, _) in entries() {
+                let _ = (table.get(&key, how), table.offset_of(&key));
+            }
+        }
+    }
+
+    #[test]
+    fn logs_of_anything(bytes in vec(any::<u8>(), 0..200)) {
+        let (records, _) = read_log(&bytes);
+        prop_assert!(records.is_empty(), "a record with the right checksum by chance");
+    }
+}
+
+fn log_file() -> (Vec<Vec<u8>>, Vec<u8>, Vec<u64>) {
+    let memory = Memory::new();
+    let placement = open(&memory, &Setup::default());
+    let mut records = vec![b"twelve bytes".to_vec()];
+    let mut log = placement.create_log(LogId(1), LogKind::Wal, &records[0]).unwrap();
+    let mut ends = vec![log.bytes()];
+    for bytes in [0, 5, 40_000, 20, 0, 300] {
+        records.push((0..bytes).map(|at| (at % 253) as u8 + 1).collect());
+        log.append(&records[records.len() - 1]).unwrap();
+        ends.push(log.bytes());
+    }
+    (records, contents(&memory, "000001.log"), ends)
+}
+
+fn read_log(bytes: &[u8]) -> (Vec<Vec<u8>>, LogEvent) {
+    let placement = open(&place_with("000001.log", bytes), &Setup::default());
+    let mut reader = placement.open_log(LogId(1), LogKind::Wal).unwrap();
+    let mut records = Vec::new();
+    loop {
+        match reader.next().unwrap() {
+            LogEvent::Record { bytes, .. } => records.push(bytes),
+            LogEvent::Bad { .. } => {}
+            end @ LogEvent::End { .. } => return (records, end),
+        }
+    }
+}
+
+#[test]
+fn logs_with_any_byte_changed() {
+    let (records, bytes, _) = log_file();
+    assert_eq!(read_log(&bytes).0, records);
+    // The long record's payload is all alike; its fragments' ends are enough.
+    for at in (0..bytes.len()).filter(|at| !(600..32_000).contains(at) && !(33_500..39_500).contains(at)) {
+        for change in [0x01, 0x80, 0xff] {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= change;
+            let found = read_log(&damaged).0;
+            assert!(found.len() < records.len(), "byte {at} changed, and nobody noticed");
+            let mut left = records.iter();
+            assert!(found.iter().all(|record| left.any(|known| known == record)), "byte {at}: a record nobody wrote");
+        }
+    }
+}
+
+#[test]
+fn logs_cut_at_any_length() {
+    let (records, bytes, ends) = log_file();
+    for length in 0..bytes.len() {
+        if (600..32_000).contains(&length) && length % 97 != 0 {
+            continue; // within the long record, where one cut is like another
+        }
+        let whole = ends.iter().filter(|end| **end <= length as u64).count();
+        let (found, end) = read_log(&bytes[..length]);
+        assert_eq!(found, records[..whole], "cut at {length}");
+        let offset = whole.checked_sub(1).map_or(0, |last| ends[last]);
+        assert_eq!(end, LogEvent::End { offset, torn: length as u64 > offset }, "cut at {length}");
+    }
+}

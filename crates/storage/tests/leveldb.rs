@@ -1,0 +1,104 @@
+//! Tables that the real LevelDB wrote: read whole, and written again byte for byte.
+use std::{path::PathBuf, sync::Arc};
+use terrace_format::{
+    TableId,
+    compress::Codec,
+    filter::Bloom,
+    footer::{FOOTER_BYTES, Footer},
+};
+use terrace_storage::{
+    Location, Setup, Tier, open,
+    placement::{Hint, Lifetime, Listed, Mode, ObjectId, Placement, ReadHow, TableMeta},
+};
+
+fn golden(store: &str) -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "../format/tests/golden/leveldb", store].iter().collect()
+}
+
+/// The options under which the golden stores were written.
+fn setup(store: &str) -> Setup {
+    let small_blocks = Setup { block_bytes: 1024, ..Setup::default() };
+    match store {
+        "plain" => Setup { codec: Codec::None, filter: Some(Arc::new(Bloom::new(10))), ..small_blocks },
+        _ => small_blocks,
+    }
+}
+
+/// Opened to be read, so that the golden files stay as they are; there is no `LOCK`, and none is made.
+fn open_golden(store: &str) -> Box<dyn Placement> {
+    open(&Location::Directory(golden(store)), Mode::ReadOnly, Tier::Sync, &setup(store)).unwrap()
+}
+
+fn tables(placement: &dyn Placement) -> Vec<TableMeta> {
+    let meta = |listed: Listed| match listed.object {
+        ObjectId::Table(id) => {
+            Some(TableMeta { id, bytes: listed.bytes, smallest: vec![], largest: vec![], refs: vec![] })
+        }
+        _ => None,
+    };
+    placement.list().unwrap().into_iter().filter_map(meta).collect()
+}
+
+/// Writes the table again, entry by entry.
+fn rewrite(from: &dyn Placement, meta: &TableMeta, to: &dyn Placement) -> TableMeta {
+    let mut cursor = from.open_table(meta).unwrap().cursor(ReadHow { verify: true, fill_cache: false });
+    let mut build = to.begin(Hint { level: 0, expected_bytes: meta.bytes, lifetime: Lifetime::Compaction }).unwrap();
+    build.begin_table(TableId(meta.id.0)).unwrap();
+    cursor.seek_first().unwrap();
+    while cursor.valid() {
+        build.keep(cursor.entry()).unwrap();
+        cursor.next().unwrap();
+    }
+    build.end_table().unwrap();
+    build.finish().unwrap().0.remove(0)
+}
+
+#[test]
+fn leveldbs_tables_are_read_whole() {
+    for store in ["plain", "snappy"] {
+        let placement = open_golden(store);
+        let metas = tables(&*placement);
+        assert_eq!(metas.len(), 2);
+        for meta in metas {
+            let table = placement.open_table(&meta).unwrap();
+            assert_eq!(table.facts(), None, "LevelDB says nothing of its tables");
+            assert!(table.verify().unwrap().entries > 10, "filters included");
+        }
+        assert!(!golden(store).join("LOCK").exists());
+    }
+}
+
+/// Data blocks, filter and index are LevelDB's to the byte; facts and metaindex are ours.
+#[test]
+fn what_leveldb_writes_we_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let ours = open(&Location::Directory(folder.path().into()), Mode::Create, Tier::None, &setup("plain")).unwrap();
+    let theirs = open_golden("plain");
+    for meta in tables(&*theirs) {
+        rewrite(&*theirs, &meta, &*ours);
+        let name = format!("{}.ldb", meta.id);
+        let want = std::fs::read(golden("plain").join(&name)).unwrap();
+        let got = std::fs::read(folder.path().join(&name)).unwrap();
+        let footer = |bytes: &[u8]| Footer::decode(&bytes[bytes.len() - FOOTER_BYTES..]).unwrap();
+        let (want_footer, got_footer) = (footer(&want), footer(&got));
+        let before_metaindex = want_footer.metaindex.offset as usize;
+        assert!(want[..before_metaindex] == got[..before_metaindex], "{name}: data blocks and filter");
+        let index =
+            |bytes: &[u8], footer: Footer| bytes[footer.index.offset as usize..bytes.len() - FOOTER_BYTES].to_vec();
+        assert!(index(&want, want_footer) == index(&got, got_footer), "{name}: index");
+    }
+}
+
+/// Two Snappy libraries may compress differently, so only what comes out is compared.
+#[test]
+fn what_leveldb_compresses_we_compress_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let ours = open(&Location::Directory(folder.path().into()), Mode::Create, Tier::None, &setup("snappy")).unwrap();
+    let theirs = open_golden("snappy");
+    for meta in tables(&*theirs) {
+        let written = rewrite(&*theirs, &meta, &*ours);
+        let facts = ours.open_table(&written).unwrap().verify().unwrap();
+        assert_eq!(facts, theirs.open_table(&meta).unwrap().verify().unwrap());
+        assert!(written.bytes.abs_diff(meta.bytes) < meta.bytes / 10 + 200, "{} against {}", written.bytes, meta.bytes);
+    }
+}
