@@ -1,0 +1,191 @@
+//! LevelDB 1.23 through its C API: the reference that our format and our costs are held against.
+//!
+//! ```no_run
+//! use terrace_peers::leveldb::{Library, OpenOptions};
+//!
+//! let library = Library::load()?;
+//! let store = library.open("/tmp/a-store".as_ref(), &OpenOptions { create_if_missing: true, ..Default::default() })?;
+//! store.put(b"key", b"value", false)?;
+//! assert_eq!(store.get(b"key")?.as_deref(), Some(&b"value"[..]));
+//! # Ok::<(), terrace_peers::PeerError>(())
+//! ```
+mod cursor;
+mod ffi;
+mod options;
+
+pub use cursor::{Cursor, Pairs};
+pub use options::{Compression, OpenOptions};
+
+use crate::{PeerError, Result};
+use ffi::{Api, Handle};
+use options::Opening;
+use std::{ffi::CString, os::unix::ffi::OsStrExt, path::Path};
+
+/// LevelDB's code, loaded. Cheap to copy; the code stays in the process until it ends.
+#[derive(Clone, Copy)]
+pub struct Library {
+    api: &'static Api,
+}
+
+impl Library {
+    /// Finds and binds the shared library.
+    ///
+    /// # Errors
+    /// [`PeerError::NotLoaded`], which says what to install.
+    pub fn load() -> Result<Library> {
+        Ok(Library { api: ffi::load()? })
+    }
+
+    /// Major and minor version, `(1, 23)` for the release that our formats follow.
+    pub fn version(&self) -> (i32, i32) {
+        self.api.version()
+    }
+
+    /// Opens a store, recovering it first if it was not closed.
+    ///
+    /// # Errors
+    /// LevelDB's, for one that is missing, exists, is locked or is damaged.
+    pub fn open(&self, path: &Path, options: &OpenOptions) -> Result<Store> {
+        let name = c_name(path.as_os_str().as_bytes())?;
+        let opening = Opening::new(self.api, options);
+        let db = self.api.open(&opening.options, &name)?;
+        Ok(Store {
+            db,
+            read: self.api.read_options(options.paranoid_checks),
+            write: [self.api.write_options(false), self.api.write_options(true)],
+            _opening: opening,
+            api: self.api,
+        })
+    }
+
+    /// Removes a store's files, and its directory if nothing else is in it. A missing store is no error.
+    ///
+    /// # Errors
+    /// LevelDB's, for a store in use.
+    pub fn destroy(&self, path: &Path) -> Result<()> {
+        let opening = Opening::new(self.api, &OpenOptions::default());
+        self.api.destroy(&opening.options, &c_name(path.as_os_str().as_bytes())?)
+    }
+
+    /// Rebuilds a store from whatever tables and logs can be read.
+    ///
+    /// # Errors
+    /// LevelDB's, if nothing can be rebuilt.
+    pub fn repair(&self, path: &Path, options: &OpenOptions) -> Result<()> {
+        let opening = Opening::new(self.api, options);
+        self.api.repair(&opening.options, &c_name(path.as_os_str().as_bytes())?)
+    }
+
+    /// An empty batch for [`Store::write`].
+    pub fn batch(&self) -> Batch {
+        Batch { batch: self.api.batch(), api: self.api }
+    }
+}
+
+/// An open LevelDB store, usable from any thread. Dropping it waits for a running compaction and closes it; the newest
+/// writes stay in the log.
+pub struct Store {
+    db: Handle<ffi::Db>, // first: closed before the cache and the filter in `_opening` go
+    read: Handle<ffi::ReadOptions>,
+    write: [Handle<ffi::WriteOptions>; 2], // not synced, synced
+    _opening: Opening,
+    api: &'static Api,
+}
+
+impl Store {
+    /// Stores an entry; with `sync` it survives power loss once this returns.
+    ///
+    /// # Errors
+    /// LevelDB's.
+    pub fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
+        self.api.put(&self.db, &self.write[usize::from(sync)], key, value)
+    }
+
+    /// Removes an entry, present or not.
+    ///
+    /// # Errors
+    /// LevelDB's.
+    pub fn delete(&self, key: &[u8], sync: bool) -> Result<()> {
+        self.api.delete(&self.db, &self.write[usize::from(sync)], key)
+    }
+
+    /// Applies a batch, whole or not at all.
+    ///
+    /// # Errors
+    /// LevelDB's.
+    pub fn write(&self, batch: &mut Batch, sync: bool) -> Result<()> {
+        self.api.write(&self.db, &self.write[usize::from(sync)], &mut batch.batch)
+    }
+
+    /// The newest value of a key.
+    ///
+    /// # Errors
+    /// LevelDB's; absence is `None`.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(self.api.get(&self.db, &self.read, key)?.map(|value| value.as_slice().to_vec()))
+    }
+
+    /// A position over a snapshot of the whole store, not yet on an entry.
+    pub fn cursor(&self) -> Cursor<'_> {
+        Cursor::new(self.api, self.api.iter(&self.db, &self.read))
+    }
+
+    /// All entries in key order.
+    ///
+    /// # Errors
+    /// LevelDB's.
+    pub fn forward(&self) -> Result<Pairs> {
+        self.cursor().collect_forward()
+    }
+
+    /// All entries in reverse key order.
+    ///
+    /// # Errors
+    /// LevelDB's.
+    pub fn backward(&self) -> Result<Pairs> {
+        self.cursor().collect_backward()
+    }
+
+    /// Flushes the memtable and compacts the range, both ends included; `None` is without end.
+    pub fn compact_range(&self, from: Option<&[u8]>, to: Option<&[u8]>) {
+        self.api.compact_range(&self.db, from, to);
+    }
+
+    /// A property such as `leveldb.stats` or `leveldb.num-files-at-level0`; `None` for an unknown name.
+    pub fn property(&self, name: &str) -> Option<String> {
+        let text = self.api.property(&self.db, &CString::new(name).ok()?)?;
+        Some(String::from_utf8_lossy(text.as_slice()).into_owned())
+    }
+
+    /// Bytes of table files, roughly, that hold keys from `from` up to but not including `to`.
+    pub fn approximate_size(&self, from: &[u8], to: &[u8]) -> u64 {
+        self.api.approximate_size(&self.db, from, to)
+    }
+}
+
+/// Changes to be applied together; made by [`Library::batch`].
+pub struct Batch {
+    batch: Handle<ffi::Batch>,
+    api: &'static Api,
+}
+
+impl Batch {
+    /// Adds an entry.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) {
+        self.api.batch_put(&mut self.batch, key, value);
+    }
+
+    /// Adds a removal.
+    pub fn delete(&mut self, key: &[u8]) {
+        self.api.batch_delete(&mut self.batch, key);
+    }
+
+    /// Empties the batch for reuse.
+    pub fn clear(&mut self) {
+        self.api.batch_clear(&mut self.batch);
+    }
+}
+
+fn c_name(bytes: &[u8]) -> Result<CString> {
+    CString::new(bytes).map_err(|_| PeerError::ZeroByte(String::from_utf8_lossy(bytes).into_owned()))
+}

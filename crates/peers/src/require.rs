@@ -1,0 +1,56 @@
+//! One rule for tests that need something the machine may lack.
+//!
+//! By default such a test is skipped and says so. Where skipping would hide a hole (a continuous-integration machine),
+//! `TERRACE_REQUIRE` names what must be there, separated by commas, or is `all`; then the same test fails instead.
+use std::{env, fmt::Display};
+
+/// The environment variable that turns skips into failures.
+const VARIABLE: &str = "TERRACE_REQUIRE";
+
+/// What a test needs, if the machine has it.
+///
+/// `name` is the word people put into `TERRACE_REQUIRE`: `leveldb`, `root`, `loop`, `strace`. For a missing one this
+/// prints `skipped: <reason>` and returns `None`, upon which the test returns.
+///
+/// ```
+/// # use terrace_peers::{leveldb::Library, require};
+/// let Some(library) = require("leveldb", Library::load()) else { return };
+/// println!("LevelDB {}.{}", library.version().0, library.version().1);
+/// ```
+///
+/// # Panics
+/// If the thing is missing and `TERRACE_REQUIRE` names it.
+pub fn require<T, E: Display>(name: &str, found: Result<T, E>) -> Option<T> {
+    match found {
+        Ok(thing) => Some(thing),
+        Err(reason) if is_named(&env::var(VARIABLE).unwrap_or_default(), name) => {
+            panic!("{VARIABLE} asks for `{name}`: {reason}")
+        }
+        Err(reason) => {
+            println!("skipped: {reason}");
+            None
+        }
+    }
+}
+
+fn is_named(list: &str, name: &str) -> bool {
+    list.split(',').map(str::trim).any(|word| word == name || word == "all")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_names_its_words_and_all_names_everything() {
+        assert!(is_named("root, leveldb", "leveldb"));
+        assert!(is_named("all", "loop"));
+        assert!(!is_named("", "leveldb"));
+        assert!(!is_named("leveldbs,root", "leveldb"));
+    }
+
+    #[test]
+    fn what_is_there_is_handed_through() {
+        assert_eq!(require("root", Ok::<_, String>(7)), Some(7));
+    }
+}

@@ -1,0 +1,180 @@
+//! A directory in memory that remembers all that was done to it, and can tell what a power cut would have left.
+use crate::{
+    Image, Rules,
+    history::{FileId, History},
+};
+use parking_lot::Mutex;
+use std::{collections::BTreeMap, io, sync::Arc};
+use terrace_storage::backends::files::fs::{DirEntry, FileSystem, ReadFile, WriteFile};
+
+/// A recording directory; clones are handles on the same one.
+///
+/// Run a workload on it, noting [`steps`](CrashFs::steps) after each acknowledgement; then cut the power after any
+/// step, under any seed. Steps may be asked for in any order, while the directory is in use or after.
+#[derive(Clone)]
+pub struct CrashFs(Arc<Shared>);
+
+struct Shared {
+    history: Mutex<History>, // everything but the lock; taken for one operation at a time
+    lock: Mutex<Holders>,    // taken before `history`
+}
+
+/// Who holds `LOCK`: one exclusively, or any number shared.
+#[derive(Default)]
+struct Holders {
+    exclusive: bool,
+    shared: usize,
+}
+
+impl CrashFs {
+    /// No directory yet: make it first.
+    pub fn new(rules: Rules) -> CrashFs {
+        CrashFs::from_image(&Image { made: false, files: BTreeMap::new() }, rules)
+    }
+
+    /// A directory that holds `image`, all of it durable.
+    pub fn from_image(image: &Image, rules: Rules) -> CrashFs {
+        CrashFs(Arc::new(Shared { history: Mutex::new(History::new(image, rules)), lock: Mutex::default() }))
+    }
+
+    /// How many operations were recorded. What was acknowledged by now must survive a cut after this step.
+    pub fn steps(&self) -> usize {
+        self.0.history.lock().steps
+    }
+
+    /// One of the states that a power cut right after `step` may leave; which one, `seed` decides. Equal
+    /// arguments give equal images. Panics if there is no such step.
+    pub fn power_loss(&self, step: usize, seed: u64) -> Image {
+        self.at(step, |history| history.power_loss(step, seed))
+    }
+
+    /// The state right after `step`, as a killed process leaves it. Panics if there is no such step.
+    pub fn everything(&self, step: usize) -> Image {
+        self.at(step, |history| history.everything(step))
+    }
+
+    fn at(&self, step: usize, image: impl FnOnce(&History) -> Image) -> Image {
+        let history = self.0.history.lock();
+        assert!(step <= history.steps, "step {step} of {}", history.steps);
+        image(&history)
+    }
+
+    fn record<T>(&self, operation: impl FnOnce(&mut History) -> T) -> T {
+        operation(&mut self.0.history.lock())
+    }
+}
+
+impl FileSystem for CrashFs {
+    fn name(&self) -> String {
+        "(crash model)".into()
+    }
+
+    fn make_directory(&self) -> io::Result<()> {
+        self.record(History::make_directory);
+        Ok(())
+    }
+
+    fn exists(&self) -> io::Result<bool> {
+        Ok(self.record(|history| history.made.is_some()))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
+        let id = self.record(|history| history.create(name))?;
+        Ok(Box::new(Handle { fs: self.clone(), id }))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {
+        let id = self.record(|history| history.find(name))?;
+        Ok(Box::new(Handle { fs: self.clone(), id }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.record(|history| history.rename(from, to))
+    }
+
+    fn link(&self, from: &str, to: &str) -> io::Result<()> {
+        self.record(|history| history.link(from, to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.record(|history| history.remove(name))
+    }
+
+    fn list(&self) -> io::Result<Vec<DirEntry>> {
+        let history = self.0.history.lock();
+        if history.made.is_none() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let entry = |(name, id): (Arc<str>, FileId)| DirEntry {
+            name: name.to_string(),
+            bytes: history.files[id].content.bytes() as u64,
+        };
+        let top = history.names_at(history.steps).into_iter().filter(|(name, _)| !name.contains('/'));
+        Ok(top.map(entry).collect())
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        self.record(History::sync_directory);
+        Ok(())
+    }
+
+    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
+        let mut holders = self.0.lock.lock();
+        if holders.exclusive || exclusive && holders.shared > 0 {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        if exclusive {
+            self.record(|history| if history.find("LOCK").is_ok() { Ok(0) } else { history.create("LOCK") })?;
+            holders.exclusive = true;
+        } else {
+            holders.shared += 1;
+        }
+        Ok(Box::new(Held { shared: self.0.clone(), exclusive }))
+    }
+}
+
+/// An open file, whatever its name is by now.
+struct Handle {
+    fs: CrashFs,
+    id: FileId,
+}
+
+impl WriteFile for Handle {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.fs.record(|history| history.append(self.id, bytes));
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.fs.record(|history| history.sync(self.id));
+        Ok(())
+    }
+}
+
+impl ReadFile for Handle {
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let whole = self.fs.record(|history| history.files[self.id].content.read(buf, offset));
+        if whole { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.fs.record(|history| history.files[self.id].content.bytes() as u64))
+    }
+}
+
+/// Gives `LOCK` back.
+struct Held {
+    shared: Arc<Shared>,
+    exclusive: bool,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut holders = self.shared.lock.lock();
+        if self.exclusive {
+            holders.exclusive = false;
+        } else {
+            holders.shared -= 1;
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! A directory whose n-th call fails.
+//!
+//! Wraps any other. Every call that could fail on a real disk is counted, in the order the calls come; a dry run
+//! tells how many there are, and the runs after it fail one each.
+use crate::Rng;
+use parking_lot::Mutex;
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+use terrace_storage::backends::files::fs::{DirEntry, FileSystem, ReadFile, WriteFile};
+
+/// How a call fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The device gives an error (`EIO`). Hits every kind of call; nothing is done.
+    Eio,
+    /// The disk is full (`ENOSPC`). Hits calls that take space: `make_directory`, `create`, `append`, `rename`,
+    /// `link`; all others work on.
+    Enospc,
+    /// As [`Fault::Enospc`], but an append leaves some first part of its bytes behind, perhaps none.
+    ShortWrite,
+}
+
+/// Which calls fail, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    from: u64,
+    until: Until,
+    fault: Fault,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Until {
+    Never,
+    Once,
+    Healed,
+}
+
+impl Plan {
+    /// Nothing fails: for the dry run.
+    pub fn never() -> Plan {
+        Plan { from: 0, until: Until::Never, fault: Fault::Eio }
+    }
+
+    /// One call fails: number `call`, counted from 0, or the first after it that `fault` can hit.
+    pub fn once(call: u64, fault: Fault) -> Plan {
+        Plan { from: call, until: Until::Once, fault }
+    }
+
+    /// Every call from number `call` on fails, if `fault` can hit it: a device that was pulled, a disk that stays full.
+    pub fn from_then_on(call: u64, fault: Fault) -> Plan {
+        Plan { from: call, until: Until::Healed, fault }
+    }
+}
+
+/// A directory with faults; clones are handles on the same one.
+#[derive(Clone)]
+pub struct FaultFs {
+    inner: Arc<dyn FileSystem>,
+    counter: Arc<Mutex<Counter>>, // no I/O under it
+}
+
+struct Counter {
+    plan: Plan,
+    calls: u64,
+    failed: u64,
+}
+
+/// What a call needs, as far as faults care.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Needs {
+    Device,
+    Space,
+}
+
+impl FaultFs {
+    /// `inner`, with faults as planned.
+    pub fn new(inner: Arc<dyn FileSystem>, plan: Plan) -> FaultFs {
+        FaultFs { inner, counter: Arc::new(Mutex::new(Counter { plan, calls: 0, failed: 0 })) }
+    }
+
+    /// Calls so far, failed ones included: the number of the next call.
+    pub fn calls(&self) -> u64 {
+        self.counter.lock().calls
+    }
+
+    /// How many of them failed by plan.
+    pub fn failed(&self) -> u64 {
+        self.counter.lock().failed
+    }
+
+    /// Replaces the plan; calls are counted on.
+    pub fn arm(&self, plan: Plan) {
+        self.counter.lock().plan = plan;
+    }
+
+    /// Lets everything work from now on. What a failed sync left in doubt stays lost.
+    pub fn heal(&self) {
+        self.arm(Plan::never());
+    }
+
+    /// Counts one call, and fails it if it is its turn.
+    fn call(&self, needs: Needs) -> io::Result<()> {
+        self.turn(needs).map_or(Ok(()), |(fault, _)| Err(error(fault)))
+    }
+
+    /// Counts one call; the fault and the call's number if it is its turn to fail.
+    fn turn(&self, needs: Needs) -> Option<(Fault, u64)> {
+        let mut counter = self.counter.lock();
+        let (plan, call) = (counter.plan, counter.calls);
+        counter.calls += 1;
+        let due = plan.until != Until::Never && call >= plan.from;
+        if !due || (plan.fault != Fault::Eio && needs != Needs::Space) {
+            return None;
+        }
+        counter.failed += 1;
+        if plan.until == Until::Once {
+            counter.plan = Plan::never();
+        }
+        Some((plan.fault, call))
+    }
+}
+
+fn error(fault: Fault) -> io::Error {
+    match fault {
+        Fault::Eio => io::Error::other("injected input/output error"),
+        Fault::Enospc | Fault::ShortWrite => io::Error::new(io::ErrorKind::StorageFull, "injected full disk"),
+    }
+}
+
+impl FileSystem for FaultFs {
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    fn make_directory(&self) -> io::Result<()> {
+        self.call(Needs::Space)?;
+        self.inner.make_directory()
+    }
+
+    fn exists(&self) -> io::Result<bool> {
+        self.call(Needs::Device)?;
+        self.inner.exists()
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
+        self.call(Needs::Space)?;
+        let inner = self.inner.create(name)?;
+        Ok(Box::new(Writer { fs: self.clone(), inner, in_doubt: AtomicBool::new(false) }))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {
+        self.call(Needs::Device)?;
+        Ok(Box::new(Reader { fs: self.clone(), inner: self.inner.open(name)? }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.call(Needs::Space)?;
+        self.inner.rename(from, to)
+    }
+
+    fn link(&self, from: &str, to: &str) -> io::Result<()> {
+        self.call(Needs::Space)?;
+        self.inner.link(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.call(Needs::Device)?;
+        self.inner.remove(name)
+    }
+
+    fn list(&self) -> io::Result<Vec<DirEntry>> {
+        self.call(Needs::Device)?;
+        self.inner.list()
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        self.call(Needs::Device)?;
+        self.inner.sync_directory()
+    }
+
+    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
+        self.call(Needs::Device)?;
+        self.inner.lock(exclusive)
+    }
+}
+
+struct Writer {
+    fs: FaultFs,
+    inner: Box<dyn WriteFile>,
+    /// A sync failed. The kernel tells once and then forgets the pages, so later syncs succeed and save nothing.
+    in_doubt: AtomicBool,
+}
+
+impl WriteFile for Writer {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some((fault, call)) = self.fs.turn(Needs::Space) else { return self.inner.append(bytes) };
+        if fault == Fault::ShortWrite && !bytes.is_empty() {
+            self.inner.append(&bytes[..Rng::new(call).below(bytes.len())])?;
+        }
+        Err(error(fault))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        if let Err(error) = self.fs.call(Needs::Device) {
+            self.in_doubt.store(true, Relaxed);
+            return Err(error);
+        }
+        if self.in_doubt.load(Relaxed) { Ok(()) } else { self.inner.sync() }
+    }
+}
+
+struct Reader {
+    fs: FaultFs,
+    inner: Box<dyn ReadFile>,
+}
+
+impl ReadFile for Reader {
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.fs.call(Needs::Device)?;
+        self.inner.read_exact_at(buf, offset)
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        self.fs.call(Needs::Device)?;
+        self.inner.bytes()
+    }
+}

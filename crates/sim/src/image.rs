@@ -1,0 +1,111 @@
+//! What a directory holds after a crash, or at any one moment.
+use crate::{CrashFs, Rules};
+use std::{collections::BTreeMap, fmt, ops::Range, sync::Arc};
+use terrace_storage::backends::files::fs::FileSystem;
+
+/// The bytes of one file. Files only grow, so an earlier state is a shorter view of the same memory; pages that
+/// never reached the disk are ranges that read as zeros. Making one copies nothing.
+#[derive(Clone, Default)]
+pub(crate) struct Content {
+    data: Arc<Vec<u8>>,
+    /// Size; at most `data.len()`.
+    bytes: usize,
+    /// Ascending and apart from each other.
+    zeros: Arc<[Range<usize>]>,
+}
+
+impl Content {
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Appends to a file made here. Those of an image are never appended to: there is no call that would.
+    pub fn append(&mut self, more: &[u8]) {
+        debug_assert_eq!(self.bytes, self.data.len(), "a view of a longer file cannot grow");
+        Arc::make_mut(&mut self.data).extend_from_slice(more);
+        self.bytes = self.data.len();
+    }
+
+    /// The first `bytes` of it, with `zeros` (ascending, disjoint) in place of what was written there.
+    pub fn view(&self, bytes: usize, zeros: Vec<Range<usize>>) -> Content {
+        debug_assert!(bytes <= self.bytes && (zeros.is_empty() || self.zeros.is_empty()));
+        let zeros = if zeros.is_empty() { self.zeros.clone() } else { zeros.into() };
+        Content { data: self.data.clone(), bytes, zeros }
+    }
+
+    /// Fills `buf` from `offset`; false if the file ends before.
+    pub fn read(&self, buf: &mut [u8], offset: u64) -> bool {
+        let Some(end) = usize::try_from(offset).ok().and_then(|from| from.checked_add(buf.len())) else { return false };
+        if end > self.bytes {
+            return false;
+        }
+        let from = end - buf.len();
+        buf.copy_from_slice(&self.data[from..end]);
+        let first = self.zeros.partition_point(|zeros| zeros.end <= from);
+        for zeros in self.zeros[first..].iter().take_while(|zeros| zeros.start < end) {
+            buf[zeros.start.max(from) - from..zeros.end.min(end) - from].fill(0);
+        }
+        true
+    }
+}
+
+/// Every file of a directory, at one moment. Cheap to make, to clone and to open.
+#[derive(Clone)]
+pub struct Image {
+    /// Whether the directory itself is there.
+    pub(crate) made: bool,
+    pub(crate) files: BTreeMap<Arc<str>, Content>,
+}
+
+impl Image {
+    /// A fresh in-memory directory that holds this image: writable, unlocked, and independent of all others.
+    pub fn file_system(&self) -> Arc<dyn FileSystem> {
+        Arc::new(CrashFs::from_image(self, Rules::Ext4))
+    }
+
+    /// Names and sizes in bytes, in order of names; also those below `lost/`.
+    pub fn files(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.files.iter().map(|(name, content)| (&**name, content.bytes as u64))
+    }
+
+    /// Contents of one file, if it is there.
+    pub fn read(&self, name: &str) -> Option<Vec<u8>> {
+        let content = self.files.get(name)?;
+        let mut bytes = vec![0; content.bytes];
+        content.read(&mut bytes, 0).then_some(bytes)
+    }
+}
+
+/// One line: names, sizes, and how many bytes of each never reached the disk.
+impl fmt::Debug for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.made {
+            return f.write_str("(no directory)");
+        }
+        let describe = |content: &Content| match content.zeros.iter().map(Range::len).sum::<usize>() {
+            0 => format!("{} B", content.bytes),
+            lost => format!("{} B of which {lost} B are lost", content.bytes),
+        };
+        f.debug_map().entries(self.files.iter().map(|(name, content)| (name, describe(content)))).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn views_share_memory_and_read_zeros_where_pages_are_missing() {
+        let mut content = Content::default();
+        content.append(b"0123456789");
+        let view = content.view(8, vec![1..3, 5..7]);
+        content.append(b"more");
+        let mut buf = [9; 6];
+        assert!(view.read(&mut buf, 2));
+        assert_eq!(&buf, b"\x0034\0\x007");
+        assert!(!view.read(&mut buf, 3));
+        assert!(!view.read(&mut buf, u64::MAX));
+        assert!(content.read(&mut buf, 8));
+        assert_eq!(&buf, b"89more");
+    }
+}

@@ -1,0 +1,26 @@
+//! What can go wrong with storage, on purpose and by seed: for tests and crash campaigns, never for users.
+//!
+//! - [`CrashFs`] records what is done to a directory and makes [`Image`]s of what a power cut could leave of it;
+//! - [`FaultFs`] makes the n-th call fail;
+//! - [`ScrambleFs`] makes bytes unreadable to whoever goes around the seam;
+//! - [`LateTracker`] lets tickets mature late, out of order, or not at all.
+//!
+//! Everything is a function of its seed: this crate knows no clock and no other randomness than [`Rng`].
+#![forbid(unsafe_code)]
+
+mod crash;
+mod faults;
+mod history;
+mod image;
+mod late;
+mod loss;
+mod rng;
+mod scramble;
+
+pub use crash::CrashFs;
+pub use faults::{Fault, FaultFs, Plan};
+pub use image::Image;
+pub use late::LateTracker;
+pub use loss::Rules;
+pub use rng::Rng;
+pub use scramble::ScrambleFs;

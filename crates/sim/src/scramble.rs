@@ -1,0 +1,106 @@
+//! A directory whose bytes make sense only through it: what goes around the seam reads and leaves garbage.
+use crate::rng::mix;
+use std::{io, sync::Arc};
+use terrace_storage::backends::files::fs::{DirEntry, FileSystem, ReadFile, WriteFile};
+
+/// XORs every byte with a mask that depends on its offset, on the way in and on the way out. Names stay as they are.
+#[derive(Clone)]
+pub struct ScrambleFs(Arc<dyn FileSystem>);
+
+impl ScrambleFs {
+    /// `inner`, which will hold scrambled files.
+    pub fn new(inner: Arc<dyn FileSystem>) -> ScrambleFs {
+        ScrambleFs(inner)
+    }
+}
+
+/// Scrambles, and unscrambles, bytes that lie at `offset`: a word of mask for every eight.
+fn scramble(bytes: &mut [u8], offset: u64) {
+    let (mut word, mut skip) = (offset / 8, (offset % 8) as usize);
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let mask = mix(word).to_le_bytes();
+        let (now, later) = rest.split_at_mut(rest.len().min(8 - skip));
+        now.iter_mut().zip(&mask[skip..]).for_each(|(byte, mask)| *byte ^= mask);
+        (rest, word, skip) = (later, word + 1, 0);
+    }
+}
+
+impl FileSystem for ScrambleFs {
+    fn name(&self) -> String {
+        self.0.name()
+    }
+
+    fn make_directory(&self) -> io::Result<()> {
+        self.0.make_directory()
+    }
+
+    fn exists(&self) -> io::Result<bool> {
+        self.0.exists()
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
+        Ok(Box::new(Writer { inner: self.0.create(name)?, bytes: 0 }))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {
+        Ok(Box::new(Reader(self.0.open(name)?)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+
+    fn link(&self, from: &str, to: &str) -> io::Result<()> {
+        self.0.link(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.0.remove(name)
+    }
+
+    fn list(&self) -> io::Result<Vec<DirEntry>> {
+        self.0.list()
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        self.0.sync_directory()
+    }
+
+    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
+        self.0.lock(exclusive)
+    }
+}
+
+struct Writer {
+    inner: Box<dyn WriteFile>,
+    /// Size so far. Wrong after a failed append, after which nobody may append.
+    bytes: u64,
+}
+
+impl WriteFile for Writer {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut masked = bytes.to_vec();
+        scramble(&mut masked, self.bytes);
+        self.bytes += bytes.len() as u64;
+        self.inner.append(&masked)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.inner.sync()
+    }
+}
+
+struct Reader(Box<dyn ReadFile>);
+
+impl ReadFile for Reader {
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.0.read_exact_at(buf, offset)?;
+        scramble(buf, offset);
+        Ok(())
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        self.0.bytes()
+    }
+}

@@ -1,0 +1,41 @@
+//! As long as nothing goes wrong, the models are places like any other.
+use std::sync::Arc;
+use terrace_sim::{CrashFs, FaultFs, LateTracker, Plan, Rules, ScrambleFs};
+use terrace_storage::{
+    Memory,
+    backends::files::fs::FileSystem,
+    contract,
+    durability::{CommitTracker, SyncTracker},
+};
+
+fn passes<T: CommitTracker + 'static>(fs: impl Fn() -> Arc<dyn FileSystem>, tracker: impl Fn() -> T) {
+    contract::run(&|| contract::on_files(fs(), Arc::new(tracker())));
+}
+
+#[test]
+fn crash_models() {
+    passes(|| Arc::new(CrashFs::new(Rules::Ext4)), || SyncTracker);
+    passes(|| Arc::new(CrashFs::new(Rules::Posix)), || SyncTracker);
+}
+
+#[test]
+fn images() {
+    passes(|| CrashFs::new(Rules::Ext4).everything(0).file_system(), || SyncTracker);
+}
+
+#[test]
+fn faults_that_never_come() {
+    passes(|| Arc::new(FaultFs::new(Arc::new(Memory::new()), Plan::never())), || SyncTracker);
+}
+
+#[test]
+fn scrambled_bytes() {
+    passes(|| Arc::new(ScrambleFs::new(Arc::new(Memory::new()))), || SyncTracker);
+}
+
+#[test]
+fn late_tickets() {
+    for seed in 0..4 {
+        passes(|| Arc::new(CrashFs::new(Rules::Ext4)), || LateTracker::new(seed));
+    }
+}

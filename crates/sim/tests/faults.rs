@@ -1,0 +1,105 @@
+//! Faults hit the call they are planned for, and no other.
+use std::{collections::BTreeSet, io, sync::Arc};
+use terrace_sim::{CrashFs, Fault, FaultFs, Plan, Rules};
+use terrace_storage::backends::files::fs::FileSystem;
+
+fn wrapped(plan: Plan) -> (CrashFs, FaultFs) {
+    let inner = CrashFs::new(Rules::Ext4);
+    (inner.clone(), FaultFs::new(Arc::new(inner), plan))
+}
+
+/// One call of every kind, fourteen in all; stops at the first that fails.
+fn workload(fs: &FaultFs) -> io::Result<()> {
+    fs.make_directory()?;
+    fs.exists()?;
+    let _held = fs.lock(true)?;
+    let mut file = fs.create("a")?;
+    file.append(b"0123456789")?;
+    file.sync()?;
+    fs.link("a", "lost/a")?;
+    fs.rename("a", "b")?;
+    let reader = fs.open("b")?;
+    reader.read_exact_at(&mut [0; 10], 0)?;
+    reader.bytes()?;
+    fs.list()?;
+    fs.sync_directory()?;
+    fs.remove("b")
+}
+
+#[test]
+fn every_call_can_be_made_to_fail_and_nothing_fails_by_itself() {
+    let (_, fs) = wrapped(Plan::never());
+    workload(&fs).unwrap();
+    assert_eq!((fs.calls(), fs.failed()), (14, 0));
+    for call in 0..14 {
+        let (_, fs) = wrapped(Plan::once(call, Fault::Eio));
+        workload(&fs).unwrap_err();
+        assert_eq!((fs.calls(), fs.failed()), (call + 1, 1), "nothing ran behind the failure");
+        fs.heal();
+        fs.exists().unwrap();
+    }
+}
+
+#[test]
+fn a_full_disk_fails_what_takes_space() {
+    let hit_at = |call| {
+        let (_, fs) = wrapped(Plan::once(call, Fault::Enospc));
+        let error = workload(&fs).err()?;
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        Some(fs.calls() - 1)
+    };
+    let hits: Vec<_> = (0..14).map(hit_at).collect();
+    let want = [0, 3, 3, 3, 4, 6, 6, 7].map(Some).into_iter().chain([None; 6]).collect::<Vec<_>>();
+    assert_eq!(hits, want);
+    let (_, fs) = wrapped(Plan::never());
+    workload(&fs).unwrap();
+    fs.arm(Plan::from_then_on(0, Fault::Enospc));
+    assert!(fs.create("c").is_err() && fs.create("c").is_err());
+    fs.remove("lost/a").unwrap();
+}
+
+#[test]
+fn a_pulled_device_stays_dead_until_healed() {
+    let (_, fs) = wrapped(Plan::from_then_on(5, Fault::Eio));
+    workload(&fs).unwrap_err();
+    assert!(fs.list().is_err() && fs.open("a").is_err() && fs.remove("a").is_err());
+    fs.heal();
+    fs.list().unwrap();
+}
+
+#[test]
+fn a_short_write_leaves_a_proper_part() {
+    let left_at = |call| {
+        let (inner, fs) = wrapped(Plan::once(call, Fault::ShortWrite));
+        fs.make_directory().unwrap();
+        let mut file = fs.create("a").unwrap();
+        while fs.calls() < call {
+            fs.exists().unwrap();
+        }
+        assert_eq!(file.append(b"0123456789").unwrap_err().kind(), io::ErrorKind::StorageFull);
+        let left = inner.everything(inner.steps()).read("a").unwrap();
+        assert!(b"0123456789".starts_with(&left) && left.len() < 10);
+        left.len()
+    };
+    assert_eq!((2..102).map(left_at).collect::<BTreeSet<_>>(), (0..10).collect());
+    assert_eq!(left_at(9), left_at(9));
+}
+
+#[test]
+fn after_a_failed_sync_later_ones_succeed_and_save_nothing() {
+    let (inner, fs) = wrapped(Plan::never());
+    fs.make_directory().unwrap();
+    let mut file = fs.create("a").unwrap();
+    file.append(b"doubtful").unwrap();
+    fs.sync_directory().unwrap();
+    fs.arm(Plan::once(fs.calls(), Fault::Eio));
+    file.sync().unwrap_err();
+    file.sync().unwrap();
+    let left = |seed| inner.power_loss(inner.steps(), seed).read("a").unwrap();
+    assert!((0..100).any(|seed| left(seed).is_empty()), "the second sync saved the bytes");
+    // The control: with a sync that never failed they are safe.
+    let mut other = fs.create("b").unwrap();
+    other.append(b"safe").unwrap();
+    other.sync().unwrap();
+    assert!((0..100).all(|seed| inner.power_loss(inner.steps(), seed).read("b").unwrap() == b"safe"));
+}

@@ -1,0 +1,101 @@
+//! Tickets of the late tracker mature by steps, out of order, and never lie.
+use terrace_sim::{CrashFs, LateTracker, Rules};
+use terrace_storage::{
+    SyncKind, Ticket, Traffic,
+    backends::files::fs::FileSystem,
+    durability::{CommitTracker, Finished},
+};
+
+struct Bench {
+    fs: CrashFs,
+    traffic: Traffic,
+    tracker: LateTracker,
+}
+
+impl Bench {
+    fn new(tracker: LateTracker) -> Bench {
+        let fs = CrashFs::new(Rules::Posix);
+        fs.make_directory().unwrap();
+        Bench { fs, traffic: Traffic::default(), tracker }
+    }
+
+    fn watch(&self, name: &str) -> Ticket {
+        let mut file = self.fs.create(name).unwrap();
+        file.append(b"table").unwrap();
+        let files = vec![Finished { name: name.into(), file, bytes: 5 }];
+        self.tracker.watch(&self.fs, files, &self.traffic).unwrap()
+    }
+
+    fn survives_every_cut(&self, name: &str) -> bool {
+        let survives = |seed| self.fs.power_loss(self.fs.steps(), seed).read(name).as_deref() == Some(b"table");
+        (0..60).all(survives)
+    }
+
+    /// For each of `count` builds, the number of `advance` calls after which its ticket was decided.
+    fn decided_after(&self, count: usize) -> Vec<usize> {
+        let tickets: Vec<Ticket> = (0..count).map(|build| self.watch(&build.to_string())).collect();
+        let mut steps = vec![None; count];
+        for step in 0.. {
+            for (build, ticket) in tickets.iter().enumerate() {
+                if steps[build].is_none() && !matches!(ticket.is_durable(), Ok(false)) {
+                    steps[build] = Some(step);
+                }
+            }
+            if !self.tracker.advance(&self.fs, &self.traffic).unwrap() {
+                break;
+            }
+        }
+        steps.into_iter().map(|step| step.expect("advance says when nothing is outstanding")).collect()
+    }
+}
+
+#[test]
+fn builds_mature_within_twelve_steps_out_of_order_and_the_same_way_again() {
+    let steps = Bench::new(LateTracker::new(7)).decided_after(100);
+    assert_eq!((steps.iter().min(), steps.iter().max()), (Some(&0), Some(&12)));
+    assert!(steps.windows(2).any(|pair| pair[0] > pair[1]));
+    assert_eq!(steps, Bench::new(LateTracker::new(7)).decided_after(100));
+    assert_ne!(steps, Bench::new(LateTracker::new(8)).decided_after(100));
+}
+
+#[test]
+fn a_ticket_is_durable_exactly_when_the_files_are() {
+    for seed in 0..40 {
+        let bench = Bench::new(LateTracker::new(seed));
+        let ticket = bench.watch("t");
+        for _ in 0..=12 {
+            assert_eq!(ticket.is_durable().unwrap(), bench.survives_every_cut("t"), "seed {seed}");
+            bench.tracker.advance(&bench.fs, &bench.traffic).unwrap();
+        }
+        assert!(ticket.is_durable().unwrap());
+        assert_eq!(bench.traffic.syncs(SyncKind::Tables).bytes, 5);
+        assert_eq!(bench.traffic.syncs(SyncKind::Directory).count, 1);
+    }
+}
+
+#[test]
+fn commit_decides_all_at_once() {
+    let bench = Bench::new(LateTracker::new(1));
+    let tickets: Vec<Ticket> = (0..20).map(|build| bench.watch(&build.to_string())).collect();
+    assert!(tickets.iter().any(|ticket| !ticket.is_durable().unwrap()));
+    bench.tracker.commit(&bench.fs, &bench.traffic).unwrap();
+    assert!(tickets.iter().all(|ticket| ticket.is_durable().unwrap()));
+    assert!((0..20).all(|build| bench.survives_every_cut(&build.to_string())));
+    assert!(!bench.tracker.advance(&bench.fs, &bench.traffic).unwrap());
+}
+
+#[test]
+fn failing_builds_are_never_synced_and_stay_failed() {
+    let bench = Bench::new(LateTracker::failing(3, 300));
+    let tickets: Vec<Ticket> = (0..60).map(|build| bench.watch(&build.to_string())).collect();
+    assert!(bench.tracker.commit(&bench.fs, &bench.traffic).is_err());
+    bench.tracker.commit(&bench.fs, &bench.traffic).unwrap(); // nothing is left to decide
+    let failed = tickets.iter().filter(|ticket| ticket.is_durable().is_err()).count();
+    assert!((8..=30).contains(&failed), "{failed} of 60");
+    for (build, ticket) in tickets.iter().enumerate() {
+        // Other builds' directory syncs save the names; the bytes of a failed build stay in doubt.
+        assert_eq!(ticket.is_durable().is_ok(), bench.survives_every_cut(&build.to_string()), "build {build}");
+    }
+    let synced = bench.traffic.syncs(SyncKind::Tables).count;
+    assert_eq!(synced as usize, 60 - failed);
+}

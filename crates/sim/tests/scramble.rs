@@ -1,0 +1,27 @@
+//! Scrambled bytes are unreadable from outside and whole from inside.
+use std::sync::Arc;
+use terrace_sim::{CrashFs, Rules, ScrambleFs};
+use terrace_storage::backends::files::fs::FileSystem;
+
+#[test]
+fn round_trip_at_every_offset_but_garbage_underneath() {
+    let inner = CrashFs::new(Rules::Ext4);
+    let fs = ScrambleFs::new(Arc::new(inner.clone()));
+    fs.make_directory().unwrap();
+    let mut file = fs.create("a").unwrap();
+    let zeros = [0; 100];
+    let pieces = [1, 7, 8, 9, 30, 45]; // appends begin and end anywhere in a word of mask
+    assert_eq!(pieces.iter().sum::<usize>(), zeros.len());
+    for piece in pieces {
+        file.append(&zeros[..piece]).unwrap();
+    }
+    let reader = fs.open("a").unwrap();
+    for from in 0..zeros.len() {
+        let mut buf = vec![9; zeros.len() - from];
+        reader.read_exact_at(&mut buf, from as u64).unwrap();
+        assert_eq!(buf, zeros[from..]);
+    }
+    let outside = inner.everything(inner.steps()).read("a").unwrap();
+    assert!(outside.iter().filter(|byte| **byte == 0).count() < 5, "{outside:?}");
+    assert_ne!(outside[..8], outside[8..16], "the mask depends on the offset");
+}
