@@ -1,0 +1,101 @@
+//! Why an operation failed, in one enum that says what to do.
+use std::{io, sync::Arc};
+use terrace_storage as storage;
+
+/// A failed operation. Match on the variant; the text is for people and may change.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Bytes on storage are not what was written. Restore from a copy; retrying will not help.
+    #[error("corrupt {what} in {object} at byte {offset}: {detail}")]
+    Corrupt {
+        /// The structure that does not decode.
+        what: &'static str,
+        /// The file.
+        object: String,
+        /// Where in the file, in bytes.
+        offset: u64,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// The operating system refused.
+    #[error("{op} {object}: {source}")]
+    Io {
+        /// What was tried.
+        op: &'static str,
+        /// On which file.
+        object: String,
+        /// Its answer.
+        source: Arc<io::Error>,
+    },
+    /// No space is left. Free some, then reopen the store.
+    #[error("storage is full: {op} {object}: {source}")]
+    NoSpace {
+        /// What was tried.
+        op: &'static str,
+        /// On which file.
+        object: String,
+        /// The operating system's answer.
+        source: Arc<io::Error>,
+    },
+    /// Another process, or another handle of this one, has the store open. Close that one first.
+    #[error("{path} is in use: {detail}")]
+    InUse {
+        /// The store.
+        path: String,
+        /// Who holds it, as far as that can be told.
+        detail: String,
+    },
+    /// A thing that should be there is not: a store, or a file that a store names.
+    #[error("missing {what}: {object}")]
+    Missing {
+        /// The kind of thing.
+        what: &'static str,
+        /// Its name.
+        object: String,
+    },
+    /// The store needs something that this version, or this way of opening it, does not offer.
+    #[error("{0}")]
+    Unsupported(String),
+    /// An argument or option cannot be. Nothing was done.
+    #[error("invalid argument: {0}")]
+    Invalid(String),
+    /// The store is open for reading only.
+    #[error("the store is open for reading only")]
+    ReadOnly,
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+    /// An earlier write or sync failed, so what is on storage is unknown. Reads go on; to write, close and reopen.
+    #[error("refusing writes since an earlier failure: {0}")]
+    FailStopped(Arc<Error>),
+}
+
+/// Result of an operation on a store.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// Bytes of `object` that contradict the rest of the store.
+    pub(crate) fn corrupt(
+        what: &'static str,
+        object: impl Into<String>,
+        offset: u64,
+        detail: impl Into<String>,
+    ) -> Error {
+        Error::Corrupt { what, object: object.into(), offset, detail: detail.into() }
+    }
+}
+
+impl From<storage::Error> for Error {
+    fn from(error: storage::Error) -> Error {
+        match error {
+            storage::Error::Corrupt { what, object, offset, detail } => Error::Corrupt { what, object, offset, detail },
+            storage::Error::Io { op, object, source } => Error::Io { op, object, source },
+            storage::Error::NoSpace { op, object, source } => Error::NoSpace { op, object, source },
+            storage::Error::InUse { path, detail } => Error::InUse { path, detail },
+            storage::Error::Missing { what, object } => Error::Missing { what, object },
+            storage::Error::Unsupported(text) => Error::Unsupported(text),
+            other => Error::Unsupported(other.to_string()),
+        }
+    }
+}

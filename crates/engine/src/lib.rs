@@ -1,0 +1,70 @@
+//! Terrace: an LSM-tree key-value store on LevelDB's own files, right in every crash.
+//!
+//! ```
+//! use terrace::{Db, Options, ReadOptions, WriteBatch, WriteOptions};
+//!
+//! # fn main() -> terrace::Result<()> {
+//! # let directory = tempfile::tempdir().unwrap();
+//! # let path = directory.path().join("store");
+//! let db = Db::open(&path, Options::default())?;
+//! db.put("city/lima", "10 million")?;
+//! let mut batch = WriteBatch::new();
+//! batch.put("city/oslo", "0.7 million").delete("city/lima");
+//! db.write(batch, WriteOptions::synced())?; // both or neither, and durable at return
+//! for pair in db.scan(ReadOptions::new().prefix("city/")) {
+//!     let (key, value) = pair?;
+//!     println!("{} = {}", key.escape_ascii(), value.escape_ascii());
+//! }
+//! db.close()
+//! # }
+//! ```
+//!
+//! # The house
+//! In the order data flows; imports run one way only.
+//!
+//! | module | question |
+//! |---|---|
+//! | `options` `presets` `error` `stats` `clock` | what can be said, and what is answered |
+//! | `mem` | where are the newest writes? |
+//! | `version` | which tables make up each level, live and durable; what may be removed when? |
+//! | `read` | what does a reader at one moment see? |
+//! | `compact` `flush` `release` | what is merged when; memtable to table; edits to the manifest |
+//! | `state` | what do the parts share, under which lock? |
+//! | `write` | how does a write become visible and durable? |
+//! | `work` | which thread runs a job? |
+//! | `recover` | what does an open find? |
+//! | `db` | the face |
+//!
+//! The contract on durability is `docs/durability.md`; where bytes live is `terrace_storage::placement`.
+#![forbid(unsafe_code)]
+
+mod check;
+mod clock;
+mod compact;
+mod db;
+mod error;
+mod flush;
+mod mem;
+mod options;
+mod presets;
+mod read;
+mod recover;
+mod release;
+mod state;
+mod stats;
+mod version;
+mod work;
+mod write;
+
+pub use check::{CheckReport, check, check_on};
+pub use db::{Db, LevelInfo, TableInfo, WriteBatch};
+pub use error::{Error, Result};
+pub use options::{Options, WriteOptions};
+pub use presets::PRESETS;
+pub use read::{
+    scan::{Cursor, ReadOptions, Scan},
+    snapshot::Snapshot,
+};
+pub use stats::{LevelStatistics, Statistics, WorkStatistics};
+pub use terrace_format::{Comparator, compress::Codec, filter::FilterPolicy};
+pub use terrace_storage::{FilterForm, Syncs, Tier};

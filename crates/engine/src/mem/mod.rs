@@ -1,0 +1,154 @@
+//! A memtable: the newest writes, sorted, in memory; its log makes them survive.
+mod meter;
+mod skiplist;
+
+use meter::ArenaMeter;
+use parking_lot::Mutex;
+use skiplist::{NodeId, SkipList};
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+use terrace_format::{
+    KeyOrder, Kind, LogId, SeqNo, TableId,
+    batch::{Batch, Op},
+    key,
+};
+
+/// Sorted entries in memory. One writer at a time, readers at any time; entries are never changed or removed.
+pub struct MemTable {
+    list: SkipList,
+    meter: Mutex<ArenaMeter>, // writer only; uncontended
+    charged: AtomicU64,
+    last: AtomicU64,
+    /// The log that holds these entries.
+    pub log: LogId,
+    /// The table that these entries become. Drawn when the memtable is sealed, so that level 0, which is ordered by
+    /// number, is ordered by age whatever order flushes and merges end in.
+    table: OnceLock<TableId>,
+}
+
+impl MemTable {
+    /// An empty memtable whose entries are in `log`.
+    pub fn new(order: KeyOrder, log: LogId) -> MemTable {
+        MemTable {
+            list: SkipList::new(order),
+            meter: Mutex::default(),
+            charged: AtomicU64::new(0),
+            last: AtomicU64::new(0),
+            log,
+            table: OnceLock::new(),
+        }
+    }
+
+    /// No more entries come; these will become `table`.
+    pub fn seal(&self, table: TableId) {
+        self.table.set(table).expect("a memtable is sealed once");
+    }
+
+    /// The table that a sealed memtable becomes.
+    pub fn sealed_as(&self) -> TableId {
+        *self.table.get().expect("only sealed memtables are flushed")
+    }
+
+    /// Inserts a batch; its first operation gets the batch's sequence, the others count up from there.
+    pub fn insert(&self, batch: &Batch) {
+        let mut meter = self.meter.lock();
+        let mut seq = batch.sequence();
+        for op in batch.ops() {
+            let (user, kind, value) = match op {
+                Op::Put(user, value) => (user, Kind::Put, value),
+                Op::Delete(user) => (user, Kind::Delete, &[][..]),
+            };
+            let height = self.list.insert(&key::encode(user, seq, kind), value);
+            meter.entry(user.len() + key::TRAILER_BYTES, value.len(), height);
+            self.last.store(seq.0, Relaxed);
+            seq = seq.plus(1);
+        }
+        self.charged.store(meter.bytes(), Relaxed);
+    }
+
+    /// Memory in use, as LevelDB's arena would count it.
+    pub fn charged_bytes(&self) -> u64 {
+        self.charged.load(Relaxed)
+    }
+
+    /// Whether nothing was inserted.
+    pub fn is_empty(&self) -> bool {
+        self.list.len() == 0
+    }
+
+    /// Entries inserted.
+    pub fn len(&self) -> u64 {
+        u64::from(self.list.len())
+    }
+
+    /// The newest sequence inserted; zero while empty.
+    pub fn last_sequence(&self) -> SeqNo {
+        SeqNo(self.last.load(Relaxed))
+    }
+
+    /// The newest entry for `lookup`'s user key that `lookup` may see.
+    pub fn get(&self, lookup: &[u8]) -> Option<(SeqNo, Kind, &[u8])> {
+        let node = self.list.seek(lookup)?;
+        let found = self.list.key(node);
+        if self.list.order().user(key::user_key(found), key::user_key(lookup)).is_ne() {
+            return None;
+        }
+        let parsed = key::parse(found).expect("a memtable holds whole keys");
+        Some((parsed.seq, parsed.kind, self.list.value(node)))
+    }
+
+    /// A cursor that stands nowhere yet.
+    pub fn cursor(self: &Arc<Self>) -> MemCursor {
+        MemCursor { mem: self.clone(), at: None }
+    }
+}
+
+/// Walks a memtable; sees entries inserted while it walks.
+pub struct MemCursor {
+    mem: Arc<MemTable>,
+    at: Option<NodeId>,
+}
+
+impl MemCursor {
+    /// Whether it stands on an entry.
+    pub fn valid(&self) -> bool {
+        self.at.is_some()
+    }
+
+    /// To the first entry at or after `target`.
+    pub fn seek(&mut self, target: &[u8]) {
+        self.at = self.mem.list.seek(target);
+    }
+
+    /// To the first entry.
+    pub fn seek_first(&mut self) {
+        self.at = self.mem.list.first();
+    }
+
+    /// To the last entry.
+    pub fn seek_last(&mut self) {
+        self.at = self.mem.list.last();
+    }
+
+    /// One forward; must stand on an entry.
+    pub fn next(&mut self) {
+        self.at = self.at.and_then(|node| self.mem.list.next(node));
+    }
+
+    /// One back; must stand on an entry.
+    pub fn prev(&mut self) {
+        self.at = self.at.and_then(|node| self.mem.list.prev(node));
+    }
+
+    /// The internal key; must stand on an entry.
+    pub fn key(&self) -> &[u8] {
+        self.mem.list.key(self.at.expect("the cursor stands on an entry"))
+    }
+
+    /// The value; must stand on an entry.
+    pub fn value(&self) -> &[u8] {
+        self.mem.list.value(self.at.expect("the cursor stands on an entry"))
+    }
+}

@@ -1,0 +1,357 @@
+//! Options that teach: what each number buys, its unit, its default and its bounds.
+//!
+//! Numbers and switches live here and have a text form (`--option name=value`). A preset is a named choice of
+//! them (`presets.rs`). Only what storage must remember (comparator, codec features) is checked against the store.
+use crate::{Error, Result};
+use std::{fmt, sync::Arc};
+use terrace_format::{
+    Comparator, KeyOrder,
+    compress::Codec,
+    filter::{Bloom, FilterPolicy},
+};
+use terrace_storage::{FilterForm, Setup, Tier};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// How to open a store. Start from [`Options::default`] or [`Options::preset`].
+#[derive(Clone)]
+pub struct Options {
+    /// Make the store if it is not there. Default true.
+    pub create_if_missing: bool,
+    /// Refuse a store that is there. Default false.
+    pub error_if_exists: bool,
+    /// Any sign of corruption while opening is an error, even one that a power cut explains; every read verifies
+    /// its checksum. Default false.
+    pub paranoid_checks: bool,
+    /// Memory, in bytes, that a memtable may fill before it is sealed and flushed, counted as LevelDB's arena counts.
+    /// Larger: fewer and longer tables, less compaction, slower recovery. Default 4 MiB; 64 KiB ..= 4 GiB.
+    pub memtable_bytes: u64,
+    /// Memtables alive at once, the active one included; writers wait above it. Default 2; 2 ..= 64.
+    pub memtables_max: u64,
+    /// Size, in bytes, at which a compaction ends a table. Default 2 MiB; 64 KiB ..= 1 GiB.
+    pub table_bytes: u64,
+    /// Uncompressed size of a table's blocks in bytes, the unit of reading. Default 4 KiB; 1 KiB ..= 4 MiB.
+    pub block_bytes: u64,
+    /// Keys between two restart points of a block. Smaller: faster seeks, larger blocks. Default 16; 1 ..= 1024.
+    pub restart_interval: u64,
+    /// How blocks are compressed. LZ4 only in stores created with it; Zstd is unreadable to LevelDB 1.23. Default Snappy.
+    pub compression: Codec,
+    /// Zstd's level. Default 1; -5 ..= 22.
+    pub zstd_level: i64,
+    /// Bits of Bloom filter per key; 0 for none. A point read of an absent key then seldom touches a block. Default 0;
+    /// 0 ..= 100.
+    pub bloom_bits: u64,
+    /// Whether filters cover a block's worth of keys (LevelDB's form, which it can use too) or the whole table. Default block.
+    pub filter_form: FilterForm,
+    /// Bytes of uncompressed blocks kept in memory. Default 8 MiB; 0 ..= 1 TiB.
+    pub cache_bytes: u64,
+    /// Tables kept open at once. Default 990; 16 ..= 1,000,000.
+    pub open_tables_max: u64,
+    /// Runs in level 0 at which its compaction starts. Default 4; 1 ..= 1000.
+    pub l0_compact_runs: u64,
+    /// Runs in level 0 at which each write is delayed by 1 ms. Default 8.
+    pub l0_slow_runs: u64,
+    /// Runs in level 0 at which writes wait. Default 12; not below `l0_slow_runs`.
+    pub l0_stop_runs: u64,
+    /// Bytes that level 1 may hold; each deeper level holds ten times its upper neighbour. Default 10 MiB; 64 KiB ..= 1 TiB.
+    pub level_base_bytes: u64,
+    /// Compact a table once it has cost many fruitless seeks, as LevelDB does. Default on in presets that reproduce it.
+    pub seek_compaction: bool,
+    /// Compactions that may run at once. Default 1; 1 ..= 64.
+    pub compactions_max: u64,
+    /// An idle store starts to become durable after this many milliseconds. Default 5000; 0 (never) ..= 86,400,000.
+    pub durability_interval_ms: u64,
+    /// When written tables, logs and manifests count as durable. `none` promises nothing at a power cut. Default sync.
+    pub durability: Tier,
+    /// Bytes after which the manifest is begun anew. Default 64 MiB; 4 KiB ..= 1 GiB.
+    pub manifest_bytes: u64,
+    order: KeyOrder,
+    filter: Option<Arc<dyn FilterPolicy>>,
+    preset: &'static str,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options::leveldb_compatible()
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut map = f.debug_map();
+        FIELDS.iter().for_each(|field| {
+            map.entry(&field.name, &format_args!("{}", (field.get)(self)));
+        });
+        map.finish()
+    }
+}
+
+impl Options {
+    /// A block-table store in LevelDB's formats, with LevelDB's numbers: it can go back to LevelDB after a clean close.
+    pub fn leveldb_compatible() -> Options {
+        Options {
+            create_if_missing: true,
+            error_if_exists: false,
+            paranoid_checks: false,
+            memtable_bytes: 4 * MIB,
+            memtables_max: 2,
+            table_bytes: 2 * MIB,
+            block_bytes: 4 * KIB,
+            restart_interval: 16,
+            compression: Codec::Snappy,
+            zstd_level: 1,
+            bloom_bits: 0,
+            filter_form: FilterForm::Block,
+            cache_bytes: 8 * MIB,
+            open_tables_max: 990,
+            l0_compact_runs: 4,
+            l0_slow_runs: 8,
+            l0_stop_runs: 12,
+            level_base_bytes: 10 * MIB,
+            seek_compaction: true,
+            compactions_max: 1,
+            durability_interval_ms: 5000,
+            durability: Tier::Sync,
+            manifest_bytes: 64 * MIB,
+            order: KeyOrder::Bytewise,
+            filter: None,
+            preset: "leveldb",
+        }
+    }
+
+    /// The preset that these options began as.
+    pub fn preset_name(&self) -> &'static str {
+        self.preset
+    }
+
+    pub(crate) fn named(mut self, preset: &'static str) -> Options {
+        self.preset = preset;
+        self
+    }
+
+    /// Sorts keys by `comparator` instead of bytewise. Its name is remembered in the store and checked at open.
+    pub fn comparator(mut self, comparator: Arc<dyn Comparator>) -> Options {
+        self.order = KeyOrder::Custom(comparator);
+        self
+    }
+
+    /// Uses `policy` for filters instead of the Bloom filter of `bloom_bits`. Tables whose filters have another name are
+    /// read without them.
+    pub fn filter_policy(mut self, policy: Arc<dyn FilterPolicy>) -> Options {
+        self.filter = Some(policy);
+        self
+    }
+
+    /// The order of user keys.
+    pub fn order(&self) -> &KeyOrder {
+        &self.order
+    }
+
+    /// What storage must know of these options.
+    pub fn setup(&self) -> Setup {
+        let bloom =
+            || (self.bloom_bits > 0).then(|| Arc::new(Bloom::new(self.bloom_bits as u32)) as Arc<dyn FilterPolicy>);
+        Setup {
+            order: self.order.clone(),
+            block_bytes: self.block_bytes as usize,
+            restart_interval: self.restart_interval as usize,
+            codec: self.compression,
+            zstd_level: self.zstd_level as i32,
+            filter: self.filter.clone().or_else(bloom),
+            filter_form: self.filter_form,
+            cache_bytes: self.cache_bytes,
+            open_tables_max: self.open_tables_max as usize,
+        }
+    }
+
+    /// Sets one option by its name and text; the error names the option, or lists the names there are.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let Some(field) = FIELDS.iter().find(|field| field.name == name) else {
+            let names: Vec<_> = FIELDS.iter().map(|field| field.name).collect();
+            return Err(Error::Invalid(format!("no option is named {name:?}; there are {}", names.join(", "))));
+        };
+        (field.set)(self, value).map_err(|why| Error::Invalid(format!("option {name}={value}: {why}")))
+    }
+
+    /// Every option as (name, value, help).
+    pub fn describe(&self) -> Vec<(&'static str, String, &'static str)> {
+        FIELDS.iter().map(|field| (field.name, (field.get)(self), field.help)).collect()
+    }
+
+    /// Checks every bound at once and names each offender.
+    pub fn validate(&self) -> Result<()> {
+        let mut bad: Vec<String> = FIELDS.iter().filter_map(|field| (field.check)(self)).collect();
+        if self.l0_slow_runs < self.l0_compact_runs {
+            bad.push("l0_slow_runs is below l0_compact_runs".into());
+        }
+        if self.l0_stop_runs < self.l0_slow_runs {
+            bad.push("l0_stop_runs is below l0_slow_runs".into());
+        }
+        if self.order.name().is_empty() {
+            bad.push("the comparator has no name".into());
+        }
+        if bad.is_empty() { Ok(()) } else { Err(Error::Invalid(bad.join("; "))) }
+    }
+}
+
+/// One option's text form.
+struct Field {
+    name: &'static str,
+    help: &'static str,
+    get: fn(&Options) -> String,
+    set: fn(&mut Options, &str) -> std::result::Result<(), String>,
+    check: fn(&Options) -> Option<String>,
+}
+
+macro_rules! number {
+    ($name:ident, $range:expr, $help:literal) => {
+        Field {
+            name: stringify!($name),
+            help: $help,
+            get: |options| options.$name.to_string(),
+            set: |options, text| Ok(options.$name = parse_number(text)?),
+            check: |options| {
+                let (range, value) = ($range, options.$name);
+                (!range.contains(&value))
+                    .then(|| format!("{} is {value}, outside {} ..= {}", stringify!($name), range.start(), range.end()))
+            },
+        }
+    };
+}
+
+macro_rules! switch {
+    ($name:ident, $help:literal) => {
+        Field {
+            name: stringify!($name),
+            help: $help,
+            get: |options| options.$name.to_string(),
+            set: |options, text| Ok(options.$name = parse_switch(text)?),
+            check: |_| None,
+        }
+    };
+}
+
+const FIELDS: &[Field] = &[
+    switch!(create_if_missing, "make the store if it is not there"),
+    switch!(error_if_exists, "refuse a store that is there"),
+    switch!(paranoid_checks, "any sign of corruption is an error; verify every read"),
+    number!(memtable_bytes, 64 * KIB..=4 * GIB, "bytes a memtable may fill before it is flushed"),
+    number!(memtables_max, 2..=64, "memtables alive at once"),
+    number!(table_bytes, 64 * KIB..=GIB, "bytes at which a compaction ends a table"),
+    number!(block_bytes, KIB..=4 * MIB, "uncompressed bytes of a block"),
+    number!(restart_interval, 1..=1024, "keys between restart points of a block"),
+    Field {
+        name: "compression",
+        help: "none, snappy, zstd or lz4",
+        get: |options| options.compression.name().into(),
+        set: |options, text| {
+            options.compression = Codec::from_name(text).ok_or("not one of none, snappy, zstd, lz4")?;
+            Ok(())
+        },
+        check: |_| None,
+    },
+    number!(zstd_level, -5..=22, "effort of zstd"),
+    number!(bloom_bits, 0..=100, "bits of Bloom filter per key, 0 for none"),
+    Field {
+        name: "filter_form",
+        help: "block (LevelDB's) or table",
+        get: |options| match options.filter_form {
+            FilterForm::Block => "block".into(),
+            FilterForm::Table => "table".into(),
+        },
+        set: |options, text| {
+            options.filter_form = match text {
+                "block" => FilterForm::Block,
+                "table" => FilterForm::Table,
+                _ => return Err("not one of block, table".into()),
+            };
+            Ok(())
+        },
+        check: |_| None,
+    },
+    number!(cache_bytes, 0..=1024 * GIB, "bytes of blocks kept in memory"),
+    number!(open_tables_max, 16..=1_000_000, "tables kept open at once"),
+    number!(l0_compact_runs, 1..=1000, "runs in level 0 that start its compaction"),
+    number!(l0_slow_runs, 1..=10_000, "runs in level 0 that delay writes"),
+    number!(l0_stop_runs, 1..=10_000, "runs in level 0 that stop writes"),
+    number!(level_base_bytes, 64 * KIB..=1024 * GIB, "bytes that level 1 may hold"),
+    switch!(seek_compaction, "compact tables that cost many seeks"),
+    number!(compactions_max, 1..=64, "compactions that may run at once"),
+    number!(durability_interval_ms, 0..=86_400_000, "milliseconds until an idle store becomes durable, 0 for never"),
+    Field {
+        name: "durability",
+        help: "sync or none",
+        get: |options| options.durability.name().into(),
+        set: |options, text| {
+            options.durability = Tier::from_name(text).ok_or("not one of sync, none")?;
+            Ok(())
+        },
+        check: |_| None,
+    },
+    number!(manifest_bytes, 4 * KIB..=GIB, "bytes after which the manifest is begun anew"),
+];
+
+/// A number with an optional unit: `4096`, `64KiB`, `4 MiB`, `1GiB`.
+fn parse_number<T: TryFrom<i128>>(text: &str) -> std::result::Result<T, String> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(text.len());
+    let unit: i128 = match text[digits..].trim() {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        other => return Err(format!("unknown unit {other:?}; there are B, KiB, MiB, GiB")),
+    };
+    let number: i128 = text[..digits].parse().map_err(|_| "not a whole number".to_string())?;
+    let product = number.checked_mul(unit).ok_or("too large")?;
+    T::try_from(product).map_err(|_| "out of range".into())
+}
+
+fn parse_switch(text: &str) -> std::result::Result<bool, String> {
+    match text {
+        "true" | "on" | "yes" => Ok(true),
+        "false" | "off" | "no" => Ok(false),
+        _ => Err("not one of true, false, on, off, yes, no".into()),
+    }
+}
+
+/// How to write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// Survive a power cut once acknowledged; without it, only the end of this process. One sync per group of writers.
+    pub sync: bool,
+}
+
+impl WriteOptions {
+    /// Durable at return.
+    pub fn synced() -> WriteOptions {
+        WriteOptions { sync: true }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_form_round_trips_and_names_offenders() {
+        let mut options = Options::default();
+        for (name, value, _) in Options::default().describe() {
+            options.set(name, &value).unwrap_or_else(|e| panic!("{name}={value}: {e}"));
+        }
+        options.set("memtable_bytes", "64KiB").unwrap();
+        assert_eq!(options.memtable_bytes, 65536);
+        for (name, value) in
+            [("memtable_bytes", "64KB"), ("nonsense", "1"), ("compression", "zip"), ("bloom_bits", "-1")]
+        {
+            let text = options.set(name, value).unwrap_err().to_string();
+            assert!(text.contains(name), "{text}");
+        }
+        options.set("table_bytes", "1").unwrap();
+        options.set("l0_stop_runs", "2").unwrap();
+        let text = options.validate().unwrap_err().to_string();
+        assert!(text.contains("table_bytes is 1") && text.contains("l0_stop_runs is below"), "{text}");
+    }
+}

@@ -1,0 +1,42 @@
+//! A point read: memtables newest first, then level by level, the newest run first; the first answer is the newest.
+use crate::{
+    Result,
+    state::View,
+    version::{self, TableRef},
+};
+use std::sync::Arc;
+use terrace_format::{KeyOrder, Kind, TableId};
+use terrace_storage::placement::{Placement, ReadHow};
+
+/// What a point read found, and whom it cost.
+pub struct Got {
+    /// The value, if the key has one.
+    pub value: Option<Vec<u8>>,
+    /// A table whose allowance of fruitless seeks this read used up, and its level.
+    pub worn: Option<(usize, TableId)>,
+}
+
+/// Looks `lookup` up in `view`.
+pub fn get(placement: &dyn Placement, order: &KeyOrder, view: &View, lookup: &[u8], how: ReadHow) -> Result<Got> {
+    for mem in view.memtables() {
+        if let Some((_, kind, value)) = mem.get(lookup) {
+            return Ok(Got { value: (kind == Kind::Put).then(|| value.to_vec()), worn: None });
+        }
+    }
+    let mut first: Option<(usize, &Arc<TableRef>)> = None;
+    let mut asked = 0;
+    let mut answer = None;
+    'search: for (level, runs) in view.version.levels.iter().enumerate() {
+        for run in &runs.runs {
+            let Some(table) = version::find_table(order, run, lookup) else { continue };
+            (asked, first) = (asked + 1, first.or(Some((level, table))));
+            if let Some(found) = placement.open_table(&table.meta)?.get(lookup, how)? {
+                answer = (found.kind == Kind::Put).then_some(found.value);
+                break 'search;
+            }
+        }
+    }
+    let in_vain = first.filter(|_| asked > 1); // LevelDB's rule: the first of several tables pays
+    let worn = in_vain.filter(|(_, table)| table.charge_seek()).map(|(level, table)| (level, table.meta.id));
+    Ok(Got { value: answer, worn })
+}

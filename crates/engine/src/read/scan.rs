@@ -1,0 +1,255 @@
+//! Ranges: where a read begins and ends, a cursor to walk it by hand, and an iterator.
+use super::{snapshot::Snapshot, visible::Visible};
+use crate::{Result, state::View};
+use std::sync::Arc;
+use terrace_format::KeyOrder;
+
+/// How to read, and which keys. The default reads everything as of now.
+#[derive(Clone, Debug)]
+pub struct ReadOptions {
+    pub(crate) snapshot: Option<Snapshot>,
+    pub(crate) from: Option<Vec<u8>>,
+    pub(crate) to: Option<Vec<u8>>,
+    pub(crate) prefix: Option<Vec<u8>>,
+    pub(crate) verify_checksums: bool,
+    pub(crate) fill_cache: bool,
+}
+
+impl Default for ReadOptions {
+    fn default() -> ReadOptions {
+        ReadOptions { snapshot: None, from: None, to: None, prefix: None, verify_checksums: false, fill_cache: true }
+    }
+}
+
+impl ReadOptions {
+    /// Everything as of now.
+    pub fn new() -> ReadOptions {
+        ReadOptions::default()
+    }
+
+    /// As of `snapshot`.
+    pub fn snapshot(mut self, snapshot: &Snapshot) -> ReadOptions {
+        self.snapshot = Some(snapshot.clone());
+        self
+    }
+
+    /// Only keys at or after `key`.
+    pub fn from(mut self, key: impl Into<Vec<u8>>) -> ReadOptions {
+        self.from = Some(key.into());
+        self
+    }
+
+    /// Only keys before `key`.
+    pub fn to(mut self, key: impl Into<Vec<u8>>) -> ReadOptions {
+        self.to = Some(key.into());
+        self
+    }
+
+    /// Only keys that begin with `prefix`. Supposes an order that keeps such keys together, as the bytewise one does.
+    pub fn prefix(mut self, prefix: impl Into<Vec<u8>>) -> ReadOptions {
+        self.prefix = Some(prefix.into());
+        self
+    }
+
+    /// Verify the checksum of every block read, also of cached ones when they are fetched. Default false.
+    pub fn verify_checksums(mut self, yes: bool) -> ReadOptions {
+        self.verify_checksums = yes;
+        self
+    }
+
+    /// Keep what is read in the block cache. Default true; turn it off for a scan over everything.
+    pub fn fill_cache(mut self, yes: bool) -> ReadOptions {
+        self.fill_cache = yes;
+        self
+    }
+}
+
+/// The keys of a read: `from ..  to`, all of which begin with `prefix`.
+#[derive(Clone, Debug)]
+struct Bounds {
+    order: KeyOrder,
+    from: Option<Vec<u8>>,
+    to: Option<Vec<u8>>,
+    prefix: Option<Vec<u8>>,
+}
+
+impl Bounds {
+    fn new(order: KeyOrder, options: &ReadOptions) -> Bounds {
+        let mut from = options.from.clone();
+        if let Some(prefix) = &options.prefix
+            && from.as_ref().is_none_or(|from| order.user(from, prefix).is_lt())
+        {
+            from = Some(prefix.clone());
+        }
+        let mut to = options.to.clone();
+        if let (KeyOrder::Bytewise, Some(end)) = (&order, options.prefix.as_deref().and_then(after_prefix))
+            && to.as_ref().is_none_or(|to| *to > end)
+        {
+            to = Some(end);
+        }
+        Bounds { order, from, to, prefix: options.prefix.clone() }
+    }
+
+    fn hold(&self, key: &[u8]) -> bool {
+        self.from.as_ref().is_none_or(|from| self.order.user(key, from).is_ge())
+            && self.to.as_ref().is_none_or(|to| self.order.user(key, to).is_lt())
+            && self.prefix.as_ref().is_none_or(|prefix| key.starts_with(prefix))
+    }
+}
+
+/// The first key, bytewise, after all that begin with `prefix`; `None` if there is none.
+fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|&byte| byte != 0xff)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
+/// A position among the pairs of a range, as the store was when the cursor was made. Forward and backward cost the
+/// same. After an error the cursor stands nowhere; seek again. Holds back the removal of the files it reads.
+pub struct Cursor {
+    visible: Visible,
+    bounds: Bounds,
+    inside: bool,
+    value: Vec<u8>,
+    _pinned: (Arc<View>, Option<Snapshot>),
+}
+
+impl Cursor {
+    pub(crate) fn new(order: KeyOrder, visible: Visible, view: Arc<View>, options: &ReadOptions) -> Cursor {
+        let bounds = Bounds::new(order, options);
+        Cursor { visible, bounds, inside: false, value: Vec::new(), _pinned: (view, options.snapshot.clone()) }
+    }
+
+    /// Whether it stands on a pair.
+    pub fn valid(&self) -> bool {
+        self.inside
+    }
+
+    /// The key. Panics if the cursor stands nowhere.
+    pub fn key(&self) -> &[u8] {
+        assert!(self.inside, "key() on a cursor that stands nowhere; check valid() first");
+        self.visible.key()
+    }
+
+    /// The value. Panics if the cursor stands nowhere.
+    pub fn value(&self) -> &[u8] {
+        assert!(self.inside, "value() on a cursor that stands nowhere; check valid() first");
+        &self.value
+    }
+
+    /// To the first pair of the range.
+    pub fn seek_to_first(&mut self) -> Result<()> {
+        match self.bounds.from.clone() {
+            Some(from) => self.placed(|visible| visible.seek(&from)),
+            None => self.placed(Visible::seek_first),
+        }
+    }
+
+    /// To the last pair of the range.
+    pub fn seek_to_last(&mut self) -> Result<()> {
+        match self.bounds.to.clone() {
+            Some(to) => self.placed(|visible| visible.seek_before(&to)),
+            None => self.placed(Visible::seek_last),
+        }
+    }
+
+    /// To the first pair at or after `key`.
+    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        match &self.bounds.from {
+            Some(from) if self.bounds.order.user(key, from).is_lt() => self.seek_to_first(),
+            _ => self.placed(|visible| visible.seek(key)),
+        }
+    }
+
+    /// To the last pair at or before `key`.
+    pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+        match &self.bounds.to {
+            Some(to) if self.bounds.order.user(key, to).is_ge() => self.seek_to_last(),
+            _ => {
+                let order = self.bounds.order.clone();
+                self.placed(|visible| {
+                    visible.seek(key)?;
+                    if visible.valid() && order.user(visible.key(), key).is_eq() {
+                        Ok(())
+                    } else {
+                        visible.seek_before(key)
+                    }
+                })
+            }
+        }
+    }
+
+    /// One forward; stands nowhere after the last pair. Does nothing on a cursor that stands nowhere.
+    pub fn next(&mut self) -> Result<()> {
+        if self.inside { self.placed(Visible::next) } else { Ok(()) }
+    }
+
+    /// One back; stands nowhere before the first pair. Does nothing on a cursor that stands nowhere.
+    pub fn prev(&mut self) -> Result<()> {
+        if self.inside { self.placed(Visible::prev) } else { Ok(()) }
+    }
+
+    fn placed(&mut self, place: impl FnOnce(&mut Visible) -> Result<()>) -> Result<()> {
+        self.inside = false;
+        place(&mut self.visible)?;
+        if self.visible.valid() && self.bounds.hold(self.visible.key()) {
+            self.value.clear();
+            self.value.extend_from_slice(self.visible.value()?);
+            self.inside = true;
+        }
+        Ok(())
+    }
+}
+
+/// The pairs of a range, one after the other. Ends after its first error.
+pub struct Scan {
+    cursor: Cursor,
+    reverse: bool,
+    started: bool,
+    ended: bool,
+}
+
+impl Scan {
+    pub(crate) fn new(cursor: Cursor, reverse: bool) -> Scan {
+        Scan { cursor, reverse, started: false, ended: false }
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        match (std::mem::replace(&mut self.started, true), self.reverse) {
+            (false, false) => self.cursor.seek_to_first(),
+            (false, true) => self.cursor.seek_to_last(),
+            (true, false) => self.cursor.next(),
+            (true, true) => self.cursor.prev(),
+        }
+    }
+}
+
+impl Iterator for Scan {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        if let Err(error) = self.advance() {
+            self.ended = true;
+            return Some(Err(error));
+        }
+        self.ended = !self.cursor.valid();
+        (!self.ended).then(|| Ok((self.cursor.key().to_vec(), self.cursor.value().to_vec())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_end_where_the_next_one_begins() {
+        assert_eq!(after_prefix(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(after_prefix(&[b'a', 0xff]), Some(b"b".to_vec()));
+        assert_eq!(after_prefix(&[0xff, 0xff]), None);
+        assert_eq!(after_prefix(b""), None);
+    }
+}

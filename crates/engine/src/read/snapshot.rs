@@ -1,0 +1,62 @@
+//! Snapshots: read positions that compactions must respect for as long as they are held.
+use parking_lot::Mutex;
+use std::{collections::BTreeMap, sync::Arc};
+use terrace_format::SeqNo;
+
+/// The positions held. Guards only itself; no I/O under it.
+#[derive(Debug, Default)]
+pub struct Snapshots(Mutex<BTreeMap<SeqNo, usize>>);
+
+/// A read position: reads through it see the store as it was when it was made. Holds back the removal of what it sees;
+/// drop it soon. Clones hold the same position.
+#[derive(Clone, Debug)]
+pub struct Snapshot(Arc<Held>);
+
+#[derive(Debug)]
+struct Held {
+    seq: SeqNo,
+    book: Arc<Snapshots>,
+}
+
+impl Snapshot {
+    /// Sequence of the last write it sees.
+    pub fn sequence(&self) -> u64 {
+        self.0.seq.0
+    }
+
+    pub(crate) fn seq(&self) -> SeqNo {
+        self.0.seq
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut held = self.book.0.lock();
+        let count = held.get_mut(&self.seq).expect("a snapshot is in the book for as long as it lives");
+        *count -= 1;
+        if *count == 0 {
+            held.remove(&self.seq);
+        }
+    }
+}
+
+impl Snapshots {
+    /// Holds the position that `visible` tells. Asked under the lock, so that no compaction slips in between.
+    pub fn hold(self: &Arc<Self>, visible: impl FnOnce() -> SeqNo) -> Snapshot {
+        let mut held = self.0.lock();
+        let seq = visible();
+        *held.entry(seq).or_default() += 1;
+        Snapshot(Arc::new(Held { seq, book: self.clone() }))
+    }
+
+    /// The oldest position that a reader to come may use: the oldest held, or what is visible now.
+    pub fn oldest(&self, visible: impl FnOnce() -> SeqNo) -> SeqNo {
+        let held = self.0.lock();
+        held.keys().next().copied().unwrap_or_else(visible)
+    }
+
+    /// Positions held.
+    pub fn len(&self) -> usize {
+        self.0.lock().values().sum()
+    }
+}

@@ -1,0 +1,70 @@
+//! The marker: what a store remembers of how it is kept, and which options it therefore refuses.
+//!
+//! A directory without marker is a LevelDB store and stays one. What LevelDB could not read is refused there by name.
+use crate::{Error, Options, Result};
+use terrace_format::{
+    compress::Codec,
+    marker::{KNOWN_FEATURES, Marker},
+};
+use terrace_storage::placement::Placement;
+
+const LZ4: &str = "lz4";
+
+/// Features that `options` would use.
+fn wanted(options: &Options) -> Vec<String> {
+    if options.compression == Codec::Lz4 { vec![LZ4.to_string()] } else { Vec::new() }
+}
+
+/// A new store: writes a marker if one is needed, before the first use of what it announces.
+pub fn create(placement: &dyn Placement, options: &Options) -> Result<Vec<String>> {
+    let features = wanted(options);
+    if !features.is_empty() {
+        let marker = Marker {
+            version: 1,
+            storage: "directory".into(),
+            table_format: "block".into(),
+            values: "table".into(),
+            features: features.clone(),
+        };
+        placement.publish_marker(&marker.encode())?;
+    }
+    Ok(features)
+}
+
+/// An existing store: what its marker and manifest ask for must be known, and the options must not ask for more.
+pub fn check(placement: &dyn Placement, options: &Options, in_manifest: &[String]) -> Result<Vec<String>> {
+    let place = placement.name();
+    let marker = placement
+        .load_marker()?
+        .map(|text| {
+            Marker::decode(&text).map_err(|e| Error::corrupt("marker", format!("{place}/TERRACE"), e.offset, e.detail))
+        })
+        .transpose()?;
+    let features = marker.as_ref().map_or(&[][..], |marker| &marker.features[..]);
+    if let Some(marker) = &marker {
+        let parts = [
+            ("storage", &marker.storage, "directory"),
+            ("table_format", &marker.table_format, "block"),
+            ("values", &marker.values, "table"),
+        ];
+        for (name, found, known) in parts {
+            if found != known {
+                return Err(Error::Unsupported(format!("{place} has {name} = {found}; this version knows {known}")));
+            }
+        }
+    }
+    if let Some(unknown) = features.iter().chain(in_manifest).find(|f| !KNOWN_FEATURES.contains(&f.as_str())) {
+        return Err(Error::Unsupported(format!("{place} uses {unknown:?}, which this version does not know")));
+    }
+    if let Some(lost) = in_manifest.iter().find(|feature| !features.contains(feature)) {
+        return Err(Error::Unsupported(format!(
+            "{place} uses {lost:?} by its manifest, but its marker file TERRACE does not say so"
+        )));
+    }
+    if let Some(refused) = wanted(options).into_iter().find(|feature| !features.contains(feature)) {
+        return Err(Error::Unsupported(format!(
+            "compression={refused} is refused: {place} was not created with it, and LevelDB could no longer read the store"
+        )));
+    }
+    Ok(features.to_vec())
+}

@@ -1,0 +1,130 @@
+//! Reading a manifest: edits in order, up to its end or to the first bad byte.
+//!
+//! A bad or torn tail is what a power cut leaves of edits whose sync never returned: the manifest ends there, and nothing
+//! is appended behind it, because every open begins a new one. Whether edits are missing that had been synced shows in
+//! what they named: a table or a log that should be there is not, or is not as long as it was.
+use crate::{
+    Error, Options, Result,
+    version::{TableRef, Version},
+};
+use std::collections::BTreeMap;
+use terrace_format::{LEVELS, LogId, SeqNo, TableId, edit::Edit};
+use terrace_storage::{
+    Error as StorageError,
+    placement::{LogEvent, LogKind, ObjectId, Placement, TableMeta},
+};
+
+/// What a manifest says.
+pub struct ManifestState {
+    /// Whether we wrote it. LevelDB's `last_sequence` means something else than ours.
+    pub ours: bool,
+    /// The tables.
+    pub version: Version,
+    /// Numbers below it are taken.
+    pub next_file: u64,
+    /// In our manifests, the largest sequence in tables; in LevelDB's, the largest handed out.
+    pub base: SeqNo,
+    /// Oldest log to replay.
+    pub replay_from: LogId,
+    /// A still older one that LevelDB may name besides.
+    pub also_replay: Option<LogId>,
+    /// Where each level's next compaction starts.
+    pub pointers: [Vec<u8>; LEVELS],
+    /// Features that a reader must know.
+    pub requires: Vec<String>,
+}
+
+/// What the edits add up to so far.
+#[derive(Default)]
+struct Sum {
+    edits: u64,
+    numbers: Edit,
+    pointers: [Vec<u8>; LEVELS],
+    tables: BTreeMap<(usize, TableId), TableMeta>,
+}
+
+/// Reads manifest `id`.
+pub fn read(placement: &dyn Placement, options: &Options, id: LogId) -> Result<ManifestState> {
+    let name = format!("{} ({:?})", placement.name(), ObjectId::Manifest(id));
+    let mut reader = placement.open_log(id, LogKind::Manifest)?;
+    let mut sum = Sum::default();
+    loop {
+        match reader.next()? {
+            LogEvent::Record { offset, bytes } => {
+                let edit = Edit::decode(&bytes).map_err(|e| StorageError::corrupt(name.clone(), offset, e))?;
+                sum.add(edit).map_err(|detail| Error::corrupt("manifest", name.clone(), offset, detail))?;
+            }
+            LogEvent::Bad { offset, reason, .. } if options.paranoid_checks || sum.edits == 0 => {
+                return Err(Error::corrupt("manifest", name, offset, reason));
+            }
+            LogEvent::End { offset, torn: true } if options.paranoid_checks => {
+                return Err(Error::corrupt("manifest", name, offset, "it ends within a record"));
+            }
+            LogEvent::Bad { .. } | LogEvent::End { .. } => break,
+        }
+    }
+    let ours = reader.ours();
+    sum.finish(options, ours).map_err(|detail| match detail {
+        Flaw::Text(detail) => Error::corrupt("manifest", name, 0, detail),
+        Flaw::Order(error) => error,
+    })
+}
+
+enum Flaw {
+    Text(String),
+    Order(Error),
+}
+
+impl Sum {
+    fn add(&mut self, edit: Edit) -> std::result::Result<(), String> {
+        self.edits += 1;
+        for (level, pointer) in edit.compact_pointers {
+            self.pointers[level] = pointer;
+        }
+        for (level, id) in &edit.deleted {
+            // LevelDB's readers do not mind an unknown table here, and its own repairs write such edits.
+            self.tables.remove(&(*level, *id));
+        }
+        for (level, added) in edit.added {
+            let meta = TableMeta {
+                id: added.id,
+                bytes: added.bytes,
+                smallest: added.smallest,
+                largest: added.largest,
+                refs: Vec::new(),
+            };
+            if self.tables.insert((level, meta.id), meta).is_some() {
+                return Err(format!("table {} is added to level {level} twice", added.id));
+            }
+        }
+        let numbers = &mut self.numbers;
+        numbers.comparator = edit.comparator.or(numbers.comparator.take());
+        numbers.log_number = edit.log_number.or(numbers.log_number);
+        numbers.prev_log_number = edit.prev_log_number.or(numbers.prev_log_number);
+        numbers.next_file_number = edit.next_file_number.or(numbers.next_file_number);
+        numbers.last_sequence = edit.last_sequence.or(numbers.last_sequence);
+        numbers.requires.extend(edit.requires);
+        Ok(())
+    }
+
+    fn finish(self, options: &Options, ours: bool) -> std::result::Result<ManifestState, Flaw> {
+        let missing = |what: &str| Flaw::Text(format!("it never says the {what}"));
+        let named = self.numbers.comparator.ok_or_else(|| missing("comparator"))?;
+        if named != options.order().name() {
+            let text =
+                format!("the store is sorted by comparator {named:?}, the options say {:?}", options.order().name());
+            return Err(Flaw::Order(Error::Invalid(text)));
+        }
+        let tables = self.tables.into_iter().map(|((level, _), meta)| (level, TableRef::new(meta))).collect();
+        Ok(ManifestState {
+            ours,
+            version: super::version_of(tables, options).map_err(Flaw::Text)?,
+            next_file: self.numbers.next_file_number.ok_or_else(|| missing("next file number"))?,
+            base: self.numbers.last_sequence.ok_or_else(|| missing("last sequence"))?,
+            replay_from: LogId(self.numbers.log_number.ok_or_else(|| missing("log number"))?),
+            also_replay: self.numbers.prev_log_number.filter(|number| *number > 0).map(LogId),
+            pointers: self.pointers,
+            requires: self.numbers.requires,
+        })
+    }
+}

@@ -1,0 +1,145 @@
+//! Opening a store: root → manifest → logs → tables; then a fresh manifest and root, and only then orphans go.
+//!
+//! Nothing is trusted that the manifest does not vouch for, and nothing is removed before the new root is durable. A
+//! second crash at any step finds the store as the first one left it.
+mod features;
+mod manifest;
+mod orphans;
+mod replay;
+
+use crate::{
+    Error, Options, Result, flush,
+    mem::MemTable,
+    version::{
+        TableRef, Version, add_to,
+        set::{Manifest, Start, VersionSet},
+    },
+    write::wal::Wal,
+};
+use replay::{Replayed, replay};
+use std::sync::Arc;
+use terrace_format::{LogId, SeqNo, TableId, batch, edit::Edit};
+use terrace_storage::{
+    Ticket,
+    placement::{Listed, LogKind, ObjectId, Placement},
+};
+
+/// A store that is ready to be served.
+pub struct Recovered {
+    /// Live and durable versions.
+    pub versions: VersionSet,
+    /// The last sequence of the history.
+    pub last: SeqNo,
+    /// Memtables, newest first, of a store opened for reading only.
+    pub memtables: Vec<Arc<MemTable>>,
+    /// The means to write; `None` in a store opened for reading only.
+    pub writer: Option<Writer>,
+    /// Features that the manifest must announce.
+    pub requires: Vec<String>,
+}
+
+/// What a store that is written needs besides.
+pub struct Writer {
+    /// The manifest, which is the root.
+    pub manifest: Manifest,
+    /// The log of the active memtable.
+    pub wal: Wal,
+    /// Its number.
+    pub log: LogId,
+    /// What the old root needed and the new one does not.
+    pub orphans: Vec<ObjectId>,
+}
+
+/// Opens what `placement` holds. `read_only` changes nothing there.
+pub fn open(placement: &dyn Placement, options: &Options, read_only: bool) -> Result<Recovered> {
+    let listed = placement.list()?;
+    let Some(root) = placement.load_root()? else {
+        if read_only || !options.create_if_missing {
+            let object = placement.name();
+            return Err(Error::Missing { what: "store (no CURRENT file in the directory)", object });
+        }
+        orphans::check_uncreated(placement, &listed)?;
+        let requires = features::create(placement, options)?;
+        return begin(placement, options, fresh_start(&listed), requires, &listed);
+    };
+    if options.error_if_exists {
+        return Err(Error::Invalid(format!("{} is a store already, and error_if_exists is set", placement.name())));
+    }
+    let manifest = manifest::read(placement, options, root)?;
+    let requires = features::check(placement, options, &manifest.requires)?;
+    orphans::check_tables_present(placement, &manifest.version, &listed)?;
+    let replayed = replay(placement, options, &manifest, &listed)?;
+    let start = Start {
+        next_file: manifest.next_file.max(above(&listed)),
+        base: manifest.base,
+        replay_from: manifest.replay_from,
+        pointers: manifest.pointers,
+        version: manifest.version,
+    };
+    if read_only {
+        let last = replayed.last;
+        let memtables = replayed.memtables.into_iter().rev().collect();
+        let versions = VersionSet::new(options.order().clone(), start);
+        return Ok(Recovered { versions, last, memtables, writer: None, requires });
+    }
+    let start = write_tables(placement, options, start, &replayed)?;
+    for log in &replayed.set_aside {
+        placement.set_aside(ObjectId::Wal(*log))?;
+    }
+    begin(placement, options, start, requires, &listed)
+}
+
+fn fresh_start(listed: &[Listed]) -> Start {
+    Start { next_file: above(listed).max(2), ..Start::default() }
+}
+
+/// A number that no file in the directory has, whether the manifest knows it or not.
+fn above(listed: &[Listed]) -> u64 {
+    listed.iter().map(|found| found.object.number() + 1).max().unwrap_or(0)
+}
+
+/// Replayed memtables become durable tables of level 0.
+fn write_tables(placement: &dyn Placement, options: &Options, mut start: Start, replayed: &Replayed) -> Result<Start> {
+    let mut edit = Edit::default();
+    let mut tickets: Vec<Ticket> = Vec::new();
+    for mem in replayed.memtables.iter().filter(|mem| !mem.is_empty()) {
+        let (meta, ticket) = flush::write_table(placement, mem, TableId(start.next_file))?;
+        start.next_file += 1;
+        add_to(&mut edit, 0, &meta);
+        tickets.push(ticket);
+    }
+    placement.commit()?;
+    tickets.iter().try_for_each(Ticket::wait_durable)?;
+    let apply = start.version.apply(options.order(), &edit);
+    start.version = apply.map_err(|detail| Error::corrupt("manifest", placement.name(), 0, detail))?;
+    start.base = replayed.last;
+    Ok(start)
+}
+
+/// A fresh log, a fresh manifest that says all of `start`, and the root that names it.
+fn begin(
+    placement: &dyn Placement,
+    options: &Options,
+    mut start: Start,
+    requires: Vec<String>,
+    listed: &[Listed],
+) -> Result<Recovered> {
+    let (log, id) = (LogId(start.next_file), LogId(start.next_file + 1));
+    start.next_file += 2;
+    start.replay_from = log;
+    let last = start.base;
+    let writer = placement.create_log(log, LogKind::Wal, &batch::head(last.plus(1)))?;
+    let versions = VersionSet::new(options.order().clone(), start);
+    let manifest = Manifest::create(placement, id, &versions.snapshot(&requires))?;
+    placement.publish_root(id)?;
+    let orphans = orphans::orphans(listed, versions.live());
+    let writer = Writer { manifest, wal: Wal::new(log, writer), log, orphans };
+    Ok(Recovered { versions, last, memtables: Vec::new(), writer: Some(writer), requires })
+}
+
+/// A version of these tables, by level.
+fn version_of(tables: Vec<(usize, TableRef)>, options: &Options) -> std::result::Result<Version, String> {
+    let mut levels: [Vec<Arc<TableRef>>; terrace_format::LEVELS] = Default::default();
+    tables.into_iter().for_each(|(level, table)| levels[level].push(Arc::new(table)));
+    Version::from_tables(options.order(), levels)
+}

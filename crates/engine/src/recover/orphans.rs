@@ -1,0 +1,66 @@
+//! What lies in the directory beside what the manifest names.
+use crate::{Error, Result, version::Version};
+use std::collections::{BTreeMap, BTreeSet};
+use terrace_format::{LogId, batch::Batch};
+use terrace_storage::placement::{Listed, LogEvent, LogKind, ObjectId, Placement};
+
+/// Everything that was listed before the new root was made and that `version` does not name. Logs and manifests of
+/// that time are all replaced.
+pub fn orphans(listed: &[Listed], version: &Version) -> Vec<ObjectId> {
+    let named: BTreeSet<ObjectId> = crate::version::objects(version).collect();
+    listed.iter().map(|found| found.object).filter(|object| !named.contains(object)).collect()
+}
+
+/// Every table of the manifest must be there, as long as it was when it was made.
+pub fn check_tables_present(placement: &dyn Placement, version: &Version, listed: &[Listed]) -> Result<()> {
+    let sizes: BTreeMap<ObjectId, u64> = listed.iter().map(|found| (found.object, found.bytes)).collect();
+    for (level, table) in version.tables() {
+        let object = || format!("{}: table {} of level {level}", placement.name(), table.meta.id);
+        match sizes.get(&ObjectId::Table(table.meta.id)) {
+            None => return Err(Error::Missing { what: "table that the manifest names", object: object() }),
+            Some(bytes) if *bytes != table.meta.bytes => {
+                let detail = format!("{bytes} bytes where the manifest says {}", table.meta.bytes);
+                return Err(Error::corrupt("table", object(), *bytes, detail));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// There is no root. That is a new place, or one whose creation was cut short before it had a root and thus before it
+/// took a write; anything else is a store that has lost its root, and must not be written over.
+pub fn check_uncreated(placement: &dyn Placement, listed: &[Listed]) -> Result<()> {
+    for found in listed {
+        let holds_data = match found.object {
+            ObjectId::Table(_) => true,
+            ObjectId::Wal(log) => has_writes(placement, log)?,
+            ObjectId::Manifest(_) | ObjectId::Temporary(_) => false,
+        };
+        if holds_data {
+            let object = format!(
+                "{}, although {:?} is there; restore CURRENT or use another directory",
+                placement.name(),
+                found.object
+            );
+            return Err(Error::Missing { what: "CURRENT file", object });
+        }
+    }
+    Ok(())
+}
+
+/// Whether a log holds more than the empty batch that begins ours.
+fn has_writes(placement: &dyn Placement, log: LogId) -> Result<bool> {
+    let mut reader = placement.open_log(log, LogKind::Wal)?;
+    loop {
+        match reader.next()? {
+            LogEvent::End { .. } => return Ok(false),
+            LogEvent::Bad { .. } => {}
+            LogEvent::Record { bytes, .. } => {
+                if !Batch::decode(bytes).is_ok_and(|batch| batch.is_empty()) {
+                    return Ok(true);
+                }
+            }
+        }
+    }
+}

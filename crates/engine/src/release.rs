@@ -1,0 +1,71 @@
+//! Release: edits whose outputs have become durable enter the manifest, and what they replaced goes.
+//!
+//! Here the one rule of docs/durability.md is carried out: nothing is logged before its ticket is mature, nothing is
+//! removed before its edit is durable. One release runs at a time.
+use crate::{Result, state::Shared, version::set::Manifest};
+use std::{sync::Arc, thread, time::Duration};
+use terrace_format::LogId;
+use terrace_storage::placement::ObjectId;
+
+/// How long to wait before asking again for tickets that are not mature.
+const POLL: Duration = Duration::from_millis(2);
+
+/// Releases every mature edit at the front of the queue; queues itself again if some are left.
+pub fn run(shared: &Arc<Shared>) -> Result<()> {
+    let released = release(shared)?;
+    if released == 0 && !shared.work.is_manual() {
+        thread::sleep(POLL);
+    }
+    let mut control = shared.control.lock();
+    control.releasing = false;
+    shared.schedule(&mut control);
+    Ok(())
+}
+
+/// One batch. Returns how many edits it made durable.
+fn release(shared: &Arc<Shared>) -> Result<usize> {
+    let mut slot = shared.manifest.lock();
+    let manifest = slot.as_mut().expect("a store that is written has a manifest");
+    shared.placement.advance()?;
+    let edits = shared.control.lock().versions.releasable()?;
+    if edits.is_empty() {
+        return Ok(0);
+    }
+    manifest.log(&edits)?;
+    let mut removable = {
+        let mut control = shared.control.lock();
+        let removable = control.versions.released(edits.len())?;
+        shared.durable_up_to(control.versions.durable_base());
+        shared.changed.notify_all();
+        removable
+    };
+    if manifest.bytes() > shared.options.manifest_bytes {
+        removable.extend(begin_anew(shared, manifest)?);
+    }
+    remove(shared, &removable);
+    Ok(edits.len())
+}
+
+/// Replaces an overlong manifest by one that begins with the durable version.
+fn begin_anew(shared: &Shared, manifest: &mut Manifest) -> Result<Vec<ObjectId>> {
+    let (id, snapshot) = {
+        let mut control = shared.control.lock();
+        let id = LogId(control.versions.new_number());
+        (id, control.versions.snapshot(&shared.requires))
+    };
+    let next = Manifest::create(&*shared.placement, id, &snapshot)?;
+    shared.placement.publish_root(id)?;
+    let old = std::mem::replace(manifest, next);
+    let mut control = shared.control.lock();
+    control.versions.retire.manifest_replaced(old.id());
+    Ok(control.versions.removable())
+}
+
+/// Removes what nobody needs. A failure costs space, not safety: the next open removes the rest.
+pub fn remove(shared: &Shared, objects: &[ObjectId]) {
+    for object in objects {
+        if shared.placement.remove(*object).is_err() {
+            shared.stats.removal_failed();
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! What the parts of the engine share, and the locks that guard it.
+//!
+//! ```text
+//! lock order:  write core → manifest → control → (view, stats, snapshots: leaves)
+//! write core   log writers and the next sequence; held during log I/O; readers never take it
+//! manifest     the manifest's writer; held during its I/O; only the releasing job and close take it
+//! control      versions, running jobs, failure; never held during I/O
+//! ```
+//! Readers take one atomic load of the view and, for a snapshot, a leaf lock: nothing that anybody holds during I/O.
+use crate::{
+    Error, Options, Result,
+    clock::Clock,
+    compact::{
+        plan::{Busy, Limits, Plan, Policy, Situation},
+        {job, leveled},
+    },
+    flush,
+    mem::MemTable,
+    read::snapshot::Snapshots,
+    release,
+    stats::Counters,
+    version::{
+        Version,
+        set::{Manifest, VersionSet},
+    },
+    work::{Lane, Work},
+};
+use arc_swap::ArcSwap;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+use terrace_format::{KeyOrder, LogId, SeqNo, TableId};
+use terrace_storage::placement::Placement;
+
+/// Everything a reader needs, at one moment.
+pub struct View {
+    /// Takes writes; `None` in a store opened for reading only.
+    pub mem: Option<Arc<MemTable>>,
+    /// Full and waiting to be flushed, newest first.
+    pub sealed: Vec<Arc<MemTable>>,
+    /// The tables.
+    pub version: Arc<Version>,
+}
+
+impl View {
+    /// Every memtable, newest first.
+    pub fn memtables(&self) -> impl Iterator<Item = &Arc<MemTable>> {
+        self.mem.iter().chain(&self.sealed)
+    }
+}
+
+/// Guarded by the control lock.
+pub struct Control {
+    /// Live and durable.
+    pub versions: VersionSet,
+    /// Compactions that run.
+    pub busy: Busy,
+    /// A flush is queued or runs.
+    pub flushing: bool,
+    /// A release is queued or runs.
+    pub releasing: bool,
+    /// A table that has cost too many seeks.
+    pub seek_hint: Option<(usize, TableId)>,
+    /// The first failure; writes and background work stop with it.
+    pub failed: Option<Error>,
+    /// The store was closed.
+    pub closed: bool,
+}
+
+/// One open store.
+pub struct Shared {
+    /// As given at open.
+    pub options: Options,
+    /// Of user keys.
+    pub order: KeyOrder,
+    /// Where bytes live.
+    pub placement: Arc<dyn Placement>,
+    /// Features that the manifest must announce.
+    pub requires: Vec<String>,
+    /// Time.
+    pub clock: Clock,
+    /// Who runs jobs.
+    pub work: Arc<Work>,
+    /// What is merged when.
+    pub policy: Box<dyn Policy>,
+    /// Counters.
+    pub stats: Counters,
+    /// Read positions held.
+    pub snapshots: Arc<Snapshots>,
+    /// What readers see; replaced under the control lock.
+    pub view: ArcSwap<View>,
+    /// The last sequence readers may see.
+    pub visible: AtomicU64,
+    /// Every write up to here survives a power cut.
+    pub durable: AtomicU64,
+    /// See the lock order above. `None` in a store opened for reading only.
+    pub manifest: Mutex<Option<Manifest>>,
+    /// See the lock order above.
+    pub control: Mutex<Control>,
+    /// Signalled whenever control changes.
+    pub changed: Condvar,
+}
+
+impl Shared {
+    /// The last sequence readers may see.
+    pub fn visible(&self) -> SeqNo {
+        SeqNo(self.visible.load(Ordering::Acquire))
+    }
+
+    /// Writes up to `seq` survive a power cut, if this placement promises such things.
+    pub fn durable_up_to(&self, seq: SeqNo) {
+        if self.placement.promises() {
+            self.durable.fetch_max(seq.0, Ordering::AcqRel);
+        }
+    }
+
+    /// Stops writes and background work; the first failure stays the reason.
+    pub fn fail(&self, error: &Error) {
+        let mut control = self.control.lock();
+        control.failed.get_or_insert_with(|| error.clone());
+        self.changed.notify_all();
+    }
+
+    /// An error if writing is over.
+    pub fn check_writable(&self, control: &Control) -> Result<()> {
+        match &control.failed {
+            _ if control.closed => Err(Error::Closed),
+            Some(first) => Err(Error::FailStopped(Arc::new(first.clone()))),
+            None => Ok(()),
+        }
+    }
+
+    /// Replaces the view. Call under the control lock.
+    pub fn set_view(&self, _control: &Control, change: impl FnOnce(&View) -> View) {
+        let next = change(&self.view.load());
+        self.view.store(Arc::new(next));
+    }
+
+    /// Sizes for policies.
+    pub fn limits(&self) -> Limits {
+        let Options { table_bytes, level_base_bytes, l0_compact_runs, .. } = self.options;
+        Limits { table_bytes, level_base_bytes, l0_compact_runs }
+    }
+
+    /// Hands a policy what it looks at.
+    pub fn situated<T>(&self, control: &Control, look: impl FnOnce(&Situation<'_>) -> T) -> T {
+        look(&Situation {
+            order: &self.order,
+            version: control.versions.live(),
+            busy: &control.busy,
+            pointers: control.versions.pointers(),
+            limits: &self.limits(),
+            seek_hint: control.seek_hint,
+        })
+    }
+
+    /// The most urgent compaction that may start now.
+    pub fn next_plan(&self, control: &Control) -> Option<Plan> {
+        self.situated(control, |situation| self.policy.plan(situation))
+    }
+
+    /// The level into which a flush of these keys may go. While a compaction runs or waits for durability, its outputs
+    /// may yet lie anywhere between its inputs, so only level 0 is safe.
+    pub fn flush_level(&self, control: &Control, smallest: &[u8], largest: &[u8]) -> usize {
+        if !control.busy.is_empty() || control.versions.compaction_pending() {
+            return 0;
+        }
+        let range = crate::version::KeyRange { from: Some(smallest), to: Some(largest) };
+        self.situated(control, |situation| leveled::level_for_flush(situation, &range))
+    }
+
+    /// Starts whatever background work is due. Call under the control lock, after every change.
+    pub fn schedule(self: &Arc<Self>, control: &mut Control) {
+        self.changed.notify_all();
+        if control.failed.is_some() || control.closed {
+            return;
+        }
+        if !control.flushing && !self.view.load().sealed.is_empty() {
+            control.flushing = true;
+            self.submit(Lane::Flush, "flush", flush::run);
+        }
+        while control.busy.len() < self.options.compactions_max as usize
+            && let Some(plan) = self.next_plan(control)
+        {
+            self.start_compaction(control, plan);
+        }
+        if !control.releasing && control.versions.pending() > 0 {
+            control.releasing = true;
+            self.submit(Lane::Durability, "release", release::run);
+        }
+    }
+
+    /// Begins `plan`, which must not meet a running compaction.
+    pub fn start_compaction(self: &Arc<Self>, control: &mut Control, plan: Plan) {
+        debug_assert!(control.busy.admits(&self.order, &plan));
+        control.busy.begin(&self.order, &plan);
+        if control.seek_hint.is_some_and(|(_, id)| plan.upper.iter().any(|table| table.meta.id == id)) {
+            control.seek_hint = None;
+        }
+        self.submit(Lane::Compact, "compact", move |shared| job::run(shared, &plan));
+    }
+
+    /// Queues a job whose failure, or panic, stops the store.
+    pub fn submit(
+        self: &Arc<Self>,
+        lane: Lane,
+        name: &'static str,
+        job: impl FnOnce(&Arc<Shared>) -> Result<()> + Send + 'static,
+    ) {
+        let shared = self.clone();
+        self.work.submit(lane, name, move || {
+            let outcome = catch_unwind(AssertUnwindSafe(|| job(&shared)));
+            let bug = |_| Err(Error::Unsupported(format!("a bug in Terrace: job {name} panicked")));
+            if let Err(error) = outcome.unwrap_or_else(bug) {
+                shared.fail(&error);
+            }
+        });
+    }
+
+    /// Waits until `done`, running background steps where nobody else does. An error once the store has failed.
+    pub fn wait_until(&self, mut done: impl FnMut(&mut Control) -> bool) -> Result<()> {
+        let mut control = self.control.lock();
+        loop {
+            if done(&mut control) {
+                return Ok(());
+            }
+            self.check_writable(&control)?;
+            self.wait_for_change(&mut control)?;
+        }
+    }
+
+    /// One wait: for a signal, or by running a step of a manual executor.
+    pub fn wait_for_change(&self, control: &mut MutexGuard<'_, Control>) -> Result<()> {
+        if !self.work.is_manual() {
+            self.changed.wait(control);
+            return Ok(());
+        }
+        match MutexGuard::unlocked(control, || self.work.step(0)) {
+            Some(_) => Ok(()),
+            None => Err(Error::Unsupported("waiting for background work that nobody has queued".into())),
+        }
+    }
+
+    /// Notes that a table has used up its seeks.
+    pub fn note_worn(self: &Arc<Self>, level: usize, table: TableId) {
+        if self.options.seek_compaction && level + 1 < terrace_format::LEVELS {
+            let mut control = self.control.lock();
+            control.seek_hint = Some((level, table));
+            self.schedule(&mut control);
+        }
+    }
+
+    /// Oldest log that replay needs by the manifest.
+    pub fn durable_replay_from(&self) -> LogId {
+        self.control.lock().versions.durable_replay_from()
+    }
+}

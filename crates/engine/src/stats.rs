@@ -1,0 +1,145 @@
+//! Typed statistics: counters that the parts bump, and the snapshot that users read.
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+use terrace_format::LEVELS;
+use terrace_storage::{Purpose, SyncKind, Syncs, Traffic};
+
+/// Bumped by the parts, from any thread.
+#[derive(Debug, Default)]
+pub struct Counters {
+    flushes: Work,
+    compactions: [Work; LEVELS],
+    stall_nanos: AtomicU64,
+    stalls: AtomicU64,
+    removals_failed: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Work {
+    count: AtomicU64,
+    read: AtomicU64,
+    written: AtomicU64,
+    nanos: AtomicU64,
+}
+
+impl Work {
+    fn done(&self, read: u64, written: u64, time: Duration) {
+        self.count.fetch_add(1, Relaxed);
+        self.read.fetch_add(read, Relaxed);
+        self.written.fetch_add(written, Relaxed);
+        self.nanos.fetch_add(time.as_nanos() as u64, Relaxed);
+    }
+
+    fn snapshot(&self) -> WorkStatistics {
+        WorkStatistics {
+            count: self.count.load(Relaxed),
+            bytes_read: self.read.load(Relaxed),
+            bytes_written: self.written.load(Relaxed),
+            time: Duration::from_nanos(self.nanos.load(Relaxed)),
+        }
+    }
+}
+
+impl Counters {
+    /// A memtable became a table of `bytes`.
+    pub fn flushed(&self, bytes: u64, time: Duration) {
+        self.flushes.done(0, bytes, time);
+    }
+
+    /// A compaction into `level` is over.
+    pub fn compacted(&self, level: usize, read: u64, written: u64, time: Duration) {
+        self.compactions[level].done(read, written, time);
+    }
+
+    /// A write waited.
+    pub fn stalled(&self, time: Duration) {
+        self.stalls.fetch_add(1, Relaxed);
+        self.stall_nanos.fetch_add(time.as_nanos() as u64, Relaxed);
+    }
+
+    /// Something unneeded could not be removed.
+    pub fn removal_failed(&self) {
+        self.removals_failed.fetch_add(1, Relaxed);
+    }
+}
+
+/// Background work of one kind, since the store was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkStatistics {
+    /// Jobs done.
+    pub count: u64,
+    /// Bytes of inputs.
+    pub bytes_read: u64,
+    /// Bytes of outputs.
+    pub bytes_written: u64,
+    /// Time spent.
+    pub time: Duration,
+}
+
+/// One level, now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LevelStatistics {
+    /// Tables.
+    pub tables: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Compactions that put tables here.
+    pub compactions: WorkStatistics,
+}
+
+/// The state of a store and what it did since it was opened.
+#[derive(Clone, Debug, Default)]
+pub struct Statistics {
+    /// The placement's name and tier, the preset.
+    pub place: String,
+    /// How written bytes become durable; `none` promises nothing at a power cut.
+    pub durability: &'static str,
+    /// The preset that the options began as.
+    pub preset: &'static str,
+    /// Sequence of the newest visible write.
+    pub last_sequence: u64,
+    /// Every write up to here survives a power cut.
+    pub durable_sequence: u64,
+    /// Level 0 first.
+    pub levels: Vec<LevelStatistics>,
+    /// Memtables to tables.
+    pub flushes: WorkStatistics,
+    /// Bytes of memtables, as LevelDB's arena counts.
+    pub memtable_bytes: u64,
+    /// Memtables that wait to be flushed.
+    pub sealed_memtables: u64,
+    /// Snapshots held.
+    pub snapshots: u64,
+    /// Edits that wait to become durable.
+    pub pending_edits: u64,
+    /// Objects that wait for durability or a reader before they are removed.
+    pub awaiting_removal: u64,
+    /// Objects that could not be removed; the next open removes them.
+    pub removals_failed: u64,
+    /// Times a write waited for background work.
+    pub stalls: u64,
+    /// Time that writes waited.
+    pub stall_time: Duration,
+    /// Bytes written, by purpose.
+    pub bytes_written: Vec<(&'static str, u64)>,
+    /// Syncs, by kind.
+    pub syncs: Vec<(&'static str, Syncs)>,
+}
+
+impl Statistics {
+    /// Takes over what the counters and storage know.
+    pub(crate) fn counted(mut self, counters: &Counters, traffic: &Traffic) -> Statistics {
+        for (level, work) in self.levels.iter_mut().zip(&counters.compactions) {
+            level.compactions = work.snapshot();
+        }
+        self.flushes = counters.flushes.snapshot();
+        self.stalls = counters.stalls.load(Relaxed);
+        self.stall_time = Duration::from_nanos(counters.stall_nanos.load(Relaxed));
+        self.removals_failed = counters.removals_failed.load(Relaxed);
+        self.bytes_written = Purpose::ALL.iter().map(|p| (p.name(), traffic.bytes(*p))).collect();
+        self.syncs = SyncKind::ALL.iter().map(|kind| (kind.name(), traffic.syncs(*kind))).collect();
+        self
+    }
+}

@@ -1,0 +1,180 @@
+//! A version: which tables make up each level, at one moment. Never changed once made; readers pin the one they use.
+//!
+//! A level is a list of *runs*; a run is a list of tables that do not overlap, in key order. Level 0 has a run per
+//! table, newest first (by table number: docs/durability.md); every deeper level of a leveled tree has one run.
+pub mod check;
+pub mod retire;
+pub mod set;
+
+use std::{
+    cmp::Ordering,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering::Relaxed},
+    },
+};
+use terrace_format::{KeyOrder, LEVELS, TableId, edit::Edit, key};
+use terrace_storage::placement::TableMeta;
+
+/// A table of a version, and what its readers learn about it.
+#[derive(Debug)]
+pub struct TableRef {
+    /// What storage says of it.
+    pub meta: TableMeta,
+    /// Fruitless seeks it may still cost before it is worth compacting.
+    seeks_left: AtomicI64,
+}
+
+/// One seek costs about as much as compacting 16 KiB (LevelDB's estimate), but never fewer than a hundred.
+const BYTES_PER_SEEK: u64 = 16 << 10;
+const SEEKS_MIN: i64 = 100;
+
+impl TableRef {
+    /// A table that has cost nothing yet.
+    pub fn new(meta: TableMeta) -> TableRef {
+        let allowed = i64::try_from(meta.bytes / BYTES_PER_SEEK).unwrap_or(i64::MAX).max(SEEKS_MIN);
+        TableRef { meta, seeks_left: AtomicI64::new(allowed) }
+    }
+
+    /// First user key.
+    pub fn smallest(&self) -> &[u8] {
+        key::user_key(&self.meta.smallest)
+    }
+
+    /// Last user key.
+    pub fn largest(&self) -> &[u8] {
+        key::user_key(&self.meta.largest)
+    }
+
+    /// Charges one fruitless seek; true exactly when the allowance runs out.
+    pub fn charge_seek(&self) -> bool {
+        self.seeks_left.fetch_sub(1, Relaxed) == 1
+    }
+
+    /// Whether the table may hold keys of `range`.
+    pub fn overlaps(&self, order: &KeyOrder, range: &KeyRange<'_>) -> bool {
+        range.from.is_none_or(|from| order.user(self.largest(), from).is_ge())
+            && range.to.is_none_or(|to| order.user(self.smallest(), to).is_le())
+    }
+}
+
+/// User keys from `from` to `to`, both included; `None` is unbounded.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeyRange<'a> {
+    /// First key.
+    pub from: Option<&'a [u8]>,
+    /// Last key.
+    pub to: Option<&'a [u8]>,
+}
+
+/// Tables that do not overlap, in key order.
+pub type Run = Arc<Vec<Arc<TableRef>>>;
+
+/// The runs of one level, newest first.
+#[derive(Clone, Debug, Default)]
+pub struct Level {
+    /// Newest first.
+    pub runs: Vec<Run>,
+}
+
+impl Level {
+    /// Every table of the level.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<TableRef>> {
+        self.runs.iter().flat_map(|run| run.iter())
+    }
+
+    /// Bytes of its tables.
+    pub fn bytes(&self) -> u64 {
+        self.tables().map(|table| table.meta.bytes).sum()
+    }
+
+    /// Tables that may hold keys of `range`, in the level's order.
+    pub fn overlapping(&self, order: &KeyOrder, range: &KeyRange<'_>) -> Vec<Arc<TableRef>> {
+        self.tables().filter(|table| table.overlaps(order, range)).cloned().collect()
+    }
+}
+
+/// Which tables make up each level.
+#[derive(Clone, Debug, Default)]
+pub struct Version {
+    /// Level 0 first.
+    pub levels: [Level; LEVELS],
+}
+
+impl Version {
+    /// Every table with its level.
+    pub fn tables(&self) -> impl Iterator<Item = (usize, &Arc<TableRef>)> {
+        self.levels.iter().enumerate().flat_map(|(level, l)| l.tables().map(move |table| (level, table)))
+    }
+
+    /// The version that `edit` makes of this one, or what is wrong with the edit. `metas` supplies tables that are new to
+    /// the manifest's format only by number; see [`TableMeta`].
+    pub fn apply(&self, order: &KeyOrder, edit: &Edit) -> Result<Version, String> {
+        let mut tables: [Vec<Arc<TableRef>>; LEVELS] =
+            std::array::from_fn(|level| self.levels[level].tables().cloned().collect());
+        for (level, id) in &edit.deleted {
+            let before = tables[*level].len();
+            tables[*level].retain(|table| table.meta.id != *id);
+            if tables[*level].len() == before {
+                return Err(format!("an edit deletes table {id}, which level {level} does not have"));
+            }
+        }
+        for (level, added) in &edit.added {
+            let known = self.tables().find(|(_, table)| table.meta.id == added.id).map(|(_, table)| table.clone());
+            let fresh = || Arc::new(TableRef::new(meta_of(added)));
+            tables[*level].push(known.unwrap_or_else(fresh)); // a moved table keeps its seek allowance
+        }
+        Version::from_tables(order, tables)
+    }
+
+    /// Arranges tables into runs.
+    pub fn from_tables(order: &KeyOrder, tables: [Vec<Arc<TableRef>>; LEVELS]) -> Result<Version, String> {
+        let mut version = Version::default();
+        for (level, mut tables) in tables.into_iter().enumerate() {
+            if level == 0 {
+                tables.sort_by_key(|table| std::cmp::Reverse(table.meta.id));
+                version.levels[0].runs = tables.into_iter().map(|table| Arc::new(vec![table])).collect();
+            } else if !tables.is_empty() {
+                tables.sort_by(|a, b| order.internal(&a.meta.smallest, &b.meta.smallest));
+                version.levels[level].runs = vec![Arc::new(tables)];
+            }
+        }
+        check::version(order, &version)?;
+        Ok(version)
+    }
+}
+
+/// The only table of `run` that may hold `lookup` (an internal key): the first that does not end before it.
+pub fn find_table<'a>(order: &KeyOrder, run: &'a [Arc<TableRef>], lookup: &[u8]) -> Option<&'a Arc<TableRef>> {
+    let at = run.partition_point(|table| order.internal(&table.meta.largest, lookup) == Ordering::Less);
+    run.get(at).filter(|table| order.user(table.smallest(), key::user_key(lookup)).is_le())
+}
+
+fn meta_of(added: &terrace_format::edit::AddedTable) -> TableMeta {
+    TableMeta {
+        id: added.id,
+        bytes: added.bytes,
+        smallest: added.smallest.clone(),
+        largest: added.largest.clone(),
+        refs: Vec::new(), // a block table with its values inside refers to nothing else
+    }
+}
+
+/// Adds `meta` to an edit at `level`.
+pub fn add_to(edit: &mut Edit, level: usize, meta: &TableMeta) {
+    let TableMeta { id, bytes, smallest, largest, refs: _ } = meta.clone();
+    edit.added.push((level, terrace_format::edit::AddedTable { id, bytes, smallest, largest }));
+}
+
+/// The objects that a version needs: its tables and what they refer to.
+pub fn objects(version: &Version) -> impl Iterator<Item = terrace_storage::placement::ObjectId> + '_ {
+    version.tables().flat_map(|(_, table)| {
+        let own = terrace_storage::placement::ObjectId::Table(table.meta.id);
+        std::iter::once(own).chain(table.meta.refs.iter().map(|(object, _)| *object))
+    })
+}
+
+/// Table numbers, for messages and tests.
+pub fn ids(tables: &[Arc<TableRef>]) -> Vec<TableId> {
+    tables.iter().map(|table| table.meta.id).collect()
+}

@@ -1,0 +1,64 @@
+//! What waits for what: an object may go when the manifest edit that stops needing it is durable and no version that
+//! anybody can still read names it (docs/durability.md, the one rule).
+use super::{Version, objects};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Weak},
+};
+use terrace_format::LogId;
+use terrace_storage::placement::ObjectId;
+
+/// The book of objects that are no longer needed. Guarded by the control lock; does no I/O itself.
+#[derive(Debug, Default)]
+pub struct Retire {
+    /// Objects that the durable version has stopped naming.
+    candidates: BTreeSet<ObjectId>,
+    /// Every version that was ever live and may still be read.
+    versions: Vec<Weak<Version>>,
+    /// Live logs, which the durable manifest may still name as the place to replay from.
+    logs: BTreeSet<LogId>,
+}
+
+impl Retire {
+    /// `version` becomes readable.
+    pub fn pin(&mut self, version: &Arc<Version>) {
+        self.versions.retain(|weak| weak.strong_count() > 0);
+        self.versions.push(Arc::downgrade(version));
+    }
+
+    /// `log` begins to be needed.
+    pub fn log_made(&mut self, log: LogId) {
+        self.logs.insert(log);
+    }
+
+    /// The durable version moves from `old` to `new`, and replay from `replay_from` on. Works on the difference of
+    /// object sets, because a moved table is deleted and added by one edit.
+    pub fn durable_moved(&mut self, old: &Version, new: &Version, replay_from: LogId) {
+        let still: BTreeSet<ObjectId> = objects(new).collect();
+        self.candidates.extend(objects(old).filter(|object| !still.contains(object)));
+        let kept = self.logs.split_off(&replay_from);
+        self.candidates.extend(self.logs.iter().map(|log| ObjectId::Wal(*log)));
+        self.logs = kept;
+    }
+
+    /// A manifest that the root no longer names.
+    pub fn manifest_replaced(&mut self, old: LogId) {
+        self.candidates.insert(ObjectId::Manifest(old));
+    }
+
+    /// Takes the objects that may be removed now. `live` and `durable` never lose theirs.
+    pub fn take_removable(&mut self, live: &Version, durable: &Version) -> Vec<ObjectId> {
+        let mut needed: BTreeSet<ObjectId> = objects(live).chain(objects(durable)).collect();
+        for version in self.versions.iter().filter_map(Weak::upgrade) {
+            needed.extend(objects(&version));
+        }
+        let (wait, go): (BTreeSet<_>, BTreeSet<_>) = self.candidates.iter().partition(|object| needed.contains(object));
+        self.candidates = wait;
+        go.into_iter().collect()
+    }
+
+    /// Objects that wait for a reader or for durability to let go of them.
+    pub fn waiting(&self) -> usize {
+        self.candidates.len()
+    }
+}

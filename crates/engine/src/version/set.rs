@@ -1,0 +1,248 @@
+//! Two versions: the *live* one serves reads, the *durable* one is what the manifest says and trails it.
+//!
+//! ```text
+//! install:  live := live + edit; the edit and its ticket join the queue          (in memory, at once)
+//! release:  from the front, while tickets are mature: log edits, sync once,
+//!           durable := durable + edits, retire what nobody needs any more        (in the order of install, always)
+//! ```
+//! The rule that makes this safe: an edit enters the manifest only when everything it names is durable, and a file is
+//! removed only when the edit that stops needing it is durable and no reader holds it. Releasing strictly first-in
+//! first-out is what keeps every prefix of the manifest a version that once was live.
+use super::{Version, add_to, retire::Retire};
+use crate::{Error, Result};
+use std::{collections::VecDeque, sync::Arc};
+use terrace_format::{KeyOrder, LEVELS, LogId, SeqNo, edit::Edit};
+use terrace_storage::{
+    Ticket,
+    placement::{LogKind, LogWriter, ObjectId, Placement},
+};
+
+/// An installed edit that the manifest does not have yet.
+#[derive(Debug)]
+struct Pending {
+    edit: Edit,
+    ticket: Ticket,
+    compaction: bool,
+}
+
+/// The versions and the numbers that go with them. Guarded by the control lock; does no I/O.
+#[derive(Debug)]
+pub struct VersionSet {
+    order: KeyOrder,
+    live: Arc<Version>,
+    durable: Arc<Version>,
+    pending: VecDeque<Pending>,
+    next_file: u64,
+    /// Largest sequence of the memtables flushed so far: live, and per the manifest.
+    base: SeqNo,
+    durable_base: SeqNo,
+    /// Oldest log that replay needs: live, and per the manifest.
+    replay_from: LogId,
+    durable_replay_from: LogId,
+    pointers: [Vec<u8>; LEVELS],
+    durable_pointers: [Vec<u8>; LEVELS],
+    /// What waits for what.
+    pub retire: Retire,
+}
+
+/// Where a store stands after recovery: the beginning of a version set.
+#[derive(Debug, Default)]
+pub struct Start {
+    /// The tables, all durable.
+    pub version: Version,
+    /// Numbers below it are taken.
+    pub next_file: u64,
+    /// Largest sequence in tables.
+    pub base: SeqNo,
+    /// Oldest log to replay.
+    pub replay_from: LogId,
+    /// Where each level's next compaction starts: internal keys.
+    pub pointers: [Vec<u8>; LEVELS],
+}
+
+impl VersionSet {
+    /// Live and durable begin as one.
+    pub fn new(order: KeyOrder, start: Start) -> VersionSet {
+        let version = Arc::new(start.version);
+        let mut retire = Retire::default();
+        retire.pin(&version);
+        retire.log_made(start.replay_from);
+        VersionSet {
+            order,
+            live: version.clone(),
+            durable: version,
+            pending: VecDeque::new(),
+            next_file: start.next_file,
+            base: start.base,
+            durable_base: start.base,
+            replay_from: start.replay_from,
+            durable_replay_from: start.replay_from,
+            durable_pointers: start.pointers.clone(),
+            pointers: start.pointers,
+            retire,
+        }
+    }
+
+    /// What serves reads.
+    pub fn live(&self) -> &Arc<Version> {
+        &self.live
+    }
+
+    /// A number that nothing has.
+    pub fn new_number(&mut self) -> u64 {
+        let number = self.next_file;
+        self.next_file += 1;
+        number
+    }
+
+    /// Largest sequence that is in tables which the manifest has.
+    pub fn durable_base(&self) -> SeqNo {
+        self.durable_base
+    }
+
+    /// Oldest log that replay needs by the manifest.
+    pub fn durable_replay_from(&self) -> LogId {
+        self.durable_replay_from
+    }
+
+    /// Where `level`'s next compaction starts.
+    pub fn pointers(&self) -> &[Vec<u8>; LEVELS] {
+        &self.pointers
+    }
+
+    /// Edits that wait for their tickets.
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Whether an edit of a compaction waits.
+    pub fn compaction_pending(&self) -> bool {
+        self.pending.iter().any(|pending| pending.compaction)
+    }
+
+    /// The memtables up to `base` are in tables of `edit`; replay begins at `replay_from`.
+    pub fn install_flush(
+        &mut self,
+        mut edit: Edit,
+        base: SeqNo,
+        replay_from: LogId,
+        ticket: Ticket,
+    ) -> Result<Arc<Version>> {
+        debug_assert!(
+            base >= self.base && replay_from >= self.replay_from,
+            "flushes end in the order of their memtables"
+        );
+        (self.base, self.replay_from) = (base, replay_from);
+        edit.log_number = Some(replay_from.0);
+        self.install(edit, ticket, false)
+    }
+
+    /// Tables were replaced by others.
+    pub fn install_compaction(&mut self, edit: Edit, ticket: Ticket) -> Result<Arc<Version>> {
+        for (level, pointer) in &edit.compact_pointers {
+            self.pointers[*level].clone_from(pointer);
+        }
+        self.install(edit, ticket, true)
+    }
+
+    fn install(&mut self, mut edit: Edit, ticket: Ticket, compaction: bool) -> Result<Arc<Version>> {
+        let next = self.live.apply(&self.order, &edit).map_err(inconsistent)?;
+        edit.last_sequence = Some(self.base);
+        edit.next_file_number = Some(self.next_file);
+        self.live = Arc::new(next);
+        self.retire.pin(&self.live);
+        self.pending.push_back(Pending { edit, ticket, compaction });
+        Ok(self.live.clone())
+    }
+
+    /// The edits at the front whose tickets are mature, oldest first; the error if one of them can never be.
+    pub fn releasable(&self) -> Result<Vec<Edit>> {
+        let mut edits = Vec::new();
+        for pending in &self.pending {
+            if !pending.ticket.is_durable()? {
+                break;
+            }
+            edits.push(pending.edit.clone());
+        }
+        Ok(edits)
+    }
+
+    /// The oldest `count` edits are durable in the manifest. Returns what may be removed now.
+    pub fn released(&mut self, count: usize) -> Result<Vec<ObjectId>> {
+        let old = self.durable.clone();
+        let mut version = (*old).clone();
+        for pending in self.pending.drain(..count) {
+            version = version.apply(&self.order, &pending.edit).map_err(inconsistent)?;
+            self.durable_base = pending.edit.last_sequence.unwrap_or(self.durable_base);
+            self.durable_replay_from = pending.edit.log_number.map_or(self.durable_replay_from, LogId);
+            for (level, pointer) in pending.edit.compact_pointers {
+                self.durable_pointers[level] = pointer;
+            }
+        }
+        self.durable = Arc::new(version);
+        self.retire.durable_moved(&old, &self.durable, self.durable_replay_from);
+        Ok(self.removable())
+    }
+
+    /// What nobody needs any more, readers included.
+    pub fn removable(&mut self) -> Vec<ObjectId> {
+        self.retire.take_removable(&self.live, &self.durable)
+    }
+
+    /// One edit that says all of the durable version, to begin a manifest with.
+    pub fn snapshot(&self, requires: &[String]) -> Edit {
+        let mut edit = Edit {
+            requires: requires.to_vec(),
+            comparator: Some(self.order.name().to_string()),
+            log_number: Some(self.durable_replay_from.0),
+            next_file_number: Some(self.next_file),
+            last_sequence: Some(self.durable_base),
+            ..Edit::default()
+        };
+        for (level, pointer) in self.durable_pointers.iter().enumerate().filter(|(_, pointer)| !pointer.is_empty()) {
+            edit.compact_pointers.push((level, pointer.clone()));
+        }
+        for (level, table) in self.durable.tables() {
+            add_to(&mut edit, level, &table.meta);
+        }
+        edit
+    }
+}
+
+/// An edit of our own making does not fit: a bug or damaged memory, never the user's doing. Nothing was changed.
+fn inconsistent(detail: String) -> Error {
+    Error::corrupt("version", "memory", 0, detail)
+}
+
+/// The manifest being written. Only the releasing job holds it, and it does its I/O under no other lock.
+pub struct Manifest {
+    id: LogId,
+    writer: Box<dyn LogWriter>,
+}
+
+impl Manifest {
+    /// Begins manifest `id` with `snapshot`, durable but not yet the root.
+    pub fn create(placement: &dyn Placement, id: LogId, snapshot: &Edit) -> Result<Manifest> {
+        let writer = placement.create_log(id, LogKind::Manifest, &snapshot.encode())?;
+        writer.sync()?;
+        Ok(Manifest { id, writer })
+    }
+
+    /// Appends edits, in order, and makes them durable with one sync.
+    pub fn log(&mut self, edits: &[Edit]) -> Result<()> {
+        for edit in edits {
+            self.writer.append(&edit.encode())?;
+        }
+        Ok(self.writer.sync()?)
+    }
+
+    /// Its number.
+    pub fn id(&self) -> LogId {
+        self.id
+    }
+
+    /// Bytes so far.
+    pub fn bytes(&self) -> u64 {
+        self.writer.bytes()
+    }
+}

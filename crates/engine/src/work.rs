@@ -1,0 +1,144 @@
+//! Background work: lanes of threads that run closures. Knows nothing of what a job does.
+//!
+//! A manual executor has no threads: jobs wait until somebody [steps](Work::step), so a test decides what runs when.
+use parking_lot::{Condvar, Mutex};
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+/// Jobs of one lane never wait for a thread that another lane holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Memtable to table.
+    Flush,
+    /// Tables to tables.
+    Compact,
+    /// Edits to the manifest; also ticks.
+    Durability,
+}
+
+/// Who runs background jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Executor {
+    /// Threads of the store's own.
+    #[default]
+    Threads,
+    /// The caller, step by step.
+    Manual,
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+struct Queues {
+    jobs: VecDeque<(Lane, &'static str, Job)>,
+    stopping: bool,
+}
+
+/// The queues and the threads that serve them.
+pub struct Work {
+    queues: Mutex<Queues>, // guards the queues only; jobs run without it
+    wake: Condvar,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    executor: Executor,
+}
+
+impl Work {
+    /// Queues that nobody serves yet.
+    pub fn new(executor: Executor) -> Arc<Work> {
+        Arc::new(Work {
+            queues: Mutex::new(Queues { jobs: VecDeque::new(), stopping: false }),
+            wake: Condvar::new(),
+            threads: Mutex::default(),
+            executor,
+        })
+    }
+
+    /// Starts the threads: one for flushes, `compactions` for compactions, one for durability, which also calls `tick`
+    /// whenever it has been idle for `period`. A manual executor starts none.
+    pub fn start(
+        self: &Arc<Work>,
+        compactions: usize,
+        period: Duration,
+        tick: impl Fn() + Send + 'static,
+    ) -> std::io::Result<()> {
+        if self.executor == Executor::Manual {
+            return Ok(());
+        }
+        let mut threads = self.threads.lock();
+        let mut spawn = |name: &str, lane: Lane, tick: Option<Box<dyn Fn() + Send>>| -> std::io::Result<()> {
+            let work = self.clone();
+            threads.push(thread::Builder::new().name(name.into()).spawn(move || work.serve(lane, period, tick))?);
+            Ok(())
+        };
+        spawn("terrace-flush", Lane::Flush, None)?;
+        (0..compactions).try_for_each(|_| spawn("terrace-compact", Lane::Compact, None))?;
+        spawn("terrace-durable", Lane::Durability, Some(Box::new(tick)))
+    }
+
+    /// Whether the caller runs the jobs.
+    pub fn is_manual(&self) -> bool {
+        self.executor == Executor::Manual
+    }
+
+    /// Queues a job; dropped if the work is stopping.
+    pub fn submit(&self, lane: Lane, name: &'static str, job: impl FnOnce() + Send + 'static) {
+        let mut queues = self.queues.lock();
+        if !queues.stopping {
+            queues.jobs.push_back((lane, name, Box::new(job)));
+            self.wake.notify_all();
+        }
+    }
+
+    /// Runs one waiting job of a manual executor, the `pick`-th modulo their number, and tells its name.
+    pub fn step(&self, pick: u64) -> Option<&'static str> {
+        let (_, name, job) = {
+            let mut queues = self.queues.lock();
+            let count = queues.jobs.len() as u64;
+            if !self.is_manual() || count == 0 {
+                return None;
+            }
+            queues.jobs.remove((pick % count) as usize)?
+        };
+        job();
+        Some(name)
+    }
+
+    /// Whether the threads are asked to end; long jobs look now and then.
+    pub fn stopping(&self) -> bool {
+        self.queues.lock().stopping
+    }
+
+    /// Drops waiting jobs and waits for running ones.
+    pub fn stop(&self) {
+        let dropped: Vec<_> = {
+            let mut queues = self.queues.lock();
+            queues.stopping = true;
+            self.wake.notify_all();
+            queues.jobs.drain(..).collect()
+        };
+        drop(dropped); // outside the lock: a job may own what takes locks when dropped
+        let threads: Vec<_> = self.threads.lock().drain(..).collect();
+        for thread in threads {
+            let _ = thread.join(); // jobs catch their own panics
+        }
+    }
+
+    fn serve(&self, lane: Lane, period: Duration, tick: Option<Box<dyn Fn() + Send>>) {
+        let mut queues = self.queues.lock();
+        while !queues.stopping {
+            if let Some(at) = queues.jobs.iter().position(|(of, _, _)| *of == lane) {
+                let (_, _, job) = queues.jobs.remove(at).expect("found under the same lock");
+                parking_lot::MutexGuard::unlocked(&mut queues, job);
+            } else if let Some(tick) = &tick {
+                if self.wake.wait_for(&mut queues, period).timed_out() {
+                    parking_lot::MutexGuard::unlocked(&mut queues, tick);
+                }
+            } else {
+                self.wake.wait(&mut queues);
+            }
+        }
+    }
+}
