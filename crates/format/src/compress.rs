@@ -31,7 +31,7 @@ pub enum Codec {
     /// Fast; every LevelDB reads it.
     #[default]
     Snappy = 1,
-    /// Small; LevelDB reads it since 1.24.
+    /// Small; LevelDB reads it in versions after 1.23.
     Zstd = 2,
     /// Fast; only we read it.
     Lz4 = 0x24,

@@ -10,6 +10,7 @@
 //! | tables | [`block`] holds entries, [`compress`] and [`footer`] seal and find blocks, [`filter`] and [`facts`] sit beside them |
 //! | the directory | [`names`] of files, the [`marker`] of stores that only we can read |
 #![forbid(unsafe_code)]
+#![warn(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod batch;
 pub mod block;

@@ -59,9 +59,9 @@ impl BlockCursor {
                     high = middle - 1;
                 }
             }
-            cursor.to_restart(low)?;
+            cursor.go_to_restart(low)?;
             while cursor.valid() && cmp(&cursor.key, target) == Ordering::Less {
-                cursor.to_entry(cursor.value.end)?;
+                cursor.go_to_entry(cursor.value.end)?;
             }
             Ok(())
         })
@@ -69,24 +69,25 @@ impl BlockCursor {
 
     /// To the first entry.
     pub fn seek_first(&mut self) -> Result<(), Corrupt> {
-        self.guard(|cursor| cursor.to_restart(0))
+        self.guard(|cursor| cursor.go_to_restart(0))
     }
 
     /// To the last entry.
     pub fn seek_last(&mut self) -> Result<(), Corrupt> {
         self.guard(|cursor| {
-            cursor.to_restart(cursor.block.restarts.saturating_sub(1))?;
+            cursor.go_to_restart(cursor.block.restarts.saturating_sub(1))?;
             while cursor.valid() && cursor.value.end < cursor.block.entries_end {
-                cursor.to_entry(cursor.value.end)?;
+                cursor.go_to_entry(cursor.value.end)?;
             }
             Ok(())
         })
     }
 
     /// One forward. Must stand on an entry.
+    #[expect(clippy::should_implement_trait, reason = "a cursor moves both ways and can fail")]
     pub fn next(&mut self) -> Result<(), Corrupt> {
         debug_assert!(self.valid());
-        self.guard(|cursor| cursor.to_entry(cursor.value.end))
+        self.guard(|cursor| cursor.go_to_entry(cursor.value.end))
     }
 
     /// One back. Must stand on an entry. Goes to the restart before and forward from there.
@@ -99,9 +100,9 @@ impl BlockCursor {
                 cursor.leave();
                 return Ok(());
             };
-            cursor.to_restart(restart)?;
+            cursor.go_to_restart(restart)?;
             while cursor.value.end < before {
-                cursor.to_entry(cursor.value.end)?;
+                cursor.go_to_entry(cursor.value.end)?;
             }
             if cursor.value.end == before { Ok(()) } else { Err(corrupt(before, "restarts and entries do not meet")) }
         })
@@ -123,18 +124,18 @@ impl BlockCursor {
     }
 
     /// To the entry of restart `index`; nowhere if the block is empty.
-    fn to_restart(&mut self, index: usize) -> Result<(), Corrupt> {
+    fn go_to_restart(&mut self, index: usize) -> Result<(), Corrupt> {
         self.leave();
         if self.block.entries_end == 0 {
             return Ok(());
         }
         self.restart = index;
         let at = self.block.restart(index);
-        if at < self.block.entries_end { self.to_entry(at) } else { Err(corrupt(at, BEYOND)) }
+        if at < self.block.entries_end { self.go_to_entry(at) } else { Err(corrupt(at, BEYOND)) }
     }
 
     /// To the entry at `at`, whose predecessor's key is in `key`; nowhere if the entries end there.
-    fn to_entry(&mut self, at: usize) -> Result<(), Corrupt> {
+    fn go_to_entry(&mut self, at: usize) -> Result<(), Corrupt> {
         if at == self.block.entries_end {
             self.leave();
             return Ok(());

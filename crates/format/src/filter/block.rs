@@ -27,7 +27,7 @@ impl FilterBlockBuilder {
         FilterBlockBuilder { policy, keys: Vec::new(), key_ends: Vec::new(), filters: Vec::new(), offsets: Vec::new() }
     }
 
-    /// The next data block begins at `offset`, not before any other so far.
+    /// The next data block begins at `offset`, not before any other so far. LevelDB says so behind the last one too.
     pub fn start_block(&mut self, offset: u64) {
         while (self.offsets.len() as u64) < offset >> COVERED_LOG2 {
             self.end_filter();

@@ -19,6 +19,8 @@ use terrace_format::{
 
 /// Larger blocks are stored raw; they are written from where they lie.
 const COMPRESSED_BYTES_MAX: usize = 1 << 30;
+/// Index entries begin before this offset, as 32 bits say where. Only keys of gigabytes come near it.
+const INDEX_BYTES_MAX: usize = u32::MAX as usize;
 /// A buffer that grew past this is given back rather than kept for the next block.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
@@ -84,7 +86,7 @@ impl<S: ByteSink> Writer<S> {
         }
         if let Some(handle) = self.unindexed.take() {
             self.order.shorten_between(&mut self.last, internal_key);
-            self.index.add(&self.last, &encoded(handle));
+            self.list_block(handle)?;
         }
         self.filter.add(parsed.user);
         self.data.add(internal_key, value);
@@ -101,7 +103,7 @@ impl<S: ByteSink> Writer<S> {
         }
         self.end_block()?;
         let mut metas = Vec::new();
-        if let Some((name, contents)) = self.filter.finish() {
+        if let Some((name, contents)) = std::mem::replace(&mut self.filter, FilterMaker::None).finish() {
             metas.push((name, self.blocks.write(&contents, Codec::None)?));
         }
         metas.push((facts::META_NAME.to_string(), self.blocks.write(&self.facts.encode(), Codec::None)?));
@@ -111,10 +113,10 @@ impl<S: ByteSink> Writer<S> {
             metaindex.add(name.as_bytes(), &encoded(handle));
         }
         let metaindex = self.blocks.write(metaindex.finish(), self.blocks.codec)?;
-        let bounds = Bounds { smallest: self.smallest, largest: self.last.clone() };
+        let bounds = Bounds { smallest: std::mem::take(&mut self.smallest), largest: self.last.clone() };
         if let Some(handle) = self.unindexed.take() {
             self.order.shorten_above(&mut self.last);
-            self.index.add(&self.last, &encoded(handle));
+            self.list_block(handle)?;
         }
         let index = self.blocks.write(self.index.finish(), self.blocks.codec)?;
         self.blocks.sink.append(&Footer { metaindex, index }.encode())?;
@@ -126,8 +128,20 @@ impl<S: ByteSink> Writer<S> {
             return Ok(());
         }
         self.unindexed = Some(self.blocks.write(self.data.finish(), self.blocks.codec)?);
+        if self.data.byte_len() > SCRATCH_BYTES_MAX {
+            self.data = BlockBuilder::new(self.restart_interval);
+        }
         self.data.reset();
         self.filter.start_block(self.blocks.bytes);
+        Ok(())
+    }
+
+    /// Lists the block at `handle` in the index under `last`.
+    fn list_block(&mut self, handle: Handle) -> Result<()> {
+        if self.index.byte_len() > INDEX_BYTES_MAX {
+            return Err(Error::Unsupported(format!("{}: the index is full", self.blocks.sink.name())));
+        }
+        self.index.add(&self.last, &encoded(handle));
         Ok(())
     }
 

@@ -46,10 +46,13 @@ impl Files {
     pub fn open(fs: Arc<dyn FileSystem>, mode: Mode, tracker: Arc<dyn CommitTracker>, setup: &Setup) -> Result<Files> {
         let traffic = Traffic::default();
         let current = FileName::Current.to_string();
-        let there = fs.exists().map_err(|e| Error::io("look for", fs.name(), e))? && {
-            let files = fs.list().map_err(|e| Error::io("list", fs.name(), e))?;
-            files.iter().any(|file| file.name == current)
-        };
+        let there = fs.exists().map_err(|e| Error::io("look for", fs.name(), e))?
+            && match fs.open(&current) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(Error::io("open", format!("{}/{current}", fs.name()), e));
+                }
+                opened => opened.is_ok(),
+            };
         match mode {
             Mode::Create if !there => root::make_directory(&*fs, &traffic)?,
             Mode::Write | Mode::ReadOnly if !there => {
