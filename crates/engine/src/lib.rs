@@ -37,6 +37,7 @@
 //!
 //! The contract on durability is `docs/durability.md`; where bytes live is `terrace_storage::placement`.
 #![forbid(unsafe_code)]
+#![warn(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod check;
 mod clock;

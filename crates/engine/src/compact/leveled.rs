@@ -88,16 +88,16 @@ impl Leveled {
             |table: &Arc<TableRef>| situation.order.internal(&table.meta.largest, pointer) == Ordering::Greater;
         let start = if pointer.is_empty() { 0 } else { tables.iter().position(behind).unwrap_or(0) };
         tables.rotate_left(start);
-        tables.into_iter().find_map(|table| self.from_seed(situation, level, table))
+        tables.into_iter().find_map(|table| self.grown_from(situation, level, table))
     }
 
     fn after_seeks(&self, situation: &Situation<'_>) -> Option<Plan> {
         let (level, id) = situation.seek_hint.filter(|(level, _)| level + 1 < LEVELS)?;
         let table = situation.version.levels[level].tables().find(|table| table.meta.id == id)?.clone();
-        self.from_seed(situation, level, table)
+        self.grown_from(situation, level, table)
     }
 
-    fn from_seed(&self, situation: &Situation<'_>, level: usize, seed: Arc<TableRef>) -> Option<Plan> {
+    fn grown_from(&self, situation: &Situation<'_>, level: usize, seed: Arc<TableRef>) -> Option<Plan> {
         let upper = if level == 0 {
             let range = KeyRange { from: Some(seed.smallest()), to: Some(seed.largest()) };
             overlapping(situation, 0, &range)

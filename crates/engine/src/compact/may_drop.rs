@@ -38,8 +38,8 @@ mod tests {
     #[test]
     fn keeps_what_some_reader_may_see() {
         use Kind::{Delete, Put};
-        // (oldest reader, bottom, entries in order, which are dropped)
-        let cases: [(u64, bool, &[(&str, u64, Kind)], &[bool]); 6] = [
+        type Case<'a> = (u64, bool, &'a [(&'a str, u64, Kind)], &'a [bool]); // oldest reader, bottom, entries, dropped?
+        let cases: [Case<'_>; 6] = [
             (9, false, &[("a", 5, Put), ("a", 3, Put), ("b", 4, Put)], &[false, true, false]),
             (4, false, &[("a", 5, Put), ("a", 3, Put), ("a", 2, Put)], &[false, false, true]),
             (9, true, &[("a", 5, Delete), ("a", 3, Put)], &[true, true]),

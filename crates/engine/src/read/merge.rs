@@ -35,23 +35,23 @@ impl Source {
     }
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
-        each!(self, c => Ok(c.seek(target)), c.seek(target))
+        each!(self, c => { c.seek(target); Ok(()) }, c.seek(target))
     }
 
     fn seek_first(&mut self) -> Result<()> {
-        each!(self, c => Ok(c.seek_first()), c.seek_first())
+        each!(self, c => { c.seek_first(); Ok(()) }, c.seek_first())
     }
 
     fn seek_last(&mut self) -> Result<()> {
-        each!(self, c => Ok(c.seek_last()), c.seek_last())
+        each!(self, c => { c.seek_last(); Ok(()) }, c.seek_last())
     }
 
     fn next(&mut self) -> Result<()> {
-        each!(self, c => Ok(c.next()), c.next())
+        each!(self, c => { c.next(); Ok(()) }, c.next())
     }
 
     fn prev(&mut self) -> Result<()> {
-        each!(self, c => Ok(c.prev()), c.prev())
+        each!(self, c => { c.prev(); Ok(()) }, c.prev())
     }
 }
 

@@ -181,6 +181,7 @@ impl Cursor {
     }
 
     /// One forward; stands nowhere after the last pair. Does nothing on a cursor that stands nowhere.
+    #[expect(clippy::should_implement_trait, reason = "a cursor goes both ways; `Scan` is the iterator")]
     pub fn next(&mut self) -> Result<()> {
         if self.inside { self.placed(Visible::next) } else { Ok(()) }
     }
