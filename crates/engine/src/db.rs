@@ -8,7 +8,7 @@ use crate::{
         get,
         merge::{Merge, Source},
         run::RunCursor,
-        scan::{Cursor, ReadOptions, Scan},
+        scan::{Cursor, ReadOptions, Sampler, Scan},
         snapshot::Snapshot,
         visible::Visible,
     },
@@ -365,7 +365,15 @@ impl Db {
             }),
         );
         let visible = Visible::new(shared.order.clone(), Merge::new(shared.order.clone(), sources), seq);
-        Cursor::new(shared.order.clone(), visible, view, &options)
+        let weak = Arc::downgrade(shared);
+        let sampler = Sampler::new(view, move |view, internal| {
+            if let Some(shared) = weak.upgrade()
+                && let Some((level, table)) = get::sample(&shared.order, view, internal)
+            {
+                shared.note_worn(level, table);
+            }
+        });
+        Cursor::new(shared.order.clone(), visible, sampler, &options)
     }
 
     fn how(&self, options: &ReadOptions) -> ReadHow {

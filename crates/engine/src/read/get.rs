@@ -40,3 +40,14 @@ pub fn get(placement: &dyn Placement, order: &KeyOrder, view: &View, lookup: &[u
     let worn = in_vain.filter(|(_, table)| table.charge_seek()).map(|(level, table)| (level, table.meta.id));
     Ok(Got { value: answer, worn })
 }
+
+/// LevelDB's read sampling: a scan that stands on `internal` would, as a point read, have asked every table whose range
+/// holds its key; if there are several, the first one pays. Returns it if that used its allowance up.
+pub fn sample(order: &KeyOrder, view: &View, internal: &[u8]) -> Option<(usize, TableId)> {
+    let levels = view.version.levels.iter().enumerate();
+    let mut holding = levels.flat_map(|(level, runs)| {
+        runs.runs.iter().filter_map(move |run| Some((level, version::find_table(order, run, internal)?)))
+    });
+    let (level, first) = holding.next()?;
+    (holding.next().is_some() && first.charge_seek()).then_some((level, first.meta.id))
+}

@@ -2,7 +2,7 @@
 use super::{snapshot::Snapshot, visible::Visible};
 use crate::{Result, state::View};
 use std::sync::Arc;
-use terrace_format::KeyOrder;
+use terrace_format::{KeyOrder, SeqNo, key};
 
 /// How to read, and which keys. The default reads everything as of now.
 #[derive(Clone, Debug)]
@@ -112,13 +112,42 @@ pub struct Cursor {
     bounds: Bounds,
     inside: bool,
     value: Vec<u8>,
-    _pinned: (Arc<View>, Option<Snapshot>),
+    sampler: Sampler,
+    _held: Option<Snapshot>,
+}
+
+/// Lets long scans wear tables out as point reads do, once about every MiB; see `get::sample`.
+pub(crate) struct Sampler {
+    /// Also pins the version that the cursor reads.
+    view: Arc<View>,
+    sample: Box<Sample>,
+    left: usize,
+}
+
+/// Told of the view and an internal key.
+type Sample = dyn Fn(&View, &[u8]) + Send;
+
+/// LevelDB's period, in bytes of keys and values read.
+const SAMPLE_BYTES: usize = 1 << 20;
+
+impl Sampler {
+    pub(crate) fn new(view: Arc<View>, sample: impl Fn(&View, &[u8]) + Send + 'static) -> Sampler {
+        Sampler { view, sample: Box::new(sample), left: SAMPLE_BYTES }
+    }
+
+    fn read(&mut self, user: &[u8], bytes: usize) {
+        self.left = self.left.saturating_sub(bytes);
+        if self.left == 0 {
+            self.left = SAMPLE_BYTES;
+            (self.sample)(&self.view, &key::lookup(user, SeqNo::MAX));
+        }
+    }
 }
 
 impl Cursor {
-    pub(crate) fn new(order: KeyOrder, visible: Visible, view: Arc<View>, options: &ReadOptions) -> Cursor {
+    pub(crate) fn new(order: KeyOrder, visible: Visible, sampler: Sampler, options: &ReadOptions) -> Cursor {
         let bounds = Bounds::new(order, options);
-        Cursor { visible, bounds, inside: false, value: Vec::new(), _pinned: (view, options.snapshot.clone()) }
+        Cursor { visible, bounds, inside: false, value: Vec::new(), sampler, _held: options.snapshot.clone() }
     }
 
     /// Whether it stands on a pair.
@@ -198,6 +227,8 @@ impl Cursor {
             self.value.clear();
             self.value.extend_from_slice(self.visible.value()?);
             self.inside = true;
+            let key = self.visible.key();
+            self.sampler.read(key, key.len() + self.value.len());
         }
         Ok(())
     }
