@@ -24,7 +24,7 @@ use parking_lot::{Condvar, Mutex};
 use std::{
     path::Path,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -50,10 +50,29 @@ struct Inner {
     writes: Option<Arc<Writes>>,
 }
 
-impl Drop for Inner {
-    fn drop(&mut self) {
+impl Inner {
+    /// Ends background work. Whoever still waits for some of it hears that the store is closed.
+    fn end(&self) {
+        self.shared.control.lock().closed = true;
+        self.shared.changed.notify_all();
         self.shared.work.stop();
     }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Makes every visible write durable, unless nothing is promised here. A free function, because a tick must not keep the
+/// store open: it would have to close it.
+fn make_durable(shared: &Arc<Shared>, writes: &Writes) -> Result<()> {
+    let durable = shared.durable.load(Ordering::Acquire) >= shared.visible().0;
+    if durable || !shared.placement.promises() {
+        return Ok(());
+    }
+    writes.write(shared, batch::Batch::new(), true).map(drop)
 }
 
 /// Puts and deletes that are applied together or not at all, in order.
@@ -235,14 +254,16 @@ impl Db {
         shared.durable_up_to(shared.visible()); // recovery made the whole history durable
         let interval = Duration::from_millis(shared.options.durability_interval_ms);
         let period = if interval.is_zero() { Duration::from_secs(3600) } else { interval / 2 };
-        let (weak, last_seen) = (Arc::downgrade(&self.inner), AtomicU64::new(0));
+        let weak = (Arc::downgrade(shared), self.inner.writes.as_ref().map(Arc::downgrade));
+        let last_seen = AtomicU64::new(0);
         let tick = move || {
-            if let Some(inner) = weak.upgrade() {
-                let db = Db { inner };
-                let quiet = last_seen.swap(db.last_sequence(), Ordering::Relaxed) == db.last_sequence();
-                if quiet && !interval.is_zero() {
-                    let _ = db.tick(); // a failure has stopped the store, and its next writer hears of it
-                }
+            let (Some(shared), Some(writes)) = (weak.0.upgrade(), weak.1.as_ref().and_then(Weak::upgrade)) else {
+                return;
+            };
+            let visible = shared.visible().0;
+            let quiet = last_seen.swap(visible, Ordering::Relaxed) == visible;
+            if quiet && !interval.is_zero() {
+                let _ = make_durable(&shared, &writes); // a failure has stopped the store, and its next writer hears of it
             }
         };
         let started = shared.work.start(shared.options.compactions_max as usize, period, tick);
@@ -263,8 +284,8 @@ impl Db {
         self.inner.writes.as_deref().ok_or(Error::ReadOnly)
     }
 
-    /// Makes everything written durable, ends background work and gives the store back. Other handles then refuse.
-    /// The directory stays locked until cursors and scans that are still alive are dropped.
+    /// Makes everything written durable and ends background work. Other handles then refuse to write; the directory stays
+    /// locked until they, and cursors and scans that are still alive, are dropped.
     pub fn close(self) -> Result<()> {
         let shared = self.shared();
         if let Some(writes) = &self.inner.writes {
@@ -272,9 +293,7 @@ impl Db {
             shared.placement.commit()?;
             shared.wait_until(|control| control.versions.pending() == 0)?;
         }
-        shared.control.lock().closed = true;
-        shared.changed.notify_all();
-        shared.work.stop();
+        self.inner.end();
         Ok(())
     }
 
@@ -480,10 +499,7 @@ impl Db {
                 self.last_sequence()
             )));
         }
-        if self.durable_sequence() >= sequence || !shared.placement.promises() {
-            return Ok(());
-        }
-        self.writes()?.write(shared, batch::Batch::new(), true).map(drop)
+        if self.durable_sequence() >= sequence { Ok(()) } else { make_durable(shared, self.writes()?) }
     }
 
     /// Returns when no background work is left: nothing to flush, nothing due for compaction, no edit unreleased.

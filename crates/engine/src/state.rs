@@ -177,7 +177,7 @@ impl Shared {
     /// Starts whatever background work is due. Call under the control lock, after every change.
     pub fn schedule(self: &Arc<Self>, control: &mut Control) {
         self.changed.notify_all();
-        if control.failed.is_some() || control.closed {
+        if self.view.load().mem.is_none() || control.failed.is_some() || control.closed {
             return;
         }
         if !control.flushing && !self.view.load().sealed.is_empty() {

@@ -1,7 +1,8 @@
 //! Background work: lanes of threads that run closures. Knows nothing of what a job does.
 //!
 //! A manual executor has no threads: jobs wait until somebody [steps](Work::step), so a test decides what runs when.
-use parking_lot::{Condvar, Mutex};
+use crate::clock::Clock;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::{
     collections::VecDeque,
     sync::Arc,
@@ -57,7 +58,7 @@ impl Work {
     }
 
     /// Starts the threads: one for flushes, `compactions` for compactions, one for durability, which also calls `tick`
-    /// whenever it has been idle for `period`. A manual executor starts none.
+    /// once every `period`, however busy it is. A manual executor starts none.
     pub fn start(
         self: &Arc<Work>,
         compactions: usize,
@@ -68,14 +69,16 @@ impl Work {
             return Ok(());
         }
         let mut threads = self.threads.lock();
-        let mut spawn = |name: &str, lane: Lane, tick: Option<Box<dyn Fn() + Send>>| -> std::io::Result<()> {
+        let mut spawn = |name: &str, serve: Box<dyn FnOnce(&Work) + Send>| -> std::io::Result<()> {
             let work = self.clone();
-            threads.push(thread::Builder::new().name(name.into()).spawn(move || work.serve(lane, period, tick))?);
+            threads.push(thread::Builder::new().name(name.into()).spawn(move || serve(&work))?);
             Ok(())
         };
-        spawn("terrace-flush", Lane::Flush, None)?;
-        (0..compactions).try_for_each(|_| spawn("terrace-compact", Lane::Compact, None))?;
-        spawn("terrace-durable", Lane::Durability, Some(Box::new(tick)))
+        spawn("terrace-flush", Box::new(|work| work.serve(Lane::Flush, None)))?;
+        for _ in 0..compactions {
+            spawn("terrace-compact", Box::new(|work| work.serve(Lane::Compact, None)))?;
+        }
+        spawn("terrace-durable", Box::new(move |work| work.serve(Lane::Durability, Some((period, &tick)))))
     }
 
     /// Whether the caller runs the jobs.
@@ -126,18 +129,24 @@ impl Work {
         }
     }
 
-    fn serve(&self, lane: Lane, period: Duration, tick: Option<Box<dyn Fn() + Send>>) {
+    fn serve(&self, lane: Lane, tick: Option<(Duration, &dyn Fn())>) {
+        let clock = Clock::start();
+        let mut next_tick = tick.map(|(period, _)| period);
         let mut queues = self.queues.lock();
         while !queues.stopping {
-            if let Some(at) = queues.jobs.iter().position(|(of, _, _)| *of == lane) {
+            if let (Some((period, tick)), Some(due)) = (tick, next_tick)
+                && clock.now() >= due
+            {
+                MutexGuard::unlocked(&mut queues, tick);
+                next_tick = Some(clock.now() + period);
+            } else if let Some(at) = queues.jobs.iter().position(|(of, _, _)| *of == lane) {
                 let (_, _, job) = queues.jobs.remove(at).expect("found under the same lock");
-                parking_lot::MutexGuard::unlocked(&mut queues, job);
-            } else if let Some(tick) = &tick {
-                if self.wake.wait_for(&mut queues, period).timed_out() {
-                    parking_lot::MutexGuard::unlocked(&mut queues, tick);
-                }
+                MutexGuard::unlocked(&mut queues, job);
             } else {
-                self.wake.wait(&mut queues);
+                match next_tick {
+                    Some(due) => drop(self.wake.wait_for(&mut queues, due.saturating_sub(clock.now()))),
+                    None => self.wake.wait(&mut queues),
+                }
             }
         }
     }

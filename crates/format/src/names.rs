@@ -22,6 +22,8 @@ pub enum FileName {
     InfoLog,
     /// `TERRACE`: see [`marker`](crate::marker).
     Marker,
+    /// `UNSYNCED`: somebody who promised nothing has written here; what is there may not survive a power cut.
+    Unsynced,
     /// `000005.dbtmp`: about to be renamed.
     Temporary(u64),
 }
@@ -34,6 +36,7 @@ impl FileName {
             "LOCK" => return Some(FileName::Lock),
             "LOG" | "LOG.old" => return Some(FileName::InfoLog),
             "TERRACE" => return Some(FileName::Marker),
+            "UNSYNCED" => return Some(FileName::Unsynced),
             _ => {}
         }
         if let Some(digits) = name.strip_prefix("MANIFEST-") {
@@ -65,6 +68,7 @@ impl fmt::Display for FileName {
             FileName::Lock => f.write_str("LOCK"),
             FileName::InfoLog => f.write_str("LOG"),
             FileName::Marker => f.write_str("TERRACE"),
+            FileName::Unsynced => f.write_str("UNSYNCED"),
             FileName::Temporary(number) => write!(f, "{number:06}.dbtmp"),
         }
     }

@@ -118,6 +118,10 @@ impl FileSystem for CrashFs {
         Ok(())
     }
 
+    fn sync_file(&self, name: &str) -> io::Result<()> {
+        self.record(|history| history.find(name).map(|id| history.sync(id)))
+    }
+
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
         let mut holders = self.0.lock.lock();
         if holders.exclusive || exclusive && holders.shared > 0 {

@@ -183,6 +183,11 @@ impl FileSystem for FaultFs {
         self.inner.sync_directory()
     }
 
+    fn sync_file(&self, name: &str) -> io::Result<()> {
+        self.call(Needs::Device)?;
+        self.inner.sync_file(name)
+    }
+
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
         self.call(Needs::Device)?;
         self.inner.lock(exclusive)

@@ -67,6 +67,10 @@ impl FileSystem for ScrambleFs {
         self.0.sync_directory()
     }
 
+    fn sync_file(&self, name: &str) -> io::Result<()> {
+        self.0.sync_file(name)
+    }
+
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
         self.0.lock(exclusive)
     }

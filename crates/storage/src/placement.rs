@@ -148,6 +148,9 @@ pub trait Placement: Send + Sync {
     /// Keeps a durable copy of `object` under `lost/`; the object itself stays.
     fn set_aside(&self, object: ObjectId) -> Result<()>;
 
+    /// Makes `tables`, which a finished session left, survive a power cut if that session promised nothing (tier `none`).
+    /// To be called at open, before anything is promised about them.
+    fn settle(&self, tables: &[TableMeta]) -> Result<()>;
     /// Makes progress with outstanding tickets without forcing anything; false if none is outstanding.
     fn advance(&self) -> Result<bool>;
     /// Forces one batch commit: every ticket handed out before this call is decided when it returns.

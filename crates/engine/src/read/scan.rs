@@ -45,7 +45,8 @@ impl ReadOptions {
         self
     }
 
-    /// Only keys that begin with `prefix`. Supposes an order that keeps such keys together, as the bytewise one does.
+    /// Only keys that begin with `prefix`. In the bytewise order they lie together; in a custom one every key from `from`
+    /// to `to` has to be looked at.
     pub fn prefix(mut self, prefix: impl Into<Vec<u8>>) -> ReadOptions {
         self.prefix = Some(prefix.into());
         self
@@ -75,17 +76,13 @@ struct Bounds {
 
 impl Bounds {
     fn new(order: KeyOrder, options: &ReadOptions) -> Bounds {
-        let mut from = options.from.clone();
-        if let Some(prefix) = &options.prefix
-            && from.as_ref().is_none_or(|from| order.user(from, prefix).is_lt())
-        {
-            from = Some(prefix.clone());
-        }
-        let mut to = options.to.clone();
-        if let (KeyOrder::Bytewise, Some(end)) = (&order, options.prefix.as_deref().and_then(after_prefix))
-            && to.as_ref().is_none_or(|to| *to > end)
-        {
-            to = Some(end);
+        let (mut from, mut to) = (options.from.clone(), options.to.clone());
+        if let (KeyOrder::Bytewise, Some(prefix)) = (&order, &options.prefix) {
+            from = from.filter(|from| from > prefix).or_else(|| Some(prefix.clone()));
+            to = match (to, after_prefix(prefix)) {
+                (Some(to), Some(end)) => Some(to.min(end)),
+                (to, end) => to.or(end),
+            };
         }
         Bounds { order, from, to, prefix: options.prefix.clone() }
     }
@@ -93,7 +90,10 @@ impl Bounds {
     fn hold(&self, key: &[u8]) -> bool {
         self.from.as_ref().is_none_or(|from| self.order.user(key, from).is_ge())
             && self.to.as_ref().is_none_or(|to| self.order.user(key, to).is_lt())
-            && self.prefix.as_ref().is_none_or(|prefix| key.starts_with(prefix))
+    }
+
+    fn admit(&self, key: &[u8]) -> bool {
+        self.prefix.as_ref().is_none_or(|prefix| key.starts_with(prefix))
     }
 }
 
@@ -170,16 +170,16 @@ impl Cursor {
     /// To the first pair of the range.
     pub fn seek_to_first(&mut self) -> Result<()> {
         match self.bounds.from.clone() {
-            Some(from) => self.placed(|visible| visible.seek(&from)),
-            None => self.placed(Visible::seek_first),
+            Some(from) => self.placed(Visible::next, |visible| visible.seek(&from)),
+            None => self.placed(Visible::next, Visible::seek_first),
         }
     }
 
     /// To the last pair of the range.
     pub fn seek_to_last(&mut self) -> Result<()> {
         match self.bounds.to.clone() {
-            Some(to) => self.placed(|visible| visible.seek_before(&to)),
-            None => self.placed(Visible::seek_last),
+            Some(to) => self.placed(Visible::prev, |visible| visible.seek_before(&to)),
+            None => self.placed(Visible::prev, Visible::seek_last),
         }
     }
 
@@ -187,7 +187,7 @@ impl Cursor {
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         match &self.bounds.from {
             Some(from) if self.bounds.order.user(key, from).is_lt() => self.seek_to_first(),
-            _ => self.placed(|visible| visible.seek(key)),
+            _ => self.placed(Visible::next, |visible| visible.seek(key)),
         }
     }
 
@@ -197,7 +197,7 @@ impl Cursor {
             Some(to) if self.bounds.order.user(key, to).is_ge() => self.seek_to_last(),
             _ => {
                 let order = self.bounds.order.clone();
-                self.placed(|visible| {
+                self.placed(Visible::prev, |visible| {
                     visible.seek(key)?;
                     if visible.valid() && order.user(visible.key(), key).is_eq() {
                         Ok(())
@@ -212,18 +212,27 @@ impl Cursor {
     /// One forward; stands nowhere after the last pair. Does nothing on a cursor that stands nowhere.
     #[expect(clippy::should_implement_trait, reason = "a cursor goes both ways; `Scan` is the iterator")]
     pub fn next(&mut self) -> Result<()> {
-        if self.inside { self.placed(Visible::next) } else { Ok(()) }
+        if self.inside { self.placed(Visible::next, Visible::next) } else { Ok(()) }
     }
 
     /// One back; stands nowhere before the first pair. Does nothing on a cursor that stands nowhere.
     pub fn prev(&mut self) -> Result<()> {
-        if self.inside { self.placed(Visible::prev) } else { Ok(()) }
+        if self.inside { self.placed(Visible::prev, Visible::prev) } else { Ok(()) }
     }
 
-    fn placed(&mut self, place: impl FnOnce(&mut Visible) -> Result<()>) -> Result<()> {
+    /// Places the cursor, then goes on by `step` while it stands on keys of the range without the prefix.
+    fn placed(
+        &mut self,
+        step: impl Fn(&mut Visible) -> Result<()>,
+        place: impl FnOnce(&mut Visible) -> Result<()>,
+    ) -> Result<()> {
         self.inside = false;
         place(&mut self.visible)?;
-        if self.visible.valid() && self.bounds.hold(self.visible.key()) {
+        let in_range = |visible: &Visible, bounds: &Bounds| visible.valid() && bounds.hold(visible.key());
+        while in_range(&self.visible, &self.bounds) && !self.bounds.admit(self.visible.key()) {
+            step(&mut self.visible)?;
+        }
+        if in_range(&self.visible, &self.bounds) {
             self.value.clear();
             self.value.extend_from_slice(self.visible.value()?);
             self.inside = true;

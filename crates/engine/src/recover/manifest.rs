@@ -54,7 +54,8 @@ pub fn read(placement: &dyn Placement, options: &Options, id: LogId) -> Result<M
                 let edit = Edit::decode(&bytes).map_err(|e| StorageError::corrupt(name.clone(), offset, e))?;
                 sum.add(edit).map_err(|detail| Error::corrupt("manifest", name.clone(), offset, detail))?;
             }
-            LogEvent::Bad { offset, reason, .. } if options.paranoid_checks || sum.edits == 0 => {
+            // LevelDB syncs each edit by itself and refuses such a manifest; so do we with one that is not ours.
+            LogEvent::Bad { offset, reason, .. } if options.paranoid_checks || !reader.ours() || sum.edits == 0 => {
                 return Err(Error::corrupt("manifest", name, offset, reason));
             }
             LogEvent::End { offset, torn: true } if options.paranoid_checks => {
@@ -63,12 +64,16 @@ pub fn read(placement: &dyn Placement, options: &Options, id: LogId) -> Result<M
             LogEvent::Bad { .. } | LogEvent::End { .. } => break,
         }
     }
-    let ours = reader.ours();
+    // LevelDB says in each edit what we never say; where it went on in a manifest of ours, its numbers count.
+    let ours = reader.ours() && sum.numbers.prev_log_number.is_none();
     sum.finish(options, ours).map_err(|detail| match detail {
         Flaw::Text(detail) => Error::corrupt("manifest", name, 0, detail),
         Flaw::Order(error) => error,
     })
 }
+
+/// Far beyond what a store can use up, far below where counting on would overflow.
+pub const NUMBER_MAX: u64 = 1 << 62;
 
 enum Flaw {
     Text(String),
@@ -109,6 +114,11 @@ impl Sum {
 
     fn finish(self, options: &Options, ours: bool) -> std::result::Result<ManifestState, Flaw> {
         let missing = |what: &str| Flaw::Text(format!("it never says the {what}"));
+        let absurd = |number: &Option<u64>| number.is_some_and(|number| number > NUMBER_MAX);
+        let Edit { next_file_number, log_number, last_sequence, .. } = &self.numbers;
+        if absurd(next_file_number) || absurd(log_number) || last_sequence.is_some_and(|last| last >= SeqNo::MAX) {
+            return Err(Flaw::Text("a number in it is larger than any store reaches".into()));
+        }
         let named = self.numbers.comparator.ok_or_else(|| missing("comparator"))?;
         if named != options.order().name() {
             let text =

@@ -53,12 +53,17 @@ pub struct Writer {
 /// Opens what `placement` holds. `read_only` changes nothing there.
 pub fn open(placement: &dyn Placement, options: &Options, read_only: bool) -> Result<Recovered> {
     let listed = placement.list()?;
+    if let Some(absurd) = listed.iter().find(|found| found.object.number() > manifest::NUMBER_MAX) {
+        let text = format!("{} holds {:?}, a number larger than any store reaches", placement.name(), absurd.object);
+        return Err(Error::Unsupported(text));
+    }
     let Some(root) = placement.load_root()? else {
         if read_only || !options.create_if_missing {
             let object = placement.name();
             return Err(Error::Missing { what: "store (no CURRENT file in the directory)", object });
         }
         orphans::check_uncreated(placement, &listed)?;
+        placement.settle(&[])?;
         let requires = features::create(placement, options)?;
         return begin(placement, options, fresh_start(&listed), requires, &listed);
     };
@@ -82,6 +87,8 @@ pub fn open(placement: &dyn Placement, options: &Options, read_only: bool) -> Re
         let versions = VersionSet::new(options.order().clone(), start);
         return Ok(Recovered { versions, last, memtables, writer: None, requires });
     }
+    let tables: Vec<_> = start.version.tables().map(|(_, table)| table.meta.clone()).collect();
+    placement.settle(&tables)?;
     let start = write_tables(placement, options, start, &replayed)?;
     for log in &replayed.set_aside {
         placement.set_aside(ObjectId::Wal(*log))?;

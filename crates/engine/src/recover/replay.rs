@@ -9,10 +9,7 @@ use super::manifest::ManifestState;
 use crate::{Error, Options, Result, mem::MemTable};
 use std::sync::Arc;
 use terrace_format::{LogId, SeqNo, batch::Batch};
-use terrace_storage::{
-    Error as StorageError,
-    placement::{Listed, LogEvent, LogKind, LogReader, ObjectId, Placement},
-};
+use terrace_storage::placement::{Listed, LogEvent, LogKind, LogReader, ObjectId, Placement};
 
 /// What the logs say.
 pub struct Replayed {
@@ -85,7 +82,14 @@ impl History<'_> {
         loop {
             match event {
                 LogEvent::Record { offset, bytes } => {
-                    let batch = Batch::decode(bytes).map_err(|e| StorageError::corrupt(self.object(log), offset, e))?;
+                    let batch = match Batch::decode(bytes) {
+                        Ok(batch) => batch,
+                        Err(corrupt) => {
+                            // Its checksum is right, so it was written like this; still no part of any history.
+                            event = LogEvent::Bad { offset: offset + corrupt.offset, bytes: 0, reason: corrupt.detail };
+                            continue;
+                        }
+                    };
                     if leveldbs {
                         self.apply(log, &batch);
                     } else if !broken {
@@ -103,6 +107,7 @@ impl History<'_> {
                 LogEvent::End { offset, torn } => {
                     if torn {
                         self.suspicious(log, offset, "it ends within a record")?;
+                        self.put_aside(log);
                     }
                     return Ok(());
                 }
@@ -145,7 +150,7 @@ impl History<'_> {
         self.replayed.memtables.last().expect("just pushed").insert(batch);
         let last = batch.sequence().plus(u64::from(batch.len()) - 1);
         self.replayed.last = self.replayed.last.max(last);
-        self.expected = Some(self.replayed.last.plus(1));
+        self.expected = Some(last.plus(1)); // not behind `replayed.last`: LevelDB's base may lie ahead of its log
     }
 
     fn put_aside(&mut self, log: LogId) {

@@ -169,18 +169,17 @@ impl VersionSet {
 
     /// The oldest `count` edits are durable in the manifest. Returns what may be removed now.
     pub fn released(&mut self, count: usize) -> Result<Vec<ObjectId>> {
-        let old = self.durable.clone();
-        let mut version = (*old).clone();
         for pending in self.pending.drain(..count) {
-            version = version.apply(&self.order, &pending.edit).map_err(inconsistent)?;
+            let next = Arc::new(self.durable.apply(&self.order, &pending.edit).map_err(inconsistent)?);
             self.durable_base = pending.edit.last_sequence.unwrap_or(self.durable_base);
             self.durable_replay_from = pending.edit.log_number.map_or(self.durable_replay_from, LogId);
             for (level, pointer) in pending.edit.compact_pointers {
                 self.durable_pointers[level] = pointer;
             }
+            // Edit by edit: a table may come and go within one batch.
+            self.retire.durable_moved(&self.durable, &next, self.durable_replay_from);
+            self.durable = next;
         }
-        self.durable = Arc::new(version);
-        self.retire.durable_moved(&old, &self.durable, self.durable_replay_from);
         Ok(self.removable())
     }
 

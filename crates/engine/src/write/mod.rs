@@ -12,6 +12,7 @@ use group::{Group, Queue};
 use parking_lot::Mutex;
 use stall::{Room, room};
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{Arc, atomic::Ordering},
     thread,
     time::Duration,
@@ -55,6 +56,7 @@ impl Writes {
     /// Seals the active memtable, if it has anything, and starts a new log.
     pub fn seal(&self, shared: &Arc<Shared>) -> Result<()> {
         let mut core = self.core.lock();
+        shared.check_writable(&shared.control.lock())?;
         shared.wait_until(|_| (shared.view.load().sealed.len() as u64) + 1 < shared.options.memtables_max)?;
         let empty = shared.view.load().mem.as_ref().is_none_or(|mem| mem.is_empty());
         if empty { Ok(()) } else { seal(shared, &mut core) }
@@ -64,16 +66,21 @@ impl Writes {
 /// Log, memtable, publish: the life of a group. A failure is the end of all writing, because what the log holds is then
 /// unknown.
 fn commit(shared: &Arc<Shared>, core: &mut Core, mut group: Group) -> Result<SeqNo> {
-    let outcome = write_group(shared, core, &mut group);
-    if let Err(error) = &outcome {
-        shared.fail(error);
+    match catch_unwind(AssertUnwindSafe(|| write_group(shared, core, &mut group))) {
+        Ok(outcome) => outcome.inspect_err(|error| shared.fail(error)),
+        Err(panic) => {
+            shared.fail(&Error::Unsupported("a write panicked (a comparator?), so what was written is unknown".into()));
+            resume_unwind(panic)
+        }
     }
-    outcome
 }
 
 fn write_group(shared: &Arc<Shared>, core: &mut Core, group: &mut Group) -> Result<SeqNo> {
     let count = u64::from(group.batch.len());
     let last = core.last.plus(count);
+    if last > SeqNo::MAX {
+        return Err(Error::Unsupported("all sequence numbers are used up; copy the store into a new one".into()));
+    }
     if count > 0 {
         group.batch.set_sequence(core.last.plus(1));
         core.wal.append(group.batch.as_bytes(), last)?;
@@ -136,7 +143,7 @@ fn seal(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
         (LogId(control.versions.new_number()), TableId(control.versions.new_number()))
     };
     let writer = shared.placement.create_log(log, LogKind::Wal, &batch::head(core.last.plus(1)))?;
-    core.wal.rotate(log, writer);
+    core.wal.rotate(log, writer, shared.durable_replay_from());
     let mem = Arc::new(MemTable::new(shared.order.clone(), log));
     let mut control = shared.control.lock();
     control.versions.retire.log_made(log);

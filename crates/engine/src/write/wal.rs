@@ -36,8 +36,9 @@ impl Wal {
         Ok(())
     }
 
-    /// Closes the active log and goes on in another.
-    pub fn rotate(&mut self, id: LogId, writer: Box<dyn LogWriter>) {
+    /// Closes the active log and goes on in another. Logs before `replay_from` are let go.
+    pub fn rotate(&mut self, id: LogId, writer: Box<dyn LogWriter>, replay_from: LogId) {
+        self.older.retain(|log| log.id >= replay_from);
         let closed = std::mem::replace(&mut self.active, Live { id, writer, dirty: false });
         if closed.dirty {
             self.older.push(closed);

@@ -107,6 +107,10 @@ impl FileSystem for Memory {
         Ok(())
     }
 
+    fn sync_file(&self, name: &str) -> io::Result<()> {
+        self.open(name).map(drop)
+    }
+
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
         let mut directory = self.0.lock();
         directory.held = match (directory.held, exclusive) {

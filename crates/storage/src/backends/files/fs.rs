@@ -37,6 +37,8 @@ pub trait FileSystem: Send + Sync {
     fn list(&self) -> io::Result<Vec<DirEntry>>;
     /// Names made, moved and removed so far survive a power cut (also those in `lost/`).
     fn sync_directory(&self) -> io::Result<()>;
+    /// The bytes of an existing file survive a power cut; for files that somebody else wrote.
+    fn sync_file(&self, name: &str) -> io::Result<()>;
     /// Takes the lock file `LOCK`, exclusively or shared, for as long as the guard lives. `WouldBlock` if it is held.
     /// Shared on a missing file or a read-only file system succeeds without making one.
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>>;

@@ -214,7 +214,9 @@ impl Placement for Files {
                 FileName::Log(id) => ObjectId::Wal(id),
                 FileName::Manifest(id) => ObjectId::Manifest(id),
                 FileName::Temporary(number) => ObjectId::Temporary(number),
-                FileName::Current | FileName::Lock | FileName::InfoLog | FileName::Marker => continue,
+                FileName::Current | FileName::Lock | FileName::InfoLog | FileName::Marker | FileName::Unsynced => {
+                    continue;
+                }
             };
             // Of a table's two names the one counts that `open_table` tries first.
             if ours || !found.contains_key(&object) {
@@ -234,6 +236,10 @@ impl Placement for Files {
 
     fn set_aside(&self, object: ObjectId) -> Result<()> {
         root::set_aside(&self.store, object)
+    }
+
+    fn settle(&self, tables: &[TableMeta]) -> Result<()> {
+        root::settle(&self.store, tables)
     }
 
     fn advance(&self) -> Result<bool> {

@@ -118,6 +118,10 @@ impl FileSystem for RealFs {
         sync_directory(&self.root)
     }
 
+    fn sync_file(&self, name: &str) -> io::Result<()> {
+        File::open(self.path(name))?.sync_data()
+    }
+
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
         let path = self.root.join("LOCK");
         let opened = if exclusive {

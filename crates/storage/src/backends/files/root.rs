@@ -4,7 +4,10 @@
 //! a rename whose file was not synced can leave zeros behind after a power cut (docs/durability.md §4).
 use super::{Store, fs::FileSystem, names};
 use crate::{
-    Error, Purpose, Result, SyncKind, Traffic, durability::sync_directory, placement::ObjectId, sst::ByteSource,
+    Error, Purpose, Result, SyncKind, Traffic,
+    durability::sync_directory,
+    placement::{ObjectId, TableMeta},
+    sst::ByteSource,
 };
 use std::{io, time::Instant};
 use terrace_format::{
@@ -92,6 +95,43 @@ fn write_new(store: &Store, name: &str, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// Keeps the file `UNSYNCED` for as long as some table here may never have been synced. It need not survive a power cut
+/// itself: what is there after one has survived.
+pub(super) fn settle(store: &Store, tables: &[TableMeta]) -> Result<()> {
+    store.writable("settle")?;
+    let name = FileName::Unsynced.to_string();
+    if !store.tracker.promises() {
+        return match store.fs.create(&name) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(store.io("create", &name)(e)),
+            _ => Ok(()),
+        };
+    }
+    match store.fs.open(&name) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => drop(opened.map_err(store.io("open", &name))?),
+    }
+    for table in tables {
+        let start = Instant::now();
+        sync_any(store, &names(ObjectId::Table(table.id)))?;
+        store.traffic.synced(SyncKind::Tables, table.bytes, start.elapsed());
+    }
+    sync_directory(&*store.fs, &store.traffic)?;
+    store.remove_name(&name)
+}
+
+/// Syncs the first of `names` that is there.
+fn sync_any(store: &Store, names: &[String]) -> Result<()> {
+    let mut missing = None;
+    for name in names {
+        match store.fs.sync_file(name) {
+            Ok(()) => return Ok(()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => missing = missing.or(Some((name, e))),
+            Err(e) => return Err(store.io("sync", name)(e)),
+        }
+    }
+    missing.map_or(Ok(()), |(name, e)| Err(store.io("sync", name)(e)))
+}
+
 /// Gives `object` a second name under `lost/`; if that is taken, with `-2`, `-3`, … behind it.
 pub(super) fn set_aside(store: &Store, object: ObjectId) -> Result<()> {
     store.writable("set aside")?;
@@ -107,6 +147,12 @@ pub(super) fn set_aside(store: &Store, object: ObjectId) -> Result<()> {
 
 /// Whether there was a file `name`.
 fn link_into_lost(store: &Store, name: &str) -> Result<bool> {
+    if store.tracker.promises() {
+        match store.fs.sync_file(name) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+            synced => synced.map_err(store.io("sync", name))?,
+        }
+    }
     let (mut target, mut copy) = (format!("lost/{name}"), 1u64);
     loop {
         match store.fs.link(name, &target) {
