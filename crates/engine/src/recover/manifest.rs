@@ -5,7 +5,7 @@
 //! what they named: a table or a log that should be there is not, or is not as long as it was.
 use crate::{
     Error, Options, Result,
-    version::{TableRef, Version},
+    version::{TableRef, Version, meta_of},
 };
 use std::collections::BTreeMap;
 use terrace_format::{LEVELS, LogId, SeqNo, TableId, edit::Edit};
@@ -91,14 +91,7 @@ impl Sum {
             self.tables.remove(&(*level, *id));
         }
         for (level, added) in edit.added {
-            let meta = TableMeta {
-                id: added.id,
-                bytes: added.bytes,
-                smallest: added.smallest,
-                largest: added.largest,
-                refs: Vec::new(),
-            };
-            if self.tables.insert((level, meta.id), meta).is_some() {
+            if self.tables.insert((level, added.id), meta_of(&added)).is_some() {
                 return Err(format!("table {} is added to level {level} twice", added.id));
             }
         }

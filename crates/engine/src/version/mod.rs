@@ -13,8 +13,12 @@ use std::{
         atomic::{AtomicI64, Ordering::Relaxed},
     },
 };
-use terrace_format::{KeyOrder, LEVELS, TableId, edit::Edit, key};
-use terrace_storage::placement::TableMeta;
+use terrace_format::{
+    KeyOrder, LEVELS, TableId,
+    edit::{AddedTable, Edit},
+    key,
+};
+use terrace_storage::placement::{ObjectId, TableMeta};
 
 /// A table of a version, and what its readers learn about it.
 #[derive(Debug)]
@@ -107,8 +111,7 @@ impl Version {
         self.levels.iter().enumerate().flat_map(|(level, l)| l.tables().map(move |table| (level, table)))
     }
 
-    /// The version that `edit` makes of this one, or what is wrong with the edit. `metas` supplies tables that are new to
-    /// the manifest's format only by number; see [`TableMeta`].
+    /// The version that `edit` makes of this one, or what is wrong with the edit.
     pub fn apply(&self, order: &KeyOrder, edit: &Edit) -> Result<Version, String> {
         let mut tables: [Vec<Arc<TableRef>>; LEVELS] =
             std::array::from_fn(|level| self.levels[level].tables().cloned().collect());
@@ -150,7 +153,8 @@ pub fn find_table<'a>(order: &KeyOrder, run: &'a [Arc<TableRef>], lookup: &[u8])
     run.get(at).filter(|table| order.user(table.smallest(), key::user_key(lookup)).is_le())
 }
 
-fn meta_of(added: &terrace_format::edit::AddedTable) -> TableMeta {
+/// What an edit says of a table.
+pub fn meta_of(added: &AddedTable) -> TableMeta {
     TableMeta {
         id: added.id,
         bytes: added.bytes,
@@ -163,13 +167,13 @@ fn meta_of(added: &terrace_format::edit::AddedTable) -> TableMeta {
 /// Adds `meta` to an edit at `level`.
 pub fn add_to(edit: &mut Edit, level: usize, meta: &TableMeta) {
     let TableMeta { id, bytes, smallest, largest, refs: _ } = meta.clone();
-    edit.added.push((level, terrace_format::edit::AddedTable { id, bytes, smallest, largest }));
+    edit.added.push((level, AddedTable { id, bytes, smallest, largest }));
 }
 
 /// The objects that a version needs: its tables and what they refer to.
-pub fn objects(version: &Version) -> impl Iterator<Item = terrace_storage::placement::ObjectId> + '_ {
+pub fn objects(version: &Version) -> impl Iterator<Item = ObjectId> + '_ {
     version.tables().flat_map(|(_, table)| {
-        let own = terrace_storage::placement::ObjectId::Table(table.meta.id);
+        let own = ObjectId::Table(table.meta.id);
         std::iter::once(own).chain(table.meta.refs.iter().map(|(object, _)| *object))
     })
 }
