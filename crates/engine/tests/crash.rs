@@ -3,7 +3,6 @@
 //!
 //! `TERRACE_CRASH_SEEDS` scales the campaign (images per step, default 8). A failure names tracker, rules, history
 //! seed, step and image seed; the same numbers give the same image.
-#![allow(clippy::disallowed_methods, reason = "tests stand outside the walls")]
 #[path = "common/history.rs"]
 mod history;
 

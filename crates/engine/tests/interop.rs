@@ -2,7 +2,6 @@
 //! histories, many reopenings and kills of either; and what LevelDB cannot read it refuses.
 //!
 //! Every random choice follows from a seed that a failure prints; `TERRACE_SEED=n` runs that one alone.
-#![allow(clippy::disallowed_methods, reason = "tests stand outside the walls")]
 #[path = "common/leveldb.rs"]
 mod leveldb;
 

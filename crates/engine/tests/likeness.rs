@@ -5,7 +5,6 @@
 //! history: after every [`PACE`] puts it waits until the process is idle, so that chance has little to choose. Five runs
 //! of LevelDB give each figure a range; the median of Terrace's three runs lies in it, 2 % either side allowed.
 //! Needs root, loop devices, strace and LevelDB (`TERRACE_REQUIRE` names: `root`, `loop`, `strace`, `leveldb`).
-#![allow(clippy::disallowed_methods, reason = "tests stand outside the walls")]
 #[path = "common/leveldb.rs"]
 mod leveldb;
 

@@ -1,6 +1,5 @@
 //! Faults that a review found in running stores, each by the behaviour that was wrong. See `regressions_open.rs` for those
 //! in what an open makes of the files.
-#![allow(clippy::disallowed_methods, reason = "tests stand outside the walls")]
 #[path = "common/history.rs"]
 mod history;
 

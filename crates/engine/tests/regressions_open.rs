@@ -1,6 +1,5 @@
 //! Faults that a review found in what an open makes of the files, each by the behaviour that was wrong. See
 //! `regressions.rs` for those in running stores.
-#![allow(clippy::disallowed_methods, reason = "tests stand outside the walls")]
 #[path = "common/files.rs"]
 mod files;
 #[path = "common/history.rs"]

@@ -1,5 +1,4 @@
 //! Seek compaction: a table that costs many reads a second look is merged away, in the presets that want it.
-#![allow(clippy::disallowed_methods, reason = "tests stand outside the walls")]
 #[path = "common/history.rs"]
 mod history;
 
