@@ -28,10 +28,10 @@
 //! | `mem` | where are the newest writes? |
 //! | `version` | which tables make up each level, live and durable; what may be removed when? |
 //! | `read` | what does a reader at one moment see? |
-//! | `compact` `flush` `release` | what is merged when; memtable to table; edits to the manifest |
-//! | `state` | what do the parts share, under which lock? |
+//! | `compact` | what is merged when, and what may be left out? |
+//! | `state` `work` | what do the parts share, under which lock; which thread runs a job? |
+//! | `jobs` | flush, compact, release: what happens in the background? |
 //! | `write` | how does a write become visible and durable? |
-//! | `work` | which thread runs a job? |
 //! | `recover` | what does an open find? |
 //! | `db` | the face |
 //!
@@ -44,13 +44,12 @@ mod clock;
 mod compact;
 mod db;
 mod error;
-mod flush;
+mod jobs;
 mod mem;
 mod options;
 mod presets;
 mod read;
 mod recover;
-mod release;
 mod state;
 mod stats;
 mod version;

@@ -11,18 +11,12 @@ use crate::{
     Error, Options, Result,
     clock::Clock,
     compact::{
+        leveled,
         plan::{Busy, Limits, Plan, Policy, Situation},
-        {job, leveled},
     },
-    flush,
-    mem::MemTable,
-    read::snapshot::Snapshots,
-    release,
+    read::{snapshot::Snapshots, view::View},
     stats::Counters,
-    version::{
-        Version,
-        set::{Manifest, VersionSet},
-    },
+    version::set::{Manifest, VersionSet},
     work::{Lane, Work},
 };
 use arc_swap::ArcSwap;
@@ -36,23 +30,6 @@ use std::{
 };
 use terrace_format::{KeyOrder, LogId, SeqNo, TableId};
 use terrace_storage::placement::Placement;
-
-/// Everything a reader needs, at one moment.
-pub struct View {
-    /// Takes writes; `None` in a store opened for reading only.
-    pub mem: Option<Arc<MemTable>>,
-    /// Full and waiting to be flushed, newest first.
-    pub sealed: Vec<Arc<MemTable>>,
-    /// The tables.
-    pub version: Arc<Version>,
-}
-
-impl View {
-    /// Every memtable, newest first.
-    pub fn memtables(&self) -> impl Iterator<Item = &Arc<MemTable>> {
-        self.mem.iter().chain(&self.sealed)
-    }
-}
 
 /// Guarded by the control lock.
 pub struct Control {
@@ -72,6 +49,16 @@ pub struct Control {
     pub closed: bool,
 }
 
+/// The background jobs, handed in by `db`, so that what they share need not know them.
+pub struct Jobs {
+    /// The oldest sealed memtable becomes a table.
+    pub flush: fn(&Arc<Shared>) -> Result<()>,
+    /// A plan is carried out.
+    pub compact: fn(&Arc<Shared>, &Plan) -> Result<()>,
+    /// Mature edits enter the manifest.
+    pub release: fn(&Arc<Shared>) -> Result<()>,
+}
+
 /// One open store.
 pub struct Shared {
     /// As given at open.
@@ -86,6 +73,8 @@ pub struct Shared {
     pub clock: Clock,
     /// Who runs jobs.
     pub work: Arc<Work>,
+    /// Which.
+    pub jobs: Jobs,
     /// What is merged when.
     pub policy: Box<dyn Policy>,
     /// Counters.
@@ -182,7 +171,7 @@ impl Shared {
         }
         if !control.flushing && !self.view.load().sealed.is_empty() {
             control.flushing = true;
-            self.submit(Lane::Flush, "flush", flush::run);
+            self.submit(Lane::Flush, "flush", self.jobs.flush);
         }
         while control.busy.len() < self.options.compactions_max as usize
             && let Some(plan) = self.next_plan(control)
@@ -191,7 +180,7 @@ impl Shared {
         }
         if !control.releasing && control.versions.pending() > 0 {
             control.releasing = true;
-            self.submit(Lane::Durability, "release", release::run);
+            self.submit(Lane::Durability, "release", self.jobs.release);
         }
     }
 
@@ -202,7 +191,7 @@ impl Shared {
         if control.seek_hint.is_some_and(|(_, id)| plan.upper.iter().any(|table| table.meta.id == id)) {
             control.seek_hint = None;
         }
-        self.submit(Lane::Compact, "compact", move |shared| job::run(shared, &plan));
+        self.submit(Lane::Compact, "compact", move |shared| (shared.jobs.compact)(shared, &plan));
     }
 
     /// Queues a job whose failure, or panic, stops the store.

@@ -1,5 +1,4 @@
-//! Compaction: a pure plan, a merge that carries it out, and the rule for what it may leave out.
-pub mod job;
+//! What is merged when, and what a merge may leave out: pure decisions. `jobs/compact.rs` carries them out.
 pub mod leveled;
 pub mod may_drop;
 pub mod plan;

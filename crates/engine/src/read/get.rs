@@ -1,7 +1,7 @@
 //! A point read: memtables newest first, then level by level, the newest run first; the first answer is the newest.
+use super::view::View;
 use crate::{
     Result,
-    state::View,
     version::{self, TableRef},
 };
 use std::sync::Arc;

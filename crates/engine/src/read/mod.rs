@@ -4,4 +4,5 @@ pub mod merge;
 pub mod run;
 pub mod scan;
 pub mod snapshot;
+pub mod view;
 pub mod visible;

@@ -1,6 +1,6 @@
 //! Ranges: where a read begins and ends, a cursor to walk it by hand, and an iterator.
-use super::{snapshot::Snapshot, visible::Visible};
-use crate::{Result, state::View};
+use super::{snapshot::Snapshot, view::View, visible::Visible};
+use crate::Result;
 use std::sync::Arc;
 use terrace_format::{KeyOrder, SeqNo, key};
 

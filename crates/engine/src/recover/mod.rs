@@ -8,7 +8,8 @@ mod orphans;
 mod replay;
 
 use crate::{
-    Error, Options, Result, flush,
+    Error, Options, Result,
+    jobs::flush,
     mem::MemTable,
     version::{
         TableRef, Version, add_to,

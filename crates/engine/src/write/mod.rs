@@ -3,11 +3,7 @@ pub mod group;
 pub mod stall;
 pub mod wal;
 
-use crate::{
-    Error, Result,
-    mem::MemTable,
-    state::{Shared, View},
-};
+use crate::{Error, Result, mem::MemTable, read::view::View, state::Shared};
 use group::{Group, Queue};
 use parking_lot::Mutex;
 use stall::{Room, room};

@@ -136,10 +136,20 @@ impl FileSystem for RealFs {
         };
         let wanted = if exclusive { libc::F_WRLCK } else { libc::F_RDLCK };
         match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole_file(wanted))) {
-            Ok(_) => Ok(Box::new(file)),
+            Ok(_) => Ok(Box::new(Locked(file))),
             Err(Errno::EAGAIN | Errno::EACCES) => Err(io::Error::new(ErrorKind::WouldBlock, holder(&file, wanted))),
             Err(e) => Err(e.into()),
         }
+    }
+}
+
+/// A held lock. Given up by a call rather than by closing: a child that another thread is just forking holds a copy of
+/// the descriptor until it executes, and with it the lock.
+struct Locked(File);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        let _ = fcntl(&self.0, FcntlArg::F_OFD_SETLK(&whole_file(libc::F_UNLCK))); // closing is next, and as good later
     }
 }
 

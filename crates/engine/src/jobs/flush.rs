@@ -1,10 +1,5 @@
 //! Flush: the oldest sealed memtable becomes a table.
-use crate::{
-    Result,
-    mem::MemTable,
-    state::{Shared, View},
-    version::add_to,
-};
+use crate::{Result, mem::MemTable, read::view::View, state::Shared, version::add_to};
 use std::sync::Arc;
 use terrace_format::{TableId, edit::Edit, key};
 use terrace_storage::{

@@ -1,12 +1,13 @@
 //! Carries a plan out: merges its inputs, leaves out what nobody can see, installs the outputs.
-use super::{leveled::is_bottom, may_drop::MayDrop, plan::Plan};
 use crate::{
     Result,
+    compact::{leveled::is_bottom, may_drop::MayDrop, plan::Plan},
     read::{
         merge::{Merge, Source},
         run::RunCursor,
+        view::View,
     },
-    state::{Shared, View},
+    state::Shared,
     version::{TableRef, add_to},
 };
 use std::sync::Arc;

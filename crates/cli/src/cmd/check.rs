@@ -1,0 +1,51 @@
+//! `check`: is everything as it was written?
+use crate::{args::Store, table::size};
+use anyhow::{Result, bail};
+use serde_json::json;
+use std::io::Write;
+use terrace::CheckReport;
+
+/// Verifies every checksum and invariant of a store. Exits 1 if anything is wrong.
+///
+/// Looks at the manifest, the marker, the logs, and in every table at each checksum, the order of entries, the
+/// filters. Changes nothing.
+#[derive(clap::Args)]
+pub struct Check {
+    #[command(flatten)]
+    store: Store,
+    /// Only what opening reads, and the first and last entry of each table.
+    #[arg(long)]
+    quick: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    /// Prints what was found; problems are a failure.
+    pub fn run(&self, out: &mut dyn Write) -> Result<()> {
+        let report = terrace::check(&self.store.path, &self.store.options()?, !self.quick)?;
+        let CheckReport { problems, tables, table_bytes, entries, log_entries, last_sequence } = &report;
+        if self.json {
+            let object = json!({ "ok": problems.is_empty(), "problems": problems, "tables": tables,
+                "table_bytes": table_bytes, "entries": (!self.quick).then_some(entries), "log_entries": log_entries,
+                "last_sequence": last_sequence });
+            writeln!(out, "{object}")?;
+        } else {
+            problems.iter().try_for_each(|problem| writeln!(out, "{problem}"))?;
+            let counted = if self.quick { String::new() } else { format!(", {entries} entries") };
+            writeln!(
+                out,
+                "{tables} tables, {}{counted}; {log_entries} entries in logs; last sequence {last_sequence}",
+                size(*table_bytes)
+            )?;
+            if problems.is_empty() {
+                writeln!(out, "no problems")?;
+            }
+        }
+        match problems.len() {
+            0 => Ok(()),
+            count => bail!("{count} problems"),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What the disk below a directory can give: space, discard, direct I/O, reflinks.
+use super::{Finding, kernel_line, mount::Mount};
+use crate::table::size;
+use nix::{fcntl::OFlag, sys::statvfs::statvfs};
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// Below this much free space a warning is due: a compaction needs room for its outputs beside its inputs.
+const FREE_BYTES_MIN: u64 = 1 << 30;
+
+/// Space that this user may fill.
+pub fn free(directory: &Path) -> Finding {
+    match statvfs(directory) {
+        Ok(about) => {
+            let bytes = about.blocks_available() * about.fragment_size();
+            let finding = Finding::new("free_space", format!("{} ({bytes} B)", size(bytes)));
+            if bytes >= FREE_BYTES_MIN {
+                return finding;
+            }
+            finding.advise("little: compaction needs room for new tables before it may remove the old ones")
+        }
+        Err(error) => Finding::new("free_space", format!("unknown: {error}")),
+    }
+}
+
+/// Whether the drive can be told that blocks are unused.
+pub fn discard(mount: &Mount) -> Finding {
+    let Some(device) = &mount.device else { return Finding::new("discard", "unknown: no block device of its own") };
+    let queue = |of: &str| kernel_line(format!("/sys/class/block/{device}/{of}queue/discard_max_bytes"));
+    match queue("").or_else(|_| queue("../")) {
+        Ok(bytes) if bytes == "0" => Finding::new("discard", "not supported by the drive"),
+        Ok(bytes) => {
+            let mounted = mount.options.split(',').any(|option| option.starts_with("discard"));
+            let how = if mounted { "at each removal" } else { "when `fstrim` runs" };
+            Finding::new("discard", format!("supported, {how}, up to {bytes} B at once"))
+        }
+        Err(error) => Finding::new("discard", format!("unknown: {error}")),
+    }
+}
+
+/// Tries direct I/O and reflinks in a directory of its own, which it removes.
+pub fn probe(directory: &Path) -> Vec<Finding> {
+    let probe = match Probe::new(directory) {
+        Ok(probe) => probe,
+        Err(error) => {
+            let untried = format!("not tried: cannot make a file in {}: {error}", directory.display());
+            return vec![Finding::new("direct_io", untried.clone()), Finding::new("reflink", untried)];
+        }
+    };
+    vec![probe.direct_io(), probe.reflink()]
+}
+
+/// A directory for trying things out; removed when dropped.
+struct Probe(PathBuf);
+
+impl Probe {
+    fn new(directory: &Path) -> io::Result<Probe> {
+        let path = directory.join(format!(".terrace-doctor-{}", std::process::id()));
+        fs::create_dir(&path)?;
+        let probe = Probe(path);
+        fs::write(probe.0.join("a"), [0; 4096])?;
+        Ok(probe)
+    }
+
+    fn direct_io(&self) -> Finding {
+        match File::options().read(true).custom_flags(OFlag::O_DIRECT.bits()).open(self.0.join("a")) {
+            Ok(_) => Finding::new("direct_io", "possible"),
+            Err(error) => Finding::new("direct_io", format!("not possible here: {error}")),
+        }
+    }
+
+    /// `cp` knows the system call; one file of one block costs nothing.
+    fn reflink(&self) -> Finding {
+        let mut copy = Command::new("cp");
+        copy.arg("--reflink=always").arg(self.0.join("a")).arg(self.0.join("b")).stderr(Stdio::null());
+        match copy.status() {
+            Ok(status) if status.success() => Finding::new("reflink", "possible"),
+            Ok(_) => Finding::new("reflink", "not possible here"),
+            Err(error) => Finding::new("reflink", format!("not tried: cp: {error}")),
+        }
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        // Best effort: what cannot be removed was made by this process a moment ago, and is 8 KiB.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

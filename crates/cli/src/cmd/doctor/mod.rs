@@ -1,0 +1,110 @@
+//! `doctor`: what this machine, this file system and this directory can give, and how to get what is missing.
+mod disk;
+mod journal;
+mod machine;
+mod mount;
+mod store;
+
+use crate::args::Settings;
+use anyhow::Result;
+use std::{
+    fs, io,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+/// Says what this machine and a file system can give to a store, and what is there.
+///
+/// Journal, commit interval, direct I/O, discard, reflink, BPF, FUSE, free space; which store a directory holds, and
+/// which durability tier it will get; what is missing and how to get it.
+///
+/// Tries direct I/O and reflink with two small files in the directory, and removes them.
+#[derive(clap::Args)]
+pub struct Doctor {
+    /// A store, or the directory where one is to be made.
+    #[arg(default_value = ".")]
+    path: PathBuf,
+    /// Print one JSON object: name to value and advice.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+/// One thing found out.
+pub struct Finding {
+    name: &'static str,
+    value: String,
+    advice: Option<String>,
+}
+
+impl Finding {
+    /// `name` is `value`, and that is all.
+    fn new(name: &'static str, value: impl Into<String>) -> Finding {
+        Finding { name, value: value.into(), advice: None }
+    }
+
+    /// What it means, or what to do about it.
+    fn advise(mut self, advice: impl Into<String>) -> Finding {
+        self.advice = Some(advice.into());
+        self
+    }
+}
+
+impl Doctor {
+    /// Asks everything; no answer is a reason to fail.
+    pub fn run(&self, out: &mut dyn Write) -> Result<()> {
+        let options = self.settings.resolve()?;
+        let mut findings = machine::findings();
+        let near = nearest_directory(&self.path)?;
+        match mount::of(&near) {
+            Ok(mount) => {
+                findings.push(mount.finding());
+                findings.extend(journal::findings(&mount));
+                findings.push(disk::discard(&mount));
+            }
+            Err(error) => findings.push(Finding::new("file_system", format!("unknown: {error:#}"))),
+        }
+        findings.push(disk::free(&near));
+        findings.extend(disk::probe(&near));
+        findings.extend(store::findings(&self.path, &options));
+        if self.json { write_json(&findings, out) } else { write_text(&findings, out) }
+    }
+}
+
+/// The directory itself, or the nearest one above it that exists.
+fn nearest_directory(path: &Path) -> io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    let mut above = path.as_path();
+    while !above.is_dir() {
+        above = above.parent().unwrap_or(Path::new("/"));
+    }
+    above.canonicalize()
+}
+
+/// The first line of a small file of the kernel's.
+fn kernel_line(path: impl AsRef<Path>) -> io::Result<String> {
+    Ok(fs::read_to_string(path)?.lines().next().unwrap_or_default().trim().to_owned())
+}
+
+fn write_text(findings: &[Finding], out: &mut dyn Write) -> Result<()> {
+    let width = findings.iter().map(|finding| finding.name.len()).max().unwrap_or(0);
+    for Finding { name, value, advice } in findings {
+        writeln!(out, "{:width$}  {value}", name.replace('_', " "))?;
+        if let Some(advice) = advice {
+            writeln!(out, "{:width$}  -> {advice}", "")?;
+        }
+    }
+    Ok(())
+}
+
+fn write_json(findings: &[Finding], out: &mut dyn Write) -> Result<()> {
+    let object: serde_json::Map<String, serde_json::Value> = findings
+        .iter()
+        .map(|Finding { name, value, advice }| {
+            ((*name).to_owned(), serde_json::json!({ "value": value, "advice": advice }))
+        })
+        .collect();
+    writeln!(out, "{}", serde_json::Value::from(object))?;
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! Which store a directory holds, and how it would be opened.
+use super::Finding;
+use crate::{
+    directory::{Holds, look},
+    sorted_table::SortedTable,
+};
+use std::{fs, path::Path};
+use terrace::Options;
+use terrace_format::{Codec, FileName, Marker};
+
+/// The store that is there, the tier it would get, and what its codecs mean for LevelDB.
+pub fn findings(path: &Path, options: &Options) -> Vec<Finding> {
+    let holds = match look(path) {
+        Ok(holds) => holds,
+        Err(error) => return vec![Finding::new("store", format!("unknown: {error:#}"))],
+    };
+    let codecs = if holds == Holds::LevelDbStore { zstd_warning(path, options) } else { None };
+    [describe(holds), durability(options)].into_iter().chain(codecs).collect()
+}
+
+fn describe(holds: Holds) -> Finding {
+    match holds {
+        Holds::Nothing => Finding::new("store", "none yet: `terrace put` or `terrace load` makes one"),
+        Holds::LevelDbStore => {
+            Finding::new("store", "LevelDB's format, without a marker of ours: opens in place, and stays LevelDB's")
+        }
+        Holds::RocksDbStore => Finding::new("store", "RocksDB's: not ours to open")
+            .advise("export it with RocksDB's `ldb dump --hex` and load that into a new directory"),
+        Holds::Others(name) => Finding::new("store", format!("none, but other files, such as {name}"))
+            .advise("choose an empty or a new directory for a store"),
+        Holds::MarkedStore(text) => match Marker::decode(&text) {
+            Ok(marker) => Finding::new("store", format!("Terrace's, with a marker: {}", one_line(&marker.encode()))),
+            Err(error) => {
+                Finding::new("store", format!("Terrace's, with a marker that this version cannot follow: {error}"))
+                    .advise("open it with the version that wrote it, or a newer one")
+            }
+        },
+    }
+}
+
+/// The marker's lines without its comments.
+fn one_line(marker: &str) -> String {
+    let lines = marker.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    lines.collect::<Vec<_>>().join(", ")
+}
+
+fn durability(options: &Options) -> Finding {
+    let tier = options.durability.name();
+    match tier {
+        "none" => Finding::new("durability", tier).advise("promises nothing at a power cut"),
+        _ => Finding::new("durability", tier),
+    }
+}
+
+/// LevelDB 1.23 knows no Zstd: a store without marker that holds such blocks, or will, cannot go back to it.
+fn zstd_warning(path: &Path, options: &Options) -> Option<Finding> {
+    let tables = fs::read_dir(path).ok()?.flatten().filter(|entry| holds_zstd(&entry.path())).count();
+    let value = match (tables, options.compression) {
+        (0, Codec::Zstd) => "zstd is asked for".to_owned(),
+        (0, _) => return None,
+        (tables, _) => format!("{tables} tables hold zstd blocks"),
+    };
+    Some(Finding::new("codecs", value).advise("LevelDB 1.23 cannot read zstd blocks; only newer ones can"))
+}
+
+fn holds_zstd(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let codecs = || SortedTable::open(path)?.codecs();
+    matches!(FileName::parse(&name), Some(FileName::Table(_)))
+        && codecs().is_ok_and(|codecs| codecs.contains_key(&(Codec::Zstd as u8)))
+}

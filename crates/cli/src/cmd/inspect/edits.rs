@@ -1,0 +1,95 @@
+//! What a manifest's edit changes, in a line or table by table.
+use super::{internal, user};
+use crate::{bytes::escaped, table::size};
+use serde_json::{Value, json};
+use terrace_format::{AddedTable, Edit, FileName, LEVELS};
+
+/// One line: numbers, and how many tables come and go on each level.
+pub fn summary(edit: &Edit) -> String {
+    let mut parts = head(edit);
+    for level in 0..LEVELS {
+        let gone = edit.deleted.iter().filter(|(at, _)| *at == level).count();
+        let come: Vec<u64> = edit.added.iter().filter(|(at, _)| *at == level).map(|(_, table)| table.bytes).collect();
+        if gone > 0 {
+            parts.push(format!("L{level} -{gone}"));
+        }
+        if !come.is_empty() {
+            parts.push(format!("L{level} +{} ({})", come.len(), size(come.iter().sum())));
+        }
+    }
+    if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
+}
+
+/// A line of numbers, then a line for every table and compaction pointer.
+pub fn lines(edit: &Edit) -> Vec<String> {
+    let mut lines = match head(edit) {
+        head if head.is_empty() => Vec::new(),
+        head => vec![head.join(", ")],
+    };
+    lines
+        .extend(edit.compact_pointers.iter().map(|(level, key)| format!("L{level} compacted up to {}", internal(key))));
+    lines.extend(edit.deleted.iter().map(|(level, id)| format!("L{level} - {}", FileName::Table(*id))));
+    lines.extend(edit.added.iter().map(|(level, table)| {
+        let (smallest, largest) = (internal(&table.smallest), internal(&table.largest));
+        format!("L{level} + {}, {} B, {smallest} … {largest}", FileName::Table(table.id), table.bytes)
+    }));
+    if lines.is_empty() {
+        lines.push("nothing".to_owned());
+    }
+    lines
+}
+
+/// What an edit says besides tables.
+fn head(edit: &Edit) -> Vec<String> {
+    let requires = (!edit.requires.is_empty()).then(|| format!("requires {}", edit.requires.join(", ")));
+    let order = edit.comparator.as_ref().map(|name| format!("keys ordered by {name}"));
+    let numbers = [
+        ("log", edit.log_number),
+        ("previous log", edit.prev_log_number),
+        ("next file", edit.next_file_number),
+        ("last sequence", edit.last_sequence.map(|sequence| sequence.0)),
+    ];
+    let numbers = numbers.iter().filter_map(|(name, number)| Some(format!("{name} {}", (*number)?)));
+    requires.into_iter().chain(order).chain(numbers).collect()
+}
+
+/// Everything an edit says.
+pub fn json(edit: &Edit) -> Value {
+    let table = |(level, table): &(usize, AddedTable)| {
+        json!({ "level": level, "number": table.id.0, "bytes": table.bytes,
+            "smallest": escaped(user(&table.smallest)), "largest": escaped(user(&table.largest)) })
+    };
+    json!({
+        "requires": edit.requires,
+        "comparator": edit.comparator,
+        "log_number": edit.log_number,
+        "prev_log_number": edit.prev_log_number,
+        "next_file_number": edit.next_file_number,
+        "last_sequence": edit.last_sequence.map(|sequence| sequence.0),
+        "compact_pointers": edit.compact_pointers.iter()
+            .map(|(level, key)| json!({ "level": level, "key": escaped(user(key)) })).collect::<Value>(),
+        "deleted": edit.deleted.iter().map(|(level, id)| json!({ "level": level, "number": id.0 })).collect::<Value>(),
+        "added": edit.added.iter().map(table).collect::<Value>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use terrace_format::{SeqNo, TableId};
+
+    #[test]
+    fn an_edit_in_a_line() {
+        let table = AddedTable { id: TableId(7), bytes: 100, smallest: b"a".to_vec(), largest: b"b".to_vec() };
+        let edit = Edit {
+            log_number: Some(3),
+            last_sequence: Some(SeqNo(9)),
+            deleted: vec![(0, TableId(5)), (0, TableId(6)), (1, TableId(4))],
+            added: vec![(1, table)],
+            ..Edit::default()
+        };
+        assert_eq!(summary(&edit), "log 3, last sequence 9, L0 -2, L1 -1, L1 +1 (100 B)");
+        assert_eq!(lines(&edit).len(), 5);
+        assert_eq!(summary(&Edit::default()), "nothing");
+    }
+}

@@ -1,0 +1,94 @@
+//! `inspect`: a store or one of its files, as it is on storage. Takes no lock and changes nothing, so it also works on
+//! a store that does not open, or that is in use (then it shows one moment of it).
+mod edits;
+mod logs;
+mod picture;
+mod store;
+mod tables;
+
+use crate::{bytes::quoted, directory::refuse_foreign};
+use anyhow::{Context, Result, bail};
+use std::{fs, io::Write, path::PathBuf};
+use terrace_format::{
+    FileName, Marker,
+    key::{self, Kind},
+    names::decode_current,
+};
+
+/// Bytes of a key or value shown before it is cut.
+const SHOWN_BYTES: usize = 40;
+
+/// Shows a store (levels, manifest history, logs, marker) or decodes one of its files.
+///
+/// Files: NNNNNN.ldb, NNNNNN.sst, NNNNNN.log, MANIFEST-NNNNNN, CURRENT, TERRACE. Opens nothing and locks nothing:
+/// works on a damaged store too.
+#[derive(clap::Args)]
+pub struct Inspect {
+    /// Directory of a store, or a file of one.
+    #[arg(value_name = "DB|FILE")]
+    path: PathBuf,
+    /// Print JSON: one object for a store, a table or a small file, one object a record for a log or a manifest.
+    #[arg(long)]
+    json: bool,
+    /// Of a table or a log: show every entry.
+    #[arg(long)]
+    entries: bool,
+}
+
+impl Inspect {
+    /// Shows what `path` is.
+    pub fn run(&self, out: &mut dyn Write) -> Result<()> {
+        let about = fs::metadata(&self.path).with_context(|| self.path.display().to_string())?;
+        if about.is_dir() {
+            refuse_foreign(&self.path)?;
+            return store::show(&self.path, self.json, out);
+        }
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        self.show_file(&name, out).with_context(|| self.path.display().to_string())
+    }
+
+    fn show_file(&self, name: &str, out: &mut dyn Write) -> Result<()> {
+        match FileName::parse(name) {
+            Some(FileName::Table(_)) => tables::show(&self.path, self.json, self.entries, out),
+            Some(FileName::Log(_)) => logs::show_log(&self.path, self.json, self.entries, out),
+            Some(FileName::Manifest(_)) => logs::show_manifest(&self.path, self.json, out),
+            Some(FileName::Current) => {
+                let manifest = FileName::Manifest(decode_current(&fs::read(&self.path)?)?).to_string();
+                self.say(out, &format!("the store begins at {manifest}"), serde_json::json!({ "manifest": manifest }))
+            }
+            Some(FileName::Marker) => {
+                let marker = Marker::decode(&fs::read_to_string(&self.path)?)?;
+                self.say(out, marker.encode().trim_end(), store::marker_json(&marker))
+            }
+            Some(_) => bail!("nothing to decode in a file of this name"),
+            None => {
+                bail!("not a file name of a store; known are NNNNNN.ldb .sst .log, MANIFEST-NNNNNN, CURRENT, TERRACE")
+            }
+        }
+    }
+
+    fn say(&self, out: &mut dyn Write, text: &str, json: serde_json::Value) -> Result<()> {
+        if self.json {
+            writeln!(out, "{json}")?;
+        } else {
+            writeln!(out, "{text}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The user key of an internal key, or all of it if it is none.
+fn user(internal: &[u8]) -> &[u8] {
+    key::parse(internal).map_or(internal, |parsed| parsed.user)
+}
+
+/// An internal key for people: user key, sequence, and `-` if it is a delete.
+fn internal(bytes: &[u8]) -> String {
+    match key::parse(bytes) {
+        Ok(parsed) => {
+            let sign = if parsed.kind == Kind::Delete { "-" } else { "" };
+            format!("{}@{}{sign}", quoted(parsed.user, SHOWN_BYTES), parsed.seq)
+        }
+        Err(_) => format!("no internal key: {}", quoted(bytes, SHOWN_BYTES)),
+    }
+}

@@ -1,0 +1,256 @@
+//! A whole store, put together from `CURRENT`, the manifest, the logs and the marker.
+use super::{SHOWN_BYTES, edits, logs::Summary, picture, user};
+use crate::{
+    bytes::{escaped, quoted},
+    log_file::LogFile,
+    table::{self, size},
+};
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, fs, io, io::Write, path::Path};
+use terrace_format::{
+    AddedTable, Edit, FileName, KeyOrder, LEVELS, LogId, Marker, TableId, log_record::Event, names::decode_current,
+};
+
+/// Width of the picture of the levels.
+const PICTURE_COLUMNS: usize = 72;
+/// Edits shown of the manifest's history.
+const EDITS_SHOWN: usize = 12;
+
+/// What the files of a store say.
+struct Store {
+    marker: Option<Marker>,
+    manifest: LogId,
+    manifest_bytes: u64,
+    history: Vec<(u64, Edit)>,
+    broken_tail: bool,
+    levels: Vec<BTreeMap<TableId, AddedTable>>,
+    logs: Vec<(LogId, Summary)>,
+}
+
+/// Prints the store in `path`.
+pub fn show(path: &Path, as_json: bool, out: &mut dyn Write) -> Result<()> {
+    let store = Store::read(path).with_context(|| path.display().to_string())?;
+    if as_json {
+        writeln!(out, "{}", store.json(path))?;
+        return Ok(());
+    }
+    store.show_head(path, out)?;
+    store.show_levels(out)?;
+    store.show_history(path, out)?;
+    store.show_logs(out)
+}
+
+/// A marker's fields.
+pub fn marker_json(marker: &Marker) -> Value {
+    json!({ "version": marker.version, "storage": marker.storage, "table_format": marker.table_format,
+        "values": marker.values, "features": marker.features })
+}
+
+impl Store {
+    fn read(path: &Path) -> Result<Store> {
+        let marker = match fs::read_to_string(path.join(FileName::Marker.to_string())) {
+            Ok(text) => Some(Marker::decode(&text)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error).context("TERRACE"),
+        };
+        let current = match fs::read(path.join(FileName::Current.to_string())) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => bail!("no store here: there is no file CURRENT"),
+            current => current.context("CURRENT")?,
+        };
+        let manifest = decode_current(&current)?;
+        let mut file = LogFile::open(&path.join(FileName::Manifest(manifest).to_string()))?;
+        let mut store = Store {
+            marker,
+            manifest,
+            manifest_bytes: file.bytes,
+            history: Vec::new(),
+            broken_tail: false,
+            levels: vec![BTreeMap::new(); LEVELS],
+            logs: read_logs(path)?,
+        };
+        store.broken_tail = loop {
+            match file.next()? {
+                Event::Record { offset, bytes } => match Edit::decode(&bytes) {
+                    Ok(edit) => store.apply(offset, edit),
+                    Err(_) => break true,
+                },
+                Event::Bad { .. } => break true,
+                Event::End { torn, .. } => break torn,
+            }
+        };
+        Ok(store)
+    }
+
+    fn apply(&mut self, offset: u64, edit: Edit) {
+        for (level, id) in &edit.deleted {
+            self.levels[*level].remove(id);
+        }
+        for (level, table) in &edit.added {
+            self.levels[*level].insert(table.id, table.clone());
+        }
+        self.history.push((offset, edit));
+    }
+
+    /// The newest of a number that edits carry.
+    fn latest<T>(&self, number: impl Fn(&Edit) -> Option<T>) -> Option<T> {
+        self.history.iter().rev().find_map(|(_, edit)| number(edit))
+    }
+
+    fn comparator(&self) -> String {
+        self.latest(|edit| edit.comparator.clone()).unwrap_or_default()
+    }
+
+    /// Logs below this number are no longer needed, except the previous log of old LevelDBs.
+    fn log_number(&self) -> u64 {
+        self.latest(|edit| edit.log_number).unwrap_or(0)
+    }
+
+    fn show_head(&self, path: &Path, out: &mut dyn Write) -> Result<()> {
+        writeln!(out, "store     {}", path.display())?;
+        match &self.marker {
+            None => writeln!(out, "marker    none: LevelDB's format, LevelDB can open it")?,
+            Some(marker) => {
+                let features = if marker.features.is_empty() { "none".to_owned() } else { marker.features.join(", ") };
+                let Marker { version, storage, table_format, values, .. } = marker;
+                writeln!(
+                    out,
+                    "marker    version {version}: {storage}, {table_format} tables, values in {values}, features {features}"
+                )?;
+            }
+        }
+        writeln!(out, "order     {}", self.comparator())?;
+        let sequence = self.latest(|edit| edit.last_sequence).unwrap_or_default();
+        let next = self.latest(|edit| edit.next_file_number).unwrap_or(0);
+        writeln!(
+            out,
+            "numbers   last sequence in tables {sequence}, next file {next}, logs from {}",
+            self.log_number()
+        )?;
+        Ok(())
+    }
+
+    fn show_levels(&self, out: &mut dyn Write) -> Result<()> {
+        writeln!(out)?;
+        let rows: Vec<Vec<String>> = self.levels.iter().enumerate().filter_map(level_row).collect();
+        if rows.is_empty() {
+            writeln!(out, "no tables")?;
+            return Ok(());
+        }
+        table::write(out, &["level", "tables", "size", "smallest", "largest"], &rows)?;
+        if self.comparator() != KeyOrder::Bytewise.name() {
+            return Ok(()); // the picture would show an order that is not the store's
+        }
+        let ranges: Vec<Vec<picture::Range<'_>>> = self
+            .levels
+            .iter()
+            .map(|tables| tables.values().map(|table| (user(&table.smallest), user(&table.largest))).collect())
+            .collect();
+        writeln!(out, "\ntables in key order (a digit: so many overlap)")?;
+        for (level, line) in picture::draw(&ranges, PICTURE_COLUMNS).iter().enumerate() {
+            if !ranges[level].is_empty() {
+                writeln!(out, "L{level} |{line}|")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn show_history(&self, path: &Path, out: &mut dyn Write) -> Result<()> {
+        let name = FileName::Manifest(self.manifest);
+        writeln!(out, "\n{name}: {} edits, {} bytes", self.history.len(), self.manifest_bytes)?;
+        let hidden = self.history.len().saturating_sub(EDITS_SHOWN);
+        if hidden > 0 {
+            writeln!(
+                out,
+                "  … {hidden} earlier; every table of every edit: terrace inspect {}",
+                path.join(name.to_string()).display()
+            )?;
+        }
+        for (offset, edit) in &self.history[hidden..] {
+            writeln!(out, "{offset:>10}  {}", edits::summary(edit))?;
+        }
+        if self.broken_tail {
+            writeln!(out, "            what follows does not decode: the history ends here")?;
+        }
+        Ok(())
+    }
+
+    fn show_logs(&self, out: &mut dyn Write) -> Result<()> {
+        let row = |(id, log): &(LogId, Summary)| {
+            let sequences = log.sequences.map_or("-".into(), |(first, last)| format!("{first} to {last}"));
+            let state = match (id.0 >= self.log_number(), log.torn, log.bad_bytes) {
+                (false, ..) => "no longer needed".into(),
+                (true, false, 0) => "whole".into(),
+                (true, true, 0) => "torn at the end".into(),
+                (true, _, bad) => format!("{bad} bad bytes"),
+            };
+            let begun_by = match (log.ours, log.bytes) {
+                (true, _) => "Terrace",
+                (false, 0) => "-",
+                (false, _) => "LevelDB",
+            };
+            let cells = [
+                log.batches.to_string(),
+                log.operations.to_string(),
+                sequences,
+                size(log.bytes),
+                begun_by.into(),
+                state,
+            ];
+            [vec![FileName::Log(*id).to_string()], cells.to_vec()].concat()
+        };
+        let rows: Vec<Vec<String>> = self.logs.iter().map(row).collect();
+        writeln!(out)?;
+        table::write(out, &["log", "batches", "operations", "sequences", "size", "begun by", "state"], &rows)
+    }
+
+    fn json(&self, path: &Path) -> Value {
+        let table = |table: &AddedTable| {
+            json!({ "number": table.id.0, "bytes": table.bytes,
+                "smallest": escaped(user(&table.smallest)), "largest": escaped(user(&table.largest)) })
+        };
+        let levels: Value = self
+            .levels
+            .iter()
+            .enumerate()
+            .map(|(level, tables)| json!({ "level": level, "tables": tables.values().map(table).collect::<Value>() }))
+            .collect();
+        let logs: Value = self.logs.iter().map(|(id, log)| {
+            json!({ "number": id.0, "bytes": log.bytes, "ours": log.ours, "batches": log.batches, "operations": log.operations,
+                "sequences": log.sequences, "bad_bytes": log.bad_bytes, "torn": log.torn, "needed": id.0 >= self.log_number() })
+        }).collect();
+        json!({
+            "path": path.display().to_string(),
+            "marker": self.marker.as_ref().map(marker_json),
+            "comparator": self.comparator(),
+            "last_sequence": self.latest(|edit| edit.last_sequence).map(|sequence| sequence.0),
+            "next_file_number": self.latest(|edit| edit.next_file_number),
+            "log_number": self.log_number(),
+            "levels": levels,
+            "manifest": { "number": self.manifest.0, "bytes": self.manifest_bytes, "edits": self.history.len(),
+                "broken_tail": self.broken_tail },
+            "logs": logs,
+        })
+    }
+}
+
+fn read_logs(path: &Path) -> Result<Vec<(LogId, Summary)>> {
+    let mut logs = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if let Some(FileName::Log(id)) = FileName::parse(&entry.file_name().to_string_lossy()) {
+            logs.push((id, Summary::of(&entry.path())?));
+        }
+    }
+    logs.sort_by_key(|(id, _)| *id);
+    Ok(logs)
+}
+
+/// `None` for a level without tables.
+fn level_row((level, tables): (usize, &BTreeMap<TableId, AddedTable>)) -> Option<Vec<String>> {
+    let smallest = tables.values().map(|table| user(&table.smallest)).min()?;
+    let largest = tables.values().map(|table| user(&table.largest)).max()?;
+    let bytes = tables.values().map(|table| table.bytes).sum();
+    let shown = [smallest, largest].map(|key| quoted(key, SHOWN_BYTES));
+    Some([vec![format!("L{level}"), tables.len().to_string(), size(bytes)], shown.to_vec()].concat())
+}

@@ -1,0 +1,157 @@
+//! `load`: many pairs from lines, in batches of bounded size.
+use crate::{
+    args::Store,
+    lines::{Format, Line},
+};
+use anyhow::{Context, Result, anyhow};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Write},
+    path::PathBuf,
+    time::Duration,
+};
+use terrace::{Db, WriteBatch, WriteOptions};
+
+/// A batch is written once it holds this many bytes of keys and values. One longer pair still goes in whole.
+const BATCH_BYTES: usize = 1 << 20;
+/// Or this many lines.
+const BATCH_LINES: u64 = 4096;
+
+/// Stores many pairs from a file. Makes the store if it is missing.
+///
+/// One pair a line: key, tab, value (`jsonl`: {"key":"…","value":"…"}, escaped texts). A line with a key alone
+/// deletes that key. Stops at the first line it cannot read; what came before it is loaded.
+#[derive(clap::Args)]
+pub struct Load {
+    #[command(flatten)]
+    store: Store,
+    /// The file; `-` reads stdin.
+    file: PathBuf,
+    /// What a line looks like.
+    #[arg(long, value_enum, default_value_t = Format::Escaped)]
+    format: Format,
+    /// Print the counts as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What has been handed to the store.
+#[derive(Default)]
+struct Loaded {
+    lines: u64,
+    puts: u64,
+    deletes: u64,
+}
+
+impl Load {
+    /// Loads all lines; durable when it returns, whether well or not.
+    pub fn run(&self, out: &mut dyn Write) -> Result<()> {
+        let (input, bytes) = self.input()?;
+        let db = self.store.open_or_create()?;
+        let mut loaded = Loaded::default();
+        let progress = progress_bar(bytes);
+        let outcome = self.load(&db, input, &mut loaded, &progress);
+        progress.finish_and_clear();
+        let closed = db.close().map_err(anyhow::Error::from);
+        if let Err(error) = outcome.and(closed) {
+            let Loaded { lines, puts, deletes } = loaded;
+            return Err(error.context(format!("loaded {lines} lines ({puts} puts, {deletes} deletes), then stopped")));
+        }
+        let Loaded { puts, deletes, .. } = loaded;
+        if self.json {
+            writeln!(out, "{}", serde_json::json!({ "puts": puts, "deletes": deletes }))?;
+        } else {
+            writeln!(out, "loaded {puts} puts, {deletes} deletes")?;
+        }
+        Ok(())
+    }
+
+    /// The lines to read, and how many bytes of them there are if that is known.
+    fn input(&self) -> Result<(Box<dyn BufRead>, Option<u64>)> {
+        if self.file.as_os_str() == "-" {
+            return Ok((Box::new(io::stdin().lock()), None));
+        }
+        let named = || self.file.display().to_string();
+        let file = File::open(&self.file).with_context(named)?;
+        let about = file.metadata().with_context(named)?;
+        Ok((Box::new(BufReader::with_capacity(1 << 20, file)), about.is_file().then_some(about.len())))
+    }
+
+    fn load(&self, db: &Db, mut input: Box<dyn BufRead>, loaded: &mut Loaded, progress: &ProgressBar) -> Result<()> {
+        let mut batch = Batch::default();
+        let mut text = Vec::new();
+        let mut number = 0u64;
+        loop {
+            text.clear();
+            number += 1;
+            let bytes = input.read_until(b'\n', &mut text).with_context(|| format!("read line {number}"));
+            let parsed = match bytes {
+                Ok(0) => return batch.write(db, loaded),
+                Ok(bytes) => {
+                    progress.inc(bytes as u64);
+                    let line = text.strip_suffix(b"\n").unwrap_or(&text);
+                    self.format.parse(line).map_err(|error| anyhow!("line {number}: {error:#}"))
+                }
+                Err(error) => Err(error),
+            };
+            match parsed {
+                Ok(line) => batch.add(line),
+                Err(error) => return batch.write(db, loaded).and(Err(error)),
+            }
+            if batch.is_full() {
+                batch.write(db, loaded).with_context(|| format!("line {number}"))?;
+            }
+        }
+    }
+}
+
+/// Operations on their way to the store.
+#[derive(Default)]
+struct Batch {
+    operations: WriteBatch,
+    bytes: usize,
+    counts: Loaded,
+}
+
+impl Batch {
+    fn add(&mut self, line: Line) {
+        self.bytes += line.key.len() + line.value.as_ref().map_or(0, Vec::len);
+        self.counts.lines += 1;
+        match line.value {
+            Some(value) => {
+                self.counts.puts += 1;
+                self.operations.put(line.key, value);
+            }
+            None => {
+                self.counts.deletes += 1;
+                self.operations.delete(line.key);
+            }
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes >= BATCH_BYTES || self.counts.lines >= BATCH_LINES
+    }
+
+    fn write(&mut self, db: &Db, loaded: &mut Loaded) -> Result<()> {
+        let Batch { operations, counts, .. } = std::mem::take(self);
+        if !operations.is_empty() {
+            db.write(operations, WriteOptions::default())?;
+        }
+        loaded.lines += counts.lines;
+        loaded.puts += counts.puts;
+        loaded.deletes += counts.deletes;
+        Ok(())
+    }
+}
+
+/// Drawn on stderr, and only if that is a terminal.
+fn progress_bar(bytes: Option<u64>) -> ProgressBar {
+    let (bar, template) = match bytes {
+        Some(bytes) => (ProgressBar::new(bytes), "loading {wide_bar} {bytes}/{total_bytes}, {eta} left"),
+        None => (ProgressBar::new_spinner(), "loading {spinner} {bytes}"),
+    };
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar.with_style(ProgressStyle::with_template(template).expect("the template is valid"))
+}

@@ -1,0 +1,48 @@
+//! The subcommands, one file each.
+mod check;
+mod compact;
+mod doctor;
+mod dump;
+mod inspect;
+mod load;
+mod pairs;
+mod scan;
+mod stats;
+
+use anyhow::Result;
+use std::io::Write;
+
+/// What to do.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    Put(pairs::Put),
+    Get(pairs::Get),
+    Delete(pairs::Delete),
+    Scan(scan::Scan),
+    Load(load::Load),
+    Dump(dump::Dump),
+    Stats(stats::Stats),
+    Compact(compact::Compact),
+    Check(check::Check),
+    Inspect(inspect::Inspect),
+    Doctor(doctor::Doctor),
+}
+
+impl Command {
+    /// Does it; results go to `out`.
+    pub fn run(&self, out: &mut dyn Write) -> Result<()> {
+        match self {
+            Command::Put(command) => command.run(),
+            Command::Get(command) => command.run(out),
+            Command::Delete(command) => command.run(),
+            Command::Scan(command) => command.run(out),
+            Command::Load(command) => command.run(out),
+            Command::Dump(command) => command.run(out),
+            Command::Stats(command) => command.run(out),
+            Command::Compact(command) => command.run(out),
+            Command::Check(command) => command.run(out),
+            Command::Inspect(command) => command.run(out),
+            Command::Doctor(command) => command.run(out),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! `put`, `get`, `delete`: one key.
+use crate::args::{Bytes, Store};
+use anyhow::{Result, bail};
+use std::{ffi::OsString, io::Write};
+
+/// Stores a value under a key. Makes the store if it is missing.
+#[derive(clap::Args)]
+pub struct Put {
+    #[command(flatten)]
+    store: Store,
+    /// The key; after `--` it may begin with a hyphen.
+    key: OsString,
+    /// The value; `-` reads it from stdin (a single hyphen is `--escape '\x2d'`).
+    value: OsString,
+    #[command(flatten)]
+    bytes: Bytes,
+}
+
+impl Put {
+    /// Durable when it returns.
+    pub fn run(&self) -> Result<()> {
+        let key = self.bytes.read("KEY", &self.key)?;
+        let value = self.bytes.read_value("VALUE", &self.value)?;
+        let db = self.store.open_or_create()?;
+        db.put(key, value)?;
+        Ok(db.close()?)
+    }
+}
+
+/// Prints the value of a key and a newline. Exits 1 if there is no such key.
+#[derive(clap::Args)]
+pub struct Get {
+    #[command(flatten)]
+    store: Store,
+    /// The key; after `--` it may begin with a hyphen.
+    key: OsString,
+    /// Print the value's bytes only, without a newline behind them.
+    #[arg(short = 'n', long)]
+    no_newline: bool,
+    #[command(flatten)]
+    bytes: Bytes,
+}
+
+impl Get {
+    /// Prints the value, or fails.
+    pub fn run(&self, out: &mut dyn Write) -> Result<()> {
+        let key = self.bytes.read("KEY", &self.key)?;
+        let Some(value) = self.store.open_read_only()?.get(key)? else { bail!("no such key") };
+        let mut text = Vec::new();
+        self.bytes.form().encode(&value, &mut text);
+        if !self.no_newline {
+            text.push(b'\n');
+        }
+        Ok(out.write_all(&text)?)
+    }
+}
+
+/// Deletes a key; an absent one is fine.
+#[derive(clap::Args)]
+pub struct Delete {
+    #[command(flatten)]
+    store: Store,
+    /// The key; after `--` it may begin with a hyphen.
+    key: OsString,
+    #[command(flatten)]
+    bytes: Bytes,
+}
+
+impl Delete {
+    /// Durable when it returns.
+    pub fn run(&self) -> Result<()> {
+        let key = self.bytes.read("KEY", &self.key)?;
+        let db = self.store.open()?;
+        db.delete(key)?;
+        Ok(db.close()?)
+    }
+}

@@ -1,0 +1,88 @@
+//! `stats`: the state of a store, in numbers.
+use crate::{
+    args::Store,
+    table::{self, size},
+};
+use anyhow::Result;
+use serde_json::{Value, json};
+use std::{io::Write, time::Duration};
+use terrace::{LevelStatistics, Statistics, Syncs, WorkStatistics};
+
+/// Prints the state of a store in numbers: sequences, levels, memtables.
+///
+/// Opens it for reading only, so that counts of work and syncs (in --json) are those of this very opening.
+#[derive(clap::Args)]
+pub struct Stats {
+    #[command(flatten)]
+    store: Store,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Stats {
+    /// Prints the statistics.
+    pub fn run(&self, out: &mut dyn Write) -> Result<()> {
+        let statistics = self.store.open_read_only()?.statistics();
+        if self.json {
+            writeln!(out, "{}", json_of(&statistics))?;
+            return Ok(());
+        }
+        write_text(&statistics, out)
+    }
+}
+
+fn write_text(statistics: &Statistics, out: &mut dyn Write) -> Result<()> {
+    let Statistics { place, durability, preset, last_sequence, levels, memtable_bytes, .. } = statistics;
+    writeln!(out, "place          {place}")?;
+    writeln!(out, "preset         {preset}")?;
+    let promise = if *durability == "none" { " (promises nothing at a power cut)" } else { "" };
+    writeln!(out, "durability     {durability}{promise}")?;
+    writeln!(out, "last sequence  {last_sequence}")?;
+    writeln!(out, "memtables      {} replayed from logs", size(*memtable_bytes))?;
+    let tables: u64 = levels.iter().map(|level| level.tables).sum();
+    let bytes: u64 = levels.iter().map(|level| level.bytes).sum();
+    writeln!(out, "tables         {tables}, {} ({bytes} B)\n", size(bytes))?;
+    let row = |(level, LevelStatistics { tables, bytes, .. }): (usize, &LevelStatistics)| {
+        vec![format!("L{level}"), tables.to_string(), size(*bytes)]
+    };
+    let rows: Vec<Vec<String>> = levels.iter().enumerate().map(row).collect();
+    table::write(out, &["level", "tables", "size"], &rows)
+}
+
+fn json_of(statistics: &Statistics) -> Value {
+    let level = |level: &LevelStatistics| json!({ "tables": level.tables, "bytes": level.bytes, "compactions": work_json(&level.compactions) });
+    let sync = |(kind, syncs): &(&str, Syncs)| {
+        let object = json!({ "count": syncs.count, "bytes": syncs.bytes, "seconds": seconds(syncs.time) });
+        ((*kind).to_owned(), object)
+    };
+    let written = |(purpose, bytes): &(&str, u64)| ((*purpose).to_owned(), Value::from(*bytes));
+    json!({
+        "place": statistics.place,
+        "preset": statistics.preset,
+        "durability": statistics.durability,
+        "last_sequence": statistics.last_sequence,
+        "durable_sequence": statistics.durable_sequence,
+        "levels": statistics.levels.iter().map(level).collect::<Value>(),
+        "flushes": work_json(&statistics.flushes),
+        "memtable_bytes": statistics.memtable_bytes,
+        "sealed_memtables": statistics.sealed_memtables,
+        "snapshots": statistics.snapshots,
+        "pending_edits": statistics.pending_edits,
+        "awaiting_removal": statistics.awaiting_removal,
+        "removals_failed": statistics.removals_failed,
+        "stalls": statistics.stalls,
+        "stall_seconds": seconds(statistics.stall_time),
+        "bytes_written": statistics.bytes_written.iter().map(written).collect::<serde_json::Map<_, _>>(),
+        "syncs": statistics.syncs.iter().map(sync).collect::<serde_json::Map<_, _>>(),
+    })
+}
+
+fn work_json(work: &WorkStatistics) -> Value {
+    json!({ "count": work.count, "bytes_read": work.bytes_read, "bytes_written": work.bytes_written,
+        "seconds": seconds(work.time) })
+}
+
+fn seconds(time: Duration) -> f64 {
+    time.as_secs_f64()
+}

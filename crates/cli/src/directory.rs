@@ -1,0 +1,81 @@
+//! What a directory holds, told from names and the marker alone, before anything in it is opened or made.
+use anyhow::{Context, Result, bail};
+use std::{fs, io, path::Path};
+use terrace_format::FileName;
+
+/// What a directory holds.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// Nothing, or no directory yet: a store may be made.
+    Nothing,
+    /// A store with a marker of ours, and the marker's text.
+    MarkedStore(String),
+    /// A store in LevelDB's format.
+    LevelDbStore,
+    /// A store of RocksDB's.
+    RocksDbStore,
+    /// No store, but files of somebody else's, one of which is this.
+    Others(String),
+}
+
+/// Looks at the directory `path`.
+pub fn look(path: &Path) -> Result<Holds> {
+    let named = || path.display().to_string();
+    let names = match fs::read_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Holds::Nothing),
+        entries => entries.with_context(named)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())),
+    };
+    let names = names.collect::<io::Result<Vec<String>>>().with_context(named)?;
+    let has = |wanted: FileName| names.contains(&wanted.to_string());
+    if has(FileName::Marker) {
+        let text = fs::read(path.join(FileName::Marker.to_string())).with_context(named)?;
+        return Ok(Holds::MarkedStore(String::from_utf8_lossy(&text).into_owned()));
+    }
+    if names.iter().any(|name| name == "IDENTITY" || name.starts_with("OPTIONS-")) {
+        return Ok(Holds::RocksDbStore);
+    }
+    if has(FileName::Current) {
+        return Ok(Holds::LevelDbStore);
+    }
+    let ours = |name: &String| FileName::parse(name).is_some() || ["lost", "lost+found"].contains(&name.as_str());
+    Ok(names.iter().find(|name| !ours(name)).map_or(Holds::Nothing, |name| Holds::Others(name.clone())))
+}
+
+/// An error for a directory that is somebody else's, with what to do instead.
+pub fn refuse_foreign(path: &Path) -> Result<()> {
+    match look(path)? {
+        Holds::RocksDbStore => bail!(
+            "{} is a store of RocksDB's, which Terrace does not open; \
+             export it with RocksDB's `ldb dump --hex` and load that into a new directory",
+            path.display()
+        ),
+        Holds::Others(name) => bail!(
+            "{} holds no store but other files, such as {name}; choose an empty or a new directory",
+            path.display()
+        ),
+        Holds::Nothing | Holds::MarkedStore(_) | Holds::LevelDbStore => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_whose_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        assert_eq!(look(&path.join("absent")).unwrap(), Holds::Nothing);
+        for (name, holds) in [
+            ("lost+found", Holds::Nothing),
+            ("000007.ldb", Holds::Nothing),
+            ("notes.txt", Holds::Others("notes.txt".into())),
+            ("CURRENT", Holds::LevelDbStore),
+            ("OPTIONS-000007", Holds::RocksDbStore),
+            ("TERRACE", Holds::MarkedStore(String::new())),
+        ] {
+            fs::write(path.join(name), "").unwrap();
+            assert_eq!(look(path).unwrap(), holds, "{name}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The `terrace` command. Every subcommand is one file in `cmd/`; this one only chooses and reports.
+//!
+//! Results go to stdout, everything else to stderr. Exit status: 0 done, 1 the operation failed, 2 wrong usage.
+#![forbid(unsafe_code)]
+
+mod args;
+mod bytes;
+mod cmd;
+mod directory;
+mod lines;
+mod log_file;
+mod sorted_table;
+mod table;
+
+use clap::Parser;
+use std::{
+    io::{self, BufWriter, Write},
+    process::ExitCode,
+};
+
+/// Terrace: a key-value store on LevelDB's own files.
+///
+/// Exit status: 0 done, 1 the operation failed, 2 wrong usage.
+#[derive(Parser)]
+#[command(name = "terrace", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: cmd::Command,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
+    let done = cli.command.run(&mut out);
+    // What was printed before a failure is still a result.
+    let done = done.and(out.flush().map_err(Into::into));
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS, // the reader has what it wanted
+        Err(error) => {
+            eprintln!("terrace: {}", message(&error));
+            ExitCode::from(if error.is::<args::Usage>() { 2 } else { 1 })
+        }
+    }
+}
+
+/// The error and its causes; a cause whose text already ends the line is not repeated.
+fn message(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |line, cause| match line.as_str() {
+        "" => cause,
+        line if line.ends_with(&cause) => line.to_owned(),
+        line => format!("{line}: {cause}"),
+    })
+}
+
+/// Stores write to files, so a broken pipe can only be our stdout.
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let closed = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+    error.chain().any(|cause| cause.downcast_ref().is_some_and(closed))
+}

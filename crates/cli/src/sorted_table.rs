@@ -1,0 +1,106 @@
+//! A table file taken apart without opening its store. Trusts no length in it.
+use anyhow::{Context, Result, bail};
+use std::{collections::BTreeMap, fs::File, os::unix::fs::FileExt, path::Path, sync::Arc};
+use terrace_format::{
+    TableFacts,
+    block::{Block, BlockCursor},
+    compress::decompress,
+    facts,
+    footer::{BLOCK_TRAILER_BYTES, FOOTER_BYTES, Footer, Handle, open_block},
+};
+
+/// An open table file.
+pub struct SortedTable {
+    file: File,
+    /// Size of the file in bytes.
+    pub bytes: u64,
+    /// Where its index and metaindex are.
+    pub footer: Footer,
+}
+
+/// Data blocks stored with one codec.
+#[derive(Clone, Copy, Default)]
+pub struct Stored {
+    /// How many blocks.
+    pub blocks: u64,
+    /// Their bytes as stored, without trailers.
+    pub bytes: u64,
+}
+
+impl SortedTable {
+    /// Opens a table file and reads its footer.
+    pub fn open(path: &Path) -> Result<SortedTable> {
+        let file = File::open(path)?;
+        let bytes = file.metadata()?.len();
+        let Some(at) = bytes.checked_sub(FOOTER_BYTES as u64) else { bail!("{bytes} bytes: too short for a table") };
+        let mut footer = [0; FOOTER_BYTES];
+        file.read_exact_at(&mut footer, at)?;
+        Ok(SortedTable { file, bytes, footer: Footer::decode(&footer)? })
+    }
+
+    /// Names of the meta blocks and where they are.
+    pub fn meta_blocks(&self) -> Result<Vec<(String, Handle)>> {
+        let named = |(name, handle): (Vec<u8>, Vec<u8>)| {
+            Ok((String::from_utf8_lossy(&name).into_owned(), Handle::decode(&handle)?))
+        };
+        self.entries(self.footer.metaindex).context("metaindex")?.into_iter().map(named).collect()
+    }
+
+    /// What the table says of itself, if its writer let it.
+    pub fn facts(&self) -> Result<Option<TableFacts>> {
+        match self.meta_blocks()?.iter().find(|(name, _)| name == facts::META_NAME) {
+            Some((_, handle)) => Ok(Some(TableFacts::decode(&self.contents(*handle)?)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Where the data blocks are, in key order.
+    pub fn data_blocks(&self) -> Result<Vec<Handle>> {
+        let index = self.entries(self.footer.index).context("index")?;
+        index.iter().map(|(_, handle)| Ok(Handle::decode(handle)?)).collect()
+    }
+
+    /// Data blocks by the id of their codec, told from their trailers alone.
+    pub fn codecs(&self) -> Result<BTreeMap<u8, Stored>> {
+        let mut found = BTreeMap::<u8, Stored>::new();
+        for handle in self.data_blocks()? {
+            self.check(handle)?;
+            let mut codec = [0];
+            self.file.read_exact_at(&mut codec, handle.offset + handle.bytes)?;
+            let stored = found.entry(codec[0]).or_default();
+            stored.blocks += 1;
+            stored.bytes += handle.bytes;
+        }
+        Ok(found)
+    }
+
+    /// Keys and values of the block at `handle`, which must verify.
+    pub fn entries(&self, handle: Handle) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let mut cursor = BlockCursor::new(Arc::new(Block::new(self.contents(handle)?)?));
+        let mut entries = Vec::new();
+        cursor.seek_first()?;
+        while cursor.valid() {
+            entries.push((cursor.key().to_vec(), cursor.value().to_vec()));
+            cursor.next()?;
+        }
+        Ok(entries)
+    }
+
+    /// Contents of the block at `handle`, verified and unpacked.
+    fn contents(&self, handle: Handle) -> Result<Vec<u8>> {
+        self.check(handle)?;
+        let mut stored = vec![0; handle.bytes as usize + BLOCK_TRAILER_BYTES];
+        self.file.read_exact_at(&mut stored, handle.offset)?;
+        let at = || format!("block at byte {}", handle.offset);
+        let (codec, contents) = open_block(&stored, true).with_context(at)?;
+        decompress(codec, contents).with_context(at)
+    }
+
+    /// A block lies in its file.
+    fn check(&self, handle: Handle) -> Result<()> {
+        match handle.end() {
+            Some(end) if end <= self.bytes => Ok(()),
+            _ => bail!("block at byte {} of {} bytes runs past the end of the file", handle.offset, handle.bytes),
+        }
+    }
+}

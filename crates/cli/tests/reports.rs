@@ -1,0 +1,163 @@
+//! `stats`, `compact`, `check`, `inspect`, `doctor`: for people and as JSON.
+mod common;
+
+use common::{fresh, terrace, terrace_with};
+use serde_json::Value;
+use std::{ffi::OsStr, fs, path::Path};
+
+/// A store with a table, an overwritten key, a deleted key, and a log that is not flushed.
+fn make(store: &str) {
+    let lines: String = (0..1000).map(|n| format!("key{n:05}\told {n}\n")).collect();
+    terrace_with(["load", store, "-"], lines.as_bytes()).ok();
+    terrace(["compact", store]).ok();
+    terrace(["put", store, "key00007", "new"]).ok();
+    terrace(["delete", store, "key00008"]).ok();
+}
+
+fn json<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Value {
+    serde_json::from_slice(&terrace(arguments).ok()).expect("one JSON value on stdout")
+}
+
+fn text(out: Vec<u8>) -> String {
+    String::from_utf8(out).unwrap()
+}
+
+fn file(store: &str, wanted: impl Fn(&str) -> bool) -> String {
+    let names = fs::read_dir(store).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let name = names.into_iter().find(|name| wanted(name)).expect("the store has such a file");
+    Path::new(store).join(name).to_str().unwrap().to_owned()
+}
+
+#[test]
+fn stats_count() {
+    let (_directory, store) = fresh();
+    let store = store.to_str().unwrap();
+    make(store);
+    let stats = json(["stats", store, "--json"]);
+    assert_eq!(stats["last_sequence"], 1002);
+    assert_eq!(stats["durability"], "sync");
+    assert_eq!(stats["levels"].as_array().unwrap().len(), 7);
+    let tables: u64 = stats["levels"].as_array().unwrap().iter().map(|level| level["tables"].as_u64().unwrap()).sum();
+    assert!(tables >= 1);
+    assert!(text(terrace(["stats", store]).ok()).contains("last sequence  1002"));
+    let volatile = text(terrace(["stats", store, "--preset", "volatile"]).ok());
+    assert!(volatile.contains("none (promises nothing at a power cut)"), "{volatile}");
+}
+
+#[test]
+fn compact_drops_what_is_gone() {
+    let (_directory, store) = fresh();
+    let store = store.to_str().unwrap();
+    make(store);
+    let lines: String = (0..1000).map(|n| format!("key{n:05}\n")).collect();
+    terrace_with(["load", store, "-"], lines.as_bytes()).ok();
+    let report = json(["compact", store, "--json"]);
+    let bytes =
+        |levels: &Value| levels.as_array().unwrap().iter().map(|level| level["bytes"].as_u64().unwrap()).sum::<u64>();
+    assert!(bytes(&report["before"]) > 0);
+    assert_eq!(bytes(&report["after"]), 0, "every key was deleted: {report}");
+    assert!(text(terrace(["compact", store, "--from", "a", "--to", "b"]).ok()).contains("tables after"));
+}
+
+#[test]
+fn check_finds_a_good_store_good() {
+    let (_directory, store) = fresh();
+    let store = store.to_str().unwrap();
+    make(store);
+    let said = text(terrace(["check", store]).ok());
+    assert!(said.contains("no problems"), "{said}");
+    let report = json(["check", store, "--json"]);
+    assert_eq!(report["ok"], true);
+    assert_eq!(report["last_sequence"], 1002);
+    assert!(report["entries"].as_u64().unwrap() >= 1000);
+    assert_eq!(json(["check", store, "--quick", "--json"])["entries"], Value::Null);
+}
+
+#[test]
+fn inspect_shows_a_store_and_each_of_its_files() {
+    let (_directory, store) = fresh();
+    let store = store.to_str().unwrap();
+    make(store);
+    let said = text(terrace(["inspect", store]).ok());
+    for word in ["leveldb.BytewiseComparator", "tables in key order", "MANIFEST-", "edits", "begun by", "Terrace"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    let whole = json(["inspect", store, "--json"]);
+    assert_eq!(whole["marker"], Value::Null);
+    assert_eq!(whole["levels"].as_array().unwrap().len(), 7);
+    assert!(!whole["logs"].as_array().unwrap().is_empty());
+
+    let table = file(store, |name| name.ends_with(".ldb"));
+    let shown = json(["inspect", &table, "--entries", "--json"]);
+    let count = shown["entries"].as_array().unwrap().len() as u64;
+    assert_eq!(shown["facts"]["entries"], count);
+    assert!(text(terrace(["inspect", &table]).ok()).contains("codec snappy"));
+
+    let manifest = file(store, |name| name.starts_with("MANIFEST-"));
+    let edits = text(terrace(["inspect", &manifest, "--json"]).ok());
+    let edits: Vec<Value> = edits.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(edits[0]["comparator"], "leveldb.BytewiseComparator");
+    assert_eq!(edits.last().unwrap()["end"], true);
+    assert!(text(terrace(["inspect", &manifest]).ok()).contains("begun by Terrace"));
+
+    let log = file(store, |name| name.ends_with(".log"));
+    assert!(text(terrace(["inspect", &log, "--entries"]).ok()).contains("this log begins at sequence"));
+    let current = file(store, |name| name == "CURRENT");
+    assert!(text(terrace(["inspect", &current]).ok()).contains("MANIFEST-"));
+    let lock = file(store, |name| name == "LOCK");
+    assert!(terrace(["inspect", &lock]).fails(1).contains("nothing to decode"));
+}
+
+#[test]
+fn inspect_shows_a_torn_log_as_it_is() {
+    let (directory, store) = fresh();
+    let store = store.to_str().unwrap();
+    terrace(["put", store, "k", "v"]).ok();
+    let bytes = fs::read(file(store, |name| name.ends_with(".log"))).unwrap();
+    let torn = directory.path().join("000099.log");
+    fs::write(&torn, &bytes[..bytes.len() - 1]).unwrap();
+    let said = text(terrace(["inspect", torn.to_str().unwrap()]).ok());
+    assert!(said.contains("this log begins at sequence 1") && said.contains("something incomplete"), "{said}");
+}
+
+#[test]
+fn a_marker_is_shown() {
+    let (_directory, store) = fresh();
+    let store = store.to_str().unwrap();
+    terrace(["put", store, "k", "v", "--option", "compression=lz4"]).ok();
+    let whole = json(["inspect", store, "--json"]);
+    assert_eq!(whole["marker"]["features"][0], "lz4");
+    let marker = file(store, |name| name == "TERRACE");
+    assert_eq!(json(["inspect", &marker, "--json"])["version"], 1);
+    let doctor = json(["doctor", store, "--json"]);
+    assert!(doctor["store"]["value"].as_str().unwrap().contains("features = lz4"), "{doctor}");
+}
+
+#[test]
+fn doctor_examines_and_leaves_nothing() {
+    let (directory, store) = fresh();
+    let store = store.to_str().unwrap();
+    let doctor = |arguments: &[&str]| json(["doctor", "--json"].iter().chain(arguments));
+    let value = |object: &Value, name: &str| object[name]["value"].as_str().unwrap_or_default().to_owned();
+
+    let nothing = doctor(&[store]);
+    for name in ["kernel", "file_system", "journal", "discard", "free_space", "direct_io", "reflink", "bpf", "fuse"] {
+        assert!(!value(&nothing, name).is_empty(), "{name}: {nothing}");
+    }
+    assert!(value(&nothing, "store").contains("none yet"), "{nothing}");
+    assert_eq!(value(&nothing, "durability"), "sync");
+    assert_eq!(value(&doctor(&[store, "--preset", "volatile"]), "durability"), "none");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+
+    terrace(["put", store, "k", &"v".repeat(1000)]).ok();
+    let plain = doctor(&[store]);
+    assert!(value(&plain, "store").contains("LevelDB's format"), "{plain}");
+    assert!(plain["codecs"].is_null(), "{plain}");
+    terrace(["compact", store, "--option", "compression=zstd"]).ok();
+    assert!(value(&doctor(&[store]), "codecs").contains("1 tables hold zstd"));
+    assert!(value(&doctor(&[store, "--option", "compression=zstd"]), "codecs").contains("zstd"));
+
+    fs::write(directory.path().join("IDENTITY"), "x").unwrap();
+    assert!(value(&doctor(&[directory.path().to_str().unwrap()]), "store").contains("RocksDB"));
+    assert!(text(terrace(["doctor", store]).ok()).contains("file system"));
+}

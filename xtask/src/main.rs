@@ -1,0 +1,33 @@
+//! Repository checks, in Rust so that they need nothing but cargo: `cargo xtask tidy`, `cargo xtask mutants`.
+#![forbid(unsafe_code)]
+
+mod mutants;
+mod tidy;
+mod tree;
+
+use anyhow::{Result, bail};
+use std::{path::Path, process::ExitCode};
+
+const USAGE: &str = "\
+usage: cargo xtask tidy              imports, file lengths, dead modules, links, banned calls, unsafe, README's example
+       cargo xtask mutants [NAME…]   applies each patch of mutants/ and requires that its test then fails";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository");
+    match arguments.split_first() {
+        Some((task, [])) if task == "tidy" => tidy::run(root),
+        Some((task, names)) if task == "mutants" => mutants::run(root, names),
+        _ => bail!("{USAGE}"),
+    }
+}

@@ -1,0 +1,51 @@
+//! Relative links in pages lead to files that exist.
+use super::Report;
+use std::path::{Path, PathBuf};
+
+/// Follows every `[text](target)` that is neither an address nor an anchor.
+pub fn check(root: &Path, pages: &[(PathBuf, String)], report: &mut Report) {
+    for (path, text) in pages {
+        let folder = root.join(path).parent().expect("a file has a folder").to_owned();
+        for target in targets(text) {
+            let file = target.split('#').next().unwrap_or_default();
+            if !file.is_empty() && !folder.join(file).exists() {
+                report.problem(path.display(), format!("broken link to {target}"));
+            }
+        }
+    }
+}
+
+/// Link targets outside code.
+fn targets(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut fenced = false;
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        }
+        if fenced {
+            continue;
+        }
+        // Every second piece between backticks is code.
+        for prose in line.split('`').step_by(2) {
+            let ends = prose.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+            found.extend(ends.filter(|target| !target.contains("://") && !target.starts_with("mailto:")));
+        }
+        // A link whose text is code: the split above cuts it in two.
+        found.extend(line.match_indices("`](").filter_map(|(at, _)| line[at + 3..].split(')').next()));
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_in_prose_are_found() {
+        let text = "[a](b.md#c) and [d](https://e) `[x](y)` [`f`](g.rs)\n```\n[h](i)\n```\n[j](#k)";
+        assert_eq!(targets(text), ["#k", "b.md#c", "g.rs"]);
+    }
+}

@@ -1,0 +1,67 @@
+//! `cargo xtask tidy`: what the compiler does not check, all of it at once.
+mod crates;
+mod engine;
+mod links;
+mod modules;
+mod readme;
+mod source;
+mod words;
+
+use crate::tree;
+use anyhow::{Result, bail};
+use source::Source;
+use std::{fmt::Display, path::Path};
+
+/// Code lines at which a file is asked which noun hides in it.
+const LINES_WARN: usize = 400;
+/// Code lines at which that question must have been answered.
+const LINES_STOP: usize = 700;
+
+/// What was found.
+#[derive(Default)]
+struct Report {
+    problems: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl Report {
+    /// A rule is broken at `place`.
+    fn problem(&mut self, place: impl Display, what: impl Display) {
+        self.problems.push(format!("{place}: {what}"));
+    }
+}
+
+/// Checks the repository at `root`; an error if any rule is broken.
+pub fn run(root: &Path) -> Result<()> {
+    let sources: Vec<Source> = tree::texts(root, "rs")?.into_iter().map(Source::new).collect();
+    let pages = tree::texts(root, "md")?;
+    let mut report = Report::default();
+    crates::check(root, &mut report)?;
+    engine::check(&sources, &mut report);
+    lengths(&sources, &mut report);
+    modules::check(&sources, &mut report);
+    words::check(&sources, &mut report);
+    links::check(root, &pages, &mut report);
+    readme::check(root, &mut report)?;
+    report.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    report.problems.iter().for_each(|problem| eprintln!("error: {problem}"));
+    if !report.problems.is_empty() {
+        bail!("{} problems in {} source files and {} pages", report.problems.len(), sources.len(), pages.len());
+    }
+    println!("tidy: {} source files, {} pages, {} warnings", sources.len(), pages.len(), report.warnings.len());
+    Ok(())
+}
+
+fn lengths(sources: &[Source], report: &mut Report) {
+    for source in sources {
+        match source.code.lines().count() {
+            lines if lines > LINES_STOP => {
+                report.problem(&source.name, format!("{lines} lines of code, more than {LINES_STOP}"));
+            }
+            lines if lines > LINES_WARN => {
+                report.warnings.push(format!("{}: {lines} lines of code: which noun is hiding here?", source.name));
+            }
+            _ => {}
+        }
+    }
+}

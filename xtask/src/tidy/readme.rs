@@ -1,0 +1,28 @@
+//! The README's example is the example that is compiled.
+use super::Report;
+use anyhow::{Context, Result};
+use std::{fs, path::Path};
+
+const PAGE: &str = "README.md";
+const EXAMPLE: &str = "crates/engine/examples/readme.rs";
+
+/// Compares the first Rust block of the page with the example, which may begin with a `//!` header.
+pub fn check(root: &Path, report: &mut Report) -> Result<()> {
+    let page = fs::read_to_string(root.join(PAGE)).context(PAGE)?;
+    let example = fs::read_to_string(root.join(EXAMPLE)).context(EXAMPLE)?;
+    let header = example.lines().take_while(|line| line.starts_with("//!"));
+    let header_bytes: usize = header.map(|line| line.len() + 1).sum();
+    match rust_block(&page) {
+        None => report.problem(PAGE, "no Rust block"),
+        Some(block) if block.trim() != example[header_bytes..].trim() => {
+            report.problem(PAGE, format!("its Rust block differs from {EXAMPLE}"));
+        }
+        Some(_) => {}
+    }
+    Ok(())
+}
+
+fn rust_block(page: &str) -> Option<&str> {
+    let (_, rest) = page.split_once("```rust\n")?;
+    Some(rest.split_once("```")?.0)
+}

@@ -1,0 +1,55 @@
+//! Words that stand only in named places: files and clocks behind their seams, `unsafe` in its few rooms.
+use super::{Report, source::Source};
+
+/// Code below these folders does no I/O of its own, reads no clock, and draws no random numbers.
+const PURE: &[&str] = &["crates/format/src/", "crates/engine/src/"];
+/// Not even there, except in the one file that wraps the clock.
+const CLOCK: &str = "crates/engine/src/clock.rs";
+const BANNED: &[&str] = &["std::fs", "Instant::now", "SystemTime::now", "RandomState", "thread_rng", "getrandom"];
+
+/// The only files that may say `unsafe`.
+const UNSAFE: &[&str] = &["crates/peers/src/leveldb/ffi.rs"];
+
+/// Looks for banned words, and for roots that do not rule `unsafe` out.
+pub fn check(sources: &[Source], report: &mut Report) {
+    for source in sources {
+        let name = source.name.as_str();
+        if PURE.iter().any(|folder| name.starts_with(folder)) && name != CLOCK {
+            for word in BANNED {
+                source.lines_with(word).for_each(|line| {
+                    report.problem(format!("{name}:{line}"), format!("{word} has no place here"));
+                });
+            }
+        }
+        if !UNSAFE.contains(&name) {
+            source.lines_with("unsafe").for_each(|line| {
+                report.problem(format!("{name}:{line}"), "unsafe outside the files that xtask/src/tidy/words.rs names");
+            });
+        }
+        let is_root = name.ends_with("/src/lib.rs") || name.ends_with("/src/main.rs");
+        if is_root && !source.code.contains("#![forbid(unsafe_code)]") && !source.code.contains("#![deny(unsafe_code)]")
+        {
+            report.problem(name, "neither forbids nor denies unsafe_code");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn banned_words_are_found_where_they_are_banned() {
+        let problems = |name: &str, text: &str| {
+            let mut report = Report::default();
+            check(&[Source::new((name.into(), text.into()))], &mut report);
+            report.problems.len()
+        };
+        assert_eq!(problems("crates/engine/src/db.rs", "let t = std::time::Instant::now();"), 1);
+        assert_eq!(problems(CLOCK, "let t = std::time::Instant::now();"), 0);
+        assert_eq!(problems("crates/storage/src/a.rs", "use std::fs;"), 0);
+        assert_eq!(problems("crates/format/src/a.rs", "use std::fs;\nunsafe {}"), 2);
+        assert_eq!(problems("crates/a/src/lib.rs", ""), 1);
+        assert_eq!(problems("crates/a/src/lib.rs", "#![forbid(unsafe_code)]"), 0);
+    }
+}
