@@ -24,7 +24,7 @@
 //!
 //! | module | question |
 //! |---|---|
-//! | `options` `presets` `error` `stats` `clock` | what can be said, and what is answered |
+//! | `options` `presets` `batch` `error` `stats` `clock` | what can be said, and what is answered |
 //! | `mem` | where are the newest writes? |
 //! | `version` | which tables make up each level, live and durable; what may be removed when? |
 //! | `read` | what does a reader at one moment see? |
@@ -39,6 +39,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod batch;
 mod check;
 mod clock;
 mod compact;
@@ -56,8 +57,9 @@ mod version;
 mod work;
 mod write;
 
+pub use batch::WriteBatch;
 pub use check::{CheckReport, check, check_on};
-pub use db::{Db, LevelInfo, TableInfo, WriteBatch};
+pub use db::{Db, LevelInfo, TableInfo};
 pub use error::{Error, Result};
 pub use options::{Options, WriteOptions};
 pub use presets::PRESETS;

@@ -7,7 +7,7 @@ const ENGINE: &str = "crates/engine/src/";
 /// Modules in the order in which data meets them from below. Those of one row may use each other only in the first.
 /// `work` stands there because it knows jobs only as closures.
 const ROWS: &[&[&str]] = &[
-    &["clock", "error", "options", "presets", "stats", "work"],
+    &["batch", "clock", "error", "options", "presets", "stats", "work"],
     &["mem"],
     &["version"],
     &["compact"],
@@ -22,7 +22,6 @@ const ROWS: &[&[&str]] = &[
 /// Pairs that must not meet although the order would allow it: a sealed memtable reaches its flush through `state`, and
 /// what to merge is decided without reading.
 const APART: &[(&str, &str)] = &[("write", "jobs"), ("read", "compact")];
-
 
 /// Compares every `crate::` and `super::` of the engine with the order.
 pub fn check(sources: &[Source], report: &mut Report) {

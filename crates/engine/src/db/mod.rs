@@ -1,0 +1,239 @@
+//! The face. Opens and closes a store here; the calls on it are `write`, `read` and `report`, each of which checks its
+//! arguments and hands them to the part that does the work.
+mod read;
+mod report;
+mod write;
+
+use crate::{
+    Error, Options, Result,
+    clock::Clock,
+    compact::leveled::Leveled,
+    jobs::{compact, flush, release},
+    mem::MemTable,
+    read::view::View,
+    recover,
+    state::{Control, Jobs, Shared},
+    stats::Counters,
+    work::{Executor, Work},
+    write::Writes,
+};
+use arc_swap::ArcSwap;
+use parking_lot::{Condvar, Mutex};
+pub use report::{LevelInfo, TableInfo};
+use std::{
+    path::Path,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use terrace_format::batch;
+use terrace_storage::{
+    Location, Memory,
+    placement::{Mode, ObjectId, Placement},
+};
+
+/// An open store. Clones are handles on the same one; use it from any thread.
+///
+/// Dropping the last handle without [`close`](Db::close) is as killing the process: nothing acknowledged is lost, but
+/// what was not synced would not survive a power cut.
+#[derive(Clone)]
+pub struct Db {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    /// `None` in a store opened for reading only.
+    writes: Option<Arc<Writes>>,
+}
+
+impl Inner {
+    /// Ends background work. Whoever still waits for some of it hears that the store is closed.
+    fn end(&self) {
+        self.shared.control.lock().closed = true;
+        self.shared.changed.notify_all();
+        self.shared.work.stop();
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Makes every visible write durable, unless nothing is promised here. A free function, because a tick must not keep the
+/// store open: it would have to close it.
+fn make_durable(shared: &Arc<Shared>, writes: &Writes) -> Result<()> {
+    let durable = shared.durable.load(Ordering::Acquire) >= shared.visible().0;
+    if durable || !shared.placement.promises() {
+        return Ok(());
+    }
+    writes.write(shared, batch::Batch::new(), true).map(drop)
+}
+
+impl Db {
+    /// Opens the store in directory `path` for reading and writing; makes it if `options` say so.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Db> {
+        options.validate()?;
+        let location = Location::Directory(path.as_ref().into());
+        let mode = if options.create_if_missing { Mode::Create } else { Mode::Write };
+        let placement = terrace_storage::open(&location, mode, options.durability, &options.setup())?;
+        Db::open_on(placement, options)
+    }
+
+    /// Opens the store in directory `path` for reading only, together with other readers but no writer. Replays logs in
+    /// memory; creates, changes and removes nothing, and works on a read-only file system.
+    pub fn open_read_only(path: impl AsRef<Path>, options: Options) -> Result<Db> {
+        options.validate()?;
+        let location = Location::Directory(path.as_ref().into());
+        let placement = terrace_storage::open(&location, Mode::ReadOnly, options.durability, &options.setup())?;
+        Db::build(placement.into(), options, Executor::Threads, true)
+    }
+
+    /// A new store in memory; it ends with its last handle.
+    pub fn open_in_memory(options: Options) -> Result<Db> {
+        options.validate()?;
+        let location = Location::Memory(Memory::new());
+        Db::open_on(terrace_storage::open(&location, Mode::Create, options.durability, &options.setup())?, options)
+    }
+
+    /// Opens the store that `placement`, which is open for writing, holds. `options.durability` is the placement's matter.
+    pub fn open_on(placement: Box<dyn Placement>, options: Options) -> Result<Db> {
+        options.validate()?;
+        Db::build(placement.into(), options, Executor::Threads, false)
+    }
+
+    /// As [`open_on`](Db::open_on), but nothing happens in the background: the caller runs it by [`step`](Db::step).
+    /// For tests that need to know what happens when.
+    pub fn open_manual(placement: Box<dyn Placement>, options: Options) -> Result<Db> {
+        options.validate()?;
+        Db::build(placement.into(), options, Executor::Manual, false)
+    }
+
+    fn build(placement: Arc<dyn Placement>, options: Options, executor: Executor, read_only: bool) -> Result<Db> {
+        let found = recover::open(&*placement, &options, read_only)?;
+        let order = options.order().clone();
+        let mem = found.writer.as_ref().map(|writer| Arc::new(MemTable::new(order.clone(), writer.log)));
+        let view = View { mem, sealed: found.memtables, version: found.versions.live().clone() };
+        let (manifest, writes, orphans) = match found.writer {
+            Some(w) => (Some(w.manifest), Some(Arc::new(Writes::new(w.wal, found.last))), w.orphans),
+            None => (None, None, Vec::new()),
+        };
+        let control = Control {
+            versions: found.versions,
+            busy: Default::default(),
+            flushing: false,
+            releasing: false,
+            seek_hint: None,
+            failed: None,
+            closed: false,
+        };
+        let shared = Arc::new(Shared {
+            order,
+            requires: found.requires,
+            clock: Clock::start(),
+            work: Work::new(executor),
+            jobs: Jobs { flush: flush::run, compact: compact::run, release: release::run },
+            policy: Box::new(Leveled),
+            stats: Counters::default(),
+            snapshots: Arc::default(),
+            view: ArcSwap::from_pointee(view),
+            visible: AtomicU64::new(found.last.0),
+            durable: AtomicU64::new(0),
+            manifest: Mutex::new(manifest),
+            control: Mutex::new(control),
+            changed: Condvar::new(),
+            placement,
+            options,
+        });
+        let db = Db { inner: Arc::new(Inner { shared, writes }) };
+        if !read_only {
+            db.start(&orphans)?;
+        }
+        Ok(db)
+    }
+
+    fn start(&self, orphans: &[ObjectId]) -> Result<()> {
+        let shared = self.shared();
+        release::remove(shared, orphans);
+        shared.durable_up_to(shared.visible()); // recovery made the whole history durable
+        let interval = Duration::from_millis(shared.options.durability_interval_ms);
+        let period = if interval.is_zero() { Duration::from_secs(3600) } else { interval / 2 };
+        let weak = (Arc::downgrade(shared), self.inner.writes.as_ref().map(Arc::downgrade));
+        let last_seen = AtomicU64::new(0);
+        let tick = move || {
+            let (Some(shared), Some(writes)) = (weak.0.upgrade(), weak.1.as_ref().and_then(Weak::upgrade)) else {
+                return;
+            };
+            let visible = shared.visible().0;
+            let quiet = last_seen.swap(visible, Ordering::Relaxed) == visible;
+            if quiet && !interval.is_zero() {
+                let _ = make_durable(&shared, &writes); // a failure has stopped the store, and its next writer hears of it
+            }
+        };
+        let started = shared.work.start(shared.options.compactions_max as usize, period, tick);
+        started.map_err(|source| Error::Io {
+            op: "start threads for",
+            object: shared.placement.name(),
+            source: source.into(),
+        })?;
+        shared.schedule(&mut shared.control.lock());
+        Ok(())
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.inner.shared
+    }
+
+    fn writes(&self) -> Result<&Writes> {
+        self.inner.writes.as_deref().ok_or(Error::ReadOnly)
+    }
+
+    /// Makes everything written durable and ends background work. Other handles then refuse to write; the directory stays
+    /// locked until they, and cursors and scans that are still alive, are dropped.
+    pub fn close(self) -> Result<()> {
+        let shared = self.shared();
+        if let Some(writes) = &self.inner.writes {
+            writes.write(shared, batch::Batch::new(), true)?;
+            shared.placement.commit()?;
+            shared.wait_until(|control| control.versions.pending() == 0)?;
+        }
+        self.inner.end();
+        Ok(())
+    }
+
+    /// Removes the store in directory `path`: its own files and nothing else. Fine if there is none; refused while it is
+    /// open.
+    pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
+        Ok(terrace_storage::destroy(&Location::Directory(path.as_ref().into()))?)
+    }
+
+    /// Returns when no background work is left: nothing to flush, nothing due for compaction, no edit unreleased.
+    pub fn wait_idle(&self) -> Result<()> {
+        let shared = self.shared();
+        self.writes()?;
+        shared.wait_until(|control| {
+            let quiet = !control.flushing && !control.releasing && control.busy.is_empty();
+            quiet && control.versions.pending() == 0 && shared.view.load().sealed.is_empty()
+        })?;
+        let mut control = shared.control.lock();
+        let removable = control.versions.removable(); // readers may have let go of something since the last release
+        drop(control);
+        release::remove(shared, &removable);
+        Ok(())
+    }
+
+    /// Runs one waiting background job of a store opened by [`open_manual`](Db::open_manual), the `pick`-th modulo their
+    /// number, and tells its name; `None` if none waits.
+    pub fn step(&self, pick: u64) -> Option<&'static str> {
+        self.shared().work.step(pick)
+    }
+
+    /// What an idle store does every `durability_interval_ms`: makes durable what is not.
+    pub fn tick(&self) -> Result<()> {
+        self.wait_durable(self.last_sequence())
+    }
+}

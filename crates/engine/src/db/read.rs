@@ -1,0 +1,103 @@
+//! Reading: points, ranges, snapshots.
+use super::Db;
+use crate::{
+    Result,
+    read::{
+        get,
+        merge::{Merge, Source},
+        run::RunCursor,
+        scan::{Cursor, ReadOptions, Sampler, Scan},
+        snapshot::Snapshot,
+        view::View,
+        visible::Visible,
+    },
+};
+use std::sync::Arc;
+use terrace_format::{SeqNo, key};
+use terrace_storage::placement::ReadHow;
+
+impl Db {
+    /// The value of `key` now, if it has one.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.get_with(key, &ReadOptions::default())
+    }
+
+    /// As [`get`](Db::get), as of a snapshot or with other choices. Bounds do not apply.
+    pub fn get_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Vec<u8>>> {
+        let shared = self.shared();
+        let view = shared.view.load_full(); // before the sequence: a view may have more than it needs, never less
+        let seq = options.snapshot.as_ref().map_or_else(|| shared.visible(), Snapshot::seq);
+        let lookup = key::lookup(key.as_ref(), seq);
+        let got = get::get(&*shared.placement, &shared.order, &view, &lookup, self.how(options))?;
+        if let Some((level, table)) = got.worn {
+            shared.note_worn(level, table);
+        }
+        Ok(got.value)
+    }
+
+    /// The pairs of a range in key order.
+    pub fn scan(&self, options: ReadOptions) -> Scan {
+        Scan::new(self.cursor(options), false)
+    }
+
+    /// The pairs of a range in reverse key order.
+    pub fn scan_reverse(&self, options: ReadOptions) -> Scan {
+        Scan::new(self.cursor(options), true)
+    }
+
+    /// A cursor over a range, standing nowhere yet. It sees the store as it is now, or as of the snapshot.
+    pub fn cursor(&self, options: ReadOptions) -> Cursor {
+        let shared = self.shared();
+        let view = shared.view.load_full();
+        let seq = options.snapshot.as_ref().map_or_else(|| shared.visible(), Snapshot::seq);
+        let how = self.how(&options);
+        let mut sources: Vec<Source> = view.memtables().map(|mem| Source::Mem(mem.cursor())).collect();
+        sources.extend(
+            view.version.levels.iter().flat_map(|level| &level.runs).map(|run| {
+                Source::Run(RunCursor::new(shared.placement.clone(), shared.order.clone(), run.clone(), how))
+            }),
+        );
+        let visible = Visible::new(shared.order.clone(), Merge::new(shared.order.clone(), sources), seq);
+        let weak = Arc::downgrade(shared);
+        let sampler = Sampler::new(view, move |view, internal| {
+            if let Some(shared) = weak.upgrade()
+                && let Some((level, table)) = get::sample(&shared.order, view, internal)
+            {
+                shared.note_worn(level, table);
+            }
+        });
+        Cursor::new(shared.order.clone(), visible, sampler, &options)
+    }
+
+    fn how(&self, options: &ReadOptions) -> ReadHow {
+        let verify = options.verify_checksums || self.shared().options.paranoid_checks;
+        ReadHow { verify, fill_cache: options.fill_cache }
+    }
+
+    /// Holds the store as it is now, for reads through [`ReadOptions::snapshot`].
+    pub fn snapshot(&self) -> Snapshot {
+        let shared = self.shared();
+        shared.snapshots.hold(|| shared.visible())
+    }
+
+    /// About how many bytes of tables the keys from the first (included) to the second (excluded) of each pair take up.
+    /// Memtables do not count.
+    pub fn approximate_sizes(&self, ranges: &[(&[u8], &[u8])]) -> Result<Vec<u64>> {
+        let view = self.shared().view.load_full();
+        let before = |user: &[u8]| self.bytes_before(&view, &key::lookup(user, SeqNo::MAX));
+        ranges.iter().map(|(from, to)| Ok(before(to)?.saturating_sub(before(from)?))).collect()
+    }
+
+    fn bytes_before(&self, view: &View, target: &[u8]) -> Result<u64> {
+        let shared = self.shared();
+        let mut sum = 0;
+        for (_, table) in view.version.tables() {
+            if shared.order.internal(&table.meta.largest, target).is_lt() {
+                sum += table.meta.bytes;
+            } else if shared.order.internal(&table.meta.smallest, target).is_lt() {
+                sum += shared.placement.open_table(&table.meta)?.offset_of(target)?;
+            }
+        }
+        Ok(sum)
+    }
+}

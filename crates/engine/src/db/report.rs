@@ -1,0 +1,74 @@
+//! What a store tells about itself.
+use super::Db;
+use crate::{
+    stats::{LevelStatistics, Statistics},
+    version::{Level, TableRef},
+};
+use std::sync::Arc;
+
+/// One level of the tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LevelInfo {
+    /// 0 is the newest.
+    pub level: usize,
+    /// Level 0 newest first, deeper levels in key order.
+    pub tables: Vec<TableInfo>,
+}
+
+/// One table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableInfo {
+    /// Its number, which names its file.
+    pub number: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// First user key.
+    pub smallest: Vec<u8>,
+    /// Last user key.
+    pub largest: Vec<u8>,
+}
+
+impl Db {
+    /// The levels and their tables.
+    pub fn layout(&self) -> Vec<LevelInfo> {
+        let version = self.shared().view.load().version.clone();
+        let info = |table: &Arc<TableRef>| TableInfo {
+            number: table.meta.id.0,
+            bytes: table.meta.bytes,
+            smallest: table.smallest().to_vec(),
+            largest: table.largest().to_vec(),
+        };
+        let levels = version.levels.iter().enumerate();
+        levels.map(|(level, l)| LevelInfo { level, tables: l.tables().map(info).collect() }).collect()
+    }
+
+    /// The state of the store and what it did since it was opened.
+    pub fn statistics(&self) -> Statistics {
+        let shared = self.shared();
+        let view = shared.view.load_full();
+        let level = |level: &Level| LevelStatistics {
+            tables: level.tables().count() as u64,
+            bytes: level.bytes(),
+            ..LevelStatistics::default()
+        };
+        let (pending_edits, awaiting_removal) = {
+            let control = shared.control.lock();
+            (control.versions.pending() as u64, control.versions.retire.waiting() as u64)
+        };
+        let statistics = Statistics {
+            place: shared.placement.name(),
+            durability: shared.placement.tier(),
+            preset: shared.options.preset_name(),
+            last_sequence: self.last_sequence(),
+            durable_sequence: self.durable_sequence(),
+            levels: view.version.levels.iter().map(level).collect(),
+            memtable_bytes: view.memtables().map(|mem| mem.charged_bytes()).sum(),
+            sealed_memtables: view.sealed.len() as u64,
+            snapshots: shared.snapshots.len() as u64,
+            pending_edits,
+            awaiting_removal,
+            ..Statistics::default()
+        };
+        statistics.counted(&shared.stats, shared.placement.traffic())
+    }
+}

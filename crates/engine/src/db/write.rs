@@ -1,0 +1,122 @@
+//! Writing, and what moves written data: flush, compaction, durability.
+use super::{Db, make_durable};
+use crate::{Error, Result, WriteBatch, WriteOptions, version::KeyRange};
+use std::sync::atomic::Ordering;
+use terrace_format::{LEVELS, key};
+
+impl Db {
+    /// Sets `key` to `value`. Survives the end of this process, not a power cut: see [`put_with`](Db::put_with).
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_with(key, value, WriteOptions::default())
+    }
+
+    /// As [`put`](Db::put), with a choice.
+    pub fn put_with(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.put(key, value);
+        self.write(batch, options).map(drop)
+    }
+
+    /// Removes `key`. Fine if it is not there.
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_with(key, WriteOptions::default())
+    }
+
+    /// As [`delete`](Db::delete), with a choice.
+    pub fn delete_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete(key);
+        self.write(batch, options).map(drop)
+    }
+
+    /// Applies `batch` atomically and returns the sequence of its last operation, for
+    /// [`wait_durable`](Db::wait_durable). Keys up to 4 GiB − 17 and values up to 4 GiB − 1 bytes; more is refused.
+    pub fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<u64> {
+        let limits = self.shared().placement.limits();
+        if let Some(oversized) = batch.oversized {
+            return Err(Error::Invalid(oversized));
+        }
+        if batch.key_bytes > limits.key_bytes_max || batch.value_bytes > limits.value_bytes_max {
+            return Err(Error::Invalid(format!(
+                "a key of {} or a value of {} bytes: this store ends at {} and {}",
+                batch.key_bytes, batch.value_bytes, limits.key_bytes_max, limits.value_bytes_max
+            )));
+        }
+        Ok(self.writes()?.write(self.shared(), batch.batch, options.sync)?.0)
+    }
+
+    /// Moves what is in memory into tables. Returns when they serve reads; see [`wait_durable`](Db::wait_durable) for
+    /// when they survive a power cut.
+    pub fn flush(&self) -> Result<()> {
+        self.writes()?.seal(self.shared())?;
+        self.shared().wait_until(|_| self.shared().view.load().sealed.is_empty())
+    }
+
+    /// Merges all tables that hold keys from `from` to `to`, both included, down the tree: deleted and overwritten data
+    /// goes, unless a snapshot holds it. `None` is unbounded.
+    pub fn compact_range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
+        self.flush()?;
+        let shared = self.shared();
+        let range = KeyRange { from, to };
+        let deepest = {
+            let version = shared.view.load().version.clone();
+            let held =
+                |level: &usize| version.levels[*level].tables().any(|table| table.overlaps(&shared.order, &range));
+            (1..LEVELS).rev().find(held).unwrap_or(1)
+        };
+        for level in 0..deepest {
+            let mut from = from.map(<[u8]>::to_vec);
+            while let Some(largest) = self.compact_some(level, &KeyRange { from: from.as_deref(), to })? {
+                from = Some(largest);
+            }
+        }
+        Ok(())
+    }
+
+    /// One compaction of `level`, from the start of `range`. Returns the last key it took from the level if there may be
+    /// more behind it.
+    fn compact_some(&self, level: usize, range: &KeyRange<'_>) -> Result<Option<Vec<u8>>> {
+        let shared = self.shared();
+        let mut started = None;
+        shared.wait_until(|control| {
+            let plan = shared.situated(control, |situation| shared.policy.plan_range(situation, level, range));
+            match plan {
+                Some(plan) if !control.busy.admits(&shared.order, &plan) => false,
+                plan => {
+                    started = plan.inspect(|plan| shared.start_compaction(control, plan.clone()));
+                    true
+                }
+            }
+        })?;
+        let Some(plan) = started else { return Ok(None) };
+        let first = plan.upper[0].meta.id;
+        shared.wait_until(|control| !control.busy.has(first))?;
+        let more = level > 0; // in level 0 everything that overlaps goes at once
+        let taken = || key::user_key(&plan.pointer).to_vec();
+        let past_end = range.to.is_some_and(|to| shared.order.user(&taken(), to).is_ge());
+        Ok((more && !past_end).then(taken))
+    }
+
+    /// Sequence of the newest visible write; 0 before the first.
+    pub fn last_sequence(&self) -> u64 {
+        self.shared().visible().0
+    }
+
+    /// Every write up to here survives a power cut. Always 0 where nothing is promised (tier `none`).
+    pub fn durable_sequence(&self) -> u64 {
+        self.shared().durable.load(Ordering::Acquire)
+    }
+
+    /// Returns once every write up to `sequence` survives a power cut, and sees to it that it happens. Under tier `none`
+    /// it returns at once, without that promise.
+    pub fn wait_durable(&self, sequence: u64) -> Result<()> {
+        let shared = self.shared();
+        if sequence > self.last_sequence() {
+            return Err(Error::Invalid(format!(
+                "sequence {sequence} has not been written; the last is {}",
+                self.last_sequence()
+            )));
+        }
+        if self.durable_sequence() >= sequence { Ok(()) } else { make_durable(shared, self.writes()?) }
+    }
+}
