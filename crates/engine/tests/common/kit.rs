@@ -1,0 +1,222 @@
+//! Small things that several suites share: places to put a store, ways to open it, a numbered history, a comparator.
+#![allow(dead_code, reason = "each test binary uses a part")]
+use std::{
+    cmp::Ordering,
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use tempfile::TempDir;
+use terrace::{Comparator, Db, Error, LevelInfo, Options, ReadOptions, Tier, WriteBatch, WriteOptions};
+use terrace_sim::{Rng, ScrambleFs};
+use terrace_storage::{
+    Memory,
+    backends::files::{fs::FileSystem, real::RealFs},
+    durability::{CommitTracker, NoTracker, SyncTracker},
+    open_files,
+    placement::{Mode, Placement},
+};
+
+pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// A directory for one store, and how to get at it.
+pub struct Place {
+    pub name: &'static str,
+    pub fs: Arc<dyn FileSystem>,
+    folder: Option<TempDir>,
+}
+
+impl Place {
+    pub fn memory() -> Place {
+        Place { name: "memory", fs: Arc::new(Memory::new()), folder: None }
+    }
+
+    pub fn scrambled() -> Place {
+        Place { name: "scrambled memory", fs: Arc::new(ScrambleFs::new(Arc::new(Memory::new()))), folder: None }
+    }
+
+    pub fn directory() -> Place {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        Place { name: "directory", fs: Arc::new(RealFs::new(folder.path().join("store"))), folder: Some(folder) }
+    }
+
+    /// The store's path, if it is in a directory of a real file system.
+    pub fn path(&self) -> Option<PathBuf> {
+        self.folder.as_ref().map(|folder| folder.path().join("store"))
+    }
+
+    /// Opens the store; with `manual`, background work is the caller's.
+    pub fn open(&self, options: &Options, manual: bool) -> terrace::Result<Db> {
+        open(&self.fs, options, manual)
+    }
+}
+
+pub fn tracker(tier: Tier) -> Arc<dyn CommitTracker> {
+    match tier {
+        Tier::Sync => Arc::new(SyncTracker),
+        Tier::None => Arc::new(NoTracker),
+    }
+}
+
+pub fn placement(fs: &Arc<dyn FileSystem>, mode: Mode, options: &Options) -> terrace::Result<Box<dyn Placement>> {
+    Ok(open_files(fs.clone(), mode, tracker(options.durability), &options.setup())?)
+}
+
+pub fn open(fs: &Arc<dyn FileSystem>, options: &Options, manual: bool) -> terrace::Result<Db> {
+    let placement = placement(fs, Mode::Create, options)?;
+    if manual { Db::open_manual(placement, options.clone()) } else { Db::open_on(placement, options.clone()) }
+}
+
+/// Defaults with these changes, in their text form.
+pub fn options(changes: &[(&str, &str)]) -> Options {
+    let mut options = Options::default();
+    for (name, value) in changes {
+        options.set(name, value).unwrap_or_else(|e| panic!("{name}={value}: {e}"));
+    }
+    options
+}
+
+/// Small memtables and tables, and level 0 due at once: few writes go through every part.
+pub const TIGHT: &[(&str, &str)] = &[
+    ("memtable_bytes", "64KiB"),
+    ("table_bytes", "64KiB"),
+    ("level_base_bytes", "64KiB"),
+    ("l0_compact_runs", "2"),
+    ("l0_slow_runs", "6"),
+    ("l0_stop_runs", "8"),
+    ("manifest_bytes", "4KiB"),
+    ("compactions_max", "2"),
+];
+
+pub fn scan(db: &Db, options: ReadOptions) -> terrace::Result<Pairs> {
+    db.scan(options).collect()
+}
+
+/// Everything forward, which must equal everything backward.
+pub fn contents(db: &Db) -> terrace::Result<Pairs> {
+    let forward = scan(db, ReadOptions::new().verify_checksums(true))?;
+    let backward: Pairs = db.scan_reverse(ReadOptions::new().verify_checksums(true)).collect::<terrace::Result<_>>()?;
+    assert!(forward.iter().eq(backward.iter().rev()), "forward and backward differ");
+    Ok(forward)
+}
+
+/// Levels below 0 are sorted and disjoint, no table is in two places, and none is empty.
+pub fn check_layout(layout: &[LevelInfo], order: &terrace_format::KeyOrder) -> Result<(), String> {
+    let mut numbers: Vec<u64> = layout.iter().flat_map(|level| &level.tables).map(|table| table.number).collect();
+    numbers.sort_unstable();
+    if numbers.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Err(format!("a table is in two places: {numbers:?}"));
+    }
+    for level in layout {
+        let upside_down = |table: &terrace::TableInfo| order.user(&table.smallest, &table.largest).is_gt();
+        let overlap = |pair: &[terrace::TableInfo]| order.user(&pair[0].largest, &pair[1].smallest).is_ge();
+        if level.tables.iter().any(|table| table.bytes == 0 || upside_down(table)) {
+            return Err(format!("a table without bytes or bounds: {level:?}"));
+        }
+        if level.level > 0 && level.tables.windows(2).any(overlap) {
+            return Err(format!("tables overlap: {level:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Bytewise, backwards.
+pub struct Backwards;
+
+impl Comparator for Backwards {
+    fn name(&self) -> &str {
+        "test.Backwards"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        b.cmp(a)
+    }
+}
+
+/// Holds the number of batches of a numbered history that a store has.
+pub const COUNT_KEY: &[u8] = b"\x00count";
+
+/// Batch `number`, from 1, of the history of `seed`: keys with their new values, `None` deletes.
+pub fn batch(seed: u64, number: usize) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+    let mut rng = Rng::of(seed, number as u64);
+    let mut ops = vec![(COUNT_KEY.to_vec(), Some((number as u64).to_le_bytes().to_vec()))];
+    for _ in 0..rng.below(4) {
+        let key = format!("key{:02}", rng.below(60)).into_bytes();
+        let bytes = if rng.chance(1, 12) { rng.below(9000) } else { rng.below(60) };
+        let value = (!rng.chance(1, 4)).then(|| {
+            let noise: Vec<u8> = (0..bytes.div_ceil(8)).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
+            noise[..bytes].to_vec()
+        });
+        ops.push((key, value));
+    }
+    ops
+}
+
+pub fn apply(model: &mut Model, ops: &[(Vec<u8>, Option<Vec<u8>>)]) {
+    for (key, value) in ops {
+        match value {
+            Some(value) => drop(model.insert(key.clone(), value.clone())),
+            None => drop(model.remove(key)),
+        }
+    }
+}
+
+/// `states[n]` is the store after the first n batches.
+pub fn states(seed: u64, batches: usize) -> Vec<Model> {
+    let mut states = vec![Model::new()];
+    for number in 1..=batches {
+        let mut next = states[number - 1].clone();
+        apply(&mut next, &batch(seed, number));
+        states.push(next);
+    }
+    states
+}
+
+/// Writes a batch; its last sequence.
+pub fn write(db: &Db, ops: &[(Vec<u8>, Option<Vec<u8>>)], sync: bool) -> terrace::Result<u64> {
+    let mut batch = WriteBatch::new();
+    for (key, value) in ops {
+        match value {
+            Some(value) => batch.put(key, value),
+            None => batch.delete(key),
+        };
+    }
+    db.write(batch, WriteOptions { sync })
+}
+
+/// How many batches of a numbered history `pairs` are the state of; an error if they are no state of it.
+pub fn prefix(pairs: Pairs, states: &[Model]) -> Result<usize, String> {
+    let found: Model = pairs.into_iter().collect();
+    let count = found
+        .get(COUNT_KEY)
+        .map_or(0, |bytes| u64::from_le_bytes(bytes[..].try_into().expect("the count has eight bytes")) as usize);
+    match states.get(count) {
+        Some(state) if *state == found => Ok(count),
+        Some(_) => Err(format!("these are not the contents after {count} batches")),
+        None => Err(format!("the count is {count}")),
+    }
+}
+
+/// Whether the operating system's refusal is told with the operation and the file.
+pub fn is_told(error: &Error) -> bool {
+    match error {
+        Error::Io { op, object, .. } | Error::NoSpace { op, object, .. } => !op.is_empty() && !object.is_empty(),
+        Error::FailStopped(first) => is_told(first),
+        _ => false,
+    }
+}
+
+/// Every file below `folder` with its bytes.
+pub fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).expect("list") {
+        let path = entry.expect("list").path();
+        if path.is_dir() {
+            found.extend(files_below(&path));
+        } else {
+            found.insert(path.clone(), std::fs::read(&path).expect("read"));
+        }
+    }
+    found
+}

@@ -1,0 +1,181 @@
+//! What a model test may do to a store, and with which options: the strategies of `model.rs`.
+use proptest::{collection::vec, prelude::*};
+use terrace_sim::Rng;
+
+/// A key: binary, short, often a prefix of another.
+pub type Key = Vec<u8>;
+
+/// Describes a value, so that failures stay readable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Value {
+    pub fill: u8,
+    pub bytes: usize,
+    pub noisy: bool,
+}
+
+impl Value {
+    pub fn expand(self) -> Vec<u8> {
+        let mut rng = Rng::new(u64::from(self.fill));
+        (0..self.bytes).map(|_| if self.noisy { rng.next_u64() as u8 } else { self.fill }).collect()
+    }
+}
+
+/// The keys of a read.
+#[derive(Clone, Debug, Default)]
+pub struct Range {
+    pub from: Option<Key>,
+    pub to: Option<Key>,
+    pub prefix: Option<Key>,
+}
+
+/// A move of a cursor.
+#[derive(Clone, Debug)]
+pub enum Move {
+    First,
+    Last,
+    Seek(Key),
+    SeekForPrev(Key),
+    Next,
+    Prev,
+}
+
+#[derive(Clone, Debug)]
+pub enum Op {
+    Put(Key, Value),
+    Delete(Key),
+    Batch(Vec<(Key, Option<Value>)>, bool),
+    Get(Key),
+    Scan(Range, bool),
+    Walk(Range, Vec<Move>),
+    TakeSnapshot,
+    ReadSnapshot(usize, Range),
+    DropSnapshot(usize),
+    HoldCursor(Range, Vec<Move>),
+    MoveCursor(usize, Vec<Move>),
+    DropCursor(usize),
+    Flush,
+    Compact(Option<Key>, Option<Key>),
+    Step(u64),
+    Tick,
+    Idle,
+    Close,
+    Kill,
+    ReadOnly,
+}
+
+/// Everything about a case that is not an operation.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub preset: &'static str,
+    /// Options of every other opening, so that one shape reads what another wrote.
+    pub shapes: [Vec<(&'static str, String)>; 2],
+    pub backwards: bool,
+    pub manual: bool,
+    /// 0 memory, 1 scrambled memory, 2 a directory.
+    pub place: u8,
+}
+
+fn any_key() -> impl Strategy<Value = Key> {
+    prop_oneof![
+        4 => vec(prop::sample::select(vec![0u8, b'a', b'b', 0xff]), 0..4),
+        1 => (0u8..30).prop_map(|n| format!("shared/prefix/{n:02}").into_bytes()),
+    ]
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    let bytes = prop_oneof![1 => Just(0), 8 => 1usize..200, 3 => 200usize..3000, 2 => 3000usize..20_480];
+    (any::<u8>(), bytes, any::<bool>()).prop_map(|(fill, bytes, noisy)| Value { fill, bytes, noisy })
+}
+
+fn any_range() -> impl Strategy<Value = Range> {
+    use prop::option::weighted;
+    (weighted(0.4, any_key()), weighted(0.4, any_key()), weighted(0.25, any_key()))
+        .prop_map(|(from, to, prefix)| Range { from, to, prefix })
+}
+
+fn any_moves() -> impl Strategy<Value = Vec<Move>> {
+    let one = prop_oneof![
+        1 => Just(Move::First),
+        1 => Just(Move::Last),
+        2 => any_key().prop_map(Move::Seek),
+        2 => any_key().prop_map(Move::SeekForPrev),
+        4 => Just(Move::Next),
+        4 => Just(Move::Prev),
+    ];
+    vec(one, 1..12)
+}
+
+pub fn any_op() -> impl Strategy<Value = Op> {
+    let batch = vec((any_key(), prop::option::weighted(0.7, any_value())), 0..8);
+    prop_oneof![
+        24 => (any_key(), any_value()).prop_map(|(key, value)| Op::Put(key, value)),
+        8 => any_key().prop_map(Op::Delete),
+        8 => (batch, any::<bool>()).prop_map(|(ops, sync)| Op::Batch(ops, sync)),
+        8 => any_key().prop_map(Op::Get),
+        5 => (any_range(), any::<bool>()).prop_map(|(range, reverse)| Op::Scan(range, reverse)),
+        5 => (any_range(), any_moves()).prop_map(|(range, moves)| Op::Walk(range, moves)),
+        3 => Just(Op::TakeSnapshot),
+        3 => (any::<usize>(), any_range()).prop_map(|(which, range)| Op::ReadSnapshot(which, range)),
+        2 => any::<usize>().prop_map(Op::DropSnapshot),
+        2 => (any_range(), any_moves()).prop_map(|(range, moves)| Op::HoldCursor(range, moves)),
+        3 => (any::<usize>(), any_moves()).prop_map(|(which, moves)| Op::MoveCursor(which, moves)),
+        1 => any::<usize>().prop_map(Op::DropCursor),
+        4 => Just(Op::Flush),
+        3 => (prop::option::of(any_key()), prop::option::of(any_key())).prop_map(|(from, to)| Op::Compact(from, to)),
+        6 => any::<u64>().prop_map(Op::Step),
+        1 => Just(Op::Tick),
+        1 => Just(Op::Idle),
+        1 => Just(Op::Close),
+        2 => Just(Op::Kill),
+        1 => Just(Op::ReadOnly),
+    ]
+}
+
+fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
+    let one_of = |name: &'static str, values: &'static [&'static str]| {
+        prop::sample::select(values).prop_map(move |value| (name, value.to_string()))
+    };
+    let level0 = prop::sample::select(vec![["1", "2", "3"], ["2", "4", "8"], ["4", "8", "12"]]);
+    let single = (
+        one_of("memtable_bytes", &["64KiB", "128KiB", "4MiB"]),
+        one_of("memtables_max", &["2", "4"]),
+        one_of("table_bytes", &["64KiB", "256KiB"]),
+        one_of("block_bytes", &["1KiB", "4KiB", "64KiB"]),
+        one_of("restart_interval", &["1", "2", "16"]),
+        one_of("compression", &["none", "snappy", "zstd", "lz4"]),
+        one_of("bloom_bits", &["0", "10"]),
+        one_of("filter_form", &["block", "table"]),
+        one_of("cache_bytes", &["0", "8MiB"]),
+        one_of("open_tables_max", &["16", "990"]),
+    );
+    let other = (
+        one_of("level_base_bytes", &["64KiB", "10MiB"]),
+        one_of("seek_compaction", &["on", "off"]),
+        one_of("compactions_max", &["1", "2", "3"]),
+        one_of("paranoid_checks", &["on", "off"]),
+        one_of("manifest_bytes", &["4KiB", "64MiB"]),
+        level0,
+    );
+    (single, other).prop_map(|((a, b, c, d, e, f, g, h, i, j), (k, l, m, n, o, level0))| {
+        let mut shape = vec![a, b, c, d, e, f, g, h, i, j, k, l, m, n, o];
+        let names = ["l0_compact_runs", "l0_slow_runs", "l0_stop_runs"];
+        shape.extend(names.into_iter().zip(level0.map(String::from)));
+        shape
+    })
+}
+
+pub fn any_config() -> impl Strategy<Value = Config> {
+    let place = prop_oneof![6 => Just(0u8), 3 => Just(1), 1 => Just(2)];
+    let preset = prop::sample::select(vec!["leveldb", "volatile"]);
+    let switches = (prop::bool::weighted(0.2), prop::bool::weighted(0.7));
+    (preset, any_shape(), any_shape(), switches, place).prop_map(|(preset, first, second, switches, place)| {
+        let (backwards, manual) = switches;
+        let mut shapes = [first, second];
+        let codec = |shape: &[(&str, String)]| shape.iter().any(|(_, value)| value == "lz4");
+        if !codec(&shapes[0]) && codec(&shapes[1]) {
+            // A store that was not made for LZ4 refuses it; durability.rs sees to that.
+            shapes[1].iter_mut().filter(|(_, value)| value == "lz4").for_each(|(_, value)| *value = "zstd".into());
+        }
+        Config { preset, shapes, backwards, manual, place }
+    })
+}

@@ -1,0 +1,187 @@
+//! What is promised about power cuts, and since when, by tier. Power cuts at every step of long histories are `crash.rs`;
+//! these are the small, deterministic cases.
+#[path = "common/kit.rs"]
+mod kit;
+
+use kit::{Model, Place, TIGHT, contents, options};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use terrace::{Db, Error, Options, WriteOptions};
+use terrace_sim::{CrashFs, LateTracker, Rules};
+use terrace_storage::{backends::files::fs::FileSystem, durability::CommitTracker, open_files, placement::Mode};
+
+const CUTS: u64 = 40;
+
+fn open_with(fs: &CrashFs, tracker: Arc<dyn CommitTracker>, options: &Options) -> terrace::Result<Db> {
+    Db::open_manual(open_files(Arc::new(fs.clone()), Mode::Create, tracker, &options.setup())?, options.clone())
+}
+
+/// What each of many power cuts right now leaves.
+fn after_cuts(disk: &CrashFs) -> Vec<Model> {
+    let step = disk.steps();
+    let reopened = |seed| kit::open(&disk.power_loss(step, seed).file_system(), &options(TIGHT), true);
+    let read = |seed| contents(&reopened(seed).unwrap_or_else(|e| panic!("cut {seed}: {e}"))).unwrap();
+    (0..CUTS).map(|seed| read(seed).into_iter().collect()).collect()
+}
+
+fn all_have(models: &[Model], keys: &[&str]) -> bool {
+    models.iter().all(|model| keys.iter().all(|key| model.contains_key(key.as_bytes())))
+}
+
+#[test]
+fn tier_sync_promises_what_was_synced_and_says_so() {
+    let db = Place::memory().open(&options(TIGHT), true).unwrap();
+    assert_eq!((db.last_sequence(), db.durable_sequence()), (0, 0));
+    db.put("a", "1").unwrap();
+    db.put("b", "2").unwrap();
+    assert_eq!((db.last_sequence(), db.durable_sequence()), (2, 0), "not synced, not promised");
+    db.put_with("c", "3", WriteOptions::synced()).unwrap();
+    assert_eq!(db.durable_sequence(), 3, "one promise covers all before it");
+    db.put("d", "4").unwrap();
+    db.wait_durable(3).unwrap();
+    assert_eq!(db.durable_sequence(), 3, "promised already: nothing to do");
+    db.wait_durable(4).unwrap();
+    assert_eq!(db.durable_sequence(), 4);
+    let error = db.wait_durable(5).unwrap_err();
+    assert!(matches!(&error, Error::Invalid(text) if text.contains('5') && text.contains('4')), "{error}");
+    db.put("e", "5").unwrap();
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    assert_eq!(db.durable_sequence(), 5, "its table is synced");
+}
+
+#[test]
+fn tier_none_promises_nothing_syncs_nothing_and_says_so() {
+    let place = Place::directory();
+    let volatile = Options::preset("volatile").unwrap();
+    let db = place.open(&volatile, false).unwrap();
+    db.put_with("a", "1", WriteOptions::synced()).unwrap();
+    db.compact_range(None, None).unwrap();
+    db.wait_durable(1).expect("it returns, without the promise");
+    db.wait_idle().unwrap();
+    let said = db.statistics();
+    assert_eq!((said.durable_sequence, said.durability, said.preset), (0, "none", "volatile"));
+    let data_syncs: u64 =
+        said.syncs.iter().filter(|(kind, _)| *kind != "directory").map(|(_, syncs)| syncs.count).sum();
+    assert_eq!(data_syncs, 0, "{:?}", said.syncs);
+    db.close().unwrap();
+    // A kill is another matter: that loses nothing under any tier.
+    let db = place.open(&volatile, false).unwrap();
+    db.put("b", "2").unwrap();
+    drop(db);
+    assert_eq!(contents(&place.open(&volatile, false).unwrap()).unwrap().len(), 2);
+}
+
+#[test]
+fn an_idle_store_becomes_durable_by_itself_and_only_if_asked_to() {
+    let idle = |interval: &str| {
+        let db = Place::memory().open(&options(&[("durability_interval_ms", interval)]), false).unwrap();
+        db.put("a", "1").unwrap();
+        db
+    };
+    let (never, soon) = (idle("0"), idle("20"));
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while soon.durable_sequence() < soon.last_sequence() {
+        assert!(Instant::now() < deadline, "an idle store did not become durable");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(never.durable_sequence(), 0, "an interval of 0 means never");
+}
+
+#[test]
+fn tickets_that_mature_late_promise_late_and_never_take_back() {
+    for seed in 0..30 {
+        let disk = CrashFs::new(Rules::Ext4);
+        let db = open_with(&disk, Arc::new(LateTracker::new(seed)), &options(TIGHT)).unwrap();
+        let mut promised = 0;
+        for n in 0..60u32 {
+            db.put(format!("{n:03}"), [0; 200]).unwrap();
+            match n % 10 {
+                4 => db.flush().unwrap(),
+                9 => db.wait_durable(db.last_sequence() - 3).unwrap(),
+                _ => drop(db.step(u64::from(n))),
+            }
+            assert!(db.durable_sequence() >= promised, "seed {seed}: a promise was taken back");
+            promised = db.durable_sequence();
+            assert!(n % 10 != 9 || promised + 3 >= db.last_sequence(), "seed {seed}: waited in vain");
+            if n % 10 == 6 {
+                let survivors = after_cuts(&disk).into_iter().map(|model| model.len() as u64).min();
+                assert!(survivors >= Some(promised), "seed {seed}: {survivors:?} pairs of {promised} promised");
+            }
+        }
+        db.wait_idle().unwrap();
+        db.close().unwrap();
+        assert!(after_cuts(&disk).iter().all(|model| model.len() == 60), "seed {seed}: closed means durable");
+    }
+}
+
+/// Nothing that a failed writeback concerned is given up: its inputs and logs stay, and reopening recovers from them.
+#[test]
+fn a_ticket_that_fails_stops_writing_and_loses_nothing() {
+    let disk = CrashFs::new(Rules::Ext4);
+    let db = open_with(&disk, Arc::new(LateTracker::failing(1, 1000)), &options(TIGHT)).unwrap();
+    (0..50).for_each(|n| db.put(format!("{n:03}"), "value").unwrap());
+    db.wait_durable(50).unwrap();
+    db.flush().unwrap();
+    while db.step(0).is_some() {}
+    let error = db.put("more", "").expect_err("the flush's ticket has failed");
+    assert!(matches!(&error, Error::FailStopped(first) if first.to_string().contains("writeback")), "{error}");
+    assert_eq!(contents(&db).unwrap().len(), 50, "reads go on");
+    assert!(db.close().is_err());
+    assert!(after_cuts(&disk).iter().all(|model| model.len() == 50), "everything promised is there");
+}
+
+#[test]
+fn a_close_makes_everything_durable_and_a_drop_does_not() {
+    let disk = CrashFs::new(Rules::Ext4);
+    for (key, orderly) in [("dropped", false), ("closed", true)] {
+        let db = kit::open(&(Arc::new(disk.clone()) as Arc<dyn FileSystem>), &options(TIGHT), true).unwrap();
+        db.put(key, "").unwrap();
+        if orderly {
+            db.close().unwrap()
+        } else {
+            drop(db)
+        }
+        assert_eq!(all_have(&after_cuts(&disk), &[key]), orderly, "{key}");
+    }
+    assert!(all_have(&after_cuts(&disk), &["dropped", "closed"]), "the next open made the first one durable");
+}
+
+/// LevelDB syncs the newest log only, and can lose the tail of an older one while a later synced write survives.
+#[test]
+fn a_synced_write_makes_all_older_logs_durable_first() {
+    let disk = CrashFs::new(Rules::Ext4);
+    let mut roomy = options(TIGHT);
+    roomy.memtables_max = 8;
+    let db = kit::open(&(Arc::new(disk.clone()) as Arc<dyn FileSystem>), &roomy, true).unwrap();
+    let mut keys = Vec::new();
+    for n in 0..4 {
+        keys.push(format!("in log {n}"));
+        db.put(&keys[n], vec![0; 70 << 10]).unwrap(); // fills the memtable: the next write begins a new log
+    }
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    assert_eq!(db.statistics().sealed_memtables, 3, "nobody flushes in this test");
+    assert!(!all_have(&after_cuts(&disk), &keys), "the control: without a sync something is lost");
+    db.put_with("synced", "", WriteOptions::synced()).unwrap();
+    let left = after_cuts(&disk);
+    assert!(all_have(&left, &["synced"]), "the synced write itself is lost");
+    assert!(all_have(&left, &keys), "a later write survived an earlier one");
+}
+
+/// A table that is written and consumed between two releases is in no durable version; it must go all the same.
+#[test]
+fn a_table_that_came_and_went_between_two_releases_is_removed() {
+    let place = Place::memory();
+    let db = place.open(&options(TIGHT), true).unwrap();
+    for _ in 0..12 {
+        db.put("a", "1").unwrap();
+        db.flush().unwrap();
+        while db.step(1).is_some_and(|job| job != "release") {} // compactions first, where there is a choice
+    }
+    db.wait_idle().unwrap();
+    let named: usize = db.layout().iter().map(|level| level.tables.len()).sum();
+    let there = place.fs.list().unwrap().iter().filter(|entry| entry.name.ends_with(".ldb")).count();
+    assert_eq!((there, db.statistics().awaiting_removal), (named, 0), "files of tables, and tables");
+}

@@ -1,0 +1,126 @@
+//! kill −9 at random moments on a real file system: a child writes to one growing store and tells what was acknowledged;
+//! after each kill nothing acknowledged is lost, the contents are those after some prefix, and a deep check is clean.
+//!
+//! What is written follows from `SEED`; when the kill comes does not.
+#[path = "common/kit.rs"]
+mod kit;
+#[path = "common/leveldb.rs"]
+mod leveldb;
+
+use kit::{COUNT_KEY, Model, TIGHT, apply, batch, contents, options, write};
+use leveldb::{child, child_argument, is_child};
+use std::{
+    io::{Read, Write},
+    path::Path,
+    process::{Child, Stdio},
+    thread,
+    time::Duration,
+};
+use terrace::{Db, check};
+use terrace_sim::Rng;
+
+const SEED: u64 = 9;
+const KILLS: usize = 40;
+/// A child that got so far waits to be killed.
+const BATCHES_MAX: usize = 4000;
+
+fn count(db: &Db) -> usize {
+    let bytes = db.get(COUNT_KEY).expect("get");
+    bytes.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")) as usize)
+}
+
+/// The child: opens the store, goes on with the history, and says `ack N` once batch N is acknowledged.
+#[test]
+fn writer() {
+    if !is_child("writer") {
+        return;
+    }
+    let db = Db::open(child_argument("DIR"), options(TIGHT)).expect("open");
+    let mut out = std::io::stdout().lock();
+    let first = count(&db) + 1;
+    for number in first..first + BATCHES_MAX {
+        write(&db, &batch(SEED, number), number % 37 == 0).expect("write");
+        writeln!(out, "ack {number}").and_then(|()| out.flush()).expect("the parent listens");
+        match number % 500 {
+            250 => db.compact_range(None, None).expect("compact"),
+            400 => db.flush().expect("flush"),
+            _ => {}
+        }
+    }
+    loop {
+        thread::park();
+    }
+}
+
+fn start(directory: &Path) -> Child {
+    let mut command = child(&[], "writer", &[("DIR", directory.display().to_string())]);
+    command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("start the child")
+}
+
+/// Lets a child write for a while and kills it. The last batch it said was acknowledged.
+fn killed_after(directory: &Path, delay: Duration) -> usize {
+    let mut child = start(directory);
+    let mut out = child.stdout.take().expect("piped");
+    let listener = thread::spawn(move || {
+        let mut text = String::new();
+        out.read_to_string(&mut text).expect("plain text");
+        text
+    });
+    thread::sleep(delay);
+    child.kill().expect("kill");
+    let status = child.wait().expect("wait");
+    assert!(status.code().is_none(), "the child ended by itself: {status}");
+    let text = listener.join().expect("listen");
+    // The last line may have been cut by the kill; then its number was not told whole.
+    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    let acknowledged = whole.lines().filter_map(|line| line.strip_prefix("ack ")).next_back();
+    acknowledged.map_or(0, |number| number.parse().expect("a number"))
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_to_kill_9() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("store");
+    let (mut rng, mut model, mut applied, mut progress) = (Rng::new(SEED), Model::new(), 0, 0);
+    for kill in 0..KILLS {
+        let delay = Duration::from_millis(rng.below(160) as u64);
+        let acknowledged = killed_after(&directory, delay);
+        let db = Db::open(&directory, options(TIGHT)).unwrap_or_else(|e| panic!("seed {SEED}, kill {kill}: {e}"));
+        let found = count(&db);
+        assert!(found >= acknowledged.max(applied), "seed {SEED}, kill {kill}: {found} of {acknowledged} batches");
+        assert!(acknowledged == 0 || found <= acknowledged + 1, "seed {SEED}, kill {kill}: more than was written");
+        (applied + 1..=found).for_each(|number| apply(&mut model, &batch(SEED, number)));
+        let same = model.iter().eq(contents(&db).expect("scan").iter().map(|(key, value)| (key, value)));
+        assert!(same, "seed {SEED}, kill {kill}: not the contents after {found} batches");
+        progress += usize::from(found > applied);
+        applied = found;
+        if kill % 3 == 0 {
+            db.close().expect("close")
+        } else {
+            drop(db)
+        }
+        let report = check(&directory, &options(TIGHT), true).expect("check");
+        assert_eq!(report.problems, Vec::<String>::new(), "seed {SEED}, kill {kill}");
+    }
+    println!("{applied} batches, {KILLS} kills, {progress} of them after new batches");
+    assert!(progress >= KILLS / 4, "only {progress} of {KILLS} children wrote anything before they were killed");
+}
+
+/// Killed during recovery, again and again, with nobody recovering in between.
+#[test]
+fn recovery_may_be_killed_as_often_as_one_likes() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("store");
+    let mut acknowledged = killed_after(&directory, Duration::from_millis(300));
+    let mut rng = Rng::new(SEED + 1);
+    for _ in 0..15 {
+        // Starting a process takes some milliseconds, so these kills come before, in, or right after the open.
+        acknowledged = acknowledged.max(killed_after(&directory, Duration::from_millis(rng.below(25) as u64)));
+    }
+    let db = Db::open(&directory, options(TIGHT)).expect("open");
+    let found = count(&db);
+    assert!(found >= acknowledged && found > 0, "seed {SEED}: {found} of {acknowledged} batches");
+    let mut model = Model::new();
+    (1..=found).for_each(|number| apply(&mut model, &batch(SEED, number)));
+    assert!(model.into_iter().eq(contents(&db).expect("scan")), "seed {SEED}: not the contents after {found} batches");
+}
