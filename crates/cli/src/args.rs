@@ -36,7 +36,7 @@ pub struct Store {
 /// How to open a store.
 #[derive(clap::Args)]
 pub struct Settings {
-    /// Named set of options: leveldb, volatile. Default: as the store says.
+    /// Named set of options: leveldb, volatile. Default: leveldb.
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// Sets one option; may be repeated. An unknown name lists the known ones.

@@ -59,14 +59,17 @@ impl WriteBatch {
     fn fits(&mut self, key_bytes: u64, value_bytes: u64) -> bool {
         self.key_bytes = self.key_bytes.max(key_bytes);
         self.value_bytes = self.value_bytes.max(value_bytes);
-        let fits = key_bytes <= u64::from(u32::MAX) - key::TRAILER_BYTES as u64 && value_bytes <= u64::from(u32::MAX);
-        if !fits {
-            let text = format!(
-                "a key of {key_bytes} or a value of {value_bytes} bytes: LevelDB's format ends at {}",
-                u32::MAX
-            );
-            self.oversized.get_or_insert(text);
-        }
-        fits
+        const KEY_BYTES_MAX: u64 = u32::MAX as u64 - key::TRAILER_BYTES as u64;
+        let problem = if key_bytes > KEY_BYTES_MAX {
+            format!("a key of {key_bytes} bytes: LevelDB's format ends at {KEY_BYTES_MAX}")
+        } else if value_bytes > u64::from(u32::MAX) {
+            format!("a value of {value_bytes} bytes: LevelDB's format ends at {}", u32::MAX)
+        } else if self.batch.len() == u32::MAX {
+            format!("more than {} operations in one batch", u32::MAX)
+        } else {
+            return true;
+        };
+        self.oversized.get_or_insert(problem);
+        false
     }
 }

@@ -20,6 +20,9 @@ pub struct CheckReport {
     pub entries: u64,
     /// Entries replayed from logs.
     pub log_entries: u64,
+    /// Numbers of logs that hold something which is no part of the history: a torn end after a power cut, or damage. The
+    /// next writing open keeps copies of them under `lost/`.
+    pub torn_logs: Vec<u64>,
     /// The end of the history.
     pub last_sequence: u64,
 }
@@ -37,6 +40,7 @@ pub fn check(path: impl AsRef<Path>, options: &Options, deep: bool) -> Result<Ch
 pub fn check_on(placement: &dyn Placement, options: &Options, deep: bool) -> Result<CheckReport> {
     let found = recover::open(placement, options, true)?;
     let mut report = CheckReport { last_sequence: found.last.0, ..CheckReport::default() };
+    report.torn_logs = found.set_aside.iter().map(|log| log.0).collect();
     report.log_entries = found.memtables.iter().map(|mem| mem.len()).sum();
     for (level, table) in found.versions.live().tables() {
         report.tables += 1;

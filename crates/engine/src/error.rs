@@ -66,6 +66,9 @@ pub enum Error {
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
+    /// The engine contradicts itself; nothing was made durable on the strength of it. Close, reopen, and report it.
+    #[error("a bug in Terrace: {0}")]
+    Bug(String),
     /// An earlier write or sync failed, so what is on storage is unknown. Reads go on; to write, close and reopen.
     #[error("refusing writes since an earlier failure: {0}")]
     FailStopped(Arc<Error>),

@@ -33,7 +33,7 @@
 //! | `jobs` | flush, compact, release: what happens in the background? |
 //! | `write` | how does a write become visible and durable? |
 //! | `recover` | what does an open find? |
-//! | `db` | the face |
+//! | `check` `db` | is everything as it was written; the face |
 //!
 //! The contract on durability is `docs/durability.md`; where bytes live is `terrace_storage::placement`.
 #![forbid(unsafe_code)]
@@ -68,5 +68,5 @@ pub use read::{
     snapshot::Snapshot,
 };
 pub use stats::{LevelStatistics, Statistics, WorkStatistics};
-pub use terrace_format::{Comparator, compress::Codec, filter::FilterPolicy};
-pub use terrace_storage::{FilterForm, Syncs, Tier};
+pub use terrace_format::{Comparator, KeyOrder, compress::Codec, filter::FilterPolicy};
+pub use terrace_storage::{FilterForm, Setup, Syncs, Tier, placement::Placement};

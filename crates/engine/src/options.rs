@@ -51,13 +51,13 @@ pub struct Options {
     pub open_tables_max: u64,
     /// Runs in level 0 at which its compaction starts. Default 4; 1 ..= 1000.
     pub l0_compact_runs: u64,
-    /// Runs in level 0 at which each write is delayed by 1 ms. Default 8.
+    /// Runs in level 0 at which each write is delayed by 1 ms. Default 8; 1 ..= 10,000, not below `l0_compact_runs`.
     pub l0_slow_runs: u64,
-    /// Runs in level 0 at which writes wait. Default 12; not below `l0_slow_runs`.
+    /// Runs in level 0 at which writes wait. Default 12; 1 ..= 10,000, not below `l0_slow_runs`.
     pub l0_stop_runs: u64,
     /// Bytes that level 1 may hold; each deeper level holds ten times its upper neighbour. Default 10 MiB; 64 KiB ..= 1 TiB.
     pub level_base_bytes: u64,
-    /// Compact a table once it has cost many fruitless seeks, as LevelDB does. Default on in presets that reproduce it.
+    /// Compact a table once it has cost many fruitless seeks, as LevelDB does. Default true.
     pub seek_compaction: bool,
     /// Compactions that may run at once. Default 1; 1 ..= 64.
     pub compactions_max: u64,
@@ -320,7 +320,8 @@ fn parse_switch(text: &str) -> std::result::Result<bool, String> {
 /// How to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Survive a power cut once acknowledged; without it, only the end of this process. One sync per group of writers.
+    /// Survive a power cut once acknowledged (under tier `none`: no promise); without it, only the end of this process.
+    /// One sync per group of writers.
     pub sync: bool,
 }
 

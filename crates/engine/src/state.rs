@@ -3,7 +3,7 @@
 //! ```text
 //! lock order:  write core → manifest → control → (view, stats, snapshots: leaves)
 //! write core   log writers and the next sequence; held during log I/O; readers never take it
-//! manifest     the manifest's writer; held during its I/O; only the releasing job and close take it
+//! manifest     the manifest's writer; held during its I/O; only the releasing job takes it
 //! control      versions, running jobs, failure; never held during I/O
 //! ```
 //! Readers take one atomic load of the view and, for a snapshot, a leaf lock: nothing that anybody holds during I/O.
@@ -69,6 +69,8 @@ pub struct Shared {
     pub placement: Arc<dyn Placement>,
     /// Features that the manifest must announce.
     pub requires: Vec<String>,
+    /// Logs that this opening found to hold something which is no part of the history.
+    pub torn_logs: u64,
     /// Time.
     pub clock: Clock,
     /// Who runs jobs.
@@ -153,8 +155,9 @@ impl Shared {
         self.situated(control, |situation| self.policy.plan(situation))
     }
 
-    /// The level into which a flush of these keys may go. While a compaction runs or waits for durability, its outputs
-    /// may yet lie anywhere between its inputs, so only level 0 is safe.
+    /// The level into which a flush of these keys may go. While a compaction runs, its outputs may yet lie anywhere between
+    /// its inputs, so only level 0 is safe; while one waits to be released, staying in level 0 keeps the flush free to be
+    /// released before it (docs/durability.md).
     pub fn flush_level(&self, control: &Control, smallest: &[u8], largest: &[u8]) -> usize {
         if !control.busy.is_empty() || control.versions.compaction_pending() {
             return 0;
@@ -204,7 +207,7 @@ impl Shared {
         let shared = self.clone();
         self.work.submit(lane, name, move || {
             let outcome = catch_unwind(AssertUnwindSafe(|| job(&shared)));
-            let bug = |_| Err(Error::Unsupported(format!("a bug in Terrace: job {name} panicked")));
+            let bug = |_| Err(Error::Bug(format!("job {name} panicked")));
             if let Err(error) = outcome.unwrap_or_else(bug) {
                 shared.fail(&error);
             }
@@ -231,7 +234,7 @@ impl Shared {
         }
         match MutexGuard::unlocked(control, || self.work.step(0)) {
             Some(_) => Ok(()),
-            None => Err(Error::Unsupported("waiting for background work that nobody has queued".into())),
+            None => Err(Error::Bug("waiting for background work that nobody has queued".into())),
         }
     }
 

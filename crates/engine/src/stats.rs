@@ -53,7 +53,7 @@ impl Counters {
         self.compactions[level].done(read, written, time);
     }
 
-    /// A write waited.
+    /// A write waited for `time` in all.
     pub fn stalled(&self, time: Duration) {
         self.stalls.fetch_add(1, Relaxed);
         self.stall_nanos.fetch_add(time.as_nanos() as u64, Relaxed);
@@ -92,7 +92,7 @@ pub struct LevelStatistics {
 /// The state of a store and what it did since it was opened.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
-    /// The placement's name and tier, the preset.
+    /// The directory, or what stands for one.
     pub place: String,
     /// How written bytes become durable; `none` promises nothing at a power cut.
     pub durability: &'static str,
@@ -118,7 +118,11 @@ pub struct Statistics {
     pub awaiting_removal: u64,
     /// Objects that could not be removed; the next open removes them.
     pub removals_failed: u64,
-    /// Times a write waited for background work.
+    /// Logs that this opening found to hold something which is no part of the history; see `lost/`.
+    pub torn_logs: u64,
+    /// Whether tables here were left by a session of tier `none` and may not survive a power cut.
+    pub unsynced: bool,
+    /// Writes that waited for background work.
     pub stalls: u64,
     /// Time that writes waited.
     pub stall_time: Duration,

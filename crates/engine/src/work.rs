@@ -22,10 +22,9 @@ pub enum Lane {
 }
 
 /// Who runs background jobs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Executor {
     /// Threads of the store's own.
-    #[default]
     Threads,
     /// The caller, step by step.
     Manual,

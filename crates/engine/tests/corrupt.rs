@@ -314,3 +314,29 @@ fn a_deep_check_reads_everything() {
     assert_eq!(deep.problems.len(), 1, "{:?}", deep.problems);
     assert!(deep.problems[0].contains(&name), "{:?} does not name {name}", deep.problems);
 }
+
+/// Merged as it is, a damaged block would come out with a checksum that says it is whole. Without compression, so that
+/// nothing but the checksum can tell.
+#[test]
+fn a_compaction_does_not_pass_damage_on() {
+    let plain = options(&[&[("compression", "none")], kit::TIGHT].concat());
+    let fs: Arc<dyn FileSystem> = Arc::new(Memory::new());
+    let db = kit::open(&fs, &plain, true).unwrap();
+    let value = vec![b'v'; 3000];
+    db.put("a", &value).unwrap();
+    db.put("b", &value).unwrap();
+    db.flush().unwrap();
+    db.wait_idle().unwrap(); // else the table is not in the manifest yet
+    let newest = db.layout().into_iter().flat_map(|level| level.tables).map(|table| table.number).max();
+    drop(db);
+    let mut damaged = files(&fs);
+    let table = damaged.get_mut(&format!("{:06}.ldb", newest.expect("a table"))).expect("its file");
+    let at = table.windows(8).position(|bytes| bytes == b"vvvvvvvv").expect("a value") + 100;
+    table[at] ^= 1;
+    let db = kit::open(&directory(&damaged), &plain, true).expect("tables are not read through at open");
+    db.put("a", "newer").unwrap(); // so that there is something to merge it with
+    let error = db.compact_range(None, None).expect_err("the compaction meets the damage");
+    assert!(error.to_string().contains("checksum"), "{error}");
+    let honest = |found: Option<Vec<u8>>| found.as_deref() == Some(&value[..]);
+    assert!(db.get("b").map_or(true, honest), "a read gives the value or an error");
+}

@@ -129,7 +129,7 @@ impl Run<'_> {
         let outcome = match number % 30 {
             4 | 9 | 14 | 19 => db.flush(),
             23 => db.compact_range(None, None),
-            26 => db.tick(),
+            26 => db.wait_durable(db.last_sequence()),
             28 => db.wait_idle(),
             7 | 17 | 25 => contents(db).map(drop),
             _ => db.get(format!("key{:02}", number % 60)).map(drop),

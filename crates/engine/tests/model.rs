@@ -257,7 +257,7 @@ impl Harness {
                 self.check_everything()?;
             }
             Op::Step(pick) => drop(self.db().step(*pick)),
-            Op::Tick => fine(self.db().tick())?,
+            Op::Tick => fine(self.db().wait_durable(self.db().last_sequence()))?,
             Op::Idle => {
                 fine(self.db().wait_idle())?;
                 self.check_everything()?;

@@ -5,7 +5,7 @@ mod kit;
 
 use kit::{Backwards, Place, options};
 use std::{collections::BTreeSet, fs, sync::Arc};
-use terrace::{Db, Error, FilterPolicy, Options};
+use terrace::{Db, Error, FilterPolicy, Options, ReadOptions};
 use terrace_format::{edit::Edit, log_record::Framer, marker::Marker};
 
 /// Opens must fail with a text that says `why`, and leave every file as it was.
@@ -146,4 +146,20 @@ fn tables_with_filters_of_another_name_are_read_without_them() {
         assert_eq!(db.get("absent").unwrap(), None);
         db.close().unwrap();
     }
+}
+
+/// A snapshot holds back what its own store may remove; in another store it would be a number without meaning.
+#[test]
+fn a_snapshot_of_another_store_is_refused() {
+    let (here, there) =
+        (Db::open_in_memory(Options::default()).unwrap(), Db::open_in_memory(Options::default()).unwrap());
+    here.put("key", "value").unwrap();
+    let foreign = ReadOptions::new().snapshot(&there.snapshot());
+    assert!(matches!(here.get_with("key", &foreign), Err(Error::Invalid(text)) if text.contains("snapshot")));
+    assert!(matches!(here.scan(foreign.clone()).next(), Some(Err(Error::Invalid(_)))));
+    assert!(matches!(here.cursor(foreign).seek_to_last(), Err(Error::Invalid(_))));
+    assert_eq!(
+        here.get_with("key", &ReadOptions::new().snapshot(&here.snapshot())).unwrap().as_deref(),
+        Some(&b"value"[..])
+    );
 }

@@ -76,6 +76,9 @@ impl Marker {
     }
 }
 
+/// As [`Corrupt::what`]: the marker is whole, but says something that this version does not know.
+pub const UNKNOWN: &str = "marker, newer than this version,";
+
 /// Lines not yet used.
 struct Fields<'a>(Vec<Field<'a>>);
 
@@ -87,7 +90,7 @@ struct Field<'a> {
 
 impl Field<'_> {
     fn corrupt(&self, detail: String) -> Corrupt {
-        Corrupt::new("marker", self.offset, format!("{detail} (this version of Terrace cannot open such a store)"))
+        Corrupt::new(UNKNOWN, self.offset, format!("{detail} (this version of Terrace cannot open such a store)"))
     }
 }
 

@@ -114,6 +114,8 @@ pub struct Limits {
 pub trait Placement: Send + Sync {
     /// For messages: the directory or device.
     fn name(&self) -> String;
+    /// For messages: where `object` is, or would be.
+    fn place_of(&self, object: ObjectId) -> String;
     /// How tickets mature, for `stats` and `doctor`.
     fn tier(&self) -> &'static str;
     /// Whether anything is promised to survive a power cut (`false` under tier `none`).
@@ -151,6 +153,8 @@ pub trait Placement: Send + Sync {
     /// Makes `tables`, which a finished session left, survive a power cut if that session promised nothing (tier `none`).
     /// To be called at open, before anything is promised about them.
     fn settle(&self, tables: &[TableMeta]) -> Result<()>;
+    /// Whether tables here may not survive a power cut, because a session that promised nothing left them.
+    fn unsynced(&self) -> bool;
     /// Makes progress with outstanding tickets without forcing anything; false if none is outstanding.
     fn advance(&self) -> Result<bool>;
     /// Forces one batch commit: every ticket handed out before this call is decided when it returns.

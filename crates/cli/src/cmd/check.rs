@@ -25,11 +25,11 @@ impl Check {
     /// Prints what was found; problems are a failure.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let report = terrace::check(&self.store.path, &self.store.options()?, !self.quick)?;
-        let CheckReport { problems, tables, table_bytes, entries, log_entries, last_sequence } = &report;
+        let CheckReport { problems, tables, table_bytes, entries, log_entries, torn_logs, last_sequence } = &report;
         if self.json {
             let object = json!({ "ok": problems.is_empty(), "problems": problems, "tables": tables,
                 "table_bytes": table_bytes, "entries": (!self.quick).then_some(entries), "log_entries": log_entries,
-                "last_sequence": last_sequence });
+                "torn_logs": torn_logs, "last_sequence": last_sequence });
             writeln!(out, "{object}")?;
         } else {
             problems.iter().try_for_each(|problem| writeln!(out, "{problem}"))?;
@@ -39,6 +39,13 @@ impl Check {
                 "{tables} tables, {}{counted}; {log_entries} entries in logs; last sequence {last_sequence}",
                 size(*table_bytes)
             )?;
+            for log in torn_logs {
+                writeln!(
+                    out,
+                    "log {log:06} holds more than its part of the history: a torn end after a power cut, or damage; the next \
+                     writing open keeps a copy under lost/"
+                )?;
+            }
             if problems.is_empty() {
                 writeln!(out, "no problems")?;
             }

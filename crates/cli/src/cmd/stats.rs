@@ -37,7 +37,13 @@ fn write_text(statistics: &Statistics, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "place          {place}")?;
     writeln!(out, "preset         {preset}")?;
     let promise = if *durability == "none" { " (promises nothing at a power cut)" } else { "" };
-    writeln!(out, "durability     {durability}{promise}")?;
+    writeln!(out, "durability     {durability}{promise}, as opened now")?;
+    if statistics.unsynced {
+        writeln!(out, "unsynced       a session of tier none was here: tables may not survive a power cut")?;
+    }
+    if statistics.torn_logs > 0 {
+        writeln!(out, "torn logs      {}: see `terrace check`", statistics.torn_logs)?;
+    }
     writeln!(out, "last sequence  {last_sequence}")?;
     writeln!(out, "memtables      {} replayed from logs", size(*memtable_bytes))?;
     let tables: u64 = levels.iter().map(|level| level.tables).sum();
@@ -71,6 +77,8 @@ fn json_of(statistics: &Statistics) -> Value {
         "pending_edits": statistics.pending_edits,
         "awaiting_removal": statistics.awaiting_removal,
         "removals_failed": statistics.removals_failed,
+        "torn_logs": statistics.torn_logs,
+        "unsynced": statistics.unsynced,
         "stalls": statistics.stalls,
         "stall_seconds": seconds(statistics.stall_time),
         "bytes_written": statistics.bytes_written.iter().map(written).collect::<serde_json::Map<_, _>>(),

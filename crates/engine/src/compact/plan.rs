@@ -1,5 +1,5 @@
 //! What is merged when: a policy looks at a version and answers with a plan. Pure: no I/O, no clock, no locks.
-use crate::version::{KeyRange, TableRef, Version, ids};
+use crate::version::{KeyRange, TableRef, Version};
 use std::sync::Arc;
 use terrace_format::{KeyOrder, LEVELS, TableId};
 
@@ -140,12 +140,4 @@ pub fn span<'a>(order: &KeyOrder, tables: impl Iterator<Item = &'a Arc<TableRef>
         let low = if order.user(smallest, low).is_lt() { smallest } else { low };
         (low, if order.user(largest, high).is_gt() { largest } else { high })
     })
-}
-
-impl std::fmt::Display for Plan {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let verb = if self.trivial_move { "move" } else { "merge" };
-        let (upper, lower) = (ids(&self.upper), ids(&self.lower));
-        write!(f, "{verb} level {} {upper:?} with level {} {lower:?}", self.level, self.output_level)
-    }
 }

@@ -36,6 +36,12 @@ use terrace_storage::{
 
 /// An open store. Clones are handles on the same one; use it from any thread.
 ///
+/// # Errors
+/// Every writing call answers [`Error::ReadOnly`] in a store opened for reading only, [`Error::Closed`] after a close, and
+/// [`Error::FailStopped`] after a failed write, sync or background job, whose own error went to whoever waited for it.
+/// Reads go on in all three cases. Opening answers [`Error::InUse`] while somebody else writes, [`Error::Missing`] where a
+/// store, or a file that it names, is not there, and [`Error::Corrupt`] where bytes cannot be what was written.
+///
 /// Dropping the last handle without [`close`](Db::close) is as killing the process: nothing acknowledged is lost, but
 /// what was not synced would not survive a power cut.
 #[derive(Clone)]
@@ -134,6 +140,7 @@ impl Db {
         let shared = Arc::new(Shared {
             order,
             requires: found.requires,
+            torn_logs: found.set_aside.len() as u64,
             clock: Clock::start(),
             work: Work::new(executor),
             jobs: Jobs { flush: flush::run, compact: compact::run, release: release::run },
@@ -195,14 +202,16 @@ impl Db {
     /// Makes everything written durable and ends background work. Other handles then refuse to write; the directory stays
     /// locked until they, and cursors and scans that are still alive, are dropped.
     pub fn close(self) -> Result<()> {
-        let shared = self.shared();
-        if let Some(writes) = &self.inner.writes {
-            writes.write(shared, batch::Batch::new(), true)?;
-            shared.placement.commit()?;
-            shared.wait_until(|control| control.versions.pending() == 0)?;
-        }
+        let settled = self.inner.writes.as_ref().map_or(Ok(()), |writes| self.settle(writes));
         self.inner.end();
-        Ok(())
+        settled
+    }
+
+    fn settle(&self, writes: &Writes) -> Result<()> {
+        let shared = self.shared();
+        writes.write(shared, batch::Batch::new(), true)?;
+        shared.placement.commit()?;
+        shared.wait_until(|control| control.versions.pending() == 0)
     }
 
     /// Removes the store in directory `path`: its own files and nothing else. Fine if there is none; refused while it is
@@ -230,10 +239,5 @@ impl Db {
     /// number, and tells its name; `None` if none waits.
     pub fn step(&self, pick: u64) -> Option<&'static str> {
         self.shared().work.step(pick)
-    }
-
-    /// What an idle store does every `durability_interval_ms`: makes durable what is not.
-    pub fn tick(&self) -> Result<()> {
-        self.wait_durable(self.last_sequence())
     }
 }

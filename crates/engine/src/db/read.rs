@@ -25,9 +25,11 @@ impl Db {
     /// As [`get`](Db::get), as of a snapshot or with other choices. Bounds do not apply.
     pub fn get_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Vec<u8>>> {
         let shared = self.shared();
-        let view = shared.view.load_full(); // before the sequence: a view may have more than it needs, never less
-        let seq = options.snapshot.as_ref().map_or_else(|| shared.visible(), Snapshot::seq);
-        let lookup = key::lookup(key.as_ref(), seq);
+        // The view first: the other way round a compaction could have dropped what the sequence sees. A view that a seal
+        // has just overtaken shows an earlier prefix, which holds everything acknowledged before this call.
+        let view = shared.view.load_full();
+        let lookup_seq = self.position(options)?;
+        let lookup = key::lookup(key.as_ref(), lookup_seq);
         let got = get::get(&*shared.placement, &shared.order, &view, &lookup, self.how(options))?;
         if let Some((level, table)) = got.worn {
             shared.note_worn(level, table);
@@ -49,7 +51,8 @@ impl Db {
     pub fn cursor(&self, options: ReadOptions) -> Cursor {
         let shared = self.shared();
         let view = shared.view.load_full();
-        let seq = options.snapshot.as_ref().map_or_else(|| shared.visible(), Snapshot::seq);
+        let position = self.position(&options);
+        let seq = position.as_ref().map_or(SeqNo::ZERO, |seq| *seq);
         let how = self.how(&options);
         let mut sources: Vec<Source> = view.memtables().map(|mem| Source::Mem(mem.cursor())).collect();
         sources.extend(
@@ -66,7 +69,13 @@ impl Db {
                 shared.note_worn(level, table);
             }
         });
-        Cursor::new(shared.order.clone(), visible, sampler, &options)
+        Cursor::new(shared.order.clone(), visible, sampler, &options, position.err())
+    }
+
+    /// The sequence at which to read.
+    fn position(&self, options: &ReadOptions) -> Result<SeqNo> {
+        let shared = self.shared();
+        options.snapshot.as_ref().map_or_else(|| Ok(shared.visible()), |snapshot| snapshot.seq_in(&shared.snapshots))
     }
 
     fn how(&self, options: &ReadOptions) -> ReadHow {

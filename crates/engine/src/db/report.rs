@@ -67,6 +67,8 @@ impl Db {
             snapshots: shared.snapshots.len() as u64,
             pending_edits,
             awaiting_removal,
+            torn_logs: shared.torn_logs,
+            unsynced: shared.placement.unsynced(),
             ..Statistics::default()
         };
         statistics.counted(&shared.stats, shared.placement.traffic())

@@ -38,7 +38,7 @@ impl Db {
         }
         if batch.key_bytes > limits.key_bytes_max || batch.value_bytes > limits.value_bytes_max {
             return Err(Error::Invalid(format!(
-                "a key of {} or a value of {} bytes: this store ends at {} and {}",
+                "the longest key has {} bytes, the longest value {}: keys may have {} here, values {}",
                 batch.key_bytes, batch.value_bytes, limits.key_bytes_max, limits.value_bytes_max
             )));
         }
@@ -102,7 +102,8 @@ impl Db {
         self.shared().visible().0
     }
 
-    /// Every write up to here survives a power cut. Always 0 where nothing is promised (tier `none`).
+    /// Every write up to here survives a power cut. Always 0 where nothing is promised: under tier `none`, and in a store
+    /// opened for reading only.
     pub fn durable_sequence(&self) -> u64 {
         self.shared().durable.load(Ordering::Acquire)
     }

@@ -13,7 +13,7 @@ use crate::{
 use std::sync::Arc;
 use terrace_format::{KeyOrder, TableId, edit::Edit, key};
 use terrace_storage::{
-    Error as StorageError, Ticket,
+    Ticket,
     placement::{Build, Hint, Lifetime, ReadHow, TableMeta},
 };
 
@@ -58,7 +58,7 @@ fn merge(shared: &Arc<Shared>, plan: &Plan) -> Result<Option<(Vec<TableMeta>, Ti
         if entries % ENTRIES_PER_LOOK == 0 && shared.work.stopping() {
             return Ok(None);
         }
-        let entry = key::parse(merge.key()).map_err(|e| StorageError::corrupt("a compaction's input", 0, e))?;
+        let entry = merge.parsed()?;
         let bottom = || is_bottom(&shared.order, &plan.version, plan.output_level, entry.user);
         out.pass(merge.key());
         if !rule.entry(&shared.order, &entry, bottom) {
@@ -71,7 +71,7 @@ fn merge(shared: &Arc<Shared>, plan: &Plan) -> Result<Option<(Vec<TableMeta>, Ti
 
 /// The plan's inputs as one. Every run of the upper level is a source of its own; the lower inputs are one run.
 fn input(shared: &Arc<Shared>, plan: &Plan) -> Merge {
-    let how = ReadHow { verify: shared.options.paranoid_checks, fill_cache: false };
+    let how = ReadHow { verify: true, fill_cache: false }; // damage must not get a fresh checksum
     let source = |tables: Vec<Arc<TableRef>>| {
         Source::Run(RunCursor::new(shared.placement.clone(), shared.order.clone(), Arc::new(tables), how))
     };

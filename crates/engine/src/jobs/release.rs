@@ -39,7 +39,7 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
         shared.changed.notify_all();
         removable
     };
-    if manifest.bytes() > shared.options.manifest_bytes {
+    if manifest.overlong(shared.options.manifest_bytes) {
         removable.extend(begin_anew(shared, manifest)?);
     }
     remove(shared, &removable);

@@ -257,7 +257,7 @@ mod tests {
         }
     }
 
-    /// Readers see whole nodes in order while a writer adds; run under ThreadSanitizer by `make sanitize`.
+    /// Readers see whole nodes in order while a writer adds.
     #[test]
     fn readers_see_sorted_prefixes_while_a_writer_adds() {
         let list = SkipList::new(KeyOrder::Bytewise);

@@ -4,8 +4,14 @@
 //! sources hold the same internal key the earlier one wins; both entries are then the same write.
 use super::run::RunCursor;
 use crate::{Result, mem::MemCursor};
-use terrace_format::KeyOrder;
-use terrace_storage::placement::{EntryRef, Origin};
+use terrace_format::{
+    KeyOrder,
+    key::{self, Parsed},
+};
+use terrace_storage::{
+    Error as StorageError,
+    placement::{EntryRef, Origin},
+};
 
 /// One sorted source.
 pub enum Source {
@@ -131,6 +137,18 @@ impl Merge {
     /// The internal key.
     pub fn key(&self) -> &[u8] {
         self.sources[self.at()].key()
+    }
+
+    /// The internal key taken apart; the error names the table that holds it.
+    pub fn parsed(&self) -> Result<Parsed<'_>> {
+        let entry = self.entry();
+        key::parse(entry.key).map_err(|found| {
+            let object = match entry.origin {
+                Origin::Memory => "a memtable".to_string(),
+                Origin::Table(id) => format!("table {id}"),
+            };
+            StorageError::corrupt(object, 0, found).into()
+        })
     }
 
     /// The value.

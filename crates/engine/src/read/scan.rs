@@ -1,6 +1,6 @@
 //! Ranges: where a read begins and ends, a cursor to walk it by hand, and an iterator.
 use super::{snapshot::Snapshot, view::View, visible::Visible};
-use crate::Result;
+use crate::{Error, Result};
 use std::sync::Arc;
 use terrace_format::{KeyOrder, SeqNo, key};
 
@@ -17,7 +17,7 @@ pub struct ReadOptions {
 
 impl Default for ReadOptions {
     fn default() -> ReadOptions {
-        ReadOptions { snapshot: None, from: None, to: None, prefix: None, verify_checksums: false, fill_cache: true }
+        ReadOptions { snapshot: None, from: None, to: None, prefix: None, verify_checksums: true, fill_cache: true }
     }
 }
 
@@ -52,7 +52,8 @@ impl ReadOptions {
         self
     }
 
-    /// Verify the checksum of every block read, also of cached ones when they are fetched. Default false.
+    /// Verify the checksum of every block that is read from storage; cached blocks were verified, or not, when they were
+    /// read. Default true; off, damaged bytes may be returned as values.
     pub fn verify_checksums(mut self, yes: bool) -> ReadOptions {
         self.verify_checksums = yes;
         self
@@ -113,6 +114,8 @@ pub struct Cursor {
     inside: bool,
     value: Vec<u8>,
     sampler: Sampler,
+    /// Why this cursor must not be used: its snapshot is not of this store.
+    refused: Option<Error>,
     _held: Option<Snapshot>,
 }
 
@@ -145,9 +148,15 @@ impl Sampler {
 }
 
 impl Cursor {
-    pub(crate) fn new(order: KeyOrder, visible: Visible, sampler: Sampler, options: &ReadOptions) -> Cursor {
+    pub(crate) fn new(
+        order: KeyOrder,
+        visible: Visible,
+        sampler: Sampler,
+        options: &ReadOptions,
+        refused: Option<Error>,
+    ) -> Cursor {
         let bounds = Bounds::new(order, options);
-        Cursor { visible, bounds, inside: false, value: Vec::new(), sampler, _held: options.snapshot.clone() }
+        Cursor { visible, bounds, inside: false, value: Vec::new(), sampler, refused, _held: options.snapshot.clone() }
     }
 
     /// Whether it stands on a pair.
@@ -227,6 +236,9 @@ impl Cursor {
         place: impl FnOnce(&mut Visible) -> Result<()>,
     ) -> Result<()> {
         self.inside = false;
+        if let Some(error) = &self.refused {
+            return Err(error.clone());
+        }
         place(&mut self.visible)?;
         let in_range = |visible: &Visible, bounds: &Bounds| visible.valid() && bounds.hold(visible.key());
         while in_range(&self.visible, &self.bounds) && !self.bounds.admit(self.visible.key()) {

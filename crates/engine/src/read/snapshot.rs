@@ -1,4 +1,5 @@
 //! Snapshots: read positions that compactions must respect for as long as they are held.
+use crate::{Error, Result};
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, sync::Arc};
 use terrace_format::SeqNo;
@@ -24,8 +25,12 @@ impl Snapshot {
         self.0.seq.0
     }
 
-    pub(crate) fn seq(&self) -> SeqNo {
-        self.0.seq
+    /// The position, if it is one of the store that keeps `book`.
+    pub(crate) fn seq_in(&self, book: &Arc<Snapshots>) -> Result<SeqNo> {
+        if Arc::ptr_eq(&self.0.book, book) {
+            return Ok(self.0.seq);
+        }
+        Err(Error::Invalid("the snapshot is of another store, or of an earlier opening of this one".into()))
     }
 }
 

@@ -124,7 +124,7 @@ impl Visible {
     /// From the merge's entry on, the first key to show; versions of `done` are passed over.
     fn find_forward(&mut self, mut done: Option<Vec<u8>>) -> Result<()> {
         while self.merge.valid() {
-            let entry = key::parse(self.merge.key()).map_err(|e| terrace_storage::Error::corrupt("a table", 0, e))?;
+            let entry = self.merge.parsed()?;
             let passed = done.as_deref().is_some_and(|done| self.order.user(entry.user, done).is_le());
             if entry.seq <= self.seq && !passed {
                 if entry.kind == Kind::Put {
@@ -142,7 +142,7 @@ impl Visible {
     fn find_backward(&mut self) -> Result<()> {
         let mut found = false;
         while self.merge.valid() {
-            let entry = key::parse(self.merge.key()).map_err(|e| terrace_storage::Error::corrupt("a table", 0, e))?;
+            let entry = self.merge.parsed()?;
             if found && self.order.user(entry.user, &self.saved_key).is_lt() {
                 break;
             }

@@ -3,8 +3,9 @@
 //! A directory without marker is a LevelDB store and stays one. What LevelDB could not read is refused there by name.
 use crate::{Error, Options, Result};
 use terrace_format::{
+    Corrupt,
     compress::Codec,
-    marker::{KNOWN_FEATURES, Marker},
+    marker::{KNOWN_FEATURES, Marker, UNKNOWN},
 };
 use terrace_storage::placement::Placement;
 
@@ -31,29 +32,17 @@ pub fn create(placement: &dyn Placement, options: &Options) -> Result<Vec<String
     Ok(features)
 }
 
-/// An existing store: what its marker and manifest ask for must be known, and the options must not ask for more.
+/// An existing store: its marker must be known, its manifest must ask for no more than the marker says, and the options
+/// must not ask for more either.
 pub fn check(placement: &dyn Placement, options: &Options, in_manifest: &[String]) -> Result<Vec<String>> {
     let place = placement.name();
-    let marker = placement
-        .load_marker()?
-        .map(|text| {
-            Marker::decode(&text).map_err(|e| Error::corrupt("marker", format!("{place}/TERRACE"), e.offset, e.detail))
-        })
-        .transpose()?;
-    let features = marker.as_ref().map_or(&[][..], |marker| &marker.features[..]);
-    if let Some(marker) = &marker {
-        let parts = [
-            ("storage", &marker.storage, "directory"),
-            ("table_format", &marker.table_format, "block"),
-            ("values", &marker.values, "table"),
-        ];
-        for (name, found, known) in parts {
-            if found != known {
-                return Err(Error::Unsupported(format!("{place} has {name} = {found}; this version knows {known}")));
-            }
-        }
-    }
-    if let Some(unknown) = features.iter().chain(in_manifest).find(|f| !KNOWN_FEATURES.contains(&f.as_str())) {
+    let refused = |found: Corrupt| match found.what {
+        UNKNOWN => Error::Unsupported(format!("{place}/TERRACE at byte {}: {}", found.offset, found.detail)),
+        what => Error::corrupt(what, format!("{place}/TERRACE"), found.offset, found.detail),
+    };
+    let marker = placement.load_marker()?.map(|text| Marker::decode(&text).map_err(refused)).transpose()?;
+    let features = marker.map_or_else(Vec::new, |marker| marker.features);
+    if let Some(unknown) = in_manifest.iter().find(|feature| !KNOWN_FEATURES.contains(&feature.as_str())) {
         return Err(Error::Unsupported(format!("{place} uses {unknown:?}, which this version does not know")));
     }
     if let Some(lost) = in_manifest.iter().find(|feature| !features.contains(feature)) {
@@ -66,5 +55,5 @@ pub fn check(placement: &dyn Placement, options: &Options, in_manifest: &[String
             "compression={refused} is refused: {place} was not created with it, and LevelDB could no longer read the store"
         )));
     }
-    Ok(features.to_vec())
+    Ok(features)
 }

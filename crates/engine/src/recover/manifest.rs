@@ -45,7 +45,7 @@ struct Sum {
 
 /// Reads manifest `id`.
 pub fn read(placement: &dyn Placement, options: &Options, id: LogId) -> Result<ManifestState> {
-    let name = format!("{} ({:?})", placement.name(), ObjectId::Manifest(id));
+    let name = placement.place_of(ObjectId::Manifest(id));
     let mut reader = placement.open_log(id, LogKind::Manifest)?;
     let mut sum = Sum::default();
     loop {

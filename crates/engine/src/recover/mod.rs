@@ -37,6 +37,8 @@ pub struct Recovered {
     pub writer: Option<Writer>,
     /// Features that the manifest must announce.
     pub requires: Vec<String>,
+    /// Logs that hold something which does not belong to the history; kept under `lost/` by whoever opens to write.
+    pub set_aside: Vec<LogId>,
 }
 
 /// What a store that is written needs besides.
@@ -55,7 +57,7 @@ pub struct Writer {
 pub fn open(placement: &dyn Placement, options: &Options, read_only: bool) -> Result<Recovered> {
     let listed = placement.list()?;
     if let Some(absurd) = listed.iter().find(|found| found.object.number() > manifest::NUMBER_MAX) {
-        let text = format!("{} holds {:?}, a number larger than any store reaches", placement.name(), absurd.object);
+        let text = format!("{} has a number larger than any store reaches", placement.place_of(absurd.object));
         return Err(Error::Unsupported(text));
     }
     let Some(root) = placement.load_root()? else {
@@ -66,7 +68,7 @@ pub fn open(placement: &dyn Placement, options: &Options, read_only: bool) -> Re
         orphans::check_uncreated(placement, &listed)?;
         placement.settle(&[])?;
         let requires = features::create(placement, options)?;
-        return begin(placement, options, fresh_start(&listed), requires, &listed);
+        return begin(placement, options, fresh_start(&listed), requires, Vec::new(), &listed);
     };
     if options.error_if_exists {
         return Err(Error::Invalid(format!("{} is a store already, and error_if_exists is set", placement.name())));
@@ -86,7 +88,7 @@ pub fn open(placement: &dyn Placement, options: &Options, read_only: bool) -> Re
         let last = replayed.last;
         let memtables = replayed.memtables.into_iter().rev().collect();
         let versions = VersionSet::new(options.order().clone(), start);
-        return Ok(Recovered { versions, last, memtables, writer: None, requires });
+        return Ok(Recovered { versions, last, memtables, writer: None, requires, set_aside: replayed.set_aside });
     }
     let tables: Vec<_> = start.version.tables().map(|(_, table)| table.meta.clone()).collect();
     placement.settle(&tables)?;
@@ -94,7 +96,7 @@ pub fn open(placement: &dyn Placement, options: &Options, read_only: bool) -> Re
     for log in &replayed.set_aside {
         placement.set_aside(ObjectId::Wal(*log))?;
     }
-    begin(placement, options, start, requires, &listed)
+    begin(placement, options, start, requires, replayed.set_aside, &listed)
 }
 
 fn fresh_start(listed: &[Listed]) -> Start {
@@ -130,6 +132,7 @@ fn begin(
     options: &Options,
     mut start: Start,
     requires: Vec<String>,
+    set_aside: Vec<LogId>,
     listed: &[Listed],
 ) -> Result<Recovered> {
     let (log, id) = (LogId(start.next_file), LogId(start.next_file + 1));
@@ -142,7 +145,7 @@ fn begin(
     placement.publish_root(id)?;
     let orphans = orphans::orphans(listed, versions.live());
     let writer = Writer { manifest, wal: Wal::new(log, writer), log, orphans };
-    Ok(Recovered { versions, last, memtables: Vec::new(), writer: Some(writer), requires })
+    Ok(Recovered { versions, last, memtables: Vec::new(), writer: Some(writer), requires, set_aside })
 }
 
 /// A version of these tables, by level.

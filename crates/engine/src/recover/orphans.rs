@@ -15,12 +15,15 @@ pub fn orphans(listed: &[Listed], version: &Version) -> Vec<ObjectId> {
 pub fn check_tables_present(placement: &dyn Placement, version: &Version, listed: &[Listed]) -> Result<()> {
     let sizes: BTreeMap<ObjectId, u64> = listed.iter().map(|found| (found.object, found.bytes)).collect();
     for (level, table) in version.tables() {
-        let object = || format!("{}: table {} of level {level}", placement.name(), table.meta.id);
-        match sizes.get(&ObjectId::Table(table.meta.id)) {
-            None => return Err(Error::Missing { what: "table that the manifest names", object: object() }),
+        let id = ObjectId::Table(table.meta.id);
+        match sizes.get(&id) {
+            None => {
+                let object = format!("{} of level {level}", placement.place_of(id));
+                return Err(Error::Missing { what: "table that the manifest names", object });
+            }
             Some(bytes) if *bytes != table.meta.bytes => {
                 let detail = format!("{bytes} bytes where the manifest says {}", table.meta.bytes);
-                return Err(Error::corrupt("table", object(), *bytes, detail));
+                return Err(Error::corrupt("table", placement.place_of(id), *bytes, detail));
             }
             Some(_) => {}
         }
@@ -38,11 +41,9 @@ pub fn check_uncreated(placement: &dyn Placement, listed: &[Listed]) -> Result<(
             ObjectId::Manifest(_) | ObjectId::Temporary(_) => false,
         };
         if holds_data {
-            let object = format!(
-                "{}, although {:?} is there; restore CURRENT or use another directory",
-                placement.name(),
-                found.object
-            );
+            let there = placement.place_of(found.object);
+            let object =
+                format!("{}, although {there} is there; restore it or use another directory", placement.name());
             return Err(Error::Missing { what: "CURRENT file", object });
         }
     }

@@ -30,14 +30,12 @@ pub fn replay(
 ) -> Result<Replayed> {
     let logs = needed(manifest, listed);
     if manifest.ours && !logs.contains(&manifest.replay_from) {
-        return Err(Error::Missing {
-            what: "log that the manifest names",
-            object: format!("{}: {}", placement.name(), manifest.replay_from),
-        });
+        let object = placement.place_of(ObjectId::Wal(manifest.replay_from));
+        return Err(Error::Missing { what: "log that the manifest names", object });
     }
     let mut history = History {
         options,
-        name: placement.name(),
+        placement,
         expected: manifest.ours.then(|| manifest.base.plus(1)),
         base: if manifest.ours { manifest.base } else { SeqNo::ZERO },
         replayed: Replayed { memtables: Vec::new(), last: manifest.base, set_aside: Vec::new() },
@@ -63,7 +61,7 @@ fn needed(manifest: &ManifestState, listed: &[Listed]) -> Vec<LogId> {
 
 struct History<'a> {
     options: &'a Options,
-    name: String,
+    placement: &'a dyn Placement,
     /// The next sequence, once known. LevelDB's manifests do not tell it.
     expected: Option<SeqNo>,
     /// Records at or below it are in tables.
@@ -168,6 +166,6 @@ impl History<'_> {
     }
 
     fn object(&self, log: LogId) -> String {
-        format!("{}/{log}.log", self.name)
+        self.placement.place_of(ObjectId::Wal(log))
     }
 }

@@ -14,7 +14,7 @@ use std::{
     },
 };
 use terrace_format::{
-    KeyOrder, LEVELS, TableId,
+    KeyOrder, LEVELS,
     edit::{AddedTable, Edit},
     key,
 };
@@ -176,9 +176,4 @@ pub fn objects(version: &Version) -> impl Iterator<Item = ObjectId> + '_ {
         let own = ObjectId::Table(table.meta.id);
         std::iter::once(own).chain(table.meta.refs.iter().map(|(object, _)| *object))
     })
-}
-
-/// Table numbers, for messages and tests.
-pub fn ids(tables: &[Arc<TableRef>]) -> Vec<TableId> {
-    tables.iter().map(|table| table.meta.id).collect()
 }

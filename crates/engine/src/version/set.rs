@@ -210,13 +210,15 @@ impl VersionSet {
 
 /// An edit of our own making does not fit: a bug or damaged memory, never the user's doing. Nothing was changed.
 fn inconsistent(detail: String) -> Error {
-    Error::corrupt("version", "memory", 0, detail)
+    Error::Bug(detail)
 }
 
 /// The manifest being written. Only the releasing job holds it, and it does its I/O under no other lock.
 pub struct Manifest {
     id: LogId,
     writer: Box<dyn LogWriter>,
+    /// Bytes of the snapshot that it began with.
+    begun_bytes: u64,
 }
 
 impl Manifest {
@@ -224,7 +226,8 @@ impl Manifest {
     pub fn create(placement: &dyn Placement, id: LogId, snapshot: &Edit) -> Result<Manifest> {
         let writer = placement.create_log(id, LogKind::Manifest, &snapshot.encode())?;
         writer.sync()?;
-        Ok(Manifest { id, writer })
+        let begun_bytes = writer.bytes();
+        Ok(Manifest { id, writer, begun_bytes })
     }
 
     /// Appends edits, in order, and makes them durable with one sync.
@@ -240,8 +243,8 @@ impl Manifest {
         self.id
     }
 
-    /// Bytes so far.
-    pub fn bytes(&self) -> u64 {
-        self.writer.bytes()
+    /// Whether it has outgrown `limit` bytes by edits, not by the size of the store that it began with.
+    pub fn overlong(&self, limit: u64) -> bool {
+        self.writer.bytes() > limit.max(2 * self.begun_bytes)
     }
 }

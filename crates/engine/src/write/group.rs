@@ -82,12 +82,18 @@ struct Duty<'a> {
 
 impl Drop for Duty<'_> {
     fn drop(&mut self) {
-        let bug = || Err(Error::Unsupported("a bug in Terrace: the leader of a write group panicked".into()));
+        let bug = || Err(Error::Bug("the leader of a write group panicked".into()));
         self.queue.dismiss(self.members, &self.outcome.take().unwrap_or_else(bug));
     }
 }
 
 impl Leader<'_> {
+    /// Whether the leader only wants what was written before to be durable. Then it needs no room, and takes along only
+    /// those who want the same.
+    pub fn adds_nothing(&self) -> bool {
+        self.queue.line.lock()[0].batch.lock().as_ref().is_none_or(Batch::is_empty)
+    }
+
     /// Takes along those who wait behind the leader, in order, up to the first that wants more durability than the
     /// leader does or that would make the group too large.
     pub fn collect(self) -> Group {
@@ -96,9 +102,14 @@ impl Leader<'_> {
         let mut batch = take(&line[0]);
         let sync = line[0].sync;
         let own = batch.byte_len();
-        let max = if own <= SMALL_BYTES { own + SMALL_BYTES } else { GROUP_BYTES_MAX };
+        let max = match own {
+            _ if batch.is_empty() => own, // not even one operation more
+            0..=SMALL_BYTES => own + SMALL_BYTES,
+            _ => GROUP_BYTES_MAX,
+        };
         for writer in line.iter().skip(1) {
-            let bytes = writer.batch.lock().as_ref().map_or(0, Batch::byte_len);
+            let bytes =
+                writer.batch.lock().as_ref().map_or(0, |batch| if batch.is_empty() { 0 } else { batch.byte_len() });
             if (writer.sync && !sync) || batch.byte_len() + bytes > max {
                 break;
             }

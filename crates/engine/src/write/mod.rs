@@ -26,7 +26,7 @@ pub struct Writes {
     core: Mutex<Core>,
 }
 
-/// Held by the leader of a write group, during its I/O.
+/// Held by the leader of a write group, and by a flush that seals, during its I/O.
 struct Core {
     wal: Wal,
     last: SeqNo,
@@ -43,7 +43,11 @@ impl Writes {
     pub fn write(&self, shared: &Arc<Shared>, batch: batch::Batch, sync: bool) -> Result<SeqNo> {
         self.queue.write(batch, sync, |first| {
             let mut core = self.core.lock();
-            make_room(shared, &mut core)?;
+            if first.adds_nothing() {
+                shared.check_writable(&shared.control.lock())?;
+            } else {
+                make_room(shared, &mut core)?;
+            }
             let group = first.collect();
             commit(shared, &mut core, group)
         })
@@ -65,7 +69,7 @@ fn commit(shared: &Arc<Shared>, core: &mut Core, mut group: Group) -> Result<Seq
     match catch_unwind(AssertUnwindSafe(|| write_group(shared, core, &mut group))) {
         Ok(outcome) => outcome.inspect_err(|error| shared.fail(error)),
         Err(panic) => {
-            shared.fail(&Error::Unsupported("a write panicked (a comparator?), so what was written is unknown".into()));
+            shared.fail(&Error::Bug("a write panicked, or its comparator did, so what was written is unknown".into()));
             resume_unwind(panic)
         }
     }
@@ -79,7 +83,7 @@ fn write_group(shared: &Arc<Shared>, core: &mut Core, group: &mut Group) -> Resu
     }
     if count > 0 {
         group.batch.set_sequence(core.last.plus(1));
-        core.wal.append(group.batch.as_bytes(), last)?;
+        core.wal.append(group.batch.as_bytes())?;
     }
     if group.sync {
         core.wal.sync(shared.durable_replay_from())?;
@@ -99,6 +103,15 @@ fn write_group(shared: &Arc<Shared>, core: &mut Core, group: &mut Group) -> Resu
 
 /// Returns once the active memtable may take more.
 fn make_room(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
+    let mut waited = Duration::ZERO;
+    let outcome = wait_for_room(shared, core, &mut waited);
+    if !waited.is_zero() {
+        shared.stats.stalled(waited);
+    }
+    outcome
+}
+
+fn wait_for_room(shared: &Arc<Shared>, core: &mut Core, waited: &mut Duration) -> Result<()> {
     let mut delayed = false;
     loop {
         let mut control = shared.control.lock();
@@ -116,29 +129,31 @@ fn make_room(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
             Room::Delay => {
                 drop(control);
                 thread::sleep(DELAY);
-                shared.stats.stalled(DELAY);
+                *waited += DELAY;
                 delayed = true;
             }
             Room::Wait => {
                 let started = shared.clock.now();
                 shared.wait_for_change(&mut control)?;
-                shared.stats.stalled(shared.clock.now() - started);
+                *waited += shared.clock.now() - started;
             }
             Room::Seal => {
                 drop(control);
-                seal(shared, core).inspect_err(|error| shared.fail(error))?;
+                seal(shared, core)?;
             }
         }
     }
 }
 
-/// The active memtable stops growing and waits for its flush; a new one with a new log takes its place.
+/// The active memtable stops growing and waits for its flush; a new one with a new log takes its place. If the log cannot
+/// be made, writing is over, here as at every failure of a log.
 fn seal(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
     let (log, table) = {
         let mut control = shared.control.lock();
         (LogId(control.versions.new_number()), TableId(control.versions.new_number()))
     };
-    let writer = shared.placement.create_log(log, LogKind::Wal, &batch::head(core.last.plus(1)))?;
+    let created = shared.placement.create_log(log, LogKind::Wal, &batch::head(core.last.plus(1))).map_err(Error::from);
+    let writer = created.inspect_err(|error| shared.fail(error))?;
     core.wal.rotate(log, writer, shared.durable_replay_from());
     let mem = Arc::new(MemTable::new(shared.order.clone(), log));
     let mut control = shared.control.lock();

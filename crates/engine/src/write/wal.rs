@@ -3,7 +3,7 @@
 //! What survives a power cut must be a prefix of the history, so before a synced write is acknowledged *all* older live
 //! logs are synced, oldest first. LevelDB syncs only the newest and can lose the tail of an older one.
 use crate::Result;
-use terrace_format::{LogId, SeqNo};
+use terrace_format::LogId;
 use terrace_storage::placement::LogWriter;
 
 struct Live {
@@ -18,22 +18,18 @@ pub struct Wal {
     /// Closed logs with an unsynced tail, oldest first.
     older: Vec<Live>,
     active: Live,
-    appended: SeqNo,
 }
 
 impl Wal {
     /// Goes on in a fresh log.
     pub fn new(id: LogId, writer: Box<dyn LogWriter>) -> Wal {
-        Wal { older: Vec::new(), active: Live { id, writer, dirty: false }, appended: SeqNo::ZERO }
+        Wal { older: Vec::new(), active: Live { id, writer, dirty: false } }
     }
 
-    /// Hands a record, whose last operation is `last`, to the operating system.
-    pub fn append(&mut self, record: &[u8], last: SeqNo) -> Result<()> {
-        debug_assert!(last > self.appended, "sequences rise");
+    /// Hands a record to the operating system.
+    pub fn append(&mut self, record: &[u8]) -> Result<()> {
         self.active.dirty = true;
-        self.active.writer.append(record)?;
-        self.appended = last;
-        Ok(())
+        Ok(self.active.writer.append(record)?)
     }
 
     /// Closes the active log and goes on in another. Logs before `replay_from` are let go.

@@ -156,7 +156,7 @@ impl<'a> History<'a> {
                 }
             }
             860..=879 => db.compact_range(None, None)?,
-            880..=909 => db.tick()?,
+            880..=909 => db.wait_durable(db.last_sequence())?,
             910..=939 => self.snapshots.push((db.snapshot(), self.states.len() - 1)),
             940..=969 => self.read_snapshot(&db),
             970..=984 => db.wait_idle()?,

@@ -98,6 +98,18 @@ fn destroy_directory(path: &Path) -> Result<()> {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", at(&name), e)),
         _ => Ok(()),
     };
+    if own_names(&fs, &at)?.is_empty() && !path.join("LOCK").exists() {
+        return Ok(()); // not a store, and not ours to put a lock file into
+    }
+    let held = fs.lock(true).map_err(|e| files::lock_error(fs.name(), e))?;
+    let names = own_names(&fs, &at)?; // again: until now somebody may have been writing
+    names.into_iter().chain(["LOCK".to_string()]).try_for_each(remove)?;
+    drop(held);
+    fs.remove_empty().map_err(|e| Error::io("remove", fs.name(), e))
+}
+
+/// The store's own files but `LOCK`, `CURRENT` first.
+fn own_names(fs: &RealFs, at: &dyn Fn(&str) -> String) -> Result<Vec<String>> {
     let mut names: Vec<String> = Vec::new();
     for entry in fs.list().map_err(|e| Error::io("list", fs.name(), e))? {
         match FileName::parse(&entry.name) {
@@ -111,11 +123,5 @@ fn destroy_directory(path: &Path) -> Result<()> {
             names.push(format!("lost/{name}"));
         }
     }
-    if names.is_empty() && !path.join("LOCK").exists() {
-        return Ok(()); // not a store, and not ours to put a lock file into
-    }
-    let held = fs.lock(true).map_err(|e| files::lock_error(fs.name(), e))?;
-    names.into_iter().chain(["LOCK".to_string()]).try_for_each(remove)?;
-    drop(held);
-    fs.remove_empty().map_err(|e| Error::io("remove", fs.name(), e))
+    Ok(names)
 }

@@ -137,6 +137,10 @@ impl Placement for Files {
         self.store.fs.name()
     }
 
+    fn place_of(&self, object: ObjectId) -> String {
+        self.store.path(&names(object)[0])
+    }
+
     fn tier(&self) -> &'static str {
         self.store.tracker.tier()
     }
@@ -240,6 +244,10 @@ impl Placement for Files {
 
     fn settle(&self, tables: &[TableMeta]) -> Result<()> {
         root::settle(&self.store, tables)
+    }
+
+    fn unsynced(&self) -> bool {
+        self.store.fs.open(&FileName::Unsynced.to_string()).is_ok()
     }
 
     fn advance(&self) -> Result<bool> {
