@@ -15,7 +15,7 @@ pub fn findings(path: &Path, options: &Options) -> Vec<Finding> {
         Err(error) => return vec![Finding::new("store", format!("unknown: {error:#}"))],
     };
     let codecs = if holds == Holds::LevelDbStore { zstd_warning(path, options) } else { None };
-    [describe(holds), durability(options)].into_iter().chain(codecs).collect()
+    [describe(holds), durability(path, options)].into_iter().chain(codecs).collect()
 }
 
 fn describe(holds: Holds) -> Finding {
@@ -44,10 +44,13 @@ fn one_line(marker: &str) -> String {
     lines.collect::<Vec<_>>().join(", ")
 }
 
-fn durability(options: &Options) -> Finding {
+fn durability(path: &Path, options: &Options) -> Finding {
     let tier = options.durability.name();
-    match tier {
-        "none" => Finding::new("durability", tier).advise("promises nothing at a power cut"),
+    let unsynced = path.join(FileName::Unsynced.to_string()).exists();
+    match (tier, unsynced) {
+        ("none", _) => Finding::new("durability", tier).advise("promises nothing at a power cut"),
+        (_, true) => Finding::new("durability", tier)
+            .advise("a session of tier none was here: the next opening to write first syncs every table"),
         _ => Finding::new("durability", tier),
     }
 }
