@@ -1,0 +1,198 @@
+//! From counters to a row: differences, ratios and percentiles. Pure; what is not known stays unknown.
+use super::{Amplification, Bytes, CpuSeconds, Latency, Row, SYNC_KINDS, SyncRow, SyncRows};
+use crate::{
+    ledger::LedgerDelta,
+    measure::{Latencies, Outcome},
+    target::{Own, SyncCount},
+};
+use std::{collections::BTreeMap, fs, io, path::Path};
+
+/// The engine's own counts at the beginning of a stage, when its last operation ended, and when it had settled.
+pub struct OwnCounts {
+    /// Before.
+    pub start: Own,
+    /// After the last operation.
+    pub ran: Own,
+    /// In the end.
+    pub settled: Own,
+}
+
+impl OwnCounts {
+    fn bytes(&self) -> Option<BTreeMap<String, u64>> {
+        let (before, after) = (self.start.bytes_by_purpose.as_ref()?, self.settled.bytes_by_purpose.as_ref()?);
+        let grown = |(purpose, sum): (&String, &u64)| {
+            (purpose.clone(), sum.saturating_sub(before.get(purpose).copied().unwrap_or(0)))
+        };
+        Some(after.iter().map(grown).collect())
+    }
+
+    /// By kind. Once the last operation has ended no foreground write waits, so a log's later syncs block nobody.
+    fn syncs(&self) -> Option<BTreeMap<String, SyncRow>> {
+        let (before, ran, after) = (self.start.syncs.as_ref()?, self.ran.syncs.as_ref()?, self.settled.syncs.as_ref()?);
+        let row = |(kind, sum): (&String, &SyncCount)| {
+            let old = before.get(kind).copied().unwrap_or_default();
+            let blocked = if kind == "log" { ran.get(kind).unwrap_or(sum) } else { sum };
+            let grown = SyncRow {
+                count: sum.count.saturating_sub(old.count),
+                blocking: Some(blocked.blocking.saturating_sub(old.blocking)),
+                bytes: sum.bytes.map(|bytes| bytes.saturating_sub(old.bytes.unwrap_or(0))),
+                seconds: Some((sum.seconds - old.seconds).max(0.0)),
+            };
+            (kind.clone(), grown)
+        };
+        Some(after.iter().map(row).collect())
+    }
+
+    fn stall_seconds(&self) -> Option<f64> {
+        Some(self.settled.stall?.saturating_sub(self.start.stall?).as_secs_f64())
+    }
+}
+
+/// Puts what was measured into `row`; `own` is `None` where the engine's counts cannot be compared.
+pub fn fill(row: &mut Row, outcome: &Outcome, own: Option<&OwnCounts>, ledger: LedgerDelta) {
+    let tally = outcome.tally;
+    let seconds = outcome.seconds;
+    row.ops = tally.ops;
+    row.found = tally.found;
+    row.seconds = Some(seconds);
+    row.micros_per_op = ratio(seconds * 1e6 * row.threads as f64, tally.ops as f64);
+    row.user_mib_per_s = ratio((tally.written_bytes + tally.returned_bytes) as f64 / f64::from(1 << 20), seconds);
+    row.latency_us = outcome.latencies.as_ref().map(percentiles).unwrap_or_default();
+    row.stall_seconds = own.and_then(OwnCounts::stall_seconds);
+
+    let by_purpose = own.and_then(OwnCounts::bytes);
+    row.bytes = Bytes {
+        user: tally.written_bytes,
+        returned: tally.returned_bytes,
+        engine: by_purpose.as_ref().map(|bytes| bytes.values().sum()),
+        engine_by_purpose: by_purpose,
+        process: ledger.process_write_bytes,
+        process_read: ledger.process_read_bytes,
+        device: ledger.device_write_bytes,
+        device_read: ledger.device_read_bytes,
+        device_by_cause: None,
+        file_system: ledger.fs_session_write,
+        nand: None,
+    };
+    row.wa = amplification(&row.bytes);
+    let read = row.bytes.device_read.or(row.bytes.process_read);
+    row.ra = read.and_then(|read| ratio(read as f64, tally.returned_bytes as f64));
+
+    let outside: Option<BTreeMap<String, SyncRow>> = ledger.syncs_outside.map(|kinds| {
+        let seen = |sync: SyncCount| SyncRow { blocking: None, ..known(sync) };
+        kinds.into_iter().map(|(kind, sync)| (kind, seen(sync))).collect()
+    });
+    row.syncs = sync_rows(own.and_then(OwnCounts::syncs).or_else(|| outside.clone()));
+    row.syncs_outside = outside;
+    row.device_flushes = ledger.device_flushes;
+    row.journal_commits = ledger.journal_commits;
+    row.cpu_seconds = Some(CpuSeconds { user: ledger.cpu_user, system: ledger.cpu_system });
+    row.notes.extend(ledger.notes);
+}
+
+fn known(sync: SyncCount) -> SyncRow {
+    SyncRow { count: sync.count, blocking: Some(sync.blocking), bytes: sync.bytes, seconds: Some(sync.seconds) }
+}
+
+/// Every kind of [`SYNC_KINDS`]: one that a counter does not name was not made, and without a counter none is known.
+fn sync_rows(counted: Option<BTreeMap<String, SyncRow>>) -> SyncRows {
+    let Some(counted) = counted else {
+        return SyncRows { kinds: SYNC_KINDS.map(|kind| (kind.to_string(), None)).into(), ..SyncRows::default() };
+    };
+    let count = counted.values().map(|row| row.count).sum();
+    let blocking = counted.values().map(|row| row.blocking).sum();
+    let none = SyncRow { blocking: Some(0), bytes: Some(0), seconds: Some(0.0), count: 0 };
+    let mut kinds: BTreeMap<String, Option<SyncRow>> = SYNC_KINDS.map(|kind| (kind.to_string(), Some(none))).into();
+    kinds.extend(counted.into_iter().map(|(kind, row)| (kind, Some(row))));
+    SyncRows { count: Some(count), blocking, kinds }
+}
+
+/// LAB.md's ratios, each where both its layers are known.
+pub fn amplification(bytes: &Bytes) -> Amplification {
+    let over = |upper: Option<u64>, lower: Option<u64>| ratio(upper? as f64, lower? as f64);
+    let wa1 = over(bytes.device, Some(bytes.user));
+    let wa2 = over(bytes.nand, bytes.device);
+    Amplification {
+        engine: over(bytes.engine, Some(bytes.user)),
+        fs: over(bytes.device, bytes.engine),
+        wa1,
+        wa2,
+        total: wa1.zip(wa2).map(|(wa1, wa2)| wa1 * wa2),
+    }
+}
+
+/// `None` instead of a division by nothing.
+pub fn ratio(upper: f64, lower: f64) -> Option<f64> {
+    (lower > 0.0).then(|| upper / lower)
+}
+
+fn percentiles(latencies: &Latencies) -> BTreeMap<String, Latency> {
+    let row = |times: &hdrhistogram::Histogram<u64>| {
+        let at = |percent| times.value_at_percentile(percent) as f64 / 1000.0;
+        Latency {
+            count: times.len(),
+            mean: times.mean() / 1000.0,
+            p50: at(50.0),
+            p90: at(90.0),
+            p99: at(99.0),
+            p999: at(99.9),
+            p9999: at(99.99),
+            max: times.max() as f64 / 1000.0,
+        }
+    };
+    latencies.recorded().map(|(kind, times)| (kind.name().into(), row(times))).collect()
+}
+
+/// Bytes of all files below `dir`, as their sizes say. A file that vanishes meanwhile counts as nothing.
+pub fn space(dir: &Path) -> io::Result<u64> {
+    let mut sum = 0;
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        match entry.metadata() {
+            Ok(facts) if facts.is_dir() => sum += space(&entry.path())?,
+            Ok(facts) => sum += facts.len(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_need_both_layers() {
+        let bytes = Bytes { user: 100, engine: Some(300), device: Some(600), nand: Some(900), ..Bytes::default() };
+        let all = amplification(&bytes);
+        assert_eq!((all.engine, all.fs, all.wa1), (Some(3.0), Some(2.0), Some(6.0)));
+        assert_eq!((all.wa2, all.total), (Some(1.5), Some(9.0)));
+        let peer = amplification(&Bytes { engine: None, nand: None, ..bytes.clone() });
+        assert_eq!((peer.engine, peer.fs, peer.wa1, peer.wa2, peer.total), (None, None, Some(6.0), None, None));
+        assert_eq!(amplification(&Bytes { user: 0, ..bytes }).wa1, None);
+    }
+
+    #[test]
+    fn every_kind_of_sync_has_a_row() {
+        let nobody = sync_rows(None);
+        assert_eq!((nobody.count, nobody.blocking), (None, None));
+        assert!(SYNC_KINDS.iter().all(|kind| nobody.kinds[*kind].is_none()));
+        let row = |count, blocking| SyncRow { count, blocking, ..SyncRow::default() };
+        let both = sync_rows(Some([("log".into(), row(3, Some(2))), ("other".into(), row(1, Some(0)))].into()));
+        assert_eq!((both.count, both.blocking, both.kinds.len()), (Some(4), Some(2), SYNC_KINDS.len() + 1));
+        assert_eq!(both.kinds["tables"].unwrap().count, 0);
+        assert_eq!(sync_rows(Some([("log".into(), row(3, None))].into())).blocking, None);
+    }
+
+    #[test]
+    fn later_log_syncs_block_nobody() {
+        let own = |count| {
+            let sync = SyncCount { count, blocking: count, bytes: Some(count * 10), seconds: count as f64 };
+            Own { syncs: Some([("log".into(), sync), ("tables".into(), sync)].into()), ..Own::default() }
+        };
+        let rows = OwnCounts { start: own(1), ran: own(3), settled: own(7) }.syncs().unwrap();
+        let log = SyncRow { count: 6, blocking: Some(2), bytes: Some(60), seconds: Some(6.0) };
+        assert_eq!((rows["log"], rows["tables"]), (log, SyncRow { blocking: Some(6), ..log }));
+    }
+}

@@ -1,0 +1,55 @@
+//! What the driver itself costs: a random fill of an engine that does nothing, in this process, with and without clocks.
+use super::{CellSpec, DriverCost};
+use crate::{
+    engines::null::Null,
+    workload::{
+        self, Job,
+        store::{Content, Store},
+    },
+};
+use anyhow::Result;
+use std::{hint::black_box, time::Instant};
+
+/// Operations of one measurement at most: about 0.1 s of work.
+const OPS_MAX: u64 = 1_000_000;
+/// The best of so many counts: what disturbs it only makes it slower.
+const ROUNDS: usize = 3;
+
+/// Measures with the keys and values of `spec`, on one thread.
+pub fn driver(spec: &CellSpec) -> Result<DriverCost> {
+    let spec = CellSpec { threads: 1, batch: 1, num: spec.num.min(OPS_MAX), ..spec.clone() };
+    Ok(DriverCost {
+        ns_per_op: fill(&CellSpec { histogram: false, ..spec.clone() })?,
+        ns_per_op_with_latency: fill(&CellSpec { histogram: true, ..spec.clone() })?,
+        ns_per_check: check(&spec)?,
+        memory_bytes: 0,
+    })
+}
+
+/// ns of an operation of a random fill.
+fn fill(spec: &CellSpec) -> Result<f64> {
+    let mut store = Store::at(&Null, spec)?;
+    store.open()?;
+    let stage = &workload::stages("overwrite")?[0];
+    let mut best = f64::INFINITY;
+    for round in 0..ROUNDS {
+        let job = Job::new(spec, "driver", round);
+        stage.prepare(&mut store, &job)?;
+        let outcome = stage.run(&mut store, &job, &mut |_| ())?;
+        best = best.min(outcome.seconds * 1e9 / outcome.tally.ops as f64);
+    }
+    Ok(best)
+}
+
+/// ns of checking a right answer.
+fn check(spec: &CellSpec) -> Result<f64> {
+    let content = Content::decimal(spec, spec.value_size)?;
+    let mut rng = Job::new(spec, "check", 0).rng(0);
+    let start = Instant::now();
+    for _ in 0..spec.num {
+        let number = rng.below(spec.num);
+        let range = (content.model.floor(number) | 1, content.model.newest(number) | 1);
+        black_box(content.values.check(number, range, Some(black_box(content.values.text(number, 1)))));
+    }
+    Ok(start.elapsed().as_nanos() as f64 / spec.num as f64)
+}

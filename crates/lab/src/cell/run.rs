@@ -1,0 +1,155 @@
+//! The life of a cell: open an empty store, run stage after stage, account for each, close.
+use super::{
+    CellSpec, Event, Progress, Row,
+    account::{self, OwnCounts},
+    cost,
+};
+use crate::{
+    ledger::{Ledger, Peaks, settle},
+    machine::{self, Machine},
+    target::{Build, Engine},
+    workload::{self, Job, Stage, store::Store},
+};
+use anyhow::{Context, Result, anyhow};
+use std::{fs, time::Duration};
+
+/// Finds an engine by its name.
+pub type Engines<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Engine>>;
+
+/// Runs the workloads of `spec` in order on one new store and emits a row for each stage of each.
+///
+/// A wrong answer of the store, an error of the engine or a full disk ends the cell: the stage's row carries the message
+/// and nothing follows. If the engine cannot be had, every row says so. An error is returned only for a `spec` that no
+/// engine could carry out.
+pub fn run_cell(spec: &CellSpec, engines: Engines<'_>, emit: &mut dyn FnMut(Event)) -> Result<()> {
+    workload::validate(spec)?;
+    let mut stages = Vec::new();
+    for name in &spec.workloads {
+        stages.extend(workload::stages(name)?);
+    }
+    let mut blank = Row { machine: Machine::here(&spec.dir), ..blank(spec) };
+    let (engine, build) = match find(spec, engines) {
+        Ok(found) => found,
+        Err(error) => {
+            stages.iter().for_each(|stage| emit(failed(&blank, stage.name(), &error)));
+            return Ok(());
+        }
+    };
+    blank.version.clone_from(&build.version);
+    blank.build = Some(build);
+    blank.preset = preset(&engine.name()); // the default one has a name too
+    blank.departures = engine.departures(&spec.settings);
+    blank.driver = Some(cost::driver(spec)?);
+
+    fs::create_dir_all(&spec.dir).with_context(|| format!("make {}", spec.dir.display()))?;
+    let mut ledger = Ledger::open(&spec.dir, spec.device.as_deref()); // before the engine starts its threads
+    let mut store = match Store::create(&*engine, spec) {
+        Ok(store) => store,
+        Err(error) => {
+            emit(failed(&blank, stages[0].name(), &error));
+            return Ok(());
+        }
+    };
+    for (index, stage) in stages.iter().enumerate() {
+        let job = Job::new(spec, &stage.name(), index);
+        match measure(&**stage, &mut store, &job, &mut ledger, &blank, emit) {
+            Ok(row) => emit(Event::Row(Box::new(row))),
+            Err(error) => {
+                emit(failed(&blank, stage.name(), &error));
+                return Ok(());
+            }
+        }
+    }
+    if let Err(error) = store.close() {
+        emit(failed(&blank, "close".into(), &error));
+    }
+    Ok(())
+}
+
+/// Between two words on settling.
+const TELL_EVERY: Duration = Duration::from_millis(500);
+
+fn find(spec: &CellSpec, engines: Engines<'_>) -> Result<(Box<dyn Engine>, Build)> {
+    let engine = engines(&spec.engine)?;
+    let build = engine.build().map_err(|how| anyhow!("{} cannot be had: {how}", spec.engine))?;
+    Ok((engine, build))
+}
+
+fn blank(spec: &CellSpec) -> Row {
+    Row {
+        name: spec.engine.clone(),
+        engine: spec.engine.split(':').next().unwrap_or_default().into(),
+        preset: preset(&spec.engine),
+        round: spec.round,
+        num: spec.num,
+        key_size: spec.key_size,
+        value_size: spec.value_size,
+        threads: spec.threads,
+        batch: spec.batch,
+        seed: spec.seed,
+        settings: spec.settings.clone(),
+        ..Row::default()
+    }
+}
+
+/// What stands behind the colon.
+fn preset(name: &str) -> Option<String> {
+    name.split_once(':').map(|(_, preset)| preset.into())
+}
+
+fn failed(blank: &Row, workload: String, error: &anyhow::Error) -> Event {
+    Event::Row(Box::new(Row { workload, error: Some(format!("{error:#}")), ..blank.clone() }))
+}
+
+/// One stage, from a prepared store to a settled one.
+fn measure(
+    stage: &dyn Stage,
+    store: &mut Store<'_>,
+    job: &Job<'_>,
+    ledger: &mut Ledger,
+    blank: &Row,
+    emit: &mut dyn FnMut(Event),
+) -> Result<Row> {
+    stage.prepare(store, job)?;
+    let mut row = Row { workload: stage.name(), load_before: machine::load(), ..blank.clone() };
+    let total = stage.total(store, job);
+    let mut tell = |phase: &str, done| {
+        let progress = Progress { workload: stage.name(), phase: phase.into(), done, total };
+        emit(Event::Progress { progress });
+    };
+
+    let start = store.target().own();
+    let peaks = Peaks::start();
+    let before = ledger.mark();
+    let outcome = stage.run(store, job, &mut |done| tell("run", done))?;
+    let ran = store.target().own();
+    let mut told = Duration::ZERO;
+    let settled = settle(ledger, &mut |waited| {
+        if waited - told >= TELL_EVERY {
+            told = waited;
+            tell("settle", outcome.tally.ops);
+        }
+    });
+    let settled = settled.context("wait until background work is over")?;
+    let after = ledger.mark();
+    let peaks = peaks.finish();
+
+    let own = OwnCounts { start, ran, settled: store.target().own() };
+    account::fill(&mut row, &outcome, (!stage.reopens()).then_some(&own), after.since(&before));
+    row.settle_seconds = Some(settled.seconds);
+    row.settle_sync_seconds = Some(settled.sync_seconds);
+    row.settled = Some(settled.settled);
+    row.peak_rss_bytes = peaks.rss_bytes;
+    row.peak_anon_bytes = peaks.anon_bytes;
+    row.load_after = machine::load();
+    let content = &store.content;
+    row.key_size = content.keys.len_of(0);
+    row.value_size = content.values.size();
+    let space = account::space(store.dir())?;
+    row.space_bytes = Some(space);
+    row.sa = account::ratio(space as f64, content.live_bytes() as f64);
+    if let Some(driver) = &mut row.driver {
+        driver.memory_bytes = content.memory_bytes();
+    }
+    Ok(row)
+}

@@ -1,0 +1,252 @@
+//! Where does a store live while it is measured?
+//!
+//! | `--device` | store | what the device counts |
+//! |---|---|---|
+//! | `dir:PATH` | in that directory | only if a file system is mounted there, as nobody else writes to it then |
+//! | `loop:SIZE` | on a fresh ext4 in a sparse file, made and removed by the run; root | everything |
+//! | `block:/dev/X` | on a fresh ext4 on that device, whose content is lost; root | everything |
+//! | `vssd:PROFILE` | on a virtual SSD | not there yet |
+//!
+//! [`DeviceSpec::check`] refuses what holds data before anything is touched. [`remove_stale`] removes what killed runs
+//! left behind; a run that ends, also by an error, removes its own.
+mod scratch;
+
+pub use scratch::remove_stale;
+
+use anyhow::{Context, Result, bail};
+use nix::{fcntl::OFlag, sys::stat};
+use scratch::Scratch;
+use std::{
+    fs, io,
+    os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    process::Command,
+    str::FromStr,
+};
+
+/// The smallest loop device on which ext4 has a journal.
+const LOOP_BYTES_MIN: u64 = 16 << 20;
+
+/// What `--device` asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DeviceSpec {
+    /// `dir:PATH`.
+    Dir(PathBuf),
+    /// `loop:SIZE`, in bytes.
+    Loop(u64),
+    /// `block:/dev/X`.
+    Block(PathBuf),
+    /// `vssd:PROFILE`.
+    VirtualSsd(String),
+}
+
+/// A device that is ready for a store; removed when dropped.
+#[derive(Debug)]
+pub struct Device {
+    /// For the store. Does not exist, or is empty.
+    pub dir: PathBuf,
+    /// The block device under it, if nobody else writes to it.
+    pub node: Option<PathBuf>,
+    scratch: Option<Scratch>,
+}
+
+impl FromStr for DeviceSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<DeviceSpec, String> {
+        match text.split_once(':') {
+            Some((_, "")) => Err(format!("--device {text}: what follows the colon is missing")),
+            Some(("dir", path)) => Ok(DeviceSpec::Dir(path.into())),
+            Some(("loop", size)) => match parse_size(size)? {
+                bytes if bytes < LOOP_BYTES_MIN => Err(format!("--device {text}: at least 16MiB are needed")),
+                bytes => Ok(DeviceSpec::Loop(bytes)),
+            },
+            Some(("block", path)) => Ok(DeviceSpec::Block(path.into())),
+            Some(("vssd", profile)) => Ok(DeviceSpec::VirtualSsd(profile.into())),
+            _ => Err(format!("--device {text}: unknown; known are dir:PATH, loop:SIZE, block:/dev/X and vssd:PROFILE")),
+        }
+    }
+}
+
+/// Bytes from `64MiB`: a whole number, then nothing, `B`, `KiB`, `MiB`, `GiB` or `TiB`. The error names what is wrong.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit {
+        "" | "B" => 0,
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        "TiB" => 40,
+        _ => return Err(format!("size {text}: unknown unit {unit}; known are B, KiB, MiB, GiB and TiB")),
+    };
+    let number: u64 = number.parse().map_err(|_| format!("size {text}: a whole number is expected before the unit"))?;
+    number.checked_mul(1 << shift).ok_or_else(|| format!("size {text}: too large"))
+}
+
+impl DeviceSpec {
+    /// Refuses what is not there, cannot be had, or would lose data without `destroy_data`. Touches nothing.
+    ///
+    /// # Errors
+    /// The text names the device and says what to do. A mounted or otherwise used device is refused in any case.
+    pub fn check(&self, destroy_data: bool) -> Result<()> {
+        match self {
+            DeviceSpec::Dir(path) => check_dir(path, destroy_data),
+            DeviceSpec::Loop(_) => check_root("loop:SIZE"),
+            DeviceSpec::Block(path) => check_block(path, destroy_data),
+            DeviceSpec::VirtualSsd(profile) => {
+                bail!("vssd:{profile}: the virtual SSD is not built yet; use loop:SIZE, which has no flash to count")
+            }
+        }
+    }
+
+    /// Checks again, then makes the device. A loop device's file and mount point lie below `work`.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check); or a step failed, and what it had made is removed.
+    pub fn prepare(&self, work: &Path, destroy_data: bool) -> Result<Device> {
+        self.check(destroy_data)?;
+        let scratch = match self {
+            DeviceSpec::Dir(path) => {
+                fs::create_dir_all(path).with_context(|| format!("make {}", path.display()))?;
+                return Ok(Device { dir: path.join("store"), node: node_mounted_at(path), scratch: None });
+            }
+            DeviceSpec::Loop(bytes) => Scratch::on_loop(work, *bytes)?,
+            DeviceSpec::Block(path) => Scratch::on_block(work, path)?,
+            DeviceSpec::VirtualSsd(_) => unreachable!("`check` refuses it"),
+        };
+        Ok(Device { dir: scratch.mount_point().join("store"), node: Some(scratch.node()), scratch: Some(scratch) })
+    }
+}
+
+impl Device {
+    /// Removes the store and what was made for it.
+    ///
+    /// # Errors
+    /// Something is still in use; [`remove_stale`] tries again once this process has ended.
+    pub fn remove(mut self) -> Result<()> {
+        self.clear()
+    }
+
+    fn clear(&mut self) -> Result<()> {
+        match fs::remove_dir_all(&self.dir) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("remove {}", self.dir.display()));
+            }
+            _ => {}
+        }
+        self.scratch.take().map_or(Ok(()), Scratch::remove)
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        if let Err(error) = self.clear() {
+            eprintln!("left behind: {error:#}");
+        }
+    }
+}
+
+fn check_dir(path: &Path, destroy_data: bool) -> Result<()> {
+    let entries = match fs::read_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.with_context(|| format!("dir:{}", path.display()))?,
+    };
+    for entry in entries {
+        let name = entry?.file_name();
+        if name != "lost+found" && !destroy_data {
+            let (path, name) = (path.display(), name.display());
+            bail!("dir:{path} is not empty (it holds {name}); --destroy-data lets its `store` be overwritten");
+        }
+    }
+    Ok(())
+}
+
+fn check_block(path: &Path, destroy_data: bool) -> Result<()> {
+    check_root("block:/dev/X")?;
+    let name = path.display();
+    let metadata = fs::metadata(path).with_context(|| format!("block:{name}"))?;
+    if !metadata.file_type().is_block_device() {
+        bail!("block:{name} is no block device");
+    }
+    // The kernel opens a device exclusively for one user: a mount, swap, or a device built on it or on its partitions.
+    let exclusive = fs::OpenOptions::new().read(true).custom_flags(OFlag::O_EXCL.bits()).open(path);
+    exclusive.with_context(|| format!("block:{name} is mounted or in use"))?;
+    let probe = Command::new("blkid").args(["-p", "-o", "export"]).arg(path).output().context("run blkid")?;
+    let found = String::from_utf8_lossy(&probe.stdout);
+    let is_empty = probe.status.code() == Some(2) && found.trim().is_empty();
+    if !is_empty && !destroy_data {
+        let kinds: Vec<&str> = found.lines().filter_map(|line| Some(line.split_once("TYPE=")?.1)).collect();
+        bail!("block:{name} holds data ({}); --destroy-data overwrites it", kinds.join(", "));
+    }
+    Ok(())
+}
+
+fn check_root(device: &str) -> Result<()> {
+    // The owner of this process, as the kernel shows it.
+    let owner = fs::metadata("/proc/self").context("/proc is not mounted")?.uid();
+    if owner != 0 {
+        bail!("{device} needs root, to mount a file system; dir:PATH does not");
+    }
+    Ok(())
+}
+
+/// The block device of the file system that is mounted at `path` itself.
+fn node_mounted_at(path: &Path) -> Option<PathBuf> {
+    let path = fs::canonicalize(path).ok()?;
+    let device = fs::metadata(&path).ok()?.dev();
+    if path.parent().is_some_and(|parent| fs::metadata(parent).is_ok_and(|parent| parent.dev() == device)) {
+        return None;
+    }
+    let link = format!("/sys/dev/block/{}:{}", stat::major(device), stat::minor(device));
+    let name = fs::canonicalize(link).ok()?.file_name()?.to_owned();
+    Some(Path::new("/dev").join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_binary_units_and_others_are_named() {
+        assert_eq!(parse_size("4096"), Ok(4096));
+        assert_eq!(parse_size("64MiB"), Ok(64 << 20));
+        assert_eq!(parse_size("16GiB"), Ok(16 << 30));
+        for bad in ["64MB", "MiB", "", "1.5GiB", "-1", "99999999TiB", "64 MiB"] {
+            let error = parse_size(bad).expect_err(bad);
+            assert!(error.contains(bad), "{error}");
+        }
+    }
+
+    #[test]
+    fn devices_are_parsed_and_unknown_ones_refused_with_the_known() {
+        assert_eq!("dir:/a:b".parse(), Ok(DeviceSpec::Dir("/a:b".into())));
+        assert_eq!("loop:16GiB".parse(), Ok(DeviceSpec::Loop(16 << 30)));
+        assert_eq!("block:/dev/x".parse(), Ok(DeviceSpec::Block("/dev/x".into())));
+        assert!("loop:1MiB".parse::<DeviceSpec>().expect_err("small").contains("16MiB"));
+        for bad in ["disk:/dev/x", "loop", "/tmp", "dir:", ""] {
+            assert!(bad.parse::<DeviceSpec>().is_err(), "{bad}");
+        }
+        assert!("disk:x".parse::<DeviceSpec>().expect_err("unknown").contains("loop:SIZE"));
+    }
+
+    #[test]
+    fn a_directory_with_data_is_refused_by_name_and_its_store_goes_with_the_device() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let spec = DeviceSpec::Dir(dir.path().to_owned());
+        let device = spec.prepare(dir.path(), false).expect("it is empty");
+        fs::create_dir(&device.dir).expect("made");
+        assert_eq!(device.node, None, "others write to this file system");
+        let refused = spec.check(false).expect_err("it holds a store");
+        assert!(refused.to_string().contains("store"), "{refused}");
+        spec.check(true).expect("told to");
+        device.remove().expect("removed");
+        spec.check(false).expect("it is empty again");
+    }
+
+    #[test]
+    fn a_virtual_ssd_is_refused_for_now() {
+        let refused = DeviceSpec::VirtualSsd("ssd-s".into()).check(true).expect_err("not built");
+        assert!(refused.to_string().contains("vssd:ssd-s"), "{refused}");
+    }
+}

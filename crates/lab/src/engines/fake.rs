@@ -1,0 +1,166 @@
+//! An engine whose costs are known, to hold the lab to them: each call takes so long, each change writes so many bytes to
+//! one file, each so-many-th write syncs it. It keeps its pairs in memory and can be told to fail or to lie.
+use crate::target::{Build, Change, Engine, Own, Result, Settings, SyncCount, Target};
+use anyhow::{Context, bail};
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::Write,
+    ops::Bound,
+    path::Path,
+    sync::{Mutex, MutexGuard},
+    time::{Duration, Instant},
+};
+
+/// The costs of each call.
+#[derive(Clone, Debug, Default)]
+pub struct Fake {
+    /// Of a write.
+    pub write_time: Duration,
+    /// Of a point read.
+    pub read_time: Duration,
+    /// Written to the file `fake.log` for each change.
+    pub bytes_per_change: usize,
+    /// Writes between two syncs; 0 for never. A write that asks for a sync gets one besides.
+    pub writes_per_sync: u64,
+    /// Time that each write claims to have stalled.
+    pub stall: Duration,
+    /// Whether it tells its own counts.
+    pub counts: bool,
+    /// Writes after which the next one fails.
+    pub fails_after: Option<u64>,
+    /// Writes after which the next one is forgotten.
+    pub forgets_after: Option<u64>,
+}
+
+struct Open {
+    costs: Fake,
+    state: Mutex<State>,
+}
+
+struct State {
+    file: File,
+    pairs: BTreeMap<Vec<u8>, Vec<u8>>,
+    writes: u64,
+    bytes: u64,
+    syncs: SyncCount,
+    unsynced: u64,
+}
+
+impl Engine for Fake {
+    fn name(&self) -> String {
+        "fake".into()
+    }
+
+    fn build(&self) -> std::result::Result<Build, String> {
+        Ok(Build { version: "1".into(), source: "this repository".into(), hardware_crc: None, assertions: None })
+    }
+
+    fn departures(&self, _: &Settings) -> Vec<String> {
+        vec!["keeps everything in memory".into()]
+    }
+
+    fn open(&self, dir: &Path, _: &Settings) -> Result<Box<dyn Target>> {
+        let file = File::create(dir.join("fake.log")).context("create fake.log")?;
+        let (pairs, syncs) = (BTreeMap::new(), SyncCount { bytes: Some(0), ..SyncCount::default() });
+        let state = Mutex::new(State { file, pairs, writes: 0, bytes: 0, syncs, unsynced: 0 });
+        Ok(Box::new(Open { costs: self.clone(), state }))
+    }
+}
+
+impl Open {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl State {
+    fn sync(&mut self) -> Result<()> {
+        let start = Instant::now();
+        self.file.sync_data().context("sync fake.log")?;
+        let bytes = std::mem::take(&mut self.unsynced);
+        self.syncs = SyncCount {
+            count: self.syncs.count + 1,
+            blocking: self.syncs.blocking + 1,
+            bytes: self.syncs.bytes.map(|sum| sum + bytes),
+            seconds: self.syncs.seconds + start.elapsed().as_secs_f64(),
+        };
+        Ok(())
+    }
+}
+
+/// Waits without giving the processor away, until `time` has passed since `start`.
+fn wait(start: Instant, time: Duration) {
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+impl Target for Open {
+    fn write(&self, changes: &[Change<'_>], sync: bool) -> Result<()> {
+        let start = Instant::now();
+        let mut state = self.state();
+        state.writes += 1;
+        if self.costs.fails_after.is_some_and(|last| state.writes > last) {
+            bail!("the fake engine fails as it was told to");
+        }
+        let bytes = changes.len() * self.costs.bytes_per_change;
+        if bytes > 0 {
+            state.file.write_all(&vec![b'x'; bytes]).context("write fake.log")?;
+        }
+        state.bytes += bytes as u64;
+        state.unsynced += bytes as u64;
+        let forgets = self.costs.forgets_after.is_some_and(|last| state.writes == last + 1);
+        for change in changes.iter().filter(|_| !forgets) {
+            match *change {
+                Change::Put(key, value) => drop(state.pairs.insert(key.into(), value.into())),
+                Change::Delete(key) => drop(state.pairs.remove(key)),
+            }
+        }
+        let due = self.costs.writes_per_sync > 0 && state.writes.is_multiple_of(self.costs.writes_per_sync);
+        if sync || due {
+            state.sync()?;
+        }
+        wait(start, self.costs.write_time);
+        Ok(())
+    }
+
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let start = Instant::now();
+        value.clear();
+        let found = self.state().pairs.get(key).map(|held| value.extend_from_slice(held)).is_some();
+        wait(start, self.costs.read_time);
+        Ok(found)
+    }
+
+    fn scan(&self, from: Option<&[u8]>, reverse: bool, visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        let state = self.state();
+        let bound = from.map_or(Bound::Unbounded, Bound::Included);
+        if reverse {
+            let _ = state.pairs.range::<[u8], _>((Bound::Unbounded, bound)).rev().all(|(key, value)| visit(key, value));
+        } else {
+            let _ = state.pairs.range::<[u8], _>((bound, Bound::Unbounded)).all(|(key, value)| visit(key, value));
+        }
+        Ok(())
+    }
+
+    fn compact(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn own(&self) -> Own {
+        if !self.costs.counts {
+            return Own::default();
+        }
+        let state = self.state();
+        Own {
+            bytes_by_purpose: Some([("wal".to_string(), state.bytes)].into()),
+            syncs: Some([("log".to_string(), state.syncs)].into()),
+            stall: Some(self.costs.stall * state.writes as u32),
+        }
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}

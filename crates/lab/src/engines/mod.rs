@@ -1,0 +1,44 @@
+//! Engines that need no foreign library: Terrace's presets, one that does nothing, one with known costs.
+pub mod fake;
+pub mod null;
+pub mod terrace;
+
+use crate::target::Engine;
+use anyhow::{Result, bail};
+
+/// Every engine of this module that a run can name, and what it is.
+pub fn list() -> Vec<(String, String)> {
+    let default = ("terrace".to_string(), "Terrace with its default preset".to_string());
+    let presets = ::terrace::PRESETS.iter().map(|(name, help)| (format!("terrace:{name}"), help.to_string()));
+    let null = ("null".to_string(), "does nothing: what the driver itself costs".to_string());
+    std::iter::once(default).chain(presets).chain([null]).collect()
+}
+
+/// The engine called `name`; the error lists those of this module.
+pub fn engine(name: &str) -> Result<Box<dyn Engine>> {
+    let (base, preset) = name.split_once(':').map_or((name, None), |(base, preset)| (base, Some(preset)));
+    match (base, preset) {
+        ("terrace", preset) => Ok(Box::new(terrace::Terrace::new(preset)?)),
+        ("null", None) => Ok(Box::new(null::Null)),
+        _ => {
+            let names: Vec<_> = list().into_iter().map(|(name, _)| name).collect();
+            bail!("no engine is named {name:?}; there are {}", names.join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_listed_name_is_one_and_unknown_ones_are_refused() {
+        for (name, _) in list() {
+            let found = engine(&name).unwrap().name();
+            assert!(found == name || name == "terrace" && found.starts_with("terrace:"), "{name} is {found}");
+        }
+        let text = |name| engine(name).err().unwrap().to_string();
+        assert!(text("terrace:fast").contains("fast") && text("terrace:fast").contains("volatile"));
+        assert!(text("berkeley").contains("berkeley") && text("berkeley").contains("terrace"));
+    }
+}

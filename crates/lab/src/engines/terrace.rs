@@ -1,0 +1,154 @@
+//! Terrace as the lab sees it: a preset's choice of parts with the run's equal terms for all numbers.
+use crate::target::{Build, Change, Engine, Own, Result, Settings, SyncCount, Target};
+use anyhow::Context;
+use std::path::Path;
+use terrace::{Codec, Db, Options, ReadOptions, WriteBatch, WriteOptions};
+
+/// Terrace under one preset.
+#[derive(Debug)]
+pub struct Terrace {
+    name: String,
+    base: Options,
+}
+
+impl Terrace {
+    /// Under the preset called so, or the default one; the error lists the presets.
+    pub fn new(preset: Option<&str>) -> Result<Terrace> {
+        let base = preset.map_or_else(|| Ok(Options::default()), Options::preset)?;
+        let name = format!("terrace:{}", base.preset_name());
+        Ok(Terrace { name, base })
+    }
+
+    /// The preset's parts with the numbers of `settings`.
+    fn options(&self, settings: &Settings) -> Result<Options> {
+        let mut options = self.base.clone();
+        options.memtable_bytes = settings.write_buffer_size;
+        options.memtables_max = 2;
+        options.table_bytes = settings.max_file_size;
+        options.block_bytes = settings.block_size;
+        options.cache_bytes = settings.cache_size;
+        options.bloom_bits = settings.bloom_bits.into();
+        let known = "the compressions are none, snappy, zstd, lz4";
+        options.compression =
+            Codec::from_name(&settings.compression).with_context(|| format!("{}: {known}", settings.compression))?;
+        options.level_base_bytes = settings.level_base;
+        let (compact, slow, stop) = settings.l0_triggers;
+        (options.l0_compact_runs, options.l0_slow_runs, options.l0_stop_runs) =
+            (compact.into(), slow.into(), stop.into());
+        // LevelDB keeps ten descriptors of its limit for other files
+        options.open_tables_max = u64::from(settings.max_open_files).saturating_sub(10).max(16);
+        options.validate()?;
+        Ok(options)
+    }
+}
+
+impl Engine for Terrace {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn build(&self) -> std::result::Result<Build, String> {
+        Ok(Build {
+            version: env!("CARGO_PKG_VERSION").into(),
+            source: "this repository".into(),
+            hardware_crc: Some(hardware_crc()),
+            assertions: Some(cfg!(debug_assertions)),
+        })
+    }
+
+    fn departures(&self, _: &Settings) -> Vec<String> {
+        let promises = self.base.durability != terrace::Tier::None;
+        if promises { Vec::new() } else { vec!["syncs nothing and promises nothing at a power cut".into()] }
+    }
+
+    fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Target>> {
+        let read = ReadOptions::new().verify_checksums(settings.verify_checksums);
+        Ok(Box::new(Open { db: Db::open(dir, self.options(settings)?)?, read }))
+    }
+}
+
+/// Whether the checksums of this build use the processor's instruction here; the library asks the processor as we do.
+fn hardware_crc() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("sse4.2");
+    #[cfg(target_arch = "aarch64")]
+    return std::arch::is_aarch64_feature_detected!("crc");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    return false;
+}
+
+struct Open {
+    db: Db,
+    read: ReadOptions,
+}
+
+/// Purposes of written bytes that this engine has no use for yet: none were written for them.
+const UNUSED_PURPOSES: [&str; 2] = ["value_log", "gc"];
+/// Kinds of syncs that it never makes.
+const UNUSED_SYNCS: [&str; 2] = ["value_log", "filesystem"];
+
+impl Target for Open {
+    fn write(&self, changes: &[Change<'_>], sync: bool) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        for change in changes {
+            match change {
+                Change::Put(key, value) => batch.put(key, value),
+                Change::Delete(key) => batch.delete(key),
+            };
+        }
+        self.db.write(batch, WriteOptions { sync })?;
+        Ok(())
+    }
+
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let found = self.db.get_with(key, &self.read)?;
+        value.clear();
+        Ok(found.map(|found| *value = found).is_some())
+    }
+
+    fn scan(&self, from: Option<&[u8]>, reverse: bool, visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        let mut cursor = self.db.cursor(self.read.clone());
+        match (from, reverse) {
+            (Some(key), false) => cursor.seek(key)?,
+            (Some(key), true) => cursor.seek_for_prev(key)?,
+            (None, false) => cursor.seek_to_first()?,
+            (None, true) => cursor.seek_to_last()?,
+        }
+        while cursor.valid() && visit(cursor.key(), cursor.value()) {
+            if reverse { cursor.prev()? } else { cursor.next()? }
+        }
+        Ok(())
+    }
+
+    fn compact(&self) -> Result<()> {
+        Ok(self.db.compact_range(None, None)?)
+    }
+
+    /// What blocks whom under tier `sync`: a flush or a compaction syncs its tables and then the directory before it
+    /// ends, and the leader of a write group syncs the log, so those syncs block. The manifest is synced by the release
+    /// job, for which nobody waits; with it, rarely, the root and its directory when the manifest is begun anew, and that
+    /// directory sync cannot be told from the others. An idle store syncs its log by itself; the cell tells those from
+    /// the others by when they happen.
+    fn own(&self) -> Own {
+        let statistics = self.db.statistics();
+        let unused = UNUSED_PURPOSES.map(|purpose| (purpose.to_string(), 0));
+        let bytes = statistics.bytes_written.iter().map(|(purpose, bytes)| (purpose.to_string(), *bytes));
+        let syncs = statistics.syncs.iter().map(|(kind, syncs)| {
+            let blocks = matches!(*kind, "tables" | "directory" | "log");
+            let blocking = if blocks { syncs.count } else { 0 };
+            let seconds = syncs.time.as_secs_f64();
+            (kind.to_string(), SyncCount { count: syncs.count, blocking, bytes: Some(syncs.bytes), seconds })
+        });
+        let none = SyncCount { bytes: Some(0), ..SyncCount::default() };
+        let never = UNUSED_SYNCS.map(|kind| (kind.to_string(), none));
+        Own {
+            bytes_by_purpose: Some(unused.into_iter().chain(bytes).collect()),
+            syncs: Some(never.into_iter().chain(syncs).collect()),
+            stall: Some(statistics.stall_time),
+        }
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(self.db.close()?)
+    }
+}

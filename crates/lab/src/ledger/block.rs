@@ -1,0 +1,86 @@
+//! What the block device under a store counts, and the file system and journal on it.
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The kernel's unit in these files, whatever the device's sectors are.
+const SECTOR_BYTES: u64 = 512;
+
+/// A device whose counters can be read.
+pub struct BlockDevice {
+    /// `loop0`, `sda1`: as the kernel calls it.
+    name: String,
+    stat: PathBuf,
+}
+
+/// Counters since boot, or since the mount where it says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BlockCounters {
+    /// Bytes of reads that ended.
+    pub read_bytes: u64,
+    /// Bytes of writes that ended.
+    pub write_bytes: u64,
+    /// Cache flushes that ended; kernels before 5.5 do not count them, and partitions have none.
+    pub flushes: Option<u64>,
+    /// ext4: transactions committed since the mount; `None` without a journal.
+    pub journal_commits: Option<u64>,
+    /// ext4: bytes written to the device since the mount, rounded down to KiB.
+    pub session_write_bytes: Option<u64>,
+}
+
+impl BlockDevice {
+    /// The device behind a node such as `/dev/loop0` or a link to one. The error is for people.
+    pub fn open(node: &Path) -> Result<BlockDevice, String> {
+        let why = |problem: String| format!("bytes of {} are not counted: {problem}", node.display());
+        let path = fs::canonicalize(node).map_err(|error| why(error.to_string()))?;
+        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| why("it has no name".into()))?;
+        let stat = Path::new("/sys/class/block").join(name).join("stat");
+        let device = BlockDevice { name: name.to_owned(), stat };
+        device.read().map(|_| device)
+    }
+
+    /// The counters, now.
+    pub fn read(&self) -> Result<BlockCounters, String> {
+        let text = fs::read_to_string(&self.stat).map_err(|error| format!("{}: {error}", self.stat.display()))?;
+        let counters = parse_stat(&text).ok_or_else(|| format!("{}: not understood", self.stat.display()))?;
+        let session = fs::read_to_string(format!("/sys/fs/ext4/{}/session_write_kbytes", self.name));
+        let info = fs::read_to_string(format!("/proc/fs/jbd2/{}-8/info", self.name));
+        Ok(BlockCounters {
+            session_write_bytes: session.ok().and_then(|text| Some(text.trim().parse::<u64>().ok()? * 1024)),
+            journal_commits: info.ok().and_then(|text| text.split_whitespace().next()?.parse().ok()),
+            ..counters
+        })
+    }
+}
+
+/// Fields of `stat`, see the kernel's Documentation/block/stat.rst: 3 and 7 are sectors, 16 counts flushes.
+fn parse_stat(text: &str) -> Option<BlockCounters> {
+    let fields: Vec<u64> = text.split_whitespace().map(|field| field.parse().ok()).collect::<Option<_>>()?;
+    Some(BlockCounters {
+        read_bytes: fields.get(2)? * SECTOR_BYTES,
+        write_bytes: fields.get(6)? * SECTOR_BYTES,
+        flushes: fields.get(15).copied(),
+        ..BlockCounters::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fields_are_those_of_the_kernels_documentation() {
+        let new = parse_stat("1 2 30 4 5 6 70 8 9 10 11 12 13 14 15 16 17").expect("17 fields");
+        assert_eq!((new.read_bytes, new.write_bytes, new.flushes), (30 * 512, 70 * 512, Some(16)));
+        let old = parse_stat("1 2 30 4 5 6 70 8 9 10 11").expect("11 fields");
+        assert_eq!((old.write_bytes, old.flushes), (70 * 512, None));
+        assert_eq!(parse_stat("1 2 x"), None);
+    }
+
+    #[test]
+    fn a_device_that_is_not_there_is_named() {
+        let problem = BlockDevice::open(Path::new("/dev/no-such-device")).err().expect("it does not exist");
+        assert!(problem.contains("/dev/no-such-device"), "{problem}");
+    }
+}

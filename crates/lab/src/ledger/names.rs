@@ -1,0 +1,112 @@
+//! Which kind of file an inode of the store is.
+use std::{
+    collections::HashMap,
+    fs,
+    os::unix::fs::{DirEntryExt, MetadataExt},
+    path::{Path, PathBuf},
+};
+
+/// Directories below the store's own that are looked into.
+const DEPTH_MAX: u32 = 4;
+
+/// What a file of a store is for, by its name: Terrace's, LevelDB's and RocksDB's names. The words are those of reports.
+pub fn kind_of(name: &str) -> &'static str {
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    match (name, extension) {
+        ("CURRENT" | "TERRACE" | "IDENTITY", _) | (_, "dbtmp") => "root",
+        (_, "ldb" | "sst") => "tables",
+        (_, "log") => "log",
+        (_, "blob" | "vlog") => "value_log",
+        _ if name.starts_with("MANIFEST-") => "manifest",
+        _ => "other",
+    }
+}
+
+/// Kinds by inode, found by listing the store's directory when an inode is new.
+///
+/// File systems reuse the number of a deleted file at once, so a remembered path is looked at again before it is used.
+pub struct Names {
+    dir: PathBuf,
+    paths: HashMap<u64, PathBuf>,
+}
+
+impl Names {
+    /// Of the store in `dir`.
+    pub fn new(dir: &Path) -> Names {
+        Names { dir: dir.to_owned(), paths: HashMap::new() }
+    }
+
+    /// The kind of `inode`, `directory` for directories; `None` if the store has no such file (any more).
+    pub fn kind(&mut self, inode: u64) -> Option<&'static str> {
+        if let Some(kind) = self.remembered(inode) {
+            return Some(kind);
+        }
+        self.paths.clear();
+        self.list(&self.dir.clone(), 0);
+        if let Some(parent) = self.dir.parent() {
+            self.remember(parent.to_owned());
+        }
+        self.remember(self.dir.clone());
+        self.remembered(inode)
+    }
+
+    fn remembered(&self, inode: u64) -> Option<&'static str> {
+        let path = self.paths.get(&inode)?;
+        let metadata = fs::symlink_metadata(path).ok().filter(|metadata| metadata.ino() == inode)?;
+        if metadata.is_dir() { Some("directory") } else { Some(kind_of(path.file_name()?.to_str()?)) }
+    }
+
+    fn remember(&mut self, path: PathBuf) {
+        if let Ok(metadata) = fs::metadata(&path) {
+            self.paths.insert(metadata.ino(), path);
+        }
+    }
+
+    fn list(&mut self, dir: &Path, depth: u32) {
+        let Ok(entries) = fs::read_dir(dir) else { return };
+        for entry in entries.flatten() {
+            if depth < DEPTH_MAX && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                self.list(&entry.path(), depth + 1);
+            }
+            self.paths.insert(entry.ino(), entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_the_kind() {
+        let cases = [
+            ("000005.ldb", "tables"),
+            ("000005.sst", "tables"),
+            ("000005.log", "log"),
+            ("000009.blob", "value_log"),
+            ("MANIFEST-000004", "manifest"),
+            ("CURRENT", "root"),
+            ("000004.dbtmp", "root"),
+            ("LOG", "other"),
+            ("OPTIONS-000007", "other"),
+        ];
+        for (name, kind) in cases {
+            assert_eq!(kind_of(name), kind, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_inode_is_looked_up_again_when_its_file_changed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let [table, log] = ["000001.ldb", "000002.log"].map(|name| dir.path().join(name));
+        fs::write(&table, b"x").expect("written");
+        let inode = |path: &Path| fs::metadata(path).expect("there").ino();
+        let (file, directory) = (inode(&table), inode(dir.path()));
+        let mut names = Names::new(dir.path());
+        assert_eq!((names.kind(file), names.kind(directory)), (Some("tables"), Some("directory")));
+        fs::rename(&table, &log).expect("renamed");
+        assert_eq!(names.kind(file), Some("log"));
+        fs::remove_file(&log).expect("removed");
+        assert_eq!(names.kind(file), None);
+    }
+}

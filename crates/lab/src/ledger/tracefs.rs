@@ -1,0 +1,119 @@
+//! A tracefs instance of our own: its buffer and its events, apart from everybody else's tracing.
+//!
+//! An instance outlives the process that made it, so its name says whose it is (see [`process::identity`]), and those
+//! of dead processes are removed before a new one is made.
+use super::process;
+use nix::fcntl::OFlag;
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+/// Where tracefs is found, newest place first.
+const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+const PREFIX: &str = "terrace-lab-";
+
+/// One instance, removed when dropped.
+pub struct Instance {
+    path: PathBuf,
+}
+
+impl Instance {
+    /// A fresh one with `buffer_kib` of buffer for each processor. The error says what the machine lacks.
+    pub fn create(buffer_kib: u32) -> Result<Instance, String> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let instances = instances()?;
+        remove_stale();
+        let me = process::identity(std::process::id()).ok_or("/proc is not mounted")?;
+        let path = instances.join(format!("{PREFIX}{me}-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
+        fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let instance = Instance { path };
+        instance.set("buffer_size_kb", &buffer_kib.to_string())?;
+        Ok(instance)
+    }
+
+    /// Writes one of its files: an option, a filter, a switch.
+    pub fn set(&self, file: &str, text: &str) -> Result<(), String> {
+        let path = self.path.join(file);
+        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// The consuming end of its buffer: lines of text, oldest first; `WouldBlock` when it is empty.
+    pub fn pipe(&self) -> Result<File, String> {
+        let path = self.path.join("trace_pipe");
+        let opened = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(&path);
+        opened.map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// Events lost so far because nobody read them in time.
+    pub fn lost(&self) -> io::Result<u64> {
+        let mut lost = 0;
+        for cpu in fs::read_dir(self.path.join("per_cpu"))? {
+            lost += lost_in(&fs::read_to_string(cpu?.path().join("stats"))?);
+        }
+        Ok(lost)
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // What cannot be removed now goes when the next run starts.
+        remove(&self.path).ok();
+    }
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    fs::write(path.join("events/enable"), "0")?;
+    fs::remove_dir(path)
+}
+
+/// Sums the counters of a `per_cpu/cpuN/stats` file that mean lost events.
+fn lost_in(stats: &str) -> u64 {
+    let lines = stats.lines().filter_map(|line| line.split_once(':'));
+    let lost = lines.filter(|(name, _)| ["overrun", "commit overrun", "dropped events"].contains(name));
+    lost.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).sum()
+}
+
+fn instances() -> Result<PathBuf, String> {
+    let found = ROOTS.iter().map(|root| Path::new(root).join("instances")).find(|path| path.is_dir());
+    found.ok_or_else(|| "no tracefs that this user may use (as root: mount -t tracefs none /sys/kernel/tracing)".into())
+}
+
+/// Removes the instances that killed runs of the lab left behind; tells how many.
+pub fn remove_stale() -> usize {
+    let Ok(entries) = instances().and_then(|path| fs::read_dir(path).map_err(|error| error.to_string())) else {
+        return 0;
+    };
+    let is_stale = |name: &str| {
+        let identity = name.strip_prefix(PREFIX).and_then(|name| name.rsplit_once('-'));
+        identity.is_some_and(|(identity, _)| !process::is_alive(identity))
+    };
+    let stale = entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_stale));
+    stale.filter(|entry| remove(&entry.path()).is_ok()).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_to_lose_an_event_counts() {
+        let stats = "entries: 5\noverrun: 2\ncommit overrun: 1\nbytes: 60\ndropped events: 4\nread events: 9\n";
+        assert_eq!(lost_in(stats), 7);
+    }
+
+    #[test]
+    fn instances_of_the_dead_are_removed_and_of_the_living_kept() {
+        let Ok(mine) = Instance::create(64) else { return println!("skipped: no tracefs") };
+        let stale = mine.path.with_file_name(format!("{PREFIX}999999999-1-0"));
+        fs::create_dir(&stale).expect("made");
+        remove_stale();
+        assert!(!stale.exists() && mine.path.exists());
+        let path = mine.path.clone();
+        drop(mine);
+        assert!(!path.exists());
+    }
+}

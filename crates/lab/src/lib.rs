@@ -1,0 +1,24 @@
+//! What did it cost? Workloads, ledger, runs and reports, for Terrace and its peers alike.
+//!
+//! | module | question |
+//! |---|---|
+//! | `target` | what is asked of an engine? |
+//! | `engines` | Terrace's presets, and fakes with known costs |
+//! | `workload` | which operations, on which keys and values? |
+//! | `cell` | one engine, one round: what one child process does and reports |
+//! | `ledger` | what was written, synced, used, at each layer below the user? |
+//! | `device` | where does a store live while it is measured? |
+//! | `plan` | which cell when; resuming; disturbed rounds |
+//! | `report` | medians, intervals, tables |
+#![forbid(unsafe_code)]
+
+pub mod cell;
+pub mod device;
+pub mod engines;
+pub mod ledger;
+pub mod machine;
+pub mod measure;
+pub mod plan;
+pub mod report;
+pub mod target;
+pub mod workload;

@@ -1,0 +1,332 @@
+//! How a plan is carried out: cell by cell, each in a process of its own; every row on disk as soon as it is there.
+use super::{
+    Cell, Plan,
+    child::{News, Running},
+    others::Sample,
+    results::{Record, Results},
+};
+use crate::cell::{CellSpec, Event, Progress, Row};
+use anyhow::{Context, Result};
+use std::{
+    any::Any,
+    path::PathBuf,
+    process::Command,
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+/// How often the wish to stop and the time limit are looked at.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Where one cell may work.
+pub struct Ground {
+    /// An empty directory.
+    pub dir: PathBuf,
+    /// The block device under it, if it is known.
+    pub device: Option<PathBuf>,
+    /// Dropped when the cell is over: whatever removes the place.
+    pub guard: Box<dyn Any>,
+}
+
+/// Who is told how far the run is.
+pub trait Watch {
+    /// `cell` begins; `share` of all cells are done.
+    fn begin(&mut self, cell: Cell<'_>, share: f64);
+    /// News from the cell; `share` of the whole run is done.
+    fn progress(&mut self, cell: Cell<'_>, progress: &Progress, share: f64);
+    /// A row is there.
+    fn row(&mut self, row: &Row);
+}
+
+/// What a run needs beside its plan.
+pub struct Means<'a> {
+    /// The command of a cell's process.
+    pub command: &'a dyn Fn() -> Command,
+    /// Makes a fresh place for a cell.
+    pub ground: &'a mut dyn FnMut() -> Result<Ground>,
+    /// Longest that a cell may take.
+    pub timeout: Duration,
+    /// Processors that others may keep busy before a row counts as disturbed.
+    pub others_max: f64,
+    /// Set when the user wants the run to end.
+    pub stop: &'a AtomicBool,
+    /// Who is told.
+    pub watch: &'a mut dyn Watch,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All cells were run.
+    Complete {
+        /// The engine of every cell that failed, in the order of the run.
+        failed: Vec<String>,
+    },
+    /// The user stopped it.
+    Stopped,
+}
+
+/// How a cell ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CellEnd {
+    Done,
+    Failed { step: usize },
+    Stopped,
+}
+
+/// Runs the cells of `plan` that `results` lack, then each disturbed round once more, all of its engines, so that rounds
+/// stay paired. A cell that fails leaves an error row and the run goes on; an engine that fails at its first workload is
+/// not tried again. Errors are those of the run itself: no place for a store, no process, no room for results.
+pub fn run(plan: &Plan, results: &mut Results, means: &mut Means<'_>) -> Result<Ended> {
+    let mut waiting: Vec<Cell<'_>> = (1..=plan.rounds()).flat_map(|round| plan.round(round, 1)).collect();
+    let mut hopeless: Vec<&str> = Vec::new();
+    let mut failed = Vec::new();
+    for attempt in [1, 2] {
+        if attempt == 2 {
+            let disturbed: Vec<u32> = (1..=plan.rounds()).filter(|&round| results.disturbed(round)).collect();
+            waiting = disturbed.into_iter().flat_map(|round| plan.round(round, 2)).collect();
+        }
+        waiting.retain(|&cell| !results.has(plan, cell));
+        let count = waiting.len();
+        for (at, &cell) in waiting.iter().enumerate() {
+            if hopeless.contains(&cell.engine) {
+                continue;
+            }
+            let share = |of_cell: f64| (at as f64 + of_cell) / count as f64;
+            match run_cell(plan, cell, results, means, &share)? {
+                CellEnd::Done => {}
+                CellEnd::Stopped => return Ok(Ended::Stopped),
+                CellEnd::Failed { step } => {
+                    failed.push(cell.engine.to_owned());
+                    if step == 0 {
+                        hopeless.push(cell.engine);
+                    }
+                }
+            }
+        }
+    }
+    Ok(Ended::Complete { failed })
+}
+
+fn run_cell(
+    plan: &Plan,
+    cell: Cell<'_>,
+    results: &mut Results,
+    means: &mut Means<'_>,
+    share: &dyn Fn(f64) -> f64,
+) -> Result<CellEnd> {
+    if means.stop.load(Ordering::Relaxed) {
+        return Ok(CellEnd::Stopped);
+    }
+    means.watch.begin(cell, share(0.0));
+    let ground = (means.ground)().context("a place for the store")?;
+    let spec = plan.spec(cell, ground.dir.clone(), ground.device.clone());
+    let running = Running::start((means.command)(), &spec)?;
+    let mut step = 0;
+    // The process is gone when this returns, and so it is before its place goes.
+    let end = follow(running, plan, cell, means, share, &mut |row, others| {
+        // A store that cannot be closed has a row of its own behind the last one, which it makes worthless.
+        let at = step.min(plan.steps().len() - 1);
+        let record = Record { plan: plan.id().into(), step: at, attempt: cell.attempt, others, row };
+        step += usize::from(record.row.error.is_none());
+        results.add(record)
+    })?;
+    let error = match end {
+        Followed::Done if step == plan.steps().len() => return Ok(CellEnd::Done),
+        Followed::Done => "the cell's process ended too early".into(),
+        Followed::Failed => return Ok(CellEnd::Failed { step }),
+        Followed::Stopped => return Ok(CellEnd::Stopped),
+        Followed::Broken(why) => why,
+    };
+    // A process that fails after its last row, while it closes the store, makes that row worthless.
+    let step = step.min(plan.steps().len() - 1);
+    let row = error_row(&spec, &plan.steps()[step], error);
+    let record = Record { plan: plan.id().into(), step, attempt: cell.attempt, others: None, row };
+    means.watch.row(&record.row);
+    results.add(record)?;
+    Ok(CellEnd::Failed { step })
+}
+
+/// How a cell's process ended, as far as the process tells.
+enum Followed {
+    Done,
+    /// It said so in a row.
+    Failed,
+    Stopped,
+    /// It could not say so.
+    Broken(String),
+}
+
+/// Listens to a cell's process until it ends or has to.
+fn follow(
+    mut running: Running,
+    plan: &Plan,
+    cell: Cell<'_>,
+    means: &mut Means<'_>,
+    share: &dyn Fn(f64) -> f64,
+    add: &mut dyn FnMut(Row, Option<f64>) -> Result<()>,
+) -> Result<Followed> {
+    let deadline = Instant::now() + means.timeout;
+    let mut before = Sample::take(running.id());
+    let mut rows = 0;
+    loop {
+        if means.stop.load(Ordering::Relaxed) {
+            return Ok(Followed::Stopped);
+        }
+        if Instant::now() >= deadline {
+            return Ok(Followed::Broken(format!("the cell took longer than {} s", means.timeout.as_secs())));
+        }
+        match running.next(TICK) {
+            Ok(News::Silence) => {}
+            Ok(News::Event(Event::Progress { progress })) => {
+                let of_step = progress.done as f64 / progress.total.max(1) as f64;
+                let of_cell = (f64::from(rows) + of_step.min(1.0)) / plan.steps().len() as f64;
+                means.watch.progress(cell, &progress, share(of_cell.min(1.0)));
+            }
+            Ok(News::Event(Event::Row(mut row))) => {
+                let after = Sample::take(running.id());
+                let others = before.as_ref().zip(after.as_ref()).map(|(before, after)| after.others_since(before));
+                row.disturbed = others.map(|others| others > means.others_max);
+                before = after;
+                let failed = row.error.is_some();
+                means.watch.row(&row);
+                add(*row, others)?;
+                if failed {
+                    return Ok(Followed::Failed);
+                }
+                rows += 1;
+            }
+            Ok(News::End(None)) => return Ok(Followed::Done),
+            Ok(News::End(Some(why))) => return Ok(Followed::Broken(why)),
+            Err(error) => return Ok(Followed::Broken(format!("{error:#}"))),
+        }
+    }
+}
+
+/// The row of a workload that could not report its own end.
+fn error_row(spec: &CellSpec, workload: &str, error: String) -> Row {
+    let (engine, preset) = match spec.engine.split_once(':') {
+        Some((engine, preset)) => (engine, Some(preset.to_owned())),
+        None => (spec.engine.as_str(), None),
+    };
+    Row {
+        name: spec.engine.clone(),
+        engine: engine.into(),
+        preset,
+        workload: workload.into(),
+        round: spec.round,
+        num: spec.num,
+        key_size: spec.key_size,
+        value_size: spec.value_size,
+        threads: spec.threads,
+        batch: spec.batch,
+        seed: spec.seed,
+        settings: spec.settings.clone(),
+        error: Some(error),
+        ..Row::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A child that answers every step of two workloads by a row of the engine, or does what its engine is called.
+    const CHILD: &str = r#"
+        read spec; engine=${spec#*\"engine\":\"}; engine=${engine%%\"*}; round=${spec#*\"round\":}; round=${round%%,*}
+        case $engine in hang) exec sleep 100;; crash) kill -9 $$;; esac
+        for step in 0 1; do
+            sed "s/\"name\":\"\"/\"name\":\"$engine\"/; s/\"round\":0/\"round\":$round/" ROW
+            case $engine in half) echo out of luck >&2; exit 1;; esac
+        done
+        case $engine in late) exit 7;; esac"#;
+
+    struct Log(Vec<String>);
+
+    impl Watch for Log {
+        fn begin(&mut self, cell: Cell<'_>, share: f64) {
+            self.0.push(format!("{}{}.{} {share:.2}", cell.engine, cell.round, cell.attempt));
+        }
+        fn progress(&mut self, _cell: Cell<'_>, _progress: &Progress, _share: f64) {}
+        fn row(&mut self, _row: &Row) {}
+    }
+
+    fn plan(engines: &[&str], rounds: u32) -> Plan {
+        let spec = CellSpec { workloads: vec!["fillseq".into(), "readseq".into()], ..CellSpec::default() };
+        Plan::new(spec, engines.iter().map(|&name| name.into()).collect(), rounds, "", 0).unwrap()
+    }
+
+    fn run_fake(plan: &Plan, results: &mut Results, others_max: f64, stop: bool) -> (Ended, Vec<String>) {
+        let directory = tempfile::tempdir().unwrap();
+        let row = directory.path().join("row");
+        let text = serde_json::to_string(&Event::Row(Box::default())).unwrap();
+        std::fs::write(&row, text + "\n").unwrap();
+        let script = CHILD.replace("ROW", row.to_str().unwrap());
+        let mut log = Log(Vec::new());
+        let mut means = Means {
+            command: &|| {
+                let mut command = Command::new("sh");
+                command.args(["-c", &script]);
+                command
+            },
+            ground: &mut || Ok(Ground { dir: "/nowhere".into(), device: None, guard: Box::new(()) }),
+            timeout: Duration::from_secs(3),
+            others_max,
+            stop: &AtomicBool::new(stop),
+            watch: &mut log,
+        };
+        let ended = run(plan, results, &mut means).unwrap();
+        (ended, log.0)
+    }
+
+    #[test]
+    fn rounds_alternate_and_a_second_start_has_nothing_to_do() {
+        let plan = plan(&["a", "b"], 2);
+        let mut results = Results::open(None, &plan, false).unwrap();
+        let (ended, log) = run_fake(&plan, &mut results, f64::INFINITY, false);
+        assert_eq!(ended, Ended::Complete { failed: vec![] });
+        assert_eq!(log, ["a1.1 0.00", "b1.1 0.25", "b2.1 0.50", "a2.1 0.75"]);
+        assert_eq!(results.last().len(), 2 * 2 * 2);
+        assert!(run_fake(&plan, &mut results, f64::INFINITY, false).1.is_empty());
+    }
+
+    #[test]
+    fn disturbed_rounds_are_repeated_once_with_all_engines() {
+        let plan = plan(&["a", "b"], 1);
+        let mut results = Results::open(None, &plan, false).unwrap();
+        let (ended, log) = run_fake(&plan, &mut results, -1.0, false);
+        assert_eq!(ended, Ended::Complete { failed: vec![] });
+        assert_eq!(log, ["a1.1 0.00", "b1.1 0.50", "a1.2 0.00", "b1.2 0.50"]);
+        assert!(results.last().iter().all(|record| record.attempt == 2 && record.row.disturbed == Some(true)));
+        assert!(run_fake(&plan, &mut results, -1.0, false).1.is_empty());
+    }
+
+    #[test]
+    fn a_failure_ends_its_cell_alone() {
+        let plan = plan(&["crash", "half", "hang", "late", "well"], 2);
+        let mut results = Results::open(None, &plan, false).unwrap();
+        let (ended, log) = run_fake(&plan, &mut results, f64::INFINITY, false);
+        // `crash` and `hang` fail at their first workload and are not tried again; the others fail in both rounds.
+        let failed = ["crash", "half", "hang", "late", "half", "late"].map(String::from).to_vec();
+        assert_eq!(ended, Ended::Complete { failed });
+        assert_eq!(log.len(), 2 * 5 - 2);
+        let error = |engine: &str, step| {
+            let last = results.last();
+            let record = last.iter().find(|record| record.row.name == engine && record.step == step);
+            record.and_then(|record| record.row.error.clone()).unwrap_or_default()
+        };
+        assert!(error("crash", 0).contains("signal 9"));
+        assert_eq!(error("half", 0), "");
+        assert!(error("half", 1).contains("out of luck"));
+        assert!(error("hang", 0).contains("longer than 3 s"));
+        assert!(error("late", 1).contains("status 7"));
+        assert_eq!(error("well", 1), "");
+    }
+
+    #[test]
+    fn a_stopped_run_ends_before_the_next_cell() {
+        let plan = plan(&["a"], 1);
+        let mut results = Results::open(None, &plan, false).unwrap();
+        assert_eq!(run_fake(&plan, &mut results, 1.0, true), (Ended::Stopped, vec![]));
+    }
+}

@@ -1,0 +1,89 @@
+//! Every round of every cell, one line each: for plots and for statistics of one's own.
+use crate::{cell::Row, plan::results::Record};
+
+/// The cell of a row; empty where the figure cannot be had.
+type Value = fn(&Row) -> String;
+
+/// Columns and how each is had from a row.
+const COLUMNS: &[(&str, Value)] = &[
+    ("engine", |row| row.name.clone()),
+    ("version", |row| row.version.clone()),
+    ("workload", |row| row.workload.clone()),
+    ("round", |row| row.round.to_string()),
+    ("num", |row| row.num.to_string()),
+    ("key_size", |row| row.key_size.to_string()),
+    ("value_size", |row| row.value_size.to_string()),
+    ("threads", |row| row.threads.to_string()),
+    ("batch", |row| row.batch.to_string()),
+    ("seed", |row| row.seed.to_string()),
+    ("ops", |row| row.ops.to_string()),
+    ("seconds", |row| told(row.seconds)),
+    ("settle_seconds", |row| told(row.settle_seconds)),
+    ("micros_per_op", |row| told(row.micros_per_op)),
+    ("user_mib_per_s", |row| told(row.user_mib_per_s)),
+    ("stall_seconds", |row| told(row.stall_seconds)),
+    ("user_bytes", |row| row.bytes.user.to_string()),
+    ("engine_bytes", |row| told(row.bytes.engine)),
+    ("process_bytes", |row| told(row.bytes.process)),
+    ("device_bytes", |row| told(row.bytes.device)),
+    ("nand_bytes", |row| told(row.bytes.nand)),
+    ("wa_engine", |row| told(row.wa.engine)),
+    ("wa_fs", |row| told(row.wa.fs)),
+    ("wa1", |row| told(row.wa.wa1)),
+    ("wa2", |row| told(row.wa.wa2)),
+    ("wa", |row| told(row.wa.total)),
+    ("ra", |row| told(row.ra)),
+    ("sa", |row| told(row.sa)),
+    ("syncs", |row| told(row.syncs.count)),
+    ("syncs_blocking", |row| told(row.syncs.blocking)),
+    ("device_flushes", |row| told(row.device_flushes)),
+    ("journal_commits", |row| told(row.journal_commits)),
+    ("space_bytes", |row| told(row.space_bytes)),
+    ("peak_rss_bytes", |row| told(row.peak_rss_bytes)),
+    ("peak_anon_bytes", |row| told(row.peak_anon_bytes)),
+    ("cpu_user_seconds", |row| told(row.cpu_seconds.map(|cpu| cpu.user))),
+    ("cpu_system_seconds", |row| told(row.cpu_seconds.map(|cpu| cpu.system))),
+    ("settled", |row| told(row.settled)),
+    ("disturbed", |row| told(row.disturbed)),
+    ("error", |row| told(row.error.as_ref())),
+];
+
+/// All records as RFC 4180 has it, with a header.
+pub fn render(records: &[&Record]) -> String {
+    let mut text = line(COLUMNS.iter().map(|(name, _)| (*name).into()));
+    records.iter().for_each(|record| text += &line(COLUMNS.iter().map(|(_, value)| value(&record.row))));
+    text
+}
+
+fn told(figure: Option<impl ToString>) -> String {
+    figure.map_or_else(String::new, |figure| figure.to_string())
+}
+
+fn line(cells: impl Iterator<Item = String>) -> String {
+    cells.map(|cell| quoted(&cell)).collect::<Vec<_>>().join(",") + "\r\n"
+}
+
+fn quoted(cell: &str) -> String {
+    match cell.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_record_is_a_line_with_all_columns() {
+        let (_, mut records) = crate::report::tests::sample(1);
+        records[0].row.error = Some("a \"b\", c".into());
+        records[0].row.wa.wa1 = Some(1.5);
+        let text = render(&records.iter().collect::<Vec<_>>());
+        let lines: Vec<&str> = text.split_terminator("\r\n").collect();
+        assert_eq!(lines.len(), 1 + records.len());
+        assert!(lines[0].starts_with("engine,version,workload") && lines[1].ends_with(r#","a ""b"", c""#), "{text}");
+        assert!(lines[1].contains(",1.5,") && lines[2].starts_with("a,,readseq,1,"), "{text}");
+        assert!(lines.iter().skip(2).all(|line| line.matches(',').count() + 1 == COLUMNS.len()));
+    }
+}

@@ -1,0 +1,123 @@
+//! A report as Markdown, by itself or between two marks of a page.
+use super::{Line, Report, count, estimate, figure, mebibytes};
+use anyhow::{Result, ensure};
+
+/// Where the part of a page begins that [`splice`] replaces.
+pub const BEGIN: &str = "<!-- bench:begin -->";
+/// Where it ends.
+pub const END: &str = "<!-- bench:end -->";
+
+/// The whole report; `command` made it.
+pub fn render(report: &Report, command: &str) -> String {
+    let ratio = format!("× {}", report.base);
+    let header = [
+        "workload",
+        "engine",
+        "µs/op [95 %]",
+        &ratio,
+        "settled µs/op",
+        &format!("settled {ratio}"),
+        "WA1",
+        "RA",
+        "SA",
+        "syncs",
+        "p99 µs",
+        "RSS MiB",
+        "anonymous MiB",
+        "CPU s",
+    ];
+    let mut text = format!("```sh\n{command}\n```\n\n");
+    text += &row(header.map(String::from));
+    text += &format!("|---|---|{}\n", "---:|".repeat(header.len() - 2));
+    for group in &report.groups {
+        for (at, line) in group.lines.iter().enumerate() {
+            let workload = if at == 0 { group.workload.as_str() } else { "" };
+            text += &row(cells(workload, line));
+        }
+    }
+    text += &format!("\n{}\n\n", report.verdict());
+    for (title, lines) in &report.terms {
+        text += &format!("- **{title}:** {}\n", lines.iter().map(|line| plain(line)).collect::<Vec<_>>().join("; "));
+    }
+    text
+}
+
+/// `page` with `text` between its marks, which must be there once each.
+pub fn splice(page: &str, text: &str) -> Result<String> {
+    for mark in [BEGIN, END] {
+        ensure!(page.matches(mark).count() == 1, "the page must have the line {mark} once");
+    }
+    let (before, rest) = page.split_once(BEGIN).expect("it is there");
+    let Some((_, after)) = rest.split_once(END) else { anyhow::bail!("{END} stands before {BEGIN}") };
+    Ok(format!("{before}{BEGIN}\n{}\n{END}{after}", text.trim_end()))
+}
+
+fn cells(workload: &str, line: &Line) -> [String; 14] {
+    let micros = match (&line.error, line.micros) {
+        (Some(_), None) => "failed".into(),
+        (_, micros) => estimate(micros),
+    };
+    [
+        workload.into(),
+        line.engine.clone(),
+        micros,
+        estimate(line.ratio),
+        estimate(line.micros_settled),
+        estimate(line.ratio_settled),
+        figure(line.wa1),
+        figure(line.ra),
+        figure(line.sa),
+        count(line.syncs),
+        figure(line.p99),
+        mebibytes(line.rss_bytes),
+        mebibytes(line.anon_bytes),
+        figure(line.cpu_seconds),
+    ]
+}
+
+fn row(cells: [String; 14]) -> String {
+    format!("| {} |\n", cells.map(|cell| plain(&cell)).join(" | "))
+}
+
+/// Text that no reader takes for markup; error messages may hold anything.
+fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\r' => plain.push(' '),
+            '|' | '<' | '>' | '*' | '_' | '`' | '\\' => plain.extend(['\\', c]),
+            _ => plain.push(c),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::{report, sample};
+
+    #[test]
+    fn a_report_is_a_table_and_its_terms() {
+        let (plan, mut records) = sample(9);
+        records[0].row.error = Some("a|b\n<c>".into());
+        let text = render(&report(&plan, &records), "terrace bench");
+        assert!(text.starts_with("```sh\nterrace bench\n```\n\n| workload | engine |"), "{text}");
+        assert!(text.contains("| readseq | a | 32.0 [4.00–256] | - | 32.0"), "{text}");
+        assert!(text.contains("|  | b:fast | 64.0 [8.00–512] | 2.00 [2.00–2.00] |"), "{text}");
+        assert!(text.contains(r"- **Errors:** a: fillseq in round 1: a\|b \<c\>"), "{text}");
+        let table: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
+        assert!(table.len() == 2 + 6 && table.iter().all(|line| line.matches('|').count() == 15), "{text}");
+    }
+
+    #[test]
+    fn only_what_is_between_the_marks_is_replaced() {
+        let page = format!("top\n{BEGIN}\nold\n{END}\nbottom\n");
+        let once = splice(&page, "new\n").unwrap();
+        assert_eq!(once, format!("top\n{BEGIN}\nnew\n{END}\nbottom\n"));
+        assert_eq!(splice(&once, "new\n").unwrap(), once);
+        for bad in ["", BEGIN, &format!("{END}{BEGIN}"), &format!("{page}{BEGIN}")] {
+            assert!(splice(bad, "new").is_err(), "{bad}");
+        }
+    }
+}

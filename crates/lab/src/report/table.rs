@@ -1,0 +1,119 @@
+//! A report on the terminal, with a bar for each time.
+use super::{Group, Line, Report, count, estimate, figure, mebibytes};
+
+/// Characters of the longest bar.
+const BAR: usize = 12;
+/// An eighth of a character more with each.
+const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
+
+/// The whole report as text.
+pub fn render(report: &Report) -> String {
+    let ratio = format!("× {}", report.base);
+    let header =
+        ["", "", "µs/op [95 %]", &ratio, "settled µs/op", &ratio, "WA1", "syncs", "p99 µs", "RSS MiB", "CPU s"];
+    let body: Vec<Vec<String>> = report.groups.iter().flat_map(lines).collect();
+    let widths: Vec<usize> = (0..header.len())
+        .map(|column| {
+            let cells = body.iter().filter_map(|line| line.get(column)).map(String::as_str);
+            cells.chain([header[column]]).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        })
+        .collect();
+    let mut text = String::new();
+    let mut lines = body.iter();
+    text += &aligned(&header.map(String::from), &widths);
+    for group in &report.groups {
+        text += &format!("{}\n", group.workload);
+        for (line, cells) in group.lines.iter().zip(&mut lines) {
+            text += &match &line.error {
+                Some(_) if line.micros.is_none() => format!("{:<1$}  failed, see below\n", cells[0], widths[0]),
+                _ => aligned(cells, &widths),
+            };
+        }
+    }
+    text += &format!("\n{}\n", report.verdict());
+    for (title, lines) in &report.terms {
+        let indent = " ".repeat(13);
+        text += &format!("{:<13}{}\n", format!("{title}:"), lines.join(&format!("\n{indent}")));
+    }
+    text
+}
+
+/// The cells of a workload's lines.
+fn lines(group: &Group) -> impl Iterator<Item = Vec<String>> {
+    let median = |line: &Line| line.micros.map_or(0.0, |micros| micros.median);
+    let longest = group.lines.iter().map(median).fold(0.0, f64::max);
+    group.lines.iter().map(move |line| {
+        vec![
+            format!("  {}", line.engine),
+            bar(median(line), longest),
+            estimate(line.micros),
+            estimate(line.ratio),
+            figure(line.micros_settled.map(|settled| settled.median)),
+            estimate(line.ratio_settled),
+            figure(line.wa1),
+            count(line.syncs),
+            figure(line.p99),
+            mebibytes(line.rss_bytes),
+            figure(line.cpu_seconds),
+        ]
+    })
+}
+
+/// A line with the name and its bar to the left, figures to the right.
+fn aligned(cells: &[String], widths: &[usize]) -> String {
+    let mut line = String::new();
+    for (column, (cell, &width)) in cells.iter().zip(widths).enumerate() {
+        line += &match column {
+            0 => format!("{cell:<width$}"),
+            1 => format!("  {cell:<width$}"),
+            _ => format!("  {cell:>width$}"),
+        };
+    }
+    format!("{}\n", line.trim_end())
+}
+
+/// A bar for `value`, where `longest` fills it.
+fn bar(value: f64, longest: f64) -> String {
+    if value <= 0.0 {
+        return String::new();
+    }
+    let eighths = ((value / longest * (BAR * 8) as f64).round() as usize).max(1);
+    let mut bar = "█".repeat(eighths / 8);
+    bar.extend((!eighths.is_multiple_of(8)).then(|| EIGHTHS[eighths % 8]));
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::{report, sample};
+
+    #[test]
+    fn bars_are_to_scale() {
+        assert_eq!(bar(8.0, 8.0), "█".repeat(12));
+        assert_eq!(bar(1.0, 8.0), "█▌");
+        assert_eq!(bar(0.0001, 8.0), "▏");
+        assert_eq!(bar(0.0, 8.0), "");
+        assert_eq!(bar(0.0, 0.0), "");
+    }
+
+    #[test]
+    fn a_table_shows_times_ratios_and_failures() {
+        let (plan, mut records) = sample(3);
+        for record in records.iter_mut().filter(|record| record.step == 1 && record.row.name == "a") {
+            record.row.error = Some("out of luck".into());
+        }
+        let text = render(&report(&plan, &records));
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].contains("× a") && lines[1] == "fillseq", "{text}");
+        assert!(lines[2].starts_with("  a       ██████        4.00 [2.00–8.00]"), "{text}");
+        assert!(lines[3].contains("8.00 [4.00–16.0]  2.00 [2.00–2.00]"), "{text}");
+        assert_eq!(lines[5], "  a       failed, see below", "{text}");
+        assert!(
+            text.contains("not a claim") && text.contains("Errors:      a: readseq in round 1: out of luck"),
+            "{text}"
+        );
+        assert!(text.contains("Equal terms: 1000000 keys"), "{text}");
+        assert!(!text.contains("NaN"), "{text}");
+    }
+}

@@ -1,0 +1,192 @@
+//! What must be known to judge a table: terms, departures, builds, machine, remarks, errors.
+use crate::{
+    plan::{Plan, results::Record},
+    report::{figure, stats::median},
+    target::{Build, Settings},
+};
+use std::{collections::BTreeMap, path::PathBuf};
+
+/// The lines under a table, by title; titles without lines are left out.
+pub fn of(plan: &Plan, device: &str, records: &[&Record]) -> Vec<(&'static str, Vec<String>)> {
+    let spec = plan.spec(plan.round(1, 1).next().expect("a plan has an engine"), PathBuf::new(), None);
+    let good = || records.iter().filter(|record| record.row.error.is_none());
+    let mut work = format!(
+        "{} keys of {} B, values of {} B that compress to {}, {}, {} in a write, seed {}",
+        spec.num,
+        spec.key_size,
+        spec.value_size,
+        spec.compression_ratio,
+        counted(spec.threads as u64, "thread"),
+        counted(spec.batch as u64, "change"),
+        spec.seed
+    );
+    if let Some(reads) = spec.reads {
+        work += &format!(", {}", counted(reads, "read"));
+    }
+    let terms = [work].into_iter().chain(settings(&spec.settings)).collect();
+    let builds = said(good().filter_map(|record| Some((&record.row.name, build(record.row.build.as_ref()?)))));
+    let departures = said(
+        good().flat_map(|record| record.row.departures.iter().map(|departure| (&record.row.name, departure.clone()))),
+    );
+    let machine = good().next().map(|record| {
+        let machine = &record.row.machine;
+        let memory = machine.memory_bytes.map_or_else(|| "unknown".into(), size);
+        let cores = counted(machine.cores as u64, "processor");
+        format!("{}, {cores}, {memory} of memory, Linux {}; {}", machine.cpu, machine.kernel, machine.file_system)
+    });
+    let cost = |pick: fn(&crate::cell::DriverCost) -> f64| {
+        median(&mut good().filter_map(|record| record.row.driver.as_ref().map(pick)).collect::<Vec<_>>())
+    };
+    let driver = cost(|driver| driver.ns_per_op).map(|ns| {
+        let (ns, timed) = (figure(Some(ns)), figure(cost(|driver| driver.ns_per_op_with_latency)));
+        let recorded = if spec.histogram { "recorded" } else { "not recorded" };
+        format!("its own cost, included above: {ns} ns per operation, {timed} with latency, which was {recorded}")
+    });
+    let errors =
+        said(records.iter().filter_map(|record| Some((&record.row.name, of_row(record, record.row.error.as_ref()?)))));
+    let place = [format!("device {device}")].into_iter().chain(machine).collect();
+    let sections = [
+        ("Equal terms", terms),
+        ("Departures", departures),
+        ("Builds", builds),
+        ("Machine", place),
+        ("Driver", driver.into_iter().collect()),
+        ("Remarks", remarks(records)),
+        ("Errors", errors),
+    ];
+    sections.into_iter().filter(|(_, lines)| !lines.is_empty()).collect()
+}
+
+/// The settings in words.
+pub fn settings(settings: &Settings) -> Vec<String> {
+    let (start, slow, stop) = settings.l0_triggers;
+    let filter = match settings.bloom_bits {
+        0 => "no filter".into(),
+        bits => format!("Bloom filter of {bits} bits"),
+    };
+    let verify = if settings.verify_checksums { "verify" } else { "do not verify" };
+    vec![
+        format!(
+            "memtables {}, files {}, level 1 {}, level 0 triggers {start}/{slow}/{stop}, {} open files",
+            size(settings.write_buffer_size),
+            size(settings.max_file_size),
+            size(settings.level_base),
+            settings.max_open_files
+        ),
+        format!(
+            "blocks {}, block cache {}, {filter}, compression {}, reads {verify} checksums",
+            size(settings.block_size),
+            size(settings.cache_size),
+            settings.compression
+        ),
+        "synced only where the workload says so".into(),
+    ]
+}
+
+fn build(build: &Build) -> String {
+    let told = |fact: Option<bool>, yes: &str, no: &str, unknown: &str| match fact {
+        Some(true) => yes.to_owned(),
+        Some(false) => no.to_owned(),
+        None => unknown.to_owned(),
+    };
+    format!(
+        "{} ({}), {}, {}",
+        build.version,
+        build.source,
+        told(build.hardware_crc, "hardware CRC", "software CRC", "CRC unknown"),
+        told(build.assertions, "with assertions", "without assertions", "assertions unknown")
+    )
+}
+
+/// Remarks of rows, rows that did not settle, and what else the machine did.
+fn remarks(records: &[&Record]) -> Vec<String> {
+    let noted = records.iter().flat_map(|record| {
+        let row = &record.row;
+        let unsettled = (row.settled == Some(false)).then(|| "background work was not done in time".to_owned());
+        row.notes.iter().cloned().chain(unsettled).map(|note| (&row.name, of_row(record, &note)))
+    });
+    let mut remarks = said(noted);
+    let disturbed: Vec<_> = records.iter().filter(|record| record.row.disturbed == Some(true)).collect();
+    if !disturbed.is_empty() {
+        let most = disturbed.iter().filter_map(|record| record.others).fold(0.0, f64::max);
+        remarks.push(format!(
+            "disturbed: in {} of {} measurements others kept up to {most:.2} processors busy",
+            disturbed.len(),
+            records.len()
+        ));
+    }
+    let loads = records.iter().flat_map(|record| [record.row.load_before, record.row.load_after]).flatten();
+    let (low, high) = loads.fold((f64::INFINITY, 0.0_f64), |(low, high), load| (low.min(load), high.max(load)));
+    if low <= high {
+        remarks.push(format!("load average between {low:.1} and {high:.1}"));
+    }
+    remarks
+}
+
+fn of_row(record: &Record, text: &str) -> String {
+    format!("{} in round {}: {text}", record.row.workload, record.row.round)
+}
+
+/// `engine: text`, each once.
+fn said<'a>(texts: impl Iterator<Item = (&'a String, String)>) -> Vec<String> {
+    let mut by_engine: BTreeMap<&String, Vec<String>> = BTreeMap::new();
+    for (engine, text) in texts {
+        let known = by_engine.entry(engine).or_default();
+        if !known.contains(&text) {
+            known.push(text);
+        }
+    }
+    by_engine.iter().flat_map(|(engine, texts)| texts.iter().map(move |text| format!("{engine}: {text}"))).collect()
+}
+
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Bytes in the largest unit that divides them well.
+fn size(bytes: u64) -> String {
+    for (shift, unit) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
+        let scaled = bytes as f64 / f64::from(1 << shift);
+        if scaled >= 1.0 {
+            return format!("{} {unit}", (scaled * 10.0).round() / 10.0);
+        }
+    }
+    format!("{bytes} B")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terms_are_spelled_out() {
+        let text = settings(&Settings { bloom_bits: 0, level_base: 10 << 20, ..Settings::default() }).join("; ");
+        for part in ["memtables 4 MiB", "no filter", "do not verify", "4/8/12", "level 1 10 MiB"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert_eq!([size(1000), size(1536), size(u64::from(u32::MAX))], ["1000 B", "1.5 KiB", "4 GiB"]);
+        let known = Build { version: "1".into(), source: "jar".into(), hardware_crc: Some(false), assertions: None };
+        assert_eq!(build(&known), "1 (jar), software CRC, assertions unknown");
+    }
+
+    #[test]
+    fn each_remark_stands_once() {
+        let (plan, mut records) = crate::report::tests::sample(2);
+        for record in &mut records {
+            record.row.departures = vec!["no triggers".into()];
+            record.row.load_before = Some(f64::from(record.row.round));
+        }
+        records[0].row.notes = vec!["loud".into()];
+        records[1].row.settled = Some(false);
+        records[11].row.disturbed = Some(true);
+        records[2].row.error = Some("out of luck".into());
+        let sections: BTreeMap<_, _> = of(&plan, "dir:/x", &records.iter().collect::<Vec<_>>()).into_iter().collect();
+        assert_eq!(sections["Departures"], ["a: no triggers", "b:fast: no triggers"]);
+        assert_eq!(sections["Errors"], ["a: readseq in round 1: out of luck"]);
+        assert_eq!(sections["Remarks"][0], "a: fillseq in round 1: loud");
+        assert!(sections["Remarks"][1].contains("not done in time"));
+        assert_eq!(sections["Remarks"][2], "disturbed: in 1 of 12 measurements others kept up to 2.00 processors busy");
+        assert_eq!(sections["Remarks"][3], "load average between 1.0 and 2.0");
+        assert!(!sections.contains_key("Driver"));
+    }
+}

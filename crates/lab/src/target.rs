@@ -1,0 +1,127 @@
+//! What the lab asks of an engine: Terrace, a peer, or a fake one with known costs.
+//!
+//! An [`Engine`] is a way to open stores; a [`Target`] is one open store. Calls come from several threads. The driver
+//! calls nothing else in the measured window, so a target does its work and no bookkeeping of its own.
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, path::Path, time::Duration};
+
+/// Result of an engine's call; the text ends up in the row of the cell that failed.
+pub type Result<T> = anyhow::Result<T>;
+
+/// Equal terms: the same for every engine of a run, and printed with every result. Sizes in bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Size at which a memtable is full; each engine may have two.
+    pub write_buffer_size: u64,
+    /// Size at which a compaction ends a file.
+    pub max_file_size: u64,
+    /// Cache of uncompressed blocks.
+    pub cache_size: u64,
+    /// Uncompressed size of a block.
+    pub block_size: u64,
+    /// Bits of Bloom filter per key; 0 for none.
+    pub bloom_bits: u32,
+    /// `none`, `snappy`, `zstd` or `lz4`.
+    pub compression: String,
+    /// Whether reads verify checksums.
+    pub verify_checksums: bool,
+    /// Bytes that level 1 may hold.
+    pub level_base: u64,
+    /// Files in level 0 that start its compaction, slow writes, stop them.
+    pub l0_triggers: (u32, u32, u32),
+    /// Files kept open at most.
+    pub max_open_files: u32,
+}
+
+impl Default for Settings {
+    /// LevelDB's own numbers, without compression.
+    fn default() -> Settings {
+        Settings {
+            write_buffer_size: 4 << 20,
+            max_file_size: 2 << 20,
+            cache_size: 8 << 20,
+            block_size: 4 << 10,
+            bloom_bits: 10,
+            compression: "none".into(),
+            verify_checksums: false,
+            level_base: 10 << 20,
+            l0_triggers: (4, 8, 12),
+            max_open_files: 1000,
+        }
+    }
+}
+
+/// Which build of an engine answered.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Build {
+    /// As the engine tells it.
+    pub version: String,
+    /// Where the library came from: a package, a jar, a source build, this repository.
+    pub source: String,
+    /// Whether checksums use the processor's CRC-32C instruction; `None` if it cannot be told.
+    pub hardware_crc: Option<bool>,
+    /// Whether it was compiled with assertions; `None` if it cannot be told.
+    pub assertions: Option<bool>,
+}
+
+/// A way to open stores.
+pub trait Engine: Send + Sync {
+    /// As `--engine` spells it, preset included: `terrace:volatile`, `leveldb`, `rocksdb:universal`.
+    fn name(&self) -> String;
+    /// The build, or what to install to get it.
+    fn build(&self) -> std::result::Result<Build, String>;
+    /// Terms that this engine cannot take over as they are, with what it does instead. Printed with its results.
+    fn departures(&self, settings: &Settings) -> Vec<String>;
+    /// Opens the store in `dir`, making it if it is missing. Refuses what `settings` ask for and it cannot give.
+    fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Target>>;
+}
+
+/// One change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change<'a> {
+    /// Sets a key.
+    Put(&'a [u8], &'a [u8]),
+    /// Removes a key.
+    Delete(&'a [u8]),
+}
+
+/// One open store.
+pub trait Target: Send + Sync {
+    /// Applies `changes` as one batch; durable at return if `sync`.
+    fn write(&self, changes: &[Change<'_>], sync: bool) -> Result<()>;
+    /// Puts the value of `key` into `value` (cleared first); false if there is none.
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
+    /// Visits pairs in order from `from` on (from the first, or the last if `reverse`, if `None`) until `visit` says
+    /// false. Reverse starts at the last key at or before `from`.
+    fn scan(&self, from: Option<&[u8]>, reverse: bool, visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()>;
+    /// Merges everything down, as db_bench's `compact` does.
+    fn compact(&self) -> Result<()>;
+    /// The engine's own counts, where it has any.
+    fn own(&self) -> Own;
+    /// Closes cleanly.
+    fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// What an engine counts by itself; peers leave it empty. Totals since the store was opened.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Own {
+    /// Bytes handed to storage by purpose (`wal flush compaction value_log gc manifest other`); `None` for peers.
+    pub bytes_by_purpose: Option<BTreeMap<String, u64>>,
+    /// Syncs by kind (`tables manifest log value_log directory root filesystem`); `None` for peers.
+    pub syncs: Option<BTreeMap<String, SyncCount>>,
+    /// Time that writers waited for background work; `None` if the engine does not tell.
+    pub stall: Option<Duration>,
+}
+
+/// Syncs of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SyncCount {
+    /// Calls.
+    pub count: u64,
+    /// Of these, calls that a foreground write, a flush or a compaction waited for.
+    pub blocking: u64,
+    /// Bytes they covered; `None` where the counter cannot tell.
+    pub bytes: Option<u64>,
+    /// Seconds spent in them.
+    pub seconds: f64,
+}

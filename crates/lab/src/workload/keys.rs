@@ -1,0 +1,101 @@
+//! Keys: a number, and the bytes that stand for it.
+use super::zipf::fnv64;
+use anyhow::{Result, ensure};
+
+/// How a key's number becomes bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// db_bench: decimal, padded with zeros to this many bytes.
+    Decimal(usize),
+    /// YCSB: `user` and the decimal FNV hash of the number, as `insertorder=hashed` with `zeropadding=1` makes it.
+    User,
+}
+
+/// More bytes than that make no decimal key.
+const SIZE_MAX: usize = 64 << 10;
+
+impl Keys {
+    /// Decimal keys of `size` bytes for numbers below `num`; refused if they do not fit.
+    pub fn decimal(size: usize, num: u64) -> Result<Keys> {
+        let digits = num.saturating_sub(1).max(1).ilog10() as usize + 1;
+        ensure!(size >= digits, "key size {size} is too small for {num} keys: {digits} bytes are the least");
+        ensure!(size <= SIZE_MAX, "key size {size} is too large: {SIZE_MAX} bytes are the most");
+        Ok(Keys::Decimal(size))
+    }
+
+    /// Puts the key of `number` into `key`.
+    #[inline]
+    pub fn write(self, number: u64, key: &mut Vec<u8>) {
+        key.clear();
+        self.append(number, key);
+    }
+
+    /// Appends the key of `number` to `keys`.
+    #[inline]
+    pub fn append(self, number: u64, keys: &mut Vec<u8>) {
+        match self {
+            Keys::Decimal(size) => {
+                let start = keys.len();
+                keys.resize(start + size, b'0');
+                digits(number, &mut keys[start..]);
+            }
+            Keys::User => {
+                let hash = fnv64(number);
+                let digits_len = hash.max(1).ilog10() as usize + 1;
+                keys.extend_from_slice(b"user");
+                let start = keys.len();
+                keys.resize(start + digits_len, b'0');
+                digits(hash, &mut keys[start..]);
+            }
+        }
+    }
+
+    /// Bytes of the key of `number`.
+    pub fn len_of(self, number: u64) -> usize {
+        match self {
+            Keys::Decimal(size) => size,
+            Keys::User => 4 + fnv64(number).max(1).ilog10() as usize + 1,
+        }
+    }
+}
+
+/// Writes `number` to the end of `field`, which holds zeros and is long enough.
+#[inline]
+fn digits(mut number: u64, field: &mut [u8]) {
+    for digit in field.iter_mut().rev() {
+        if number == 0 {
+            return;
+        }
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(keys: Keys, number: u64) -> String {
+        let mut key = b"rest".to_vec();
+        keys.write(number, &mut key);
+        assert_eq!(key.len(), keys.len_of(number));
+        String::from_utf8(key).unwrap()
+    }
+
+    #[test]
+    fn bytes_of_keys() {
+        assert_eq!(key(Keys::Decimal(16), 0), "0000000000000000");
+        assert_eq!(key(Keys::Decimal(16), 987_654), "0000000000987654");
+        assert_eq!(key(Keys::Decimal(3), 999), "999");
+        // FNV-64 of eight zero octets, made positive: the key of YCSB's record 0
+        assert_eq!(key(Keys::User, 0), "user6284781860667377211");
+        assert_eq!(key(Keys::User, 1), "user8517097267634966620");
+    }
+
+    #[test]
+    fn sizes_are_checked() {
+        assert_eq!(Keys::decimal(3, 1000).unwrap(), Keys::Decimal(3));
+        assert!(Keys::decimal(3, 1001).unwrap_err().to_string().contains("4 bytes are the least"));
+        assert!(Keys::decimal(1 << 20, 10).is_err());
+    }
+}

@@ -1,0 +1,149 @@
+//! Which operations, on which keys and values? A workload by its name.
+//!
+//! | module | question |
+//! |---|---|
+//! | `db_bench` `deletes` `ycsb` | what does each workload do? |
+//! | `ops` | one operation: done, checked, counted |
+//! | `store` `model` | what must the store hold? |
+//! | `keys` `values` `rng` `zipf` | which key, which value, which number? |
+//!
+//! A workload has one or more stages; each is measured by itself and has a row of its own. The same seed gives the same
+//! operations for every engine.
+pub mod db_bench;
+pub mod deletes;
+pub mod keys;
+pub mod model;
+pub mod ops;
+pub mod rng;
+pub mod store;
+pub mod values;
+pub mod ycsb;
+pub mod zipf;
+
+use crate::{
+    cell::CellSpec,
+    measure::{Outcome, Plan},
+};
+use anyhow::{Result, bail, ensure};
+use rng::{Rng, label, mix};
+use store::Store;
+
+/// One measured part of a workload.
+pub trait Stage: Send + Sync {
+    /// As its row spells it: the workload's name, with `/stage` behind it if there are several.
+    fn name(&self) -> String;
+    /// Brings the store into the state that the stage wants. Not measured.
+    fn prepare(&self, store: &mut Store<'_>, job: &Job<'_>) -> Result<()>;
+    /// Operations that [`run`](Stage::run) will count, as far as that is known; for progress.
+    fn total(&self, store: &Store<'_>, job: &Job<'_>) -> u64;
+    /// Does the work. A wrong answer of the store is an error. `progress` hears how many operations are done.
+    fn run(&self, store: &mut Store<'_>, job: &Job<'_>, progress: &mut dyn FnMut(u64)) -> Result<Outcome>;
+    /// Whether the engine's own counters cannot be compared before and after, because the store is closed between.
+    fn reopens(&self) -> bool {
+        false
+    }
+}
+
+/// What a stage is to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    /// The cell.
+    pub spec: &'a CellSpec,
+    /// Of this stage: other stages of the cell draw other numbers.
+    pub seed: u64,
+}
+
+impl<'a> Job<'a> {
+    /// The `index`-th stage of a cell, called `name`.
+    pub fn new(spec: &'a CellSpec, name: &str, index: usize) -> Job<'a> {
+        Job { spec, seed: mix(spec.seed ^ label(name)).wrapping_add(index as u64) }
+    }
+
+    /// A thread's random numbers.
+    pub fn rng(&self, thread: usize) -> Rng {
+        Rng::new(self.seed, thread as u64)
+    }
+
+    /// All threads in the foreground.
+    pub fn plan(&self) -> Plan {
+        Plan { foreground: self.spec.threads, background: 0, histogram: self.spec.histogram }
+    }
+
+    /// Operations of a thread in a workload that reads.
+    pub fn reads(&self) -> u64 {
+        self.spec.reads.unwrap_or(self.spec.num)
+    }
+}
+
+/// Every workload's name and what it does. A name that ends with a colon takes a number behind it.
+pub fn list() -> Vec<(&'static str, &'static str)> {
+    db_bench::LIST.iter().map(|bench| (bench.name, bench.help)).chain(deletes::LIST).chain(ycsb::LIST).collect()
+}
+
+/// The stages of the workload called `name`; the error lists the names there are.
+pub fn stages(name: &str) -> Result<Vec<Box<dyn Stage>>> {
+    if let Some(bench) = db_bench::LIST.iter().find(|bench| bench.name == name) {
+        return Ok(vec![Box::new(bench)]);
+    }
+    if let Some(stages) = deletes::stages(name)? {
+        return Ok(stages);
+    }
+    if let Some(stage) = ycsb::stage(name) {
+        return Ok(vec![Box::new(stage)]);
+    }
+    let names: Vec<_> = list().into_iter().map(|(name, _)| name).collect();
+    bail!("no workload is named {name:?}; there are {}", names.join(", "))
+}
+
+/// The names of the rows that `workloads` will have, in order.
+pub fn rows(workloads: &[String]) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for workload in workloads {
+        names.extend(stages(workload)?.iter().map(|stage| stage.name()));
+    }
+    Ok(names)
+}
+
+/// Checks what no workload can do, so that it is refused before anything is opened.
+pub fn validate(spec: &CellSpec) -> Result<()> {
+    ensure!(!spec.workloads.is_empty(), "no workload is given");
+    ensure!(spec.num > 0 && spec.threads > 0 && spec.batch > 0, "num, threads and batch begin at 1");
+    let pending = (spec.threads + 1).saturating_mul(spec.batch.max(db_bench::FILLBATCH));
+    ensure!(pending <= model::PENDING_MAX, "threads × batch is too large: {} is the most", model::PENDING_MAX);
+    ensure!(spec.value_size <= 1 << 30, "values of {} bytes: 1 GiB is the most", spec.value_size);
+    let ratio = spec.compression_ratio;
+    ensure!(ratio > 0.0 && ratio <= 1.0, "compression ratio {ratio}: it is above 0 and at most 1");
+    keys::Keys::decimal(spec.key_size, spec.num)?;
+    rows(&spec.workloads).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_listed_name_is_one_and_unknown_ones_are_refused() {
+        for (name, help) in list() {
+            let name = if name.ends_with(':') { format!("{name}30") } else { name.into() };
+            assert!(!stages(&name).unwrap().is_empty() && !help.is_empty(), "{name}");
+        }
+        let error = stages("fillrandum").err().unwrap().to_string();
+        assert!(error.contains("fillrandum") && error.contains("fillrandom") && error.contains("ycsb-a"), "{error}");
+    }
+
+    #[test]
+    fn impossible_specs_are_refused_by_name() {
+        let spec = CellSpec { workloads: vec!["fillseq".into()], ..CellSpec::default() };
+        validate(&spec).unwrap();
+        for (bad, word) in [
+            (CellSpec { workloads: vec![], ..spec.clone() }, "workload"),
+            (CellSpec { num: 0, ..spec.clone() }, "num"),
+            (CellSpec { key_size: 3, ..spec.clone() }, "key size 3"),
+            (CellSpec { threads: 100_000, ..spec.clone() }, "threads"),
+            (CellSpec { compression_ratio: 0.0, ..spec.clone() }, "ratio"),
+        ] {
+            let text = validate(&bad).unwrap_err().to_string();
+            assert!(text.contains(word), "{text}");
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! One operation each: done, checked against what the store must hold, counted.
+use super::{model::Pending, store::Content};
+use crate::{
+    measure::{Kind, Worker},
+    target::{Change, Target},
+};
+use anyhow::{Result, bail, ensure};
+
+/// One thread's hands on a store. Reuses its buffers: an operation allocates nothing.
+pub struct Hands<'a> {
+    target: &'a dyn Target,
+    content: &'a Content,
+    sync: bool,
+    key: Vec<u8>,
+    from: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl<'a> Hands<'a> {
+    /// Writes are durable at return if `sync`.
+    pub fn new(target: &'a dyn Target, content: &'a Content, sync: bool) -> Hands<'a> {
+        let value = Vec::with_capacity(content.values.size());
+        Hands { target, content, sync, key: Vec::with_capacity(64), from: Vec::with_capacity(64), value }
+    }
+
+    /// Puts the key's next value.
+    #[inline]
+    pub fn put(&mut self, worker: &mut Worker<'_>, number: u64) -> Result<()> {
+        let content = self.content;
+        content.keys.write(number, &mut self.key);
+        let pending = content.model.begin(number, true);
+        let value = content.values.text(number, pending.generation);
+        let changes = [Change::Put(&self.key, value)];
+        worker.timed(Kind::Put, || self.target.write(&changes, self.sync))?;
+        content.model.end(pending);
+        worker.tally.written_bytes += (self.key.len() + value.len()) as u64;
+        Ok(())
+    }
+
+    /// Removes the key.
+    #[inline]
+    pub fn delete(&mut self, worker: &mut Worker<'_>, number: u64) -> Result<()> {
+        self.content.keys.write(number, &mut self.key);
+        let pending = self.content.model.begin(number, false);
+        worker.timed(Kind::Delete, || self.target.write(&[Change::Delete(&self.key)], self.sync))?;
+        self.content.model.end(pending);
+        worker.tally.written_bytes += self.key.len() as u64;
+        Ok(())
+    }
+
+    /// Reads the key.
+    #[inline]
+    pub fn get(&mut self, worker: &mut Worker<'_>, number: u64) -> Result<()> {
+        let content = self.content;
+        content.keys.write(number, &mut self.key);
+        let floor = content.model.floor(number);
+        let found = worker.timed(Kind::Get, || self.target.get(&self.key, &mut self.value))?;
+        self.judge(worker, number, floor, found)
+    }
+
+    fn judge(&self, worker: &mut Worker<'_>, number: u64, floor: u32, found: bool) -> Result<()> {
+        let newest = self.content.model.newest(number);
+        let answer = found.then_some(self.value.as_slice());
+        if !self.content.values.check(number, (floor, newest), answer) {
+            bail!(complaint(&self.key, floor, newest, answer));
+        }
+        if found {
+            worker.tally.found += 1;
+            worker.tally.returned_bytes += (self.key.len() + self.value.len()) as u64;
+        }
+        Ok(())
+    }
+
+    /// Reads a key that nobody ever writes: the key of `number` with a dot behind it.
+    pub fn get_missing(&mut self, worker: &mut Worker<'_>, number: u64) -> Result<()> {
+        self.content.keys.write(number, &mut self.key);
+        self.key.push(b'.');
+        let found = worker.timed(Kind::Get, || self.target.get(&self.key, &mut self.value))?;
+        ensure!(!found, "key {}: a value of a key that was never written", self.key.escape_ascii());
+        Ok(())
+    }
+
+    /// Reads the key, then writes it: one field of it where fields are merged, the whole value otherwise.
+    pub fn read_modify_write(&mut self, worker: &mut Worker<'_>, number: u64) -> Result<()> {
+        let start = worker.now();
+        self.merge(worker, number)?;
+        worker.record_since(Kind::Rmw, start);
+        Ok(())
+    }
+
+    /// The same as an update: it takes the time of its get and its put.
+    pub fn merge(&mut self, worker: &mut Worker<'_>, number: u64) -> Result<()> {
+        self.get(worker, number)?;
+        let content = self.content;
+        let pending = content.model.begin(number, true);
+        let replaced = content.values.replaced(number, pending.generation);
+        self.value.resize(content.values.size(), 0);
+        self.value[replaced.clone()].copy_from_slice(&content.values.text(number, pending.generation)[replaced]);
+        worker.timed(Kind::Put, || self.target.write(&[Change::Put(&self.key, &self.value)], self.sync))?;
+        content.model.end(pending);
+        worker.tally.written_bytes += (self.key.len() + self.value.len()) as u64;
+        Ok(())
+    }
+
+    /// Writes changes of the `numbers` in one batch.
+    pub fn batch(
+        &mut self,
+        worker: &mut Worker<'_>,
+        put: bool,
+        numbers: impl Iterator<Item = u64>,
+        batch: &mut Batch,
+    ) -> Result<()> {
+        let content = self.content;
+        batch.pending.clear();
+        self.key.clear();
+        for number in numbers {
+            content.keys.append(number, &mut self.key);
+            batch.pending.push((content.model.begin(number, put), self.key.len()));
+        }
+        let mut changes = Vec::with_capacity(batch.pending.len());
+        let (mut start, mut bytes) = (0, 0);
+        for (pending, end) in &batch.pending {
+            let key = &self.key[start..*end];
+            let value = content.values.text(pending.number, pending.generation);
+            bytes += key.len() + if put { value.len() } else { 0 };
+            changes.push(if put { Change::Put(key, value) } else { Change::Delete(key) });
+            start = *end;
+        }
+        let kind = if put { Kind::Put } else { Kind::Delete };
+        worker.timed(kind, || self.target.write(&changes, self.sync))?;
+        batch.pending.iter().for_each(|(pending, _)| content.model.end(*pending));
+        worker.tally.written_bytes += bytes as u64;
+        Ok(())
+    }
+
+    /// Reads pairs in order, `limit` at most, from the key of `from` on, or from the first (last) if `None`. Returns how
+    /// many there were. Where other threads insert, only keys that were there at the beginning must be among them.
+    pub fn scan(
+        &mut self,
+        worker: &mut Worker<'_>,
+        from: Option<u64>,
+        reverse: bool,
+        limit: u64,
+        each: Option<Kind>,
+    ) -> Result<u64> {
+        if let Some(number) = from {
+            self.content.keys.write(number, &mut self.from);
+        }
+        let from_key = from.map(|_| self.from.as_slice());
+        let mut walk = Walk::new(self.content, from, reverse, std::mem::take(&mut self.key));
+        let (mut last, mut seen, mut failure) = (worker.now(), 0, None);
+        let visit = &mut |key: &[u8], value: &[u8]| {
+            if let Some(kind) = each {
+                worker.record_since(kind, last);
+            }
+            if let Err(error) = walk.meet(key, value) {
+                failure = Some(error);
+                return false;
+            }
+            seen += 1;
+            worker.tally.found += 1;
+            worker.tally.returned_bytes += (key.len() + value.len()) as u64;
+            let go_on = each.is_none() || worker.did(1);
+            if each.is_some() {
+                last = worker.now();
+            }
+            go_on && seen < limit
+        };
+        let result = if limit == 0 { Ok(()) } else { self.target.scan(from_key, reverse, visit) };
+        let ended = seen < limit;
+        let outcome = result.and(failure.map_or(Ok(()), Err)).and_then(|()| if ended { walk.end() } else { Ok(()) });
+        self.key = walk.key;
+        outcome.map(|()| seen)
+    }
+}
+
+/// Room for a batch, reused from one to the next.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// Each change, and where its key ends among the keys.
+    pending: Vec<(Pending, usize)>,
+}
+
+/// A walk over all keys in order, beside a scan: what the scan meets must be the next key that is there.
+struct Walk<'a> {
+    content: &'a Content,
+    /// Places still ahead: `next .. end`, or the same backwards.
+    next: u64,
+    end: u64,
+    reverse: bool,
+    /// Inserts from here on may be missing: they may have come after the scan began.
+    sure_below: u64,
+    key: Vec<u8>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(content: &'a Content, from: Option<u64>, reverse: bool, key: Vec<u8>) -> Walk<'a> {
+        let place = from.map(|number| content.place(number));
+        let (next, end) = match (place, reverse) {
+            (place, false) => (place.unwrap_or(0), content.model.len()),
+            (place, true) => (0, place.map_or(content.model.len(), |place| place + 1)),
+        };
+        Walk { content, next, end, reverse, sure_below: content.inserts.below(), key }
+    }
+
+    fn step(&mut self) -> Option<u64> {
+        if self.next == self.end {
+            return None;
+        }
+        let place = if self.reverse {
+            self.end -= 1;
+            self.end
+        } else {
+            self.next += 1;
+            self.next - 1
+        };
+        Some(self.content.at(place))
+    }
+
+    /// The scan has met this pair.
+    #[inline]
+    fn meet(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        while let Some(number) = self.step() {
+            let model = &self.content.model;
+            if model.present(number) == Some(false) {
+                continue;
+            }
+            self.content.keys.write(number, &mut self.key);
+            let (floor, newest) = (model.floor(number), model.newest(number));
+            if self.key == key {
+                let right = self.content.values.check(number, (floor, newest), Some(value));
+                ensure!(right, complaint(key, floor, newest, Some(value)));
+                return Ok(());
+            }
+            ensure!(self.may_miss(number), complaint(&self.key, floor, newest, None));
+        }
+        bail!("a scan met key {}, which is not there or not at that place", key.escape_ascii())
+    }
+
+    fn may_miss(&self, number: u64) -> bool {
+        number >= self.sure_below || self.content.model.present(number) != Some(true)
+    }
+
+    /// The scan has met its last pair because there are no more.
+    fn end(&mut self) -> Result<()> {
+        while let Some(number) = self.step() {
+            if !self.may_miss(number) {
+                self.content.keys.write(number, &mut self.key);
+                let (floor, newest) = (self.content.model.floor(number), self.content.model.newest(number));
+                bail!(complaint(&self.key, floor, newest, None));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn complaint(key: &[u8], floor: u32, newest: u32, answer: Option<&[u8]>) -> String {
+    let wanted = match (floor == newest, newest % 2 == 1) {
+        (true, true) => format!("the value of generation {newest}"),
+        (true, false) => "no value".into(),
+        (false, _) => format!("one of the generations {floor} to {newest}"),
+    };
+    let got = answer.map_or("none".into(), |value| {
+        format!("{} bytes that begin with {:?}", value.len(), value[..value.len().min(16)].escape_ascii().to_string())
+    });
+    format!("wrong answer for key {}: {wanted} is due, the store gave {got}", key.escape_ascii())
+}

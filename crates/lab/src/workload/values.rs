@@ -1,0 +1,198 @@
+//! Values: pieces of one buffer of compressible text, chosen by key and generation, so that every value can be checked
+//! without being kept and costs no copy to make.
+//!
+//! The buffer is db_bench's: pieces of 100 bytes, each a random text repeated until the piece is full, from LevelDB's
+//! random numbers with seed 301. A value begins at one of 2^20 places; a wrong one passes for the right one with
+//! probability 2^-20, so a store that mixes up values does not get far.
+use super::rng::mix;
+
+/// Makes and checks the values of one store.
+#[derive(Debug)]
+pub struct Values {
+    buffer: Vec<u8>,
+    len: usize,
+    salt: u64,
+    form: Form,
+}
+
+/// What a put replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// The whole value.
+    Whole,
+    /// One of ten fields in turn, from the key's second put on: YCSB's update that merges.
+    Fields,
+}
+
+/// Fields of a YCSB record.
+pub const FIELDS: usize = 10;
+
+/// Places in the buffer at which values begin.
+const PLACES: usize = 1 << 20;
+
+impl Values {
+    /// Values of `len` bytes that compress to `ratio` of their size. The seed says which value a key gets.
+    pub fn new(len: usize, ratio: f64, seed: u64, form: Form) -> Values {
+        let mut random = ParkMiller(301);
+        let mut buffer = Vec::with_capacity(PLACES + len + 100);
+        while buffer.len() < PLACES + len {
+            piece(&mut random, ratio, &mut buffer);
+        }
+        Values { buffer, len, salt: mix(seed), form }
+    }
+
+    /// Bytes of a value.
+    pub fn size(&self) -> usize {
+        self.len
+    }
+
+    /// How puts change a value.
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Bytes of memory.
+    pub fn memory_bytes(&self) -> u64 {
+        self.buffer.len() as u64
+    }
+
+    /// The text of a generation: its value, if puts replace the whole value.
+    #[inline]
+    pub fn text(&self, number: u64, generation: u32) -> &[u8] {
+        let place =
+            mix(self.salt ^ number.wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ u64::from(generation)) as usize % PLACES;
+        &self.buffer[place..place + self.len]
+    }
+
+    /// The range of bytes that a generation replaced.
+    pub fn replaced(&self, number: u64, generation: u32) -> std::ops::Range<usize> {
+        match self.form {
+            Form::Fields if generation > 1 => self.field(turn(number, updates(generation)) as usize),
+            _ => 0..self.len,
+        }
+    }
+
+    /// Whether `answer` is what a key in one of the generations `floor ..= newest` holds.
+    #[inline]
+    pub fn check(&self, number: u64, (floor, newest): (u32, u32), answer: Option<&[u8]>) -> bool {
+        match answer {
+            None => floor % 2 == 0 || newest > floor,
+            Some(answer) => {
+                answer.len() == self.len
+                    && (floor..=newest)
+                        .rev()
+                        .any(|generation| generation % 2 == 1 && self.is(number, generation, answer))
+            }
+        }
+    }
+
+    #[inline]
+    fn is(&self, number: u64, generation: u32, answer: &[u8]) -> bool {
+        match self.form {
+            Form::Whole => answer == self.text(number, generation),
+            Form::Fields => (0..FIELDS).all(|field| {
+                let range = self.field(field);
+                answer[range.clone()] == self.text(number, self.writer(number, generation, field as u64))[range]
+            }),
+        }
+    }
+
+    /// The generation that wrote `field` of what `generation` holds. Puts after the first take the fields in turn.
+    fn writer(&self, number: u64, generation: u32, field: u64) -> u32 {
+        if generation == 1 {
+            return 1;
+        }
+        let newest = updates(generation);
+        let back = (turn(number, newest) + FIELDS as u64 - field) % FIELDS as u64;
+        newest.checked_sub(back).map_or(1, |update| 3 + 2 * update as u32)
+    }
+
+    /// The last field takes what the others leave.
+    fn field(&self, field: usize) -> std::ops::Range<usize> {
+        let len = self.len / FIELDS;
+        let end = if field + 1 == FIELDS { self.len } else { (field + 1) * len };
+        field * len..end
+    }
+}
+
+/// The put of `generation` is that many puts behind the key's second; nothing is deleted where fields are merged.
+fn updates(generation: u32) -> u64 {
+    u64::from(generation - 3) / 2
+}
+
+/// The field that a key's update replaces.
+fn turn(number: u64, update: u64) -> u64 {
+    (mix(number) % FIELDS as u64 + update) % FIELDS as u64
+}
+
+/// Appends 100 bytes: random printable text of 100 × `ratio` bytes, at least one, over and over.
+fn piece(random: &mut ParkMiller, ratio: f64, buffer: &mut Vec<u8>) {
+    const LEN: usize = 100;
+    let raw = ((LEN as f64 * ratio) as usize).clamp(1, LEN);
+    let start = buffer.len();
+    buffer.extend((0..raw).map(|_| b' ' + (random.next() % 95) as u8));
+    for i in raw..LEN {
+        buffer.push(buffer[start + i % raw]);
+    }
+}
+
+/// The minimal standard generator of Park and Miller, which LevelDB uses: x ← 16807 x mod 2^31 − 1.
+struct ParkMiller(u32);
+
+impl ParkMiller {
+    fn next(&mut self) -> u32 {
+        self.0 = (u64::from(self.0) * 16807 % 0x7fff_ffff) as u32;
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn park_miller_comes_to_its_published_value() {
+        let mut random = ParkMiller(1);
+        (0..9999).for_each(|_| {
+            random.next();
+        });
+        assert_eq!(random.next(), 1_043_618_065);
+    }
+
+    #[test]
+    fn the_buffer_is_frozen() {
+        let values = Values::new(100, 0.5, 1, Form::Whole);
+        assert_eq!(
+            String::from_utf8_lossy(&values.buffer[..60]),
+            "^{Vhz\"!/%wMZ;'a F/REZJ4Tw@%NXxy2?.ArVCZ2B6[jnUd)4 ^{Vhz\"!/%w"
+        );
+        assert_eq!(values.buffer[..50], values.buffer[50..100]);
+        assert_ne!(values.buffer[..50], values.buffer[100..150]);
+        assert!(values.buffer.iter().all(|byte| (32..127).contains(byte)));
+    }
+
+    #[test]
+    fn a_check_knows_key_generation_and_absence() {
+        let values = Values::new(100, 0.5, 1, Form::Whole);
+        let value = values.text(7, 3);
+        assert!(values.check(7, (3, 3), Some(value)) && values.check(7, (1, 5), Some(value)));
+        assert!(!values.check(8, (3, 3), Some(value)) && !values.check(7, (5, 5), Some(value)));
+        assert!(!values.check(7, (4, 4), Some(value)), "deleted");
+        assert!(!values.check(7, (3, 3), Some(&value[1..])) && !values.check(7, (3, 3), None));
+        assert!(values.check(7, (4, 4), None) && values.check(7, (0, 0), None) && values.check(7, (3, 4), None));
+    }
+
+    #[test]
+    fn merged_fields_are_those_of_the_history() {
+        let values = Values::new(1003, 0.5, 1, Form::Fields);
+        for number in 0..20 {
+            let mut value = values.text(number, 1).to_vec();
+            for generation in (1..50).step_by(2) {
+                let range = values.replaced(number, generation);
+                value[range.clone()].copy_from_slice(&values.text(number, generation)[range]);
+                assert!(values.check(number, (generation, generation), Some(&value)), "{number} {generation}");
+                assert!(!values.check(number, (generation + 2, generation + 2), Some(&value)));
+            }
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! YCSB's core workloads with their original generators (brianfrankcooper/YCSB 0.17).
+//!
+//! Records are numbered in the order of insertion; the key is `user` and the hash of the number. A record is one value of
+//! `value_size` bytes, which stands for ten fields. `num` records are loaded; a workload does `reads` operations
+//! (`num` if not given), shared by the threads. Hashed order and the draws are those of the original; its random source
+//! is ours. Two choices of the original differ between its own bindings, so they are said here:
+//! an *update* puts a whole record (`blind`), or reads it, replaces one field and puts it back (`merge`); a
+//! *read-modify-write* reads always. Where fields are merged, changes of one record wait for one another in the driver,
+//! because a lost update could not be told from a wrong answer.
+use super::{
+    Job, Stage,
+    deletes::share_of,
+    keys::Keys,
+    ops::Hands,
+    rng::Rng,
+    store::{Content, Store},
+    values::{Form, Values},
+    zipf::{Scrambled, Zipf},
+};
+use crate::{
+    cell::CellSpec,
+    measure::{self, Kind, Outcome, Worker},
+};
+use anyhow::{Result, ensure};
+use serde::{Deserialize, Serialize};
+use std::sync::Mutex;
+
+/// What an update does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Update {
+    /// Puts a whole record.
+    #[default]
+    Blind,
+    /// Reads the record, replaces one of its ten fields, puts it back: what YCSB's own RocksDB binding does.
+    Merge,
+}
+
+/// Names and what they do.
+pub const LIST: [(&str, &str); 7] = [
+    ("ycsb-load", "inserts num records into an empty store"),
+    ("ycsb-a", "50 % reads, 50 % updates, zipfian"),
+    ("ycsb-b", "95 % reads, 5 % updates, zipfian"),
+    ("ycsb-c", "reads, zipfian"),
+    ("ycsb-d", "95 % reads of the latest records, 5 % inserts"),
+    ("ycsb-e", "95 % scans of 1 to 100 records from a zipfian one, 5 % inserts"),
+    ("ycsb-f", "50 % reads, 50 % read-modify-writes, zipfian"),
+];
+
+/// Longest scan, in records.
+const SCAN_MAX: u64 = 100;
+/// Locks that serialise merges of one record.
+const LOCKS: usize = 1024;
+
+/// The load, or one of the workloads.
+pub struct Ycsb {
+    name: &'static str,
+    mix: Option<Mix>,
+}
+
+/// Shares in percent; what is left are reads.
+#[derive(Clone, Copy)]
+struct Mix {
+    update: u64,
+    insert: u64,
+    scan: u64,
+    rmw: u64,
+    latest: bool,
+}
+
+const READ: Mix = Mix { update: 0, insert: 0, scan: 0, rmw: 0, latest: false };
+
+/// The workload called `name`.
+pub fn stage(name: &str) -> Option<Ycsb> {
+    let (name, _) = LIST.into_iter().find(|(known, _)| *known == name)?;
+    let mix = match name {
+        "ycsb-a" => Some(Mix { update: 50, ..READ }),
+        "ycsb-b" => Some(Mix { update: 5, ..READ }),
+        "ycsb-c" => Some(READ),
+        "ycsb-d" => Some(Mix { insert: 5, latest: true, ..READ }),
+        "ycsb-e" => Some(Mix { insert: 5, scan: 95, ..READ }),
+        "ycsb-f" => Some(Mix { rmw: 50, ..READ }),
+        _ => None,
+    };
+    Some(Ycsb { name, mix })
+}
+
+fn operations(spec: &CellSpec) -> u64 {
+    spec.reads.unwrap_or(spec.num)
+}
+
+impl Mix {
+    /// Twice the expected inserts, as YCSB reserves for keys to come.
+    fn reserve(self, ops: u64) -> u64 {
+        ops * self.insert * 2 / 100
+    }
+
+    /// More inserts than that do not happen: the reserve and, for short runs, far more than ten deviations.
+    fn room(self, ops: u64) -> u64 {
+        if self.insert == 0 { 0 } else { (self.reserve(ops) + 100).min(ops) }
+    }
+}
+
+impl Ycsb {
+    fn load(&self, store: &mut Store<'_>, job: &Job<'_>) -> Result<()> {
+        let spec = job.spec;
+        let form = if spec.ycsb_update == Update::Merge { Form::Fields } else { Form::Whole };
+        let values = Values::new(spec.value_size, spec.compression_ratio, spec.seed, form);
+        let mixes = spec.workloads.iter().filter_map(|name| stage(name)?.mix);
+        let room = mixes.map(|mix| mix.room(operations(spec))).sum();
+        store.fresh(Content::new(Keys::User, values, spec.num, room))
+    }
+}
+
+impl Stage for Ycsb {
+    fn name(&self) -> String {
+        self.name.into()
+    }
+
+    fn prepare(&self, store: &mut Store<'_>, job: &Job<'_>) -> Result<()> {
+        match self.mix {
+            None => self.load(store, job)?,
+            Some(mix) => {
+                ensure!(store.content.keys == Keys::User, "{} needs ycsb-load before it", self.name);
+                if mix.scan > 0 {
+                    store.content.sort()?;
+                }
+            }
+        }
+        store.set_threads(job.spec.threads);
+        Ok(())
+    }
+
+    fn total(&self, store: &Store<'_>, job: &Job<'_>) -> u64 {
+        if self.mix.is_some() { operations(job.spec) } else { store.content.num }
+    }
+
+    fn run(&self, store: &mut Store<'_>, job: &Job<'_>, progress: &mut dyn FnMut(u64)) -> Result<Outcome> {
+        let (target, content, total) = (store.target(), &store.content, self.total(store, job));
+        let locks: Vec<Mutex<()>> = (0..LOCKS).map(|_| Mutex::default()).collect();
+        let chooser = self.mix.map(|mix| Chooser::new(mix, content, total));
+        measure::run(job.plan(), progress, &|worker| {
+            let share = share_of(total, worker.index as u64, job.spec.threads as u64);
+            let mut hands = Hands::new(target, content, false);
+            let (Some(mix), Some(chooser)) = (self.mix, chooser.clone()) else {
+                for number in share {
+                    hands.put(worker, number)?;
+                    if !worker.did(1) {
+                        break;
+                    }
+                }
+                return Ok(());
+            };
+            let mut client = Client { mix, chooser, rng: job.rng(worker.index), content, locks: &locks };
+            for _ in share {
+                client.step(&mut hands, worker)?;
+                if !worker.did(1) {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Chooses among the records there are.
+#[derive(Clone, Debug)]
+enum Chooser {
+    Scrambled(Scrambled),
+    Latest(Zipf),
+}
+
+impl Chooser {
+    fn new(mix: Mix, content: &Content, ops: u64) -> Chooser {
+        let records = content.inserts.below();
+        if mix.latest {
+            Chooser::Latest(Zipf::new(records.saturating_sub(1)))
+        } else {
+            // one more than records and reserve, as in the original, whose upper bound is inclusive
+            Chooser::Scrambled(Scrambled::new(records + mix.reserve(ops) + 1))
+        }
+    }
+
+    /// A record that is there: draws beyond the last acknowledged insert are drawn again.
+    fn choose(&mut self, rng: &mut Rng, below: u64) -> u64 {
+        match self {
+            Chooser::Scrambled(scrambled) => loop {
+                let number = scrambled.draw(rng);
+                if number < below {
+                    return number;
+                }
+            },
+            Chooser::Latest(zipf) => {
+                let last = below.saturating_sub(1);
+                zipf.grow(last);
+                last.saturating_sub(zipf.draw(rng))
+            }
+        }
+    }
+}
+
+/// One thread of a workload.
+struct Client<'a> {
+    mix: Mix,
+    chooser: Chooser,
+    rng: Rng,
+    content: &'a Content,
+    locks: &'a [Mutex<()>],
+}
+
+impl Client<'_> {
+    fn step(&mut self, hands: &mut Hands<'_>, worker: &mut Worker<'_>) -> Result<()> {
+        let (mix, dice) = (self.mix, self.rng.below(100));
+        if dice < mix.insert {
+            let number = self.content.inserts.begin();
+            ensure!(number < self.content.model.len(), "more inserts than there is room for");
+            hands.put(worker, number)?;
+            self.content.inserts.end(number);
+            return Ok(());
+        }
+        let number = self.chooser.choose(&mut self.rng, self.content.inserts.below());
+        let fields = self.content.values.form() == Form::Fields;
+        let changes = mix.insert + mix.update + mix.rmw;
+        let _merging = (fields && dice < changes)
+            .then(|| self.locks[number as usize % LOCKS].lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        if dice < mix.insert + mix.update {
+            if fields { hands.merge(worker, number) } else { hands.put(worker, number) }
+        } else if dice < changes {
+            hands.read_modify_write(worker, number)
+        } else if dice < changes + mix.scan {
+            let limit = 1 + self.rng.below(SCAN_MAX);
+            let start = worker.now();
+            hands.scan(worker, Some(number), false, limit, None)?;
+            worker.record_since(Kind::Scan, start);
+            Ok(())
+        } else {
+            hands.get(worker, number)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(num: u64) -> Content {
+        Content::new(Keys::User, Values::new(10, 0.5, 1, Form::Whole), num, 0)
+    }
+
+    #[test]
+    fn first_choices_are_frozen() {
+        for (name, frozen) in [
+            ("ycsb-a", [983, 386, 982, 934, 937, 616]),
+            ("ycsb-d", [253, 997, 710, 913, 883, 997]),
+            ("ycsb-e", [6, 748, 849, 860, 451, 410]),
+        ] {
+            let mut chooser = Chooser::new(stage(name).unwrap().mix.unwrap(), &content(1000), 1000);
+            let mut rng = Rng::new(1, 0);
+            assert_eq!(std::array::from_fn(|_| chooser.choose(&mut rng, 1000)), frozen, "{name}");
+        }
+    }
+
+    #[test]
+    fn latest_prefers_the_newest() {
+        let mut chooser = Chooser::new(stage("ycsb-d").unwrap().mix.unwrap(), &content(1000), 1000);
+        let mut rng = Rng::new(2, 0);
+        let newest = (0..10_000).filter(|_| chooser.choose(&mut rng, 1500) == 1499).count() as f64;
+        let expected = 10_000.0 / (1..1500).map(|i| f64::from(i).powf(-0.99)).sum::<f64>();
+        assert!((newest - expected).abs() < 5.0 * expected.sqrt(), "{newest} instead of {expected}");
+    }
+}

@@ -1,0 +1,228 @@
+//! A cell over an engine with known costs reports exactly those.
+use std::{
+    sync::{Mutex, MutexGuard},
+    time::Duration,
+};
+use terrace_lab::{
+    cell::{CellSpec, Event, Row, SYNC_KINDS, SyncRow, run_cell},
+    device::DeviceSpec,
+    engines::{self, fake::Fake},
+    workload::{self, Job, store::Store, ycsb::Update},
+};
+use terrace_peers::require;
+
+/// The kernel counts the whole process, so one cell runs at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static LOCK: Mutex<()> = Mutex::new(());
+    LOCK.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn spec(workloads: &str) -> CellSpec {
+    CellSpec {
+        engine: "fake".into(),
+        workloads: workloads.split(',').map(String::from).collect(),
+        num: 1000,
+        ..CellSpec::default()
+    }
+}
+
+/// The rows of a cell in a directory of its own, on a disk: a tmpfs has no bytes to count.
+fn rows(spec: &CellSpec, fake: &Fake) -> Vec<Row> {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the store");
+    rows_of(&CellSpec { dir: dir.path().into(), ..spec.clone() }, fake)
+}
+
+fn rows_of(spec: &CellSpec, fake: &Fake) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let engine = |name: &str| if name == "fake" { Ok(Box::new(fake.clone()) as _) } else { engines::engine(name) };
+    run_cell(spec, &engine, &mut |event| match event {
+        Event::Row(row) => rows.push(*row),
+        Event::Progress { progress } => assert!(progress.done <= progress.total, "{progress:?}"),
+    })
+    .expect("the spec can be carried out");
+    rows
+}
+
+fn whole(rows: Vec<Row>) -> Vec<Row> {
+    rows.iter().for_each(|row| assert_eq!(row.error, None, "{}", row.workload));
+    rows
+}
+
+#[test]
+fn known_bytes_syncs_and_times_come_out() {
+    let _alone = alone();
+    let fake = Fake {
+        write_time: Duration::from_micros(300),
+        read_time: Duration::from_micros(100),
+        bytes_per_change: 4096,
+        writes_per_sync: 10,
+        stall: Duration::from_millis(1),
+        counts: true,
+        ..Fake::default()
+    };
+    let rows = whole(rows(&spec("fillseq,readrandom"), &fake));
+    let (fill, read) = (&rows[0], &rows[1]);
+
+    assert_eq!((fill.ops, fill.bytes.user, fill.bytes.engine), (1000, 116_000, Some(4_096_000)));
+    assert_eq!(fill.wa.engine, Some(4_096_000.0 / 116_000.0));
+    assert_eq!(fill.bytes.engine_by_purpose.as_ref().unwrap()["wal"], 4_096_000);
+    let process = fill.bytes.process.expect("/proc/self/io");
+    let metadata = 256 << 10; // inode, extents, bitmaps: pages that the file system dirties besides
+    assert!((4_096_000..4_096_000 + metadata).contains(&process), "{process}");
+    assert_eq!((fill.space_bytes, fill.sa), (Some(4_096_000), Some(4_096_000.0 / 116_000.0)));
+
+    let log = fill.syncs.kinds["log"].unwrap();
+    assert_eq!((log.count, log.blocking, log.bytes), (100, Some(100), Some(4_096_000)));
+    assert_eq!((fill.syncs.count, fill.syncs.blocking), (Some(100), Some(100)));
+    for kind in SYNC_KINDS.into_iter().filter(|kind| *kind != "log") {
+        assert_eq!(fill.syncs.kinds[kind].unwrap().count, 0, "{kind}");
+    }
+    if let Some(outside) = &fill.syncs_outside {
+        assert_eq!(outside["log"].count, 100, "the kernel saw the same");
+    }
+    assert_eq!(fill.stall_seconds, Some(1.0));
+
+    let put = fill.latency_us["put"];
+    assert_eq!(put.count, 1000);
+    assert!(put.p50 >= 299.7 && put.p50 < 900.0, "{put:?}: 300 µs, less a thousandth of rounding");
+    assert!(put.p50 <= put.p90 && put.p90 <= put.p99 && put.p99 <= put.p999 && put.p9999 <= put.max, "{put:?}");
+    assert!(fill.seconds.unwrap() >= 0.3 && fill.micros_per_op.unwrap() >= 300.0);
+    assert!(fill.cpu_seconds.unwrap().user > 0.15, "it waits busily: {:?}", fill.cpu_seconds);
+
+    assert_eq!((read.ops, read.found, read.bytes.returned), (1000, 1000, 116_000));
+    let get = read.latency_us["get"];
+    assert!(get.count == 1000 && get.p50 >= 99.9 && get.p50 < 400.0, "{get:?}");
+    assert_eq!((read.bytes.user, read.wa.engine, read.syncs.count), (0, None, Some(0)));
+}
+
+#[test]
+fn the_device_sees_what_was_written() {
+    let _alone = alone();
+    let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the device");
+    let Some(device) = require("loop", DeviceSpec::Loop(64 << 20).prepare(work.path(), false)) else { return };
+    let fake = Fake { bytes_per_change: 4096, counts: true, ..Fake::default() };
+    let spec = CellSpec { dir: device.dir.clone(), device: device.node.clone(), ..spec("fillseq") };
+    let row = whole(rows_of(&spec, &fake)).remove(0);
+    device.remove().expect("it is not in use");
+
+    let seen = row.bytes.device.expect("the device counts");
+    let metadata = 512 << 10; // journal, inode tables, bitmaps
+    assert!((4_096_000..4_096_000 + metadata).contains(&seen), "{seen}");
+    assert!(row.bytes.file_system.expect("ext4 counts").abs_diff(seen) <= 4096, "{:?}", row.bytes);
+    assert_eq!(row.wa.wa1, Some(seen as f64 / 116_000.0));
+    assert_eq!(row.wa.fs, Some(seen as f64 / 4_096_000.0));
+    assert!(row.device_flushes >= Some(1) && row.journal_commits >= Some(1), "the lab's own sync, at least");
+}
+
+#[test]
+fn what_an_engine_does_not_count_is_null() {
+    let _alone = alone();
+    let rows = whole(rows(&spec("fillrandom"), &Fake::default()));
+    let json = serde_json::to_value(&rows[0]).expect("a row is JSON");
+    for path in ["/bytes/engine", "/bytes/engine_by_purpose", "/bytes/nand", "/wa/engine", "/wa/wa2", "/stall_seconds"]
+    {
+        assert_eq!(json.pointer(path), Some(&serde_json::Value::Null), "{path}");
+    }
+    let contract = "engine preset version workload round num key_size value_size threads ops seconds micros_per_op \
+        user_mib_per_s settle_seconds latency_us stall_seconds bytes wa ra sa syncs device_flushes journal_commits \
+        space_bytes peak_rss_bytes peak_anon_bytes cpu_seconds build settings machine";
+    for name in contract.split_whitespace() {
+        assert!(json.get(name).is_some(), "{name}");
+    }
+    for kind in SYNC_KINDS {
+        assert!(json["syncs"].get(kind).is_some(), "{kind}");
+    }
+    let event = Event::Row(Box::new(rows[0].clone()));
+    let text = serde_json::to_string(&event).expect("an event is JSON");
+    let Ok(Event::Row(back)) = serde_json::from_str(&text) else { panic!("a row reads back as a row: {text}") };
+    assert_eq!((&back.workload, &back.bytes, &back.syncs), (&rows[0].workload, &rows[0].bytes, &rows[0].syncs));
+    let progress = r#"{"progress":{"workload":"fillseq","phase":"run","done":1,"total":2}}"#;
+    assert!(matches!(serde_json::from_str(progress), Ok(Event::Progress { .. })));
+}
+
+#[test]
+fn an_error_ends_the_cell_with_its_message() {
+    let _alone = alone();
+    let fails = Fake { fails_after: Some(1500), ..Fake::default() };
+    let rows = rows(&spec("fillrandom,overwrite,readrandom"), &fails);
+    assert_eq!(rows.len(), 2, "nothing follows the failure");
+    assert_eq!(rows[0].error, None);
+    assert!(rows[1].error.as_ref().unwrap().contains("fails as it was told"), "{:?}", rows[1].error);
+}
+
+#[test]
+fn a_forgotten_write_is_found_by_every_kind_of_read() {
+    let _alone = alone();
+    let forgets = Fake { forgets_after: Some(500), ..Fake::default() };
+    for read in ["readrandom", "readseq", "readreverse", "seekrandom"] {
+        let mut spec = spec(&format!("fillseq,{read}"));
+        spec.reads = Some(20_000);
+        let rows = rows(&spec, &forgets);
+        let error = rows[1].error.as_ref().unwrap_or_else(|| panic!("{read} saw nothing"));
+        assert!(error.contains("wrong answer for key 0000000000000500"), "{read}: {error}");
+    }
+    // an overwrite that is forgotten leaves an older value
+    let rows = rows(&spec("fillseq,overwrite,readseq"), &Fake { forgets_after: Some(1999), ..Fake::default() });
+    assert!(rows[2].error.as_ref().unwrap().contains("wrong answer"), "{:?}", rows[2].error);
+}
+
+#[test]
+fn an_engine_that_cannot_be_had_is_a_row_that_says_so() {
+    let _alone = alone();
+    let rows = rows(&CellSpec { engine: "oracle".into(), ..spec("fillseq,readseq") }, &Fake::default());
+    assert_eq!(rows.len(), 2);
+    assert!(rows.iter().all(|row| row.error.as_ref().unwrap().contains("oracle")));
+}
+
+#[test]
+fn every_workload_runs_and_verifies_on_terrace() {
+    let _alone = alone(); // it writes
+    let lists = [
+        "fillseq,readseq,readreverse,overwrite,readrandom,readmissing,readhot,seekrandom,deleterandom,readrandom,readseq,\
+         deleteseq,readseq,seekrandom",
+        "fillrandom,readwhilewriting,compact,readreverse,open,readrandom,fillsync,fillbatch,readseq,fill100K,readseq",
+        "write-delete-write:30,write-delete-read",
+        "ycsb-load,ycsb-a,ycsb-b,ycsb-c,ycsb-f,ycsb-d,ycsb-e,readseq,readreverse,readrandom",
+    ];
+    let small = spec("").settings;
+    let settings = terrace_lab::target::Settings { write_buffer_size: 64 << 10, max_file_size: 64 << 10, ..small };
+    for (workloads, threads, batch, ycsb_update) in [
+        (lists[0], 1, 1, Update::Blind),
+        (lists[0], 3, 7, Update::Blind),
+        (lists[1], 1, 1, Update::Blind),
+        (lists[1], 3, 1, Update::Blind),
+        (lists[2], 2, 1, Update::Blind),
+        (lists[3], 1, 1, Update::Merge),
+        (lists[3], 4, 1, Update::Merge),
+        (lists[3], 4, 1, Update::Blind),
+    ] {
+        let settings = settings.clone();
+        let dir = tempfile::tempdir().expect("a directory for the store");
+        let dir = dir.path().into();
+        let spec = CellSpec { dir, threads, batch, ycsb_update, settings, num: 3000, ..spec(workloads) };
+        let engine = engines::engine("terrace:volatile").expect("it is listed");
+        let mut store = Store::create(&*engine, &spec).expect("a store");
+        for (index, name) in spec.workloads.iter().enumerate() {
+            for stage in workload::stages(name).expect("it is listed") {
+                let job = Job::new(&spec, &stage.name(), index);
+                let run = stage.prepare(&mut store, &job).and_then(|()| stage.run(&mut store, &job, &mut |_| ()));
+                let tally =
+                    run.unwrap_or_else(|error| panic!("{} on {threads} threads: {error:#}", stage.name())).tally;
+                assert!(tally.ops <= stage.total(&store, &job), "{}: {tally:?}", stage.name());
+                assert!(tally.found > 0 || name != "readrandom", "{tally:?}");
+            }
+        }
+        store.close().expect("it closes");
+    }
+}
+
+#[test]
+fn a_synced_write_is_one_log_sync() {
+    let _alone = alone();
+    let rows = whole(rows(&spec("fillsync"), &Fake { counts: true, bytes_per_change: 1, ..Fake::default() }));
+    let log = rows[0].syncs.kinds["log"].unwrap();
+    assert_eq!(
+        SyncRow { seconds: None, ..log },
+        SyncRow { count: 1, blocking: Some(1), bytes: Some(1), seconds: None }
+    );
+}
