@@ -63,6 +63,14 @@ impl<'a> Cursor<'a> {
         self.api.entry(&self.iter)
     }
 
+    /// Visits entries from here on, towards the first if `reverse`, until `visit` says false or there are no more.
+    ///
+    /// # Errors
+    /// LevelDB's.
+    pub fn visit(&mut self, reverse: bool, visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        self.api.visit(&mut self.iter, reverse, visit)
+    }
+
     pub(super) fn collect_forward(mut self) -> Result<Pairs> {
         let mut pairs = Pairs::new();
         self.seek_to_first()?;

@@ -1,56 +1,25 @@
-//! The only unsafe file: LevelDB's C functions, bound at run time, and owned handles on its objects.
+//! LevelDB's C functions, bound at run time, behind methods that are safe to call in any order.
 //!
-//! Everything that leaves this file is safe to call in any order. Three arguments carry that:
-//! - *Code stays mapped.* LevelDB starts one detached thread that never ends, so its library is never unloaded: [`Api`]
-//!   lives in a static, and a function pointer taken from it is valid for ever.
-//! - *Handles are live.* A [`Handle`] owns its object, destroys it exactly once, and is the only way to reach it; what
-//!   an object borrows (a database its cache, an iterator its database) is kept by a field or a lifetime of the caller.
-//! - *Bytes are lent for one call.* LevelDB copies keys and values before it returns; what it hands out with `malloc`
-//!   becomes a [`Bytes`], which goes back through `leveldb_free`.
+//! Beside what `crate::ffi` argues, one thing carries that: *bytes are lent for one call.* LevelDB copies keys and
+//! values before it returns; what it hands out with `malloc` becomes a [`Bytes`], which goes back through
+//! `leveldb_free`.
 #![allow(unsafe_code)]
-use super::super::{PeerError, Result};
+pub(super) use crate::ffi::Handle;
+use crate::{
+    PeerError, Result,
+    ffi::{Err, Loaded, Ptr, functions, lent, opaque, setters, start, threads},
+};
 use std::{
     ffi::{CStr, c_char, c_int, c_uchar, c_void},
+    path::Path,
     ptr::{self, NonNull},
     slice,
-    sync::OnceLock,
 };
-
-/// Tried in this order: Debian's name, upstream's soname, the development link.
-const LIBRARY_NAMES: [&str; 3] = ["libleveldb.so.1d", "libleveldb.so.1", "libleveldb.so"];
-
-/// Types of LevelDB that are only ever seen behind a pointer.
-macro_rules! opaque {
-    ($($name:ident)*) => { $(
-        #[repr(C)]
-        pub(super) struct $name { _opaque: [u8; 0] }
-    )* };
-}
 
 opaque! { Db Options Cache Filter ReadOptions WriteOptions Batch Iter }
 
-/// A struct of C functions named `leveldb_<field>`, and the loader that fills it.
-macro_rules! functions {
-    ($($name:ident: fn($($arg:ty),*) $(-> $ret:ty)?;)*) => {
-        /// LevelDB's C functions. Fields are private: the methods below are the safe way in.
-        pub(super) struct Api { $($name: unsafe extern "C" fn($($arg),*) $(-> $ret)?),* }
-
-        impl Api {
-            fn bind(library: &libloading::Library) -> std::result::Result<Api, libloading::Error> {
-                // SAFETY: the symbols are LevelDB's, whose C API is declared a stable ABI; the types below are
-                // transcribed from leveldb/c.h. The pointers outlive `library`: `load` never unloads it.
-                unsafe {
-                    Ok(Api { $($name: *library.get(concat!("leveldb_", stringify!($name)))?),* })
-                }
-            }
-        }
-    };
-}
-
-type Err = *mut *mut c_char;
-type Ptr = *const c_char;
-
 functions! {
+    "leveldb_";
     major_version: fn() -> c_int;
     minor_version: fn() -> c_int;
     free: fn(*mut c_void);
@@ -105,51 +74,9 @@ functions! {
     iter_get_error: fn(*const Iter, Err);
 }
 
-/// Owns one object of LevelDB and destroys it on drop.
-pub(super) struct Handle<T> {
-    object: NonNull<T>,
-    destroy: unsafe extern "C" fn(*mut T),
-}
-
-impl<T> Handle<T> {
-    fn new(object: *mut T, destroy: unsafe extern "C" fn(*mut T)) -> Handle<T> {
-        Handle {
-            object: NonNull::new(object).expect("LevelDB's constructors end the process rather than fail"),
-            destroy,
-        }
-    }
-
-    fn as_ptr(&self) -> *mut T {
-        self.object.as_ptr()
-    }
-}
-
-impl<T> Drop for Handle<T> {
-    fn drop(&mut self) {
-        // SAFETY: the pointer came from the constructor that `destroy` belongs to and nobody else destroys it.
-        unsafe { (self.destroy)(self.as_ptr()) }
-    }
-}
-
-/// Objects that LevelDB documents as usable from any thread, or that are not changed once they are shared.
-trait AnyThread {}
-impl AnyThread for Db {}
-impl AnyThread for Options {}
-impl AnyThread for Cache {}
-impl AnyThread for Filter {}
-impl AnyThread for ReadOptions {}
-impl AnyThread for WriteOptions {}
-
-// SAFETY: see `AnyThread`. A database locks inside, caches and the Bloom filter are internally synchronised or constant,
-// and options
-// change only before they are shared: their setters below take `&mut`.
-unsafe impl<T: AnyThread> Send for Handle<T> {}
-// SAFETY: as above.
-unsafe impl<T: AnyThread> Sync for Handle<T> {}
-// SAFETY: a batch and an iterator belong to no thread; they only must not be used by two at once, and are not `Sync`.
-unsafe impl Send for Handle<Batch> {}
-// SAFETY: as above.
-unsafe impl Send for Handle<Iter> {}
+// A batch and an iterator belong to no thread. A database locks inside, caches and the Bloom filter are internally
+// synchronised or constant, and options change only before they are shared.
+threads! { Movable: Batch Iter; Shared: Db Options Cache Filter ReadOptions WriteOptions }
 
 /// Memory that LevelDB allocated for us.
 pub(super) struct Bytes {
@@ -172,39 +99,13 @@ impl Drop for Bytes {
     }
 }
 
-/// Loads LevelDB once for the process.
-pub(super) fn load() -> Result<&'static Api> {
-    static API: OnceLock<std::result::Result<Api, String>> = OnceLock::new();
-    API.get_or_init(|| {
-        let mut reason = None;
-        for name in LIBRARY_NAMES {
-            // SAFETY: running the library's initialisers is what loading means; LevelDB's are plain C++ statics.
-            match unsafe { libloading::Library::new(name) } {
-                Ok(library) => {
-                    let library = Box::leak(Box::new(library)); // its thread never ends, see the head of this file
-                    return Api::bind(library).map_err(|e| e.to_string());
-                }
-                Err(e) => reason = reason.or(Some(e.to_string())),
-            }
-        }
-        Err(reason.expect("the list of names is not empty"))
-    })
-    .as_ref()
-    .map_err(|reason| PeerError::NotLoaded {
-        name: "LevelDB",
-        reason: reason.clone(),
-        install: "apt-get install libleveldb1d",
-    })
-}
-
-/// Setters of the options object, each one call.
-macro_rules! setters {
-    ($($name:ident($c:ident, $rust:ty => $as:ty);)*) => { $(
-        pub(super) fn $name(&self, options: &mut Handle<Options>, value: $rust) {
-            // SAFETY: `options` is live and borrowed exclusively; the value is passed by value.
-            unsafe { (self.$c)(options.as_ptr(), <$as>::from(value)) }
-        }
-    )* };
+/// Loads LevelDB from `file`, a path or a name for the dynamic linker.
+///
+/// # Errors
+/// The dynamic linker's text.
+pub(super) fn load(file: &Path) -> std::result::Result<&'static Api, String> {
+    static LOADED: Loaded<Api> = Loaded::new();
+    LOADED.get(file, Api::bind)
 }
 
 /// Safe faces, in the order of `leveldb/c.h`. Every pointer passed below comes from a live [`Handle`] or a borrowed
@@ -220,7 +121,7 @@ impl Api {
         Handle::new(unsafe { (self.options_create)() }, self.options_destroy)
     }
 
-    setters! {
+    setters! { Options:
         set_create_if_missing(options_set_create_if_missing, bool => c_uchar);
         set_error_if_exists(options_set_error_if_exists, bool => c_uchar);
         set_paranoid_checks(options_set_paranoid_checks, bool => c_uchar);
@@ -378,8 +279,7 @@ impl Api {
             Step::Prev if self.valid(iter) => unsafe { (self.iter_prev)(it) },
             Step::Next | Step::Prev => {}
         }
-        // SAFETY: see the head of this block.
-        self.checked("iterate", |e| unsafe { (self.iter_get_error)(iter.as_ptr(), e) })
+        self.status(iter)
     }
 
     /// The entry under a valid iterator; the bytes live until it moves, which needs `&mut`.
@@ -394,6 +294,30 @@ impl Api {
             let value = (self.iter_value)(iter.as_ptr(), &mut value_len);
             Some((lent(key, key_len), lent(value, value_len)))
         }
+    }
+
+    /// Visits entries from the current position on until `visit` says false, with as few calls as that takes, then
+    /// reports what was met on the way.
+    pub(super) fn visit(
+        &self,
+        iter: &mut Handle<Iter>,
+        reverse: bool,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<()> {
+        let advance = if reverse { self.iter_prev } else { self.iter_next };
+        while let Some((key, value)) = self.entry(iter)
+            && visit(key, value)
+        {
+            // SAFETY: the position is valid, and the iterator is borrowed exclusively.
+            unsafe { advance(iter.as_ptr()) }
+        }
+        self.status(iter)
+    }
+
+    /// What the iterator met since it was made.
+    fn status(&self, iter: &Handle<Iter>) -> Result<()> {
+        // SAFETY: see the head of this block.
+        self.checked("iterate", |e| unsafe { (self.iter_get_error)(iter.as_ptr(), e) })
     }
 
     /// Runs a call that may set an error text, and takes that text over.
@@ -424,17 +348,4 @@ pub(super) enum Step<'a> {
     Seek(&'a [u8]),
     Next,
     Prev,
-}
-
-fn start(bytes: &[u8]) -> Ptr {
-    bytes.as_ptr().cast()
-}
-
-/// A slice of LevelDB's memory; an empty one may come with a null pointer.
-///
-/// # Safety
-/// `start` points to `len` bytes that stay unchanged for `'a`, unless `len` is 0.
-unsafe fn lent<'a>(start: Ptr, len: usize) -> &'a [u8] {
-    // SAFETY: the caller's promise.
-    if len == 0 { &[] } else { unsafe { slice::from_raw_parts(start.cast(), len) } }
 }

@@ -16,10 +16,13 @@ mod options;
 pub use cursor::{Cursor, Pairs};
 pub use options::{Compression, OpenOptions};
 
-use crate::{PeerError, Result};
+use crate::{PeerError, Result, error::c_name};
 use ffi::{Api, Handle};
 use options::Opening;
-use std::{ffi::CString, os::unix::ffi::OsStrExt, path::Path};
+use std::{ffi::CString, path::Path};
+
+/// The machine's own LevelDB, tried in this order: Debian's name, upstream's soname, the development link.
+const LIBRARY_NAMES: [&str; 3] = ["libleveldb.so.1d", "libleveldb.so.1", "libleveldb.so"];
 
 /// LevelDB's code, loaded. Cheap to copy; the code stays in the process until it ends.
 #[derive(Clone, Copy)]
@@ -28,12 +31,27 @@ pub struct Library {
 }
 
 impl Library {
-    /// Finds and binds the shared library.
+    /// Finds and binds the machine's own shared library.
     ///
     /// # Errors
     /// [`PeerError::NotLoaded`], which says what to install.
     pub fn load() -> Result<Library> {
-        Ok(Library { api: ffi::load()? })
+        let mut reason = None;
+        for name in LIBRARY_NAMES {
+            match ffi::load(name.as_ref()) {
+                Ok(api) => return Ok(Library { api }),
+                Err(e) => reason = reason.or(Some(e)),
+            }
+        }
+        Err(not_loaded(reason.expect("the list of names is not empty")))
+    }
+
+    /// Binds the shared library in `file`, which stays loaded beside others.
+    ///
+    /// # Errors
+    /// [`PeerError::NotLoaded`], with the dynamic linker's reason.
+    pub fn load_file(file: &Path) -> Result<Library> {
+        Ok(Library { api: ffi::load(file).map_err(not_loaded)? })
     }
 
     /// Major and minor version, `(1, 23)` for the release that our formats follow.
@@ -46,12 +64,12 @@ impl Library {
     /// # Errors
     /// LevelDB's, for one that is missing, exists, is locked or is damaged.
     pub fn open(&self, path: &Path, options: &OpenOptions) -> Result<Store> {
-        let name = c_name(path.as_os_str().as_bytes())?;
+        let name = c_name(path)?;
         let opening = Opening::new(self.api, options);
         let db = self.api.open(&opening.options, &name)?;
         Ok(Store {
             db,
-            read: self.api.read_options(options.paranoid_checks),
+            read: self.api.read_options(options.paranoid_checks || options.verify_checksums),
             write: [self.api.write_options(false), self.api.write_options(true)],
             _opening: opening,
             api: self.api,
@@ -64,7 +82,7 @@ impl Library {
     /// LevelDB's, for a store in use.
     pub fn destroy(&self, path: &Path) -> Result<()> {
         let opening = Opening::new(self.api, &OpenOptions::default());
-        self.api.destroy(&opening.options, &c_name(path.as_os_str().as_bytes())?)
+        self.api.destroy(&opening.options, &c_name(path)?)
     }
 
     /// Rebuilds a store from whatever tables and logs can be read.
@@ -73,7 +91,7 @@ impl Library {
     /// LevelDB's, if nothing can be rebuilt.
     pub fn repair(&self, path: &Path, options: &OpenOptions) -> Result<()> {
         let opening = Opening::new(self.api, options);
-        self.api.repair(&opening.options, &c_name(path.as_os_str().as_bytes())?)
+        self.api.repair(&opening.options, &c_name(path)?)
     }
 
     /// An empty batch for [`Store::write`].
@@ -123,6 +141,17 @@ impl Store {
     /// LevelDB's; absence is `None`.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         Ok(self.api.get(&self.db, &self.read, key)?.map(|value| value.as_slice().to_vec()))
+    }
+
+    /// Puts the newest value of a key into `value`, which is cleared first; false if there is none.
+    ///
+    /// # Errors
+    /// LevelDB's.
+    pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        value.clear();
+        let found = self.api.get(&self.db, &self.read, key)?;
+        found.iter().for_each(|bytes| value.extend_from_slice(bytes.as_slice()));
+        Ok(found.is_some())
     }
 
     /// A position over a snapshot of the whole store, not yet on an entry.
@@ -186,6 +215,6 @@ impl Batch {
     }
 }
 
-fn c_name(bytes: &[u8]) -> Result<CString> {
-    CString::new(bytes).map_err(|_| PeerError::ZeroByte(String::from_utf8_lossy(bytes).into_owned()))
+fn not_loaded(reason: String) -> PeerError {
+    PeerError::NotLoaded { name: "LevelDB", reason, install: "on Debian and Ubuntu: apt-get install libleveldb1d" }
 }

@@ -21,6 +21,8 @@ pub struct OpenOptions {
     pub error_if_exists: bool,
     /// Stop at the first damage instead of dropping what is damaged. Reads then verify checksums too.
     pub paranoid_checks: bool,
+    /// Reads verify the checksums of blocks.
+    pub verify_checksums: bool,
     /// Of new blocks.
     pub compression: Compression,
     /// Bytes of memory that a memtable may fill. LevelDB clips it to 64 KiB ..= 1 GiB.
@@ -43,6 +45,7 @@ impl Default for OpenOptions {
             create_if_missing: false,
             error_if_exists: false,
             paranoid_checks: false,
+            verify_checksums: false,
             compression: Compression::Snappy,
             write_buffer_size: 4 << 20,
             max_file_size: 2 << 20,

@@ -1,0 +1,187 @@
+//! LevelDB as a target.
+use super::{build, bytes};
+use crate::{
+    leveldb::{Compression, Library, OpenOptions, Store},
+    library::{self, Facts},
+};
+use anyhow::{Context, bail};
+use std::{ops::RangeInclusive, path::Path};
+use terrace_lab::target::{Build, Change, Engine, Own, Result, Settings, Target};
+
+/// The file in the directory of `make peers`.
+const LIBRARY_FILE: &str = "libleveldb.so";
+
+/// What LevelDB has compiled in.
+const LEVEL_BASE: u64 = 10 << 20;
+const L0_TRIGGERS: (u32, u32, u32) = (4, 8, 12);
+/// Where LevelDB clips what it is told.
+const WRITE_BUFFER: RangeInclusive<u64> = 64 << 10..=1 << 30;
+const MAX_FILE: RangeInclusive<u64> = 1 << 20..=1 << 30;
+const BLOCK: RangeInclusive<u64> = 1 << 10..=4 << 20;
+const OPEN_FILES: RangeInclusive<u64> = 74..=50_000;
+
+/// LevelDB, in one of two builds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LevelDb {
+    /// The build of `make peers`, with the CRC-32C instruction; the system's where that is missing.
+    Strongest,
+    /// The system's package.
+    System,
+}
+
+impl LevelDb {
+    fn library(self) -> crate::Result<(Library, Facts)> {
+        let own = library::directory().join(LIBRARY_FILE);
+        if self == LevelDb::Strongest && own.exists() {
+            return Ok((Library::load_file(&own)?, Facts::of(&own)));
+        }
+        let library = Library::load()?;
+        let file = library::of_system("libleveldb.so").unwrap_or_else(|| LIBRARY_FILE.into());
+        Ok((library, Facts::of(&file)))
+    }
+}
+
+impl Engine for LevelDb {
+    fn name(&self) -> String {
+        match self {
+            LevelDb::Strongest => "leveldb".into(),
+            LevelDb::System => "leveldb:debian".into(),
+        }
+    }
+
+    fn build(&self) -> std::result::Result<Build, String> {
+        let (library, facts) = self.library().map_err(|e| e.to_string())?;
+        let (major, minor) = library.version();
+        Ok(build(format!("{major}.{minor}"), facts))
+    }
+
+    fn departures(&self, settings: &Settings) -> Vec<String> {
+        let mut all = Vec::new();
+        if settings.level_base != LEVEL_BASE {
+            let asked = bytes(settings.level_base);
+            all.push(format!("level base {asked}: LevelDB has {} compiled in", bytes(LEVEL_BASE)));
+        }
+        if settings.l0_triggers != L0_TRIGGERS {
+            let (asked, fixed) = (settings.l0_triggers, L0_TRIGGERS);
+            all.push(format!("level 0 triggers {asked:?}: LevelDB has {fixed:?} compiled in"));
+        }
+        let clipped = [
+            ("write buffer", settings.write_buffer_size, WRITE_BUFFER),
+            ("file size", settings.max_file_size, MAX_FILE),
+            ("block size", settings.block_size, BLOCK),
+            ("open files", settings.max_open_files.into(), OPEN_FILES),
+        ];
+        for (what, asked, range) in clipped.into_iter().filter(|(_, asked, range)| !range.contains(asked)) {
+            all.push(format!("{what} {asked}: LevelDB clips it to {} ..= {}", range.start(), range.end()));
+        }
+        all
+    }
+
+    fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Target>> {
+        let (library, _) = self.library()?;
+        let store = library.open(dir, &options(settings)?)?;
+        Ok(Box::new(Open { store, library }))
+    }
+}
+
+fn options(settings: &Settings) -> Result<OpenOptions> {
+    let size = |bytes: u64| usize::try_from(bytes).context("more than this machine can address");
+    Ok(OpenOptions {
+        create_if_missing: true,
+        error_if_exists: false,
+        paranoid_checks: false,
+        verify_checksums: settings.verify_checksums,
+        compression: match settings.compression.as_str() {
+            "none" => Compression::None,
+            "snappy" => Compression::Snappy,
+            other => bail!("LevelDB {other}: it compresses by none or snappy"),
+        },
+        write_buffer_size: size(settings.write_buffer_size)?,
+        max_file_size: size(settings.max_file_size)?,
+        block_size: size(settings.block_size)?,
+        cache_bytes: size(settings.cache_size)?,
+        bloom_bits: Some(settings.bloom_bits).filter(|&bits| bits > 0),
+        max_open_files: settings.max_open_files,
+    })
+}
+
+struct Open {
+    store: Store,
+    library: Library,
+}
+
+impl Target for Open {
+    fn write(&self, changes: &[Change<'_>], sync: bool) -> Result<()> {
+        match *changes {
+            [Change::Put(key, value)] => self.store.put(key, value, sync)?,
+            [Change::Delete(key)] => self.store.delete(key, sync)?,
+            _ => {
+                let mut batch = self.library.batch();
+                for change in changes {
+                    match *change {
+                        Change::Put(key, value) => batch.put(key, value),
+                        Change::Delete(key) => batch.delete(key),
+                    }
+                }
+                self.store.write(&mut batch, sync)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        Ok(self.store.get_into(key, value)?)
+    }
+
+    fn scan(&self, from: Option<&[u8]>, reverse: bool, visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        let mut cursor = self.store.cursor();
+        match (from, reverse) {
+            (None, false) => cursor.seek_to_first()?,
+            (None, true) => cursor.seek_to_last()?,
+            (Some(from), false) => cursor.seek(from)?,
+            (Some(from), true) => {
+                cursor.seek(from)?;
+                match cursor.entry() {
+                    None => cursor.seek_to_last()?,
+                    Some((key, _)) if key > from => cursor.step_back()?,
+                    Some(_) => {}
+                }
+            }
+        }
+        Ok(cursor.visit(reverse, visit)?)
+    }
+
+    fn compact(&self) -> Result<()> {
+        self.store.compact_range(None, None);
+        Ok(())
+    }
+
+    fn own(&self) -> Own {
+        Own::default()
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_own_numbers_need_no_departure_and_others_are_told() {
+        assert_eq!(LevelDb::System.departures(&Settings::default()), [""; 0]);
+        let settings =
+            Settings { level_base: 256 << 20, l0_triggers: (4, 20, 36), max_file_size: 4 << 10, ..Settings::default() };
+        let told = LevelDb::System.departures(&settings);
+        assert_eq!(told.len(), 3, "{told:?}");
+        assert!(told[0].contains("256 MiB") && told[0].contains("10 MiB"), "{told:?}");
+    }
+
+    #[test]
+    fn a_compression_that_it_lacks_is_refused() {
+        let settings = Settings { compression: "zstd".into(), ..Settings::default() };
+        assert!(options(&settings).unwrap_err().to_string().contains("zstd"));
+    }
+}

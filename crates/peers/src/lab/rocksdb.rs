@@ -1,0 +1,160 @@
+//! RocksDB as a target.
+use super::{build, bytes};
+use crate::{
+    library::Facts,
+    rocksdb::{Compression, Layout, Library, OpenOptions, Store},
+};
+use anyhow::bail;
+use std::path::Path;
+use terrace_lab::target::{Build, Change, Engine, Own, Result, Settings, Target};
+
+/// RocksDB in one layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RocksDb {
+    layout: Layout,
+}
+
+impl RocksDb {
+    /// In the layout given; everything that the run does not set is RocksDB's own choice.
+    pub fn new(layout: Layout) -> RocksDb {
+        RocksDb { layout }
+    }
+}
+
+impl Engine for RocksDb {
+    fn name(&self) -> String {
+        match self.layout {
+            Layout::Leveled => "rocksdb".into(),
+            Layout::Universal => "rocksdb:universal".into(),
+            Layout::Blob => "rocksdb:blob".into(),
+        }
+    }
+
+    fn build(&self) -> std::result::Result<Build, String> {
+        let library = Library::load().map_err(|e| e.to_string())?;
+        let mut facts = Facts::of(library.file());
+        let version = facts.version.take().unwrap_or_else(|| "unknown: its C API does not tell".into());
+        Ok(build(version, facts))
+    }
+
+    fn departures(&self, settings: &Settings) -> Vec<String> {
+        let mut all = vec![
+            "RocksDB runs two background jobs at once, its default".to_owned(),
+            "RocksDB verifies the checksums of what its compactions read, always".to_owned(),
+        ];
+        match self.layout {
+            Layout::Leveled => all.push(dynamic_levels(settings)),
+            Layout::Universal => {
+                let base = bytes(settings.level_base);
+                all.push(format!("level base {base}: universal compaction has none"));
+                all.push("level 0 triggers count sorted runs of any size".to_owned());
+            }
+            Layout::Blob => {
+                all.push(dynamic_levels(settings));
+                let (file, cache) = (bytes(256 << 20), bytes(settings.cache_size));
+                all.push(format!("every value is in a blob file of {file}, collected by compactions, RocksDB's sizes"));
+                all.push(format!("cache {cache}: holds blocks, no blobs"));
+            }
+        }
+        all
+    }
+
+    fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Target>> {
+        let store = Library::load()?.open(dir, &options(self.layout, settings)?)?;
+        Ok(Box::new(Open { store }))
+    }
+}
+
+fn dynamic_levels(settings: &Settings) -> String {
+    let base = bytes(settings.level_base);
+    format!("level base {base}: RocksDB shrinks it so that the last level is full, its default (dynamic level bytes)")
+}
+
+fn options(layout: Layout, settings: &Settings) -> Result<OpenOptions> {
+    Ok(OpenOptions {
+        create_if_missing: true,
+        layout,
+        compression: match settings.compression.as_str() {
+            "none" => Compression::None,
+            "snappy" => Compression::Snappy,
+            "lz4" => Compression::Lz4,
+            "zstd" => Compression::Zstd,
+            other => bail!("RocksDB {other}: the compressions are none, snappy, zstd, lz4"),
+        },
+        write_buffer_size: settings.write_buffer_size,
+        target_file_size_base: settings.max_file_size,
+        max_bytes_for_level_base: settings.level_base,
+        level0_triggers: settings.l0_triggers,
+        block_size: settings.block_size,
+        cache_bytes: settings.cache_size,
+        bloom_bits: Some(settings.bloom_bits).filter(|&bits| bits > 0),
+        max_open_files: settings.max_open_files,
+        verify_checksums: settings.verify_checksums,
+    })
+}
+
+struct Open {
+    store: Store,
+}
+
+impl Target for Open {
+    fn write(&self, changes: &[Change<'_>], sync: bool) -> Result<()> {
+        match *changes {
+            [Change::Put(key, value)] => self.store.put(key, value, sync)?,
+            [Change::Delete(key)] => self.store.delete(key, sync)?,
+            _ => {
+                let mut batch = self.store.batch();
+                for change in changes {
+                    match *change {
+                        Change::Put(key, value) => batch.put(key, value),
+                        Change::Delete(key) => batch.delete(key),
+                    }
+                }
+                self.store.write(&mut batch, sync)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        Ok(self.store.get_into(key, value)?)
+    }
+
+    fn scan(&self, from: Option<&[u8]>, reverse: bool, visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        Ok(self.store.scan(from, reverse, visit)?)
+    }
+
+    fn compact(&self) -> Result<()> {
+        self.store.compact_all();
+        Ok(())
+    }
+
+    fn own(&self) -> Own {
+        Own { stall: self.store.stalled(), ..Own::default() }
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_layout_tells_what_is_not_equal() {
+        for (layout, word) in
+            [(Layout::Leveled, "dynamic"), (Layout::Universal, "universal"), (Layout::Blob, "no blobs")]
+        {
+            let told = RocksDb::new(layout).departures(&Settings::default()).join("\n");
+            assert!(told.contains(word) && told.contains("two background jobs"), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_compression_that_nobody_knows_is_refused() {
+        let settings = Settings { compression: "brotli".into(), ..Settings::default() };
+        assert!(options(Layout::Leveled, &settings).unwrap_err().to_string().contains("brotli"));
+    }
+}

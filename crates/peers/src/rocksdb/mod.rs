@@ -1,0 +1,193 @@
+//! RocksDB through its C API, as far as costs are compared with it.
+//!
+//! ```no_run
+//! use terrace_peers::rocksdb::{Library, OpenOptions};
+//!
+//! let library = Library::load()?;
+//! let store = library.open("/tmp/a-store".as_ref(), &OpenOptions { create_if_missing: true, ..Default::default() })?;
+//! store.put(b"key", b"value", false)?;
+//! let mut value = Vec::new();
+//! assert!(store.get_into(b"key", &mut value)? && value == b"value");
+//! # Ok::<(), terrace_peers::PeerError>(())
+//! ```
+mod ffi;
+mod options;
+
+pub use options::{Compression, Layout, OpenOptions};
+
+use crate::{PeerError, Result, error::c_name, library};
+use ffi::{Api, Handle};
+use std::{
+    ffi::CStr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// Files in the directory of `make peers`, the strongest first: the build for this processor, the one out of Maven.
+/// Distributions' packages are not looked at: Debian's is compiled with assertions and is not RocksDB's speed.
+const LIBRARY_FILES: [&str; 2] = ["librocksdb.so", "librocksdb-maven.so"];
+
+/// RocksDB's code, loaded. The code stays in the process until it ends.
+#[derive(Clone)]
+pub struct Library {
+    api: &'static Api,
+    file: PathBuf,
+}
+
+impl Library {
+    /// Finds and binds the strongest shared library that `make peers` has put in its place.
+    ///
+    /// # Errors
+    /// [`PeerError::NotLoaded`], which says how to get one.
+    pub fn load() -> Result<Library> {
+        let mut reason = None;
+        for name in LIBRARY_FILES {
+            let file = library::directory().join(name);
+            match ffi::load(&file) {
+                Ok(api) => return Ok(Library { api, file }),
+                Err(e) => reason = reason.or(Some(e)),
+            }
+        }
+        Err(not_loaded(reason.expect("the list of files is not empty")))
+    }
+
+    /// Where the library lies.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Opens a store, recovering it first if it was not closed.
+    ///
+    /// # Errors
+    /// RocksDB's, for one that is missing, is locked or is damaged, or for a compression that it was built without.
+    pub fn open(&self, path: &Path, options: &OpenOptions) -> Result<Store> {
+        let name = c_name(path)?;
+        let object = options.object(self.api);
+        Ok(Store {
+            db: self.api.open(&object, &name)?,
+            read: self.api.read_options(options.verify_checksums),
+            write: [self.api.write_options(false), self.api.write_options(true)],
+            api: self.api,
+        })
+    }
+}
+
+/// An open RocksDB store, usable from any thread. Dropping it waits for background work under way and closes it; the
+/// newest writes stay in the log.
+pub struct Store {
+    db: Handle<ffi::Db>,
+    read: Handle<ffi::ReadOptions>,
+    write: [Handle<ffi::WriteOptions>; 2], // not synced, synced
+    api: &'static Api,
+}
+
+impl Store {
+    /// Stores an entry; with `sync` it survives power loss once this returns.
+    ///
+    /// # Errors
+    /// RocksDB's, as for all that follows.
+    pub fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
+        self.api.put(&self.db, &self.write[usize::from(sync)], key, value)
+    }
+
+    /// Removes an entry, present or not.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    pub fn delete(&self, key: &[u8], sync: bool) -> Result<()> {
+        self.api.delete(&self.db, &self.write[usize::from(sync)], key)
+    }
+
+    /// Applies a batch as one.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    pub fn write(&self, batch: &mut Batch, sync: bool) -> Result<()> {
+        self.api.write(&self.db, &self.write[usize::from(sync)], &mut batch.batch)
+    }
+
+    /// An empty batch for this store.
+    pub fn batch(&self) -> Batch {
+        Batch { batch: self.api.batch(), api: self.api }
+    }
+
+    /// Puts the newest value of a key into `value`, which is cleared first; false if there is none.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        value.clear();
+        self.api.get(&self.db, &self.read, key, value)
+    }
+
+    /// Visits entries of a snapshot in order until `visit` says false: from the first at or behind `from`, or, if
+    /// `reverse`, from the last at or before it towards the first. `None` is the respective end.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    pub fn scan(&self, from: Option<&[u8]>, reverse: bool, visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        let mut iter = self.api.iter(&self.db, &self.read);
+        self.api.seek(&mut iter, from, reverse);
+        self.api.visit(&mut iter, reverse, visit)
+    }
+
+    /// Flushes the memtable and compacts everything.
+    pub fn compact_all(&self) {
+        self.api.compact_all(&self.db);
+    }
+
+    /// A property such as `rocksdb.stats` or `rocksdb.num-files-at-level0`; `None` for an unknown name.
+    pub fn property(&self, name: &CStr) -> Option<String> {
+        self.api.property(&self.db, name)
+    }
+
+    /// How long writers have been slowed down or stopped since the store was opened, as RocksDB counts it.
+    pub fn stalled(&self) -> Option<Duration> {
+        stall_in(&self.property(c"rocksdb.dbstats")?)
+    }
+}
+
+/// Changes to be applied together; made by [`Store::batch`].
+pub struct Batch {
+    batch: Handle<ffi::Batch>,
+    api: &'static Api,
+}
+
+impl Batch {
+    /// Adds an entry.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) {
+        self.api.batch_put(&mut self.batch, key, value);
+    }
+
+    /// Adds a removal.
+    pub fn delete(&mut self, key: &[u8]) {
+        self.api.batch_delete(&mut self.batch, key);
+    }
+}
+
+/// Finds `Cumulative stall: 00:01:2.345 H:M:S, …` in RocksDB's statistics.
+fn stall_in(stats: &str) -> Option<Duration> {
+    let line = stats.lines().find_map(|line| line.strip_prefix("Cumulative stall: "))?;
+    let mut parts = line.split(' ').next()?.split(':');
+    let (hours, minutes): (u64, u64) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    let seconds = Duration::try_from_secs_f64(parts.next()?.parse().ok()?).ok()?;
+    seconds.checked_add(Duration::from_secs(hours.checked_mul(3600)?.checked_add(minutes.checked_mul(60)?)?))
+}
+
+fn not_loaded(reason: String) -> PeerError {
+    PeerError::NotLoaded { name: "RocksDB", reason, install: "`make peers` fetches and builds it" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stalls_are_read_out_of_the_statistics() {
+        let text =
+            "** DB Stats **\nCumulative stall: 01:02:3.250 H:M:S, 4.0 percent\nInterval stall: 00:00:9.000 H:M:S";
+        assert_eq!(stall_in(text), Some(Duration::from_millis(3_723_250)));
+        assert_eq!(stall_in("Cumulative stall: soon"), None);
+        assert_eq!(stall_in(""), None);
+    }
+}
