@@ -1,6 +1,6 @@
 # What to type. Everything is cargo below; `make help` lists the words.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint mutants doc
+.PHONY: help demo test lint mutants peers bench doc
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -18,6 +18,16 @@ lint: ## formatting, and clippy with warnings as errors
 
 mutants: ## breaks the engine on purpose, one known way at a time: each must make a test fail
 	cargo xtask mutants
+
+peers: ## the strongest builds of LevelDB and RocksDB for `make bench`, fetched and built once: RocksDB takes half an hour
+	@scripts/peers.sh
+
+bench: ## terrace, LevelDB and RocksDB side by side in about five minutes; the table goes into README.md
+	cargo build --release -p terrace-cli
+	target/release/terrace bench --engine terrace,leveldb,rocksdb --rounds 3 \
+	  --workload fillseq,fillrandom,overwrite,readrandom,readseq,readreverse,seekrandom \
+	  --num 500000 --value-size 400 --write-buffer-size 8MiB --max-file-size 8MiB --level-base 32MiB \
+	  $(if $(filter 0,$(shell id -u)),--device loop:4GiB) --json target/bench.jsonl --markdown-into README.md
 
 doc: ## the documentation of the libraries, warnings as errors
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --workspace

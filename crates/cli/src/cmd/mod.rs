@@ -1,4 +1,5 @@
 //! The subcommands, one file each.
+mod bench;
 mod check;
 mod compact;
 mod doctor;
@@ -26,6 +27,9 @@ pub enum Command {
     Check(check::Check),
     Inspect(inspect::Inspect),
     Doctor(doctor::Doctor),
+    Bench(Box<bench::Bench>),
+    #[command(hide = true)]
+    BenchCell(bench::cell::BenchCell),
 }
 
 impl Command {
@@ -43,6 +47,8 @@ impl Command {
             Command::Check(command) => command.run(out),
             Command::Inspect(command) => command.run(out),
             Command::Doctor(command) => command.run(out),
+            Command::Bench(command) => command.run(out),
+            Command::BenchCell(command) => command.run(out),
         }
     }
 }

@@ -1,0 +1,29 @@
+//! Every engine that a run can name: ours, and the peers.
+use anyhow::{Result, bail};
+use terrace_lab::{engines, target::Engine};
+use terrace_peers::lab as peers;
+
+/// The engine called `name`; the error lists all there are.
+pub fn find(name: &str) -> Result<Box<dyn Engine>> {
+    if let Some(peer) = peers::engine(name) {
+        return Ok(peer);
+    }
+    if engines::list().iter().any(|(known, _)| known == name) {
+        return engines::engine(name);
+    }
+    let names: Vec<String> = list().into_iter().map(|(name, _)| name).collect();
+    bail!("no engine is named '{name}'; there are {}", names.join(", "))
+}
+
+/// Names and what they are; for a peer that is missing, how to get it.
+pub fn list() -> Vec<(String, String)> {
+    let peers = peers::NAMES.iter().filter_map(|name| Some((name, peers::engine(name)?)));
+    let peers = peers.map(|(name, peer)| {
+        let about = match peer.build() {
+            Ok(build) => format!("{}, {}", build.version, build.source),
+            Err(how) => format!("not here: {how}"),
+        };
+        ((*name).to_owned(), about)
+    });
+    engines::list().into_iter().chain(peers).collect()
+}

@@ -1,0 +1,134 @@
+//! `terrace bench`: workloads on one or many engines, side by side.
+pub mod cell;
+mod engines;
+mod flags;
+mod output;
+mod place;
+mod progress;
+
+use crate::args::Usage;
+use anyhow::{Context, Result, bail};
+use std::{io::Write, path::PathBuf, process::Command, time::Duration};
+use terrace_lab::{
+    plan::{
+        Plan,
+        results::Results,
+        run::{Ended, Means, run},
+        stop,
+    },
+    report::{Report, table},
+    workload,
+};
+
+/// Runs workloads on one or many engines and compares what they cost.
+///
+/// Rounds alternate the engines; each engine and round is a process of its own with a store of its own, on which the
+/// workloads run in the order given. Docs: docs/lab.md.
+#[derive(clap::Args)]
+pub struct Bench {
+    /// Lists workloads or engines, and does nothing else.
+    #[arg(long, value_name = "WHAT")]
+    list: Option<Listed>,
+    #[command(flatten)]
+    load: flags::Load,
+    #[command(flatten)]
+    terms: flags::Terms,
+    /// How often each engine runs; a claim needs 9.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    #[command(flatten)]
+    place: place::Place,
+    /// Longest that one engine may take in one round, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 7200)]
+    timeout: u64,
+    /// Percent of one processor that other processes may use; beyond it a round is marked and repeated once.
+    #[arg(long, value_name = "PERCENT", default_value_t = 20)]
+    disturbed_at: u32,
+    #[command(flatten)]
+    output: output::Output,
+}
+
+/// What can be listed.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Listed {
+    Workloads,
+    Engines,
+}
+
+impl Bench {
+    /// Measures what is not measured yet and prints the table.
+    pub fn run(&self, out: &mut dyn Write) -> Result<()> {
+        if let Some(what) = self.list {
+            return list(what, out);
+        }
+        let stop = stop::on_signal()?; // before anything starts a thread
+        let mut missing = Vec::new();
+        for name in self.load.engines() {
+            let engine = engines::find(name).map_err(|error| Usage::of("--engine", error))?;
+            missing.extend(engine.build().is_err().then_some(name));
+        }
+        workload::rows(self.load.workloads()).map_err(|error| Usage::of("--workload", error))?;
+        let spec = self.load.spec(self.terms.settings()?);
+        let engine_names = self.load.engines().to_vec();
+        let plan = Plan::new(spec, engine_names, self.rounds, &self.place.to_string(), this_build()?)
+            .map_err(|error| Usage::of("bench", error))?;
+        self.output.check()?;
+        let mut ground = self.place.prepare()?;
+        let mut results = Results::open(self.output.json(), &plan, self.output.fresh())?;
+        let mut watch = progress::Progress::new(&plan);
+        let program = std::env::current_exe().context("find this program")?;
+        let ended = run(
+            &plan,
+            &mut results,
+            &mut Means {
+                command: &|| {
+                    let mut command = Command::new(&program);
+                    command.arg(cell::NAME);
+                    command
+                },
+                ground: &mut *ground,
+                timeout: Duration::from_secs(self.timeout),
+                others_max: f64::from(self.disturbed_at) / 100.0,
+                stop,
+                watch: &mut watch,
+            },
+        )?;
+        watch.finish();
+        let records = results.last();
+        let report = Report::new(&plan, &self.place.to_string(), &records);
+        write!(out, "{}", table::render(&report))?;
+        match ended {
+            Ended::Stopped => bail!("stopped before the end{}", self.output.how_to_go_on()),
+            Ended::Complete { failed } => {
+                self.output.write(&report, &records)?;
+                let failed: Vec<_> = failed.iter().filter(|name| !missing.contains(name)).collect();
+                if !failed.is_empty() || missing.len() == plan.engines().len() {
+                    bail!("{} of the cells failed; the table says why", failed.len().max(missing.len()));
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn list(what: Listed, out: &mut dyn Write) -> Result<()> {
+    let lines = match what {
+        Listed::Workloads => workload::list().into_iter().map(|(name, help)| (name.into(), help.into())).collect(),
+        Listed::Engines => engines::list(),
+    };
+    let width = lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    for (name, help) in lines {
+        writeln!(out, "{name:<width$}  {help}")?;
+    }
+    Ok(())
+}
+
+/// A number that another build of this program does not have: its results are not ours.
+fn this_build() -> Result<u64> {
+    use std::hash::Hasher;
+    let path: PathBuf = std::env::current_exe().context("find this program")?;
+    let bytes = std::fs::read(&path).with_context(|| format!("read {}", path.display()))?;
+    let mut hasher = std::hash::DefaultHasher::new();
+    hasher.write(&bytes);
+    Ok(hasher.finish())
+}

@@ -1,0 +1,114 @@
+//! Where the results go beside the terminal.
+use crate::args::Usage;
+use anyhow::{Context, Result};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+use terrace_lab::{
+    plan::results::Record,
+    report::{Report, csv, markdown},
+};
+
+/// Files to write.
+#[derive(clap::Args)]
+pub struct Output {
+    /// Adds every row to FILE, one JSON object a line, as soon as it is there. Cells that FILE has already, measured by
+    /// this build under the same terms, are not measured again.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Measures again what the file of --json has already.
+    #[arg(long, requires = "json")]
+    fresh: bool,
+    /// Writes the table as Markdown.
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+    /// Writes the table as Markdown between the lines `<!-- bench:begin -->` and `<!-- bench:end -->` of FILE.
+    #[arg(long, value_name = "FILE")]
+    markdown_into: Option<PathBuf>,
+    /// Writes every row as comma-separated values.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+}
+
+impl Output {
+    /// The file of rows.
+    pub fn json(&self) -> Option<&Path> {
+        self.json.as_deref()
+    }
+
+    /// Whether rows that are there already are measured again.
+    pub fn fresh(&self) -> bool {
+        self.fresh
+    }
+
+    /// Refuses now what would fail after hours.
+    pub fn check(&self) -> Result<()> {
+        if let Some(path) = &self.markdown_into {
+            let page = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+            markdown::splice(&page, "")
+                .map_err(|error| Usage::of("--markdown-into", format!("{}: {error}", path.display())))?;
+        }
+        for path in [&self.markdown, &self.csv].into_iter().flatten() {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            if folder.is_some_and(|folder| !folder.is_dir()) {
+                return Err(Usage::of("--markdown, --csv", format!("{}: its directory is missing", path.display())));
+            }
+        }
+        Ok(())
+    }
+
+    /// How to go on after a stop.
+    pub fn how_to_go_on(&self) -> &'static str {
+        match self.json {
+            Some(_) => "; the same command goes on from here",
+            None => "; with --json FILE it could be continued",
+        }
+    }
+
+    /// Writes what the flags ask for.
+    pub fn write(&self, report: &Report, records: &[&Record]) -> Result<()> {
+        let command = command();
+        if let Some(path) = &self.markdown {
+            replace(path, &markdown::render(report, &command))?;
+        }
+        if let Some(path) = &self.markdown_into {
+            let page = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+            replace(path, &markdown::splice(&page, &markdown::render(report, &command))?)?;
+        }
+        if let Some(path) = &self.csv {
+            replace(path, &csv::render(records))?;
+        }
+        Ok(())
+    }
+}
+
+fn replace(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| path.display().to_string())
+}
+
+/// The command line of this process, as a shell would take it.
+fn command() -> String {
+    let arguments = std::env::args_os().skip(1).map(|argument| shell(&argument.to_string_lossy()));
+    ["terrace".to_owned()].into_iter().chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
+fn shell(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+,./:@%".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.into(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_survive_a_shell() {
+        assert_eq!(shell("--device=dir:/a.b"), "--device=dir:/a.b");
+        assert_eq!(shell("it's $HOME"), r"'it'\''s $HOME'");
+        assert_eq!(shell(""), "''");
+    }
+}

@@ -1,0 +1,90 @@
+//! Where stores live while they are measured: a fresh place for every cell.
+use crate::args::Usage;
+use anyhow::{Context, Result};
+use std::{
+    fmt, fs, io,
+    path::{Path, PathBuf},
+    process,
+};
+use terrace_lab::{
+    device::{DeviceSpec, remove_stale},
+    plan::run::Ground,
+};
+
+/// Which device, and what may happen to it.
+#[derive(clap::Args)]
+pub struct Place {
+    /// dir:PATH, a directory; loop:SIZE, a fresh ext4 in a file, counted to the byte (root); block:/dev/X, a fresh ext4
+    /// on that device (root). Default: a temporary directory.
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
+    /// Lets a directory or device that holds data be overwritten.
+    #[arg(long)]
+    destroy_data: bool,
+    /// Where files of loop devices and temporary directories are made. Default: the system's temporary directory.
+    #[arg(long, value_name = "DIR")]
+    work: Option<PathBuf>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.device.as_deref().unwrap_or("a temporary directory"))
+    }
+}
+
+impl Place {
+    /// Refuses what cannot be had or holds data, and removes what killed runs left; then a place for each cell.
+    pub fn prepare(&self) -> Result<Box<dyn FnMut() -> Result<Ground>>> {
+        let work = self.work.clone().unwrap_or_else(std::env::temp_dir);
+        let usage = |error: &dyn fmt::Display| Usage::of("--device", error);
+        let (spec, temporary) = match &self.device {
+            Some(text) => (text.parse().map_err(|error: String| usage(&error.trim_start_matches("--device ")))?, None),
+            None => {
+                let directory = Temporary::new(&work);
+                (DeviceSpec::Dir(directory.0.clone()), Some(directory))
+            }
+        };
+        let destroy_data = self.destroy_data;
+        spec.check(destroy_data).map_err(|error| usage(&format!("{error:#}")))?;
+        remove_stale(&work).iter().for_each(|left| eprintln!("left behind by an earlier run: {left}"));
+        Ok(Box::new(move || {
+            let _keep: &Option<Temporary> = &temporary;
+            let device = spec.prepare(&work, destroy_data)?;
+            fs::create_dir_all(&device.dir).with_context(|| device.dir.display().to_string())?;
+            Ok(Ground { dir: device.dir.clone(), device: device.node.clone(), guard: Box::new(device) })
+        }))
+    }
+}
+
+/// Before the number of the process that a temporary directory belongs to.
+const PREFIX: &str = "terrace-bench-";
+
+/// A directory of this run. It goes when the run ends; each cell has emptied it before.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    /// Below `work`, not made yet. Those of runs that were killed are removed.
+    fn new(work: &Path) -> Temporary {
+        for entry in fs::read_dir(work).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
+            if owner.is_some_and(|owner| !Path::new("/proc").join(owner.to_string()).exists()) {
+                // Only what a run makes. What cannot be removed is somebody else's.
+                let _ = fs::remove_dir_all(entry.path().join("store"));
+                let _ = fs::remove_dir(entry.path());
+            }
+        }
+        Temporary(work.join(format!("{PREFIX}{}", process::id())))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        match fs::remove_dir(&self.0) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                eprintln!("left behind: {}: {error}", self.0.display());
+            }
+            _ => {}
+        }
+    }
+}

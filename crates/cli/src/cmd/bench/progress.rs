@@ -1,0 +1,99 @@
+//! How far a bench is: a bar over the whole plan on a terminal, a line for each row everywhere.
+use indicatif::{ProgressBar, ProgressStyle};
+use std::time::Duration;
+use terrace_lab::{
+    cell::{self, Row},
+    plan::{Cell, Plan, run::Watch},
+};
+
+/// Steps of the bar.
+const STEPS: u64 = 10_000;
+
+/// The bar and what it needs to estimate the rest.
+pub struct Progress {
+    bar: ProgressBar,
+    name_width: usize,
+    workload_width: usize,
+}
+
+impl Progress {
+    /// A bar at its start; invisible unless standard error is a terminal.
+    pub fn new(plan: &Plan) -> Progress {
+        let bar = ProgressBar::new(STEPS);
+        let style = "{elapsed_precise} {bar:30} {percent:>3} % {prefix}  {wide_msg}";
+        bar.set_style(ProgressStyle::with_template(style).expect("it is well formed"));
+        let width = |names: &[String]| names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        Progress { bar, name_width: width(plan.engines()), workload_width: width(plan.steps()) }
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn at(&self, share: f64, message: String) {
+        self.bar.set_position((share * STEPS as f64) as u64);
+        self.bar.set_prefix(left(self.bar.elapsed(), share));
+        self.bar.set_message(message);
+    }
+
+    fn say(&self, line: &str) {
+        self.bar.suspend(|| eprintln!("{line}"));
+    }
+}
+
+impl Watch for Progress {
+    fn begin(&mut self, cell: Cell<'_>, share: f64) {
+        if share == 0.0 {
+            self.bar.reset_elapsed(); // cells that are on disk already took no time
+        }
+        self.at(share, format!("round {} {}", cell.round, cell.engine));
+    }
+
+    fn progress(&mut self, cell: Cell<'_>, progress: &cell::Progress, share: f64) {
+        let (workload, phase) = (&progress.workload, &progress.phase);
+        self.at(share, format!("round {} {} {workload}: {phase} {}", cell.round, cell.engine, progress.done));
+    }
+
+    fn row(&mut self, row: &Row) {
+        let told = match (&row.error, row.micros_per_op) {
+            (Some(error), _) => format!("failed: {error}"),
+            (None, Some(micros)) => {
+                let settle =
+                    row.settle_seconds.map_or_else(String::new, |seconds| format!(" + {seconds:.1} s to settle"));
+                let disturbed = if row.disturbed == Some(true) { "  (disturbed)" } else { "" };
+                format!("{micros:>10.3} µs/op  {:>8.2} s{settle}{disturbed}", row.seconds.unwrap_or(0.0))
+            }
+            (None, None) => "done".into(),
+        };
+        let (name, workload) = (self.name_width, self.workload_width);
+        self.say(&format!("round {}  {:name$}  {:workload$}  {told}", row.round, row.name, row.workload));
+    }
+}
+
+/// How long the rest takes if it goes on like this.
+fn left(elapsed: Duration, share: f64) -> String {
+    if share < 0.01 {
+        return "estimating".into();
+    }
+    let seconds = (elapsed.as_secs_f64() * (1.0 - share) / share).round() as u64;
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds} s left"),
+        (0, minutes, seconds) => format!("{minutes}:{seconds:02} left"),
+        (hours, minutes, seconds) => format!("{hours}:{minutes:02}:{seconds:02} left"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_is_estimated_from_what_is_done() {
+        let left = |seconds, share| left(Duration::from_secs(seconds), share);
+        assert_eq!(left(5, 0.0), "estimating");
+        assert_eq!(left(30, 0.5), "30 s left");
+        assert_eq!(left(100, 0.25), "5:00 left");
+        assert_eq!(left(3600, 0.25), "3:00:00 left");
+    }
+}

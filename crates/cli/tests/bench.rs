@@ -1,0 +1,153 @@
+//! `terrace bench`: it measures, goes on where it was, refuses by name, and leaves nothing behind.
+mod common;
+
+use common::{command, fresh, terrace};
+use std::{
+    fs,
+    path::Path,
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// A bench that is over soon, with its stores and its results in `directory`.
+fn small(directory: &Path, more: &[&str]) -> common::Ran {
+    let device = format!("dir:{}", directory.join("device").display());
+    let json = directory.join("results.jsonl");
+    let fixed = ["bench", "--num", "2000", "--rounds", "2", "--disturbed-at", "100000"];
+    let place = ["--device", &device, "--json", json.to_str().unwrap()];
+    terrace([&fixed[..], &place, more].concat())
+}
+
+#[test]
+fn engines_are_compared_and_a_second_start_measures_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    fs::write(file("page.md"), "top\n<!-- bench:begin -->\n<!-- bench:end -->\nbottom\n").unwrap();
+    let (markdown, page, csv) = (file("table.md"), file("page.md"), file("rows.csv"));
+    let outputs = ["--markdown", &markdown, "--markdown-into", &page, "--csv", &csv];
+    let engines = ["--engine", "terrace,terrace:volatile", "--workload", "fillrandom,readrandom"];
+    let ran = small(directory.path(), &[&engines[..], &outputs].concat());
+    assert_eq!(ran.err.lines().filter(|line| line.starts_with("round ")).count(), 2 * 2 * 2, "{}", ran.err);
+    let table = String::from_utf8(ran.ok()).unwrap();
+    for part in ["fillrandom", "terrace:volatile", "× terrace", "not a claim", "Equal terms:", "Builds:"] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+
+    let rows = fs::read_to_string(file("results.jsonl")).unwrap();
+    assert_eq!(rows.lines().count(), 2 * 2 * 2);
+    for line in rows.lines() {
+        let row: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(
+            (row["engine"].as_str(), row["ops"].as_u64(), row["error"].is_null()),
+            (Some("terrace"), Some(2000), true)
+        );
+        assert!(row["bytes"]["nand"].is_null() && row["micros_per_op"].as_f64().unwrap() > 0.0, "{line}");
+    }
+    assert!(fs::read_to_string(&markdown).unwrap().contains("| fillrandom | terrace |"));
+    let page = fs::read_to_string(&page).unwrap();
+    assert!(page.starts_with("top\n") && page.ends_with("bottom\n") && page.contains("| readrandom | terrace |"));
+    assert_eq!(fs::read_to_string(&csv).unwrap().lines().count(), 1 + 8);
+    assert_eq!(fs::read_dir(directory.path().join("device")).unwrap().count(), 0, "stores are removed");
+
+    let again = small(directory.path(), &engines);
+    assert!(!again.err.contains("round "), "{}", again.err);
+    assert_eq!(String::from_utf8(again.ok()).unwrap(), table);
+    let more = small(directory.path(), &[&engines[..], &["--rounds", "3"]].concat());
+    assert_eq!(more.status, 2, "an option given twice: {}", more.err);
+    let other = small(directory.path(), &[&engines[..], &["--value-size", "7"]].concat());
+    assert_eq!(other.err.matches("round ").count(), 8, "other terms are another plan");
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_by_name() {
+    for (arguments, words) in [
+        (&["--workload", "fillrandum"][..], &["fillrandum", "fillrandom"][..]),
+        (&["--engine", "terrace:fast"], &["terrace:fast", "terrace:volatile", "leveldb"]),
+        (&["--engine", "terrace,terrace"], &["terrace is given twice"]),
+        (&["--cache-size", "8MB"], &["8MB", "MiB"]),
+        (&["--compression", "brotli"], &["brotli", "zstd"]),
+        (&["--l0-triggers", "4,8"], &["4,8", "START,SLOW,STOP"]),
+        (&["--num", "0"], &["num"]),
+        (&["--key-size", "2"], &["key size"]),
+        (&["--markdown-into", "/dev/null"], &["bench:begin"]),
+        (&["--fresh"], &["--json"]),
+    ] {
+        let error = terrace([&["bench"], arguments].concat()).fails(2);
+        words.iter().for_each(|word| assert!(error.contains(word), "{arguments:?}: {error}"));
+    }
+    let (_directory, place) = fresh();
+    fs::create_dir(&place).unwrap();
+    fs::write(place.join("thesis.txt"), "mine").unwrap();
+    let device = format!("dir:{}", place.display());
+    for (device, word) in [(device.as_str(), "thesis.txt"), ("disk:/x", "loop:SIZE"), ("loop:1MB", "1MB")] {
+        let error = terrace(["bench", "--device", device]).fails(2);
+        assert!(error.contains("--device") && error.contains(word), "{device}: {error}");
+    }
+    assert_eq!(fs::read_to_string(place.join("thesis.txt")).unwrap(), "mine");
+}
+
+#[test]
+fn a_cell_that_fails_is_a_row_and_the_others_go_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let more = ["--engine", "terrace,null", "--workload", "fillseq,fillbatch", "--timeout", "0"];
+    let ran = small(directory.path(), &more);
+    assert_eq!(ran.status, 1, "{}", ran.err);
+    let table = String::from_utf8(ran.out).unwrap();
+    assert!(table.contains("terrace: fillseq in round 1: the cell took longer than 0 s"), "{table}");
+    assert!(table.contains("null: fillseq in round 1:") && table.contains("failed, see below"), "{table}");
+}
+
+#[test]
+fn lists_tell_what_there_is() {
+    let text = |what| String::from_utf8(terrace(["bench", "--list", what]).ok()).unwrap();
+    assert!(text("workloads").contains("fillrandom ") && text("workloads").contains("ycsb-a"));
+    assert!(text("engines").contains("terrace:volatile") && text("engines").contains("rocksdb"));
+}
+
+/// However the run ends, its cell ends too; asked politely, it also removes the store.
+#[test]
+fn a_stopped_run_leaves_no_process_and_no_store() {
+    for (signal, polite) in [("TERM", true), ("KILL", false)] {
+        let directory = tempfile::tempdir().unwrap();
+        let work = directory.path().to_str().unwrap();
+        let mut run =
+            command(["bench", "--num", "20000000", "--engine", "terrace:volatile", "--work", work]).spawn().unwrap();
+        let cell = wait_for(|| children(run.id()).pop());
+        wait_for(|| {
+            Path::new(&fs::read_dir(work).ok()?.next()?.ok()?.path()).join("store/store/CURRENT").exists().then_some(())
+        });
+        Command::new("kill").args([&format!("-{signal}"), &run.id().to_string()]).status().unwrap();
+        let status = run.wait().unwrap();
+        wait_for(|| (!Path::new(&format!("/proc/{cell}")).exists()).then_some(()));
+        if polite {
+            assert_eq!(status.code(), Some(1));
+            assert_eq!(fs::read_dir(work).unwrap().count(), 0, "the store is gone");
+        } else {
+            let next = ["bench", "--num", "10", "--rounds", "1", "--engine", "null", "--workload", "fillseq"];
+            terrace(next.iter().chain(&["--work", work])).ok();
+            assert_eq!(fs::read_dir(work).unwrap().count(), 0, "the next run removes it");
+        }
+    }
+}
+
+/// What `look` finds, within a minute.
+fn wait_for<T>(look: impl Fn() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < end, "a minute is over");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The processes whose parent is `pid`: field 4 of /proc/PID/stat.
+fn children(pid: u32) -> Vec<u32> {
+    let all = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let parent = |child: u32| -> Option<u32> {
+        fs::read_to_string(format!("/proc/{child}/stat")).ok()?.rsplit_once(')')?.1.split(' ').nth(2)?.parse().ok()
+    };
+    all.filter(|&child| parent(child) == Some(pid)).collect()
+}
