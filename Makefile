@@ -26,7 +26,7 @@ bench: ## terrace, LevelDB and RocksDB side by side in about five minutes; the t
 	cargo build --release -p terrace-cli
 	target/release/terrace bench --engine terrace,leveldb,rocksdb --rounds 3 \
 	  --workload fillseq,fillrandom,overwrite,readrandom,readseq,readreverse,seekrandom \
-	  --num 500000 --value-size 400 --write-buffer-size 8MiB --max-file-size 8MiB --level-base 32MiB \
+	  --num 500000 --value-size 400 --write-buffer-size 8MiB --max-file-size 8MiB \
 	  $(if $(filter 0,$(shell id -u)),--device loop:4GiB) --json target/bench.jsonl --markdown-into README.md
 
 doc: ## the documentation of the libraries, warnings as errors
