@@ -147,8 +147,11 @@ pub struct Bytes {
     pub device: Option<u64>,
     /// Read from the block device.
     pub device_read: Option<u64>,
-    /// `device` by what caused it.
+    /// `device` by what caused it: kinds of files (each block's first write), `rewritten`, `directory`, `metadata`,
+    /// `journal`, `elsewhere` (other files on the device) and `unknown`.
     pub device_by_cause: Option<BTreeMap<String, u64>>,
+    /// Dirtied by the process, and deleted before it was written to any device.
+    pub never_written: Option<u64>,
     /// Written by the file system, by its own count.
     pub file_system: Option<u64>,
     /// Programmed into flash.

@@ -32,6 +32,7 @@ fn part_of_a_child() {
     let text = match part.as_str() {
         "syncs" => syncs(&dir),
         "bytes" => bytes(&dir, &of(NODE)),
+        "causes" => causes(&dir, &of(NODE)),
         "settle" => settle_after_work(&dir),
         "killed" => {
             let _device = DeviceSpec::Loop(64 << 20).prepare(&dir, false).expect("a device");
@@ -172,6 +173,47 @@ fn bytes_of_process_and_device_are_those_of_the_files_and_of_ext4() {
     let size: u64 =
         fs::read_dir(&device.dir).expect("listed").map(|file| file.unwrap().metadata().unwrap().len()).sum();
     assert_eq!(size, 3 << 20);
+}
+
+/// Files of several kinds, one of them there before; then what the ledger says caused the device's bytes.
+fn causes(dir: &Path, node: &Path) -> String {
+    fs::write(dir.join("000001.ldb"), vec![1; 1 << 20]).expect("written");
+    nix::unistd::syncfs(File::open(dir).expect("opened")).expect("synced");
+    let mut ledger = Ledger::open(dir, Some(node));
+    let before = ledger.mark();
+    fs::write(dir.join("000002.ldb"), vec![2; 3 << 20]).expect("written");
+    fs::write(dir.join("000003.sst"), vec![2; 5000]).expect("written");
+    fs::write(dir.join("MANIFEST-000004"), vec![3; 8192]).expect("written");
+    fs::write(dir.parent().expect("the mount point").join("stranger"), vec![4; 4096]).expect("written");
+    // Ten syncs of one block: the first writes it, nine write it again. So does one byte in a table that was there.
+    synced(dir.join("000005.log"), 10, true);
+    let mut there = File::options().write(true).open(dir.join("000001.ldb")).expect("opened");
+    there.write_all(b"!").expect("written");
+    fs::write(dir.join("000006.ldb"), vec![5; 1 << 20]).expect("written");
+    fs::remove_file(dir.join("000006.ldb")).expect("removed");
+    assert!(settle(&mut ledger, &mut |_| {}).expect("settled").settled);
+    let delta = ledger.mark().since(&before);
+    let Some(causes) = delta.device_by_cause else { return format!("none: {:?}", delta.notes) };
+    assert!(delta.notes.is_empty(), "{:?}", delta.notes);
+    assert_eq!(Some(causes.values().sum::<u64>()), delta.device_write_bytes, "{causes:?}");
+    let file = |kind: &str| causes.get(kind).copied();
+    assert_eq!(file("tables"), Some((3 << 20) + 8192));
+    assert_eq!((file("manifest"), file("elsewhere"), file("log")), (Some(8192), Some(4096), Some(4096)));
+    assert_eq!(file("rewritten"), Some(10 * 4096), "{causes:?}");
+    assert!(["journal", "metadata", "directory"].iter().all(|kind| file(kind) > Some(0)), "{causes:?}");
+    assert_eq!(file("unknown"), None);
+    assert!(delta.never_written_bytes >= Some(1 << 20), "{:?}", delta.never_written_bytes);
+    "attributed".into()
+}
+
+#[test]
+fn every_byte_of_the_device_has_a_cause_and_their_sum_is_the_devices_own_count() {
+    let Some((_work, device)) = loop_device() else { return };
+    let node = device.node.clone().expect("a loop device");
+    let (output, answer) = child("causes", None, &device.dir, &node);
+    let counted = if answer.starts_with("none") { Err(answer) } else { Ok(answer) };
+    let Some(counted) = require("tracefs", counted) else { return };
+    assert_eq!(counted, "attributed", "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 fn settle_after_work(dir: &Path) -> String {

@@ -70,7 +70,8 @@ pub fn fill(row: &mut Row, outcome: &Outcome, own: Option<&OwnCounts>, ledger: L
         process_read: ledger.process_read_bytes,
         device: ledger.device_write_bytes,
         device_read: ledger.device_read_bytes,
-        device_by_cause: None,
+        device_by_cause: ledger.device_by_cause,
+        never_written: ledger.never_written_bytes,
         file_system: ledger.fs_session_write,
         nand: None,
     };
@@ -79,8 +80,12 @@ pub fn fill(row: &mut Row, outcome: &Outcome, own: Option<&OwnCounts>, ledger: L
     row.ra = read.and_then(|read| ratio(read as f64, tally.returned_bytes as f64));
 
     let outside: Option<BTreeMap<String, SyncRow>> = ledger.syncs_outside.map(|kinds| {
-        let seen = |sync: SyncCount| SyncRow { blocking: None, ..known(sync) };
-        kinds.into_iter().map(|(kind, sync)| (kind, seen(sync))).collect()
+        // How long a sync of the whole file system takes is not seen from outside.
+        let seen = |kind: &str, sync: SyncCount| {
+            let row = known(sync);
+            SyncRow { blocking: None, seconds: row.seconds.filter(|_| kind != "filesystem"), ..row }
+        };
+        kinds.into_iter().map(|(kind, sync)| (kind.clone(), seen(&kind, sync))).collect()
     });
     row.syncs = sync_rows(own.and_then(OwnCounts::syncs).or_else(|| outside.clone()));
     row.syncs_outside = outside;

@@ -5,18 +5,22 @@
 //! | `process` | process | `/proc/self/io`, `getrusage`, `/proc/self/task` |
 //! | `memory` | process | `/proc/self/status`, the peak reset before each window |
 //! | `block` | device | `/sys/class/block/X/stat`, ext4's session counter, the journal's transactions |
+//! | `causes` | device | ext4's and the block layer's tracepoints, `layout`: dumpe2fs and debugfs |
 //! | `syncs` | file system | ext4's tracepoints in a tracefs instance of our own |
 //! | `settle` | all | when is background work over? |
 //!
 //! A [`Ledger`] counts this process, so each cell is a process of its own. Two [`Reading`]s make a [`LedgerDelta`].
 //! What cannot be counted is `None` and a note says why. The ledger's own threads are left out of every figure.
 mod block;
+mod causes;
+mod layout;
 mod memory;
 mod names;
 mod own;
 pub(crate) mod process;
 mod settle;
 mod syncs;
+mod trace;
 mod tracefs;
 
 pub use memory::{PeakMemory, Peaks};
@@ -25,6 +29,7 @@ pub use tracefs::remove_stale;
 
 use crate::target::SyncCount;
 use block::{BlockCounters, BlockDevice};
+use causes::{Causes, Writes};
 use process::{Cpu, Io};
 use std::{
     collections::BTreeMap,
@@ -32,10 +37,16 @@ use std::{
 };
 use syncs::{SyncReading, Syncs};
 
+/// The trace and the device's counter agree to one part in so many, or a note says that they do not.
+const CAUSES_MAY_DIFFER: u64 = 1000;
+/// Attempts to read both without a write between them.
+const MARKS_MAX: usize = 10;
+
 /// Counters of this process, of the device under its store, and of the syncs it asks for.
 pub struct Ledger {
     dir: PathBuf,
     device: Option<BlockDevice>,
+    writes: Option<Writes>,
     syncs: Option<Syncs>,
     notes: Vec<String>,
 }
@@ -46,6 +57,7 @@ pub struct Reading {
     io: Option<Io>,
     cpu: Cpu,
     block: Option<BlockCounters>,
+    causes: Option<Causes>,
     syncs: Option<SyncReading>,
     notes: Vec<String>,
 }
@@ -55,10 +67,16 @@ pub struct Reading {
 pub struct LedgerDelta {
     /// Bytes this process dirtied and the kernel expects to write, minus what was cancelled (deleted, truncated) first.
     pub process_write_bytes: Option<u64>,
+    /// Of what this process dirtied, bytes that were cancelled: they were never written to any device.
+    pub never_written_bytes: Option<u64>,
     /// Bytes fetched from storage for this process; answers of the page cache are free.
     pub process_read_bytes: Option<u64>,
     /// Bytes that reached the block device, by whoever.
     pub device_write_bytes: Option<u64>,
+    /// The same by cause, from a trace: kinds of files (a block's first write), `rewritten` (its later writes),
+    /// `directory`, `metadata`, `journal`, `elsewhere` (files outside the store) and `unknown` (the file was gone
+    /// before its name was looked up). Counted apart from `device_write_bytes`; a note says where the sums differ.
+    pub device_by_cause: Option<BTreeMap<String, u64>>,
     /// Bytes read from the block device, by whoever.
     pub device_read_bytes: Option<u64>,
     /// Cache flushes that the device was told to do.
@@ -80,28 +98,57 @@ pub struct LedgerDelta {
 }
 
 impl Ledger {
-    /// Begins to count this process, whose store lies in `dir` (which must exist) on block device `device`.
+    /// Begins to count this process, whose store lies in `dir` (which must exist) on block device `device_node`.
     ///
-    /// Without `device`, what devices count stays `None`: give it only if nobody else writes to that device. Threads
+    /// Without `device_node`, what devices count stays `None`: give it only if nobody else writes to that device. Threads
     /// that exist now or are started later are covered, so call this before the engine opens.
-    pub fn open(dir: &Path, device: Option<&Path>) -> Ledger {
+    pub fn open(dir: &Path, device_node: Option<&Path>) -> Ledger {
         let mut notes = Vec::new();
-        let device = device.and_then(|node| BlockDevice::open(node).map_err(|why| notes.push(why)).ok());
+        let device = device_node.and_then(|node| BlockDevice::open(node).map_err(|why| notes.push(why)).ok());
+        let writes = device
+            .as_ref()
+            .and(device_node)
+            .and_then(|node| Writes::start(dir, node).map_err(|why| notes.push(causes_unknown(why))).ok());
         let syncs = Syncs::start(dir).map_err(|why| notes.push(format!("syncs are not counted from outside: {why}")));
-        Ledger { dir: dir.to_owned(), device, syncs: syncs.ok(), notes }
+        Ledger { dir: dir.to_owned(), device, writes, syncs: syncs.ok(), notes }
     }
 
-    /// All counters, now. Takes some ten microseconds.
+    /// All counters, now. Takes some hundred microseconds.
     pub fn mark(&self) -> Reading {
         let mut notes = self.notes.clone();
+        let (block, causes) = self.mark_device(&mut notes);
         Reading {
             io: process::io(),
             cpu: process::cpu(),
-            block: self.device.as_ref().and_then(|device| device.read().map_err(|why| notes.push(why)).ok()),
+            block,
+            causes,
             syncs: self.syncs.as_ref().and_then(|syncs| syncs.read().map_err(|why| notes.push(why)).ok()),
             notes,
         }
     }
+
+    /// The device's counter and the trace, taken while nothing was written between them if that can be had: both are
+    /// to say the same.
+    fn mark_device(&self, notes: &mut Vec<String>) -> (Option<BlockCounters>, Option<Causes>) {
+        let block = || self.device.as_ref().map(BlockDevice::read).transpose();
+        let causes = || self.writes.as_ref().map(Writes::read).transpose();
+        let (mut counters, mut traced) = (block(), causes());
+        for _ in 0..MARKS_MAX {
+            let again = block();
+            if again == counters {
+                break;
+            }
+            (counters, traced) = (again, causes());
+        }
+        (
+            counters.map_err(|why| notes.push(why)).ok().flatten(),
+            traced.map_err(|why| notes.push(causes_unknown(why))).ok().flatten(),
+        )
+    }
+}
+
+fn causes_unknown(why: String) -> String {
+    format!("causes of the device's bytes are not known: {why}")
 }
 
 impl Reading {
@@ -120,6 +167,9 @@ impl Reading {
         if let (Some(now), Some(then)) = (&self.block, &earlier.block) {
             delta.add_block(now, then);
         }
+        if let (Some(now), Some(then)) = (&self.causes, &earlier.causes) {
+            delta.add_causes(now, then);
+        }
         if let (Some(now), Some(then)) = (&self.syncs, &earlier.syncs) {
             delta.syncs_outside = Some(now.since(then, &mut delta.notes));
         }
@@ -137,6 +187,18 @@ impl LedgerDelta {
                 .push(format!("{} B more were cancelled than written: bytes of earlier work", cancelled - written));
         }
         self.process_write_bytes = Some(written.saturating_sub(cancelled));
+        self.never_written_bytes = Some(cancelled);
+    }
+
+    fn add_causes(&mut self, now: &Causes, then: &Causes) {
+        let grown = now.iter().map(|(cause, bytes)| (cause, bytes - then.get(cause).copied().unwrap_or_default()));
+        let causes: Causes =
+            grown.filter(|(_, bytes)| *bytes > 0).map(|(cause, bytes)| (cause.clone(), bytes)).collect();
+        let (sum, device) = (causes.values().sum::<u64>(), self.device_write_bytes.unwrap_or_default());
+        if sum.abs_diff(device) > device / CAUSES_MAY_DIFFER {
+            self.notes.push(format!("the trace saw {sum} B written to the device, which counts {device} B itself"));
+        }
+        self.device_by_cause = Some(causes);
     }
 
     fn add_block(&mut self, now: &BlockCounters, then: &BlockCounters) {
@@ -158,6 +220,7 @@ mod tests {
             io: Some(Io { write_bytes, cancelled_write_bytes, ..Io::default() }),
             cpu: Cpu::default(),
             block: Some(BlockCounters { write_bytes: device, flushes: Some(device / 10), ..BlockCounters::default() }),
+            causes: Some([("log".into(), device), ("journal".into(), 7)].into()),
             syncs: None,
             notes: Vec::new(),
         }
@@ -169,6 +232,16 @@ mod tests {
         assert_eq!(delta.process_write_bytes, Some(750));
         assert_eq!((delta.device_write_bytes, delta.device_flushes), (Some(30), Some(3)));
         assert_eq!((delta.journal_commits, delta.syncs_outside), (None, None));
+        assert_eq!((delta.device_by_cause, delta.never_written_bytes), (Some([("log".into(), 30)].into()), Some(50)));
+        assert!(delta.notes.is_empty(), "{:?}", delta.notes);
+    }
+
+    #[test]
+    fn witnesses_that_disagree_are_told() {
+        let mut later = reading(900, 100, 50);
+        later.causes = Some([("log".into(), 49)].into());
+        let delta = later.since(&reading(100, 50, 20));
+        assert!(delta.notes.iter().any(|note| note.contains("29 B") && note.contains("30 B")), "{:?}", delta.notes);
     }
 
     #[test]

@@ -41,6 +41,12 @@ impl Instance {
         fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
     }
 
+    /// Switches a tracepoint on for one device, whose number is given as user space has it.
+    pub fn watch(&self, system: &str, event: &str, device: u64) -> Result<(), String> {
+        self.set(&format!("events/{system}/{event}/filter"), &format!("dev == {}", kernel_device(device)))?;
+        self.set(&format!("events/{system}/{event}/enable"), "1")
+    }
+
     /// The consuming end of its buffer: lines of text, oldest first; `WouldBlock` when it is empty.
     pub fn pipe(&self) -> Result<File, String> {
         let path = self.path.join("trace_pipe");
@@ -63,6 +69,11 @@ impl Drop for Instance {
         // What cannot be removed now goes when the next run starts.
         remove(&self.path).ok();
     }
+}
+
+/// A device number as the kernel keeps it and filters see it: 20 bits of minor; user space has them spread.
+fn kernel_device(device: u64) -> u64 {
+    (nix::sys::stat::major(device) << 20) | nix::sys::stat::minor(device)
 }
 
 fn remove(path: &Path) -> io::Result<()> {
@@ -98,6 +109,11 @@ pub fn remove_stale() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn device_numbers_are_the_kernels() {
+        assert_eq!(kernel_device(nix::sys::stat::makedev(7, 300)), (7 << 20) | 300);
+    }
 
     #[test]
     fn every_way_to_lose_an_event_counts() {

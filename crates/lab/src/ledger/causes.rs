@@ -1,0 +1,253 @@
+//! What caused each byte that a device under ext4 was told to write.
+//!
+//! ext4 tells when it gives a block to an inode; the block layer tells which blocks were written. Together: per kind of
+//! file, the journal, metadata. Every block's owner is known for a reason; one without a known owner counts as `unknown`.
+//! What the kernel's own counter of the device says is not used here, so that the two are witnesses of each other.
+use super::{
+    layout::{Inodes, Layout},
+    names::Names,
+    trace::{Counter, Line, Trace},
+    tracefs::Instance,
+};
+use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt, path::Path};
+
+/// Room for some ten thousand events of each processor between two looks.
+const BUFFER_KIB: u32 = 2048;
+/// The unit of the block layer's trace.
+const SECTOR_BYTES: u64 = 512;
+/// Owners of blocks. The first is that of a block of which nothing is known; the order is else of no meaning.
+const OWNERS: [&str; 11] = [
+    "unknown",
+    "metadata",
+    "journal",
+    "elsewhere",
+    "directory",
+    "tables",
+    "log",
+    "manifest",
+    "value_log",
+    "root",
+    "other",
+];
+/// Flag beside an owner: the block was written since it was given out.
+const WRITTEN: u8 = 0x80;
+
+/// Bytes by cause: a kind of file (`tables log manifest value_log root other`: each block's first write), `rewritten`
+/// (later writes of a file's block), `directory`, `metadata`, `journal`, `elsewhere` (files outside the store),
+/// `unknown` (the file was gone before its name was looked up).
+pub type Causes = BTreeMap<String, u64>;
+
+/// Counts until it is dropped.
+pub struct Writes(Trace<WriteCounter>);
+
+struct WriteCounter {
+    /// Of each block, an index into [`OWNERS`] and perhaps [`WRITTEN`].
+    owners: Vec<u8>,
+    block_bytes: u64,
+    /// Of the store, and of the whole file system.
+    names: [Names; 2],
+    causes: BTreeMap<&'static str, u64>,
+}
+
+impl Writes {
+    /// Begins to count what is written to `node`, on which the file system of `dir` is. The error says why it cannot.
+    pub fn start(dir: &Path, node: &Path) -> Result<Writes, String> {
+        let name = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+        let dir = fs::canonicalize(dir).map_err(|error| name(dir, error))?;
+        let device = fs::metadata(&dir).map_err(|error| name(&dir, error))?.dev();
+        if fs::metadata(node).map_err(|error| name(node, error))?.rdev() != device {
+            return Err(format!("{} is not on {}", dir.display(), node.display()));
+        }
+        let instance = Instance::create(BUFFER_KIB)?;
+        for (system, event) in [("ext4", "ext4_allocate_blocks"), ("block", "block_rq_complete")] {
+            instance.watch(system, event, device)?;
+        }
+        // Watched first, then listed: what is given out meanwhile is in the trace.
+        let root = root_of(&dir, device);
+        let layout = Layout::read(node, files_there(root, &dir, device))?;
+        Ok(Writes(Trace::start(instance, WriteCounter::new(&layout, [&dir, root].map(Names::new)))?))
+    }
+
+    /// All writes that ended before now.
+    pub fn read(&self) -> Result<Causes, String> {
+        self.0.read(|counter| counter.causes.iter().map(|(cause, bytes)| ((*cause).to_owned(), *bytes)).collect())
+    }
+}
+
+/// The top of the file system in which `dir` is.
+fn root_of(dir: &Path, device: u64) -> &Path {
+    let is_here = |path: &&Path| fs::symlink_metadata(path).is_ok_and(|facts| facts.dev() == device);
+    dir.ancestors().take_while(is_here).last().unwrap_or(dir)
+}
+
+/// Every file of the file system at `root`, by what it is for to the store in `dir`.
+fn files_there(root: &Path, dir: &Path, device: u64) -> Inodes {
+    let mut todo = vec![root.to_owned()];
+    let mut files = Vec::new();
+    while let Some(path) = todo.pop() {
+        let Ok(facts) = fs::symlink_metadata(&path) else { continue };
+        if facts.dev() != device {
+            continue;
+        }
+        let kind = match path.file_name().and_then(|name| name.to_str()) {
+            _ if facts.is_dir() => "directory",
+            Some(name) if path.starts_with(dir) => super::names::kind_of(name),
+            _ => "elsewhere",
+        };
+        files.push((facts.ino(), kind));
+        if facts.is_dir() {
+            todo.extend(fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()));
+        }
+    }
+    files
+}
+
+impl WriteCounter {
+    fn new(layout: &Layout, names: [Names; 2]) -> WriteCounter {
+        let blocks = layout.blocks as usize;
+        let mut counter =
+            WriteCounter { owners: vec![0; blocks], block_bytes: layout.block_bytes, names, causes: BTreeMap::new() };
+        for (range, kind) in &layout.areas {
+            let count = range.end().saturating_sub(*range.start()) + 1;
+            // Files that are there were written before; a block of theirs that is written now is written again.
+            counter.give(*range.start(), count, owner(kind) | WRITTEN);
+        }
+        counter
+    }
+
+    fn give(&mut self, block: u64, count: u64, owner: u8) {
+        let end = block.saturating_add(count).min(self.owners.len() as u64) as usize;
+        if let Some(given) = self.owners.get_mut(block as usize..end) {
+            given.fill(owner);
+        }
+    }
+
+    fn allocated(&mut self, line: &Line<'_>) -> Option<()> {
+        let (inode, block, count) = (line.field("ino")?, line.field("block")?, line.field("len")?);
+        let [store, all] = &mut self.names;
+        let kind = store
+            .kind(inode)
+            .or_else(|| all.kind(inode).map(|kind| if kind == "directory" { kind } else { "elsewhere" }));
+        // Without this flag a file's block is a node of its extent tree.
+        let is_data = line.fields.contains("HINT_DATA");
+        let owner = match kind {
+            Some("directory") => owner("directory"),
+            _ if !is_data => owner("metadata"),
+            kind => owner(kind.unwrap_or("unknown")),
+        };
+        self.give(block, count, owner);
+        Some(())
+    }
+
+    /// A request is done: `7,0 WSM () 524288 + 8 be,0,3 [0]` are its flags, first sector and sectors.
+    fn written(&mut self, line: &Line<'_>) -> Option<()> {
+        let mut words = line.fields.split_whitespace().skip(1);
+        let flags = words.next()?;
+        let sectors = line.field("+")?;
+        // Discards and flushes write nothing: D and F; a W may have an F before it.
+        if !flags.contains('W') || sectors == 0 {
+            return Some(());
+        }
+        let first = line.fields.split(" + ").next()?.split_whitespace().next_back()?.parse::<u64>().ok()?;
+        let sectors_per_block = self.block_bytes / SECTOR_BYTES;
+        let mut at = first;
+        while at < first + sectors {
+            let end = (at / sectors_per_block + 1) * sectors_per_block;
+            let bytes = (end.min(first + sectors) - at) * SECTOR_BYTES;
+            let cause = self.cause(at / sectors_per_block);
+            *self.causes.entry(cause).or_default() += bytes;
+            at = end;
+        }
+        Some(())
+    }
+
+    /// Of a write to `block`, which is noted.
+    fn cause(&mut self, block: u64) -> &'static str {
+        let Some(owner) = self.owners.get_mut(block as usize) else { return OWNERS[0] };
+        let again = *owner & WRITTEN != 0;
+        *owner |= WRITTEN;
+        match OWNERS[usize::from(*owner & !WRITTEN)] {
+            fixed @ ("unknown" | "metadata" | "journal" | "elsewhere" | "directory") => fixed,
+            _ if again => "rewritten",
+            kind => kind,
+        }
+    }
+}
+
+impl Counter for WriteCounter {
+    fn take(&mut self, line: &str) {
+        let Some(line) = Line::parse(line) else { return };
+        // A line of a known event without its fields would be another kernel's; the sum then shows that bytes lack.
+        let _understood = match line.event {
+            "ext4_allocate_blocks" => self.allocated(&line),
+            "block_rq_complete" => self.written(&line),
+            _ => None,
+        };
+    }
+}
+
+/// Index of a kind; files of no known kind are `other`.
+fn owner(kind: &str) -> u8 {
+    let index = OWNERS.iter().position(|known| *known == kind);
+    index.unwrap_or(OWNERS.len() - 1) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counter(dir: &Path) -> WriteCounter {
+        let areas = vec![(0..=3, "metadata"), (4..=5, "journal"), (9..=9, "tables")];
+        WriteCounter::new(&Layout { block_bytes: 4096, blocks: 100, areas }, [Names::new(dir), Names::new(dir)])
+    }
+
+    fn take(counter: &mut WriteCounter, event: &str) {
+        counter.take(&format!("  kworker/1:2-7 [001] d.s1. 3.5: {event}"));
+    }
+
+    #[test]
+    fn each_block_is_charged_to_its_owner_and_again_as_rewritten() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let table = dir.path().join("000005.ldb");
+        fs::write(&table, "x").expect("written");
+        let inode = fs::metadata(&table).expect("there").ino();
+        let mut counter = counter(dir.path());
+        let given = |inode: u64, flags: &str, block: u64| {
+            format!("ext4_allocate_blocks: dev 7,0 ino {inode} flags {flags} len 3 block {block} lblk 0 goal 1")
+        };
+        take(&mut counter, &given(inode, "HINT_DATA|USE_RESV", 50));
+        take(&mut counter, &given(inode, "", 60));
+        take(&mut counter, &given(u64::MAX >> 1, "HINT_DATA", 70));
+        for request in [
+            "7,0 W () 400 + 24 be,0,4 [0]",  // blocks 50..53, the table
+            "7,0 FWS () 408 + 8 be,0,4 [0]", // block 51 again
+            "7,0 WSM () 480 + 8 be,0,4 [0]", // block 60, its extent tree
+            "7,0 WS () 30 + 4 be,0,4 [0]",   // the last 2 sectors of block 3, the first 2 of block 4
+            "7,0 W () 560 + 8 be,0,4 [0]",   // block 70, of a file that is gone
+            "7,0 W () 792 + 16 be,0,4 [0]",  // block 99, never given out, and one behind the end
+            "7,0 W () 72 + 8 be,0,4 [0]",    // block 9, of a table that was there
+            "7,0 D () 400 + 24 be,0,4 [0]",
+            "7,0 RM () 400 + 24 be,0,4 [0]",
+            "7,0 FF () 18446744073709551615 + 0 none,0,0 [0]",
+        ] {
+            take(&mut counter, &format!("block_rq_complete: {request}"));
+        }
+        let expected: BTreeMap<&str, u64> = [
+            ("tables", 3 * 4096),
+            ("rewritten", 2 * 4096),
+            ("metadata", 4096 + 1024),
+            ("journal", 1024),
+            ("unknown", 3 * 4096),
+        ]
+        .into();
+        assert_eq!(counter.causes, expected);
+    }
+
+    #[test]
+    fn every_kind_of_file_has_an_owner() {
+        for name in ["CURRENT", "000001.ldb", "000001.log", "000001.blob", "MANIFEST-000001", "LOG"] {
+            let kind = super::super::names::kind_of(name);
+            assert_eq!(OWNERS[usize::from(owner(kind))], kind);
+        }
+    }
+}
