@@ -26,6 +26,19 @@ const COLUMNS: &[(&str, Value)] = &[
     ("engine_bytes", |row| told(row.bytes.engine)),
     ("process_bytes", |row| told(row.bytes.process)),
     ("device_bytes", |row| told(row.bytes.device)),
+    ("device_tables_bytes", |row| caused(row, "tables")),
+    ("device_log_bytes", |row| caused(row, "log")),
+    ("device_value_log_bytes", |row| caused(row, "value_log")),
+    ("device_manifest_bytes", |row| caused(row, "manifest")),
+    ("device_root_bytes", |row| caused(row, "root")),
+    ("device_other_bytes", |row| caused(row, "other")),
+    ("device_rewritten_bytes", |row| caused(row, "rewritten")),
+    ("device_directory_bytes", |row| caused(row, "directory")),
+    ("device_metadata_bytes", |row| caused(row, "metadata")),
+    ("device_journal_bytes", |row| caused(row, "journal")),
+    ("device_elsewhere_bytes", |row| caused(row, "elsewhere")),
+    ("device_unknown_bytes", |row| caused(row, "unknown")),
+    ("never_written_bytes", |row| told(row.bytes.never_written)),
     ("nand_bytes", |row| told(row.bytes.nand)),
     ("wa_engine", |row| told(row.wa.engine)),
     ("wa_fs", |row| told(row.wa.fs)),
@@ -57,6 +70,12 @@ pub fn render(records: &[&Record]) -> String {
 
 fn told(figure: Option<impl ToString>) -> String {
     figure.map_or_else(String::new, |figure| figure.to_string())
+}
+
+/// Bytes of the device by a cause; none is zero where causes are known.
+fn caused(row: &Row, cause: &str) -> String {
+    let causes = row.bytes.device_by_cause.as_ref();
+    told(causes.map(|causes| causes.get(cause).copied().unwrap_or_default()))
 }
 
 fn line(cells: impl Iterator<Item = String>) -> String {

@@ -1,5 +1,5 @@
 //! A report as Markdown, by itself or between two marks of a page.
-use super::{Line, Report, count, estimate, figure, mebibytes};
+use super::{Line, Report, bytes, count, estimate, figure, mebibytes};
 use anyhow::{Result, ensure};
 
 /// Where the part of a page begins that [`splice`] replaces.
@@ -27,13 +27,20 @@ pub fn render(report: &Report, command: &str) -> String {
         "CPU s",
     ];
     let mut text = format!("```sh\n{command}\n```\n\n");
-    text += &row(header.map(String::from));
-    text += &format!("|---|---|{}\n", "---:|".repeat(header.len() - 2));
+    text += &row(&header.map(String::from));
+    text += &rule(header.len());
     for group in &report.groups {
         for (at, line) in group.lines.iter().enumerate() {
             let workload = if at == 0 { group.workload.as_str() } else { "" };
-            text += &row(cells(workload, line));
+            text += &row(&cells(workload, line));
         }
+    }
+    let bytes = bytes::table(report);
+    for (at, line) in bytes.iter().enumerate() {
+        text += &match at {
+            0 => format!("\n{}{}", row(line), rule(line.len())),
+            _ => row(line),
+        };
     }
     text += &format!("\n{}\n\n", report.verdict());
     for (title, lines) in &report.terms {
@@ -75,8 +82,13 @@ fn cells(workload: &str, line: &Line) -> [String; 14] {
     ]
 }
 
-fn row(cells: [String; 14]) -> String {
-    format!("| {} |\n", cells.map(|cell| plain(&cell)).join(" | "))
+fn row(cells: &[String]) -> String {
+    format!("| {} |\n", cells.iter().map(|cell| plain(cell)).collect::<Vec<_>>().join(" | "))
+}
+
+/// The line under a header: names to the left, figures to the right.
+fn rule(columns: usize) -> String {
+    format!("|---|---|{}\n", "---:|".repeat(columns - 2))
 }
 
 /// Text that no reader takes for markup; error messages may hold anything.

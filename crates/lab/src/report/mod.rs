@@ -3,8 +3,10 @@
 //! | module | question |
 //! |---|---|
 //! | `stats` | which number stands for many rounds, and how far is it to be trusted? |
+//! | `bytes` | which layer wrote how much, and why? |
 //! | `terms` | under which terms was it measured, by which builds, where? |
 //! | `table` `markdown` `csv` | how is it shown? |
+pub mod bytes;
 pub mod csv;
 pub mod markdown;
 pub mod stats;
@@ -68,6 +70,8 @@ pub struct Line {
     pub anon_bytes: Option<f64>,
     /// Processor seconds, settling included.
     pub cpu_seconds: Option<f64>,
+    /// Bytes by layer and cause.
+    pub bytes: bytes::ByteLine,
 }
 
 impl Report {
@@ -130,6 +134,7 @@ impl Line {
             rss_bytes: of(&|row| row.peak_rss_bytes.map(|bytes| bytes as f64)),
             anon_bytes: of(&|row| row.peak_anon_bytes.map(|bytes| bytes as f64)),
             cpu_seconds: of(&|row| row.cpu_seconds.map(|cpu| cpu.user + cpu.system)),
+            bytes: bytes::line(&good),
         }
     }
 }

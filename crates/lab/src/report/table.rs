@@ -1,5 +1,5 @@
 //! A report on the terminal, with a bar for each time.
-use super::{Group, Line, Report, count, estimate, figure, mebibytes};
+use super::{Group, Line, Report, bytes, count, estimate, figure, mebibytes};
 
 /// Characters of the longest bar.
 const BAR: usize = 12;
@@ -12,15 +12,11 @@ pub fn render(report: &Report) -> String {
     let header =
         ["", "", "µs/op [95 %]", &ratio, "settled µs/op", &ratio, "WA1", "syncs", "p99 µs", "RSS MiB", "CPU s"];
     let body: Vec<Vec<String>> = report.groups.iter().flat_map(lines).collect();
-    let widths: Vec<usize> = (0..header.len())
-        .map(|column| {
-            let cells = body.iter().filter_map(|line| line.get(column)).map(String::as_str);
-            cells.chain([header[column]]).map(|cell| cell.chars().count()).max().unwrap_or(0)
-        })
-        .collect();
+    let header = header.map(String::from);
+    let widths = widths(std::iter::once(&header[..]).chain(body.iter().map(|line| &line[..])));
     let mut text = String::new();
     let mut lines = body.iter();
-    text += &aligned(&header.map(String::from), &widths);
+    text += &aligned(&header, &widths);
     for group in &report.groups {
         text += &format!("{}\n", group.workload);
         for (line, cells) in group.lines.iter().zip(&mut lines) {
@@ -30,12 +26,26 @@ pub fn render(report: &Report) -> String {
             };
         }
     }
-    text += &format!("\n{}\n", report.verdict());
+    text += "\n";
+    let bytes = bytes::table(report);
+    let widths = self::widths(bytes.iter().map(|line| &line[..]));
+    text.extend(bytes.iter().map(|line| aligned(line, &widths)));
+    text += &format!("{}{}\n", if bytes.is_empty() { "" } else { "\n" }, report.verdict());
     for (title, lines) in &report.terms {
         let indent = " ".repeat(13);
         text += &format!("{:<13}{}\n", format!("{title}:"), lines.join(&format!("\n{indent}")));
     }
     text
+}
+
+/// Of each column, its widest cell.
+fn widths<'a>(lines: impl Iterator<Item = &'a [String]>) -> Vec<usize> {
+    let mut widths = Vec::new();
+    for line in lines {
+        widths.resize(line.len().max(widths.len()), 0);
+        widths.iter_mut().zip(line).for_each(|(width, cell)| *width = (*width).max(cell.chars().count()));
+    }
+    widths
 }
 
 /// The cells of a workload's lines.
