@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# LevelDB under this driver and under its own db_bench, both on the same build: do they tell the same µs/op?
+# Rounds alternate; the medians of each workload are printed with their ratio. Ends with 1 if one is more than 10 % off.
+# Usage: agree.sh [ROUNDS] [DIRECTORY for the stores]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+rounds=${1:-9} num=1000000 value=100
+peers=${TERRACE_PEERS:-${XDG_CACHE_HOME:-$HOME/.cache}/terrace/peers}
+theirs=$peers/leveldb_db_bench ours=target/release/terrace
+[ -x "$theirs" ] || { echo "agree: $theirs is missing; make peers builds it" >&2; exit 2; }
+cargo build --release --quiet -p terrace-cli
+work=$(mktemp -d "${2:-${TMPDIR:-/tmp}}/terrace-agree-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+# Each line is a store of its own; no workload follows one that leaves LevelDB with compactions to do, because the
+# driver waits for those and db_bench does not.
+plans=(fillseq,readseq,readreverse,readrandom,seekrandom fillrandom)
+
+# Lines "workload who µs/op".
+their_round() {
+  "$theirs" --db="$work/db" --benchmarks="$1" --num=$num --value_size=$value --bloom_bits=10 --cache_size=$((8 << 20)) \
+    --write_buffer_size=$((4 << 20)) --max_file_size=$((2 << 20)) --open_files=1000 2>/dev/null |
+    awk '/micros\/op/ { print $1, "theirs", $3 }'
+  rm -rf "$work/db"
+}
+our_round() {
+  "$ours" bench --engine leveldb --workload "$1" --num $num --value-size $value --bloom-bits 10 --cache-size 8MiB \
+    --write-buffer-size 4MiB --max-file-size 2MiB --max-open-files 1000 --compression snappy --histogram off --rounds 1 \
+    --device "dir:$work/ours" --csv "$work/rows.csv" >/dev/null 2>"$work/err" || { cat "$work/err" >&2; exit 1; }
+  awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
+           { print $column["workload"], "ours", $column["micros_per_op"] }' "$work/rows.csv"
+}
+
+for round in $(seq "$rounds"); do
+  for plan in "${plans[@]}"; do
+    their_round "$plan"
+    our_round "$plan"
+  done
+  echo "round $round of $rounds" >&2
+done | tee "$work/all" | awk '
+  function median(list, n,   i, j, t) {
+    for (i = 2; i <= n; i++) for (j = i; j > 1 && list[j - 1] > list[j]; j--) { t = list[j]; list[j] = list[j - 1]; list[j - 1] = t }
+    return n % 2 ? list[(n + 1) / 2] : (list[n / 2] + list[n / 2 + 1]) / 2
+  }
+  { if (!($1 in seen)) { seen[$1] = 1; order[++workloads] = $1 }
+    value[$1, $2, ++count[$1, $2]] = $3 + 0 }
+  END {
+    printf "%-12s %16s %16s %8s\n", "µs/op", "its own db_bench", "this driver", "ratio"
+    for (w = 1; w <= workloads; w++) {
+      name = order[w]
+      for (side = 1; side <= 2; side++) {
+        who = side == 1 ? "theirs" : "ours"; split("", list)
+        for (i = 1; i <= count[name, who]; i++) list[i] = value[name, who, i]
+        middle[side] = median(list, count[name, who])
+      }
+      ratio = middle[2] / middle[1]
+      off = (ratio > 1.1 || ratio < 1 / 1.1); bad += off
+      printf "%-12s %16.3f %16.3f %8.3f%s\n", name, middle[1], middle[2], ratio, off ? "  more than 10 % apart" : ""
+    }
+    exit bad > 0
+  }'
