@@ -217,6 +217,8 @@ pub struct DriverCost {
     pub ns_per_op_with_latency: f64,
     /// Of checking the answer of a read.
     pub ns_per_check: f64,
+    /// Of checking that a scan met the right pair.
+    pub ns_per_pair: f64,
     /// Memory in which the driver keeps what the store must hold; part of the process's.
     pub memory_bytes: u64,
 }

@@ -1,9 +1,11 @@
-//! What the driver itself costs: a random fill of an engine that does nothing, in this process, with and without clocks.
+//! What the driver itself costs: a random fill of an engine that does nothing, in this process, with and without clocks,
+//! and what it takes to check answers that are right.
 use super::{CellSpec, DriverCost};
 use crate::{
     engines::null::Null,
     workload::{
         self, Job,
+        ops::Walk,
         store::{Content, Store},
     },
 };
@@ -12,6 +14,8 @@ use std::{hint::black_box, time::Instant};
 
 /// Operations of one measurement at most: about 0.1 s of work.
 const OPS_MAX: u64 = 1_000_000;
+/// Pairs of a scan: few enough to stay in the processor's cache, as what an engine has just handed over does.
+const PAIRS_MAX: u64 = 1000;
 /// The best of so many counts: what disturbs it only makes it slower.
 const ROUNDS: usize = 3;
 
@@ -22,6 +26,7 @@ pub fn driver(spec: &CellSpec) -> Result<DriverCost> {
         ns_per_op: fill(&CellSpec { histogram: false, ..spec.clone() })?,
         ns_per_op_with_latency: fill(&CellSpec { histogram: true, ..spec.clone() })?,
         ns_per_check: check(&spec)?,
+        ns_per_pair: pair(&spec)?,
         memory_bytes: 0,
     })
 }
@@ -52,4 +57,26 @@ fn check(spec: &CellSpec) -> Result<f64> {
         black_box(content.values.check(number, range, Some(black_box(content.values.text(number, 1)))));
     }
     Ok(start.elapsed().as_nanos() as f64 / spec.num as f64)
+}
+
+/// ns of checking the next pair of a scan.
+fn pair(spec: &CellSpec) -> Result<f64> {
+    let content = Content::decimal(spec, spec.value_size)?;
+    let pairs: Vec<(Vec<u8>, &[u8])> = (0..spec.num.min(PAIRS_MAX))
+        .map(|number| {
+            let mut key = Vec::new();
+            content.keys.write(number, &mut key);
+            let change = content.model.begin(number, true);
+            content.model.end(change);
+            (key, content.values.text(number, change.generation))
+        })
+        .collect();
+    let mut best = f64::INFINITY;
+    for _ in 0..ROUNDS {
+        let mut walk = Walk::new(&content, None, false, Vec::new());
+        let start = Instant::now();
+        pairs.iter().try_for_each(|(key, value)| walk.meet(black_box(key), black_box(value)))?;
+        best = best.min(start.elapsed().as_nanos() as f64 / pairs.len() as f64);
+    }
+    Ok(best)
 }

@@ -38,9 +38,18 @@ pub fn of(plan: &Plan, device: &str, records: &[&Record]) -> Vec<(&'static str, 
         median(&mut good().filter_map(|record| record.row.driver.as_ref().map(pick)).collect::<Vec<_>>())
     };
     let driver = cost(|driver| driver.ns_per_op).map(|ns| {
-        let (ns, timed) = (figure(Some(ns)), figure(cost(|driver| driver.ns_per_op_with_latency)));
+        let [ns, timed, check, pair] = [
+            Some(ns),
+            cost(|driver| driver.ns_per_op_with_latency),
+            cost(|driver| driver.ns_per_check),
+            cost(|driver| driver.ns_per_pair),
+        ]
+        .map(figure);
         let recorded = if spec.histogram { "recorded" } else { "not recorded" };
-        format!("its own cost, included above: {ns} ns per operation, {timed} with latency, which was {recorded}")
+        format!(
+            "its own cost, included above: {ns} ns per operation, {timed} with latency, which was {recorded}; \
+             {check} to check a read, {pair} a pair of a scan"
+        )
     });
     let errors =
         said(records.iter().filter_map(|record| Some((&record.row.name, of_row(record, record.row.error.as_ref()?)))));

@@ -59,15 +59,30 @@ impl Keys {
     }
 }
 
+/// `00` to `99`.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut n = 0;
+    while n < 100 {
+        pairs[n] = [b'0' + n as u8 / 10, b'0' + n as u8 % 10];
+        n += 1;
+    }
+    pairs
+};
+
 /// Writes `number` to the end of `field`, which holds zeros and is long enough.
 #[inline]
 fn digits(mut number: u64, field: &mut [u8]) {
-    for digit in field.iter_mut().rev() {
+    let mut pairs = field.rchunks_exact_mut(2);
+    for pair in &mut pairs {
         if number == 0 {
             return;
         }
-        *digit = b'0' + (number % 10) as u8;
-        number /= 10;
+        pair.copy_from_slice(&PAIRS[(number % 100) as usize]);
+        number /= 100;
+    }
+    if let ([digit], 1..) = (pairs.into_remainder(), number) {
+        *digit = b'0' + number as u8;
     }
 }
 
@@ -86,7 +101,8 @@ mod tests {
     fn bytes_of_keys() {
         assert_eq!(key(Keys::Decimal(16), 0), "0000000000000000");
         assert_eq!(key(Keys::Decimal(16), 987_654), "0000000000987654");
-        assert_eq!(key(Keys::Decimal(3), 999), "999");
+        assert_eq!([7, 42, 999].map(|number| key(Keys::Decimal(3), number)), ["007", "042", "999"]);
+        assert_eq!(key(Keys::Decimal(20), u64::MAX), u64::MAX.to_string());
         // FNV-64 of eight zero octets, made positive: the key of YCSB's record 0
         assert_eq!(key(Keys::User, 0), "user6284781860667377211");
         assert_eq!(key(Keys::User, 1), "user8517097267634966620");

@@ -182,7 +182,7 @@ pub struct Batch {
 }
 
 /// A walk over all keys in order, beside a scan: what the scan meets must be the next key that is there.
-struct Walk<'a> {
+pub struct Walk<'a> {
     content: &'a Content,
     /// Places still ahead: `next .. end`, or the same backwards.
     next: u64,
@@ -194,7 +194,8 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(content: &'a Content, from: Option<u64>, reverse: bool, key: Vec<u8>) -> Walk<'a> {
+    /// From the key of `from` on, or from the first (last). `key` is room to work in.
+    pub fn new(content: &'a Content, from: Option<u64>, reverse: bool, key: Vec<u8>) -> Walk<'a> {
         let place = from.map(|number| content.place(number));
         let (next, end) = match (place, reverse) {
             (place, false) => (place.unwrap_or(0), content.model.len()),
@@ -219,7 +220,7 @@ impl<'a> Walk<'a> {
 
     /// The scan has met this pair.
     #[inline]
-    fn meet(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    pub fn meet(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         while let Some(number) = self.step() {
             let model = &self.content.model;
             if model.present(number) == Some(false) {
