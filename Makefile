@@ -1,6 +1,6 @@
 # What to type. Everything is cargo below; `make help` lists the words.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint mutants peers bench doc
+.PHONY: help demo test lint mutants counts peers bench agree doc
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -19,6 +19,9 @@ lint: ## formatting, and clippy with warnings as errors
 mutants: ## breaks the engine on purpose, one known way at a time: each must make a test fail
 	cargo xtask mutants
 
+counts: ## what operations cost in instructions, allocations and system calls, against what is written down; needs valgrind
+	cargo xtask counts
+
 peers: ## the strongest builds of LevelDB and RocksDB for `make bench`, fetched and built once: RocksDB takes half an hour
 	@scripts/peers.sh
 
@@ -28,6 +31,9 @@ bench: ## terrace, LevelDB and RocksDB side by side in about five minutes; the t
 	  --workload fillseq,fillrandom,overwrite,readrandom,readseq,readreverse,seekrandom \
 	  --num 500000 --value-size 400 --write-buffer-size 8MiB --max-file-size 8MiB \
 	  $(if $(filter 0,$(shell id -u)),--device loop:4GiB) --json target/bench.jsonl --markdown-into README.md
+
+agree: ## LevelDB under this driver and under its own db_bench: the same within 10 %? Some 15 minutes on a quiet machine
+	@scripts/agree.sh
 
 doc: ## the documentation of the libraries, warnings as errors
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --workspace

@@ -1,6 +1,7 @@
-//! Repository checks, in Rust so that they need nothing but cargo: `cargo xtask tidy`, `cargo xtask mutants`.
+//! Repository checks, in Rust so that they need nothing but cargo: `cargo xtask tidy`, `mutants`, `counts`.
 #![forbid(unsafe_code)]
 
+mod counts;
 mod mutants;
 mod tidy;
 mod tree;
@@ -10,7 +11,8 @@ use std::{path::Path, process::ExitCode};
 
 const USAGE: &str = "\
 usage: cargo xtask tidy              imports, file lengths, dead modules, links, banned calls, unsafe, README's example
-       cargo xtask mutants [NAME…]   applies each patch of mutants/ and requires that its test then fails";
+       cargo xtask mutants [NAME…]   applies each patch of mutants/ and requires that its test then fails
+       cargo xtask counts [--write]  what operations cost under callgrind, against what is written down";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -28,6 +30,8 @@ fn run(arguments: &[String]) -> Result<()> {
     match arguments.split_first() {
         Some((task, [])) if task == "tidy" => tidy::run(root),
         Some((task, names)) if task == "mutants" => mutants::run(root, names),
+        Some((task, [])) if task == "counts" => counts::run(root, false),
+        Some((task, [write])) if task == "counts" && write == "--write" => counts::run(root, true),
         _ => bail!("{USAGE}"),
     }
 }

@@ -1,0 +1,186 @@
+//! One kind of operation many times, to be counted: `cargo xtask counts` runs this under callgrind and compares.
+//!
+//! `counts PRESET KIND` prints operations, allocations and system calls that read or write; instructions are callgrind's
+//! count of [`measured`] and all it calls. Everything happens on one thread, in an order that the seed decides.
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    env, fs,
+    hint::black_box,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
+use terrace::{Db, Options, ReadOptions, Result, Tier};
+use terrace_storage::{Location, placement::Mode};
+
+/// Pairs in the store.
+const PAIRS: u64 = 20_000;
+const VALUE_BYTES: usize = 100;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+struct Counting;
+
+// SAFETY: every call goes to the system's allocator unchanged; the counter allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Relaxed);
+        // SAFETY: the caller keeps `alloc`'s contract, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: `pointer` came from `System` with this layout, by the caller's contract.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Relaxed);
+        // SAFETY: as above.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A kind of operation: what to do before it is counted, and the counted part, which tells how many operations it did.
+struct Kind {
+    name: &'static str,
+    prepare: fn(&Db, &Keys) -> Result<()>,
+    run: fn(&Db, &Keys) -> Result<u64>,
+}
+
+const KINDS: &[Kind] = &[
+    Kind { name: "fillseq", prepare: nothing, run: |db, keys| fill(db, &keys.ascending) },
+    Kind { name: "fillrandom", prepare: nothing, run: |db, keys| fill(db, &keys.scattered) },
+    Kind { name: "flush", prepare: filled, run: |db, _| db.flush().map(|()| PAIRS) },
+    Kind { name: "compact", prepare: two_runs, run: |db, _| db.compact_range(None, None).map(|()| 2 * PAIRS) },
+    Kind { name: "get", prepare: settled, run: |db, keys| gets(db, &keys.scattered, true) },
+    Kind { name: "get-absent", prepare: settled, run: |db, keys| gets(db, &keys.absent, false) },
+    Kind { name: "seek", prepare: settled, run: |db, keys| seeks(db, &keys.scattered) },
+    Kind { name: "next", prepare: settled, run: |db, _| walk(db, false) },
+    Kind { name: "prev", prepare: settled, run: |db, _| walk(db, true) },
+];
+
+/// Made before anything is counted.
+struct Keys {
+    ascending: Vec<[u8; 16]>,
+    scattered: Vec<[u8; 16]>,
+    /// Each lies between two keys that are there.
+    absent: Vec<[u8; 16]>,
+}
+
+impl Keys {
+    fn new() -> Keys {
+        let key = |n: u64| <[u8; 16]>::try_from(format!("{n:016}").as_bytes()).expect("sixteen digits");
+        let scattered: Vec<_> = (0..PAIRS).map(|n| key(n * 7919 % PAIRS)).collect();
+        let absent = scattered.iter().map(|key| {
+            let mut key = *key;
+            key[15] = b'.';
+            key
+        });
+        Keys { ascending: (0..PAIRS).map(key).collect(), absent: absent.collect(), scattered }
+    }
+}
+
+fn nothing(_: &Db, _: &Keys) -> Result<()> {
+    Ok(())
+}
+
+fn filled(db: &Db, keys: &Keys) -> Result<()> {
+    fill(db, &keys.scattered).map(drop)
+}
+
+/// Two generations of every key, each in a table of its own.
+fn two_runs(db: &Db, keys: &Keys) -> Result<()> {
+    for _ in 0..2 {
+        filled(db, keys)?;
+        db.flush()?;
+    }
+    Ok(())
+}
+
+/// One run, no memtable, nothing to do, every block read once.
+fn settled(db: &Db, keys: &Keys) -> Result<()> {
+    two_runs(db, keys)?;
+    db.compact_range(None, None)?;
+    gets(db, &keys.scattered, true).map(drop)
+}
+
+fn fill(db: &Db, keys: &[[u8; 16]]) -> Result<u64> {
+    keys.iter().try_for_each(|key| db.put(key, [7; VALUE_BYTES]))?;
+    Ok(PAIRS)
+}
+
+fn gets(db: &Db, keys: &[[u8; 16]], there: bool) -> Result<u64> {
+    for key in keys {
+        assert_eq!(black_box(db.get(key)?).is_some(), there);
+    }
+    Ok(PAIRS)
+}
+
+fn seeks(db: &Db, keys: &[[u8; 16]]) -> Result<u64> {
+    for key in keys {
+        let mut cursor = db.cursor(ReadOptions::new());
+        cursor.seek(key)?;
+        assert_eq!(black_box(cursor.key()), key);
+    }
+    Ok(PAIRS)
+}
+
+fn walk(db: &Db, reverse: bool) -> Result<u64> {
+    let mut cursor = db.cursor(ReadOptions::new());
+    if reverse {
+        cursor.seek_to_last()?
+    } else {
+        cursor.seek_to_first()?
+    }
+    let mut seen = 0;
+    while cursor.valid() {
+        seen += u64::from(black_box(cursor.value()).len() == VALUE_BYTES);
+        if reverse { cursor.prev()? } else { cursor.next()? }
+    }
+    assert_eq!(seen, PAIRS);
+    Ok(seen)
+}
+
+/// What callgrind counts, by this name.
+#[inline(never)]
+fn measured(kind: &Kind, db: &Db, keys: &Keys) -> Result<u64> {
+    (kind.run)(db, keys)
+}
+
+/// Calls of this process so far that read or write.
+fn calls() -> u64 {
+    let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
+    text.lines().filter_map(|line| line.strip_prefix("sysc")?.split_once(": ")?.1.parse::<u64>().ok()).sum()
+}
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let kind = arguments.get(1).and_then(|name| KINDS.iter().find(|kind| kind.name == name));
+    let (Some(preset), Some(kind)) = (arguments.first(), kind) else {
+        let names: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
+        eprintln!("usage: counts PRESET {}", names.join("|"));
+        std::process::exit(2);
+    };
+    let directory = tempfile::tempdir().expect("a directory for the store");
+    let mut options = Options::preset(preset)?;
+    // The work counted is the same whatever the preset's sizes are, and no sync is part of it.
+    for (name, value) in [("memtable_bytes", "64MiB"), ("cache_bytes", "64MiB"), ("bloom_bits", "10")] {
+        options.set(name, value)?;
+    }
+    options.set("compression", "none")?;
+    options.durability = Tier::None;
+    let location = Location::Directory(directory.path().join("store"));
+    let placement = terrace_storage::open(&location, Mode::Create, options.durability, &options.setup())?;
+    let db = Db::open_manual(placement, options)?;
+    let keys = Keys::new();
+    (kind.prepare)(&db, &keys)?;
+    let (allocations, calls_before) = (ALLOCATIONS.load(Relaxed), calls());
+    let operations = measured(kind, &db, &keys)?;
+    let (calls_after, allocations) = (calls(), ALLOCATIONS.load(Relaxed) - allocations);
+    // Looking at the counters allocates and reads; that is the same each time, and next to nothing per operation.
+    let calls = calls_after - calls_before;
+    println!("{operations} {allocations} {calls}");
+    db.close()
+}
