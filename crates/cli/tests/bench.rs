@@ -72,6 +72,8 @@ fn what_cannot_be_run_is_refused_by_name() {
         (&["--key-size", "2"], &["key size"]),
         (&["--markdown-into", "/dev/null"], &["bench:begin"]),
         (&["--fresh"], &["--json"]),
+        (&["--json", "/proc"], &["--json", "/proc"]),
+        (&["--csv", "/nowhere/rows.csv"], &["--csv", "/nowhere"]),
     ] {
         let error = terrace([&["bench"], arguments].concat()).fails(2);
         words.iter().for_each(|word| assert!(error.contains(word), "{arguments:?}: {error}"));
@@ -99,10 +101,22 @@ fn a_cell_that_fails_is_a_row_and_the_others_go_on() {
 }
 
 #[test]
+fn an_engine_that_is_not_compiled_in_is_a_row_and_no_failure() {
+    let directory = tempfile::tempdir().unwrap();
+    let ran = small(directory.path(), &["--engine", "terrace,redb", "--workload", "fillseq"]);
+    let table = String::from_utf8(ran.ok()).unwrap();
+    let how = "`cargo build --release -p terrace-cli --features redb`";
+    assert_eq!(table.contains(how), cfg!(not(feature = "redb")), "{table}");
+    assert!(table.contains("\n  redb"), "{table}");
+}
+
+#[test]
 fn lists_tell_what_there_is() {
     let text = |what| String::from_utf8(terrace(["bench", "--list", what]).ok()).unwrap();
     assert!(text("workloads").contains("fillrandom ") && text("workloads").contains("ycsb-a"));
-    assert!(text("engines").contains("terrace:volatile") && text("engines").contains("rocksdb"));
+    for engine in ["terrace:volatile", "rocksdb", "fjall", "redb"] {
+        assert!(text("engines").contains(engine), "{engine}");
+    }
 }
 
 /// However the run ends, its cell ends too; asked politely, it also removes the store.

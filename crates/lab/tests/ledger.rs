@@ -315,8 +315,13 @@ fn a_block_device_in_use_or_with_data_is_refused() {
     let refused = spec.check(false).expect_err("it holds a file system").to_string();
     let prepared = spec.prepare(work.path(), true).map(|device| device.remove());
     let empty = spec.check(false);
+    fs::write(&node, "a diary in no known format").expect("written");
+    let unknown = spec.check(false).expect_err("it holds data").to_string();
+    let told_to = spec.check(true);
     Command::new("losetup").arg("-d").arg(&node).status().expect("losetup");
     assert!(refused.contains("ext4"), "{refused}");
     prepared.expect("told to").expect("removed");
     empty.expect("no file system was left on it");
+    assert!(unknown.contains("not known") && unknown.contains("--destroy-data"), "{unknown}");
+    told_to.expect("told to overwrite it");
 }

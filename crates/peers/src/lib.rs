@@ -1,7 +1,8 @@
 //! And the others? Other key-value stores, loaded at run time through their C APIs, behind a safe Rust face.
 //!
-//! Nothing here is linked: a machine without LevelDB builds and tests everything else. What a missing library means for
-//! a test is decided in one place, [`require()`]. With the feature `lab` the same libraries are targets of the lab.
+//! Nothing of them is linked: a machine without LevelDB builds and tests everything else. What a missing library means
+//! for a test is decided in one place, [`require()`]. With the feature `lab` the same libraries are targets of the lab;
+//! so are stores that are crates, compiled in by a feature of their name: `fjall`, `redb`.
 #![deny(unsafe_code)]
 
 mod error;

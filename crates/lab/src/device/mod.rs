@@ -63,7 +63,7 @@ impl FromStr for DeviceSpec {
             },
             Some(("block", path)) => Ok(DeviceSpec::Block(path.into())),
             Some(("vssd", profile)) => Ok(DeviceSpec::VirtualSsd(profile.into())),
-            _ => Err(format!("--device {text}: unknown; known are dir:PATH, loop:SIZE, block:/dev/X and vssd:PROFILE")),
+            _ => Err(format!("--device {text}: unknown; known are dir:PATH, loop:SIZE and block:/dev/X")),
         }
     }
 }
@@ -171,13 +171,19 @@ fn check_block(path: &Path, destroy_data: bool) -> Result<()> {
     }
     // The kernel opens a device exclusively for one user: a mount, swap, or a device built on it or on its partitions.
     let exclusive = fs::OpenOptions::new().read(true).custom_flags(OFlag::O_EXCL.bits()).open(path);
-    exclusive.with_context(|| format!("block:{name} is mounted or in use"))?;
+    exclusive.with_context(|| match fs::File::open(path) {
+        Ok(_) => format!("block:{name} is mounted or in use"),
+        Err(_) => format!("block:{name} cannot be opened"),
+    })?;
     let probe = Command::new("blkid").args(["-p", "-o", "export"]).arg(path).output().context("run blkid")?;
     let found = String::from_utf8_lossy(&probe.stdout);
     let is_empty = probe.status.code() == Some(2) && found.trim().is_empty();
     if !is_empty && !destroy_data {
         let kinds: Vec<&str> = found.lines().filter_map(|line| Some(line.split_once("TYPE=")?.1)).collect();
         bail!("block:{name} holds data ({}); --destroy-data overwrites it", kinds.join(", "));
+    }
+    if !destroy_data && !scratch::begins_with_zeros(path).with_context(|| format!("read block:{name}"))? {
+        bail!("block:{name} holds data of a kind that is not known here; --destroy-data overwrites it");
     }
     Ok(())
 }

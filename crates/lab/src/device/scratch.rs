@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use std::{
     fs::{self, File},
+    io::{self, Read, Write},
     path::{Path, PathBuf},
     process::Command,
     sync::atomic::{AtomicU32, Ordering},
@@ -22,6 +23,8 @@ use std::{
 const PREFIX: &str = "terrace-lab-";
 /// How long an unmount waits for those who still look at a file.
 const UNMOUNT_WAIT: Duration = Duration::from_secs(5);
+/// Bytes from the start of a device that tell whether it is empty; ext4 needs more on any device.
+const START_BYTES: u64 = 1 << 20;
 
 /// An ext4 that nobody else uses; removed when dropped.
 #[derive(Debug)]
@@ -100,6 +103,7 @@ impl Scratch {
         dismantle(&self.dir)?;
         if self.is_block {
             run(Command::new("wipefs").args(["-q", "-a"]).arg(&self.node))?;
+            clear_start(&self.node).with_context(|| format!("clear {}", self.node.display()))?;
         }
         Ok(())
     }
@@ -111,6 +115,21 @@ impl Drop for Scratch {
             eprintln!("left behind: {error:#}");
         }
     }
+}
+
+/// Whether the device `node` begins with nothing. Who keeps data in no format that is known (an encrypted volume, a
+/// database of its own) keeps some of it there.
+pub fn begins_with_zeros(node: &Path) -> io::Result<bool> {
+    let mut start = Vec::new();
+    File::open(node)?.take(START_BYTES).read_to_end(&mut start)?;
+    Ok(start.iter().all(|&byte| byte == 0))
+}
+
+/// Makes the device `node` begin with nothing, so that the next run finds it empty.
+fn clear_start(node: &Path) -> io::Result<()> {
+    let mut device = File::options().write(true).open(node)?;
+    device.write_all(&vec![0; START_BYTES as usize])?;
+    device.sync_all()
 }
 
 /// Removes what killed runs left below `work`; tells what could not be removed.

@@ -41,13 +41,20 @@ impl Names {
         if let Some(kind) = self.remembered(inode) {
             return Some(kind);
         }
+        // Twice, because a file that is renamed meanwhile may be missed, or be listed under the name that it had.
+        (0..2).find_map(|_| {
+            self.list_all();
+            self.remembered(inode)
+        })
+    }
+
+    fn list_all(&mut self) {
         self.paths.clear();
         self.list(&self.dir.clone(), 0);
         if let Some(parent) = self.dir.parent() {
             self.remember(parent.to_owned());
         }
         self.remember(self.dir.clone());
-        self.remembered(inode)
     }
 
     fn remembered(&self, inode: u64) -> Option<&'static str> {

@@ -1,17 +1,27 @@
-//! The peers as targets of the lab, on equal terms as far as their C APIs let them.
+//! The peers as targets of the lab, on equal terms as far as their options let them.
+mod compiled;
+#[cfg(feature = "fjall")]
+mod fjall;
 mod leveldb;
+#[cfg(feature = "redb")]
+mod redb;
 mod rocksdb;
 
+#[cfg(feature = "fjall")]
+pub use fjall::Fjall;
 pub use leveldb::LevelDb;
+#[cfg(feature = "redb")]
+pub use redb::Redb;
 pub use rocksdb::RocksDb;
 
 use crate::{library::Facts, rocksdb::Layout};
 use terrace_lab::target::{Build, Engine};
 
 /// The peers by the names that `--engine` takes.
-pub const NAMES: [&str; 5] = ["leveldb", "leveldb:debian", "rocksdb", "rocksdb:universal", "rocksdb:blob"];
+pub const NAMES: [&str; 7] =
+    ["leveldb", "leveldb:debian", "rocksdb", "rocksdb:universal", "rocksdb:blob", "fjall", "redb"];
 
-/// The peer called so, whether its library is here or not; `None` for a name that is not in [`NAMES`].
+/// The peer called so, whether it is here or not; `None` for a name that is not in [`NAMES`].
 pub fn engine(name: &str) -> Option<Box<dyn Engine>> {
     Some(match name {
         "leveldb" => Box::new(LevelDb::Strongest),
@@ -19,6 +29,14 @@ pub fn engine(name: &str) -> Option<Box<dyn Engine>> {
         "rocksdb" => Box::new(RocksDb::new(Layout::Leveled)),
         "rocksdb:universal" => Box::new(RocksDb::new(Layout::Universal)),
         "rocksdb:blob" => Box::new(RocksDb::new(Layout::Blob)),
+        #[cfg(feature = "fjall")]
+        "fjall" => Box::new(Fjall),
+        #[cfg(not(feature = "fjall"))]
+        "fjall" => Box::new(compiled::Absent("fjall")),
+        #[cfg(feature = "redb")]
+        "redb" => Box::new(Redb),
+        #[cfg(not(feature = "redb"))]
+        "redb" => Box::new(compiled::Absent("redb")),
         _ => return None,
     })
 }

@@ -47,7 +47,7 @@ pub struct Load {
 /// Equal terms for all engines.
 #[derive(clap::Args)]
 pub struct Terms {
-    /// Memory that memtables may take in all.
+    /// Size at which a memtable is full; an engine has two, unless its departures say otherwise.
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = parse_size)]
     write_buffer_size: u64,
     /// Size at which a compaction ends a file.

@@ -10,6 +10,7 @@ use crate::args::Usage;
 use anyhow::{Context, Result, bail};
 use std::{io::Write, path::PathBuf, process::Command, time::Duration};
 use terrace_lab::{
+    ledger,
     plan::{
         Plan,
         results::Results,
@@ -92,8 +93,10 @@ impl Bench {
                 stop,
                 watch: &mut watch,
             },
-        )?;
+        );
         watch.finish();
+        ledger::remove_stale(); // what a cell that was stopped could not remove
+        let ended = ended?;
         let records = results.last();
         let report = Report::new(&plan, &self.place.to_string(), &records);
         write!(out, "{}", table::render(&report))?;

@@ -49,11 +49,15 @@ impl Output {
             markdown::splice(&page, "")
                 .map_err(|error| Usage::of("--markdown-into", format!("{}: {error}", path.display())))?;
         }
-        for path in [&self.markdown, &self.csv].into_iter().flatten() {
+        for (flag, path) in [("--json", &self.json), ("--markdown", &self.markdown), ("--csv", &self.csv)] {
+            let Some(path) = path else { continue };
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            if folder.is_some_and(|folder| !folder.is_dir()) {
-                return Err(Usage::of("--markdown, --csv", format!("{}: its directory is missing", path.display())));
-            }
+            let problem = match folder {
+                _ if path.is_dir() => "is a directory; a file is asked for",
+                Some(folder) if !folder.is_dir() => "its directory is missing",
+                _ => continue,
+            };
+            return Err(Usage::of(flag, format!("{}: {problem}", path.display())));
         }
         Ok(())
     }

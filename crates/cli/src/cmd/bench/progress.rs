@@ -9,9 +9,13 @@ use terrace_lab::{
 /// Steps of the bar.
 const STEPS: u64 = 10_000;
 
+/// The clock goes on while a cell has no news, such as when its file system is made.
+const TICK: Duration = Duration::from_secs(1);
+
 /// The bar and what it needs to estimate the rest.
 pub struct Progress {
     bar: ProgressBar,
+    rounds: u32,
     name_width: usize,
     workload_width: usize,
 }
@@ -20,10 +24,11 @@ impl Progress {
     /// A bar at its start; invisible unless standard error is a terminal.
     pub fn new(plan: &Plan) -> Progress {
         let bar = ProgressBar::new(STEPS);
-        let style = "{elapsed_precise} {bar:30} {percent:>3} % {prefix}  {wide_msg}";
+        let style = "{elapsed_precise} {bar:15} {percent:>3} %  {prefix:10}  {wide_msg}";
         bar.set_style(ProgressStyle::with_template(style).expect("it is well formed"));
         let width = |names: &[String]| names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-        Progress { bar, name_width: width(plan.engines()), workload_width: width(plan.steps()) }
+        bar.enable_steady_tick(TICK);
+        Progress { bar, rounds: plan.rounds(), name_width: width(plan.engines()), workload_width: width(plan.steps()) }
     }
 
     /// Takes the bar away.
@@ -31,10 +36,10 @@ impl Progress {
         self.bar.finish_and_clear();
     }
 
-    fn at(&self, share: f64, message: String) {
+    fn at(&self, share: f64, cell: Cell<'_>, what: &str) {
         self.bar.set_position((share * STEPS as f64) as u64);
         self.bar.set_prefix(left(self.bar.elapsed(), share));
-        self.bar.set_message(message);
+        self.bar.set_message(format!("round {}/{} {} {what}", cell.round, self.rounds, cell.engine));
     }
 
     fn say(&self, line: &str) {
@@ -47,12 +52,11 @@ impl Watch for Progress {
         if share == 0.0 {
             self.bar.reset_elapsed(); // cells that are on disk already took no time
         }
-        self.at(share, format!("round {} {}", cell.round, cell.engine));
+        self.at(share, cell, "begins");
     }
 
     fn progress(&mut self, cell: Cell<'_>, progress: &cell::Progress, share: f64) {
-        let (workload, phase) = (&progress.workload, &progress.phase);
-        self.at(share, format!("round {} {} {workload}: {phase} {}", cell.round, cell.engine, progress.done));
+        self.at(share, cell, &doing(progress));
     }
 
     fn row(&mut self, row: &Row) {
@@ -68,6 +72,15 @@ impl Watch for Progress {
         };
         let (name, workload) = (self.name_width, self.workload_width);
         self.say(&format!("round {}  {:name$}  {:workload$}  {told}", row.round, row.name, row.workload));
+    }
+}
+
+/// What a cell is at.
+fn doing(progress: &cell::Progress) -> String {
+    let cell::Progress { workload, phase, done, total } = progress;
+    match phase.as_str() {
+        "run" => format!("{workload} {} %", done.saturating_mul(100) / total.max(done).max(&1)),
+        _ => format!("{workload} {phase}"),
     }
 }
 
@@ -87,6 +100,16 @@ fn left(elapsed: Duration, share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_workload_that_runs_is_told_by_how_much_is_done() {
+        let at = |phase: &str, done| {
+            doing(&cell::Progress { workload: "readseq".into(), phase: phase.into(), done, total: 10 })
+        };
+        assert_eq!(at("run", 7), "readseq 70 %");
+        assert_eq!(at("run", 12), "readseq 100 %"); // how many there are was not known before
+        assert_eq!(at("settle", 10), "readseq settle");
+    }
 
     #[test]
     fn the_rest_is_estimated_from_what_is_done() {

@@ -1,0 +1,157 @@
+//! redb as a target: one table of a database, which is one file.
+use super::{bytes, compiled};
+use ::redb::{Database, Durability, ReadOnlyTable, ReadableDatabase, TableDefinition, TableError};
+use anyhow::{Context, bail};
+use std::{
+    fs,
+    path::Path,
+    sync::{PoisonError, RwLock, RwLockReadGuard},
+};
+use terrace_lab::target::{Build, Change, Engine, Own, Result, Settings, Target};
+
+const PAIRS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("pairs");
+/// What redb has compiled in.
+const PAGE_BYTES: u64 = 4 << 10;
+
+/// redb, a copy-on-write B-tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Redb;
+
+impl Engine for Redb {
+    fn name(&self) -> String {
+        "redb".into()
+    }
+
+    fn build(&self) -> std::result::Result<Build, String> {
+        Ok(compiled::build(&["redb"]))
+    }
+
+    fn departures(&self, settings: &Settings) -> Vec<String> {
+        let mut all = vec![
+            "redb is a B-tree in one file: it has no memtables, levels, file sizes or filters".to_owned(),
+            format!("cache {}: pages read and written, in place of a cache and two memtables", bytes(cache(settings))),
+            "redb keeps no log: what is not synced goes to its cache, to the device when that is full or at the next sync"
+                .to_owned(),
+            "what is not synced is lost if redb's process ends without closing, not only at a power cut".to_owned(),
+            "redb begins a transaction for every read and every write, and writes one at a time".to_owned(),
+        ];
+        if settings.block_size != PAGE_BYTES {
+            all.push(format!("block size {}: redb's pages have {}", bytes(settings.block_size), bytes(PAGE_BYTES)));
+        }
+        if settings.verify_checksums {
+            all.push("redb verifies checksums only when it repairs a file, never when it reads".to_owned());
+        }
+        all
+    }
+
+    fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Target>> {
+        if settings.compression != "none" {
+            bail!("redb {}: it does not compress", settings.compression);
+        }
+        fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;
+        let cache = usize::try_from(cache(settings)).context("more than this machine can address")?;
+        let file = dir.join("redb");
+        let database = Database::builder().set_cache_size(cache).create(&file);
+        let database = database.with_context(|| format!("open {}", file.display()))?;
+        if let Err(TableError::TableDoesNotExist(_)) = database.begin_read()?.open_table(PAIRS) {
+            let transaction = database.begin_write()?;
+            transaction.open_table(PAIRS)?;
+            transaction.commit()?;
+        }
+        Ok(Box::new(Open { database: RwLock::new(database) }))
+    }
+}
+
+/// redb keeps changed pages where others have memtables, in up to half of its cache.
+fn cache(settings: &Settings) -> u64 {
+    settings.cache_size.saturating_add(settings.write_buffer_size.saturating_mul(2))
+}
+
+struct Open {
+    /// Exclusive while it compacts.
+    database: RwLock<Database>,
+}
+
+impl Open {
+    fn database(&self) -> RwLockReadGuard<'_, Database> {
+        self.database.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pairs(&self) -> Result<ReadOnlyTable<&'static [u8], &'static [u8]>> {
+        Ok(self.database().begin_read()?.open_table(PAIRS)?)
+    }
+}
+
+impl Target for Open {
+    fn write(&self, changes: &[Change<'_>], sync: bool) -> Result<()> {
+        let mut transaction = self.database().begin_write()?;
+        transaction.set_durability(if sync { Durability::Immediate } else { Durability::None })?;
+        let mut pairs = transaction.open_table(PAIRS)?;
+        for change in changes {
+            match *change {
+                Change::Put(key, value) => drop(pairs.insert(key, value)?),
+                Change::Delete(key) => drop(pairs.remove(key)?),
+            }
+        }
+        drop(pairs);
+        Ok(transaction.commit()?)
+    }
+
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        value.clear();
+        let found = self.pairs()?.get(key)?;
+        Ok(found.map(|found| value.extend_from_slice(found.value())).is_some())
+    }
+
+    fn scan(&self, from: Option<&[u8]>, reverse: bool, visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        let pairs = self.pairs()?;
+        let mut pairs = match (from, reverse) {
+            (None, _) => pairs.range::<&[u8]>(..)?,
+            (Some(from), false) => pairs.range(from..)?,
+            (Some(from), true) => pairs.range(..=from)?,
+        };
+        while let Some(pair) = if reverse { pairs.next_back() } else { pairs.next() } {
+            let (key, value) = pair?;
+            if !visit(key.value(), value.value()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn compact(&self) -> Result<()> {
+        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        database.compact()?;
+        Ok(())
+    }
+
+    fn own(&self) -> Own {
+        Own::default()
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_equal_is_told() {
+        let told = Redb.departures(&Settings::default()).join("\n");
+        assert!(told.contains("cache 16 MiB") && !told.contains("block size"), "{told}");
+        let told = Redb.departures(&Settings { block_size: 8 << 10, verify_checksums: true, ..Settings::default() });
+        let told = told.join("\n");
+        assert!(told.contains("block size 8 KiB") && told.contains("repairs"), "{told}");
+    }
+
+    #[test]
+    fn compression_is_refused() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let settings = Settings { compression: "lz4".into(), ..Settings::default() };
+        let refused = Redb.open(directory.path(), &settings).err().expect("refused");
+        assert!(refused.to_string().contains("lz4"), "{refused}");
+    }
+}
