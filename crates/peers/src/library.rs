@@ -43,6 +43,7 @@ impl Facts {
 
 /// Where the dynamic linker found the library whose file name starts with `name`, outside the directory of
 /// `make peers`; `None` before it is loaded, or where the kernel does not tell.
+#[cfg(feature = "lab")]
 pub(crate) fn of_system(name: &str) -> Option<PathBuf> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
     let own = directory();
