@@ -59,17 +59,25 @@ impl WriteBatch {
     fn fits(&mut self, key_bytes: u64, value_bytes: u64) -> bool {
         self.key_bytes = self.key_bytes.max(key_bytes);
         self.value_bytes = self.value_bytes.max(value_bytes);
-        const KEY_BYTES_MAX: u64 = u32::MAX as u64 - key::TRAILER_BYTES as u64;
-        let problem = if key_bytes > KEY_BYTES_MAX {
-            format!("a key of {key_bytes} bytes: LevelDB's format ends at {KEY_BYTES_MAX}")
-        } else if value_bytes > u64::from(u32::MAX) {
-            format!("a value of {value_bytes} bytes: LevelDB's format ends at {}", u32::MAX)
-        } else if self.batch.len() == u32::MAX {
-            format!("more than {} operations in one batch", u32::MAX)
-        } else {
-            return true;
-        };
-        self.oversized.get_or_insert(problem);
-        false
+        let full = || (self.batch.len() == u32::MAX).then(|| format!("more than {} operations in one batch", u32::MAX));
+        match oversized(key_bytes, value_bytes).or_else(full) {
+            None => true,
+            Some(problem) => {
+                self.oversized.get_or_insert(problem);
+                false
+            }
+        }
+    }
+}
+
+/// Why an operation of these sizes does not fit the format, if it does not.
+pub(crate) fn oversized(key_bytes: u64, value_bytes: u64) -> Option<String> {
+    const KEY_BYTES_MAX: u64 = u32::MAX as u64 - key::TRAILER_BYTES as u64;
+    if key_bytes > KEY_BYTES_MAX {
+        Some(format!("a key of {key_bytes} bytes: LevelDB's format ends at {KEY_BYTES_MAX}"))
+    } else if value_bytes > u64::from(u32::MAX) {
+        Some(format!("a value of {value_bytes} bytes: LevelDB's format ends at {}", u32::MAX))
+    } else {
+        None
     }
 }

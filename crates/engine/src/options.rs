@@ -28,7 +28,8 @@ pub struct Options {
     /// Memory, in bytes, that a memtable may fill before it is sealed and flushed, counted as LevelDB's arena counts.
     /// Larger: fewer and longer tables, less compaction, slower recovery. Default 4 MiB; 64 KiB ..= 4 GiB.
     pub memtable_bytes: u64,
-    /// Memtables alive at once, the active one included; writers wait above it. Default 2; 2 ..= 64.
+    /// Memtables alive at once, the active one included; writers wait above it. So memtables take at most this many times
+    /// `memtable_bytes`, and one write more. Default 2; 2 ..= 64.
     pub memtables_max: u64,
     /// Size, in bytes, at which a compaction ends a table. Default 2 MiB; 64 KiB ..= 1 GiB.
     pub table_bytes: u64,
@@ -55,6 +56,17 @@ pub struct Options {
     pub l0_slow_runs: u64,
     /// Runs in level 0 at which writes wait. Default 12; 1 ..= 10,000, not below `l0_slow_runs`.
     pub l0_stop_runs: u64,
+    /// Slow writes in proportion to what background work is behind (runs of level 0 from `l0_slow_runs` to `l0_stop_runs`,
+    /// sealed memtables, `debt_bytes_max`) instead of by 1 ms each, so that few ever wait. Default false.
+    pub smooth_stalls: bool,
+    /// Bytes above their levels' limits at which `smooth_stalls` slows writes most; it begins at half of them. Default 0, which
+    /// is no limit; 0 ..= 1 PiB.
+    pub debt_bytes_max: u64,
+    /// Insert a group of writes into the memtable while the next group's log is written. Default false.
+    pub pipelined_writes: bool,
+    /// Microseconds that a synced write waits for those writers to come back whom the last sync served, but never more than
+    /// half as long as that sync took. More writes for each sync when several threads sync. Default 0; 0 ..= 100,000.
+    pub group_wait_us: u64,
     /// Bytes that level 1 may hold; each deeper level holds ten times its upper neighbour. Default 10 MiB; 64 KiB ..= 1 TiB.
     pub level_base_bytes: u64,
     /// Compact a table once it has cost many fruitless seeks, as LevelDB does. Default true.
@@ -109,6 +121,10 @@ impl Options {
             l0_compact_runs: 4,
             l0_slow_runs: 8,
             l0_stop_runs: 12,
+            smooth_stalls: false,
+            debt_bytes_max: 0,
+            pipelined_writes: false,
+            group_wait_us: 0,
             level_base_bytes: 10 * MIB,
             seek_compaction: true,
             compactions_max: 1,
@@ -276,6 +292,14 @@ const FIELDS: &[Field] = &[
     number!(l0_compact_runs, 1..=1000, "runs in level 0 that start its compaction"),
     number!(l0_slow_runs, 1..=10_000, "runs in level 0 that delay writes"),
     number!(l0_stop_runs, 1..=10_000, "runs in level 0 that stop writes"),
+    switch!(smooth_stalls, "slow writes in proportion to what background work is behind"),
+    number!(
+        debt_bytes_max,
+        0..=1024 * 1024 * GIB,
+        "bytes above the levels' limits that slow writes most, 0 for no limit"
+    ),
+    switch!(pipelined_writes, "insert a group of writes while the next one's log is written"),
+    number!(group_wait_us, 0..=100_000, "microseconds that a synced write waits for others to join it"),
     number!(level_base_bytes, 64 * KIB..=1024 * GIB, "bytes that level 1 may hold"),
     switch!(seek_compaction, "compact tables that cost many seeks"),
     number!(compactions_max, 1..=64, "compactions that may run at once"),

@@ -1,12 +1,16 @@
 //! Named choices of parts, each with the system it stands for.
 use crate::{Error, Options, Result};
-use terrace_storage::Tier;
+use terrace_storage::{FilterForm, Tier};
 
 /// A preset's name and what it is.
 pub const PRESETS: &[(&str, &str)] = &[
     (
         "leveldb",
         "LevelDB's own design and numbers: block tables in a directory, synced inline, leveled, seek compaction",
+    ),
+    (
+        "terrace-block",
+        "the fastest store on block tables: larger memtables, filters over whole tables, writes pipelined and slowed smoothly",
     ),
     ("volatile", "as leveldb, never synced: the upper bound of speed; promises nothing at a power cut"),
 ];
@@ -16,6 +20,7 @@ impl Options {
     pub fn preset(name: &str) -> Result<Options> {
         match name {
             "leveldb" => Ok(Options::leveldb_compatible()),
+            "terrace-block" => Ok(terrace_block()),
             "volatile" => {
                 let mut options = Options::leveldb_compatible().named("volatile");
                 options.durability = Tier::None;
@@ -27,4 +32,26 @@ impl Options {
             }
         }
     }
+}
+
+/// Moderate numbers: at most 4 × 32 MiB of memtables and 64 MiB of blocks in memory, and after a crash at most as much log
+/// to replay. Level 1 holds what level 0 brings when its compaction starts, 4 memtables, so that the two are merged about one
+/// to one.
+fn terrace_block() -> Options {
+    let mut options = Options::leveldb_compatible().named("terrace-block");
+    options.memtable_bytes = 32 << 20;
+    options.memtables_max = 4;
+    options.table_bytes = 16 << 20;
+    options.level_base_bytes = 128 << 20;
+    options.cache_bytes = 64 << 20;
+    options.bloom_bits = 10;
+    options.filter_form = FilterForm::Table;
+    options.seek_compaction = false;
+    options.l0_slow_runs = 12;
+    options.l0_stop_runs = 24;
+    options.smooth_stalls = true;
+    options.debt_bytes_max = 8 << 30;
+    options.pipelined_writes = true;
+    options.group_wait_us = 200;
+    options
 }

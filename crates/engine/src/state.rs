@@ -51,7 +51,7 @@ pub struct Control {
 
 /// The background jobs, handed in by `db`, so that what they share need not know them.
 pub struct Jobs {
-    /// The oldest sealed memtable becomes a table.
+    /// The sealed memtables become a table.
     pub flush: fn(&Arc<Shared>) -> Result<()>,
     /// A plan is carried out.
     pub compact: fn(&Arc<Shared>, &Plan) -> Result<()>,
@@ -85,6 +85,9 @@ pub struct Shared {
     pub snapshots: Arc<Snapshots>,
     /// What readers see; replaced under the control lock.
     pub view: ArcSwap<View>,
+    /// Counts what may be an obstacle to writers: changes of the view, a failure, the close. While it stands still, they
+    /// need not take the control lock. Raised under that lock.
+    pub news: AtomicU64,
     /// The last sequence readers may see.
     pub visible: AtomicU64,
     /// Every write up to here survives a power cut.
@@ -114,7 +117,13 @@ impl Shared {
     pub fn fail(&self, error: &Error) {
         let mut control = self.control.lock();
         control.failed.get_or_insert_with(|| error.clone());
+        self.tell_writers(&control);
         self.changed.notify_all();
+    }
+
+    /// Makes the next writer look at control.
+    pub fn tell_writers(&self, _control: &Control) {
+        self.news.fetch_add(1, Ordering::Release);
     }
 
     /// An error if writing is over.
@@ -127,9 +136,10 @@ impl Shared {
     }
 
     /// Replaces the view. Call under the control lock.
-    pub fn set_view(&self, _control: &Control, change: impl FnOnce(&View) -> View) {
+    pub fn set_view(&self, control: &Control, change: impl FnOnce(&View) -> View) {
         let next = change(&self.view.load());
         self.view.store(Arc::new(next));
+        self.tell_writers(control);
     }
 
     /// Sizes for policies.

@@ -108,6 +108,8 @@ pub struct Statistics {
     pub flushes: WorkStatistics,
     /// Bytes of memtables, as LevelDB's arena counts.
     pub memtable_bytes: u64,
+    /// Bytes of memory that they take.
+    pub memtable_memory_bytes: u64,
     /// Memtables that wait to be flushed.
     pub sealed_memtables: u64,
     /// Snapshots held.

@@ -9,12 +9,15 @@ use std::{
     io,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{Relaxed, SeqCst},
+        },
     },
     thread,
     time::{Duration, Instant},
 };
-use terrace::{Cursor, Db, Error, Options, ReadOptions, Scan, Snapshot, WriteBatch, WriteOptions};
+use terrace::{Comparator, Cursor, Db, Error, Options, ReadOptions, Scan, Snapshot, WriteBatch, WriteOptions};
 use terrace_sim::Rng;
 use terrace_storage::{
     Memory,
@@ -124,15 +127,24 @@ fn maintain(db: &Db, stop: &AtomicBool) {
 
 #[test]
 fn batches_are_whole_counters_rise_and_snapshots_stand_still() {
-    for place in [Place::memory(), Place::directory()] {
-        let db = place.open(&options(TIGHT), false).unwrap();
+    const PIPELINED: &[(&str, &str)] = &[("pipelined_writes", "on"), ("group_wait_us", "500"), ("memtables_max", "3")];
+    const SMOOTH: &[(&str, &str)] = &[("pipelined_writes", "on"), ("smooth_stalls", "on"), ("memtables_max", "4")];
+    for (place, changes) in [
+        (Place::memory(), &[][..]),
+        (Place::directory(), &[]),
+        (Place::memory(), PIPELINED),
+        (Place::directory(), PIPELINED),
+        (Place::directory(), SMOOTH),
+    ] {
+        let tight = options(&[TIGHT, changes].concat());
+        let db = place.open(&tight, false).unwrap();
         let (stop, begun) = (AtomicBool::new(false), Instant::now());
         let last: Vec<u64> = thread::scope(|scope| {
             let (db, stop) = (&db, &stop);
             let writers: Vec<_> = (0..WRITERS).map(|w| scope.spawn(move || count(db, w, stop).0)).collect();
             (0..READERS).for_each(|reader| drop(scope.spawn(move || watch(db, reader, stop))));
             scope.spawn(|| maintain(db, stop));
-            while begun.elapsed() < Duration::from_secs(4) {
+            while begun.elapsed() < Duration::from_secs(2) {
                 thread::sleep(Duration::from_millis(20));
             }
             stop.store(true, Relaxed);
@@ -141,7 +153,7 @@ fn batches_are_whole_counters_rise_and_snapshots_stand_still() {
         assert!(last.iter().all(|n| *n > 50), "{}: {last:?}", place.name);
         assert_eq!(counters(db.scan(ReadOptions::new())), last, "{}", place.name);
         db.close().unwrap();
-        let db = place.open(&options(TIGHT), false).unwrap();
+        let db = place.open(&tight, false).unwrap();
         assert_eq!(counters(db.scan(ReadOptions::new())), last, "{}: after reopening", place.name);
     }
 }
@@ -251,4 +263,84 @@ fn a_store_dropped_during_its_idle_tick_is_free_when_the_drop_returns() {
     drop(db);
     let again = kit::open(&fs, &idle, true).expect("nobody has the store open any more");
     assert_eq!(again.get("a").unwrap(), Some(b"1".to_vec()));
+}
+
+/// Stops whoever looks for the place of the key `slow`, until it is opened.
+#[derive(Default)]
+struct Gate {
+    closed: AtomicBool,
+    stopped: AtomicBool,
+}
+
+impl Comparator for Gate {
+    fn name(&self) -> &str {
+        "test.Gate"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+        while b == b"slow" && self.closed.load(SeqCst) {
+            self.stopped.store(true, SeqCst);
+            thread::yield_now();
+        }
+        a.cmp(b)
+    }
+}
+
+/// With pipelined writes a group may be inserted before the one ahead of it. It becomes visible behind it all the same, and
+/// a memtable is not sealed while anybody inserts into it.
+#[test]
+fn a_group_that_overtakes_another_is_seen_after_it() {
+    for behind in ["a write", "a flush"] {
+        let gate = Arc::new(Gate::default());
+        let pipelined = options(&[("pipelined_writes", "on")]).comparator(gate.clone());
+        let db = Place::memory().open(&pipelined, false).unwrap();
+        db.put("first", "1").unwrap();
+        gate.closed.store(true, SeqCst);
+        thread::scope(|scope| {
+            let slow = scope.spawn(|| db.put("slow", vec![0; 100_000])); // long: others may go on during its insert
+            while !gate.stopped.load(SeqCst) {
+                thread::yield_now();
+            }
+            let other = scope.spawn(|| match behind {
+                "a write" => db.put_with("fast", "1", WriteOptions::synced()),
+                _ => db.flush(),
+            });
+            thread::sleep(Duration::from_millis(100));
+            let waits = !slow.is_finished() && !other.is_finished();
+            let seen = (db.last_sequence(), db.durable_sequence(), db.get("fast").unwrap());
+            let sealed = db.statistics().sealed_memtables + db.statistics().flushes.count;
+            gate.closed.store(false, SeqCst);
+            assert!(waits, "{behind} was acknowledged before what had been written before it");
+            assert_eq!((seen, sealed), ((1, 0, None), 0), "{behind} overtook what had been written before it");
+            slow.join().unwrap().unwrap();
+            other.join().unwrap().unwrap();
+        });
+        let last = if behind == "a write" { 3 } else { 2 };
+        assert_eq!(db.last_sequence(), last);
+        assert_eq!(db.get("slow").unwrap(), Some(vec![0; 100_000]));
+    }
+}
+
+/// A sync that several threads wait for serves them all: who was served last time is waited for.
+#[test]
+fn synced_writers_share_their_syncs() {
+    const EACH: usize = 12;
+    let syncs = |changes: &[(&str, &str)]| {
+        let slow = Slow::default();
+        let fs: Arc<dyn FileSystem> = Arc::new(slow.clone());
+        let db = kit::open(&fs, &options(changes), false).unwrap();
+        let before = slow.syncs.load(Relaxed);
+        thread::scope(|scope| {
+            for w in 0..WRITERS {
+                let db = &db;
+                scope.spawn(move || {
+                    (0..EACH).for_each(|n| db.put_with(format!("{w}/{n}"), "", WriteOptions::synced()).expect("put"));
+                });
+            }
+        });
+        slow.syncs.load(Relaxed) - before
+    };
+    let gathered = syncs(&[("group_wait_us", "50000")]);
+    assert!(gathered <= EACH as u64 * 3 / 2, "{gathered} syncs for {EACH} rounds of {WRITERS} writers");
+    assert!(syncs(&[]) >= gathered, "waiting for others made it worse");
 }

@@ -15,6 +15,8 @@ use crate::{
 
 /// Bytes before the first operation.
 pub const HEADER_BYTES: usize = 12;
+/// Bytes of a key's or value's length at most.
+const LENGTH_BYTES_MAX: usize = 5;
 
 /// Writes that happen together or not at all, in order. Always valid: made here, or decoded and checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +69,7 @@ impl Batch {
     /// If `key` or `value` is longer than `u32::MAX` bytes; see [`Batch::append`] for the count.
     pub fn put(&mut self, key: &[u8], value: &[u8]) {
         self.count_more(1);
+        self.bytes.reserve(1 + 2 * LENGTH_BYTES_MAX + key.len() + value.len()); // one growth, not one for each part
         self.bytes.push(Kind::Put as u8);
         put_slice(&mut self.bytes, key);
         put_slice(&mut self.bytes, value);
@@ -80,6 +83,17 @@ impl Batch {
         self.count_more(1);
         self.bytes.push(Kind::Delete as u8);
         put_slice(&mut self.bytes, key);
+    }
+
+    /// Adds one operation.
+    ///
+    /// # Panics
+    /// As [`Batch::put`].
+    pub fn add(&mut self, op: Op<'_>) {
+        match op {
+            Op::Put(key, value) => self.put(key, value),
+            Op::Delete(key) => self.delete(key),
+        }
     }
 
     /// Forgets all operations, and the sequence. Keeps the memory.
@@ -103,11 +117,13 @@ impl Batch {
     }
 
     /// Count of operations.
+    #[inline]
     pub fn len(&self) -> u32 {
         u32::from_le_bytes(self.bytes[8..HEADER_BYTES].try_into().expect("four bytes of the header"))
     }
 
     /// Whether there are no operations.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -127,12 +143,18 @@ impl Batch {
         &self.bytes
     }
 
+    /// Bytes that it has memory for.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// Length of [`Batch::as_bytes`].
     pub fn byte_len(&self) -> usize {
         self.bytes.len()
     }
 
     /// The operations in order.
+    #[inline]
     pub fn ops(&self) -> impl Iterator<Item = Op<'_>> {
         let mut input = Input::new("batch", &self.bytes[HEADER_BYTES..]);
         std::iter::from_fn(move || {
@@ -141,12 +163,12 @@ impl Batch {
     }
 }
 
+#[inline]
 fn read_op<'a>(input: &mut Input<'a>) -> Result<Op<'a>, Corrupt> {
-    let start = input.clone();
     match input.byte()? {
         1 => Ok(Op::Put(input.slice()?, input.slice()?)),
         0 => Ok(Op::Delete(input.slice()?)),
-        other => Err(start.corrupt(format!("unknown operation {other}"))),
+        other => Err(Corrupt::new("batch", input.offset() - 1, format!("unknown operation {other}"))),
     }
 }
 

@@ -36,8 +36,12 @@ pub fn put_fixed64(out: &mut Vec<u8>, value: u64) {
 ///
 /// # Panics
 /// If `bytes` is longer than `u32::MAX`; whoever takes keys and values from users has checked that.
+#[inline]
 pub fn put_slice(out: &mut Vec<u8>, bytes: &[u8]) {
-    put_varint32(out, u32::try_from(bytes.len()).expect("callers limit keys and values to u32::MAX bytes"));
+    match bytes.len() {
+        short @ 0..0x80 => out.push(short as u8), // most are
+        long => put_varint32(out, u32::try_from(long).expect("callers limit keys and values to u32::MAX bytes")),
+    }
     out.extend_from_slice(bytes);
 }
 
@@ -61,11 +65,13 @@ impl<'a> Input<'a> {
     }
 
     /// Whether everything is read.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.at == self.bytes.len()
     }
 
     /// What is left. Does not advance.
+    #[inline]
     pub fn rest(&self) -> &'a [u8] {
         &self.bytes[self.at..]
     }
@@ -76,6 +82,7 @@ impl<'a> Input<'a> {
     }
 
     /// One byte.
+    #[inline]
     pub fn byte(&mut self) -> Result<u8, Corrupt> {
         Ok(self.take(1)?[0])
     }
@@ -91,7 +98,18 @@ impl<'a> Input<'a> {
     }
 
     /// Up to five bytes. Padded forms (`80 00` for 0) are accepted, values above `u32::MAX` are not.
+    #[inline]
     pub fn varint32(&mut self) -> Result<u32, Corrupt> {
+        match self.bytes.get(self.at) {
+            Some(&byte) if byte < 0x80 => {
+                self.at += 1; // most lengths are short
+                Ok(byte.into())
+            }
+            _ => self.long_varint32(),
+        }
+    }
+
+    fn long_varint32(&mut self) -> Result<u32, Corrupt> {
         let start = self.clone();
         u32::try_from(self.varint(5)?).map_err(|_| start.corrupt("varint32 above 32 bits"))
     }
@@ -119,15 +137,20 @@ impl<'a> Input<'a> {
     }
 
     /// The next `n` bytes.
+    #[inline]
     pub fn take(&mut self, n: usize) -> Result<&'a [u8], Corrupt> {
-        let Some(taken) = self.rest().get(..n) else {
-            return Err(self.corrupt(format!("{n} bytes needed, {} left", self.rest().len())));
-        };
+        let Some(taken) = self.rest().get(..n) else { return Err(self.too_short(n)) };
         self.at += n;
         Ok(taken)
     }
 
+    #[cold]
+    fn too_short(&self, n: usize) -> Corrupt {
+        self.corrupt(format!("{n} bytes needed, {} left", self.rest().len()))
+    }
+
     /// A length, then that many bytes.
+    #[inline]
     pub fn slice(&mut self) -> Result<&'a [u8], Corrupt> {
         let bytes = self.varint32()?;
         self.take(bytes as usize)

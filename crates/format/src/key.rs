@@ -65,10 +65,15 @@ fn trailer(internal: &[u8]) -> u64 {
     u64::from_le_bytes(internal[at..].try_into().expect("eight bytes"))
 }
 
+/// The trailer of (`seq`, `kind`), as a number.
+pub fn trailer_of(seq: SeqNo, kind: Kind) -> u64 {
+    seq.0 << 8 | kind as u64
+}
+
 /// Appends the internal key of (`user`, `seq`, `kind`) to `out`.
 pub fn append(out: &mut Vec<u8>, user: &[u8], seq: SeqNo, kind: Kind) {
     out.extend_from_slice(user);
-    out.extend_from_slice(&(seq.0 << 8 | kind as u64).to_le_bytes());
+    out.extend_from_slice(&trailer_of(seq, kind).to_le_bytes());
 }
 
 /// The internal key of (`user`, `seq`, `kind`).

@@ -72,6 +72,7 @@ fn json_of(statistics: &Statistics) -> Value {
         "levels": statistics.levels.iter().map(level).collect::<Value>(),
         "flushes": work_json(&statistics.flushes),
         "memtable_bytes": statistics.memtable_bytes,
+        "memtable_memory_bytes": statistics.memtable_memory_bytes,
         "sealed_memtables": statistics.sealed_memtables,
         "snapshots": statistics.snapshots,
         "pending_edits": statistics.pending_edits,

@@ -15,7 +15,7 @@ use crate::{
     state::{Control, Jobs, Shared},
     stats::Counters,
     work::{Executor, Work},
-    write::Writes,
+    write::{Own, Writes},
 };
 use arc_swap::ArcSwap;
 use parking_lot::{Condvar, Mutex};
@@ -28,7 +28,7 @@ use std::{
     },
     time::Duration,
 };
-use terrace_format::batch;
+use terrace_format::batch::Batch;
 use terrace_storage::{
     Location, Memory,
     placement::{Mode, ObjectId, Placement},
@@ -58,7 +58,10 @@ struct Inner {
 impl Inner {
     /// Ends background work. Whoever still waits for some of it hears that the store is closed.
     fn end(&self) {
-        self.shared.control.lock().closed = true;
+        let mut control = self.shared.control.lock();
+        control.closed = true;
+        self.shared.tell_writers(&control);
+        drop(control);
         self.shared.changed.notify_all();
         self.shared.work.stop();
     }
@@ -77,7 +80,7 @@ fn make_durable(shared: &Arc<Shared>, writes: &Writes) -> Result<()> {
     if durable || !shared.placement.promises() {
         return Ok(());
     }
-    writes.write(shared, batch::Batch::new(), true).map(drop)
+    writes.write(shared, Own::Many(Batch::new()), true).map(drop)
 }
 
 impl Db {
@@ -122,12 +125,15 @@ impl Db {
     fn build(placement: Arc<dyn Placement>, options: Options, executor: Executor, read_only: bool) -> Result<Db> {
         let found = recover::open(&*placement, &options, read_only)?;
         let order = options.order().clone();
-        let mem = found.writer.as_ref().map(|writer| Arc::new(MemTable::new(order.clone(), writer.log)));
-        let view = View { mem, sealed: found.memtables, version: found.versions.live().clone() };
-        let (manifest, writes, orphans) = match found.writer {
-            Some(w) => (Some(w.manifest), Some(Arc::new(Writes::new(w.wal, found.last))), w.orphans),
-            None => (None, None, Vec::new()),
+        let (mem, manifest, writes, orphans) = match found.writer {
+            Some(w) => {
+                let mem = Arc::new(MemTable::new(order.clone(), w.log));
+                let writes = Writes::new(w.wal, found.last, mem.clone());
+                (Some(mem), Some(w.manifest), Some(Arc::new(writes)), w.orphans)
+            }
+            None => (None, None, None, Vec::new()),
         };
+        let view = View { mem, sealed: found.memtables, version: found.versions.live().clone() };
         let control = Control {
             versions: found.versions,
             busy: Default::default(),
@@ -148,6 +154,7 @@ impl Db {
             stats: Counters::default(),
             snapshots: Arc::default(),
             view: ArcSwap::from_pointee(view),
+            news: AtomicU64::new(0),
             visible: AtomicU64::new(found.last.0),
             durable: AtomicU64::new(0),
             manifest: Mutex::new(manifest),
@@ -209,7 +216,7 @@ impl Db {
 
     fn settle(&self, writes: &Writes) -> Result<()> {
         let shared = self.shared();
-        writes.write(shared, batch::Batch::new(), true)?;
+        writes.write(shared, Own::Many(Batch::new()), true)?;
         shared.placement.commit()?;
         shared.wait_until(|control| control.versions.pending() == 0)
     }

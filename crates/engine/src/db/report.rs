@@ -63,6 +63,7 @@ impl Db {
             durable_sequence: self.durable_sequence(),
             levels: view.version.levels.iter().map(level).collect(),
             memtable_bytes: view.memtables().map(|mem| mem.charged_bytes()).sum(),
+            memtable_memory_bytes: view.memtables().map(|mem| mem.memory_bytes()).sum(),
             sealed_memtables: view.sealed.len() as u64,
             snapshots: shared.snapshots.len() as u64,
             pending_edits,

@@ -1,8 +1,8 @@
 //! Writing, and what moves written data: flush, compaction, durability.
 use super::{Db, make_durable};
-use crate::{Error, Result, WriteBatch, WriteOptions, version::KeyRange};
+use crate::{Error, Result, WriteBatch, WriteOptions, batch, version::KeyRange, write::Own};
 use std::sync::atomic::Ordering;
-use terrace_format::{LEVELS, key};
+use terrace_format::{LEVELS, batch::Op, key};
 
 impl Db {
     /// Sets `key` to `value`. Survives the end of this process, not a power cut: see [`put_with`](Db::put_with).
@@ -12,9 +12,8 @@ impl Db {
 
     /// As [`put`](Db::put), with a choice.
     pub fn put_with(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        batch.put(key, value);
-        self.write(batch, options).map(drop)
+        let (key, value) = (key.as_ref(), value.as_ref());
+        self.write_checked(Own::One(Op::Put(key, value)), (key.len() as u64, value.len() as u64), options).map(drop)
     }
 
     /// Removes `key`. Fine if it is not there.
@@ -24,25 +23,32 @@ impl Db {
 
     /// As [`delete`](Db::delete), with a choice.
     pub fn delete_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        batch.delete(key);
-        self.write(batch, options).map(drop)
+        let key = key.as_ref();
+        self.write_checked(Own::One(Op::Delete(key)), (key.len() as u64, 0), options).map(drop)
     }
 
     /// Applies `batch` atomically and returns the sequence of its last operation, for
     /// [`wait_durable`](Db::wait_durable). Keys up to 4 GiB − 17 and values up to 4 GiB − 1 bytes; more is refused.
     pub fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<u64> {
-        let limits = self.shared().placement.limits();
         if let Some(oversized) = batch.oversized {
             return Err(Error::Invalid(oversized));
         }
-        if batch.key_bytes > limits.key_bytes_max || batch.value_bytes > limits.value_bytes_max {
+        self.write_checked(Own::Many(batch.batch), (batch.key_bytes, batch.value_bytes), options)
+    }
+
+    /// Writes, if its longest key and value are not too long.
+    fn write_checked(&self, own: Own<'_>, longest: (u64, u64), options: WriteOptions) -> Result<u64> {
+        let (limits, (key_bytes, value_bytes)) = (self.shared().placement.limits(), longest);
+        if let Some(oversized) = batch::oversized(key_bytes, value_bytes) {
+            return Err(Error::Invalid(oversized));
+        }
+        if key_bytes > limits.key_bytes_max || value_bytes > limits.value_bytes_max {
             return Err(Error::Invalid(format!(
-                "the longest key has {} bytes, the longest value {}: keys may have {} here, values {}",
-                batch.key_bytes, batch.value_bytes, limits.key_bytes_max, limits.value_bytes_max
+                "the longest key has {key_bytes} bytes, the longest value {value_bytes}: keys may have {} here, values {}",
+                limits.key_bytes_max, limits.value_bytes_max
             )));
         }
-        Ok(self.writes()?.write(self.shared(), batch.batch, options.sync)?.0)
+        Ok(self.writes()?.write(self.shared(), own, options.sync)?.0)
     }
 
     /// Moves what is in memory into tables. Returns when they serve reads; see [`wait_durable`](Db::wait_durable) for

@@ -1,17 +1,28 @@
-//! Flush: the oldest sealed memtable becomes a table.
-use crate::{Result, mem::MemTable, read::view::View, state::Shared, version::add_to};
+//! Flush: sealed memtables become a table.
+use crate::{
+    Result,
+    mem::MemTable,
+    read::{
+        merge::{Merge, Source},
+        view::View,
+    },
+    state::Shared,
+    version::add_to,
+};
 use std::sync::Arc;
-use terrace_format::{TableId, edit::Edit, key};
+use terrace_format::{KeyOrder, TableId, edit::Edit, key};
 use terrace_storage::{
     Ticket,
-    placement::{EntryRef, Hint, Lifetime, Origin, Placement, TableMeta},
+    placement::{Build, EntryRef, Hint, Lifetime, Origin, Placement, TableMeta},
 };
 
-/// Flushes the oldest sealed memtable and installs its table. One flush runs at a time, so flushes end in order.
+/// Flushes the sealed memtables that wait into one table and installs it. One flush runs at a time, so flushes end in
+/// order. Several wait when flushing has fallen behind: together they cost one build, and level 0 one run.
 pub fn run(shared: &Arc<Shared>) -> Result<()> {
-    let mem = shared.view.load().sealed.last().cloned().expect("a flush is queued only for a sealed memtable");
+    let waiting = shared.view.load().sealed.clone();
+    let newest = waiting.first().expect("a flush is queued only for a sealed memtable");
     let started = shared.clock.now();
-    let (meta, ticket) = write_table(&*shared.placement, &mem, mem.sealed_as())?;
+    let (meta, ticket) = write_table(&*shared.placement, &shared.order, &waiting, newest.sealed_as())?;
     shared.stats.flushed(meta.bytes, shared.clock.now() - started);
 
     let mut control = shared.control.lock();
@@ -19,12 +30,13 @@ pub fn run(shared: &Arc<Shared>) -> Result<()> {
     let mut edit = Edit::default();
     add_to(&mut edit, level, &meta);
     let view = shared.view.load();
-    let newer = view.memtables().take_while(|other| !Arc::ptr_eq(other, &mem)).last();
+    let newer = view.memtables().take_while(|other| !Arc::ptr_eq(other, newest)).last();
     let replay_from = newer.expect("the active memtable is newer than a sealed one").log;
-    let version = control.versions.install_flush(edit, mem.last_sequence(), replay_from, ticket)?;
+    let version = control.versions.install_flush(edit, newest.last_sequence(), replay_from, ticket)?;
+    let flushed = |mem: &Arc<MemTable>| waiting.iter().any(|other| Arc::ptr_eq(other, mem));
     shared.set_view(&control, |view| View {
         mem: view.mem.clone(),
-        sealed: view.sealed.iter().filter(|other| !Arc::ptr_eq(other, &mem)).cloned().collect(),
+        sealed: view.sealed.iter().filter(|mem| !flushed(mem)).cloned().collect(),
         version,
     });
     control.flushing = false;
@@ -32,18 +44,41 @@ pub fn run(shared: &Arc<Shared>) -> Result<()> {
     Ok(())
 }
 
-/// Writes every entry of `mem` as table `id`.
-pub fn write_table(placement: &dyn Placement, mem: &Arc<MemTable>, id: TableId) -> Result<(TableMeta, Ticket)> {
-    let hint = Hint { level: 0, expected_bytes: mem.charged_bytes(), lifetime: Lifetime::Flush };
-    let mut build = placement.begin(hint)?;
+/// Writes every entry of `mems` as table `id`.
+pub fn write_table(
+    placement: &dyn Placement,
+    order: &KeyOrder,
+    mems: &[Arc<MemTable>],
+    id: TableId,
+) -> Result<(TableMeta, Ticket)> {
+    let expected_bytes = mems.iter().map(|mem| mem.charged_bytes()).sum();
+    let mut build = placement.begin(Hint { level: 0, expected_bytes, lifetime: Lifetime::Flush })?;
     build.begin_table(id)?;
+    match mems {
+        [mem] => keep_all(&mut *build, mem)?,
+        _ => merge_all(&mut *build, order, mems)?,
+    }
+    build.end_table()?;
+    let (mut metas, ticket) = build.finish()?;
+    Ok((metas.pop().expect("a build of one table yields one"), ticket))
+}
+
+fn keep_all(build: &mut dyn Build, mem: &Arc<MemTable>) -> Result<()> {
     let mut cursor = mem.cursor();
     cursor.seek_first();
     while cursor.valid() {
         build.keep(EntryRef { key: cursor.key(), stored: cursor.value(), origin: Origin::Memory })?;
         cursor.next();
     }
-    build.end_table()?;
-    let (mut metas, ticket) = build.finish()?;
-    Ok((metas.pop().expect("a build of one table yields one"), ticket))
+    Ok(())
+}
+
+fn merge_all(build: &mut dyn Build, order: &KeyOrder, mems: &[Arc<MemTable>]) -> Result<()> {
+    let mut merge = Merge::new(order.clone(), mems.iter().map(|mem| Source::Mem(mem.cursor())).collect());
+    merge.seek_first()?;
+    while merge.valid() {
+        build.keep(merge.entry())?;
+        merge.next()?;
+    }
+    Ok(())
 }

@@ -1,31 +1,50 @@
 //! Counts memory as LevelDB's arena would, so that `memtable_bytes` means what LevelDB's `write_buffer_size` means and
 //! the same history seals its memtables at the same places. Source of the rules: LevelDB's `util/arena.cc`.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 const BLOCK_BYTES: u64 = 4096;
 /// A request above a quarter of a block gets a block of its own.
 const OWN_BLOCK_ABOVE: u64 = BLOCK_BYTES / 4;
 const POINTER_BYTES: u64 = 8;
 
-/// Bytes that an arena of 4 KiB blocks would have taken.
+/// Bits of a meter's state that hold what is left of the block.
+const LEFT_BITS: u32 = 13;
+
+/// Counts, from any thread, what an arena of 4 KiB blocks would have taken.
 #[derive(Debug, Default)]
-pub struct ArenaMeter {
-    taken: u64,
-    left_in_block: u64,
-}
+pub struct ArenaMeter(AtomicU64); // bytes taken, then what is left of the last block
 
 impl ArenaMeter {
     /// Counts one entry: its encoding and a skip-list node of `height` links.
-    pub fn entry(&mut self, key_bytes: usize, value_bytes: usize, height: usize) {
+    pub fn entry(&self, key_bytes: usize, value_bytes: usize, height: usize) {
         let encoded = varint_bytes(key_bytes) + key_bytes as u64 + varint_bytes(value_bytes) + value_bytes as u64;
-        self.allocate(encoded);
-        let misaligned = self.left_in_block % POINTER_BYTES;
-        let node = POINTER_BYTES * (1 + height as u64);
-        self.allocate(if self.left_in_block >= node + misaligned { node + misaligned } else { node });
+        let after = |state: u64| {
+            let mut fill = Fill { taken: state >> LEFT_BITS, left_in_block: state & ((1 << LEFT_BITS) - 1) };
+            fill.entry(encoded, height);
+            Some(fill.taken << LEFT_BITS | fill.left_in_block)
+        };
+        self.0.fetch_update(Relaxed, Relaxed, after).expect("every state has a successor");
     }
 
     /// Bytes so far.
     pub fn bytes(&self) -> u64 {
-        self.taken
+        self.0.load(Relaxed) >> LEFT_BITS
+    }
+}
+
+/// A meter's state, taken apart.
+struct Fill {
+    taken: u64,
+    left_in_block: u64,
+}
+
+impl Fill {
+    fn entry(&mut self, encoded: u64, height: usize) {
+        self.allocate(encoded);
+        let misaligned = self.left_in_block % POINTER_BYTES;
+        let node = POINTER_BYTES * (1 + height as u64);
+        self.allocate(if self.left_in_block >= node + misaligned { node + misaligned } else { node });
     }
 
     fn allocate(&mut self, bytes: u64) {
@@ -50,7 +69,7 @@ mod tests {
 
     #[test]
     fn small_entries_share_a_block_and_large_ones_own_theirs() {
-        let mut meter = ArenaMeter::default();
+        let meter = ArenaMeter::default();
         meter.entry(24, 100, 1); // 1 + 24 + 1 + 100 bytes, then a node of 16
         assert_eq!(meter.bytes(), 4096 + 8);
         meter.entry(24, 5000, 1);

@@ -1,10 +1,11 @@
 //! A memtable: the newest writes, sorted, in memory; its log makes them survive.
+mod arena;
 mod meter;
 mod skiplist;
 
+use arena::NodeId;
 use meter::ArenaMeter;
-use parking_lot::Mutex;
-use skiplist::{NodeId, SkipList};
+use skiplist::{SkipList, height};
 use std::sync::{
     Arc, OnceLock,
     atomic::{AtomicU64, Ordering::Relaxed},
@@ -15,11 +16,10 @@ use terrace_format::{
     key,
 };
 
-/// Sorted entries in memory. One writer at a time, readers at any time; entries are never changed or removed.
+/// Sorted entries in memory. Readers and writers at any time; entries are never changed or removed.
 pub struct MemTable {
     list: SkipList,
-    meter: Mutex<ArenaMeter>, // writer only; uncontended
-    charged: AtomicU64,
+    meter: ArenaMeter,
     last: AtomicU64,
     /// The log that holds these entries.
     pub log: LogId,
@@ -33,8 +33,7 @@ impl MemTable {
     pub fn new(order: KeyOrder, log: LogId) -> MemTable {
         MemTable {
             list: SkipList::new(order),
-            meter: Mutex::default(),
-            charged: AtomicU64::new(0),
+            meter: ArenaMeter::default(),
             last: AtomicU64::new(0),
             log,
             table: OnceLock::new(),
@@ -51,36 +50,40 @@ impl MemTable {
         *self.table.get().expect("only sealed memtables are flushed")
     }
 
-    /// Inserts a batch; its first operation gets the batch's sequence, the others count up from there.
+    /// Inserts a batch, which has something in it; its first operation gets the batch's sequence, the others count up from there.
     pub fn insert(&self, batch: &Batch) {
-        let mut meter = self.meter.lock();
         let mut seq = batch.sequence();
         for op in batch.ops() {
             let (user, kind, value) = match op {
                 Op::Put(user, value) => (user, Kind::Put, value),
                 Op::Delete(user) => (user, Kind::Delete, &[][..]),
             };
-            let height = self.list.insert(&key::encode(user, seq, kind), value);
-            meter.entry(user.len() + key::TRAILER_BYTES, value.len(), height);
-            self.last.store(seq.0, Relaxed);
+            let links = height(seq.0);
+            self.list.insert(user, key::trailer_of(seq, kind), value, links);
+            self.meter.entry(user.len() + key::TRAILER_BYTES, value.len(), links);
             seq = seq.plus(1);
         }
-        self.charged.store(meter.bytes(), Relaxed);
+        self.last.fetch_max(seq.0 - 1, Relaxed);
     }
 
     /// Memory in use, as LevelDB's arena would count it.
     pub fn charged_bytes(&self) -> u64 {
-        self.charged.load(Relaxed)
+        self.meter.bytes()
+    }
+
+    /// Memory in use.
+    pub fn memory_bytes(&self) -> u64 {
+        self.list.bytes()
     }
 
     /// Whether nothing was inserted.
     pub fn is_empty(&self) -> bool {
-        self.list.len() == 0
+        self.list.first().is_none()
     }
 
-    /// Entries inserted.
+    /// Entries. Walks all of them.
     pub fn len(&self) -> u64 {
-        u64::from(self.list.len())
+        std::iter::successors(self.list.first(), |id| self.list.next(*id)).count() as u64
     }
 
     /// The newest sequence inserted; zero while empty.

@@ -1,78 +1,86 @@
-//! A skip list that readers walk without a lock while one writer adds to it. No unsafe code: nodes are named by
-//! index, never move and never change; a node is published by storing its index in its neighbours' links.
+//! A skip list that readers walk, and writers add to, without a lock. Nodes live in an [`Arena`] and never move, change
+//! or go.
 //!
-//! ```text
-//! slot:   chunk 0 (64 nodes) | chunk 1 (128) | chunk 2 (256) | …     index 0 is the head and means "none" in a link
-//! node:   { internal key ++ value, key length, prev, next at level 0, next at higher levels }
-//! ```
-//! Order of publication: a node's slot is set, then its own links, then (Release) the links of its predecessors from
-//! the bottom up, then its successor's back link. A reader that follows a link (Acquire) sees a whole node. A back
-//! link may lag behind: walking back can miss a node that is being inserted, which no reader is yet entitled to see,
-//! because sequences become visible only after their insert is over.
-use parking_lot::Mutex;
+//! Order of publication: a node's own links are set, then it is linked behind its predecessors from the bottom up, by
+//! compare-and-swap, then its successor's back link. A reader that follows a link sees a whole node. A back link names
+//! *some* node before its own: the last one, or, while others are being inserted, one a little further back; who walks
+//! back goes forward from there to the last.
+use super::arena::{Arena, Link, NodeId};
 use std::{
     cmp::Ordering,
-    sync::{
-        OnceLock,
-        atomic::{
-            AtomicU32, AtomicUsize,
-            Ordering::{Acquire, Relaxed, Release},
-        },
-    },
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
-use terrace_format::KeyOrder;
+use terrace_format::{KeyOrder, key::TRAILER_BYTES};
 
-/// Names a node; never 0.
-pub type NodeId = u32;
-
-const HEAD: u32 = 0;
 const HEIGHT_MAX: usize = 12;
-/// One node in four reaches the next height, as in LevelDB.
-const BRANCHING: u32 = 4;
-const FIRST_CHUNK: usize = 64;
-const CHUNKS: usize = 26; // 64 · (2^26 − 1) nodes: a memtable of 4 GiB holds fewer
+/// Bits of a mixed number that a node spends on each link above the first: one node in four has a second.
+const BITS_PER_LINK: u32 = 2;
 
-struct Node {
-    bytes: Box<[u8]>, // internal key, then value
-    key_bytes: usize,
-    prev: AtomicU32,
-    next: AtomicU32,
-    higher: Box<[AtomicU32]>, // links at heights 1.. ; empty, and not allocated, for three nodes in four
+/// Links of the node with sequence `seq`: 1 ..= 12, each more four times rarer. A function of the sequence, so that
+/// writers share no generator and the height is known before the insert.
+pub fn height(seq: u64) -> usize {
+    let mixed = (seq ^ (seq >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9); // splitmix64's steps, without its counter
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    let bounded = (mixed >> 31) | 1 << (BITS_PER_LINK as usize * (HEIGHT_MAX - 1));
+    1 + (bounded.trailing_zeros() / BITS_PER_LINK) as usize
 }
 
-impl Node {
-    fn link(&self, height: usize) -> &AtomicU32 {
-        if height == 0 { &self.next } else { &self.higher[height - 1] }
+/// An internal key in parts.
+struct Target<'a> {
+    user: &'a [u8],
+    trailer: u64,
+    /// The first bytes of the user key, if it has as many, as a number of the same order.
+    head: Option<u128>,
+}
+
+impl<'a> Target<'a> {
+    fn new(user: &'a [u8], trailer: u64) -> Target<'a> {
+        Target { user, trailer, head: head(user) }
     }
 
-    fn key(&self) -> &[u8] {
-        &self.bytes[..self.key_bytes]
+    fn of(internal: &'a [u8]) -> Target<'a> {
+        let (user, trailer) = internal.split_last_chunk::<TRAILER_BYTES>().expect("a whole internal key");
+        Target::new(user, u64::from_le_bytes(*trailer))
     }
 }
 
-type Chunk = Box<[OnceLock<Node>]>;
+fn head(user: &[u8]) -> Option<u128> {
+    user.first_chunk::<{ size_of::<u128>() }>().map(|bytes| u128::from_be_bytes(*bytes))
+}
+
+/// A place in the list, level by level: the last node before it, and the node behind it.
+struct Gap {
+    before: [NodeId; HEIGHT_MAX],
+    after: [Option<NodeId>; HEIGHT_MAX],
+}
 
 /// The list. Keys are internal keys; each is inserted once.
 pub struct SkipList {
+    arena: Arena,
     order: KeyOrder,
-    chunks: [OnceLock<Chunk>; CHUNKS],
+    bytewise: bool, // that order
+    head: NodeId,
+    /// Levels in use.
     height: AtomicUsize,
-    len: AtomicU32,
-    writer: Mutex<u64>, // state of the height generator; held for a whole insert, so writers take turns
+    /// The last node of each level, or one a little before it: where ascending keys go.
+    tails: [Link; HEIGHT_MAX],
 }
 
 impl SkipList {
     /// An empty list.
     pub fn new(order: KeyOrder) -> SkipList {
-        let list = SkipList {
+        let arena = Arena::new();
+        let head = arena.node(HEIGHT_MAX, &[], 0, &[]);
+        let tails: [Link; HEIGHT_MAX] = Default::default();
+        tails.iter().for_each(|tail| tail.set(Some(head)));
+        SkipList {
+            bytewise: matches!(order, KeyOrder::Bytewise),
+            arena,
             order,
-            chunks: [const { OnceLock::new() }; CHUNKS],
+            head,
             height: AtomicUsize::new(1),
-            len: AtomicU32::new(0),
-            writer: Mutex::new(0x9e37_79b9_7f4a_7c15),
-        };
-        list.place(HEAD, Box::default(), 0, HEIGHT_MAX);
-        list
+            tails,
+        }
     }
 
     /// The order of its keys.
@@ -80,208 +88,276 @@ impl SkipList {
         &self.order
     }
 
-    /// Entries inserted.
-    pub fn len(&self) -> u32 {
-        self.len.load(Acquire)
+    /// Memory taken, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.arena.bytes()
     }
 
-    /// Adds an entry and returns its node's height. A key that is there stays as it is: then the height is 0.
-    pub fn insert(&self, key: &[u8], value: &[u8]) -> usize {
-        let mut rng = self.writer.lock();
-        let height = random_height(&mut rng);
-        let mut before = [HEAD; HEIGHT_MAX];
-        let after = self.find(key, Some(&mut before));
-        if after.is_some_and(|node| self.key(node) == key) {
-            return 0; // a damaged log may say the same thing twice
+    /// Adds an entry with `height` links. A key that is there stays as it is.
+    pub fn insert(&self, user: &[u8], trailer: u64, value: &[u8], height: usize) {
+        let target = Target::new(user, trailer);
+        if self.height.load(Relaxed) < height {
+            self.height.fetch_max(height, Relaxed); // a reader that sees it early finds empty links at the head
         }
-        if height > self.height.load(Relaxed) {
-            self.height.store(height, Relaxed); // a reader that sees it early finds empty links at the head
+        let mut gap = Gap { before: [self.head; HEIGHT_MAX], after: [None; HEIGHT_MAX] };
+        if !self.is_at_end(&target, height, &mut gap) {
+            self.find(&target, |level, before, after| (gap.before[level], gap.after[level]) = (before, after));
         }
+        let same = |node| self.key(node).ends_with(&trailer.to_le_bytes()) && self.compare(node, &target).is_eq();
+        if gap.after[0].is_some_and(same) {
+            return; // a damaged log may say the same thing twice
+        }
+        let node = self.arena.node(height, user, trailer, value);
+        for level in 0..height {
+            let after = self.link_in(node, &target, level, gap.before[level], gap.after[level]);
+            match after {
+                None => self.tails[level].set(Some(node)),
+                Some(after) if level == 0 => self.arena.back(after).set(Some(node)),
+                Some(_) => (),
+            }
+        }
+    }
 
-        let id = self.len.load(Relaxed) + 1;
-        let mut bytes = Vec::with_capacity(key.len() + value.len());
-        bytes.extend_from_slice(key);
-        bytes.extend_from_slice(value);
-        let node = self.place(id, bytes.into_boxed_slice(), key.len(), height);
-        node.prev.store(before[0], Relaxed);
-        for (h, &p) in before.iter().enumerate().take(height) {
-            let link = self.node(p).link(h);
-            node.link(h).store(link.load(Relaxed), Relaxed);
-            link.store(id, Release);
+    /// Links `node` in at `level`, behind `before` or, if others have come in meanwhile, a little further on. Returns what
+    /// follows it there.
+    fn link_in(
+        &self,
+        node: NodeId,
+        target: &Target<'_>,
+        level: usize,
+        mut before: NodeId,
+        mut after: Option<NodeId>,
+    ) -> Option<NodeId> {
+        loop {
+            self.link(node, level).set(after);
+            if level == 0 {
+                self.arena.back(node).set(Some(before));
+            }
+            if self.link(before, level).replace(after, node) {
+                return after;
+            }
+            after = self.link(before, level).get();
+            while let Some(next) = after.filter(|next| self.is_before(*next, target)) {
+                (before, after) = (next, self.link(next, level).get());
+            }
         }
-        self.node(after.unwrap_or(HEAD)).prev.store(id, Release); // the head's back link is the last node
-        self.len.store(id, Release);
-        height
     }
 
     /// The first node whose key is at or after `target`.
     pub fn seek(&self, target: &[u8]) -> Option<NodeId> {
-        self.find(target, None)
+        self.find(&Target::of(target), |_, _, _| ())
     }
 
     /// The first node.
     pub fn first(&self) -> Option<NodeId> {
-        some(self.node(HEAD).next.load(Acquire))
+        self.next(self.head)
     }
 
     /// The last node.
     pub fn last(&self) -> Option<NodeId> {
-        some(self.node(HEAD).prev.load(Acquire))
+        self.last_before(self.tails[0].get()?, None)
     }
 
     /// The node after `id`.
     pub fn next(&self, id: NodeId) -> Option<NodeId> {
-        some(self.node(id).next.load(Acquire))
+        self.link(id, 0).get()
     }
 
     /// The node before `id`.
     pub fn prev(&self, id: NodeId) -> Option<NodeId> {
-        some(self.node(id).prev.load(Acquire))
+        self.last_before(self.arena.back(id).get()?, Some(id))
+    }
+
+    /// From `at` forward to the node whose successor is `end`; `None` if that is the head.
+    fn last_before(&self, mut at: NodeId, end: Option<NodeId>) -> Option<NodeId> {
+        while let Some(next) = self.next(at).filter(|next| Some(*next) != end) {
+            at = next;
+        }
+        (at != self.head).then_some(at)
     }
 
     /// The node's internal key.
     pub fn key(&self, id: NodeId) -> &[u8] {
-        self.node(id).key()
+        self.arena.key(id)
     }
 
     /// The node's value.
     pub fn value(&self, id: NodeId) -> &[u8] {
-        let node = self.node(id);
-        &node.bytes[node.key_bytes..]
+        self.arena.value(id)
     }
 
-    /// The first node at or after `target`, and on request the last node before it at each height.
-    fn find(&self, target: &[u8], mut before: Option<&mut [u32; HEIGHT_MAX]>) -> Option<NodeId> {
-        let mut at = HEAD;
-        for height in (0..self.height.load(Relaxed)).rev() {
-            let next = loop {
-                let next = self.node(at).link(height).load(Acquire);
-                if next == HEAD || self.order.internal(self.key(next), target) != Ordering::Less {
-                    break next;
-                }
-                at = next;
-            };
-            if let Some(before) = before.as_deref_mut() {
-                before[height] = at;
-            }
-            if height == 0 {
-                return some(next);
-            }
-        }
-        None
-    }
-
-    fn node(&self, id: u32) -> &Node {
-        let (chunk, offset) = position(id);
-        self.chunks[chunk].get().and_then(|chunk| chunk[offset].get()).expect("a link names a node that is placed")
-    }
-
-    fn place(&self, id: u32, bytes: Box<[u8]>, key_bytes: usize, height: usize) -> &Node {
-        let (chunk, offset) = position(id);
-        let chunk = self.chunks[chunk].get_or_init(|| (0..FIRST_CHUNK << chunk).map(|_| OnceLock::new()).collect());
-        let higher = (1..height).map(|_| AtomicU32::new(HEAD)).collect();
-        chunk[offset].get_or_init(|| Node {
-            bytes,
-            key_bytes,
-            prev: AtomicU32::new(HEAD),
-            next: AtomicU32::new(HEAD),
-            higher,
+    /// Whether `target` goes behind everything on the lowest `levels` levels; then `gap` says where. So ascending keys need no
+    /// search.
+    fn is_at_end(&self, target: &Target<'_>, levels: usize, gap: &mut Gap) -> bool {
+        (0..levels).all(|level| {
+            let tail = self.tails[level].get().unwrap_or(self.head);
+            gap.before[level] = tail;
+            self.link(tail, level).get().is_none() && (tail == self.head || self.is_before(tail, target))
         })
     }
-}
 
-fn some(id: u32) -> Option<NodeId> {
-    (id != HEAD).then_some(id)
-}
-
-/// Chunk k holds `FIRST_CHUNK << k` nodes, so the chunk of a node is the magnitude of its shifted index.
-fn position(id: u32) -> (usize, usize) {
-    let shifted = id as usize + FIRST_CHUNK;
-    let chunk = (shifted.ilog2() - FIRST_CHUNK.ilog2()) as usize;
-    (chunk, shifted - (FIRST_CHUNK << chunk))
-}
-
-fn random_height(state: &mut u64) -> usize {
-    let mut height = 1;
-    while height < HEIGHT_MAX {
-        *state ^= *state << 13;
-        *state ^= *state >> 7;
-        *state ^= *state << 17;
-        if !((*state >> 32) as u32).is_multiple_of(BRANCHING) {
-            break;
+    /// The first node at or after `target`. On the way down tells `note` of every level, the last node before `target`
+    /// there, and what follows it.
+    fn find(&self, target: &Target<'_>, mut note: impl FnMut(usize, NodeId, Option<NodeId>)) -> Option<NodeId> {
+        let mut at = self.head;
+        let mut after = None; // known not to lie before the target, so not compared again one level down
+        for level in (0..self.height.load(Relaxed)).rev() {
+            loop {
+                let next = self.link(at, level).get();
+                match next {
+                    Some(node) if next != after && self.is_before(node, target) => at = node,
+                    _ => {
+                        after = next;
+                        break;
+                    }
+                }
+            }
+            note(level, at, after);
         }
-        height += 1;
+        after
     }
-    height
+
+    /// Whether the node's key lies before `target`. Most keys of the bytewise order differ early: then this is two loads
+    /// and a comparison, without a call.
+    #[inline]
+    fn is_before(&self, node: NodeId, target: &Target<'_>) -> bool {
+        if self.bytewise
+            && let (Some(a), Some(b)) = (head(self.arena.user(node)), target.head)
+            && a != b
+        {
+            return a < b;
+        }
+        self.compare(node, target).is_lt()
+    }
+
+    #[inline(never)]
+    fn compare(&self, node: NodeId, target: &Target<'_>) -> Ordering {
+        let key = Target::of(self.key(node));
+        self.order.user(key.user, target.user).then_with(|| target.trailer.cmp(&key.trailer)) // newer ones come first
+    }
+
+    /// The node's link at `level`. Private, because its callers vouch for the level: a node is asked only for levels on
+    /// which it was found, below that, or below the height it was just made with; the head and the tails have them all
+    /// (a tail of a level was linked there).
+    #[allow(unsafe_code)]
+    fn link(&self, node: NodeId, level: usize) -> &Link {
+        // SAFETY: the node has more than `level` links, by the rule above.
+        unsafe { self.arena.link(node, level) }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
+    use std::{
+        collections::BTreeMap,
+        sync::atomic::{AtomicU64, Ordering::SeqCst},
+        thread,
+    };
     use terrace_format::{Kind, SeqNo, key};
 
+    fn user(n: u64) -> Vec<u8> {
+        format!("{:06}", n * 7919 % 100_003).into_bytes()
+    }
+
     fn internal(n: u64) -> Vec<u8> {
-        key::encode(format!("{:06}", n * 7919 % 10_007).as_bytes(), SeqNo(n + 1), Kind::Put)
+        key::encode(&user(n), SeqNo(n + 1), Kind::Put)
+    }
+
+    fn add(list: &SkipList, n: u64) {
+        let internal = internal(n);
+        let target = Target::of(&internal);
+        list.insert(target.user, target.trailer, &n.to_le_bytes(), height(n));
+    }
+
+    fn number(list: &SkipList, at: NodeId) -> u64 {
+        u64::from_le_bytes(list.value(at).try_into().expect("eight bytes"))
+    }
+
+    fn walk(mut at: Option<NodeId>, step: impl Fn(NodeId) -> Option<NodeId>) -> Vec<NodeId> {
+        let mut seen = Vec::new();
+        while let Some(id) = at {
+            seen.push(id);
+            at = step(id);
+        }
+        seen
     }
 
     #[test]
     fn walks_both_ways_like_a_sorted_map() {
         let list = SkipList::new(KeyOrder::Bytewise);
-        let mut model = BTreeMap::new();
         assert_eq!((list.first(), list.last()), (None, None));
-        for n in 0..5000 {
-            list.insert(&internal(n), &n.to_le_bytes());
-            model.insert(key::user_key(&internal(n)).to_vec(), n.to_le_bytes());
-        }
-        let (mut forward, mut backward) = (Vec::new(), Vec::new());
-        let mut at = list.first();
-        while let Some(id) = at {
-            forward.push((key::user_key(list.key(id)).to_vec(), list.value(id).try_into().unwrap()));
-            at = list.next(id);
-        }
-        let mut at = list.last();
-        while let Some(id) = at {
-            backward.push((key::user_key(list.key(id)).to_vec(), list.value(id).try_into().unwrap()));
-            at = list.prev(id);
-        }
-        backward.reverse();
-        let expected: Vec<(Vec<u8>, [u8; 8])> = model.into_iter().collect();
-        assert_eq!(forward, expected);
-        assert_eq!(backward, expected);
-        for probe in [0, 17, 9999, 20_000] {
+        let model: BTreeMap<Vec<u8>, u64> = (0..5000).map(|n| (user(n), n)).collect();
+        (0..5000).chain(17..19).for_each(|n| add(&list, n)); // what is there already stays as it is
+        let forward = walk(list.first(), |id| list.next(id));
+        let backward = walk(list.last(), |id| list.prev(id));
+        assert!(forward.iter().eq(backward.iter().rev()));
+        let found = forward.iter().map(|id| (key::user_key(list.key(*id)).to_vec(), number(&list, *id)));
+        assert!(found.eq(model.clone()));
+        for probe in [0, 17, 9999, 100_002, 200_000] {
             let target = key::lookup(format!("{probe:06}").as_bytes(), SeqNo::MAX);
-            let found = list.seek(&target).map(|id| key::user_key(list.key(id)).to_vec());
-            let want = expected.iter().map(|(k, _)| k).find(|k| k[..] >= *key::user_key(&target)).cloned();
-            assert_eq!(found, want, "{probe}");
+            let found = list.seek(&target).map(|id| number(&list, id));
+            assert_eq!(found, model.range(key::user_key(&target).to_vec()..).next().map(|(_, n)| *n), "{probe}");
         }
     }
 
-    /// Readers see whole nodes in order while a writer adds.
     #[test]
-    fn readers_see_sorted_prefixes_while_a_writer_adds() {
-        let list = SkipList::new(KeyOrder::Bytewise);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                (0..20_000).for_each(|n| {
-                    list.insert(&internal(n), &n.to_le_bytes());
-                })
-            });
+    fn ascending_and_descending_keys_of_any_length_keep_their_order() {
+        for (ascending, key_bytes) in [(true, 0), (false, 0), (true, 5), (true, 14), (false, 15), (false, 40)] {
+            let list = SkipList::new(KeyOrder::Bytewise);
+            for n in 0..1000u64 {
+                let k = if ascending { n } else { 999 - n };
+                let user = [&vec![7; key_bytes][..], &(k as u16).to_be_bytes()].concat();
+                list.insert(&user, n << 8, &vec![1; (n % 50) as usize * 100], height(n));
+            }
+            let keys: Vec<_> = walk(list.first(), |id| list.next(id)).iter().map(|id| list.key(*id).to_vec()).collect();
+            assert!(keys.len() == 1000 && keys.is_sorted_by(|a, b| list.order().internal(a, b).is_lt()));
+        }
+    }
+
+    #[test]
+    fn heights_are_a_quarter_as_frequent_link_by_link() {
+        let mut counts = [0u32; HEIGHT_MAX + 1];
+        (0..1 << 16).for_each(|seq| counts[height(seq)] += 1);
+        assert_eq!(counts[0], 0);
+        for links in 1..5 {
+            let expected = (1 << 16) / 4u32.pow(links) * 3;
+            assert!(counts[links as usize].abs_diff(expected) < expected / 5, "{counts:?}");
+        }
+    }
+
+    /// Writers that hit the same gaps all the time lose nothing, and readers see whole nodes in order both ways.
+    #[test]
+    fn readers_see_sorted_nodes_while_writers_add() {
+        const EACH: u64 = if cfg!(miri) { 100 } else { 10_000 };
+        const WRITERS: u64 = 3;
+        let (list, done) = (SkipList::new(KeyOrder::Bytewise), AtomicU64::new(0));
+        thread::scope(|scope| {
+            for writer in 0..WRITERS {
+                let (list, done) = (&list, &done);
+                scope.spawn(move || {
+                    for n in 0..EACH {
+                        add(list, n * WRITERS + writer);
+                        done.fetch_add(1, SeqCst);
+                    }
+                });
+            }
             for _ in 0..2 {
                 scope.spawn(|| {
-                    while list.len() < 20_000 {
-                        let at_least = list.len();
-                        let (mut seen, mut at, mut last) = (0, list.first(), None::<NodeId>);
-                        while let Some(id) = at {
-                            let value = u64::from_le_bytes(list.value(id).try_into().unwrap());
-                            assert_eq!(list.key(id), internal(value));
-                            assert!(last.is_none_or(|l| list.order().internal(list.key(l), list.key(id)).is_lt()));
-                            (seen, last, at) = (seen + 1, at, list.next(id));
-                        }
-                        assert!(seen >= at_least);
+                    let sound = |pair: &[NodeId]| list.order().internal(list.key(pair[0]), list.key(pair[1])).is_lt();
+                    while done.load(SeqCst) < EACH * WRITERS {
+                        let at_least = done.load(SeqCst) as usize;
+                        let forward = walk(list.first(), |id| list.next(id));
+                        assert!(forward.len() >= at_least && forward.windows(2).all(sound));
+                        assert!(forward.iter().all(|id| list.key(*id) == internal(number(&list, *id))));
+                        let mut backward = walk(list.last(), |id| list.prev(id));
+                        backward.reverse();
+                        assert!(backward.len() >= at_least && backward.windows(2).all(sound));
                     }
                 });
             }
         });
+        assert_eq!(walk(list.first(), |id| list.next(id)).len() as u64, EACH * WRITERS);
+        assert_eq!(walk(list.last(), |id| list.prev(id)).len() as u64, EACH * WRITERS);
     }
 }

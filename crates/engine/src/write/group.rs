@@ -1,163 +1,333 @@
-//! Write groups: whoever comes first leads, takes the others' batches along, and tells them how it went.
+//! Write groups: whoever holds the baton leads, takes along the batches of those who wait, and tells them how it went.
 //!
-//! Source of the idea: LevelDB's `DBImpl::Write`. One append and one sync serve the whole group.
+//! Source of the idea: LevelDB's `DBImpl::Write`. One append and one sync serve the whole group. The baton is what only
+//! a leader may touch. It lies in the line while nobody leads; else it goes from leader to leader, in line order. A writer
+//! who finds it there leads at once, and allocates nothing.
 use crate::{Error, Result};
 use parking_lot::{Condvar, Mutex};
-use std::{collections::VecDeque, sync::Arc};
-use terrace_format::{SeqNo, batch::Batch};
+use std::{
+    collections::VecDeque,
+    hint,
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool, AtomicUsize,
+            Ordering::{Acquire, Relaxed, Release},
+        },
+    },
+};
+use terrace_format::{
+    SeqNo,
+    batch::{Batch, Op},
+};
 
 /// A group grows to this many bytes …
 const GROUP_BYTES_MAX: usize = 1 << 20;
 /// … but a small write waits for no more than this much beyond its own size.
 const SMALL_BYTES: usize = 128 << 10;
+/// Looks at its outcome that an unsynced writer takes before it sleeps: a group takes about as long as falling asleep.
+const SPINS: u32 = 60;
 
-/// Writers in line; the first one leads.
-#[derive(Default)]
-pub struct Queue {
-    line: Mutex<VecDeque<Arc<Writer>>>, // leaf lock; no I/O under it
+/// What a writer brings.
+pub enum Own<'a> {
+    /// One operation, not encoded yet.
+    One(Op<'a>),
+    /// Any number of them, or none.
+    Many(Batch),
+    /// Nothing to write: the caller wants the baton for itself, and takes nobody along.
+    Alone,
 }
 
-struct Writer {
+impl Own<'_> {
+    fn into_wish(self, sync: bool) -> Wish {
+        match self {
+            Own::One(op) => {
+                let mut batch = Batch::new();
+                batch.add(op);
+                Wish { batch, sync, alone: false }
+            }
+            Own::Many(batch) => Wish { batch, sync, alone: false },
+            Own::Alone => Wish { batch: Batch::new(), sync, alone: true },
+        }
+    }
+}
+
+/// What somebody in line waits for.
+struct Wish {
+    batch: Batch,
     sync: bool,
-    batch: Mutex<Option<Batch>>,
-    outcome: Mutex<Option<Result<SeqNo>>>,
-    turn: Condvar, // with the line's lock
+    alone: bool,
 }
 
-/// What a leader writes for itself and others.
-pub struct Group {
-    /// The batches of all members, in line order.
-    pub batch: Batch,
-    /// Whether to make it durable.
-    pub sync: bool,
+/// The baton, or the line of those who wait for it.
+pub struct Queue<T> {
+    line: Mutex<Line<T>>, // leaf lock, but for a writer's own; no I/O under it
+    waiting: AtomicUsize, // as many as the line has; a hint for who does not hold the lock
 }
 
-/// The leader's claim on the line, before it has room and takes others along.
-pub struct Leader<'a> {
-    queue: &'a Queue,
-    members: &'a mut usize,
+struct Line<T> {
+    baton: Option<T>,
+    writers: VecDeque<Arc<Writer<T>>>,
 }
 
-impl Queue {
-    /// Joins the line. The caller at its front runs `lead`; the others wait for their leader's outcome.
-    pub fn write(&self, batch: Batch, sync: bool, lead: impl FnOnce(Leader<'_>) -> Result<SeqNo>) -> Result<SeqNo> {
-        let me =
-            Arc::new(Writer { sync, batch: Mutex::new(Some(batch)), outcome: Mutex::default(), turn: Condvar::new() });
+struct Writer<T> {
+    state: Mutex<State<T>>,
+    turn: Condvar,
+    ready: AtomicBool, // the state is `Lead` or `Done`
+}
+
+enum State<T> {
+    Waiting(Wish),
+    Taken,
+    Lead(T, Wish),
+    Done(Result<SeqNo>),
+}
+
+/// How joining the line ended.
+pub enum Turn<'a, T> {
+    /// The caller leads, with what it brought.
+    Lead(Lead<'a, T>, Own<'a>),
+    /// Another leader has written the batch.
+    Done(Result<SeqNo>),
+}
+
+/// A leader's hold on the baton, and its duty to its members. Dropped, it passes the baton on and tells the members that
+/// their leader panicked, unless it told them otherwise.
+pub struct Lead<'a, T> {
+    queue: &'a Queue<T>,
+    baton: Option<T>,
+    members: Vec<Arc<Writer<T>>>,
+}
+
+impl<T> Queue<T> {
+    /// Nobody in line.
+    pub fn new(baton: T) -> Queue<T> {
+        let line = Line { baton: Some(baton), writers: VecDeque::new() };
+        Queue { line: Mutex::new(line), waiting: AtomicUsize::new(0) }
+    }
+
+    /// Leads if nobody else does; else waits to lead or to be taken along.
+    pub fn join<'a>(&'a self, own: Own<'a>, sync: bool) -> Turn<'a, T> {
         let mut line = self.line.lock();
-        line.push_back(me.clone());
-        while !Arc::ptr_eq(&line[0], &me) {
-            me.turn.wait(&mut line);
-            if let Some(outcome) = me.outcome.lock().take() {
-                return outcome;
+        if let Some(baton) = line.baton.take() {
+            return Turn::Lead(self.lead(baton), own);
+        }
+        let me = Arc::new(Writer {
+            state: Mutex::new(State::Waiting(own.into_wish(sync))),
+            turn: Condvar::new(),
+            ready: AtomicBool::new(false),
+        });
+        line.writers.push_back(me.clone());
+        self.waiting.store(line.writers.len(), Relaxed);
+        drop(line);
+        match me.wait(if sync { 0 } else { SPINS }) {
+            State::Lead(baton, Wish { alone: true, .. }) => Turn::Lead(self.lead(baton), Own::Alone),
+            State::Lead(baton, wish) => Turn::Lead(self.lead(baton), Own::Many(wish.batch)),
+            State::Done(outcome) => Turn::Done(outcome),
+            State::Waiting(_) | State::Taken => unreachable!("`ready` says otherwise"),
+        }
+    }
+
+    fn lead(&self, baton: T) -> Lead<'_, T> {
+        Lead { queue: self, baton: Some(baton), members: Vec::new() }
+    }
+
+    /// Writers in line, about.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Relaxed)
+    }
+}
+
+impl<T> Writer<T> {
+    fn wait(&self, spins: u32) -> State<T> {
+        for _ in 0..spins {
+            if self.ready.load(Acquire) {
+                break;
+            }
+            hint::spin_loop();
+        }
+        let mut state = self.state.lock();
+        while !self.ready.load(Relaxed) {
+            self.turn.wait(&mut state);
+        }
+        std::mem::replace(&mut state, State::Taken)
+    }
+
+    fn wake(&self, change: impl FnOnce(State<T>) -> State<T>) {
+        let mut state = self.state.lock();
+        let before = std::mem::replace(&mut *state, State::Taken);
+        *state = change(before);
+        self.ready.store(true, Release);
+        self.turn.notify_one();
+    }
+}
+
+impl<T> Lead<'_, T> {
+    /// What only a leader may touch.
+    ///
+    /// # Panics
+    /// If the baton was passed on.
+    pub fn baton(&mut self) -> &mut T {
+        self.baton.as_mut().expect("a leader works before it passes the baton on")
+    }
+
+    /// How many wait for the baton, about.
+    pub fn awaited(&self) -> usize {
+        self.queue.waiting()
+    }
+
+    /// How many came along.
+    pub fn members(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Takes along those who wait, in order, up to the first that wants more durability than the leader does or that would
+    /// make the group too large; their operations go behind those of `batch`.
+    pub fn collect(&mut self, batch: &mut Batch, sync: bool) {
+        if self.awaited() == 0 {
+            return; // who comes this very moment waits for the next group
+        }
+        let max = match batch.byte_len() {
+            own if batch.is_empty() => own, // not even one operation more
+            own @ 0..=SMALL_BYTES => own + SMALL_BYTES,
+            _ => GROUP_BYTES_MAX,
+        };
+        let mut line = self.queue.line.lock();
+        while let Some(writer) = line.writers.front() {
+            let mut state = writer.state.lock();
+            let State::Waiting(wish) = &*state else { unreachable!("who stands in line waits") };
+            let bytes = if wish.batch.is_empty() { 0 } else { wish.batch.byte_len() };
+            if wish.alone || (wish.sync && !sync) || batch.byte_len() + bytes > max {
+                break;
+            }
+            batch.append(&wish.batch);
+            *state = State::Taken;
+            drop(state);
+            self.members.extend(line.writers.pop_front());
+        }
+        self.queue.waiting.store(line.writers.len(), Relaxed);
+    }
+
+    /// Lets the next in line lead. The members still wait for [`tell`](Lead::tell).
+    pub fn pass_on(&mut self) {
+        let Some(baton) = self.baton.take() else { return };
+        let mut line = self.queue.line.lock();
+        let next = line.writers.pop_front();
+        self.queue.waiting.store(line.writers.len(), Relaxed);
+        match next {
+            None => line.baton = Some(baton),
+            Some(next) => {
+                drop(line);
+                next.wake(|state| match state {
+                    State::Waiting(wish) => State::Lead(baton, wish),
+                    _ => unreachable!("who stands in line waits"),
+                });
             }
         }
-        drop(line);
+    }
 
-        let mut duty = Duty { queue: self, members: 1, outcome: None };
-        let outcome = lead(Leader { queue: self, members: &mut duty.members });
-        duty.outcome = Some(outcome.clone());
+    /// Passes the baton on if that is yet to be done, and tells the members how it went.
+    pub fn tell(mut self, outcome: Result<SeqNo>) -> Result<SeqNo> {
+        self.pass_on();
+        self.dismiss(|| outcome.clone());
         outcome
     }
 
-    /// Tells the first `members` of the line how it went and gives the lead to the next.
-    fn dismiss(&self, members: usize, outcome: &Result<SeqNo>) {
-        let mut line = self.line.lock();
-        for writer in line.drain(..members) {
-            *writer.outcome.lock() = Some(outcome.clone());
-            writer.turn.notify_one();
-        }
-        if let Some(next) = line.front() {
-            next.turn.notify_one();
+    fn dismiss(&mut self, outcome: impl Fn() -> Result<SeqNo>) {
+        while let Some(member) = self.members.pop() {
+            member.wake(|_| State::Done(outcome()));
         }
     }
 }
 
-/// A leader's duty to its members: dropped, it tells them the outcome, and that it panicked if it has none.
-struct Duty<'a> {
-    queue: &'a Queue,
-    /// The leader itself, and whom it takes along; if it fails before it collects, it fails alone.
-    members: usize,
-    outcome: Option<Result<SeqNo>>,
-}
-
-impl Drop for Duty<'_> {
+impl<T> Drop for Lead<'_, T> {
     fn drop(&mut self) {
-        let bug = || Err(Error::Bug("the leader of a write group panicked".into()));
-        self.queue.dismiss(self.members, &self.outcome.take().unwrap_or_else(bug));
-    }
-}
-
-impl Leader<'_> {
-    /// Whether the leader only wants what was written before to be durable. Then it needs no room, and takes along only
-    /// those who want the same.
-    pub fn adds_nothing(&self) -> bool {
-        self.queue.line.lock()[0].batch.lock().as_ref().is_none_or(Batch::is_empty)
-    }
-
-    /// Takes along those who wait behind the leader, in order, up to the first that wants more durability than the
-    /// leader does or that would make the group too large.
-    pub fn collect(self) -> Group {
-        let line = self.queue.line.lock();
-        let take = |writer: &Writer| writer.batch.lock().take().expect("a batch is taken once, by its leader");
-        let mut batch = take(&line[0]);
-        let sync = line[0].sync;
-        let own = batch.byte_len();
-        let max = match own {
-            _ if batch.is_empty() => own, // not even one operation more
-            0..=SMALL_BYTES => own + SMALL_BYTES,
-            _ => GROUP_BYTES_MAX,
-        };
-        for writer in line.iter().skip(1) {
-            let bytes =
-                writer.batch.lock().as_ref().map_or(0, |batch| if batch.is_empty() { 0 } else { batch.byte_len() });
-            if (writer.sync && !sync) || batch.byte_len() + bytes > max {
-                break;
-            }
-            batch.append(&take(writer));
-            *self.members += 1;
-        }
-        Group { batch, sync }
+        self.pass_on();
+        self.dismiss(|| Err(Error::Bug("the leader of a write group panicked".into())));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    use std::{
+        panic::{AssertUnwindSafe, catch_unwind},
+        thread,
+    };
+
+    /// Leads as the write path does, and passes the baton on before it tells.
+    fn write(queue: &Queue<u64>, op: Op<'_>, sync: bool) -> Result<SeqNo> {
+        match queue.join(Own::One(op), sync) {
+            Turn::Done(outcome) => outcome,
+            Turn::Lead(mut lead, own) => {
+                let mut batch = own.into_wish(sync).batch;
+                lead.collect(&mut batch, sync);
+                let written = lead.baton();
+                let before = *written;
+                *written += u64::from(batch.len());
+                lead.pass_on();
+                lead.tell(if before % 7 == 0 { Err(Error::Closed) } else { Ok(SeqNo(before)) })
+            }
+        }
+    }
 
     #[test]
     fn every_writer_is_written_once_and_hears_of_it() {
-        let (queue, written, groups) = (Queue::default(), AtomicU64::new(0), AtomicU64::new(0));
-        std::thread::scope(|scope| {
+        let queue = Queue::new(0);
+        thread::scope(|scope| {
             for writer in 0..8u32 {
-                let (queue, written, groups) = (&queue, &written, &groups);
+                let queue = &queue;
                 scope.spawn(move || {
                     for n in 0..200u32 {
-                        let mut batch = Batch::new();
-                        batch.put(&writer.to_le_bytes(), &n.to_le_bytes());
-                        let outcome = queue.write(batch, n % 3 == 0, |leader| {
-                            let group = leader.collect();
-                            groups.fetch_add(1, Relaxed);
-                            let before = written.fetch_add(u64::from(group.batch.len()), Relaxed);
-                            if before % 7 == 0 { Err(Error::Closed) } else { Ok(SeqNo(before)) }
-                        });
+                        let op = Op::Put(&writer.to_le_bytes(), &n.to_le_bytes());
+                        let outcome = write(queue, op, n % 3 == 0);
                         assert!(outcome.is_ok() || matches!(outcome, Err(Error::Closed)));
                     }
                 });
             }
         });
-        assert_eq!(written.load(Relaxed), 1600);
-        assert!(groups.load(Relaxed) <= 1600);
-        assert!(queue.line.lock().is_empty());
+        let line = queue.line.lock();
+        assert_eq!((line.baton, line.writers.len(), queue.waiting()), (Some(1600), 0, 0));
+    }
+
+    /// Who wants the baton alone gets it between two groups, and is in none.
+    #[test]
+    fn alone_is_alone() {
+        let queue = Queue::new(0);
+        let Turn::Lead(mut lead, _) = queue.join(Own::Alone, false) else { panic!("nobody else is there") };
+        thread::scope(|scope| {
+            let alone = scope.spawn(|| matches!(queue.join(Own::Alone, false), Turn::Lead(_, Own::Alone)));
+            while queue.waiting() == 0 {
+                thread::yield_now();
+            }
+            let mut batch = Batch::new();
+            batch.delete(b"k");
+            lead.collect(&mut batch, true);
+            assert_eq!(lead.members(), 0);
+            drop(lead);
+            assert!(alone.join().expect("it does not panic"));
+        });
     }
 
     #[test]
-    fn a_panicking_leader_does_not_block_the_line() {
-        let queue = Queue::default();
-        let blown = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            queue.write(Batch::new(), false, |_| panic!("on purpose"))
-        }));
-        assert!(blown.is_err());
-        assert!(queue.write(Batch::new(), false, |leader| Ok(SeqNo(leader.collect().batch.len().into()))).is_ok());
+    fn a_panicking_leader_blocks_nobody_and_its_members_hear_of_it() {
+        let queue = Queue::new(0);
+        let Turn::Lead(mut lead, own) = queue.join(Own::Many(Batch::new()), false) else { panic!("nobody leads") };
+        let mut batch = own.into_wish(false).batch;
+        batch.delete(b"k");
+        thread::scope(|scope| {
+            let member = scope.spawn(|| write(&queue, Op::Delete(b"member"), false));
+            while lead.members() == 0 {
+                lead.collect(&mut batch, false);
+                thread::yield_now();
+            }
+            let blown = catch_unwind(AssertUnwindSafe(move || {
+                let _held = lead;
+                panic!("on purpose")
+            }));
+            assert!(blown.is_err());
+            assert!(matches!(member.join().expect("it hears"), Err(Error::Bug(_))));
+        });
+        assert!(write(&queue, Op::Delete(b"next"), false).is_err_and(|error| matches!(error, Error::Closed)));
     }
 }

@@ -3,70 +3,137 @@ pub mod group;
 pub mod stall;
 pub mod wal;
 
-use crate::{Error, Result, mem::MemTable, read::view::View, state::Shared};
-use group::{Group, Queue};
-use parking_lot::Mutex;
+use crate::{Error, Result, mem::MemTable, read::view::View, state::Shared, version::Level};
+pub use group::Own;
+use group::{Lead, Queue, Turn};
 use stall::{Room, room};
 use std::{
+    hint,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{Arc, atomic::Ordering},
     thread,
     time::Duration,
 };
-use terrace_format::{LogId, SeqNo, TableId, batch};
+use terrace_format::{LogId, SeqNo, TableId, batch, batch::Batch};
 use terrace_storage::placement::LogKind;
 use wal::Wal;
 
 /// LevelDB's brake: each write gives compaction this much time once level 0 grows long.
 const DELAY: Duration = Duration::from_millis(1);
+/// A shorter sleep would take as long as this one, so smaller debts add up first.
+const SLEEP_MIN: Duration = Duration::from_millis(1);
+/// One write sleeps no longer than this, however large it is; the rest is forgiven.
+const SLEEP_MAX: Duration = Duration::from_millis(50);
+/// A buffer for single operations is kept up to this size.
+const SPARE_BYTES_MAX: usize = 64 << 10;
+/// A group of at least this size is worth passing the baton on for before its insert, even if nobody waits yet.
+const LONG_INSERT_BYTES: usize = 64 << 10;
+/// How often to look whether a long insert is over.
+const LONG_INSERT_LOOK: Duration = Duration::from_micros(100);
 
-/// The writers of one store.
+/// The writers of one store. One leads at a time: see [`group`].
 pub struct Writes {
-    queue: Queue,
-    core: Mutex<Core>,
+    queue: Queue<Box<Core>>,
 }
 
-/// Held by the leader of a write group, and by a flush that seals, during its I/O.
+/// The baton: what the leader of a write group, or a flush that seals, has to itself during its I/O.
 struct Core {
     wal: Wal,
+    /// The last sequence given away. Ahead of the visible one while groups are being inserted.
     last: SeqNo,
+    /// The active memtable, as in the view.
+    mem: Arc<MemTable>,
+    /// A buffer for the next single operation.
+    spare: Option<Batch>,
+    /// Sleep that the pace asks for and nobody has taken yet.
+    owed: Duration,
+    /// Seconds that writers owe for each byte.
+    pace: f64,
+    /// The news that the pace, and the leave to go on, go by.
+    seen: Option<u64>,
+    pulse: Pulse,
+}
+
+/// What the last synced group was like: how many writers come at once, and what a sync takes.
+#[derive(Default)]
+struct Pulse {
+    writers: usize,
+    sync_time: Duration,
 }
 
 impl Writes {
-    /// Writing goes on behind `last`, into `wal`.
-    pub fn new(wal: Wal, last: SeqNo) -> Writes {
-        Writes { queue: Queue::default(), core: Mutex::new(Core { wal, last }) }
+    /// Writing goes on behind `last`, into `wal` and `mem`.
+    pub fn new(wal: Wal, last: SeqNo, mem: Arc<MemTable>) -> Writes {
+        let core =
+            Core { wal, last, mem, spare: None, owed: Duration::ZERO, pace: 0.0, seen: None, pulse: Pulse::default() };
+        Writes { queue: Queue::new(Box::new(core)) }
     }
 
-    /// Writes a batch, alone or as part of a group, and returns the sequence of the last operation that was written
-    /// with or before it. An empty synced batch makes everything before it durable.
-    pub fn write(&self, shared: &Arc<Shared>, batch: batch::Batch, sync: bool) -> Result<SeqNo> {
-        self.queue.write(batch, sync, |first| {
-            let mut core = self.core.lock();
-            if first.adds_nothing() {
-                shared.check_writable(&shared.control.lock())?;
-            } else {
-                make_room(shared, &mut core)?;
+    /// Writes, alone or as part of a group, and returns the sequence of the last operation that was written with or
+    /// before it. An empty synced batch makes everything before it durable.
+    pub fn write(&self, shared: &Arc<Shared>, own: Own<'_>, sync: bool) -> Result<SeqNo> {
+        match self.queue.join(own, sync) {
+            Turn::Done(outcome) => outcome,
+            Turn::Lead(mut lead, own) => {
+                let outcome = self.lead(shared, &mut lead, own, sync);
+                lead.tell(outcome)
             }
-            let group = first.collect();
-            commit(shared, &mut core, group)
-        })
+        }
+    }
+
+    fn lead(&self, shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, own: Own<'_>, sync: bool) -> Result<SeqNo> {
+        let core = lead.baton();
+        let mut batch = match own {
+            Own::Many(batch) => batch,
+            Own::One(op) => {
+                let mut batch = core.spare.take().unwrap_or_default();
+                batch.clear();
+                batch.add(op);
+                batch
+            }
+            Own::Alone => Batch::new(),
+        };
+        if batch.is_empty() {
+            shared.check_writable(&shared.control.lock())?;
+        } else {
+            make_room(shared, core, batch.byte_len())?;
+        }
+        if sync {
+            self.gather(shared, &lead.baton().pulse);
+        }
+        lead.collect(&mut batch, sync);
+        commit(shared, lead, batch, sync)
+    }
+
+    /// The writers whom the last sync served are about to come back: waits for them a little, lest every second sync serve
+    /// one writer alone.
+    fn gather(&self, shared: &Shared, pulse: &Pulse) {
+        let wait_max = Duration::from_micros(shared.options.group_wait_us).min(pulse.sync_time / 2);
+        if wait_max.is_zero() || self.queue.waiting() + 1 >= pulse.writers {
+            return;
+        }
+        let end = shared.clock.now() + wait_max;
+        while self.queue.waiting() + 1 < pulse.writers && shared.clock.now() < end {
+            thread::yield_now();
+        }
     }
 
     /// Seals the active memtable, if it has anything, and starts a new log.
     pub fn seal(&self, shared: &Arc<Shared>) -> Result<()> {
-        let mut core = self.core.lock();
+        let Turn::Lead(mut lead, _) = self.queue.join(Own::Alone, false) else {
+            return Err(Error::Bug("somebody who wanted the baton alone was taken along".into()));
+        };
+        let core = lead.baton();
         shared.check_writable(&shared.control.lock())?;
         shared.wait_until(|_| (shared.view.load().sealed.len() as u64) + 1 < shared.options.memtables_max)?;
-        let empty = shared.view.load().mem.as_ref().is_none_or(|mem| mem.is_empty());
-        if empty { Ok(()) } else { seal(shared, &mut core) }
+        if core.mem.is_empty() { Ok(()) } else { seal(shared, core) }
     }
 }
 
 /// Log, memtable, publish: the life of a group. A failure is the end of all writing, because what the log holds is then
 /// unknown.
-fn commit(shared: &Arc<Shared>, core: &mut Core, mut group: Group) -> Result<SeqNo> {
-    match catch_unwind(AssertUnwindSafe(|| write_group(shared, core, &mut group))) {
+fn commit(shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, batch: Batch, sync: bool) -> Result<SeqNo> {
+    match catch_unwind(AssertUnwindSafe(|| write_group(shared, lead, batch, sync))) {
         Ok(outcome) => outcome.inspect_err(|error| shared.fail(error)),
         Err(panic) => {
             shared.fail(&Error::Bug("a write panicked, or its comparator did, so what was written is unknown".into()));
@@ -75,40 +142,110 @@ fn commit(shared: &Arc<Shared>, core: &mut Core, mut group: Group) -> Result<Seq
     }
 }
 
-fn write_group(shared: &Arc<Shared>, core: &mut Core, group: &mut Group) -> Result<SeqNo> {
-    let count = u64::from(group.batch.len());
-    let last = core.last.plus(count);
+fn write_group(shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, mut batch: Batch, sync: bool) -> Result<SeqNo> {
+    let core = lead.baton();
+    let before = core.last;
+    let last = before.plus(u64::from(batch.len()));
     if last > SeqNo::MAX {
         return Err(Error::Unsupported("all sequence numbers are used up; copy the store into a new one".into()));
     }
-    if count > 0 {
-        group.batch.set_sequence(core.last.plus(1));
-        core.wal.append(group.batch.as_bytes())?;
+    if !batch.is_empty() {
+        batch.set_sequence(before.plus(1));
+        core.wal.append(batch.as_bytes())?;
     }
-    if group.sync {
+    if sync {
+        let started = shared.clock.now();
         core.wal.sync(shared.durable_replay_from())?;
+        let sync_time = shared.clock.now() - started;
+        // The group will be back, and these have come meanwhile.
+        let writers = 1 + lead.members() + lead.awaited();
+        lead.baton().pulse = Pulse { writers, sync_time };
     }
-    if count > 0 {
-        let view = shared.view.load();
-        view.mem.as_ref().expect("a store that is written has a memtable").insert(&group.batch);
-        core.last = last;
-        shared.visible.store(last.0, Ordering::Release);
+    lead.baton().last = last;
+    if !batch.is_empty() {
+        insert(shared, lead, batch);
     }
-    if group.sync {
+    publish(shared, before, last)?;
+    if sync {
         shared.durable_up_to(last);
         shared.changed.notify_all();
     }
     Ok(last)
 }
 
-/// Returns once the active memtable may take more.
-fn make_room(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
+/// Inserts a group whose sequences are given away. With pipelined writes, and if somebody waits for it, the next group's
+/// log goes on meanwhile.
+fn insert(shared: &Shared, lead: &mut Lead<'_, Box<Core>>, batch: Batch) {
+    let worthwhile = lead.awaited() > 0 || batch.byte_len() >= LONG_INSERT_BYTES;
+    if shared.options.pipelined_writes && worthwhile {
+        let mem = lead.baton().mem.clone();
+        lead.pass_on();
+        mem.insert(&batch);
+        return;
+    }
+    let core = lead.baton();
+    core.mem.insert(&batch);
+    if core.spare.is_none() && batch.capacity() <= SPARE_BYTES_MAX {
+        core.spare = Some(batch);
+    }
+}
+
+/// Readers may see the writes up to `last`, once they may see those up to `before`: groups become visible in the order of
+/// their sequences, whichever is inserted first.
+fn publish(shared: &Shared, before: SeqNo, last: SeqNo) -> Result<()> {
+    wait_visible(shared, before)?;
+    shared.visible.store(last.0, Ordering::Release);
+    Ok(())
+}
+
+/// Waits until everything up to `seq` is inserted. That is a matter of microseconds, without I/O; an error if one of the
+/// inserts panicked.
+fn wait_visible(shared: &Shared, seq: SeqNo) -> Result<()> {
+    for look in 0_u32.. {
+        if shared.visible() >= seq {
+            return Ok(());
+        }
+        match look {
+            0..64 => hint::spin_loop(),
+            64..128 => thread::yield_now(),
+            _ => {
+                if let Some(first) = &shared.control.lock().failed {
+                    return Err(Error::FailStopped(Arc::new(first.clone())));
+                }
+                thread::sleep(LONG_INSERT_LOOK);
+            }
+        }
+    }
+    unreachable!("the loop has no end")
+}
+
+/// Returns once the active memtable may take `bytes` more.
+fn make_room(shared: &Arc<Shared>, core: &mut Core, bytes: usize) -> Result<()> {
+    let full = core.mem.charged_bytes() > shared.options.memtable_bytes;
+    let nothing_new = core.seen == Some(shared.news.load(Ordering::Acquire));
+    if !full && nothing_new && core.pace == 0.0 {
+        return Ok(());
+    }
     let mut waited = Duration::ZERO;
-    let outcome = wait_for_room(shared, core, &mut waited);
+    let outcome = if full || !nothing_new { wait_for_room(shared, core, &mut waited) } else { Ok(()) };
+    if outcome.is_ok() {
+        waited += pay(core, bytes);
+    }
     if !waited.is_zero() {
         shared.stats.stalled(waited);
     }
     outcome
+}
+
+/// Gives background work the time that `bytes` are due, as soon as there is enough of it for a sleep.
+fn pay(core: &mut Core, bytes: usize) -> Duration {
+    core.owed += Duration::from_secs_f64(core.pace * bytes as f64);
+    if core.owed < SLEEP_MIN {
+        return Duration::ZERO;
+    }
+    let sleep = std::mem::take(&mut core.owed).min(SLEEP_MAX);
+    thread::sleep(sleep);
+    sleep
 }
 
 fn wait_for_room(shared: &Arc<Shared>, core: &mut Core, waited: &mut Duration) -> Result<()> {
@@ -116,16 +253,14 @@ fn wait_for_room(shared: &Arc<Shared>, core: &mut Core, waited: &mut Duration) -
     loop {
         let mut control = shared.control.lock();
         shared.check_writable(&control)?;
-        let view = shared.view.load_full();
-        let mem = view.mem.as_ref().ok_or(Error::ReadOnly)?;
-        let facts = stall::Facts {
-            full: mem.charged_bytes() > shared.options.memtable_bytes,
-            sealed: view.sealed.len() as u64,
-            l0_runs: view.version.levels[0].runs.len() as u64,
-            delayed,
-        };
+        let facts = facts(shared, core, delayed);
         match room(&shared.options, &facts) {
-            Room::Enough => return Ok(()),
+            Room::Enough => {
+                // As long as writes are delayed one by one, every one of them has to look.
+                core.seen = (!delayed).then(|| shared.news.load(Ordering::Acquire));
+                core.pace = stall::pace(&shared.options, &facts);
+                return Ok(());
+            }
             Room::Delay => {
                 drop(control);
                 thread::sleep(DELAY);
@@ -145,6 +280,19 @@ fn wait_for_room(shared: &Arc<Shared>, core: &mut Core, waited: &mut Duration) -
     }
 }
 
+/// Call under the control lock.
+fn facts(shared: &Shared, core: &Core, delayed: bool) -> stall::Facts {
+    let view = shared.view.load();
+    let levels = &view.version.levels;
+    stall::Facts {
+        full: core.mem.charged_bytes() > shared.options.memtable_bytes,
+        sealed: view.sealed.len() as u64,
+        l0_runs: levels[0].runs.len() as u64,
+        debt_bytes: stall::debt(&shared.options, levels.iter().map(Level::bytes)),
+        delayed,
+    }
+}
+
 /// The active memtable stops growing and waits for its flush; a new one with a new log takes its place. If the log cannot
 /// be made, writing is over, here as at every failure of a log.
 fn seal(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
@@ -152,10 +300,12 @@ fn seal(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
         let mut control = shared.control.lock();
         (LogId(control.versions.new_number()), TableId(control.versions.new_number()))
     };
+    wait_visible(shared, core.last)?;
     let created = shared.placement.create_log(log, LogKind::Wal, &batch::head(core.last.plus(1))).map_err(Error::from);
     let writer = created.inspect_err(|error| shared.fail(error))?;
     core.wal.rotate(log, writer, shared.durable_replay_from());
     let mem = Arc::new(MemTable::new(shared.order.clone(), log));
+    core.mem = mem.clone();
     let mut control = shared.control.lock();
     control.versions.retire.log_made(log);
     shared.set_view(&control, |view| {

@@ -1,5 +1,11 @@
-//! May a write go on, or must background work catch up first? Pure. LevelDB's rules, in LevelDB's order.
+//! May a write go on, or must background work catch up first? Pure. LevelDB's rules, in LevelDB's order; and, with
+//! `smooth_stalls`, a pace that falls steadily as background work falls behind, so that no write waits long.
 use crate::Options;
+
+/// Bytes a second that writers get when background work begins to fall behind …
+const FASTEST: f64 = (512 << 20) as f64;
+/// … and at the limits where they would have to stop.
+const SLOWEST: f64 = (2 << 20) as f64;
 
 /// What the decision goes by.
 #[derive(Clone, Copy, Debug)]
@@ -10,6 +16,8 @@ pub struct Facts {
     pub sealed: u64,
     /// Runs in level 0.
     pub l0_runs: u64,
+    /// Bytes that lie above their level's limit.
+    pub debt_bytes: u64,
     /// This write was delayed already.
     pub delayed: bool,
 }
@@ -29,7 +37,7 @@ pub enum Room {
 
 /// Decides.
 pub fn room(options: &Options, facts: &Facts) -> Room {
-    if !facts.delayed && facts.l0_runs >= options.l0_slow_runs {
+    if !options.smooth_stalls && !facts.delayed && facts.l0_runs >= options.l0_slow_runs {
         Room::Delay
     } else if !facts.full {
         Room::Enough
@@ -38,6 +46,38 @@ pub fn room(options: &Options, facts: &Facts) -> Room {
     } else {
         Room::Seal
     }
+}
+
+/// Seconds that a write owes for each byte: the time that it gives to background work. The rate falls by the same factor with each
+/// step towards a limit, so it settles where background work just keeps up, on fast devices and slow ones.
+pub fn pace(options: &Options, facts: &Facts) -> f64 {
+    if !options.smooth_stalls {
+        return 0.0;
+    }
+    let runs = share(facts.l0_runs, options.l0_slow_runs - 1, options.l0_stop_runs);
+    let sealed = share(facts.sealed, 1, options.memtables_max); // one is being flushed: that is as it should be
+    let debt = share(facts.debt_bytes, options.debt_bytes_max / 2, options.debt_bytes_max);
+    let worst = runs.max(sealed).max(debt);
+    if worst == 0.0 {
+        return 0.0;
+    }
+    1.0 / (FASTEST * (SLOWEST / FASTEST).powf(worst))
+}
+
+/// How much of the way from `from` to `to` is gone, 0 to 1; 0 if there is no way.
+fn share(at: u64, from: u64, to: u64) -> f64 {
+    if to <= from { 0.0 } else { (at.saturating_sub(from) as f64 / (to - from) as f64).min(1.0) }
+}
+
+/// Bytes that lie above the limits of levels 1 and deeper: what compactions have yet to move.
+pub fn debt(options: &Options, levels: impl Iterator<Item = u64>) -> u64 {
+    let mut limit = options.level_base_bytes;
+    let mut above = 0;
+    for bytes in levels.skip(1) {
+        above += bytes.saturating_sub(limit);
+        limit = limit.saturating_mul(10);
+    }
+    above
 }
 
 #[cfg(test)]
@@ -58,8 +98,43 @@ mod tests {
             ((true, 0, 12, true), Room::Wait),
         ];
         for ((full, sealed, l0_runs, delayed), want) in cases {
-            let facts = Facts { full, sealed, l0_runs, delayed };
+            let facts = Facts { full, sealed, l0_runs, debt_bytes: 0, delayed };
             assert_eq!(room(&options, &facts), want, "{facts:?}");
         }
+    }
+
+    #[test]
+    fn the_pace_falls_steadily_and_never_stands_still() {
+        let mut options = Options::default();
+        let calm = Facts { full: false, sealed: 0, l0_runs: 0, debt_bytes: 0, delayed: false };
+        let busy = Facts { l0_runs: 11, sealed: 1, ..calm };
+        assert_eq!(pace(&options, &busy), 0.0, "off");
+        (options.smooth_stalls, options.memtables_max, options.debt_bytes_max) = (true, 4, 1 << 30);
+        assert_eq!(room(&options, &busy), Room::Enough, "no delay besides");
+        let mib = |facts: &Facts| 1.0 / pace(&options, facts) / f64::from(1 << 20);
+        let cases = [
+            (Facts { sealed: 1, l0_runs: 7, debt_bytes: 1 << 29, ..calm }, f64::INFINITY),
+            (Facts { l0_runs: 8, ..calm }, 168.0), // a fifth of the way to 12
+            (Facts { l0_runs: 11, ..calm }, 6.0),
+            (Facts { l0_runs: 40, ..calm }, 2.0),
+            (Facts { sealed: 2, ..calm }, 80.0),
+            (Facts { sealed: 3, ..calm }, 12.6),
+            (Facts { debt_bytes: 3 << 28, ..calm }, 32.0),
+            (Facts { debt_bytes: 3 << 28, l0_runs: 12, ..calm }, 2.0), // the worst counts
+        ];
+        for (facts, want) in cases {
+            let rate = mib(&facts);
+            assert!(rate == want || (rate / want - 1.0).abs() < 0.15, "{facts:?}: {rate} MiB/s, not {want}");
+        }
+        options.debt_bytes_max = 0;
+        assert_eq!(pace(&options, &Facts { debt_bytes: 1 << 40, ..calm }), 0.0, "no limit");
+    }
+
+    #[test]
+    fn debt_is_what_lies_above_the_levels() {
+        let mut options = Options::default();
+        options.level_base_bytes = 10;
+        assert_eq!(debt(&options, [500, 10, 99, 1000].into_iter()), 0);
+        assert_eq!(debt(&options, [500, 12, 101, 1001].into_iter()), 4);
     }
 }

@@ -84,10 +84,12 @@ pub struct History<'a> {
 
 impl<'a> History<'a> {
     pub fn new(seed: u64, tracker: Tracker, fs: Arc<dyn FileSystem>, clock: &'a dyn Fn() -> usize) -> History<'a> {
+        let mut options = tight_options();
+        (options.pipelined_writes, options.group_wait_us) = if seed % 2 == 1 { (true, 10) } else { (false, 0) };
         History {
             seed,
             rng: Rng::new(seed),
-            options: tight_options(),
+            options,
             tracker,
             fs,
             clock,

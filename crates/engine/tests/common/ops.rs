@@ -155,9 +155,11 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
         one_of("paranoid_checks", &["on", "off"]),
         one_of("manifest_bytes", &["4KiB", "64MiB"]),
         level0,
+        one_of("pipelined_writes", &["on", "off"]),
+        one_of("smooth_stalls", &["on", "off"]),
     );
-    (single, other).prop_map(|((a, b, c, d, e, f, g, h, i, j), (k, l, m, n, o, level0))| {
-        let mut shape = vec![a, b, c, d, e, f, g, h, i, j, k, l, m, n, o];
+    (single, other).prop_map(|((a, b, c, d, e, f, g, h, i, j), (k, l, m, n, o, level0, p, q))| {
+        let mut shape = vec![a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q];
         let names = ["l0_compact_runs", "l0_slow_runs", "l0_stop_runs"];
         shape.extend(names.into_iter().zip(level0.map(String::from)));
         shape
@@ -166,7 +168,7 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
 
 pub fn any_config() -> impl Strategy<Value = Config> {
     let place = prop_oneof![6 => Just(0u8), 3 => Just(1), 1 => Just(2)];
-    let preset = prop::sample::select(vec!["leveldb", "volatile"]);
+    let preset = prop::sample::select(vec!["leveldb", "terrace-block", "volatile"]);
     let switches = (prop::bool::weighted(0.2), prop::bool::weighted(0.7));
     (preset, any_shape(), any_shape(), switches, place).prop_map(|(preset, first, second, switches, place)| {
         let (backwards, manual) = switches;
