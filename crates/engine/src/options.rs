@@ -73,6 +73,19 @@ pub struct Options {
     pub seek_compaction: bool,
     /// Compactions that may run at once. Default 1; 1 ..= 64.
     pub compactions_max: u64,
+    /// Compactions at once, and threads of each, that are enough while level 0 is short and somebody writes: fewer than there
+    /// are processors leave some to writers and readers. Default 64, which is no bound; 1 ..= 64.
+    pub compactions_calm: u64,
+    /// Threads that one large compaction may use, each for a range of its keys. Default 1; 1 ..= 64.
+    pub subcompactions_max: u64,
+    /// Bytes of inputs that are worth such a thread. Default 4 MiB; 1 KiB ..= 1 TiB.
+    pub subcompaction_bytes: u64,
+    /// Fewest runs of level 0 that are merged among themselves while level 1 is busy, so that reads and writers do not
+    /// suffer from their number; they are then written once more. Default 0 (never); 0 ..= 1000.
+    pub l0_merge_runs: u64,
+    /// Compact the table first that meets the least below, and end outputs where tables below end, at half to one and a half
+    /// `table_bytes`: fewer bytes are written than by LevelDB's turns around the key space. Default false.
+    pub least_overlap: bool,
     /// An idle store starts to become durable after this many milliseconds. Default 5000; 0 (never) ..= 86,400,000.
     pub durability_interval_ms: u64,
     /// When written tables, logs and manifests count as durable. `none` promises nothing at a power cut. Default sync.
@@ -128,6 +141,11 @@ impl Options {
             level_base_bytes: 10 * MIB,
             seek_compaction: true,
             compactions_max: 1,
+            compactions_calm: 64,
+            subcompactions_max: 1,
+            subcompaction_bytes: 4 * MIB,
+            l0_merge_runs: 0,
+            least_overlap: false,
             durability_interval_ms: 5000,
             durability: Tier::Sync,
             manifest_bytes: 64 * MIB,
@@ -303,6 +321,11 @@ const FIELDS: &[Field] = &[
     number!(level_base_bytes, 64 * KIB..=1024 * GIB, "bytes that level 1 may hold"),
     switch!(seek_compaction, "compact tables that cost many seeks"),
     number!(compactions_max, 1..=64, "compactions that may run at once"),
+    number!(compactions_calm, 1..=64, "compactions, and threads of each, enough while level 0 is short"),
+    number!(subcompactions_max, 1..=64, "threads that one large compaction may use"),
+    number!(subcompaction_bytes, KIB..=1024 * GIB, "bytes of inputs that are worth a thread"),
+    number!(l0_merge_runs, 0..=1000, "runs of level 0 merged among themselves while level 1 is busy, 0 for never"),
+    switch!(least_overlap, "compact first what meets least below"),
     number!(durability_interval_ms, 0..=86_400_000, "milliseconds until an idle store becomes durable, 0 for never"),
     Field {
         name: "durability",

@@ -11,8 +11,9 @@ use crate::{
     Error, Options, Result,
     clock::Clock,
     compact::{
-        leveled,
-        plan::{Busy, Limits, Plan, Policy, Situation},
+        claim::Busy,
+        leveled, pace,
+        plan::{Limits, Plan, Policy, Situation},
     },
     read::{snapshot::Snapshots, view::View},
     stats::Counters,
@@ -144,8 +145,8 @@ impl Shared {
 
     /// Sizes for policies.
     pub fn limits(&self) -> Limits {
-        let Options { table_bytes, level_base_bytes, l0_compact_runs, .. } = self.options;
-        Limits { table_bytes, level_base_bytes, l0_compact_runs }
+        let Options { table_bytes, level_base_bytes, l0_compact_runs, l0_merge_runs, least_overlap, .. } = self.options;
+        Limits { table_bytes, level_base_bytes, l0_compact_runs, l0_merge_runs, least_overlap }
     }
 
     /// Hands a policy what it looks at.
@@ -156,6 +157,7 @@ impl Shared {
             busy: &control.busy,
             pointers: control.versions.pointers(),
             limits: &self.limits(),
+            spares: control.versions.spares(),
             seek_hint: control.seek_hint,
         })
     }
@@ -186,7 +188,7 @@ impl Shared {
             control.flushing = true;
             self.submit(Lane::Flush, "flush", self.jobs.flush);
         }
-        while control.busy.len() < self.options.compactions_max as usize
+        while control.busy.len() < self.compaction_threads(control, self.options.compactions_max)
             && let Some(plan) = self.next_plan(control)
         {
             self.start_compaction(control, plan);
@@ -195,6 +197,12 @@ impl Shared {
             control.releasing = true;
             self.submit(Lane::Durability, "release", self.jobs.release);
         }
+    }
+
+    /// Threads that compactions get now, of the `most` that an option grants.
+    pub fn compaction_threads(&self, control: &Control, most: u64) -> usize {
+        let l0_runs = control.versions.live().levels[0].runs.len() as u64;
+        pace::threads(&self.options, most, l0_runs, control.busy.lull.is_quiet())
     }
 
     /// Begins `plan`, which must not meet a running compaction.

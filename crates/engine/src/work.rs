@@ -108,6 +108,33 @@ impl Work {
         Some(name)
     }
 
+    /// Runs the parts of one job at the same time, each on a thread of its own, and returns what they return, in order.
+    /// A manual executor, which has no threads, runs them one after the other.
+    pub fn together<T: Send>(&self, parts: Vec<impl FnOnce() -> T + Send>) -> Vec<T> {
+        if self.is_manual() || parts.len() < 2 {
+            return parts.into_iter().map(|part| part()).collect();
+        }
+        let count = parts.len();
+        let (waiting, done) = (Mutex::new(parts.into_iter().enumerate()), Mutex::new(Vec::with_capacity(count)));
+        let serve = || {
+            let next = || waiting.lock().next();
+            while let Some((at, part)) = next() {
+                let result = part();
+                done.lock().push((at, result));
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..count {
+                // Without a thread of their own, parts wait for this one: that costs time and nothing else.
+                let _ = thread::Builder::new().name("terrace-part".into()).spawn_scoped(scope, serve);
+            }
+            serve();
+        });
+        let mut done = done.into_inner();
+        done.sort_by_key(|(at, _)| *at);
+        done.into_iter().map(|(_, result)| result).collect()
+    }
+
     /// Whether the threads are asked to end; long jobs look now and then.
     pub fn stopping(&self) -> bool {
         self.queues.lock().stopping
@@ -148,5 +175,30 @@ impl Work {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_run_together_and_answer_in_order() {
+        for executor in [Executor::Threads, Executor::Manual] {
+            let parts: Vec<_> = (0..20u64).map(|n| move || n * n).collect();
+            assert_eq!(Work::new(executor).together(parts), (0..20u64).map(|n| n * n).collect::<Vec<_>>());
+            assert!(Work::new(executor).together(Vec::<fn()>::new()).is_empty());
+        }
+        let meet = std::sync::Barrier::new(2);
+        let wait = || meet.wait().is_leader();
+        let leaders = Work::new(Executor::Threads).together(vec![wait, wait]); // one after the other they would never end
+        assert_ne!(leaders[0], leaders[1]);
+    }
+
+    #[test]
+    fn a_part_that_panics_is_heard() {
+        let parts: Vec<_> = (0..4u64).map(|n| move || assert_ne!(n, 2)).collect();
+        let heard = std::panic::catch_unwind(|| Work::new(Executor::Threads).together(parts));
+        assert!(heard.is_err());
     }
 }

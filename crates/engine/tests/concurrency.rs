@@ -36,6 +36,15 @@ fn handles_may_go_to_any_thread() {
     sent::<Scan>();
 }
 
+/// Compactions in all the ways that they can run at once.
+const PARALLEL: &[(&str, &str)] = &[
+    ("compactions_max", "3"),
+    ("subcompactions_max", "3"),
+    ("subcompaction_bytes", "16KiB"),
+    ("l0_merge_runs", "2"),
+    ("least_overlap", "on"),
+];
+
 const WRITERS: usize = 4;
 const READERS: usize = 3;
 
@@ -130,13 +139,13 @@ fn batches_are_whole_counters_rise_and_snapshots_stand_still() {
     const PIPELINED: &[(&str, &str)] = &[("pipelined_writes", "on"), ("group_wait_us", "500"), ("memtables_max", "3")];
     const SMOOTH: &[(&str, &str)] = &[("pipelined_writes", "on"), ("smooth_stalls", "on"), ("memtables_max", "4")];
     for (place, changes) in [
-        (Place::memory(), &[][..]),
-        (Place::directory(), &[]),
-        (Place::memory(), PIPELINED),
-        (Place::directory(), PIPELINED),
-        (Place::directory(), SMOOTH),
+        (Place::memory(), [&[][..], &[]]),
+        (Place::directory(), [PARALLEL, &[]]),
+        (Place::memory(), [PIPELINED, &[]]),
+        (Place::directory(), [PIPELINED, PARALLEL]),
+        (Place::directory(), [SMOOTH, PARALLEL]),
     ] {
-        let tight = options(&[TIGHT, changes].concat());
+        let tight = options(&[TIGHT, changes[0], changes[1]].concat());
         let db = place.open(&tight, false).unwrap();
         let (stop, begun) = (AtomicBool::new(false), Instant::now());
         let last: Vec<u64> = thread::scope(|scope| {

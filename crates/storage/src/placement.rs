@@ -247,6 +247,9 @@ pub trait Table: Send + Sync {
     fn cursor(self: Arc<Self>, how: ReadHow) -> Box<dyn Cursor>;
     /// About how many bytes of the table lie before `key`.
     fn offset_of(&self, key: &[u8]) -> Result<u64>;
+    /// Up to `count` user keys, in order, that cut the table into stretches of about equal bytes, each with the bytes of
+    /// the stretch that it ends. The last key is not before any entry's.
+    fn anchors(&self, count: usize) -> Result<Vec<(Vec<u8>, u64)>>;
     /// What the table says of itself; `None` if its writer did not (LevelDB's do not).
     fn facts(&self) -> Option<TableFacts>;
     /// Reads everything: every checksum, the order, that filters admit every key, that the facts are true.

@@ -1,8 +1,14 @@
 //! LevelDB's leveled policy: each level below 0 is one run; the fullest level gives one table to the next.
 //!
 //! Level 0 is due by its number of runs, level n ≥ 1 by its bytes (base · 10^(n−1)). Tables are taken in turn around
-//! the key space. Source: LevelDB's `version_set.cc`; the same history picks the same tables.
-use super::plan::{Limits, Plan, Policy, Situation, span};
+//! the key space, or those first that meet least below. A level whose work is blocked by what is running keeps its
+//! place: nothing less urgent may begin in its way. Source: LevelDB's `version_set.cc`; with its numbers the same
+//! history picks the same tables.
+use super::{
+    claim::Claim,
+    level0,
+    plan::{Limits, Plan, Policy, Situation, span},
+};
 use crate::version::{KeyRange, TableRef};
 use std::{cmp::Ordering, sync::Arc};
 use terrace_format::{KeyOrder, LEVELS};
@@ -13,7 +19,7 @@ pub struct Leveled;
 
 impl Limits {
     /// A merge's own inputs may grow to this, if that costs nothing in the lower level.
-    fn expanded_bytes(&self) -> u64 {
+    pub fn expanded_bytes(&self) -> u64 {
         25 * self.table_bytes
     }
 
@@ -49,15 +55,21 @@ pub fn level_for_flush(situation: &Situation<'_>, range: &KeyRange<'_>) -> usize
 
 impl Policy for Leveled {
     fn plan(&self, situation: &Situation<'_>) -> Option<Plan> {
-        let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)
-            .map(|n| {
-                let level = &situation.version.levels[n];
-                (score(situation.limits, n, level.runs.len(), level.bytes()), n)
-            })
-            .filter(|(score, _)| *score >= 1.0)
-            .collect();
-        due.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        due.iter().find_map(|&(_, level)| self.relieve(situation, level)).or_else(|| self.after_seeks(situation))
+        let mut waiting: Vec<Claim> = situation.busy.wanted().cloned().into_iter().collect();
+        for level in due(situation) {
+            let blocked = match relieve(situation, level, &waiting) {
+                Relief::Plan(plan) => return Some(plan),
+                Relief::Blocked(claim) => claim,
+                Relief::None => continue,
+            };
+            if level == 0
+                && let Some(plan) = level0::merge_within(situation).filter(|plan| admits(situation, &waiting, plan))
+            {
+                return Some(plan);
+            }
+            waiting.push(blocked);
+        }
+        after_seeks(situation).filter(|plan| admits(situation, &waiting, plan))
     }
 
     fn plan_range(&self, situation: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Option<Plan> {
@@ -76,41 +88,106 @@ impl Policy for Leveled {
     }
 }
 
-impl Leveled {
-    /// The next table around the key space that can be compacted beside what is running.
-    fn relieve(&self, situation: &Situation<'_>, level: usize) -> Option<Plan> {
-        let mut tables: Vec<_> = situation.version.levels[level].tables().cloned().collect();
-        if level == 0 {
-            tables.reverse(); // LevelDB keeps level 0 oldest first
+/// What can be done for a level that is due.
+enum Relief {
+    Plan(Plan),
+    /// Its first choice has to wait for what is running.
+    Blocked(Claim),
+    /// It has nothing to give that is not on its way already.
+    None,
+}
+
+/// Levels that are due, the most urgent first. What is on its way down counts no more.
+fn due(situation: &Situation<'_>) -> Vec<usize> {
+    let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)
+        .map(|n| {
+            let (level, (runs, bytes)) = (&situation.version.levels[n], situation.busy.leaving(n));
+            let (runs, bytes) = (level.runs.len().saturating_sub(runs), level.bytes().saturating_sub(bytes));
+            (score(situation.limits, n, runs, bytes), n)
+        })
+        .filter(|(score, _)| *score >= 1.0)
+        .collect();
+    due.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    due.into_iter().map(|(_, level)| level).collect()
+}
+
+/// Whether `plan` may begin beside what is running, and in nobody's way who waits.
+fn admits(situation: &Situation<'_>, waiting: &[Claim], plan: &Plan) -> bool {
+    let in_the_way = || {
+        let claim = Claim::of(situation.order, plan);
+        waiting.iter().any(|other| !other.is_apart(situation.order, &claim))
+    };
+    situation.busy.admits(situation.order, plan) && (waiting.is_empty() || !in_the_way())
+}
+
+/// The first table of `level`, in the order of its turns, that can be compacted now.
+fn relieve(situation: &Situation<'_>, level: usize, waiting: &[Claim]) -> Relief {
+    let turns = if situation.limits.least_overlap && level > 0 { by_overlap } else { around };
+    let mut blocked = Relief::None;
+    for table in turns(situation, level) {
+        if situation.busy.has(table.meta.id) {
+            continue;
         }
-        let pointer = &situation.pointers[level];
-        let behind =
-            |table: &Arc<TableRef>| situation.order.internal(&table.meta.largest, pointer) == Ordering::Greater;
-        let start = if pointer.is_empty() { 0 } else { tables.iter().position(behind).unwrap_or(0) };
-        tables.rotate_left(start);
-        tables.into_iter().find_map(|table| self.grown_from(situation, level, table))
+        let plan = grown_from(situation, level, table);
+        if admits(situation, waiting, &plan) {
+            return Relief::Plan(plan);
+        }
+        if let Some(plan) = level0::older_part(situation, &plan).filter(|plan| admits(situation, waiting, plan)) {
+            return Relief::Plan(plan);
+        }
+        if matches!(blocked, Relief::None) {
+            blocked = Relief::Blocked(Claim::of(situation.order, &plan));
+        }
     }
+    blocked
+}
 
-    fn after_seeks(&self, situation: &Situation<'_>) -> Option<Plan> {
-        let (level, id) = situation.seek_hint.filter(|(level, _)| level + 1 < LEVELS)?;
-        let table = situation.version.levels[level].tables().find(|table| table.meta.id == id)?.clone();
-        self.grown_from(situation, level, table)
+/// The tables of `level` once around the key space, from where its last compaction ended.
+fn around(situation: &Situation<'_>, level: usize) -> Vec<Arc<TableRef>> {
+    let mut tables: Vec<_> = situation.version.levels[level].tables().cloned().collect();
+    if level == 0 {
+        tables.reverse(); // LevelDB keeps level 0 oldest first
     }
+    let pointer = &situation.pointers[level];
+    let behind = |table: &Arc<TableRef>| situation.order.internal(&table.meta.largest, pointer) == Ordering::Greater;
+    let start = if pointer.is_empty() { 0 } else { tables.iter().position(behind).unwrap_or(0) };
+    tables.rotate_left(start);
+    tables
+}
 
-    fn grown_from(&self, situation: &Situation<'_>, level: usize, seed: Arc<TableRef>) -> Option<Plan> {
-        let upper = if level == 0 {
-            let range = KeyRange { from: Some(seed.smallest()), to: Some(seed.largest()) };
-            overlapping(situation, 0, &range)
-        } else {
-            vec![seed]
-        };
-        let plan = complete(situation, level, upper, true);
-        situation.busy.admits(situation.order, &plan).then_some(plan)
-    }
+/// The tables of `level`, those first that meet the fewest bytes below for a byte of their own: the cheapest to
+/// rewrite.
+fn by_overlap(situation: &Situation<'_>, level: usize) -> Vec<Arc<TableRef>> {
+    let below = &situation.version.levels[level + 1];
+    let cost = |table: &TableRef| {
+        let range = KeyRange { from: Some(table.smallest()), to: Some(table.largest()) };
+        let met: u64 = below.stretches(situation.order, &range).flatten().map(|table| table.meta.bytes).sum();
+        met as f64 / table.meta.bytes.max(1) as f64
+    };
+    let mut tables: Vec<_> =
+        situation.version.levels[level].tables().map(|table| (cost(table), table.clone())).collect();
+    tables.sort_by(|a, b| a.0.total_cmp(&b.0));
+    tables.into_iter().map(|(_, table)| table).collect()
+}
+
+fn after_seeks(situation: &Situation<'_>) -> Option<Plan> {
+    let (level, id) = situation.seek_hint.filter(|(level, _)| level + 1 < LEVELS)?;
+    let table = situation.version.levels[level].tables().find(|table| table.meta.id == id)?.clone();
+    Some(grown_from(situation, level, table))
+}
+
+fn grown_from(situation: &Situation<'_>, level: usize, seed: Arc<TableRef>) -> Plan {
+    let upper = if level == 0 {
+        let range = KeyRange { from: Some(seed.smallest()), to: Some(seed.largest()) };
+        overlapping(situation, 0, &range)
+    } else {
+        vec![seed]
+    };
+    complete(situation, level, upper, true)
 }
 
 /// Adds what must come along, and what may for free.
-fn complete(situation: &Situation<'_>, level: usize, upper: Vec<Arc<TableRef>>, may_move: bool) -> Plan {
+pub fn complete(situation: &Situation<'_>, level: usize, upper: Vec<Arc<TableRef>>, may_move: bool) -> Plan {
     let Situation { order, version, limits, .. } = situation;
     let mut upper = with_boundaries(situation, level, upper);
     let mut lower = beneath(situation, level + 1, &upper);
@@ -121,7 +198,8 @@ fn complete(situation: &Situation<'_>, level: usize, upper: Vec<Arc<TableRef>>, 
             level,
             overlapping(situation, level, &KeyRange { from: Some(from), to: Some(to) }),
         );
-        if wider.len() > upper.len() && bytes(&wider) + bytes(&lower) < limits.expanded_bytes() {
+        let free = || !wider.iter().any(|table| situation.busy.has(table.meta.id));
+        if wider.len() > upper.len() && bytes(&wider) + bytes(&lower) < limits.expanded_bytes() && free() {
             let lower_for_wider = beneath(situation, level + 1, &wider);
             if lower_for_wider.len() == lower.len() {
                 (upper, lower) = (wider, lower_for_wider);
@@ -136,7 +214,7 @@ fn complete(situation: &Situation<'_>, level: usize, upper: Vec<Arc<TableRef>>, 
     let last = upper.iter().max_by(|a, b| order.internal(&a.meta.largest, &b.meta.largest)).expect("a plan has inputs");
     let pointer = last.meta.largest.clone();
     let version = Arc::clone(version);
-    Plan { level, output_level: level + 1, upper, lower, grandparents, pointer, version, trivial_move }
+    Plan { level, output_level: level + 1, upper, lower, grandparents, pointer, version, trivial_move, number: None }
 }
 
 /// Tables of `level` that hold keys of `range`. In level 0 tables overlap each other, so the range grows until no
@@ -172,9 +250,9 @@ fn with_boundaries(situation: &Situation<'_>, level: usize, mut tables: Vec<Arc<
     let order = situation.order;
     loop {
         let last = tables.iter().max_by(|a, b| order.internal(&a.meta.largest, &b.meta.largest)).expect("not empty");
-        let next = situation.version.levels[level].tables().find(|table| {
-            order.user(table.smallest(), last.largest()).is_eq()
-                && order.internal(&table.meta.smallest, &last.meta.largest).is_gt()
+        let next = situation.version.levels[level].runs.iter().find_map(|run| {
+            let at = run.partition_point(|table| order.internal(&table.meta.smallest, &last.meta.largest).is_le());
+            run.get(at).filter(|table| order.user(table.smallest(), last.largest()).is_eq())
         });
         match next {
             Some(table) => tables.push(table.clone()),
@@ -183,12 +261,17 @@ fn with_boundaries(situation: &Situation<'_>, level: usize, mut tables: Vec<Arc<
     }
 }
 
-fn bytes(tables: &[Arc<TableRef>]) -> u64 {
+/// Bytes of `tables`.
+pub fn bytes(tables: &[Arc<TableRef>]) -> u64 {
     tables.iter().map(|table| table.meta.bytes).sum()
 }
 
-/// Whether no level below `level` has a table that may hold `user`: then a delete has nothing left to hide.
+/// Whether no level below `level` has a table that may hold `user`: then a delete has nothing left to hide. Never in level
+/// 0, where older runs may.
 pub fn is_bottom(order: &KeyOrder, version: &crate::version::Version, level: usize, user: &[u8]) -> bool {
+    if level == 0 {
+        return false;
+    }
     let range = KeyRange { from: Some(user), to: Some(user) };
     version.levels[level + 1..].iter().all(|level| {
         level.runs.iter().all(|run| {

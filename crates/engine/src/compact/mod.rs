@@ -1,4 +1,11 @@
 //! What is merged when, and what a merge may leave out: pure decisions. `jobs/compact.rs` carries them out.
+pub mod claim;
+pub mod level0;
 pub mod leveled;
 pub mod may_drop;
+pub mod pace;
 pub mod plan;
+pub mod split;
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,11 @@
 //! What is merged when: a policy looks at a version and answers with a plan. Pure: no I/O, no clock, no locks.
+use super::claim::Busy;
 use crate::version::{KeyRange, TableRef, Version};
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 use terrace_format::{KeyOrder, LEVELS, TableId};
 
 /// Sizes a policy goes by, in bytes unless said.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
     /// A compaction ends a table here.
     pub table_bytes: u64,
@@ -12,6 +13,10 @@ pub struct Limits {
     pub level_base_bytes: u64,
     /// Runs in level 0 that start its compaction.
     pub l0_compact_runs: u64,
+    /// Fewest runs of level 0 that are merged among themselves; 0 for never.
+    pub l0_merge_runs: u64,
+    /// A level gives away what meets least below, not what comes next.
+    pub least_overlap: bool,
 }
 
 /// What a policy looks at.
@@ -26,6 +31,8 @@ pub struct Situation<'a> {
     pub pointers: &'a [Vec<u8>; LEVELS],
     /// Sizes.
     pub limits: &'a Limits,
+    /// Numbers kept free, each right above that of a table in level 0.
+    pub spares: &'a BTreeSet<TableId>,
     /// A table that has cost too many seeks, with its level.
     pub seek_hint: Option<(usize, TableId)>,
 }
@@ -43,12 +50,14 @@ pub struct Plan {
     pub lower: Vec<Arc<TableRef>>,
     /// Tables one level below the output, which a later compaction of the output will meet.
     pub grandparents: Vec<Arc<TableRef>>,
-    /// Where this level's next compaction starts (an internal key).
+    /// Where this level's next compaction starts (an internal key). Of no meaning in a merge within level 0.
     pub pointer: Vec<u8>,
     /// The version the plan was made from; it says which keys have older entries further down.
     pub version: Arc<Version>,
     /// The one input goes down as it is.
     pub trivial_move: bool,
+    /// In a merge within level 0: the number of its one output, which puts it in the place of its inputs.
+    pub number: Option<TableId>,
 }
 
 impl Plan {
@@ -71,67 +80,6 @@ pub trait Policy: Send + Sync {
     /// A compaction of `level`'s tables that hold keys of `range`, from its start; `None` if there are none.
     /// The caller checks it against what is running.
     fn plan_range(&self, situation: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Option<Plan>;
-}
-
-/// Compactions that are running: their inputs, and where their outputs will be.
-#[derive(Debug, Default)]
-pub struct Busy {
-    jobs: Vec<BusyJob>,
-}
-
-#[derive(Debug)]
-struct BusyJob {
-    tables: Vec<TableId>,
-    levels: (usize, usize),
-    smallest: Vec<u8>,
-    largest: Vec<u8>,
-}
-
-impl Busy {
-    /// `plan` begins.
-    pub fn begin(&mut self, order: &KeyOrder, plan: &Plan) {
-        let (smallest, largest) = span(order, plan.inputs().map(|(_, table)| table)).expect("a plan has inputs");
-        self.jobs.push(BusyJob {
-            tables: plan.inputs().map(|(_, table)| table.meta.id).collect(),
-            levels: (plan.level, plan.output_level),
-            smallest: smallest.to_vec(),
-            largest: largest.to_vec(),
-        });
-    }
-
-    /// `plan` is over.
-    pub fn end(&mut self, plan: &Plan) {
-        let first = plan.inputs().map(|(_, table)| table.meta.id).next();
-        self.jobs.retain(|job| job.tables.first() != first.as_ref());
-    }
-
-    /// Whether a running compaction reads `table`.
-    pub fn has(&self, table: TableId) -> bool {
-        self.jobs.iter().any(|job| job.tables.contains(&table))
-    }
-
-    /// Compactions running.
-    pub fn len(&self) -> usize {
-        self.jobs.len()
-    }
-
-    /// Whether nothing runs.
-    pub fn is_empty(&self) -> bool {
-        self.jobs.is_empty()
-    }
-
-    /// Whether `plan` may run beside the others: no common input, and no common level where the key ranges meet.
-    pub fn admits(&self, order: &KeyOrder, plan: &Plan) -> bool {
-        let (smallest, largest) = span(order, plan.inputs().map(|(_, table)| table)).expect("a plan has inputs");
-        self.jobs.iter().all(|job| {
-            let (a, b) = job.levels;
-            let apart_in_depth = plan.output_level < a || plan.level > b;
-            let apart_in_keys =
-                order.user(largest, &job.smallest).is_lt() || order.user(smallest, &job.largest).is_gt();
-            let shares_input = plan.inputs().any(|(_, table)| job.tables.contains(&table.meta.id));
-            !shares_input && (apart_in_depth || apart_in_keys)
-        })
-    }
 }
 
 /// First and last user key of some tables.

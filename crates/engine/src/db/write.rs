@@ -1,6 +1,6 @@
 //! Writing, and what moves written data: flush, compaction, durability.
 use super::{Db, make_durable};
-use crate::{Error, Result, WriteBatch, WriteOptions, batch, version::KeyRange, write::Own};
+use crate::{Error, Result, WriteBatch, WriteOptions, batch, compact::claim::Claim, version::KeyRange, write::Own};
 use std::sync::atomic::Ordering;
 use terrace_format::{LEVELS, batch::Op, key};
 
@@ -87,8 +87,12 @@ impl Db {
         shared.wait_until(|control| {
             let plan = shared.situated(control, |situation| shared.policy.plan_range(situation, level, range));
             match plan {
-                Some(plan) if !control.busy.admits(&shared.order, &plan) => false,
+                Some(plan) if !control.busy.admits(&shared.order, &plan) => {
+                    control.busy.want(Some(Claim::of(&shared.order, &plan)));
+                    false
+                }
                 plan => {
+                    control.busy.want(None);
                     started = plan.inspect(|plan| shared.start_compaction(control, plan.clone()));
                     true
                 }

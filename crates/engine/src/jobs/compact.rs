@@ -1,7 +1,7 @@
 //! Carries a plan out: merges its inputs, leaves out what nobody can see, installs the outputs.
 use crate::{
-    Result,
-    compact::{leveled::is_bottom, may_drop::MayDrop, plan::Plan},
+    Options, Result,
+    compact::{leveled::is_bottom, may_drop::MayDrop, plan::Plan, split},
     read::{
         merge::{Merge, Source},
         run::RunCursor,
@@ -11,7 +11,7 @@ use crate::{
     version::{TableRef, add_to},
 };
 use std::sync::Arc;
-use terrace_format::{KeyOrder, TableId, edit::Edit, key};
+use terrace_format::{KeyOrder, SeqNo, TableId, edit::Edit, key};
 use terrace_storage::{
     Ticket,
     placement::{Build, Hint, Lifetime, ReadHow, TableMeta},
@@ -20,10 +20,10 @@ use terrace_storage::{
 /// Runs `plan` and installs its result.
 pub fn run(shared: &Arc<Shared>, plan: &Plan) -> Result<()> {
     let started = shared.clock.now();
-    let (outputs, ticket) = if plan.trivial_move {
-        (vec![plan.upper[0].meta.clone()], Ticket::mature())
+    let (outputs, tickets) = if plan.trivial_move {
+        (vec![plan.upper[0].meta.clone()], Vec::new())
     } else {
-        match merge(shared, plan)? {
+        match merge_in_parts(shared, plan)? {
             Some(merged) => merged,
             None => return Ok(()), // the store is closing; nothing was promised
         }
@@ -32,26 +32,85 @@ pub fn run(shared: &Arc<Shared>, plan: &Plan) -> Result<()> {
     let read = if plan.trivial_move { 0 } else { plan.bytes() };
     shared.stats.compacted(plan.output_level, read, written, shared.clock.now() - started);
 
-    let mut edit = Edit { compact_pointers: vec![(plan.level, plan.pointer.clone())], ..Edit::default() };
+    let mut edit = Edit::default();
+    if plan.output_level > plan.level {
+        edit.compact_pointers.push((plan.level, plan.pointer.clone()));
+    }
     edit.deleted.extend(plan.inputs().map(|(level, table)| (level, table.meta.id)));
     outputs.iter().for_each(|meta| add_to(&mut edit, plan.output_level, meta));
     let mut control = shared.control.lock();
     control.busy.end(plan);
-    let version = control.versions.install_compaction(edit, ticket)?;
+    if !plan.trivial_move {
+        control.busy.lull.merge_ended(shared.visible().0);
+    }
+    let version = control.versions.install_compaction(edit, tickets)?;
     shared.set_view(&control, |view| View { mem: view.mem.clone(), sealed: view.sealed.clone(), version });
     shared.schedule(&mut control);
     Ok(())
 }
 
-/// Merges the inputs into new tables; `None` if the store began to close meanwhile.
-fn merge(shared: &Arc<Shared>, plan: &Plan) -> Result<Option<(Vec<TableMeta>, Ticket)>> {
+/// User keys of one part of a merge: from the first, included, to the last, not included.
+#[derive(Default)]
+struct Part {
+    from: Option<Vec<u8>>,
+    to: Option<Vec<u8>>,
+}
+
+/// Merges the inputs into new tables; `None` if the store began to close meanwhile. A large merge is cut into ranges of
+/// keys that are merged at the same time; all of it ends in one edit.
+fn merge_in_parts(shared: &Arc<Shared>, plan: &Plan) -> Result<Option<(Vec<TableMeta>, Vec<Ticket>)>> {
+    let oldest_reader = shared.snapshots.oldest(|| shared.visible());
+    let parts = parts(shared, plan)?;
+    let share = plan.bytes() / parts.len() as u64;
+    let jobs = parts.iter().map(|part| move || merge(shared, plan, part, share, oldest_reader)).collect();
+    let (mut outputs, mut tickets) = (Vec::new(), Vec::new());
+    for merged in shared.work.together(jobs) {
+        let Some((metas, ticket)) = merged? else { return Ok(None) };
+        outputs.extend(metas);
+        tickets.push(ticket);
+    }
+    Ok(Some((outputs, tickets)))
+}
+
+/// Where the merge is cut: nowhere if it is small, or may yield only one table.
+fn parts(shared: &Shared, plan: &Plan) -> Result<Vec<Part>> {
+    let Options { subcompactions_max, subcompaction_bytes, .. } = shared.options;
+    let most = shared.compaction_threads(&shared.control.lock(), subcompactions_max);
+    let count = split::parts(plan.bytes(), subcompaction_bytes, most);
+    if count < 2 || plan.number.is_some() {
+        return Ok(vec![Part::default()]);
+    }
+    let mut anchors = Vec::new();
+    for (_, table) in plan.inputs() {
+        anchors.extend(shared.placement.open_table(&table.meta)?.anchors(split::anchors_per_table(count))?);
+    }
+    let (mut parts, mut from) = (Vec::new(), None);
+    for cut in split::cuts(&shared.order, anchors, count) {
+        parts.push(Part { from, to: Some(cut.clone()) });
+        from = Some(cut);
+    }
+    parts.push(Part { from, to: None });
+    Ok(parts)
+}
+
+/// Merges one part; `None` if the store began to close meanwhile.
+fn merge(
+    shared: &Arc<Shared>,
+    plan: &Plan,
+    part: &Part,
+    expected_bytes: u64,
+    oldest_reader: SeqNo,
+) -> Result<Option<(Vec<TableMeta>, Ticket)>> {
     /// How many entries pass between two looks at whether the store is closing.
     const ENTRIES_PER_LOOK: u64 = 4096;
     let mut merge = input(shared, plan);
-    let mut rule = MayDrop::new(shared.snapshots.oldest(|| shared.visible()));
-    let hint = Hint { level: plan.output_level, expected_bytes: plan.bytes(), lifetime: Lifetime::Compaction };
+    let mut rule = MayDrop::new(oldest_reader);
+    let hint = Hint { level: plan.output_level, expected_bytes, lifetime: Lifetime::Compaction };
     let mut out = Output::new(shared, plan, shared.placement.begin(hint)?);
-    merge.seek_first()?;
+    match &part.from {
+        Some(user) => merge.seek(&key::lookup(user, SeqNo::MAX))?,
+        None => merge.seek_first()?,
+    }
     let mut entries = 0;
     while merge.valid() {
         entries += 1;
@@ -59,6 +118,9 @@ fn merge(shared: &Arc<Shared>, plan: &Plan) -> Result<Option<(Vec<TableMeta>, Ti
             return Ok(None);
         }
         let entry = merge.parsed()?;
+        if part.to.as_ref().is_some_and(|to| shared.order.user(entry.user, to).is_ge()) {
+            break;
+        }
         let bottom = || is_bottom(&shared.order, &plan.version, plan.output_level, entry.user);
         out.pass(merge.key());
         if !rule.entry(&shared.order, &entry, bottom) {
@@ -126,11 +188,13 @@ impl<'a> Output<'a> {
     /// further; it ends before this key.
     fn pass(&mut self, internal: &[u8]) {
         let order = &self.shared.order;
+        let aligned = self.shared.options.least_overlap;
         while let Some(table) = self.plan.grandparents.get(self.grandparent)
             && order.internal(internal, &table.meta.largest).is_gt()
         {
             self.overlapped += if self.seen_key { table.meta.bytes } else { 0 };
             self.grandparent += 1;
+            self.end_due |= self.seen_key && aligned && self.build.table_bytes() >= self.shared.options.table_bytes / 2;
         }
         self.seen_key = true;
         if self.overlapped > self.shared.limits().grandparent_bytes() {
@@ -142,19 +206,28 @@ impl<'a> Output<'a> {
     /// Stores the merge's entry. Versions of one user key never part: only a new user key may begin a table.
     fn keep(&mut self, merge: &Merge) -> Result<()> {
         let user = key::user_key(merge.key());
-        let full = self.end_due || self.build.table_bytes() >= self.shared.options.table_bytes;
-        if self.open && full && self.shared.order.user(user, &self.last_user).is_ne() {
+        if self.open && self.is_full() && self.shared.order.user(user, &self.last_user).is_ne() {
             self.end_table()?;
         }
         if !self.open {
             self.end_due = false; // there was nothing to end
-            let id = TableId(self.shared.control.lock().versions.new_number());
+            let drawn = || TableId(self.shared.control.lock().versions.new_number());
+            let id = self.plan.number.unwrap_or_else(drawn);
             self.build.begin_table(id)?;
             (self.open, self.any) = (true, true);
         }
         self.last_user.clear();
         self.last_user.extend_from_slice(user);
         Ok(self.build.keep(merge.entry())?)
+    }
+
+    /// Whether the open table is to end before the next user key. Where outputs look for the ends of tables below, one may
+    /// grow beyond its size to find one, so that they have that size on average.
+    fn is_full(&self) -> bool {
+        let Options { table_bytes, least_overlap, .. } = self.shared.options;
+        let most = if least_overlap { table_bytes + table_bytes / 2 } else { table_bytes };
+        let single = self.plan.number.is_some(); // a number was kept for one output
+        !single && (self.end_due || self.build.table_bytes() >= most)
     }
 
     fn end_table(&mut self) -> Result<()> {

@@ -7,7 +7,7 @@ use terrace_storage::placement::{Listed, LogEvent, LogKind, ObjectId, Placement}
 /// Everything that was listed before the new root was made and that `version` does not name. Logs and manifests of
 /// that time are all replaced.
 pub fn orphans(listed: &[Listed], version: &Version) -> Vec<ObjectId> {
-    let named: BTreeSet<ObjectId> = crate::version::objects(version).collect();
+    let named: BTreeSet<ObjectId> = version.tables().flat_map(|(_, table)| crate::version::objects(table)).collect();
     listed.iter().map(|found| found.object).filter(|object| !named.contains(object)).collect()
 }
 

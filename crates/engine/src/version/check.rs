@@ -1,23 +1,41 @@
 //! What must hold in every version, and why a version that breaks it is refused before anything reads through it.
-use super::{Level, Version};
+use super::{Level, TableRef, Version};
 use std::collections::HashSet;
-use terrace_format::{KeyOrder, key};
+use terrace_format::{KeyOrder, TableId, edit::Edit, key};
 
 /// Checks one version: keys whole and in order, runs free of overlap, no table twice.
 pub fn version(order: &KeyOrder, version: &Version) -> Result<(), String> {
     let mut seen = HashSet::new();
-    for (number, table) in version.tables() {
-        if !seen.insert(table.meta.id) {
-            return Err(format!("table {} stands twice, the second time in level {number}", table.meta.id));
+    for (number, found) in version.tables() {
+        if !seen.insert(found.meta.id) {
+            return Err(format!("table {} stands twice, the second time in level {number}", found.meta.id));
         }
-        for bound in [&table.meta.smallest, &table.meta.largest] {
-            key::parse(bound).map_err(|e| format!("table {}: {e}", table.meta.id))?;
-        }
-        if order.internal(&table.meta.smallest, &table.meta.largest).is_gt() {
-            return Err(format!("table {} ends before it begins", table.meta.id));
-        }
+        table(order, found)?;
     }
     version.levels.iter().enumerate().try_for_each(|(number, level)| runs(order, number, level))
+}
+
+/// Checks what `edit` has made of a sound version: its tables, that they stand nowhere else, and the levels that got some.
+pub fn edited(order: &KeyOrder, version: &Version, edit: &Edit) -> Result<(), String> {
+    let mut added: Vec<TableId> = edit.added.iter().map(|(_, table)| table.id).collect();
+    added.sort_unstable();
+    let found: Vec<_> = version.tables().filter(|(_, found)| added.binary_search(&found.meta.id).is_ok()).collect();
+    if found.len() != added.len() || added.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Err(format!("an edit adds one of the tables {added:?} twice"));
+    }
+    found.iter().try_for_each(|(_, found)| table(order, found))?;
+    let changed = |number: &usize| edit.added.iter().any(|(level, _)| level == number);
+    (0..version.levels.len()).filter(changed).try_for_each(|number| runs(order, number, &version.levels[number]))
+}
+
+fn table(order: &KeyOrder, table: &TableRef) -> Result<(), String> {
+    for bound in [&table.meta.smallest, &table.meta.largest] {
+        key::parse(bound).map_err(|e| format!("table {}: {e}", table.meta.id))?;
+    }
+    if order.internal(&table.meta.smallest, &table.meta.largest).is_gt() {
+        return Err(format!("table {} ends before it begins", table.meta.id));
+    }
+    Ok(())
 }
 
 fn runs(order: &KeyOrder, number: usize, level: &Level) -> Result<(), String> {

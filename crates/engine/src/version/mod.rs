@@ -14,7 +14,7 @@ use std::{
     },
 };
 use terrace_format::{
-    KeyOrder, LEVELS,
+    KeyOrder, LEVELS, TableId,
     edit::{AddedTable, Edit},
     key,
 };
@@ -71,6 +71,11 @@ pub struct KeyRange<'a> {
     pub to: Option<&'a [u8]>,
 }
 
+/// The number that is kept free for a merge within level 0 whose newest input is `table`.
+pub fn spare_above(table: TableId) -> TableId {
+    TableId(table.0 + 1)
+}
+
 /// Tables that do not overlap, in key order.
 pub type Run = Arc<Vec<Arc<TableRef>>>;
 
@@ -92,9 +97,50 @@ impl Level {
         self.tables().map(|table| table.meta.bytes).sum()
     }
 
+    /// Takes out the tables called `ids` and adds them to `gone`.
+    fn remove(&mut self, ids: &[TableId], gone: &mut Vec<Arc<TableRef>>) {
+        if ids.is_empty() {
+            return;
+        }
+        let leaves = |table: &Arc<TableRef>| ids.contains(&table.meta.id);
+        for run in self.runs.iter_mut().filter(|run| run.iter().any(leaves)) {
+            gone.extend(run.iter().filter(|table| leaves(table)).cloned());
+            *run = Arc::new(run.iter().filter(|table| !leaves(table)).cloned().collect());
+        }
+        self.runs.retain(|run| !run.is_empty());
+    }
+
+    /// Puts `table` into its place in level `number`.
+    fn insert(&mut self, order: &KeyOrder, number: usize, table: Arc<TableRef>) {
+        if number == 0 {
+            let at = self.runs.partition_point(|run| run[0].meta.id > table.meta.id);
+            self.runs.insert(at, Arc::new(vec![table]));
+        } else if let Some(run) = self.runs.first_mut() {
+            let at = run.partition_point(|other| order.internal(&other.meta.smallest, &table.meta.smallest).is_lt());
+            Arc::make_mut(run).insert(at, table);
+        } else {
+            self.runs.push(Arc::new(vec![table]));
+        }
+    }
+
     /// Tables that may hold keys of `range`, in the level's order.
     pub fn overlapping(&self, order: &KeyOrder, range: &KeyRange<'_>) -> Vec<Arc<TableRef>> {
-        self.tables().filter(|table| table.overlaps(order, range)).cloned().collect()
+        self.stretches(order, range).flatten().cloned().collect()
+    }
+
+    /// The stretch of each run that may hold keys of `range`.
+    pub fn stretches<'a>(
+        &'a self,
+        order: &'a KeyOrder,
+        range: &'a KeyRange<'_>,
+    ) -> impl Iterator<Item = &'a [Arc<TableRef>]> {
+        self.runs.iter().map(move |run| {
+            let before =
+                |table: &Arc<TableRef>| range.from.is_some_and(|from| order.user(table.largest(), from).is_lt());
+            let rest = &run[run.partition_point(before)..];
+            let begun = |table: &Arc<TableRef>| range.to.is_none_or(|to| order.user(table.smallest(), to).is_le());
+            &rest[..rest.partition_point(begun)]
+        })
     }
 }
 
@@ -111,23 +157,25 @@ impl Version {
         self.levels.iter().enumerate().flat_map(|(level, l)| l.tables().map(move |table| (level, table)))
     }
 
-    /// The version that `edit` makes of this one, or what is wrong with the edit.
+    /// The version that `edit` makes of this one, or what is wrong with the edit. Levels that the edit leaves alone are
+    /// shared, not copied, and not checked again.
     pub fn apply(&self, order: &KeyOrder, edit: &Edit) -> Result<Version, String> {
-        let mut tables: [Vec<Arc<TableRef>>; LEVELS] =
-            std::array::from_fn(|level| self.levels[level].tables().cloned().collect());
-        for (level, id) in &edit.deleted {
-            let before = tables[*level].len();
-            tables[*level].retain(|table| table.meta.id != *id);
-            if tables[*level].len() == before {
-                return Err(format!("an edit deletes table {id}, which level {level} does not have"));
+        let (mut next, mut gone) = (self.clone(), Vec::new());
+        for number in 0..LEVELS {
+            let ids: Vec<_> = edit.deleted.iter().filter(|(of, _)| *of == number).map(|(_, id)| *id).collect();
+            let before = gone.len();
+            next.levels[number].remove(&ids, &mut gone);
+            if gone.len() - before != ids.len() {
+                return Err(format!("an edit deletes of {ids:?} tables that level {number} does not have"));
             }
         }
-        for (level, added) in &edit.added {
-            let known = self.tables().find(|(_, table)| table.meta.id == added.id).map(|(_, table)| table.clone());
-            let fresh = || Arc::new(TableRef::new(meta_of(added)));
-            tables[*level].push(known.unwrap_or_else(fresh)); // a moved table keeps its seek allowance
+        for (number, added) in &edit.added {
+            let moved = gone.iter().find(|table| table.meta.id == added.id).cloned(); // it keeps its seek allowance
+            let table = moved.unwrap_or_else(|| Arc::new(TableRef::new(meta_of(added))));
+            next.levels[*number].insert(order, *number, table);
         }
-        Version::from_tables(order, tables)
+        check::edited(order, &next, edit)?;
+        Ok(next)
     }
 
     /// Arranges tables into runs.
@@ -170,10 +218,8 @@ pub fn add_to(edit: &mut Edit, level: usize, meta: &TableMeta) {
     edit.added.push((level, AddedTable { id, bytes, smallest, largest }));
 }
 
-/// The objects that a version needs: its tables and what they refer to.
-pub fn objects(version: &Version) -> impl Iterator<Item = ObjectId> + '_ {
-    version.tables().flat_map(|(_, table)| {
-        let own = ObjectId::Table(table.meta.id);
-        std::iter::once(own).chain(table.meta.refs.iter().map(|(object, _)| *object))
-    })
+/// The objects that a table needs: itself and what it refers to.
+pub fn objects(table: &TableRef) -> impl Iterator<Item = ObjectId> + '_ {
+    let own = ObjectId::Table(table.meta.id);
+    std::iter::once(own).chain(table.meta.refs.iter().map(|(object, _)| *object))
 }

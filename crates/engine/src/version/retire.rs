@@ -5,7 +5,7 @@ use std::{
     collections::BTreeSet,
     sync::{Arc, Weak},
 };
-use terrace_format::LogId;
+use terrace_format::{LogId, TableId};
 use terrace_storage::placement::ObjectId;
 
 /// The book of objects that are no longer needed. Guarded by the control lock; does no I/O itself.
@@ -31,11 +31,16 @@ impl Retire {
         self.logs.insert(log);
     }
 
-    /// The durable version moves from `old` to `new`, and replay from `replay_from` on. Works on the difference of
-    /// object sets, because a moved table is deleted and added by one edit.
-    pub fn durable_moved(&mut self, old: &Version, new: &Version, replay_from: LogId) {
-        let still: BTreeSet<ObjectId> = objects(new).collect();
-        self.candidates.extend(objects(old).filter(|object| !still.contains(object)));
+    /// The durable version moves from `old` to `new` by deleting tables, and replay from `replay_from` on. Works on the
+    /// difference of object sets, because a moved table is deleted and added by one edit.
+    pub fn durable_moved(&mut self, old: &Version, new: &Version, deleted: &[(usize, TableId)], replay_from: LogId) {
+        let mut gone = BTreeSet::new();
+        for (level, id) in deleted {
+            let table = old.levels[*level].tables().find(|table| table.meta.id == *id);
+            gone.extend(table.into_iter().flat_map(|table| objects(table)));
+        }
+        forget_needed(&mut gone, [new]);
+        self.candidates.extend(gone);
         let kept = self.logs.split_off(&replay_from);
         self.candidates.extend(self.logs.iter().map(|log| ObjectId::Wal(*log)));
         self.logs = kept;
@@ -48,17 +53,27 @@ impl Retire {
 
     /// Takes the objects that may be removed now. `live` and `durable` never lose theirs.
     pub fn take_removable(&mut self, live: &Version, durable: &Version) -> Vec<ObjectId> {
-        let mut needed: BTreeSet<ObjectId> = objects(live).chain(objects(durable)).collect();
-        for version in self.versions.iter().filter_map(Weak::upgrade) {
-            needed.extend(objects(&version));
-        }
-        let (wait, go): (BTreeSet<_>, BTreeSet<_>) = self.candidates.iter().partition(|object| needed.contains(object));
-        self.candidates = wait;
+        let pinned: Vec<_> = self.versions.iter().filter_map(Weak::upgrade).collect();
+        let mut go = self.candidates.clone();
+        forget_needed(&mut go, [live, durable].into_iter().chain(pinned.iter().map(|version| &**version)));
+        self.candidates.retain(|object| !go.contains(object));
         go.into_iter().collect()
     }
 
     /// Objects that wait for a reader or for durability to let go of them.
     pub fn waiting(&self) -> usize {
         self.candidates.len()
+    }
+}
+
+/// Takes from `set` what some of `versions` needs. Versions share most of their runs, so each is looked at once.
+fn forget_needed<'a>(set: &mut BTreeSet<ObjectId>, versions: impl IntoIterator<Item = &'a Version>) {
+    let mut seen = BTreeSet::new();
+    for run in versions.into_iter().flat_map(|version| &version.levels).flat_map(|level| &level.runs) {
+        if !set.is_empty() && seen.insert(Arc::as_ptr(run)) {
+            for object in run.iter().flat_map(|table| objects(table)) {
+                set.remove(&object);
+            }
+        }
     }
 }

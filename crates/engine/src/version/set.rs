@@ -8,10 +8,13 @@
 //! The rule that makes this safe: an edit enters the manifest only when everything it names is durable, and a file is
 //! removed only when the edit that stops needing it is durable and no reader holds it. Releasing strictly first-in
 //! first-out is what keeps every prefix of the manifest a version that once was live.
-use super::{Version, add_to, retire::Retire};
+use super::{Version, add_to, retire::Retire, spare_above};
 use crate::{Error, Result};
-use std::{collections::VecDeque, sync::Arc};
-use terrace_format::{KeyOrder, LEVELS, LogId, SeqNo, edit::Edit};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
+use terrace_format::{KeyOrder, LEVELS, LogId, SeqNo, TableId, edit::Edit};
 use terrace_storage::{
     Ticket,
     placement::{LogKind, LogWriter, ObjectId, Placement},
@@ -21,8 +24,19 @@ use terrace_storage::{
 #[derive(Debug)]
 struct Pending {
     edit: Edit,
-    ticket: Ticket,
+    /// One for each build that made its tables.
+    tickets: Vec<Ticket>,
     compaction: bool,
+}
+
+impl Pending {
+    fn is_durable(&self) -> Result<bool> {
+        let mut durable = true;
+        for ticket in &self.tickets {
+            durable &= ticket.is_durable()?;
+        }
+        Ok(durable)
+    }
 }
 
 /// The versions and the numbers that go with them. Guarded by the control lock; does no I/O.
@@ -33,6 +47,8 @@ pub struct VersionSet {
     durable: Arc<Version>,
     pending: VecDeque<Pending>,
     next_file: u64,
+    /// Numbers kept free for merges within level 0, each right above that of a flushed or sealed table.
+    spares: BTreeSet<TableId>,
     /// Largest sequence of the memtables flushed so far: live, and per the manifest.
     base: SeqNo,
     durable_base: SeqNo,
@@ -73,6 +89,7 @@ impl VersionSet {
             durable: version,
             pending: VecDeque::new(),
             next_file: start.next_file,
+            spares: BTreeSet::new(),
             base: start.base,
             durable_base: start.base,
             replay_from: start.replay_from,
@@ -93,6 +110,22 @@ impl VersionSet {
         let number = self.next_file;
         self.next_file += 1;
         number
+    }
+
+    /// The number of a memtable's table, to be drawn as it is sealed. `spare` keeps the number above it free, for a merge
+    /// within level 0 to take the table's place later, when younger tables have drawn theirs.
+    pub fn new_sealed_number(&mut self, spare: bool) -> TableId {
+        let table = TableId(self.new_number());
+        if spare {
+            let above = TableId(self.new_number());
+            self.spares.insert(above);
+        }
+        table
+    }
+
+    /// Numbers kept free.
+    pub fn spares(&self) -> &BTreeSet<TableId> {
+        &self.spares
     }
 
     /// Largest sequence that is in tables which the manifest has.
@@ -134,24 +167,27 @@ impl VersionSet {
         );
         (self.base, self.replay_from) = (base, replay_from);
         edit.log_number = Some(replay_from.0);
-        self.install(edit, ticket, false)
+        self.install(edit, vec![ticket], false)
     }
 
     /// Tables were replaced by others.
-    pub fn install_compaction(&mut self, edit: Edit, ticket: Ticket) -> Result<Arc<Version>> {
+    pub fn install_compaction(&mut self, edit: Edit, tickets: Vec<Ticket>) -> Result<Arc<Version>> {
         for (level, pointer) in &edit.compact_pointers {
             self.pointers[*level].clone_from(pointer);
         }
-        self.install(edit, ticket, true)
+        for (_, table) in &edit.deleted {
+            self.spares.remove(&spare_above(*table));
+        }
+        self.install(edit, tickets, true)
     }
 
-    fn install(&mut self, mut edit: Edit, ticket: Ticket, compaction: bool) -> Result<Arc<Version>> {
+    fn install(&mut self, mut edit: Edit, tickets: Vec<Ticket>, compaction: bool) -> Result<Arc<Version>> {
         let next = self.live.apply(&self.order, &edit).map_err(inconsistent)?;
         edit.last_sequence = Some(self.base);
         edit.next_file_number = Some(self.next_file);
         self.live = Arc::new(next);
         self.retire.pin(&self.live);
-        self.pending.push_back(Pending { edit, ticket, compaction });
+        self.pending.push_back(Pending { edit, tickets, compaction });
         Ok(self.live.clone())
     }
 
@@ -159,7 +195,7 @@ impl VersionSet {
     pub fn releasable(&self) -> Result<Vec<Edit>> {
         let mut edits = Vec::new();
         for pending in &self.pending {
-            if !pending.ticket.is_durable()? {
+            if !pending.is_durable()? {
                 break;
             }
             edits.push(pending.edit.clone());
@@ -177,7 +213,7 @@ impl VersionSet {
                 self.durable_pointers[level] = pointer;
             }
             // Edit by edit: a table may come and go within one batch.
-            self.retire.durable_moved(&self.durable, &next, self.durable_replay_from);
+            self.retire.durable_moved(&self.durable, &next, &pending.edit.deleted, self.durable_replay_from);
             self.durable = next;
         }
         Ok(self.removable())

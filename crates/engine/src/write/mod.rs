@@ -14,7 +14,7 @@ use std::{
     thread,
     time::Duration,
 };
-use terrace_format::{LogId, SeqNo, TableId, batch, batch::Batch};
+use terrace_format::{LogId, SeqNo, batch, batch::Batch};
 use terrace_storage::placement::LogKind;
 use wal::Wal;
 
@@ -298,7 +298,7 @@ fn facts(shared: &Shared, core: &Core, delayed: bool) -> stall::Facts {
 fn seal(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
     let (log, table) = {
         let mut control = shared.control.lock();
-        (LogId(control.versions.new_number()), TableId(control.versions.new_number()))
+        (LogId(control.versions.new_number()), control.versions.new_sealed_number(shared.options.l0_merge_runs > 0))
     };
     wait_visible(shared, core.last)?;
     let created = shared.placement.create_log(log, LogKind::Wal, &batch::head(core.last.plus(1))).map_err(Error::from);

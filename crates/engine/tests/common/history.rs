@@ -53,6 +53,17 @@ pub fn tight_options() -> Options {
     options
 }
 
+/// As [`tight_options`], with compactions that are cut into parts and merges within level 0.
+pub fn parallel_options() -> Options {
+    let mut options = tight_options();
+    options.compactions_max = 4;
+    options.subcompactions_max = 3;
+    options.subcompaction_bytes = 1 << 10;
+    options.l0_merge_runs = 2;
+    options.least_overlap = true;
+    options
+}
+
 pub fn placement(
     fs: &Arc<dyn FileSystem>,
     tracker: Arc<dyn CommitTracker>,
@@ -84,7 +95,7 @@ pub struct History<'a> {
 
 impl<'a> History<'a> {
     pub fn new(seed: u64, tracker: Tracker, fs: Arc<dyn FileSystem>, clock: &'a dyn Fn() -> usize) -> History<'a> {
-        let mut options = tight_options();
+        let mut options = if seed / 2 % 2 == 0 { tight_options() } else { parallel_options() };
         (options.pipelined_writes, options.group_wait_us) = if seed % 2 == 1 { (true, 10) } else { (false, 0) };
         History {
             seed,

@@ -152,14 +152,19 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
         one_of("level_base_bytes", &["64KiB", "10MiB"]),
         one_of("seek_compaction", &["on", "off"]),
         one_of("compactions_max", &["1", "2", "3"]),
+        one_of("compactions_calm", &["1", "64"]),
+        one_of("subcompactions_max", &["1", "3"]),
+        one_of("subcompaction_bytes", &["1KiB", "4MiB"]),
+        one_of("l0_merge_runs", &["0", "2", "3"]),
+        one_of("least_overlap", &["on", "off"]),
         one_of("paranoid_checks", &["on", "off"]),
         one_of("manifest_bytes", &["4KiB", "64MiB"]),
         level0,
-        one_of("pipelined_writes", &["on", "off"]),
-        one_of("smooth_stalls", &["on", "off"]),
     );
-    (single, other).prop_map(|((a, b, c, d, e, f, g, h, i, j), (k, l, m, n, o, level0, p, q))| {
-        let mut shape = vec![a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q];
+    let writing = (one_of("pipelined_writes", &["on", "off"]), one_of("smooth_stalls", &["on", "off"]));
+    let all = (single, other, writing);
+    all.prop_map(|((a, b, c, d, e, f, g, h, i, j), (k, l, m, n, o, p, q, r, s, t, level0), (u, v))| {
+        let mut shape = vec![a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v];
         let names = ["l0_compact_runs", "l0_slow_runs", "l0_stop_runs"];
         shape.extend(names.into_iter().zip(level0.map(String::from)));
         shape

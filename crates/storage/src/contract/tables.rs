@@ -75,6 +75,7 @@ fn tables_answer_as_a_map_would(place: &Place) {
         walks(table.clone(), &all);
         facts_are_true(&*table, &model);
         offsets_rise(&*table, &all, meta.bytes);
+        anchors_cut_evenly(&*table, &setup.order, &all, meta.bytes);
         // Everything again from storage, without the cache, and under every other way of reading.
         drop((table, placement));
         for other in setups() {
@@ -158,6 +159,18 @@ fn offsets_rise(table: &dyn Table, all: &[(Vec<u8>, Vec<u8>)], table_bytes: u64)
     assert!(offsets.is_sorted() && offsets.iter().all(|&offset| offset <= table_bytes));
     let behind = good(table.offset_of(&key::lookup(&[0xff; 40], SeqNo::ZERO)));
     assert!(behind >= table_bytes / 2 && behind <= table_bytes, "most of a table is its entries");
+}
+
+fn anchors_cut_evenly(table: &dyn Table, order: &KeyOrder, all: &[(Vec<u8>, Vec<u8>)], table_bytes: u64) {
+    for count in [1, 2, 7, 1000] {
+        let anchors = good(table.anchors(count));
+        assert!((1..=count).contains(&anchors.len()), "{} anchors of {count}", anchors.len());
+        assert!(anchors.is_sorted_by(|a, b| order.user(&a.0, &b.0).is_le()), "anchors in order");
+        let last = &anchors[anchors.len() - 1].0;
+        assert!(all.iter().all(|(key, _)| order.user(key::user_key(key), last).is_le()), "the last covers the table");
+        let sum: u64 = anchors.iter().map(|(_, bytes)| bytes).sum();
+        assert!(sum <= table_bytes && sum >= table_bytes / 2, "stretches of {sum} bytes in all");
+    }
 }
 
 struct Backward;

@@ -108,6 +108,23 @@ impl Table for Reader {
         Ok(Handle::decode(index.value()).map_err(self.corrupt_index())?.offset)
     }
 
+    fn anchors(&self, count: usize) -> Result<Vec<(Vec<u8>, u64)>> {
+        let least = self.tail.footer.metaindex.offset.div_ceil(count.max(1) as u64);
+        let (mut anchors, mut begun) = (Vec::new(), 0);
+        let mut index = BlockCursor::new(self.tail.index.clone());
+        index.seek_first().map_err(self.corrupt_index())?;
+        while index.valid() {
+            let handle = Handle::decode(index.value()).map_err(self.corrupt_index())?;
+            let (end, user) = (handle.offset.saturating_add(handle.bytes), key::user_key(index.key()).to_vec());
+            index.next().map_err(self.corrupt_index())?;
+            if end >= least.saturating_add(begun) || !index.valid() {
+                anchors.push((user, end.saturating_sub(begun)));
+                begun = end;
+            }
+        }
+        Ok(anchors)
+    }
+
     fn facts(&self) -> Option<TableFacts> {
         self.tail.facts.clone()
     }

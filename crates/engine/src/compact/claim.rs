@@ -1,0 +1,103 @@
+//! What a compaction holds while it runs, and which compactions may run at once.
+use super::{
+    pace::Lull,
+    plan::{Plan, span},
+};
+use terrace_format::{KeyOrder, TableId};
+
+/// The tables that a compaction reads, and the keys and levels that its outputs may come to lie in.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    tables: Vec<TableId>,
+    levels: (usize, usize),
+    smallest: Vec<u8>,
+    largest: Vec<u8>,
+    /// How many of the tables leave the upper level, and their bytes.
+    leaving: (usize, u64),
+}
+
+impl Claim {
+    /// What `plan` needs.
+    pub fn of(order: &KeyOrder, plan: &Plan) -> Claim {
+        let (smallest, largest) = span(order, plan.inputs().map(|(_, table)| table)).expect("a plan has inputs");
+        Claim {
+            tables: plan.inputs().map(|(_, table)| table.meta.id).collect(),
+            levels: (plan.level, plan.output_level),
+            smallest: smallest.to_vec(),
+            largest: largest.to_vec(),
+            leaving: (plan.upper.len(), plan.upper.iter().map(|table| table.meta.bytes).sum()),
+        }
+    }
+
+    /// Whether both may run at once: no common input, and no common level where their key ranges meet. In level 0
+    /// tables overlap anyway, so a merge within it only has to leave other merges' inputs alone.
+    pub fn is_apart(&self, order: &KeyOrder, other: &Claim) -> bool {
+        if self.tables.iter().any(|table| other.tables.contains(table)) {
+            return false;
+        }
+        let apart_in_depth = self.levels.1 < other.levels.0 || self.levels.0 > other.levels.1;
+        let apart_in_keys =
+            order.user(&self.largest, &other.smallest).is_lt() || order.user(&self.smallest, &other.largest).is_gt();
+        apart_in_depth || apart_in_keys || self.levels.1 == 0 || other.levels.1 == 0
+    }
+}
+
+/// Compactions that are running.
+#[derive(Debug, Default)]
+pub struct Busy {
+    jobs: Vec<Claim>,
+    /// What a user's own compaction waits for.
+    wanted: Option<Claim>,
+    /// Whether anybody writes meanwhile.
+    pub lull: Lull,
+}
+
+impl Busy {
+    /// `plan` begins.
+    pub fn begin(&mut self, order: &KeyOrder, plan: &Plan) {
+        self.jobs.push(Claim::of(order, plan));
+    }
+
+    /// `plan` is over.
+    pub fn end(&mut self, plan: &Plan) {
+        let first = plan.inputs().map(|(_, table)| table.meta.id).next();
+        self.jobs.retain(|job| job.tables.first() != first.as_ref());
+    }
+
+    /// A user's own compaction waits until it may begin, or no longer does: until then nothing begins in its way.
+    pub fn want(&mut self, claim: Option<Claim>) {
+        self.wanted = claim;
+    }
+
+    /// What waits to begin.
+    pub fn wanted(&self) -> Option<&Claim> {
+        self.wanted.as_ref()
+    }
+
+    /// Whether a running compaction reads `table`.
+    pub fn has(&self, table: TableId) -> bool {
+        self.jobs.iter().any(|job| job.tables.contains(&table))
+    }
+
+    /// Compactions running.
+    pub fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Whether nothing runs.
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// How many tables of `level`, and how many bytes of them, are on their way down.
+    pub fn leaving(&self, level: usize) -> (usize, u64) {
+        let jobs = self.jobs.iter().filter(|job| job.levels.0 == level);
+        jobs.fold((0, 0), |(tables, bytes), job| (tables + job.leaving.0, bytes + job.leaving.1))
+    }
+
+    /// Whether `plan` may run beside what is running.
+    pub fn admits(&self, order: &KeyOrder, plan: &Plan) -> bool {
+        let claim = Claim::of(order, plan);
+        self.jobs.iter().all(|job| job.is_apart(order, &claim))
+    }
+}

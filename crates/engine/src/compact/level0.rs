@@ -1,0 +1,51 @@
+//! Level 0 while level 1 is busy: its runs overlap, so they can all go down only together, and every one of them costs a
+//! read. Meanwhile the newest are merged among themselves, and the older may go without them.
+//!
+//! Runs of level 0 are ordered by number. The one output of such a merge takes the number that was kept free right
+//! above the newest input's, so it stands exactly where its inputs stood, also for a reader that knows only numbers.
+use super::{
+    leveled::{bytes, complete},
+    plan::{Plan, Situation},
+};
+use crate::version::{TableRef, spare_above};
+use std::sync::Arc;
+
+/// A merge of neighbouring free runs, the newest that can be had, as many as make it cheaper per run; `None` if they
+/// are too few.
+pub fn merge_within(situation: &Situation<'_>) -> Option<Plan> {
+    let Situation { version, busy, limits, .. } = situation;
+    let least = usize::try_from(limits.l0_merge_runs).ok().filter(|least| *least > 0)?;
+    let is_free = |table: &&Arc<TableRef>| !busy.has(table.meta.id);
+    let newest = |table: &&Arc<TableRef>| is_free(table) && situation.spares.contains(&spare_above(table.meta.id));
+    let mut upper: Vec<Arc<TableRef>> = Vec::new();
+    for table in version.levels[0].tables().skip_while(|table| !newest(table)).take_while(is_free) {
+        let (runs, sum) = (upper.len() as u64, bytes(&upper));
+        // Merging k runs into one spares k − 1 of them; a long run among short ones is not worth its copy.
+        let dearer =
+            runs >= 2 && u128::from(sum + table.meta.bytes) * u128::from(runs - 1) > u128::from(sum) * u128::from(runs);
+        if dearer || sum + table.meta.bytes > limits.expanded_bytes() {
+            break;
+        }
+        upper.push(table.clone());
+    }
+    (upper.len() >= least.max(2)).then(|| Plan {
+        level: 0,
+        output_level: 0,
+        number: Some(spare_above(upper[0].meta.id)),
+        upper,
+        lower: Vec::new(),
+        grandparents: Vec::new(),
+        pointer: Vec::new(),
+        version: Arc::clone(version),
+        trivial_move: false,
+    })
+}
+
+/// What `plan` can do for level 0 without its busy runs and everything newer than they are: no older run that meets
+/// a chosen one stays behind. `None` if that is nothing, or no less than `plan`.
+pub fn older_part(situation: &Situation<'_>, plan: &Plan) -> Option<Plan> {
+    let busy = |table: &&Arc<TableRef>| situation.busy.has(table.meta.id);
+    let oldest_busy = plan.upper.iter().filter(busy).map(|table| table.meta.id).min().filter(|_| plan.level == 0)?;
+    let older: Vec<_> = plan.upper.iter().filter(|table| table.meta.id < oldest_busy).cloned().collect();
+    (!older.is_empty()).then(|| complete(situation, 0, older, true))
+}

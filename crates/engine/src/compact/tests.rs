@@ -1,0 +1,309 @@
+//! The policy on random trees whose compactions end in any order. Tables are lists of entries here, so that every step can
+//! be judged by what a reader would find.
+use super::{
+    leveled::{Leveled, is_bottom, level_for_flush, score},
+    plan::{Limits, Plan, Policy, Situation, span},
+};
+use crate::{
+    compact::claim::{Busy, Claim},
+    version::{
+        KeyRange, TableRef, add_to,
+        set::{Start, VersionSet},
+    },
+};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, VecDeque};
+use terrace_format::{KeyOrder, Kind, LEVELS, LogId, SeqNo, TableId, edit::Edit, key};
+use terrace_sim::Rng;
+use terrace_storage::{Ticket, placement::TableMeta};
+
+const ORDER: KeyOrder = KeyOrder::Bytewise;
+const ENTRY_BYTES: u64 = 1000;
+const KEYS: usize = 150;
+
+type Entry = (Vec<u8>, u64, Kind);
+
+fn user(n: usize) -> Vec<u8> {
+    format!("{n:04}").into_bytes()
+}
+
+/// The most urgent level has got nothing so far.
+struct Waits {
+    level: usize,
+    /// What was running when it began to wait, by a table of each.
+    behind: Vec<TableId>,
+    /// How often all of that had ended.
+    rounds: usize,
+}
+
+/// A store without storage.
+struct Tree {
+    rng: Rng,
+    limits: Limits,
+    jobs_max: usize,
+    versions: VersionSet,
+    busy: Busy,
+    running: Vec<Plan>,
+    tables: BTreeMap<TableId, Vec<Entry>>,
+    /// Oldest first.
+    sealed: VecDeque<(TableId, Vec<Entry>)>,
+    newest: BTreeMap<Vec<u8>, (u64, Kind)>,
+    last: u64,
+    waits: Option<Waits>,
+}
+
+impl Tree {
+    fn new(seed: u64, limits: Limits, jobs_max: usize) -> Tree {
+        Tree {
+            rng: Rng::new(seed),
+            limits,
+            jobs_max,
+            versions: VersionSet::new(ORDER, Start { next_file: 2, ..Start::default() }),
+            busy: Busy::default(),
+            running: Vec::new(),
+            tables: BTreeMap::new(),
+            sealed: VecDeque::new(),
+            newest: BTreeMap::new(),
+            last: 0,
+            waits: None,
+        }
+    }
+
+    fn situated<T>(&self, look: impl FnOnce(&Situation<'_>) -> T) -> T {
+        look(&Situation {
+            order: &ORDER,
+            version: self.versions.live(),
+            busy: &self.busy,
+            pointers: self.versions.pointers(),
+            limits: &self.limits,
+            spares: self.versions.spares(),
+            seek_hint: None,
+        })
+    }
+
+    fn seal(&mut self) {
+        let mut entries = BTreeMap::new();
+        let from = if self.rng.chance(1, 2) { 0 } else { self.rng.below(KEYS) };
+        for _ in 0..1 + self.rng.below(12) {
+            self.last += 1;
+            let kind = if self.rng.chance(1, 4) { Kind::Delete } else { Kind::Put };
+            let reach = if from == 0 { KEYS } else { 20 };
+            let key = user((from + self.rng.below(reach)) % KEYS);
+            entries.insert(key.clone(), (self.last, kind));
+            self.newest.insert(key, (self.last, kind));
+        }
+        let entries = entries.into_iter().map(|(key, (seq, kind))| (key, seq, kind)).collect();
+        let table = self.versions.new_sealed_number(self.limits.l0_merge_runs > 0);
+        self.sealed.push_back((table, entries));
+    }
+
+    fn flush(&mut self) {
+        let Some((id, entries)) = self.sealed.pop_front() else { return };
+        let meta = self.made(id, entries);
+        let range = KeyRange { from: Some(key::user_key(&meta.smallest)), to: Some(key::user_key(&meta.largest)) };
+        let alone = self.busy.is_empty() && !self.versions.compaction_pending();
+        let level = if alone { self.situated(|situation| level_for_flush(situation, &range)) } else { 0 };
+        let mut edit = Edit::default();
+        add_to(&mut edit, level, &meta);
+        self.versions.install_flush(edit, SeqNo(self.last), LogId(0), Ticket::mature()).expect("a flush");
+    }
+
+    fn made(&mut self, id: TableId, entries: Vec<Entry>) -> TableMeta {
+        let bound = |entry: &Entry| key::encode(&entry.0, SeqNo(entry.1), entry.2);
+        let (smallest, largest) = (bound(&entries[0]), bound(&entries[entries.len() - 1]));
+        let bytes = entries.len() as u64 * ENTRY_BYTES;
+        assert!(self.tables.insert(id, entries).is_none(), "number {id} was used before");
+        TableMeta { id, bytes, smallest, largest, refs: Vec::new() }
+    }
+
+    /// Begins what may begin.
+    fn schedule(&mut self) {
+        while self.running.len() < self.jobs_max
+            && let Some(plan) = self.situated(|situation| Leveled.plan(situation))
+        {
+            self.running.iter().for_each(|other| apart(other, &plan));
+            self.busy.begin(&ORDER, &plan);
+            self.waits.take_if(|waits| waits.level == plan.level);
+            self.running.push(plan);
+        }
+        self.look_who_waits();
+    }
+
+    /// One of the running compactions ends.
+    fn end_one(&mut self) {
+        if self.running.is_empty() {
+            return;
+        }
+        let plan = self.running.swap_remove(self.rng.below(self.running.len()));
+        let mut edit = Edit::default();
+        edit.deleted.extend(plan.inputs().map(|(level, table)| (level, table.meta.id)));
+        if plan.output_level > plan.level {
+            edit.compact_pointers.push((plan.level, plan.pointer.clone()));
+        }
+        for meta in self.merged(&plan) {
+            add_to(&mut edit, plan.output_level, &meta);
+        }
+        self.busy.end(&plan);
+        self.versions.install_compaction(edit, Vec::new()).expect("a compaction");
+    }
+
+    fn merged(&mut self, plan: &Plan) -> Vec<TableMeta> {
+        if plan.trivial_move {
+            return vec![plan.upper[0].meta.clone()];
+        }
+        let mut entries: Vec<Entry> =
+            plan.inputs().flat_map(|(_, table)| self.tables[&table.meta.id].iter().cloned()).collect();
+        entries.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+        entries.dedup_by(|older, newer| older.0 == newer.0);
+        entries
+            .retain(|(user, _, kind)| *kind == Kind::Put || !is_bottom(&ORDER, &plan.version, plan.output_level, user));
+        let size = (self.limits.table_bytes / ENTRY_BYTES) as usize;
+        let size = if plan.number.is_some() { entries.len().max(1) } else { size };
+        let chunks: Vec<Vec<Entry>> = entries.chunks(size).map(<[Entry]>::to_vec).collect();
+        let mut metas = Vec::new();
+        for chunk in chunks {
+            let id = plan.number.unwrap_or_else(|| TableId(self.versions.new_number()));
+            metas.push(self.made(id, chunk));
+        }
+        metas
+    }
+
+    /// The most urgent level waits for what was running when it became so: that may use up its tables, and others, begun
+    /// beside it, may be in the way of what it leaves there. Then it is its turn.
+    fn look_who_waits(&mut self) {
+        let running: Vec<TableId> = self.running.iter().map(|plan| plan.upper[0].meta.id).collect();
+        let first = self.situated(due).first().copied();
+        self.waits = match (self.waits.take(), first) {
+            (Some(mut waits), Some(level)) if waits.level == level => {
+                if running.len() < self.jobs_max && !waits.behind.iter().any(|job| running.contains(job)) {
+                    (waits.behind, waits.rounds) = (running, waits.rounds + 1);
+                }
+                assert!(waits.rounds <= 2, "level {level} starves");
+                Some(waits)
+            }
+            (_, first) => first.map(|level| Waits { level, behind: running, rounds: 0 }),
+        };
+    }
+
+    fn release(&mut self) {
+        let count = self.versions.releasable().expect("mature tickets").len();
+        let count = self.rng.below(count + 1);
+        self.versions.released(count).expect("a release");
+    }
+
+    /// Every reader finds the newest write of every key.
+    fn judge(&self) {
+        let live = self.versions.live();
+        for (user, (seq, kind)) in &self.newest {
+            let in_memory = self.sealed.iter().rev().map(|(_, entries)| entries);
+            let in_tables = live.tables().map(|(_, table)| &self.tables[&table.meta.id]);
+            let found = in_memory.chain(in_tables).find_map(|entries| entries.iter().find(|entry| entry.0 == *user));
+            match found {
+                Some(entry) => assert_eq!((entry.1, entry.2), (*seq, *kind), "an older write of {user:?} surfaced"),
+                None => assert_eq!(*kind, Kind::Delete, "{user:?} is gone"),
+            }
+        }
+    }
+}
+
+/// Levels that are due, the most urgent first, as the policy is meant to see them.
+fn due(situation: &Situation<'_>) -> Vec<usize> {
+    let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)
+        .map(|n| {
+            let (level, leaving) = (&situation.version.levels[n], situation.busy.leaving(n));
+            let runs = if n == 0 { level.runs.len() - leaving.0 } else { 1 };
+            (score(situation.limits, n, runs, level.bytes() - leaving.1), n)
+        })
+        .filter(|(score, _)| *score >= 1.0)
+        .collect();
+    due.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    due.into_iter().map(|(_, level)| level).collect()
+}
+
+/// Two compactions that run at once: no table in both, and where both may put tables below level 0, no key in both.
+fn apart(a: &Plan, b: &Plan) {
+    let tables = |plan: &Plan| plan.inputs().map(|(_, table)| table.meta.id).collect::<Vec<_>>();
+    assert!(!tables(a).iter().any(|table| tables(b).contains(table)), "a table in two compactions: {a:?} {b:?}");
+    let covers = |plan: &Plan, level: usize| (plan.level.max(1)..=plan.output_level).contains(&level);
+    if (1..LEVELS).any(|level| covers(a, level) && covers(b, level)) {
+        let keys = |plan: &Plan| {
+            let inputs: Vec<std::sync::Arc<TableRef>> = plan.inputs().map(|(_, table)| table.clone()).collect();
+            span(&ORDER, inputs.iter()).map(|(from, to)| (from.to_vec(), to.to_vec())).expect("inputs")
+        };
+        let ((a_from, a_to), (b_from, b_to)) = (keys(a), keys(b));
+        assert!(a_to < b_from || b_to < a_from, "two compactions meet: {a:?} {b:?}");
+    }
+}
+
+/// Level 0 covers all keys and waits for a compaction of level 1; level 1, less urgent, could go on beside that one
+/// for ever. It has to let level 0 pass.
+#[test]
+fn what_is_less_urgent_does_not_begin_in_the_way() {
+    let limits = Limits { table_bytes: 1000, level_base_bytes: 5500, l0_compact_runs: 2, ..Limits::default() };
+    let mut tree = Tree::new(0, limits, 2);
+    let mut edit = Edit::default();
+    for n in 0..6 {
+        let id = TableId(tree.versions.new_number());
+        add_to(&mut edit, 1, &tree.made(id, vec![(user(10 * n), 1, Kind::Put)]));
+        let id = TableId(tree.versions.new_number());
+        add_to(&mut edit, 2, &tree.made(id, vec![(user(10 * n), 0, Kind::Put)]));
+    }
+    tree.versions.install_flush(edit, SeqNo(1), LogId(0), Ticket::mature()).expect("tables");
+    tree.last = 2;
+    tree.schedule();
+    assert_eq!(tree.running.iter().map(|plan| plan.level).collect::<Vec<_>>(), [1], "level 1 is due once");
+    for _ in 0..4 {
+        tree.sealed.push_back((
+            tree.versions.new_sealed_number(false),
+            vec![(user(0), 2, Kind::Put), (user(50), 2, Kind::Put)],
+        ));
+        tree.flush();
+    }
+    tree.limits.level_base_bytes = 3000; // due again
+    tree.schedule();
+    assert_eq!(tree.running.len(), 1, "level 0 is the more urgent, and would have to wait once more");
+    tree.end_one();
+    let wish = tree.situated(|situation| Leveled.plan_range(situation, 1, &KeyRange::default())).expect("tables");
+    tree.busy.want(Some(Claim::of(&ORDER, &wish)));
+    tree.schedule();
+    assert!(tree.running.is_empty(), "a user's wish comes before both");
+    tree.busy.want(None);
+    tree.schedule();
+    assert_eq!(tree.running.iter().map(|plan| plan.level).collect::<Vec<_>>(), [0], "now it is its turn");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+    #[test]
+    fn any_interleaving_keeps_every_read_right_and_no_level_starves(
+        seed in any::<u64>(),
+        jobs_max in 1..5usize,
+        l0_compact_runs in 1..5u64,
+        l0_merge_runs in 0..4u64,
+        least_overlap in any::<bool>(),
+    ) {
+        let limits =
+            Limits { table_bytes: 10_000, level_base_bytes: 20_000, l0_compact_runs, l0_merge_runs, least_overlap };
+        let mut tree = Tree::new(seed, limits, jobs_max);
+        for _ in 0..400 {
+            match tree.rng.below(10) {
+                0..3 => tree.seal(),
+                3..6 => tree.flush(),
+                6..9 => tree.end_one(),
+                _ => tree.release(),
+            }
+            tree.schedule();
+            tree.judge();
+        }
+        let mut steps = 0;
+        while !tree.running.is_empty() || !tree.sealed.is_empty() {
+            tree.flush();
+            tree.end_one();
+            tree.schedule();
+            steps += 1;
+            prop_assert!(steps < 10_000, "compaction does not end");
+        }
+        tree.judge();
+        prop_assert_eq!(tree.situated(due), Vec::<usize>::new(), "a due level got no work");
+    }
+}
