@@ -61,7 +61,7 @@ fn check_table(
 ) -> std::result::Result<u64, String> {
     let text = |error: terrace_storage::Error| format!("table {}: {error}", meta.id);
     let table = placement.open_table(meta).map_err(text)?;
-    let mut cursor = table.clone().cursor(ReadHow { verify: true, fill_cache: false });
+    let mut cursor = table.cursor(ReadHow { verify: true, fill_cache: false }).map_err(text)?;
     for (name, bound) in [("first", &meta.smallest), ("last", &meta.largest)] {
         if name == "first" { cursor.seek_first() } else { cursor.seek_last() }.map_err(text)?;
         if !cursor.valid() {

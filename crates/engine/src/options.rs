@@ -46,10 +46,16 @@ pub struct Options {
     pub bloom_bits: u64,
     /// Whether filters cover a block's worth of keys (LevelDB's form, which it can use too) or the whole table. Default block.
     pub filter_form: FilterForm,
-    /// Bytes of uncompressed blocks kept in memory. Default 8 MiB; 0 ..= 1 TiB.
+    /// Bytes of memory for reading: uncompressed blocks, and indexes and filters of open tables as far as these take more
+    /// than 32 MiB; blocks keep a quarter. Default 8 MiB; 0 ..= 1 TiB.
     pub cache_bytes: u64,
-    /// Tables kept open at once. Default 990; 16 ..= 1,000,000.
+    /// Tables kept open at once, each one descriptor, unless it is mapped; fewer, if their indexes and filters take more
+    /// than 32 MiB and three quarters of `cache_bytes`. Default 990; 16 ..= 1,000,000.
     pub open_tables_max: u64,
+    /// Map the files of tables instead of reading them, and read uncompressed blocks where they lie: nothing is copied or
+    /// cached. A page that cannot be had, because the file was cut short or its device fails, ends the process with a
+    /// message instead of an error. Only in real directories. Default false.
+    pub mmap_reads: bool,
     /// Runs in level 0 at which its compaction starts. Default 4; 1 ..= 1000.
     pub l0_compact_runs: u64,
     /// Runs in level 0 at which each write is delayed by 1 ms. Default 8; 1 ..= 10,000, not below `l0_compact_runs`.
@@ -131,6 +137,7 @@ impl Options {
             filter_form: FilterForm::Block,
             cache_bytes: 8 * MIB,
             open_tables_max: 990,
+            mmap_reads: false,
             l0_compact_runs: 4,
             l0_slow_runs: 8,
             l0_stop_runs: 12,
@@ -197,6 +204,7 @@ impl Options {
             filter_form: self.filter_form,
             cache_bytes: self.cache_bytes,
             open_tables_max: self.open_tables_max as usize,
+            mmap_reads: self.mmap_reads,
         }
     }
 
@@ -305,8 +313,9 @@ const FIELDS: &[Field] = &[
         },
         check: |_| None,
     },
-    number!(cache_bytes, 0..=1024 * GIB, "bytes of blocks kept in memory"),
+    number!(cache_bytes, 0..=1024 * GIB, "bytes of memory for blocks, and for large indexes and filters"),
     number!(open_tables_max, 16..=1_000_000, "tables kept open at once"),
+    switch!(mmap_reads, "map tables instead of reading them; a vanished page ends the process"),
     number!(l0_compact_runs, 1..=1000, "runs in level 0 that start its compaction"),
     number!(l0_slow_runs, 1..=10_000, "runs in level 0 that delay writes"),
     number!(l0_stop_runs, 1..=10_000, "runs in level 0 that stop writes"),

@@ -36,6 +36,8 @@ const SHAPES: &[Shape] = &[
     &[("bloom_bits", "1"), ("filter_form", "table"), ("cache_bytes", "0")],
     &[("cache_bytes", "0")],
     &[("open_tables_max", "16"), ("cache_bytes", "64KiB")],
+    &[("mmap_reads", "on")],
+    &[("mmap_reads", "on"), ("compression", "none"), ("bloom_bits", "10"), ("open_tables_max", "16")],
     &[("l0_compact_runs", "1"), ("l0_slow_runs", "2"), ("l0_stop_runs", "2")],
     &[("l0_compact_runs", "100"), ("l0_slow_runs", "1000"), ("l0_stop_runs", "1000")],
     &[("smooth_stalls", "on"), ("memtables_max", "4"), ("debt_bytes_max", "256KiB"), ("l0_stop_runs", "1000")],
@@ -102,7 +104,13 @@ fn run(place: &Place, options: &Options, manual: bool) -> Answers {
                 kit::apply(&mut model, &ops);
                 write(&db, &ops, rng.chance(1, 50)).expect("write");
             }
-            800..900 => answers.gets.push(db.get(key(&mut rng)).expect("get")),
+            800..900 => {
+                let keys = [key(&mut rng), key(&mut rng), key(&mut rng)];
+                let together: terrace::Result<Vec<_>> = db.multi_get(&keys).into_iter().collect();
+                let apart = keys.map(|key| db.get(key).expect("get"));
+                assert_eq!(together.expect("multi_get"), apart);
+                answers.gets.extend(apart);
+            }
             900..930 => {
                 let range = ReadOptions::new().from(key(&mut rng)).to(key(&mut rng));
                 answers.scans.push(kit::scan(&db, range).expect("scan"));

@@ -10,17 +10,21 @@
 //! Every n-th entry is a restart, so that a search can begin there. Data, index and metaindex blocks are such
 //! blocks. Source: LevelDB's `table/block.cc`, `block_builder.cc`; spec: docs/format/table.md.
 mod build;
+mod bytes;
 mod cursor;
+mod find;
+mod keys;
 
-pub use build::BlockBuilder;
+pub use build::{BlockBuilder, common_prefix};
+pub use bytes::Bytes;
 pub use cursor::BlockCursor;
 
 use crate::{Corrupt, key::TRAILER_BYTES};
 
 /// A block as read, uncompressed. Its frame is checked at once, its entries as a [`BlockCursor`] meets them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Block {
-    bytes: Vec<u8>,
+    bytes: Bytes,
     entries_end: usize, // where the restart offsets begin
     restarts: usize,
     key_bytes_min: usize,
@@ -28,17 +32,17 @@ pub struct Block {
 
 impl Block {
     /// A block whose keys may be any bytes, such as a metaindex.
-    pub fn new(bytes: Vec<u8>) -> Result<Block, Corrupt> {
-        Block::with_keys_of(0, bytes)
+    pub fn new(bytes: impl Into<Bytes>) -> Result<Block, Corrupt> {
+        Block::with_keys_of(0, bytes.into())
     }
 
     /// A block whose keys are internal keys, such as a data or an index block. A cursor refuses a shorter key as
     /// damage, so that comparing need not.
-    pub fn of_internal_keys(bytes: Vec<u8>) -> Result<Block, Corrupt> {
-        Block::with_keys_of(TRAILER_BYTES, bytes)
+    pub fn of_internal_keys(bytes: impl Into<Bytes>) -> Result<Block, Corrupt> {
+        Block::with_keys_of(TRAILER_BYTES, bytes.into())
     }
 
-    fn with_keys_of(key_bytes_min: usize, bytes: Vec<u8>) -> Result<Block, Corrupt> {
+    fn with_keys_of(key_bytes_min: usize, bytes: Bytes) -> Result<Block, Corrupt> {
         let Some(count_at) = bytes.len().checked_sub(4) else {
             return Err(Corrupt::new("block", 0, format!("{} bytes, too short for a count of restarts", bytes.len())));
         };

@@ -50,17 +50,32 @@ pub fn parse(internal: &[u8]) -> Result<Parsed<'_>, Corrupt> {
         return Err(Corrupt::new("internal key", 0, format!("{} bytes, shorter than its trailer", internal.len())));
     };
     let word = trailer(internal);
-    let kind = Kind::from_byte(word as u8)
-        .ok_or_else(|| Corrupt::new("internal key", split as u64, format!("unknown kind {}", word as u8)))?;
-    Ok(Parsed { user: &internal[..split], seq: SeqNo(word >> 8), kind })
+    Ok(Parsed { user: &internal[..split], seq: SeqNo(word >> 8), kind: kind_of(word)? })
+}
+
+/// The kind that a trailer names.
+pub(crate) fn kind_of(trailer: u64) -> Result<Kind, Corrupt> {
+    let byte = trailer as u8;
+    Kind::from_byte(byte).ok_or_else(|| Corrupt::new("internal key", 0, format!("unknown kind {byte}")))
+}
+
+/// Takes an internal key apart that is known to be whole and of a known kind, such as a cursor's.
+#[inline]
+pub fn apart(internal: &[u8]) -> Parsed<'_> {
+    let word = trailer(internal);
+    let kind = if word as u8 == Kind::Delete as u8 { Kind::Delete } else { Kind::Put };
+    Parsed { user: user_key(internal), seq: SeqNo(word >> 8), kind }
 }
 
 /// The user key of an internal key that is known to be whole.
+#[inline]
 pub fn user_key(internal: &[u8]) -> &[u8] {
     &internal[..internal.len() - TRAILER_BYTES]
 }
 
-fn trailer(internal: &[u8]) -> u64 {
+/// What follows the user key: sequence and kind. Among versions of one key, the greater one is the newer.
+#[inline]
+pub(crate) fn trailer(internal: &[u8]) -> u64 {
     let at = internal.len() - TRAILER_BYTES;
     u64::from_le_bytes(internal[at..].try_into().expect("eight bytes"))
 }
@@ -86,6 +101,51 @@ pub fn encode(user: &[u8], seq: SeqNo, kind: Kind) -> Vec<u8> {
 /// The smallest internal key that a reader of `user` at `seq` may see: seek here, take the first entry.
 pub fn lookup(user: &[u8], seq: SeqNo) -> Vec<u8> {
     encode(user, seq, Kind::Put)
+}
+
+/// Bytes at the front of `a` that `b` begins with too.
+pub(crate) fn shared(a: &[u8], b: &[u8]) -> usize {
+    let words = a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0);
+    let same = 8 * words.take_while(|(a, b)| u64::from_le_bytes(**a) == u64::from_le_bytes(**b)).count();
+    same + a[same..].iter().zip(&b[same..]).take_while(|(a, b)| a == b).count()
+}
+
+/// What [`lookup`] returns, without an allocation where the key is of the usual length.
+#[derive(Clone, Debug)]
+pub struct Lookup(Place);
+
+#[derive(Clone, Debug)]
+enum Place {
+    Here([u8; LOOKUP_BYTES], usize),
+    Heap(Vec<u8>),
+}
+
+/// Longer lookups are on the heap.
+const LOOKUP_BYTES: usize = 72;
+
+impl Lookup {
+    /// The smallest internal key that a reader of `user` at `seq` may see.
+    pub fn new(user: &[u8], seq: SeqNo) -> Lookup {
+        let bytes = user.len() + TRAILER_BYTES;
+        if bytes > LOOKUP_BYTES {
+            return Lookup(Place::Heap(lookup(user, seq)));
+        }
+        let mut here = [0; LOOKUP_BYTES];
+        here[..user.len()].copy_from_slice(user);
+        here[user.len()..bytes].copy_from_slice(&(seq.0 << 8 | Kind::Put as u64).to_le_bytes());
+        Lookup(Place::Here(here, bytes))
+    }
+}
+
+impl std::ops::Deref for Lookup {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Place::Here(here, bytes) => &here[..*bytes],
+            Place::Heap(bytes) => bytes,
+        }
+    }
 }
 
 /// A user's own key order. Its name is remembered in the manifest and checked at open.
@@ -127,7 +187,14 @@ impl KeyOrder {
         }
     }
 
+    /// Whether different bytes are different user keys.
+    #[inline]
+    pub fn is_bytewise(&self) -> bool {
+        matches!(self, KeyOrder::Bytewise)
+    }
+
     /// Compares user keys.
+    #[inline]
     pub fn user(&self, a: &[u8], b: &[u8]) -> Ordering {
         match self {
             KeyOrder::Bytewise => a.cmp(b),
@@ -136,8 +203,18 @@ impl KeyOrder {
     }
 
     /// Compares internal keys that are known to be whole (at least [`TRAILER_BYTES`] long).
+    #[inline]
     pub fn internal(&self, a: &[u8], b: &[u8]) -> Ordering {
         self.user(user_key(a), user_key(b)).then_with(|| trailer(b).cmp(&trailer(a)))
+    }
+
+    /// As [`KeyOrder::internal`], of keys that have their first `common` bytes, and no more, in common.
+    #[inline]
+    pub fn internal_past(&self, a: &[u8], b: &[u8], common: usize) -> Ordering {
+        match (self, user_key(a).get(common), user_key(b).get(common)) {
+            (KeyOrder::Bytewise, Some(a), Some(b)) => a.cmp(b),
+            _ => self.internal(a, b),
+        }
     }
 
     /// Shortens the internal key `start` to something still in `[start, limit)`, for an index entry between two blocks.
@@ -200,6 +277,19 @@ mod tests {
         assert_eq!(order.internal(&lookup(b"k", SeqNo(5)), &old), Ordering::Less);
         assert_eq!(order.internal(&lookup(b"k", SeqNo(5)), &new), Ordering::Greater);
         assert_eq!(order.internal(&encode(b"j", SeqNo(1), Kind::Put), &new), Ordering::Less);
+    }
+
+    #[test]
+    fn lookups_are_the_same_here_and_on_the_heap() {
+        for bytes in [0, 1, 63, 64, 65, 300] {
+            let user = vec![7; bytes];
+            assert_eq!(*Lookup::new(&user, SeqNo(300)), *lookup(&user, SeqNo(300)), "{bytes}");
+        }
+        for (a, b, want) in
+            [(&b""[..], &b"x"[..], 0), (b"12345678", b"12345678", 8), (b"123456789ab", b"123456789x", 9)]
+        {
+            assert_eq!((shared(a, b), shared(b, a)), (want, want));
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //!
 //! | layer | modules |
 //! |---|---|
-//! | numbers and strings | [`ids`], [`coding`], [`crc`], [`key`] |
+//! | numbers and strings | [`ids`], [`coding`], [`crc`], [`key`]; [`fences`] searches keys in memory |
 //! | logs and manifests | [`log_record`] frames records; a [`batch`] is a log's record, an [`edit`] a manifest's |
 //! | tables | [`block`] holds entries, [`compress`] and [`footer`] seal and find blocks, [`filter`] and [`facts`] sit beside them |
 //! | the directory | [`names`] of files, the [`marker`] of stores that only we can read |
@@ -19,6 +19,7 @@ pub mod compress;
 pub mod crc;
 pub mod edit;
 pub mod facts;
+pub mod fences;
 pub mod filter;
 pub mod footer;
 pub mod ids;

@@ -10,6 +10,7 @@ use crate::{Result, Ticket, Traffic};
 use std::sync::Arc;
 use terrace_format::{Kind, LogId, SeqNo, TableId};
 
+pub use crate::cursor::{Blocks, Cursor};
 pub use terrace_format::{TableFacts, log_record::Event as LogEvent};
 
 /// What a log is for.
@@ -131,7 +132,8 @@ pub trait Placement: Send + Sync {
 
     /// Starts a build.
     fn begin(&self, hint: Hint) -> Result<Box<dyn Build>>;
-    /// Opens a table, or hands out the open one.
+    /// Opens a table. It may be closed again while nobody reads from it, and opens by itself when somebody does; so hold on
+    /// to what this returns for as long as the table may be read.
     fn open_table(&self, meta: &TableMeta) -> Result<Arc<dyn Table>>;
 
     /// Atomically and durably replaces the root: from now on the store begins at `manifest`.
@@ -224,7 +226,7 @@ pub trait Build: Send {
 pub struct ReadHow {
     /// Verify the checksum of every block read.
     pub verify: bool,
-    /// Keep blocks read in the cache.
+    /// Keep blocks read in the cache, except those that a cursor reads ahead.
     pub fill_cache: bool,
 }
 
@@ -239,41 +241,22 @@ pub struct Found {
     pub value: Vec<u8>,
 }
 
-/// Immutable sorted entries.
+/// Immutable sorted entries. Any call may have to open the table again, and fail at that.
 pub trait Table: Send + Sync {
     /// The newest entry for `lookup`'s user key at or below `lookup`'s sequence (see `key::lookup`).
     fn get(&self, lookup: &[u8], how: ReadHow) -> Result<Option<Found>>;
-    /// A cursor that stands nowhere yet and keeps the table alive.
-    fn cursor(self: Arc<Self>, how: ReadHow) -> Box<dyn Cursor>;
+    /// Starts to read what [`get`](Table::get) of the same `lookup` would wait for, if it can be told without reading and
+    /// the backend knows how; false if `get` would find nothing for certain.
+    fn expect(&self, lookup: &[u8]) -> Result<bool>;
+    /// A cursor that stands nowhere yet and keeps what it reads from.
+    fn cursor(&self, how: ReadHow) -> Result<Cursor>;
     /// About how many bytes of the table lie before `key`.
     fn offset_of(&self, key: &[u8]) -> Result<u64>;
     /// Up to `count` user keys, in order, that cut the table into stretches of about equal bytes, each with the bytes of
     /// the stretch that it ends. The last key is not before any entry's.
     fn anchors(&self, count: usize) -> Result<Vec<(Vec<u8>, u64)>>;
     /// What the table says of itself; `None` if its writer did not (LevelDB's do not).
-    fn facts(&self) -> Option<TableFacts>;
+    fn facts(&self) -> Result<Option<TableFacts>>;
     /// Reads everything: every checksum, the order, that filters admit every key, that the facts are true.
     fn verify(&self) -> Result<TableFacts>;
-}
-
-/// Walks a table's entries in internal-key order. After an error it stands nowhere.
-pub trait Cursor: Send {
-    /// Whether it stands on an entry.
-    fn valid(&self) -> bool;
-    /// To the first entry at or after `key`.
-    fn seek(&mut self, key: &[u8]) -> Result<()>;
-    /// To the first entry.
-    fn seek_first(&mut self) -> Result<()>;
-    /// To the last entry.
-    fn seek_last(&mut self) -> Result<()>;
-    /// One forward. Must stand on an entry.
-    fn next(&mut self) -> Result<()>;
-    /// One back. Must stand on an entry.
-    fn prev(&mut self) -> Result<()>;
-    /// The internal key. Must stand on an entry.
-    fn key(&self) -> &[u8];
-    /// The user's value; may have to fetch it. Must stand on an entry.
-    fn value(&mut self) -> Result<&[u8]>;
-    /// The entry for [`Build::keep`]; fetches no value. Must stand on an entry.
-    fn entry(&self) -> EntryRef<'_>;
 }

@@ -21,10 +21,15 @@ pub struct Setup {
     pub filter: Option<Arc<dyn FilterPolicy>>,
     /// Which filters are written; either is read. Default [`FilterForm::Block`].
     pub filter_form: FilterForm,
-    /// Memory for data blocks, in bytes as they are once decompressed. Default 8 MiB.
+    /// Memory for data blocks, in bytes as they are once decompressed, and for indexes and filters of open tables as far
+    /// as these take more than 32 MiB. Blocks keep a quarter of it. Default 8 MiB.
     pub cache_bytes: u64,
-    /// Tables kept open, each one descriptor, its index and its filter in memory. Default 990.
+    /// Tables kept open, each one descriptor, its index and its filter in memory. Fewer, if indexes and filters take more
+    /// than 32 MiB and three quarters of `cache_bytes`. Default 990.
     pub open_tables_max: usize,
+    /// Maps the files of tables and reads uncompressed blocks where they lie. A page that cannot be had ends the process
+    /// with a message (docs/decisions/0007-mapped-reads.md). Default false.
+    pub mmap_reads: bool,
 }
 
 impl Default for Setup {
@@ -39,6 +44,7 @@ impl Default for Setup {
             filter_form: FilterForm::Block,
             cache_bytes: 8 << 20,
             open_tables_max: 990,
+            mmap_reads: false,
         }
     }
 }
@@ -55,6 +61,7 @@ impl fmt::Debug for Setup {
             .field("filter_form", &self.filter_form)
             .field("cache_bytes", &self.cache_bytes)
             .field("open_tables_max", &self.open_tables_max)
+            .field("mmap_reads", &self.mmap_reads)
             .finish()
     }
 }

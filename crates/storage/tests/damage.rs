@@ -66,22 +66,22 @@ fn table_file(setup: &Setup) -> (TableMeta, Vec<u8>) {
 }
 
 fn walk(table: Arc<dyn Table>, how: ReadHow) -> Result<Entries> {
-    let mut cursor = table.cursor(how);
+    let mut cursor = table.cursor(how)?;
     let mut found = Entries::new();
     cursor.seek_first()?;
     while cursor.valid() {
-        found.push((cursor.key().to_vec(), cursor.value()?.to_vec()));
+        found.push((cursor.key().to_vec(), cursor.value().to_vec()));
         cursor.next()?;
     }
     Ok(found)
 }
 
 fn walk_back(table: Arc<dyn Table>, how: ReadHow) -> Result<Entries> {
-    let mut cursor = table.cursor(how);
+    let mut cursor = table.cursor(how)?;
     let mut found = Entries::new();
     cursor.seek_last()?;
     while cursor.valid() {
-        found.push((cursor.key().to_vec(), cursor.value()?.to_vec()));
+        found.push((cursor.key().to_vec(), cursor.value().to_vec()));
         cursor.prev()?;
     }
     found.reverse();

@@ -41,7 +41,7 @@ fn tables(placement: &dyn Placement) -> Vec<TableMeta> {
 
 /// Writes the table again, entry by entry.
 fn rewrite(from: &dyn Placement, meta: &TableMeta, to: &dyn Placement) -> TableMeta {
-    let mut cursor = from.open_table(meta).unwrap().cursor(ReadHow { verify: true, fill_cache: false });
+    let mut cursor = from.open_table(meta).unwrap().cursor(ReadHow { verify: true, fill_cache: false }).unwrap();
     let mut build = to.begin(Hint { level: 0, expected_bytes: meta.bytes, lifetime: Lifetime::Compaction }).unwrap();
     build.begin_table(TableId(meta.id.0)).unwrap();
     cursor.seek_first().unwrap();
@@ -61,7 +61,7 @@ fn leveldbs_tables_are_read_whole() {
         assert_eq!(metas.len(), 2);
         for meta in metas {
             let table = placement.open_table(&meta).unwrap();
-            assert_eq!(table.facts(), None, "LevelDB says nothing of its tables");
+            assert_eq!(table.facts().unwrap(), None, "LevelDB says nothing of its tables");
             assert!(table.verify().unwrap().entries > 10, "filters included");
         }
         assert!(!golden(store).join("LOCK").exists());

@@ -7,18 +7,20 @@ pub struct MayDrop {
     oldest_reader: SeqNo,
     last_user: Option<Vec<u8>>,
     last_seq: SeqNo,
+    begins: bool,
 }
 
 impl MayDrop {
     /// Nobody reads at a position below `oldest_reader`.
     pub fn new(oldest_reader: SeqNo) -> MayDrop {
-        MayDrop { oldest_reader, last_user: None, last_seq: SeqNo::MAX }
+        MayDrop { oldest_reader, last_user: None, last_seq: SeqNo::MAX, begins: false }
     }
 
     /// Whether `entry` may be left out of the output. `is_bottom` tells whether anything older lies deeper than the
     /// output level.
     pub fn entry(&mut self, order: &KeyOrder, entry: &Parsed<'_>, is_bottom: impl FnOnce() -> bool) -> bool {
-        if self.last_user.as_deref().is_none_or(|last| order.user(last, entry.user).is_ne()) {
+        self.begins = self.last_user.as_deref().is_none_or(|last| order.user(last, entry.user).is_ne());
+        if self.begins {
             let last = self.last_user.get_or_insert_default();
             last.clear();
             last.extend_from_slice(entry.user);
@@ -28,6 +30,12 @@ impl MayDrop {
         let spent = entry.kind == Kind::Delete && entry.seq <= self.oldest_reader && is_bottom();
         self.last_seq = entry.seq;
         hidden || spent
+    }
+
+    /// Whether the entry fed last was the first of its user key. An entry that is kept behind another one of its key
+    /// comes behind one that was kept: what follows a dropped entry is older still, and hidden.
+    pub fn begins_key(&self) -> bool {
+        self.begins
     }
 }
 

@@ -13,8 +13,15 @@ use crate::{
     },
 };
 use std::sync::Arc;
-use terrace_format::{SeqNo, key};
+use terrace_format::{
+    SeqNo,
+    key::{self, Lookup},
+};
 use terrace_storage::placement::ReadHow;
+
+/// Keys whose blocks are asked for before the first is waited for. Enough for any queue of a device; few enough that the
+/// first ones are still in memory when they are read.
+const KEYS_EXPECTED_MAX: usize = 128;
 
 impl Db {
     /// The value of `key` now, if it has one.
@@ -27,14 +34,49 @@ impl Db {
         let shared = self.shared();
         // The view first: the other way round a compaction could have dropped what the sequence sees. A view that a seal
         // has just overtaken shows an earlier prefix, which holds everything acknowledged before this call.
-        let view = shared.view.load_full();
-        let lookup_seq = self.position(options)?;
-        let lookup = key::lookup(key.as_ref(), lookup_seq);
-        let got = get::get(&*shared.placement, &shared.order, &view, &lookup, self.how(options))?;
+        let view = shared.view.load();
+        let lookup = Lookup::new(key.as_ref(), self.position(options)?);
+        self.look_up(&view, &lookup, self.how(options))
+    }
+
+    fn look_up(&self, view: &View, lookup: &[u8], how: ReadHow) -> Result<Option<Vec<u8>>> {
+        let shared = self.shared();
+        let got = get::get(&*shared.placement, &shared.order, view, lookup, how)?;
         if let Some((level, table)) = got.worn {
             shared.note_worn(level, table);
         }
         Ok(got.value)
+    }
+
+    /// The values of `keys`, each as [`get`](Db::get) would answer it, all as of one moment.
+    ///
+    /// Keys are looked up in their order, whatever order they come in, so that those which lie together share blocks. Where
+    /// tables are files that are read (not mapped), the kernel is told of the blocks of many keys before the first of them
+    /// is waited for, so that a device that serves several reads at a time does.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Vec<u8>>>> {
+        self.multi_get_with(keys, &ReadOptions::default())
+    }
+
+    /// As [`multi_get`](Db::multi_get), as of a snapshot or with other choices. Bounds do not apply.
+    pub fn multi_get_with<K: AsRef<[u8]>>(&self, keys: &[K], options: &ReadOptions) -> Vec<Result<Option<Vec<u8>>>> {
+        let shared = self.shared();
+        let view = shared.view.load_full(); // first, as in `get_with`
+        let seq = match self.position(options) {
+            Ok(seq) => seq,
+            Err(error) => return keys.iter().map(|_| Err(error.clone())).collect(),
+        };
+        let mut sorted: Vec<usize> = (0..keys.len()).collect();
+        sorted.sort_by(|&a, &b| shared.order.user(keys[a].as_ref(), keys[b].as_ref()));
+        let mut answers: Vec<_> = keys.iter().map(|_| Ok(None)).collect();
+        for window in sorted.chunks(KEYS_EXPECTED_MAX) {
+            let lookup = |at: usize| Lookup::new(keys[at].as_ref(), seq);
+            if window.len() > 1 {
+                // What goes wrong here goes wrong again below, where it is answered.
+                window.iter().for_each(|&at| drop(get::expect(&*shared.placement, &shared.order, &view, &lookup(at))));
+            }
+            window.iter().for_each(|&at| answers[at] = self.look_up(&view, &lookup(at), self.how(options)));
+        }
+        answers
     }
 
     /// The pairs of a range in key order.
@@ -54,9 +96,11 @@ impl Db {
         let position = self.position(&options);
         let seq = position.as_ref().map_or(SeqNo::ZERO, |seq| *seq);
         let how = self.how(&options);
-        let mut sources: Vec<Source> = view.memtables().map(|mem| Source::Mem(mem.cursor())).collect();
+        let runs = || view.version.levels.iter().flat_map(|level| &level.runs);
+        let mut sources = Vec::with_capacity(view.memtables().count() + runs().count());
+        sources.extend(view.memtables().map(|mem| Source::Mem(mem.cursor())));
         sources.extend(
-            view.version.levels.iter().flat_map(|level| &level.runs).map(|run| {
+            runs().map(|run| {
                 Source::Run(RunCursor::new(shared.placement.clone(), shared.order.clone(), run.clone(), how))
             }),
         );
@@ -104,7 +148,7 @@ impl Db {
             if shared.order.internal(&table.meta.largest, target).is_lt() {
                 sum += table.meta.bytes;
             } else if shared.order.internal(&table.meta.smallest, target).is_lt() {
-                sum += shared.placement.open_table(&table.meta)?.offset_of(target)?;
+                sum += table.open(&*shared.placement)?.offset_of(target)?;
             }
         }
         Ok(sum)

@@ -8,13 +8,13 @@ use crate::{
         view::View,
     },
     state::Shared,
-    version::{TableRef, add_to},
+    version::{TableRef, Tables, add_to},
 };
 use std::sync::Arc;
 use terrace_format::{KeyOrder, SeqNo, TableId, edit::Edit, key};
 use terrace_storage::{
     Ticket,
-    placement::{Build, Hint, Lifetime, ReadHow, TableMeta},
+    placement::{Build, EntryRef, Hint, Lifetime, ReadHow, TableMeta},
 };
 
 /// Runs `plan` and installs its result.
@@ -117,14 +117,15 @@ fn merge(
         if entries % ENTRIES_PER_LOOK == 0 && shared.work.stopping() {
             return Ok(None);
         }
-        let entry = merge.parsed()?;
-        if part.to.as_ref().is_some_and(|to| shared.order.user(entry.user, to).is_ge()) {
+        let entry = merge.entry();
+        let parsed = key::apart(entry.key);
+        if part.to.as_ref().is_some_and(|to| shared.order.user(parsed.user, to).is_ge()) {
             break;
         }
-        let bottom = || is_bottom(&shared.order, &plan.version, plan.output_level, entry.user);
-        out.pass(merge.key());
-        if !rule.entry(&shared.order, &entry, bottom) {
-            out.keep(&merge)?;
+        let bottom = || is_bottom(&shared.order, &plan.version, plan.output_level, parsed.user);
+        out.pass(entry.key);
+        if !rule.entry(&shared.order, &parsed, bottom) {
+            out.keep(entry, rule.begins_key())?;
         }
         merge.next()?;
     }
@@ -135,7 +136,8 @@ fn merge(
 fn input(shared: &Arc<Shared>, plan: &Plan) -> Merge {
     let how = ReadHow { verify: true, fill_cache: false }; // damage must not get a fresh checksum
     let source = |tables: Vec<Arc<TableRef>>| {
-        Source::Run(RunCursor::new(shared.placement.clone(), shared.order.clone(), Arc::new(tables), how))
+        let run = Arc::new(Tables::new(&shared.order, tables));
+        Source::Run(RunCursor::new(shared.placement.clone(), shared.order.clone(), run, how))
     };
     let mut sources = Vec::new();
     if plan.level == 0 {
@@ -160,7 +162,6 @@ struct Output<'a> {
     build: Box<dyn Build>,
     open: bool,
     any: bool,
-    last_user: Vec<u8>,
     end_due: bool,
     /// Grandparents passed so far, and their bytes since the open table began.
     grandparent: usize,
@@ -176,7 +177,6 @@ impl<'a> Output<'a> {
             build,
             open: false,
             any: false,
-            last_user: Vec::new(),
             end_due: false,
             grandparent: 0,
             overlapped: 0,
@@ -203,10 +203,9 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Stores the merge's entry. Versions of one user key never part: only a new user key may begin a table.
-    fn keep(&mut self, merge: &Merge) -> Result<()> {
-        let user = key::user_key(merge.key());
-        if self.open && self.is_full() && self.shared.order.user(user, &self.last_user).is_ne() {
+    /// Stores an entry. Versions of one user key never part: only one that begins a user key may begin a table.
+    fn keep(&mut self, entry: EntryRef<'_>, begins_key: bool) -> Result<()> {
+        if self.open && begins_key && self.is_full() {
             self.end_table()?;
         }
         if !self.open {
@@ -216,9 +215,7 @@ impl<'a> Output<'a> {
             self.build.begin_table(id)?;
             (self.open, self.any) = (true, true);
         }
-        self.last_user.clear();
-        self.last_user.extend_from_slice(user);
-        Ok(self.build.keep(merge.entry())?)
+        Ok(self.build.keep(entry)?)
     }
 
     /// Whether the open table is to end before the next user key. Where outputs look for the ends of tables below, one may

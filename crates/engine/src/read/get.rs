@@ -1,9 +1,6 @@
 //! A point read: memtables newest first, then level by level, the newest run first; the first answer is the newest.
 use super::view::View;
-use crate::{
-    Result,
-    version::{self, TableRef},
-};
+use crate::{Result, version::TableRef};
 use std::sync::Arc;
 use terrace_format::{KeyOrder, Kind, TableId};
 use terrace_storage::placement::{Placement, ReadHow};
@@ -28,9 +25,9 @@ pub fn get(placement: &dyn Placement, order: &KeyOrder, view: &View, lookup: &[u
     let mut answer = None;
     'search: for (level, runs) in view.version.levels.iter().enumerate() {
         for run in &runs.runs {
-            let Some(table) = version::find_table(order, run, lookup) else { continue };
+            let Some(table) = run.find(order, lookup) else { continue };
             (asked, first) = (asked + 1, first.or(Some((level, table))));
-            if let Some(found) = placement.open_table(&table.meta)?.get(lookup, how)? {
+            if let Some(found) = table.open(placement)?.get(lookup, how)? {
                 answer = (found.kind == Kind::Put).then_some(found.value);
                 break 'search;
             }
@@ -41,13 +38,27 @@ pub fn get(placement: &dyn Placement, order: &KeyOrder, view: &View, lookup: &[u
     Ok(Got { value: answer, worn })
 }
 
+/// Starts to read what [`get`] of the same would wait for: the block of the first table that may have the key.
+pub fn expect(placement: &dyn Placement, order: &KeyOrder, view: &View, lookup: &[u8]) -> Result<()> {
+    if view.memtables().any(|mem| mem.get(lookup).is_some()) {
+        return Ok(());
+    }
+    for run in view.version.levels.iter().flat_map(|level| &level.runs) {
+        if let Some(table) = run.find(order, lookup)
+            && table.open(placement)?.expect(lookup)?
+        {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
 /// LevelDB's read sampling: a scan that stands on `internal` would, as a point read, have asked every table whose range
 /// holds its key; if there are several, the first one pays. Returns it if that used its allowance up.
 pub fn sample(order: &KeyOrder, view: &View, internal: &[u8]) -> Option<(usize, TableId)> {
     let levels = view.version.levels.iter().enumerate();
-    let mut holding = levels.flat_map(|(level, runs)| {
-        runs.runs.iter().filter_map(move |run| Some((level, version::find_table(order, run, internal)?)))
-    });
+    let mut holding = levels
+        .flat_map(|(level, runs)| runs.runs.iter().filter_map(move |run| Some((level, run.find(order, internal)?))));
     let (level, first) = holding.next()?;
     (holding.next().is_some() && first.charge_seek()).then_some((level, first.meta.id))
 }

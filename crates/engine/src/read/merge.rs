@@ -1,17 +1,17 @@
 //! Many sorted sources walked as one, in internal-key order, forward and backward.
 //!
-//! Linear choice of the next source: there are few (memtables, level-0 runs, one run per deeper level). Where two
-//! sources hold the same internal key the earlier one wins; both entries are then the same write.
+//! The sources that stand on an entry queue up in the order of their entries. A step moves the first one; where it still
+//! comes before the second, as it mostly does, that one comparison is all, and there is none for entries that lie decoded
+//! before the second source's. Where two sources hold the same internal key the
+//! earlier source comes first; both entries are then the same write.
 use super::run::RunCursor;
 use crate::{Result, mem::MemCursor};
+use std::cmp::Ordering;
 use terrace_format::{
     KeyOrder,
     key::{self, Parsed},
 };
-use terrace_storage::{
-    Error as StorageError,
-    placement::{EntryRef, Origin},
-};
+use terrace_storage::placement::{EntryRef, Origin};
 
 /// One sorted source.
 pub enum Source {
@@ -32,12 +32,14 @@ macro_rules! each {
 }
 
 impl Source {
+    #[inline]
     fn valid(&self) -> bool {
         each!(self, c => c.valid(), c.valid())
     }
 
+    #[inline]
     fn key(&self) -> &[u8] {
-        each!(self, c => c.key(), c.key())
+        each!(self, c => c.key(), c.entries().key())
     }
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
@@ -59,6 +61,31 @@ impl Source {
     fn prev(&mut self) -> Result<()> {
         each!(self, c => { c.prev(); Ok(()) }, c.prev())
     }
+
+    /// One forward among what is decoded.
+    #[inline]
+    fn step_forward(&mut self) -> bool {
+        match self {
+            Source::Mem(_) => false,
+            Source::Run(c) => c.entries_mut().step_forward(),
+        }
+    }
+
+    /// One back among what is decoded.
+    #[inline]
+    fn step_back(&mut self) -> bool {
+        match self {
+            Source::Mem(_) => false,
+            Source::Run(c) => c.entries_mut().step_back(),
+        }
+    }
+
+    /// The last key that steps among what is decoded may reach.
+    fn farthest(&self, direction: Direction) -> Option<&[u8]> {
+        let Source::Run(c) = self else { return None };
+        let [first, last] = c.entries().decoded().bounds();
+        Some(if direction == Direction::Forward { last } else { first })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,132 +98,215 @@ enum Direction {
 pub struct Merge {
     order: KeyOrder,
     sources: Vec<Source>,
-    current: Option<usize>,
+    /// Numbers of the sources that stand on an entry, the current one first, then as they come in `direction`.
+    queue: Vec<usize>,
     direction: Direction,
+    /// All that the current source has decoded, in `direction`, comes before the second source's entry.
+    clear: bool,
 }
 
 impl Merge {
     /// Stands nowhere yet.
     pub fn new(order: KeyOrder, sources: Vec<Source>) -> Merge {
-        Merge { order, sources, current: None, direction: Direction::Forward }
+        let queue = Vec::with_capacity(sources.len());
+        Merge { order, sources, queue, direction: Direction::Forward, clear: false }
     }
 
     /// Whether it stands on an entry.
+    #[inline]
     pub fn valid(&self) -> bool {
-        self.current.is_some()
+        !self.queue.is_empty()
     }
 
     /// To the first entry at or after `target`.
     pub fn seek(&mut self, target: &[u8]) -> Result<()> {
-        self.all(Direction::Forward, |source| source.seek(target))
+        self.place(Direction::Forward, |_, source| source.seek(target))
     }
 
     /// To the first entry.
     pub fn seek_first(&mut self) -> Result<()> {
-        self.all(Direction::Forward, Source::seek_first)
+        self.place(Direction::Forward, |_, source| source.seek_first())
     }
 
     /// To the last entry.
     pub fn seek_last(&mut self) -> Result<()> {
-        self.all(Direction::Backward, Source::seek_last)
+        self.place(Direction::Backward, |_, source| source.seek_last())
     }
 
-    /// One forward.
+    /// One forward. Must stand on an entry.
+    #[inline]
     pub fn next(&mut self) -> Result<()> {
-        let at = self.current.take().expect("the merge stands on an entry");
         if self.direction == Direction::Backward {
-            self.turn(at, |source, key, order| {
-                source.seek(key)?;
-                if source.valid() && order.internal(source.key(), key).is_eq() {
-                    source.next()?;
-                }
-                Ok(())
-            })?;
-            self.direction = Direction::Forward;
+            return self.turn_forward();
         }
-        self.sources[at].next()?;
-        self.choose();
-        Ok(())
+        let at = self.at();
+        if self.sources[at].step_forward() {
+            if !self.clear {
+                self.requeue(at);
+            }
+            return Ok(());
+        }
+        let moved = self.sources[at].next();
+        self.enqueue(at, moved)
     }
 
-    /// One back.
+    /// One back. Must stand on an entry.
+    #[inline]
     pub fn prev(&mut self) -> Result<()> {
-        let at = self.current.take().expect("the merge stands on an entry");
         if self.direction == Direction::Forward {
-            self.turn(at, |source, key, _| {
-                source.seek(key)?;
-                if source.valid() { source.prev() } else { source.seek_last() }
-            })?;
-            self.direction = Direction::Backward;
+            return self.turn_backward();
         }
-        self.sources[at].prev()?;
-        self.choose();
-        Ok(())
+        let at = self.at();
+        if self.sources[at].step_back() {
+            if !self.clear {
+                self.requeue(at);
+            }
+            return Ok(());
+        }
+        let moved = self.sources[at].prev();
+        self.enqueue(at, moved)
     }
 
-    /// The internal key.
+    /// The internal key. Must stand on an entry.
+    #[inline]
     pub fn key(&self) -> &[u8] {
         self.sources[self.at()].key()
     }
 
-    /// The internal key taken apart; the error names the table that holds it.
-    pub fn parsed(&self) -> Result<Parsed<'_>> {
-        let entry = self.entry();
-        key::parse(entry.key).map_err(|found| {
-            let object = match entry.origin {
-                Origin::Memory => "a memtable".to_string(),
-                Origin::Table(id) => format!("table {id}"),
-            };
-            StorageError::corrupt(object, 0, found).into()
-        })
+    /// The internal key taken apart. Must stand on an entry.
+    #[inline]
+    pub fn parsed(&self) -> Parsed<'_> {
+        key::apart(self.key())
     }
 
-    /// The value.
-    pub fn value(&mut self) -> Result<&[u8]> {
-        let at = self.at();
-        each!(&mut self.sources[at], c => Ok(c.value()), c.value())
+    /// The value. Must stand on an entry.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        each!(&self.sources[self.at()], c => c.value(), c.entries().value())
     }
 
-    /// The entry, for `Build::keep`.
+    /// The entry, for `Build::keep`. Must stand on an entry.
+    #[inline]
     pub fn entry(&self) -> EntryRef<'_> {
         match &self.sources[self.at()] {
             Source::Mem(c) => EntryRef { key: c.key(), stored: c.value(), origin: Origin::Memory },
-            Source::Run(c) => c.entry(),
+            Source::Run(c) => c.entries().entry(),
         }
     }
 
-    fn at(&self) -> usize {
-        self.current.expect("the merge stands on an entry")
-    }
-
-    fn all(&mut self, direction: Direction, mut place: impl FnMut(&mut Source) -> Result<()>) -> Result<()> {
-        self.current = None;
-        self.direction = direction;
-        self.sources.iter_mut().try_for_each(&mut place)?;
-        self.choose();
-        Ok(())
-    }
-
-    /// Puts every other source on the far side of source `at`'s key.
-    fn turn(&mut self, at: usize, place: impl Fn(&mut Source, &[u8], &KeyOrder) -> Result<()>) -> Result<()> {
-        let key = self.sources[at].key().to_vec();
-        for (_, source) in self.sources.iter_mut().enumerate().filter(|(other, _)| *other != at) {
-            place(source, &key, &self.order)?;
-        }
-        Ok(())
-    }
-
-    fn choose(&mut self) {
-        let mut best: Option<usize> = None;
-        for (at, source) in self.sources.iter().enumerate().filter(|(_, source)| source.valid()) {
-            let better = best.is_none_or(|b| {
-                let order = self.order.internal(source.key(), self.sources[b].key());
-                if self.direction == Direction::Forward { order.is_lt() } else { order.is_ge() }
-            });
-            if better {
-                best = Some(at);
+    /// One forward if the next entry is at hand, surely of another user key, and `wanted`; else it stays and the answer is
+    /// false.
+    #[inline]
+    pub fn next_apart(&mut self, wanted: impl FnOnce(&[u8]) -> bool) -> bool {
+        let at = self.at();
+        match &mut self.sources[at] {
+            Source::Run(c) if self.clear && self.direction == Direction::Forward && self.order.is_bytewise() => {
+                c.entries_mut().next_apart(wanted)
             }
+            _ => false,
         }
-        self.current = best;
+    }
+
+    /// Whether the entry before is at hand and surely of another user key.
+    #[inline]
+    pub fn apart_from_prev(&self) -> bool {
+        match &self.sources[self.at()] {
+            Source::Run(c) if self.clear && self.direction == Direction::Backward && self.order.is_bytewise() => {
+                c.entries().decoded().apart_from_prev()
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether it was walked backward last.
+    #[inline]
+    pub fn is_backward(&self) -> bool {
+        self.direction == Direction::Backward
+    }
+
+    #[inline]
+    fn at(&self) -> usize {
+        *self.queue.first().expect("the merge stands on an entry")
+    }
+
+    /// From an entry of a backward walk to the one after it.
+    fn turn_forward(&mut self) -> Result<()> {
+        let (at, key, order) = (self.at(), self.key().to_vec(), self.order.clone());
+        self.place(Direction::Forward, |number, source| {
+            if number == at {
+                return source.next();
+            }
+            source.seek(&key)?;
+            if source.valid() && order.internal(source.key(), &key).is_eq() { source.next() } else { Ok(()) }
+        })
+    }
+
+    /// From an entry of a forward walk to the one before it.
+    fn turn_backward(&mut self) -> Result<()> {
+        let (at, key) = (self.at(), self.key().to_vec());
+        self.place(Direction::Backward, |number, source| {
+            if number == at {
+                return source.prev();
+            }
+            source.seek(&key)?;
+            if source.valid() { source.prev() } else { source.seek_last() }
+        })
+    }
+
+    /// Moves every source by `step`, and queues those that then stand on an entry.
+    fn place(&mut self, direction: Direction, mut step: impl FnMut(usize, &mut Source) -> Result<()>) -> Result<()> {
+        self.queue.clear();
+        self.direction = direction;
+        self.clear = false;
+        for (number, source) in self.sources.iter_mut().enumerate() {
+            step(number, source)?;
+        }
+        for number in (0..self.sources.len()).filter(|&number| self.sources[number].valid()) {
+            let key = self.sources[number].key();
+            let place = self.queue.partition_point(|&other| !self.precedes(key, number, other));
+            self.queue.insert(place, number);
+        }
+        Ok(())
+    }
+
+    /// Source `at`, which heads the queue, has moved to what it had not decoded.
+    fn enqueue(&mut self, at: usize, moved: Result<()>) -> Result<()> {
+        if moved.is_err() {
+            self.queue.clear();
+        } else if self.sources[at].valid() {
+            self.requeue(at);
+            self.look_ahead();
+        } else {
+            self.queue.remove(0);
+            self.clear = false;
+        }
+        moved
+    }
+
+    /// Source `first`, which heads the queue, has moved to another entry.
+    #[inline]
+    fn requeue(&mut self, first: usize) {
+        if let Some(&second) = self.queue.get(1)
+            && !self.precedes(self.sources[first].key(), first, second)
+        {
+            let rest = &self.queue[2..];
+            let place = 2 + rest.partition_point(|&other| !self.precedes(self.sources[first].key(), first, other));
+            self.queue[..place].rotate_left(1);
+            self.clear = false;
+        }
+    }
+
+    fn look_ahead(&mut self) {
+        let first = self.at();
+        let second = self.queue.get(1).copied();
+        let precedes = |key| second.is_none_or(|second| self.precedes(key, first, second));
+        self.clear = self.sources[first].farthest(self.direction).is_some_and(precedes);
+    }
+
+    /// Whether `key`, of source `a`, comes before the entry of source `b`, in the direction of the walk.
+    #[inline]
+    fn precedes(&self, key: &[u8], a: usize, b: usize) -> bool {
+        let order = self.order.internal(key, self.sources[b].key()).then(a.cmp(&b));
+        order == if self.direction == Direction::Forward { Ordering::Less } else { Ordering::Greater }
     }
 }

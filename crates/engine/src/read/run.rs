@@ -1,8 +1,8 @@
 //! A cursor over a run: its tables one after the other, each opened when the cursor reaches it.
 use crate::{Result, version::Run};
-use std::{cmp::Ordering, sync::Arc};
+use std::sync::Arc;
 use terrace_format::KeyOrder;
-use terrace_storage::placement::{Cursor, EntryRef, Placement, ReadHow};
+use terrace_storage::placement::{Cursor, Placement, ReadHow};
 
 /// Walks the entries of a run's tables.
 pub struct RunCursor {
@@ -11,7 +11,7 @@ pub struct RunCursor {
     run: Run,
     how: ReadHow,
     at: usize,
-    table: Option<Box<dyn Cursor>>,
+    table: Option<Cursor>,
 }
 
 impl RunCursor {
@@ -21,14 +21,14 @@ impl RunCursor {
     }
 
     /// Whether it stands on an entry.
+    #[inline]
     pub fn valid(&self) -> bool {
         self.table.as_ref().is_some_and(|cursor| cursor.valid())
     }
 
     /// To the first entry at or after `target`.
     pub fn seek(&mut self, target: &[u8]) -> Result<()> {
-        let ends_before = |bound: &[u8]| self.order.internal(bound, target) == Ordering::Less;
-        let at = self.run.partition_point(|table| ends_before(&table.meta.largest));
+        let at = self.run.first_at_or_after(&self.order, target);
         if let Some(cursor) = self.enter(at)? {
             cursor.seek(target)?;
         }
@@ -51,49 +51,38 @@ impl RunCursor {
         self.backward_to_entry()
     }
 
-    /// One forward.
+    /// One forward. Must stand on an entry.
     pub fn next(&mut self) -> Result<()> {
-        self.current_mut().next()?;
+        self.entries_mut().next()?;
         self.forward_to_entry()
     }
 
-    /// One back.
+    /// One back. Must stand on an entry.
     pub fn prev(&mut self) -> Result<()> {
-        self.current_mut().prev()?;
+        self.entries_mut().prev()?;
         self.backward_to_entry()
     }
 
-    /// The internal key.
-    pub fn key(&self) -> &[u8] {
-        self.current().key()
+    /// Where it stands; must be on an entry.
+    #[inline]
+    pub fn entries(&self) -> &Cursor {
+        self.table.as_ref().expect("the cursor stands on an entry")
     }
 
-    /// The value.
-    pub fn value(&mut self) -> Result<&[u8]> {
-        Ok(self.current_mut().value()?)
+    /// To step among what is decoded.
+    #[inline]
+    pub fn entries_mut(&mut self) -> &mut Cursor {
+        self.table.as_mut().expect("the cursor stands on an entry")
     }
 
-    /// The entry, for `Build::keep`.
-    pub fn entry(&self) -> EntryRef<'_> {
-        self.current().entry()
-    }
-
-    fn current(&self) -> &dyn Cursor {
-        self.table.as_deref().expect("the cursor stands on an entry")
-    }
-
-    fn current_mut(&mut self) -> &mut dyn Cursor {
-        self.table.as_deref_mut().expect("the cursor stands on an entry")
-    }
-
-    fn enter(&mut self, at: usize) -> Result<Option<&mut Box<dyn Cursor>>> {
+    fn enter(&mut self, at: usize) -> Result<Option<&mut Cursor>> {
         let Some(table) = self.run.get(at) else {
             self.table = None;
             return Ok(None);
         };
         if self.table.is_none() || self.at != at {
             self.table = None; // an error below must leave the cursor standing nowhere
-            self.table = Some(self.placement.open_table(&table.meta)?.cursor(self.how));
+            self.table = Some(table.open(&*self.placement)?.cursor(self.how)?);
             self.at = at;
         }
         Ok(self.table.as_mut())

@@ -59,7 +59,8 @@ impl ReadOptions {
         self
     }
 
-    /// Keep what is read in the block cache. Default true; turn it off for a scan over everything.
+    /// Keep what is read in the block cache. Default true. Blocks that a scan reads ahead are not kept in any case, so that
+    /// a scan over everything leaves the cache as it was.
     pub fn fill_cache(mut self, yes: bool) -> ReadOptions {
         self.fill_cache = yes;
         self
@@ -88,11 +89,13 @@ impl Bounds {
         Bounds { order, from, to, prefix: options.prefix.clone() }
     }
 
+    #[inline]
     fn hold(&self, key: &[u8]) -> bool {
         self.from.as_ref().is_none_or(|from| self.order.user(key, from).is_ge())
             && self.to.as_ref().is_none_or(|to| self.order.user(key, to).is_lt())
     }
 
+    #[inline]
     fn admit(&self, key: &[u8]) -> bool {
         self.prefix.as_ref().is_none_or(|prefix| key.starts_with(prefix))
     }
@@ -112,7 +115,6 @@ pub struct Cursor {
     visible: Visible,
     bounds: Bounds,
     inside: bool,
-    value: Vec<u8>,
     sampler: Sampler,
     /// Why this cursor must not be used: its snapshot is not of this store.
     refused: Option<Error>,
@@ -138,6 +140,7 @@ impl Sampler {
         Sampler { view, sample: Box::new(sample), left: SAMPLE_BYTES }
     }
 
+    #[inline]
     fn read(&mut self, user: &[u8], bytes: usize) {
         self.left = self.left.saturating_sub(bytes);
         if self.left == 0 {
@@ -156,10 +159,11 @@ impl Cursor {
         refused: Option<Error>,
     ) -> Cursor {
         let bounds = Bounds::new(order, options);
-        Cursor { visible, bounds, inside: false, value: Vec::new(), sampler, refused, _held: options.snapshot.clone() }
+        Cursor { visible, bounds, inside: false, sampler, refused, _held: options.snapshot.clone() }
     }
 
     /// Whether it stands on a pair.
+    #[inline]
     pub fn valid(&self) -> bool {
         self.inside
     }
@@ -173,7 +177,7 @@ impl Cursor {
     /// The value. Panics if the cursor stands nowhere.
     pub fn value(&self) -> &[u8] {
         assert!(self.inside, "value() on a cursor that stands nowhere; check valid() first");
-        &self.value
+        self.visible.value()
     }
 
     /// To the first pair of the range.
@@ -230,6 +234,7 @@ impl Cursor {
     }
 
     /// Places the cursor, then goes on by `step` while it stands on keys of the range without the prefix.
+    #[inline]
     fn placed(
         &mut self,
         step: impl Fn(&mut Visible) -> Result<()>,
@@ -240,16 +245,17 @@ impl Cursor {
             return Err(error.clone());
         }
         place(&mut self.visible)?;
-        let in_range = |visible: &Visible, bounds: &Bounds| visible.valid() && bounds.hold(visible.key());
-        while in_range(&self.visible, &self.bounds) && !self.bounds.admit(self.visible.key()) {
+        while self.visible.valid() {
+            let (key, value) = self.visible.pair();
+            if !self.bounds.hold(key) {
+                break;
+            }
+            if self.bounds.admit(key) {
+                self.inside = true;
+                self.sampler.read(key, key.len() + value.len());
+                break;
+            }
             step(&mut self.visible)?;
-        }
-        if in_range(&self.visible, &self.bounds) {
-            self.value.clear();
-            self.value.extend_from_slice(self.visible.value()?);
-            self.inside = true;
-            let key = self.visible.key();
-            self.sampler.read(key, key.len() + self.value.len());
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! What a reader at one sequence sees of a merge: per user key the newest entry at or below it, if that is a put.
 //!
 //! Walking forward, the merge stands on the entry shown. Walking backward, versions of a key come oldest first, so the
-//! merge stands before all of them and the entry shown is kept aside.
+//! merge stands before all of them and the entry shown is kept aside, unless the last one is told by what lies before it.
 use super::merge::Merge;
 use crate::Result;
 use terrace_format::{KeyOrder, Kind, SeqNo, key};
@@ -11,7 +11,7 @@ enum Shown {
     Nothing,
     /// The merge's own entry.
     Current,
-    /// `saved_key` and `saved_value`; the merge stands before that key.
+    /// `key` and `value`; the merge stands before that key.
     Saved,
 }
 
@@ -21,33 +21,49 @@ pub struct Visible {
     merge: Merge,
     seq: SeqNo,
     shown: Shown,
-    saved_key: Vec<u8>,
-    saved_value: Vec<u8>,
+    /// The user key that was shown last or is shown.
+    key: Vec<u8>,
+    value: Vec<u8>,
 }
 
 impl Visible {
     /// What a reader at `seq` sees; stands nowhere yet.
     pub fn new(order: KeyOrder, merge: Merge, seq: SeqNo) -> Visible {
-        Visible { order, merge, seq, shown: Shown::Nothing, saved_key: Vec::new(), saved_value: Vec::new() }
+        Visible { order, merge, seq, shown: Shown::Nothing, key: Vec::new(), value: Vec::new() }
     }
 
     /// Whether it stands on a pair.
+    #[inline]
     pub fn valid(&self) -> bool {
         self.shown != Shown::Nothing
     }
 
-    /// The user key.
+    /// The user key. Must stand on a pair.
+    #[inline]
     pub fn key(&self) -> &[u8] {
         match self.shown {
-            Shown::Saved => &self.saved_key,
+            Shown::Saved => &self.key,
             _ => key::user_key(self.merge.key()),
         }
     }
 
-    /// The value.
-    pub fn value(&mut self) -> Result<&[u8]> {
+    /// Key and value. Must stand on a pair.
+    #[inline]
+    pub fn pair(&self) -> (&[u8], &[u8]) {
         match self.shown {
-            Shown::Saved => Ok(&self.saved_value),
+            Shown::Saved => (&self.key, &self.value),
+            _ => {
+                let entry = self.merge.entry();
+                (key::user_key(entry.key), entry.stored)
+            }
+        }
+    }
+
+    /// The value. Must stand on a pair.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        match self.shown {
+            Shown::Saved => &self.value,
             _ => self.merge.value(),
         }
     }
@@ -55,15 +71,17 @@ impl Visible {
     /// To the first key at or after `user`.
     pub fn seek(&mut self, user: &[u8]) -> Result<()> {
         self.shown = Shown::Nothing;
-        self.merge.seek(&key::lookup(user, self.seq))?;
-        self.find_forward(None)
+        self.key.clear();
+        key::append(&mut self.key, user, self.seq, Kind::Put);
+        self.merge.seek(&self.key)?;
+        self.find_forward(false)
     }
 
     /// To the first key.
     pub fn seek_first(&mut self) -> Result<()> {
         self.shown = Shown::Nothing;
         self.merge.seek_first()?;
-        self.find_forward(None)
+        self.find_forward(false)
     }
 
     /// To the last key.
@@ -86,74 +104,89 @@ impl Visible {
     }
 
     /// One forward.
+    #[inline]
     pub fn next(&mut self) -> Result<()> {
+        let (shown, seq) = (self.shown, self.seq);
+        let seen = |next: &[u8]| {
+            let next = key::apart(next);
+            next.seq <= seq && next.kind == Kind::Put
+        };
+        if shown == Shown::Current && self.merge.next_apart(seen) { Ok(()) } else { self.next_of_many() }
+    }
+
+    /// One forward, past other versions of the key and past keys that are not seen.
+    fn next_of_many(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.shown, Shown::Nothing) {
-            Shown::Nothing => Ok(()),
+            Shown::Nothing => return Ok(()),
             Shown::Current => {
-                let done = key::user_key(self.merge.key()).to_vec();
+                self.keep_key();
                 self.merge.next()?;
-                self.find_forward(Some(done))
             }
-            Shown::Saved => {
-                let done = std::mem::take(&mut self.saved_key);
-                if self.merge.valid() {
-                    self.merge.next()?
-                } else {
-                    self.merge.seek_first()?
-                }
-                self.find_forward(Some(done))
-            }
+            Shown::Saved if self.merge.valid() => self.merge.next()?,
+            Shown::Saved => self.merge.seek_first()?,
         }
+        self.find_forward(true)
     }
 
     /// One back.
     pub fn prev(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.shown, Shown::Nothing) {
-            Shown::Nothing => Ok(()),
+            Shown::Nothing => return Ok(()),
+            Shown::Current if self.merge.is_backward() => self.merge.prev()?,
             Shown::Current => {
-                let done = key::user_key(self.merge.key()).to_vec();
-                while self.merge.valid() && self.order.user(key::user_key(self.merge.key()), &done).is_ge() {
+                self.keep_key();
+                while self.merge.valid() && self.order.user(key::user_key(self.merge.key()), &self.key).is_ge() {
                     self.merge.prev()?;
                 }
-                self.find_backward()
             }
-            Shown::Saved => self.find_backward(),
+            Shown::Saved => {}
         }
+        self.find_backward()
     }
 
-    /// From the merge's entry on, the first key to show; versions of `done` are passed over.
-    fn find_forward(&mut self, mut done: Option<Vec<u8>>) -> Result<()> {
+    /// Remembers the user key of the merge's entry.
+    #[inline]
+    fn keep_key(&mut self) {
+        self.key.clear();
+        self.key.extend_from_slice(key::user_key(self.merge.key()));
+    }
+
+    /// From the merge's entry on, the first key to show; if `passed`, one behind the remembered key.
+    #[inline]
+    fn find_forward(&mut self, mut passed: bool) -> Result<()> {
         while self.merge.valid() {
-            let entry = self.merge.parsed()?;
-            let passed = done.as_deref().is_some_and(|done| self.order.user(entry.user, done).is_le());
-            if entry.seq <= self.seq && !passed {
+            let entry = self.merge.parsed();
+            if entry.seq <= self.seq && !(passed && self.order.user(entry.user, &self.key).is_le()) {
                 if entry.kind == Kind::Put {
                     self.shown = Shown::Current;
                     return Ok(());
                 }
-                done = Some(entry.user.to_vec());
+                self.keep_key();
+                passed = true;
             }
             self.merge.next()?;
         }
         Ok(())
     }
 
-    /// From the merge's entry back, the first key to show. Ends with the merge before all versions of that key.
+    /// From the merge's entry back, the first key to show. Ends with the merge on its last version, or before all of them.
     fn find_backward(&mut self) -> Result<()> {
         let mut found = false;
         while self.merge.valid() {
-            let entry = self.merge.parsed()?;
-            if found && self.order.user(entry.user, &self.saved_key).is_lt() {
+            let entry = self.merge.parsed();
+            if found && self.order.user(entry.user, &self.key).is_lt() {
                 break;
             }
             if entry.seq <= self.seq {
+                if entry.kind == Kind::Put && self.merge.apart_from_prev() {
+                    self.shown = Shown::Current;
+                    return Ok(());
+                }
                 found = entry.kind == Kind::Put;
                 if found {
-                    self.saved_key.clear();
-                    self.saved_key.extend_from_slice(entry.user);
-                    self.saved_value.clear();
-                    let value = self.merge.value()?;
-                    self.saved_value.extend_from_slice(value);
+                    self.keep_key();
+                    self.value.clear();
+                    self.value.extend_from_slice(self.merge.value());
                 }
             }
             self.merge.prev()?;

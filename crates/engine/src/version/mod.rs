@@ -7,26 +7,35 @@ pub mod retire;
 pub mod set;
 
 use std::{
-    cmp::Ordering,
+    fmt,
+    ops::Deref,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicI64, Ordering::Relaxed},
     },
 };
 use terrace_format::{
     KeyOrder, LEVELS, TableId,
     edit::{AddedTable, Edit},
+    fences::Fences,
     key,
 };
-use terrace_storage::placement::{ObjectId, TableMeta};
+use terrace_storage::placement::{ObjectId, Placement, Table, TableMeta};
 
 /// A table of a version, and what its readers learn about it.
-#[derive(Debug)]
 pub struct TableRef {
     /// What storage says of it.
     pub meta: TableMeta,
     /// Fruitless seeks it may still cost before it is worth compacting.
     seeks_left: AtomicI64,
+    /// Opened when it is first read, and held as long as some version has the table.
+    table: OnceLock<Arc<dyn Table>>,
+}
+
+impl fmt::Debug for TableRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableRef").field("meta", &self.meta).field("seeks_left", &self.seeks_left).finish()
+    }
 }
 
 /// One seek costs about as much as compacting 16 KiB (LevelDB's estimate), but never fewer than a hundred.
@@ -37,7 +46,15 @@ impl TableRef {
     /// A table that has cost nothing yet.
     pub fn new(meta: TableMeta) -> TableRef {
         let allowed = i64::try_from(meta.bytes / BYTES_PER_SEEK).unwrap_or(i64::MAX).max(SEEKS_MIN);
-        TableRef { meta, seeks_left: AtomicI64::new(allowed) }
+        TableRef { meta, seeks_left: AtomicI64::new(allowed), table: OnceLock::new() }
+    }
+
+    /// The table itself.
+    pub fn open(&self, placement: &dyn Placement) -> terrace_storage::Result<&Arc<dyn Table>> {
+        match self.table.get() {
+            Some(table) => Ok(table),
+            None => placement.open_table(&self.meta).map(|table| self.table.get_or_init(|| table)),
+        }
     }
 
     /// First user key.
@@ -77,7 +94,45 @@ pub fn spare_above(table: TableId) -> TableId {
 }
 
 /// Tables that do not overlap, in key order.
-pub type Run = Arc<Vec<Arc<TableRef>>>;
+pub type Run = Arc<Tables>;
+
+/// The tables of a run, and their last keys side by side, so that a search need not visit the tables.
+#[derive(Debug)]
+pub struct Tables {
+    tables: Vec<Arc<TableRef>>,
+    largest: Fences,
+}
+
+impl Tables {
+    /// From tables in the order of their keys.
+    pub fn new(order: &KeyOrder, tables: Vec<Arc<TableRef>>) -> Tables {
+        let (mut keys, mut ends) = (Vec::new(), Vec::with_capacity(tables.len()));
+        for table in &tables {
+            keys.extend_from_slice(&table.meta.largest);
+            ends.push(keys.len());
+        }
+        Tables { tables, largest: Fences::new(order, keys, ends) }
+    }
+
+    /// Index of the first table that does not end before `internal`; the count of tables if all do.
+    pub fn first_at_or_after(&self, order: &KeyOrder, internal: &[u8]) -> usize {
+        self.largest.first_at_or_after(order, internal)
+    }
+
+    /// The only table that may hold `lookup` (an internal key).
+    pub fn find(&self, order: &KeyOrder, lookup: &[u8]) -> Option<&Arc<TableRef>> {
+        let table = self.tables.get(self.first_at_or_after(order, lookup));
+        table.filter(|table| order.user(table.smallest(), key::user_key(lookup)).is_le())
+    }
+}
+
+impl Deref for Tables {
+    type Target = [Arc<TableRef>];
+
+    fn deref(&self) -> &[Arc<TableRef>] {
+        &self.tables
+    }
+}
 
 /// The runs of one level, newest first.
 #[derive(Clone, Debug, Default)]
@@ -97,29 +152,22 @@ impl Level {
         self.tables().map(|table| table.meta.bytes).sum()
     }
 
-    /// Takes out the tables called `ids` and adds them to `gone`.
-    fn remove(&mut self, ids: &[TableId], gone: &mut Vec<Arc<TableRef>>) {
-        if ids.is_empty() {
-            return;
+    /// Takes tables of level `number` out and puts others in.
+    fn change(&mut self, order: &KeyOrder, number: usize, out: &[TableId], put: Vec<Arc<TableRef>>) {
+        if out.is_empty() && put.is_empty() {
+            return; // its runs stay shared with the version before
         }
-        let leaves = |table: &Arc<TableRef>| ids.contains(&table.meta.id);
-        for run in self.runs.iter_mut().filter(|run| run.iter().any(leaves)) {
-            gone.extend(run.iter().filter(|table| leaves(table)).cloned());
-            *run = Arc::new(run.iter().filter(|table| !leaves(table)).cloned().collect());
-        }
-        self.runs.retain(|run| !run.is_empty());
-    }
-
-    /// Puts `table` into its place in level `number`.
-    fn insert(&mut self, order: &KeyOrder, number: usize, table: Arc<TableRef>) {
+        let stays = |table: &&Arc<TableRef>| !out.contains(&table.meta.id);
         if number == 0 {
-            let at = self.runs.partition_point(|run| run[0].meta.id > table.meta.id);
-            self.runs.insert(at, Arc::new(vec![table]));
-        } else if let Some(run) = self.runs.first_mut() {
-            let at = run.partition_point(|other| order.internal(&other.meta.smallest, &table.meta.smallest).is_lt());
-            Arc::make_mut(run).insert(at, table);
+            self.runs.retain(|run| run.iter().all(|table| stays(&table)));
+            for table in put {
+                let at = self.runs.partition_point(|run| run[0].meta.id > table.meta.id);
+                self.runs.insert(at, Arc::new(Tables::new(order, vec![table])));
+            }
         } else {
-            self.runs.push(Arc::new(vec![table]));
+            let mut tables: Vec<_> = self.tables().filter(stays).cloned().chain(put).collect();
+            tables.sort_by(|a, b| order.internal(&a.meta.smallest, &b.meta.smallest));
+            self.runs = if tables.is_empty() { Vec::new() } else { vec![Arc::new(Tables::new(order, tables))] };
         }
     }
 
@@ -160,19 +208,24 @@ impl Version {
     /// The version that `edit` makes of this one, or what is wrong with the edit. Levels that the edit leaves alone are
     /// shared, not copied, and not checked again.
     pub fn apply(&self, order: &KeyOrder, edit: &Edit) -> Result<Version, String> {
-        let (mut next, mut gone) = (self.clone(), Vec::new());
-        for number in 0..LEVELS {
-            let ids: Vec<_> = edit.deleted.iter().filter(|(of, _)| *of == number).map(|(_, id)| *id).collect();
-            let before = gone.len();
-            next.levels[number].remove(&ids, &mut gone);
-            if gone.len() - before != ids.len() {
-                return Err(format!("an edit deletes of {ids:?} tables that level {number} does not have"));
-            }
+        let mut gone = Vec::new();
+        let mut out: [Vec<TableId>; LEVELS] = Default::default();
+        for (number, id) in &edit.deleted {
+            let found = self.levels[*number].tables().find(|table| table.meta.id == *id);
+            let Some(table) = found.filter(|_| !out[*number].contains(id)) else {
+                return Err(format!("an edit deletes table {id}, which level {number} does not have"));
+            };
+            gone.push(table);
+            out[*number].push(*id);
         }
+        let mut put: [Vec<Arc<TableRef>>; LEVELS] = Default::default();
         for (number, added) in &edit.added {
-            let moved = gone.iter().find(|table| table.meta.id == added.id).cloned(); // it keeps its seek allowance
-            let table = moved.unwrap_or_else(|| Arc::new(TableRef::new(meta_of(added))));
-            next.levels[*number].insert(order, *number, table);
+            let moved = gone.iter().find(|table| table.meta.id == added.id).copied(); // it keeps its seek allowance
+            put[*number].push(moved.cloned().unwrap_or_else(|| Arc::new(TableRef::new(meta_of(added)))));
+        }
+        let mut next = self.clone();
+        for (number, (out, put)) in out.iter().zip(put).enumerate() {
+            next.levels[number].change(order, number, out, put);
         }
         check::edited(order, &next, edit)?;
         Ok(next)
@@ -184,21 +237,16 @@ impl Version {
         for (level, mut tables) in tables.into_iter().enumerate() {
             if level == 0 {
                 tables.sort_by_key(|table| std::cmp::Reverse(table.meta.id));
-                version.levels[0].runs = tables.into_iter().map(|table| Arc::new(vec![table])).collect();
+                version.levels[0].runs =
+                    tables.into_iter().map(|table| Arc::new(Tables::new(order, vec![table]))).collect();
             } else if !tables.is_empty() {
                 tables.sort_by(|a, b| order.internal(&a.meta.smallest, &b.meta.smallest));
-                version.levels[level].runs = vec![Arc::new(tables)];
+                version.levels[level].runs = vec![Arc::new(Tables::new(order, tables))];
             }
         }
         check::version(order, &version)?;
         Ok(version)
     }
-}
-
-/// The only table of `run` that may hold `lookup` (an internal key): the first that does not end before it.
-pub fn find_table<'a>(order: &KeyOrder, run: &'a [Arc<TableRef>], lookup: &[u8]) -> Option<&'a Arc<TableRef>> {
-    let at = run.partition_point(|table| order.internal(&table.meta.largest, lookup) == Ordering::Less);
-    run.get(at).filter(|table| order.user(table.smallest(), key::user_key(lookup)).is_le())
 }
 
 /// What an edit says of a table.

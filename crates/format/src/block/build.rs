@@ -1,6 +1,9 @@
 //! Writing blocks.
 use crate::coding::{put_fixed32, put_varint32};
 
+/// A buffer that grew past this is given back rather than kept for the next block.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
 /// Makes one block after another.
 #[derive(Debug)]
 pub struct BlockBuilder {
@@ -21,24 +24,37 @@ impl BlockBuilder {
     /// Adds an entry. Keys come in order, each once.
     ///
     /// # Panics
-    /// If `key` or `value` is longer than `u32::MAX` bytes, or the block reaches 4 GiB before a restart. Callers
-    /// limit the former, and end a block long before the latter.
+    /// As [`BlockBuilder::add_sharing`].
     pub fn add(&mut self, key: &[u8], value: &[u8]) {
-        let shared = if self.since_restart < self.restart_interval {
-            self.last_key.iter().zip(key).take_while(|(a, b)| a == b).count()
+        self.add_sharing(common_prefix(&self.last_key, key), key, value);
+    }
+
+    /// Adds an entry whose key has its first `shared` bytes, and no more, in common with [`BlockBuilder::last_key`].
+    ///
+    /// # Panics
+    /// If `key` or `value` is longer than `u32::MAX` bytes, or the block reaches 4 GiB before a restart. Callers
+    /// limit the former, and end a block long before the latter. If `shared` is more than the two keys have.
+    pub fn add_sharing(&mut self, shared: usize, key: &[u8], value: &[u8]) {
+        let stored_shared = if self.bytes.is_empty() {
+            0
+        } else if self.since_restart < self.restart_interval {
+            shared
         } else {
             self.restarts.push(length(self.bytes.len()));
             self.since_restart = 0;
             0
         };
-        let unshared = &key[shared..];
-        put_varint32(&mut self.bytes, length(shared));
-        put_varint32(&mut self.bytes, length(unshared.len()));
-        put_varint32(&mut self.bytes, length(value.len()));
+        let unshared = &key[stored_shared..];
+        let sizes = [length(stored_shared), length(unshared.len()), length(value.len())];
+        if sizes.iter().all(|&size| size < 0x80) {
+            self.bytes.extend_from_slice(&sizes.map(|size| size as u8)); // as varints, a byte each
+        } else {
+            sizes.iter().for_each(|&size| put_varint32(&mut self.bytes, size));
+        }
         self.bytes.extend_from_slice(unshared);
         self.bytes.extend_from_slice(value);
         self.last_key.truncate(shared);
-        self.last_key.extend_from_slice(unshared);
+        self.last_key.extend_from_slice(&key[shared..]);
         self.since_restart += 1;
     }
 
@@ -52,7 +68,7 @@ impl BlockBuilder {
         self.bytes.is_empty()
     }
 
-    /// The key added last; empty if there is none.
+    /// The key added last, be it to a block before this one; empty if there is none.
     pub fn last_key(&self) -> &[u8] {
         &self.last_key
     }
@@ -66,13 +82,26 @@ impl BlockBuilder {
         &self.bytes
     }
 
-    /// Begins the next block. Keeps the memory.
+    /// Begins the next block. Keeps the memory, if it is not more than a block needs.
     pub fn reset(&mut self) {
         self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES_MAX);
         self.restarts.truncate(1);
         self.since_restart = 0;
-        self.last_key.clear();
     }
+}
+
+/// How many bytes `a` and `b` begin with alike.
+pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let mut alike = 0;
+    for (a, b) in a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0) {
+        let differing = u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b);
+        if differing != 0 {
+            return alike + (differing.trailing_zeros() / 8) as usize;
+        }
+        alike += 8;
+    }
+    alike + a[alike..].iter().zip(&b[alike..]).take_while(|(a, b)| a == b).count()
 }
 
 fn length(n: usize) -> u32 {

@@ -1,67 +1,171 @@
-//! Reading blocks.
-use super::Block;
-use crate::{Corrupt, coding::Input};
+//! Reading blocks: a window of decoded entries that slides over a block.
+//!
+//! Keys are stored as differences, so an entry can be read only after the one before it. A cursor therefore decodes several
+//! at a time and keeps them: within its window a step either way is an index, and cannot fail.
+use super::{Block, common_prefix, keys::Keys};
+use crate::{
+    Corrupt, KeyOrder, Kind,
+    coding::Input,
+    key::{TRAILER_BYTES, user_key},
+};
 use std::{cmp::Ordering, ops::Range, sync::Arc};
+
+/// Entries that a window decodes ahead of a forward step.
+const ENTRIES_AHEAD: usize = 16;
+/// Entries, and bytes of keys, at which a window forgets what it has decoded: whatever a block claims, memory is bounded.
+const ENTRIES_MAX: usize = 1024;
+const KEY_BYTES_MAX: usize = 64 << 10;
 
 /// Walks a block's entries in order and keeps the block alive. Stands nowhere at first, behind the ends, and after an
 /// error.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct BlockCursor {
-    block: Arc<Block>,
-    entry: usize,        // where the current entry begins; entries_end: nowhere
-    value: Range<usize>, // its value in the block; `end` is where the next entry begins
-    key: Vec<u8>,        // its whole key
-    restart: usize,      // the last restart at or before `entry`
+    block: Option<Arc<Block>>,
+    keys: Keys,
+    current: Option<Entry>,
+    at: usize,          // the current one in the window
+    window: Vec<Entry>, // entries that follow each other in the block; empty where only the current one is decoded
+    begin: usize,       // where the first of them begins
+    end: usize,         // where the entry after the last of them begins
+    base: Range<usize>, // the key before that entry, among the keys; empty if it is not known
+    base_value: usize,  // where its value begins
+}
+
+/// One decoded entry.
+#[derive(Clone, Debug)]
+struct Entry {
+    key: Range<usize>,   // among the keys
+    value: Range<usize>, // in the block
+    parts: bool,         // see `parts`
 }
 
 /// The sizes at the front of an entry, and where its key bytes begin.
-struct Sizes {
-    shared: usize,
-    unshared: usize,
-    value: usize,
-    key_at: usize,
+pub(super) struct Sizes {
+    pub shared: usize,
+    pub unshared: usize,
+    pub value: usize,
+    pub key_at: usize,
 }
 
 impl BlockCursor {
     /// Stands nowhere yet.
     pub fn new(block: Arc<Block>) -> BlockCursor {
-        let end = block.entries_end;
-        BlockCursor { block, entry: end, value: end..end, key: Vec::new(), restart: 0 }
+        BlockCursor { block: Some(block), ..BlockCursor::default() }
+    }
+
+    /// Turns to another block, or to none, and stands nowhere. Keeps the memory.
+    pub fn turn_to(&mut self, block: Option<Arc<Block>>) {
+        self.block = block;
+        self.leave();
     }
 
     /// Whether it stands on an entry.
+    #[inline]
     pub fn valid(&self) -> bool {
-        self.entry < self.block.entries_end
+        self.current.is_some()
     }
 
     /// The current key. Must stand on an entry.
+    #[inline]
     pub fn key(&self) -> &[u8] {
-        debug_assert!(self.valid());
-        &self.key
+        self.keys.get(self.stands().key.clone())
     }
 
     /// The current value. Must stand on an entry.
+    #[inline]
     pub fn value(&self) -> &[u8] {
-        debug_assert!(self.valid());
-        &self.block.bytes[self.value.clone()]
+        let value = self.stands().value.clone();
+        self.block.as_ref().map_or(&[], |block| &block.bytes[value])
+    }
+
+    /// The first and the last key of the window, which bound every key that a step without an error may reach. Must stand
+    /// on an entry.
+    pub fn bounds(&self) -> [&[u8]; 2] {
+        let ends = [self.window.first(), self.window.last()];
+        ends.map(|end| self.keys.get(end.unwrap_or(self.stands()).key.clone()))
+    }
+
+    /// One forward if that entry is decoded already, its user key, as bytes, surely is another than the current one's, and
+    /// its key is `wanted`; else stays and returns false.
+    #[inline]
+    pub fn next_apart(&mut self, wanted: impl FnOnce(&[u8]) -> bool) -> bool {
+        let next = self.window.get(self.at + 1).filter(|next| next.parts && wanted(self.keys.get(next.key.clone())));
+        self.current = next.or(self.current.as_ref()).cloned();
+        let moves = next.is_some();
+        self.at += usize::from(moves);
+        moves
+    }
+
+    /// Whether the entry before is decoded already and its user key, as bytes, surely is another than the current one's.
+    #[inline]
+    pub fn apart_from_prev(&self) -> bool {
+        self.at > 0 && self.stands().parts
+    }
+
+    /// One forward if that entry is decoded already; else stays and returns false.
+    #[inline]
+    pub fn step_forward(&mut self) -> bool {
+        let decoded = self.at + 1 < self.window.len();
+        if decoded {
+            self.stand(self.at + 1);
+        }
+        decoded
+    }
+
+    /// One back if that entry is decoded already; else stays and returns false.
+    #[inline]
+    pub fn step_back(&mut self) -> bool {
+        let decoded = self.at > 0;
+        if decoded {
+            self.stand(self.at - 1);
+        }
+        decoded
+    }
+
+    /// Stands on entry `at` of the window, or nowhere if there is none.
+    #[inline]
+    fn stand(&mut self, at: usize) {
+        self.at = at;
+        self.current = self.window.get(at).cloned();
+    }
+
+    #[inline]
+    fn stands(&self) -> &Entry {
+        self.current.as_ref().expect("the cursor stands on an entry")
     }
 
     /// To the first entry at or after `target` in the order `cmp`, which sorts the block.
     pub fn seek(&mut self, target: &[u8], cmp: impl Fn(&[u8], &[u8]) -> Ordering) -> Result<(), Corrupt> {
-        self.guard(|cursor| {
-            let (mut low, mut high) = (0, cursor.block.restarts.saturating_sub(1));
-            while low < high {
-                // Keys at restarts 1..=low are before `target`, those behind `high` are not.
-                let middle = (low + high).div_ceil(2);
-                if cmp(cursor.block.restart_key(middle)?, target) == Ordering::Less {
-                    low = middle;
-                } else {
-                    high = middle - 1;
+        self.decode(|window, block| {
+            window.begin_before(block, target, &cmp)?;
+            while window.read_over(block)? {
+                if cmp(window.keys.get(window.base.clone()), target) != Ordering::Less {
+                    window.stand_on_base();
+                    return Ok(());
                 }
             }
-            cursor.go_to_restart(low)?;
-            while cursor.valid() && cmp(&cursor.key, target) == Ordering::Less {
-                cursor.go_to_entry(cursor.value.end)?;
+            Ok(())
+        })
+    }
+
+    /// As [`BlockCursor::seek`], in a block of internal keys.
+    pub fn seek_internal(&mut self, target: &[u8], order: &KeyOrder) -> Result<(), Corrupt> {
+        let cmp = |a: &[u8], b: &[u8]| order.internal(a, b);
+        if !order.is_bytewise() {
+            return self.seek(target, cmp);
+        }
+        self.decode(|window, block| {
+            window.begin_before(block, target, &cmp)?;
+            while window.read_over(block)? {
+                let key = window.keys.get(window.base.clone());
+                let common = common_prefix(user_key(key), user_key(target));
+                if order.internal_past(key, target, common) != Ordering::Less {
+                    window.stand_on_base();
+                    return Ok(());
+                }
+                if common < key.len().min(target.len()) - TRAILER_BYTES {
+                    window.pass_sharing(block, common)?;
+                }
             }
             Ok(())
         })
@@ -69,102 +173,229 @@ impl BlockCursor {
 
     /// To the first entry.
     pub fn seek_first(&mut self) -> Result<(), Corrupt> {
-        self.guard(|cursor| cursor.go_to_restart(0))
+        self.decode(|window, block| {
+            window.begin_at_restart(block, 0)?;
+            window.read_ahead(block)
+        })
     }
 
     /// To the last entry.
     pub fn seek_last(&mut self) -> Result<(), Corrupt> {
-        self.guard(|cursor| {
-            cursor.go_to_restart(cursor.block.restarts.saturating_sub(1))?;
-            while cursor.valid() && cursor.value.end < cursor.block.entries_end {
-                cursor.go_to_entry(cursor.value.end)?;
-            }
-            Ok(())
-        })
+        self.decode(|window, block| window.read_back(block, block.entries_end))
     }
 
     /// One forward. Must stand on an entry.
     #[expect(clippy::should_implement_trait, reason = "a cursor moves both ways and can fail")]
     pub fn next(&mut self) -> Result<(), Corrupt> {
         debug_assert!(self.valid());
-        self.guard(|cursor| cursor.go_to_entry(cursor.value.end))
-    }
-
-    /// One back. Must stand on an entry. Goes to the restart before and forward from there.
-    pub fn prev(&mut self) -> Result<(), Corrupt> {
-        debug_assert!(self.valid());
-        self.guard(|cursor| {
-            let before = cursor.entry;
-            let Some(restart) = (0..=cursor.restart).rev().find(|&restart| cursor.block.restart(restart) < before)
-            else {
-                cursor.leave();
-                return Ok(());
-            };
-            cursor.go_to_restart(restart)?;
-            while cursor.value.end < before {
-                cursor.go_to_entry(cursor.value.end)?;
-            }
-            if cursor.value.end == before { Ok(()) } else { Err(corrupt(before, "restarts and entries do not meet")) }
+        if self.step_forward() {
+            return Ok(());
+        }
+        self.decode(|window, block| {
+            window.slide();
+            window.read_ahead(block)
         })
     }
 
-    /// Stands nowhere after an error.
-    fn guard(&mut self, step: impl FnOnce(&mut Self) -> Result<(), Corrupt>) -> Result<(), Corrupt> {
-        let done = step(self);
+    /// One back. Must stand on an entry.
+    pub fn prev(&mut self) -> Result<(), Corrupt> {
+        debug_assert!(self.valid());
+        if self.step_back() {
+            return Ok(());
+        }
+        self.decode(|window, block| window.read_back(block, window.begin))
+    }
+
+    /// Stands nowhere after an error, and in no block.
+    fn decode(&mut self, work: impl FnOnce(&mut Self, &Block) -> Result<(), Corrupt>) -> Result<(), Corrupt> {
+        let Some(block) = self.block.take() else { return Ok(()) };
+        let done = work(self, &block);
         if done.is_err() {
             self.leave();
         }
+        self.block = Some(block);
         done
     }
 
-    fn leave(&mut self) {
-        self.entry = self.block.entries_end;
-        self.value = self.entry..self.entry;
-        self.key.clear();
-    }
-
-    /// To the entry of restart `index`; nowhere if the block is empty.
-    fn go_to_restart(&mut self, index: usize) -> Result<(), Corrupt> {
-        self.leave();
-        if self.block.entries_end == 0 {
-            return Ok(());
+    /// An empty window at the last restart whose key is before `target`, or at the first.
+    #[inline]
+    fn begin_before(
+        &mut self,
+        block: &Block,
+        target: &[u8],
+        cmp: &impl Fn(&[u8], &[u8]) -> Ordering,
+    ) -> Result<(), Corrupt> {
+        let (mut low, mut high) = (0, block.restarts.saturating_sub(1));
+        while low < high {
+            // Keys at restarts 1..=low are before `target`, those behind `high` are not.
+            let middle = (low + high).div_ceil(2);
+            if cmp(block.restart_key(middle)?, target) == Ordering::Less {
+                low = middle;
+            } else {
+                high = middle - 1;
+            }
         }
-        self.restart = index;
-        let at = self.block.restart(index);
-        if at < self.block.entries_end { self.go_to_entry(at) } else { Err(corrupt(at, BEYOND)) }
+        self.begin_at_restart(block, low)
     }
 
-    /// To the entry at `at`, whose predecessor's key is in `key`; nowhere if the entries end there.
-    fn go_to_entry(&mut self, at: usize) -> Result<(), Corrupt> {
-        if at == self.block.entries_end {
+    /// Decodes the next key into the place of the one before, for a seek that keeps none but the last; false if the
+    /// entries end.
+    #[inline]
+    fn read_over(&mut self, block: &Block) -> Result<bool, Corrupt> {
+        if self.end == block.entries_end {
             self.leave();
-            return Ok(());
+            return Ok(false);
         }
-        let sizes = self.block.sizes(at)?;
-        if sizes.shared > self.key.len() || sizes.shared + sizes.unshared < self.block.key_bytes_min {
-            return Err(corrupt(at, "a key that cannot be"));
-        }
-        let key_end = sizes.key_at + sizes.unshared;
-        self.key.truncate(sizes.shared);
-        self.key.extend_from_slice(&self.block.bytes[sizes.key_at..key_end]);
-        self.value = key_end..key_end + sizes.value;
-        self.entry = at;
-        while self.restart + 1 < self.block.restarts && self.block.restart(self.restart + 1) <= at {
-            self.restart += 1;
+        self.begin = self.end;
+        self.keys.cut(self.base.start);
+        self.read_key(block)?;
+        Ok(true)
+    }
+
+    /// Passes over the entries that share more than `common` bytes with the base. If that is a key before some target
+    /// because of its byte `common`, so are they. Of the base, the first `common` bytes stay true.
+    #[inline]
+    fn pass_sharing(&mut self, block: &Block, common: usize) -> Result<(), Corrupt> {
+        while self.end < block.entries_end {
+            let sizes = block.sizes(self.end)?;
+            if sizes.shared <= common {
+                break;
+            }
+            if sizes.shared + sizes.unshared <= common + TRAILER_BYTES {
+                return Err(corrupt(self.end, "a key that cannot be"));
+            }
+            self.end = sizes.key_at + sizes.unshared + sizes.value;
         }
         Ok(())
     }
+
+    /// Bytes that the window takes, whether in use or kept for what comes.
+    #[cfg(test)]
+    pub fn memory_bytes(&self) -> usize {
+        self.keys.memory_bytes() + self.window.capacity() * size_of::<Entry>()
+    }
+
+    fn leave(&mut self) {
+        self.empty_at(0);
+    }
+
+    /// An empty window before the entry at `offset`, which must be at a restart, or before none.
+    fn empty_at(&mut self, offset: usize) {
+        self.keys.clear();
+        self.window.clear();
+        (self.current, self.at, self.begin, self.end, self.base) = (None, 0, offset, offset, 0..0);
+    }
+
+    /// An empty window at restart `index`.
+    fn begin_at_restart(&mut self, block: &Block, index: usize) -> Result<(), Corrupt> {
+        if block.entries_end == 0 {
+            self.leave();
+            return Ok(());
+        }
+        let offset = block.restart(index);
+        self.empty_at(offset);
+        if offset < block.entries_end { Ok(()) } else { Err(corrupt(offset, BEYOND)) }
+    }
+
+    /// Forgets all but the key on which the entry after the window is based.
+    fn slide(&mut self) {
+        self.window.clear();
+        self.base = self.keys.keep(self.base.clone());
+        (self.at, self.begin) = (0, self.end);
+    }
+
+    /// Stands on the entry after the empty window, with some decoded behind it; nowhere if there is none.
+    fn read_ahead(&mut self, block: &Block) -> Result<(), Corrupt> {
+        while self.end < block.entries_end {
+            self.read_entry(block)?;
+            if self.window.len() >= ENTRIES_AHEAD || self.keys.len() >= KEY_BYTES_MAX {
+                break;
+            }
+        }
+        self.stand(0);
+        Ok(())
+    }
+
+    /// Stands on the last entry before `end`, with those before it decoded back to a restart; nowhere if there is none.
+    fn read_back(&mut self, block: &Block, end: usize) -> Result<(), Corrupt> {
+        let restarts = block.restarts_before(end);
+        if restarts == 0 {
+            self.leave();
+            let at_front = block.entries_end == 0 || block.restart(0) == end;
+            return if at_front { Ok(()) } else { Err(corrupt(end, BEYOND)) };
+        }
+        self.begin_at_restart(block, restarts - 1)?;
+        while self.end < end {
+            self.read_entry(block)?;
+        }
+        self.stand(self.window.len().saturating_sub(1));
+        if self.end == end { Ok(()) } else { Err(corrupt(end, "restarts and entries do not meet")) }
+    }
+
+    /// Decodes the entry after the window. Forgets the window before it grows too large.
+    #[inline]
+    fn read_entry(&mut self, block: &Block) -> Result<(), Corrupt> {
+        if self.window.len() >= ENTRIES_MAX || self.keys.len() >= KEY_BYTES_MAX {
+            self.slide();
+        }
+        let base = self.base.clone();
+        let shared = self.read_key(block)?;
+        if self.window.capacity() == 0 {
+            self.window.reserve_exact(ENTRIES_AHEAD);
+        }
+        let parts = !base.is_empty() && self.keys.users_differ(base, self.base.clone(), shared);
+        self.window.push(Entry { parts, ..self.base_entry() });
+        Ok(())
+    }
+
+    /// Stands on the entry of the base, and keeps no other.
+    fn stand_on_base(&mut self) {
+        self.current = Some(self.base_entry());
+    }
+
+    #[inline]
+    fn base_entry(&self) -> Entry {
+        Entry { key: self.base.clone(), value: self.base_value..self.end, parts: false }
+    }
+
+    /// Decodes the key after the window, which becomes the base. Returns how many bytes it takes over from the one before.
+    #[inline(always)]
+    fn read_key(&mut self, block: &Block) -> Result<usize, Corrupt> {
+        let at = self.end;
+        let sizes = block.sizes(at)?;
+        if sizes.shared > self.base.len() || sizes.shared + sizes.unshared < block.key_bytes_min {
+            return Err(corrupt(at, "a key that cannot be"));
+        }
+        let key_end = sizes.key_at + sizes.unshared;
+        self.base = self.keys.add(self.base.start, sizes.shared, &block.bytes, sizes.key_at..key_end);
+        if block.key_bytes_min == TRAILER_BYTES && self.keys.kind_byte(&self.base) > Kind::Put as u8 {
+            return Err(corrupt(at, "a key of an unknown kind"));
+        }
+        (self.base_value, self.end) = (key_end, key_end + sizes.value);
+        Ok(sizes.shared)
+    }
+}
+
+/// Sizes of which some take more than a byte.
+#[cold]
+fn long_sizes(entries: &[u8], at: usize) -> Result<Sizes, Corrupt> {
+    let mut input = Input::new("block", entries);
+    input.take(at)?;
+    let [shared, unshared, value] = [input.varint32()?, input.varint32()?, input.varint32()?];
+    let key_at = input.offset() as usize;
+    Ok(Sizes { shared: shared as usize, unshared: unshared as usize, value: value as usize, key_at })
 }
 
 const BEYOND: &str = "a restart behind the last entry";
 
-fn corrupt(at: usize, detail: &str) -> Corrupt {
+#[cold]
+pub(super) fn corrupt(at: usize, detail: &str) -> Corrupt {
     Corrupt::new("block", at as u64, detail)
 }
 
 impl Block {
     /// The key at restart `index`, where it lies.
-    fn restart_key(&self, index: usize) -> Result<&[u8], Corrupt> {
+    pub(super) fn restart_key(&self, index: usize) -> Result<&[u8], Corrupt> {
         let at = self.restart(index);
         if at >= self.entries_end {
             return Err(corrupt(at, BEYOND));
@@ -176,24 +407,34 @@ impl Block {
         Ok(&self.bytes[sizes.key_at..sizes.key_at + sizes.unshared])
     }
 
-    /// Reads the sizes of the entry at `at`; its key and value lie among the entries.
-    fn sizes(&self, at: usize) -> Result<Sizes, Corrupt> {
-        let entries = &self.bytes[..self.entries_end];
-        let sizes = match entries.get(at..at + 3) {
-            Some(&[shared, unshared, value]) if (shared | unshared | value) < 0x80 => {
-                Sizes { shared: shared.into(), unshared: unshared.into(), value: value.into(), key_at: at + 3 }
-            }
-            _ => {
-                let mut input = Input::new("block", entries);
-                input.take(at)?;
-                let [shared, unshared, value] = [input.varint32()?, input.varint32()?, input.varint32()?];
-                let key_at = input.offset() as usize;
-                Sizes { shared: shared as usize, unshared: unshared as usize, value: value as usize, key_at }
-            }
-        };
-        if sizes.unshared + sizes.value > entries.len() - sizes.key_at {
-            return Err(corrupt(at, "an entry that runs past the end"));
+    /// How many restarts lie before `offset`.
+    fn restarts_before(&self, offset: usize) -> usize {
+        let (mut low, mut high) = (0, self.restarts);
+        while low < high {
+            let middle = (low + high) / 2;
+            if self.restart(middle) < offset { low = middle + 1 } else { high = middle }
         }
-        Ok(sizes)
+        low
     }
+
+    /// The sizes of the entry at `at`; its key and value lie among the entries.
+    #[inline]
+    fn sizes(&self, at: usize) -> Result<Sizes, Corrupt> {
+        sizes(&self.bytes[..self.entries_end], at)
+    }
+}
+
+/// The sizes of the entry at `at` of `entries`, among which its key and value lie.
+#[inline(always)]
+pub(super) fn sizes(entries: &[u8], at: usize) -> Result<Sizes, Corrupt> {
+    let sizes = match entries.get(at..at + 3) {
+        Some(&[shared, unshared, value]) if (shared | unshared | value) < 0x80 => {
+            Sizes { shared: shared.into(), unshared: unshared.into(), value: value.into(), key_at: at + 3 }
+        }
+        _ => long_sizes(entries, at)?,
+    };
+    if sizes.unshared + sizes.value > entries.len() - sizes.key_at {
+        return Err(corrupt(at, "an entry that runs past the end"));
+    }
+    Ok(sizes)
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::{KeyOrder, Kind, SeqNo, key};
 use std::sync::Arc;
 
 fn block(entries: &[(&[u8], &[u8])], restart_interval: usize) -> Vec<u8> {
@@ -33,7 +34,8 @@ fn a_builder_can_be_used_again() {
     assert_eq!(builder.last_key(), b"ab");
     let first = builder.finish().to_vec();
     builder.reset();
-    assert!(builder.is_empty() && builder.last_key().is_empty());
+    assert!(builder.is_empty());
+    assert_eq!(builder.last_key(), b"ab");
     builder.add(b"a", b"1");
     builder.add(b"ab", b"2");
     assert_eq!(builder.finish(), first);
@@ -102,5 +104,113 @@ fn entries_that_cannot_be_are_met_as_errors() {
         assert!(cursor.seek(b"a", |a, b| a.cmp(b)).is_err() && !cursor.valid());
     }
     let short = block(&[(b"1234567", b"")], 16);
-    assert!(BlockCursor::new(Arc::new(Block::of_internal_keys(short).unwrap())).seek_first().is_err());
+    let unknown_kind = block(&[(b"user\x02\0\0\0\0\0\0\0", b"")], 16);
+    for bytes in [short, unknown_kind] {
+        let mut cursor = BlockCursor::new(Arc::new(Block::of_internal_keys(bytes).unwrap()));
+        assert!(cursor.seek_first().is_err() && !cursor.valid());
+        assert!(cursor.seek_last().is_err() && !cursor.valid());
+        assert!(cursor.seek_internal(&numbered(0, 1), &KeyOrder::Bytewise).is_err() && !cursor.valid());
+    }
+}
+
+fn numbered(n: u64, seq: u64) -> Vec<u8> {
+    key::encode(format!("key{n:04}").as_bytes(), SeqNo(seq), Kind::Put)
+}
+
+/// Three versions of every key, newest first.
+fn versions(restart_interval: usize) -> (Vec<Vec<u8>>, Arc<Block>) {
+    let keys: Vec<Vec<u8>> = (0..300).map(|i| numbered(i / 3 * 2, 1000 - i)).collect();
+    let mut builder = BlockBuilder::new(restart_interval);
+    keys.iter().for_each(|key| builder.add(key, b"v"));
+    (keys, Arc::new(Block::of_internal_keys(builder.finish().to_vec()).unwrap()))
+}
+
+#[test]
+fn seeks_among_internal_keys_end_where_a_comparison_of_each_would() {
+    for restart_interval in [1, 3, 16, 1000] {
+        let (keys, block) = versions(restart_interval);
+        let mut cursor = BlockCursor::new(block);
+        for target in (0..205).flat_map(|n| [0, 700, 850, 999, SeqNo::MAX.0].map(|seq| numbered(n, seq))) {
+            let want = keys.iter().position(|key| KeyOrder::Bytewise.internal(key, &target).is_ge());
+            cursor.seek_internal(&target, &KeyOrder::Bytewise).unwrap();
+            assert_eq!(cursor.valid().then(|| cursor.key()), want.map(|want| &keys[want][..]));
+            let Some(want) = want else { continue };
+            cursor.prev().unwrap();
+            assert_eq!(cursor.valid().then(|| cursor.key()), want.checked_sub(1).map(|before| &keys[before][..]));
+            cursor.seek_internal(&target, &KeyOrder::Bytewise).unwrap();
+            cursor.next().unwrap();
+            assert_eq!(cursor.valid().then(|| cursor.key()), keys.get(want + 1).map(|key| &key[..]));
+        }
+    }
+}
+
+/// What is said about entries at hand without comparing is true, and within a window it is said of every one.
+#[test]
+fn keys_known_to_be_apart_are() {
+    let (keys, block) = versions(16);
+    let mut cursor = BlockCursor::new(block);
+    let other_user = |a: &[u8], b: &[u8]| key::user_key(a) != key::user_key(b);
+    let (mut apart, mut together) = (0, 0);
+    cursor.seek_first().unwrap();
+    for pair in keys.windows(2) {
+        let [first, last] = cursor.bounds();
+        assert!(
+            [(first, cursor.key()), (cursor.key(), last)]
+                .iter()
+                .all(|(a, b)| KeyOrder::Bytewise.internal(a, b).is_le())
+        );
+        let said = cursor.next_apart(|key| key == pair[1]);
+        assert!(!said || other_user(&pair[0], &pair[1]));
+        apart += usize::from(said);
+        together += usize::from(!said && other_user(&pair[0], &pair[1]));
+        if !said {
+            cursor.next().unwrap();
+        }
+        assert_eq!(cursor.key(), pair[1]);
+    }
+    assert!(apart > 8 * together, "{apart} said, {together} missed");
+    cursor.seek_last().unwrap();
+    for pair in keys.windows(2).rev() {
+        assert!(!cursor.apart_from_prev() || other_user(&pair[0], &pair[1]));
+        cursor.prev().unwrap();
+    }
+    let mut lone = BlockCursor::new(Arc::new(Block::of_internal_keys(block_of(&keys[..1])).unwrap()));
+    lone.seek_first().unwrap();
+    assert!(!lone.next_apart(|_| true) && !lone.apart_from_prev());
+}
+
+fn block_of(keys: &[Vec<u8>]) -> Vec<u8> {
+    block(&keys.iter().map(|key| (&key[..], &b""[..])).collect::<Vec<_>>(), 16)
+}
+
+/// A block may say of each of its entries that it shares a long key: a window keeps few of them.
+#[test]
+fn a_window_is_bounded_whatever_keys_share() {
+    let entries = 3000;
+    let keys: Vec<Vec<u8>> = (0..entries).map(|n: u32| [&[b'k'; 30_000][..], &n.to_be_bytes()].concat()).collect();
+    let bytes = block(&keys.iter().map(|key| (&key[..], &b""[..])).collect::<Vec<_>>(), 100_000);
+    let mut cursor = cursor(&bytes);
+    cursor.seek_last().unwrap();
+    for key in keys.iter().rev().take(20) {
+        assert!(cursor.key() == key);
+        assert!(cursor.memory_bytes() < 1 << 20, "{} bytes", cursor.memory_bytes());
+        cursor.prev().unwrap();
+    }
+    cursor.seek_first().unwrap();
+    for key in &keys {
+        assert!(cursor.key() == key);
+        cursor.next().unwrap();
+    }
+    assert!(!cursor.valid() && cursor.memory_bytes() < 1 << 20);
+}
+
+#[test]
+fn common_prefixes_end_at_the_first_difference() {
+    for (a, b, want) in
+        [("", "", 0), ("a", "", 0), ("abc", "abd", 2), ("12345678", "12345678", 8), ("12345678a", "12345678b", 8)]
+    {
+        assert_eq!(common_prefix(a.as_bytes(), b.as_bytes()), want, "{a} {b}");
+        assert_eq!(common_prefix(b.as_bytes(), a.as_bytes()), want, "{b} {a}");
+    }
+    assert_eq!(common_prefix(b"0123456789abcdefX", b"0123456789abcdeYX"), 15);
 }

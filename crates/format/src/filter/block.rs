@@ -1,6 +1,6 @@
 //! LevelDB's filter block: one filter for every 2 KiB of data blocks.
 use super::FilterPolicy;
-use crate::coding::put_fixed32;
+use crate::{block::Bytes, coding::put_fixed32};
 use std::{fmt, sync::Arc};
 
 /// log2 of the bytes of file that one filter covers.
@@ -78,7 +78,7 @@ impl FilterBlockBuilder {
 /// A filter block as read. One that makes no sense admits every key: a filter can only save work.
 pub struct FilterBlock {
     policy: Arc<dyn FilterPolicy>,
-    bytes: Vec<u8>,
+    bytes: Bytes,
     offsets_at: usize, // where the filters end and their offsets begin
     filters: usize,
     covered_log2: u8,
@@ -92,7 +92,8 @@ impl fmt::Debug for FilterBlock {
 
 impl FilterBlock {
     /// From the block's contents, written by `policy`.
-    pub fn new(policy: Arc<dyn FilterPolicy>, bytes: Vec<u8>) -> FilterBlock {
+    pub fn new(policy: Arc<dyn FilterPolicy>, bytes: impl Into<Bytes>) -> FilterBlock {
+        let bytes = bytes.into();
         let frame = bytes.last_chunk::<5>().and_then(|&[a, b, c, d, covered_log2]| {
             let offsets_at = u32::from_le_bytes([a, b, c, d]) as usize;
             let offsets_bytes = (bytes.len() - 5).checked_sub(offsets_at)?;
@@ -115,6 +116,11 @@ impl FilterBlock {
             Some(filter) => self.policy.may_match(user_key, filter),
             None => true,
         }
+    }
+
+    /// Bytes that it occupies.
+    pub fn byte_len(&self) -> usize {
+        self.bytes.len()
     }
 
     fn word(&self, at: usize) -> usize {

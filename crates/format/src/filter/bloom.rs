@@ -29,9 +29,10 @@ impl FilterPolicy for Bloom {
         let bytes = bits.div_ceil(8) as usize;
         let start = out.len();
         out.resize(start + bytes, 0);
+        let (filter, bits) = (&mut out[start..], bytes as u64 * 8);
         for key in keys {
-            for bit in probes(key, bytes as u64 * 8, self.probes) {
-                out[start + (bit / 8) as usize] |= 1 << (bit % 8);
+            for bit in probes(key, bits, self.probes) {
+                filter[(bit / 8) as usize] |= 1 << (bit % 8);
             }
         }
         out.push(self.probes);
@@ -53,8 +54,9 @@ impl FilterPolicy for Bloom {
 fn probes(key: &[u8], bits: u64, count: u8) -> impl Iterator<Item = u64> {
     let mut hash = hash(key);
     let step = hash.rotate_right(17);
+    let narrow = u32::try_from(bits).ok(); // a division of half the width takes a fraction of the time
     (0..count).map(move |_| {
-        let bit = u64::from(hash) % bits;
+        let bit = narrow.map_or_else(|| u64::from(hash) % bits, |bits| u64::from(hash % bits));
         hash = hash.wrapping_add(step);
         bit
     })

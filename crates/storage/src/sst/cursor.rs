@@ -1,138 +1,92 @@
-//! Walks a table: a cursor over the index, and one over the data block it stands on.
-use super::Reader;
-use crate::{
-    Result,
-    placement::{Cursor, EntryRef, Origin, ReadHow},
-};
+//! Finds a table's data blocks by its index.
+use super::{Reader, span::Spans};
+use crate::{Result, cursor::Blocks, placement::ReadHow};
 use std::sync::Arc;
-use terrace_format::{Corrupt, block::BlockCursor, footer::Handle, key};
+use terrace_format::{Corrupt, block::BlockCursor, footer::Handle};
 
 type Step = std::result::Result<(), Corrupt>;
 
-/// See [`Cursor`]. Keys it shows are whole internal keys, whatever the block says.
-pub(super) struct TableCursor {
+/// A position in the index, and the data block it stands for.
+pub(super) struct TableBlocks {
     table: Arc<Reader>,
     how: ReadHow,
-    index: BlockCursor,
-    /// The data block that `index` stands on; `None` when the cursor stands nowhere.
-    data: Option<(Handle, BlockCursor)>,
+    /// In the index; behind all blocks, and before them, where there is none.
+    index: usize,
+    spans: Spans,
+    /// The block that the entries at hand are in.
+    entered: Option<Handle>,
 }
 
-const NOWHERE: &str = "a cursor is asked for its entry only while it stands on one";
-
-impl TableCursor {
-    pub fn new(table: Arc<Reader>, how: ReadHow) -> TableCursor {
-        let index = BlockCursor::new(table.tail.index.clone());
-        TableCursor { table, how, index, data: None }
+impl TableBlocks {
+    pub fn new(table: Arc<Reader>, how: ReadHow) -> TableBlocks {
+        TableBlocks { table, how, index: 0, spans: Spans::default(), entered: None }
     }
 
-    /// Takes up the block that the index stands on, and moves in it by `step`.
-    fn enter(&mut self, step: impl FnOnce(&mut BlockCursor) -> Step) -> Result<()> {
-        let left = self.data.take();
-        if !self.index.valid() {
+    /// Turns `data` to the block at `index`, then on by `step`; nowhere if there is none.
+    fn enter(&mut self, data: &mut BlockCursor, step: impl FnOnce(&mut BlockCursor) -> Step) -> Result<()> {
+        let left = self.entered.take();
+        let Some(handle) = self.table.tail.index.handle(self.index) else {
+            data.turn_to(None);
             return Ok(());
-        }
-        let handle = Handle::decode(self.index.value()).map_err(self.table.corrupt_index())?;
-        let mut data = match left {
-            Some((at, data)) if at == handle => data,
-            _ => BlockCursor::new(self.table.block(handle, self.how)?),
         };
-        step(&mut data).map_err(self.table.corrupt_at(handle.offset))?;
-        self.data = Some((handle, data));
-        Ok(())
+        if left != Some(handle) {
+            data.turn_to(None); // frees the block before the next one is read; and an error must leave it nowhere
+            data.turn_to(Some(self.spans.block(&self.table, handle, self.how)?));
+        }
+        self.entered = Some(handle);
+        self.step(data, step)
     }
 
-    /// Moves within the block.
-    fn step(&mut self, step: impl FnOnce(&mut BlockCursor) -> Step) -> Result<()> {
-        let (handle, mut data) = self.data.take().expect(NOWHERE);
-        step(&mut data).map_err(self.table.corrupt_at(handle.offset))?;
-        self.data = Some((handle, data));
-        Ok(())
+    /// Moves within the block that was entered.
+    fn step(&self, data: &mut BlockCursor, step: impl FnOnce(&mut BlockCursor) -> Step) -> Result<()> {
+        step(data).map_err(|found| self.table.corrupt_at(self.entered.map_or(0, |handle| handle.offset))(found))
     }
 
     /// On to the next block while the block is at its end.
-    fn skip_forward(&mut self) -> Result<()> {
-        while self.data.as_ref().is_some_and(|(_, data)| !data.valid()) {
-            self.move_index(BlockCursor::next)?;
-            self.enter(BlockCursor::seek_first)?;
+    fn skip_forward(&mut self, data: &mut BlockCursor) -> Result<()> {
+        while !data.valid() && self.entered.is_some() {
+            self.index += 1;
+            self.enter(data, BlockCursor::seek_first)?;
         }
-        self.check_key()
+        Ok(())
     }
 
-    fn skip_backward(&mut self) -> Result<()> {
-        while self.data.as_ref().is_some_and(|(_, data)| !data.valid()) {
-            self.move_index(BlockCursor::prev)?;
-            self.enter(BlockCursor::seek_last)?;
+    fn skip_backward(&mut self, data: &mut BlockCursor) -> Result<()> {
+        while !data.valid() && self.entered.is_some() {
+            self.index = self.index.wrapping_sub(1);
+            self.enter(data, BlockCursor::seek_last)?;
         }
-        self.check_key()
-    }
-
-    fn move_index(&mut self, step: impl FnOnce(&mut BlockCursor) -> Step) -> Result<()> {
-        let outcome = step(&mut self.index).map_err(self.table.corrupt_index());
-        if outcome.is_err() {
-            self.data = None;
-        }
-        outcome
-    }
-
-    /// Shows no key that is none.
-    fn check_key(&mut self) -> Result<()> {
-        let Some((handle, data)) = &self.data else { return Ok(()) };
-        let outcome = key::parse(data.key()).map(drop).map_err(self.table.corrupt_at(handle.offset));
-        if outcome.is_err() {
-            self.data = None;
-        }
-        outcome
-    }
-
-    fn at(&self) -> &BlockCursor {
-        &self.data.as_ref().expect(NOWHERE).1
+        Ok(())
     }
 }
 
-impl Cursor for TableCursor {
-    fn valid(&self) -> bool {
-        self.data.is_some()
-    }
-
-    fn seek(&mut self, key: &[u8]) -> Result<()> {
+impl Blocks for TableBlocks {
+    fn seek(&mut self, key: &[u8], data: &mut BlockCursor) -> Result<()> {
         let table = self.table.clone();
-        self.move_index(|index| index.seek(key, |a, b| table.order.internal(a, b)))?;
-        self.enter(|data| data.seek(key, |a, b| table.order.internal(a, b)))?;
-        self.skip_forward()
+        self.index = table.tail.index.seek(&table.order, key);
+        self.enter(data, |data| data.seek_internal(key, &table.order))?;
+        self.skip_forward(data)
     }
 
-    fn seek_first(&mut self) -> Result<()> {
-        self.move_index(BlockCursor::seek_first)?;
-        self.enter(BlockCursor::seek_first)?;
-        self.skip_forward()
+    fn seek_first(&mut self, data: &mut BlockCursor) -> Result<()> {
+        self.index = 0;
+        self.enter(data, BlockCursor::seek_first)?;
+        self.skip_forward(data)
     }
 
-    fn seek_last(&mut self) -> Result<()> {
-        self.move_index(BlockCursor::seek_last)?;
-        self.enter(BlockCursor::seek_last)?;
-        self.skip_backward()
+    fn seek_last(&mut self, data: &mut BlockCursor) -> Result<()> {
+        self.index = self.table.tail.index.len().wrapping_sub(1);
+        self.enter(data, BlockCursor::seek_last)?;
+        self.skip_backward(data)
     }
 
-    fn next(&mut self) -> Result<()> {
-        self.step(BlockCursor::next)?;
-        self.skip_forward()
+    fn next(&mut self, data: &mut BlockCursor) -> Result<()> {
+        self.step(data, BlockCursor::next)?;
+        self.skip_forward(data)
     }
 
-    fn prev(&mut self) -> Result<()> {
-        self.step(BlockCursor::prev)?;
-        self.skip_backward()
-    }
-
-    fn key(&self) -> &[u8] {
-        self.at().key()
-    }
-
-    fn value(&mut self) -> Result<&[u8]> {
-        Ok(self.at().value())
-    }
-
-    fn entry(&self) -> EntryRef<'_> {
-        EntryRef { key: self.at().key(), stored: self.at().value(), origin: Origin::Table(self.table.id) }
+    fn prev(&mut self, data: &mut BlockCursor) -> Result<()> {
+        self.step(data, BlockCursor::prev)?;
+        self.skip_backward(data)
     }
 }

@@ -3,6 +3,7 @@
 //! Filters see user keys. A filter may admit a key that is not there; it never hides one that is.
 use crate::{FilterForm, Setup};
 use std::sync::Arc;
+use terrace_format::block::Bytes;
 use terrace_format::filter::{FilterBlock, FilterBlockBuilder, FilterPolicy, block_meta_name, table_meta_name};
 
 /// Gathers the keys of a table being written.
@@ -85,7 +86,7 @@ impl WholeMaker {
 pub(super) enum Filter {
     None,
     Blocks(FilterBlock),
-    Whole(Arc<dyn FilterPolicy>, Vec<u8>),
+    Whole(Arc<dyn FilterPolicy>, Bytes),
 }
 
 impl Filter {
@@ -102,6 +103,15 @@ impl Filter {
         match self {
             Filter::Blocks(block) => block.may_match(offset, user_key),
             Filter::None | Filter::Whole(..) => true,
+        }
+    }
+
+    /// Bytes that it occupies.
+    pub fn byte_len(&self) -> usize {
+        match self {
+            Filter::None => 0,
+            Filter::Blocks(block) => block.byte_len(),
+            Filter::Whole(_, bytes) => bytes.len(),
         }
     }
 }

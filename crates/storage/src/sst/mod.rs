@@ -3,11 +3,15 @@
 //! A backend says where a table's bytes go ([`ByteSink`]) and where they come from ([`ByteSource`]): a file
 //! today, an extent of one or slots of a device later. Formats are `terrace_format`'s; spec: docs/format/table.md.
 use crate::Result;
+use std::ops::Range;
+use terrace_format::block::Bytes;
 
 mod cache;
 mod cursor;
 mod filter;
+mod index;
 mod reader;
+mod span;
 mod tail;
 mod verify;
 mod writer;
@@ -24,10 +28,16 @@ pub(crate) trait ByteSink {
     fn name(&self) -> &str;
 }
 
-/// Gives a table's bytes, which never change.
+/// Gives a table's bytes, which never change. A range that is asked for lies within the table.
 pub(crate) trait ByteSource: Send + Sync {
-    /// Fills `buf` from `offset`.
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()>;
+    /// The bytes of `range`: read, or shown where they are if the source is [`mapped`](ByteSource::mapped).
+    fn read(&self, range: Range<u64>) -> Result<Bytes>;
+    /// Reads `range` into `buffer`, which holds nothing else afterwards.
+    fn read_into(&self, buffer: &mut Vec<u8>, range: Range<u64>) -> Result<()>;
+    /// Says that `range` will be read soon. A hint, which may come to nothing.
+    fn expect(&self, range: Range<u64>);
+    /// Whether the bytes lie in memory already.
+    fn mapped(&self) -> bool;
     /// Size in bytes.
     fn bytes(&self) -> u64;
     /// For messages.

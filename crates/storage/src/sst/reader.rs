@@ -1,20 +1,20 @@
 //! Reads one table: point lookups here, walks in `cursor`, checks in `verify`.
 use super::{
     BlockCache, ByteSource,
-    cursor::TableCursor,
-    tail::{Tail, read_contents},
+    cursor::TableBlocks,
+    tail::{Tail, open_sealed, sealed_range},
     verify,
 };
 use crate::{
     Error, Result, Setup,
-    placement::{Cursor, Found, ReadHow, Table},
+    placement::{Cursor, Found, ReadHow, TableFacts},
 };
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 use terrace_format::{
-    Corrupt, KeyOrder, TableFacts, TableId,
-    block::{Block, BlockCursor},
+    Codec, Corrupt, KeyOrder, TableId,
+    block::{Block, Bytes},
     filter::FilterPolicy,
-    footer::Handle,
+    footer::{BLOCK_TRAILER_BYTES, Handle},
     key,
 };
 
@@ -32,23 +32,130 @@ pub(crate) struct Reader {
 impl Reader {
     /// Reads the tail of the table in `source`; nothing of it is trusted.
     pub fn open(id: TableId, source: Box<dyn ByteSource>, setup: &Setup, cache: Arc<BlockCache>) -> Result<Reader> {
-        let tail = Tail::load(&*source, setup.filter.as_ref())?;
+        let tail = Tail::load(&*source, &setup.order, setup.filter.as_ref())?;
         let (order, policy, uid) = (setup.order.clone(), setup.filter.clone(), cache.new_uid());
         Ok(Reader { id, source, order, policy, tail, cache, uid })
     }
 
-    /// The data block at `handle`, from the cache if it is there. A cached block is not verified again.
+    /// Memory that the open table takes, in bytes, apart from blocks in the cache.
+    pub fn byte_len(&self) -> usize {
+        self.tail.byte_len()
+    }
+
+    /// The newest entry for `lookup`'s user key at or below its sequence.
+    pub fn get(&self, lookup: &[u8], how: ReadHow) -> Result<Option<Found>> {
+        let Some(handle) = self.block_for(lookup) else { return Ok(None) };
+        let found = match self.in_place(handle, how)? {
+            Some(block) => block.find(&self.order, lookup),
+            None => self.kept(handle, how)?.find(&self.order, lookup),
+        };
+        let found = found.map_err(self.corrupt_at(handle.offset))?;
+        Ok(found.map(|(seq, kind, value)| Found { seq, kind, value }))
+    }
+
+    /// Whether [`Reader::get`] would look into a block; if so, that block is on its way to memory.
+    pub fn expect(&self, lookup: &[u8]) -> Result<bool> {
+        let Some(handle) = self.block_for(lookup) else { return Ok(false) };
+        if self.cached(handle).is_none() {
+            self.source.expect(self.sealed(handle)?);
+        }
+        Ok(true)
+    }
+
+    /// The block in which `lookup` is if it is anywhere: one is enough, because the key under which it is listed lies
+    /// before every key of the next one. Filters come first.
+    fn block_for(&self, lookup: &[u8]) -> Option<Handle> {
+        let user = key::user_key(lookup);
+        if !self.tail.filter.table_may_match(user) {
+            return None;
+        }
+        let handle = self.tail.index.handle(self.tail.index.seek(&self.order, lookup))?;
+        self.tail.filter.block_may_match(handle.offset, user).then_some(handle)
+    }
+
+    /// A cursor that stands nowhere yet.
+    pub fn cursor(self: Arc<Self>, how: ReadHow) -> Cursor {
+        Cursor::new(self.id, Box::new(TableBlocks::new(self, how)))
+    }
+
+    /// About how many bytes of the table lie before `key`.
+    pub fn offset_of(&self, key: &[u8]) -> u64 {
+        let block = self.tail.index.handle(self.tail.index.seek(&self.order, key));
+        block.unwrap_or(self.tail.footer.metaindex).offset // which lies behind the last block
+    }
+
+    /// See [`Table::anchors`](crate::placement::Table::anchors).
+    pub fn anchors(&self, count: usize) -> Vec<(Vec<u8>, u64)> {
+        let index = &self.tail.index;
+        let least = self.tail.footer.metaindex.offset.div_ceil(count.max(1) as u64);
+        let (mut anchors, mut begun) = (Vec::new(), 0);
+        for (at, handle) in (0..index.len()).filter_map(|at| Some((at, index.handle(at)?))) {
+            let end = handle.offset.saturating_add(handle.bytes);
+            if end >= least.saturating_add(begun) || at + 1 == index.len() {
+                anchors.push((key::user_key(index.key(at)).to_vec(), end.saturating_sub(begun)));
+                begun = end;
+            }
+        }
+        anchors
+    }
+
+    /// What the table says of itself.
+    pub fn facts(&self) -> Option<TableFacts> {
+        self.tail.facts.clone()
+    }
+
+    /// See [`Table::verify`](crate::placement::Table::verify).
+    pub fn verify(&self) -> Result<TableFacts> {
+        verify::verify(self)
+    }
+
+    /// The data block at `handle`. A cached block is not verified again.
     pub(super) fn block(&self, handle: Handle, how: ReadHow) -> Result<Arc<Block>> {
-        let cached = (self.uid, handle.offset);
-        if let Some(block) = self.cache.get(cached) {
+        match self.in_place(handle, how)? {
+            Some(block) => Ok(Arc::new(block)),
+            None => self.kept(handle, how),
+        }
+    }
+
+    /// The block at `handle` of a mapped table, where it lies; `None` if it must be read or decompressed.
+    fn in_place(&self, handle: Handle, how: ReadHow) -> Result<Option<Block>> {
+        if !self.source.mapped() {
+            return Ok(None);
+        }
+        let sealed = self.source.read(self.sealed(handle)?)?;
+        if !is_stored_raw(&sealed) {
+            return Ok(None);
+        }
+        self.open_data(handle, sealed, how).map(Some)
+    }
+
+    /// The block at `handle` from the cache, or read for it.
+    fn kept(&self, handle: Handle, how: ReadHow) -> Result<Arc<Block>> {
+        if let Some(block) = self.cached(handle) {
             return Ok(block);
         }
-        let contents = read_contents(&*self.source, handle, how.verify)?;
-        let block = Arc::new(Block::of_internal_keys(contents).map_err(self.corrupt_at(handle.offset))?);
+        let sealed = self.source.read(self.sealed(handle)?)?;
+        let block = Arc::new(self.open_data(handle, sealed, how)?);
         if how.fill_cache {
-            self.cache.insert(cached, block.clone());
+            self.cache.insert((self.uid, handle.offset), block.clone());
         }
         Ok(block)
+    }
+
+    /// The block at `handle` if the cache has it.
+    pub(super) fn cached(&self, handle: Handle) -> Option<Arc<Block>> {
+        self.cache.get((self.uid, handle.offset))
+    }
+
+    /// Where the block at `handle` and its trailer are.
+    pub(super) fn sealed(&self, handle: Handle) -> Result<Range<u64>> {
+        sealed_range(&*self.source, handle)
+    }
+
+    /// The block that was read from `handle`.
+    pub(super) fn open_data(&self, handle: Handle, sealed: Bytes, how: ReadHow) -> Result<Block> {
+        let contents = open_sealed(&*self.source, handle, sealed, how.verify)?;
+        Block::of_internal_keys(contents).map_err(self.corrupt_at(handle.offset))
     }
 
     /// What is wrong with the block at `offset`.
@@ -56,80 +163,9 @@ impl Reader {
         let name = self.source.name();
         move |found| Error::corrupt(name, offset, found)
     }
-
-    pub(super) fn corrupt_index(&self) -> impl Fn(Corrupt) -> Error {
-        self.corrupt_at(self.tail.footer.index.offset)
-    }
-
-    /// An index cursor at the block that `internal_key` is in if it is anywhere.
-    fn seek_index(&self, internal_key: &[u8]) -> Result<BlockCursor> {
-        let mut index = BlockCursor::new(self.tail.index.clone());
-        index.seek(internal_key, |a, b| self.order.internal(a, b)).map_err(self.corrupt_index())?;
-        Ok(index)
-    }
 }
 
-impl Table for Reader {
-    fn get(&self, lookup: &[u8], how: ReadHow) -> Result<Option<Found>> {
-        let user = key::user_key(lookup);
-        if !self.tail.filter.table_may_match(user) {
-            return Ok(None);
-        }
-        let index = self.seek_index(lookup)?;
-        if !index.valid() {
-            return Ok(None);
-        }
-        let handle = Handle::decode(index.value()).map_err(self.corrupt_index())?;
-        if !self.tail.filter.block_may_match(handle.offset, user) {
-            return Ok(None);
-        }
-        // One block is enough: the key it is listed under lies before every key of the next one.
-        let mut data = BlockCursor::new(self.block(handle, how)?);
-        data.seek(lookup, |a, b| self.order.internal(a, b)).map_err(self.corrupt_at(handle.offset))?;
-        if !data.valid() {
-            return Ok(None);
-        }
-        let found = key::parse(data.key()).map_err(self.corrupt_at(handle.offset))?;
-        if self.order.user(found.user, user).is_ne() {
-            return Ok(None);
-        }
-        Ok(Some(Found { seq: found.seq, kind: found.kind, value: data.value().to_vec() }))
-    }
-
-    fn cursor(self: Arc<Self>, how: ReadHow) -> Box<dyn Cursor> {
-        Box::new(TableCursor::new(self, how))
-    }
-
-    fn offset_of(&self, key: &[u8]) -> Result<u64> {
-        let index = self.seek_index(key)?;
-        if !index.valid() {
-            return Ok(self.tail.footer.metaindex.offset); // behind the last block
-        }
-        Ok(Handle::decode(index.value()).map_err(self.corrupt_index())?.offset)
-    }
-
-    fn anchors(&self, count: usize) -> Result<Vec<(Vec<u8>, u64)>> {
-        let least = self.tail.footer.metaindex.offset.div_ceil(count.max(1) as u64);
-        let (mut anchors, mut begun) = (Vec::new(), 0);
-        let mut index = BlockCursor::new(self.tail.index.clone());
-        index.seek_first().map_err(self.corrupt_index())?;
-        while index.valid() {
-            let handle = Handle::decode(index.value()).map_err(self.corrupt_index())?;
-            let (end, user) = (handle.offset.saturating_add(handle.bytes), key::user_key(index.key()).to_vec());
-            index.next().map_err(self.corrupt_index())?;
-            if end >= least.saturating_add(begun) || !index.valid() {
-                anchors.push((user, end.saturating_sub(begun)));
-                begun = end;
-            }
-        }
-        Ok(anchors)
-    }
-
-    fn facts(&self) -> Option<TableFacts> {
-        self.tail.facts.clone()
-    }
-
-    fn verify(&self) -> Result<TableFacts> {
-        verify::verify(self)
-    }
+/// Whether a block with this trailer is stored uncompressed.
+fn is_stored_raw(sealed: &[u8]) -> bool {
+    sealed.len().checked_sub(BLOCK_TRAILER_BYTES).is_some_and(|codec_at| sealed[codec_at] == Codec::None as u8)
 }

@@ -1,28 +1,29 @@
 //! What is read of a table when it is opened: footer, index, metaindex, filter, facts. All of it is verified.
-use super::{ByteSource, filter::Filter};
+use super::{ByteSource, filter::Filter, index::Index};
 use crate::{Error, Result};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 use terrace_format::{
-    Corrupt, TableFacts,
-    block::{Block, BlockCursor},
+    Corrupt, KeyOrder, TableFacts,
+    block::{Block, BlockCursor, Bytes},
     compress::decompress,
     facts,
     filter::{FilterBlock, FilterPolicy, block_meta_name, table_meta_name},
-    footer::{BLOCK_TRAILER_BYTES, FOOTER_BYTES, Footer, Handle, open_block},
+    footer::{FOOTER_BYTES, Footer, Handle, open_block},
 };
 
 /// The end of a table, in memory for as long as the table is open.
 pub(super) struct Tail {
     pub footer: Footer,
-    pub index: Arc<Block>,
+    pub index: Index,
     pub filter: Filter,
     pub facts: Option<TableFacts>,
 }
 
 impl Tail {
-    pub fn load(source: &dyn ByteSource, policy: Option<&Arc<dyn FilterPolicy>>) -> Result<Tail> {
+    pub fn load(source: &dyn ByteSource, order: &KeyOrder, policy: Option<&Arc<dyn FilterPolicy>>) -> Result<Tail> {
         let footer = read_footer(source)?;
         let index = Block::of_internal_keys(read_contents(source, footer.index, true)?)
+            .and_then(|block| Index::new(order, block))
             .map_err(|found| Error::corrupt(source.name(), footer.index.offset, found))?;
         let metas = read_metaindex(source, footer.metaindex)?;
         let facts = match metas.get(facts::META_NAME.as_bytes()) {
@@ -36,7 +37,12 @@ impl Tail {
             }
         };
         let filter = policy.map_or(Ok(Filter::None), |policy| read_filter(source, &metas, policy))?;
-        Ok(Tail { footer, index: Arc::new(index), filter, facts })
+        Ok(Tail { footer, index, filter, facts })
+    }
+
+    /// Memory it takes, in bytes.
+    pub fn byte_len(&self) -> usize {
+        self.index.byte_len() + self.filter.byte_len()
     }
 }
 
@@ -45,8 +51,7 @@ fn read_footer(source: &dyn ByteSource) -> Result<Footer> {
         let found = Corrupt::new("footer", 0, format!("{} bytes are too few for a table", source.bytes()));
         return Err(Error::corrupt(source.name(), 0, found));
     };
-    let mut bytes = [0; FOOTER_BYTES];
-    source.read_exact_at(&mut bytes, offset)?;
+    let bytes = source.read(offset..source.bytes())?;
     Footer::decode(&bytes).map_err(|found| Error::corrupt(source.name(), offset, found))
 }
 
@@ -78,23 +83,31 @@ fn read_filter(source: &dyn ByteSource, metas: &Metas, policy: &Arc<dyn FilterPo
     }
 }
 
-/// What the block at `handle` holds, decompressed. Allocates no more than the file can back.
-pub(super) fn read_contents(source: &dyn ByteSource, handle: Handle, verify: bool) -> Result<Vec<u8>> {
-    let corrupt = |found| Error::corrupt(source.name(), handle.offset, found);
+/// What the block at `handle` holds, decompressed.
+pub(super) fn read_contents(source: &dyn ByteSource, handle: Handle, verify: bool) -> Result<Bytes> {
+    let sealed = source.read(sealed_range(source, handle)?)?;
+    open_sealed(source, handle, sealed, verify)
+}
+
+/// Where the block at `handle` and its trailer are; no more than the file can back.
+pub(super) fn sealed_range(source: &dyn ByteSource, handle: Handle) -> Result<Range<u64>> {
     let blocks_end = source.bytes().saturating_sub(FOOTER_BYTES as u64);
-    let Some(end) = handle.end().filter(|end| *end <= blocks_end) else {
-        let detail = format!("{} bytes do not lie within the table's {}", handle.bytes, source.bytes());
-        return Err(corrupt(Corrupt::new("block handle", 0, detail)));
-    };
-    let Ok(whole) = usize::try_from(end - handle.offset) else {
-        return Err(Error::Unsupported(format!("{}: a block larger than memory can address", source.name())));
-    };
-    let mut bytes = vec![0; whole];
-    source.read_exact_at(&mut bytes, handle.offset)?;
-    let (codec, stored) = open_block(&bytes, verify).map_err(corrupt)?;
-    if codec != 0 {
-        return decompress(codec, stored).map_err(corrupt);
+    match handle.end().filter(|end| *end <= blocks_end) {
+        Some(end) => Ok(handle.offset..end),
+        None => {
+            let detail = format!("{} bytes do not lie within the table's {}", handle.bytes, source.bytes());
+            Err(Error::corrupt(source.name(), handle.offset, Corrupt::new("block handle", 0, detail)))
+        }
     }
-    bytes.truncate(whole - BLOCK_TRAILER_BYTES);
-    Ok(bytes)
+}
+
+/// What `sealed`, read from `handle` with its trailer, holds; in place if it is stored as it is.
+pub(super) fn open_sealed(source: &dyn ByteSource, handle: Handle, sealed: Bytes, verify: bool) -> Result<Bytes> {
+    let corrupt = |found| Error::corrupt(source.name(), handle.offset, found);
+    let (codec, stored) = open_block(&sealed, verify).map_err(corrupt)?;
+    if codec != 0 {
+        return decompress(codec, stored).map(Bytes::from).map_err(corrupt);
+    }
+    let bytes = stored.len();
+    Ok(sealed.cut(bytes))
 }

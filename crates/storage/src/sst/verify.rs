@@ -17,18 +17,15 @@ type Check = std::result::Result<(), Corrupt>;
 
 /// Reads everything again and returns the facts as counted.
 pub(super) fn verify(table: &Reader) -> Result<TableFacts> {
-    let tail = Tail::load(&*table.source, table.policy.as_ref())?;
+    let tail = Tail::load(&*table.source, &table.order, table.policy.as_ref())?;
     let mut walk = Walk { order: &table.order, tail: &tail, last: Vec::new(), counted: TableFacts::default() };
-    let mut index = BlockCursor::new(tail.index.clone());
-    index.seek_first().map_err(table.corrupt_index())?;
-    while index.valid() {
-        let handle = Handle::decode(index.value()).map_err(table.corrupt_index())?;
+    for at in 0..tail.index.len() {
+        let Some(handle) = tail.index.handle(at) else { break };
         let contents = read_contents(&*table.source, handle, true)?;
         Block::of_internal_keys(contents)
             .and_then(|block| walk.block(handle, Arc::new(block)))
             .map_err(table.corrupt_at(handle.offset))?;
-        walk.bound(index.key()).map_err(table.corrupt_index())?;
-        index.next().map_err(table.corrupt_index())?;
+        walk.bound(tail.index.key(at)).map_err(table.corrupt_at(tail.footer.index.offset))?;
     }
     if let Some(claimed) = tail.facts.as_ref().filter(|claimed| **claimed != walk.counted) {
         let detail = format!("they claim {claimed:?}, the entries say {:?}", walk.counted);

@@ -10,7 +10,7 @@ use crate::{Error, Result, Setup};
 use std::cmp::Ordering;
 use terrace_format::{
     Corrupt, KeyOrder, Kind, SeqNo, TableFacts,
-    block::BlockBuilder,
+    block::{BlockBuilder, common_prefix},
     compress::{Codec, compress},
     crc, facts,
     footer::{BLOCK_TRAILER_BYTES, Footer, Handle},
@@ -41,8 +41,7 @@ pub(crate) struct Writer<S> {
     filter: FilterMaker,
     facts: TableFacts,
     smallest: Vec<u8>,
-    last: Vec<u8>,
-    /// The block that ended with `last`. Its index entry waits for the next key, to be no longer than it must.
+    /// The block that ended with the last key. Its index entry waits for the next key, to be no longer than it must.
     unindexed: Option<Handle>,
 }
 
@@ -65,7 +64,6 @@ impl<S: ByteSink> Writer<S> {
             filter: FilterMaker::new(setup),
             facts: TableFacts::default(),
             smallest: Vec::new(),
-            last: Vec::new(),
             unindexed: None,
         }
     }
@@ -79,19 +77,20 @@ impl<S: ByteSink> Writer<S> {
     /// that must not be given a fresh checksum.
     pub fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
         let parsed = key::parse(internal_key).map_err(|found| self.corrupt(found))?;
+        let last = self.data.last_key();
+        let shared = common_prefix(last, internal_key);
         if self.facts.entries == 0 {
             self.smallest.extend_from_slice(internal_key);
-        } else if self.order.internal(&self.last, internal_key) != Ordering::Less {
+        } else if self.order.internal_past(last, internal_key, shared) != Ordering::Less {
             return Err(self.corrupt(Corrupt::new("table", 0, "an entry does not follow the one before it")));
         }
         if let Some(handle) = self.unindexed.take() {
-            self.order.shorten_between(&mut self.last, internal_key);
-            self.list_block(handle)?;
+            let mut listed = last.to_vec();
+            self.order.shorten_between(&mut listed, internal_key);
+            self.list_block(handle, &listed)?;
         }
         self.filter.add(parsed.user);
-        self.data.add(internal_key, value);
-        self.last.clear();
-        self.last.extend_from_slice(internal_key);
+        self.data.add_sharing(shared, internal_key, value);
         count(&mut self.facts, parsed.seq, parsed.kind, internal_key, value);
         if self.data.byte_len() >= self.block_bytes { self.end_block() } else { Ok(()) }
     }
@@ -113,10 +112,11 @@ impl<S: ByteSink> Writer<S> {
             metaindex.add(name.as_bytes(), &encoded(handle));
         }
         let metaindex = self.blocks.write(metaindex.finish(), self.blocks.codec)?;
-        let bounds = Bounds { smallest: std::mem::take(&mut self.smallest), largest: self.last.clone() };
+        let bounds = Bounds { smallest: std::mem::take(&mut self.smallest), largest: self.data.last_key().to_vec() };
         if let Some(handle) = self.unindexed.take() {
-            self.order.shorten_above(&mut self.last);
-            self.list_block(handle)?;
+            let mut listed = bounds.largest.clone();
+            self.order.shorten_above(&mut listed);
+            self.list_block(handle, &listed)?;
         }
         let index = self.blocks.write(self.index.finish(), self.blocks.codec)?;
         self.blocks.sink.append(&Footer { metaindex, index }.encode())?;
@@ -128,20 +128,17 @@ impl<S: ByteSink> Writer<S> {
             return Ok(());
         }
         self.unindexed = Some(self.blocks.write(self.data.finish(), self.blocks.codec)?);
-        if self.data.byte_len() > SCRATCH_BYTES_MAX {
-            self.data = BlockBuilder::new(self.restart_interval);
-        }
         self.data.reset();
         self.filter.start_block(self.blocks.bytes);
         Ok(())
     }
 
-    /// Lists the block at `handle` in the index under `last`.
-    fn list_block(&mut self, handle: Handle) -> Result<()> {
+    /// Lists the block at `handle` in the index under the internal key `listed`.
+    fn list_block(&mut self, handle: Handle, listed: &[u8]) -> Result<()> {
         if self.index.byte_len() > INDEX_BYTES_MAX {
             return Err(Error::Unsupported(format!("{}: the index is full", self.blocks.sink.name())));
         }
-        self.index.add(&self.last, &encoded(handle));
+        self.index.add(listed, &encoded(handle));
         Ok(())
     }
 

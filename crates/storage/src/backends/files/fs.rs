@@ -4,6 +4,7 @@
 //! below the placement because power cuts, full disks and torn files happen to files, not to tables
 //! (docs/decisions/0003-file-seam.md). Only the file backend uses it; the engine never sees it.
 use std::io;
+use terrace_format::block::Bytes;
 
 /// One entry of the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,4 +59,17 @@ pub trait ReadFile: Send + Sync {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
     /// Size in bytes.
     fn bytes(&self) -> io::Result<u64>;
+    /// As [`read_exact_at`](ReadFile::read_exact_at), `bytes` into memory of their own.
+    fn read_at(&self, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
+        let mut buf = vec![0; bytes];
+        self.read_exact_at(&mut buf, offset)?;
+        Ok(buf)
+    }
+    /// Says that `bytes` at `offset` will be read soon. A hint.
+    fn expect(&self, _offset: u64, _bytes: u64) {}
+    /// All its bytes, where they lie in memory; `None` if this kind of file cannot show them. The file must have been
+    /// written completely, and must not be changed while the answer lives.
+    fn map(&self) -> io::Result<Option<Bytes>> {
+        Ok(None)
+    }
 }

@@ -4,7 +4,6 @@ use crate::{
     Error, Purpose, Result, SyncKind,
     durability::sync_directory,
     placement::{LogEvent, LogKind, LogReader, LogWriter},
-    sst::ByteSource,
 };
 use std::{
     sync::{

@@ -9,19 +9,21 @@ use crate::{
     placement::{
         Build, Hint, Limits, Listed, LogKind, LogReader, LogWriter, Mode, ObjectId, Placement, Table, TableMeta,
     },
-    sst::{BlockCache, ByteSource, Reader},
+    sst::{BlockCache, ByteSource},
 };
-use quick_cache::sync::Cache;
-use std::{collections::BTreeMap, io, sync::Arc};
-use terrace_format::{LogId, TableId, names::FileName};
+use std::{collections::BTreeMap, io, ops::Range, sync::Arc};
+use terrace_format::{LogId, block::Bytes, names::FileName};
 
 mod build;
 pub mod fs;
 mod log;
+mod mapped_read;
 pub mod real;
 pub(super) mod root;
+mod tables;
 
 use fs::{FileSystem, ReadFile};
+use tables::Tables;
 
 /// What the placement shares with the logs and builds it hands out. The lock is held until the last of them is gone.
 struct Store {
@@ -36,9 +38,7 @@ struct Store {
 /// A store in a directory of files.
 pub struct Files {
     store: Arc<Store>,
-    blocks: Arc<BlockCache>,
-    /// Open tables. Evicted, a table is closed once its last cursor is gone.
-    tables: Cache<TableId, Arc<Reader>>,
+    tables: Arc<Tables>,
 }
 
 impl Files {
@@ -61,9 +61,9 @@ impl Files {
             _ => {}
         }
         let lock = fs.lock(mode != Mode::ReadOnly).map_err(|e| lock_error(fs.name(), e))?;
-        let store = Store { fs, tracker, setup: setup.clone(), traffic, mode, _lock: lock };
-        let blocks = Arc::new(BlockCache::new(setup));
-        Ok(Files { store: Arc::new(store), blocks, tables: Cache::new(setup.open_tables_max) })
+        let store = Arc::new(Store { fs, tracker, setup: setup.clone(), traffic, mode, _lock: lock });
+        let tables = Tables::new(store.clone(), Arc::new(BlockCache::new(setup)));
+        Ok(Files { store, tables: Arc::new(tables) })
     }
 }
 
@@ -99,7 +99,7 @@ impl Store {
         match self.fs.open(name) {
             Ok(file) => {
                 let bytes = file.bytes().map_err(self.io("read size of", name))?;
-                Ok(Input { file, bytes, name: self.path(name) })
+                Ok(Input { file, bytes, name: self.path(name), map: None })
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => Err(Error::Missing { what, object: self.path(name) }),
             Err(e) => Err(self.io("open", name)(e)),
@@ -166,30 +166,7 @@ impl Placement for Files {
     }
 
     fn open_table(&self, meta: &TableMeta) -> Result<Arc<dyn Table>> {
-        if let Some(open) = self.tables.get(&meta.id) {
-            return Ok(open);
-        }
-        let [ours, alternative] = [FileName::Table(meta.id).to_string(), FileName::table_alternative(meta.id)];
-        let file = match self.store.open_file("table", &ours) {
-            // The error names our name even if both are missing.
-            Err(missing @ Error::Missing { .. }) => match self.store.open_file("table", &alternative) {
-                Err(Error::Missing { .. }) => return Err(missing),
-                found => found?,
-            },
-            found => found?,
-        };
-        if file.bytes != meta.bytes {
-            let detail = format!("{} bytes long, where the manifest says {}", file.bytes, meta.bytes);
-            return Err(Error::Corrupt {
-                what: "table",
-                object: file.name,
-                offset: file.bytes.min(meta.bytes),
-                detail,
-            });
-        }
-        let reader = Arc::new(Reader::open(meta.id, Box::new(file), &self.store.setup, self.blocks.clone())?);
-        self.tables.insert(meta.id, reader.clone());
-        Ok(reader)
+        Ok(self.tables.open(meta)?)
     }
 
     fn publish_root(&self, manifest: LogId) -> Result<()> {
@@ -232,9 +209,6 @@ impl Placement for Files {
 
     fn remove(&self, object: ObjectId) -> Result<()> {
         self.store.writable("remove")?;
-        if let ObjectId::Table(id) = object {
-            self.tables.remove(&id);
-        }
         names(object).iter().try_for_each(|name| self.store.remove_name(name))
     }
 
@@ -263,16 +237,78 @@ impl Placement for Files {
     }
 }
 
+/// Opens the file of the table that `meta` tells of.
+fn open_input(store: &Store, meta: &TableMeta) -> Result<Input> {
+    let [ours, alternative] = [FileName::Table(meta.id).to_string(), FileName::table_alternative(meta.id)];
+    let mut input = match store.open_file("table", &ours) {
+        // The error names our name even if both are missing.
+        Err(missing @ Error::Missing { .. }) => match store.open_file("table", &alternative) {
+            Err(Error::Missing { .. }) => return Err(missing),
+            found => found?,
+        },
+        found => found?,
+    };
+    if input.bytes != meta.bytes {
+        let detail = format!("{} bytes long, where the manifest says {}", input.bytes, meta.bytes);
+        let offset = input.bytes.min(meta.bytes);
+        return Err(Error::Corrupt { what: "table", object: input.name, offset, detail });
+    }
+    if store.setup.mmap_reads {
+        input.show()?;
+    }
+    Ok(input)
+}
+
 /// A file being read, whose size was taken when it was opened.
 struct Input {
     file: Box<dyn ReadFile>,
     bytes: u64,
     name: String,
+    /// All of it, if it is mapped.
+    map: Option<Bytes>,
+}
+
+impl Input {
+    /// Fills `buf` from `offset`.
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
+        self.answer(self.file.read_exact_at(buf, offset))
+    }
+
+    /// Maps it, where that can be done; a mapped file needs no descriptor.
+    fn show(&mut self) -> Result<()> {
+        let shown = self.file.map().map_err(|e| Error::io("map", &self.name, e))?;
+        if let Some(map) = shown.filter(|map| map.len() as u64 == self.bytes) {
+            (self.map, self.file) = (Some(map), Box::new(Closed));
+        }
+        Ok(())
+    }
+
+    fn answer<T>(&self, answer: io::Result<T>) -> Result<T> {
+        answer.map_err(|e| Error::io("read", &self.name, e))
+    }
 }
 
 impl ByteSource for Input {
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
-        self.file.read_exact_at(buf, offset).map_err(|e| Error::io("read", &self.name, e))
+    fn read(&self, range: Range<u64>) -> Result<Bytes> {
+        let bytes = length(&range)?;
+        if let Some(map) = &self.map {
+            let part = usize::try_from(range.start).ok().and_then(|start| map.part(start..start + bytes));
+            return self.answer(part.ok_or(io::ErrorKind::UnexpectedEof.into()));
+        }
+        self.answer(self.file.read_at(range.start, bytes)).map(Bytes::from)
+    }
+
+    fn read_into(&self, buffer: &mut Vec<u8>, range: Range<u64>) -> Result<()> {
+        buffer.resize(length(&range)?, 0);
+        self.read_exact_at(buffer, range.start)
+    }
+
+    fn expect(&self, range: Range<u64>) {
+        self.file.expect(range.start, range.end.saturating_sub(range.start));
+    }
+
+    fn mapped(&self) -> bool {
+        self.map.is_some()
     }
 
     fn bytes(&self) -> u64 {
@@ -281,5 +317,24 @@ impl ByteSource for Input {
 
     fn name(&self) -> &str {
         &self.name
+    }
+}
+
+fn length(range: &Range<u64>) -> Result<usize> {
+    let bytes = range.end.saturating_sub(range.start);
+    usize::try_from(bytes)
+        .map_err(|_| Error::Unsupported(format!("a block of {bytes} bytes, more than memory can address")))
+}
+
+/// Stands for the descriptor of a file that is mapped: nothing is read through it.
+struct Closed;
+
+impl ReadFile for Closed {
+    fn read_exact_at(&self, _: &mut [u8], _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 }

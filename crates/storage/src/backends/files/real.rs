@@ -2,10 +2,13 @@
 //!
 //! The lock is an open-file-description lock on `LOCK`: it conflicts with LevelDB's `fcntl` lock, holds between
 //! handles of one process too, and ends with the process.
-use super::fs::{DirEntry, FileSystem, ReadFile, WriteFile};
+use super::{
+    fs::{DirEntry, FileSystem, ReadFile, WriteFile},
+    mapped_read,
+};
 use nix::{
     errno::Errno,
-    fcntl::{FcntlArg, fcntl},
+    fcntl::{FcntlArg, PosixFadviseAdvice, fcntl, posix_fadvise},
     libc,
 };
 use std::{
@@ -14,6 +17,7 @@ use std::{
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
+use terrace_format::block::Bytes;
 
 /// Where copies are set aside, below the store's directory.
 const LOST: &str = "lost";
@@ -245,6 +249,20 @@ impl ReadFile for Reading {
 
     fn bytes(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
+    }
+
+    fn read_at(&self, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
+        mapped_read::read_at(&self.0, offset, bytes)
+    }
+
+    fn expect(&self, offset: u64, bytes: u64) {
+        let (Ok(offset), Ok(bytes)) = (offset.try_into(), bytes.try_into()) else { return };
+        // The kernel starts to read and returns; a refusal costs no more than the hint.
+        let _ = posix_fadvise(&self.0, offset, bytes, PosixFadviseAdvice::POSIX_FADV_WILLNEED);
+    }
+
+    fn map(&self) -> io::Result<Option<Bytes>> {
+        mapped_read::map(&self.0).map(Some)
     }
 }
 

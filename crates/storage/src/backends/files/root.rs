@@ -7,7 +7,6 @@ use crate::{
     Error, Purpose, Result, SyncKind, Traffic,
     durability::sync_directory,
     placement::{ObjectId, TableMeta},
-    sst::ByteSource,
 };
 use std::{io, time::Instant};
 use terrace_format::{

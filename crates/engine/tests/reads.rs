@@ -1,0 +1,190 @@
+//! What point reads cost, by counts: allocations, and calls to storage.
+#[path = "common/kit.rs"]
+mod kit;
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+    sync::Arc,
+};
+use terrace::{Db, ReadOptions};
+use terrace_sim::{FaultFs, Plan};
+use terrace_storage::{
+    Memory,
+    backends::files::{fs::FileSystem, real::RealFs},
+};
+
+/// Counts what it hands out, thread by thread.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn count() {
+    ALLOCATIONS.with(|count| count.set(count.get() + 1));
+}
+
+// SAFETY: every call goes to the system's allocator unchanged; the counter, a number without a destructor, allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps `alloc`'s contract, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: `pointer` came from `System` with this layout, by the caller's contract.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: as above.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const KEYS: u64 = 4000;
+
+/// The even ones are there.
+fn key(number: u64) -> [u8; 16] {
+    let mut key = *b"user/00000000000";
+    key[8..].copy_from_slice(format!("{number:08}").as_bytes());
+    key
+}
+
+const BASE: &[(&str, &str)] = &[
+    ("memtable_bytes", "64KiB"),
+    ("table_bytes", "64KiB"),
+    ("level_base_bytes", "64KiB"),
+    ("compression", "none"),
+    ("bloom_bits", "10"),
+    ("filter_form", "table"),
+    ("seek_compaction", "off"),
+    ("durability", "none"),
+];
+
+/// A store with tables on several levels and empty memtables.
+fn store(fs: Arc<dyn FileSystem>, changes: &[(&str, &str)]) -> Db {
+    let options = kit::options(&[BASE, changes].concat());
+    let db = kit::open(&fs, &options, false).unwrap();
+    for round in [3, 1] {
+        for number in (0..KEYS).step_by(2 * round) {
+            db.put(key(number), [number as u8; 100]).unwrap();
+        }
+    }
+    db.flush().unwrap();
+    db.close().unwrap();
+    let db = kit::open(&fs, &options, false).unwrap();
+    db.wait_idle().unwrap();
+    db
+}
+
+/// Allocations of this thread while `work` runs.
+fn allocations<T>(work: impl FnOnce() -> T) -> (u64, T) {
+    let before = ALLOCATIONS.get();
+    let done = work();
+    (ALLOCATIONS.get() - before, done)
+}
+
+#[test]
+fn a_cached_get_allocates_its_answer_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    for (fs, mapped) in [
+        (Arc::new(Memory::new()) as Arc<dyn FileSystem>, "off"),
+        (Arc::new(RealFs::new(folder.path().join("store"))), "on"),
+    ] {
+        let db = store(fs, &[("mmap_reads", mapped)]);
+        for number in 0..KEYS {
+            drop(db.get(key(number)).unwrap()); // fills the cache, opens tables
+        }
+        for number in 0..KEYS {
+            let key = key(number);
+            let (count, found) = allocations(|| db.get(key).unwrap());
+            assert_eq!(found.is_some(), number % 2 == 0, "{number}");
+            assert_eq!(count, u64::from(found.is_some()), "{number}, mapped: {mapped}");
+        }
+    }
+}
+
+#[test]
+fn a_filter_saves_the_read() {
+    let fs = FaultFs::new(Arc::new(Memory::new()), Plan::never());
+    let db = store(Arc::new(fs.clone()), &[("cache_bytes", "0")]);
+    let calls = |numbers: &mut dyn Iterator<Item = u64>| {
+        let before = fs.calls();
+        numbers.for_each(|number| drop(db.get(key(number)).unwrap()));
+        fs.calls() - before
+    };
+    calls(&mut (0..KEYS)); // opens tables
+    assert!(calls(&mut (0..KEYS).step_by(2)) >= KEYS / 2, "without a cache, each answer is read");
+    let in_vain = calls(&mut (1..KEYS).step_by(2));
+    // One key in a hundred passes a filter of ten bits, and several tables have one that is asked.
+    assert!(in_vain < KEYS / 2 / 5, "of {} absent keys, {in_vain} cost a read", KEYS / 2);
+}
+
+#[test]
+fn a_scan_reads_many_blocks_by_one_call() {
+    let fs = FaultFs::new(Arc::new(Memory::new()), Plan::never());
+    let changes = [("block_bytes", "1KiB"), ("table_bytes", "1MiB"), ("level_base_bytes", "64MiB")];
+    let db = store(Arc::new(fs.clone()), &changes);
+    db.compact_range(None, None).unwrap();
+    for fill_cache in [true, false] {
+        let calls = |scan: terrace::Scan| {
+            let before = fs.calls();
+            assert_eq!(scan.map(Result::unwrap).count() as u64, KEYS / 2);
+            fs.calls() - before
+        };
+        let read = || ReadOptions::new().fill_cache(fill_cache);
+        let bytes: u64 = db.layout().iter().flat_map(|level| &level.tables).map(|table| table.bytes).sum();
+        for calls in [calls(db.scan(read())), calls(db.scan_reverse(read()))] {
+            assert!(calls < 20 && bytes > 200 << 10, "{calls} calls for {bytes} bytes in blocks of 1 KiB");
+        }
+    }
+}
+
+#[test]
+fn no_more_tables_are_open_than_may_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let changes = [("open_tables_max", "16"), ("level_base_bytes", "64MiB"), ("l0_compact_runs", "1")];
+    let db = store(Arc::new(RealFs::new(&path)), &changes);
+    let open = || {
+        let descriptors = std::fs::read_dir("/proc/self/fd").unwrap();
+        let files = descriptors.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
+        files.filter(|file| file.starts_with(&path) && file.extension().is_some_and(|kind| kind == "ldb")).count()
+    };
+    (0..KEYS).for_each(|number| db.put(key(number), [7; 600]).unwrap());
+    db.compact_range(None, None).unwrap();
+    db.wait_idle().unwrap();
+    let tables: usize = db.layout().iter().map(|level| level.tables.len()).sum();
+    (0..KEYS).for_each(|number| drop(db.get(key(number)).unwrap()));
+    assert!(open() == 16 && tables > 32, "{} of {tables} tables are open", open());
+    let mut cursor = db.cursor(ReadOptions::new());
+    cursor.seek_to_first().unwrap();
+    (0..KEYS).rev().for_each(|number| assert!(db.get(key(number)).unwrap().is_some()));
+    assert!((16..=17).contains(&open()), "a cursor holds on to the table that it reads");
+    while cursor.valid() {
+        cursor.next().unwrap();
+    }
+}
+
+#[test]
+fn many_keys_at_once_are_answered_in_their_order() {
+    let db = store(Arc::new(Memory::new()), &[]);
+    let before = db.snapshot();
+    db.put(key(2), "new").unwrap();
+    let keys: Vec<_> = (0..KEYS).map(|number| key(number * 7919 % KEYS)).collect();
+    let found: terrace::Result<Vec<_>> = db.multi_get(&keys).into_iter().collect();
+    assert!(found.unwrap().into_iter().eq(keys.iter().map(|key| db.get(key).unwrap())));
+    let old = db.multi_get_with(&[key(2), key(1)], &ReadOptions::new().snapshot(&before));
+    assert_eq!(old.into_iter().collect::<terrace::Result<Vec<_>>>().unwrap(), [Some(vec![2; 100]), None]);
+    let strange = Db::open_in_memory(kit::options(&[])).unwrap().snapshot();
+    let refused = db.multi_get_with(&keys, &ReadOptions::new().snapshot(&strange));
+    assert!(refused.len() == keys.len() && refused.iter().all(Result::is_err));
+    assert!(db.multi_get::<&[u8]>(&[]).is_empty());
+}

@@ -1,0 +1,103 @@
+//! What a block's bytes lie in.
+use std::{fmt, ops::Deref, ops::Range, sync::Arc};
+
+/// Bytes that never change, and whoever keeps them: themselves, a larger buffer, or something outside of this process'
+/// heap such as a mapped file.
+#[derive(Clone)]
+pub struct Bytes(Keeper);
+
+#[derive(Clone)]
+enum Keeper {
+    Own(Vec<u8>),
+    Part(Arc<Vec<u8>>, Range<usize>), // the range lies within
+    Pinned(&'static [u8], Arc<dyn Send + Sync>),
+}
+
+impl Bytes {
+    /// `bytes`, which stay where they are for as long as `owner` lives. They are handed out for no longer than the value
+    /// returned here, or a part of it, lives.
+    pub fn pinned(bytes: &'static [u8], owner: Arc<dyn Send + Sync>) -> Bytes {
+        Bytes(Keeper::Pinned(bytes, owner))
+    }
+
+    /// The part of `buffer` at `range`, not copied; `None` if that is not within it.
+    pub fn shared(buffer: Arc<Vec<u8>>, range: Range<usize>) -> Option<Bytes> {
+        buffer.get(range.clone())?;
+        Some(Bytes(Keeper::Part(buffer, range)))
+    }
+
+    /// The part at `range`, copied only where these bytes have no other owner than themselves; `None` if there is none.
+    pub fn part(&self, range: Range<usize>) -> Option<Bytes> {
+        match &self.0 {
+            Keeper::Own(bytes) => Some(Bytes::from(bytes.get(range)?.to_vec())),
+            Keeper::Part(buffer, whole) => {
+                self.get(range.clone())?;
+                Bytes::shared(buffer.clone(), whole.start + range.start..whole.start + range.end)
+            }
+            Keeper::Pinned(bytes, owner) => Some(Bytes(Keeper::Pinned(bytes.get(range)?, owner.clone()))),
+        }
+    }
+
+    /// The first `bytes` of them; all, if there are no more.
+    pub fn cut(self, bytes: usize) -> Bytes {
+        Bytes(match self.0 {
+            Keeper::Own(mut own) => {
+                own.truncate(bytes);
+                Keeper::Own(own)
+            }
+            Keeper::Part(buffer, range) => Keeper::Part(buffer, range.start..range.end.min(range.start + bytes)),
+            Keeper::Pinned(pinned, owner) => Keeper::Pinned(&pinned[..bytes.min(pinned.len())], owner),
+        })
+    }
+}
+
+impl From<Vec<u8>> for Bytes {
+    fn from(bytes: Vec<u8>) -> Bytes {
+        Bytes(Keeper::Own(bytes))
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Keeper::Own(bytes) => bytes,
+            Keeper::Part(buffer, range) => &buffer[range.clone()],
+            Keeper::Pinned(bytes, _) => bytes,
+        }
+    }
+}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kept = match &self.0 {
+            Keeper::Own(_) => "own",
+            Keeper::Part(..) => "shared",
+            Keeper::Pinned(..) => "pinned",
+        };
+        write!(f, "{} {kept} bytes", self.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_show_the_same_bytes_whoever_keeps_them() {
+        let all = *b"0123456789";
+        let pinned = Bytes::pinned(b"0123456789", Arc::new(()));
+        let shared = Bytes::shared(Arc::new(b"ab0123456789c".to_vec()), 2..12).unwrap();
+        for bytes in [Bytes::from(all.to_vec()), pinned, shared] {
+            assert_eq!(*bytes, all);
+            let part = bytes.part(2..8).unwrap();
+            assert_eq!(&*part, b"234567");
+            assert_eq!(&*part.part(1..3).unwrap(), b"34");
+            assert_eq!((&*part.clone().cut(2), &*part.clone().cut(7)), (&b"23"[..], &*part));
+            assert!(part.part(5..7).is_none() && bytes.part(3..11).is_none(), "{bytes:?}");
+        }
+        assert!(Bytes::shared(Arc::new(vec![0; 4]), 3..5).is_none());
+    }
+}

@@ -1,0 +1,88 @@
+//! Whole keys, one behind the other, each made of a part of another one and of new bytes.
+use crate::key::TRAILER_BYTES;
+use std::ops::Range;
+
+/// Bytes copied at a time. Keys are short, and a copy whose length is known beforehand is a move or two; what it writes
+/// too much is written over by the next key.
+const CHUNK: usize = 32;
+
+/// The keys. `bytes` is longer than what is used, by at least a chunk once there is a key.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    bytes: Vec<u8>,
+    end: usize,
+}
+
+impl Keys {
+    /// Bytes in use.
+    pub fn len(&self) -> usize {
+        self.end
+    }
+
+    /// Bytes of memory taken.
+    #[cfg(test)]
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// The bytes of one key, or of a part.
+    #[inline]
+    pub fn get(&self, key: Range<usize>) -> &[u8] {
+        &self.bytes[key]
+    }
+
+    /// The byte of an internal key that tells its kind.
+    #[inline]
+    pub fn kind_byte(&self, key: &Range<usize>) -> u8 {
+        self.bytes[key.end - TRAILER_BYTES]
+    }
+
+    /// Whether the user keys of two internal keys, whose first `shared` bytes are alike, differ as bytes. Keys too short to
+    /// be internal ones have none.
+    #[inline]
+    pub fn users_differ(&self, a: Range<usize>, b: Range<usize>, shared: usize) -> bool {
+        let user_bytes = a.len().saturating_sub(TRAILER_BYTES);
+        let (a, b) = (&self.bytes[a], &self.bytes[b]);
+        a.len() != b.len()
+            || shared < user_bytes && (a[shared] != b[shared] || a[shared..user_bytes] != b[shared..user_bytes])
+    }
+
+    /// Forgets the keys from `at` on; their bytes can still begin the key that is added next.
+    #[inline]
+    pub fn cut(&mut self, at: usize) {
+        self.end = at;
+    }
+
+    /// Forgets all keys. Keeps the memory.
+    pub fn clear(&mut self) {
+        self.end = 0;
+    }
+
+    /// Forgets all but `key`, and says where it is now.
+    pub fn keep(&mut self, key: Range<usize>) -> Range<usize> {
+        self.end = key.len();
+        self.bytes.copy_within(key, 0);
+        0..self.end
+    }
+
+    /// Adds the key that begins with the `shared` bytes at `from`, which are among the keys, and goes on with
+    /// `source[rest]`.
+    #[inline]
+    pub fn add(&mut self, from: usize, shared: usize, source: &[u8], rest: Range<usize>) -> Range<usize> {
+        let (start, middle) = (self.end, self.end + shared);
+        let end = middle + rest.len();
+        if self.bytes.len() < end + 2 * CHUNK {
+            self.bytes.resize((2 * end).next_power_of_two().max(16 * CHUNK), 0);
+        }
+        match self.bytes[from..].first_chunk::<CHUNK>() {
+            Some(&chunk) if shared <= CHUNK => self.bytes[start..start + CHUNK].copy_from_slice(&chunk),
+            _ => self.bytes.copy_within(from..from + shared, start),
+        }
+        match source[rest.start..].first_chunk::<CHUNK>() {
+            Some(chunk) if rest.len() <= CHUNK => self.bytes[middle..middle + CHUNK].copy_from_slice(chunk),
+            _ => self.bytes[middle..end].copy_from_slice(&source[rest]),
+        }
+        self.end = end;
+        start..end
+    }
+}

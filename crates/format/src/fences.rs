@@ -1,0 +1,165 @@
+//! Sorted internal keys that are kept for one question: which is the first at or after another one?
+//!
+//! They lie end to end. In the bytewise order what all user keys have in common is set apart, and of each the next
+//! eight bytes stand in an array of numbers, so that a search compares numbers in one stretch of memory and seldom
+//! looks at a key. The last key takes no part in that: an index ends with the shortest key behind everything, which has
+//! nothing in common with the others.
+use crate::{KeyOrder, key};
+use std::{cmp::Ordering, ops::Range};
+
+/// See the module's text. Which keys they are does not change.
+#[derive(Debug)]
+pub struct Fences {
+    keys: Vec<u8>,
+    /// Where in `keys` each one ends.
+    ends: Vec<usize>,
+    /// What all user keys but the last begin with, as a length; 0 in a custom order.
+    common: usize,
+    /// Of each of them the eight bytes behind `common`, as a big-endian number; none in a custom order.
+    prefixes: Vec<u64>,
+}
+
+impl Fences {
+    /// The keys that end in `keys` where `ends` says, one behind the other. Each is whole, that is, not shorter than its
+    /// trailer. Keys that are not sorted are not found, and do no other harm.
+    pub fn new(order: &KeyOrder, keys: Vec<u8>, ends: Vec<usize>) -> Fences {
+        let mut fences = Fences { keys, ends, common: 0, prefixes: Vec::new() };
+        let marked = fences.len().saturating_sub(1);
+        if let (KeyOrder::Bytewise, 1..) = (order, marked) {
+            let user = |i| key::user_key(fences.key(i));
+            let common = (1..marked).fold(user(0).len(), |common, i| key::shared(&user(0)[..common], user(i)));
+            fences.prefixes = (0..marked).map(|i| prefix(&user(i)[common..])).collect();
+            fences.common = common;
+        }
+        fences
+    }
+
+    /// How many keys.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The key at `index`, which is below [`Fences::len`].
+    pub fn key(&self, index: usize) -> &[u8] {
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.keys[start..self.ends[index]]
+    }
+
+    /// Memory they take, in bytes.
+    pub fn byte_len(&self) -> usize {
+        self.keys.capacity() + 8 * (self.ends.capacity() + self.prefixes.capacity())
+    }
+
+    /// Index of the first key at or after the internal key `target`; the count of keys if all are before it.
+    pub fn first_at_or_after(&self, order: &KeyOrder, target: &[u8]) -> usize {
+        let Range { start: mut low, end: mut high } = self.undecided(key::user_key(target));
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if order.internal(self.key(middle), target).is_lt() { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
+    /// Keys of which prefixes do not tell on which side of `user` they are. Those in front of them are before it, those
+    /// behind them are not.
+    fn undecided(&self, user: &[u8]) -> Range<usize> {
+        if self.prefixes.is_empty() {
+            return 0..self.len();
+        }
+        let known = user.len().min(self.common);
+        match user[..known].cmp(&self.keys[..known]) {
+            Ordering::Less => 0..0,
+            Ordering::Greater => self.prefixes.len()..self.len(),
+            Ordering::Equal if known < self.common => 0..0, // all keys begin with it, and go on
+            Ordering::Equal => self.undecided_behind_common(prefix(&user[known..])),
+        }
+    }
+
+    /// Those with this prefix; and the last key of all, if it comes behind them.
+    fn undecided_behind_common(&self, wanted: u64) -> Range<usize> {
+        let low = self.prefixes.partition_point(|&prefix| prefix < wanted);
+        let tied = match self.prefixes.get(low) {
+            Some(&prefix) if prefix == wanted => self.prefixes[low..].partition_point(|&prefix| prefix == wanted),
+            _ => 0,
+        };
+        let end = low + tied;
+        low..if end == self.prefixes.len() { self.len() } else { end }
+    }
+}
+
+/// The first eight bytes as a number that sorts as they do; missing ones count as zero, the least there is.
+fn prefix(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    let known = bytes.len().min(8);
+    match bytes.first_chunk() {
+        Some(whole) => word = *whole,
+        None => word[..known].copy_from_slice(bytes),
+    }
+    u64::from_be_bytes(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Comparator, Kind, SeqNo};
+    use proptest::{collection::vec, prelude::*};
+    use std::sync::Arc;
+
+    struct Backwards;
+
+    impl Comparator for Backwards {
+        fn name(&self) -> &str {
+            "backwards"
+        }
+        fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+            b.cmp(a)
+        }
+    }
+
+    fn fences(order: &KeyOrder, keys: &[Vec<u8>]) -> Fences {
+        let ends = keys.iter().scan(0, |end, key| {
+            *end += key.len();
+            Some(*end)
+        });
+        Fences::new(order, keys.concat(), ends.collect())
+    }
+
+    proptest! {
+        #[test]
+        fn finds_what_a_search_over_whole_keys_finds(
+            common in vec(0..3_u8, 0..12),
+            users in vec((vec(prop_oneof![Just(0), Just(1), Just(0xff)], 0..12), 0..4_u64), 0..40),
+            wanted in vec((vec(prop_oneof![Just(0), Just(1), Just(0xff)], 0..24), any::<bool>()), 1..20),
+        ) {
+            for order in [KeyOrder::Bytewise, KeyOrder::Custom(Arc::new(Backwards))] {
+                let mut keys: Vec<Vec<u8>> = users
+                    .iter()
+                    .map(|(user, seq)| key::encode(&[&common[..], user].concat(), SeqNo(*seq), Kind::Put))
+                    .collect();
+                keys.sort_by(|a, b| order.internal(a, b));
+                let fences = fences(&order, &keys);
+                let others = wanted.iter().map(|(tail, inside)| {
+                    let user = if *inside { [&common[..], tail].concat() } else { tail.clone() };
+                    key::lookup(&user, SeqNo(2))
+                });
+                for target in others.chain(keys.clone()) {
+                    let want = keys.partition_point(|key| order.internal(key, &target).is_lt());
+                    prop_assert_eq!(fences.first_at_or_after(&order, &target), want);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn none_and_unsorted_ones_do_no_harm() {
+        let order = KeyOrder::Bytewise;
+        assert_eq!(fences(&order, &[]).first_at_or_after(&order, &key::lookup(b"k", SeqNo(1))), 0);
+        let unsorted = [b"d", b"a", b"c"].map(|user| key::lookup(user, SeqNo(1)));
+        assert!(fences(&order, &unsorted).first_at_or_after(&order, &key::lookup(b"b", SeqNo(1))) <= 3);
+    }
+}

@@ -1,0 +1,193 @@
+//! Memory that the kernel fills: mapped tables, and reads into memory that nobody has written yet. All unsafe code of reading.
+//!
+//! Two things that the standard library cannot do safely: read into memory that nobody has written yet, and show a file
+//! where the kernel keeps it. What a mapped page costs when it cannot be had: docs/decisions/0007-mapped-reads.md.
+#![allow(unsafe_code)]
+use nix::libc;
+use std::{
+    fs::File,
+    io::{self, ErrorKind},
+    os::fd::AsRawFd,
+    ptr,
+    sync::{Arc, OnceLock},
+};
+use terrace_format::block::Bytes;
+
+/// `bytes` of `file` from `offset`; `UnexpectedEof` if it ends before.
+pub(super) fn read_at(file: &File, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
+    let mut buffer: Vec<u8> = Vec::with_capacity(bytes);
+    while buffer.len() < bytes {
+        let filled = buffer.len();
+        let at = offset.checked_add(filled as u64).and_then(|at| libc::off_t::try_from(at).ok());
+        let at = at.ok_or(ErrorKind::InvalidInput)?;
+        let room = &mut buffer.spare_capacity_mut()[..bytes - filled];
+        // SAFETY: `room` is memory of the vector's own that is as long as said; the kernel only writes to it.
+        let read = unsafe { libc::pread(file.as_raw_fd(), room.as_mut_ptr().cast(), room.len(), at) };
+        match usize::try_from(read) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            // SAFETY: the kernel has written `read` bytes, at most as many as there was room for, right behind the last.
+            Ok(read) => unsafe { buffer.set_len(filled + read) },
+            Err(_) => match io::Error::last_os_error() {
+                e if e.kind() == ErrorKind::Interrupted => {}
+                e => return Err(e),
+            },
+        }
+    }
+    Ok(buffer)
+}
+
+/// Pages of a file, mapped for reading.
+struct Mapping {
+    at: *mut libc::c_void,
+    bytes: usize,
+}
+
+// SAFETY: nobody writes to the pages, and the pointer is only used to unmap them, once.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: `map` mapped exactly this range, and whoever was shown it kept this value alive.
+        unsafe { libc::munmap(self.at, self.bytes) };
+    }
+}
+
+/// All bytes of `file`, where the kernel keeps them. Nobody may change the file from now on: finished tables are not
+/// changed. From the first call on, this process ends with a message when a mapped page cannot be had.
+pub(super) fn map(file: &File) -> io::Result<Bytes> {
+    watch();
+    let bytes = usize::try_from(file.metadata()?.len()).map_err(|_| ErrorKind::InvalidInput)?;
+    if bytes == 0 {
+        return Ok(Vec::new().into()); // which the kernel would not map
+    }
+    // SAFETY: a new range, chosen by the kernel, of pages that are only read.
+    let at = unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+    if at == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    let mapping = Arc::new(Mapping { at, bytes });
+    // SAFETY: the pages stay mapped for as long as `mapping` lives, which is as long as `Bytes` shows them; and they do
+    // not change, because the file is a finished table.
+    let shown: &'static [u8] = unsafe { std::slice::from_raw_parts(at.cast::<u8>(), bytes) };
+    Ok(Bytes::pinned(shown, mapping))
+}
+
+/// What SIGBUS did before we asked for it.
+static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+
+/// Sees to it that a page that cannot be had ends the process with a message.
+fn watch() {
+    BEFORE.get_or_init(|| {
+        // SAFETY: all of these are plain numbers and pointers, of which zero is a value.
+        let (mut ours, mut before): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
+        let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = page_missing;
+        ours.sa_sigaction = handler as usize;
+        ours.sa_flags = libc::SA_SIGINFO; // on the stack of whoever reads: the small one for signals may not hold a path
+        // SAFETY: the handler does only what a signal handler may.
+        unsafe { libc::sigaction(libc::SIGBUS, &ours, &mut before) };
+        before
+    });
+}
+
+/// Names the file in whose mapping the missing page lies, and leaves the rest to whoever handled the signal before: by
+/// default the process ends. Calls nothing but `open`, `read`, `write`, `close` and `sigaction`, which a handler may.
+extern "C" fn page_missing(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid description of the signal.
+    let address = unsafe { (*info).si_addr() } as u64;
+    let mut line = [0; 4096 + 128]; // a path is no longer than 4096 bytes
+    if let Some(mapping) = mapping_around(address, &mut line) {
+        say(b"terrace: a page of a mapped file is gone (it was cut short, or its device does not answer): ");
+        say(mapping);
+        say(b"\n");
+    }
+    if let Some(before) = BEFORE.get() {
+        // SAFETY: `before` is what `sigaction` gave us. Returning repeats the access, which then meets it.
+        unsafe { libc::sigaction(signal, before, ptr::null_mut()) };
+    }
+}
+
+fn say(text: &[u8]) {
+    // SAFETY: `text` is as long as said. What cannot be said is lost: there is nobody left to tell.
+    unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+}
+
+/// The line of /proc/self/maps whose range holds `address`, from its path on.
+fn mapping_around(address: u64, line: &mut [u8]) -> Option<&[u8]> {
+    // SAFETY: a constant path.
+    let maps = unsafe { libc::open(c"/proc/self/maps".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    if maps < 0 {
+        return None;
+    }
+    let (mut bytes, mut found) = (0, None);
+    let mut chunk = [0_u8; 512];
+    'file: loop {
+        // SAFETY: `chunk` is as long as said.
+        let read = unsafe { libc::read(maps, chunk.as_mut_ptr().cast(), chunk.len()) };
+        for byte in chunk.iter().take(usize::try_from(read).unwrap_or(0)) {
+            if *byte != b'\n' {
+                line[bytes] = *byte;
+                bytes = (bytes + 1).min(line.len() - 1);
+            } else if range_of(&line[..bytes]).is_some_and(|(from, to)| (from..to).contains(&address)) {
+                found = line[..bytes].iter().position(|byte| *byte == b'/').map(|path| path..bytes);
+                break 'file;
+            } else {
+                bytes = 0;
+            }
+        }
+        if read <= 0 {
+            break;
+        }
+    }
+    // SAFETY: the descriptor is ours.
+    unsafe { libc::close(maps) };
+    line.get(found?)
+}
+
+/// The addresses at the front of a line: `7f00-7f80 r--s …`.
+fn range_of(line: &[u8]) -> Option<(u64, u64)> {
+    let hex = |digits: &[u8]| {
+        digits.iter().try_fold(0_u64, |sum, digit| Some(sum << 4 | u64::from(char::from(*digit).to_digit(16)?)))
+    };
+    let (range, _) = line.split_at(line.iter().position(|byte| *byte == b' ')?);
+    let dash = range.iter().position(|byte| *byte == b'-')?;
+    Some((hex(&range[..dash])?, hex(&range[dash + 1..])?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn reads_and_shows_what_the_file_holds() {
+        let file = tempfile::tempfile().unwrap();
+        let all: Vec<u8> = (0..10_000_u32).map(|i| ((i * i) >> 5) as u8).collect();
+        file.write_all_at(&all, 0).unwrap();
+        let mapped = map(&file).unwrap();
+        assert_eq!(*mapped, all);
+        for (offset, bytes) in [(0, 0), (0, 1), (17, 4096), (0, 10_000), (9_999, 1)] {
+            let read = read_at(&file, offset, bytes).unwrap();
+            assert_eq!(read[..], mapped[offset as usize..offset as usize + bytes]);
+        }
+        assert_eq!(read_at(&file, 9_999, 2).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+        assert!(read_at(&file, u64::MAX - 5, 2).is_err());
+        let part = mapped.part(100..200).unwrap();
+        drop((mapped, file));
+        assert_eq!(part[..], all[100..200], "a part keeps the mapping");
+        assert_eq!(*map(&tempfile::tempfile().unwrap()).unwrap(), *b"");
+    }
+
+    #[test]
+    fn mappings_have_names() {
+        let path = std::env::current_exe().unwrap();
+        let mapped = map(&File::open(&path).unwrap()).unwrap();
+        let mut line = [0; 4224];
+        let found = mapping_around(mapped.as_ptr() as u64 + 5000, &mut line).map(<[u8]>::to_vec);
+        assert_eq!(found.as_deref(), Some(path.to_str().unwrap().as_bytes()));
+        assert_eq!(mapping_around(1, &mut line), None);
+        assert_eq!(range_of(b"7f00-7f80 r--s"), Some((0x7f00, 0x7f80)));
+        assert_eq!(range_of(b"nonsense"), None);
+    }
+}

@@ -1,0 +1,179 @@
+//! Tables in files: opened when they are asked for, and closed again, the one used longest ago first, when more are open
+//! than there may be.
+//!
+//! A table that the engine holds costs a name; one that is open costs a descriptor (none, where it is mapped) and its
+//! index and filter. A closed table opens by itself when it is asked again.
+use super::{Store, open_input};
+use crate::{
+    Result,
+    placement::{Cursor, Found, ReadHow, Table, TableFacts, TableMeta},
+    sst::{BlockCache, Reader},
+};
+use parking_lot::{Mutex, RwLock};
+use std::sync::{
+    Arc, Weak,
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+};
+
+/// What the tables of a store share.
+pub(super) struct Tables {
+    store: Arc<Store>,
+    blocks: Arc<BlockCache>,
+    /// Tables that are open, and what their indexes and filters take.
+    open: AtomicUsize,
+    tail_bytes: AtomicU64,
+    /// A leaf: nothing else is waited for while it is held, and no I/O happens.
+    clock: Mutex<Clock>,
+}
+
+/// Tables in the order in which they were opened, and a hand that goes round.
+#[derive(Default)]
+struct Clock {
+    tables: Vec<Weak<FileTable>>,
+    hand: usize,
+}
+
+/// A table in a file.
+pub(super) struct FileTable {
+    tables: Arc<Tables>,
+    this: Weak<FileTable>,
+    meta: TableMeta,
+    /// `None` while closed. Held for reading by those who look something up, for writing while the table is opened, so
+    /// that it is opened once; whoever closes tables passes over one that is held.
+    reader: RwLock<Option<Arc<Reader>>>,
+    /// Used since the hand was here.
+    used: AtomicBool,
+}
+
+impl Tables {
+    pub fn new(store: Arc<Store>, blocks: Arc<BlockCache>) -> Tables {
+        let (open, tail_bytes) = (AtomicUsize::new(0), AtomicU64::new(0));
+        Tables { store, blocks, open, tail_bytes, clock: Mutex::default() }
+    }
+
+    /// The table that `meta` tells of, open.
+    pub fn open(self: &Arc<Tables>, meta: &TableMeta) -> Result<Arc<FileTable>> {
+        let table = Arc::new_cyclic(|this| FileTable {
+            tables: self.clone(),
+            this: this.clone(),
+            meta: meta.clone(),
+            reader: RwLock::new(None),
+            used: AtomicBool::new(false),
+        });
+        table.with(|_| Ok(()))?;
+        Ok(table)
+    }
+
+    /// Counts a table that was opened, and closes others if there are too many.
+    fn opened(&self, table: &FileTable, reader: &Reader) {
+        self.open.fetch_add(1, Relaxed);
+        self.tail_bytes.fetch_add(reader.byte_len() as u64, Relaxed);
+        let mut upgraded = Vec::new(); // the last owner of a table must not drop it under the lock
+        let mut clock = self.clock.lock();
+        if clock.tables.len() > 2 * self.open.load(Relaxed) + 16 {
+            clock.tables.retain(|table| table.strong_count() > 0);
+        }
+        clock.tables.push(table.this.clone());
+        // Twice round: the first time, the hand may only take back that tables were used.
+        for _ in 0..2 * clock.tables.len() {
+            let few = self.open.load(Relaxed) <= self.store.setup.open_tables_max;
+            if few && self.tail_bytes.load(Relaxed) <= self.blocks.tail_bytes_max() {
+                break;
+            }
+            let at = clock.hand % clock.tables.len();
+            let other = clock.tables[at].upgrade();
+            if other.as_ref().is_none_or(|other| !other.used.swap(false, Relaxed) && other.close()) {
+                clock.tables.swap_remove(at);
+            }
+            clock.hand = at + 1;
+            upgraded.extend(other);
+            if clock.tables.is_empty() {
+                break;
+            }
+        }
+        drop(clock);
+        self.blocks.make_room(self.tail_bytes.load(Relaxed));
+    }
+
+    fn closed(&self, reader: &Reader) {
+        self.open.fetch_sub(1, Relaxed);
+        self.tail_bytes.fetch_sub(reader.byte_len() as u64, Relaxed);
+    }
+}
+
+impl FileTable {
+    /// Does something with the table, opening it first if it is closed. It is not closed meanwhile.
+    fn with<T>(&self, work: impl FnOnce(&Arc<Reader>) -> Result<T>) -> Result<T> {
+        let open = self.reader.read();
+        if let Some(reader) = &*open {
+            if !self.used.load(Relaxed) {
+                self.used.store(true, Relaxed);
+            }
+            return work(reader);
+        }
+        drop(open);
+        work(&self.reopened()?)
+    }
+
+    fn reopened(&self) -> Result<Arc<Reader>> {
+        let mut open = self.reader.write();
+        if let Some(reader) = &*open {
+            return Ok(reader.clone()); // another thread was faster
+        }
+        let Tables { store, blocks, .. } = &*self.tables;
+        let source = Box::new(open_input(store, &self.meta)?);
+        let reader = Arc::new(Reader::open(self.meta.id, source, &store.setup, blocks.clone())?);
+        *open = Some(reader.clone());
+        self.used.store(true, Relaxed);
+        drop(open);
+        self.tables.opened(self, &reader);
+        Ok(reader)
+    }
+
+    /// Closes the table if nobody is looking at it; true if it is closed. Cursors keep what they read from.
+    fn close(&self) -> bool {
+        let Some(mut open) = self.reader.try_write() else { return false };
+        if let Some(reader) = open.take() {
+            self.tables.closed(&reader);
+        }
+        true
+    }
+}
+
+impl Drop for FileTable {
+    fn drop(&mut self) {
+        if let Some(reader) = self.reader.get_mut() {
+            self.tables.closed(reader);
+        }
+    }
+}
+
+impl Table for FileTable {
+    fn get(&self, lookup: &[u8], how: ReadHow) -> Result<Option<Found>> {
+        self.with(|reader| reader.get(lookup, how))
+    }
+
+    fn expect(&self, lookup: &[u8]) -> Result<bool> {
+        self.with(|reader| reader.expect(lookup))
+    }
+
+    fn cursor(&self, how: ReadHow) -> Result<Cursor> {
+        self.with(|reader| Ok(reader.clone().cursor(how)))
+    }
+
+    fn offset_of(&self, key: &[u8]) -> Result<u64> {
+        self.with(|reader| Ok(reader.offset_of(key)))
+    }
+
+    fn anchors(&self, count: usize) -> Result<Vec<(Vec<u8>, u64)>> {
+        self.with(|reader| Ok(reader.anchors(count)))
+    }
+
+    fn facts(&self) -> Result<Option<TableFacts>> {
+        self.with(|reader| Ok(reader.facts()))
+    }
+
+    fn verify(&self) -> Result<TableFacts> {
+        self.with(|reader| reader.verify())
+    }
+}

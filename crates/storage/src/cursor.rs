@@ -1,0 +1,111 @@
+//! A cursor over a table: the entries of one block at hand, and whoever finds the next block.
+use crate::{
+    Result,
+    placement::{EntryRef, Origin},
+};
+use terrace_format::{TableId, block::BlockCursor};
+
+/// Finds the blocks of one table. A [`Cursor`] asks once for many entries; keys are whole internal keys of a known kind,
+/// whatever is stored. After an error, or where there is no entry, `at` stands nowhere.
+pub trait Blocks: Send {
+    /// Turns `at` to the first entry at or after `key`.
+    fn seek(&mut self, key: &[u8], at: &mut BlockCursor) -> Result<()>;
+    /// Turns `at` to the first entry.
+    fn seek_first(&mut self, at: &mut BlockCursor) -> Result<()>;
+    /// Turns `at` to the last entry.
+    fn seek_last(&mut self, at: &mut BlockCursor) -> Result<()>;
+    /// Moves `at` one forward, into the next block if need be.
+    fn next(&mut self, at: &mut BlockCursor) -> Result<()>;
+    /// Moves `at` one back, into the block before if need be.
+    fn prev(&mut self, at: &mut BlockCursor) -> Result<()>;
+}
+
+/// Walks a table's entries in internal-key order. After an error it stands nowhere.
+pub struct Cursor {
+    table: TableId,
+    blocks: Box<dyn Blocks>,
+    at: BlockCursor,
+}
+
+impl Cursor {
+    /// Over the entries of `table`, whose blocks `blocks` finds. Stands nowhere yet.
+    pub fn new(table: TableId, blocks: Box<dyn Blocks>) -> Cursor {
+        Cursor { table, blocks, at: BlockCursor::default() }
+    }
+
+    /// Whether it stands on an entry.
+    #[inline]
+    pub fn valid(&self) -> bool {
+        self.at.valid()
+    }
+
+    /// To the first entry at or after `key`.
+    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.blocks.seek(key, &mut self.at)
+    }
+
+    /// To the first entry.
+    pub fn seek_first(&mut self) -> Result<()> {
+        self.blocks.seek_first(&mut self.at)
+    }
+
+    /// To the last entry.
+    pub fn seek_last(&mut self) -> Result<()> {
+        self.blocks.seek_last(&mut self.at)
+    }
+
+    /// One forward. Must stand on an entry.
+    #[inline]
+    #[expect(clippy::should_implement_trait, reason = "a cursor moves both ways and can fail")]
+    pub fn next(&mut self) -> Result<()> {
+        if self.at.step_forward() { Ok(()) } else { self.blocks.next(&mut self.at) }
+    }
+
+    /// One back. Must stand on an entry.
+    #[inline]
+    pub fn prev(&mut self) -> Result<()> {
+        if self.at.step_back() { Ok(()) } else { self.blocks.prev(&mut self.at) }
+    }
+
+    /// One forward if that needs no reading or decoding; else it stays, and the answer is false. Must stand on an entry.
+    #[inline]
+    pub fn step_forward(&mut self) -> bool {
+        self.at.step_forward()
+    }
+
+    /// One back if that needs no reading or decoding; else it stays, and the answer is false. Must stand on an entry.
+    #[inline]
+    pub fn step_back(&mut self) -> bool {
+        self.at.step_back()
+    }
+
+    /// See [`BlockCursor::next_apart`].
+    #[inline]
+    pub fn next_apart(&mut self, wanted: impl FnOnce(&[u8]) -> bool) -> bool {
+        self.at.next_apart(wanted)
+    }
+
+    /// What is decoded around the entry that it stands on.
+    #[inline]
+    pub fn decoded(&self) -> &BlockCursor {
+        &self.at
+    }
+
+    /// The internal key, whole and of a known kind. Must stand on an entry.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        self.at.key()
+    }
+
+    /// The user's value. Must stand on an entry.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        self.at.value()
+    }
+
+    /// The entry for [`Build::keep`](crate::placement::Build::keep). Must stand on an entry.
+    #[inline]
+    pub fn entry(&self) -> EntryRef<'_> {
+        EntryRef { key: self.at.key(), stored: self.at.value(), origin: Origin::Table(self.table) }
+    }
+}

@@ -1,0 +1,83 @@
+//! Reads blocks one after the other: what lies next to each other comes with one call, in spans that grow for as long as
+//! the reading goes on in one direction.
+//!
+//! The first two blocks come one by one, so that a short range read reads no more than it shows and leaves its blocks in
+//! the cache. After that it is a scan: spans of [`BYTES_MIN`] and twice as much each time, up to [`BYTES_MAX`], whose
+//! blocks stay where they were read to and do not enter the cache.
+use super::Reader;
+use crate::{Result, placement::ReadHow};
+use std::{ops::Range, sync::Arc};
+use terrace_format::{
+    block::{Block, Bytes},
+    footer::{FOOTER_BYTES, Handle},
+};
+
+const BYTES_MIN: u64 = 16 << 10;
+const BYTES_MAX: u64 = 256 << 10;
+/// Neighbours read one by one before the first span.
+const SINGLES: u32 = 2;
+
+/// What one cursor has read ahead.
+#[derive(Default)]
+pub(super) struct Spans {
+    /// Bytes of the table, and where in it they begin.
+    span: Arc<Vec<u8>>,
+    begin: u64,
+    /// The span before, whose last block may still be looked at. Its memory serves the next one.
+    spare: Arc<Vec<u8>>,
+    /// The block asked for last.
+    last: Range<u64>,
+    /// Blocks asked for in a row, each beside the one before it.
+    neighbours: u32,
+    /// Of the span read last; 0 before the first one.
+    bytes: u64,
+}
+
+impl Spans {
+    /// The data block at `handle`.
+    pub fn block(&mut self, table: &Reader, handle: Handle, how: ReadHow) -> Result<Arc<Block>> {
+        let wanted = table.sealed(handle)?;
+        let (ahead, back) = (wanted.start == self.last.end, wanted.end == self.last.start);
+        if !(ahead || back) {
+            (self.neighbours, self.bytes) = (0, 0);
+        }
+        self.neighbours = self.neighbours.saturating_add(1);
+        self.last = wanted.clone();
+        if let Some(sealed) = self.within(&wanted) {
+            return table.open_data(handle, sealed, how).map(Arc::new);
+        }
+        if self.neighbours <= SINGLES || table.source.mapped() || wanted.end - wanted.start >= BYTES_MAX {
+            return table.block(handle, how);
+        }
+        if let Some(block) = table.cached(handle) {
+            return Ok(block);
+        }
+        self.read(table, &wanted, back)?;
+        match self.within(&wanted) {
+            Some(sealed) => table.open_data(handle, sealed, how).map(Arc::new),
+            None => table.block(handle, how),
+        }
+    }
+
+    fn within(&self, wanted: &Range<u64>) -> Option<Bytes> {
+        let start = usize::try_from(wanted.start.checked_sub(self.begin)?).ok()?;
+        let end = usize::try_from(wanted.end.checked_sub(self.begin)?).ok()?;
+        Bytes::shared(self.span.clone(), start..end)
+    }
+
+    /// Reads a span that has `wanted` at its front or, going back, at its end.
+    fn read(&mut self, table: &Reader, wanted: &Range<u64>, back: bool) -> Result<()> {
+        self.bytes = (2 * self.bytes).clamp(BYTES_MIN, BYTES_MAX);
+        let blocks_end = table.source.bytes().saturating_sub(FOOTER_BYTES as u64);
+        let span = match back {
+            true => wanted.end.saturating_sub(self.bytes).min(wanted.start)..wanted.end,
+            false => wanted.start..(wanted.start + self.bytes).min(blocks_end).max(wanted.end),
+        };
+        std::mem::swap(&mut self.span, &mut self.spare);
+        let mut buffer = Arc::try_unwrap(std::mem::take(&mut self.span)).unwrap_or_default();
+        self.begin = span.start;
+        table.source.read_into(&mut buffer, span)?;
+        self.span = Arc::new(buffer);
+        Ok(())
+    }
+}
