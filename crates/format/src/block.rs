@@ -12,6 +12,7 @@
 mod build;
 mod bytes;
 mod cursor;
+mod entry;
 mod find;
 mod keys;
 

@@ -4,7 +4,7 @@
 //! eight bytes stand in an array of numbers, so that a search compares numbers in one stretch of memory and seldom
 //! looks at a key. The last key takes no part in that: an index ends with the shortest key behind everything, which has
 //! nothing in common with the others.
-use crate::{KeyOrder, key};
+use crate::{KeyOrder, block::common_prefix, key};
 use std::{cmp::Ordering, ops::Range};
 
 /// See the module's text. Which keys they are does not change.
@@ -27,7 +27,7 @@ impl Fences {
         let marked = fences.len().saturating_sub(1);
         if let (KeyOrder::Bytewise, 1..) = (order, marked) {
             let user = |i| key::user_key(fences.key(i));
-            let common = (1..marked).fold(user(0).len(), |common, i| key::shared(&user(0)[..common], user(i)));
+            let common = (1..marked).fold(user(0).len(), |common, i| common_prefix(&user(0)[..common], user(i)));
             fences.prefixes = (0..marked).map(|i| prefix(&user(i)[common..])).collect();
             fences.common = common;
         }

@@ -103,13 +103,6 @@ pub fn lookup(user: &[u8], seq: SeqNo) -> Vec<u8> {
     encode(user, seq, Kind::Put)
 }
 
-/// Bytes at the front of `a` that `b` begins with too.
-pub(crate) fn shared(a: &[u8], b: &[u8]) -> usize {
-    let words = a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0);
-    let same = 8 * words.take_while(|(a, b)| u64::from_le_bytes(**a) == u64::from_le_bytes(**b)).count();
-    same + a[same..].iter().zip(&b[same..]).take_while(|(a, b)| a == b).count()
-}
-
 /// What [`lookup`] returns, without an allocation where the key is of the usual length.
 #[derive(Clone, Debug)]
 pub struct Lookup(Place);
@@ -284,11 +277,6 @@ mod tests {
         for bytes in [0, 1, 63, 64, 65, 300] {
             let user = vec![7; bytes];
             assert_eq!(*Lookup::new(&user, SeqNo(300)), *lookup(&user, SeqNo(300)), "{bytes}");
-        }
-        for (a, b, want) in
-            [(&b""[..], &b"x"[..], 0), (b"12345678", b"12345678", 8), (b"123456789ab", b"123456789x", 9)]
-        {
-            assert_eq!((shared(a, b), shared(b, a)), (want, want));
         }
     }
 

@@ -28,7 +28,7 @@ pub struct Setup {
     /// than 32 MiB and three quarters of `cache_bytes`. Default 990.
     pub open_tables_max: usize,
     /// Maps the files of tables and reads uncompressed blocks where they lie. A page that cannot be had ends the process
-    /// with a message (docs/decisions/0007-mapped-reads.md). Default false.
+    /// with a message (docs/decisions/0008-mapped-reads.md). Default false.
     pub mmap_reads: bool,
 }
 

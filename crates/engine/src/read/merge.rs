@@ -14,6 +14,7 @@ use terrace_format::{
 use terrace_storage::placement::{EntryRef, Origin};
 
 /// One sorted source.
+#[expect(clippy::large_enum_variant, reason = "boxed, every key would be one step further away")]
 pub enum Source {
     /// A memtable.
     Mem(MemCursor),
@@ -266,6 +267,7 @@ impl Merge {
             let place = self.queue.partition_point(|&other| !self.precedes(key, number, other));
             self.queue.insert(place, number);
         }
+        self.look_ahead();
         Ok(())
     }
 
@@ -296,8 +298,9 @@ impl Merge {
         }
     }
 
+    /// Finds out whether the current source may walk through all that it has decoded.
     fn look_ahead(&mut self) {
-        let first = self.at();
+        let Some(&first) = self.queue.first() else { return };
         let second = self.queue.get(1).copied();
         let precedes = |key| second.is_none_or(|second| self.precedes(key, first, second));
         self.clear = self.sources[first].farthest(self.direction).is_some_and(precedes);

@@ -2,10 +2,13 @@
 //!
 //! Keys are stored as differences, so an entry can be read only after the one before it. A cursor therefore decodes several
 //! at a time and keeps them: within its window a step either way is an index, and cannot fail.
-use super::{Block, common_prefix, keys::Keys};
+use super::{
+    Block, common_prefix,
+    entry::{BEYOND, corrupt},
+    keys::Keys,
+};
 use crate::{
     Corrupt, KeyOrder, Kind,
-    coding::Input,
     key::{TRAILER_BYTES, user_key},
 };
 use std::{cmp::Ordering, ops::Range, sync::Arc};
@@ -39,14 +42,6 @@ struct Entry {
     parts: bool,         // see `parts`
 }
 
-/// The sizes at the front of an entry, and where its key bytes begin.
-pub(super) struct Sizes {
-    pub shared: usize,
-    pub unshared: usize,
-    pub value: usize,
-    pub key_at: usize,
-}
-
 impl BlockCursor {
     /// Stands nowhere yet.
     pub fn new(block: Arc<Block>) -> BlockCursor {
@@ -63,6 +58,12 @@ impl BlockCursor {
     #[inline]
     pub fn valid(&self) -> bool {
         self.current.is_some()
+    }
+
+    /// The first key of the block, if there is one and it makes sense.
+    pub fn first_in_block(&self) -> Option<&[u8]> {
+        let block = self.block.as_ref().filter(|block| block.entries_end > 0)?;
+        block.restart_key(0).ok()
     }
 
     /// The current key. Must stand on an entry.
@@ -374,67 +375,4 @@ impl BlockCursor {
         (self.base_value, self.end) = (key_end, key_end + sizes.value);
         Ok(sizes.shared)
     }
-}
-
-/// Sizes of which some take more than a byte.
-#[cold]
-fn long_sizes(entries: &[u8], at: usize) -> Result<Sizes, Corrupt> {
-    let mut input = Input::new("block", entries);
-    input.take(at)?;
-    let [shared, unshared, value] = [input.varint32()?, input.varint32()?, input.varint32()?];
-    let key_at = input.offset() as usize;
-    Ok(Sizes { shared: shared as usize, unshared: unshared as usize, value: value as usize, key_at })
-}
-
-const BEYOND: &str = "a restart behind the last entry";
-
-#[cold]
-pub(super) fn corrupt(at: usize, detail: &str) -> Corrupt {
-    Corrupt::new("block", at as u64, detail)
-}
-
-impl Block {
-    /// The key at restart `index`, where it lies.
-    pub(super) fn restart_key(&self, index: usize) -> Result<&[u8], Corrupt> {
-        let at = self.restart(index);
-        if at >= self.entries_end {
-            return Err(corrupt(at, BEYOND));
-        }
-        let sizes = self.sizes(at)?;
-        if sizes.shared > 0 || sizes.unshared < self.key_bytes_min {
-            return Err(corrupt(at, "a key at a restart that cannot be"));
-        }
-        Ok(&self.bytes[sizes.key_at..sizes.key_at + sizes.unshared])
-    }
-
-    /// How many restarts lie before `offset`.
-    fn restarts_before(&self, offset: usize) -> usize {
-        let (mut low, mut high) = (0, self.restarts);
-        while low < high {
-            let middle = (low + high) / 2;
-            if self.restart(middle) < offset { low = middle + 1 } else { high = middle }
-        }
-        low
-    }
-
-    /// The sizes of the entry at `at`; its key and value lie among the entries.
-    #[inline]
-    fn sizes(&self, at: usize) -> Result<Sizes, Corrupt> {
-        sizes(&self.bytes[..self.entries_end], at)
-    }
-}
-
-/// The sizes of the entry at `at` of `entries`, among which its key and value lie.
-#[inline(always)]
-pub(super) fn sizes(entries: &[u8], at: usize) -> Result<Sizes, Corrupt> {
-    let sizes = match entries.get(at..at + 3) {
-        Some(&[shared, unshared, value]) if (shared | unshared | value) < 0x80 => {
-            Sizes { shared: shared.into(), unshared: unshared.into(), value: value.into(), key_at: at + 3 }
-        }
-        _ => long_sizes(entries, at)?,
-    };
-    if sizes.unshared + sizes.value > entries.len() - sizes.key_at {
-        return Err(corrupt(at, "an entry that runs past the end"));
-    }
-    Ok(sizes)
 }

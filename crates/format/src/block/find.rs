@@ -4,8 +4,8 @@
 //! in common with the wanted user key, and the first byte behind those: an entry that takes over more bytes than these
 //! from the key before it compares as that one did, any other shows the bytes that decide.
 use super::{
-    Block, BlockCursor,
-    cursor::{corrupt, sizes},
+    Block, BlockCursor, common_prefix,
+    entry::{corrupt, sizes},
 };
 use crate::{Corrupt, KeyOrder, Kind, SeqNo, key};
 use std::{cmp::Ordering, sync::Arc};
@@ -67,7 +67,7 @@ impl Block {
             let (own, rest) = entries[sizes.key_at..].split_at(sizes.unshared);
             if sizes.shared <= common {
                 let wanted = &wanted[sizes.shared..];
-                let more = key::shared(own, wanted);
+                let more = common_prefix(own, wanted);
                 (common, decided) = (sizes.shared + more, own.get(more).cmp(&wanted.get(more)));
             }
             at = sizes.key_at + sizes.unshared + sizes.value;

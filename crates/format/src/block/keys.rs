@@ -67,7 +67,7 @@ impl Keys {
 
     /// Adds the key that begins with the `shared` bytes at `from`, which are among the keys, and goes on with
     /// `source[rest]`.
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, from: usize, shared: usize, source: &[u8], rest: Range<usize>) -> Range<usize> {
         let (start, middle) = (self.end, self.end + shared);
         let end = middle + rest.len();

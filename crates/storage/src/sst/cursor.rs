@@ -42,6 +42,14 @@ impl TableBlocks {
         step(data).map_err(|found| self.table.corrupt_at(self.entered.map_or(0, |handle| handle.offset))(found))
     }
 
+    /// Whether the block that was entered is the one that the index has for `key`.
+    fn covers(&self, key: &[u8], data: &BlockCursor) -> bool {
+        let order = &self.table.order;
+        self.entered.is_some()
+            && order.internal(self.table.tail.index.key(self.index), key).is_ge()
+            && data.first_in_block().is_some_and(|first| order.internal(first, key).is_le())
+    }
+
     /// On to the next block while the block is at its end.
     fn skip_forward(&mut self, data: &mut BlockCursor) -> Result<()> {
         while !data.valid() && self.entered.is_some() {
@@ -63,7 +71,9 @@ impl TableBlocks {
 impl Blocks for TableBlocks {
     fn seek(&mut self, key: &[u8], data: &mut BlockCursor) -> Result<()> {
         let table = self.table.clone();
-        self.index = table.tail.index.seek(&table.order, key);
+        if !self.covers(key, data) {
+            self.index = table.tail.index.seek(&table.order, key);
+        }
         self.enter(data, |data| data.seek_internal(key, &table.order))?;
         self.skip_forward(data)
     }

@@ -1,7 +1,7 @@
 //! Memory that the kernel fills: mapped tables, and reads into memory that nobody has written yet. All unsafe code of reading.
 //!
 //! Two things that the standard library cannot do safely: read into memory that nobody has written yet, and show a file
-//! where the kernel keeps it. What a mapped page costs when it cannot be had: docs/decisions/0007-mapped-reads.md.
+//! where the kernel keeps it. What a mapped page costs when it cannot be had: docs/decisions/0008-mapped-reads.md.
 #![allow(unsafe_code)]
 use nix::libc;
 use std::{
