@@ -69,4 +69,4 @@ pub use read::{
 };
 pub use stats::{LevelStatistics, Statistics, WorkStatistics};
 pub use terrace_format::{Comparator, KeyOrder, compress::Codec, filter::FilterPolicy};
-pub use terrace_storage::{FilterForm, Setup, Syncs, Tier, placement::Placement};
+pub use terrace_storage::{FilterForm, LogWrites, Setup, Syncs, Tier, placement::Placement};

@@ -3,13 +3,13 @@
 //! Numbers and switches live here and have a text form (`--option name=value`). A preset is a named choice of
 //! them (`presets.rs`). Only what storage must remember (comparator, codec features) is checked against the store.
 use crate::{Error, Result};
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 use terrace_format::{
     Comparator, KeyOrder,
     compress::Codec,
     filter::{Bloom, FilterPolicy},
 };
-use terrace_storage::{FilterForm, Setup, Tier};
+use terrace_storage::{FilterForm, LogWrites, Setup, Tier};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -94,8 +94,22 @@ pub struct Options {
     pub least_overlap: bool,
     /// An idle store starts to become durable after this many milliseconds. Default 5000; 0 (never) ..= 86,400,000.
     pub durability_interval_ms: u64,
-    /// When written tables, logs and manifests count as durable. `none` promises nothing at a power cut. Default sync.
+    /// How written tables become durable: `sync` each as it is finished, as LevelDB does; `group` many by one commit of the
+    /// file system's journal, off the path of writes, on ext4 (refused where ext4 cannot promise it); `background` likewise
+    /// with a sync of each file, on any file system; `auto` is `group`, else `background`. `none` promises nothing at a
+    /// power cut. Default sync.
     pub durability: Tier,
+    /// Tiers `group` and `background`: least time in milliseconds between two batches. Larger: fewer commits, and more
+    /// logs and replaced tables kept for as long. Default 200; 0 ..= 60,000.
+    pub batch_interval_ms: u64,
+    /// Bytes of logs and of replaced tables that may wait for what replaces them to be durable. A batch is begun at half of
+    /// it, writes wait at the whole. Bounds the work of reopening after a kill. Default 256 MiB; 1 MiB ..= 1 TiB.
+    pub retained_bytes_max: u64,
+    /// How records of the write-ahead log reach the operating system: `write` by a system call each, as LevelDB does; `map`
+    /// through a mapping of the preallocated file, on ext4, xfs and tmpfs (elsewhere it writes). `map` is faster for small
+    /// writes, synced ones too. After a kill the log ends in zeros, which LevelDB reads as its end, and now and then in half
+    /// a record, which `paranoid_checks` takes for damage. Default write.
+    pub log_writes: LogWrites,
     /// Bytes after which the manifest is begun anew. Default 64 MiB; 4 KiB ..= 1 GiB.
     pub manifest_bytes: u64,
     order: KeyOrder,
@@ -155,6 +169,9 @@ impl Options {
             least_overlap: false,
             durability_interval_ms: 5000,
             durability: Tier::Sync,
+            batch_interval_ms: 200,
+            retained_bytes_max: 256 * MIB,
+            log_writes: LogWrites::Write,
             manifest_bytes: 64 * MIB,
             order: KeyOrder::Bytewise,
             filter: None,
@@ -205,6 +222,8 @@ impl Options {
             cache_bytes: self.cache_bytes,
             open_tables_max: self.open_tables_max as usize,
             mmap_reads: self.mmap_reads,
+            log_writes: self.log_writes,
+            batch_interval: Duration::from_millis(self.batch_interval_ms),
         }
     }
 
@@ -338,10 +357,29 @@ const FIELDS: &[Field] = &[
     number!(durability_interval_ms, 0..=86_400_000, "milliseconds until an idle store becomes durable, 0 for never"),
     Field {
         name: "durability",
-        help: "sync or none",
+        help: "sync, group, background, auto (group, else background) or none",
         get: |options| options.durability.name().into(),
         set: |options, text| {
-            options.durability = Tier::from_name(text).ok_or("not one of sync, none")?;
+            options.durability = Tier::from_name(text).ok_or("not one of sync, group, background, auto, none")?;
+            Ok(())
+        },
+        check: |_| None,
+    },
+    number!(batch_interval_ms, 0..=60_000, "milliseconds between batches of tiers group and background"),
+    number!(retained_bytes_max, MIB..=1024 * GIB, "bytes of logs and tables kept until their replacement is durable"),
+    Field {
+        name: "log_writes",
+        help: "write (a system call each, LevelDB's way) or map (through a mapping of the log)",
+        get: |options| match options.log_writes {
+            LogWrites::Write => "write".into(),
+            LogWrites::Map => "map".into(),
+        },
+        set: |options, text| {
+            options.log_writes = match text {
+                "write" => LogWrites::Write,
+                "map" => LogWrites::Map,
+                _ => return Err("not one of write, map".into()),
+            };
             Ok(())
         },
         check: |_| None,

@@ -1,6 +1,6 @@
 //! Named choices of parts, each with the system it stands for.
 use crate::{Error, Options, Result};
-use terrace_storage::{FilterForm, Tier};
+use terrace_storage::{FilterForm, LogWrites, Tier};
 
 /// A preset's name and what it is.
 pub const PRESETS: &[(&str, &str)] = &[
@@ -10,7 +10,8 @@ pub const PRESETS: &[(&str, &str)] = &[
     ),
     (
         "terrace-block",
-        "the fastest store on block tables: larger memtables, filters over whole tables, writes pipelined and slowed smoothly",
+        "the fastest store on block tables: larger memtables, filters over whole tables, writes pipelined into a mapped log, \
+         durable in batches, compactions side by side",
     ),
     ("volatile", "as leveldb, never synced: the upper bound of speed; promises nothing at a power cut"),
 ];
@@ -53,5 +54,13 @@ fn terrace_block() -> Options {
     options.debt_bytes_max = 8 << 30;
     options.pipelined_writes = true;
     options.group_wait_us = 200;
+    options.log_writes = LogWrites::Map;
+    options.durability = Tier::Auto;
+    // For two processors; more of them want more.
+    options.compactions_max = 2;
+    options.compactions_calm = 1;
+    options.subcompactions_max = 2;
+    options.l0_merge_runs = 4;
+    options.least_overlap = true;
     options
 }

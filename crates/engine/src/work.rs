@@ -17,8 +17,10 @@ pub enum Lane {
     Flush,
     /// Tables to tables.
     Compact,
-    /// Edits to the manifest; also ticks.
+    /// Edits to the manifest.
     Durability,
+    /// Ticks. They may wait for a writer, which may wait for any other lane.
+    Idle,
 }
 
 /// Who runs background jobs.
@@ -56,8 +58,8 @@ impl Work {
         })
     }
 
-    /// Starts the threads: one for flushes, `compactions` for compactions, one for durability, which also calls `tick`
-    /// once every `period`, however busy it is. A manual executor starts none.
+    /// Starts the threads: one for flushes, `compactions` for compactions, one for durability, and one that calls `tick`
+    /// once every `period`. A manual executor starts none.
     pub fn start(
         self: &Arc<Work>,
         compactions: usize,
@@ -77,7 +79,8 @@ impl Work {
         for _ in 0..compactions {
             spawn("terrace-compact", Box::new(|work| work.serve(Lane::Compact, None)))?;
         }
-        spawn("terrace-durable", Box::new(move |work| work.serve(Lane::Durability, Some((period, &tick)))))
+        spawn("terrace-durable", Box::new(|work| work.serve(Lane::Durability, None)))?;
+        spawn("terrace-idle", Box::new(move |work| work.serve(Lane::Idle, Some((period, &tick)))))
     }
 
     /// Whether the caller runs the jobs.

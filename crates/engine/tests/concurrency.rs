@@ -216,6 +216,9 @@ impl WriteFile for SlowFile {
         thread::sleep(Duration::from_millis(100));
         self.0.sync()
     }
+    fn write_back(&self) -> io::Result<()> {
+        self.0.write_back()
+    }
 }
 
 impl FileSystem for Slow {
@@ -248,6 +251,12 @@ impl FileSystem for Slow {
     }
     fn sync_directory(&self) -> io::Result<()> {
         self.inner.sync_directory()
+    }
+    fn commit(&self) -> io::Result<()> {
+        self.inner.commit()
+    }
+    fn can_commit(&self) -> Result<(), String> {
+        self.inner.can_commit()
     }
     fn sync_file(&self, name: &str) -> io::Result<()> {
         self.inner.sync_file(name)

@@ -99,6 +99,7 @@ fn campaigns(trackers: &[Tracker], seeds: u64) -> (usize, usize, Option<String>)
     let jobs: Vec<(Tracker, Rules, u64)> = trackers
         .iter()
         .flat_map(|&tracker| [Rules::Ext4, Rules::Posix].map(|rules| (tracker, rules)))
+        .filter(|pair| *pair != (Tracker::Group, Rules::Posix)) // refused there
         .flat_map(|(tracker, rules)| (0..HISTORIES).map(move |seed| (tracker, rules, seed)))
         .collect();
     let next = AtomicUsize::new(0);
@@ -122,7 +123,7 @@ fn campaigns(trackers: &[Tracker], seeds: u64) -> (usize, usize, Option<String>)
 #[test]
 fn any_power_cut_leaves_a_prefix_with_everything_promised() {
     let seeds = seeds_per_step();
-    let (states, failed, first) = campaigns(&[Tracker::Sync, Tracker::Late, Tracker::LateFailing], seeds);
+    let (states, failed, first) = campaigns(&Tracker::PROMISING, seeds);
     println!("{states} crash states, {failed} failed");
     assert_eq!(failed, 0, "ORACLE: {failed} of {states} states: {}", first.unwrap_or_default());
     assert!(seeds < 8 || states >= 100_000, "only {states} states: the campaign has shrunk");

@@ -10,7 +10,13 @@ use std::{
 };
 use terrace::{Db, Error, Options, WriteOptions};
 use terrace_sim::{CrashFs, LateTracker, Rules};
-use terrace_storage::{backends::files::fs::FileSystem, durability::CommitTracker, open_files, placement::Mode};
+use terrace_storage::{
+    Traffic,
+    backends::files::fs::FileSystem,
+    durability::{BatchTracker, CommitTracker, Way},
+    open_files,
+    placement::Mode,
+};
 
 const CUTS: u64 = 40;
 
@@ -184,4 +190,74 @@ fn a_table_that_came_and_went_between_two_releases_is_removed() {
     let named: usize = db.layout().iter().map(|level| level.tables.len()).sum();
     let there = place.fs.list().unwrap().iter().filter(|entry| entry.name.ends_with(".ldb")).count();
     assert_eq!((there, db.statistics().awaiting_removal), (named, 0), "files of tables, and tables");
+}
+
+/// What waits to be replaced is bounded, however rarely batches are made otherwise: writes wait for one.
+#[test]
+fn logs_and_tables_kept_for_a_batch_are_bounded() {
+    const MAX: u64 = 1 << 20;
+    let place = Place::memory();
+    let rare: &[_] = &[("durability", "group"), ("batch_interval_ms", "60000"), ("retained_bytes_max", "1MiB")];
+    let db = place.open(&options(&[TIGHT, rare].concat()), false).unwrap();
+    for n in 0..20_000u32 {
+        db.put(format!("{:05}", n % 5000), vec![n as u8; 500]).unwrap();
+        if n % 100 == 0 {
+            let files = place.fs.list().unwrap();
+            let logs: u64 = files.iter().filter(|entry| entry.name.ends_with(".log")).map(|entry| entry.bytes).sum();
+            // The active and the sealed memtable come on top, and what a batch just made durable is only being removed.
+            assert!(logs < 2 * MAX, "{logs} B of logs after {n} writes");
+        }
+    }
+    assert_eq!(db.statistics().durability, "group");
+    assert!(db.durable_sequence() > 10_000, "batches were made: {}", db.durable_sequence());
+    db.close().unwrap();
+}
+
+/// Under the batch tiers nothing is promised before the batch, and everything in it after.
+#[test]
+fn a_batch_promises_all_that_was_built_before_it() {
+    for way in [Way::Group, Way::Background] {
+        let disk = CrashFs::new(Rules::Ext4);
+        let tracker = Arc::new(BatchTracker::new(way, Duration::from_secs(3600)));
+        tracker.commit(&disk, &Traffic::default()).unwrap(); // from here on an hour passes until the next
+        let db = open_with(&disk, tracker, &options(TIGHT)).unwrap();
+        (0..50).for_each(|n| db.put(format!("{n:03}"), "value").unwrap());
+        db.flush().unwrap();
+        for _ in 0..20 {
+            db.step(0);
+        }
+        assert_eq!((db.durable_sequence(), db.statistics().pending_edits), (0, 1), "{way:?}");
+        assert!(after_cuts(&disk).iter().any(|model| model.is_empty()), "{way:?}: the control");
+        db.close().unwrap();
+        assert!(after_cuts(&disk).iter().all(|model| model.len() == 50), "{way:?}");
+    }
+}
+
+/// The kernel's count of this thread's writing system calls; `None` where it keeps none.
+fn writing_calls() -> Option<u64> {
+    let counters = std::fs::read_to_string("/proc/thread-self/io").ok()?;
+    counters.lines().find_map(|line| line.strip_prefix("syscw: ")?.parse().ok())
+}
+
+/// A guard by count: what makes small writes cheap is that they make no system call each.
+#[test]
+fn writes_through_a_mapping_make_no_system_call_each() {
+    const PUTS: u64 = 2000;
+    let calls = |log_writes: &str| {
+        let place = Place::directory();
+        let db = place.open(&options(&[("log_writes", log_writes)]), false).unwrap();
+        let before = writing_calls()?;
+        (0..PUTS).for_each(|n| db.put(n.to_be_bytes(), [7; 100]).unwrap());
+        Some(writing_calls()? - before)
+    };
+    let Some((written, mapped)) = calls("write").zip(calls("map")) else { return };
+    assert!(written >= PUTS, "the control: {written} calls");
+    assert!(mapped == 0 || mapped >= PUTS, "{mapped} calls: some records took one, and some none");
+    assert!(mapped == 0 || !is_mappable(), "{mapped} calls where mappings can be had");
+}
+
+/// Whether temporary directories are on a file system on which logs are mapped.
+fn is_mappable() -> bool {
+    let output = std::process::Command::new("stat").args(["-f", "-c", "%T"]).arg(std::env::temp_dir()).output();
+    output.is_ok_and(|out| ["ext2/ext3", "ext4", "xfs", "tmpfs"].contains(&String::from_utf8_lossy(&out.stdout).trim()))
 }

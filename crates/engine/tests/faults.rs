@@ -16,7 +16,7 @@ use std::{
     thread,
     time::Duration,
 };
-use terrace::{Db, Error, ReadOptions, check_on};
+use terrace::{Db, Error, Options, ReadOptions, check_on};
 use terrace_sim::{CrashFs, Fault, FaultFs, Plan, Rules};
 use terrace_storage::{Memory, backends::files::fs::FileSystem, placement::Mode};
 
@@ -25,12 +25,30 @@ const BATCHES: usize = 150;
 /// Power cuts per failed call.
 const CUTS: u64 = 8;
 
+/// How the store of a run is kept.
+#[derive(Clone, Copy)]
+struct How {
+    /// Background work is the history's.
+    manual: bool,
+    /// Tables become durable in batches, and the log is mapped; else as LevelDB does it.
+    batched: bool,
+}
+
+impl How {
+    const ALL: [How; 2] = [How { manual: true, batched: false }, How { manual: true, batched: true }];
+
+    fn options(self) -> Options {
+        let batched: &[_] = &[("durability", "group"), ("batch_interval_ms", "0"), ("log_writes", "map")];
+        options(&[TIGHT, if self.batched { batched } else { &[] }].concat())
+    }
+}
+
 /// One run of the history against one plan.
 struct Run<'a> {
     disk: CrashFs,
     faults: FaultFs,
     states: &'a [Model],
-    manual: bool,
+    how: How,
     /// Batches acknowledged, and of these how many survive a power cut by promise.
     acknowledged: usize,
     promised: usize,
@@ -46,11 +64,11 @@ struct Run<'a> {
 struct Stopped;
 
 impl Run<'_> {
-    fn new(states: &[Model], plan: Plan, manual: bool) -> Run<'_> {
+    fn new(states: &[Model], plan: Plan, how: How) -> Run<'_> {
         let disk = CrashFs::new(Rules::Ext4);
         let faults = FaultFs::new(Arc::new(disk.clone()), plan);
         let (acknowledged, promised, sequences, told, compactions) = Default::default();
-        Run { disk, faults, states, manual, acknowledged, promised, sequences, told, compactions }
+        Run { disk, faults, states, how, acknowledged, promised, sequences, told, compactions }
     }
 
     /// An error must be the planned one, told properly.
@@ -63,7 +81,7 @@ impl Run<'_> {
     fn open(&mut self) -> Result<Db, Stopped> {
         let fs: Arc<dyn FileSystem> = Arc::new(self.faults.clone());
         for _ in 0..2 {
-            match kit::open(&fs, &options(TIGHT), self.manual) {
+            match kit::open(&fs, &self.how.options(), self.how.manual) {
                 Ok(db) => {
                     self.promise(&db);
                     return Ok(db);
@@ -190,7 +208,7 @@ impl Run<'_> {
 }
 
 /// Runs all `plans` on all cores; each must end within a minute.
-fn campaign(plans: Vec<(String, Plan)>, manual: bool) {
+fn campaign(plans: Vec<(String, Plan)>, how: How) {
     let states: Arc<Vec<Model>> = Arc::new(states(SEED, BATCHES));
     let (next, plans) = (Arc::new(AtomicUsize::new(0)), Arc::new(plans));
     let workers = thread::available_parallelism().map_or(2, usize::from);
@@ -202,7 +220,7 @@ fn campaign(plans: Vec<(String, Plan)>, manual: bool) {
         thread::spawn(move || {
             while let Some((name, plan)) = plans.get(next.fetch_add(1, Relaxed)) {
                 current.lock().unwrap()[worker].clone_from(name);
-                let run = std::panic::AssertUnwindSafe(|| Run::new(&states, *plan, manual).judge());
+                let run = std::panic::AssertUnwindSafe(|| Run::new(&states, *plan, how).judge());
                 let outcome = std::panic::catch_unwind(run).map_err(|_| name.clone());
                 if done.send(outcome).is_err() {
                     return;
@@ -219,9 +237,9 @@ fn campaign(plans: Vec<(String, Plan)>, manual: bool) {
 }
 
 /// How many calls the history makes when nothing fails.
-fn calls(manual: bool) -> u64 {
+fn calls(how: How) -> u64 {
     let states = states(SEED, BATCHES);
-    let mut run = Run::new(&states, Plan::never(), manual);
+    let mut run = Run::new(&states, Plan::never(), how);
     let (_db, stopped) = run.history();
     assert!(!stopped && run.told == 0);
     assert!(run.compactions > 3, "only {} compactions: the history has shrunk", run.compactions);
@@ -232,30 +250,40 @@ const FAULTS: [Fault; 3] = [Fault::Eio, Fault::Enospc, Fault::ShortWrite];
 
 #[test]
 fn every_call_may_fail_once() {
-    let calls = calls(true);
-    assert!(calls > 500, "only {calls} calls: the history has shrunk");
-    let plan = |call, fault| (format!("{fault:?} at call {call} of {calls}"), Plan::once(call, fault));
-    campaign(FAULTS.into_iter().flat_map(|fault| (0..calls).map(move |call| plan(call, fault))).collect(), true);
+    for how in How::ALL {
+        let calls = calls(how);
+        assert!(calls > 500, "only {calls} calls: the history has shrunk");
+        let plan = |call, fault| (format!("{fault:?} at call {call} of {calls}"), Plan::once(call, fault));
+        campaign(FAULTS.into_iter().flat_map(|fault| (0..calls).map(move |call| plan(call, fault))).collect(), how);
+    }
 }
 
 #[test]
 fn every_seventh_call_may_be_the_last_that_works() {
-    let calls = calls(true);
-    let plan = |call, fault| (format!("{fault:?} from call {call} of {calls} on"), Plan::from_then_on(call, fault));
-    let sampled = FAULTS.into_iter().flat_map(|fault| (0..calls).step_by(7).map(move |call| plan(call, fault)));
-    campaign(sampled.collect(), true);
+    for how in How::ALL {
+        let calls = calls(how);
+        let plan = |call, fault| (format!("{fault:?} from call {call} of {calls} on"), Plan::from_then_on(call, fault));
+        let sampled = FAULTS.into_iter().flat_map(|fault| (0..calls).step_by(7).map(move |call| plan(call, fault)));
+        campaign(sampled.collect(), how);
+    }
 }
 
 /// With threads, calls are numbered by chance: the sample looks for hangs and panics as much as for wrong answers.
 #[test]
 fn a_sample_of_calls_may_fail_under_threads() {
-    let calls = calls(false);
+    for how in How::ALL.map(|how| How { manual: false, ..how }) {
+        a_sample_may_fail(how);
+    }
+}
+
+fn a_sample_may_fail(how: How) {
+    let calls = calls(how);
     let once = |call, fault| (format!("{fault:?} near call {call}, threads"), Plan::once(call, fault));
     let on = |call, fault| (format!("{fault:?} from near call {call} on, threads"), Plan::from_then_on(call, fault));
     let sampled = FAULTS
         .into_iter()
         .flat_map(|fault| (0..calls).step_by(9).flat_map(move |call| [once(call, fault), on(call + 4, fault)]));
-    campaign(sampled.collect(), false);
+    campaign(sampled.collect(), how);
 }
 
 /// A finished store on `Memory`, with tables, logs and everything.

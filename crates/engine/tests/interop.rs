@@ -287,6 +287,7 @@ fn any_shape(random: &mut Random) -> Shape {
         memtable_bytes: 64 << (10 + random.below(3)),
         bloom_bits: if random.one_in(2) { 10 } else { 0 },
         paranoid: false,
+        mapped_log: random.one_in(2),
     }
 }
 

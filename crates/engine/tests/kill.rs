@@ -16,13 +16,21 @@ use std::{
     thread,
     time::Duration,
 };
-use terrace::{Db, check};
+use terrace::{Db, Options, check};
 use terrace_sim::Rng;
 
 const SEED: u64 = 9;
+/// What the stores of these tests are opened with besides [`TIGHT`], by name.
+const SHAPES: &[(&str, &[(&str, &str)])] =
+    &[("usual", &[]), ("mapped", &[("log_writes", "map"), ("durability", "auto"), ("batch_interval_ms", "20")])];
 const KILLS: usize = 40;
 /// A child that got so far waits to be killed.
 const BATCHES_MAX: usize = 4000;
+
+fn shaped(shape: &str) -> Options {
+    let (_, changes) = SHAPES.iter().find(|(name, _)| *name == shape).expect("a shape of that name");
+    options(&[TIGHT, changes].concat())
+}
 
 fn count(db: &Db) -> usize {
     let bytes = db.get(COUNT_KEY).expect("get");
@@ -35,7 +43,7 @@ fn writer() {
     if !is_child("writer") {
         return;
     }
-    let db = Db::open(child_argument("DIR"), options(TIGHT)).expect("open");
+    let db = Db::open(child_argument("DIR"), shaped(&child_argument("SHAPE"))).expect("open");
     let mut out = std::io::stdout().lock();
     let first = count(&db) + 1;
     for number in first..first + BATCHES_MAX {
@@ -52,14 +60,15 @@ fn writer() {
     }
 }
 
-fn start(directory: &Path) -> Child {
-    let mut command = child(&[], "writer", &[("DIR", directory.display().to_string())]);
+fn start(directory: &Path, shape: &str) -> Child {
+    let arguments = [("DIR", directory.display().to_string()), ("SHAPE", shape.to_string())];
+    let mut command = child(&[], "writer", &arguments);
     command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("start the child")
 }
 
 /// Lets a child write for a while and kills it. The last batch it said was acknowledged.
-fn killed_after(directory: &Path, delay: Duration) -> usize {
-    let mut child = start(directory);
+fn killed_after(directory: &Path, shape: &str, delay: Duration) -> usize {
+    let mut child = start(directory, shape);
     let mut out = child.stdout.take().expect("piped");
     let listener = thread::spawn(move || {
         let mut text = String::new();
@@ -79,19 +88,23 @@ fn killed_after(directory: &Path, delay: Duration) -> usize {
 
 #[test]
 fn nothing_acknowledged_is_lost_to_kill_9() {
+    SHAPES.iter().for_each(|(shape, _)| kill_again_and_again(shape));
+}
+
+fn kill_again_and_again(shape: &str) {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("store");
     let (mut rng, mut model, mut applied, mut progress) = (Rng::new(SEED), Model::new(), 0, 0);
     for kill in 0..KILLS {
         let delay = Duration::from_millis(rng.below(160) as u64);
-        let acknowledged = killed_after(&directory, delay);
-        let db = Db::open(&directory, options(TIGHT)).unwrap_or_else(|e| panic!("seed {SEED}, kill {kill}: {e}"));
+        let acknowledged = killed_after(&directory, shape, delay);
+        let db = Db::open(&directory, shaped(shape)).unwrap_or_else(|e| panic!("{shape}, kill {kill}: {e}"));
         let found = count(&db);
-        assert!(found >= acknowledged.max(applied), "seed {SEED}, kill {kill}: {found} of {acknowledged} batches");
-        assert!(acknowledged == 0 || found <= acknowledged + 1, "seed {SEED}, kill {kill}: more than was written");
+        assert!(found >= acknowledged.max(applied), "{shape}, kill {kill}: {found} of {acknowledged} batches");
+        assert!(acknowledged == 0 || found <= acknowledged + 1, "{shape}, kill {kill}: more than was written");
         (applied + 1..=found).for_each(|number| apply(&mut model, &batch(SEED, number)));
         let same = model.iter().eq(contents(&db).expect("scan").iter().map(|(key, value)| (key, value)));
-        assert!(same, "seed {SEED}, kill {kill}: not the contents after {found} batches");
+        assert!(same, "{shape}, kill {kill}: not the contents after {found} batches");
         progress += usize::from(found > applied);
         applied = found;
         if kill % 3 == 0 {
@@ -100,9 +113,9 @@ fn nothing_acknowledged_is_lost_to_kill_9() {
             drop(db)
         }
         let report = check(&directory, &options(TIGHT), true).expect("check");
-        assert_eq!(report.problems, Vec::<String>::new(), "seed {SEED}, kill {kill}");
+        assert_eq!(report.problems, Vec::<String>::new(), "{shape}, kill {kill}");
     }
-    println!("{applied} batches, {KILLS} kills, {progress} of them after new batches");
+    println!("{shape}: {applied} batches, {KILLS} kills, {progress} of them after new batches");
     assert!(progress >= KILLS / 4, "only {progress} of {KILLS} children wrote anything before they were killed");
 }
 
@@ -111,11 +124,12 @@ fn nothing_acknowledged_is_lost_to_kill_9() {
 fn recovery_may_be_killed_as_often_as_one_likes() {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("store");
-    let mut acknowledged = killed_after(&directory, Duration::from_millis(300));
+    let mut acknowledged = killed_after(&directory, "mapped", Duration::from_millis(300));
     let mut rng = Rng::new(SEED + 1);
     for _ in 0..15 {
         // Starting a process takes some milliseconds, so these kills come before, in, or right after the open.
-        acknowledged = acknowledged.max(killed_after(&directory, Duration::from_millis(rng.below(25) as u64)));
+        acknowledged =
+            acknowledged.max(killed_after(&directory, "mapped", Duration::from_millis(rng.below(25) as u64)));
     }
     let db = Db::open(&directory, options(TIGHT)).expect("open");
     let found = count(&db);

@@ -7,18 +7,19 @@
 //! Needs root, loop devices, strace and LevelDB (`TERRACE_REQUIRE` names: `root`, `loop`, `strace`, `leveldb`).
 #[path = "common/leveldb.rs"]
 mod leveldb;
+#[path = "common/loop_fs.rs"]
+mod loop_fs;
 
 use leveldb::{Pairs, Random, Shape, Side, Store, child, child_argument, is_child, side_name, side_named};
+use loop_fs::{LoopFs, is_root};
 use std::{
     collections::BTreeMap,
     fs, mem,
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
+    path::Path,
     process::{self, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
-use tempfile::TempDir;
 use terrace_peers::{leveldb::Library, require};
 
 /// Puts of one run, over [`KEYS`] keys in random order: each key is written about twice.
@@ -27,8 +28,8 @@ const KEYS: u64 = 30_000;
 const VALUE_BYTES: usize = 400;
 /// Puts between two waits; 0.8 MB, so that at most one memtable fills between them.
 const PACE: u64 = 2000;
-const IMAGE_BYTES: u64 = 512 << 20;
-const SHAPE: Shape = Shape { snappy: false, memtable_bytes: 1 << 20, bloom_bits: 0, paranoid: false };
+const SHAPE: Shape =
+    Shape { snappy: false, memtable_bytes: 1 << 20, bloom_bits: 0, paranoid: false, mapped_log: false };
 
 /// What one run cost, by name, in the order of [`FIGURES`].
 type Costs = [u64; 3];
@@ -190,68 +191,6 @@ fn a_trace_is_counted_by_kind_and_each_call_once() {
                  7 fsync(4</m/store>) = 0\n\
                  7 +++ exited with 0 +++\n";
     assert_eq!(Syncs::of(trace), Syncs { tables: 2, manifests: 1, others: 1 });
-}
-
-/// A fresh ext4 file system on a loop device over a sparse file; unmounted, detached and removed on drop.
-struct LoopFs {
-    mount: PathBuf,
-    device: String,
-    directory: TempDir,
-}
-
-impl LoopFs {
-    fn new() -> Result<LoopFs, String> {
-        let directory = TempDir::new().map_err(|e| e.to_string())?;
-        let (image, mount) = (directory.path().join("image"), directory.path().join("mount"));
-        fs::File::create(&image).and_then(|file| file.set_len(IMAGE_BYTES)).map_err(|e| e.to_string())?;
-        fs::create_dir(&mount).map_err(|e| e.to_string())?;
-        let device = run("losetup", &["-f", "--show", &image.display().to_string()])?.trim().to_string();
-        let file_system = LoopFs { mount, device, directory }; // from here on drop cleans up
-        // Nothing is left to be initialised in the background, where it would count as written by the store.
-        run("mkfs.ext4", &["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", &file_system.device])?;
-        run("mount", &[&file_system.device, &file_system.mount.display().to_string()])?;
-        Ok(file_system)
-    }
-
-    /// Bytes written to the device so far, once all that is dirty has been written.
-    fn bytes_written(&self) -> u64 {
-        run("sync", &["-f", &self.mount.display().to_string()]).expect("sync");
-        let name = self.device.trim_start_matches("/dev/");
-        let stat = fs::read_to_string(format!("/sys/block/{name}/stat")).expect("the device's counters");
-        let sectors = stat.split_whitespace().nth(6).expect("the seventh field is sectors written");
-        sectors.parse::<u64>().expect("a number") * 512
-    }
-}
-
-impl Drop for LoopFs {
-    fn drop(&mut self) {
-        // A device that was never mounted has nothing to unmount; what cannot be undone here is reported, not hidden.
-        if self.is_mounted() {
-            run("umount", &[&self.mount.display().to_string()]).map(drop).unwrap_or_else(|e| eprintln!("{e}"));
-        }
-        run("losetup", &["-d", &self.device]).map(drop).unwrap_or_else(|e| eprintln!("{e}"));
-    }
-}
-
-impl LoopFs {
-    fn is_mounted(&self) -> bool {
-        let device_of = |path: &Path| fs::metadata(path).map(|meta| meta.dev()).ok();
-        device_of(&self.mount) != device_of(self.directory.path())
-    }
-}
-
-/// Runs a tool; its standard output, or what went wrong.
-fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
-    let output = Command::new(program).args(arguments).output().map_err(|e| format!("{program}: {e}"))?;
-    if !output.status.success() {
-        return Err(format!("{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr).trim()));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-fn is_root() -> Result<(), &'static str> {
-    let owner = fs::metadata("/proc/self").map(|meta| meta.uid());
-    if owner.is_ok_and(|uid| uid == 0) { Ok(()) } else { Err("mounting a file system takes root") }
 }
 
 fn can_trace() -> Result<(), String> {

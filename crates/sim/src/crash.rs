@@ -5,7 +5,10 @@ use crate::{
 };
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, io, sync::Arc};
-use terrace_storage::backends::files::fs::{DirEntry, FileSystem, ReadFile, WriteFile};
+use terrace_storage::{
+    LogWrites,
+    backends::files::fs::{DirEntry, FileSystem, ReadFile, WriteFile},
+};
 
 /// A recording directory; clones are handles on the same one.
 ///
@@ -79,7 +82,12 @@ impl FileSystem for CrashFs {
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
-        let id = self.record(|history| history.create(name))?;
+        let id = self.record(|history| history.create(name, false))?;
+        Ok(Box::new(Handle { fs: self.clone(), id }))
+    }
+
+    fn create_log(&self, name: &str, how: LogWrites) -> io::Result<Box<dyn WriteFile>> {
+        let id = self.record(|history| history.create(name, how == LogWrites::Map))?;
         Ok(Box::new(Handle { fs: self.clone(), id }))
     }
 
@@ -118,6 +126,18 @@ impl FileSystem for CrashFs {
         Ok(())
     }
 
+    fn commit(&self) -> io::Result<()> {
+        self.record(History::commit);
+        Ok(())
+    }
+
+    fn can_commit(&self) -> Result<(), String> {
+        match self.record(|history| history.rules) {
+            Rules::Ext4 => Ok(()),
+            Rules::Posix => Err("POSIX knows no such commit".into()),
+        }
+    }
+
     fn sync_file(&self, name: &str) -> io::Result<()> {
         self.record(|history| history.find(name).map(|id| history.sync(id)))
     }
@@ -128,7 +148,7 @@ impl FileSystem for CrashFs {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         if exclusive {
-            self.record(|history| if history.find("LOCK").is_ok() { Ok(0) } else { history.create("LOCK") })?;
+            self.record(|history| if history.find("LOCK").is_ok() { Ok(0) } else { history.create("LOCK", false) })?;
             holders.exclusive = true;
         } else {
             holders.shared += 1;
@@ -151,6 +171,11 @@ impl WriteFile for Handle {
 
     fn sync(&self) -> io::Result<()> {
         self.fs.record(|history| history.sync(self.id));
+        Ok(())
+    }
+
+    fn write_back(&self) -> io::Result<()> {
+        self.fs.record(|history| history.write_back(self.id));
         Ok(())
     }
 }

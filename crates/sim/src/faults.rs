@@ -11,7 +11,10 @@ use std::{
         atomic::{AtomicBool, Ordering::Relaxed},
     },
 };
-use terrace_storage::backends::files::fs::{DirEntry, FileSystem, ReadFile, WriteFile};
+use terrace_storage::{
+    LogWrites,
+    backends::files::fs::{DirEntry, FileSystem, ReadFile, WriteFile},
+};
 
 /// How a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +106,10 @@ impl FaultFs {
         self.arm(Plan::never());
     }
 
+    fn writer(&self, inner: Box<dyn WriteFile>) -> Box<dyn WriteFile> {
+        Box::new(Writer { fs: self.clone(), inner, in_doubt: AtomicBool::new(false) })
+    }
+
     /// Counts one call, and fails it if it is its turn.
     fn call(&self, needs: Needs) -> io::Result<()> {
         self.turn(needs).map_or(Ok(()), |(fault, _)| Err(error(fault)))
@@ -149,8 +156,12 @@ impl FileSystem for FaultFs {
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
         self.call(Needs::Space)?;
-        let inner = self.inner.create(name)?;
-        Ok(Box::new(Writer { fs: self.clone(), inner, in_doubt: AtomicBool::new(false) }))
+        Ok(self.writer(self.inner.create(name)?))
+    }
+
+    fn create_log(&self, name: &str, how: LogWrites) -> io::Result<Box<dyn WriteFile>> {
+        self.call(Needs::Space)?;
+        Ok(self.writer(self.inner.create_log(name, how)?))
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {
@@ -183,6 +194,15 @@ impl FileSystem for FaultFs {
         self.inner.sync_directory()
     }
 
+    fn commit(&self) -> io::Result<()> {
+        self.call(Needs::Device)?;
+        self.inner.commit()
+    }
+
+    fn can_commit(&self) -> Result<(), String> {
+        self.inner.can_commit()
+    }
+
     fn sync_file(&self, name: &str) -> io::Result<()> {
         self.call(Needs::Device)?;
         self.inner.sync_file(name)
@@ -201,6 +221,14 @@ struct Writer {
     in_doubt: AtomicBool,
 }
 
+impl Writer {
+    /// Counts a call that saves bytes; true if there is nothing left that it could save.
+    fn is_lost(&self) -> io::Result<bool> {
+        self.fs.call(Needs::Device).inspect_err(|_| self.in_doubt.store(true, Relaxed))?;
+        Ok(self.in_doubt.load(Relaxed))
+    }
+}
+
 impl WriteFile for Writer {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some((fault, call)) = self.fs.turn(Needs::Space) else { return self.inner.append(bytes) };
@@ -211,11 +239,11 @@ impl WriteFile for Writer {
     }
 
     fn sync(&self) -> io::Result<()> {
-        if let Err(error) = self.fs.call(Needs::Device) {
-            self.in_doubt.store(true, Relaxed);
-            return Err(error);
-        }
-        if self.in_doubt.load(Relaxed) { Ok(()) } else { self.inner.sync() }
+        if self.is_lost()? { Ok(()) } else { self.inner.sync() }
+    }
+
+    fn write_back(&self) -> io::Result<()> {
+        if self.is_lost()? { Ok(()) } else { self.inner.write_back() }
     }
 }
 

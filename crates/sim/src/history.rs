@@ -42,6 +42,17 @@ pub(crate) struct File {
     pub written: Timeline<usize>,
     /// Bytes that were synced, a prefix.
     pub synced: Timeline<usize>,
+    /// Bytes that were written back, a prefix: the next commit makes them durable.
+    pub written_back: usize,
+    /// Allocated ahead of its bytes, so that its growth is no part of the journal's history.
+    pub preallocated: bool,
+}
+
+impl File {
+    fn new(step: usize, content: Content, preallocated: bool) -> File {
+        let (written, synced) = (Timeline::new(step, content.bytes()), Timeline::new(step, content.bytes()));
+        File { content, written, synced, written_back: 0, preallocated }
+    }
 }
 
 /// One directory operation: what the names it touches point to since then.
@@ -67,11 +78,7 @@ pub(crate) struct History {
 impl History {
     /// Begins with `image`, all of it durable.
     pub fn new(image: &Image, rules: Rules) -> History {
-        let durable = |content: &Content| File {
-            content: content.clone(),
-            written: Timeline::new(0, content.bytes()),
-            synced: Timeline::new(0, content.bytes()),
-        };
+        let durable = |content: &Content| File::new(0, content.clone(), false);
         History {
             rules,
             steps: 0,
@@ -100,7 +107,7 @@ impl History {
         }
     }
 
-    pub fn create(&mut self, name: &str) -> io::Result<FileId> {
+    pub fn create(&mut self, name: &str, preallocated: bool) -> io::Result<FileId> {
         if self.made.is_none() {
             return Err(io::ErrorKind::NotFound.into());
         }
@@ -109,12 +116,7 @@ impl History {
         }
         let id = self.files.len();
         self.change(vec![(name.into(), Some(id))]);
-        let now = self.steps;
-        self.files.push(File {
-            content: Content::default(),
-            written: Timeline::new(now, 0),
-            synced: Timeline::new(now, 0),
-        });
+        self.files.push(File::new(self.steps, Content::default(), preallocated));
         Ok(id)
     }
 
@@ -126,15 +128,33 @@ impl History {
     }
 
     /// `fdatasync`. On ext4 one that has anything new to say commits the journal, and with it every directory
-    /// operation so far; a rename or a link alone is nothing new to it.
+    /// operation so far; a rename or a link alone is nothing new to it, and neither are bytes in preallocated space.
     pub fn sync(&mut self, id: FileId) {
         let (now, last) = (self.step(), self.last_commit(self.steps));
         let file = &mut self.files[id];
         let written = file.written.now();
-        let news = written > file.synced.now() || file.written.at(last).is_none();
+        let news = !file.preallocated && (written > file.synced.now() || file.written.at(last).is_none());
         file.synced.push(now, written);
         if news && self.rules == Rules::Ext4 {
             self.commits.push(now);
+        }
+    }
+
+    /// `sync_file_range`, all of it, waited for.
+    pub fn write_back(&mut self, id: FileId) {
+        self.step();
+        let file = &mut self.files[id];
+        file.written_back = file.written.now();
+    }
+
+    /// Of the journal, on demand. Without the file system for it, no more than POSIX says of such calls: nothing.
+    pub fn commit(&mut self) {
+        let now = self.step();
+        if self.rules == Rules::Ext4 {
+            self.commits.push(now);
+            for file in self.files.iter_mut().filter(|file| file.written_back > file.synced.now()) {
+                file.synced.push(now, file.written_back);
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use terrace_storage::backends::files::fs::FileSystem;
 #[derive(Clone, Default)]
 pub(crate) struct Content {
     data: Arc<Vec<u8>>,
-    /// Size; at most `data.len()`.
+    /// Size; more than `data.len()` only by zeros.
     bytes: usize,
     /// Ascending and apart from each other.
     zeros: Arc<[Range<usize>]>,
@@ -33,6 +33,13 @@ impl Content {
         Content { data: self.data.clone(), bytes, zeros }
     }
 
+    /// With zeros behind it, up to a multiple of `unit`.
+    pub fn padded(&self, unit: usize) -> Content {
+        let bytes = self.bytes.next_multiple_of(unit);
+        let zeros = self.zeros.iter().cloned().chain((bytes > self.bytes).then_some(self.bytes..bytes));
+        Content { data: self.data.clone(), bytes, zeros: zeros.collect() }
+    }
+
     /// Fills `buf` from `offset`; false if the file ends before.
     pub fn read(&self, buf: &mut [u8], offset: u64) -> bool {
         let Some(end) = usize::try_from(offset).ok().and_then(|from| from.checked_add(buf.len())) else { return false };
@@ -40,7 +47,8 @@ impl Content {
             return false;
         }
         let from = end - buf.len();
-        buf.copy_from_slice(&self.data[from..end]);
+        let there = from.min(self.data.len())..end.min(self.data.len());
+        buf[..there.len()].copy_from_slice(&self.data[there]); // what lies behind it is among `zeros`
         let first = self.zeros.partition_point(|zeros| zeros.end <= from);
         for zeros in self.zeros[first..].iter().take_while(|zeros| zeros.start < end) {
             buf[zeros.start.max(from) - from..zeros.end.min(end) - from].fill(0);

@@ -29,6 +29,8 @@ pub enum Rules {
 
 /// Writeback happens in pages.
 const PAGE_BYTES: usize = 4096;
+/// Preallocated files grow by this much at a time, and end in zeros.
+const ALLOCATED_BYTES: usize = 64 << 10;
 /// A page can be torn between sectors, a sector cannot.
 const SECTOR_BYTES: usize = 512;
 
@@ -51,7 +53,7 @@ impl History {
     pub fn everything(&self, step: usize) -> Image {
         self.image(step, self.names_at(step), |_, file| {
             let written = file.written.at(step).expect("a named file exists");
-            file.content.view(written, Vec::new())
+            file.content.view(written, Vec::new()).padded(if file.preallocated { ALLOCATED_BYTES } else { 1 })
         })
     }
 
@@ -68,7 +70,14 @@ impl History {
         };
         let (bias, seed) = (Bias::draw(&mut rng), rng.next_u64());
         // A generator for each file, so that two names of one file agree on its contents.
-        self.image(step, names, |id, file| survivor(file, reached, bias, &mut Rng::of(seed, id as u64)))
+        self.image(step, names, |id, file| {
+            let mut rng = Rng::of(seed, id as u64);
+            if file.preallocated {
+                let unit = [1, PAGE_BYTES, ALLOCATED_BYTES][rng.below(3)];
+                return survivor(file, step, bias, &mut rng).padded(unit);
+            }
+            survivor(file, reached, bias, &mut rng)
+        })
     }
 
     fn image(

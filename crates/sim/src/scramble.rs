@@ -1,7 +1,10 @@
 //! A directory whose bytes make sense only through it: what goes around the seam reads and leaves garbage.
 use crate::rng::mix;
 use std::{io, sync::Arc};
-use terrace_storage::backends::files::fs::{DirEntry, FileSystem, ReadFile, WriteFile};
+use terrace_storage::{
+    LogWrites,
+    backends::files::fs::{DirEntry, FileSystem, ReadFile, WriteFile},
+};
 
 /// XORs every byte with a mask that depends on its offset, on the way in and on the way out. Names stay as they are.
 #[derive(Clone)]
@@ -43,6 +46,10 @@ impl FileSystem for ScrambleFs {
         Ok(Box::new(Writer { inner: self.0.create(name)?, bytes: 0 }))
     }
 
+    fn create_log(&self, name: &str, how: LogWrites) -> io::Result<Box<dyn WriteFile>> {
+        Ok(Box::new(Writer { inner: self.0.create_log(name, how)?, bytes: 0 }))
+    }
+
     fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {
         Ok(Box::new(Reader(self.0.open(name)?)))
     }
@@ -65,6 +72,14 @@ impl FileSystem for ScrambleFs {
 
     fn sync_directory(&self) -> io::Result<()> {
         self.0.sync_directory()
+    }
+
+    fn commit(&self) -> io::Result<()> {
+        self.0.commit()
+    }
+
+    fn can_commit(&self) -> Result<(), String> {
+        self.0.can_commit()
     }
 
     fn sync_file(&self, name: &str) -> io::Result<()> {
@@ -92,6 +107,10 @@ impl WriteFile for Writer {
 
     fn sync(&self) -> io::Result<()> {
         self.inner.sync()
+    }
+
+    fn write_back(&self) -> io::Result<()> {
+        self.inner.write_back()
     }
 }
 

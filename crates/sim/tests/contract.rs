@@ -5,7 +5,7 @@ use terrace_storage::{
     Memory,
     backends::files::fs::FileSystem,
     contract,
-    durability::{CommitTracker, SyncTracker},
+    durability::{BatchTracker, CommitTracker, SyncTracker, Way},
 };
 
 fn passes<T: CommitTracker + 'static>(fs: impl Fn() -> Arc<dyn FileSystem>, tracker: impl Fn() -> T) {
@@ -16,6 +16,13 @@ fn passes<T: CommitTracker + 'static>(fs: impl Fn() -> Arc<dyn FileSystem>, trac
 fn crash_models() {
     passes(|| Arc::new(CrashFs::new(Rules::Ext4)), || SyncTracker);
     passes(|| Arc::new(CrashFs::new(Rules::Posix)), || SyncTracker);
+}
+
+#[test]
+fn batches() {
+    let batches = |way| move || BatchTracker::new(way, std::time::Duration::ZERO);
+    passes(|| Arc::new(CrashFs::new(Rules::Ext4)), batches(Way::Group));
+    passes(|| Arc::new(CrashFs::new(Rules::Posix)), batches(Way::Background));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! [`placement`] is the interface; `backends/` the places; `durability/` the tiers; `sst/` tables of blocks,
 //! shared by the backends. No LSM decision is taken here.
-//! Unsafe code is in `backends/files/mapped_read.rs` and nowhere else.
+//! Unsafe code is in `backends/files/kernel.rs` and `backends/files/mapped_read.rs` and nowhere else.
 #![deny(unsafe_code)]
 
 pub mod backends;
@@ -18,6 +18,6 @@ mod traffic;
 
 pub use backends::{Location, Tier, destroy, memory::Memory, open, open_files};
 pub use error::{Error, Result};
-pub use setup::{FilterForm, Setup};
+pub use setup::{FilterForm, LogWrites, Setup};
 pub use ticket::{Maturity, State, Ticket};
 pub use traffic::{Purpose, SyncKind, Syncs, Traffic};

@@ -157,7 +157,8 @@ pub trait Placement: Send + Sync {
     fn settle(&self, tables: &[TableMeta]) -> Result<()>;
     /// Whether tables here may not survive a power cut, because a session that promised nothing left them.
     fn unsynced(&self) -> bool;
-    /// Makes progress with outstanding tickets without forcing anything; false if none is outstanding.
+    /// Makes progress with outstanding tickets at the tier's own pace; false if none is outstanding. May take as long as
+    /// syncs take.
     fn advance(&self) -> Result<bool>;
     /// Forces one batch commit: every ticket handed out before this call is decided when it returns.
     fn commit(&self) -> Result<()>;

@@ -1,5 +1,5 @@
 //! How tables are written and read: the numbers and parts that storage needs from the engine's options.
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 use terrace_format::{KeyOrder, compress::Codec, filter::FilterPolicy};
 
 /// What a store's tables look like, and how much memory reading them may take.
@@ -30,6 +30,10 @@ pub struct Setup {
     /// Maps the files of tables and reads uncompressed blocks where they lie. A page that cannot be had ends the process
     /// with a message (docs/decisions/0008-mapped-reads.md). Default false.
     pub mmap_reads: bool,
+    /// How records reach the operating system. Default [`LogWrites::Write`].
+    pub log_writes: LogWrites,
+    /// Least time between two batches of tiers `group` and `background`. Default 200 ms.
+    pub batch_interval: Duration,
 }
 
 impl Default for Setup {
@@ -45,6 +49,8 @@ impl Default for Setup {
             cache_bytes: 8 << 20,
             open_tables_max: 990,
             mmap_reads: false,
+            log_writes: LogWrites::Write,
+            batch_interval: Duration::from_millis(200),
         }
     }
 }
@@ -62,6 +68,8 @@ impl fmt::Debug for Setup {
             .field("cache_bytes", &self.cache_bytes)
             .field("open_tables_max", &self.open_tables_max)
             .field("mmap_reads", &self.mmap_reads)
+            .field("log_writes", &self.log_writes)
+            .field("batch_interval", &self.batch_interval)
             .finish()
     }
 }
@@ -74,4 +82,14 @@ pub enum FilterForm {
     Block,
     /// Ours: one filter for the whole table, so that a miss does not touch the index. LevelDB skips it.
     Table,
+}
+
+/// How the records of a write-ahead log reach the operating system; the bytes of the file are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogWrites {
+    /// By a system call each, as LevelDB does.
+    #[default]
+    Write,
+    /// Through a mapping of the preallocated file, where the file system has what that takes.
+    Map,
 }

@@ -1,9 +1,10 @@
 //! The contract suite, on each backend.
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use terrace_storage::backends::files::real::RealFs;
 use terrace_storage::{
-    Memory, contract,
-    durability::{NoTracker, SyncTracker},
+    LogWrites, Memory, Setup, Tier, contract,
+    durability::{BatchTracker, NoTracker, SyncTracker, Way},
+    open_files,
 };
 
 #[test]
@@ -31,5 +32,28 @@ fn a_directory_that_is_never_synced_passes() {
         number.set(number.get() + 1);
         let path = folder.path().join(number.get().to_string());
         contract::on_files(Arc::new(RealFs::new(path)), Arc::new(NoTracker))
+    });
+}
+
+#[test]
+fn batches_pass() {
+    for way in [Way::Group, Way::Background] {
+        let tracker = || Arc::new(BatchTracker::new(way, Duration::from_secs(3600)));
+        contract::run(&|| contract::on_files(Arc::new(Memory::new()), tracker()));
+    }
+}
+
+/// The real thing: logs that are mapped, and one commit for each batch.
+#[test]
+fn a_directory_passes_with_mapped_logs_and_batches() {
+    let folder = tempfile::tempdir().unwrap();
+    let number = std::cell::Cell::new(0);
+    contract::run(&|| {
+        number.set(number.get() + 1);
+        let fs = Arc::new(RealFs::new(folder.path().join(number.get().to_string())));
+        Box::new(move |mode, setup| {
+            let setup = Setup { log_writes: LogWrites::Map, ..setup.clone() };
+            open_files(fs.clone(), mode, Tier::Auto.tracker(&*fs, &setup)?, &setup)
+        })
     });
 }

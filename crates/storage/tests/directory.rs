@@ -135,7 +135,7 @@ fn the_lock_meets_that_of_leveldb() {
 
 #[test]
 fn syncs_happen_once_and_only_where_something_is_promised() {
-    for tier in Tier::ALL {
+    for tier in [Tier::Sync, Tier::Background, Tier::None] {
         let folder = tempfile::tempdir().unwrap();
         let placement = create(folder.path(), tier);
         let kinds = [SyncKind::Log, SyncKind::Manifest, SyncKind::Tables, SyncKind::Root, SyncKind::Directory];
@@ -147,8 +147,9 @@ fn syncs_happen_once_and_only_where_something_is_promised() {
         log.append(b"record").unwrap();
         log.sync().unwrap();
         build_table(&*placement, 3);
+        placement.commit().unwrap();
         placement.publish_root(LogId(1)).unwrap();
-        let expected = if tier == Tier::Sync { [2, 0, 1, 1, 4] } else { [0, 0, 0, 0, 1] };
+        let expected = if tier == Tier::None { [0, 0, 0, 0, 1] } else { [2, 0, 1, 1, 4] };
         assert_eq!(syncs(), expected, "{tier:?}");
         if tier == Tier::Sync {
             assert_eq!(placement.traffic().syncs(SyncKind::Log).bytes, log.bytes(), "each byte is counted at one sync");

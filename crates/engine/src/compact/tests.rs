@@ -105,7 +105,7 @@ impl Tree {
         let level = if alone { self.situated(|situation| level_for_flush(situation, &range)) } else { 0 };
         let mut edit = Edit::default();
         add_to(&mut edit, level, &meta);
-        self.versions.install_flush(edit, SeqNo(self.last), LogId(0), Ticket::mature()).expect("a flush");
+        self.versions.install_flush(edit, SeqNo(self.last), LogId(0), 0, Ticket::mature()).expect("a flush");
     }
 
     fn made(&mut self, id: TableId, entries: Vec<Entry>) -> TableMeta {
@@ -248,7 +248,7 @@ fn what_is_less_urgent_does_not_begin_in_the_way() {
         let id = TableId(tree.versions.new_number());
         add_to(&mut edit, 2, &tree.made(id, vec![(user(10 * n), 0, Kind::Put)]));
     }
-    tree.versions.install_flush(edit, SeqNo(1), LogId(0), Ticket::mature()).expect("tables");
+    tree.versions.install_flush(edit, SeqNo(1), LogId(0), 0, Ticket::mature()).expect("tables");
     tree.last = 2;
     tree.schedule();
     assert_eq!(tree.running.iter().map(|plan| plan.level).collect::<Vec<_>>(), [1], "level 1 is due once");

@@ -184,6 +184,9 @@ impl Db {
             };
             let visible = shared.visible().0;
             let quiet = last_seen.swap(visible, Ordering::Relaxed) == visible;
+            if quiet {
+                writes.let_go(&shared);
+            }
             if quiet && !interval.is_zero() {
                 let _ = make_durable(&shared, &writes); // a failure has stopped the store, and its next writer hears of it
             }
@@ -216,7 +219,13 @@ impl Db {
 
     fn settle(&self, writes: &Writes) -> Result<()> {
         let shared = self.shared();
+        self.release_all()?; // first, so that logs whose entries are in tables need no sync
         writes.write(shared, Own::Many(Batch::new()), true)?;
+        self.release_all()
+    }
+
+    fn release_all(&self) -> Result<()> {
+        let shared = self.shared();
         shared.placement.commit()?;
         shared.wait_until(|control| control.versions.pending() == 0)
     }
@@ -239,6 +248,7 @@ impl Db {
         let removable = control.versions.removable(); // readers may have let go of something since the last release
         drop(control);
         release::remove(shared, &removable);
+        self.writes()?.let_go(shared);
         Ok(())
     }
 

@@ -32,7 +32,8 @@ pub fn run(shared: &Arc<Shared>) -> Result<()> {
     let view = shared.view.load();
     let newer = view.memtables().take_while(|other| !Arc::ptr_eq(other, newest)).last();
     let replay_from = newer.expect("the active memtable is newer than a sealed one").log;
-    let version = control.versions.install_flush(edit, newest.last_sequence(), replay_from, ticket)?;
+    let log_bytes = waiting.iter().map(|mem| mem.charged_bytes()).sum();
+    let version = control.versions.install_flush(edit, newest.last_sequence(), replay_from, log_bytes, ticket)?;
     let flushed = |mem: &Arc<MemTable>| waiting.iter().any(|other| Arc::ptr_eq(other, mem));
     shared.set_view(&control, |view| View {
         mem: view.mem.clone(),

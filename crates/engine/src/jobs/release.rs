@@ -26,7 +26,12 @@ pub fn run(shared: &Arc<Shared>) -> Result<()> {
 fn release(shared: &Arc<Shared>) -> Result<usize> {
     let mut slot = shared.manifest.lock();
     let manifest = slot.as_mut().expect("a store that is written has a manifest");
-    shared.placement.advance()?;
+    let retained = shared.control.lock().versions.retained_bytes();
+    if retained >= shared.options.retained_bytes_max / 2 {
+        shared.placement.commit()?;
+    } else {
+        shared.placement.advance()?;
+    }
     let edits = shared.control.lock().versions.releasable()?;
     if edits.is_empty() {
         return Ok(0);

@@ -27,6 +27,8 @@ struct Pending {
     /// One for each build that made its tables.
     tickets: Vec<Ticket>,
     compaction: bool,
+    /// Bytes of logs and tables that go when it is released.
+    retains: u64,
 }
 
 impl Pending {
@@ -46,6 +48,8 @@ pub struct VersionSet {
     live: Arc<Version>,
     durable: Arc<Version>,
     pending: VecDeque<Pending>,
+    /// Sum over `pending`.
+    retained_bytes: u64,
     next_file: u64,
     /// Numbers kept free for merges within level 0, each right above that of a flushed or sealed table.
     spares: BTreeSet<TableId>,
@@ -88,6 +92,7 @@ impl VersionSet {
             live: version.clone(),
             durable: version,
             pending: VecDeque::new(),
+            retained_bytes: 0,
             next_file: start.next_file,
             spares: BTreeSet::new(),
             base: start.base,
@@ -153,12 +158,18 @@ impl VersionSet {
         self.pending.iter().any(|pending| pending.compaction)
     }
 
-    /// The memtables up to `base` are in tables of `edit`; replay begins at `replay_from`.
+    /// Bytes of logs and tables that are replaced but kept, because what replaces them is not known to be durable.
+    pub fn retained_bytes(&self) -> u64 {
+        self.retained_bytes
+    }
+
+    /// The memtables up to `base` are in tables of `edit`; replay begins at `replay_from`, behind about `log_bytes` of logs.
     pub fn install_flush(
         &mut self,
         mut edit: Edit,
         base: SeqNo,
         replay_from: LogId,
+        log_bytes: u64,
         ticket: Ticket,
     ) -> Result<Arc<Version>> {
         debug_assert!(
@@ -167,7 +178,7 @@ impl VersionSet {
         );
         (self.base, self.replay_from) = (base, replay_from);
         edit.log_number = Some(replay_from.0);
-        self.install(edit, vec![ticket], false)
+        self.install(edit, vec![ticket], false, log_bytes)
     }
 
     /// Tables were replaced by others.
@@ -178,16 +189,27 @@ impl VersionSet {
         for (_, table) in &edit.deleted {
             self.spares.remove(&spare_above(*table));
         }
-        self.install(edit, tickets, true)
+        let moved = |id: TableId| edit.added.iter().any(|(_, added)| added.id == id);
+        let gone: BTreeSet<_> = edit.deleted.iter().filter(|(_, id)| !moved(*id)).collect();
+        let tables = self.live.tables().filter(|(level, table)| gone.contains(&(*level, table.meta.id)));
+        let shadow_bytes = tables.map(|(_, table)| table.meta.bytes).sum();
+        self.install(edit, tickets, true, shadow_bytes)
     }
 
-    fn install(&mut self, mut edit: Edit, tickets: Vec<Ticket>, compaction: bool) -> Result<Arc<Version>> {
+    fn install(
+        &mut self,
+        mut edit: Edit,
+        tickets: Vec<Ticket>,
+        compaction: bool,
+        retains: u64,
+    ) -> Result<Arc<Version>> {
         let next = self.live.apply(&self.order, &edit).map_err(inconsistent)?;
         edit.last_sequence = Some(self.base);
         edit.next_file_number = Some(self.next_file);
         self.live = Arc::new(next);
         self.retire.pin(&self.live);
-        self.pending.push_back(Pending { edit, tickets, compaction });
+        self.retained_bytes += retains;
+        self.pending.push_back(Pending { edit, tickets, compaction, retains });
         Ok(self.live.clone())
     }
 
@@ -206,6 +228,7 @@ impl VersionSet {
     /// The oldest `count` edits are durable in the manifest. Returns what may be removed now.
     pub fn released(&mut self, count: usize) -> Result<Vec<ObjectId>> {
         for pending in self.pending.drain(..count) {
+            self.retained_bytes -= pending.retains;
             let next = Arc::new(self.durable.apply(&self.order, &pending.edit).map_err(inconsistent)?);
             self.durable_base = pending.edit.last_sequence.unwrap_or(self.durable_base);
             self.durable_replay_from = pending.edit.log_number.map_or(self.durable_replay_from, LogId);

@@ -3,7 +3,13 @@ pub mod group;
 pub mod stall;
 pub mod wal;
 
-use crate::{Error, Result, mem::MemTable, read::view::View, state::Shared, version::Level};
+use crate::{
+    Error, Result,
+    mem::MemTable,
+    read::view::View,
+    state::{Control, Shared},
+    version::Level,
+};
 pub use group::Own;
 use group::{Lead, Queue, Turn};
 use stall::{Room, room};
@@ -115,6 +121,13 @@ impl Writes {
         let end = shared.clock.now() + wait_max;
         while self.queue.waiting() + 1 < pulse.writers && shared.clock.now() < end {
             thread::yield_now();
+        }
+    }
+
+    /// Lets go of logs that no replay needs any more; a writer does so itself whenever it begins a log.
+    pub fn let_go(&self, shared: &Shared) {
+        if let Turn::Lead(mut lead, _) = self.queue.join(Own::Alone, false) {
+            lead.baton().wal.let_go(shared.durable_replay_from());
         }
     }
 
@@ -253,7 +266,7 @@ fn wait_for_room(shared: &Arc<Shared>, core: &mut Core, waited: &mut Duration) -
     loop {
         let mut control = shared.control.lock();
         shared.check_writable(&control)?;
-        let facts = facts(shared, core, delayed);
+        let facts = facts(shared, core, &control, delayed);
         match room(&shared.options, &facts) {
             Room::Enough => {
                 // As long as writes are delayed one by one, every one of them has to look.
@@ -280,8 +293,7 @@ fn wait_for_room(shared: &Arc<Shared>, core: &mut Core, waited: &mut Duration) -
     }
 }
 
-/// Call under the control lock.
-fn facts(shared: &Shared, core: &Core, delayed: bool) -> stall::Facts {
+fn facts(shared: &Shared, core: &Core, control: &Control, delayed: bool) -> stall::Facts {
     let view = shared.view.load();
     let levels = &view.version.levels;
     stall::Facts {
@@ -289,6 +301,7 @@ fn facts(shared: &Shared, core: &Core, delayed: bool) -> stall::Facts {
         sealed: view.sealed.len() as u64,
         l0_runs: levels[0].runs.len() as u64,
         debt_bytes: stall::debt(&shared.options, levels.iter().map(Level::bytes)),
+        retained: control.versions.retained_bytes() >= shared.options.retained_bytes_max,
         delayed,
     }
 }

@@ -18,6 +18,8 @@ pub struct Facts {
     pub l0_runs: u64,
     /// Bytes that lie above their level's limit.
     pub debt_bytes: u64,
+    /// As many bytes as may wait for what replaces them to be durable do so.
+    pub retained: bool,
     /// This write was delayed already.
     pub delayed: bool,
 }
@@ -41,7 +43,7 @@ pub fn room(options: &Options, facts: &Facts) -> Room {
         Room::Delay
     } else if !facts.full {
         Room::Enough
-    } else if facts.sealed + 1 >= options.memtables_max || facts.l0_runs >= options.l0_stop_runs {
+    } else if facts.sealed + 1 >= options.memtables_max || facts.l0_runs >= options.l0_stop_runs || facts.retained {
         Room::Wait
     } else {
         Room::Seal
@@ -98,15 +100,17 @@ mod tests {
             ((true, 0, 12, true), Room::Wait),
         ];
         for ((full, sealed, l0_runs, delayed), want) in cases {
-            let facts = Facts { full, sealed, l0_runs, debt_bytes: 0, delayed };
+            let facts = Facts { full, sealed, l0_runs, debt_bytes: 0, retained: false, delayed };
             assert_eq!(room(&options, &facts), want, "{facts:?}");
         }
+        let facts = |full| Facts { full, sealed: 0, l0_runs: 0, debt_bytes: 0, retained: true, delayed: false };
+        assert_eq!([true, false].map(|full| room(&options, &facts(full))), [Room::Wait, Room::Enough]);
     }
 
     #[test]
     fn the_pace_falls_steadily_and_never_stands_still() {
         let mut options = Options::default();
-        let calm = Facts { full: false, sealed: 0, l0_runs: 0, debt_bytes: 0, delayed: false };
+        let calm = Facts { full: false, sealed: 0, l0_runs: 0, debt_bytes: 0, retained: false, delayed: false };
         let busy = Facts { l0_runs: 11, sealed: 1, ..calm };
         assert_eq!(pace(&options, &busy), 0.0, "off");
         (options.smooth_stalls, options.memtables_max, options.debt_bytes_max) = (true, 4, 1 << 30);

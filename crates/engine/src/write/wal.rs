@@ -55,4 +55,9 @@ impl Wal {
         }
         Ok(())
     }
+
+    /// Logs before `replay_from` are let go, and with them what the kernel has not yet written of them.
+    pub fn let_go(&mut self, replay_from: LogId) {
+        self.older.retain(|log| log.id >= replay_from);
+    }
 }

@@ -1,12 +1,12 @@
 //! A seeded history of writes on a store whose background work the test steps, and the oracle that judges what a crash
 //! left of it: the contents must equal some prefix of the history, at least as long as what was promised durable.
 #![allow(dead_code, reason = "each test binary uses a part")]
-use std::{collections::BTreeMap, sync::Arc};
-use terrace::{Db, Options, ReadOptions, WriteBatch, WriteOptions};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use terrace::{Db, LogWrites, Options, ReadOptions, WriteBatch, WriteOptions};
 use terrace_sim::{LateTracker, Rng};
 use terrace_storage::{
     backends::files::fs::FileSystem,
-    durability::{CommitTracker, NoTracker, SyncTracker},
+    durability::{BatchTracker, CommitTracker, NoTracker, SyncTracker, Way},
     open_files,
     placement::{Mode, Placement},
 };
@@ -20,6 +20,8 @@ pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tracker {
     Sync,
+    Group,
+    Background,
     Late,
     /// Some builds fail.
     LateFailing,
@@ -28,9 +30,15 @@ pub enum Tracker {
 }
 
 impl Tracker {
+    /// Those that must lose nothing.
+    pub const PROMISING: [Tracker; 5] =
+        [Tracker::Sync, Tracker::Group, Tracker::Background, Tracker::Late, Tracker::LateFailing];
+
     pub fn make(self, seed: u64) -> Arc<dyn CommitTracker> {
         match self {
             Tracker::Sync => Arc::new(SyncTracker),
+            Tracker::Group => Arc::new(BatchTracker::new(Way::Group, Duration::ZERO)),
+            Tracker::Background => Arc::new(BatchTracker::new(Way::Background, Duration::ZERO)),
             Tracker::Late => Arc::new(LateTracker::new(seed)),
             Tracker::LateFailing => Arc::new(LateTracker::failing(seed, 60)),
             Tracker::Never => Arc::new(NoTracker),
@@ -97,6 +105,7 @@ impl<'a> History<'a> {
     pub fn new(seed: u64, tracker: Tracker, fs: Arc<dyn FileSystem>, clock: &'a dyn Fn() -> usize) -> History<'a> {
         let mut options = if seed / 2 % 2 == 0 { tight_options() } else { parallel_options() };
         (options.pipelined_writes, options.group_wait_us) = if seed % 2 == 1 { (true, 10) } else { (false, 0) };
+        options.log_writes = if seed / 4 % 2 == 0 { LogWrites::Write } else { LogWrites::Map };
         History {
             seed,
             rng: Rng::new(seed),

@@ -7,12 +7,11 @@ use std::{
     sync::Arc,
 };
 use tempfile::TempDir;
-use terrace::{Comparator, Db, Error, LevelInfo, Options, ReadOptions, Tier, WriteBatch, WriteOptions};
+use terrace::{Comparator, Db, Error, LevelInfo, Options, ReadOptions, WriteBatch, WriteOptions};
 use terrace_sim::{Rng, ScrambleFs};
 use terrace_storage::{
     Memory,
     backends::files::{fs::FileSystem, real::RealFs},
-    durability::{CommitTracker, NoTracker, SyncTracker},
     open_files,
     placement::{Mode, Placement},
 };
@@ -52,15 +51,9 @@ impl Place {
     }
 }
 
-pub fn tracker(tier: Tier) -> Arc<dyn CommitTracker> {
-    match tier {
-        Tier::Sync => Arc::new(SyncTracker),
-        Tier::None => Arc::new(NoTracker),
-    }
-}
-
 pub fn placement(fs: &Arc<dyn FileSystem>, mode: Mode, options: &Options) -> terrace::Result<Box<dyn Placement>> {
-    Ok(open_files(fs.clone(), mode, tracker(options.durability), &options.setup())?)
+    let setup = options.setup();
+    Ok(open_files(fs.clone(), mode, options.durability.tracker(&**fs, &setup)?, &setup)?)
 }
 
 pub fn open(fs: &Arc<dyn FileSystem>, options: &Options, manual: bool) -> terrace::Result<Db> {

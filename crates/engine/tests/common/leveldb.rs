@@ -40,11 +40,13 @@ pub struct Shape {
     pub bloom_bits: u32,
     /// Any damage is an error, also at the end of a log.
     pub paranoid: bool,
+    /// Terrace's log goes through a mapping. LevelDB knows nothing of it and must not mind.
+    pub mapped_log: bool,
 }
 
 impl Default for Shape {
     fn default() -> Shape {
-        Shape { snappy: true, memtable_bytes: 4 << 20, bloom_bits: 0, paranoid: false }
+        Shape { snappy: true, memtable_bytes: 4 << 20, bloom_bits: 0, paranoid: false, mapped_log: false }
     }
 }
 
@@ -57,6 +59,7 @@ impl Shape {
             ("memtable_bytes", self.memtable_bytes.to_string()),
             ("bloom_bits", self.bloom_bits.to_string()),
             ("paranoid_checks", self.paranoid.to_string()),
+            ("log_writes", if self.mapped_log { "map" } else { "write" }.to_string()),
         ];
         for (name, value) in settings {
             options.set(name, &value).unwrap_or_else(|e| panic!("{name}={value}: {e}"));

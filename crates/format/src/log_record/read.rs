@@ -24,7 +24,8 @@ pub enum Event {
         /// Why.
         reason: String,
     },
-    /// The end; `torn` if it came within a record or in zeros (preallocated or never written back).
+    /// The end; `torn` if it came within a record. Zeros behind the last record are no sign of damage, as in LevelDB: they
+    /// were preallocated, or nothing that is missed was ever written back there.
     End {
         /// Where the last whole record ended.
         offset: u64,
@@ -41,10 +42,10 @@ pub struct Deframer {
     block_offset: u64,
     at: usize, // next unread byte of `block`
     partial: Option<Partial>,
-    zeros_from: Option<u64>, // set while skipping zeros: where the bytes to give up begin
-    held: Option<Event>,     // a record found together with the Bad that goes before it
-    record_end: u64,         // where the last whole record ended
-    told_end: u64,           // where the last Record or Bad ended
+    zeros: Option<Zeros>, // set while skipping zeros
+    held: Option<Event>,  // a record found together with the Bad that goes before it
+    record_end: u64,      // where the last whole record ended
+    told_end: u64,        // where the last Record or Bad ended, or zeros behind it
 }
 
 /// A record whose last fragment has not come yet.
@@ -52,6 +53,15 @@ pub struct Deframer {
 struct Partial {
     offset: u64,
     bytes: Vec<u8>,
+}
+
+/// Zeros where a fragment should begin.
+#[derive(Clone, Copy, Debug)]
+struct Zeros {
+    /// Where the bytes to give up begin.
+    from: u64,
+    /// They cut a record off.
+    within_record: bool,
 }
 
 /// What the next bytes of the file are.
@@ -70,7 +80,7 @@ impl Deframer {
             block_offset: 0,
             at: 0,
             partial: None,
-            zeros_from: None,
+            zeros: None,
             held: None,
             record_end: 0,
             told_end: 0,
@@ -101,12 +111,13 @@ impl Deframer {
     /// The next fragment that is whole by itself, wherever it belongs.
     fn find<E>(&mut self, read: &mut impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Result<Found, E> {
         loop {
-            if let Some(from) = self.zeros_from {
-                return self.skip_zeros(from, read);
+            if let Some(zeros) = self.zeros {
+                return self.skip_zeros(zeros, read);
             }
             if self.block.len() - self.at >= HEADER_BYTES {
                 break;
             }
+            self.pass_padding();
             if !self.load_next(read)? {
                 return Ok(Found::End); // a header cut off by the end of the file, or nothing
             }
@@ -124,9 +135,10 @@ impl Deframer {
             if self.block[self.at..].iter().any(|&byte| byte != 0) {
                 return Ok(self.give_up_block(offset, ZEROS));
             }
-            let from = self.partial.take().map_or(offset, |partial| partial.offset);
-            self.zeros_from = Some(from);
-            return self.skip_zeros(from, read);
+            let cut = self.partial.take();
+            let from = cut.as_ref().map_or(offset, |partial| partial.offset);
+            let zeros = *self.zeros.insert(Zeros { from, within_record: cut.is_some() });
+            return self.skip_zeros(zeros, read);
         }
         if !header.vouches_for(&self.block[payload.clone()]) {
             return Ok(self.give_up_block(offset, "checksum mismatch")); // the length may be what is damaged
@@ -154,14 +166,29 @@ impl Deframer {
 
     /// From inside a block whose rest is zeros: to the next block that is not all zeros. None means the end of the
     /// file: what looks like damage was preallocated, or never written back.
-    fn skip_zeros<E>(&mut self, from: u64, read: &mut impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Result<Found, E> {
+    fn skip_zeros<E>(
+        &mut self,
+        zeros: Zeros,
+        read: &mut impl FnMut(u64, &mut [u8]) -> Result<(), E>,
+    ) -> Result<Found, E> {
         while self.load_next(read)? {
             if self.block.iter().any(|&byte| byte != 0) {
-                self.zeros_from = None;
-                return Ok(Found::Bad { offset: from, end: self.block_offset, reason: ZEROS.into() });
+                self.zeros = None;
+                return Ok(Found::Bad { offset: zeros.from, end: self.block_offset, reason: ZEROS.into() });
             }
         }
+        if !zeros.within_record {
+            self.told_end = self.file_bytes;
+        }
         Ok(Found::End)
+    }
+
+    /// Too few bytes for a header, right behind a record: zeros there are no loss.
+    fn pass_padding(&mut self) {
+        let behind_record = self.partial.is_none() && self.told_end == self.block_offset + self.at as u64;
+        if behind_record && self.block[self.at..].iter().all(|&byte| byte == 0) {
+            self.told_end = self.block_offset + self.block.len() as u64;
+        }
     }
 
     /// Nothing behind `offset` in this block can be trusted.

@@ -174,8 +174,8 @@ fn zeros_end_the_file_only_if_nothing_follows() {
     let (good, _) = three_blocks();
     let mut file = good.clone();
     file.resize(file.len() + 5 * BLOCK_BYTES, 0);
-    assert_eq!(events(&file)[5], end(good.len() as u64, true));
-    assert_eq!(events(&vec![0; 100_000]), [end(0, true)]);
+    assert_eq!(events(&file)[5], end(good.len() as u64, false));
+    assert_eq!(events(&vec![0; 100_000]), [end(0, false)]);
 
     let mut file = good.clone();
     file[..BLOCK_BYTES].fill(0); // a page that was never written back
@@ -189,6 +189,34 @@ fn zeros_end_the_file_only_if_nothing_follows() {
     let mut file = framed(&[b"last"]);
     file.extend_from_slice(b"\0\0\0\0\0\0\0\0\0x");
     assert_eq!(events(&file)[1..], [bad(11, 10, ZEROS), end(11, false)]);
+}
+
+#[test]
+fn zeros_within_a_record_are_a_torn_end() {
+    for room in [0, 3, BLOCK_BYTES, 5 * BLOCK_BYTES] {
+        let mut file = framed(&[b"one"]);
+        let filler = vec![b'f'; BLOCK_BYTES - file.len() - HEADER_BYTES - 4];
+        file.extend_from_slice(&framed(&[&filler])); // leaves 4 bytes, too few for a header
+        let whole = file.len() as u64;
+        file.resize(BLOCK_BYTES + room, 0);
+        assert_eq!(events(&file)[2..], [end(whole, false)], "{room} zeros behind a block");
+
+        let mut file = framed(&[&vec![b'f'; BLOCK_BYTES + 100]]);
+        file.truncate(BLOCK_BYTES); // a record whose last fragment is not there
+        file.resize(BLOCK_BYTES + room, 0);
+        assert_eq!(events(&file), [end(0, true)], "{room} zeros within a record");
+    }
+    let mut deframer = Deframer::new(12);
+    let mut file = framed(&[b"one"]);
+    file.extend([0; 2]);
+    let mut next = || {
+        deframer.next(|at, buf: &mut [u8]| -> Result<(), Infallible> {
+            buf.copy_from_slice(&file[at as usize..][..buf.len()]);
+            Ok(())
+        })
+    };
+    next().unwrap();
+    assert_eq!([next().unwrap(), next().unwrap()], [end(10, false), end(10, false)], "the end stays the end");
 }
 
 const ZEROS: &str = "zeros where a record should begin";

@@ -60,6 +60,8 @@ impl Engine for Terrace {
         let mut all = vec!["verifies the checksums of what its compactions read, always".to_string()];
         if self.base.durability == terrace::Tier::None {
             all.push("syncs nothing and promises nothing at a power cut".into());
+        } else if self.base.durability != terrace::Tier::Sync {
+            all.push("tables become durable in batches in the background; what they replace is kept until then".into());
         }
         all
     }
@@ -131,13 +133,14 @@ impl Target for Open {
     /// ends, and the leader of a write group syncs the log, so those syncs block. The manifest is synced by the release
     /// job, for which nobody waits; with it, rarely, the root and its directory when the manifest is begun anew, and that
     /// directory sync cannot be told from the others. An idle store syncs its log by itself; the cell tells those from
-    /// the others by when they happen.
+    /// the others by when they happen. Under the other tiers only syncs of the log block.
     fn own(&self) -> Own {
         let statistics = self.db.statistics();
         let unused = UNUSED_PURPOSES.map(|purpose| (purpose.to_string(), 0));
         let bytes = statistics.bytes_written.iter().map(|(purpose, bytes)| (purpose.to_string(), *bytes));
+        let inline = statistics.durability == "sync";
         let syncs = statistics.syncs.iter().map(|(kind, syncs)| {
-            let blocks = matches!(*kind, "tables" | "directory" | "log");
+            let blocks = *kind == "log" || inline && matches!(*kind, "tables" | "directory");
             let blocking = if blocks { syncs.count } else { 0 };
             let seconds = syncs.time.as_secs_f64();
             (kind.to_string(), SyncCount { count: syncs.count, blocking, bytes: Some(syncs.bytes), seconds })

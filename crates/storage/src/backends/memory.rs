@@ -107,6 +107,14 @@ impl FileSystem for Memory {
         Ok(())
     }
 
+    fn commit(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn can_commit(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     fn sync_file(&self, name: &str) -> io::Result<()> {
         self.open(name).map(drop)
     }
@@ -164,6 +172,10 @@ impl WriteFile for Writing {
     }
 
     fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write_back(&self) -> io::Result<()> {
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Every place bytes can live in, and every way they become durable: the only list of either.
 use crate::{
     Error, Result, Setup,
-    durability::{CommitTracker, NoTracker, SyncTracker},
+    durability::{BatchTracker, CommitTracker, NoTracker, SyncTracker, Way},
     placement::{Mode, Placement},
 };
 use files::{Files, fs::FileSystem, real::RealFs};
@@ -27,18 +27,27 @@ pub enum Tier {
     /// Each build is synced as it is finished.
     #[default]
     Sync,
+    /// Many builds by one commit of the file system's journal; on ext4, where nothing undermines it.
+    Group,
+    /// Many builds at a time, a sync for each file; on any file system.
+    Background,
+    /// `Group` where it keeps its promise, else `Background`.
+    Auto,
     /// Never: nothing is promised at a power cut.
     None,
 }
 
 impl Tier {
     /// Every tier, in the order of help texts.
-    pub const ALL: [Tier; 2] = [Tier::Sync, Tier::None];
+    pub const ALL: [Tier; 5] = [Tier::Sync, Tier::Group, Tier::Background, Tier::Auto, Tier::None];
 
-    /// As options and reports spell it.
+    /// As options spell it. Reports tell what `auto` has become.
     pub fn name(self) -> &'static str {
         match self {
             Tier::Sync => "sync",
+            Tier::Group => "group",
+            Tier::Background => "background",
+            Tier::Auto => "auto",
             Tier::None => "none",
         }
     }
@@ -48,24 +57,42 @@ impl Tier {
         Tier::ALL.into_iter().find(|tier| tier.name() == name)
     }
 
-    fn tracker(self) -> Arc<dyn CommitTracker> {
-        match self {
+    /// Why a store in directory `path`, which need not exist yet, cannot have tier `group`; `None` where it can.
+    pub fn group_refusal(path: &Path) -> Option<String> {
+        RealFs::new(path).can_commit().err()
+    }
+
+    /// How tickets of a store in `fs` mature. [`Error::Unsupported`] says why the file system cannot keep what the tier
+    /// promises.
+    pub fn tracker(self, fs: &dyn FileSystem, setup: &Setup) -> Result<Arc<dyn CommitTracker>> {
+        let batched = |way| Arc::new(BatchTracker::new(way, setup.batch_interval));
+        Ok(match self {
             Tier::Sync => Arc::new(SyncTracker),
             Tier::None => Arc::new(NoTracker),
-        }
+            Tier::Background => batched(Way::Background),
+            Tier::Auto if fs.can_commit().is_err() => batched(Way::Background),
+            Tier::Auto => batched(Way::Group),
+            Tier::Group => {
+                let refused = |why| Error::Unsupported(format!("tier group is refused for {}: {why}", fs.name()));
+                fs.can_commit().map_err(refused)?;
+                batched(Way::Group)
+            }
+        })
     }
 }
 
 /// Opens the store at `location`.
 ///
 /// Fails with [`Error::Missing`] if there is none and `mode` may not create it, with [`Error::InUse`] if somebody
-/// else has it open.
+/// else has it open, with [`Error::Unsupported`] if the file system cannot keep what `tier` promises.
 pub fn open(location: &Location, mode: Mode, tier: Tier, setup: &Setup) -> Result<Box<dyn Placement>> {
     let fs: Arc<dyn FileSystem> = match location {
         Location::Directory(path) => Arc::new(RealFs::new(path)),
         Location::Memory(memory) => Arc::new(memory.clone()),
     };
-    open_files(fs, mode, tier.tracker(), setup)
+    let tier = if mode == Mode::ReadOnly && tier == Tier::Group { Tier::Auto } else { tier }; // a reader is promised nothing
+    let tracker = tier.tracker(&*fs, setup)?;
+    open_files(fs, mode, tracker, setup)
 }
 
 /// Opens a store of files in a directory of the caller's making, with tickets that mature as the caller likes.

@@ -40,7 +40,8 @@ fn records_come_back(place: &Place) {
             let record: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
             good(log.append(&record));
             written.push(record);
-            same(listed_bytes(&*placement, object), Some(log.bytes()), "an append is handed over at once");
+            let listed = listed_bytes(&*placement, object);
+            assert!(listed >= Some(log.bytes()), "an append is handed over at once; zeros may be there before it");
         }
         good(log.sync());
         let end = LogEvent::End { offset: log.bytes(), torn: false };

@@ -4,9 +4,12 @@ use crate::{
     backends::files::fs::{FileSystem, WriteFile},
 };
 
+mod batch;
 mod none;
+pub mod probe;
 mod sync;
 
+pub use batch::{BatchTracker, Way};
 pub use none::NoTracker;
 pub use sync::{SyncTracker, sync_directory};
 
@@ -31,7 +34,7 @@ pub trait CommitTracker: Send + Sync {
     }
     /// Takes charge of the files of one build, and of their directory entries.
     fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &Traffic) -> Result<Ticket>;
-    /// Makes progress without forcing anything; false if nothing is outstanding.
+    /// Makes progress at the tier's own pace; false if nothing is outstanding.
     fn advance(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<bool>;
     /// Decides every outstanding ticket.
     fn commit(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<()>;

@@ -5,7 +5,7 @@ use crate::{
     sorted_table::SortedTable,
 };
 use std::{fs, path::Path};
-use terrace::Options;
+use terrace::{Options, Tier};
 use terrace_format::{Codec, FileName, Marker};
 
 /// The store that is there, the tier it would get, and what its codecs mean for LevelDB.
@@ -45,13 +45,21 @@ fn one_line(marker: &str) -> String {
 }
 
 fn durability(path: &Path, options: &Options) -> Finding {
-    let tier = options.durability.name();
+    let (tier, refusal) = (options.durability, Tier::group_refusal(path));
+    let value = match (tier, &refusal) {
+        (Tier::Auto, None) => "auto, which is group here".to_owned(),
+        (Tier::Auto, Some(why)) => format!("auto, which is background here: {why}"),
+        _ => tier.name().to_owned(),
+    };
+    let finding = Finding::new("durability", value);
     let unsynced = path.join(FileName::Unsynced.to_string()).exists();
-    match (tier, unsynced) {
-        ("none", _) => Finding::new("durability", tier).advise("promises nothing at a power cut"),
-        (_, true) => Finding::new("durability", tier)
-            .advise("a session of tier none was here: the next opening to write first syncs every table"),
-        _ => Finding::new("durability", tier),
+    match (tier, refusal) {
+        (Tier::None, _) => finding.advise("promises nothing at a power cut"),
+        (Tier::Group, Some(why)) => finding.advise(format!("will be refused: {why}; use background, or auto")),
+        _ if unsynced => {
+            finding.advise("a session of tier none was here: the next opening to write first syncs every table")
+        }
+        _ => finding,
     }
 }
 

@@ -3,6 +3,7 @@
 //! Real directories, memory, and the crash, fault and scramble models of `terrace-sim` implement it. It sits
 //! below the placement because power cuts, full disks and torn files happen to files, not to tables
 //! (docs/decisions/0003-file-seam.md). Only the file backend uses it; the engine never sees it.
+use crate::setup::LogWrites;
 use std::io;
 use terrace_format::block::Bytes;
 
@@ -25,6 +26,12 @@ pub trait FileSystem: Send + Sync {
     fn exists(&self) -> io::Result<bool>;
     /// A new empty file; `AlreadyExists` if the name is taken.
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>>;
+    /// As [`create`](FileSystem::create), for a log. Whoever cannot do what `how` says writes instead. Until its writer is
+    /// dropped, and after a kill, zeros may follow what was appended.
+    fn create_log(&self, name: &str, how: LogWrites) -> io::Result<Box<dyn WriteFile>> {
+        let _ = how;
+        self.create(name)
+    }
     /// An existing file, to read.
     fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>>;
     /// Moves `from` over `to`, atomically. Durable after [`sync_directory`](FileSystem::sync_directory).
@@ -40,6 +47,11 @@ pub trait FileSystem: Send + Sync {
     fn sync_directory(&self) -> io::Result<()>;
     /// The bytes of an existing file survive a power cut; for files that somebody else wrote.
     fn sync_file(&self, name: &str) -> io::Result<()>;
+    /// Commits the file system's journal, once: all names as they are now survive a power cut, and all files whose bytes were
+    /// [written back](WriteFile::write_back). A promise only where [`can_commit`](FileSystem::can_commit).
+    fn commit(&self) -> io::Result<()>;
+    /// Whether such a commit keeps its promise here, or why not. The directory need not exist yet.
+    fn can_commit(&self) -> Result<(), String>;
     /// Takes the lock file `LOCK`, exclusively or shared, for as long as the guard lives. `WouldBlock` if it is held.
     /// Shared on a missing file or a read-only file system succeeds without making one.
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>>;
@@ -51,6 +63,9 @@ pub trait WriteFile: Send + Sync {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Everything appended, and the size, survives a power cut (`fdatasync`).
     fn sync(&self) -> io::Result<()>;
+    /// Everything appended is written to the device; what finds it there becomes durable with the next
+    /// [`commit`](FileSystem::commit). Blocks for as long as that takes, and forces no commit itself.
+    fn write_back(&self) -> io::Result<()>;
 }
 
 /// A file being read.

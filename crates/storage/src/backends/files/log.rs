@@ -4,6 +4,7 @@ use crate::{
     Error, Purpose, Result, SyncKind,
     durability::sync_directory,
     placement::{LogEvent, LogKind, LogReader, LogWriter},
+    setup::LogWrites,
 };
 use std::{
     sync::{
@@ -17,7 +18,11 @@ use terrace_format::log_record::{Deframer, Framer, OURS_HEAD_BYTES, is_ours};
 /// Starts the log `name`, whose first record is `first`.
 pub(super) fn create(store: Arc<Store>, name: &str, kind: LogKind, first: &[u8]) -> Result<Box<dyn LogWriter>> {
     store.writable("create log")?;
-    let file = store.fs.create(name).map_err(store.io("create", name))?;
+    let how = match kind {
+        LogKind::Wal => store.setup.log_writes,
+        LogKind::Manifest => LogWrites::Write,
+    };
+    let file = store.fs.create_log(name, how).map_err(store.io("create", name))?;
     let mut writer = Writer {
         output: Output { file, name: store.path(name), kind, bytes: 0 },
         framer: Framer::new(),

@@ -16,7 +16,11 @@ use terrace_format::{LogId, block::Bytes, names::FileName};
 
 mod build;
 pub mod fs;
+mod journal;
+#[allow(unsafe_code, reason = "the one file of this crate that calls the kernel where no safe library does")]
+mod kernel;
 mod log;
+mod mapped;
 mod mapped_read;
 pub mod real;
 pub(super) mod root;

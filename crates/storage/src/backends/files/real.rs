@@ -4,8 +4,12 @@
 //! handles of one process too, and ends with the process.
 use super::{
     fs::{DirEntry, FileSystem, ReadFile, WriteFile},
+    journal::{self, Heart},
+    kernel,
+    mapped::MappedFile,
     mapped_read,
 };
+use crate::{durability::probe, setup::LogWrites};
 use nix::{
     errno::Errno,
     fcntl::{FcntlArg, PosixFadviseAdvice, fcntl, posix_fadvise},
@@ -25,12 +29,13 @@ const LOST: &str = "lost";
 /// One directory of a real file system.
 pub struct RealFs {
     root: PathBuf,
+    heart: Heart,
 }
 
 impl RealFs {
     /// The directory at `root`, which need not exist yet.
     pub fn new(root: impl Into<PathBuf>) -> RealFs {
-        RealFs { root: root.into() }
+        RealFs { root: root.into(), heart: Heart::default() }
     }
 
     /// Names of the files in `lost/`, without that prefix; none where it is missing.
@@ -88,6 +93,14 @@ impl FileSystem for RealFs {
         Ok(Box::new(Writing(OpenOptions::new().write(true).create_new(true).open(self.path(name))?)))
     }
 
+    fn create_log(&self, name: &str, how: LogWrites) -> io::Result<Box<dyn WriteFile>> {
+        if how == LogWrites::Write {
+            return self.create(name);
+        }
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(self.path(name))?;
+        if MappedFile::fits(&file)? { Ok(Box::new(MappedFile::new(file))) } else { Ok(Box::new(Writing(file))) }
+    }
+
     fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {
         Ok(Box::new(Reading(File::open(self.path(name))?)))
     }
@@ -120,6 +133,15 @@ impl FileSystem for RealFs {
 
     fn sync_directory(&self) -> io::Result<()> {
         sync_directory(&self.root)
+    }
+
+    fn commit(&self) -> io::Result<()> {
+        self.heart.beat(&self.root)
+    }
+
+    fn can_commit(&self) -> Result<(), String> {
+        let there = self.root.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
+        probe::judge(&journal::facts(there).map_err(|e| format!("{} cannot be examined: {e}", there.display()))?)
     }
 
     fn sync_file(&self, name: &str) -> io::Result<()> {
@@ -237,6 +259,10 @@ impl WriteFile for Writing {
 
     fn sync(&self) -> io::Result<()> {
         self.0.sync_data()
+    }
+
+    fn write_back(&self) -> io::Result<()> {
+        kernel::write_back(&self.0)
     }
 }
 

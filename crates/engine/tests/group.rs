@@ -1,0 +1,132 @@
+//! What reaches a real ext4. Tier `group`: what it promised is on the device, and where it could not promise it refuses by
+//! name. Logs through a mapping: synced writes survive, and force no commit of the journal.
+//!
+//! Needs root and loop devices (`TERRACE_REQUIRE` names: `root`, `loop`).
+#[path = "common/kit.rs"]
+mod kit;
+#[path = "common/loop_fs.rs"]
+mod loop_fs;
+
+use kit::{TIGHT, contents, options};
+use loop_fs::{LoopFs, is_root, run};
+use std::path::Path;
+use terrace::{Db, Error, Options, WriteOptions, check};
+use terrace_peers::require;
+
+/// No commit and no writeback of the kernel's own within the time of a test: what is on the device was put there.
+const QUIET: &str = "commit=300";
+
+fn tier(name: &str) -> Options {
+    options(
+        &[
+            TIGHT,
+            &[
+                ("durability", name),
+                ("batch_interval_ms", "0"),
+                ("durability_interval_ms", "0"),
+                ("compression", "none"),
+            ],
+        ]
+        .concat(),
+    )
+}
+
+/// How many pairs of the store of this name a power cut would leave now.
+fn survivors_in(file_system: &LoopFs, name: &str) -> usize {
+    let image = file_system.after_power_cut().expect("the image can be mounted");
+    let store = image.mount.join(name);
+    let Ok(db) = Db::open(&store, tier("sync")) else { return 0 };
+    let pairs = contents(&db).expect("scan").len();
+    drop(db);
+    assert_eq!(check(&store, &tier("sync"), true).expect("check").problems, Vec::<String>::new(), "{name}");
+    pairs
+}
+
+fn fill(store: &Path, tier_name: &str) -> Db {
+    let db = Db::open(store, tier(tier_name)).expect("open");
+    for n in 0..2000u32 {
+        db.put(format!("{:05}", n * 7919 % 2000), vec![n as u8; 300]).expect("put");
+    }
+    db.flush().expect("flush");
+    db.wait_idle().expect("idle");
+    db
+}
+
+#[test]
+fn what_a_batch_made_durable_is_on_the_device() {
+    let Some(()) = require("root", is_root()) else { return };
+    let Some(file_system) = require("loop", LoopFs::with(&[], QUIET)) else { return };
+    let db = fill(&file_system.mount.join("store"), "group");
+    let said = db.statistics();
+    assert_eq!((said.durability, said.durable_sequence), ("group", 2000));
+    let syncs = |kind: &str| said.syncs.iter().find(|(name, _)| *name == kind).expect("a kind").1.count;
+    assert_eq!((syncs("tables"), syncs("log")), (0, 0), "no table and no log was synced by itself");
+    let tables: usize = db.layout().iter().map(|level| level.tables.len()).sum();
+    assert!(tables > 3, "only {tables} tables");
+    assert_eq!(survivors_in(&file_system, "store"), 2000);
+    drop(db);
+
+    // The control: without commits the device has nothing of it, so the assertion above could have failed.
+    let file_system = LoopFs::with(&[], QUIET).expect("it could be made a moment ago");
+    let db = fill(&file_system.mount.join("store"), "none");
+    assert!(survivors_in(&file_system, "store") < 2000, "the kernel has written by itself");
+    drop(db);
+}
+
+/// In a window that was written once a synced record changes no metadata, so the journal has nothing to commit.
+#[test]
+fn synced_writes_through_a_mapping_leave_the_journal_alone() {
+    const WRITES: u64 = 400;
+    let Some(()) = require("root", is_root()) else { return };
+    let Some(file_system) = require("loop", LoopFs::with(&[], QUIET)) else { return };
+    let commits_of = |log_writes: &str| {
+        let mut options = tier("group");
+        options.set("log_writes", log_writes).expect("an option");
+        let db = Db::open(file_system.mount.join(log_writes), options).expect("open");
+        let before = file_system.commits();
+        for n in 0..WRITES {
+            db.put_with(n.to_be_bytes(), [7; 100], WriteOptions::synced()).expect("put");
+        }
+        let commits = file_system.commits() - before;
+        assert_eq!((db.durable_sequence(), survivors_in(&file_system, log_writes)), (WRITES, WRITES as usize));
+        commits
+    };
+    let (mapped, written) = (commits_of("map"), commits_of("write"));
+    println!("commits of the journal for {WRITES} synced writes: {mapped} mapped, {written} written");
+    assert!(mapped <= 8, "{mapped} commits for {WRITES} synced writes");
+    assert!(written >= WRITES / 2, "the control: {written} commits where each write makes the log grow");
+}
+
+#[test]
+fn where_a_commit_could_not_promise_it_group_refuses_and_says_why() {
+    let Some(()) = require("root", is_root()) else { return };
+    let Some(sound) = require("loop", LoopFs::with(&[], "barrier=1")) else { return };
+    let no_barrier = LoopFs::with(&[], "barrier=0").expect("mount");
+    let early = LoopFs::with(&[], "journal_async_commit,data=writeback").expect("mount");
+    let no_journal = LoopFs::with(&["-O", "^has_journal"], "defaults").expect("mount");
+    let refused = [(&no_barrier, "nobarrier"), (&early, "journal_async_commit"), (&no_journal, "no journal")];
+    for (file_system, reason) in refused {
+        refuses(&file_system.mount.join("store"), reason);
+    }
+
+    // A file system stacked on a sound one is another matter.
+    let at = |name: &str| sound.mount.join(name).display().to_string();
+    for name in ["lower", "upper", "work", "merged"] {
+        std::fs::create_dir(at(name)).expect("make a directory");
+    }
+    let layers = format!("lowerdir={},upperdir={},workdir={}", at("lower"), at("upper"), at("work"));
+    run("mount", &["-t", "overlay", "overlay", "-o", &layers, &at("merged")]).expect("mount an overlay");
+    let outcome = std::panic::catch_unwind(|| refuses(&Path::new(&at("merged")).join("store"), "not on ext4"));
+    run("umount", &[&at("merged")]).expect("unmount");
+    outcome.expect("an overlay is refused");
+    assert_eq!(Db::open(at("store"), tier("auto")).expect("open").statistics().durability, "group");
+}
+
+fn refuses(store: &Path, reason: &str) {
+    let error = Db::open(store, tier("group")).map(drop).expect_err(reason);
+    assert!(matches!(&error, Error::Unsupported(text) if text.contains(reason)), "{error} does not say {reason:?}");
+    let db = Db::open(store, tier("auto")).expect("auto is never refused");
+    db.put("a", "1").expect("put");
+    assert_eq!(db.statistics().durability, "background", "{reason}");
+    db.close().expect("close");
+}

@@ -1,0 +1,59 @@
+//! ext4's journal, from outside: what the kernel says about it, and a commit on demand.
+use crate::durability::probe::Facts;
+use nix::{
+    libc,
+    sys::{
+        stat::{major, minor},
+        statfs::{EXT4_SUPER_MAGIC, statfs},
+    },
+};
+use parking_lot::Mutex;
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::Path,
+};
+
+/// What the kernel says about the file system that holds `folder`.
+pub(super) fn facts(folder: &Path) -> io::Result<Facts> {
+    let ext4 = statfs(folder)?.filesystem_type() == EXT4_SUPER_MAGIC; // ext2's and ext3's too, which this driver serves
+    let device = fs::metadata(folder)?.dev();
+    let link = fs::read_link(format!("/sys/dev/block/{}:{}", major(device), minor(device))).ok();
+    let device = link.and_then(|link| Some(link.file_name()?.to_str()?.to_owned()));
+    let journals = fs::read_dir("/proc/fs/jbd2").map_or_else(
+        |_| Vec::new(),
+        |entries| entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect(),
+    );
+    let options = device.as_ref().and_then(|device| fs::read_to_string(format!("/proc/fs/ext4/{device}/options")).ok());
+    Ok(Facts { ext4, device, journals, options })
+}
+
+/// A nameless file whose size changes with each beat. It takes part in the transaction that runs then, so its sync commits
+/// that one, and with it, since transactions commit in order, everything any file of this file system did before. Syncing
+/// the directory is not enough: it waits for the last transaction that changed the directory, which may be an old one,
+/// while the allocations of files in it belong to a later.
+#[derive(Default)]
+pub(super) struct Heart(Mutex<Option<Beating>>); // held during a beat
+
+struct Beating {
+    file: File,
+    bytes: u64,
+}
+
+impl Heart {
+    /// One commit of the journal of the file system that holds `folder`, down to the device's medium.
+    pub fn beat(&self, folder: &Path) -> io::Result<()> {
+        let mut heart = self.0.lock();
+        let beating = match heart.as_mut() {
+            Some(beating) => beating,
+            None => {
+                let file = OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).open(folder)?;
+                heart.insert(Beating { file, bytes: 0 })
+            }
+        };
+        beating.bytes ^= 1;
+        beating.file.set_len(beating.bytes)?; // tells at once that a journal was aborted
+        beating.file.sync_all()
+    }
+}

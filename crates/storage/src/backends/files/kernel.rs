@@ -1,0 +1,88 @@
+//! What the kernel offers and no safe library does: a mapped window of a file that is being written, and writeback of a
+//! file without a journal commit. All `unsafe` of this crate is here.
+use nix::{
+    errno::Errno,
+    fcntl::{FallocateFlags, fallocate},
+    libc::{self, off_t},
+    sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, munmap},
+};
+use std::{
+    ffi::c_void,
+    fs::File,
+    io,
+    num::NonZeroUsize,
+    ops::Range,
+    os::fd::AsRawFd,
+    ptr::{self, NonNull},
+};
+
+/// A range of a file in memory: what is copied there is in the page cache at once and survives the end of the process.
+///
+/// # When the device fails
+/// A page that cannot be had any more ends the process (`SIGBUS`): somebody has truncated the file, or the device failed
+/// to give back a page that memory pressure had taken. That is as a kill, which loses nothing acknowledged. A full disk is
+/// none of these causes: the range is allocated first.
+pub(super) struct Window {
+    start: NonNull<c_void>,
+    bytes: NonZeroUsize,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and is written through `&mut self` only.
+unsafe impl Send for Window {}
+// SAFETY: as above; what a shared reference allows (`touch`) leaves every byte as it is.
+unsafe impl Sync for Window {}
+
+impl Window {
+    /// Allocates `bytes` of `file` from `offset`, a multiple of the page size, and maps them.
+    pub fn map(file: &File, offset: u64, bytes: NonZeroUsize) -> io::Result<Window> {
+        let from = off_t::try_from(offset).map_err(|_| io::Error::from(Errno::EFBIG))?;
+        let length = off_t::try_from(bytes.get()).map_err(|_| io::Error::from(Errno::EFBIG))?;
+        fallocate(file, FallocateFlags::empty(), from, length)?;
+        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: the kernel chooses the address, so no memory in use is replaced. The range lies within the file, which
+        // was just made that long, and `self` unmaps it when nobody can hold a pointer into it: none is handed out.
+        let start = unsafe { mmap(None, bytes, access, MapFlags::MAP_SHARED, file, from) }?;
+        Ok(Window { start, bytes })
+    }
+
+    /// Copies `bytes` to `at`, and returns how many had room.
+    pub fn write(&mut self, at: usize, bytes: &[u8]) -> usize {
+        let count = bytes.len().min(self.bytes.get().saturating_sub(at));
+        if count > 0 {
+            // SAFETY: `at + count` is at most `self.bytes`, all of which is mapped and writable until `self` is dropped.
+            // `bytes` is memory that Rust knows, which this mapping is not, so the two do not overlap. `&mut self` keeps
+            // other writers out; no reference into the mapping exists.
+            unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().cast::<u8>().add(at), count) };
+        }
+        count
+    }
+
+    /// Has every page of `range`, which begins at one, there and about to be written back. For speed only, so a kernel that
+    /// cannot is no failure.
+    pub fn touch(&self, range: Range<usize>) {
+        assert!(range.start <= range.end && range.end <= self.bytes.get(), "within the window");
+        // SAFETY: the range lies within this mapping; the advice reads and changes no byte of it.
+        let _ = unsafe { madvise(self.start.byte_add(range.start), range.len(), MmapAdvise::MADV_POPULATE_WRITE) };
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        // SAFETY: the range is this mapping, mapped by `map` and by nobody else, and no pointer into it outlives `self`.
+        let _ = unsafe { munmap(self.start, self.bytes.get()) }; // fails only for ranges that were never mapped
+    }
+}
+
+/// Starts writeback of everything written to `file` and waits for it: the bytes are on the device, perhaps in its cache, and
+/// the file system knows where. Its journal is not committed. Errors are told once per descriptor, so use the writer's.
+pub(super) fn write_back(file: &File) -> io::Result<()> {
+    let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    loop {
+        // SAFETY: takes a descriptor, which is open as long as `file` lives, and numbers; touches no memory of ours.
+        let outcome = unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, all) };
+        match Errno::result(outcome) {
+            Err(Errno::EINTR) => {}
+            outcome => return Ok(outcome.map(drop)?),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! A log that is appended to without a system call for each record: the file is allocated window by window, and each window
+//! is mapped while it is filled.
+//!
+//! Until the writer is dropped, and after a kill, the file is longer than what was appended and ends in zeros, which every
+//! reader of logs takes for its end. A sync fills the stretch in which the log ends with zeros, if it is the first there. From
+//! then on syncing a record changes no metadata of the file, so it costs a device flush and no commit of the journal.
+use super::{
+    fs::WriteFile,
+    kernel::{self, Window},
+};
+use nix::{
+    errno::Errno,
+    sys::statfs::{EXT4_SUPER_MAGIC, FsType, TMPFS_MAGIC, XFS_SUPER_MAGIC, fstatfs},
+};
+use std::{
+    fs::File,
+    io,
+    num::NonZeroUsize,
+    os::unix::fs::FileExt,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+/// Bytes mapped at a time; a multiple of every page size.
+const WINDOW_BYTES: NonZeroUsize = NonZeroUsize::new(1 << 20).expect("not zero");
+/// Bytes filled with zeros at a time; divides a window.
+const FILL_BYTES: usize = 256 << 10;
+/// Records of at least this many bytes are written by a system call: one costs less than a page fault for each page.
+const CALL_BYTES: usize = 16 << 10;
+/// File systems that rewrite an allocated page in place. Others may need room for it, and could have none.
+const IN_PLACE: [FsType; 3] = [EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, TMPFS_MAGIC];
+
+/// A log's file while it grows.
+pub(super) struct MappedFile {
+    file: File,
+    window: Option<Open>,
+    /// Bytes appended.
+    bytes: u64,
+    /// Windows cannot be had here after all: everything is written by system calls.
+    calls_only: bool,
+}
+
+struct Open {
+    window: Window,
+    /// Where in the file it begins; a multiple of [`WINDOW_BYTES`].
+    from: u64,
+    /// Up to where in the window zeros were filled in; a multiple of [`FILL_BYTES`].
+    filled: AtomicUsize,
+}
+
+impl MappedFile {
+    /// Whether the file system of `file` is one on which this is safe.
+    pub fn fits(file: &File) -> io::Result<bool> {
+        Ok(IN_PLACE.contains(&fstatfs(file)?.filesystem_type()))
+    }
+
+    /// `file` is empty and open for reading and writing.
+    pub fn new(file: File) -> MappedFile {
+        MappedFile { file, window: None, bytes: 0, calls_only: false }
+    }
+
+    fn call(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, self.bytes)?;
+        self.bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// On to the next window, if the file system, for all its good name, gives one.
+    fn advance(&mut self) -> io::Result<()> {
+        self.window = None;
+        let from = self.bytes - self.bytes % WINDOW_BYTES.get() as u64;
+        match Window::map(&self.file, from, WINDOW_BYTES) {
+            Ok(window) => self.window = Some(Open { window, from, filled: AtomicUsize::new(0) }),
+            Err(e) if is_refusal(&e) => self.calls_only = true,
+            Err(e) => return Err(e),
+        }
+        Ok(())
+    }
+}
+
+impl Open {
+    fn holds(&self, at: u64) -> bool {
+        at - self.from < WINDOW_BYTES.get() as u64
+    }
+
+    /// Fills the stretch that holds `at`, the end of the log, unless it is filled.
+    fn fill(&self, at: u64) {
+        let at = (at - self.from) as usize;
+        let to = at.next_multiple_of(FILL_BYTES);
+        if to > self.filled.swap(to, Relaxed) {
+            self.window.touch(at - at % FILL_BYTES..to);
+        }
+    }
+}
+
+/// Whether the error says that this kernel or file system has no such thing, rather than that it failed.
+fn is_refusal(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    matches!(errno, Some(Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EINVAL | Errno::ENODEV | Errno::EPERM))
+}
+
+impl WriteFile for MappedFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut left = bytes;
+        while !left.is_empty() {
+            if self.calls_only || left.len() >= CALL_BYTES {
+                return self.call(left);
+            }
+            if self.window.as_ref().is_none_or(|open| !open.holds(self.bytes)) {
+                self.advance()?;
+            }
+            if let Some(open) = &mut self.window {
+                let written = open.window.write((self.bytes - open.from) as usize, left);
+                left = &left[written..];
+                self.bytes += written as u64;
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        if let Some(open) = self.window.as_ref().filter(|open| open.holds(self.bytes)) {
+            open.fill(self.bytes);
+        }
+        self.file.sync_data()
+    }
+
+    fn write_back(&self) -> io::Result<()> {
+        kernel::write_back(&self.file)
+    }
+}
+
+/// The file ends where its records end. Best effort: zeros there do no harm.
+impl Drop for MappedFile {
+    fn drop(&mut self) {
+        self.window = None;
+        let _ = self.file.set_len(self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn bytes_are_there_at_once_and_the_file_ends_with_them_in_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        let (mut mapped, mut wanted) = (MappedFile::new(file), Vec::new());
+        let sizes =
+            [1, 100, 0, CALL_BYTES - 1, CALL_BYTES, 7, WINDOW_BYTES.get() - 100, 3 * WINDOW_BYTES.get() + 5, 50];
+        for (n, bytes) in sizes.into_iter().chain([CALL_BYTES - 1; 40]).enumerate() {
+            let record = vec![n as u8 + 1; bytes];
+            mapped.append(&record).unwrap();
+            wanted.extend_from_slice(&record);
+            let found = fs::read(&path).unwrap();
+            let (there, behind) = found.split_at(wanted.len());
+            assert!(there == wanted && behind.iter().all(|byte| *byte == 0), "after {bytes} B as number {n}");
+            if n % 7 == 0 {
+                mapped.sync().unwrap();
+            }
+        }
+        drop(mapped);
+        assert!(fs::read(&path).unwrap() == wanted);
+    }
+}

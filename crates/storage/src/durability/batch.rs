@@ -1,0 +1,128 @@
+//! Tiers `group` and `background`: builds are made durable many at a time, by whoever drives the tracker and not by those
+//! who write (docs/durability.md §3).
+//!
+//! ```text
+//! group       write back the bytes of each file   no commit of the file system's journal, no device flush
+//!             one commit for all of them          makes what finds those bytes durable, and their names
+//! background  sync each file, then the directory  on any file system
+//! ```
+//! Both steps of `group` are needed. With delayed allocation a file's inode commits at size 0 before its bytes are written
+//! back, and space that is allocated but not yet written reads as zeros, whatever has been committed.
+use super::{CommitTracker, Finished, sync_directory};
+use crate::{Error, Maturity, Result, SyncKind, Ticket, Traffic, backends::files::fs::FileSystem};
+use parking_lot::Mutex;
+use std::time::{Duration, Instant};
+
+/// How a batch becomes durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Writeback of each file, and one commit of the file system's journal.
+    Group,
+    /// A sync of each file, and one of the directory.
+    Background,
+}
+
+/// Tickets mature in batches. The error of a file fails its own build, that of the last step the whole batch.
+pub struct BatchTracker {
+    way: Way,
+    interval: Duration,
+    waiting: Mutex<Vec<Waiting>>, // leaf lock; no I/O under it, so that builds never wait for a batch
+    last: Mutex<Option<Instant>>, // when the last batch ended; held while one is made durable; taken before `waiting`
+}
+
+/// A build whose ticket is pending.
+struct Waiting {
+    files: Vec<Finished>,
+    maturity: Maturity,
+}
+
+impl BatchTracker {
+    /// Unless somebody asks for one, `interval` passes between a batch and the next.
+    pub fn new(way: Way, interval: Duration) -> BatchTracker {
+        BatchTracker { way, interval, waiting: Mutex::default(), last: Mutex::default() }
+    }
+
+    /// Decides every ticket there is. The first failure is the answer.
+    fn settle(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<()> {
+        let batch = std::mem::take(&mut *self.waiting.lock());
+        let (mut saved, mut outcome) = (Vec::new(), Ok(()));
+        for build in batch {
+            match build.files.iter().try_for_each(|file| self.save(file, traffic)) {
+                Ok(()) => saved.push(build.maturity),
+                Err(error) => {
+                    build.maturity.fail(error.clone());
+                    outcome = outcome.and(Err(error));
+                }
+            }
+        }
+        if saved.is_empty() {
+            return outcome;
+        }
+        let finished = self.finish(fs, traffic);
+        for maturity in saved {
+            match &finished {
+                Ok(()) => maturity.keep(),
+                Err(error) => maturity.fail(error.clone()),
+            }
+        }
+        outcome.and(finished)
+    }
+
+    fn save(&self, file: &Finished, traffic: &Traffic) -> Result<()> {
+        match self.way {
+            Way::Group => file.file.write_back().map_err(|e| Error::io("write back", &file.name, e)),
+            Way::Background => {
+                let start = Instant::now();
+                file.file.sync().map_err(|e| Error::io("sync", &file.name, e))?;
+                traffic.synced(SyncKind::Tables, file.bytes, start.elapsed());
+                Ok(())
+            }
+        }
+    }
+
+    fn finish(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<()> {
+        match self.way {
+            Way::Group => {
+                let start = Instant::now();
+                fs.commit().map_err(|e| Error::io("commit the journal of", fs.name(), e))?;
+                traffic.synced(SyncKind::Directory, 0, start.elapsed());
+                Ok(())
+            }
+            Way::Background => sync_directory(fs, traffic),
+        }
+    }
+}
+
+impl CommitTracker for BatchTracker {
+    fn tier(&self) -> &'static str {
+        match self.way {
+            Way::Group => "group",
+            Way::Background => "background",
+        }
+    }
+
+    fn watch(&self, _: &dyn FileSystem, files: Vec<Finished>, _: &Traffic) -> Result<Ticket> {
+        let (ticket, maturity) = Ticket::pending();
+        self.waiting.lock().push(Waiting { files, maturity });
+        Ok(ticket)
+    }
+
+    fn advance(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<bool> {
+        let mut last = self.last.lock();
+        if self.waiting.lock().is_empty() {
+            return Ok(false);
+        }
+        if last.is_none_or(|last| last.elapsed() >= self.interval) {
+            let _ = self.settle(fs, traffic); // a failure is its tickets' to tell
+            *last = Some(Instant::now());
+        }
+        Ok(true)
+    }
+
+    fn commit(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<()> {
+        let mut last = self.last.lock();
+        let outcome = self.settle(fs, traffic);
+        *last = Some(Instant::now());
+        outcome
+    }
+}

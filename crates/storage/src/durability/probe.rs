@@ -1,0 +1,82 @@
+//! Can a file system keep what tier `group` promises? Judged by what it and the kernel say of it; reading is elsewhere.
+//!
+//! `group` rests on ext4's journal: one commit with a device flush covers everything before it. Each refusal is a way in
+//! which that would not be so (docs/durability.md §3).
+
+/// What there is to know about the file system that holds a directory.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// It says that it is ext4, not something stacked on one.
+    pub ext4: bool,
+    /// The kernel's name of its block device, such as `sda1`; `None` if it has none of its own.
+    pub device: Option<String>,
+    /// The entries of `/proc/fs/jbd2`.
+    pub journals: Vec<String>,
+    /// The text of `/proc/fs/ext4/DEVICE/options`, if it can be read.
+    pub options: Option<String>,
+}
+
+/// Fine, or why not.
+pub fn judge(facts: &Facts) -> Result<(), String> {
+    if !facts.ext4 {
+        return Err("the directory is not on ext4 itself".into());
+    }
+    let device = facts.device.as_ref().ok_or("the file system has no block device of its own")?;
+    if !facts.journals.iter().any(|journal| is_internal(journal, device)) {
+        return Err(format!("{device} has no journal, or one on another device"));
+    }
+    let options = facts.options.as_ref().ok_or_else(|| format!("/proc/fs/ext4/{device}/options cannot be read"))?;
+    let refused = ["nobarrier", "barrier=0", "journal_async_commit"];
+    match options.lines().map(str::trim).find(|option| refused.contains(option)) {
+        Some(option) => Err(format!("{device} is mounted with {option}")),
+        None => Ok(()),
+    }
+}
+
+/// A journal inside `device` is named by it, a hyphen, and an inode number; one elsewhere by its own device alone.
+fn is_internal(journal: &str, device: &str) -> bool {
+    let inode = journal.strip_prefix(device).and_then(|rest| rest.strip_prefix('-'));
+    inode.is_some_and(|inode| !inode.is_empty() && inode.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sound() -> Facts {
+        Facts {
+            ext4: true,
+            device: Some("sda1".into()),
+            journals: vec!["sdb1-8".into(), "sda1-8".into()],
+            options: Some("rw\nbarrier\ncommit=5\ndata=ordered\n".into()),
+        }
+    }
+
+    #[test]
+    fn what_keeps_the_promise_is_taken() {
+        judge(&sound()).unwrap();
+        let named_with_hyphen = Facts { device: Some("dm-0".into()), journals: vec!["dm-0-8".into()], ..sound() };
+        judge(&named_with_hyphen).unwrap();
+    }
+
+    #[test]
+    fn each_refusal_names_its_reason() {
+        let options = |text: &str| Facts { options: Some(text.into()), ..sound() };
+        let journals = |names: &[&str]| Facts { journals: names.iter().map(|n| n.to_string()).collect(), ..sound() };
+        let cases = [
+            (Facts { ext4: false, ..sound() }, "not on ext4"),
+            (Facts { device: None, ..sound() }, "no block device"),
+            (journals(&[]), "no journal"),
+            (journals(&["sdc1"]), "on another device"),
+            (journals(&["sda11-8", "sda1-", "sda1-8x"]), "no journal"),
+            (Facts { options: None, ..sound() }, "cannot be read"),
+            (options("rw\nnobarrier\n"), "nobarrier"),
+            (options("rw\nbarrier=0\n"), "barrier=0"),
+            (options("barrier\njournal_async_commit\n"), "journal_async_commit"),
+        ];
+        for (facts, reason) in cases {
+            let why = judge(&facts).expect_err(reason);
+            assert!(why.contains(reason), "{why:?} does not say {reason:?}");
+        }
+    }
+}
