@@ -86,6 +86,9 @@ impl Harness {
 
     fn options(&self) -> Options {
         let mut options = Options::preset(self.config.preset).expect("a preset of that name");
+        if self.config.manual {
+            options.batch_interval_ms = 0; // steps are the only clock: waiting for another one would be spinning
+        }
         for (name, value) in &self.config.shapes[self.openings % 2] {
             options.set(name, value).unwrap_or_else(|e| panic!("{name}={value}: {e}"));
         }
