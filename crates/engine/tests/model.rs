@@ -86,9 +86,7 @@ impl Harness {
 
     fn options(&self) -> Options {
         let mut options = Options::preset(self.config.preset).expect("a preset of that name");
-        if self.config.manual {
-            options.batch_interval_ms = 0; // steps are the only clock: waiting for another one would be spinning
-        }
+        options.batch_interval_ms = 0; // manual steps are no clock to wait for, and threads would wait in every case
         for (name, value) in &self.config.shapes[self.openings % 2] {
             options.set(name, value).unwrap_or_else(|e| panic!("{name}={value}: {e}"));
         }
