@@ -26,6 +26,7 @@
 //! |---|---|
 //! | `options` `presets` `batch` `error` `stats` `clock` | what can be said, and what is answered |
 //! | `mem` | where are the newest writes? |
+//! | `closed_logs` | which logs are not needed for writing any more, but for surviving? |
 //! | `version` | which tables make up each level, live and durable; what may be removed when? |
 //! | `read` | what does a reader at one moment see? |
 //! | `compact` | what is merged when, and what may be left out? |
@@ -42,6 +43,7 @@
 mod batch;
 mod check;
 mod clock;
+mod closed_logs;
 mod compact;
 mod db;
 mod error;

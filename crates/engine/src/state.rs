@@ -10,6 +10,7 @@
 use crate::{
     Error, Options, Result,
     clock::Clock,
+    closed_logs::ClosedLogs,
     compact::{
         claim::Busy,
         leveled, pace,
@@ -29,7 +30,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
 };
-use terrace_format::{KeyOrder, LogId, SeqNo, TableId};
+use terrace_format::{KeyOrder, SeqNo, TableId};
 use terrace_storage::placement::Placement;
 
 /// Guarded by the control lock.
@@ -86,6 +87,8 @@ pub struct Shared {
     pub snapshots: Arc<Snapshots>,
     /// What readers see; replaced under the control lock.
     pub view: ArcSwap<View>,
+    /// Logs that a sync must still reach.
+    pub closed_logs: ClosedLogs,
     /// Counts what may be an obstacle to writers: changes of the view, a failure, the close. While it stands still, they
     /// need not take the control lock. Raised under that lock.
     pub news: AtomicU64,
@@ -263,10 +266,5 @@ impl Shared {
             control.seek_hint = Some((level, table));
             self.schedule(&mut control);
         }
-    }
-
-    /// Oldest log that replay needs by the manifest.
-    pub fn durable_replay_from(&self) -> LogId {
-        self.control.lock().versions.durable_replay_from()
     }
 }

@@ -7,6 +7,7 @@ mod write;
 use crate::{
     Error, Options, Result,
     clock::Clock,
+    closed_logs::ClosedLogs,
     compact::leveled::Leveled,
     jobs::{compact, flush, release},
     mem::MemTable,
@@ -153,6 +154,7 @@ impl Db {
             policy: Box::new(Leveled),
             stats: Counters::default(),
             snapshots: Arc::default(),
+            closed_logs: ClosedLogs::default(),
             view: ArcSwap::from_pointee(view),
             news: AtomicU64::new(0),
             visible: AtomicU64::new(found.last.0),
@@ -184,9 +186,6 @@ impl Db {
             };
             let visible = shared.visible().0;
             let quiet = last_seen.swap(visible, Ordering::Relaxed) == visible;
-            if quiet {
-                writes.let_go(&shared);
-            }
             if quiet && !interval.is_zero() {
                 let _ = make_durable(&shared, &writes); // a failure has stopped the store, and its next writer hears of it
             }
@@ -248,7 +247,6 @@ impl Db {
         let removable = control.versions.removable(); // readers may have let go of something since the last release
         drop(control);
         release::remove(shared, &removable);
-        self.writes()?.let_go(shared);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Here the one rule of docs/durability.md is carried out: nothing is logged before its ticket is mature, nothing is
 //! removed before its edit is durable. One release runs at a time.
-use crate::{Result, state::Shared, version::set::Manifest};
+use crate::{Options, Result, state::Shared, version::set::Manifest};
 use std::{sync::Arc, thread, time::Duration};
 use terrace_format::LogId;
 use terrace_storage::placement::ObjectId;
@@ -26,8 +26,10 @@ pub fn run(shared: &Arc<Shared>) -> Result<()> {
 fn release(shared: &Arc<Shared>) -> Result<usize> {
     let mut slot = shared.manifest.lock();
     let manifest = slot.as_mut().expect("a store that is written has a manifest");
+    // Logs that wait long for their batch are written to the device for nothing: kernels do not keep much for long.
+    let Options { retained_bytes_max, memtable_bytes, .. } = shared.options;
     let retained = shared.control.lock().versions.retained_bytes();
-    if retained >= shared.options.retained_bytes_max / 2 {
+    if retained >= memtable_bytes.min(retained_bytes_max / 2) {
         shared.placement.commit()?;
     } else {
         shared.placement.advance()?;
@@ -37,13 +39,14 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
         return Ok(0);
     }
     manifest.log(&edits)?;
-    let mut removable = {
+    let (mut removable, replay_from) = {
         let mut control = shared.control.lock();
         let removable = control.versions.released(edits.len())?;
         shared.durable_up_to(control.versions.durable_base());
         shared.changed.notify_all();
-        removable
+        (removable, control.versions.durable_replay_from())
     };
+    shared.closed_logs.let_go(replay_from);
     if manifest.overlong(shared.options.manifest_bytes) {
         removable.extend(begin_anew(shared, manifest)?);
     }

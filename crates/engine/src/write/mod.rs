@@ -124,13 +124,6 @@ impl Writes {
         }
     }
 
-    /// Lets go of logs that no replay needs any more; a writer does so itself whenever it begins a log.
-    pub fn let_go(&self, shared: &Shared) {
-        if let Turn::Lead(mut lead, _) = self.queue.join(Own::Alone, false) {
-            lead.baton().wal.let_go(shared.durable_replay_from());
-        }
-    }
-
     /// Seals the active memtable, if it has anything, and starts a new log.
     pub fn seal(&self, shared: &Arc<Shared>) -> Result<()> {
         let Turn::Lead(mut lead, _) = self.queue.join(Own::Alone, false) else {
@@ -168,7 +161,7 @@ fn write_group(shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, mut batch: 
     }
     if sync {
         let started = shared.clock.now();
-        core.wal.sync(shared.durable_replay_from())?;
+        core.wal.sync(&shared.closed_logs)?;
         let sync_time = shared.clock.now() - started;
         // The group will be back, and these have come meanwhile.
         let writers = 1 + lead.members() + lead.awaited();
@@ -316,7 +309,7 @@ fn seal(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
     wait_visible(shared, core.last)?;
     let created = shared.placement.create_log(log, LogKind::Wal, &batch::head(core.last.plus(1))).map_err(Error::from);
     let writer = created.inspect_err(|error| shared.fail(error))?;
-    core.wal.rotate(log, writer, shared.durable_replay_from());
+    core.wal.rotate(log, writer, &shared.closed_logs);
     let mem = Arc::new(MemTable::new(shared.order.clone(), log));
     core.mem = mem.clone();
     let mut control = shared.control.lock();

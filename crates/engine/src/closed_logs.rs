@@ -1,0 +1,38 @@
+//! Logs that take no more records but may have to be made durable yet, because no durable table has their entries.
+//!
+//! Their writers are kept open until then and no longer: a file that is removed while it is open goes on being written to
+//! the device, for nobody.
+use crate::Result;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use terrace_format::LogId;
+use terrace_storage::placement::LogWriter;
+
+/// Writers of closed logs with an unsynced tail, oldest first. A leaf lock; no I/O under it.
+#[derive(Default)]
+pub struct ClosedLogs(Mutex<Vec<(LogId, Arc<dyn LogWriter>)>>);
+
+impl ClosedLogs {
+    /// The log that was active until now.
+    pub fn add(&self, id: LogId, writer: Box<dyn LogWriter>) {
+        self.0.lock().push((id, writer.into()));
+    }
+
+    /// Durable tables have what is in logs before `replay_from`.
+    pub fn let_go(&self, replay_from: LogId) {
+        let mut logs = self.0.lock();
+        let kept = logs.iter().position(|(id, _)| *id >= replay_from).unwrap_or(logs.len());
+        let gone: Vec<_> = logs.drain(..kept).collect();
+        drop(logs);
+        drop(gone); // closes files, which is I/O
+    }
+
+    /// Makes them durable, oldest first; after an error the rest is left as it is.
+    pub fn sync(&self) -> Result<()> {
+        loop {
+            let Some((id, writer)) = self.0.lock().first().cloned() else { return Ok(()) };
+            writer.sync()?;
+            self.let_go(LogId(id.0 + 1));
+        }
+    }
+}
