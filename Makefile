@@ -25,9 +25,9 @@ counts: ## what operations cost in instructions, allocations and system calls, a
 peers: ## the strongest builds of LevelDB and RocksDB for `make bench`, fetched and built once: RocksDB takes half an hour
 	@scripts/peers.sh
 
-bench: ## terrace, LevelDB and RocksDB side by side in about five minutes; the table goes into README.md
+bench: ## terrace (two presets), LevelDB and RocksDB side by side in about five minutes; the table goes into README.md
 	cargo build --release -p terrace-cli
-	target/release/terrace bench --engine terrace,leveldb,rocksdb --rounds 3 \
+	target/release/terrace bench --engine terrace,terrace:terrace-block,leveldb,rocksdb --rounds 3 \
 	  --workload fillseq,fillrandom,overwrite,readrandom,readseq,readreverse,seekrandom \
 	  --num 500000 --value-size 400 --write-buffer-size 8MiB --max-file-size 8MiB \
 	  $(if $(filter 0,$(shell id -u)),--device loop:4GiB) --json target/bench.jsonl --markdown-into README.md

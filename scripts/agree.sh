@@ -19,15 +19,17 @@ plans=(fillseq,readseq,readreverse,readrandom,seekrandom fillrandom)
 # Lines "workload who µs/op".
 their_round() {
   "$theirs" --db="$work/db" --benchmarks="$1" --num=$num --value_size=$value --bloom_bits=10 --cache_size=$((8 << 20)) \
-    --write_buffer_size=$((4 << 20)) --max_file_size=$((2 << 20)) --open_files=1000 2>/dev/null |
-    awk '/micros\/op/ { print $1, "theirs", $3 }'
+    --write_buffer_size=$((4 << 20)) --max_file_size=$((2 << 20)) --open_files=1000 >"$work/out" 2>"$work/err" ||
+    { cat "$work/err" >&2; exit 1; }
+  tr '\r' '\n' <"$work/out" | awk '/micros\/op/ { print $1, "theirs", $3 }'
   rm -rf "$work/db"
 }
 our_round() {
   "$ours" bench --engine leveldb --workload "$1" --num $num --value-size $value --bloom-bits 10 --cache-size 8MiB \
     --write-buffer-size 4MiB --max-file-size 2MiB --max-open-files 1000 --compression snappy --histogram off --rounds 1 \
     --device "dir:$work/ours" --csv "$work/rows.csv" >/dev/null 2>"$work/err" || { cat "$work/err" >&2; exit 1; }
-  awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
+  awk -F, '/"/ { print "agree: a quoted field, not understood" >"/dev/stderr"; exit 1 }
+           NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
            { print $column["workload"], "ours", $column["micros_per_op"] }' "$work/rows.csv"
 }
 
@@ -53,6 +55,7 @@ done | tee "$work/all" | awk '
         for (i = 1; i <= count[name, who]; i++) list[i] = value[name, who, i]
         middle[side] = median(list, count[name, who])
       }
+      if (!count[name, "theirs"] || !count[name, "ours"]) { print name ": one side is missing"; bad++; continue }
       ratio = middle[2] / middle[1]
       off = (ratio > 1.1 || ratio < 1 / 1.1); bad += off
       printf "%-12s %16.3f %16.3f %8.3f%s\n", name, middle[1], middle[2], ratio, off ? "  more than 10 % apart" : ""

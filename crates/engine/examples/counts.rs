@@ -1,7 +1,7 @@
 //! One kind of operation many times, to be counted: `cargo xtask counts` runs this under callgrind and compares.
 //!
 //! `counts PRESET KIND` prints operations, allocations and system calls that read or write; instructions are callgrind's
-//! count of [`measured`] and all it calls. Everything happens on one thread, in an order that the seed decides.
+//! count of [`measured`] and all it calls. Everything happens on one thread, in a fixed order.
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     env, fs,
@@ -157,10 +157,14 @@ fn calls() -> u64 {
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
+    let names: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
+    if arguments == ["kinds"] {
+        println!("{}", names.join(" "));
+        return Ok(());
+    }
     let kind = arguments.get(1).and_then(|name| KINDS.iter().find(|kind| kind.name == name));
     let (Some(preset), Some(kind)) = (arguments.first(), kind) else {
-        let names: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
-        eprintln!("usage: counts PRESET {}", names.join("|"));
+        eprintln!("usage: counts kinds | counts PRESET {}", names.join("|"));
         std::process::exit(2);
     };
     let directory = tempfile::tempdir().expect("a directory for the store");

@@ -37,7 +37,7 @@
 //! | `check` `db` | is everything as it was written; the face |
 //!
 //! The contract on durability is `docs/durability.md`; where bytes live is `terrace_storage::placement`.
-#![deny(unsafe_code)] // but for the memtable's arena
+#![deny(unsafe_code)] // but for the memtable's arena and the list in it
 #![warn(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod batch;

@@ -99,11 +99,12 @@ pub struct Options {
     /// with a sync of each file, on any file system; `auto` is `group`, else `background`. `none` promises nothing at a
     /// power cut. Default sync.
     pub durability: Tier,
-    /// Tiers `group` and `background`: least time in milliseconds between two batches. Larger: fewer commits, and more
+    /// Tiers `group` and `background`: time in milliseconds between two batches, unless what is retained (see
+    /// `retained_bytes_max`) asks for one sooner. Larger: fewer commits, and more
     /// logs and replaced tables kept for as long. Default 200; 0 ..= 60,000.
     pub batch_interval_ms: u64,
     /// Bytes of logs and of replaced tables that may wait for what replaces them to be durable. A batch is begun at half of
-    /// it, writes wait at the whole. Bounds the work of reopening after a kill. Default 256 MiB; 1 MiB ..= 1 TiB.
+    /// it, or at `memtable_bytes` if that is less; writes wait at the whole. Bounds the work of reopening after a kill. Default 256 MiB; 1 MiB ..= 1 TiB.
     pub retained_bytes_max: u64,
     /// How records of the write-ahead log reach the operating system: `write` by a system call each, as LevelDB does; `map`
     /// through a mapping of the preallocated file, on ext4, xfs and tmpfs (elsewhere it writes). `map` is faster for small

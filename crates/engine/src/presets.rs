@@ -10,7 +10,7 @@ pub const PRESETS: &[(&str, &str)] = &[
     ),
     (
         "terrace-block",
-        "the fastest store on block tables: larger memtables, filters over whole tables, writes pipelined into a mapped log, \
+        "for speed on block tables: larger memtables, filters over whole tables, writes pipelined into a mapped log, \
          durable in batches, compactions side by side",
     ),
     ("volatile", "as leveldb, never synced: the upper bound of speed; promises nothing at a power cut"),
@@ -35,9 +35,9 @@ impl Options {
     }
 }
 
-/// Moderate numbers: at most 4 × 32 MiB of memtables and 64 MiB of blocks in memory, and after a crash at most as much log
-/// to replay. Level 1 holds what level 0 brings when its compaction starts, 4 memtables, so that the two are merged about one
-/// to one.
+/// Moderate numbers: at most 4 × 32 MiB of memtables in memory, and 64 MiB of blocks with up to 32 MiB of indexes and filters
+/// beside them. After a crash as much log is replayed as the memtables held, and what waited for its batch, 256 MiB at most.
+/// Level 1 holds what level 0 brings when its compaction starts, 4 memtables, so that the two are merged about one to one.
 fn terrace_block() -> Options {
     let mut options = Options::leveldb_compatible().named("terrace-block");
     options.memtable_bytes = 32 << 20;

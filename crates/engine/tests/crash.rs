@@ -1,5 +1,5 @@
 //! Power cuts: after a cut at any step, whatever the disk kept of what was not synced, the store opens and holds a prefix
-//! of the history that has everything promised (docs/durability.md §1).
+//! of the history that has everything promised (docs/durability.md).
 //!
 //! `TERRACE_CRASH_SEEDS` scales the campaign (images per step, default 8). A failure names tracker, rules, history
 //! seed, step and image seed; the same numbers give the same image.

@@ -9,7 +9,7 @@ const VARIABLE: &str = "TERRACE_REQUIRE";
 
 /// What a test needs, if the machine has it.
 ///
-/// `name` is the word people put into `TERRACE_REQUIRE`: `leveldb`, `root`, `loop`, `strace`. For a missing one this
+/// `name` is the word people put into `TERRACE_REQUIRE`: `leveldb`, `loop`, `peers`, `root`, `strace`, `tracefs`. For a missing one this
 /// prints `skipped: <reason>` and returns `None`, upon which the test returns.
 ///
 /// ```

@@ -23,7 +23,7 @@ use std::{
 const PREFIX: &str = "terrace-lab-";
 /// How long an unmount waits for those who still look at a file.
 const UNMOUNT_WAIT: Duration = Duration::from_secs(5);
-/// Bytes from the start of a device that tell whether it is empty; ext4 needs more on any device.
+/// Bytes from the start of a device that tell whether it is empty; every device here has more.
 const START_BYTES: u64 = 1 << 20;
 
 /// An ext4 that nobody else uses; removed when dropped.

@@ -2,7 +2,7 @@
 use crate::target::{Build, Change, Engine, Own, Result, Settings, SyncCount, Target};
 use anyhow::Context;
 use std::path::Path;
-use terrace::{Codec, Db, Options, ReadOptions, WriteBatch, WriteOptions};
+use terrace::{Codec, Db, FilterForm, LogWrites, Options, ReadOptions, WriteBatch, WriteOptions};
 
 /// Terrace under one preset.
 #[derive(Debug)]
@@ -62,6 +62,19 @@ impl Engine for Terrace {
             all.push("syncs nothing and promises nothing at a power cut".into());
         } else if self.base.durability != terrace::Tier::Sync {
             all.push("tables become durable in batches in the background; what they replace is kept until then".into());
+        }
+        let Options { compactions_max, subcompactions_max, l0_merge_runs, .. } = self.base;
+        if compactions_max > 1 || subcompactions_max > 1 {
+            all.push(format!("runs up to {compactions_max} compactions at once, {subcompactions_max} threads each"));
+        }
+        if l0_merge_runs > 0 {
+            all.push(format!("merges {l0_merge_runs} runs of level 0 among themselves while level 1 is busy"));
+        }
+        if self.base.filter_form == FilterForm::Table {
+            all.push("has one filter for a whole table, not one for each 2 KiB".into());
+        }
+        if self.base.log_writes == LogWrites::Map {
+            all.push("writes its log through a mapping".into());
         }
         all
     }

@@ -58,6 +58,10 @@ impl Writes {
         if fs::metadata(node).map_err(|error| name(node, error))?.rdev() != device {
             return Err(format!("{} is not on {}", dir.display(), node.display()));
         }
+        let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
+        if Path::new(&format!("/sys/dev/block/{major}:{minor}/partition")).exists() {
+            return Err(format!("{} is a partition: the kernel's trace names whole disks only", node.display()));
+        }
         let instance = Instance::create(BUFFER_KIB)?;
         for (system, event) in [("ext4", "ext4_allocate_blocks"), ("block", "block_rq_complete")] {
             instance.watch(system, event, device)?;

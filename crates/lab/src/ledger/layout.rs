@@ -39,7 +39,13 @@ impl Layout {
 fn run(command: &mut Command, input: &str) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let why = |error: std::io::Error| format!("{name} (package e2fsprogs): {error}");
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().map_err(why)?;
+    let mut child = command
+        .env("LC_ALL", "C")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(why)?;
     let mut pipe = child.stdin.take().expect("it is piped");
     // Another thread, because a child that answers before it has read all would wait for us as we wait for it.
     let input = input.to_owned();

@@ -27,13 +27,15 @@ pub fn kind_of(name: &str) -> &'static str {
 /// File systems reuse the number of a deleted file at once, so a remembered path is looked at again before it is used.
 pub struct Names {
     dir: PathBuf,
+    /// Of the file system: numbers of another one's files mean nothing here.
+    device: Option<u64>,
     paths: HashMap<u64, PathBuf>,
 }
 
 impl Names {
     /// Of the store in `dir`.
     pub fn new(dir: &Path) -> Names {
-        Names { dir: dir.to_owned(), paths: HashMap::new() }
+        Names { dir: dir.to_owned(), device: None, paths: HashMap::new() }
     }
 
     /// The kind of `inode`, `directory` for directories; `None` if the store has no such file (any more).
@@ -50,6 +52,7 @@ impl Names {
 
     fn list_all(&mut self) {
         self.paths.clear();
+        self.device = fs::metadata(&self.dir).ok().map(|metadata| metadata.dev());
         self.list(&self.dir.clone(), 0);
         if let Some(parent) = self.dir.parent() {
             self.remember(parent.to_owned());
@@ -59,12 +62,15 @@ impl Names {
 
     fn remembered(&self, inode: u64) -> Option<&'static str> {
         let path = self.paths.get(&inode)?;
-        let metadata = fs::symlink_metadata(path).ok().filter(|metadata| metadata.ino() == inode)?;
+        let metadata = fs::symlink_metadata(path)
+            .ok()
+            .filter(|metadata| (metadata.ino(), Some(metadata.dev())) == (inode, self.device))?;
         if metadata.is_dir() { Some("directory") } else { Some(kind_of(path.file_name()?.to_str()?)) }
     }
 
     fn remember(&mut self, path: PathBuf) {
-        if let Ok(metadata) = fs::metadata(&path) {
+        let here = fs::metadata(&path).ok().filter(|metadata| Some(metadata.dev()) == self.device);
+        if let Some(metadata) = here {
             self.paths.insert(metadata.ino(), path);
         }
     }

@@ -1,4 +1,4 @@
-//! Where the bytes went: each layer's sum, and the device's by cause, which add up to it.
+//! Where the bytes went: medians of each layer's sum, and of the device's by cause, which add up to it within each round.
 use super::{Report, figure, stats::median};
 use crate::cell::{Bytes, Row};
 

@@ -21,7 +21,7 @@ pub enum Location {
     Memory(Memory),
 }
 
-/// How written bytes become durable (docs/durability.md §3).
+/// How written bytes become durable (docs/durability.md, "Tiers").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tier {
     /// Each build is synced as it is finished.

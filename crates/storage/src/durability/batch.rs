@@ -1,5 +1,5 @@
 //! Tiers `group` and `background`: builds are made durable many at a time, by whoever drives the tracker and not by those
-//! who write (docs/durability.md §3).
+//! who write (docs/durability.md, "Tiers").
 //!
 //! ```text
 //! group       write back the bytes of each file   no commit of the file system's journal, no device flush

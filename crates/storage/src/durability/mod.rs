@@ -1,4 +1,4 @@
-//! Since when do finished files survive a power cut? One trait, one file per tier (docs/durability.md §3).
+//! Since when do finished files survive a power cut? One trait, one file per tier (docs/durability.md, "Tiers").
 use crate::{
     Result, Ticket, Traffic,
     backends::files::fs::{FileSystem, WriteFile},

@@ -1,7 +1,7 @@
 //! Can a file system keep what tier `group` promises? Judged by what it and the kernel say of it; reading is elsewhere.
 //!
 //! `group` rests on ext4's journal: one commit with a device flush covers everything before it. Each refusal is a way in
-//! which that would not be so (docs/durability.md §3).
+//! which that would not be so (docs/durability.md, "Tiers").
 
 /// What there is to know about the file system that holds a directory.
 #[derive(Clone, Debug, Default)]

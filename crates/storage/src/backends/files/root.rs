@@ -1,7 +1,7 @@
 //! What is replaced atomically (`CURRENT`, the marker), and what is set aside under `lost/`.
 //!
 //! A replacement is written under a temporary name and synced *before* it is renamed, and the directory after:
-//! a rename whose file was not synced can leave zeros behind after a power cut (docs/durability.md §4).
+//! a rename whose file was not synced can leave zeros behind after a power cut (docs/durability.md).
 use super::{Store, fs::FileSystem, names};
 use crate::{
     Error, Purpose, Result, SyncKind, Traffic,
