@@ -47,6 +47,8 @@ pub struct Control {
     pub seek_hint: Option<(usize, TableId)>,
     /// The first failure; writes and background work stop with it.
     pub failed: Option<Error>,
+    /// The store is being closed: releases do not wait for their time.
+    pub closing: bool,
     /// The store was closed.
     pub closed: bool,
 }

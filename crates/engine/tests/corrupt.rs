@@ -319,6 +319,16 @@ fn a_deep_check_reads_everything() {
 /// nothing but the checksum can tell.
 #[test]
 fn a_compaction_does_not_pass_damage_on() {
+    merge_damage(false);
+}
+
+/// A reader that did not ask for verification left the block in the cache, and compactions took it from there.
+#[test]
+fn a_compaction_does_not_pass_damage_on_that_somebody_has_cached() {
+    merge_damage(true);
+}
+
+fn merge_damage(cached: bool) {
     let plain = options(&[&[("compression", "none")], kit::TIGHT].concat());
     let fs: Arc<dyn FileSystem> = Arc::new(Memory::new());
     let db = kit::open(&fs, &plain, true).unwrap();
@@ -334,6 +344,10 @@ fn a_compaction_does_not_pass_damage_on() {
     let at = table.windows(8).position(|bytes| bytes == b"vvvvvvvv").expect("a value") + 100;
     table[at] ^= 1;
     let db = kit::open(&directory(&damaged), &plain, true).expect("tables are not read through at open");
+    if cached {
+        let trusting = ReadOptions::new().verify_checksums(false);
+        assert!(db.get_with("b", &trusting).unwrap().is_some());
+    }
     db.put("a", "newer").unwrap(); // so that there is something to merge it with
     let error = db.compact_range(None, None).expect_err("the compaction meets the damage");
     assert!(error.to_string().contains("checksum"), "{error}");

@@ -80,6 +80,22 @@ fn tier_none_promises_nothing_syncs_nothing_and_says_so() {
     assert_eq!(contents(&place.open(&volatile, false).unwrap()).unwrap().len(), 2);
 }
 
+/// A close waited for edits that came after its one commit until their batch was due.
+#[test]
+fn a_close_waits_for_no_batch_to_be_due() {
+    for round in 0..5u32 {
+        let place = Place::directory();
+        let slow = [("durability", "background"), ("batch_interval_ms", "60000"), ("compactions_max", "2")];
+        let db = place.open(&options(&[TIGHT, &slow].concat()), false).unwrap();
+        for n in 0..2000u32 {
+            db.put((n * 7919 % 2000).to_be_bytes(), [round as u8; 500]).unwrap();
+        }
+        let started = Instant::now();
+        db.close().unwrap();
+        assert!(started.elapsed() < Duration::from_secs(20), "closing took {:?}", started.elapsed());
+    }
+}
+
 #[test]
 fn an_idle_store_becomes_durable_by_itself_and_only_if_asked_to() {
     let idle = |interval: &str| {

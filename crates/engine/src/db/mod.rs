@@ -142,6 +142,7 @@ impl Db {
             releasing: false,
             seek_hint: None,
             failed: None,
+            closing: false,
             closed: false,
         };
         let shared = Arc::new(Shared {
@@ -218,8 +219,11 @@ impl Db {
 
     fn settle(&self, writes: &Writes) -> Result<()> {
         let shared = self.shared();
-        self.release_all()?; // first, so that logs whose entries are in tables need no sync
-        writes.write(shared, Own::Many(Batch::new()), true)?;
+        shared.control.lock().closing = true;
+        let released = self.release_all(); // first, so that logs whose entries are in tables need no sync
+        let synced = writes.write(shared, Own::Many(Batch::new()), true);
+        released?;
+        synced?;
         self.release_all()
     }
 

@@ -94,6 +94,7 @@ impl Db {
                 plan => {
                     control.busy.want(None);
                     started = plan.inspect(|plan| shared.start_compaction(control, plan.clone()));
+                    shared.schedule(control); // what the claim held back, if nobody else comes to start it
                     true
                 }
             }

@@ -28,8 +28,11 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
     let manifest = slot.as_mut().expect("a store that is written has a manifest");
     // Logs that wait long for their batch are written to the device for nothing: kernels do not keep much for long.
     let Options { retained_bytes_max, memtable_bytes, .. } = shared.options;
-    let retained = shared.control.lock().versions.retained_bytes();
-    if retained >= memtable_bytes.min(retained_bytes_max / 2) {
+    let (closing, retained) = {
+        let control = shared.control.lock();
+        (control.closing, control.versions.retained_bytes())
+    };
+    if closing || retained >= memtable_bytes.min(retained_bytes_max / 2) {
         shared.placement.commit()?;
     } else {
         shared.placement.advance()?;

@@ -75,7 +75,7 @@ fn address(id: Option<NodeId>) -> *mut Node {
 struct Block {
     start: NonNull<u8>,
     layout: Layout,
-    used: AtomicUsize, // may exceed the size: whoever found no room has counted too
+    used: AtomicUsize,
 }
 
 /// Nodes, made by any thread and freed together.
@@ -211,9 +211,10 @@ impl Arena {
 
 impl Block {
     fn cut(&self, bytes: usize) -> Option<NonNull<u8>> {
-        let at = self.used.fetch_add(bytes, Relaxed);
+        let fits = |at: usize| at.checked_add(bytes).filter(|end| *end <= self.layout.size());
+        let at = self.used.fetch_update(Relaxed, Relaxed, fits).ok()?;
         // SAFETY: the cut ends within the block; the counter gives each byte away once.
-        (at + bytes <= self.layout.size()).then(|| unsafe { self.start.add(at) })
+        Some(unsafe { self.start.add(at) })
     }
 }
 

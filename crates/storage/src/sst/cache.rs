@@ -33,16 +33,19 @@ const BLOCK_OVERHEAD_BYTES: u64 = 128;
 const BLOCKS_ESTIMATE_MAX: u64 = 1 << 20;
 
 pub(crate) struct BlockCache {
-    blocks: Cache<BlockKey, Arc<Block>, ByBytes, Mix>,
+    blocks: Cache<BlockKey, Kept, ByBytes, Mix>,
     bytes: u64,
     next_uid: AtomicU64,
 }
 
+/// A block, and whether its checksum was verified: a compaction must not give damage a fresh one.
+type Kept = (Arc<Block>, bool);
+
 #[derive(Clone)]
 struct ByBytes;
 
-impl Weighter<BlockKey, Arc<Block>> for ByBytes {
-    fn weight(&self, _: &BlockKey, block: &Arc<Block>) -> u64 {
+impl Weighter<BlockKey, Kept> for ByBytes {
+    fn weight(&self, _: &BlockKey, (block, _): &Kept) -> u64 {
         block.byte_len() as u64 + BLOCK_OVERHEAD_BYTES
     }
 }
@@ -61,12 +64,13 @@ impl BlockCache {
         self.next_uid.fetch_add(1, Relaxed)
     }
 
-    pub fn get(&self, key: BlockKey) -> Option<Arc<Block>> {
-        self.blocks.get(&key)
+    /// The block, if it is here and, where that is asked for, was verified.
+    pub fn get(&self, key: BlockKey, verified: bool) -> Option<Arc<Block>> {
+        self.blocks.get(&key).filter(|(_, is_verified)| *is_verified || !verified).map(|(block, _)| block)
     }
 
-    pub fn insert(&self, key: BlockKey, block: Arc<Block>) {
-        self.blocks.insert(key, block);
+    pub fn insert(&self, key: BlockKey, block: Arc<Block>, verified: bool) {
+        self.blocks.insert(key, (block, verified));
     }
 
     /// What tails of open tables may take, in bytes.
@@ -127,11 +131,14 @@ mod tests {
     fn holds_what_was_read_up_to_its_size() {
         let cache = BlockCache::new(&Setup { cache_bytes: 64 << 10, ..Setup::default() });
         let (a, b) = (cache.new_uid(), cache.new_uid());
-        cache.insert((a, 0), block(10));
-        assert!(cache.get((a, 0)).is_some());
-        assert!(cache.get((b, 0)).is_none(), "another opening shares nothing");
+        cache.insert((a, 0), block(10), false);
+        assert!(cache.get((a, 0), false).is_some());
+        assert!(cache.get((a, 0), true).is_none(), "it was not verified");
+        cache.insert((a, 0), block(10), true);
+        assert!(cache.get((a, 0), true).is_some() && cache.get((a, 0), false).is_some());
+        assert!(cache.get((b, 0), false).is_none(), "another opening shares nothing");
         for offset in 1..1000 {
-            cache.insert((a, offset), block(4000));
+            cache.insert((a, offset), block(4000), true);
         }
         assert!(cache.blocks.weight() <= 64 << 10, "{} bytes", cache.blocks.weight());
     }
@@ -141,7 +148,7 @@ mod tests {
         let cache = BlockCache::new(&Setup { cache_bytes: 1 << 20, ..Setup::default() });
         let fill = || {
             for offset in 0..1000 {
-                cache.insert((0, offset), block(4000));
+                cache.insert((0, offset), block(4000), true);
             }
             cache.blocks.weight()
         };
@@ -157,7 +164,7 @@ mod tests {
     #[test]
     fn a_cache_of_nothing_keeps_nothing() {
         let cache = BlockCache::new(&Setup { cache_bytes: 0, ..Setup::default() });
-        cache.insert((0, 0), block(10));
-        assert!(cache.get((0, 0)).is_none());
+        cache.insert((0, 0), block(10), true);
+        assert!(cache.get((0, 0), true).is_none());
     }
 }

@@ -56,7 +56,7 @@ impl Reader {
     /// Whether [`Reader::get`] would look into a block; if so, that block is on its way to memory.
     pub fn expect(&self, lookup: &[u8]) -> Result<bool> {
         let Some(handle) = self.block_for(lookup) else { return Ok(false) };
-        if self.cached(handle).is_none() {
+        if self.cached(handle, false).is_none() {
             self.source.expect(self.sealed(handle)?);
         }
         Ok(true)
@@ -131,20 +131,20 @@ impl Reader {
 
     /// The block at `handle` from the cache, or read for it.
     fn kept(&self, handle: Handle, how: ReadHow) -> Result<Arc<Block>> {
-        if let Some(block) = self.cached(handle) {
+        if let Some(block) = self.cached(handle, how.verify) {
             return Ok(block);
         }
         let sealed = self.source.read(self.sealed(handle)?)?;
         let block = Arc::new(self.open_data(handle, sealed, how)?);
         if how.fill_cache {
-            self.cache.insert((self.uid, handle.offset), block.clone());
+            self.cache.insert((self.uid, handle.offset), block.clone(), how.verify);
         }
         Ok(block)
     }
 
-    /// The block at `handle` if the cache has it.
-    pub(super) fn cached(&self, handle: Handle) -> Option<Arc<Block>> {
-        self.cache.get((self.uid, handle.offset))
+    /// The block at `handle` if the cache has it, verified if that is asked for.
+    pub(super) fn cached(&self, handle: Handle, verified: bool) -> Option<Arc<Block>> {
+        self.cache.get((self.uid, handle.offset), verified)
     }
 
     /// Where the block at `handle` and its trailer are.

@@ -49,7 +49,7 @@ impl Spans {
         if self.neighbours <= SINGLES || table.source.mapped() || wanted.end - wanted.start >= BYTES_MAX {
             return table.block(handle, how);
         }
-        if let Some(block) = table.cached(handle) {
+        if let Some(block) = table.cached(handle, how.verify) {
             return Ok(block);
         }
         self.read(table, &wanted, back)?;
