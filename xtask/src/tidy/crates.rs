@@ -6,12 +6,25 @@ use std::{fs, path::Path};
 /// Folder below `crates/`, and the packages of ours that it may depend on. Tests may use more.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("format", &[]),
-    ("storage", &["terrace-format"]),
+    ("device", &[]),
+    ("storage", &["terrace-format", "terrace-device"]),
     ("engine", &["terrace-format", "terrace-storage"]),
-    ("sim", &["terrace-format", "terrace-storage"]),
-    ("lab", &["terrace", "terrace-format", "terrace-storage", "terrace-sim"]),
+    ("sim", &["terrace-format", "terrace-device", "terrace-storage"]),
+    ("lab", &["terrace", "terrace-format", "terrace-device", "terrace-storage", "terrace-sim"]),
     ("peers", &["terrace-lab"]),
-    ("cli", &["terrace", "terrace-format", "terrace-storage", "terrace-sim", "terrace-lab", "terrace-peers"]),
+    (
+        "cli",
+        &[
+            "terrace",
+            "terrace-format",
+            "terrace-device",
+            "terrace-storage",
+            "terrace-sim",
+            "terrace-lab",
+            "terrace-peers",
+        ],
+    ),
+    ("capi", &["terrace"]),
 ];
 
 /// Compares every manifest with the table.

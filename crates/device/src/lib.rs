@@ -1,0 +1,40 @@
+//! What is a block device? Something with a length that reads, writes, flushes and forgets, and no more: it never heard of a
+//! key or a file. Everything that can stand in for a drive implements [`BlockDevice`].
+#![deny(unsafe_code)]
+
+mod error;
+mod memory;
+
+pub use error::{Error, Result};
+pub use memory::Memory;
+
+/// Which of the drive's write frontiers a write goes to: data of one lifetime together, so that it dies together. A device
+/// without streams ignores it. Zero is where unlabelled writes go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Stream(pub u8);
+
+/// A block device. Offsets and lengths are bytes and multiples of [`block_bytes`](Self::block_bytes); other ones, and ranges
+/// beyond the end, are refused. A completed write survives the loss of power once a later [`flush`](Self::flush) has returned,
+/// and may survive without.
+pub trait BlockDevice: Send + Sync {
+    /// The device's length.
+    fn len_bytes(&self) -> u64;
+
+    /// The unit of reading and writing: 512 or 4096.
+    fn block_bytes(&self) -> u32;
+
+    /// Fills `into` from `offset`. What was never written, discarded or zeroed reads as zeros.
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()>;
+
+    /// Writes all of `bytes` at `offset`.
+    fn write_at(&self, offset: u64, bytes: &[u8], stream: Stream) -> Result<()>;
+
+    /// Returns when every write, discard and zeroing that had returned before is durable.
+    fn flush(&self) -> Result<()>;
+
+    /// Says that nobody will read these bytes again. They read as zeros afterwards.
+    fn discard(&self, offset: u64, len: u64) -> Result<()>;
+
+    /// Makes these bytes read as zeros.
+    fn write_zeroes(&self, offset: u64, len: u64) -> Result<()>;
+}
