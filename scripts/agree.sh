@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # LevelDB under this driver and under its own db_bench, both on the same build: do they tell the same µs/op?
 # Rounds alternate; the medians of each workload are printed with their ratio. Ends with 1 if one is more than 10 % off.
+# db_bench looks at no answer, so the ratio is that of this driver with --check-answers off; what checking adds stands beside it.
 # Usage: agree.sh [ROUNDS] [DIRECTORY for the stores]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=${1:-9} num=1000000 value=100
 peers=${TERRACE_PEERS:-${XDG_CACHE_HOME:-$HOME/.cache}/terrace/peers}
-theirs=$peers/leveldb_db_bench ours=target/release/terrace
+theirs=$peers/leveldb_db_bench ours=${CARGO_TARGET_DIR:-target}/release/terrace
 [ -x "$theirs" ] || { echo "agree: $theirs is missing; make peers builds it" >&2; exit 2; }
 cargo build --release --quiet -p terrace-cli
 work=$(mktemp -d "${2:-${TMPDIR:-/tmp}}/terrace-agree-XXXXXX")
@@ -24,19 +25,20 @@ their_round() {
   tr '\r' '\n' <"$work/out" | awk '/micros\/op/ { print $1, "theirs", $3 }'
   rm -rf "$work/db"
 }
-our_round() {
+our_round() { # WORKLOADS on|off WHO
   "$ours" bench --engine leveldb --workload "$1" --num $num --value-size $value --bloom-bits 10 --cache-size 8MiB \
-    --write-buffer-size 4MiB --max-file-size 2MiB --max-open-files 1000 --compression snappy --histogram off --rounds 1 \
-    --device "dir:$work/ours" --csv "$work/rows.csv" >/dev/null 2>"$work/err" || { cat "$work/err" >&2; exit 1; }
-  awk -F, '/"/ { print "agree: a quoted field, not understood" >"/dev/stderr"; exit 1 }
+    --write-buffer-size 4MiB --max-file-size 2MiB --max-open-files 1000 --compression snappy --histogram off \
+    --check-answers "$2" --rounds 1 --device "dir:$work/ours" --csv "$work/rows.csv" >/dev/null 2>"$work/err" || { cat "$work/err" >&2; exit 1; }
+  awk -F, -v who="$3" '/"/ { print "agree: a quoted field, not understood" >"/dev/stderr"; exit 1 }
            NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
-           { print $column["workload"], "ours", $column["micros_per_op"] }' "$work/rows.csv"
+           { print $column["workload"], who, $column["micros_per_op"] }' "$work/rows.csv"
 }
 
 for round in $(seq "$rounds"); do
   for plan in "${plans[@]}"; do
     their_round "$plan"
-    our_round "$plan"
+    our_round "$plan" off ours
+    our_round "$plan" on checked
   done
   echo "round $round of $rounds" >&2
 done | tee "$work/all" | awk '
@@ -47,18 +49,19 @@ done | tee "$work/all" | awk '
   { if (!($1 in seen)) { seen[$1] = 1; order[++workloads] = $1 }
     value[$1, $2, ++count[$1, $2]] = $3 + 0 }
   END {
-    printf "%-12s %16s %16s %8s\n", "µs/op", "its own db_bench", "this driver", "ratio"
+    split("theirs ours checked", sides)
+    printf "%-12s %16s %12s %8s %9s\n", "µs/op", "its own db_bench", "this driver", "ratio", "checking"
     for (w = 1; w <= workloads; w++) {
       name = order[w]
-      for (side = 1; side <= 2; side++) {
-        who = side == 1 ? "theirs" : "ours"; split("", list)
+      for (side = 1; side <= 3; side++) {
+        who = sides[side]; split("", list)
         for (i = 1; i <= count[name, who]; i++) list[i] = value[name, who, i]
         middle[side] = median(list, count[name, who])
       }
-      if (!count[name, "theirs"] || !count[name, "ours"]) { print name ": one side is missing"; bad++; continue }
+      if (!count[name, "theirs"] || !count[name, "ours"] || !count[name, "checked"]) { print name ": one side is missing"; bad++; continue }
       ratio = middle[2] / middle[1]
       off = (ratio > 1.1 || ratio < 1 / 1.1); bad += off
-      printf "%-12s %16.3f %16.3f %8.3f%s\n", name, middle[1], middle[2], ratio, off ? "  more than 10 % apart" : ""
+      printf "%-12s %16.3f %12.3f %8.3f %9.3f%s\n", name, middle[1], middle[2], ratio, middle[3], off ? "  more than 10 % apart" : ""
     }
     exit bad > 0
   }'

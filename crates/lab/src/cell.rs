@@ -49,6 +49,8 @@ pub struct CellSpec {
     pub device: Option<PathBuf>,
     /// Whether the latency of each operation is recorded.
     pub histogram: bool,
+    /// Whether every answer is checked against what the store must hold.
+    pub check_answers: bool,
     /// Operations of a thread in workloads that read, and operations in all of YCSB; `num` if `None`.
     pub reads: Option<u64>,
     /// Size of values after compression over their size before it.
@@ -74,6 +76,7 @@ impl Default for CellSpec {
             dir: PathBuf::new(),
             device: None,
             histogram: true,
+            check_answers: true,
             reads: None,
             compression_ratio: 0.5,
             ycsb_update: Update::Blind,

@@ -114,6 +114,21 @@ fn the_device_sees_what_was_written() {
     assert!(row.device_flushes >= Some(1) && row.journal_commits >= Some(1), "the lab's own sync, at least");
 }
 
+/// The engine `null` forgets everything: whoever checks sees it at once, whoever does not, does not.
+#[test]
+fn answers_are_checked_unless_the_spec_says_otherwise() {
+    let _alone = alone();
+    let reads = "fillseq,readrandom,readseq,readreverse";
+    let null = CellSpec { engine: "null".into(), ..spec(reads) };
+    let checked = rows(&null, &Fake::default());
+    assert!(
+        checked.iter().any(|row| row.error.as_ref().is_some_and(|error| error.contains("wrong answer"))),
+        "{checked:?}"
+    );
+    let unchecked = whole(rows(&CellSpec { check_answers: false, ..null }, &Fake::default()));
+    assert_eq!(unchecked.len(), 4);
+}
+
 #[test]
 fn what_an_engine_does_not_count_is_null() {
     let _alone = alone();

@@ -23,6 +23,9 @@ pub fn of(plan: &Plan, device: &str, records: &[&Record]) -> Vec<(&'static str, 
     if let Some(reads) = spec.reads {
         work += &format!(", {}", counted(reads, "read"));
     }
+    if !spec.check_answers {
+        work += ", answers not checked";
+    }
     let terms = [work].into_iter().chain(settings(&spec.settings)).collect();
     let builds = said(good().filter_map(|record| Some((&record.row.name, build(record.row.build.as_ref()?)))));
     let departures = said(

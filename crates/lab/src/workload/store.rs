@@ -32,6 +32,8 @@ pub struct Content {
     pub num: u64,
     /// Inserts behind them.
     pub inserts: Inserts,
+    /// Whether answers are held against all this.
+    pub checked: bool,
     /// Numbers in the order of their keys; made when a scan needs it, never for decimal keys, which are in order.
     order: Option<Order>,
 }
@@ -47,7 +49,15 @@ struct Order {
 impl Content {
     /// Nothing yet; `values` will be put on `num` keys.
     pub fn new(keys: Keys, values: Values, num: u64, room: u64) -> Content {
-        Content { keys, values, model: Model::new(num + room), num, inserts: Inserts::new(num), order: None }
+        Content {
+            keys,
+            values,
+            model: Model::new(num + room),
+            num,
+            inserts: Inserts::new(num),
+            checked: true,
+            order: None,
+        }
     }
 
     /// db_bench's content as `spec` wants it, with values of `value_size` bytes.
@@ -144,6 +154,7 @@ impl Inserts {
 pub struct Store<'e> {
     engine: &'e dyn Engine,
     settings: Settings,
+    checked: bool,
     dir: PathBuf,
     target: Option<Box<dyn Target>>,
     /// What it must hold.
@@ -154,8 +165,9 @@ impl<'e> Store<'e> {
     /// The store in directory `store` of the cell's directory, closed as yet.
     pub fn at(engine: &'e dyn Engine, spec: &CellSpec) -> Result<Store<'e>> {
         let (dir, settings) = (spec.dir.join("store"), spec.settings.clone());
-        let content = Content::decimal(spec, spec.value_size)?;
-        Ok(Store { engine, settings, dir, target: None, content })
+        let checked = spec.check_answers;
+        let content = Content { checked, ..Content::decimal(spec, spec.value_size)? };
+        Ok(Store { engine, settings, checked, dir, target: None, content })
     }
 
     /// A new and open store there, in place of what is there.
@@ -167,7 +179,7 @@ impl<'e> Store<'e> {
 
     /// Replaces the store by an empty one that is to hold `content`.
     pub fn fresh(&mut self, content: Content) -> Result<()> {
-        self.content = content;
+        self.content = Content { checked: self.checked, ..content };
         self.begin_anew()
     }
 

@@ -36,6 +36,9 @@ pub struct Load {
     /// Whether the latency of each operation is recorded.
     #[arg(long, value_name = "ON|OFF", default_value = "on")]
     histogram: Switch,
+    /// Whether every answer is checked against what the store must hold; db_bench does not.
+    #[arg(long, value_name = "ON|OFF", default_value = "on")]
+    check_answers: Switch,
     /// What values compress to.
     #[arg(long, value_name = "RATIO", default_value_t = 0.5)]
     compression_ratio: f64,
@@ -114,6 +117,7 @@ impl Load {
             batch: self.batch,
             seed: self.seed,
             histogram: self.histogram == Switch::On,
+            check_answers: self.check_answers == Switch::On,
             reads: self.reads,
             compression_ratio: self.compression_ratio,
             ycsb_update: match self.ycsb_update {
