@@ -1,0 +1,23 @@
+//! Random numbers for choices that a drive makes by chance: splitmix64, the same everywhere.
+
+/// A seeded generator. Its whole state is one number, which [`Chance::state`] tells.
+#[derive(Clone, Debug)]
+pub(crate) struct Chance(u64);
+
+impl Chance {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    }
+
+    /// Uniform below `end`; the bias is below `end` / 2^64.
+    pub fn below(&mut self, end: u32) -> u32 {
+        ((u128::from(self.bits()) * u128::from(end)) >> 64) as u32
+    }
+}

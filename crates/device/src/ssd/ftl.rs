@@ -1,0 +1,357 @@
+//! The flash translation layer: where pages go, what has to be moved for it, and what that costs. Pure: no data, no I/O, no
+//! clock; the same profile and the same calls give the same drive.
+
+use std::ops::Range;
+
+use super::counts::{Cause, Counts};
+use super::map::Map;
+use super::pool::{Pool, State};
+use super::profile::{GcFrontier, Geometry, Profile};
+use super::victims::Victims;
+use crate::{Error, Result, Stream};
+
+/// A drive without its data. All memory is taken at the start; writing takes none.
+#[derive(Clone)]
+pub struct Ftl {
+    profile: Profile,
+    geometry: Geometry,
+    map: Map,
+    pool: Pool,
+    victims: Victims,
+    /// The open superblock of each frontier: the host's streams, then those of collection, then that of wear levelling.
+    open: Vec<Option<u32>>,
+    counts: Counts,
+    /// Host writes so far, the clock of all ages.
+    now: u64,
+}
+
+/// One page as the host hands it over.
+#[derive(Clone, Copy, Debug)]
+pub struct PageWrite {
+    /// Its number.
+    pub page: u64,
+    /// Where the host wants it.
+    pub stream: Stream,
+    /// Bytes of it that the host sent; the rest the drive reads and programs again.
+    pub host_bytes: u32,
+    /// 512-byte slots that it takes where the controller compresses, 1 to all; as many as it has otherwise.
+    pub slots: u32,
+}
+
+impl Ftl {
+    /// A new drive: nothing written, nothing worn.
+    ///
+    /// # Errors
+    /// [`Error::Impossible`] names the field of a profile that cannot be.
+    pub fn new(profile: Profile) -> Result<Ftl> {
+        let geometry = profile.geometry()?;
+        Ok(Ftl {
+            map: Map::new(&geometry),
+            pool: Pool::new(&geometry),
+            victims: Victims::new(profile.collection, &geometry, profile.seed),
+            open: vec![None; geometry.frontiers as usize],
+            counts: Counts::default(),
+            now: 0,
+            geometry,
+            profile,
+        })
+    }
+
+    /// What it is.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// What it counted since it was new.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Pages that the host sees.
+    pub fn pages(&self) -> u64 {
+        self.map.pages().into()
+    }
+
+    /// How often each superblock was erased, by its number.
+    pub fn erases(&self) -> impl Iterator<Item = u32> + '_ {
+        self.pool.all().iter().map(|block| block.erases)
+    }
+
+    /// Writes one whole page that does not compress.
+    ///
+    /// # Errors
+    /// A page beyond the end; nothing changed.
+    #[inline]
+    pub fn write(&mut self, page: u64, stream: Stream) -> Result<()> {
+        self.write_page(PageWrite {
+            page,
+            stream,
+            host_bytes: self.geometry.page_bytes,
+            slots: self.geometry.slots_per_page,
+        })
+    }
+
+    /// Writes one page. More bytes or slots than a page has count as all of them.
+    ///
+    /// # Errors
+    /// A page beyond the end; nothing changed.
+    pub fn write_page(&mut self, write: PageWrite) -> Result<()> {
+        let page = self.number(write.page)?;
+        let slots = write.slots.clamp(1, self.geometry.slots_per_page);
+        let host_bytes = write.host_bytes.min(self.geometry.page_bytes);
+        let stream = if write.stream.0 < self.profile.streams { write.stream.0 } else { 0 };
+        self.now += 1;
+        self.counts.host_bytes += u64::from(host_bytes);
+        // Before collection, which would move it otherwise.
+        self.invalidate(page);
+        let frontier = usize::from(stream);
+        self.make_room(frontier, slots);
+        self.append(frontier, page, slots);
+        // What the host did not send of a page is padding, in the proportion in which the page was compressed.
+        let programmed = u64::from(slots) * u64::from(self.geometry.slot_bytes);
+        let host = programmed * u64::from(host_bytes) / u64::from(self.geometry.page_bytes);
+        self.counts.program(Cause::Host, host);
+        self.counts.program(Cause::Padding, programmed - host);
+        Ok(())
+    }
+
+    /// Forgets pages. What was mapped becomes garbage.
+    ///
+    /// # Errors
+    /// Pages beyond the end; nothing changed.
+    pub fn trim(&mut self, pages: Range<u64>) -> Result<()> {
+        if pages.is_empty() {
+            return Ok(());
+        }
+        self.number(pages.end - 1)?;
+        for page in pages.start as u32..pages.end as u32 {
+            if self.invalidate(page) {
+                self.counts.trimmed_bytes += u64::from(self.geometry.page_bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads one page; tells whether it is mapped.
+    ///
+    /// # Errors
+    /// A page beyond the end; nothing changed.
+    pub fn read(&mut self, page: u64) -> Result<bool> {
+        let page = self.number(page)?;
+        self.counts.read_bytes += u64::from(self.geometry.page_bytes);
+        Ok(self.map.slot_of(page).is_some())
+    }
+
+    /// Makes what was written durable: units that are not whole are padded, unless the drive needs no power for them.
+    pub fn flush(&mut self) {
+        self.counts.flushes += 1;
+        if self.profile.power_loss_protection {
+            return;
+        }
+        for frontier in 0..usize::from(self.profile.streams) {
+            let Some(number) = self.open[frontier] else { continue };
+            let unit = self.geometry.slots_per_program;
+            self.pad(frontier, self.pool.get(number).written.next_multiple_of(unit));
+        }
+    }
+
+    fn number(&self, page: u64) -> Result<u32> {
+        if page < u64::from(self.map.pages()) {
+            return Ok(page as u32);
+        }
+        let len = u64::from(self.geometry.page_bytes);
+        Err(Error::BeyondEnd { offset: page.saturating_mul(len), len, end: self.profile.capacity_bytes })
+    }
+
+    /// Makes garbage of what a page was; tells whether it was anything.
+    #[inline]
+    fn invalidate(&mut self, page: u32) -> bool {
+        let Some((slot, slots)) = self.map.take(page) else { return false };
+        let number = slot / self.geometry.slots_per_superblock;
+        let block = self.pool.get_mut(number);
+        let before = block.valid;
+        block.valid -= slots;
+        block.changed_at = self.now;
+        if block.state == State::Closed {
+            self.victims.lost(number, before, before - slots);
+        }
+        true
+    }
+
+    /// Sees to it that the frontier is open and has so many slots left, by whatever must be collected for it. Terminates as
+    /// the profile leaves garbage in closed superblocks whenever all frontiers are open and only the reserve is free.
+    #[inline]
+    fn make_room(&mut self, frontier: usize, slots: u32) {
+        loop {
+            self.pad_unless_it_fits(frontier, slots);
+            match self.open[frontier] {
+                Some(_) => return,
+                None if self.pool.free() > self.profile.reserved_superblocks => self.open_one(frontier),
+                None => self.collect(),
+            }
+        }
+    }
+
+    #[inline]
+    fn pad_unless_it_fits(&mut self, frontier: usize, slots: u32) {
+        let slots_max = self.geometry.slots_per_superblock;
+        if self.open[frontier].is_some_and(|number| slots_max - self.pool.get(number).written < slots) {
+            self.pad(frontier, slots_max);
+        }
+    }
+
+    fn open_one(&mut self, frontier: usize) {
+        let stream = frontier % usize::from(self.profile.streams);
+        let opened = match self.profile.wear_spread_max {
+            Some(_) if frontier + 1 == self.open.len() => self.pool.open_worn(),
+            _ => self.pool.open(stream as u8),
+        };
+        self.open[frontier] = Some(opened.expect("collection leaves a superblock free"));
+    }
+
+    /// The page into the open superblock of the frontier, which has room for it.
+    #[inline]
+    fn append(&mut self, frontier: usize, page: u32, slots: u32) {
+        let number = self.open[frontier].expect("room was made");
+        let block = self.pool.get_mut(number);
+        self.map.put(page, number * self.geometry.slots_per_superblock + block.written, slots);
+        block.written += slots;
+        block.valid += slots;
+        block.changed_at = self.now;
+        if block.written == self.geometry.slots_per_superblock {
+            self.close(frontier, number);
+        }
+    }
+
+    /// Fills the open superblock of the frontier up to `written` slots with nothing.
+    fn pad(&mut self, frontier: usize, written: u32) {
+        let number = self.open[frontier].expect("what is padded is open");
+        let block = self.pool.get_mut(number);
+        let padding = written - block.written;
+        block.written = written;
+        self.counts.program(Cause::Padding, u64::from(padding) * u64::from(self.geometry.slot_bytes));
+        if written == self.geometry.slots_per_superblock {
+            self.close(frontier, number);
+        }
+    }
+
+    fn close(&mut self, frontier: usize, number: u32) {
+        self.open[frontier] = None;
+        let block = self.pool.get_mut(number);
+        block.state = State::Closed;
+        self.victims.insert(number, block.valid);
+    }
+
+    /// Empties and erases one superblock, and another one if wear has become uneven.
+    fn collect(&mut self) {
+        let victim = self
+            .victims
+            .choose(&self.pool, self.now)
+            .expect("a valid profile closes superblocks before free ones are out");
+        self.move_out(victim, self.gc_frontier(victim), Cause::Collection);
+        self.level_wear();
+    }
+
+    /// A superblock must be moved at most once while all are erased `spread_max` times, so one look in half as many erases
+    /// finds it in time.
+    fn level_wear(&mut self) {
+        let Some(spread_max) = self.profile.wear_spread_max else { return };
+        if self.counts.erases.is_multiple_of(u64::from(spread_max / 2).max(1))
+            && let Some(number) = self.pool.too_little_worn(spread_max)
+        {
+            self.move_out(number, self.open.len() - 1, Cause::Wear);
+        }
+    }
+
+    /// Moves what is valid out of a closed superblock and erases it. Takes at most one free superblock: what is left for a
+    /// second one begins in the order in which it lay, so it fits.
+    fn move_out(&mut self, number: u32, frontier: usize, cause: Cause) {
+        let block = self.pool.get(number);
+        self.victims.remove(number, block.valid);
+        let begin = number * self.geometry.slots_per_superblock;
+        let (mut slot, mut left) = (begin, block.valid);
+        while left > 0 {
+            let Some(page) = self.map.page_at(slot) else {
+                slot += 1;
+                continue;
+            };
+            let (_, slots) = self.map.take(page).expect("a page that lies somewhere is mapped");
+            self.pad_unless_it_fits(frontier, slots);
+            if self.open[frontier].is_none() {
+                self.open_one(frontier);
+            }
+            self.append(frontier, page, slots);
+            self.counts.program(cause, u64::from(slots) * u64::from(self.geometry.slot_bytes));
+            slot += slots;
+            left -= slots;
+        }
+        self.pool.get_mut(number).valid = 0;
+        self.pool.erase(number);
+        self.counts.erases += 1;
+    }
+
+    fn gc_frontier(&self, number: u32) -> usize {
+        let streams = usize::from(self.profile.streams);
+        let stream = usize::from(self.pool.get(number).stream);
+        match self.profile.gc_frontier {
+            GcFrontier::Shared => stream,
+            GcFrontier::Separate => streams,
+            GcFrontier::PerStream => streams + stream,
+        }
+    }
+
+    /// Whether all tables agree, and the bytes programmed are those that the superblocks hold and held.
+    ///
+    /// # Errors
+    /// What does not agree.
+    pub fn check(&self) -> std::result::Result<(), String> {
+        let slots = self.geometry.slots_per_superblock;
+        for (number, block) in (0..).zip(self.pool.all()) {
+            let mut valid = 0;
+            for slot in number * slots..(number + 1) * slots {
+                let Some(page) = self.map.page_at(slot) else { continue };
+                if self.map.slot_of(page) != Some(slot) {
+                    return Err(format!("slot {slot} holds page {page}, which is at {:?}", self.map.slot_of(page)));
+                }
+                valid += self.map.slots_at(slot);
+            }
+            if valid != block.valid || valid > block.written || block.written > slots {
+                return Err(format!("superblock {number} holds {valid} valid slots and is {block:?}"));
+            }
+            let is_open = self.open.contains(&Some(number));
+            let is_state = match block.state {
+                State::Free => self.pool.is_free(number) && !is_open && block.written == 0,
+                State::Open => !self.pool.is_free(number) && is_open && block.written < slots,
+                State::Closed => !self.pool.is_free(number) && !is_open && block.written == slots,
+            };
+            if !is_state {
+                return Err(format!("superblock {number} is {block:?}, open: {is_open}"));
+            }
+        }
+        self.victims.check(&self.pool)?;
+        self.check_counts()
+    }
+
+    /// Each erased superblock had been programmed whole, so the superblocks themselves know the total.
+    fn check_counts(&self) -> std::result::Result<(), String> {
+        let slots = u64::from(self.geometry.slots_per_superblock);
+        let programmed: u64 =
+            self.pool.all().iter().map(|block| u64::from(block.erases) * slots + u64::from(block.written)).sum();
+        let total = programmed * u64::from(self.geometry.slot_bytes);
+        if total != self.counts.nand_bytes() {
+            return Err(format!("{total} bytes were programmed, {} are counted", self.counts.nand_bytes()));
+        }
+        let mapped = (0..self.map.pages()).filter(|page| self.map.slot_of(*page).is_some()).count();
+        let begun = (0..self.pool.all().len() as u32 * self.geometry.slots_per_superblock)
+            .filter(|slot| self.map.page_at(*slot).is_some())
+            .count();
+        if mapped != begun {
+            return Err(format!("{mapped} pages are mapped, {begun} lie in flash"));
+        }
+        let erases: u64 = self.erases().map(u64::from).sum();
+        if erases != self.counts.erases {
+            return Err(format!("superblocks were erased {erases} times, {} are counted", self.counts.erases));
+        }
+        Ok(())
+    }
+}

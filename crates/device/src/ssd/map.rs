@@ -1,0 +1,74 @@
+//! Which slot holds which page: the two tables that make most of a drive's memory, 4 bytes for a page and 4 for a slot.
+
+use super::profile::Geometry;
+
+/// No page, no slot.
+const NONE: u32 = u32::MAX;
+/// The slot belongs to the page that begins before it.
+const REST: u32 = u32::MAX - 1;
+
+/// Logical pages to slots and back. A page lies in `1 ..= slots_per_page` slots of one superblock, side by side; a slot that
+/// holds no valid page says so. All memory is taken and touched at the start.
+#[derive(Clone)]
+pub(super) struct Map {
+    slot_of: Vec<u32>,
+    page_at: Vec<u32>,
+    slots_per_page: u32,
+}
+
+impl Map {
+    /// Nothing is mapped.
+    pub fn new(geometry: &Geometry) -> Map {
+        Map {
+            slot_of: vec![NONE; geometry.pages as usize],
+            page_at: vec![NONE; geometry.superblocks as usize * geometry.slots_per_superblock as usize],
+            slots_per_page: geometry.slots_per_page,
+        }
+    }
+
+    /// How many pages there are.
+    pub fn pages(&self) -> u32 {
+        self.slot_of.len() as u32
+    }
+
+    /// Where a page begins, if it is anywhere.
+    pub fn slot_of(&self, page: u32) -> Option<u32> {
+        Some(self.slot_of[page as usize]).filter(|slot| *slot != NONE)
+    }
+
+    /// The page that begins at a slot, if one does.
+    pub fn page_at(&self, slot: u32) -> Option<u32> {
+        Some(self.page_at[slot as usize]).filter(|page| *page < REST)
+    }
+
+    /// How many slots the page takes that begins at `slot`.
+    #[inline]
+    pub fn slots_at(&self, slot: u32) -> u32 {
+        match self.slots_per_page {
+            1 => 1,
+            most => {
+                1 + (1..most).take_while(|rest| self.page_at.get((slot + rest) as usize) == Some(&REST)).count() as u32
+            }
+        }
+    }
+
+    /// `page` lies in `slots` slots from `slot` on, which hold nothing.
+    #[inline]
+    pub fn put(&mut self, page: u32, slot: u32, slots: u32) {
+        self.slot_of[page as usize] = slot;
+        self.page_at[slot as usize] = page;
+        for rest in 1..slots {
+            self.page_at[(slot + rest) as usize] = REST;
+        }
+    }
+
+    /// Takes a page out; tells where it was and how many slots it had.
+    #[inline]
+    pub fn take(&mut self, page: u32) -> Option<(u32, u32)> {
+        let slot = self.slot_of(page)?;
+        let slots = self.slots_at(slot);
+        self.slot_of[page as usize] = NONE;
+        self.page_at[slot as usize..(slot + slots) as usize].fill(NONE);
+        Some((slot, slots))
+    }
+}

@@ -1,0 +1,26 @@
+//! A virtual solid-state drive whose inside can be seen.
+//!
+//! ```text
+//!   write, trim, flush ──▶ Ftl ─┬─ map      logical page → slot, and back
+//!                               ├─ pool     superblocks: free, open (one per frontier), closed
+//!                               ├─ victims  which closed one is collected next
+//!                               └─ counts   bytes programmed, by cause
+//! ```
+//! Flash is programmed in order and erased a whole *superblock* at a time (one erase block of every channel). A page that is
+//! written again goes to another place; what it leaves behind is garbage. [`Ftl`] keeps that book and moves no data;
+//! [`Ssd`] is a block device that does, over any other.
+//!
+//! A *slot* is the unit of space in flash: a page, or 512 bytes of it where the controller compresses.
+mod chance;
+mod counts;
+mod drive;
+mod ftl;
+mod map;
+mod pool;
+mod profile;
+mod victims;
+
+pub use counts::{Cause, Counts};
+pub use drive::Ssd;
+pub use ftl::{Ftl, PageWrite};
+pub use profile::{Collection, GcFrontier, Profile};

@@ -1,0 +1,111 @@
+//! The superblocks: how full, how valid, how worn; which are free.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::profile::Geometry;
+
+/// What a superblock is at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Erased.
+    Free,
+    /// A frontier writes to it.
+    Open,
+    /// Full, or padded to be.
+    Closed,
+}
+
+/// One superblock.
+#[derive(Clone, Debug)]
+pub(super) struct Superblock {
+    pub state: State,
+    /// The stream of the frontier that opened it.
+    pub stream: u8,
+    /// Slots programmed since it was erased.
+    pub written: u32,
+    /// Slots of it that hold valid pages.
+    pub valid: u32,
+    /// How often it was erased.
+    pub erases: u32,
+    /// Host writes that had happened when its valid content last changed.
+    pub changed_at: u64,
+}
+
+/// All superblocks. The free ones are ordered by wear, and by number among equals.
+#[derive(Clone)]
+pub(super) struct Pool {
+    all: Vec<Superblock>,
+    free: BinaryHeap<Reverse<(u32, u32)>>,
+    most_erases: u32,
+}
+
+impl Pool {
+    /// All erased, none ever used.
+    pub fn new(geometry: &Geometry) -> Pool {
+        let fresh = Superblock { state: State::Free, stream: 0, written: 0, valid: 0, erases: 0, changed_at: 0 };
+        let mut free = BinaryHeap::with_capacity(geometry.superblocks as usize);
+        free.extend((0..geometry.superblocks).map(|number| Reverse((0, number))));
+        Pool { all: vec![fresh; geometry.superblocks as usize], free, most_erases: 0 }
+    }
+
+    pub fn get(&self, number: u32) -> &Superblock {
+        &self.all[number as usize]
+    }
+
+    pub fn get_mut(&mut self, number: u32) -> &mut Superblock {
+        &mut self.all[number as usize]
+    }
+
+    /// All of them, by number.
+    pub fn all(&self) -> &[Superblock] {
+        &self.all
+    }
+
+    /// How many are free.
+    pub fn free(&self) -> u32 {
+        self.free.len() as u32
+    }
+
+    /// Whether `number` is among the free ones.
+    pub fn is_free(&self, number: u32) -> bool {
+        self.free.iter().any(|Reverse((_, free))| *free == number)
+    }
+
+    /// Opens the least worn free one for a stream.
+    pub fn open(&mut self, stream: u8) -> Option<u32> {
+        let Reverse((_, number)) = self.free.pop()?;
+        Some(self.opened(number, stream))
+    }
+
+    /// Opens the most worn free one, for content that will stay.
+    pub fn open_worn(&mut self) -> Option<u32> {
+        let Reverse(most) = *self.free.iter().min()?;
+        self.free.retain(|Reverse(free)| *free != most);
+        Some(self.opened(most.1, 0))
+    }
+
+    fn opened(&mut self, number: u32, stream: u8) -> u32 {
+        let block = self.get_mut(number);
+        (block.state, block.stream) = (State::Open, stream);
+        number
+    }
+
+    /// Erases one without valid content.
+    pub fn erase(&mut self, number: u32) {
+        let block = self.get_mut(number);
+        debug_assert_eq!((block.state, block.valid), (State::Closed, 0));
+        (block.state, block.written) = (State::Free, 0);
+        block.erases += 1;
+        let erases = block.erases;
+        self.most_erases = self.most_erases.max(erases);
+        self.free.push(Reverse((erases, number)));
+    }
+
+    /// The closed one that was erased least often, if the most worn one was erased more than `spread_max` times more.
+    pub fn too_little_worn(&self, spread_max: u32) -> Option<u32> {
+        let closed = (0..).zip(&self.all).filter(|(_, block)| block.state == State::Closed);
+        let (number, least) = closed.min_by_key(|(number, block)| (block.erases, *number))?;
+        (self.most_erases - least.erases > spread_max).then_some(number)
+    }
+}

@@ -1,0 +1,247 @@
+//! What a drive is made of, and whether such a drive can exist.
+
+use crate::{Error, Result};
+
+/// Most superblocks, slots and pages: they are numbered in 32 bits, and the last numbers have other meanings.
+const SLOTS_MAX: u64 = u32::MAX as u64 - 2;
+/// The unit of space in flash where the controller compresses.
+const COMPRESSED_SLOT_BYTES: u32 = 512;
+
+/// A kind of drive. [`Ftl::new`](super::Ftl::new) refuses what cannot exist, and names the field.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// What reports call it.
+    pub name: String,
+    /// What the host sees, in bytes: a whole number of pages.
+    pub capacity_bytes: u64,
+    /// The unit of mapping, in bytes: 4096 to 65536, a power of two. What is written in part is programmed whole.
+    pub page_bytes: u32,
+    /// Pages of one erase block.
+    pub pages_per_block: u32,
+    /// Pages that a channel programs at once. What is not whole at a flush is padded, without
+    /// [`power_loss_protection`](Self::power_loss_protection).
+    pub pages_per_program: u32,
+    /// Channels that work side by side. A superblock is one erase block of each.
+    pub channels: u32,
+    /// Flash beyond the capacity, as a share of it: 0.07 is 7 %. Superblocks are whole, so a little of it may be lost.
+    pub over_provisioning: f64,
+    /// Free superblocks that collection keeps: it starts when a frontier needs a new one and no more than these are left. At least 1.
+    pub reserved_superblocks: u32,
+    /// How a victim is chosen.
+    pub collection: Collection,
+    /// Where collected pages go.
+    pub gc_frontier: GcFrontier,
+    /// Frontiers that the host may name, 1 to 64. Writes for a stream that the drive does not have go to stream 0.
+    pub streams: u8,
+    /// Wear levelling moves the content of the least worn superblock to a well worn one when the most worn one was erased so
+    /// many times more; `None` leaves it out. Free superblocks are otherwise taken least worn first in any case.
+    pub wear_spread_max: Option<u32>,
+    /// What the drive has in its cache survives a power cut, so a flush pads nothing.
+    pub power_loss_protection: bool,
+    /// Pages that the controller compresses together, 1 to 256; `None` if it does not compress.
+    pub compressed_pages: Option<u32>,
+    /// For choices by chance: the same seed and the same writes give the same drive.
+    pub seed: u64,
+}
+
+/// How garbage collection chooses the superblock to empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collection {
+    /// The one with the least valid content; among equals the one that has had so little for longest.
+    Greedy,
+    /// The largest (1 − u) / 2u × age, where u is the valid share and age the time since its content last changed.
+    CostBenefit,
+    /// The one with the least valid content among so many that are drawn by chance, 1 to 255.
+    Choices(u8),
+    /// The one that was closed first.
+    Fifo,
+}
+
+/// Where collected pages are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GcFrontier {
+    /// Among the host's writes of their stream.
+    Shared,
+    /// To one frontier of their own: they are colder than what the host writes.
+    Separate,
+    /// To one frontier for each stream: what the host kept apart stays apart.
+    PerStream,
+}
+
+/// The whole numbers that follow from a profile.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Geometry {
+    pub pages: u32,
+    pub page_bytes: u32,
+    pub slot_bytes: u32,
+    pub slots_per_page: u32,
+    pub slots_per_program: u32,
+    pub slots_per_superblock: u32,
+    pub superblocks: u32,
+    pub frontiers: u32,
+}
+
+impl Default for Profile {
+    /// A gibibyte of 4 KiB pages in superblocks of 1 MiB, 7 % over-provisioning, greedy, with a frontier for collected pages.
+    fn default() -> Self {
+        Self {
+            name: "plain".into(),
+            capacity_bytes: 1 << 30,
+            page_bytes: 4096,
+            pages_per_block: 64,
+            pages_per_program: 1,
+            channels: 4,
+            over_provisioning: 0.07,
+            reserved_superblocks: 1,
+            collection: Collection::Greedy,
+            gc_frontier: GcFrontier::Separate,
+            streams: 1,
+            wear_spread_max: None,
+            power_loss_protection: false,
+            compressed_pages: None,
+            seed: 0,
+        }
+    }
+}
+
+impl Profile {
+    /// The flash of one superblock, in bytes.
+    pub fn superblock_bytes(&self) -> u64 {
+        u64::from(self.page_bytes) * u64::from(self.pages_per_block) * u64::from(self.channels)
+    }
+
+    /// Superblocks that the over-provisioned capacity makes.
+    pub fn superblocks(&self) -> u64 {
+        let flash = self.capacity_bytes as f64 * (1.0 + self.over_provisioning);
+        // Half a byte more, because 1.07 times a number is seldom a whole one.
+        ((flash + 0.5) / self.superblock_bytes() as f64) as u64
+    }
+
+    /// Flash for each byte of capacity that can hold valid pages while collection works: without open and reserved
+    /// superblocks. The α of u = e^(−α(1−u)).
+    pub fn alpha(&self) -> f64 {
+        let usable =
+            self.superblocks().saturating_sub(u64::from(self.reserved_superblocks) + u64::from(self.frontiers()));
+        (usable * self.superblock_bytes()) as f64 / self.capacity_bytes as f64
+    }
+
+    fn frontiers(&self) -> u32 {
+        let streams = u32::from(self.streams);
+        let of_wear = u32::from(self.wear_spread_max.is_some());
+        of_wear
+            + match self.gc_frontier {
+                GcFrontier::Shared => streams,
+                GcFrontier::Separate => streams + 1,
+                GcFrontier::PerStream => 2 * streams,
+            }
+    }
+
+    /// Whether such a drive can exist.
+    ///
+    /// # Errors
+    /// [`Error::Impossible`] names the first field that cannot be.
+    pub fn validate(&self) -> Result<()> {
+        self.geometry().map(drop)
+    }
+
+    pub(super) fn geometry(&self) -> Result<Geometry> {
+        self.check_sizes()?;
+        self.check_policies()?;
+        let slot_bytes = if self.compressed_pages.is_some() { COMPRESSED_SLOT_BYTES } else { self.page_bytes };
+        let slots_per_page = self.page_bytes / slot_bytes;
+        let slots_per_superblock = self.superblock_bytes() / u64::from(slot_bytes);
+        let superblocks = self.superblocks();
+        if slots_per_superblock.saturating_mul(superblocks) > SLOTS_MAX {
+            return impossible(
+                "capacity_bytes",
+                format!("its flash has more than {SLOTS_MAX} slots of {slot_bytes} bytes"),
+            );
+        }
+        let geometry = Geometry {
+            pages: (self.capacity_bytes / u64::from(self.page_bytes)) as u32,
+            page_bytes: self.page_bytes,
+            slot_bytes,
+            slots_per_page,
+            slots_per_program: slots_per_page * self.pages_per_program,
+            slots_per_superblock: slots_per_superblock as u32,
+            superblocks: superblocks as u32,
+            frontiers: self.frontiers(),
+        };
+        self.check_spare(&geometry)?;
+        Ok(geometry)
+    }
+
+    fn check_sizes(&self) -> Result<()> {
+        let page = self.page_bytes;
+        if !page.is_power_of_two() || !(4096..=65536).contains(&page) {
+            return impossible("page_bytes", format!("{page} is not 4096, 8192, 16384, 32768 or 65536"));
+        }
+        if self.capacity_bytes == 0 || !self.capacity_bytes.is_multiple_of(page.into()) {
+            let capacity = self.capacity_bytes;
+            return impossible(
+                "capacity_bytes",
+                format!("{capacity} is not a whole number of {page} byte pages, or none"),
+            );
+        }
+        within("pages_per_block", self.pages_per_block, 1..=1 << 16)?;
+        within("pages_per_program", self.pages_per_program, 1..=self.pages_per_block)?;
+        within("channels", self.channels, 1..=1024)?;
+        if !self.pages_per_block.is_multiple_of(self.pages_per_program) {
+            let (program, block) = (self.pages_per_program, self.pages_per_block);
+            return impossible(
+                "pages_per_program",
+                format!("{program} do not divide the {block} pages of an erase block"),
+            );
+        }
+        let share = self.over_provisioning;
+        if !(share > 0.0 && share <= 4.0) {
+            return impossible("over_provisioning", format!("{share} is not a share above 0 and up to 4; 0.07 is 7 %"));
+        }
+        Ok(())
+    }
+
+    fn check_policies(&self) -> Result<()> {
+        within("reserved_superblocks", self.reserved_superblocks, 1..=1 << 20)?;
+        within("streams", self.streams.into(), 1..=64)?;
+        if let Collection::Choices(0) = self.collection {
+            return impossible("collection", "a choice among none".into());
+        }
+        if let Some(pages) = self.compressed_pages {
+            within("compressed_pages", pages, 1..=256)?;
+        }
+        Ok(())
+    }
+
+    /// Collection always gains something if, with all frontiers open and the reserve free, the others cannot be full of valid
+    /// pages. Of each superblock, less than a page may be left where the next compressed page does not fit.
+    fn check_spare(&self, geometry: &Geometry) -> Result<()> {
+        let usable = u64::from(geometry.slots_per_superblock - (geometry.slots_per_page - 1));
+        let valid = u64::from(geometry.pages) * u64::from(geometry.slots_per_page);
+        let needed = valid.div_ceil(usable) + u64::from(self.reserved_superblocks) + u64::from(geometry.frontiers);
+        let there = u64::from(geometry.superblocks);
+        if there < needed {
+            return impossible(
+                "over_provisioning",
+                format!(
+                    "makes {there} superblocks of {} bytes, but {needed} are needed: the capacity, {} reserved ones, {} open ones; \
+                 give it more, or make superblocks smaller (pages_per_block, channels)",
+                    self.superblock_bytes(),
+                    self.reserved_superblocks,
+                    geometry.frontiers
+                ),
+            );
+        }
+        Ok(())
+    }
+}
+
+fn within(field: &'static str, value: u32, range: std::ops::RangeInclusive<u32>) -> Result<()> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    impossible(field, format!("{value} is not in {} to {}", range.start(), range.end()))
+}
+
+fn impossible<T>(field: &'static str, why: String) -> Result<T> {
+    Err(Error::Impossible { field, why })
+}

@@ -1,0 +1,171 @@
+//! Which closed superblock is collected next?
+
+use super::chance::Chance;
+use super::pool::{Pool, State, Superblock};
+use super::profile::{Collection, Geometry};
+
+const NONE: u32 = u32::MAX;
+
+/// The closed superblocks in the order of the policy. Greedy and FIFO keep queues and choose in a step or few; the other two
+/// look at superblocks when they choose.
+#[derive(Clone)]
+pub(super) struct Victims {
+    collection: Collection,
+    slots: u32,
+    queues: Queues,
+    /// No queue before this one has members.
+    first: usize,
+    chance: Chance,
+}
+
+impl Victims {
+    /// None is closed yet.
+    pub fn new(collection: Collection, geometry: &Geometry, seed: u64) -> Victims {
+        let queues = match collection {
+            Collection::Greedy => geometry.slots_per_superblock + 1,
+            Collection::Fifo => 1,
+            Collection::CostBenefit | Collection::Choices(_) => 0,
+        };
+        Victims {
+            collection,
+            slots: geometry.slots_per_superblock,
+            queues: Queues::new(queues, if queues == 0 { 0 } else { geometry.superblocks }),
+            first: 0,
+            chance: Chance::new(seed),
+        }
+    }
+
+    fn queue(&self, valid: u32) -> Option<usize> {
+        match self.collection {
+            Collection::Greedy => Some(valid as usize),
+            Collection::Fifo => Some(0),
+            Collection::CostBenefit | Collection::Choices(_) => None,
+        }
+    }
+
+    /// A superblock was closed.
+    pub fn insert(&mut self, number: u32, valid: u32) {
+        if let Some(queue) = self.queue(valid) {
+            self.queues.push(queue, number);
+            self.first = self.first.min(queue);
+        }
+    }
+
+    /// A closed superblock is taken away.
+    pub fn remove(&mut self, number: u32, valid: u32) {
+        if let Some(queue) = self.queue(valid) {
+            self.queues.remove(queue, number);
+        }
+    }
+
+    /// A closed superblock lost some of its valid content.
+    #[inline]
+    pub fn lost(&mut self, number: u32, before: u32, after: u32) {
+        if self.collection == Collection::Greedy {
+            self.remove(number, before);
+            self.insert(number, after);
+        }
+    }
+
+    /// The next to collect, at the time `now` in host writes. None if none is closed.
+    pub fn choose(&mut self, pool: &Pool, now: u64) -> Option<u32> {
+        match self.collection {
+            Collection::Greedy | Collection::Fifo => {
+                self.first += self.queues.heads.get(self.first..)?.iter().position(|head| *head != NONE)?;
+                Some(self.queues.heads[self.first])
+            }
+            Collection::CostBenefit => self.oldest_garbage(pool, now),
+            Collection::Choices(count) => self.best_of(count, pool),
+        }
+    }
+
+    fn oldest_garbage(&self, pool: &Pool, now: u64) -> Option<u32> {
+        let score = |block: &Superblock| {
+            let valid = f64::from(block.valid) / f64::from(self.slots);
+            (1.0 - valid) / (2.0 * valid) * (now - block.changed_at + 1) as f64
+        };
+        let scored = closed(pool).map(|(number, block)| (number, score(block)));
+        let best = scored.reduce(|best, other| if other.1 > best.1 { other } else { best });
+        best.map(|(number, _)| number)
+    }
+
+    /// Draws until enough closed ones are drawn, or too few are closed. If all of them are wholly valid nothing would be gained, so then all are asked.
+    fn best_of(&mut self, count: u8, pool: &Pool) -> Option<u32> {
+        let blocks = pool.all().len() as u32;
+        let (mut best, mut drawn, mut tries) = (None, 0, 0);
+        while drawn < count && tries < 16 * u32::from(count) {
+            tries += 1;
+            let number = self.chance.below(blocks);
+            let block = pool.get(number);
+            if block.state == State::Closed {
+                drawn += 1;
+                best = best.into_iter().chain([(block.valid, number)]).min();
+            }
+        }
+        let best = best.filter(|(valid, _)| *valid < self.slots);
+        best.or_else(|| closed(pool).map(|(number, block)| (block.valid, number)).min()).map(|(_, number)| number)
+    }
+
+    /// Whether exactly the closed superblocks wait in their queues. For checks.
+    pub fn check(&self, pool: &Pool) -> Result<(), String> {
+        let mut waiting = 0;
+        for (number, block) in closed(pool) {
+            let Some(queue) = self.queue(block.valid) else { continue };
+            waiting += 1;
+            if queue < self.first || !self.queues.members(queue).any(|member| member == number) {
+                return Err(format!("superblock {number} with {} valid slots is not in its queue", block.valid));
+            }
+        }
+        let queued: usize = (0..self.queues.heads.len()).map(|queue| self.queues.members(queue).count()).sum();
+        if queued != waiting {
+            return Err(format!("{queued} superblocks are queued, {waiting} are closed"));
+        }
+        Ok(())
+    }
+}
+
+fn closed(pool: &Pool) -> impl Iterator<Item = (u32, &Superblock)> {
+    (0..).zip(pool.all()).filter(|(_, block)| block.state == State::Closed)
+}
+
+/// Doubly linked queues through one table of members, so that joining and leaving take a few steps and no memory.
+#[derive(Clone)]
+struct Queues {
+    heads: Vec<u32>,
+    tails: Vec<u32>,
+    /// Before and after each member.
+    links: Vec<(u32, u32)>,
+}
+
+impl Queues {
+    fn new(queues: u32, members: u32) -> Queues {
+        let (queues, members) = (queues as usize, members as usize);
+        Queues { heads: vec![NONE; queues], tails: vec![NONE; queues], links: vec![(NONE, NONE); members] }
+    }
+
+    fn push(&mut self, queue: usize, member: u32) {
+        let last = std::mem::replace(&mut self.tails[queue], member);
+        self.links[member as usize] = (last, NONE);
+        match self.links.get_mut(last as usize) {
+            Some(last) => last.1 = member,
+            None => self.heads[queue] = member,
+        }
+    }
+
+    fn remove(&mut self, queue: usize, member: u32) {
+        let (before, after) = self.links[member as usize];
+        match self.links.get_mut(before as usize) {
+            Some(before) => before.1 = after,
+            None => self.heads[queue] = after,
+        }
+        match self.links.get_mut(after as usize) {
+            Some(after) => after.0 = before,
+            None => self.tails[queue] = before,
+        }
+    }
+
+    fn members(&self, queue: usize) -> impl Iterator<Item = u32> + '_ {
+        let link = |member: u32| self.links.get(member as usize).map(|_| member);
+        std::iter::successors(link(self.heads[queue]), move |member| link(self.links[*member as usize].1))
+    }
+}

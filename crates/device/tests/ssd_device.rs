@@ -1,0 +1,105 @@
+//! The virtual drive as a block device.
+use terrace_device::ssd::{Cause, Profile, Ssd};
+use terrace_device::{BlockDevice, Error, Memory, Stream};
+
+const MIB: usize = 1 << 20;
+
+fn drive(profile: Profile) -> Ssd {
+    let below = Memory::new(profile.capacity_bytes).unwrap();
+    Ssd::new(profile, Box::new(below)).unwrap()
+}
+
+fn small() -> Profile {
+    Profile { capacity_bytes: 64 << 20, ..Profile::default() }
+}
+
+#[test]
+fn data_comes_back_and_what_is_forgotten_is_zero() {
+    let ssd = drive(small());
+    let bytes: Vec<u8> = (0..MIB).map(|at| (at / 7) as u8 | 1).collect();
+    ssd.write_at(4096, &bytes, Stream(0)).unwrap();
+    ssd.flush().unwrap();
+    let mut read = vec![0; MIB];
+    ssd.read_at(4096, &mut read).unwrap();
+    assert!(read == bytes);
+    ssd.discard(4096, 4096).unwrap();
+    ssd.write_zeroes(3 * 4096, 4096).unwrap();
+    ssd.read_at(4096, &mut read).unwrap();
+    assert!(read[..4096].iter().chain(&read[2 * 4096..3 * 4096]).all(|byte| *byte == 0));
+    assert!(read[3 * 4096..] == bytes[3 * 4096..]);
+    let counts = ssd.counts();
+    assert_eq!(counts.host_bytes, MIB as u64);
+    assert_eq!(counts.read_bytes, 2 * MIB as u64);
+    assert_eq!((counts.trimmed_bytes, counts.flushes), (2 * 4096, 1));
+}
+
+#[test]
+fn a_page_written_in_part_is_programmed_whole() {
+    let ssd = drive(Profile { page_bytes: 16384, pages_per_block: 16, ..small() });
+    ssd.write_at(4096, &[1; 4 * 4096], Stream(0)).unwrap();
+    let counts = ssd.counts();
+    assert_eq!((counts.host_bytes, counts.nand_bytes()), (4 * 4096, 2 * 16384));
+    assert_eq!((counts.nand(Cause::Host), counts.nand(Cause::Padding)), (4 * 4096, 4 * 4096));
+    ssd.discard(0, 16384 + 4096).unwrap();
+    assert_eq!(ssd.counts().trimmed_bytes, 16384, "a page that is discarded in part stays");
+}
+
+#[test]
+fn a_flush_programs_whole_units_unless_the_cache_survives() {
+    for (power_loss_protection, padding) in [(false, 3 * 4096), (true, 0)] {
+        let ssd = drive(Profile { pages_per_program: 4, power_loss_protection, ..small() });
+        ssd.write_at(0, &[1; 4096], Stream(0)).unwrap();
+        ssd.flush().unwrap();
+        ssd.flush().unwrap();
+        assert_eq!(ssd.counts().nand(Cause::Padding), padding);
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_the_name_of_its_field() {
+    let plain = small();
+    for (field, profile) in [
+        ("capacity_bytes", Profile { capacity_bytes: 0, ..plain.clone() }),
+        ("capacity_bytes", Profile { capacity_bytes: 4097, ..plain.clone() }),
+        ("capacity_bytes", Profile { capacity_bytes: 1 << 60, ..plain.clone() }),
+        (
+            "capacity_bytes",
+            Profile { capacity_bytes: 1 << 63, pages_per_block: 1 << 16, channels: 1024, ..plain.clone() },
+        ),
+        ("page_bytes", Profile { page_bytes: 512, ..plain.clone() }),
+        ("page_bytes", Profile { page_bytes: 12288, ..plain.clone() }),
+        ("pages_per_block", Profile { pages_per_block: 0, ..plain.clone() }),
+        ("pages_per_program", Profile { pages_per_program: 0, ..plain.clone() }),
+        ("pages_per_program", Profile { pages_per_program: 3, ..plain.clone() }),
+        ("channels", Profile { channels: 0, ..plain.clone() }),
+        ("over_provisioning", Profile { over_provisioning: 0.0, ..plain.clone() }),
+        ("over_provisioning", Profile { over_provisioning: -0.07, ..plain.clone() }),
+        ("over_provisioning", Profile { over_provisioning: f64::NAN, ..plain.clone() }),
+        ("over_provisioning", Profile { over_provisioning: 7.0, ..plain.clone() }),
+        ("over_provisioning", Profile { over_provisioning: 0.01, ..plain.clone() }),
+        ("reserved_superblocks", Profile { reserved_superblocks: 0, ..plain.clone() }),
+        ("streams", Profile { streams: 0, ..plain.clone() }),
+        ("streams", Profile { streams: 65, ..plain.clone() }),
+        ("compressed_pages", Profile { compressed_pages: Some(0), ..plain.clone() }),
+    ] {
+        match profile.validate() {
+            Err(Error::Impossible { field: named, .. }) if named == field => {}
+            other => panic!("{field}: {other:?} for {profile:?}"),
+        }
+    }
+    let short = Memory::new(4096).unwrap();
+    let refused = Ssd::new(plain, Box::new(short)).err().unwrap();
+    assert!(refused.to_string().contains("capacity_bytes: 67108864 are more than the 4096 bytes"), "{refused}");
+}
+
+#[test]
+fn what_lies_beyond_the_end_is_refused_and_changes_nothing() {
+    let ssd = drive(small());
+    let end = ssd.len_bytes();
+    assert!(matches!(ssd.write_at(end, &[1; 4096], Stream(0)), Err(Error::BeyondEnd { .. })));
+    assert!(matches!(ssd.write_at(end - 4096, &[1; 8192], Stream(0)), Err(Error::BeyondEnd { .. })));
+    assert!(matches!(ssd.read_at(end, &mut [0; 4096]), Err(Error::BeyondEnd { .. })));
+    assert!(matches!(ssd.discard(0, end + 4096), Err(Error::BeyondEnd { .. })));
+    assert!(matches!(ssd.write_zeroes(512, 4096), Err(Error::Unaligned { .. })));
+    assert_eq!(ssd.counts(), Default::default());
+}
