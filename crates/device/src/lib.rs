@@ -4,6 +4,7 @@
 
 mod error;
 mod memory;
+pub mod serve;
 pub mod ssd;
 
 pub use error::{Error, Result};

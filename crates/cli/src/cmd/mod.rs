@@ -8,6 +8,7 @@ mod inspect;
 mod load;
 mod pairs;
 mod scan;
+mod ssd;
 mod stats;
 
 use anyhow::Result;
@@ -27,6 +28,7 @@ pub enum Command {
     Check(check::Check),
     Inspect(inspect::Inspect),
     Doctor(doctor::Doctor),
+    Ssd(ssd::Ssd),
     Bench(Box<bench::Bench>),
     #[command(hide = true)]
     BenchCell(bench::cell::BenchCell),
@@ -47,6 +49,7 @@ impl Command {
             Command::Check(command) => command.run(out),
             Command::Inspect(command) => command.run(out),
             Command::Doctor(command) => command.run(out),
+            Command::Ssd(command) => command.run(out),
             Command::Bench(command) => command.run(out),
             Command::BenchCell(command) => command.run(out),
         }

@@ -1,4 +1,5 @@
 //! Runs the real binary.
+#![allow(dead_code, reason = "each test binary uses a part")]
 use std::{
     ffi::OsStr,
     io::Write,

@@ -1,0 +1,39 @@
+//! `ssd cleanup`: what killed servers left.
+use anyhow::{Result, bail};
+use serde_json::json;
+use std::{io::Write, path::PathBuf};
+use terrace_device::serve;
+
+/// Removes what killed `ssd serve` and `crash` commands left: mounts on their drives, loop devices, directories.
+///
+/// Servers that run are left alone.
+#[derive(clap::Args)]
+pub struct Cleanup {
+    /// Look only below this directory. Default: wherever there is a mount of ours, and the system's temporary directory.
+    #[arg(long, value_name = "DIR")]
+    work: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Cleanup {
+    /// Prints what was removed; what could not be is a failure.
+    pub fn run(&self, out: &mut dyn Write) -> Result<()> {
+        let cleaned = serve::cleanup(self.work.as_deref())?;
+        let serve::Cleaned { removed, running, failed } = &cleaned;
+        if self.json {
+            writeln!(out, "{}", json!({ "removed": removed, "running": running, "failed": failed }))?;
+        } else {
+            removed.iter().try_for_each(|dir| writeln!(out, "removed {}", dir.display()))?;
+            running.iter().try_for_each(|dir| writeln!(out, "runs, left alone: {}", dir.display()))?;
+            if removed.is_empty() && failed.is_empty() {
+                writeln!(out, "nothing to remove")?;
+            }
+        }
+        match failed.as_slice() {
+            [] => Ok(()),
+            failed => bail!("{}", failed.join("; ")),
+        }
+    }
+}

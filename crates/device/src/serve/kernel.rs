@@ -1,0 +1,91 @@
+//! The system calls that `std` and `nix` lack: a loop device's ioctls, and a word to the kernel about this process.
+//!
+//! # Safety
+//! The loop ioctls read a structure of the kernel's layout (`include/uapi/linux/loop.h`), checked below to have its size, or
+//! take no memory at all. `prctl` is called with numbers only.
+#![allow(unsafe_code)]
+use nix::{errno::Errno, libc};
+use std::{
+    fs::File,
+    os::fd::{AsRawFd, RawFd},
+};
+
+/// `struct loop_info64`.
+#[repr(C)]
+struct LoopInfo {
+    device: u64,
+    inode: u64,
+    rdevice: u64,
+    offset: u64,
+    size_limit: u64,
+    number: u32,
+    encrypt_type: u32,
+    encrypt_key_size: u32,
+    flags: u32,
+    file_name: [u8; 64],
+    crypt_name: [u8; 64],
+    encrypt_key: [u8; 32],
+    init: [u64; 2],
+}
+
+/// `struct loop_config`.
+#[repr(C)]
+struct LoopConfig {
+    fd: u32,
+    block_size: u32,
+    info: LoopInfo,
+    reserved: [u64; 8],
+}
+
+const _: () = assert!(size_of::<LoopInfo>() == 232 && size_of::<LoopConfig>() == 304);
+
+const AUTOCLEAR: u32 = 4;
+const DIRECT_IO: u32 = 16;
+const PR_SET_IO_FLUSHER: libc::c_int = 57;
+
+nix::ioctl_none_bad!(loop_get_free, 0x4C82);
+nix::ioctl_none_bad!(loop_clear, 0x4C01);
+nix::ioctl_write_ptr_bad!(loop_configure, 0x4C0A, LoopConfig);
+
+/// The number of a loop device that was free a moment ago.
+pub fn free_loop(control: &File) -> nix::Result<i32> {
+    // SAFETY: takes no memory; the descriptor is open.
+    unsafe { loop_get_free(control.as_raw_fd()) }
+}
+
+/// Backs the loop device `node` with `image`, in blocks of `block` bytes and around the page cache. With `autoclear` it is
+/// detached when it is last closed or unmounted.
+pub fn configure_loop(node: &File, image: RawFd, block: u32, autoclear: bool) -> nix::Result<()> {
+    let info = LoopInfo {
+        device: 0,
+        inode: 0,
+        rdevice: 0,
+        offset: 0,
+        size_limit: 0,
+        number: 0,
+        encrypt_type: 0,
+        encrypt_key_size: 0,
+        flags: DIRECT_IO | if autoclear { AUTOCLEAR } else { 0 },
+        file_name: [0; 64],
+        crypt_name: [0; 64],
+        encrypt_key: [0; 32],
+        init: [0; 2],
+    };
+    let fd = u32::try_from(image).map_err(|_| Errno::EBADF)?;
+    let config = LoopConfig { fd, block_size: block, info, reserved: [0; 8] };
+    // SAFETY: the kernel reads one `LoopConfig`, which has its layout and lives until the call returns.
+    unsafe { loop_configure(node.as_raw_fd(), &config) }.map(drop)
+}
+
+/// Detaches the loop device `node`, now or when its last user closes it.
+pub fn clear_loop(node: &File) -> nix::Result<()> {
+    // SAFETY: takes no memory; the descriptor is open.
+    unsafe { loop_clear(node.as_raw_fd()) }.map(drop)
+}
+
+/// Tells the kernel that this process serves writes: it must not be made to wait for its own device when memory is short.
+/// Takes CAP_SYS_RESOURCE.
+pub fn be_io_flusher() -> nix::Result<()> {
+    // SAFETY: numbers only; the unused ones must be zero.
+    Errno::result(unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) }).map(drop)
+}

@@ -1,0 +1,83 @@
+//! Loop devices: the kernel's block device over a file.
+use super::kernel;
+use crate::{Error, Result};
+use nix::{errno::Errno, fcntl::OFlag};
+use std::{
+    fs::{self, File},
+    io,
+    os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+const CONTROL: &str = "/dev/loop-control";
+/// Others take loop devices too, between our asking for one and taking it.
+const ATTEMPTS: u32 = 50;
+/// One request of the block layer is at most one of FUSE, so that what may be torn is what was sent.
+const REQUEST_KIB_MAX: &str = "1024";
+
+/// A loop device over a file. It stays when this is dropped, unless it clears itself; see [`attach`].
+#[derive(Debug)]
+pub struct Loop {
+    /// The block device.
+    pub node: PathBuf,
+    /// Held open, so that a device that clears itself lives until it is mounted.
+    file: File,
+}
+
+/// Backs a free loop device with `image`, in blocks of 4096 bytes. With `autoclear` it goes when nobody uses it any more.
+///
+/// # Errors
+/// Without root, without loop devices, or when none could be had.
+pub fn attach(image: &Path, autoclear: bool) -> Result<Loop> {
+    let failed = |what: String| move |source: io::Error| Error::Io { what, source };
+    let control = open(Path::new(CONTROL)).map_err(failed(format!("open {CONTROL}")))?;
+    let file = open(image).map_err(failed(format!("open {}", image.display())))?;
+    let mut last = Errno::EBUSY;
+    for attempt in 0..ATTEMPTS {
+        let number = kernel::free_loop(&control).map_err(|e| failed("find a free loop device".into())(e.into()))?;
+        let node = PathBuf::from(format!("/dev/loop{number}"));
+        let device = open(&node).map_err(failed(format!("open {}", node.display())))?;
+        match kernel::configure_loop(&device, file.as_raw_fd(), 4096, autoclear) {
+            Ok(()) => {
+                let limit = format!("/sys/block/loop{number}/queue/max_sectors_kb");
+                fs::write(&limit, REQUEST_KIB_MAX).map_err(failed(format!("write {limit}")))?;
+                return Ok(Loop { node, file: device });
+            }
+            Err(Errno::EBUSY) => thread::sleep(Duration::from_millis(attempt.min(10).into())),
+            Err(errno) => last = errno,
+        }
+        if last != Errno::EBUSY {
+            break;
+        }
+    }
+    Err(failed(format!("attach a loop device to {}", image.display()))(last.into()))
+}
+
+impl Loop {
+    /// Detaches it, at the latest when its last user closes it.
+    pub fn detach(self) -> Result<()> {
+        let what = format!("detach {}", self.node.display());
+        kernel::clear_loop(&self.file).map_err(|errno| Error::Io { what, source: errno.into() })
+    }
+}
+
+/// The loop devices that files below `dir` back.
+pub fn below(dir: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir("/sys/block").map_err(|source| Error::Io { what: "list /sys/block".into(), source })?;
+    let backed = entries.flatten().filter(|entry| {
+        let file = fs::read_to_string(entry.path().join("loop/backing_file"));
+        file.is_ok_and(|file| Path::new(file.trim_end_matches('\n')).starts_with(dir))
+    });
+    Ok(backed.map(|entry| Path::new("/dev").join(entry.file_name())).collect())
+}
+
+/// Whether this process may use loop devices.
+pub fn available() -> std::result::Result<(), String> {
+    open(Path::new(CONTROL)).map(drop).map_err(|error| format!("{CONTROL}: {error}"))
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    File::options().read(true).write(true).custom_flags(OFlag::O_CLOEXEC.bits()).open(path)
+}

@@ -1,0 +1,212 @@
+//! What stands on a served device, and how it is taken down: by its server when it stops, or by anybody when the server
+//! was killed.
+//!
+//! All of it hangs on one directory, whose name says whose it is: `WORK/terrace-ssd-PID-START-N`. What exists of it is asked
+//! of the kernel (mounts, loop devices), never remembered, so that a server that is killed between any two steps leaves
+//! nothing that [`cleanup`] does not find.
+use super::{fuse::FILE_SYSTEM, loops};
+use crate::{Error, Result};
+use nix::{
+    errno::Errno,
+    mount::{MntFlags, umount2},
+};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// In the first column of the list of mounts.
+pub const SOURCE: &str = "terrace-ssd";
+const PREFIX: &str = "terrace-ssd-";
+/// How long an unmount waits for those who still look at a file, and a loop device for those who have it open.
+const WAIT: Duration = Duration::from_secs(5);
+
+/// What [`cleanup`] did.
+#[derive(Debug, Default)]
+pub struct Cleaned {
+    /// Directories that are gone, with all that hung on them.
+    pub removed: Vec<PathBuf>,
+    /// Directories of servers that still run.
+    pub running: Vec<PathBuf>,
+    /// What could not be removed, and why.
+    pub failed: Vec<String>,
+}
+
+/// One mount of the kernel's list.
+struct Mount {
+    /// Of its device, as `MAJOR:MINOR`.
+    device: String,
+    point: PathBuf,
+    kind: String,
+}
+
+/// Makes a directory that only this process uses.
+pub fn new_directory(work: &Path) -> Result<PathBuf> {
+    let failed = |source| Error::Io { what: format!("make a directory below {}", work.display()), source };
+    let identity = identity(std::process::id()).ok_or_else(|| failed(io::Error::other("/proc is not mounted")))?;
+    fs::create_dir_all(work).map_err(failed)?;
+    let dir = fs::canonicalize(work).map_err(failed)?.join(format!("{PREFIX}{identity}-{}", super::next()));
+    fs::create_dir(&dir).map_err(failed)?;
+    Ok(dir)
+}
+
+/// Removes what killed servers left below `work`, or anywhere: file systems on their devices, loop devices, mounts,
+/// directories. Those of living servers are left alone.
+pub fn cleanup(work: Option<&Path>) -> Result<Cleaned> {
+    let is_ours = |mount: &Mount| mount.kind == FILE_SYSTEM && work.is_none_or(|work| mount.point.starts_with(work));
+    let mut dirs: Vec<PathBuf> = mounts()?.into_iter().filter(is_ours).map(|mount| mount.point).collect();
+    // Directories of which the mount is gone, or was not made yet.
+    let entries = fs::read_dir(work.map_or_else(std::env::temp_dir, Path::to_owned)).into_iter().flatten().flatten();
+    dirs.extend(entries.map(|entry| entry.path()));
+    dirs.sort();
+    dirs.dedup();
+    let mut cleaned = Cleaned::default();
+    for dir in dirs {
+        match owner(&dir) {
+            None => {}
+            Some(owner) if is_alive(owner) => cleaned.running.push(dir),
+            Some(_) => match take_down(&dir) {
+                Ok(()) => cleaned.removed.push(dir),
+                Err(error) => cleaned.failed.push(error.to_string()),
+            },
+        }
+    }
+    Ok(cleaned)
+}
+
+/// Takes down what hangs on `dir`, innermost first. Removes only what a server makes: never a tree.
+///
+/// What may wait for the device is left to other processes, since the caller may be its server: one that hangs on its own
+/// device cannot be killed.
+pub fn take_down(dir: &Path) -> Result<()> {
+    for node in loops::below(dir)? {
+        let device = device_of(&node)?;
+        while let Some(mount) = mounts()?.into_iter().rev().find(|mount| mount.device == device) {
+            patiently(|| run(Command::new("umount").arg(&mount.point)))?;
+        }
+        patiently(|| match loops::below(dir)?.contains(&node) {
+            true => run(Command::new("losetup").arg("--detach").arg(&node)).and(Err(in_use(&node))),
+            false => Ok(()),
+        })?;
+    }
+    while let Some(mount) = mounts()?.iter().find(|mount| mount.point == dir) {
+        if owner(dir).is_some_and(|owner| !is_alive(owner)) {
+            abort(&mount.device);
+        }
+        let failed = |errno: Errno| Error::Io { what: format!("unmount {}", dir.display()), source: errno.into() };
+        patiently(|| umount2(dir, MntFlags::empty()).map_err(failed))?;
+    }
+    fs::remove_dir(dir).map_err(|source| Error::Io { what: format!("remove {}", dir.display()), source })
+}
+
+/// Answers everything that still waits for a server that is gone. Usually the kernel has done so itself.
+fn abort(device: &str) {
+    if let Some((_, minor)) = device.split_once(':') {
+        let _ = fs::write(format!("/sys/fs/fuse/connections/{minor}/abort"), "1");
+    }
+}
+
+/// Tries again for a while: somebody may still look at a file, or have the device open.
+fn patiently(attempt: impl Fn() -> Result<()>) -> Result<()> {
+    let start = Instant::now();
+    let mut pause = Duration::from_millis(1);
+    loop {
+        match attempt() {
+            Err(_) if start.elapsed() < WAIT => thread::sleep(pause),
+            done => return done,
+        }
+        pause = (pause * 2).min(Duration::from_millis(50));
+    }
+}
+
+/// A loop device that is in use is detached when its last user closes it.
+fn in_use(node: &Path) -> Error {
+    Error::Io { what: format!("detach {}", node.display()), source: io::ErrorKind::ResourceBusy.into() }
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let what = format!("{command:?}");
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(source) => return Err(Error::Io { what: format!("run {what}"), source }),
+    };
+    match output.status.success() {
+        true => Ok(()),
+        false => {
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Err(Error::Io { what, source: io::Error::other(said) })
+        }
+    }
+}
+
+/// The number of a block device, as the list of mounts spells it.
+fn device_of(node: &Path) -> Result<String> {
+    let name = node.file_name().unwrap_or_default().display();
+    let path = format!("/sys/block/{name}/dev");
+    let number = fs::read_to_string(&path).map_err(|source| Error::Io { what: format!("read {path}"), source })?;
+    Ok(number.trim().into())
+}
+
+fn mounts() -> Result<Vec<Mount>> {
+    const LIST: &str = "/proc/self/mountinfo";
+    let text = fs::read_to_string(LIST).map_err(|source| Error::Io { what: format!("read {LIST}"), source })?;
+    Ok(text.lines().filter_map(parse_mount).collect())
+}
+
+/// `36 35 98:0 /root /point options ... - kind source options`
+fn parse_mount(line: &str) -> Option<Mount> {
+    let (left, right) = line.split_once(" - ")?;
+    let mut fields = left.split(' ').skip(2);
+    let (device, point) = (fields.next()?, fields.nth(1)?);
+    Some(Mount { device: device.into(), point: unescape(point).into(), kind: right.split(' ').next()?.into() })
+}
+
+/// Blanks, tabs, newlines and backslashes stand in the list as three octal digits behind a backslash.
+fn unescape(text: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .iter()
+        .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+/// The process that made `dir`, if a server did.
+fn owner(dir: &Path) -> Option<&str> {
+    Some(dir.file_name()?.to_str()?.strip_prefix(PREFIX)?.rsplit_once('-')?.0)
+}
+
+/// A name for a process that no later process gets: its id and when it started, in clock ticks since boot.
+fn identity(pid: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name of the program stands in parentheses and may hold anything; field 22 is the 20th behind it.
+    let start = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?;
+    Some(format!("{pid}-{start}"))
+}
+
+fn is_alive(name: &str) -> bool {
+    let pid = name.split('-').next().and_then(|pid| pid.parse().ok());
+    pid.and_then(identity).is_some_and(|found| found == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_are_read_with_and_without_optional_fields_and_blanks() {
+        let mount = parse_mount("36 35 98:0 / /mnt\\040two rw,noatime master:1 shared:2 - fuse.terrace-ssd terrace rw")
+            .unwrap();
+        assert_eq!((&*mount.device, mount.point.to_str(), &*mount.kind), ("98:0", Some("/mnt two"), FILE_SYSTEM));
+        assert_eq!(parse_mount("36 35 0:5 / /sys rw - sysfs sysfs rw").unwrap().kind, "sysfs");
+        assert!(parse_mount("36 35").is_none());
+    }
+
+    #[test]
+    fn directories_name_their_owner() {
+        let me = identity(std::process::id()).unwrap();
+        assert!(is_alive(&me) && !is_alive(&format!("{me}0")) && !is_alive("x"));
+        assert_eq!(owner(Path::new(&format!("/run/{PREFIX}{me}-3"))), Some(&*me));
+        assert_eq!(owner(Path::new("/run/terrace-lab-1-2-3")), None);
+    }
+}

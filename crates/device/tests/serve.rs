@@ -1,0 +1,304 @@
+//! A served device carries real file systems, and is taken down whatever happens to its server. Needs root, FUSE and loop
+//! devices. The server is a process of its own, as it has to be for anybody who waits for its device.
+use std::{
+    env,
+    fs::{self, File},
+    io::{BufRead, BufReader, Read},
+    os::unix::fs::{FileExt, MetadataExt},
+    path::PathBuf,
+    process::{Child, ChildStdout, Command, Stdio},
+    sync::Arc,
+};
+use tempfile::TempDir;
+use terrace_device::{
+    BlockDevice, Error, Memory, Result, Stream,
+    serve::{FrontEnd, FuseLoop, NoDesk, cleanup},
+};
+use terrace_peers::require;
+
+/// XFS takes no less than 300 MiB.
+const DEVICE_BYTES: u64 = 384 << 20;
+const ROLE: &str = "TERRACE_TEST_SERVE";
+
+/// A server in a process of its own, and where its file systems are mounted.
+struct Server {
+    process: Child,
+    /// Held open, as the server says more on it.
+    _stdout: BufReader<ChildStdout>,
+    node: PathBuf,
+    stats: PathBuf,
+    work: TempDir,
+}
+
+impl Server {
+    /// `None` on a machine that cannot.
+    fn start(device: &str) -> Option<Server> {
+        let owner = fs::metadata("/proc/self").expect("/proc").uid();
+        require("root", if owner == 0 { Ok(()) } else { Err("serving a block device takes root") })?;
+        let work = TempDir::new().expect("a directory");
+        require("loop", FuseLoop { work: work.path().into(), attached: true }.available())?;
+        let mut process = Command::new(env::current_exe().expect("this test"));
+        process.args(["--exact", "role_of_a_server", "--nocapture", "--test-threads=1"]);
+        process.env(ROLE, device).env("TERRACE_TEST_WORK", work.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = process.spawn().expect("start the server");
+        let mut stdout = BufReader::new(process.stdout.take().expect("piped"));
+        let mut next_path = || loop {
+            let mut line = String::new();
+            assert!(stdout.read_line(&mut line).expect("text") > 0, "the server ended");
+            if let Some(path) = line.strip_prefix("served ") {
+                return PathBuf::from(path.trim_end());
+            }
+        };
+        let (node, stats) = (next_path(), next_path());
+        let server = Server { process, _stdout: stdout, node, stats, work };
+        fs::create_dir(server.mount_point()).expect("made");
+        Some(server)
+    }
+
+    fn mount_point(&self) -> PathBuf {
+        self.work.path().join("mnt")
+    }
+
+    fn mount(&self, options: &str) {
+        run(Command::new("mount").args(["-o", options]).arg(&self.node).arg(self.mount_point()));
+    }
+
+    fn unmount(&self) {
+        run(Command::new("umount").arg(self.mount_point()));
+    }
+
+    /// How many requests of this kind came, and their bytes.
+    fn count(&self, kind: &str) -> (u64, u64) {
+        let text = fs::read_to_string(&self.stats).expect("stats");
+        let kind = text.split_once(&format!("\"{kind}\":{{\"requests\":")).expect("a kind").1;
+        let mut numbers = kind.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok());
+        (numbers.next().expect("requests"), numbers.next().expect("bytes"))
+    }
+
+    /// What stands in the kernel's lists for it.
+    fn traces(&self) -> Vec<String> {
+        let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");
+        let loops = run(Command::new("losetup").args(["--noheadings", "--output", "BACK-FILE"]));
+        let work = self.work.path().to_str().expect("text");
+        mounts.lines().chain(loops.lines()).filter(|line| line.contains(work)).map(String::from).collect()
+    }
+
+    /// Ends it in the orderly way.
+    fn stop(mut self) {
+        drop(self.process.stdin.take());
+        assert!(self.process.wait().expect("waited for").success());
+        assert_eq!(self.traces(), [""; 0], "left behind");
+        fs::remove_dir(self.mount_point()).expect("it is empty");
+        assert_eq!(fs::read_dir(self.work.path()).expect("there").count(), 0, "left behind");
+    }
+}
+
+impl Drop for Server {
+    /// Whatever the test did, the machine is as before.
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let cleaned = cleanup(Some(self.work.path()));
+        if let Ok(cleaned) = cleaned.as_ref().map(|cleaned| &cleaned.failed) {
+            cleaned.iter().for_each(|failed| eprintln!("{failed}"));
+        }
+    }
+}
+
+/// The server: serves until its standard input ends.
+#[test]
+fn role_of_a_server() {
+    let Ok(device) = env::var(ROLE) else { return };
+    let memory = Memory::new(DEVICE_BYTES).expect("a device");
+    let device: Arc<dyn BlockDevice> = match device.as_str() {
+        "memory" => Arc::new(memory),
+        "unwritable" => Arc::new(Unwritable(memory)),
+        other => panic!("no device {other}"),
+    };
+    let work = env::var_os("TERRACE_TEST_WORK").expect("given").into();
+    let mut served = FuseLoop { work, attached: true }.serve(device, Arc::new(NoDesk)).expect("served");
+    println!("\nserved {}\nserved {}", served.node().display(), served.stats().display());
+    std::io::stdin().read_to_end(&mut Vec::new()).expect("read");
+    served.stop().expect("taken down");
+}
+
+/// Takes writes of its first megabyte alone.
+struct Unwritable(Memory);
+
+impl BlockDevice for Unwritable {
+    fn len_bytes(&self) -> u64 {
+        self.0.len_bytes()
+    }
+    fn block_bytes(&self) -> u32 {
+        self.0.block_bytes()
+    }
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.0.read_at(offset, into)
+    }
+    fn write_at(&self, offset: u64, bytes: &[u8], stream: Stream) -> Result<()> {
+        match offset + bytes.len() as u64 {
+            ..=0x10_0000 => self.0.write_at(offset, bytes, stream),
+            end => Err(Error::BeyondEnd { offset, len: bytes.len() as u64, end }),
+        }
+    }
+    fn flush(&self) -> Result<()> {
+        self.0.flush()
+    }
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.0.discard(offset, len)
+    }
+    fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {
+        self.0.write_zeroes(offset, len)
+    }
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Whether a tool is installed, in the words of [`require`].
+fn tool(name: &str) -> std::result::Result<(), String> {
+    let found = Command::new(name).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    found.map(drop).map_err(|error| format!("{name}: {error}"))
+}
+
+/// Bytes that are no others': a pattern of its own for each file.
+fn pattern(file: u64, len: usize) -> Vec<u8> {
+    let mut state = file.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    (0..len.div_ceil(8)).flat_map(|_| next()).take(len).collect()
+}
+
+/// A file system is made, filled, unmounted, mounted again and read.
+fn carries(mkfs: &[&str]) {
+    let Some(()) = require("mkfs", tool(mkfs[0])) else { return };
+    let Some(server) = Server::start("memory") else { return };
+    run(Command::new(mkfs[0]).args(&mkfs[1..]).arg(&server.node));
+    server.mount("noatime");
+    let files: Vec<(PathBuf, Vec<u8>)> = (0..40)
+        .map(|n| (server.mount_point().join(format!("file{n}")), pattern(n, 1 + (n as usize * 37_813) % 3_000_000)))
+        .collect();
+    let before = server.count("flushes").0;
+    for (path, bytes) in &files {
+        fs::write(path, bytes).expect("written");
+        File::open(path).and_then(|file| file.sync_all()).expect("synced");
+    }
+    assert!(server.count("flushes").0 >= before + files.len() as u64, "a sync without a flush");
+    server.unmount();
+    server.mount("noatime");
+    for (path, bytes) in &files {
+        assert!(fs::read(path).expect("read") == *bytes, "{} differs", path.display());
+        fs::remove_file(path).expect("removed");
+    }
+    let before = server.count("discards").1;
+    run(Command::new("fstrim").arg(server.mount_point()));
+    assert!(server.count("discards").1 > before + (10 << 20), "trims did not arrive");
+    server.unmount();
+    server.stop();
+}
+
+#[test]
+fn ext4_lives_on_it() {
+    carries(&["mkfs.ext4", "-q"]);
+}
+
+#[test]
+fn xfs_lives_on_it() {
+    carries(&["mkfs.xfs", "-q"]);
+}
+
+#[test]
+fn btrfs_lives_on_it() {
+    carries(&["mkfs.btrfs", "-q"]);
+}
+
+#[test]
+fn fio_verifies_it() {
+    let Some(()) = require("fio", tool("fio")) else { return };
+    let Some(server) = Server::start("memory") else { return };
+    let mut fio = Command::new("fio");
+    fio.args(["--name=verify", "--rw=randwrite", "--bsrange=4k-256k", "--blockalign=4k", "--size=96m", "--direct=1"]);
+    fio.args(["--ioengine=libaio", "--iodepth=16", "--verify=crc32c", "--verify_fatal=1", "--randseed=1"]);
+    run(fio.arg(format!("--filename={}", server.node.display())));
+    assert!(server.count("reads").1 >= 60 << 20, "fio did not read back");
+    server.stop();
+}
+
+/// Nothing is merged, split or kept back on the way, or a recorded past would not be what was asked. (Direct writes of more
+/// than 512 KiB are split by the block layer: a loop device takes 128 pages that do not lie side by side.)
+#[test]
+fn every_request_arrives_as_one() {
+    let Some(server) = Server::start("memory") else { return };
+    let before = (server.count("writes"), server.count("flushes").0);
+    let dd = ["oflag=direct", "bs=512K", "count=32", "if=/dev/urandom", "conv=notrunc,fdatasync", "status=none"];
+    run(Command::new("dd").args(dd).arg(format!("of={}", server.node.display())));
+    let after = (server.count("writes"), server.count("flushes").0);
+    assert_eq!((after.0.0 - before.0.0, after.0.1 - before.0.1), (32, 16 << 20), "writes");
+    assert_eq!(after.1 - before.1, 1, "one flush");
+    let (file, mut block) = (File::options().read(true).write(true).open(&server.node).expect("opened"), [7; 4096]);
+    for n in 1..=10 {
+        file.write_all_at(&block, 4096 * n).and_then(|()| file.sync_data()).expect("written");
+        assert_eq!(server.count("flushes").0, after.1 + n);
+    }
+    run(Command::new("blkdiscard").args(["--offset=4096", "--length=4096"]).arg(&server.node));
+    run(Command::new("blkdiscard").args(["--zeroout", "--offset=8192", "--length=4096"]).arg(&server.node));
+    drop(file);
+    let file = File::open(&server.node).expect("opened");
+    for (at, byte) in [(1, 0), (2, 0), (3, 7)] {
+        file.read_exact_at(&mut block, 4096 * at).expect("read");
+        assert_eq!(block, [byte; 4096], "block {at}");
+    }
+    drop(file);
+    server.stop();
+}
+
+#[test]
+fn an_error_of_the_device_is_an_error_of_the_write() {
+    let Some(server) = Server::start("unwritable") else { return };
+    let dd = |seek: &str| {
+        let mut dd = Command::new("dd");
+        dd.args(["if=/dev/urandom", "bs=4096", "count=1", "oflag=direct", seek])
+            .arg(format!("of={}", server.node.display()));
+        dd.stderr(Stdio::null()).status().expect("dd").success()
+    };
+    assert!(dd("seek=1"));
+    assert!(!dd("seek=1000"), "a failed write was taken for a good one");
+    server.stop();
+}
+
+/// What uses the device gets errors, nothing hangs, and cleanup removes every trace.
+#[test]
+fn a_killed_server_leaves_nothing_that_cleanup_does_not_remove() {
+    let Some(mut server) = Server::start("memory") else { return };
+    run(Command::new("mkfs.ext4").arg("-q").arg(&server.node));
+    server.mount("noatime");
+    let cleaned = cleanup(Some(server.work.path())).expect("the machine's lists can be read");
+    assert!(cleaned.removed.is_empty() && cleaned.failed.is_empty(), "it lives: {cleaned:?}");
+    let mut writer = Command::new("dd");
+    writer.args(["if=/dev/zero", "bs=1M", "count=300", "conv=fsync"]).stderr(Stdio::null());
+    let mut writer = writer.arg(format!("of={}", server.mount_point().join("file").display())).spawn().expect("dd");
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    server.process.kill().expect("killed");
+    server.process.wait().expect("waited for");
+    assert!(!writer.wait().expect("waited for").success(), "written to nowhere");
+    assert_eq!(server.traces().len(), 3, "{:?}", server.traces());
+    let cleaned = cleanup(Some(server.work.path())).expect("the machine's lists can be read");
+    assert!(cleaned.removed.iter().any(|dir| dir.starts_with(server.work.path())), "{cleaned:?}");
+    assert_eq!(server.traces(), [""; 0]);
+}
+
+#[test]
+fn a_place_that_is_none_is_named() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let front_end = FuseLoop { work: file.path().into(), attached: true };
+    let device = Arc::new(Memory::new(4096).expect("a device"));
+    let refused = front_end.serve(device, Arc::new(NoDesk)).expect_err("it is a file");
+    assert!(refused.to_string().contains(file.path().to_str().expect("text")), "{refused}");
+}
