@@ -35,6 +35,16 @@ pub enum Error {
         /// What is wrong with its value.
         why: String,
     },
+    /// A file of ours is not as it was written. Nothing of it is used.
+    #[error("{file} is damaged at byte {offset}: {why}")]
+    Damaged {
+        /// The file.
+        file: String,
+        /// Where in it the damage was found.
+        offset: u64,
+        /// What is wrong.
+        why: String,
+    },
     /// The system below refused.
     #[error("{what}: {source}")]
     Io {

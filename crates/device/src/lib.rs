@@ -4,6 +4,7 @@
 
 mod error;
 mod memory;
+pub mod record;
 pub mod serve;
 pub mod ssd;
 

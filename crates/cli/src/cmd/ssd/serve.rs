@@ -10,7 +10,8 @@ use std::{
     time::Duration,
 };
 use terrace_device::{
-    Memory,
+    BlockDevice, Memory,
+    record::Recorder,
     serve::{FrontEnd, FuseLoop, NoDesk, ready_process, ublk},
 };
 use terrace_lab::{device::parse_size, plan::stop};
@@ -25,6 +26,10 @@ pub struct Serve {
     /// Size of the drive.
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     size: String,
+    /// Writes every write, flush, discard and zeroing to this file, in order, with its data; it must not lie on the drive.
+    /// `echo "mark 7" > CONTROL` puts a mark among them.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// Where its mount point is made; not on the drive itself. Default: the system's temporary directory.
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
@@ -45,7 +50,13 @@ impl Serve {
         }
         let stop = stop::on_signal()?; // before there are threads
         ready_process().iter().for_each(|refused| eprintln!("note: could not {refused}"));
-        let mut served = front_end.serve(Arc::new(memory), Arc::new(NoDesk))?;
+        let memory: Arc<dyn BlockDevice> = Arc::new(memory);
+        let recorder =
+            self.record.as_ref().map(|file| Recorder::new(memory.clone(), file).map(Arc::new)).transpose()?;
+        let mut served = match &recorder {
+            Some(recorder) => front_end.serve(recorder.clone(), recorder.clone())?,
+            None => front_end.serve(memory, Arc::new(NoDesk))?,
+        };
         let (node, stats, control) = (served.node().to_owned(), served.stats(), served.control());
         if self.json {
             let object = json!({ "device": node, "bytes": bytes, "front_end": front_end.name(), "stats": stats,
@@ -62,6 +73,6 @@ impl Serve {
         while let Err(error) = served.stop() {
             eprintln!("still in use: {error}; waiting. Ctrl-C again ends it at once, then `terrace ssd cleanup`");
         }
-        Ok(())
+        Ok(recorder.map_or(Ok(()), |recorder| recorder.finish())?)
     }
 }

@@ -1,0 +1,213 @@
+//! The file of a recorded past, format 1. Little-endian.
+//!
+//! ```text
+//! head, 32 bytes                              one record for each request
+//!  0  8  "TERRACEB"                            0  4  crc32c of bytes 4..32
+//!  8  4  format                                4  4  crc32c of the data
+//! 12  4  block of the device                   8  1  kind: 1 write, 2 flush, 3 discard, 4 zeroes, 5 mark
+//! 16  8  length of the device                  9  1  stream of a write
+//! 24  4  0                                    10  6  0
+//! 28  4  crc32c of bytes 0..28                16  8  offset; of a mark its number
+//!                                             24  8  length
+//!                                             32  n  the data of a write
+//! ```
+//! Requests stand in the order in which the device carried them out. A file that ends within a record is damaged, as is one
+//! with a wrong checksum: a past with something missing would make crash states that never could have been.
+use crate::{Error, Result, error::check_range};
+use std::{
+    fs::File,
+    io::{BufReader, BufWriter, Read, Write},
+    path::{Path, PathBuf},
+};
+
+const MAGIC: &[u8; 8] = b"TERRACEB";
+const FORMAT: u32 = 1;
+/// Of the file's head, and of each record's.
+const HEAD: usize = 32;
+/// Requests and their data are gathered before they go to the file.
+const BUFFER: usize = 1 << 20;
+
+/// What was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Bytes were written.
+    Write,
+    /// What came before is durable.
+    Flush,
+    /// Bytes were given up.
+    Discard,
+    /// Bytes were zeroed.
+    Zero,
+    /// No request: somebody who knows said "by now, so much has happened".
+    Mark,
+}
+
+const KINDS: [Kind; 5] = [Kind::Write, Kind::Flush, Kind::Discard, Kind::Zero, Kind::Mark];
+
+/// One request of the past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// What was asked.
+    pub kind: Kind,
+    /// Where on the device; of a mark its number.
+    pub offset: u64,
+    /// How many bytes.
+    pub len: u64,
+    /// Where in the file the data of a write stand.
+    pub(super) at: u64,
+}
+
+/// What the file's head says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub len: u64,
+    pub block: u32, // 4096 always, in this format
+}
+
+/// Writes a past.
+pub(super) struct Writer {
+    file: BufWriter<File>,
+    path: PathBuf,
+    pub bytes: u64,
+}
+
+impl Writer {
+    /// Begins a new file.
+    pub fn create(path: &Path, shape: Shape) -> Result<Writer> {
+        let failed = |source| Error::Io { what: format!("create {}", path.display()), source };
+        let file = BufWriter::with_capacity(BUFFER, File::create(path).map_err(failed)?);
+        let mut writer = Writer { file, path: path.into(), bytes: 0 };
+        writer.put(&head(shape))?;
+        Ok(writer)
+    }
+
+    /// Adds an event; `data` are the bytes of a write.
+    pub fn append(&mut self, kind: Kind, stream: u8, offset: u64, len: u64, data: &[u8]) -> Result<()> {
+        let mut record = [0; HEAD];
+        record[4..8].copy_from_slice(&crc32c::crc32c(data).to_le_bytes());
+        record[8] = KINDS.iter().position(|known| *known == kind).expect("all are listed") as u8 + 1;
+        record[9] = stream;
+        record[16..24].copy_from_slice(&offset.to_le_bytes());
+        record[24..].copy_from_slice(&len.to_le_bytes());
+        let sum = crc32c::crc32c(&record[4..]);
+        record[..4].copy_from_slice(&sum.to_le_bytes());
+        self.put(&record)?;
+        self.put(data)
+    }
+
+    /// Hands everything to the operating system.
+    pub fn flush(&mut self) -> Result<()> {
+        self.file.flush().map_err(|source| self.failed(source))
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.bytes += bytes.len() as u64;
+        self.file.write_all(bytes).map_err(|source| self.failed(source))
+    }
+
+    fn failed(&self, source: std::io::Error) -> Error {
+        Error::Io { what: format!("write {}", self.path.display()), source }
+    }
+}
+
+fn head(shape: Shape) -> [u8; HEAD] {
+    let mut head = [0; HEAD];
+    head[..8].copy_from_slice(MAGIC);
+    head[8..12].copy_from_slice(&FORMAT.to_le_bytes());
+    head[12..16].copy_from_slice(&shape.block.to_le_bytes());
+    head[16..24].copy_from_slice(&shape.len.to_le_bytes());
+    let sum = crc32c::crc32c(&head[..28]);
+    head[28..].copy_from_slice(&sum.to_le_bytes());
+    head
+}
+
+/// Reads a past from its beginning, and checks every byte of it.
+pub(super) struct Reader {
+    file: BufReader<File>,
+    path: PathBuf,
+    pub shape: Shape,
+    /// Where the next record begins.
+    at: u64,
+    data: Vec<u8>,
+}
+
+impl Reader {
+    pub fn open(path: &Path) -> Result<Reader> {
+        let file = File::open(path).map_err(|source| Error::Io { what: format!("open {}", path.display()), source })?;
+        let shape = Shape { len: 0, block: 0 };
+        let file = BufReader::with_capacity(BUFFER, file);
+        let mut reader = Reader { file, path: path.into(), shape, at: 0, data: Vec::new() };
+        let mut head = [0; HEAD];
+        if !reader.fill(&mut head)? || head[..8] != *MAGIC {
+            return Err(reader.damaged("it is no recorded past"));
+        }
+        if u32_at(&head, 28) != crc32c::crc32c(&head[..28]) {
+            return Err(reader.damaged("wrong checksum of the head"));
+        }
+        if u32_at(&head, 8) != FORMAT {
+            return Err(reader.damaged(&format!("format {} is not known here, only {FORMAT}", u32_at(&head, 8))));
+        }
+        reader.shape = Shape { len: u64_at(&head, 16), block: u32_at(&head, 12) };
+        if reader.shape.block != 4096 || !reader.shape.len.is_multiple_of(4096) || reader.shape.len == 0 {
+            return Err(reader.damaged("no device has such a length or block"));
+        }
+        reader.at = HEAD as u64;
+        Ok(reader)
+    }
+
+    /// The next event, or `None` at the end.
+    pub fn next(&mut self) -> Result<Option<Event>> {
+        let mut record = [0; HEAD];
+        if !self.fill(&mut record)? {
+            return Ok(None);
+        }
+        if u32_at(&record, 0) != crc32c::crc32c(&record[4..]) {
+            return Err(self.damaged("wrong checksum of a record"));
+        }
+        let kind = usize::from(record[8]).checked_sub(1).and_then(|kind| KINDS.get(kind).copied());
+        let Some(kind) = kind else { return Err(self.damaged("a request of an unknown kind")) };
+        let (offset, len) = (u64_at(&record, 16), u64_at(&record, 24));
+        if kind != Kind::Mark && check_range(offset, len, self.shape.block, self.shape.len).is_err() {
+            return Err(self.damaged("a request beyond the device"));
+        }
+        let event = Event { kind, offset, len, at: self.at + HEAD as u64 };
+        let mut data = std::mem::take(&mut self.data);
+        data.resize(if kind == Kind::Write { len as usize } else { 0 }, 0);
+        if !data.is_empty() && !self.fill(&mut data)? {
+            return Err(self.damaged("it ends within a record"));
+        }
+        if u32_at(&record, 4) != crc32c::crc32c(&data) {
+            return Err(self.damaged("wrong checksum of the data of a write"));
+        }
+        self.at = event.at + data.len() as u64;
+        self.data = data;
+        Ok(Some(event))
+    }
+
+    /// Fills `bytes`; false if the file ends right here.
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<bool> {
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match self.file.read(&mut bytes[filled..]) {
+                Ok(0) if filled == 0 => return Ok(false),
+                Ok(0) => return Err(self.damaged("it ends within a record")),
+                Ok(more) => filled += more,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(source) => return Err(Error::Io { what: format!("read {}", self.path.display()), source }),
+            }
+        }
+        Ok(true)
+    }
+
+    fn damaged(&self, why: &str) -> Error {
+        Error::Damaged { file: self.path.display().to_string(), offset: self.at, why: why.into() }
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
