@@ -77,6 +77,10 @@ pub struct Options {
     pub level_base_bytes: u64,
     /// Compact a table once it has cost many fruitless seeks, as LevelDB does. Default true.
     pub seek_compaction: bool,
+    /// What a seek of a cursor is worth for each run of level 0 that it has to search, in bytes of compaction. Seeks that have
+    /// been worth merging level 0 into level 1, while no table came or went, have it merged, however few its runs are.
+    /// Default 0 (never); 0 ..= 1 GiB. LevelDB reckons 16 KiB for a seek.
+    pub l0_seek_bytes: u64,
     /// Compactions that may run at once. Default 1; 1 ..= 64.
     pub compactions_max: u64,
     /// Compactions at once, and threads of each, that are enough while level 0 is short and somebody writes: fewer than there
@@ -162,6 +166,7 @@ impl Options {
             group_wait_us: 0,
             level_base_bytes: 10 * MIB,
             seek_compaction: true,
+            l0_seek_bytes: 0,
             compactions_max: 1,
             compactions_calm: 64,
             subcompactions_max: 1,
@@ -349,6 +354,7 @@ const FIELDS: &[Field] = &[
     number!(group_wait_us, 0..=100_000, "microseconds that a synced write waits for others to join it"),
     number!(level_base_bytes, 64 * KIB..=1024 * GIB, "bytes that level 1 may hold"),
     switch!(seek_compaction, "compact tables that cost many seeks"),
+    number!(l0_seek_bytes, 0..=GIB, "bytes of compaction that a seek is worth for each run of level 0, 0 for none"),
     number!(compactions_max, 1..=64, "compactions that may run at once"),
     number!(compactions_calm, 1..=64, "compactions, and threads of each, enough while level 0 is short"),
     number!(subcompactions_max, 1..=64, "threads that one large compaction may use"),

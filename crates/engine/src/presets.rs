@@ -48,6 +48,7 @@ fn terrace_block() -> Options {
     options.bloom_bits = 10;
     options.filter_form = FilterForm::Table;
     options.seek_compaction = false;
+    options.l0_seek_bytes = 16 << 10;
     options.l0_slow_runs = 12;
     options.l0_stop_runs = 24;
     options.smooth_stalls = true;

@@ -264,9 +264,14 @@ impl Shared {
     /// Notes that a table has used up its seeks.
     pub fn note_worn(self: &Arc<Self>, level: usize, table: TableId) {
         if self.options.seek_compaction && level + 1 < terrace_format::LEVELS {
-            let mut control = self.control.lock();
-            control.seek_hint = Some((level, table));
-            self.schedule(&mut control);
+            self.wish_for(level, table);
         }
+    }
+
+    /// Has a table of `level` merged into the next as soon as nothing is more urgent.
+    pub fn wish_for(self: &Arc<Self>, level: usize, table: TableId) {
+        let mut control = self.control.lock();
+        control.seek_hint = Some((level, table));
+        self.schedule(&mut control);
     }
 }

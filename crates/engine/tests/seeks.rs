@@ -59,3 +59,42 @@ fn long_scans_wear_a_table_out() {
         assert_eq!(level_of_newer(&db) > before, moves, "seek_compaction {wanted}");
     }
 }
+
+/// What a cursor must search, it pays for; what filters and a point read's first answer spare, nobody does.
+#[test]
+fn seeks_that_are_worth_it_merge_level_0() {
+    for (worth, cursors, empties) in [("64KiB", true, true), ("64KiB", false, false), ("0", true, false)] {
+        let mut options: Options = tight_options();
+        options.set("seek_compaction", "off").unwrap();
+        options.set("l0_seek_bytes", worth).unwrap();
+        options.set("l0_compact_runs", "100").unwrap();
+        options.set("l0_slow_runs", "1000").unwrap();
+        options.set("l0_stop_runs", "1000").unwrap();
+        let db = Db::open_in_memory(options).unwrap();
+        for round in 0..5 {
+            for key in 0..100 {
+                db.put(format!("{key:03}"), vec![round; 1000]).unwrap();
+            }
+            db.flush().unwrap();
+        }
+        db.wait_idle().unwrap();
+        let runs = || db.layout()[0].tables.len();
+        let (before, needed) = (runs(), 1 + (2 << 20) / (64 << 10)); // levels 0 and 1 are less than 2 MiB
+        assert!(before > 1, "{before} runs in level 0");
+        let seek = || {
+            if cursors {
+                let mut cursor = db.cursor(ReadOptions::new());
+                cursor.seek(b"050").unwrap();
+                assert_eq!(cursor.value(), vec![4; 1000]);
+            } else {
+                assert_eq!(db.get("050").unwrap(), Some(vec![4; 1000]));
+            }
+        };
+        seek();
+        db.wait_idle().unwrap();
+        assert_eq!(runs(), before, "one seek is not worth a merge");
+        (0..needed).for_each(|_| seek());
+        db.wait_idle().unwrap();
+        assert_eq!(runs() == 0, empties, "worth {worth}, by cursors: {cursors}");
+    }
+}

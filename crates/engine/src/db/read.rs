@@ -6,7 +6,7 @@ use crate::{
         get,
         merge::{Merge, Source},
         run::RunCursor,
-        scan::{Cursor, ReadOptions, Sampler, Scan},
+        scan::{Cost, Cursor, ReadOptions, Sampler, Scan},
         snapshot::Snapshot,
         view::View,
         visible::Visible,
@@ -105,12 +105,21 @@ impl Db {
             }),
         );
         let visible = Visible::new(shared.order.clone(), Merge::new(shared.order.clone(), sources), seq);
-        let weak = Arc::downgrade(shared);
-        let sampler = Sampler::new(view, move |view, internal| {
-            if let Some(shared) = weak.upgrade()
-                && let Some((level, table)) = get::sample(&shared.order, view, internal)
-            {
-                shared.note_worn(level, table);
+        let (weak, worth) = (Arc::downgrade(shared), shared.options.l0_seek_bytes);
+        let sampler = Sampler::new(view, move |view, cost| match cost {
+            Cost::Seek => {
+                if let Some(table) = view.version.charge_range_read(worth)
+                    && let Some(shared) = weak.upgrade()
+                {
+                    shared.wish_for(0, table);
+                }
+            }
+            Cost::Read(internal) => {
+                if let Some(shared) = weak.upgrade()
+                    && let Some((level, table)) = get::sample(&shared.order, view, internal)
+                {
+                    shared.note_worn(level, table);
+                }
             }
         });
         Cursor::new(shared.order.clone(), visible, sampler, &options, position.err())

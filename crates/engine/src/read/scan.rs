@@ -121,23 +121,34 @@ pub struct Cursor {
     _held: Option<Snapshot>,
 }
 
-/// Lets long scans wear tables out as point reads do, once about every MiB; see `get::sample`.
+/// Tells what a cursor's reads cost.
 pub(crate) struct Sampler {
     /// Also pins the version that the cursor reads.
     view: Arc<View>,
-    sample: Box<Sample>,
+    tell: Box<Tell>,
     left: usize,
 }
 
-/// Told of the view and an internal key.
-type Sample = dyn Fn(&View, &[u8]) + Send;
+type Tell = dyn Fn(&View, Cost<'_>) + Send;
+
+/// What a cursor has done that costs the more, the more runs there are.
+pub(crate) enum Cost<'a> {
+    /// It was placed anew: every run was searched.
+    Seek,
+    /// It has read another MiB or so, and stands on this internal key.
+    Read(&'a [u8]),
+}
 
 /// LevelDB's period, in bytes of keys and values read.
 const SAMPLE_BYTES: usize = 1 << 20;
 
 impl Sampler {
-    pub(crate) fn new(view: Arc<View>, sample: impl Fn(&View, &[u8]) + Send + 'static) -> Sampler {
-        Sampler { view, sample: Box::new(sample), left: SAMPLE_BYTES }
+    pub(crate) fn new(view: Arc<View>, tell: impl Fn(&View, Cost<'_>) + Send + 'static) -> Sampler {
+        Sampler { view, tell: Box::new(tell), left: SAMPLE_BYTES }
+    }
+
+    fn sought(&self) {
+        (self.tell)(&self.view, Cost::Seek);
     }
 
     #[inline]
@@ -145,7 +156,7 @@ impl Sampler {
         self.left = self.left.saturating_sub(bytes);
         if self.left == 0 {
             self.left = SAMPLE_BYTES;
-            (self.sample)(&self.view, &key::lookup(user, SeqNo::MAX));
+            (self.tell)(&self.view, Cost::Read(&key::lookup(user, SeqNo::MAX)));
         }
     }
 }
@@ -183,16 +194,16 @@ impl Cursor {
     /// To the first pair of the range.
     pub fn seek_to_first(&mut self) -> Result<()> {
         match self.bounds.from.clone() {
-            Some(from) => self.placed(Visible::next, |visible| visible.seek(&from)),
-            None => self.placed(Visible::next, Visible::seek_first),
+            Some(from) => self.sought(Visible::next, |visible| visible.seek(&from)),
+            None => self.sought(Visible::next, Visible::seek_first),
         }
     }
 
     /// To the last pair of the range.
     pub fn seek_to_last(&mut self) -> Result<()> {
         match self.bounds.to.clone() {
-            Some(to) => self.placed(Visible::prev, |visible| visible.seek_before(&to)),
-            None => self.placed(Visible::prev, Visible::seek_last),
+            Some(to) => self.sought(Visible::prev, |visible| visible.seek_before(&to)),
+            None => self.sought(Visible::prev, Visible::seek_last),
         }
     }
 
@@ -200,7 +211,7 @@ impl Cursor {
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         match &self.bounds.from {
             Some(from) if self.bounds.order.user(key, from).is_lt() => self.seek_to_first(),
-            _ => self.placed(Visible::next, |visible| visible.seek(key)),
+            _ => self.sought(Visible::next, |visible| visible.seek(key)),
         }
     }
 
@@ -210,7 +221,7 @@ impl Cursor {
             Some(to) if self.bounds.order.user(key, to).is_ge() => self.seek_to_last(),
             _ => {
                 let order = self.bounds.order.clone();
-                self.placed(Visible::prev, |visible| {
+                self.sought(Visible::prev, |visible| {
                     visible.seek(key)?;
                     if visible.valid() && order.user(visible.key(), key).is_eq() {
                         Ok(())
@@ -231,6 +242,16 @@ impl Cursor {
     /// One back; stands nowhere before the first pair. Does nothing on a cursor that stands nowhere.
     pub fn prev(&mut self) -> Result<()> {
         if self.inside { self.placed(Visible::prev, Visible::prev) } else { Ok(()) }
+    }
+
+    /// As [`placed`](Cursor::placed), by a search in every run.
+    fn sought(
+        &mut self,
+        step: impl Fn(&mut Visible) -> Result<()>,
+        place: impl FnOnce(&mut Visible) -> Result<()>,
+    ) -> Result<()> {
+        self.sampler.sought();
+        self.placed(step, place)
     }
 
     /// Places the cursor, then goes on by `step` while it stands on keys of the range without the prefix.

@@ -11,7 +11,7 @@ use std::{
     ops::Deref,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicI64, Ordering::Relaxed},
+        atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
     },
 };
 use terrace_format::{
@@ -197,12 +197,40 @@ impl Level {
 pub struct Version {
     /// Level 0 first.
     pub levels: [Level; LEVELS],
+    /// What range reads have paid towards merging level 0.
+    paid: Paid,
+}
+
+/// Bytes of compaction that the range reads of one version have been worth; the next version begins anew, so that a level 0
+/// which grows meanwhile is merged for its own reasons and not for theirs.
+#[derive(Debug, Default)]
+struct Paid(AtomicU64);
+
+impl Clone for Paid {
+    fn clone(&self) -> Paid {
+        Paid::default()
+    }
 }
 
 impl Version {
     /// Every table with its level.
     pub fn tables(&self) -> impl Iterator<Item = (usize, &Arc<TableRef>)> {
         self.levels.iter().enumerate().flat_map(|(level, l)| l.tables().map(move |table| (level, table)))
+    }
+
+    /// A range read has looked into every run of level 0, which is worth `worth` bytes of compaction for each. Once such reads
+    /// have been worth merging level 0 into level 1, this is level 0's oldest table, one time.
+    pub fn charge_range_read(&self, worth: u64) -> Option<TableId> {
+        const GRAIN: u64 = 1 << 20; // levels are summed up that often, not at every read
+        let oldest = self.levels[0].runs.last()?;
+        let pays = worth * self.levels[0].runs.len() as u64;
+        let before = self.paid.0.fetch_add(pays, Relaxed);
+        let (before, after) = (before / GRAIN, (before + pays) / GRAIN);
+        if before == after {
+            return None;
+        }
+        let price = (self.levels[0].bytes() + self.levels[1].bytes()).div_ceil(GRAIN);
+        (before < price && price <= after).then(|| oldest[0].meta.id)
     }
 
     /// The version that `edit` makes of this one, or what is wrong with the edit. Levels that the edit leaves alone are

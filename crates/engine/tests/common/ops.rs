@@ -161,10 +161,14 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
         one_of("manifest_bytes", &["4KiB", "64MiB"]),
         level0,
     );
-    let writing = (one_of("pipelined_writes", &["on", "off"]), one_of("smooth_stalls", &["on", "off"]));
+    let writing = (
+        one_of("pipelined_writes", &["on", "off"]),
+        one_of("smooth_stalls", &["on", "off"]),
+        one_of("l0_seek_bytes", &["0", "1MiB"]),
+    );
     let all = (single, other, writing);
-    all.prop_map(|((a, b, c, d, e, f, g, h, i, j), (k, l, m, n, o, p, q, r, s, t, level0), (u, v))| {
-        let mut shape = vec![a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v];
+    all.prop_map(|((a, b, c, d, e, f, g, h, i, j), (k, l, m, n, o, p, q, r, s, t, level0), (u, v, w))| {
+        let mut shape = vec![a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w];
         let names = ["l0_compact_runs", "l0_slow_runs", "l0_stop_runs"];
         shape.extend(names.into_iter().zip(level0.map(String::from)));
         shape
