@@ -99,16 +99,18 @@ pub struct Options {
     /// An idle store starts to become durable after this many milliseconds. Default 5000; 0 (never) ..= 86,400,000.
     pub durability_interval_ms: u64,
     /// How written tables become durable: `sync` each as it is finished, as LevelDB does; `group` many by one commit of the
-    /// file system's journal, off the path of writes, on ext4 (refused where ext4 cannot promise it); `background` likewise
-    /// with a sync of each file, on any file system; `auto` is `group`, else `background`. `none` promises nothing at a
-    /// power cut. Default sync.
+    /// file system's journal, off the path of writes, on ext4 (refused where ext4 cannot promise it); `journal` waits for the
+    /// commits that ext4 makes anyway and forces none, so that replaced tables and logs are kept for some ten seconds;
+    /// `background` is as `group` with a sync of each file, on any file system; `auto` is `group`, else `background`. `none`
+    /// promises nothing at a power cut. Default sync.
     pub durability: Tier,
     /// Tiers `group` and `background`: time in milliseconds between two batches, unless what is retained (see
     /// `retained_bytes_max`) asks for one sooner. Larger: fewer commits, and more
-    /// logs and replaced tables kept for as long. Default 200; 0 ..= 60,000.
+    /// logs and replaced tables kept for as long. Tier `journal`: between two looks at the journal. Default 200;
+    /// 0 ..= 60,000.
     pub batch_interval_ms: u64,
     /// Bytes of logs and of replaced tables that may wait for what replaces them to be durable. A batch is begun at half of
-    /// it, or at `memtable_bytes` if that is less; writes wait at the whole. Bounds the work of reopening after a kill. Default 256 MiB; 1 MiB ..= 1 TiB.
+    /// it, or at `memtable_bytes` if that is less; writes wait at the whole, and tier `journal` forces a commit then. Bounds the work of reopening after a kill. Default 256 MiB; 1 MiB ..= 1 TiB.
     pub retained_bytes_max: u64,
     /// How records of the write-ahead log reach the operating system: `write` by a system call each, as LevelDB does; `map`
     /// through a mapping of the preallocated file, on ext4, xfs and tmpfs (elsewhere it writes). `map` is faster for small
@@ -364,15 +366,20 @@ const FIELDS: &[Field] = &[
     number!(durability_interval_ms, 0..=86_400_000, "milliseconds until an idle store becomes durable, 0 for never"),
     Field {
         name: "durability",
-        help: "sync, group, background, auto (group, else background) or none",
+        help: "sync, group, background, journal, auto (group, else background) or none",
         get: |options| options.durability.name().into(),
         set: |options, text| {
-            options.durability = Tier::from_name(text).ok_or("not one of sync, group, background, auto, none")?;
+            options.durability =
+                Tier::from_name(text).ok_or("not one of sync, group, background, journal, auto, none")?;
             Ok(())
         },
         check: |_| None,
     },
-    number!(batch_interval_ms, 0..=60_000, "milliseconds between batches of tiers group and background"),
+    number!(
+        batch_interval_ms,
+        0..=60_000,
+        "milliseconds between batches of tiers group and background, or looks of tier journal"
+    ),
     number!(retained_bytes_max, MIB..=1024 * GIB, "bytes of logs and tables kept until their replacement is durable"),
     Field {
         name: "log_writes",

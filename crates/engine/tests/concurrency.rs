@@ -255,8 +255,14 @@ impl FileSystem for Slow {
     fn commit(&self) -> io::Result<()> {
         self.inner.commit()
     }
-    fn can_commit(&self) -> Result<(), String> {
+    fn can_commit(&self) -> Result<Duration, String> {
         self.inner.can_commit()
+    }
+    fn commits(&self) -> io::Result<u64> {
+        self.inner.commits()
+    }
+    fn beat(&self) -> io::Result<()> {
+        self.inner.beat()
     }
     fn sync_file(&self, name: &str) -> io::Result<()> {
         self.inner.sync_file(name)

@@ -99,7 +99,7 @@ fn campaigns(trackers: &[Tracker], seeds: u64) -> (usize, usize, Option<String>)
     let jobs: Vec<(Tracker, Rules, u64)> = trackers
         .iter()
         .flat_map(|&tracker| [Rules::Ext4, Rules::Posix].map(|rules| (tracker, rules)))
-        .filter(|pair| *pair != (Tracker::Group, Rules::Posix)) // refused there
+        .filter(|(tracker, rules)| !(tracker.needs_journal() && *rules == Rules::Posix)) // refused there
         .flat_map(|(tracker, rules)| (0..HISTORIES).map(move |seed| (tracker, rules, seed)))
         .collect();
     let next = AtomicUsize::new(0);

@@ -30,16 +30,21 @@ const CUTS: u64 = 8;
 struct How {
     /// Background work is the history's.
     manual: bool,
-    /// Tables become durable in batches, and the log is mapped; else as LevelDB does it.
-    batched: bool,
+    /// How tables become durable. With another than LevelDB's own the log is mapped.
+    tier: &'static str,
 }
 
 impl How {
-    const ALL: [How; 2] = [How { manual: true, batched: false }, How { manual: true, batched: true }];
+    const ALL: [How; 3] = [
+        How { manual: true, tier: "sync" },
+        How { manual: true, tier: "group" },
+        How { manual: true, tier: "journal" },
+    ];
 
     fn options(self) -> Options {
-        let batched: &[_] = &[("durability", "group"), ("batch_interval_ms", "0"), ("log_writes", "map")];
-        options(&[TIGHT, if self.batched { batched } else { &[] }].concat())
+        let log_writes = if self.tier == "sync" { "write" } else { "map" };
+        let changes: &[_] = &[("durability", self.tier), ("batch_interval_ms", "0"), ("log_writes", log_writes)];
+        options(&[TIGHT, changes].concat())
     }
 }
 

@@ -1,5 +1,5 @@
-//! What reaches a real ext4. Tier `group`: what it promised is on the device, and where it could not promise it refuses by
-//! name. Logs through a mapping: synced writes survive, and force no commit of the journal.
+//! What reaches a real ext4. Tiers `group` and `journal`: what they promised is on the device, and where they could not promise
+//! it they refuse by name. Logs through a mapping: synced writes survive, and force no commit of the journal.
 //!
 //! Needs root and loop devices (`TERRACE_REQUIRE` names: `root`, `loop`).
 #[path = "common/kit.rs"]
@@ -73,6 +73,21 @@ fn what_a_batch_made_durable_is_on_the_device() {
     drop(db);
 }
 
+/// The same, by commits that ext4 makes anyway: once a second here.
+#[test]
+fn what_the_journal_committed_by_itself_is_on_the_device() {
+    let Some(()) = require("root", is_root()) else { return };
+    let Some(file_system) = require("loop", LoopFs::with(&[], "commit=1")) else { return };
+    let db = fill(&file_system.mount.join("store"), "journal");
+    let said = db.statistics();
+    assert_eq!((said.durability, said.durable_sequence), ("journal", 2000));
+    let syncs = |kind: &str| said.syncs.iter().find(|(name, _)| *name == kind).expect("a kind").1.count;
+    assert_eq!((syncs("tables"), syncs("log"), syncs("filesystem")), (0, 0, 0), "{:?}", said.syncs);
+    assert_eq!(said.syncs.iter().map(|(_, syncs)| syncs.blocking).sum::<u64>(), 0, "{:?}", said.syncs);
+    assert_eq!(survivors_in(&file_system, "store"), 2000);
+    drop(db);
+}
+
 /// In a window that was written once a synced record changes no metadata, so the journal has nothing to commit.
 #[test]
 fn synced_writes_through_a_mapping_leave_the_journal_alone() {
@@ -98,13 +113,19 @@ fn synced_writes_through_a_mapping_leave_the_journal_alone() {
 }
 
 #[test]
-fn where_a_commit_could_not_promise_it_group_refuses_and_says_why() {
+fn where_a_commit_could_not_promise_it_its_tiers_refuse_and_say_why() {
     let Some(()) = require("root", is_root()) else { return };
     let Some(sound) = require("loop", LoopFs::with(&[], "barrier=1")) else { return };
     let no_barrier = LoopFs::with(&[], "barrier=0").expect("mount");
     let early = LoopFs::with(&[], "journal_async_commit,data=writeback").expect("mount");
     let no_journal = LoopFs::with(&["-O", "^has_journal"], "defaults").expect("mount");
-    let refused = [(&no_barrier, "nobarrier"), (&early, "journal_async_commit"), (&no_journal, "no journal")];
+    let (elsewhere, _journal) = LoopFs::with_journal_elsewhere().expect("mount");
+    let refused = [
+        (&no_barrier, "nobarrier"),
+        (&early, "journal_async_commit"),
+        (&no_journal, "no journal"),
+        (&elsewhere, "on another device"),
+    ];
     for (file_system, reason) in refused {
         refuses(&file_system.mount.join("store"), reason);
     }
@@ -119,12 +140,19 @@ fn where_a_commit_could_not_promise_it_group_refuses_and_says_why() {
     let outcome = std::panic::catch_unwind(|| refuses(&Path::new(&at("merged")).join("store"), "not on ext4"));
     run("umount", &[&at("merged")]).expect("unmount");
     outcome.expect("an overlay is refused");
+    let memory = run("mount", &["-t", "tmpfs", "tmpfs", &at("merged")])
+        .map(|_| std::panic::catch_unwind(|| refuses(&Path::new(&at("merged")).join("store"), "not on ext4")));
+    run("umount", &[&at("merged")]).expect("unmount");
+    memory.expect("mount a tmpfs").expect("memory is refused");
     assert_eq!(Db::open(at("store"), tier("auto")).expect("open").statistics().durability, "group");
 }
 
 fn refuses(store: &Path, reason: &str) {
-    let error = Db::open(store, tier("group")).map(drop).expect_err(reason);
-    assert!(matches!(&error, Error::Unsupported(text) if text.contains(reason)), "{error} does not say {reason:?}");
+    for name in ["group", "journal"] {
+        let error = Db::open(store, tier(name)).map(drop).expect_err(reason);
+        let told = |text: &str| text.contains(reason) && text.contains(name);
+        assert!(matches!(&error, Error::Unsupported(text) if told(text)), "{error} does not say {name} and {reason:?}");
+    }
     let db = Db::open(store, tier("auto")).expect("auto is never refused");
     db.put("a", "1").expect("put");
     assert_eq!(db.statistics().durability, "background", "{reason}");

@@ -4,7 +4,7 @@ use crate::{
     history::{FileId, History},
 };
 use parking_lot::Mutex;
-use std::{collections::BTreeMap, io, sync::Arc};
+use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 use terrace_storage::{
     LogWrites,
     backends::files::fs::{DirEntry, FileSystem, ReadFile, WriteFile},
@@ -38,6 +38,12 @@ impl CrashFs {
     /// A directory that holds `image`, all of it durable.
     pub fn from_image(image: &Image, rules: Rules) -> CrashFs {
         CrashFs(Arc::new(Shared { history: Mutex::new(History::new(image, rules)), lock: Mutex::default() }))
+    }
+
+    /// The journal is aborted, as after an error of the device: what it has not committed by now it never will, though it
+    /// goes on counting.
+    pub fn abort_journal(&self) {
+        self.record(History::abort_journal);
     }
 
     /// How many operations were recorded. What was acknowledged by now must survive a cut after this step.
@@ -122,24 +128,30 @@ impl FileSystem for CrashFs {
     }
 
     fn sync_directory(&self) -> io::Result<()> {
-        self.record(History::sync_directory);
-        Ok(())
+        self.record(History::sync_directory)
     }
 
     fn commit(&self) -> io::Result<()> {
-        self.record(History::commit);
-        Ok(())
+        self.record(History::commit)
     }
 
-    fn can_commit(&self) -> Result<(), String> {
+    fn can_commit(&self) -> Result<Duration, String> {
         match self.record(|history| history.rules) {
-            Rules::Ext4 => Ok(()),
+            Rules::Ext4 => Ok(Duration::from_secs(5)),
             Rules::Posix => Err("POSIX knows no such commit".into()),
         }
     }
 
+    fn commits(&self) -> io::Result<u64> {
+        Ok(self.record(History::counted))
+    }
+
+    fn beat(&self) -> io::Result<()> {
+        self.record(|history| history.check_journal())
+    }
+
     fn sync_file(&self, name: &str) -> io::Result<()> {
-        self.record(|history| history.find(name).map(|id| history.sync(id)))
+        self.record(|history| history.find(name).and_then(|id| history.sync(id)))
     }
 
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
@@ -170,8 +182,7 @@ impl WriteFile for Handle {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.fs.record(|history| history.sync(self.id));
-        Ok(())
+        self.fs.record(|history| history.sync(self.id))
     }
 
     fn write_back(&self) -> io::Result<()> {

@@ -10,6 +10,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
+    time::Duration,
 };
 use terrace_storage::{
     LogWrites,
@@ -199,8 +200,18 @@ impl FileSystem for FaultFs {
         self.inner.commit()
     }
 
-    fn can_commit(&self) -> Result<(), String> {
+    fn can_commit(&self) -> Result<Duration, String> {
         self.inner.can_commit()
+    }
+
+    fn commits(&self) -> io::Result<u64> {
+        self.call(Needs::Device)?;
+        self.inner.commits()
+    }
+
+    fn beat(&self) -> io::Result<()> {
+        self.call(Needs::Device)?;
+        self.inner.beat()
     }
 
     fn sync_file(&self, name: &str) -> io::Result<()> {

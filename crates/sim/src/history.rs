@@ -2,7 +2,7 @@
 //!
 //! Steps are numbered from 1; step 0 is the state it began with. Names point to files and files outlive their
 //! names, as inodes do: that is what lets a removed file come back.
-use crate::{Image, Rules, image::Content};
+use crate::{Image, Rng, Rules, image::Content};
 use std::{collections::BTreeMap, io, sync::Arc};
 
 /// Index into [`History::files`]; never reused.
@@ -42,17 +42,45 @@ pub(crate) struct File {
     pub written: Timeline<usize>,
     /// Bytes that were synced, a prefix.
     pub synced: Timeline<usize>,
-    /// Bytes that were written back, a prefix: the next commit makes them durable.
-    pub written_back: usize,
+    /// Bytes that were written back, a prefix: what a commit of this moment makes durable.
+    written_back: Timeline<usize>,
     /// Allocated ahead of its bytes, so that its growth is no part of the journal's history.
     pub preallocated: bool,
 }
 
 impl File {
     fn new(step: usize, content: Content, preallocated: bool) -> File {
-        let (written, synced) = (Timeline::new(step, content.bytes()), Timeline::new(step, content.bytes()));
-        File { content, written, synced, written_back: 0, preallocated }
+        let there = || Timeline::new(step, content.bytes());
+        File { written: there(), synced: there(), written_back: there(), content, preallocated }
     }
+
+    /// A commit of the state right after `covers` is over `now`.
+    fn commit(&mut self, now: usize, covers: usize) {
+        if let Some(bytes) = self.written_back.at(covers)
+            && bytes > self.synced.now()
+        {
+            self.synced.push(now, bytes);
+        }
+    }
+}
+
+/// A commit of the journal that is over.
+pub(crate) struct Commit {
+    /// The step with which it was.
+    ended: usize,
+    /// Every name as it was after this step is durable.
+    covers: usize,
+}
+
+/// ext4's journal as one can see it: commits one by one, each counted as the last it does. Who asks how far it is may find that
+/// meanwhile one has begun, or ended.
+struct Journal {
+    rng: Rng,
+    counted: u64,
+    /// What the commit in flight covers; every later step belongs to the transaction that runs.
+    in_flight: Option<usize>,
+    /// Since when nothing is committed any more.
+    aborted: Option<usize>,
 }
 
 /// One directory operation: what the names it touches point to since then.
@@ -71,8 +99,9 @@ pub(crate) struct History {
     pub files: Vec<File>,
     /// Every change to `names` since step 0, in order.
     pub changes: Vec<Change>,
-    /// Steps after which every name as it then was is durable.
-    pub commits: Vec<usize>,
+    /// In the order in which they came to their ends.
+    commits: Vec<Commit>,
+    journal: Journal,
 }
 
 impl History {
@@ -91,7 +120,8 @@ impl History {
                 .collect(),
             files: image.files.values().map(durable).collect(),
             changes: Vec::new(),
-            commits: vec![0],
+            commits: vec![Commit { ended: 0, covers: 0 }],
+            journal: Journal { rng: Rng::new(0), counted: 0, in_flight: None, aborted: None },
         }
     }
 
@@ -128,34 +158,92 @@ impl History {
     }
 
     /// `fdatasync`. On ext4 one that has anything new to say commits the journal, and with it every directory
-    /// operation so far; a rename or a link alone is nothing new to it, and neither are bytes in preallocated space.
-    pub fn sync(&mut self, id: FileId) {
+    /// operation so far; a rename or a link alone is nothing new to it, and neither are bytes in preallocated space. What
+    /// it commits of other files is not relied on before it is counted.
+    pub fn sync(&mut self, id: FileId) -> io::Result<()> {
+        self.check_journal()?;
         let (now, last) = (self.step(), self.last_commit(self.steps));
         let file = &mut self.files[id];
         let written = file.written.now();
         let news = !file.preallocated && (written > file.synced.now() || file.written.at(last).is_none());
         file.synced.push(now, written);
         if news && self.rules == Rules::Ext4 {
-            self.commits.push(now);
+            self.names_committed(now);
         }
+        Ok(())
     }
 
     /// `sync_file_range`, all of it, waited for.
     pub fn write_back(&mut self, id: FileId) {
-        self.step();
+        self.time_passes();
+        let now = self.step();
         let file = &mut self.files[id];
-        file.written_back = file.written.now();
+        let written = file.written.now();
+        file.written_back.push(now, written);
     }
 
     /// Of the journal, on demand. Without the file system for it, no more than POSIX says of such calls: nothing.
-    pub fn commit(&mut self) {
+    pub fn commit(&mut self) -> io::Result<()> {
+        self.check_journal()?;
         let now = self.step();
         if self.rules == Rules::Ext4 {
-            self.commits.push(now);
-            for file in self.files.iter_mut().filter(|file| file.written_back > file.synced.now()) {
-                file.synced.push(now, file.written_back);
+            self.commit_ends(now);
+            self.journal.in_flight = Some(now);
+            self.commit_ends(now);
+        }
+        Ok(())
+    }
+
+    /// The journal's own count of commits.
+    pub fn counted(&mut self) -> u64 {
+        self.time_passes();
+        self.journal.counted
+    }
+
+    /// Fails once the journal was aborted, as everything does that would have to change metadata.
+    pub fn check_journal(&self) -> io::Result<()> {
+        if self.journal.aborted.is_some() { Err(io::ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(()) }
+    }
+
+    /// From now on nothing is committed, though it is counted.
+    pub fn abort_journal(&mut self) {
+        self.journal.aborted = Some(self.steps);
+    }
+
+    /// The last step that a power cut after `step` may leave.
+    pub fn last_possible(&self, step: usize) -> usize {
+        self.journal.aborted.map_or(step, |aborted| aborted.min(step))
+    }
+
+    /// The journal goes on, or does not, as chance will have it.
+    fn time_passes(&mut self) {
+        if self.rules != Rules::Ext4 || !self.journal.rng.chance(1, 3) {
+            return;
+        }
+        match self.journal.in_flight {
+            _ if self.journal.aborted.is_some() => self.journal.counted += 1,
+            None => self.journal.in_flight = Some(self.steps),
+            Some(_) => {
+                let now = self.step();
+                self.commit_ends(now);
             }
         }
+    }
+
+    /// The commit in flight, if there is one, is over and counted.
+    fn commit_ends(&mut self, now: usize) {
+        if let Some(covers) = self.journal.in_flight.take() {
+            self.commits.push(Commit { ended: now, covers });
+            self.files.iter_mut().for_each(|file| file.commit(now, covers));
+            self.journal.counted += 1;
+        }
+    }
+
+    /// A commit of all names has been waited for, though it is not counted yet.
+    fn names_committed(&mut self, now: usize) {
+        self.commit_ends(now);
+        self.commits.push(Commit { ended: now, covers: now });
+        self.journal.in_flight = (self.rules == Rules::Ext4).then_some(now);
     }
 
     pub fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
@@ -181,9 +269,11 @@ impl History {
         Ok(())
     }
 
-    pub fn sync_directory(&mut self) {
+    pub fn sync_directory(&mut self) -> io::Result<()> {
+        self.check_journal()?;
         let now = self.step();
-        self.commits.push(now);
+        self.names_committed(now);
+        Ok(())
     }
 
     fn change(&mut self, entries: Vec<(Arc<str>, Option<FileId>)>) {
@@ -206,6 +296,6 @@ impl History {
 
     /// The newest step not after `step` that made every name durable.
     pub fn last_commit(&self, step: usize) -> usize {
-        self.commits[self.commits.partition_point(|commit| *commit <= step) - 1]
+        self.commits[self.commits.partition_point(|commit| commit.ended <= step) - 1].covers
     }
 }

@@ -74,9 +74,9 @@ impl History {
             let mut rng = Rng::of(seed, id as u64);
             if file.preallocated {
                 let unit = [1, PAGE_BYTES, ALLOCATED_BYTES][rng.below(3)];
-                return survivor(file, step, bias, &mut rng).padded(unit);
+                return survivor(file, step, step, bias, &mut rng).padded(unit);
             }
-            survivor(file, reached, bias, &mut rng)
+            survivor(file, step, reached, bias, &mut rng)
         })
     }
 
@@ -94,11 +94,11 @@ impl History {
 
     /// Up to which step the journal got.
     fn journal_end(&self, step: usize, bias: Bias, rng: &mut Rng) -> usize {
-        let forced = self.last_commit(step);
+        let (forced, last) = (self.last_commit(step), self.last_possible(step));
         match bias {
             Bias::Lose => forced,
-            Bias::Keep => step,
-            Bias::Mix => forced + rng.below(step - forced + 1),
+            Bias::Keep => last,
+            Bias::Mix => forced + rng.below(last - forced + 1),
         }
     }
 
@@ -128,10 +128,11 @@ impl History {
     }
 }
 
-/// What is left of a file whose growth reached the disk up to step `reached`.
-fn survivor(file: &File, reached: usize, bias: Bias, rng: &mut Rng) -> Content {
+/// What a cut after `step` leaves of a file whose growth reached the disk up to step `reached`. A commit may have saved bytes
+/// by the time it ended that it covered long before.
+fn survivor(file: &File, step: usize, reached: usize, bias: Bias, rng: &mut Rng) -> Content {
     let written = file.written.at(reached).expect("a named file exists");
-    let synced = file.synced.at(reached).expect("a named file exists");
+    let synced = file.synced.at(step).expect("a named file exists").min(written);
     let (bytes, zeros) = match bias {
         _ if synced == written => (written, Vec::new()),
         Bias::Lose => (synced, Vec::new()),

@@ -1,6 +1,6 @@
 //! A directory whose bytes make sense only through it: what goes around the seam reads and leaves garbage.
 use crate::rng::mix;
-use std::{io, sync::Arc};
+use std::{io, sync::Arc, time::Duration};
 use terrace_storage::{
     LogWrites,
     backends::files::fs::{DirEntry, FileSystem, ReadFile, WriteFile},
@@ -78,8 +78,16 @@ impl FileSystem for ScrambleFs {
         self.0.commit()
     }
 
-    fn can_commit(&self) -> Result<(), String> {
+    fn can_commit(&self) -> Result<Duration, String> {
         self.0.can_commit()
+    }
+
+    fn commits(&self) -> io::Result<u64> {
+        self.0.commits()
+    }
+
+    fn beat(&self) -> io::Result<()> {
+        self.0.beat()
     }
 
     fn sync_file(&self, name: &str) -> io::Result<()> {

@@ -157,6 +157,10 @@ pub trait Placement: Send + Sync {
     fn settle(&self, tables: &[TableMeta]) -> Result<()>;
     /// Whether tables here may not survive a power cut, because a session that promised nothing left them.
     fn unsynced(&self) -> bool;
+    /// Whether tickets mature by themselves, if late, so that [`commit`](Placement::commit) is for emergencies.
+    fn is_patient(&self) -> bool {
+        false
+    }
     /// Makes progress with outstanding tickets at the tier's own pace; false if none is outstanding. May take as long as
     /// syncs take.
     fn advance(&self) -> Result<bool>;

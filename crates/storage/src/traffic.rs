@@ -43,16 +43,24 @@ pub enum SyncKind {
     Directory,
     /// The root or the marker.
     Root,
+    /// The file system's journal, and with it whatever was written back.
+    FileSystem,
 }
 
 impl SyncKind {
     /// Every kind, in the order of reports.
-    pub const ALL: [SyncKind; 5] =
-        [SyncKind::Tables, SyncKind::Manifest, SyncKind::Log, SyncKind::Directory, SyncKind::Root];
+    pub const ALL: [SyncKind; 6] = [
+        SyncKind::Tables,
+        SyncKind::Manifest,
+        SyncKind::Log,
+        SyncKind::Directory,
+        SyncKind::Root,
+        SyncKind::FileSystem,
+    ];
 
     /// As reports spell it.
     pub fn name(self) -> &'static str {
-        ["tables", "manifest", "log", "directory", "root"][self as usize]
+        ["tables", "manifest", "log", "directory", "root", "filesystem"][self as usize]
     }
 }
 
@@ -66,6 +74,7 @@ pub struct Traffic {
 #[derive(Debug, Default)]
 struct SyncCounter {
     count: AtomicU64,
+    blocking: AtomicU64,
     bytes: AtomicU64,
     nanos: AtomicU64,
 }
@@ -75,6 +84,9 @@ struct SyncCounter {
 pub struct Syncs {
     /// How many calls.
     pub count: u64,
+    /// How many of them a flush or a compaction waited for, or held up writers, as the sync of a log does even if the store
+    /// is idle and nobody writes.
+    pub blocking: u64,
     /// Bytes written to the synced files since their last sync.
     pub bytes: u64,
     /// Time spent waiting for them.
@@ -85,6 +97,12 @@ impl Traffic {
     /// `bytes` were handed to storage for `purpose`.
     pub fn wrote(&self, purpose: Purpose, bytes: u64) {
         self.bytes[purpose as usize].fetch_add(bytes, Relaxed);
+    }
+
+    /// As [`synced`](Traffic::synced), for which a write, a flush or a compaction had to wait.
+    pub fn blocked(&self, kind: SyncKind, bytes: u64, time: Duration) {
+        self.syncs[kind as usize].blocking.fetch_add(1, Relaxed);
+        self.synced(kind, bytes, time);
     }
 
     /// One sync of `kind` covered `bytes` and took `time`.
@@ -105,6 +123,7 @@ impl Traffic {
         let counter = &self.syncs[kind as usize];
         Syncs {
             count: counter.count.load(Relaxed),
+            blocking: counter.blocking.load(Relaxed),
             bytes: counter.bytes.load(Relaxed),
             time: Duration::from_nanos(counter.nanos.load(Relaxed)),
         }

@@ -59,7 +59,7 @@ fn write_text(statistics: &Statistics, out: &mut dyn Write) -> Result<()> {
 fn json_of(statistics: &Statistics) -> Value {
     let level = |level: &LevelStatistics| json!({ "tables": level.tables, "bytes": level.bytes, "compactions": work_json(&level.compactions) });
     let sync = |(kind, syncs): &(&str, Syncs)| {
-        let object = json!({ "count": syncs.count, "bytes": syncs.bytes, "seconds": seconds(syncs.time) });
+        let object = json!({ "count": syncs.count, "blocking": syncs.blocking, "bytes": syncs.bytes, "seconds": seconds(syncs.time) });
         ((*kind).to_owned(), object)
     };
     let written = |(purpose, bytes): &(&str, u64)| ((*purpose).to_owned(), Value::from(*bytes));

@@ -9,12 +9,14 @@ use terrace_storage::placement::ObjectId;
 
 /// How long to wait before asking again for tickets that are not mature.
 const POLL: Duration = Duration::from_millis(2);
+/// The same where they take seconds to mature.
+const PATIENT_POLL: Duration = Duration::from_millis(20);
 
 /// Releases every mature edit at the front of the queue; queues itself again if some are left.
 pub fn run(shared: &Arc<Shared>) -> Result<()> {
     let released = release(shared)?;
     if released == 0 && !shared.work.is_manual() {
-        thread::sleep(POLL);
+        thread::sleep(if shared.placement.is_patient() { PATIENT_POLL } else { POLL });
     }
     let mut control = shared.control.lock();
     control.releasing = false;
@@ -26,13 +28,11 @@ pub fn run(shared: &Arc<Shared>) -> Result<()> {
 fn release(shared: &Arc<Shared>) -> Result<usize> {
     let mut slot = shared.manifest.lock();
     let manifest = slot.as_mut().expect("a store that is written has a manifest");
-    // Logs that wait long for their batch are written to the device for nothing: kernels do not keep much for long.
-    let Options { retained_bytes_max, memtable_bytes, .. } = shared.options;
     let (closing, retained) = {
         let control = shared.control.lock();
         (control.closing, control.versions.retained_bytes())
     };
-    if closing || retained >= memtable_bytes.min(retained_bytes_max / 2) {
+    if closing || retained >= retained_before_commit(shared) {
         shared.placement.commit()?;
     } else {
         shared.placement.advance()?;
@@ -55,6 +55,14 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
     }
     remove(shared, &removable);
     Ok(edits.len())
+}
+
+/// Bytes retained at which a commit is forced. Where a commit is to come by itself, that is when writers begin to wait.
+/// Elsewhere it is soon: logs that wait long for their batch are written to the device for nothing, as kernels do not keep
+/// much for long.
+fn retained_before_commit(shared: &Shared) -> u64 {
+    let Options { retained_bytes_max, memtable_bytes, .. } = shared.options;
+    if shared.placement.is_patient() { retained_bytes_max } else { memtable_bytes.min(retained_bytes_max / 2) }
 }
 
 /// Replaces an overlong manifest by one that begins with the durable version.

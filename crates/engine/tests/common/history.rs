@@ -6,7 +6,7 @@ use terrace::{Db, LogWrites, Options, ReadOptions, WriteBatch, WriteOptions};
 use terrace_sim::{LateTracker, Rng};
 use terrace_storage::{
     backends::files::fs::FileSystem,
-    durability::{BatchTracker, CommitTracker, NoTracker, SyncTracker, Way},
+    durability::{BatchTracker, CommitTracker, JournalTracker, NoTracker, SyncTracker, Way},
     open_files,
     placement::{Mode, Placement},
 };
@@ -22,6 +22,7 @@ pub enum Tracker {
     Sync,
     Group,
     Background,
+    Journal,
     Late,
     /// Some builds fail.
     LateFailing,
@@ -31,14 +32,20 @@ pub enum Tracker {
 
 impl Tracker {
     /// Those that must lose nothing.
-    pub const PROMISING: [Tracker; 5] =
-        [Tracker::Sync, Tracker::Group, Tracker::Background, Tracker::Late, Tracker::LateFailing];
+    pub const PROMISING: [Tracker; 6] =
+        [Tracker::Sync, Tracker::Group, Tracker::Background, Tracker::Journal, Tracker::Late, Tracker::LateFailing];
+
+    /// Whether it rests on ext4's journal.
+    pub fn needs_journal(self) -> bool {
+        matches!(self, Tracker::Group | Tracker::Journal)
+    }
 
     pub fn make(self, seed: u64) -> Arc<dyn CommitTracker> {
         match self {
             Tracker::Sync => Arc::new(SyncTracker),
             Tracker::Group => Arc::new(BatchTracker::new(Way::Group, Duration::ZERO)),
             Tracker::Background => Arc::new(BatchTracker::new(Way::Background, Duration::ZERO)),
+            Tracker::Journal => Arc::new(JournalTracker::new(Duration::ZERO, Duration::from_secs(3600))),
             Tracker::Late => Arc::new(LateTracker::new(seed)),
             Tracker::LateFailing => Arc::new(LateTracker::failing(seed, 60)),
             Tracker::Never => Arc::new(NoTracker),

@@ -25,13 +25,19 @@ impl LoopFs {
 
     /// With these features of `mkfs.ext4` and these mount options.
     pub fn with(features: &[&str], options: &str) -> Result<LoopFs, String> {
-        let file_system = LoopFs::attach(|image| {
-            fs::File::create(image).and_then(|file| file.set_len(IMAGE_BYTES)).map_err(|e| e.to_string())
-        })?;
+        let file_system = LoopFs::attach(LoopFs::make_image)?;
         // Nothing is left to be initialised in the background, where it would count as written by the store.
         let all = [&["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0"], features, &[&file_system.device]].concat();
         run("mkfs.ext4", &all)?;
         file_system.mounted(options)
+    }
+
+    /// With its journal on a device of its own, which is to live as long.
+    pub fn with_journal_elsewhere() -> Result<(LoopFs, LoopFs), String> {
+        let journal = LoopFs::attach(LoopFs::make_image)?;
+        run("mkfs.ext4", &["-q", "-b", "4096", "-O", "journal_dev", &journal.device])?;
+        let there = format!("device={}", journal.device);
+        LoopFs::with(&["-b", "4096", "-J", &there], "defaults").map(|file_system| (file_system, journal))
     }
 
     /// What the device holds at this moment, in a file system of its own: what a power cut leaves, if the device's cache
@@ -40,6 +46,10 @@ impl LoopFs {
         let own = self.directory.path().join(IMAGE).display().to_string();
         let copy = |image: &Path| run("cp", &["--sparse=always", &own, &image.display().to_string()]).map(drop);
         LoopFs::attach(copy)?.mounted("defaults")
+    }
+
+    fn make_image(image: &Path) -> Result<(), String> {
+        fs::File::create(image).and_then(|file| file.set_len(IMAGE_BYTES)).map_err(|e| e.to_string())
     }
 
     fn attach(make_image: impl FnOnce(&Path) -> Result<(), String>) -> Result<LoopFs, String> {

@@ -2,7 +2,7 @@
 use crate::target::{Build, Change, Engine, Own, Result, Settings, SyncCount, Target};
 use anyhow::Context;
 use std::path::Path;
-use terrace::{Codec, Db, FilterForm, LogWrites, Options, ReadOptions, WriteBatch, WriteOptions};
+use terrace::{Codec, Db, FilterForm, LogWrites, Options, ReadOptions, Syncs, WriteBatch, WriteOptions};
 
 /// Terrace under one preset.
 #[derive(Debug)]
@@ -103,7 +103,7 @@ struct Open {
 /// Purposes of written bytes that this engine has no use for yet: none were written for them.
 const UNUSED_PURPOSES: [&str; 2] = ["value_log", "gc"];
 /// Kinds of syncs that it never makes.
-const UNUSED_SYNCS: [&str; 2] = ["value_log", "filesystem"];
+const UNUSED_SYNCS: [&str; 1] = ["value_log"];
 
 impl Target for Open {
     fn write(&self, changes: &[Change<'_>], sync: bool) -> Result<()> {
@@ -142,21 +142,15 @@ impl Target for Open {
         Ok(self.db.compact_range(None, None)?)
     }
 
-    /// What blocks whom under tier `sync`: a flush or a compaction syncs its tables and then the directory before it
-    /// ends, and the leader of a write group syncs the log, so those syncs block. The manifest is synced by the release
-    /// job, for which nobody waits; with it, rarely, the root and its directory when the manifest is begun anew, and that
-    /// directory sync cannot be told from the others. An idle store syncs its log by itself; the cell tells those from
-    /// the others by when they happen. Under the other tiers only syncs of the log block.
+    /// An idle store syncs its log by itself, which the store counts as blocking; the cell tells those from the others by when
+    /// they happen.
     fn own(&self) -> Own {
         let statistics = self.db.statistics();
         let unused = UNUSED_PURPOSES.map(|purpose| (purpose.to_string(), 0));
         let bytes = statistics.bytes_written.iter().map(|(purpose, bytes)| (purpose.to_string(), *bytes));
-        let inline = statistics.durability == "sync";
         let syncs = statistics.syncs.iter().map(|(kind, syncs)| {
-            let blocks = *kind == "log" || inline && matches!(*kind, "tables" | "directory");
-            let blocking = if blocks { syncs.count } else { 0 };
-            let seconds = syncs.time.as_secs_f64();
-            (kind.to_string(), SyncCount { count: syncs.count, blocking, bytes: Some(syncs.bytes), seconds })
+            let Syncs { count, blocking, bytes, time } = *syncs;
+            (kind.to_string(), SyncCount { count, blocking, bytes: Some(bytes), seconds: time.as_secs_f64() })
         });
         let none = SyncCount { bytes: Some(0), ..SyncCount::default() };
         let never = UNUSED_SYNCS.map(|kind| (kind.to_string(), none));

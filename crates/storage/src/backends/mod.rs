@@ -1,12 +1,12 @@
 //! Every place bytes can live in, and every way they become durable: the only list of either.
 use crate::{
     Error, Result, Setup,
-    durability::{BatchTracker, CommitTracker, NoTracker, SyncTracker, Way},
+    durability::{BatchTracker, CommitTracker, JournalTracker, NoTracker, SyncTracker, Way},
     placement::{Mode, Placement},
 };
 use files::{Files, fs::FileSystem, real::RealFs};
 use memory::Memory;
-use std::{io, path::Path, path::PathBuf, sync::Arc};
+use std::{io, path::Path, path::PathBuf, sync::Arc, time::Duration};
 use terrace_format::names::FileName;
 
 pub mod files;
@@ -31,6 +31,8 @@ pub enum Tier {
     Group,
     /// Many builds at a time, a sync for each file; on any file system.
     Background,
+    /// Many builds by the commits that the file system's journal makes anyway; where `Group` keeps its promise.
+    Journal,
     /// `Group` where it keeps its promise, else `Background`.
     Auto,
     /// Never: nothing is promised at a power cut.
@@ -39,7 +41,7 @@ pub enum Tier {
 
 impl Tier {
     /// Every tier, in the order of help texts.
-    pub const ALL: [Tier; 5] = [Tier::Sync, Tier::Group, Tier::Background, Tier::Auto, Tier::None];
+    pub const ALL: [Tier; 6] = [Tier::Sync, Tier::Group, Tier::Background, Tier::Journal, Tier::Auto, Tier::None];
 
     /// As options spell it. Reports tell what `auto` has become.
     pub fn name(self) -> &'static str {
@@ -47,6 +49,7 @@ impl Tier {
             Tier::Sync => "sync",
             Tier::Group => "group",
             Tier::Background => "background",
+            Tier::Journal => "journal",
             Tier::Auto => "auto",
             Tier::None => "none",
         }
@@ -57,9 +60,13 @@ impl Tier {
         Tier::ALL.into_iter().find(|tier| tier.name() == name)
     }
 
-    /// Why a store in directory `path`, which need not exist yet, cannot have tier `group`; `None` where it can.
-    pub fn group_refusal(path: &Path) -> Option<String> {
-        RealFs::new(path).can_commit().err()
+    /// Why a store in directory `path`, which need not exist yet, cannot have this tier; `None` where it can. What `auto`
+    /// would like best is `group`.
+    pub fn refusal(self, path: &Path) -> Option<String> {
+        match self {
+            Tier::Group | Tier::Journal | Tier::Auto => RealFs::new(path).can_commit().err(),
+            Tier::Sync | Tier::Background | Tier::None => None,
+        }
     }
 
     /// How tickets of a store in `fs` mature. [`Error::Unsupported`] says why the file system cannot keep what the tier
@@ -73,11 +80,17 @@ impl Tier {
             Tier::Auto if fs.can_commit().is_err() => batched(Way::Background),
             Tier::Auto => batched(Way::Group),
             Tier::Group => {
-                let refused = |why| Error::Unsupported(format!("tier group is refused for {}: {why}", fs.name()));
-                fs.can_commit().map_err(refused)?;
+                self.commit_interval(fs)?;
                 batched(Way::Group)
             }
+            Tier::Journal => Arc::new(JournalTracker::new(setup.batch_interval, self.commit_interval(fs)?)),
         })
+    }
+
+    /// How often the journal that this tier rests on commits by itself.
+    fn commit_interval(self, fs: &dyn FileSystem) -> Result<Duration> {
+        let refused = |why| Error::Unsupported(format!("tier {} is refused for {}: {why}", self.name(), fs.name()));
+        fs.can_commit().map_err(refused)
     }
 }
 
@@ -90,7 +103,8 @@ pub fn open(location: &Location, mode: Mode, tier: Tier, setup: &Setup) -> Resul
         Location::Directory(path) => Arc::new(RealFs::new(path)),
         Location::Memory(memory) => Arc::new(memory.clone()),
     };
-    let tier = if mode == Mode::ReadOnly && tier == Tier::Group { Tier::Auto } else { tier }; // a reader is promised nothing
+    let particular = matches!(tier, Tier::Group | Tier::Journal);
+    let tier = if mode == Mode::ReadOnly && particular { Tier::Auto } else { tier }; // a reader is promised nothing
     let tracker = tier.tracker(&*fs, setup)?;
     open_files(fs, mode, tracker, setup)
 }

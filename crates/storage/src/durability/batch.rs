@@ -85,7 +85,7 @@ impl BatchTracker {
             Way::Group => {
                 let start = Instant::now();
                 fs.commit().map_err(|e| Error::io("commit the journal of", fs.name(), e))?;
-                traffic.synced(SyncKind::Directory, 0, start.elapsed());
+                traffic.synced(SyncKind::FileSystem, 0, start.elapsed());
                 Ok(())
             }
             Way::Background => sync_directory(fs, traffic),

@@ -5,11 +5,13 @@ use crate::{
 };
 
 mod batch;
+mod journal;
 mod none;
 pub mod probe;
 mod sync;
 
 pub use batch::{BatchTracker, Way};
+pub use journal::JournalTracker;
 pub use none::NoTracker;
 pub use sync::{SyncTracker, sync_directory};
 
@@ -34,6 +36,10 @@ pub trait CommitTracker: Send + Sync {
     }
     /// Takes charge of the files of one build, and of their directory entries.
     fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &Traffic) -> Result<Ticket>;
+    /// Whether tickets mature by commits that the file system makes anyway, so that forcing one is for emergencies.
+    fn is_patient(&self) -> bool {
+        false
+    }
     /// Makes progress at the tier's own pace; false if nothing is outstanding.
     fn advance(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<bool>;
     /// Decides every outstanding ticket.

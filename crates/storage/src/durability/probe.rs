@@ -1,7 +1,11 @@
-//! Can a file system keep what tier `group` promises? Judged by what it and the kernel say of it; reading is elsewhere.
+//! Can a file system's journal be relied on? Judged by what it and the kernel say of it; reading is elsewhere.
 //!
-//! `group` rests on ext4's journal: one commit with a device flush covers everything before it. Each refusal is a way in
-//! which that would not be so (docs/durability.md, "Tiers").
+//! Tiers `group` and `journal` rest on ext4's journal: one commit with a device flush covers everything before it. Each
+//! refusal is a way in which that would not be so (docs/durability.md, "Tiers").
+use std::time::Duration;
+
+/// ext4 commits so often where nobody says otherwise.
+const INTERVAL: Duration = Duration::from_secs(5);
 
 /// What there is to know about the file system that holds a directory.
 #[derive(Clone, Debug, Default)]
@@ -16,21 +20,34 @@ pub struct Facts {
     pub options: Option<String>,
 }
 
-/// Fine, or why not.
-pub fn judge(facts: &Facts) -> Result<(), String> {
+/// A journal that keeps its promise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Journal {
+    /// Its entry of `/proc/fs/jbd2`.
+    pub name: String,
+    /// How often it commits by itself, if there is anything to commit.
+    pub interval: Duration,
+}
+
+/// The journal that a directory's files are committed by, or why none can be relied on.
+pub fn judge(facts: &Facts) -> Result<Journal, String> {
     if !facts.ext4 {
         return Err("the directory is not on ext4 itself".into());
     }
     let device = facts.device.as_ref().ok_or("the file system has no block device of its own")?;
-    if !facts.journals.iter().any(|journal| is_internal(journal, device)) {
-        return Err(format!("{device} has no journal, or one on another device"));
-    }
+    let internal = facts.journals.iter().find(|journal| is_internal(journal, device));
+    let name = internal.ok_or_else(|| format!("{device} has no journal, or one on another device"))?;
     let options = facts.options.as_ref().ok_or_else(|| format!("/proc/fs/ext4/{device}/options cannot be read"))?;
     let refused = ["nobarrier", "barrier=0", "journal_async_commit"];
     match options.lines().map(str::trim).find(|option| refused.contains(option)) {
         Some(option) => Err(format!("{device} is mounted with {option}")),
-        None => Ok(()),
+        None => Ok(Journal { name: name.clone(), interval: interval(options) }),
     }
+}
+
+fn interval(options: &str) -> Duration {
+    let seconds = options.lines().find_map(|line| line.trim().strip_prefix("commit=")?.parse().ok());
+    seconds.map_or(INTERVAL, Duration::from_secs)
 }
 
 /// A journal inside `device` is named by it, a hyphen, and an inode number; one elsewhere by its own device alone.
@@ -54,7 +71,11 @@ mod tests {
 
     #[test]
     fn what_keeps_the_promise_is_taken() {
-        judge(&sound()).unwrap();
+        let five = Duration::from_secs(5);
+        assert_eq!(judge(&sound()), Ok(Journal { name: "sda1-8".into(), interval: five }));
+        let rare = Facts { options: Some("barrier\ncommit=300".into()), ..sound() };
+        assert_eq!(judge(&rare).unwrap().interval, Duration::from_secs(300));
+        assert_eq!(judge(&Facts { options: Some("barrier\ncommit=x".into()), ..sound() }).unwrap().interval, five);
         let named_with_hyphen = Facts { device: Some("dm-0".into()), journals: vec!["dm-0-8".into()], ..sound() };
         judge(&named_with_hyphen).unwrap();
     }

@@ -19,10 +19,12 @@ impl CommitTracker for SyncTracker {
         for finished in &files {
             let start = Instant::now();
             finished.file.sync().map_err(|e| Error::io("sync", &finished.name, e))?;
-            traffic.synced(SyncKind::Tables, finished.bytes, start.elapsed());
+            traffic.blocked(SyncKind::Tables, finished.bytes, start.elapsed());
         }
         if !files.is_empty() {
-            sync_directory(fs, traffic)?;
+            let start = Instant::now();
+            fs.sync_directory().map_err(|e| Error::io("sync", fs.name(), e))?;
+            traffic.blocked(SyncKind::Directory, 0, start.elapsed());
         }
         Ok(Ticket::mature())
     }

@@ -45,7 +45,7 @@ fn one_line(marker: &str) -> String {
 }
 
 fn durability(path: &Path, options: &Options) -> Finding {
-    let (tier, refusal) = (options.durability, Tier::group_refusal(path));
+    let (tier, refusal) = (options.durability, options.durability.refusal(path));
     let value = match (tier, &refusal) {
         (Tier::Auto, None) => "auto, which is group here".to_owned(),
         (Tier::Auto, Some(why)) => format!("auto, which is background here: {why}"),
@@ -55,7 +55,9 @@ fn durability(path: &Path, options: &Options) -> Finding {
     let unsynced = path.join(FileName::Unsynced.to_string()).exists();
     match (tier, refusal) {
         (Tier::None, _) => finding.advise("promises nothing at a power cut"),
-        (Tier::Group, Some(why)) => finding.advise(format!("will be refused: {why}; use background, or auto")),
+        (Tier::Group | Tier::Journal, Some(why)) => {
+            finding.advise(format!("will be refused: {why}; use background, or auto"))
+        }
         _ if unsynced => {
             finding.advise("a session of tier none was here: the next opening to write first syncs every table")
         }

@@ -4,7 +4,7 @@
 //! below the placement because power cuts, full disks and torn files happen to files, not to tables
 //! (docs/decisions/0003-file-seam.md). Only the file backend uses it; the engine never sees it.
 use crate::setup::LogWrites;
-use std::io;
+use std::{io, time::Duration};
 use terrace_format::block::Bytes;
 
 /// One entry of the directory.
@@ -50,8 +50,14 @@ pub trait FileSystem: Send + Sync {
     /// Commits the file system's journal, once: all names as they are now survive a power cut, and all files whose bytes were
     /// [written back](WriteFile::write_back). A promise only where [`can_commit`](FileSystem::can_commit).
     fn commit(&self) -> io::Result<()>;
-    /// Whether such a commit keeps its promise here, or why not. The directory need not exist yet.
-    fn can_commit(&self) -> Result<(), String>;
+    /// Whether a commit of the journal keeps its promise here, and then how often it commits by itself; or why not. The
+    /// directory need not exist yet.
+    fn can_commit(&self) -> Result<Duration, String>;
+    /// Commits of the journal that are over, as the kernel counts them. An aborted journal goes on counting: only a
+    /// [`beat`](FileSystem::beat) behind this call tells.
+    fn commits(&self) -> io::Result<u64>;
+    /// Takes part in the transaction that runs, so that the journal has something to commit. Fails once it was aborted.
+    fn beat(&self) -> io::Result<()>;
     /// Takes the lock file `LOCK`, exclusively or shared, for as long as the guard lives. `WouldBlock` if it is held.
     /// Shared on a missing file or a read-only file system succeeds without making one.
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>>;

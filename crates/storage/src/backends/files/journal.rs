@@ -1,4 +1,4 @@
-//! ext4's journal, from outside: what the kernel says about it, and a commit on demand.
+//! ext4's journal, from outside: what the kernel says about it, how far it is, and a commit on demand.
 use crate::durability::probe::Facts;
 use nix::{
     libc,
@@ -29,12 +29,21 @@ pub(super) fn facts(folder: &Path) -> io::Result<Facts> {
     Ok(Facts { ext4, device, journals, options })
 }
 
+/// Commits that `journal`, an entry of `/proc/fs/jbd2`, has finished since its file system was mounted.
+///
+/// Opened anew each time: an open file goes on showing what was there when it was first read.
+pub(super) fn commits(journal: &str) -> io::Result<u64> {
+    let text = fs::read_to_string(format!("/proc/fs/jbd2/{journal}/info"))?;
+    let count = text.split_whitespace().next().and_then(|word| word.parse().ok());
+    count.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("the journal says {text:?}")))
+}
+
 /// A nameless file whose size changes with each beat. It takes part in the transaction that runs then, so its sync commits
 /// that one, and with it, since transactions commit in order, everything any file of this file system did before. Syncing
 /// the directory is not enough: it waits for the last transaction that changed the directory, which may be an old one,
 /// while the allocations of files in it belong to a later.
 #[derive(Default)]
-pub(super) struct Heart(Mutex<Option<Beating>>); // held during a beat
+pub(super) struct Heart(Mutex<Option<Beating>>); // held during a beat or a commit
 
 struct Beating {
     file: File,
@@ -42,18 +51,35 @@ struct Beating {
 }
 
 impl Heart {
-    /// One commit of the journal of the file system that holds `folder`, down to the device's medium.
+    /// Joins the running transaction of the file system that holds `folder`. It must be the size that changes: a new time
+    /// alone would not tell that the journal was aborted.
     pub fn beat(&self, folder: &Path) -> io::Result<()> {
+        self.beating(folder, Beating::beat)
+    }
+
+    /// One commit of its journal, down to the device's medium.
+    pub fn commit(&self, folder: &Path) -> io::Result<()> {
+        self.beating(folder, |beating| {
+            beating.beat()?;
+            beating.file.sync_all()
+        })
+    }
+
+    fn beating<T>(&self, folder: &Path, act: impl FnOnce(&mut Beating) -> io::Result<T>) -> io::Result<T> {
         let mut heart = self.0.lock();
-        let beating = match heart.as_mut() {
+        act(match heart.as_mut() {
             Some(beating) => beating,
             None => {
                 let file = OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).open(folder)?;
                 heart.insert(Beating { file, bytes: 0 })
             }
-        };
-        beating.bytes ^= 1;
-        beating.file.set_len(beating.bytes)?; // tells at once that a journal was aborted
-        beating.file.sync_all()
+        })
+    }
+}
+
+impl Beating {
+    fn beat(&mut self) -> io::Result<()> {
+        self.bytes ^= 1;
+        self.file.set_len(self.bytes)
     }
 }

@@ -81,16 +81,17 @@ impl Writer {
         self.broken.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 
+    /// Writers wait for a write-ahead log, nobody for a manifest.
     fn sync_all(&self) -> Result<()> {
-        let kind = match self.output.kind {
-            LogKind::Wal => SyncKind::Log,
-            LogKind::Manifest => SyncKind::Manifest,
-        };
         let start = Instant::now();
         self.output.file.sync().map_err(|e| Error::io("sync", &self.output.name, e))?;
         let bytes = self.output.bytes;
         let new_bytes = bytes - self.synced_bytes.swap(bytes, Relaxed);
-        self.store.traffic.synced(kind, new_bytes, start.elapsed());
+        let (traffic, time) = (&self.store.traffic, start.elapsed());
+        match self.output.kind {
+            LogKind::Manifest => traffic.synced(SyncKind::Manifest, new_bytes, time),
+            LogKind::Wal => traffic.blocked(SyncKind::Log, new_bytes, time),
+        }
         if !self.named.load(Relaxed) {
             sync_directory(&*self.store.fs, &self.store.traffic)?;
             self.named.store(true, Relaxed);

@@ -228,6 +228,10 @@ impl Placement for Files {
         self.store.fs.open(&FileName::Unsynced.to_string()).is_ok()
     }
 
+    fn is_patient(&self) -> bool {
+        self.store.tracker.is_patient()
+    }
+
     fn advance(&self) -> Result<bool> {
         self.store.tracker.advance(&*self.store.fs, &self.store.traffic)
     }

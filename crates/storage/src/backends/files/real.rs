@@ -9,7 +9,10 @@ use super::{
     mapped::MappedFile,
     mapped_read,
 };
-use crate::{durability::probe, setup::LogWrites};
+use crate::{
+    durability::probe::{self, Journal},
+    setup::LogWrites,
+};
 use nix::{
     errno::Errno,
     fcntl::{FcntlArg, PosixFadviseAdvice, fcntl, posix_fadvise},
@@ -20,6 +23,8 @@ use std::{
     io::{self, ErrorKind, Write},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
+    sync::OnceLock,
+    time::Duration,
 };
 use terrace_format::block::Bytes;
 
@@ -30,12 +35,14 @@ const LOST: &str = "lost";
 pub struct RealFs {
     root: PathBuf,
     heart: Heart,
+    /// Known once it was asked for in a directory that is there.
+    journal: OnceLock<Journal>,
 }
 
 impl RealFs {
     /// The directory at `root`, which need not exist yet.
     pub fn new(root: impl Into<PathBuf>) -> RealFs {
-        RealFs { root: root.into(), heart: Heart::default() }
+        RealFs { root: root.into(), heart: Heart::default(), journal: OnceLock::new() }
     }
 
     /// Names of the files in `lost/`, without that prefix; none where it is missing.
@@ -60,6 +67,12 @@ impl RealFs {
 
     fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
+    }
+
+    /// The journal of the file system that holds `folder`, if it can be relied on.
+    fn journal_of(folder: &Path) -> Result<Journal, String> {
+        let facts = journal::facts(folder).map_err(|e| format!("{} cannot be examined: {e}", folder.display()))?;
+        probe::judge(&facts)
     }
 }
 
@@ -136,12 +149,28 @@ impl FileSystem for RealFs {
     }
 
     fn commit(&self) -> io::Result<()> {
-        self.heart.beat(&self.root)
+        self.heart.commit(&self.root)
     }
 
-    fn can_commit(&self) -> Result<(), String> {
+    fn can_commit(&self) -> Result<Duration, String> {
         let there = self.root.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
-        probe::judge(&journal::facts(there).map_err(|e| format!("{} cannot be examined: {e}", there.display()))?)
+        RealFs::journal_of(there).map(|journal| journal.interval)
+    }
+
+    fn commits(&self) -> io::Result<u64> {
+        let journal = match self.journal.get() {
+            Some(journal) => journal,
+            None => {
+                let found =
+                    RealFs::journal_of(&self.root).map_err(|why| io::Error::new(ErrorKind::Unsupported, why))?;
+                self.journal.get_or_init(|| found)
+            }
+        };
+        journal::commits(&journal.name)
+    }
+
+    fn beat(&self) -> io::Result<()> {
+        self.heart.beat(&self.root)
     }
 
     fn sync_file(&self, name: &str) -> io::Result<()> {

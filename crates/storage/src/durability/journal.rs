@@ -1,0 +1,187 @@
+//! Tier `journal`: builds become durable by the commits that the file system's journal makes anyway. None is forced.
+//!
+//! ```text
+//! 1  write back the bytes of each file           without that, a commit is worth nothing (see `batch.rs`)
+//! 2  count the commits that are over: c0         by now every inode is in a transaction that commits as c0 + 2 or before
+//! 3  beat                                        an idle journal commits nothing
+//! 4  ask now and then, and beat whenever the count has moved, until it is c0 + 2
+//! 5  beat once more                              an aborted journal goes on counting, but refuses a beat
+//! ```
+//! Why + 2: a commit is counted as its last act, and commits come one by one. So at any moment at most two transactions are
+//! not counted: one that is being committed, and behind it the one that runs, of which the inodes written back so far are
+//! part at the latest. With + 1 it might be the first of them that was waited for.
+use super::{CommitTracker, Finished};
+use crate::{Error, Maturity, Result, SyncKind, Ticket, Traffic, backends::files::fs::FileSystem};
+use parking_lot::Mutex;
+use std::{
+    collections::VecDeque,
+    io,
+    time::{Duration, Instant},
+};
+
+/// Commits that must follow a count for all that was written back before it to be durable.
+const COMMITS: u64 = 2;
+/// A journal that makes no progress for so many of its intervals, each a second longer, is not waited for any longer.
+const INTERVALS_MAX: u32 = 3;
+
+/// Tickets mature in batches: what was written back before one count.
+pub struct JournalTracker {
+    poll: Duration,
+    patience: Duration,
+    waiting: Mutex<Vec<Waiting>>, // leaf lock; no I/O under it, so that builds never wait for a batch
+    progress: Mutex<Progress>,    // held while files are written back and the journal is asked; taken before `waiting`
+}
+
+/// A build that nobody has looked after yet.
+struct Waiting {
+    files: Vec<Finished>,
+    maturity: Maturity,
+}
+
+/// How far the journal is, and who waits for it.
+#[derive(Default)]
+struct Progress {
+    /// In the order in which they are due.
+    batches: VecDeque<Batch>,
+    /// The last count.
+    commits: u64,
+    /// When it moved last, or when somebody began to wait for it to move.
+    moved: Option<Instant>,
+    asked: Option<Instant>,
+}
+
+/// Builds whose files were written back.
+struct Batch {
+    /// The count that makes them durable.
+    due: u64,
+    maturities: Vec<Maturity>,
+}
+
+impl JournalTracker {
+    /// Asks once in `poll` at most, and relies on a journal that commits every `interval`.
+    pub fn new(poll: Duration, interval: Duration) -> JournalTracker {
+        let patience = (interval + Duration::from_secs(1)) * INTERVALS_MAX;
+        JournalTracker { poll, patience, waiting: Mutex::default(), progress: Mutex::default() }
+    }
+
+    /// As [`new`](JournalTracker::new), with a limit of its own to how long the journal may stand still.
+    pub fn with_patience(poll: Duration, patience: Duration) -> JournalTracker {
+        JournalTracker { patience, ..JournalTracker::new(poll, Duration::ZERO) }
+    }
+
+    /// Looks after new builds, then after old ones. Whatever cannot be told by asking is decided by force.
+    fn ask(&self, progress: &mut Progress, fs: &dyn FileSystem, traffic: &Traffic) {
+        let (saved, _) = self.write_back(); // here and below, a failure is its tickets' to tell
+        let entered = if saved.is_empty() { Ok(()) } else { progress.enter(saved, fs) };
+        if entered.and_then(|()| progress.look(fs)).is_err() || progress.is_stuck(self.patience) {
+            let _ = progress.force(fs, traffic);
+        }
+    }
+
+    /// Writes back what waits. The builds that this saved, and the first failure: it is its own build's alone.
+    fn write_back(&self) -> (Vec<Maturity>, Result<()>) {
+        let waiting = std::mem::take(&mut *self.waiting.lock());
+        let (mut saved, mut outcome) = (Vec::new(), Ok(()));
+        for Waiting { files, maturity } in waiting {
+            let write_back =
+                |file: &Finished| file.file.write_back().map_err(|e| Error::io("write back", &file.name, e));
+            match files.iter().try_for_each(write_back) {
+                Ok(()) => saved.push(maturity),
+                Err(error) => {
+                    maturity.fail(error.clone());
+                    outcome = outcome.and(Err(error));
+                }
+            }
+        }
+        (saved, outcome)
+    }
+}
+
+impl Progress {
+    /// The builds of `maturities` were just written back. They wait from now on, whatever this returns.
+    fn enter(&mut self, maturities: Vec<Maturity>, fs: &dyn FileSystem) -> io::Result<()> {
+        let counted = fs.commits();
+        let due = counted.as_ref().map_or(u64::MAX, |commits| commits + COMMITS);
+        if self.batches.is_empty() {
+            self.moved = Some(Instant::now());
+        }
+        self.batches.push_back(Batch { due, maturities });
+        counted.and_then(|_| fs.beat())
+    }
+
+    /// Asks how far the journal is.
+    fn look(&mut self, fs: &dyn FileSystem) -> io::Result<()> {
+        if self.batches.is_empty() {
+            return Ok(());
+        }
+        let commits = fs.commits()?;
+        if commits == self.commits && self.batches[0].due > commits {
+            return Ok(());
+        }
+        (self.commits, self.moved) = (commits, Some(Instant::now()));
+        fs.beat()?; // behind the count: what was counted before the journal was aborted has been committed
+        let due = self.batches.partition_point(|batch| batch.due <= commits);
+        self.batches.drain(..due).flat_map(|batch| batch.maturities).for_each(Maturity::keep);
+        Ok(())
+    }
+
+    fn is_stuck(&self, patience: Duration) -> bool {
+        !self.batches.is_empty() && self.moved.is_some_and(|moved| moved.elapsed() > patience)
+    }
+
+    /// Commits now, as tier `group` does. Decides every ticket.
+    fn force(&mut self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<()> {
+        if self.batches.is_empty() {
+            return Ok(());
+        }
+        let start = Instant::now();
+        let committed = fs.commit().map_err(|e| Error::io("commit the journal of", fs.name(), e));
+        if committed.is_ok() {
+            traffic.synced(SyncKind::FileSystem, 0, start.elapsed());
+        }
+        for maturity in self.batches.drain(..).flat_map(|batch| batch.maturities) {
+            match &committed {
+                Ok(()) => maturity.keep(),
+                Err(error) => maturity.fail(error.clone()),
+            }
+        }
+        committed
+    }
+}
+
+impl CommitTracker for JournalTracker {
+    fn tier(&self) -> &'static str {
+        "journal"
+    }
+
+    fn is_patient(&self) -> bool {
+        true
+    }
+
+    fn watch(&self, _: &dyn FileSystem, files: Vec<Finished>, _: &Traffic) -> Result<Ticket> {
+        let (ticket, maturity) = Ticket::pending();
+        self.waiting.lock().push(Waiting { files, maturity });
+        Ok(ticket)
+    }
+
+    fn advance(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<bool> {
+        let mut progress = self.progress.lock();
+        if progress.batches.is_empty() && self.waiting.lock().is_empty() {
+            return Ok(false);
+        }
+        if progress.asked.is_none_or(|asked| asked.elapsed() >= self.poll) {
+            self.ask(&mut progress, fs, traffic);
+            progress.asked = Some(Instant::now());
+        }
+        Ok(true)
+    }
+
+    fn commit(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<()> {
+        let mut progress = self.progress.lock();
+        let (saved, outcome) = self.write_back();
+        if !saved.is_empty() {
+            progress.batches.push_back(Batch { due: u64::MAX, maturities: saved });
+        }
+        outcome.and(progress.force(fs, traffic))
+    }
+}
