@@ -45,6 +45,14 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
+    /// A text or a file that is not what it should be. Nothing of it is used.
+    #[error("{what}: {why}")]
+    Malformed {
+        /// The text or the file.
+        what: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The system below refused.
     #[error("{what}: {source}")]
     Io {

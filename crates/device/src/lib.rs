@@ -3,12 +3,14 @@
 #![deny(unsafe_code)]
 
 mod error;
+mod file;
 mod memory;
 pub mod record;
 pub mod serve;
 pub mod ssd;
 
 pub use error::{Error, Result};
+pub use file::File;
 pub use memory::Memory;
 
 /// Which of the drive's write frontiers a write goes to: data of one lifetime together, so that it dies together. A device

@@ -55,6 +55,68 @@ fn a_flush_programs_whole_units_unless_the_cache_survives() {
     }
 }
 
+/// Bytes of which LZ4 makes about a part in `ratio`.
+fn compressible(len: usize, ratio: usize) -> Vec<u8> {
+    let mut x = 1u64;
+    let mut noise = move || {
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (x >> 56) as u8
+    };
+    (0..len).map(|at| if at % 1024 < 1024 / ratio { noise() } else { 0 }).collect()
+}
+
+#[test]
+fn a_controller_that_compresses_programs_less_than_the_host_writes() {
+    let ssd = drive(Profile { compressed_pages: Some(4), ..small() });
+    let bytes = compressible(MIB, 2);
+    for _ in 0..3 {
+        (0..64).for_each(|at| ssd.write_at(at * MIB as u64, &bytes, Stream(0)).unwrap());
+    }
+    let report = ssd.report();
+    let wa2 = report.counts.wa2().unwrap();
+    assert!((0.5..0.65).contains(&wa2), "{wa2}");
+    assert_eq!(report.counts.nand_bytes(), Cause::ALL.map(|cause| report.counts.nand(cause)).iter().sum::<u64>());
+    assert_eq!(report.mapped_bytes, 64 << 20);
+    assert!(report.windows.iter().all(|window| (0.5..0.65).contains(&window.wa2())) && report.windows.len() == 24);
+    ssd.ftl().check().unwrap();
+
+    let plain = drive(small());
+    plain.write_at(0, &bytes, Stream(0)).unwrap();
+    assert_eq!(plain.counts().nand_bytes(), MIB as u64, "others program all of it");
+}
+
+#[test]
+fn a_page_written_in_part_is_compressed_as_a_whole() {
+    let ssd = drive(Profile { compressed_pages: Some(1), page_bytes: 16384, pages_per_block: 16, ..small() });
+    ssd.write_at(0, &compressible(16384, 1), Stream(0)).unwrap();
+    let before = ssd.counts();
+    ssd.write_at(4096, &[0; 8192], Stream(0)).unwrap();
+    let added = ssd.counts().since(&before);
+    assert_eq!(added.host_bytes, 8192);
+    assert!((8192..9216).contains(&added.nand_bytes()), "what is left of the noise: {}", added.nand_bytes());
+    ssd.ftl().check().unwrap();
+}
+
+#[test]
+fn a_drive_tells_of_itself_as_real_ones_do_and_exactly() {
+    let ssd = drive(small());
+    let bytes = vec![1; MIB];
+    (0..64).for_each(|at| ssd.write_at(at * MIB as u64, &bytes, Stream(0)).unwrap());
+    ssd.read_at(0, &mut vec![0; 33 * MIB]).unwrap();
+    let json = ssd.report().json();
+    let raw = |id: u64| {
+        let table = json["ata_smart_attributes"]["table"].as_array().unwrap();
+        table.iter().find(|attribute| attribute["id"] == id).unwrap()["raw"]["value"].as_u64().unwrap()
+    };
+    assert_eq!([raw(241), raw(242), raw(243)], [2, 1, 2]);
+    assert_eq!(json["user_capacity"]["bytes"], 64 << 20);
+    assert_eq!(json["terrace"]["nand_bytes"], 64 << 20);
+    assert_eq!(json["terrace"]["nand_bytes_by_cause"]["host"], 64 << 20);
+    assert_eq!(json["terrace"]["wa2"], 1.0);
+    assert_eq!(json["terrace"]["windows"].as_array().unwrap().len(), 8);
+    assert_eq!(json["terrace"]["simulated_seconds"], serde_json::Value::Null);
+}
+
 #[test]
 fn what_cannot_be_is_refused_by_the_name_of_its_field() {
     let plain = small();

@@ -9,6 +9,11 @@ impl Chance {
         Self(seed)
     }
 
+    /// What [`new`](Self::new) goes on from.
+    pub fn state(&self) -> u64 {
+        self.0
+    }
+
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

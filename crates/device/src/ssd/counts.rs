@@ -1,5 +1,7 @@
 //! What a drive counts: bytes that came from the host, and bytes programmed into flash, by cause.
 
+use serde::{Deserialize, Serialize};
+
 /// Why bytes are programmed into flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
@@ -15,7 +17,7 @@ pub enum Cause {
 }
 
 /// Counts since the drive was new. All of them only grow.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Bytes the host wrote, before compression.
     pub host_bytes: u64,

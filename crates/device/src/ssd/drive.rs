@@ -3,18 +3,29 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::compress::Compressor;
 use super::counts::Counts;
 use super::ftl::{Ftl, PageWrite};
 use super::profile::Profile;
+use super::report::Report;
+use super::windows::Windows;
 use crate::error::check_range;
 use crate::{BlockDevice, Error, Result, Stream};
 
 /// A virtual drive. What a host reads depends on the device below alone, never on the translation layer.
 pub struct Ssd {
     below: Box<dyn BlockDevice>,
-    ftl: Mutex<Ftl>,
+    /// Guards the book alone, and is never held during I/O.
+    book: Mutex<Book>,
+    /// Taken before the book's lock is, never with it.
+    compressor: Option<Mutex<Compressor>>,
     page_bytes: u64,
     len: u64,
+}
+
+struct Book {
+    ftl: Ftl,
+    windows: Windows,
 }
 
 impl Ssd {
@@ -23,46 +34,74 @@ impl Ssd {
     /// # Errors
     /// [`Error::Impossible`] names the field of a profile that cannot be, or that `below` is too short for.
     pub fn new(profile: Profile, below: Box<dyn BlockDevice>) -> Result<Ssd> {
-        let (len, there) = (profile.capacity_bytes, below.len_bytes());
+        Ssd::with(Ftl::new(profile)?, below)
+    }
+
+    /// A drive that goes on from what `ftl` has behind it, such as being preconditioned. Windows begin now; each has an
+    /// eighth of the capacity.
+    ///
+    /// # Errors
+    /// `below` is shorter than the profile's capacity.
+    pub fn with(ftl: Ftl, below: Box<dyn BlockDevice>) -> Result<Ssd> {
+        let (len, there) = (ftl.profile().capacity_bytes, below.len_bytes());
         if there < len {
-            return Err(Error::Impossible {
-                field: "capacity_bytes",
-                why: format!("{len} are more than the {there} bytes of the device below"),
-            });
+            let why = format!("{len} are more than the {there} bytes of the device below");
+            return Err(Error::Impossible { field: "capacity_bytes", why });
         }
-        let page_bytes = profile.page_bytes.into();
-        Ok(Ssd { below, ftl: Mutex::new(Ftl::new(profile)?), page_bytes, len })
+        let (page_bytes, slot_bytes) = (ftl.profile().page_bytes, ftl.slot_bytes());
+        let compressed_pages = ftl.profile().compressed_pages;
+        let compressor = compressed_pages.map(|pages| Mutex::new(Compressor::new(pages, page_bytes, slot_bytes)));
+        let windows = Windows::new(len / 8, ftl.counts().clone());
+        Ok(Ssd { below, book: Mutex::new(Book { ftl, windows }), compressor, page_bytes: page_bytes.into(), len })
     }
 
     /// What it counted since it was new.
     pub fn counts(&self) -> Counts {
-        self.ftl().counts().clone()
+        self.book().ftl.counts().clone()
     }
 
-    /// The lock guards the book alone and is never held during I/O.
-    fn ftl(&self) -> MutexGuard<'_, Ftl> {
-        self.ftl.lock().unwrap_or_else(PoisonError::into_inner)
+    /// All that it tells of itself.
+    pub fn report(&self) -> Report {
+        let book = self.book();
+        Report::new(&book.ftl, &book.windows)
+    }
+
+    /// The translation layer as it is now.
+    pub fn ftl(&self) -> Ftl {
+        self.book().ftl.clone()
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn check(&self, offset: u64, len: u64) -> Result<()> {
         check_range(offset, len, self.below.block_bytes(), self.len)
     }
 
-    /// The pages that a range touches, each with the bytes of it that lie in the range.
-    fn pages(&self, offset: u64, len: u64) -> impl Iterator<Item = (u64, u32)> + use<> {
-        let (page_bytes, end) = (self.page_bytes, offset + len);
-        let touched = offset / page_bytes..end.div_ceil(page_bytes);
-        touched.filter(move |_| len > 0).map(move |page| {
-            let begin = offset.max(page * page_bytes);
-            let end = end.min((page + 1) * page_bytes);
-            (page, (end - begin) as u32)
-        })
+    /// The slots of each page that a write touches, where the controller compresses. A page that is written in part is
+    /// compressed whole, as it lies below by now.
+    fn slots(&self, offset: u64, bytes: &[u8]) -> Result<Option<Vec<u32>>> {
+        let Some(compressor) = &self.compressor else { return Ok(None) };
+        let begin = offset - offset % self.page_bytes;
+        let end = (offset + bytes.len() as u64).next_multiple_of(self.page_bytes);
+        let mut whole = Vec::new();
+        let mut pages = bytes;
+        if end - begin != bytes.len() as u64 {
+            whole.resize((end - begin) as usize, 0);
+            self.below.read_at(begin, &mut whole)?;
+            pages = &whole;
+        }
+        let mut slots = Vec::with_capacity(((end - begin) / self.page_bytes) as usize);
+        let mut compressor = compressor.lock().unwrap_or_else(PoisonError::into_inner);
+        compressor.shares(pages, |share| slots.push(share));
+        Ok(Some(slots))
     }
 
     /// Pages that lie wholly in the range are forgotten.
     fn forget(&self, offset: u64, len: u64) -> Result<()> {
         let whole = offset.div_ceil(self.page_bytes)..(offset + len) / self.page_bytes;
-        self.ftl().trim(whole)
+        self.book().ftl.trim(whole)
     }
 }
 
@@ -78,21 +117,33 @@ impl BlockDevice for Ssd {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         self.check(offset, into.len() as u64)?;
         self.below.read_at(offset, into)?;
-        let mut ftl = self.ftl();
-        self.pages(offset, into.len() as u64).try_for_each(|(page, _)| ftl.read(page).map(drop))
+        let pages = offset / self.page_bytes..(offset + into.len() as u64).div_ceil(self.page_bytes);
+        self.book().ftl.read(pages).map(drop)
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8], stream: Stream) -> Result<()> {
         self.check(offset, bytes.len() as u64)?;
         self.below.write_at(offset, bytes, stream)?;
-        let mut ftl = self.ftl();
-        let write = |(page, host_bytes)| ftl.write_page(PageWrite { page, stream, host_bytes, slots: u32::MAX });
-        self.pages(offset, bytes.len() as u64).try_for_each(write)
+        let slots = self.slots(offset, bytes)?;
+        let end = offset + bytes.len() as u64;
+        let mut book = self.book();
+        let mut at = offset;
+        while at < end {
+            let page = at / self.page_bytes;
+            let page_end = end.min((page + 1) * self.page_bytes);
+            let nth = (page - offset / self.page_bytes) as usize;
+            let slots = slots.as_ref().map_or(u32::MAX, |slots| slots[nth]);
+            book.ftl.write_page(PageWrite { page, stream, host_bytes: (page_end - at) as u32, slots })?;
+            at = page_end;
+        }
+        let Book { ftl, windows } = &mut *book;
+        windows.note(ftl.counts());
+        Ok(())
     }
 
     fn flush(&self) -> Result<()> {
         self.below.flush()?;
-        self.ftl().flush();
+        self.book().ftl.flush();
         Ok(())
     }
 

@@ -1,12 +1,18 @@
 //! The flash translation layer: where pages go, what has to be moved for it, and what that costs. Pure: no data, no I/O, no
 //! clock; the same profile and the same calls give the same drive.
 
-use std::ops::Range;
+mod check;
+mod saved;
 
+use std::ops::Range;
+use std::time::Duration;
+
+use super::chance::Chance;
 use super::counts::{Cause, Counts};
 use super::map::Map;
 use super::pool::{Pool, State};
 use super::profile::{GcFrontier, Geometry, Profile};
+use super::timeline::Timeline;
 use super::victims::Victims;
 use crate::{Error, Result, Stream};
 
@@ -23,6 +29,7 @@ pub struct Ftl {
     counts: Counts,
     /// Host writes so far, the clock of all ages.
     now: u64,
+    timeline: Option<Timeline>,
 }
 
 /// One page as the host hands it over.
@@ -48,10 +55,11 @@ impl Ftl {
         Ok(Ftl {
             map: Map::new(&geometry),
             pool: Pool::new(&geometry),
-            victims: Victims::new(profile.collection, &geometry, profile.seed),
+            victims: Victims::new(profile.collection, &geometry, Chance::new(profile.seed)),
             open: vec![None; geometry.frontiers as usize],
             counts: Counts::default(),
             now: 0,
+            timeline: profile.latency.clone().map(|latency| Timeline::new(latency, &geometry)),
             geometry,
             profile,
         })
@@ -65,6 +73,22 @@ impl Ftl {
     /// What it counted since it was new.
     pub fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// Simulated time until the host's last command was answered, for a profile that has a latency.
+    pub fn simulated_time(&self) -> Option<Duration> {
+        self.timeline.as_ref().map(Timeline::now)
+    }
+
+    /// The unit of space in flash, in bytes.
+    pub fn slot_bytes(&self) -> u32 {
+        self.geometry.slot_bytes
+    }
+
+    /// Bytes of pages that hold something.
+    pub fn mapped_bytes(&self) -> u64 {
+        let mapped = (0..self.map.pages()).filter(|page| self.map.slot_of(*page).is_some()).count();
+        mapped as u64 * u64::from(self.geometry.page_bytes)
     }
 
     /// Pages that the host sees.
@@ -102,11 +126,14 @@ impl Ftl {
         let stream = if write.stream.0 < self.profile.streams { write.stream.0 } else { 0 };
         self.now += 1;
         self.counts.host_bytes += u64::from(host_bytes);
+        if let Some(timeline) = &mut self.timeline {
+            timeline.interface(host_bytes.into());
+        }
         // Before collection, which would move it otherwise.
         self.invalidate(page);
         let frontier = usize::from(stream);
         self.make_room(frontier, slots);
-        self.append(frontier, page, slots);
+        self.append(frontier, page, slots, true);
         // What the host did not send of a page is padding, in the proportion in which the page was compressed.
         let programmed = u64::from(slots) * u64::from(self.geometry.slot_bytes);
         let host = programmed * u64::from(host_bytes) / u64::from(self.geometry.page_bytes);
@@ -132,26 +159,37 @@ impl Ftl {
         Ok(())
     }
 
-    /// Reads one page; tells whether it is mapped.
+    /// Reads pages, all at once; tells how many of them are mapped.
     ///
     /// # Errors
-    /// A page beyond the end; nothing changed.
-    pub fn read(&mut self, page: u64) -> Result<bool> {
-        let page = self.number(page)?;
-        self.counts.read_bytes += u64::from(self.geometry.page_bytes);
-        Ok(self.map.slot_of(page).is_some())
+    /// Pages beyond the end; nothing changed.
+    pub fn read(&mut self, pages: Range<u64>) -> Result<u64> {
+        if pages.is_empty() {
+            return Ok(0);
+        }
+        self.number(pages.end - 1)?;
+        let bytes = (pages.end - pages.start) * u64::from(self.geometry.page_bytes);
+        self.counts.read_bytes += bytes;
+        let (map, unit) = (&self.map, self.geometry.slots_per_program);
+        let slots = (pages.start as u32..pages.end as u32).filter_map(|page| map.slot_of(page));
+        if let Some(timeline) = &mut self.timeline {
+            timeline.host_read(slots.clone().map(|slot| (slot / unit, map.slots_at(slot))));
+            timeline.interface(bytes);
+        }
+        Ok(slots.count() as u64)
     }
 
     /// Makes what was written durable: units that are not whole are padded, unless the drive needs no power for them.
     pub fn flush(&mut self) {
         self.counts.flushes += 1;
-        if self.profile.power_loss_protection {
-            return;
-        }
-        for frontier in 0..usize::from(self.profile.streams) {
+        let is_protected = self.profile.power_loss_protection;
+        for frontier in (0..usize::from(self.profile.streams)).filter(|_| !is_protected) {
             let Some(number) = self.open[frontier] else { continue };
             let unit = self.geometry.slots_per_program;
             self.pad(frontier, self.pool.get(number).written.next_multiple_of(unit));
+        }
+        if let Some(timeline) = &mut self.timeline {
+            timeline.flush(is_protected);
         }
     }
 
@@ -211,15 +249,26 @@ impl Ftl {
 
     /// The page into the open superblock of the frontier, which has room for it.
     #[inline]
-    fn append(&mut self, frontier: usize, page: u32, slots: u32) {
+    fn append(&mut self, frontier: usize, page: u32, slots: u32, by_host: bool) {
         let number = self.open[frontier].expect("room was made");
         let block = self.pool.get_mut(number);
         self.map.put(page, number * self.geometry.slots_per_superblock + block.written, slots);
         block.written += slots;
         block.valid += slots;
         block.changed_at = self.now;
-        if block.written == self.geometry.slots_per_superblock {
+        let written = block.written;
+        self.program(number, written - slots, written, by_host);
+        if written == self.geometry.slots_per_superblock {
             self.close(frontier, number);
+        }
+    }
+
+    /// Slots of an open superblock were filled: units that became whole are programmed.
+    #[inline]
+    fn program(&mut self, number: u32, before: u32, written: u32, by_host: bool) {
+        if let Some(timeline) = &mut self.timeline {
+            let (unit, first) = (self.geometry.slots_per_program, number * self.geometry.units_per_superblock());
+            (before / unit..written / unit).for_each(|whole| timeline.program(first + whole, by_host));
         }
     }
 
@@ -227,9 +276,9 @@ impl Ftl {
     fn pad(&mut self, frontier: usize, written: u32) {
         let number = self.open[frontier].expect("what is padded is open");
         let block = self.pool.get_mut(number);
-        let padding = written - block.written;
-        block.written = written;
-        self.counts.program(Cause::Padding, u64::from(padding) * u64::from(self.geometry.slot_bytes));
+        let before = std::mem::replace(&mut block.written, written);
+        self.counts.program(Cause::Padding, u64::from(written - before) * u64::from(self.geometry.slot_bytes));
+        self.program(number, before, written, frontier < usize::from(self.profile.streams));
         if written == self.geometry.slots_per_superblock {
             self.close(frontier, number);
         }
@@ -270,6 +319,10 @@ impl Ftl {
         self.victims.remove(number, block.valid);
         let begin = number * self.geometry.slots_per_superblock;
         let (mut slot, mut left) = (begin, block.valid);
+        if let Some(timeline) = &mut self.timeline {
+            let pages = (begin..begin + block.written).filter(|slot| self.map.page_at(*slot).is_some());
+            timeline.collect(pages.map(|slot| (slot / self.geometry.slots_per_program, self.map.slots_at(slot))));
+        }
         while left > 0 {
             let Some(page) = self.map.page_at(slot) else {
                 slot += 1;
@@ -280,7 +333,7 @@ impl Ftl {
             if self.open[frontier].is_none() {
                 self.open_one(frontier);
             }
-            self.append(frontier, page, slots);
+            self.append(frontier, page, slots, false);
             self.counts.program(cause, u64::from(slots) * u64::from(self.geometry.slot_bytes));
             slot += slots;
             left -= slots;
@@ -288,6 +341,9 @@ impl Ftl {
         self.pool.get_mut(number).valid = 0;
         self.pool.erase(number);
         self.counts.erases += 1;
+        if let Some(timeline) = &mut self.timeline {
+            timeline.erase();
+        }
     }
 
     fn gc_frontier(&self, number: u32) -> usize {
@@ -298,60 +354,5 @@ impl Ftl {
             GcFrontier::Separate => streams,
             GcFrontier::PerStream => streams + stream,
         }
-    }
-
-    /// Whether all tables agree, and the bytes programmed are those that the superblocks hold and held.
-    ///
-    /// # Errors
-    /// What does not agree.
-    pub fn check(&self) -> std::result::Result<(), String> {
-        let slots = self.geometry.slots_per_superblock;
-        for (number, block) in (0..).zip(self.pool.all()) {
-            let mut valid = 0;
-            for slot in number * slots..(number + 1) * slots {
-                let Some(page) = self.map.page_at(slot) else { continue };
-                if self.map.slot_of(page) != Some(slot) {
-                    return Err(format!("slot {slot} holds page {page}, which is at {:?}", self.map.slot_of(page)));
-                }
-                valid += self.map.slots_at(slot);
-            }
-            if valid != block.valid || valid > block.written || block.written > slots {
-                return Err(format!("superblock {number} holds {valid} valid slots and is {block:?}"));
-            }
-            let is_open = self.open.contains(&Some(number));
-            let is_state = match block.state {
-                State::Free => self.pool.is_free(number) && !is_open && block.written == 0,
-                State::Open => !self.pool.is_free(number) && is_open && block.written < slots,
-                State::Closed => !self.pool.is_free(number) && !is_open && block.written == slots,
-            };
-            if !is_state {
-                return Err(format!("superblock {number} is {block:?}, open: {is_open}"));
-            }
-        }
-        self.victims.check(&self.pool)?;
-        self.check_counts()
-    }
-
-    /// Each erased superblock had been programmed whole, so the superblocks themselves know the total.
-    fn check_counts(&self) -> std::result::Result<(), String> {
-        let slots = u64::from(self.geometry.slots_per_superblock);
-        let programmed: u64 =
-            self.pool.all().iter().map(|block| u64::from(block.erases) * slots + u64::from(block.written)).sum();
-        let total = programmed * u64::from(self.geometry.slot_bytes);
-        if total != self.counts.nand_bytes() {
-            return Err(format!("{total} bytes were programmed, {} are counted", self.counts.nand_bytes()));
-        }
-        let mapped = (0..self.map.pages()).filter(|page| self.map.slot_of(*page).is_some()).count();
-        let begun = (0..self.pool.all().len() as u32 * self.geometry.slots_per_superblock)
-            .filter(|slot| self.map.page_at(*slot).is_some())
-            .count();
-        if mapped != begun {
-            return Err(format!("{mapped} pages are mapped, {begun} lie in flash"));
-        }
-        let erases: u64 = self.erases().map(u64::from).sum();
-        if erases != self.counts.erases {
-            return Err(format!("superblocks were erased {erases} times, {} are counted", self.counts.erases));
-        }
-        Ok(())
     }
 }

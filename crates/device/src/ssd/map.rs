@@ -26,6 +26,33 @@ impl Map {
         }
     }
 
+    /// What every slot says: a page, that one goes on, or nothing.
+    pub fn slots(&self) -> &[u32] {
+        &self.page_at
+    }
+
+    /// The map whose slots say so, and the valid slots of each superblock.
+    pub fn restore(geometry: &Geometry, slots: impl Iterator<Item = u32>) -> Result<(Map, Vec<u32>), String> {
+        let mut map = Map::new(geometry);
+        let mut valid = vec![0; geometry.superblocks as usize];
+        let mut goes_on = 0;
+        for (at, page) in (0..).zip(slots.take(map.page_at.len())) {
+            let in_superblock = at % geometry.slots_per_superblock;
+            match page {
+                NONE => goes_on = 0,
+                REST if goes_on > 0 && in_superblock > 0 => goes_on -= 1,
+                page => {
+                    let slot = map.slot_of.get_mut(page as usize).filter(|slot| **slot == NONE);
+                    *slot.ok_or_else(|| format!("slot {at} holds page {page}, which is none or elsewhere"))? = at;
+                    goes_on = geometry.slots_per_page - 1;
+                }
+            }
+            valid[(at / geometry.slots_per_superblock) as usize] += u32::from(page != NONE);
+            map.page_at[at as usize] = page;
+        }
+        Ok((map, valid))
+    }
+
     /// How many pages there are.
     pub fn pages(&self) -> u32 {
         self.slot_of.len() as u32

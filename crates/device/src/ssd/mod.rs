@@ -12,15 +12,27 @@
 //!
 //! A *slot* is the unit of space in flash: a page, or 512 bytes of it where the controller compresses.
 mod chance;
+mod compress;
 mod counts;
 mod drive;
 mod ftl;
+mod image;
 mod map;
 mod pool;
 mod profile;
+mod profiles;
+mod report;
+mod steady;
+mod timeline;
 mod victims;
+mod windows;
 
 pub use counts::{Cause, Counts};
 pub use drive::Ssd;
 pub use ftl::{Ftl, PageWrite};
+pub use image::Image;
 pub use profile::{Collection, GcFrontier, Profile};
+pub use report::Report;
+pub use steady::Progress;
+pub use timeline::Latency;
+pub use windows::{Window, Windows};

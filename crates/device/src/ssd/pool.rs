@@ -44,9 +44,16 @@ impl Pool {
     /// All erased, none ever used.
     pub fn new(geometry: &Geometry) -> Pool {
         let fresh = Superblock { state: State::Free, stream: 0, written: 0, valid: 0, erases: 0, changed_at: 0 };
-        let mut free = BinaryHeap::with_capacity(geometry.superblocks as usize);
-        free.extend((0..geometry.superblocks).map(|number| Reverse((0, number))));
-        Pool { all: vec![fresh; geometry.superblocks as usize], free, most_erases: 0 }
+        Pool::of(vec![fresh; geometry.superblocks as usize])
+    }
+
+    /// As they are.
+    pub fn of(all: Vec<Superblock>) -> Pool {
+        let mut free = BinaryHeap::with_capacity(all.len());
+        let numbered = (0..).zip(&all).filter(|(_, block)| block.state == State::Free);
+        free.extend(numbered.map(|(number, block)| Reverse((block.erases, number))));
+        let most_erases = all.iter().map(|block| block.erases).max().unwrap_or(0);
+        Pool { all, free, most_erases }
     }
 
     pub fn get(&self, number: u32) -> &Superblock {
@@ -67,9 +74,9 @@ impl Pool {
         self.free.len() as u32
     }
 
-    /// Whether `number` is among the free ones.
-    pub fn is_free(&self, number: u32) -> bool {
-        self.free.iter().any(|Reverse((_, free))| *free == number)
+    /// Which ones are free.
+    pub fn free_numbers(&self) -> impl Iterator<Item = u32> + '_ {
+        self.free.iter().map(|Reverse((_, number))| *number)
     }
 
     /// Opens the least worn free one for a stream.

@@ -1,5 +1,8 @@
 //! What a drive is made of, and whether such a drive can exist.
 
+use serde::{Deserialize, Serialize};
+
+use super::timeline::Latency;
 use crate::{Error, Result};
 
 /// Most superblocks, slots and pages: they are numbered in 32 bits, and the last numbers have other meanings.
@@ -8,7 +11,10 @@ const SLOTS_MAX: u64 = u32::MAX as u64 - 2;
 const COMPRESSED_SLOT_BYTES: u32 = 512;
 
 /// A kind of drive. [`Ftl::new`](super::Ftl::new) refuses what cannot exist, and names the field.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// As TOML or JSON, fields that are left out are those of [`Profile::default`], and unknown ones are refused.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Profile {
     /// What reports call it.
     pub name: String,
@@ -40,12 +46,15 @@ pub struct Profile {
     pub power_loss_protection: bool,
     /// Pages that the controller compresses together, 1 to 256; `None` if it does not compress.
     pub compressed_pages: Option<u32>,
+    /// How long flash takes; `None` if no time is simulated.
+    pub latency: Option<Latency>,
     /// For choices by chance: the same seed and the same writes give the same drive.
     pub seed: u64,
 }
 
 /// How garbage collection chooses the superblock to empty.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Collection {
     /// The one with the least valid content; among equals the one that has had so little for longest.
     Greedy,
@@ -58,7 +67,8 @@ pub enum Collection {
 }
 
 /// Where collected pages are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum GcFrontier {
     /// Among the host's writes of their stream.
     Shared,
@@ -78,7 +88,14 @@ pub(super) struct Geometry {
     pub slots_per_program: u32,
     pub slots_per_superblock: u32,
     pub superblocks: u32,
+    pub channels: u32,
     pub frontiers: u32,
+}
+
+impl Geometry {
+    pub fn units_per_superblock(&self) -> u32 {
+        self.slots_per_superblock / self.slots_per_program
+    }
 }
 
 impl Default for Profile {
@@ -99,6 +116,7 @@ impl Default for Profile {
             wear_spread_max: None,
             power_loss_protection: false,
             compressed_pages: None,
+            latency: None,
             seed: 0,
         }
     }
@@ -165,6 +183,7 @@ impl Profile {
             slots_per_program: slots_per_page * self.pages_per_program,
             slots_per_superblock: slots_per_superblock as u32,
             superblocks: superblocks as u32,
+            channels: self.channels,
             frontiers: self.frontiers(),
         };
         self.check_spare(&geometry)?;
@@ -208,6 +227,25 @@ impl Profile {
         }
         if let Some(pages) = self.compressed_pages {
             within("compressed_pages", pages, 1..=256)?;
+        }
+        self.latency.as_ref().map_or(Ok(()), |latency| self.check_latency(latency))
+    }
+
+    fn check_latency(&self, latency: &Latency) -> Result<()> {
+        let unit_bytes = u64::from(self.page_bytes) * u64::from(self.pages_per_program);
+        let rates = [
+            ("latency.channel_bytes_per_s", latency.channel_bytes_per_s),
+            ("latency.interface_bytes_per_s", latency.interface_bytes_per_s),
+        ];
+        for (field, rate) in rates {
+            if rate < 1000 {
+                return impossible(field, format!("{rate} is too slow to be meant; at least 1000"));
+            }
+        }
+        if !(unit_bytes..=1 << 34).contains(&latency.cache_bytes) {
+            let cache = latency.cache_bytes;
+            let why = format!("{cache} is not in {unit_bytes}, which are programmed at once, to {}", 1u64 << 34);
+            return impossible("latency.cache_bytes", why);
         }
         Ok(())
     }

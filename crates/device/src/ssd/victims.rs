@@ -20,7 +20,7 @@ pub(super) struct Victims {
 
 impl Victims {
     /// None is closed yet.
-    pub fn new(collection: Collection, geometry: &Geometry, seed: u64) -> Victims {
+    pub fn new(collection: Collection, geometry: &Geometry, chance: Chance) -> Victims {
         let queues = match collection {
             Collection::Greedy => geometry.slots_per_superblock + 1,
             Collection::Fifo => 1,
@@ -29,9 +29,9 @@ impl Victims {
         Victims {
             collection,
             slots: geometry.slots_per_superblock,
-            queues: Queues::new(queues, if queues == 0 { 0 } else { geometry.superblocks }),
+            queues: Queues::new(queues, geometry.superblocks),
             first: 0,
-            chance: Chance::new(seed),
+            chance,
         }
     }
 
@@ -106,21 +106,34 @@ impl Victims {
         best.or_else(|| closed(pool).map(|(number, block)| (block.valid, number)).min()).map(|(_, number)| number)
     }
 
-    /// Whether exactly the closed superblocks wait in their queues. For checks.
+    /// The queued superblocks in the order in which they wait, each with its queue.
+    pub fn queued(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
+        (0..self.queues.heads.len()).flat_map(|queue| self.queues.members(queue).map(move |member| (queue, member)))
+    }
+
+    /// Whether exactly the closed superblocks wait in their queues.
     pub fn check(&self, pool: &Pool) -> Result<(), String> {
-        let mut waiting = 0;
-        for (number, block) in closed(pool) {
-            let Some(queue) = self.queue(block.valid) else { continue };
-            waiting += 1;
-            if queue < self.first || !self.queues.members(queue).any(|member| member == number) {
-                return Err(format!("superblock {number} with {} valid slots is not in its queue", block.valid));
+        let mut queue_of = vec![None; pool.all().len()];
+        for (queue, number) in self.queued() {
+            if queue < self.first || queue_of[number as usize].replace(queue).is_some() {
+                return Err(format!("superblock {number} is queued where nobody looks, or twice"));
             }
         }
-        let queued: usize = (0..self.queues.heads.len()).map(|queue| self.queues.members(queue).count()).sum();
-        if queued != waiting {
-            return Err(format!("{queued} superblocks are queued, {waiting} are closed"));
+        for (number, block) in (0..).zip(pool.all()) {
+            let queue = self.queue(block.valid).filter(|_| block.state == State::Closed);
+            if queue != queue_of[number as usize] {
+                return Err(format!(
+                    "superblock {number} is in queue {:?} instead of {queue:?}",
+                    queue_of[number as usize]
+                ));
+            }
         }
         Ok(())
+    }
+
+    /// For the choices to come.
+    pub fn chance(&self) -> &Chance {
+        &self.chance
     }
 }
 

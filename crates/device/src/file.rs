@@ -1,0 +1,167 @@
+//! A device in a sparse file, which takes only the space of what was written to it.
+use std::fs;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{FallocateFlags, fallocate};
+
+use crate::error::check_range;
+use crate::{BlockDevice, Error, Result, Stream};
+
+const BLOCK: u32 = 4096;
+
+/// A block device in a file, locked against other processes that use it as one. What is discarded or zeroed is punched out of
+/// the file where its file system can do that, and written as zeros where it cannot.
+pub struct File {
+    file: fs::File,
+    path: PathBuf,
+    len: u64,
+}
+
+impl File {
+    /// Makes a device of `len` bytes, all zero.
+    ///
+    /// # Errors
+    /// A length that is no whole number of 4096-byte blocks; a file that exists, or cannot be made.
+    pub fn create(path: &Path, len: u64) -> Result<File> {
+        check_len(len)?;
+        let made = fs::OpenOptions::new().read(true).write(true).create_new(true).open(path);
+        let file = made.map_err(|source| failed("create", path, source))?;
+        file.set_len(len).map_err(|source| failed("give its length to", path, source))?;
+        File::locked(file, path, len)
+    }
+
+    /// Opens a device that is there.
+    ///
+    /// # Errors
+    /// No file, a length that is no whole number of 4096-byte blocks, or one that another process serves.
+    pub fn open(path: &Path) -> Result<File> {
+        let file = fs::OpenOptions::new().read(true).write(true).open(path);
+        let file = file.map_err(|source| failed("open", path, source))?;
+        let len = file.metadata().map_err(|source| failed("look at", path, source))?.len();
+        check_len(len)?;
+        File::locked(file, path, len)
+    }
+
+    fn locked(file: fs::File, path: &Path, len: u64) -> Result<File> {
+        file.try_lock().map_err(|refused| failed("lock", path, refused.into()))?;
+        Ok(File { file, path: path.to_owned(), len })
+    }
+
+    fn check(&self, offset: u64, len: u64) -> Result<()> {
+        check_range(offset, len, BLOCK, self.len)
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> Result<()> {
+        self.check(offset, len)?;
+        if len == 0 {
+            return Ok(());
+        }
+        let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+        // Both fit: no file is longer than what `off_t` counts.
+        match fallocate(self.file.as_fd(), flags, offset as i64, len as i64) {
+            Err(nix::Error::EOPNOTSUPP) => self.zero(offset, len),
+            done => done.map_err(|error| failed("punch", &self.path, error.into())),
+        }
+    }
+
+    fn zero(&self, offset: u64, len: u64) -> Result<()> {
+        let zeros = [0; BLOCK as usize];
+        let mut blocks = (offset..offset + len).step_by(zeros.len());
+        blocks
+            .try_for_each(|at| self.file.write_all_at(&zeros, at))
+            .map_err(|source| failed("write", &self.path, source))
+    }
+}
+
+impl BlockDevice for File {
+    fn len_bytes(&self) -> u64 {
+        self.len
+    }
+
+    fn block_bytes(&self) -> u32 {
+        BLOCK
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.check(offset, into.len() as u64)?;
+        self.file.read_exact_at(into, offset).map_err(|source| failed("read", &self.path, source))
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8], _: Stream) -> Result<()> {
+        self.check(offset, bytes.len() as u64)?;
+        self.file.write_all_at(bytes, offset).map_err(|source| failed("write", &self.path, source))
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.file.sync_data().map_err(|source| failed("sync", &self.path, source))
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.punch(offset, len)
+    }
+
+    fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {
+        self.punch(offset, len)
+    }
+}
+
+fn check_len(len: u64) -> Result<()> {
+    if len == 0 || !len.is_multiple_of(BLOCK.into()) {
+        let why = format!("{len} bytes are not a whole number of {BLOCK} byte blocks, or none");
+        return Err(Error::Impossible { field: "length", why });
+    }
+    Ok(())
+}
+
+fn failed(what: &str, path: &Path, source: std::io::Error) -> Error {
+    Error::Io { what: format!("{what} {}", path.display()), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    const MIB: usize = 1 << 20;
+
+    #[test]
+    fn keeps_what_was_written_and_no_space_for_the_rest() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("drive");
+        let device = File::create(&path, 64 << 20).unwrap();
+        device.write_at(MIB as u64, &vec![7; MIB], Stream(0)).unwrap();
+        device.flush().unwrap();
+        let full = fs::metadata(&path).unwrap().blocks();
+        device.discard(MIB as u64, MIB as u64 / 2).unwrap();
+        device.write_zeroes(2 * MIB as u64 - 4096, 4096).unwrap();
+        assert!(full >= MIB as u64 / 512 && full < 2 * MIB as u64 / 512, "{full} sectors");
+        let left = fs::metadata(&path).unwrap().blocks();
+        assert!(left < full, "{left} of {full} sectors");
+        drop(device);
+        let device = File::open(&path).unwrap();
+        let mut read = vec![1; MIB];
+        device.read_at(MIB as u64, &mut read).unwrap();
+        let kept = MIB / 2..MIB - 4096;
+        assert!(read.iter().enumerate().all(|(at, byte)| *byte == if kept.contains(&at) { 7 } else { 0 }));
+        device.zero(MIB as u64, MIB as u64).unwrap();
+        device.read_at(MIB as u64, &mut read).unwrap();
+        assert!(read.iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn what_is_there_is_not_made_anew_and_what_is_in_use_not_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("drive");
+        let device = File::create(&path, 4096).unwrap();
+        let name = path.to_str().unwrap();
+        for refused in [File::create(&path, 4096), File::open(&path), File::open(&directory.path().join("drive.no"))] {
+            let refused = refused.err().unwrap().to_string();
+            assert!(refused.contains(name), "{refused}");
+        }
+        drop(device);
+        fs::write(&path, "short").unwrap();
+        assert!(matches!(File::open(&path), Err(Error::Impossible { field: "length", .. })));
+    }
+}

@@ -1,0 +1,66 @@
+//! What the controller makes of the host's bytes: pages of one command that lie side by side are compressed together, up to so
+//! many, and each takes its share of the slots. It keeps that share when it is moved.
+use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
+
+/// A controller that compresses. Takes no memory after the first call.
+pub(super) struct Compressor {
+    group_bytes: usize,
+    page_bytes: usize,
+    slot_bytes: usize,
+    table: CompressTable,
+    out: Vec<u8>,
+}
+
+impl Compressor {
+    /// Compresses up to `pages` pages together.
+    pub fn new(pages: u32, page_bytes: u32, slot_bytes: u32) -> Compressor {
+        let group_bytes = pages as usize * page_bytes as usize;
+        Compressor {
+            group_bytes,
+            page_bytes: page_bytes as usize,
+            slot_bytes: slot_bytes as usize,
+            table: CompressTable::default(),
+            out: vec![0; get_maximum_output_size(group_bytes)],
+        }
+    }
+
+    /// Calls `take` with the slots of each page of `bytes`, which are whole pages: at least 1, at most all of a page.
+    pub fn shares(&mut self, bytes: &[u8], mut take: impl FnMut(u32)) {
+        for group in bytes.chunks(self.group_bytes) {
+            let pages = group.len() / self.page_bytes;
+            // The room is enough for anything, so this cannot fail; if it did, nothing would be saved.
+            let len = compress_into_with_table(group, &mut self.out, &mut self.table).unwrap_or(group.len());
+            let slots = len.div_ceil(self.slot_bytes).clamp(pages, group.len() / self.slot_bytes);
+            (0..pages).for_each(|page| take((slots / pages + usize::from(page < slots % pages)) as u32));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shares(bytes: &[u8]) -> Vec<u32> {
+        let mut shares = Vec::new();
+        Compressor::new(4, 4096, 512).shares(bytes, |slots| shares.push(slots));
+        shares
+    }
+
+    #[test]
+    fn a_group_is_compressed_as_one_and_shared_fairly() {
+        assert_eq!(shares(&[0; 6 * 4096]), [1; 6], "a page takes a slot at least");
+        let mut x = 1u64;
+        let noise: Vec<u8> = std::iter::repeat_with(|| {
+            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (x >> 56) as u8
+        })
+        .take(6 * 4096)
+        .collect();
+        assert_eq!(shares(&noise), [8; 6], "a page takes no more than all of it");
+        // A page and its copies: one page and a bit, in three shares of which the first is larger.
+        let copies: Vec<u8> = [&noise[..4096]; 3].concat();
+        assert_eq!(shares(&copies), [3, 3, 3]);
+        let half: Vec<u8> = noise[..2048].iter().copied().chain([0; 2048]).collect();
+        assert_eq!(shares(&half), [5]);
+    }
+}
