@@ -2,45 +2,16 @@
 //!
 //! `counts PRESET KIND` prints operations, allocations and system calls that read or write; instructions are callgrind's
 //! count of [`measured`] and all it calls. Everything happens on one thread, in a fixed order.
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    env, fs,
-    hint::black_box,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-};
+#[path = "../tests/common/counting.rs"]
+mod counting;
+
+use std::{env, fs, hint::black_box};
 use terrace::{Db, Options, ReadOptions, Result, Tier};
 use terrace_storage::{Location, placement::Mode};
 
 /// Pairs in the store.
 const PAIRS: u64 = 20_000;
 const VALUE_BYTES: usize = 100;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-struct Counting;
-
-// SAFETY: every call goes to the system's allocator unchanged; the counter allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Relaxed);
-        // SAFETY: the caller keeps `alloc`'s contract, which is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: `pointer` came from `System` with this layout, by the caller's contract.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Relaxed);
-        // SAFETY: as above.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// A kind of operation: what to do before it is counted, and the counted part, which tells how many operations it did.
 struct Kind {
@@ -180,9 +151,9 @@ fn main() -> Result<()> {
     let db = Db::open_manual(placement, options)?;
     let keys = Keys::new();
     (kind.prepare)(&db, &keys)?;
-    let (allocations, calls_before) = (ALLOCATIONS.load(Relaxed), calls());
+    let (allocations, calls_before) = (counting::of_process(), calls());
     let operations = measured(kind, &db, &keys)?;
-    let (calls_after, allocations) = (calls(), ALLOCATIONS.load(Relaxed) - allocations);
+    let (calls_after, allocations) = (calls(), counting::of_process() - allocations);
     // Looking at the counters allocates and reads; that is the same each time, and next to nothing per operation.
     let calls = calls_after - calls_before;
     println!("{operations} {allocations} {calls}");

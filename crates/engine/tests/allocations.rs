@@ -1,50 +1,15 @@
 //! What calls allocate: a write by itself nothing but the memory of the memtable, block by block; a step of a scan nothing,
 //! a new cursor a few times for each source.
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    cell::Cell,
-};
+#[path = "common/counting.rs"]
+mod counting;
+
 use terrace::{Cursor, Db, Options, ReadOptions, WriteBatch, WriteOptions};
-
-/// Counts what it hands out to this thread.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count() {
-    let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1)); // none while a thread ends
-}
-
-// SAFETY: every call goes to the system's allocator unchanged; the counter allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller keeps `alloc`'s contract, which is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: `pointer` came from `System` with this layout, by the caller's contract.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: as above.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Allocations of this thread.
 fn allocations(work: impl FnOnce()) -> u64 {
-    let before = ALLOCATIONS.get();
+    let before = counting::of_thread();
     work();
-    ALLOCATIONS.get() - before
+    counting::of_thread() - before
 }
 
 #[test]

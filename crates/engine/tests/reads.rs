@@ -1,52 +1,16 @@
 //! What point reads cost, by counts: allocations, and calls to storage.
+#[path = "common/counting.rs"]
+mod counting;
 #[path = "common/kit.rs"]
 mod kit;
 
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    cell::Cell,
-    sync::Arc,
-};
+use std::sync::Arc;
 use terrace::{Db, ReadOptions};
 use terrace_sim::{FaultFs, Plan};
 use terrace_storage::{
     Memory,
     backends::files::{fs::FileSystem, real::RealFs},
 };
-
-/// Counts what it hands out, thread by thread.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count() {
-    ALLOCATIONS.with(|count| count.set(count.get() + 1));
-}
-
-// SAFETY: every call goes to the system's allocator unchanged; the counter, a number without a destructor, allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller keeps `alloc`'s contract, which is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: `pointer` came from `System` with this layout, by the caller's contract.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: as above.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const KEYS: u64 = 4000;
 
@@ -86,9 +50,9 @@ fn store(fs: Arc<dyn FileSystem>, changes: &[(&str, &str)]) -> Db {
 
 /// Allocations of this thread while `work` runs.
 fn allocations<T>(work: impl FnOnce() -> T) -> (u64, T) {
-    let before = ALLOCATIONS.get();
+    let before = counting::of_thread();
     let done = work();
-    (ALLOCATIONS.get() - before, done)
+    (counting::of_thread() - before, done)
 }
 
 #[test]

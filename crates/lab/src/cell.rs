@@ -6,7 +6,6 @@ mod account;
 mod cost;
 mod run;
 
-pub use cost::driver as driver_cost;
 pub use run::{Engines, run_cell};
 
 use crate::{

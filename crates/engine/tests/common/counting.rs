@@ -1,0 +1,54 @@
+//! An allocator that counts what it hands out: to this thread, and to the whole process. Who includes this file has it.
+#![allow(dead_code, reason = "each program looks at one of the two counts")]
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+static OF_PROCESS: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    static OF_THREAD: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Allocations of this thread so far.
+pub fn of_thread() -> u64 {
+    OF_THREAD.get()
+}
+
+/// Allocations of all threads so far.
+pub fn of_process() -> u64 {
+    OF_PROCESS.load(Relaxed)
+}
+
+/// Neither counter allocates: numbers without a destructor.
+fn count() {
+    OF_PROCESS.fetch_add(1, Relaxed);
+    OF_THREAD.set(OF_THREAD.get() + 1);
+}
+
+// SAFETY: every call goes to the system's allocator unchanged; counting allocates nothing and cannot unwind.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps `alloc`'s contract, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: `pointer` came from `System` with this layout, by the caller's contract.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: as above, and the caller keeps `realloc`'s contract for `size`.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
