@@ -1,8 +1,8 @@
 //! `cargo xtask counts`: what operations cost, counted instead of timed, against what is written down.
 //!
-//! Runs `crates/engine/examples/counts.rs` under callgrind, on any machine the same within a few parts in a hundred. What
-//! is written down, in `crates/engine/counts.txt`, are limits: `PRESET KIND INSTRUCTIONS ALLOCATIONS CALLS` per operation,
-//! where calls are system calls that read or write. More than [`TOLERANCE`] above one of them is an error.
+//! Runs an example of each [`Subject`] under callgrind, on any machine the same within a few parts in a hundred. What is
+//! written down beside it, in `counts.txt`, are limits: `PRESET KIND INSTRUCTIONS ALLOCATIONS CALLS` per operation, where
+//! calls are system calls that read or write. More than [`TOLERANCE`] above one of them is an error.
 use anyhow::{Context, Result, bail};
 use std::{
     collections::BTreeSet,
@@ -12,11 +12,26 @@ use std::{
     process::Command,
 };
 
-const LIMITS: &str = "crates/engine/counts.txt";
+/// A program whose operations are counted.
+struct Subject {
+    package: &'static str,
+    example: &'static str,
+    limits: &'static str,
+    /// The functions that callgrind counts, with all they call; `None` for the whole process, all of its threads.
+    within: Option<&'static str>,
+}
+
+const SUBJECTS: [Subject; 2] = [
+    Subject { package: "terrace", example: "counts", limits: "crates/engine/counts.txt", within: Some("*measured*") },
+    Subject { package: "terrace-lab", example: "driver", limits: "crates/lab/counts.txt", within: None },
+];
+
 /// Compilers and C libraries differ by as much.
 const TOLERANCE: f64 = 1.05;
 /// So much per operation is no difference: 0.02 are 400 allocations or calls among 20,000 operations.
 const SLACK: [f64; 3] = [10.0, 0.02, 0.02];
+const HEAD: &str =
+    "# What one operation costs at most, see xtask/src/counts.rs: preset kind instructions allocations calls\n";
 const COLUMNS: [&str; 3] = ["instructions", "allocations", "calls"];
 
 /// A preset, a kind of operation, and what one operation costs.
@@ -28,56 +43,105 @@ struct Line {
 
 /// Compares; with `write` writes down what is measured.
 pub fn run(root: &Path, write: bool) -> Result<()> {
-    let path = root.join(LIMITS);
-    let limits = parse(&fs::read_to_string(&path).with_context(|| path.display().to_string())?)?;
-    let program = build(root)?;
-    complete(&limits, &program)?;
-    let (mut text, mut worse) = (String::new(), 0);
     println!("{:14} {:12} {:>24} {:>24} {:>24}", "preset", "kind", COLUMNS[0], COLUMNS[1], COLUMNS[2]);
-    for limit in &limits {
-        let costs = measure(&program, limit)?;
-        let cells = [0, 1, 2].map(|column| {
-            let (now, then) = (costs[column], limit.costs[column]);
-            let over = now > then * TOLERANCE + SLACK[column];
-            worse += u32::from(over);
-            format!("{now:.2} of {then:.2}{}", if over { " !" } else { "  " })
-        });
-        println!("{:14} {:12} {:>24} {:>24} {:>24}", limit.preset, limit.kind, cells[0], cells[1], cells[2]);
-        let [instructions, allocations, calls] = costs;
-        writeln!(text, "{} {} {instructions:.0} {allocations:.2} {calls:.2}", limit.preset, limit.kind)?;
+    let mut worse = 0;
+    for subject in &SUBJECTS {
+        worse += subject.compare(root, write)?;
     }
-    if write {
-        let head =
-            "# What one operation costs at most, see xtask/src/counts.rs: preset kind instructions allocations calls\n";
-        return fs::write(&path, format!("{head}{text}")).with_context(|| path.display().to_string());
-    }
-    match worse {
-        0 => Ok(()),
-        _ => {
-            bail!("{worse} costs (!) are above {LIMITS}; if that is worth it: cargo xtask counts --write, and say why")
-        }
-    }
-}
-
-/// Every kind of operation that the example knows must have a limit for each preset that is listed.
-fn complete(limits: &[Line], program: &Path) -> Result<()> {
-    let output = Command::new(program).arg("kinds").output().context("run the example counts")?;
-    let kinds = String::from_utf8_lossy(&output.stdout).into_owned();
-    let presets: BTreeSet<&str> = limits.iter().map(|limit| limit.preset.as_str()).collect();
-    if presets.is_empty() || kinds.trim().is_empty() {
-        bail!("{LIMITS} has no limits, or the example knows no kinds");
-    }
-    for (preset, kind) in presets.iter().flat_map(|preset| kinds.split_whitespace().map(move |kind| (*preset, kind))) {
-        if !limits.iter().any(|limit| limit.preset == preset && limit.kind == kind) {
-            bail!("{LIMITS} has no line for {preset} {kind}");
-        }
+    if worse > 0 && !write {
+        bail!(
+            "{worse} costs (!) are above what is written down; if that is worth it: cargo xtask counts --write, and say why"
+        );
     }
     Ok(())
 }
 
+impl Subject {
+    /// How many costs are above their limits.
+    fn compare(&self, root: &Path, write: bool) -> Result<u32> {
+        let path = root.join(self.limits);
+        let limits = parse(&fs::read_to_string(&path).with_context(|| path.display().to_string())?)
+            .with_context(|| self.limits)?;
+        let program = self.build(root)?;
+        self.complete(&limits, &program)?;
+        let (mut text, mut worse) = (String::new(), 0);
+        for limit in &limits {
+            let costs = self.measure(&program, limit)?;
+            let cells = [0, 1, 2].map(|column| {
+                let (now, then) = (costs[column], limit.costs[column]);
+                let over = now > then * TOLERANCE + SLACK[column];
+                worse += u32::from(over);
+                format!("{now:.2} of {then:.2}{}", if over { " !" } else { "  " })
+            });
+            println!("{:14} {:12} {:>24} {:>24} {:>24}", limit.preset, limit.kind, cells[0], cells[1], cells[2]);
+            let [instructions, allocations, calls] = costs;
+            writeln!(text, "{} {} {instructions:.0} {allocations:.2} {calls:.2}", limit.preset, limit.kind)?;
+        }
+        if write {
+            fs::write(&path, format!("{HEAD}{text}")).with_context(|| path.display().to_string())?;
+        }
+        Ok(worse)
+    }
+
+    /// Every kind of operation that the example knows must have a limit for each preset that is listed.
+    fn complete(&self, limits: &[Line], program: &Path) -> Result<()> {
+        let output = Command::new(program).arg("kinds").output().with_context(|| program.display().to_string())?;
+        let kinds = String::from_utf8_lossy(&output.stdout).into_owned();
+        let presets: BTreeSet<&str> = limits.iter().map(|limit| limit.preset.as_str()).collect();
+        if presets.is_empty() || kinds.trim().is_empty() {
+            bail!("{} has no limits, or the example {} knows no kinds", self.limits, self.example);
+        }
+        for (preset, kind) in
+            presets.iter().flat_map(|preset| kinds.split_whitespace().map(move |kind| (*preset, kind)))
+        {
+            if !limits.iter().any(|limit| limit.preset == preset && limit.kind == kind) {
+                bail!("{} has no line for {preset} {kind}", self.limits);
+            }
+        }
+        Ok(())
+    }
+
+    /// Builds the example as users build the library, with names for callgrind; tells where it is.
+    fn build(&self, root: &Path) -> Result<PathBuf> {
+        let mut cargo = Command::new("cargo");
+        cargo.current_dir(root).env("CARGO_PROFILE_RELEASE_DEBUG", "1");
+        cargo.args(["build", "--release", "-p", self.package, "--example", self.example]);
+        if !cargo.status().context("run cargo")?.success() {
+            bail!("the example {} does not build", self.example);
+        }
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+        Ok(target.join("release/examples").join(self.example))
+    }
+
+    fn measure(&self, program: &Path, line: &Line) -> Result<[f64; 3]> {
+        let mut valgrind = Command::new("valgrind");
+        valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+        valgrind.args(self.within.map(|functions| format!("--toggle-collect={functions}")));
+        let output =
+            valgrind.arg(program).args([&line.preset, &line.kind]).output().context("run valgrind (install it)")?;
+        let log = String::from_utf8_lossy(&output.stderr);
+        let instructions = log.lines().find_map(|line| line.split_once("Collected :")?.1.trim().parse::<f64>().ok());
+        // Alone, because valgrind makes several system calls of one.
+        let alone = Command::new(program).args([&line.preset, &line.kind]).output();
+        let alone = alone.with_context(|| program.display().to_string())?;
+        let told = String::from_utf8_lossy(&alone.stdout);
+        let counts: Vec<f64> = told.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let what = || format!("{} {}: {told}{log}", line.preset, line.kind);
+        let succeeded = output.status.success() && alone.status.success();
+        let (true, Some(instructions), [operations, allocations, calls]) = (succeeded, instructions, &counts[..])
+        else {
+            bail!(what());
+        };
+        if instructions == 0.0 || *operations == 0.0 {
+            bail!("nothing was counted: {}", what());
+        }
+        Ok([instructions, *allocations, *calls].map(|count| count / operations))
+    }
+}
+
 fn parse(text: &str) -> Result<Vec<Line>> {
     let lines = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
-    lines.map(|line| parse_line(line).with_context(|| format!("{LIMITS}: not understood: {line}"))).collect()
+    lines.map(|line| parse_line(line).with_context(|| format!("not understood: {line}"))).collect()
 }
 
 fn parse_line(line: &str) -> Option<Line> {
@@ -85,39 +149,4 @@ fn parse_line(line: &str) -> Option<Line> {
     let [preset, kind, costs @ ..] = &words[..] else { return None };
     let costs: Vec<f64> = costs.iter().map(|cost| cost.parse().ok()).collect::<Option<_>>()?;
     Some(Line { preset: (*preset).into(), kind: (*kind).into(), costs: costs.try_into().ok()? })
-}
-
-/// Builds the example as users build the library, with names for callgrind; tells where it is.
-fn build(root: &Path) -> Result<PathBuf> {
-    let mut cargo = Command::new("cargo");
-    cargo.current_dir(root).env("CARGO_PROFILE_RELEASE_DEBUG", "1");
-    let built =
-        cargo.args(["build", "--release", "-p", "terrace", "--example", "counts"]).status().context("run cargo")?;
-    if !built.success() {
-        bail!("the example counts does not build");
-    }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    Ok(target.join("release/examples/counts"))
-}
-
-fn measure(program: &Path, line: &Line) -> Result<[f64; 3]> {
-    let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*measured*"]);
-    let output =
-        valgrind.arg(program).args([&line.preset, &line.kind]).output().context("run valgrind (install it)")?;
-    let log = String::from_utf8_lossy(&output.stderr);
-    let instructions = log.lines().find_map(|line| line.split_once("Collected :")?.1.trim().parse::<f64>().ok());
-    // Alone, because valgrind makes several system calls of one.
-    let alone = Command::new(program).args([&line.preset, &line.kind]).output().context("run the example counts")?;
-    let told = String::from_utf8_lossy(&alone.stdout);
-    let counts: Vec<f64> = told.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    let what = || format!("{} {}: {told}{log}", line.preset, line.kind);
-    let succeeded = output.status.success() && alone.status.success();
-    let (true, Some(instructions), [operations, allocations, calls]) = (succeeded, instructions, &counts[..]) else {
-        bail!(what());
-    };
-    if instructions == 0.0 || *operations == 0.0 {
-        bail!("nothing was counted: {}", what());
-    }
-    Ok([instructions, *allocations, *calls].map(|count| count / operations))
 }

@@ -1,0 +1,50 @@
+//! The driver's operations over an engine that does nothing, to be counted: `cargo xtask counts` runs this under callgrind
+//! and compares.
+//!
+//! `driver plain|timed KIND` prints operations, allocations and system calls that read or write; instructions are
+//! callgrind's count of the whole process, so there are enough operations to make what comes before them small.
+#[path = "../../engine/tests/common/counting.rs"]
+mod counting;
+
+use std::{env, fs};
+use terrace_lab::{
+    cell::CellSpec,
+    engines::null::Null,
+    target::Result,
+    workload::{self, Job, store::Store},
+};
+
+const KINDS: [&str; 4] = ["fillseq", "fillrandom", "deleterandom", "readmissing"];
+const OPERATIONS: u64 = 1_000_000;
+
+/// Calls of this process so far that read or write.
+fn calls() -> u64 {
+    let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
+    text.lines().filter_map(|line| line.strip_prefix("sysc")?.split_once(": ")?.1.parse::<u64>().ok()).sum()
+}
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let (histogram, kind) = match words[..] {
+        ["kinds"] => {
+            println!("{}", KINDS.join(" "));
+            return Ok(());
+        }
+        ["plain", kind] if KINDS.contains(&kind) => (false, kind),
+        ["timed", kind] if KINDS.contains(&kind) => (true, kind),
+        _ => {
+            eprintln!("usage: driver kinds | driver plain|timed {}", KINDS.join("|"));
+            std::process::exit(2);
+        }
+    };
+    let spec = CellSpec { num: OPERATIONS, histogram, ..CellSpec::default() };
+    let mut store = Store::at(&Null, &spec)?;
+    store.open()?;
+    let stage = &workload::stages(kind)?[0];
+    let (allocations, calls_before) = (counting::of_process(), calls());
+    let outcome = stage.run(&mut store, &Job::new(&spec, kind, 0), &mut |_| ())?;
+    let (calls_after, allocations) = (calls(), counting::of_process() - allocations);
+    println!("{} {allocations} {}", outcome.tally.ops, calls_after - calls_before);
+    Ok(())
+}
