@@ -1,0 +1,168 @@
+//! The text form of options: `--option name=value`, what there is, and which values may be.
+use super::{KIB, MIB, Options};
+use terrace_format::compress::Codec;
+use terrace_storage::{FilterForm, LogWrites, Tier};
+
+const GIB: u64 = 1 << 30;
+
+/// One option by its name.
+pub(super) struct Field {
+    pub name: &'static str,
+    pub help: &'static str,
+    pub get: fn(&Options) -> String,
+    pub set: fn(&mut Options, &str) -> std::result::Result<(), String>,
+    /// What is wrong with the value there is.
+    pub check: fn(&Options) -> Option<String>,
+}
+
+macro_rules! number {
+    ($name:ident, $range:expr, $help:literal) => {
+        Field {
+            name: stringify!($name),
+            help: $help,
+            get: |options| options.$name.to_string(),
+            set: |options, text| Ok(options.$name = parse_number(text)?),
+            check: |options| {
+                let (range, value) = ($range, options.$name);
+                (!range.contains(&value))
+                    .then(|| format!("{} is {value}, outside {} ..= {}", stringify!($name), range.start(), range.end()))
+            },
+        }
+    };
+}
+
+macro_rules! switch {
+    ($name:ident, $help:literal) => {
+        Field {
+            name: stringify!($name),
+            help: $help,
+            get: |options| options.$name.to_string(),
+            set: |options, text| Ok(options.$name = parse_switch(text)?),
+            check: |_| None,
+        }
+    };
+}
+
+/// Every option, in the order in which they are listed.
+pub(super) const FIELDS: &[Field] = &[
+    switch!(create_if_missing, "make the store if it is not there"),
+    switch!(error_if_exists, "refuse a store that is there"),
+    switch!(paranoid_checks, "any sign of corruption is an error; verify every read"),
+    number!(memtable_bytes, 64 * KIB..=4 * GIB, "bytes a memtable may fill before it is flushed"),
+    number!(memtables_max, 2..=64, "memtables alive at once"),
+    number!(table_bytes, 64 * KIB..=GIB, "bytes at which a compaction ends a table"),
+    number!(block_bytes, KIB..=4 * MIB, "uncompressed bytes of a block"),
+    number!(restart_interval, 1..=1024, "keys between restart points of a block"),
+    Field {
+        name: "compression",
+        help: "none, snappy, zstd or lz4",
+        get: |options| options.compression.name().into(),
+        set: |options, text| {
+            options.compression = Codec::from_name(text).ok_or("not one of none, snappy, zstd, lz4")?;
+            Ok(())
+        },
+        check: |_| None,
+    },
+    number!(zstd_level, -5..=22, "effort of zstd"),
+    number!(bloom_bits, 0..=100, "bits of Bloom filter per key, 0 for none"),
+    Field {
+        name: "filter_form",
+        help: "block (LevelDB's) or table",
+        get: |options| match options.filter_form {
+            FilterForm::Block => "block".into(),
+            FilterForm::Table => "table".into(),
+        },
+        set: |options, text| {
+            options.filter_form = match text {
+                "block" => FilterForm::Block,
+                "table" => FilterForm::Table,
+                _ => return Err("not one of block, table".into()),
+            };
+            Ok(())
+        },
+        check: |_| None,
+    },
+    number!(cache_bytes, 0..=1024 * GIB, "bytes of memory for blocks, and for large indexes and filters"),
+    number!(open_tables_max, 16..=1_000_000, "tables kept open at once"),
+    switch!(mmap_reads, "map tables instead of reading them; a vanished page ends the process"),
+    number!(l0_compact_runs, 1..=1000, "runs in level 0 that start its compaction"),
+    number!(l0_slow_runs, 1..=10_000, "runs in level 0 that delay writes"),
+    number!(l0_stop_runs, 1..=10_000, "runs in level 0 that stop writes"),
+    switch!(smooth_stalls, "slow writes in proportion to what background work is behind"),
+    number!(
+        debt_bytes_max,
+        0..=1024 * 1024 * GIB,
+        "bytes above the levels' limits that slow writes most, 0 for no limit"
+    ),
+    switch!(pipelined_writes, "insert a group of writes while the next one's log is written"),
+    number!(group_wait_us, 0..=100_000, "microseconds that a synced write waits for others to join it"),
+    number!(level_base_bytes, 64 * KIB..=1024 * GIB, "bytes that level 1 may hold"),
+    switch!(seek_compaction, "compact tables that cost many seeks"),
+    number!(l0_seek_bytes, 0..=GIB, "bytes of compaction that a seek is worth for each run of level 0, 0 for none"),
+    number!(compactions_max, 1..=64, "compactions that may run at once"),
+    number!(compactions_calm, 1..=64, "compactions, and threads of each, enough while level 0 is short"),
+    number!(subcompactions_max, 1..=64, "threads that one large compaction may use"),
+    number!(subcompaction_bytes, KIB..=1024 * GIB, "bytes of inputs that are worth a thread"),
+    number!(l0_merge_runs, 0..=1000, "runs of level 0 merged among themselves while level 1 is busy, 0 for never"),
+    switch!(least_overlap, "compact first what meets least below"),
+    number!(durability_interval_ms, 0..=86_400_000, "milliseconds until an idle store becomes durable, 0 for never"),
+    Field {
+        name: "durability",
+        help: "sync, group, background, journal, auto (group, else background) or none",
+        get: |options| options.durability.name().into(),
+        set: |options, text| {
+            options.durability =
+                Tier::from_name(text).ok_or("not one of sync, group, background, journal, auto, none")?;
+            Ok(())
+        },
+        check: |_| None,
+    },
+    number!(
+        batch_interval_ms,
+        0..=60_000,
+        "milliseconds between batches of tiers group and background, or looks of tier journal"
+    ),
+    number!(retained_bytes_max, MIB..=1024 * GIB, "bytes of logs and tables kept until their replacement is durable"),
+    Field {
+        name: "log_writes",
+        help: "write (a system call each, LevelDB's way) or map (through a mapping of the log)",
+        get: |options| match options.log_writes {
+            LogWrites::Write => "write".into(),
+            LogWrites::Map => "map".into(),
+        },
+        set: |options, text| {
+            options.log_writes = match text {
+                "write" => LogWrites::Write,
+                "map" => LogWrites::Map,
+                _ => return Err("not one of write, map".into()),
+            };
+            Ok(())
+        },
+        check: |_| None,
+    },
+    number!(manifest_bytes, 4 * KIB..=GIB, "bytes after which the manifest is begun anew"),
+];
+
+/// A number with an optional unit: `4096`, `64KiB`, `4 MiB`, `1GiB`.
+fn parse_number<T: TryFrom<i128>>(text: &str) -> std::result::Result<T, String> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(text.len());
+    let unit: i128 = match text[digits..].trim() {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        other => return Err(format!("unknown unit {other:?}; there are B, KiB, MiB, GiB")),
+    };
+    let number: i128 = text[..digits].parse().map_err(|_| "not a whole number".to_string())?;
+    let product = number.checked_mul(unit).ok_or("too large")?;
+    T::try_from(product).map_err(|_| "out of range".into())
+}
+
+fn parse_switch(text: &str) -> std::result::Result<bool, String> {
+    match text {
+        "true" | "on" | "yes" => Ok(true),
+        "false" | "off" | "no" => Ok(false),
+        _ => Err("not one of true, false, on, off, yes, no".into()),
+    }
+}
