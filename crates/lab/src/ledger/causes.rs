@@ -15,33 +15,33 @@ use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt, path::Path};
 const BUFFER_KIB: u32 = 2048;
 /// The unit of the block layer's trace.
 const SECTOR_BYTES: u64 = 512;
-/// Owners of blocks. The first is that of a block of which nothing is known; the order is else of no meaning.
-const OWNERS: [&str; 11] = [
-    "unknown",
+/// What can cause a write, in the order of reports: kinds of files (each block's first write), later writes of a file's
+/// block, the file system's own, files outside the store, and files that were gone before their names were looked up.
+pub const CAUSES: [&str; 12] = [
+    "tables",
+    "log",
+    "value_log",
+    "manifest",
+    "root",
+    "other",
+    "rewritten",
+    "directory",
     "metadata",
     "journal",
     "elsewhere",
-    "directory",
-    "tables",
-    "log",
-    "manifest",
-    "value_log",
-    "root",
-    "other",
+    "unknown",
 ];
 /// Flag beside an owner: the block was written since it was given out.
 const WRITTEN: u8 = 0x80;
 
-/// Bytes by cause: a kind of file (`tables log manifest value_log root other`: each block's first write), `rewritten`
-/// (later writes of a file's block), `directory`, `metadata`, `journal`, `elsewhere` (files outside the store),
-/// `unknown` (the file was gone before its name was looked up).
+/// Bytes by cause, of [`CAUSES`]; what caused nothing is left out.
 pub type Causes = BTreeMap<String, u64>;
 
 /// Counts until it is dropped.
 pub struct Writes(Trace<WriteCounter>);
 
 struct WriteCounter {
-    /// Of each block, an index into [`OWNERS`] and perhaps [`WRITTEN`].
+    /// Of each block, the cause of its first write as an index into [`CAUSES`], and perhaps [`WRITTEN`].
     owners: Vec<u8>,
     block_bytes: u64,
     /// Of the store, and of the whole file system.
@@ -109,8 +109,12 @@ fn files_there(root: &Path, dir: &Path, device: u64) -> Inodes {
 impl WriteCounter {
     fn new(layout: &Layout, names: [Names; 2]) -> WriteCounter {
         let blocks = layout.blocks as usize;
-        let mut counter =
-            WriteCounter { owners: vec![0; blocks], block_bytes: layout.block_bytes, names, causes: BTreeMap::new() };
+        let mut counter = WriteCounter {
+            owners: vec![owner("unknown"); blocks],
+            block_bytes: layout.block_bytes,
+            names,
+            causes: BTreeMap::new(),
+        };
         for (range, kind) in &layout.areas {
             let count = range.end().saturating_sub(*range.start()) + 1;
             // Files that are there were written before; a block of theirs that is written now is written again.
@@ -167,10 +171,10 @@ impl WriteCounter {
 
     /// Of a write to `block`, which is noted.
     fn cause(&mut self, block: u64) -> &'static str {
-        let Some(owner) = self.owners.get_mut(block as usize) else { return OWNERS[0] };
+        let Some(owner) = self.owners.get_mut(block as usize) else { return "unknown" };
         let again = *owner & WRITTEN != 0;
         *owner |= WRITTEN;
-        match OWNERS[usize::from(*owner & !WRITTEN)] {
+        match CAUSES[usize::from(*owner & !WRITTEN)] {
             fixed @ ("unknown" | "metadata" | "journal" | "elsewhere" | "directory") => fixed,
             _ if again => "rewritten",
             kind => kind,
@@ -192,8 +196,8 @@ impl Counter for WriteCounter {
 
 /// Index of a kind; files of no known kind are `other`.
 fn owner(kind: &str) -> u8 {
-    let index = OWNERS.iter().position(|known| *known == kind);
-    index.unwrap_or(OWNERS.len() - 1) as u8
+    let index = |kind| CAUSES.iter().position(|known| *known == kind);
+    index(kind).or(index("other")).expect("there are others") as u8
 }
 
 #[cfg(test)]
@@ -251,7 +255,7 @@ mod tests {
     fn every_kind_of_file_has_an_owner() {
         for name in ["CURRENT", "000001.ldb", "000001.log", "000001.blob", "MANIFEST-000001", "LOG"] {
             let kind = super::super::names::kind_of(name);
-            assert_eq!(OWNERS[usize::from(owner(kind))], kind);
+            assert_eq!(CAUSES[usize::from(owner(kind))], kind);
         }
     }
 }

@@ -30,6 +30,7 @@ pub use tracefs::remove_stale;
 
 use crate::target::SyncCount;
 use block::{BlockCounters, BlockDevice};
+pub use causes::CAUSES;
 use causes::{Causes, Writes};
 use process::{Cpu, Io};
 use std::{

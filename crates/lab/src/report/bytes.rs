@@ -1,23 +1,12 @@
 //! Where the bytes went: medians of each layer's sum, and of the device's by cause, which add up to it within each round.
 use super::{Report, figure, stats::median};
-use crate::cell::{Bytes, Row};
+use crate::{
+    cell::{Bytes, Row},
+    ledger::CAUSES,
+};
 
-/// Layers, then causes on the device in the order of the table.
+/// Columns of the table; behind them come the causes.
 const LAYERS: [&str; 5] = ["user", "engine", "process", "never written", "device"];
-const CAUSES: [&str; 12] = [
-    "tables",
-    "log",
-    "value_log",
-    "manifest",
-    "root",
-    "other",
-    "rewritten",
-    "directory",
-    "metadata",
-    "journal",
-    "elsewhere",
-    "unknown",
-];
 
 /// Median bytes of one engine in one workload, in the order of the columns; `None` where no round has the figure.
 pub type ByteLine = [Option<f64>; LAYERS.len() + CAUSES.len()];
