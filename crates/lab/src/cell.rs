@@ -317,3 +317,28 @@ pub struct Row {
     /// Why the cell ended here; the figures of such a row mean nothing.
     pub error: Option<String>,
 }
+
+impl Row {
+    /// What `spec` says of every row.
+    pub fn blank(spec: &CellSpec) -> Row {
+        Row {
+            name: spec.engine.clone(),
+            engine: spec.engine.split(':').next().unwrap_or_default().into(),
+            preset: preset_in(&spec.engine),
+            round: spec.round,
+            num: spec.num,
+            key_size: spec.key_size,
+            value_size: spec.value_size,
+            threads: spec.threads,
+            batch: spec.batch,
+            seed: spec.seed,
+            settings: spec.settings.clone(),
+            ..Row::default()
+        }
+    }
+}
+
+/// What stands behind the colon of an engine's name.
+fn preset_in(name: &str) -> Option<String> {
+    name.split_once(':').map(|(_, preset)| preset.into())
+}

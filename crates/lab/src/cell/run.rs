@@ -2,7 +2,7 @@
 use super::{
     CellSpec, Event, Progress, Row,
     account::{self, OwnCounts},
-    cost,
+    cost, preset_in,
 };
 use crate::{
     ledger::{Ledger, Peaks, settle},
@@ -27,7 +27,7 @@ pub fn run_cell(spec: &CellSpec, engines: Engines<'_>, emit: &mut dyn FnMut(Even
     for name in &spec.workloads {
         stages.extend(workload::stages(name)?);
     }
-    let mut blank = Row { machine: Machine::here(&spec.dir), ..blank(spec) };
+    let mut blank = Row { machine: Machine::here(&spec.dir), ..Row::blank(spec) };
     let (engine, build) = match find(spec, engines) {
         Ok(found) => found,
         Err(error) => {
@@ -37,7 +37,7 @@ pub fn run_cell(spec: &CellSpec, engines: Engines<'_>, emit: &mut dyn FnMut(Even
     };
     blank.version.clone_from(&build.version);
     blank.build = Some(build);
-    blank.preset = preset(&engine.name()); // the default one has a name too
+    blank.preset = preset_in(&engine.name()); // the default one has a name too
     blank.departures = engine.departures(&spec.settings);
     blank.driver = Some(cost::driver(spec)?);
 
@@ -73,28 +73,6 @@ fn find(spec: &CellSpec, engines: Engines<'_>) -> Result<(Box<dyn Engine>, Build
     let engine = engines(&spec.engine)?;
     let build = engine.build().map_err(|how| anyhow!("{} cannot be had: {how}", spec.engine))?;
     Ok((engine, build))
-}
-
-fn blank(spec: &CellSpec) -> Row {
-    Row {
-        name: spec.engine.clone(),
-        engine: spec.engine.split(':').next().unwrap_or_default().into(),
-        preset: preset(&spec.engine),
-        round: spec.round,
-        num: spec.num,
-        key_size: spec.key_size,
-        value_size: spec.value_size,
-        threads: spec.threads,
-        batch: spec.batch,
-        seed: spec.seed,
-        settings: spec.settings.clone(),
-        ..Row::default()
-    }
-}
-
-/// What stands behind the colon.
-fn preset(name: &str) -> Option<String> {
-    name.split_once(':').map(|(_, preset)| preset.into())
 }
 
 fn failed(blank: &Row, workload: String, error: &anyhow::Error) -> Event {

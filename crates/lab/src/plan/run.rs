@@ -205,26 +205,7 @@ fn follow(
 
 /// The row of a workload that could not report its own end.
 fn error_row(spec: &CellSpec, workload: &str, error: String) -> Row {
-    let (engine, preset) = match spec.engine.split_once(':') {
-        Some((engine, preset)) => (engine, Some(preset.to_owned())),
-        None => (spec.engine.as_str(), None),
-    };
-    Row {
-        name: spec.engine.clone(),
-        engine: engine.into(),
-        preset,
-        workload: workload.into(),
-        round: spec.round,
-        num: spec.num,
-        key_size: spec.key_size,
-        value_size: spec.value_size,
-        threads: spec.threads,
-        batch: spec.batch,
-        seed: spec.seed,
-        settings: spec.settings.clone(),
-        error: Some(error),
-        ..Row::default()
-    }
+    Row { workload: workload.into(), error: Some(error), ..Row::blank(spec) }
 }
 
 #[cfg(test)]
