@@ -1,11 +1,13 @@
 //! What every C library here shares: how it is loaded and never unloaded, and handles that own its objects.
 //!
-//! Beside the `ffi.rs` of each library this is the only file with unsafe code. Its arguments:
+//! Beside `ffi/common.rs` and the `ffi.rs` of each library this is the only file with unsafe code. Its arguments:
 //! - *Code stays mapped.* A library is leaked once it is loaded, since these stores start threads that never end; so a
 //!   function pointer taken from it is valid for ever.
 //! - *Handles are live.* A [`Handle`] owns its object, destroys it exactly once, and is the only way to reach it; what
 //!   an object borrows (a database its cache, an iterator its database) is kept by a field or a lifetime of the caller.
 #![allow(unsafe_code)]
+pub(crate) mod common;
+
 use std::{
     ffi::c_char,
     path::{Path, PathBuf},
@@ -27,33 +29,34 @@ macro_rules! opaque {
     )* };
 }
 
-/// A struct of C functions named `<prefix><field>`, and the loader that fills it. `bind` names a function that is
+/// A table of C functions named `<prefix><field>`, and the loader that fills it. `bind` names a function that is
 /// missing. The types must be transcribed from the library's header.
 macro_rules! functions {
-    ($prefix:literal; $($name:ident: fn($($arg:ty),*) $(-> $ret:ty)?;)*) => {
-        /// The library's C functions. Fields are private: the methods of this file are the safe way in.
-        pub(crate) struct Api { $($name: unsafe extern "C" fn($($arg),*) $(-> $ret)?),* }
+    ($table:ident $(<$of:ident>)?; $($name:ident: fn($($arg:ty),*) $(-> $ret:ty)?;)*) => {
+        /// C functions. To call one is unsafe: the methods of this file are the safe way in.
+        pub(crate) struct $table $(<$of>)? { $(pub(crate) $name: unsafe extern "C" fn($($arg),*) $(-> $ret)?),* }
 
-        impl Api {
-            fn bind(library: &'static libloading::Library) -> std::result::Result<Api, String> {
+        impl $(<$of>)? $table $(<$of>)? {
+            pub(crate) fn bind(library: &'static libloading::Library, prefix: &str) -> std::result::Result<Self, String> {
+                let named = |name: &str| format!("{prefix}{name}");
                 // SAFETY: the symbols belong to the library's C API, which keeps its signatures from release to
                 // release; the types are transcribed from its header. The pointers live as long as the library, for
                 // ever.
                 unsafe {
-                    Ok(Api { $($name: *library.get(concat!($prefix, stringify!($name))).map_err(
-                        |e| format!("no function {}: {e}", concat!($prefix, stringify!($name))))?),* })
+                    Ok($table { $($name: *library.get(named(stringify!($name))).map_err(
+                        |e| format!("no function {}: {e}", named(stringify!($name))))?),* })
                 }
             }
         }
     };
 }
 
-/// Setters of an options object, each one call: `name(c_function, type in Rust => type in C);`.
+/// Setters of an options object, each one call of a function in the table `own`: `name(c_function, type in Rust => type in C);`.
 macro_rules! setters {
     ($options:ident: $($name:ident($c:ident, $rust:ty => $as:ty);)*) => { $(
         pub(super) fn $name(&self, options: &mut Handle<$options>, value: $rust) {
             // SAFETY: `options` is live and borrowed exclusively; the value is passed by value.
-            unsafe { (self.$c)(options.as_ptr(), <$as>::from(value)) }
+            unsafe { (self.own.$c)(options.as_ptr(), <$as>::from(value)) }
         }
     )* };
 }

@@ -13,6 +13,8 @@ pub mod leveldb;
 pub mod library;
 mod require;
 pub mod rocksdb;
+mod store;
 
 pub use error::{PeerError, Result};
 pub use require::require;
+pub use store::{Batch, Store};

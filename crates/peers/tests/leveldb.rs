@@ -64,7 +64,7 @@ fn batches_apply_in_order_and_can_be_reused() {
     let Some(library) = library() else { return };
     let scratch = Scratch::new("batches");
     let store = scratch.create(library);
-    let mut batch = library.batch();
+    let mut batch = store.batch();
     batch.put(b"k", b"1");
     batch.delete(b"k");
     batch.put(b"l", b"2");

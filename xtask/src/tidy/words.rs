@@ -15,6 +15,7 @@ const UNSAFE: &[&str] = &[
     "crates/engine/src/mem/skiplist.rs",
     "crates/engine/tests/common/counting.rs",
     "crates/peers/src/ffi.rs",
+    "crates/peers/src/ffi/common.rs",
     "crates/peers/src/leveldb/ffi.rs",
     "crates/peers/src/rocksdb/ffi.rs",
     "crates/storage/src/backends/files/mapped_read.rs",

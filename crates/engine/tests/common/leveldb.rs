@@ -90,7 +90,7 @@ pub enum Op {
 /// An open store of either engine. Errors end the test: nothing here is expected to fail.
 pub enum Store {
     Ours(Db),
-    Theirs(Library, leveldb::Store),
+    Theirs(leveldb::Store),
 }
 
 impl Store {
@@ -107,7 +107,7 @@ impl Store {
             Side::Theirs => {
                 let library = Library::load().map_err(|e| e.to_string())?;
                 let store = library.open(dir, &shape.theirs()).map_err(|e| e.to_string())?;
-                Ok(Store::Theirs(library, store))
+                Ok(Store::Theirs(store))
             }
         }
     }
@@ -125,8 +125,8 @@ impl Store {
                 }
                 db.write(batch, WriteOptions { sync }).expect("write");
             }
-            Store::Theirs(library, store) => {
-                let mut batch = library.batch();
+            Store::Theirs(store) => {
+                let mut batch = store.batch();
                 for op in ops {
                     match op {
                         Op::Put(key, value) => batch.put(key, value),
@@ -142,14 +142,14 @@ impl Store {
     pub fn put(&self, key: &[u8], value: &[u8]) {
         match self {
             Store::Ours(db) => db.put(key, value).expect("put"),
-            Store::Theirs(_, store) => store.put(key, value, false).expect("put"),
+            Store::Theirs(store) => store.put(key, value, false).expect("put"),
         }
     }
 
     pub fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
         match self {
             Store::Ours(db) => db.get(key).expect("get"),
-            Store::Theirs(_, store) => store.get(key).expect("get"),
+            Store::Theirs(store) => store.get(key).expect("get"),
         }
     }
 
@@ -159,7 +159,7 @@ impl Store {
             Store::Ours(db) => {
                 db.scan(ReadOptions::new().verify_checksums(true)).collect::<Result<_, _>>().expect("scan")
             }
-            Store::Theirs(_, store) => store.forward().expect("scan"),
+            Store::Theirs(store) => store.forward().expect("scan"),
         }
     }
 
@@ -169,7 +169,7 @@ impl Store {
             Store::Ours(db) => {
                 db.scan_reverse(ReadOptions::new().verify_checksums(true)).collect::<Result<_, _>>().expect("scan")
             }
-            Store::Theirs(_, store) => store.backward().expect("scan"),
+            Store::Theirs(store) => store.backward().expect("scan"),
         }
     }
 
@@ -177,7 +177,7 @@ impl Store {
     pub fn compact(&self) {
         match self {
             Store::Ours(db) => db.compact_range(None, None).expect("compact"),
-            Store::Theirs(_, store) => store.compact_range(None, None),
+            Store::Theirs(store) => store.compact_range(None, None),
         }
     }
 

@@ -159,8 +159,4 @@ impl Target for Open {
             stall: Some(self.costs.stall * state.writes as u32),
         }
     }
-
-    fn close(self: Box<Self>) -> Result<()> {
-        Ok(())
-    }
 }

@@ -1,6 +1,6 @@
 //! An engine that does nothing and remembers nothing: a fill of it costs what the driver costs. Reads find nothing, so
 //! workloads that expect an answer fail unless answers are not checked.
-use crate::target::{Build, Change, Engine, Own, Result, Settings, Target};
+use crate::target::{Build, Change, Engine, Result, Settings, Target};
 use std::{hint::black_box, path::Path};
 
 /// The engine and its store.
@@ -42,14 +42,6 @@ impl Target for Null {
     }
 
     fn compact(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn own(&self) -> Own {
-        Own::default()
-    }
-
-    fn close(self: Box<Self>) -> Result<()> {
         Ok(())
     }
 }

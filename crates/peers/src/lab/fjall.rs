@@ -7,7 +7,7 @@ use ::fjall::{
 };
 use anyhow::{Context, bail};
 use std::{ops::RangeInclusive, path::Path, sync::Arc};
-use terrace_lab::target::{Build, Change, Engine, Own, Result, Settings, Target};
+use terrace_lab::target::{Build, Change, Engine, Result, Settings, Target};
 
 /// What Fjall has compiled in.
 const L0_SLOW_AND_STOP: (u32, u32) = (20, 30);
@@ -155,10 +155,6 @@ impl Target for Open {
     fn compact(&self) -> Result<()> {
         self.pairs.rotate_memtable_and_wait()?;
         Ok(self.pairs.major_compact()?)
-    }
-
-    fn own(&self) -> Own {
-        Own::default()
     }
 
     /// Closing tells nothing, but this does if work in the background has failed.

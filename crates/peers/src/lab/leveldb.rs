@@ -1,12 +1,12 @@
 //! LevelDB as a target.
-use super::{build, bytes};
+use super::{build, bytes, write};
 use crate::{
     leveldb::{Compression, Library, OpenOptions, Store},
     library::{self, Facts},
 };
 use anyhow::{Context, bail};
 use std::{ops::RangeInclusive, path::Path};
-use terrace_lab::target::{Build, Change, Engine, Own, Result, Settings, Target};
+use terrace_lab::target::{Build, Change, Engine, Result, Settings, Target};
 
 /// The file in the directory of `make peers`.
 const LIBRARY_FILE: &str = "libleveldb.so";
@@ -30,7 +30,7 @@ pub enum LevelDb {
 }
 
 impl LevelDb {
-    fn library(self) -> crate::Result<(Library, Facts)> {
+    fn load(self) -> crate::Result<(Library, Facts)> {
         let own = library::directory().join(LIBRARY_FILE);
         if self == LevelDb::Strongest && own.exists() {
             return Ok((Library::load_file(&own)?, Facts::of(&own)));
@@ -50,7 +50,7 @@ impl Engine for LevelDb {
     }
 
     fn build(&self) -> std::result::Result<Build, String> {
-        let (library, facts) = self.library().map_err(|e| e.to_string())?;
+        let (library, facts) = self.load().map_err(|e| e.to_string())?;
         let (major, minor) = library.version();
         Ok(build(format!("{major}.{minor}"), facts))
     }
@@ -78,9 +78,9 @@ impl Engine for LevelDb {
     }
 
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Target>> {
-        let (library, _) = self.library()?;
+        let (library, _) = self.load()?;
         let store = library.open(dir, &options(settings)?)?;
-        Ok(Box::new(Open { store, library }))
+        Ok(Box::new(Open { store }))
     }
 }
 
@@ -107,26 +107,11 @@ fn options(settings: &Settings) -> Result<OpenOptions> {
 
 struct Open {
     store: Store,
-    library: Library,
 }
 
 impl Target for Open {
     fn write(&self, changes: &[Change<'_>], sync: bool) -> Result<()> {
-        match *changes {
-            [Change::Put(key, value)] => self.store.put(key, value, sync)?,
-            [Change::Delete(key)] => self.store.delete(key, sync)?,
-            _ => {
-                let mut batch = self.library.batch();
-                for change in changes {
-                    match *change {
-                        Change::Put(key, value) => batch.put(key, value),
-                        Change::Delete(key) => batch.delete(key),
-                    }
-                }
-                self.store.write(&mut batch, sync)?;
-            }
-        }
-        Ok(())
+        write(&self.store, changes, sync)
     }
 
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
@@ -153,14 +138,6 @@ impl Target for Open {
 
     fn compact(&self) -> Result<()> {
         self.store.compact_range(None, None);
-        Ok(())
-    }
-
-    fn own(&self) -> Own {
-        Own::default()
-    }
-
-    fn close(self: Box<Self>) -> Result<()> {
         Ok(())
     }
 }

@@ -14,8 +14,8 @@ pub use leveldb::LevelDb;
 pub use redb::Redb;
 pub use rocksdb::RocksDb;
 
-use crate::{library::Facts, rocksdb::Layout};
-use terrace_lab::target::{Build, Engine};
+use crate::{library::Facts, rocksdb::Layout, store};
+use terrace_lab::target::{Build, Change, Engine, Result};
 
 /// The peers by the names that `--engine` takes.
 pub const NAMES: [&str; 7] =
@@ -43,6 +43,25 @@ pub fn engine(name: &str) -> Option<Box<dyn Engine>> {
 
 fn build(version: String, facts: Facts) -> Build {
     Build { version, source: facts.source, hardware_crc: facts.hardware_crc, assertions: facts.assertions }
+}
+
+/// Applies `changes` as one: a single one without a batch.
+fn write<L: store::Library>(store: &store::Store<L>, changes: &[Change<'_>], sync: bool) -> Result<()> {
+    match *changes {
+        [Change::Put(key, value)] => store.put(key, value, sync)?,
+        [Change::Delete(key)] => store.delete(key, sync)?,
+        _ => {
+            let mut batch = store.batch();
+            for change in changes {
+                match *change {
+                    Change::Put(key, value) => batch.put(key, value),
+                    Change::Delete(key) => batch.delete(key),
+                }
+            }
+            store.write(&mut batch, sync)?;
+        }
+    }
+    Ok(())
 }
 
 /// `--option` style sizes for departures: whole MiB or KiB where they are whole.

@@ -7,7 +7,7 @@ use std::{
     path::Path,
     sync::{PoisonError, RwLock, RwLockReadGuard},
 };
-use terrace_lab::target::{Build, Change, Engine, Own, Result, Settings, Target};
+use terrace_lab::target::{Build, Change, Engine, Result, Settings, Target};
 
 const PAIRS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("pairs");
 /// What redb has compiled in.
@@ -122,14 +122,6 @@ impl Target for Open {
     fn compact(&self) -> Result<()> {
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
         database.compact()?;
-        Ok(())
-    }
-
-    fn own(&self) -> Own {
-        Own::default()
-    }
-
-    fn close(self: Box<Self>) -> Result<()> {
         Ok(())
     }
 }

@@ -1,5 +1,5 @@
 //! RocksDB as a target.
-use super::{build, bytes};
+use super::{build, bytes, write};
 use crate::{
     library::Facts,
     rocksdb::{Compression, Layout, Library, OpenOptions, Store},
@@ -99,21 +99,7 @@ struct Open {
 
 impl Target for Open {
     fn write(&self, changes: &[Change<'_>], sync: bool) -> Result<()> {
-        match *changes {
-            [Change::Put(key, value)] => self.store.put(key, value, sync)?,
-            [Change::Delete(key)] => self.store.delete(key, sync)?,
-            _ => {
-                let mut batch = self.store.batch();
-                for change in changes {
-                    match *change {
-                        Change::Put(key, value) => batch.put(key, value),
-                        Change::Delete(key) => batch.delete(key),
-                    }
-                }
-                self.store.write(&mut batch, sync)?;
-            }
-        }
-        Ok(())
+        write(&self.store, changes, sync)
     }
 
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
@@ -125,16 +111,12 @@ impl Target for Open {
     }
 
     fn compact(&self) -> Result<()> {
-        self.store.compact_all();
+        self.store.compact_range(None, None);
         Ok(())
     }
 
     fn own(&self) -> Own {
         Own { stall: self.store.stalled(), ..Own::default() }
-    }
-
-    fn close(self: Box<Self>) -> Result<()> {
-        Ok(())
     }
 }
 

@@ -60,7 +60,7 @@ impl<'a> Cursor<'a> {
 
     /// The key and value here, or `None` behind either end.
     pub fn entry(&self) -> Option<(&[u8], &[u8])> {
-        self.api.entry(&self.iter)
+        self.api.common.entry(&self.iter)
     }
 
     /// Visits entries from here on, towards the first if `reverse`, until `visit` says false or there are no more.
@@ -68,7 +68,7 @@ impl<'a> Cursor<'a> {
     /// # Errors
     /// LevelDB's.
     pub fn visit(&mut self, reverse: bool, visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
-        self.api.visit(&mut self.iter, reverse, visit)
+        self.api.common.visit(&mut self.iter, reverse, visit)
     }
 
     pub(super) fn collect_forward(mut self) -> Result<Pairs> {

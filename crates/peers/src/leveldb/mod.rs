@@ -16,10 +16,10 @@ mod options;
 pub use cursor::{Cursor, Pairs};
 pub use options::{Compression, OpenOptions};
 
-use crate::{PeerError, Result, error::c_name};
-use ffi::{Api, Handle};
+use crate::{PeerError, Result, error::c_name, store};
+use ffi::Api;
 use options::Opening;
-use std::{ffi::CString, path::Path};
+use std::path::Path;
 
 /// The machine's own LevelDB, tried in this order: Debian's name, upstream's soname, the development link.
 const LIBRARY_NAMES: [&str; 3] = ["libleveldb.so.1d", "libleveldb.so.1", "libleveldb.so"];
@@ -66,14 +66,9 @@ impl Library {
     pub fn open(&self, path: &Path, options: &OpenOptions) -> Result<Store> {
         let name = c_name(path)?;
         let opening = Opening::new(self.api, options);
-        let db = self.api.open(&opening.options, &name)?;
-        Ok(Store {
-            db,
-            read: self.api.read_options(options.paranoid_checks || options.verify_checksums),
-            write: [self.api.write_options(false), self.api.write_options(true)],
-            _opening: opening,
-            api: self.api,
-        })
+        let verify = options.paranoid_checks || options.verify_checksums;
+        let db = self.api.common.open(&opening.options, &name)?;
+        Ok(Store::new(&self.api.common, db, verify, Own { api: self.api, _opening: opening }))
     }
 
     /// Removes a store's files, and its directory if nothing else is in it. A missing store is no error.
@@ -93,54 +88,33 @@ impl Library {
         let opening = Opening::new(self.api, options);
         self.api.repair(&opening.options, &c_name(path)?)
     }
-
-    /// An empty batch for [`Store::write`].
-    pub fn batch(&self) -> Batch {
-        Batch { batch: self.api.batch(), api: self.api }
-    }
 }
 
-/// An open LevelDB store, usable from any thread. Dropping it waits for a running compaction and closes it; the newest
-/// writes stay in the log.
-pub struct Store {
-    db: Handle<ffi::Db>, // first: closed before the cache and the filter in `_opening` go
-    read: Handle<ffi::ReadOptions>,
-    write: [Handle<ffi::WriteOptions>; 2], // not synced, synced
-    _opening: Opening,
+/// LevelDB's mark on what it shares with RocksDB.
+pub enum LevelDb {}
+
+/// What a LevelDB store has of its own.
+pub struct Own {
     api: &'static Api,
+    _opening: Opening, // its cache and filter are borrowed by the database
 }
+
+impl store::Library for LevelDb {
+    type Own = Own;
+}
+
+/// An open LevelDB store.
+pub type Store = store::Store<LevelDb>;
+/// Changes to be applied together; made by [`Store::batch`](store::Store::batch).
+pub type Batch = store::Batch<LevelDb>;
 
 impl Store {
-    /// Stores an entry; with `sync` it survives power loss once this returns.
-    ///
-    /// # Errors
-    /// LevelDB's.
-    pub fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
-        self.api.put(&self.db, &self.write[usize::from(sync)], key, value)
-    }
-
-    /// Removes an entry, present or not.
-    ///
-    /// # Errors
-    /// LevelDB's.
-    pub fn delete(&self, key: &[u8], sync: bool) -> Result<()> {
-        self.api.delete(&self.db, &self.write[usize::from(sync)], key)
-    }
-
-    /// Applies a batch, whole or not at all.
-    ///
-    /// # Errors
-    /// LevelDB's.
-    pub fn write(&self, batch: &mut Batch, sync: bool) -> Result<()> {
-        self.api.write(&self.db, &self.write[usize::from(sync)], &mut batch.batch)
-    }
-
     /// The newest value of a key.
     ///
     /// # Errors
     /// LevelDB's; absence is `None`.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        Ok(self.api.get(&self.db, &self.read, key)?.map(|value| value.as_slice().to_vec()))
+        Ok(self.own.api.get(&self.db, &self.read, key)?.map(|value| value.as_slice().to_vec()))
     }
 
     /// Puts the newest value of a key into `value`, which is cleared first; false if there is none.
@@ -149,14 +123,14 @@ impl Store {
     /// LevelDB's.
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         value.clear();
-        let found = self.api.get(&self.db, &self.read, key)?;
+        let found = self.own.api.get(&self.db, &self.read, key)?;
         found.iter().for_each(|bytes| value.extend_from_slice(bytes.as_slice()));
         Ok(found.is_some())
     }
 
     /// A position over a snapshot of the whole store, not yet on an entry.
     pub fn cursor(&self) -> Cursor<'_> {
-        Cursor::new(self.api, self.api.iter(&self.db, &self.read))
+        Cursor::new(self.own.api, self.common.iter(&self.db, &self.read))
     }
 
     /// All entries in key order.
@@ -175,43 +149,9 @@ impl Store {
         self.cursor().collect_backward()
     }
 
-    /// Flushes the memtable and compacts the range, both ends included; `None` is without end.
-    pub fn compact_range(&self, from: Option<&[u8]>, to: Option<&[u8]>) {
-        self.api.compact_range(&self.db, from, to);
-    }
-
-    /// A property such as `leveldb.stats` or `leveldb.num-files-at-level0`; `None` for an unknown name.
-    pub fn property(&self, name: &str) -> Option<String> {
-        let text = self.api.property(&self.db, &CString::new(name).ok()?)?;
-        Some(String::from_utf8_lossy(text.as_slice()).into_owned())
-    }
-
     /// Bytes of table files, roughly, that hold keys from `from` up to but not including `to`.
     pub fn approximate_size(&self, from: &[u8], to: &[u8]) -> u64 {
-        self.api.approximate_size(&self.db, from, to)
-    }
-}
-
-/// Changes to be applied together; made by [`Library::batch`].
-pub struct Batch {
-    batch: Handle<ffi::Batch>,
-    api: &'static Api,
-}
-
-impl Batch {
-    /// Adds an entry.
-    pub fn put(&mut self, key: &[u8], value: &[u8]) {
-        self.api.batch_put(&mut self.batch, key, value);
-    }
-
-    /// Adds a removal.
-    pub fn delete(&mut self, key: &[u8]) {
-        self.api.batch_delete(&mut self.batch, key);
-    }
-
-    /// Empties the batch for reuse.
-    pub fn clear(&mut self) {
-        self.api.batch_clear(&mut self.batch);
+        self.own.api.approximate_size(&self.db, from, to)
     }
 }
 

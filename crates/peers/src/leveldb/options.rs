@@ -66,7 +66,7 @@ pub(super) struct Opening {
 
 impl Opening {
     pub(super) fn new(api: &Api, chosen: &OpenOptions) -> Opening {
-        let mut options = api.options();
+        let mut options = api.common.options();
         let compression = match chosen.compression {
             Compression::None => 0,
             Compression::Snappy => 1,

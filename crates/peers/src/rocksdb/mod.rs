@@ -15,10 +15,9 @@ mod options;
 
 pub use options::{Compression, Layout, OpenOptions};
 
-use crate::{PeerError, Result, error::c_name, library};
-use ffi::{Api, Handle};
+use crate::{PeerError, Result, error::c_name, library, store};
+use ffi::Api;
 use std::{
-    ffi::CStr,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -63,61 +62,36 @@ impl Library {
     pub fn open(&self, path: &Path, options: &OpenOptions) -> Result<Store> {
         let name = c_name(path)?;
         let object = options.object(self.api);
-        Ok(Store {
-            db: self.api.open(&object, &name)?,
-            read: self.api.read_options(options.verify_checksums),
-            write: [self.api.write_options(false), self.api.write_options(true)],
-            api: self.api,
-        })
+        let db = self.api.common.open(&object, &name)?;
+        Ok(Store::new(&self.api.common, db, options.verify_checksums, Own { api: self.api }))
     }
 }
 
-/// An open RocksDB store, usable from any thread. Dropping it waits for background work under way and closes it; the
-/// newest writes stay in the log.
-pub struct Store {
-    db: Handle<ffi::Db>,
-    read: Handle<ffi::ReadOptions>,
-    write: [Handle<ffi::WriteOptions>; 2], // not synced, synced
+/// RocksDB's mark on what it has kept of LevelDB.
+pub enum RocksDb {}
+
+impl store::Library for RocksDb {
+    type Own = Own;
+}
+
+/// What a RocksDB store has of its own.
+pub struct Own {
     api: &'static Api,
 }
 
+/// An open RocksDB store.
+pub type Store = store::Store<RocksDb>;
+/// Changes to be applied together; made by [`Store::batch`](store::Store::batch).
+pub type Batch = store::Batch<RocksDb>;
+
 impl Store {
-    /// Stores an entry; with `sync` it survives power loss once this returns.
-    ///
-    /// # Errors
-    /// RocksDB's, as for all that follows.
-    pub fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
-        self.api.put(&self.db, &self.write[usize::from(sync)], key, value)
-    }
-
-    /// Removes an entry, present or not.
-    ///
-    /// # Errors
-    /// RocksDB's.
-    pub fn delete(&self, key: &[u8], sync: bool) -> Result<()> {
-        self.api.delete(&self.db, &self.write[usize::from(sync)], key)
-    }
-
-    /// Applies a batch as one.
-    ///
-    /// # Errors
-    /// RocksDB's.
-    pub fn write(&self, batch: &mut Batch, sync: bool) -> Result<()> {
-        self.api.write(&self.db, &self.write[usize::from(sync)], &mut batch.batch)
-    }
-
-    /// An empty batch for this store.
-    pub fn batch(&self) -> Batch {
-        Batch { batch: self.api.batch(), api: self.api }
-    }
-
     /// Puts the newest value of a key into `value`, which is cleared first; false if there is none.
     ///
     /// # Errors
     /// RocksDB's.
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         value.clear();
-        self.api.get(&self.db, &self.read, key, value)
+        self.own.api.get(&self.db, &self.read, key, value)
     }
 
     /// Visits entries of a snapshot in order until `visit` says false: from the first at or behind `from`, or, if
@@ -126,42 +100,14 @@ impl Store {
     /// # Errors
     /// RocksDB's.
     pub fn scan(&self, from: Option<&[u8]>, reverse: bool, visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
-        let mut iter = self.api.iter(&self.db, &self.read);
-        self.api.seek(&mut iter, from, reverse);
-        self.api.visit(&mut iter, reverse, visit)
-    }
-
-    /// Flushes the memtable and compacts everything.
-    pub fn compact_all(&self) {
-        self.api.compact_all(&self.db);
-    }
-
-    /// A property such as `rocksdb.stats` or `rocksdb.num-files-at-level0`; `None` for an unknown name.
-    pub fn property(&self, name: &CStr) -> Option<String> {
-        self.api.property(&self.db, name)
+        let mut iter = self.common.iter(&self.db, &self.read);
+        self.own.api.seek(&mut iter, from, reverse);
+        self.common.visit(&mut iter, reverse, visit)
     }
 
     /// How long writers have been slowed down or stopped since the store was opened, as RocksDB counts it.
     pub fn stalled(&self) -> Option<Duration> {
-        stall_in(&self.property(c"rocksdb.dbstats")?)
-    }
-}
-
-/// Changes to be applied together; made by [`Store::batch`].
-pub struct Batch {
-    batch: Handle<ffi::Batch>,
-    api: &'static Api,
-}
-
-impl Batch {
-    /// Adds an entry.
-    pub fn put(&mut self, key: &[u8], value: &[u8]) {
-        self.api.batch_put(&mut self.batch, key, value);
-    }
-
-    /// Adds a removal.
-    pub fn delete(&mut self, key: &[u8]) {
-        self.api.batch_delete(&mut self.batch, key);
+        stall_in(&self.property("rocksdb.dbstats")?)
     }
 }
 

@@ -80,7 +80,7 @@ impl Default for OpenOptions {
 impl OpenOptions {
     /// RocksDB's options object, which keeps what it needs of the cache and the filter by itself.
     pub(super) fn object(&self, api: &Api) -> Handle<ffi::Options> {
-        let mut options = api.options();
+        let mut options = api.common.options();
         api.set_create_if_missing(&mut options, self.create_if_missing);
         api.set_compression(&mut options, self.compression as c_int);
         api.set_write_buffer_size(&mut options, size(self.write_buffer_size));

@@ -1,0 +1,238 @@
+//! What RocksDB's C API has kept of LevelDB's: the same functions but for the first word of their names, by the same rules.
+//!
+//! `L`, a library's mark, is part of every type here, so that no object of one library gets to a function of another.
+//! Beside what `super` argues, one thing carries the safe methods: *bytes are lent for one call.* Keys and values are copied
+//! before a function returns, and what an iterator lends is gone before it moves.
+use super::{Err, Handle, Movable, Ptr, Shared, functions, lent, start};
+use crate::{PeerError, Result};
+use std::{
+    ffi::{CStr, c_char, c_uchar, c_void},
+    marker::PhantomData,
+    ptr,
+};
+
+/// Types that are only ever seen behind a pointer, and by whom they may be used.
+macro_rules! objects {
+    (Movable: $($movable:ident)*; Shared: $($shared:ident)*) => {
+        $(objects! { $movable })* $(objects! { $shared })*
+        $(
+            // SAFETY: what the call of this macro says of it.
+            unsafe impl<L> Movable for $movable<L> {}
+        )*
+        $(
+            // SAFETY: as above.
+            unsafe impl<L> Movable for $shared<L> {}
+            // SAFETY: as above.
+            unsafe impl<L> Shared for $shared<L> {}
+        )*
+    };
+    ($name:ident) => {
+        #[repr(C)]
+        pub(crate) struct $name<L> {
+            _opaque: [u8; 0],
+            _of: PhantomData<L>,
+        }
+    };
+}
+
+// A batch and an iterator belong to no thread. A database locks inside, and options change only before they are shared.
+objects! { Movable: Batch Iter; Shared: Db Options ReadOptions WriteOptions }
+
+functions! {
+    Common<L>;
+    free: fn(*mut c_void);
+    options_create: fn() -> *mut Options<L>;
+    options_destroy: fn(*mut Options<L>);
+    readoptions_create: fn() -> *mut ReadOptions<L>;
+    readoptions_destroy: fn(*mut ReadOptions<L>);
+    readoptions_set_verify_checksums: fn(*mut ReadOptions<L>, c_uchar);
+    writeoptions_create: fn() -> *mut WriteOptions<L>;
+    writeoptions_destroy: fn(*mut WriteOptions<L>);
+    writeoptions_set_sync: fn(*mut WriteOptions<L>, c_uchar);
+    writebatch_create: fn() -> *mut Batch<L>;
+    writebatch_destroy: fn(*mut Batch<L>);
+    writebatch_clear: fn(*mut Batch<L>);
+    writebatch_put: fn(*mut Batch<L>, Ptr, usize, Ptr, usize);
+    writebatch_delete: fn(*mut Batch<L>, Ptr, usize);
+    open: fn(*const Options<L>, Ptr, Err) -> *mut Db<L>;
+    close: fn(*mut Db<L>);
+    put: fn(*mut Db<L>, *const WriteOptions<L>, Ptr, usize, Ptr, usize, Err);
+    delete: fn(*mut Db<L>, *const WriteOptions<L>, Ptr, usize, Err);
+    write: fn(*mut Db<L>, *const WriteOptions<L>, *mut Batch<L>, Err);
+    property_value: fn(*mut Db<L>, Ptr) -> *mut c_char;
+    compact_range: fn(*mut Db<L>, Ptr, usize, Ptr, usize);
+    create_iterator: fn(*mut Db<L>, *const ReadOptions<L>) -> *mut Iter<L>;
+    iter_destroy: fn(*mut Iter<L>);
+    iter_valid: fn(*const Iter<L>) -> c_uchar;
+    iter_seek_to_first: fn(*mut Iter<L>);
+    iter_seek_to_last: fn(*mut Iter<L>);
+    iter_seek: fn(*mut Iter<L>, Ptr, usize);
+    iter_next: fn(*mut Iter<L>);
+    iter_prev: fn(*mut Iter<L>);
+    iter_key: fn(*const Iter<L>, *mut usize) -> Ptr;
+    iter_value: fn(*const Iter<L>, *mut usize) -> Ptr;
+    iter_get_error: fn(*const Iter<L>, Err);
+}
+
+/// Safe faces. Every pointer passed below comes from a live [`Handle`] or a borrowed slice, which is the argument for
+/// each block unless it says more.
+impl<L> Common<L> {
+    pub(crate) fn options(&self) -> Handle<Options<L>> {
+        // SAFETY: constructor and destructor of the same type.
+        Handle::new(unsafe { (self.options_create)() }, self.options_destroy)
+    }
+
+    pub(crate) fn read_options(&self, verify_checksums: bool) -> Handle<ReadOptions<L>> {
+        // SAFETY: constructor and destructor of the same type.
+        let options = Handle::new(unsafe { (self.readoptions_create)() }, self.readoptions_destroy);
+        // SAFETY: `options` is live and not shared yet.
+        unsafe { (self.readoptions_set_verify_checksums)(options.as_ptr(), verify_checksums.into()) }
+        options
+    }
+
+    pub(crate) fn write_options(&self, sync: bool) -> Handle<WriteOptions<L>> {
+        // SAFETY: constructor and destructor of the same type.
+        let options = Handle::new(unsafe { (self.writeoptions_create)() }, self.writeoptions_destroy);
+        // SAFETY: `options` is live and not shared yet.
+        unsafe { (self.writeoptions_set_sync)(options.as_ptr(), sync.into()) }
+        options
+    }
+
+    pub(crate) fn batch(&self) -> Handle<Batch<L>> {
+        // SAFETY: constructor and destructor of the same type.
+        Handle::new(unsafe { (self.writebatch_create)() }, self.writebatch_destroy)
+    }
+
+    pub(crate) fn batch_clear(&self, batch: &mut Handle<Batch<L>>) {
+        // SAFETY: see the head of this block.
+        unsafe { (self.writebatch_clear)(batch.as_ptr()) }
+    }
+
+    pub(crate) fn batch_put(&self, batch: &mut Handle<Batch<L>>, key: &[u8], value: &[u8]) {
+        // SAFETY: the bytes are copied into the batch.
+        unsafe { (self.writebatch_put)(batch.as_ptr(), start(key), key.len(), start(value), value.len()) }
+    }
+
+    pub(crate) fn batch_delete(&self, batch: &mut Handle<Batch<L>>, key: &[u8]) {
+        // SAFETY: the bytes are copied into the batch.
+        unsafe { (self.writebatch_delete)(batch.as_ptr(), start(key), key.len()) }
+    }
+
+    /// What `options` borrow is kept by the caller until the database is closed.
+    pub(crate) fn open(&self, options: &Handle<Options<L>>, name: &CStr) -> Result<Handle<Db<L>>> {
+        // SAFETY: options and name are copied.
+        let db = self.checked("open", |e| unsafe { (self.open)(options.as_ptr(), name.as_ptr(), e) })?;
+        Ok(Handle::new(db, self.close))
+    }
+
+    pub(crate) fn put(
+        &self,
+        db: &Handle<Db<L>>,
+        how: &Handle<WriteOptions<L>>,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        self.checked("put", |e| {
+            let (db, how) = (db.as_ptr(), how.as_ptr());
+            // SAFETY: see the head of this block.
+            unsafe { (self.put)(db, how, start(key), key.len(), start(value), value.len(), e) }
+        })
+    }
+
+    pub(crate) fn delete(&self, db: &Handle<Db<L>>, how: &Handle<WriteOptions<L>>, key: &[u8]) -> Result<()> {
+        // SAFETY: see the head of this block.
+        self.checked("delete", |e| unsafe { (self.delete)(db.as_ptr(), how.as_ptr(), start(key), key.len(), e) })
+    }
+
+    pub(crate) fn write(
+        &self,
+        db: &Handle<Db<L>>,
+        how: &Handle<WriteOptions<L>>,
+        batch: &mut Handle<Batch<L>>,
+    ) -> Result<()> {
+        // SAFETY: the batch is borrowed exclusively: writing stamps a sequence number into it.
+        self.checked("write", |e| unsafe { (self.write)(db.as_ptr(), how.as_ptr(), batch.as_ptr(), e) })
+    }
+
+    pub(crate) fn property(&self, db: &Handle<Db<L>>, name: &CStr) -> Option<String> {
+        // SAFETY: see the head of this block.
+        let text = unsafe { (self.property_value)(db.as_ptr(), name.as_ptr()) };
+        self.own_text(text)
+    }
+
+    pub(crate) fn compact_range(&self, db: &Handle<Db<L>>, from: Option<&[u8]>, to: Option<&[u8]>) {
+        let (from_start, to_start) = (from.map_or(ptr::null(), start), to.map_or(ptr::null(), start));
+        let (from_len, to_len) = (from.map_or(0, <[u8]>::len), to.map_or(0, <[u8]>::len));
+        // SAFETY: a null start means "unbounded", any other is a borrowed slice.
+        unsafe { (self.compact_range)(db.as_ptr(), from_start, from_len, to_start, to_len) }
+    }
+
+    /// An iterator on `db`, which the caller keeps open until the iterator is gone.
+    pub(crate) fn iter(&self, db: &Handle<Db<L>>, how: &Handle<ReadOptions<L>>) -> Handle<Iter<L>> {
+        // SAFETY: the read options are copied.
+        Handle::new(unsafe { (self.create_iterator)(db.as_ptr(), how.as_ptr()) }, self.iter_destroy)
+    }
+
+    pub(crate) fn valid(&self, iter: &Handle<Iter<L>>) -> bool {
+        // SAFETY: see the head of this block.
+        unsafe { (self.iter_valid)(iter.as_ptr()) != 0 }
+    }
+
+    /// The entry under a valid iterator; the bytes live until it moves, which needs `&mut`.
+    pub(crate) fn entry<'a>(&self, iter: &'a Handle<Iter<L>>) -> Option<(&'a [u8], &'a [u8])> {
+        if !self.valid(iter) {
+            return None;
+        }
+        let (mut key_len, mut value_len) = (0, 0);
+        // SAFETY: the position is valid, so both calls return that many readable bytes, stable until the iterator moves.
+        unsafe {
+            let key = (self.iter_key)(iter.as_ptr(), &mut key_len);
+            let value = (self.iter_value)(iter.as_ptr(), &mut value_len);
+            Some((lent(key, key_len), lent(value, value_len)))
+        }
+    }
+
+    /// Visits entries from the current position on until `visit` says false, with as few calls as that takes, then
+    /// reports what was met on the way.
+    pub(crate) fn visit(
+        &self,
+        iter: &mut Handle<Iter<L>>,
+        reverse: bool,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<()> {
+        let advance = if reverse { self.iter_prev } else { self.iter_next };
+        while let Some((key, value)) = self.entry(iter)
+            && visit(key, value)
+        {
+            // SAFETY: the position is valid, and the iterator is borrowed exclusively.
+            unsafe { advance(iter.as_ptr()) }
+        }
+        self.status(iter)
+    }
+
+    /// What the iterator met since it was made.
+    pub(crate) fn status(&self, iter: &Handle<Iter<L>>) -> Result<()> {
+        // SAFETY: see the head of this block.
+        self.checked("iterate", |e| unsafe { (self.iter_get_error)(iter.as_ptr(), e) })
+    }
+
+    /// Runs a call that may set an error text, and takes that text over.
+    pub(crate) fn checked<T>(&self, op: &'static str, call: impl FnOnce(Err) -> T) -> Result<T> {
+        let mut error = ptr::null_mut();
+        let answer = call(&mut error);
+        self.own_text(error).map_or(Ok(answer), |text| Err(PeerError::Refused { op, text }))
+    }
+
+    /// Copies a text of the library's, and gives it back.
+    fn own_text(&self, text: *mut c_char) -> Option<String> {
+        if text.is_null() {
+            return None;
+        }
+        // SAFETY: the library's texts end in a zero byte, are allocated by it, and asked back exactly this way.
+        unsafe {
+            let copy = CStr::from_ptr(text).to_string_lossy().into_owned();
+            (self.free)(text.cast());
+            Some(copy)
+        }
+    }
+}
