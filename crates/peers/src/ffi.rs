@@ -1,7 +1,7 @@
 //! What every C library here shares: how it is loaded and never unloaded, and handles that own its objects.
 //!
 //! Beside `ffi/common.rs` and the `ffi.rs` of each library this is the only file with unsafe code. Its arguments:
-//! - *Code stays mapped.* A library is leaked once it is loaded, since these stores start threads that never end; so a
+//! - *Code stays mapped.* A library is never unloaded, since these stores start threads that never end; so a
 //!   function pointer taken from it is valid for ever.
 //! - *Handles are live.* A [`Handle`] owns its object, destroys it exactly once, and is the only way to reach it; what
 //!   an object borrows (a database its cache, an iterator its database) is kept by a field or a lifetime of the caller.
@@ -10,6 +10,7 @@ pub(crate) mod common;
 
 use std::{
     ffi::c_char,
+    mem::ManuallyDrop,
     path::{Path, PathBuf},
     ptr::NonNull,
     slice,
@@ -37,11 +38,11 @@ macro_rules! functions {
         pub(crate) struct $table $(<$of>)? { $(pub(crate) $name: unsafe extern "C" fn($($arg),*) $(-> $ret)?),* }
 
         impl $(<$of>)? $table $(<$of>)? {
-            pub(crate) fn bind(library: &'static libloading::Library, prefix: &str) -> std::result::Result<Self, String> {
+            pub(crate) fn bind(library: &libloading::Library, prefix: &str) -> std::result::Result<Self, String> {
                 let named = |name: &str| format!("{prefix}{name}");
                 // SAFETY: the symbols belong to the library's C API, which keeps its signatures from release to
-                // release; the types are transcribed from its header. The pointers live as long as the library, for
-                // ever.
+                // release; the types are transcribed from its header. The pointers live as long as the library, which
+                // [`Loaded`] never unloads.
                 unsafe {
                     Ok($table { $($name: *library.get(named(stringify!($name))).map_err(
                         |e| format!("no function {}: {e}", named(stringify!($name))))?),* })
@@ -78,7 +79,7 @@ impl<A> Loaded<A> {
     pub(crate) fn get(
         &self,
         file: &Path,
-        bind: impl FnOnce(&'static libloading::Library) -> std::result::Result<A, String>,
+        bind: impl FnOnce(&libloading::Library) -> std::result::Result<A, String>,
     ) -> std::result::Result<&'static A, String> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner); // a push is all that happens inside
         if let Some((_, api)) = known.iter().find(|(path, _)| path == file) {
@@ -87,7 +88,8 @@ impl<A> Loaded<A> {
         // SAFETY: running the library's initialisers is what loading means; those of the stores that callers name are
         // plain C++ statics.
         let library = unsafe { libloading::Library::new(file) }.map_err(|e| e.to_string())?;
-        let api = Box::leak(Box::new(bind(Box::leak(Box::new(library)))?));
+        let library = ManuallyDrop::new(library); // never unloaded
+        let api = Box::leak(Box::new(bind(&library)?));
         known.push((file.to_owned(), api));
         Ok(api)
     }

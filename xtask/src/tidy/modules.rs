@@ -23,7 +23,7 @@ fn is_root(name: &str) -> bool {
     let kind = folder.rsplit('/').next().unwrap_or("");
     match kind {
         "src" => file == "lib.rs" || file == "main.rs",
-        "bin" | "tests" | "examples" | "benches" => true,
+        "bin" | "tests" | "examples" | "benches" | "fuzz_targets" => true,
         _ => file == "build.rs",
     }
 }
@@ -40,7 +40,7 @@ fn children(source: &Source) -> Vec<String> {
     let mut path = None;
     for line in source.text.lines().map(str::trim) {
         if let Some(quoted) = line.strip_prefix("#[path = \"").and_then(|rest| rest.strip_suffix("\"]")) {
-            path = Some(format!("{folder}/{quoted}"));
+            path = Some(resolved(folder, quoted));
         } else if let Some(name) = declared(line) {
             match path.take() {
                 Some(path) => found.push(path),
@@ -49,6 +49,18 @@ fn children(source: &Source) -> Vec<String> {
         }
     }
     found
+}
+
+/// `path` as seen from `folder`, with its `..` carried out.
+fn resolved(folder: &str, path: &str) -> String {
+    let mut parts: Vec<&str> = folder.split('/').collect();
+    for part in path.split('/') {
+        match part {
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
 }
 
 /// `name` of a line `mod name;`, whatever its visibility.
@@ -73,6 +85,8 @@ mod tests {
             source("crates/a/src/dead.rs", ""),
             source("crates/a/tests/t.rs", "#[path = \"common/x.rs\"]\nmod x;"),
             source("crates/a/tests/common/x.rs", ""),
+            source("crates/b/tests/u.rs", "#[path = \"../../a/shared/y.rs\"]\nmod y;"),
+            source("crates/a/shared/y.rs", ""),
         ];
         let mut report = Report::default();
         check(&sources, &mut report);

@@ -87,7 +87,7 @@ impl Drop for Bytes {
 /// The dynamic linker's text.
 pub(super) fn load(file: &Path) -> std::result::Result<&'static Api, String> {
     static LOADED: Loaded<Api> = Loaded::new();
-    let bind = |library| {
+    let bind = |library: &_| {
         let prefix = "leveldb_";
         Ok(Api { common: Common::bind(library, prefix)?, own: Own::bind(library, prefix)? })
     };

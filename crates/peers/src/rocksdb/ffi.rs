@@ -69,7 +69,7 @@ pub(super) struct Api {
 /// The dynamic linker's text, which names a function that is missing.
 pub(super) fn load(file: &Path) -> std::result::Result<&'static Api, String> {
     static LOADED: Loaded<Api> = Loaded::new();
-    let bind = |library| {
+    let bind = |library: &_| {
         let prefix = "rocksdb_";
         Ok(Api { common: Common::bind(library, prefix)?, own: Own::bind(library, prefix)? })
     };
