@@ -2,155 +2,25 @@
 //! wrong value. Of logs any prefix of the history is right; of everything else only the whole.
 //!
 //! The store is fixed; a failure names file and damage, and repeats.
+#[path = "common/damage.rs"]
+mod damage;
+#[path = "common/files.rs"]
+mod files;
 #[path = "common/kit.rs"]
 mod kit;
 
-use kit::{Model, Pairs, options, prefix};
+use damage::{BATCHES, FLUSHED, PADDED, Verdict, judge, shape, store};
+use files::{Files, bytes_of, directory, files};
+use kit::{Model, options, prefix};
 use std::{
-    collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
-use terrace::{Db, Options, ReadOptions, check_on};
+use terrace::{ReadOptions, check_on};
 use terrace_storage::{Memory, backends::files::fs::FileSystem, placement::Mode};
 
-type Files = BTreeMap<String, Vec<u8>>;
-
-const SEED: u64 = 0xbad;
-const BATCHES: usize = 120;
-/// So many of them are in tables.
-const FLUSHED: usize = 80;
-/// This one fills a memtable.
-const PADDED: usize = 100;
 /// Offsets tried in files that are too large to try each.
 const SAMPLES: usize = 300;
-
-/// How the store that is damaged was written.
-fn shape(marked: bool) -> Options {
-    let codec = if marked { "lz4" } else { "snappy" };
-    let form = if marked { "table" } else { "block" };
-    let own = [("compression", codec), ("bloom_bits", "10"), ("filter_form", form), ("block_bytes", "1KiB")];
-    options(&[&own, kit::TIGHT].concat())
-}
-
-/// A store with tables in several levels, and two logs with the last third of the history.
-fn store(marked: bool) -> (Files, Vec<Model>) {
-    let (mut states, padding) = (kit::states(SEED, BATCHES), (b"padding".to_vec(), vec![b'p'; 70 << 10]));
-    states[PADDED..].iter_mut().for_each(|state| drop(state.insert(padding.0.clone(), padding.1.clone())));
-    let fs: Arc<dyn FileSystem> = Arc::new(Memory::new());
-    let db = kit::open(&fs, &shape(marked), true).unwrap();
-    for number in 1..=BATCHES {
-        let mut batch = kit::batch(SEED, number);
-        if number == PADDED {
-            batch.push((padding.0.clone(), Some(padding.1.clone()))); // the next write begins a new log
-        }
-        kit::write(&db, &batch, false).unwrap();
-        if number % 10 == 0 && number <= FLUSHED {
-            db.flush().unwrap();
-        }
-        while number == FLUSHED && db.step(0).is_some() {}
-    }
-    let layout = db.layout();
-    drop(db);
-    let levels = layout.iter().filter(|level| !level.tables.is_empty()).count();
-    let tables: Vec<_> =
-        layout.iter().flat_map(|level| &level.tables).map(|t| format!("{:06}.ldb", t.number)).collect();
-    let mut files = files(&fs);
-    files.retain(|name, _| !name.ends_with(".ldb") || tables.contains(name)); // not what waits to be removed
-    let logs = files.keys().filter(|name| name.ends_with(".log")).count();
-    assert!(levels > 1 && logs == 2, "the store has tables in {levels} levels, and {logs} logs");
-    (files, states)
-}
-
-fn files(fs: &Arc<dyn FileSystem>) -> Files {
-    fs.list().unwrap().into_iter().map(|entry| (entry.name.clone(), read(fs, &entry.name).unwrap())).collect()
-}
-
-fn read(fs: &Arc<dyn FileSystem>, name: &str) -> std::io::Result<Vec<u8>> {
-    let file = fs.open(name)?;
-    let mut bytes = vec![0; file.bytes()? as usize];
-    file.read_exact_at(&mut bytes, 0)?;
-    Ok(bytes)
-}
-
-fn directory(files: &Files) -> Arc<dyn FileSystem> {
-    let fs: Arc<dyn FileSystem> = Arc::new(Memory::new());
-    fs.make_directory().unwrap();
-    for (name, bytes) in files {
-        fs.create(name).unwrap().append(bytes).unwrap();
-    }
-    fs
-}
-
-/// What one damaged store turned out to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    /// It cannot be opened, and says why.
-    Refused,
-    /// It opens; some reads are errors, all others right.
-    Wounded,
-    /// It opens and holds the state after so many batches.
-    Holds(usize),
-}
-
-/// Opens a damaged store for reading and writing, and reads it in every way.
-fn judge(files: &Files, options: &Options, states: &[Model]) -> Result<Verdict, String> {
-    let fs = directory(files);
-    let checked = kit::placement(&fs, Mode::ReadOnly, options).and_then(|place| check_on(&*place, options, true));
-    let db = match kit::open(&fs, options, true) {
-        Ok(db) => db,
-        Err(error) => {
-            return if error.to_string().len() > 10 {
-                Ok(Verdict::Refused)
-            } else {
-                Err(format!("it says only {error}"))
-            };
-        }
-    };
-    let _ = kit::scan(&db, ReadOptions::new().fill_cache(false)); // without verification nothing is asked but no panic
-    let verified = || ReadOptions::new().verify_checksums(true).fill_cache(false);
-    let forward = kit::scan(&db, verified());
-    let backward: terrace::Result<Pairs> = db.scan_reverse(verified()).collect();
-    let (Ok(forward), Ok(mut backward)) = (forward, backward) else {
-        judge_wounded(&db, states)?;
-        let report = checked.map_err(|e| format!("check cannot open what an open can: {e}"))?;
-        return if report.problems.is_empty() {
-            Err("reads fail, check finds nothing".into())
-        } else {
-            Ok(Verdict::Wounded)
-        };
-    };
-    backward.reverse();
-    if forward != backward {
-        return Err("forward and backward differ".into());
-    }
-    judge_gets(&db, &forward.iter().cloned().collect())?;
-    Ok(Verdict::Holds(prefix(forward, states)?))
-}
-
-/// Some reads fail. Each one that does not must be right for one and the same state.
-fn judge_wounded(db: &Db, states: &[Model]) -> Result<(), String> {
-    let verified = ReadOptions::new().verify_checksums(true);
-    let keys: Vec<&Vec<u8>> = states.last().expect("a state").keys().collect();
-    let answers: Vec<_> =
-        keys.iter().filter_map(|key| db.get_with(key, &verified).ok().map(|value| (*key, value))).collect();
-    let scanned: Pairs = db.scan(verified).map_while(|pair| pair.ok()).collect();
-    let fits = |state: &Model| {
-        answers.iter().all(|(key, value)| state.get(*key) == value.as_ref())
-            && state.iter().take(scanned.len()).eq(scanned.iter().map(|(key, value)| (key, value)))
-    };
-    if states.iter().any(fits) { Ok(()) } else { Err("a read that succeeds is wrong".into()) }
-}
-
-fn judge_gets(db: &Db, state: &Model) -> Result<(), String> {
-    for (key, value) in state {
-        match db.get_with(key, &ReadOptions::new().verify_checksums(true)) {
-            Ok(found) if found.as_ref() == Some(value) => {}
-            other => return Err(format!("get {} differs from the scan: {:?}", key.escape_ascii(), other.err())),
-        }
-    }
-    Ok(())
-}
 
 /// Judges, and fails with the damage's name on a panic or an answer that `legal` does not allow.
 fn check(what: &str, files: &Files, marked: bool, states: &[Model], legal: impl Fn(Verdict) -> bool) {
@@ -287,15 +157,15 @@ fn the_rest_of_a_damaged_log_is_set_aside_and_stays() {
         assert!((FLUSHED..BATCHES).contains(&count), "{count} batches");
         for log in &logs {
             // The first is damaged, the second does not continue what is left of the first.
-            assert_eq!(read(&fs, &format!("lost/{log}")).expect("set aside"), files[log], "round {round}");
-            assert!(read(&fs, &format!("lost/{log}-2")).is_err(), "it is set aside once");
+            assert_eq!(bytes_of(&*fs, &format!("lost/{log}")), files[log], "round {round}");
+            assert!(fs.open(&format!("lost/{log}-2")).is_err(), "it is set aside once");
         }
         db.put("round", round.to_string()).unwrap();
         db.compact_range(None, None).unwrap();
         db.wait_idle().unwrap();
         db.close().unwrap();
     }
-    assert!(logs.iter().all(|log| read(&fs, log).is_err()), "the logs themselves are replaced");
+    assert!(logs.iter().all(|log| fs.open(log).is_err()), "the logs themselves are replaced");
 }
 
 /// A store whose damage nobody has read yet: a shallow check passes over it, a deep one names the table.
@@ -339,7 +209,7 @@ fn merge_damage(cached: bool) {
     db.wait_idle().unwrap(); // else the table is not in the manifest yet
     let newest = db.layout().into_iter().flat_map(|level| level.tables).map(|table| table.number).max();
     drop(db);
-    let mut damaged = files(&fs);
+    let mut damaged = files(&*fs);
     let table = damaged.get_mut(&format!("{:06}.ldb", newest.expect("a table"))).expect("its file");
     let at = table.windows(8).position(|bytes| bytes == b"vvvvvvvv").expect("a value") + 100;
     table[at] ^= 1;

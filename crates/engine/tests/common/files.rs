@@ -1,4 +1,5 @@
 //! A store as a map of files, to be taken apart, changed, and put together again.
+#![allow(dead_code, reason = "each test binary uses a part")]
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
 use terrace_format::{
     Batch, Edit, FileName, LogId, SeqNo,
