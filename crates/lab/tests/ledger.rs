@@ -251,7 +251,7 @@ fn settling_takes_as_long_as_the_work_left() {
 fn cost(dir: &Path) -> String {
     let path = dir.join("000001.log");
     let mut windows = [const { [const { Vec::new() }; 2] }; 2];
-    for round in 0..10 {
+    for round in 0..6 {
         let ledger = (round % 2 == 1).then(|| Ledger::open(dir, None));
         let mut file = File::create(&path).expect("created");
         let mut ns_each = |times: u32, sync: bool| {
@@ -266,7 +266,7 @@ fn cost(dir: &Path) -> String {
         };
         let [writes, syncs] = &mut windows[round % 2];
         writes.push(ns_each(20_000, false));
-        syncs.push(ns_each(200, true));
+        syncs.push(ns_each(50, true));
         drop(ledger);
     }
     let [[write, sync], [counted_write, counted_sync]] = windows.map(|kinds| {
