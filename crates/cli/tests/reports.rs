@@ -161,3 +161,37 @@ fn doctor_examines_and_leaves_nothing() {
     assert!(value(&doctor(&[directory.path().to_str().unwrap()]), "store").contains("RocksDB"));
     assert!(text(terrace(["doctor", store]).ok()).contains("file system"));
 }
+
+#[test]
+fn repair_salvages_and_lists_what_was_lost() {
+    let (directory, store) = fresh();
+    let store = store.to_str().unwrap();
+    make(store);
+    let table = file(store, |name| name.ends_with(".ldb"));
+    let mut bytes = fs::read(&table).unwrap();
+    bytes[1000] ^= 0x10;
+    fs::write(&table, bytes).unwrap();
+    fs::remove_file(file(store, |name| name == "CURRENT")).unwrap();
+    let before: Vec<_> = fs::read_dir(store).unwrap().map(|entry| entry.unwrap().path()).collect();
+
+    let new = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let said = text(terrace(["repair", store, &new("one")]).ok());
+    assert!(said.contains(&table) && said.contains("checksum") && said.contains("key00"), "{said}");
+    assert!(said.contains("CURRENT") && said.contains("2 losses"), "{said}");
+    let report = json(["repair", store, &new("two"), "--json"]);
+    assert_eq!(report["lost"].as_array().unwrap().len(), 2);
+    let pairs = report["pairs"].as_u64().unwrap();
+    assert!((700..999).contains(&pairs), "{report}");
+    assert_eq!(text(terrace(["scan", &new("two"), "--keys-only"]).ok()).lines().count() as u64, pairs);
+    assert_eq!(terrace(["get", &new("one"), "key00007"]).ok(), b"new\n");
+    assert!(terrace(["get", &new("one"), "key00008"]).fails(1).contains("no such key"));
+    assert_eq!(fs::read_dir(store).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>(), before);
+
+    let again = json(["repair", &new("one"), &new("three"), "--json"]);
+    assert_eq!((again["pairs"].as_u64(), again["lost"].as_array().unwrap().len()), (Some(pairs), 0));
+    assert!(terrace(["repair", store, &new("one")]).fails(1).contains("not empty"));
+    assert!(terrace(["repair", store, &format!("{store}/new")]).fails(1).contains("writes nothing"));
+    assert!(terrace(["repair", &new("absent"), &new("four")]).fails(1).contains("absent"));
+    assert!(!Path::new(&new("four")).exists());
+    assert!(terrace(["repair", store]).fails(2).contains("DST"));
+}

@@ -69,6 +69,10 @@ pub use read::{
     scan::{Cursor, ReadOptions, Scan},
     snapshot::Snapshot,
 };
+pub use recover::{
+    repair::{RepairReport, repair as repair_on},
+    survey::Lost,
+};
 pub use stats::{LevelStatistics, Statistics, WorkStatistics};
 pub use terrace_format::{Comparator, KeyOrder, compress::Codec, filter::FilterPolicy};
 pub use terrace_storage::{FilterForm, LogWrites, Setup, Syncs, Tier, placement::Placement};

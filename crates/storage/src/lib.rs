@@ -16,7 +16,7 @@ mod sst;
 mod ticket;
 mod traffic;
 
-pub use backends::{Location, Tier, destroy, memory::Memory, open, open_files};
+pub use backends::{Location, Tier, destroy, lies_in, memory::Memory, open, open_files};
 pub use error::{Error, Result};
 pub use setup::{FilterForm, LogWrites, Setup};
 pub use ticket::{Maturity, State, Ticket};

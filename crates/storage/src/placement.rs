@@ -11,7 +11,7 @@ use std::sync::Arc;
 use terrace_format::{Kind, LogId, SeqNo, TableId};
 
 pub use crate::cursor::{Blocks, Cursor};
-pub use terrace_format::{TableFacts, log_record::Event as LogEvent};
+pub use terrace_format::{TableFacts, block::BlockCursor, log_record::Event as LogEvent};
 
 /// What a log is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -100,6 +100,15 @@ pub enum Mode {
     Write,
     /// Must exist; shared lock; creates and removes nothing.
     ReadOnly,
+    /// As `ReadOnly`, but may have lost its root, and anything else.
+    Salvage,
+}
+
+impl Mode {
+    /// Whether anything may be changed.
+    pub fn writes(self) -> bool {
+        matches!(self, Mode::Create | Mode::Write)
+    }
 }
 
 /// Sizes that storage can hold; the engine refuses more, it never truncates.
@@ -135,6 +144,9 @@ pub trait Placement: Send + Sync {
     /// Opens a table. It may be closed again while nobody reads from it, and opens by itself when somebody does; so hold on
     /// to what this returns for as long as the table may be read.
     fn open_table(&self, meta: &TableMeta) -> Result<Arc<dyn Table>>;
+
+    /// Reads what can be read of a table that may be damaged, and that no manifest tells of.
+    fn salvage(&self, id: TableId) -> Result<Box<dyn Salvage>>;
 
     /// Atomically and durably replaces the root: from now on the store begins at `manifest`.
     fn publish_root(&self, manifest: LogId) -> Result<()>;
@@ -264,4 +276,35 @@ pub trait Table: Send + Sync {
     fn facts(&self) -> Result<Option<TableFacts>>;
     /// Reads everything: every checksum, the order, that filters admit every key, that the facts are true.
     fn verify(&self) -> Result<TableFacts>;
+}
+
+/// Reads a table that may be damaged from its start to its end. Trusts nothing in it.
+pub trait Salvage: Send {
+    /// What comes next. Damage is no error here, nor is a failing device.
+    fn next(&mut self) -> Piece;
+}
+
+/// What is found in a damaged table.
+pub enum Piece {
+    /// Verified entries; stands on the first. Their keys are whole, and behind all keys of pieces before.
+    Block(BlockCursor),
+    /// Bytes that may have held entries, and cannot be trusted.
+    Lost(Loss),
+    /// There is no more.
+    End,
+}
+
+/// Bytes that cannot be trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// Where they begin.
+    pub offset: u64,
+    /// How many.
+    pub bytes: u64,
+    /// What is wrong with them.
+    pub reason: String,
+    /// No user key before this one was among them; `None` if that cannot be told.
+    pub from: Option<Vec<u8>>,
+    /// No user key behind this one was among them; `None` if that cannot be told.
+    pub to: Option<Vec<u8>>,
 }

@@ -7,6 +7,7 @@ mod dump;
 mod inspect;
 mod load;
 mod pairs;
+mod repair;
 mod scan;
 mod ssd;
 mod stats;
@@ -26,6 +27,7 @@ pub enum Command {
     Stats(stats::Stats),
     Compact(compact::Compact),
     Check(check::Check),
+    Repair(repair::Repair),
     Inspect(inspect::Inspect),
     Doctor(doctor::Doctor),
     Ssd(ssd::Ssd),
@@ -47,6 +49,7 @@ impl Command {
             Command::Stats(command) => command.run(out),
             Command::Compact(command) => command.run(out),
             Command::Check(command) => command.run(out),
+            Command::Repair(command) => command.run(out),
             Command::Inspect(command) => command.run(out),
             Command::Doctor(command) => command.run(out),
             Command::Ssd(command) => command.run(out),

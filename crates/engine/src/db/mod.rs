@@ -2,6 +2,7 @@
 //! arguments and hands them to the part that does the work.
 mod read;
 mod report;
+mod upkeep;
 mod write;
 
 use crate::{

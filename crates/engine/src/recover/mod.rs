@@ -5,7 +5,10 @@
 mod features;
 mod manifest;
 mod orphans;
+mod remains;
+pub mod repair;
 mod replay;
+pub mod survey;
 
 use crate::{
     Error, Options, Result,

@@ -104,7 +104,7 @@ pub fn open(location: &Location, mode: Mode, tier: Tier, setup: &Setup) -> Resul
         Location::Memory(memory) => Arc::new(memory.clone()),
     };
     let particular = matches!(tier, Tier::Group | Tier::Journal);
-    let tier = if mode == Mode::ReadOnly && particular { Tier::Auto } else { tier }; // a reader is promised nothing
+    let tier = if !mode.writes() && particular { Tier::Auto } else { tier }; // a reader is promised nothing
     let tracker = tier.tracker(&*fs, setup)?;
     open_files(fs, mode, tracker, setup)
 }
@@ -117,6 +117,17 @@ pub fn open_files(
     setup: &Setup,
 ) -> Result<Box<dyn Placement>> {
     Ok(Box::new(Files::open(fs, mode, tracker, setup)?))
+}
+
+/// Whether the directory `inner`, which need not exist yet, is `outer` or lies below it.
+pub fn lies_in(inner: &Path, outer: &Path) -> Result<bool> {
+    let whole = |path: &Path| -> io::Result<PathBuf> {
+        let path = std::path::absolute(path)?;
+        let there = path.ancestors().find(|above| above.exists()).unwrap_or(Path::new("/"));
+        Ok(there.canonicalize()?.join(path.strip_prefix(there).unwrap_or(Path::new(""))))
+    };
+    let find = |path: &Path| whole(path).map_err(|e| Error::io("look for", path.display().to_string(), e));
+    Ok(find(inner)?.starts_with(find(outer)?))
 }
 
 /// Removes the store at `location`: its own files, known by their names, and then the directory if nothing is left

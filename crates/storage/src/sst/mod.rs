@@ -11,6 +11,7 @@ mod cursor;
 mod filter;
 mod index;
 mod reader;
+mod salvage;
 mod span;
 mod tail;
 mod verify;
@@ -18,6 +19,7 @@ mod writer;
 
 pub(crate) use cache::BlockCache;
 pub(crate) use reader::Reader;
+pub(crate) use salvage::Salvager;
 pub(crate) use writer::{Bounds, Writer};
 
 /// Takes a table's bytes, in order.

@@ -46,7 +46,7 @@ impl Tail {
     }
 }
 
-fn read_footer(source: &dyn ByteSource) -> Result<Footer> {
+pub(super) fn read_footer(source: &dyn ByteSource) -> Result<Footer> {
     let Some(offset) = source.bytes().checked_sub(FOOTER_BYTES as u64) else {
         let found = Corrupt::new("footer", 0, format!("{} bytes are too few for a table", source.bytes()));
         return Err(Error::corrupt(source.name(), 0, found));

@@ -7,12 +7,13 @@ use crate::{
     Error, Result, Setup, Traffic,
     durability::CommitTracker,
     placement::{
-        Build, Hint, Limits, Listed, LogKind, LogReader, LogWriter, Mode, ObjectId, Placement, Table, TableMeta,
+        Build, Hint, Limits, Listed, LogKind, LogReader, LogWriter, Mode, ObjectId, Placement, Salvage, Table,
+        TableMeta,
     },
-    sst::{BlockCache, ByteSource},
+    sst::{BlockCache, ByteSource, Salvager},
 };
 use std::{collections::BTreeMap, io, ops::Range, sync::Arc};
-use terrace_format::{LogId, block::Bytes, names::FileName};
+use terrace_format::{LogId, TableId, block::Bytes, names::FileName};
 
 mod build;
 pub mod fs;
@@ -50,7 +51,9 @@ impl Files {
     pub fn open(fs: Arc<dyn FileSystem>, mode: Mode, tracker: Arc<dyn CommitTracker>, setup: &Setup) -> Result<Files> {
         let traffic = Traffic::default();
         let current = FileName::Current.to_string();
-        let there = fs.exists().map_err(|e| Error::io("look for", fs.name(), e))?
+        let directory = fs.exists().map_err(|e| Error::io("look for", fs.name(), e))?;
+        let there = directory
+            && mode != Mode::Salvage
             && match fs.open(&current) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
                     return Err(Error::io("open", format!("{}/{current}", fs.name()), e));
@@ -62,9 +65,10 @@ impl Files {
             Mode::Write | Mode::ReadOnly if !there => {
                 return Err(Error::Missing { what: "store", object: format!("{} (no file {current})", fs.name()) });
             }
+            Mode::Salvage if !directory => return Err(Error::Missing { what: "directory", object: fs.name() }),
             _ => {}
         }
-        let lock = fs.lock(mode != Mode::ReadOnly).map_err(|e| lock_error(fs.name(), e))?;
+        let lock = fs.lock(mode.writes()).map_err(|e| lock_error(fs.name(), e))?;
         let store = Arc::new(Store { fs, tracker, setup: setup.clone(), traffic, mode, _lock: lock });
         let tables = Tables::new(store.clone(), Arc::new(BlockCache::new(setup)));
         Ok(Files { store, tables: Arc::new(tables) })
@@ -92,10 +96,10 @@ impl Store {
 
     /// Refuses to change a store that was opened to be read.
     fn writable(&self, op: &str) -> Result<()> {
-        match self.mode {
-            Mode::ReadOnly => Err(Error::Unsupported(format!("{op}: {} is open read-only", self.fs.name()))),
-            Mode::Create | Mode::Write => Ok(()),
+        if self.mode.writes() {
+            return Ok(());
         }
+        Err(Error::Unsupported(format!("{op}: {} is open read-only", self.fs.name())))
     }
 
     /// Opens a file of which `what` is a kind; [`Error::Missing`] if it is not there.
@@ -173,6 +177,10 @@ impl Placement for Files {
         Ok(self.tables.open(meta)?)
     }
 
+    fn salvage(&self, id: TableId) -> Result<Box<dyn Salvage>> {
+        Ok(Box::new(Salvager::new(Box::new(find_table(&self.store, id)?), &self.store.setup)))
+    }
+
     fn publish_root(&self, manifest: LogId) -> Result<()> {
         root::publish(&self.store, manifest)
     }
@@ -245,17 +253,22 @@ impl Placement for Files {
     }
 }
 
-/// Opens the file of the table that `meta` tells of.
-fn open_input(store: &Store, meta: &TableMeta) -> Result<Input> {
-    let [ours, alternative] = [FileName::Table(meta.id).to_string(), FileName::table_alternative(meta.id)];
-    let mut input = match store.open_file("table", &ours) {
+/// Opens the file of table `id`, whatever it holds.
+fn find_table(store: &Store, id: TableId) -> Result<Input> {
+    let [ours, alternative] = [FileName::Table(id).to_string(), FileName::table_alternative(id)];
+    match store.open_file("table", &ours) {
         // The error names our name even if both are missing.
         Err(missing @ Error::Missing { .. }) => match store.open_file("table", &alternative) {
-            Err(Error::Missing { .. }) => return Err(missing),
-            found => found?,
+            Err(Error::Missing { .. }) => Err(missing),
+            found => found,
         },
-        found => found?,
-    };
+        found => found,
+    }
+}
+
+/// Opens the file of the table that `meta` tells of.
+fn open_input(store: &Store, meta: &TableMeta) -> Result<Input> {
+    let mut input = find_table(store, meta.id)?;
     if input.bytes != meta.bytes {
         let detail = format!("{} bytes long, where the manifest says {}", input.bytes, meta.bytes);
         let offset = input.bytes.min(meta.bytes);

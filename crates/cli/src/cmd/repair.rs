@@ -1,0 +1,94 @@
+//! `repair`: what can be read of a damaged store becomes a new one.
+use crate::{
+    args::Settings,
+    bytes::{escaped, quoted},
+    directory::refuse_foreign,
+    table::size,
+};
+use anyhow::Result;
+use serde_json::{Value, json};
+use std::{io::Write, path::PathBuf};
+use terrace::{Db, Lost, RepairReport};
+
+/// Bytes of a key shown before it is cut.
+const SHOWN_BYTES: usize = 40;
+
+/// Salvages what can be read of a damaged store into a new one, and lists what was lost.
+///
+/// Writes nothing into SRC, and needs neither its manifest nor the indexes of its tables. Of each key the newest version that
+/// can be read counts. Exits 0 if DST holds all that could be read, even if something is lost; then the list says in which file,
+/// at which byte, and why. A store that opens needs no repair: try `terrace check` first.
+#[derive(clap::Args)]
+pub struct Repair {
+    /// The damaged store.
+    #[arg(value_name = "SRC")]
+    from: PathBuf,
+    /// Where the new store is made: an absent or empty directory.
+    #[arg(value_name = "DST")]
+    to: PathBuf,
+    #[command(flatten)]
+    settings: Settings,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Repair {
+    /// Prints what was found and what was not.
+    pub fn run(&self, out: &mut dyn Write) -> Result<()> {
+        let options = self.settings.resolve()?;
+        refuse_foreign(&self.from)?;
+        refuse_foreign(&self.to)?;
+        let report = Db::repair(&self.from, &self.to, &options)?;
+        let RepairReport { tables, logs, pairs, bytes, last_sequence, lost } = &report;
+        if self.json {
+            let object = json!({ "tables": tables, "logs": logs, "pairs": pairs, "bytes": bytes,
+                "last_sequence": last_sequence, "lost": lost.iter().map(lost_json).collect::<Value>() });
+            writeln!(out, "{object}")?;
+            return Ok(());
+        }
+        for lost in lost {
+            writeln!(
+                out,
+                "lost: {} at byte {}{}: {}{}",
+                lost.file,
+                lost.offset,
+                length(lost),
+                lost.reason,
+                keys(lost)
+            )?;
+        }
+        writeln!(
+            out,
+            "read {tables} tables and {logs} logs; wrote {pairs} pairs, {}, to {}",
+            size(*bytes),
+            self.to.display()
+        )?;
+        match lost.len() {
+            0 => writeln!(out, "nothing was lost")?,
+            count => writeln!(
+                out,
+                "{count} losses: keys among them have an older value, or none, or are back from deletion"
+            )?,
+        }
+        Ok(())
+    }
+}
+
+fn length(lost: &Lost) -> String {
+    if lost.bytes == 0 { String::new() } else { format!(", {} bytes", lost.bytes) }
+}
+
+fn keys(lost: &Lost) -> String {
+    let shown = |key: &Option<Vec<u8>>| key.as_ref().map_or("…".to_owned(), |key| quoted(key, SHOWN_BYTES));
+    match (&lost.from, &lost.to) {
+        (None, None) => String::new(),
+        (from, to) => format!(" (keys from {} to {})", shown(from), shown(to)),
+    }
+}
+
+fn lost_json(lost: &Lost) -> Value {
+    let key = |key: &Option<Vec<u8>>| key.as_ref().map(|key| escaped(key));
+    json!({ "file": lost.file, "offset": lost.offset, "bytes": lost.bytes, "reason": lost.reason,
+        "from": key(&lost.from), "to": key(&lost.to) })
+}

@@ -1,0 +1,150 @@
+//! Repair: from the remains of a store, whatever of it is left, a new one that opens.
+//!
+//! Nothing is written to the damaged place. Tables are read block by block, logs record by record, everything verified, and
+//! merged by key and sequence into one sorted run of the new store; so an older version never comes before a newer one,
+//! whichever file it lies in. What cannot be read is told, and passed over.
+use super::{
+    begin, features, fresh_start,
+    remains::Remains,
+    survey::{Lost, Survey},
+};
+use crate::{
+    Error, Options, Result,
+    version::{TableRef, Version},
+};
+use std::sync::Arc;
+use terrace_format::{Kind, LEVELS, TableId, key};
+use terrace_storage::{
+    Ticket,
+    placement::{Build, EntryRef, Hint, Lifetime, Origin, Placement, TableMeta},
+};
+
+/// Tables that are written before they are waited for to be durable: each may hold a descriptor until then.
+const TABLES_AT_ONCE: usize = 64;
+
+/// What a repair found and made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RepairReport {
+    /// Tables of which something was read.
+    pub tables: u64,
+    /// Logs of which something was read.
+    pub logs: u64,
+    /// Pairs that the new store holds: the newest readable version of each key, unless that is a delete.
+    pub pairs: u64,
+    /// Bytes of its tables.
+    pub bytes: u64,
+    /// The newest sequence found.
+    pub last_sequence: u64,
+    /// What could not be read. Of keys that were among it the new store holds an older version or none; and a deleted key is
+    /// back if its delete was lost and its value was not.
+    pub lost: Vec<Lost>,
+}
+
+/// Salvages what `from` holds, which may be opened by [`Mode::Salvage`](terrace_storage::placement::Mode), into `to`, which
+/// must be empty. `options` say how the new store is made; its order of keys must be that of the old one.
+pub fn repair(from: &dyn Placement, to: &dyn Placement, options: &Options) -> Result<RepairReport> {
+    if to.load_root()?.is_some() || !to.list()?.is_empty() {
+        return Err(Error::Invalid(format!("{} is not empty; a repair makes a new store", to.name())));
+    }
+    let survey = Survey::of(from, options)?;
+    let mut report = RepairReport {
+        tables: survey.tables.len() as u64,
+        logs: survey.logs,
+        last_sequence: survey.last.0,
+        lost: survey.lost.clone(),
+        ..RepairReport::default()
+    };
+    to.settle(&[])?;
+    let requires = features::create(to, options)?;
+    let mut start = fresh_start(&[]);
+    let (metas, pairs) = write_newest(Remains::of(from, options, &survey)?, to, options, &mut start.next_file)?;
+    report.pairs = pairs;
+    report.bytes = metas.iter().map(|meta| meta.bytes).sum();
+    let level = level_for(options, report.bytes);
+    let mut levels: [Vec<Arc<TableRef>>; LEVELS] = Default::default();
+    levels[level] = metas.into_iter().map(|meta| Arc::new(TableRef::new(meta))).collect();
+    start.version = Version::from_tables(options.order(), levels).map_err(Error::Bug)?;
+    start.base = survey.last;
+    begin(to, options, start, requires, Vec::new(), &[])?;
+    Ok(report)
+}
+
+/// The first level that may hold so many bytes.
+fn level_for(options: &Options, bytes: u64) -> usize {
+    let room = |level: usize| options.level_base_bytes.saturating_mul(10u64.pow(level as u32 - 1));
+    (1..LEVELS).find(|level| bytes <= room(*level)).unwrap_or(LEVELS - 1)
+}
+
+/// Writes the newest version of each key, if it is a put, in tables numbered from `next_file` on. They are durable when this
+/// returns. The tables, and how many pairs they hold.
+fn write_newest(
+    mut remains: Remains<'_>,
+    to: &dyn Placement,
+    options: &Options,
+    next_file: &mut u64,
+) -> Result<(Vec<TableMeta>, u64)> {
+    let order = options.order();
+    let mut out = Output { to, options, next_file, build: None, metas: Vec::new(), tickets: Vec::new() };
+    let (mut user, mut pairs) = (None::<Vec<u8>>, 0);
+    while let Some(entry) = remains.next()? {
+        let parsed = key::apart(entry.key);
+        if user.as_ref().is_some_and(|user| order.user(user, parsed.user).is_eq()) {
+            continue; // an older version
+        }
+        user = Some(parsed.user.to_vec());
+        if parsed.kind == Kind::Put {
+            out.keep(entry)?;
+            pairs += 1;
+        }
+    }
+    Ok((out.finish()?, pairs))
+}
+
+/// The new store's tables, each a build of its own.
+struct Output<'a> {
+    to: &'a dyn Placement,
+    options: &'a Options,
+    next_file: &'a mut u64,
+    build: Option<Box<dyn Build>>,
+    metas: Vec<TableMeta>,
+    tickets: Vec<Ticket>,
+}
+
+impl Output<'_> {
+    fn keep(&mut self, entry: EntryRef<'_>) -> Result<()> {
+        if self.build.as_ref().is_some_and(|build| build.table_bytes() >= self.options.table_bytes) {
+            self.end_table()?;
+        }
+        let build = match &mut self.build {
+            Some(build) => build,
+            none => {
+                let expected_bytes = self.options.table_bytes;
+                let mut build = self.to.begin(Hint { level: 1, expected_bytes, lifetime: Lifetime::Compaction })?;
+                build.begin_table(TableId(*self.next_file))?;
+                *self.next_file += 1;
+                none.insert(build)
+            }
+        };
+        Ok(build.keep(EntryRef { origin: Origin::Memory, ..entry })?)
+    }
+
+    fn end_table(&mut self) -> Result<()> {
+        let Some(mut build) = self.build.take() else { return Ok(()) };
+        build.end_table()?;
+        let (metas, ticket) = build.finish()?;
+        self.metas.extend(metas);
+        self.tickets.push(ticket);
+        if self.tickets.len() >= TABLES_AT_ONCE { self.settle() } else { Ok(()) }
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        self.to.commit()?;
+        Ok(self.tickets.drain(..).try_for_each(|ticket| ticket.wait_durable())?)
+    }
+
+    fn finish(mut self) -> Result<Vec<TableMeta>> {
+        self.end_table()?;
+        self.settle()?;
+        Ok(self.metas)
+    }
+}

@@ -1,0 +1,322 @@
+//! What is left of a damaged store: which files count, and what of them cannot be read.
+//!
+//! Without a manifest every table and log counts. A manifest that is whole says more: files that it does not name are leftovers,
+//! whose old versions must not come back. They count only where named tables have lost something, and for what is newer than
+//! the manifest's base.
+use super::manifest::{self, ManifestState};
+use crate::{Error, Options, Result, mem::MemTable};
+use std::{collections::BTreeMap, sync::Arc};
+use terrace_format::{KeyOrder, LogId, SeqNo, TableId, batch::Batch, key};
+use terrace_storage::placement::{Listed, LogEvent, LogKind, Loss, ObjectId, Piece, Placement, TableMeta};
+
+/// Sequences from here on cannot be: no store reaches them, and one that did could not go on.
+pub const SEQUENCES_END: SeqNo = SeqNo::MAX;
+
+/// Something that a repair could not read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// The file.
+    pub file: String,
+    /// Where in it, in bytes.
+    pub offset: u64,
+    /// How many bytes.
+    pub bytes: u64,
+    /// What is wrong with them.
+    pub reason: String,
+    /// No key before this one was among them; `None` if that cannot be told.
+    pub from: Option<Vec<u8>>,
+    /// No key behind this one was among them; `None` if that cannot be told.
+    pub to: Option<Vec<u8>>,
+}
+
+/// First and last user key of what was lost; `None` if that cannot be told.
+type Gap = (Option<Vec<u8>>, Option<Vec<u8>>);
+
+/// A table of which something can be read.
+#[derive(Clone, Debug)]
+pub struct Readable {
+    /// Its number.
+    pub id: TableId,
+    /// Whether it counts for all keys.
+    pub named: bool,
+    /// First and last internal key that can be read.
+    pub bounds: (Vec<u8>, Vec<u8>),
+}
+
+/// All there is.
+pub struct Survey {
+    order: KeyOrder,
+    /// Of which something can be read.
+    pub tables: Vec<Readable>,
+    /// What the logs say, and whether it counts for all keys.
+    pub memtables: Vec<(Arc<MemTable>, bool)>,
+    /// Logs of which something was read.
+    pub logs: u64,
+    /// What cannot be read.
+    pub lost: Vec<Lost>,
+    /// The newest sequence found.
+    pub last: SeqNo,
+    /// Everything up to it is in tables that the manifest names; the largest of all without a manifest.
+    base: SeqNo,
+    /// The next sequence that our logs should have; `None` if that cannot be told.
+    expected: Option<SeqNo>,
+    /// User keys between which named tables have lost something.
+    gaps: Vec<Gap>,
+}
+
+impl Survey {
+    /// Reads everything that `from` holds, once.
+    pub fn of(from: &dyn Placement, options: &Options) -> Result<Survey> {
+        let listed = from.list()?;
+        let mut survey = Survey {
+            order: options.order().clone(),
+            tables: Vec::new(),
+            memtables: Vec::new(),
+            logs: 0,
+            lost: Vec::new(),
+            last: SeqNo::ZERO,
+            base: SeqNo::ZERO,
+            expected: None,
+            gaps: Vec::new(),
+        };
+        let manifest = survey.manifest(from, options, &listed)?;
+        survey.base = manifest.as_ref().map_or(SEQUENCES_END, |manifest| manifest.base);
+        survey.last = manifest.as_ref().map_or(SeqNo::ZERO, |manifest| manifest.base);
+        survey.expected = manifest.as_ref().filter(|manifest| manifest.ours).map(|manifest| manifest.base.plus(1));
+        let mut named: BTreeMap<TableId, TableMeta> = BTreeMap::new();
+        if let Some(manifest) = &manifest {
+            named.extend(manifest.version.tables().map(|(_, table)| (table.meta.id, table.meta.clone())));
+        }
+        for found in &listed {
+            match found.object {
+                ObjectId::Table(id) => {
+                    let meta = named.remove(&id);
+                    survey.table(from, id, found.bytes, meta.as_ref(), manifest.is_none());
+                }
+                ObjectId::Wal(id) => {
+                    let counts = manifest.as_ref().is_none_or(|m| id >= m.replay_from || Some(id) == m.also_replay);
+                    survey.log(from, options, id, found.bytes, counts);
+                }
+                ObjectId::Manifest(_) | ObjectId::Temporary(_) => {}
+            }
+        }
+        for meta in named.values() {
+            let loss = Loss { offset: 0, bytes: meta.bytes, reason: "it is missing".into(), from: None, to: None };
+            survey.lose(from.place_of(ObjectId::Table(meta.id)), loss, Some(meta));
+        }
+        Ok(survey)
+    }
+
+    /// Whether an entry counts. All do, but those of leftovers for which something newer is known to be there.
+    pub fn counts(&self, named: bool, internal: &[u8]) -> bool {
+        let entry = key::apart(internal);
+        let within = |(from, to): &Gap| {
+            from.as_ref().is_none_or(|from| self.order.user(from, entry.user).is_le())
+                && to.as_ref().is_none_or(|to| self.order.user(entry.user, to).is_le())
+        };
+        named || entry.seq > self.base || self.gaps.iter().any(within)
+    }
+
+    /// The manifest, if it is whole and what it says fits what is there. A wrong comparator is an error.
+    fn manifest(
+        &mut self,
+        from: &dyn Placement,
+        options: &Options,
+        listed: &[Listed],
+    ) -> Result<Option<ManifestState>> {
+        let newest = listed.iter().rev().find_map(|found| match found.object {
+            ObjectId::Manifest(id) => Some(id),
+            _ => None,
+        });
+        let current = format!("{}/CURRENT", from.name());
+        let id = match from.load_root() {
+            Ok(Some(id)) => id,
+            Ok(None) => {
+                self.lose(current, whole("it is missing"), None);
+                let Some(newest) = newest else { return Ok(None) };
+                newest
+            }
+            Err(error) => {
+                self.lose(current, whole(reason(&error.into())), None);
+                let Some(newest) = newest else { return Ok(None) };
+                newest
+            }
+        };
+        let mut strict = options.clone();
+        strict.paranoid_checks = true;
+        let (offset, reason) = match manifest::read(from, &strict, id) {
+            Ok(manifest) if is_complete(&manifest, listed) => return Ok(Some(manifest)),
+            Ok(manifest) => (0, format!("it names log {}, which is missing", manifest.replay_from)),
+            Err(wrong_order @ Error::Invalid(_)) => return Err(wrong_order),
+            Err(Error::Corrupt { offset, detail, .. }) => (offset, detail),
+            Err(error) => (0, reason(&error)),
+        };
+        let reason = format!("{reason}; so every file counts, whether it was in use or not");
+        let loss = Loss { offset, ..whole(reason) };
+        self.lose(from.place_of(ObjectId::Manifest(id)), loss, None);
+        Ok(None)
+    }
+
+    /// Reads table `id`, of so many bytes; `meta` is what a manifest says of it, if one does.
+    fn table(&mut self, from: &dyn Placement, id: TableId, bytes: u64, meta: Option<&TableMeta>, alone: bool) {
+        let (file, named) = (from.place_of(ObjectId::Table(id)), meta.is_some() || alone);
+        let mut salvage = match from.salvage(id) {
+            Ok(salvage) => salvage,
+            Err(error) if named => return self.lose(file, Loss { bytes, ..whole(reason(&error.into())) }, meta),
+            Err(_) => return,
+        };
+        let (mut first, mut last, mut absurd) = (Vec::new(), Vec::new(), 0u64);
+        loop {
+            match salvage.next() {
+                Piece::End => break,
+                Piece::Lost(loss) if named => self.lose(file.clone(), loss, meta),
+                Piece::Lost(_) => {}
+                Piece::Block(mut entries) => {
+                    while entries.valid() {
+                        if first.is_empty() {
+                            first.extend_from_slice(entries.key());
+                        }
+                        last.clear();
+                        last.extend_from_slice(entries.key());
+                        absurd += u64::from(!self.saw(key::apart(entries.key()).seq));
+                        if entries.next().is_err() {
+                            break; // it was walked before
+                        }
+                    }
+                }
+            }
+        }
+        if absurd > 0 && named {
+            let reason = format!("{absurd} entries have a sequence larger than any store reaches");
+            self.lose(file.clone(), whole(reason), meta);
+        }
+        if let Some(meta) = meta.filter(|meta| meta.bytes > bytes) {
+            let reason = format!("cut short: {bytes} bytes where the manifest says {}", meta.bytes);
+            let loss = Loss { offset: bytes, bytes: meta.bytes - bytes, reason, from: None, to: None };
+            self.lose(file, loss, Some(meta));
+        }
+        if !first.is_empty() {
+            self.tables.push(Readable { id, named, bounds: (first, last) });
+        }
+    }
+
+    /// Reads a log; every good record counts.
+    fn log(&mut self, from: &dyn Placement, options: &Options, id: LogId, bytes: u64, named: bool) {
+        let file = from.place_of(ObjectId::Wal(id));
+        let lose = |survey: &mut Survey, loss: Loss| {
+            if named {
+                survey.lose(file.clone(), loss, None);
+            }
+        };
+        let mut reader = match from.open_log(id, LogKind::Wal) {
+            Ok(reader) => reader,
+            Err(error) => return lose(self, Loss { bytes, ..whole(reason(&error.into())) }),
+        };
+        let (mut any, mut end) = (false, 0);
+        loop {
+            match reader.next() {
+                Ok(LogEvent::Record { offset, bytes: record }) => {
+                    end = offset + record.len() as u64;
+                    let batch = Batch::decode(record).map_err(|found| found.to_string());
+                    if let Some(gap) = batch.as_ref().ok().and_then(|batch| self.gap(batch, named && reader.ours())) {
+                        lose(self, Loss { offset, ..whole(gap) });
+                    }
+                    match batch.and_then(|batch| self.batch(options, id, &batch, named)) {
+                        Ok(held) => any |= held,
+                        Err(reason) => lose(self, Loss { offset, bytes: end - offset, ..whole(reason) }),
+                    }
+                }
+                Ok(LogEvent::Bad { offset, bytes, reason }) => {
+                    end = offset + bytes;
+                    lose(self, Loss { offset, bytes, ..whole(reason) });
+                }
+                Ok(LogEvent::End { torn: false, .. }) => break,
+                Ok(LogEvent::End { offset, torn: true }) => {
+                    let loss = Loss { offset, bytes: bytes.saturating_sub(offset), ..whole("it ends within a record") };
+                    lose(self, loss);
+                    break;
+                }
+                Err(error) => {
+                    let loss = Loss { offset: end, bytes: bytes.saturating_sub(end), ..whole(reason(&error.into())) };
+                    lose(self, loss);
+                    break;
+                }
+            }
+        }
+        self.logs += u64::from(any);
+    }
+
+    /// What is missing before a batch of one of our logs, each of which begins with an empty one.
+    fn gap(&mut self, batch: &Batch, ours: bool) -> Option<String> {
+        let (first, expected) = (batch.sequence(), self.expected.filter(|_| ours)?);
+        self.expected = Some(expected.max(first.plus(u64::from(batch.len()))));
+        let gap = || format!("the writes from sequence {expected} to {} are in no log", SeqNo(first.0 - 1));
+        (first > expected && batch.is_empty()).then(gap)
+    }
+
+    /// Takes a batch of a log; whether it held anything.
+    fn batch(
+        &mut self,
+        options: &Options,
+        log: LogId,
+        batch: &Batch,
+        named: bool,
+    ) -> std::result::Result<bool, String> {
+        if batch.is_empty() {
+            return Ok(false);
+        }
+        let last = batch.sequence().plus(u64::from(batch.len()) - 1);
+        if last >= SEQUENCES_END {
+            return Err(format!("sequence {last} is larger than any store reaches"));
+        }
+        let fits = |(mem, _): &(Arc<MemTable>, bool)| mem.log == log && mem.charged_bytes() <= options.memtable_bytes;
+        if !self.memtables.last().is_some_and(fits) {
+            self.memtables.push((Arc::new(MemTable::new(self.order.clone(), log)), named));
+        }
+        self.memtables.last().expect("just pushed").0.insert(batch);
+        self.saw(last);
+        Ok(true)
+    }
+
+    /// Whether a store can have reached `seq`.
+    fn saw(&mut self, seq: SeqNo) -> bool {
+        if seq < SEQUENCES_END {
+            self.last = self.last.max(seq);
+        }
+        seq < SEQUENCES_END
+    }
+
+    /// Notes a loss; one of a table that a manifest names opens a gap for leftovers.
+    fn lose(&mut self, file: String, mut loss: Loss, meta: Option<&TableMeta>) {
+        if let Some(meta) = meta {
+            let user = |bound: &[u8]| Some(key::user_key(bound).to_vec());
+            loss.from = loss.from.or_else(|| user(&meta.smallest));
+            loss.to = loss.to.or_else(|| user(&meta.largest));
+            self.gaps.push((loss.from.clone(), loss.to.clone()));
+        }
+        let Loss { offset, bytes, reason, from, to } = loss;
+        self.lost.push(Lost { file, offset, bytes, reason, from, to });
+    }
+}
+
+/// Whether the manifest can be all that its store's manifest was: one that was cut at the end of an edit names a log that is
+/// gone. Zero stands for none in a manifest that LevelDB's own repair wrote.
+fn is_complete(manifest: &ManifestState, listed: &[Listed]) -> bool {
+    let from = manifest.replay_from;
+    from == LogId(0) || listed.iter().any(|found| found.object == ObjectId::Wal(from))
+}
+
+/// All of a file, about whose keys nothing is known.
+fn whole(reason: impl Into<String>) -> Loss {
+    Loss { offset: 0, bytes: 0, reason: reason.into(), from: None, to: None }
+}
+
+/// What went wrong, without the name of the file.
+fn reason(error: &Error) -> String {
+    match error {
+        Error::Corrupt { detail, .. } => detail.clone(),
+        Error::Io { op, source, .. } => format!("{op}: {source}"),
+        Error::Missing { .. } => "it is missing".into(),
+        other => other.to_string(),
+    }
+}
