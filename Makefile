@@ -1,6 +1,6 @@
 # What to type. Everything is cargo below; `make help` lists the words.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint mutants counts peers bench agree doc
+.PHONY: help demo test lint mutants counts peers bench agree doc capi install
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -34,6 +34,15 @@ bench: ## terrace (two presets), LevelDB and RocksDB side by side in about five 
 
 agree: ## LevelDB under this driver and under its own db_bench: the same within 10 %? Some 15 minutes on a quiet machine
 	@scripts/agree.sh
+
+capi: ## libterrace for C and C++, behind LevelDB's leveldb/c.h, below target/capi; compiles and runs an example with it
+	cargo build --release -p terrace-capi
+	@scripts/install-capi.sh "$(CURDIR)/target/capi"
+	@demo/c.sh target/capi
+
+install: ## libterrace and its headers below PREFIX, by default /usr/local; DESTDIR goes before it
+	cargo build --release -p terrace-capi
+	@scripts/install-capi.sh "$(or $(PREFIX),/usr/local)"
 
 doc: ## the documentation of the libraries, warnings as errors
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --workspace

@@ -1,5 +1,8 @@
 //! A batch as users build it: sizes are watched while it grows, and checked when it is written.
-use terrace_format::{batch, key};
+use terrace_format::{
+    batch::{self, Op},
+    key,
+};
 
 /// Puts and deletes that are applied together or not at all, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,6 +39,31 @@ impl WriteBatch {
         self
     }
 
+    /// Adds the operations of `other` behind these.
+    ///
+    /// ```
+    /// # use terrace::{Op, WriteBatch};
+    /// let (mut all, mut more) = (WriteBatch::new(), WriteBatch::new());
+    /// all.put("a", "1");
+    /// all.append(more.delete("b"));
+    /// assert!(all.ops().eq([Op::Put(b"a", b"1"), Op::Delete(b"b")]));
+    /// ```
+    pub fn append(&mut self, other: &WriteBatch) -> &mut WriteBatch {
+        self.key_bytes = self.key_bytes.max(other.key_bytes);
+        self.value_bytes = self.value_bytes.max(other.value_bytes);
+        let full = || (other.batch.len() > u32::MAX - self.batch.len()).then(too_many);
+        match other.oversized.clone().or_else(full) {
+            None => self.batch.append(&other.batch),
+            Some(problem) => drop(self.oversized.get_or_insert(problem)),
+        }
+        self
+    }
+
+    /// The operations in order.
+    pub fn ops(&self) -> impl Iterator<Item = Op<'_>> {
+        self.batch.ops()
+    }
+
     /// Forgets all operations.
     pub fn clear(&mut self) {
         *self = WriteBatch::default();
@@ -59,7 +87,7 @@ impl WriteBatch {
     fn fits(&mut self, key_bytes: u64, value_bytes: u64) -> bool {
         self.key_bytes = self.key_bytes.max(key_bytes);
         self.value_bytes = self.value_bytes.max(value_bytes);
-        let full = || (self.batch.len() == u32::MAX).then(|| format!("more than {} operations in one batch", u32::MAX));
+        let full = || (self.batch.len() == u32::MAX).then(too_many);
         match oversized(key_bytes, value_bytes).or_else(full) {
             None => true,
             Some(problem) => {
@@ -68,6 +96,10 @@ impl WriteBatch {
             }
         }
     }
+}
+
+fn too_many() -> String {
+    format!("more than {} operations in one batch", u32::MAX)
 }
 
 /// Why an operation of these sizes does not fit the format, if it does not.
@@ -79,5 +111,23 @@ pub(crate) fn oversized(key_bytes: u64, value_bytes: u64) -> Option<String> {
         Some(format!("a value of {value_bytes} bytes: LevelDB's format ends at {}", u32::MAX))
     } else {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_appended_batch_brings_its_sizes_and_its_refusal() {
+        let (mut whole, mut part) = (WriteBatch::new(), WriteBatch::new());
+        whole.put("k", "v");
+        part.put("longer", "value").delete("k");
+        whole.append(&part);
+        assert!(whole.ops().eq([Op::Put(b"k", b"v"), Op::Put(b"longer", b"value"), Op::Delete(b"k")]));
+        assert_eq!((whole.key_bytes, whole.value_bytes), (6, 5));
+        part.oversized = Some("why".into());
+        whole.append(&part);
+        assert_eq!((whole.oversized.as_deref(), whole.len()), (Some("why"), 3));
     }
 }

@@ -74,5 +74,10 @@ pub use recover::{
     survey::Lost,
 };
 pub use stats::{LevelStatistics, Statistics, WorkStatistics};
-pub use terrace_format::{Comparator, KeyOrder, compress::Codec, filter::FilterPolicy};
+pub use terrace_format::{
+    Comparator, KeyOrder,
+    batch::Op,
+    compress::Codec,
+    filter::{Bloom, FilterPolicy},
+};
 pub use terrace_storage::{FilterForm, LogWrites, Setup, Syncs, Tier, placement::Placement};

@@ -24,7 +24,7 @@ fn is_root(name: &str) -> bool {
     match kind {
         "src" => file == "lib.rs" || file == "main.rs",
         "bin" | "tests" | "examples" | "benches" | "fuzz_targets" => true,
-        _ => file == "build.rs",
+        _ => file == "build.rs" || file == "main.rs" && folder.rsplit('/').nth(1) == Some("tests"),
     }
 }
 
@@ -87,6 +87,8 @@ mod tests {
             source("crates/a/tests/common/x.rs", ""),
             source("crates/b/tests/u.rs", "#[path = \"../../a/shared/y.rs\"]\nmod y;"),
             source("crates/a/shared/y.rs", ""),
+            source("crates/a/tests/many/main.rs", "mod one;"),
+            source("crates/a/tests/many/one.rs", ""),
         ];
         let mut report = Report::default();
         check(&sources, &mut report);

@@ -1,0 +1,7 @@
+//! Gives the shared library the name that programs will ask the loader for.
+
+fn main() {
+    let major = std::env::var("CARGO_PKG_VERSION_MAJOR").expect("cargo sets it");
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libterrace.so.{major}");
+    println!("cargo:rerun-if-changed=build.rs");
+}

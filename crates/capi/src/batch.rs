@@ -1,0 +1,69 @@
+//! `leveldb_writebatch_t`.
+#![expect(unsafe_code, reason = "C hands over pointers with lengths, and functions to call")]
+use crate::memory;
+use libc::c_void;
+use terrace::{Op, WriteBatch};
+
+/// `leveldb_writebatch_t`.
+pub struct Batch(pub WriteBatch);
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_writebatch_create() -> Box<Batch> {
+    Box::new(Batch(WriteBatch::new()))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_writebatch_destroy(batch: Box<Batch>) {
+    drop(batch);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_writebatch_clear(batch: &mut Batch) {
+    batch.0.clear();
+}
+
+/// # Safety
+/// Key and value are as long as is said.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn leveldb_writebatch_put(
+    batch: &mut Batch,
+    key: *const u8,
+    klen: usize,
+    val: *const u8,
+    vlen: usize,
+) {
+    // SAFETY: the caller's promise.
+    let (key, value) = unsafe { (memory::bytes(key, klen), memory::bytes(val, vlen)) };
+    batch.0.put(key, value);
+}
+
+/// # Safety
+/// The key is as long as is said.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn leveldb_writebatch_delete(batch: &mut Batch, key: *const u8, klen: usize) {
+    // SAFETY: the caller's promise.
+    batch.0.delete(unsafe { memory::bytes(key, klen) });
+}
+
+type Put = unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize);
+type Deleted = unsafe extern "C" fn(*mut c_void, *const u8, usize);
+
+/// # Safety
+/// `put` and `deleted` may be called with `state` and bytes that last for the call.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn leveldb_writebatch_iterate(batch: &Batch, state: *mut c_void, put: Put, deleted: Deleted) {
+    for op in batch.0.ops() {
+        // SAFETY: the caller's promise; the batch lends the bytes.
+        unsafe {
+            match op {
+                Op::Put(key, value) => put(state, key.as_ptr(), key.len(), value.as_ptr(), value.len()),
+                Op::Delete(key) => deleted(state, key.as_ptr(), key.len()),
+            }
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_writebatch_append(destination: &mut Batch, source: &Batch) {
+    destination.0.append(&source.0);
+}

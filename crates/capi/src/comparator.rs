@@ -1,0 +1,58 @@
+//! `leveldb_comparator_t`: an order of keys that C decides.
+#![expect(unsafe_code, reason = "C hands over functions to call with its state")]
+use crate::memory;
+use libc::{c_int, c_void};
+use std::{cmp::Ordering, sync::Arc};
+
+type Compare = unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize) -> c_int;
+
+/// `leveldb_comparator_t`.
+pub struct Comparator {
+    pub order: Arc<Order>,
+    destructor: unsafe extern "C" fn(*mut c_void),
+}
+
+/// The part that an open store keeps. As in LevelDB it must not be used once the handle is destroyed.
+pub struct Order {
+    state: *mut c_void,
+    compare: Compare,
+    name: String,
+}
+
+// SAFETY: as in LevelDB, `compare` may be called from several threads at once: the header asks for it.
+unsafe impl Send for Order {}
+// SAFETY: as above.
+unsafe impl Sync for Order {}
+
+impl terrace::Comparator for Order {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        // SAFETY: the promise of `leveldb_comparator_create`'s caller, for as long as the handle is not destroyed.
+        unsafe { (self.compare)(self.state, a.as_ptr(), a.len(), b.as_ptr(), b.len()) }.cmp(&0)
+    }
+}
+
+/// # Safety
+/// `name` returns a text that ends in a zero byte. All three may be called with `state` until the destructor was,
+/// `compare` from several threads at once.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn leveldb_comparator_create(
+    state: *mut c_void,
+    destructor: unsafe extern "C" fn(*mut c_void),
+    compare: Compare,
+    name: unsafe extern "C" fn(*mut c_void) -> *const u8,
+) -> Box<Comparator> {
+    // SAFETY: the caller's promise.
+    let name = unsafe { memory::text(name(state)) };
+    let name = String::from_utf8_lossy(name).into_owned();
+    Box::new(Comparator { order: Arc::new(Order { state, compare, name }), destructor })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_comparator_destroy(comparator: Box<Comparator>) {
+    // SAFETY: the promise of `leveldb_comparator_create`'s caller.
+    unsafe { (comparator.destructor)(comparator.order.state) };
+}

@@ -1,0 +1,145 @@
+//! `leveldb_t`: an open store, its reads and writes, and snapshots of it.
+#![expect(unsafe_code, reason = "C hands over pointers with lengths")]
+use crate::{
+    batch::Batch,
+    error::Failure,
+    iterator::Iterator,
+    memory,
+    options::{Options, ReadOptions, WriteOptions},
+};
+use libc::c_int;
+use std::{ptr, slice};
+use terrace::Snapshot;
+
+/// `leveldb_t`.
+pub struct Db(terrace::Db);
+
+/// # Safety
+/// `name` ends in a zero byte.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn leveldb_open(options: &Options, name: *const u8, errptr: &mut Failure) -> Option<Box<Db>> {
+    // SAFETY: the caller's promise.
+    let path = unsafe { memory::path(name) };
+    let opened = options.resolve().and_then(|options| terrace::Db::open(path, options));
+    Some(Box::new(Db(errptr.of(opened)?)))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_close(db: Box<Db>) {
+    // C cannot be told. What was acknowledged is in the log, and what was synced stays so.
+    let _ = db.0.close();
+}
+
+/// # Safety
+/// Key and value are as long as is said.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn leveldb_put(
+    db: &Db,
+    options: &WriteOptions,
+    key: *const u8,
+    keylen: usize,
+    val: *const u8,
+    vallen: usize,
+    errptr: &mut Failure,
+) {
+    // SAFETY: the caller's promise.
+    let (key, value) = unsafe { (memory::bytes(key, keylen), memory::bytes(val, vallen)) };
+    errptr.of(db.0.put_with(key, value, options.0));
+}
+
+/// # Safety
+/// The key is as long as is said.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn leveldb_delete(
+    db: &Db,
+    options: &WriteOptions,
+    key: *const u8,
+    keylen: usize,
+    errptr: &mut Failure,
+) {
+    // SAFETY: the caller's promise.
+    let key = unsafe { memory::bytes(key, keylen) };
+    errptr.of(db.0.delete_with(key, options.0));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_write(db: &Db, options: &WriteOptions, batch: &Batch, errptr: &mut Failure) {
+    errptr.of(db.0.write(batch.0.clone(), options.0)); // a copy, because C may write it again
+}
+
+/// # Safety
+/// The key is as long as is said.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn leveldb_get(
+    db: &Db,
+    options: &ReadOptions,
+    key: *const u8,
+    keylen: usize,
+    vallen: &mut usize,
+    errptr: &mut Failure,
+) -> *mut u8 {
+    // SAFETY: the caller's promise.
+    let key = unsafe { memory::bytes(key, keylen) };
+    let value = errptr.of(db.0.get_with(key, &options.resolve())).flatten();
+    *vallen = value.as_ref().map_or(0, Vec::len);
+    value.map_or(ptr::null_mut(), |value| memory::copy(&value))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_create_iterator(db: &Db, options: &ReadOptions) -> Box<Iterator> {
+    Box::new(Iterator::new(db.0.cursor(options.resolve())))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_create_snapshot(db: &Db) -> Box<Snapshot> {
+    Box::new(db.0.snapshot())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_release_snapshot(_db: &Db, snapshot: Box<Snapshot>) {
+    drop(snapshot);
+}
+
+/// An error, of which C cannot be told, makes all sizes 0.
+///
+/// # Safety
+/// There are `num_ranges` starts, limits, lengths and places for sizes, and the keys are as long as is said.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn leveldb_approximate_sizes(
+    db: &Db,
+    num_ranges: c_int,
+    range_start_key: *const *const u8,
+    range_start_key_len: *const usize,
+    range_limit_key: *const *const u8,
+    range_limit_key_len: *const usize,
+    sizes: *mut u64,
+) {
+    let count = usize::try_from(num_ranges).unwrap_or(0);
+    let key = |keys: *const *const u8, lengths: *const usize, at: usize| {
+        // SAFETY: `at` is below `count`, and the caller's promise.
+        unsafe { memory::bytes(*keys.add(at), *lengths.add(at)) }
+    };
+    let range = |at| (key(range_start_key, range_start_key_len, at), key(range_limit_key, range_limit_key_len, at));
+    let ranges: Vec<_> = (0..count).map(range).collect();
+    let found = db.0.approximate_sizes(&ranges).unwrap_or_else(|_| vec![0; count]);
+    if count > 0 {
+        // SAFETY: the caller's promise.
+        unsafe { slice::from_raw_parts_mut(sizes, count) }.copy_from_slice(&found);
+    }
+}
+
+/// # Safety
+/// A key that is not `NULL` is as long as is said.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn leveldb_compact_range(
+    db: &Db,
+    start_key: *const u8,
+    start_key_len: usize,
+    limit_key: *const u8,
+    limit_key_len: usize,
+) {
+    // SAFETY: the caller's promise.
+    let bound = |key: *const u8, length| (!key.is_null()).then(|| unsafe { memory::bytes(key, length) });
+    // C cannot be told of a failure; the next write is.
+    let _ = db.0.compact_range(bound(start_key, start_key_len), bound(limit_key, limit_key_len));
+}

@@ -1,0 +1,80 @@
+//! `leveldb_iterator_t`: a cursor that remembers its last error instead of answering it.
+#![expect(unsafe_code, reason = "C hands over pointers with lengths")]
+use crate::{error::Failure, memory};
+use terrace::{Cursor, Error, Result};
+
+/// `leveldb_iterator_t`.
+pub struct Iterator {
+    cursor: Cursor,
+    /// Why the last move failed. The cursor then stands nowhere.
+    error: Option<Error>,
+}
+
+impl Iterator {
+    /// An iterator that stands nowhere yet.
+    pub fn new(cursor: Cursor) -> Iterator {
+        Iterator { cursor, error: None }
+    }
+
+    fn go(&mut self, step: impl FnOnce(&mut Cursor) -> Result<()>) {
+        self.error = step(&mut self.cursor).err();
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_iter_destroy(iterator: Box<Iterator>) {
+    drop(iterator);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_iter_valid(iterator: &Iterator) -> u8 {
+    iterator.cursor.valid().into()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_iter_seek_to_first(iterator: &mut Iterator) {
+    iterator.go(Cursor::seek_to_first);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_iter_seek_to_last(iterator: &mut Iterator) {
+    iterator.go(Cursor::seek_to_last);
+}
+
+/// # Safety
+/// The key is as long as is said.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn leveldb_iter_seek(iterator: &mut Iterator, k: *const u8, klen: usize) {
+    // SAFETY: the caller's promise.
+    let key = unsafe { memory::bytes(k, klen) };
+    iterator.go(|cursor| cursor.seek(key));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_iter_next(iterator: &mut Iterator) {
+    iterator.go(Cursor::next);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_iter_prev(iterator: &mut Iterator) {
+    iterator.go(Cursor::prev);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_iter_key(iterator: &Iterator, klen: &mut usize) -> *const u8 {
+    let key = iterator.cursor.key();
+    *klen = key.len();
+    key.as_ptr()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_iter_value(iterator: &Iterator, vlen: &mut usize) -> *const u8 {
+    let value = iterator.cursor.value();
+    *vlen = value.len();
+    value.as_ptr()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_iter_get_error(iterator: &Iterator, errptr: &mut Failure) {
+    errptr.of(iterator.error.clone().map_or(Ok(()), Err));
+}

@@ -1,0 +1,223 @@
+//! `leveldb_options_t`, `leveldb_readoptions_t`, `leveldb_writeoptions_t`, as C fills them in.
+//!
+//! Numbers are bounded as LevelDB bounds them when it opens a store, so that what it accepts is accepted here.
+#![expect(unsafe_code, reason = "C hands over names that end in a zero byte")]
+use crate::{
+    comparator::{Comparator, Order},
+    error::Failure,
+    filter::Filter,
+    machine::{Cache, Env},
+    memory,
+};
+use libc::{c_int, c_void};
+use std::sync::Arc;
+use terrace::{Codec, Error, FilterPolicy, Result, Snapshot};
+
+/// LevelDB counts open files; this many of them are not tables.
+const FILES_BESIDE_TABLES: c_int = 10;
+
+/// `leveldb_options_t`.
+pub struct Options {
+    numbers: terrace::Options,
+    /// What C asked for, if there is no such thing.
+    unknown_compression: Option<c_int>,
+    order: Option<Arc<Order>>,
+    filter: Option<Arc<dyn FilterPolicy>>,
+}
+
+impl Options {
+    /// The options to open with. A comparator and a filter policy are C's until the store is closed.
+    pub fn resolve(&self) -> Result<terrace::Options> {
+        if let Some(number) = self.unknown_compression {
+            return Err(Error::Invalid(format!("compression {number} is neither 0 (none) nor 1 (Snappy)")));
+        }
+        let mut options = self.numbers.clone();
+        if let Some(order) = &self.order {
+            options = options.comparator(order.clone());
+        }
+        if let Some(filter) = &self.filter {
+            options = options.filter_policy(filter.clone());
+        }
+        Ok(options)
+    }
+}
+
+/// LevelDB's own numbers, and nothing made unless asked for.
+fn leveldbs() -> terrace::Options {
+    let mut options = terrace::Options::leveldb_compatible();
+    options.create_if_missing = false;
+    options
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_create() -> Box<Options> {
+    Box::new(Options { numbers: leveldbs(), unknown_compression: None, order: None, filter: None })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_destroy(options: Box<Options>) {
+    drop(options);
+}
+
+/// # Safety
+/// `name` ends in a zero byte.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn terrace_options_preset(options: &mut Options, name: *const u8, errptr: &mut Failure) {
+    // SAFETY: the caller's promise.
+    let name = unsafe { memory::text(name) };
+    let preset = terrace::Options::preset(&String::from_utf8_lossy(name));
+    if let Some(preset) = errptr.of(preset) {
+        let before = std::mem::replace(&mut options.numbers, preset);
+        options.numbers.create_if_missing = before.create_if_missing;
+        options.numbers.error_if_exists = before.error_if_exists;
+        options.numbers.paranoid_checks = before.paranoid_checks;
+    }
+}
+
+/// # Safety
+/// `name` and `value` end in a zero byte.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn terrace_options_set(
+    options: &mut Options,
+    name: *const u8,
+    value: *const u8,
+    errptr: &mut Failure,
+) {
+    // SAFETY: the caller's promise.
+    let (name, value) = unsafe { (memory::text(name), memory::text(value)) };
+    errptr.of(options.numbers.set(&String::from_utf8_lossy(name), &String::from_utf8_lossy(value)));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_comparator(options: &mut Options, comparator: Option<&Comparator>) {
+    options.order = comparator.map(|comparator| comparator.order.clone());
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_filter_policy(options: &mut Options, filter: Option<&Filter>) {
+    options.filter = filter.map(|filter| filter.policy.clone());
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_create_if_missing(options: &mut Options, yes: u8) {
+    options.numbers.create_if_missing = yes != 0;
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_error_if_exists(options: &mut Options, yes: u8) {
+    options.numbers.error_if_exists = yes != 0;
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_paranoid_checks(options: &mut Options, yes: u8) {
+    options.numbers.paranoid_checks = yes != 0;
+}
+
+/// There is one environment, the machine's.
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_env(_options: &mut Options, _env: Option<&Env>) {}
+
+/// Nothing makes a logger in LevelDB's C interface, so this is always `NULL`.
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_info_log(_options: &mut Options, _logger: *mut c_void) {}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_write_buffer_size(options: &mut Options, bytes: usize) {
+    options.numbers.memtable_bytes = (bytes as u64).clamp(64 << 10, 1 << 30);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_max_open_files(options: &mut Options, files: c_int) {
+    options.numbers.open_tables_max = (files.clamp(64 + FILES_BESIDE_TABLES, 50_000) - FILES_BESIDE_TABLES) as u64;
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_cache(options: &mut Options, cache: Option<&Cache>) {
+    options.numbers.cache_bytes = cache.map_or_else(|| leveldbs().cache_bytes, |cache| cache.bytes);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_block_size(options: &mut Options, bytes: usize) {
+    options.numbers.block_bytes = (bytes as u64).clamp(1 << 10, 4 << 20);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_block_restart_interval(options: &mut Options, keys: c_int) {
+    options.numbers.restart_interval = keys.clamp(1, 1024) as u64;
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_max_file_size(options: &mut Options, bytes: usize) {
+    options.numbers.table_bytes = (bytes as u64).clamp(1 << 20, 1 << 30);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_compression(options: &mut Options, number: c_int) {
+    options.unknown_compression = None;
+    match number {
+        0 => options.numbers.compression = Codec::None,
+        1 => options.numbers.compression = Codec::Snappy,
+        other => options.unknown_compression = Some(other),
+    }
+}
+
+/// `leveldb_readoptions_t`.
+pub struct ReadOptions {
+    verify_checksums: bool,
+    fill_cache: bool,
+    snapshot: Option<Snapshot>,
+}
+
+impl ReadOptions {
+    /// The same for the engine.
+    pub fn resolve(&self) -> terrace::ReadOptions {
+        let options = terrace::ReadOptions::new().verify_checksums(self.verify_checksums).fill_cache(self.fill_cache);
+        match &self.snapshot {
+            Some(snapshot) => options.snapshot(snapshot),
+            None => options,
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_readoptions_create() -> Box<ReadOptions> {
+    Box::new(ReadOptions { verify_checksums: false, fill_cache: true, snapshot: None })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_readoptions_destroy(options: Box<ReadOptions>) {
+    drop(options);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_readoptions_set_verify_checksums(options: &mut ReadOptions, yes: u8) {
+    options.verify_checksums = yes != 0;
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_readoptions_set_fill_cache(options: &mut ReadOptions, yes: u8) {
+    options.fill_cache = yes != 0;
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_readoptions_set_snapshot(options: &mut ReadOptions, snapshot: Option<&Snapshot>) {
+    options.snapshot = snapshot.cloned();
+}
+
+/// `leveldb_writeoptions_t`.
+pub struct WriteOptions(pub terrace::WriteOptions);
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_writeoptions_create() -> Box<WriteOptions> {
+    Box::new(WriteOptions(terrace::WriteOptions::default()))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_writeoptions_destroy(options: Box<WriteOptions>) {
+    drop(options);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_writeoptions_set_sync(options: &mut WriteOptions, yes: u8) {
+    options.0.sync = yes != 0;
+}

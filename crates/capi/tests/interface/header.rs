@@ -1,0 +1,78 @@
+//! The header says what LevelDB's says, and the library has what the header says.
+
+use crate::kit::{self, Kit, LEVELDB_HEADER, ours, repository, said};
+use std::{collections::BTreeSet, path::Path, process::Command};
+use terrace_peers::require;
+
+/// Declarations of a header without what it includes, each with its words one space apart.
+fn declarations(header: &Path) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(header).unwrap();
+    let own: String =
+        text.lines().filter(|line| !line.starts_with("#include")).map(|line| format!("{line}\n")).collect();
+    let place = tempfile::tempdir().unwrap();
+    let copy = place.path().join("header.h");
+    std::fs::write(&copy, own).unwrap();
+    let plain = said(Command::new("cc").args(["-E", "-P", "-DLEVELDB_EXPORT="]).arg(&copy));
+    plain.split(';').map(words).filter(|declaration| !declaration.is_empty()).collect()
+}
+
+fn words(declaration: &str) -> String {
+    let spaced: String = declaration
+        .chars()
+        .flat_map(|c| if c.is_alphanumeric() || c == '_' { vec![c] } else { vec![' ', c, ' '] })
+        .collect();
+    spaced.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn functions(header: &str) -> BTreeSet<String> {
+    let name = |declaration: String| {
+        let before = declaration.split(" (").next().unwrap().to_owned();
+        declaration.contains('(').then(|| before.split(' ').next_back().unwrap().to_owned())
+    };
+    declarations(&repository().join("include").join(header)).into_iter().filter_map(name).collect()
+}
+
+#[test]
+fn declarations_are_leveldbs() {
+    let Some(()) = require("leveldb", kit::leveldb()) else { return };
+    let theirs = declarations(Path::new(LEVELDB_HEADER));
+    let ours = declarations(&repository().join("include/leveldb/c.h"));
+    assert!(theirs.len() > 80, "only {} declarations found in LevelDB's header", theirs.len());
+    assert_eq!(ours.difference(&theirs).collect::<Vec<_>>(), Vec::<&String>::new(), "only ours");
+    let missing: Vec<_> = theirs.difference(&ours).collect();
+    let expected = ["char * leveldb_property_value (", "void leveldb_repair_db ("];
+    let as_expected = missing.len() == expected.len()
+        && missing.iter().zip(expected).all(|(missing, expected)| missing.starts_with(expected));
+    assert!(as_expected, "only LevelDB's: {missing:?}");
+}
+
+#[test]
+fn the_library_exports_what_the_headers_declare_and_nothing_else() {
+    let listed = said(
+        Command::new("nm").args(["--dynamic", "--defined-only", "--format=just-symbols"]).arg(Kit::new().library()),
+    );
+    let exported: BTreeSet<String> = listed.lines().map(str::to_owned).collect();
+    let declared: BTreeSet<String> = functions("leveldb/c.h").into_iter().chain(functions("terrace/c.h")).collect();
+    assert_eq!(exported, declared);
+}
+
+#[test]
+fn the_library_carries_its_name() {
+    let dynamic = said(Command::new("readelf").arg("--dynamic").arg(Kit::new().library()));
+    assert!(dynamic.contains("soname: [libterrace.so.0]"), "{dynamic}");
+}
+
+#[test]
+fn headers_are_fit_for_cpp() {
+    let place = tempfile::tempdir().unwrap();
+    let source = place.path().join("a.cc");
+    std::fs::write(&source, "#include <terrace/c.h>\n#include <leveldb/c.h>\nint main() { leveldb_free(nullptr); }\n")
+        .unwrap();
+    kit::run(
+        Command::new("c++")
+            .args(["-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-c"])
+            .arg(&source)
+            .args(ours())
+            .args(["-o", "/dev/null"]),
+    );
+}

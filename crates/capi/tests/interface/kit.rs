@@ -1,0 +1,117 @@
+//! Compiles and runs C programs, against this library as `make install-capi` would lay it out, or against LevelDB.
+use std::{
+    env, fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+use tempfile::TempDir;
+
+/// What a program is linked to.
+#[derive(Clone, Copy)]
+pub enum Against {
+    LevelDb,
+    Terrace,
+    TerraceStatic,
+}
+
+/// A directory with the library under the names that linker and loader look for, and with compiled programs.
+pub struct Kit(TempDir);
+
+impl Kit {
+    pub fn new() -> Kit {
+        let kit = Kit(tempfile::tempdir().unwrap());
+        for (built, name) in [("so", "libterrace.so"), ("so", "libterrace.so.0"), ("a", "libterrace.a")] {
+            symlink(built_library(built), kit.0.path().join(name)).unwrap();
+        }
+        kit
+    }
+
+    /// The shared library.
+    pub fn library(&self) -> PathBuf {
+        self.0.path().join("libterrace.so")
+    }
+
+    /// Compiles `tests/c/NAME.c`, warnings as errors.
+    pub fn compile(&self, name: &str, against: Against) -> PathBuf {
+        let program = self.0.path().join(format!("{name}-{}", against as u8));
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-g", "-O1"]);
+        compiler.arg(repository().join(format!("tests/c/{name}.c"))).arg("-o").arg(&program);
+        let library = |name: &str| self.0.path().join(name);
+        match against {
+            Against::LevelDb => compiler.arg("-lleveldb"),
+            Against::Terrace => compiler.args(ours()).arg(library("libterrace.so")),
+            // What `rustc --print native-static-libs` asks for.
+            Against::TerraceStatic => {
+                compiler.args(ours()).arg(library("libterrace.a")).args(["-lpthread", "-ldl", "-lm"])
+            }
+        };
+        run(&mut compiler);
+        program
+    }
+
+    /// A compiled program, to run.
+    pub fn program(&self, name: &str, against: Against) -> Command {
+        let mut program = Command::new(self.compile(name, against));
+        self.find_libraries(&mut program);
+        program
+    }
+
+    /// Lets the loader find the library.
+    pub fn find_libraries(&self, program: &mut Command) {
+        program.env("LD_LIBRARY_PATH", self.0.path());
+    }
+}
+
+/// The compiler's option that finds our headers.
+pub fn ours() -> [PathBuf; 2] {
+    ["-I".into(), repository().join("include")]
+}
+
+pub fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Cargo puts it where it puts the test.
+fn built_library(extension: &str) -> PathBuf {
+    let test = env::current_exe().unwrap();
+    let built = test.with_file_name(format!("libterrace_capi.{extension}"));
+    assert!(built.exists(), "{} is not built", built.display());
+    built
+}
+
+/// Runs to the end, which must be a good one.
+pub fn run(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
+
+/// What it prints.
+pub fn said(command: &mut Command) -> String {
+    String::from_utf8(run(command).stdout).unwrap()
+}
+
+/// The program of this name, if the machine has it.
+pub fn tool(name: &str) -> Result<PathBuf, String> {
+    let paths = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&paths).map(|path| path.join(name)).find(|path| path.exists());
+    found.ok_or_else(|| format!("{name} is not installed"))
+}
+
+/// LevelDB's header.
+pub const LEVELDB_HEADER: &str = "/usr/include/leveldb/c.h";
+
+/// Whether LevelDB can be compiled against.
+pub fn leveldb() -> Result<(), String> {
+    fs::metadata(LEVELDB_HEADER)
+        .map(drop)
+        .map_err(|error| format!("{LEVELDB_HEADER} (package libleveldb-dev): {error}"))
+}

@@ -1,0 +1,4 @@
+//! The C interface, as compilers, linkers and programs see it.
+mod header;
+mod kit;
+mod programs;

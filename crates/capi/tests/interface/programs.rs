@@ -1,0 +1,58 @@
+//! C programs written for LevelDB, compiled against LevelDB and against Terrace: what one prints, the other prints.
+
+use crate::kit::{self, Against, Kit, run, said};
+use std::process::Command;
+use terrace_peers::require;
+
+/// What `every` prints in a directory of its own.
+fn every(kit: &Kit, against: Against) -> String {
+    let place = tempfile::tempdir().unwrap();
+    said(kit.program("every", against).env("TEST_TMPDIR", place.path()))
+}
+
+/// The program frees what it is given: whatever memory is lost, or touched where it should not be, is this library's doing.
+#[test]
+fn every_function_works_and_loses_no_memory() {
+    let Some(valgrind) = require("valgrind", kit::tool("valgrind")) else { return };
+    let kit = Kit::new();
+    let place = tempfile::tempdir().unwrap();
+    let mut checked = Command::new(valgrind);
+    checked.args(["--quiet", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect", "--error-exitcode=9"]);
+    checked.arg(kit.compile("every", Against::Terrace)).env("TEST_TMPDIR", place.path());
+    kit.find_libraries(&mut checked);
+    assert!(said(&mut checked).contains("ended: 11\n"));
+}
+
+#[test]
+fn a_program_prints_what_it_prints_with_leveldb() {
+    let Some(()) = require("leveldb", kit::leveldb()) else { return };
+    let kit = Kit::new();
+    let theirs = every(&kit, Against::LevelDb);
+    assert!(theirs.contains("ended: 11\n"), "{theirs}");
+    assert_eq!(every(&kit, Against::Terrace), theirs);
+    assert_eq!(every(&kit, Against::TerraceStatic), theirs, "linked statically");
+    let place = tempfile::tempdir().unwrap();
+    let mut preloaded = kit.program("every", Against::LevelDb);
+    preloaded.env("TEST_TMPDIR", place.path()).env("LD_PRELOAD", kit.library());
+    assert_eq!(said(&mut preloaded), theirs, "compiled for LevelDB, run with Terrace before it");
+    // To see that the line above ran with Terrace: LevelDB leaves its log of events, Terrace none.
+    assert!(!place.path().join("store/LOG").exists());
+}
+
+#[test]
+fn a_store_in_an_order_of_cs_own_goes_from_hand_to_hand() {
+    let Some(()) = require("leveldb", kit::leveldb()) else { return };
+    let kit = Kit::new();
+    for hands in [[Against::LevelDb, Against::Terrace], [Against::Terrace, Against::LevelDb]] {
+        let place = tempfile::tempdir().unwrap();
+        for (round, keys) in [0, 1000, 2000, 4000].into_iter().enumerate() {
+            run(kit.program("handover", hands[round % 2]).arg(place.path()).arg(keys.to_string()));
+        }
+    }
+}
+
+#[test]
+fn options_by_name_and_what_c_gets_wrong() {
+    let place = tempfile::tempdir().unwrap();
+    run(Kit::new().program("terrace", Against::Terrace).arg(place.path().join("store")));
+}
