@@ -1,6 +1,6 @@
 # What to type. Everything is cargo below; `make help` lists the words.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint mutants counts peers bench agree doc capi install
+.PHONY: help demo test lint mutants counts peers bench agree doc capi install python
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -43,6 +43,9 @@ capi: ## libterrace for C and C++, behind LevelDB's leveldb/c.h, below target/ca
 install: ## libterrace and its headers below PREFIX, by default /usr/local; DESTDIR goes before it
 	cargo build --release -p terrace-capi
 	@scripts/install-capi.sh "$(or $(PREFIX),/usr/local)"
+
+python: ## the wheel terracedb, into target/wheels, and its tests in an environment of their own; fetches maturin and pytest
+	@scripts/python.sh
 
 doc: ## the documentation of the libraries, warnings as errors
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --workspace

@@ -1,0 +1,50 @@
+"""Terrace, an embedded key-value store on LevelDB's own files.
+
+    import terracedb
+
+    with terracedb.open("cities") as db:
+        db[b"oslo"] = b"709 000"
+        with db.batch(sync=True) as batch:      # both or neither, and durable
+            batch[b"bergen"] = b"291 000"
+            del batch[b"oslo"]
+        for name, people in db.items(prefix=b"b"):
+            print(name, people)
+
+Keys and values are bytes. Every class can be used from several threads; what waits for storage lets other threads run.
+"""
+
+from ._errors import (
+    ClosedError,
+    CorruptError,
+    Error,
+    InUseError,
+    InvalidError,
+    MissingError,
+    NoSpaceError,
+    ReadOnlyError,
+    StoppedError,
+    StorageError,
+    UnsupportedError,
+)
+from ._terracedb import Db, Pairs, Snapshot, WriteBatch, destroy, open, open_in_memory
+
+__all__ = [
+    "ClosedError",
+    "CorruptError",
+    "Db",
+    "Error",
+    "InUseError",
+    "InvalidError",
+    "MissingError",
+    "NoSpaceError",
+    "Pairs",
+    "ReadOnlyError",
+    "Snapshot",
+    "StoppedError",
+    "StorageError",
+    "UnsupportedError",
+    "WriteBatch",
+    "destroy",
+    "open",
+    "open_in_memory",
+]

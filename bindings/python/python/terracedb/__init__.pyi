@@ -1,0 +1,166 @@
+import os
+from types import TracebackType
+from typing import Any, Generic, Iterator, Optional, Sequence, TypeVar, Union, overload
+
+from ._errors import (
+    ClosedError as ClosedError,
+    CorruptError as CorruptError,
+    Error as Error,
+    InUseError as InUseError,
+    InvalidError as InvalidError,
+    MissingError as MissingError,
+    NoSpaceError as NoSpaceError,
+    ReadOnlyError as ReadOnlyError,
+    StoppedError as StoppedError,
+    StorageError as StorageError,
+    UnsupportedError as UnsupportedError,
+)
+
+_Bytes = Union[bytes, bytearray]
+_Path = Union[str, "os.PathLike[str]"]
+_T = TypeVar("_T")
+_Item = TypeVar("_Item", covariant=True)
+
+class Pairs(Generic[_Item]):
+    """An iterator in key order, or in reverse. It sees the store as it was when the iterator was made."""
+
+    def __iter__(self) -> Iterator[_Item]: ...
+    def __next__(self) -> _Item: ...
+
+class _Reads:
+    @overload
+    def get(self, key: _Bytes) -> Optional[bytes]:
+        """The value of `key`, or `default`."""
+    @overload
+    def get(self, key: _Bytes, default: _T) -> Union[bytes, _T]: ...
+    def __getitem__(self, key: _Bytes) -> bytes: ...
+    def __contains__(self, key: _Bytes) -> bool: ...
+    def __iter__(self) -> Iterator[bytes]:
+        """All keys."""
+    def keys(
+        self,
+        start: Optional[_Bytes] = None,
+        stop: Optional[_Bytes] = None,
+        *,
+        prefix: Optional[_Bytes] = None,
+        reverse: bool = False,
+    ) -> Pairs[bytes]:
+        """Keys from `start`, included, to `stop`, excluded, that begin with `prefix`; `reverse` begins at the end."""
+    def values(
+        self,
+        start: Optional[_Bytes] = None,
+        stop: Optional[_Bytes] = None,
+        *,
+        prefix: Optional[_Bytes] = None,
+        reverse: bool = False,
+    ) -> Pairs[bytes]:
+        """Values of the same keys."""
+    def items(
+        self,
+        start: Optional[_Bytes] = None,
+        stop: Optional[_Bytes] = None,
+        *,
+        prefix: Optional[_Bytes] = None,
+        reverse: bool = False,
+    ) -> Pairs[tuple[bytes, bytes]]:
+        """Both."""
+
+class Db(_Reads):
+    """A mapping from bytes to bytes on storage, in key order. Made by `open` and `open_in_memory`.
+
+    At the end of a `with` block it is closed. One that is never closed loses nothing that was written, unless the power fails
+    before the kernel has written it.
+    """
+
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def last_sequence(self) -> int:
+        """Number of the newest write; 0 before the first."""
+    @property
+    def durable_sequence(self) -> int:
+        """Every write up to this number survives a power cut."""
+    def get_many(self, keys: Sequence[_Bytes]) -> list[Optional[bytes]]:
+        """The values of `keys`, all as of one moment; reads of storage overlap."""
+    def put(self, key: _Bytes, value: _Bytes, *, sync: bool = False) -> None:
+        """Sets `key` to `value`. Survives the end of the process; a power cut only with `sync`."""
+    def delete(self, key: _Bytes, *, sync: bool = False) -> None:
+        """Removes `key`. Fine if it is not there."""
+    def __setitem__(self, key: _Bytes, value: _Bytes) -> None: ...
+    def __delitem__(self, key: _Bytes) -> None:
+        """Removes `key`; `KeyError` if it is not there, so it costs a read that `delete` does not."""
+    def write(self, batch: WriteBatch, *, sync: bool = False) -> int:
+        """Applies all of `batch` or nothing. Returns the number of its last write, for `wait_durable`."""
+    def batch(self, *, sync: bool = False) -> WriteBatch:
+        """A batch that is written when its `with` block is left without an exception."""
+    def snapshot(self) -> Snapshot: ...
+    def flush(self) -> None:
+        """Moves what is in memory into tables."""
+    def compact(self, start: Optional[_Bytes] = None, stop: Optional[_Bytes] = None) -> None:
+        """Merges what the keys from `start` to `stop`, both included, hold, so that deleted data goes."""
+    def approximate_size(self, start: _Bytes, stop: _Bytes) -> int:
+        """About how many bytes of tables the keys from `start` to `stop` take. Memory does not count."""
+    def wait_durable(self, sequence: Optional[int] = None) -> None:
+        """Returns once every write up to `sequence`, or up to the newest, survives a power cut."""
+    def close(self) -> None:
+        """Makes every write durable and ends all iterators. Fine if it is closed already."""
+    def __enter__(self) -> Db: ...
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None: ...
+
+class Snapshot(_Reads):
+    """The store as it was when this was made. Holds back the removal of what it sees: release it soon."""
+
+    @property
+    def sequence(self) -> int: ...
+    def release(self) -> None: ...
+    def __enter__(self) -> Snapshot: ...
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None: ...
+
+class WriteBatch:
+    """Puts and deletes that are applied together or not at all, in order."""
+
+    def __init__(self) -> None: ...
+    def put(self, key: _Bytes, value: _Bytes) -> None: ...
+    def delete(self, key: _Bytes) -> None: ...
+    def clear(self) -> None: ...
+    def __setitem__(self, key: _Bytes, value: _Bytes) -> None: ...
+    def __delitem__(self, key: _Bytes) -> None: ...
+    def __len__(self) -> int: ...
+    def __enter__(self) -> WriteBatch: ...
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None: ...
+
+def open(
+    path: _Path,
+    *,
+    create: bool = True,
+    error_if_exists: bool = False,
+    read_only: bool = False,
+    preset: Optional[str] = None,
+    **options: Any,
+) -> Db:
+    """Opens the store in directory `path`.
+
+    `preset` is a named choice of options, such as "leveldb" or "terrace-block"; further arguments are options by their names,
+    `memtable_bytes="64MiB"`, `compression="none"`. A name that is not one raises `InvalidError`, which lists those there are.
+    """
+
+def open_in_memory(*, preset: Optional[str] = None, **options: Any) -> Db:
+    """A new store in memory, gone when it is closed."""
+
+def destroy(path: _Path) -> None:
+    """Removes the store in directory `path`: its own files and nothing else. Refused while it is open."""

@@ -1,0 +1,69 @@
+//! Writes that happen together.
+use crate::{db::Db, range::Bytes};
+use pyo3::prelude::*;
+
+/// Puts and deletes that are applied together or not at all.
+#[pyclass(module = "terracedb")]
+pub struct WriteBatch {
+    pub operations: terrace::WriteBatch,
+    /// Where a `with` block writes it at its end, and whether durably.
+    target: Option<(Py<Db>, bool)>,
+}
+
+impl WriteBatch {
+    /// A batch that a `with` block writes to `db`.
+    pub fn of(db: Py<Db>, sync: bool) -> WriteBatch {
+        WriteBatch { operations: terrace::WriteBatch::new(), target: Some((db, sync)) }
+    }
+}
+
+#[pymethods]
+impl WriteBatch {
+    #[new]
+    fn new() -> WriteBatch {
+        WriteBatch { operations: terrace::WriteBatch::new(), target: None }
+    }
+
+    fn put(&mut self, key: Bytes<'_>, value: Bytes<'_>) {
+        self.operations.put(key, value);
+    }
+
+    fn delete(&mut self, key: Bytes<'_>) {
+        self.operations.delete(key);
+    }
+
+    fn clear(&mut self) {
+        self.operations.clear();
+    }
+
+    fn __setitem__(&mut self, key: Bytes<'_>, value: Bytes<'_>) {
+        self.put(key, value);
+    }
+
+    fn __delitem__(&mut self, key: Bytes<'_>) {
+        self.delete(key);
+    }
+
+    fn __len__(&self) -> usize {
+        self.operations.len()
+    }
+
+    fn __enter__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    /// Writes the batch, unless the block was left by an exception, and forgets its operations.
+    fn __exit__(
+        &mut self,
+        py: Python<'_>,
+        kind: Option<Py<PyAny>>,
+        _error: Option<Py<PyAny>>,
+        _trace: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
+        let operations = std::mem::take(&mut self.operations);
+        match (&self.target, kind) {
+            (Some((db, sync)), None) => db.get().apply(py, operations, *sync).map(drop),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! An open store.
+use crate::{
+    batch::WriteBatch,
+    error,
+    pairs::{Pairs, Part, Walk},
+    range::{self, Bytes, Range},
+    snapshot::Snapshot,
+};
+use pyo3::{
+    exceptions::PyKeyError,
+    prelude::*,
+    pybacked::PyBackedBytes,
+    types::{PyBool, PyBytes, PyDict},
+};
+use std::{
+    path::PathBuf,
+    sync::{Mutex, Weak},
+};
+use terrace::{Options, Result, WriteOptions};
+
+/// A mapping from bytes to bytes on storage, in key order.
+#[pyclass(module = "terracedb", frozen)]
+pub struct Db {
+    /// Guards the handle only; what is done with a clone of it happens without the lock.
+    open: Mutex<Option<Open>>,
+    place: String,
+}
+
+struct Open {
+    db: terrace::Db,
+    /// Iterators that may still be alive, for `close` to end.
+    walks: Vec<Weak<Walk>>,
+}
+
+/// Not for Python: what the other classes use too.
+impl Db {
+    fn new(db: terrace::Db, place: String) -> Db {
+        Db { open: Mutex::new(Some(Open { db, walks: Vec::new() })), place }
+    }
+
+    fn with<T>(&self, py: Python<'_>, act: impl FnOnce(&mut Open) -> T) -> PyResult<T> {
+        let mut open = self.open.lock().expect("nothing panics under this lock");
+        open.as_mut().map(act).ok_or_else(|| error::closed(py))
+    }
+
+    fn handle(&self, py: Python<'_>) -> PyResult<terrace::Db> {
+        self.with(py, |open| open.db.clone())
+    }
+
+    /// Runs `act` without the interpreter's lock.
+    fn run<T: Send>(&self, py: Python<'_>, act: impl Send + FnOnce(&terrace::Db) -> Result<T>) -> PyResult<T> {
+        let db = self.handle(py)?;
+        py.detach(move || act(&db)).map_err(|error| error::raised(py, &error))
+    }
+
+    /// The value of `key`.
+    pub fn value<'py>(
+        &self,
+        py: Python<'py>,
+        key: &[u8],
+        snapshot: Option<&terrace::Snapshot>,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let value = self.run(py, |db| db.get_with(key, &range::at(snapshot)))?;
+        Ok(value.map(|value| PyBytes::new(py, &value)))
+    }
+
+    /// An iterator that ends when the store is closed.
+    pub fn pairs(
+        &self,
+        py: Python<'_>,
+        range: Range<'_>,
+        snapshot: Option<&terrace::Snapshot>,
+        reverse: bool,
+        part: Part,
+    ) -> PyResult<Pairs> {
+        let options = range.options(snapshot);
+        self.with(py, |open| {
+            let scan = if reverse { open.db.scan_reverse(options) } else { open.db.scan(options) };
+            let (pairs, walk) = Pairs::new(scan, part);
+            open.walks.retain(|walk| walk.strong_count() > 0);
+            open.walks.push(walk);
+            pairs
+        })
+    }
+
+    /// Writes `operations` and returns the sequence of the last one.
+    pub fn apply(&self, py: Python<'_>, operations: terrace::WriteBatch, sync: bool) -> PyResult<u64> {
+        self.run(py, |db| db.write(operations, WriteOptions { sync }))
+    }
+}
+
+#[pymethods]
+impl Db {
+    #[getter]
+    fn closed(&self) -> bool {
+        self.open.lock().expect("nothing panics under this lock").is_none()
+    }
+
+    #[pyo3(signature = (key, default=None))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        key: Bytes<'_>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(self.value(py, &key, None)?.map(Bound::into_any).or(default))
+    }
+
+    fn get_many<'py>(&self, py: Python<'py>, keys: Vec<PyBackedBytes>) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
+        let values: Vec<_> = self.run(py, |db| db.multi_get(&keys).into_iter().collect::<Result<_>>())?;
+        let bytes = |value: Option<Vec<u8>>| value.map(|value| PyBytes::new(py, &value));
+        Ok(values.into_iter().map(bytes).collect())
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, key: Bytes<'_>) -> PyResult<Bound<'py, PyBytes>> {
+        self.value(py, &key, None)?.ok_or_else(|| PyKeyError::new_err(key.into_owned()))
+    }
+
+    fn __contains__(&self, py: Python<'_>, key: Bytes<'_>) -> PyResult<bool> {
+        Ok(self.value(py, &key, None)?.is_some())
+    }
+
+    #[pyo3(signature = (key, value, *, sync=false))]
+    fn put(&self, py: Python<'_>, key: Bytes<'_>, value: Bytes<'_>, sync: bool) -> PyResult<()> {
+        self.run(py, |db| db.put_with(key, value, WriteOptions { sync }))
+    }
+
+    #[pyo3(signature = (key, *, sync=false))]
+    fn delete(&self, py: Python<'_>, key: Bytes<'_>, sync: bool) -> PyResult<()> {
+        self.run(py, |db| db.delete_with(key, WriteOptions { sync }))
+    }
+
+    fn __setitem__(&self, py: Python<'_>, key: Bytes<'_>, value: Bytes<'_>) -> PyResult<()> {
+        self.put(py, key, value, false)
+    }
+
+    /// As a mapping does it: an absent key is an error, so this reads first.
+    fn __delitem__(&self, py: Python<'_>, key: Bytes<'_>) -> PyResult<()> {
+        self.__getitem__(py, key.clone())?;
+        self.delete(py, key, false)
+    }
+
+    #[pyo3(signature = (batch, *, sync=false))]
+    fn write(&self, py: Python<'_>, batch: &WriteBatch, sync: bool) -> PyResult<u64> {
+        self.apply(py, batch.operations.clone(), sync)
+    }
+
+    #[pyo3(signature = (*, sync=false))]
+    fn batch(this: Py<Self>, sync: bool) -> WriteBatch {
+        WriteBatch::of(this, sync)
+    }
+
+    fn snapshot(this: Bound<'_, Self>) -> PyResult<Snapshot> {
+        let held = this.get().handle(this.py())?.snapshot();
+        Ok(Snapshot::new(this.unbind(), held))
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Pairs> {
+        self.keys(py, None, None, None, false)
+    }
+
+    #[pyo3(signature = (start=None, stop=None, *, prefix=None, reverse=false))]
+    fn keys(
+        &self,
+        py: Python<'_>,
+        start: Option<Bytes<'_>>,
+        stop: Option<Bytes<'_>>,
+        prefix: Option<Bytes<'_>>,
+        reverse: bool,
+    ) -> PyResult<Pairs> {
+        self.pairs(py, Range { start, stop, prefix }, None, reverse, Part::Keys)
+    }
+
+    #[pyo3(signature = (start=None, stop=None, *, prefix=None, reverse=false))]
+    fn values(
+        &self,
+        py: Python<'_>,
+        start: Option<Bytes<'_>>,
+        stop: Option<Bytes<'_>>,
+        prefix: Option<Bytes<'_>>,
+        reverse: bool,
+    ) -> PyResult<Pairs> {
+        self.pairs(py, Range { start, stop, prefix }, None, reverse, Part::Values)
+    }
+
+    #[pyo3(signature = (start=None, stop=None, *, prefix=None, reverse=false))]
+    fn items(
+        &self,
+        py: Python<'_>,
+        start: Option<Bytes<'_>>,
+        stop: Option<Bytes<'_>>,
+        prefix: Option<Bytes<'_>>,
+        reverse: bool,
+    ) -> PyResult<Pairs> {
+        self.pairs(py, Range { start, stop, prefix }, None, reverse, Part::Both)
+    }
+
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, terrace::Db::flush)
+    }
+
+    #[pyo3(signature = (start=None, stop=None))]
+    fn compact(&self, py: Python<'_>, start: Option<Bytes<'_>>, stop: Option<Bytes<'_>>) -> PyResult<()> {
+        self.run(py, |db| db.compact_range(start.as_deref(), stop.as_deref()))
+    }
+
+    fn approximate_size(&self, py: Python<'_>, start: Bytes<'_>, stop: Bytes<'_>) -> PyResult<u64> {
+        self.run(py, |db| Ok(db.approximate_sizes(&[(&start, &stop)])?[0]))
+    }
+
+    #[getter]
+    fn last_sequence(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |open| open.db.last_sequence())
+    }
+
+    #[getter]
+    fn durable_sequence(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |open| open.db.durable_sequence())
+    }
+
+    #[pyo3(signature = (sequence=None))]
+    fn wait_durable(&self, py: Python<'_>, sequence: Option<u64>) -> PyResult<()> {
+        self.run(py, |db| db.wait_durable(sequence.unwrap_or_else(|| db.last_sequence())))
+    }
+
+    /// Fine if it is closed already.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(open) = self.open.lock().expect("nothing panics under this lock").take() else { return Ok(()) };
+        let closed = py.detach(move || {
+            open.walks.iter().filter_map(Weak::upgrade).for_each(|walk| walk.end());
+            open.db.close()
+        });
+        closed.map_err(|error| error::raised(py, &error))
+    }
+
+    fn __enter__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    fn __exit__(&self, py: Python<'_>, _kind: Py<PyAny>, _error: Py<PyAny>, _trace: Py<PyAny>) -> PyResult<()> {
+        self.close(py)
+    }
+
+    fn __repr__(&self) -> String {
+        let state = if self.closed() { "closed" } else { "open" };
+        format!("<terracedb.Db {:?}, {state}>", self.place)
+    }
+}
+
+/// Options by their names, on top of a preset.
+fn options(py: Python<'_>, preset: Option<&str>, named: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
+    let preset = preset.map_or_else(|| Ok(Options::default()), Options::preset);
+    let mut options = preset.map_err(|error| error::raised(py, &error))?;
+    for (name, value) in named.into_iter().flatten() {
+        let text = if value.is_instance_of::<PyBool>() {
+            value.str()?.to_string().to_lowercase()
+        } else {
+            value.str()?.to_string()
+        };
+        options.set(&name.extract::<String>()?, &text).map_err(|error| error::raised(py, &error))?;
+    }
+    Ok(options)
+}
+
+#[pyfunction]
+#[pyo3(signature = (path, *, create=true, error_if_exists=false, read_only=false, preset=None, **named))]
+pub fn open(
+    py: Python<'_>,
+    path: PathBuf,
+    create: bool,
+    error_if_exists: bool,
+    read_only: bool,
+    preset: Option<&str>,
+    named: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Db> {
+    let mut options = options(py, preset, named)?;
+    options.create_if_missing = create;
+    options.error_if_exists = error_if_exists;
+    let place = path.display().to_string();
+    let open = if read_only { terrace::Db::open_read_only } else { terrace::Db::open };
+    let db = py.detach(|| open(path, options)).map_err(|error| error::raised(py, &error))?;
+    Ok(Db::new(db, place))
+}
+
+#[pyfunction]
+#[pyo3(signature = (*, preset=None, **named))]
+pub fn open_in_memory(py: Python<'_>, preset: Option<&str>, named: Option<&Bound<'_, PyDict>>) -> PyResult<Db> {
+    let db = terrace::Db::open_in_memory(options(py, preset, named)?);
+    Ok(Db::new(db.map_err(|error| error::raised(py, &error))?, "in memory".into()))
+}
+
+#[pyfunction]
+pub fn destroy(py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    py.detach(|| terrace::Db::destroy(path)).map_err(|error| error::raised(py, &error))
+}

@@ -1,0 +1,40 @@
+//! Errors as exceptions: one class for each kind, defined in `terracedb._errors`, with the engine's text.
+use pyo3::{prelude::*, sync::PyOnceLock};
+use terrace::Error;
+
+/// The module of the classes, once it has been imported.
+static CLASSES: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+
+/// The exception for `error`.
+pub fn raised(py: Python<'_>, error: &Error) -> PyErr {
+    exception(py, class(error), error.to_string())
+}
+
+/// The exception for a store that was closed.
+pub fn closed(py: Python<'_>) -> PyErr {
+    raised(py, &Error::Closed)
+}
+
+fn exception(py: Python<'_>, class: &str, text: String) -> PyErr {
+    let module = CLASSES.get_or_try_init(py, || py.import("terracedb._errors").map(Bound::unbind));
+    match module.and_then(|module| module.bind(py).getattr(class)).and_then(|class| class.call1((text,))) {
+        Ok(value) => PyErr::from_value(value),
+        Err(error) => error, // the package is not whole
+    }
+}
+
+fn class(error: &Error) -> &'static str {
+    match error {
+        Error::Corrupt { .. } => "CorruptError",
+        Error::Io { .. } => "StorageError",
+        Error::NoSpace { .. } => "NoSpaceError",
+        Error::InUse { .. } => "InUseError",
+        Error::Missing { .. } => "MissingError",
+        Error::Unsupported(_) => "UnsupportedError",
+        Error::Invalid(_) => "InvalidError",
+        Error::ReadOnly => "ReadOnlyError",
+        Error::Closed => "ClosedError",
+        Error::FailStopped(_) => "StoppedError",
+        _ => "Error",
+    }
+}

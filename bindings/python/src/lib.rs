@@ -1,0 +1,25 @@
+//! Terrace for Python. What users see and read is `python/terracedb`; here is what it is made of.
+//!
+//! Calls that may wait for storage let go of the interpreter's lock meanwhile.
+#![deny(unsafe_code)]
+
+mod batch;
+mod db;
+mod error;
+mod pairs;
+mod range;
+mod snapshot;
+
+use pyo3::prelude::*;
+
+/// The compiled half of the package `terracedb`.
+#[pymodule]
+mod _terracedb {
+    #[pymodule_export]
+    use crate::{
+        batch::WriteBatch,
+        db::{Db, destroy, open, open_in_memory},
+        pairs::Pairs,
+        snapshot::Snapshot,
+    };
+}

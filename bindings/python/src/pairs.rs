@@ -1,0 +1,106 @@
+//! Iterators over keys, values or both.
+use crate::error;
+use pyo3::{prelude::*, types::PyBytes};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+use terrace::{Error, Scan};
+
+/// Pairs fetched while the interpreter's lock is let go once: letting it go costs about as much as a few pairs.
+const PAIRS_AT_ONCE: usize = 128;
+/// As many bytes end such a fetch too, so that large values are not gathered in memory.
+const BYTES_AT_ONCE: usize = 64 << 10;
+
+/// What an iterator yields.
+#[derive(Clone, Copy)]
+pub enum Part {
+    Keys,
+    Values,
+    Both,
+}
+
+/// A walk that its store can end: a store that is closed lets go of all it reads from.
+#[derive(Default)]
+pub struct Walk(Mutex<Option<Scan>>);
+
+impl Walk {
+    /// Ends it; whoever goes on hears that the store is closed.
+    pub fn end(&self) {
+        drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    fn fetch(&self) -> Fetched {
+        let mut scan = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(scan) = scan.as_mut() else {
+            return Fetched { pairs: VecDeque::new(), error: Some(Error::Closed) };
+        };
+        let (mut pairs, mut bytes) = (VecDeque::new(), 0);
+        while pairs.len() < PAIRS_AT_ONCE && bytes < BYTES_AT_ONCE {
+            match scan.next() {
+                Some(Ok((key, value))) => {
+                    bytes += key.len() + value.len();
+                    pairs.push_back((key, value));
+                }
+                Some(Err(error)) => return Fetched { pairs, error: Some(error) },
+                None => break,
+            }
+        }
+        Fetched { pairs, error: None }
+    }
+}
+
+/// Pairs to yield, and what then ends the walk.
+#[derive(Default)]
+struct Fetched {
+    pairs: VecDeque<(Vec<u8>, Vec<u8>)>,
+    error: Option<Error>,
+}
+
+/// An iterator in key order, or in reverse.
+#[pyclass(module = "terracedb")]
+pub struct Pairs {
+    walk: Arc<Walk>,
+    fetched: Fetched,
+    part: Part,
+    ended: bool,
+}
+
+impl Pairs {
+    /// An iterator over `scan`, and a handle by which the store can end it.
+    pub fn new(scan: Scan, part: Part) -> (Pairs, Weak<Walk>) {
+        let walk = Arc::new(Walk(Mutex::new(Some(scan))));
+        let handle = Arc::downgrade(&walk);
+        (Pairs { walk, fetched: Fetched::default(), part, ended: false }, handle)
+    }
+}
+
+#[pymethods]
+impl Pairs {
+    fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        if self.fetched.pairs.is_empty() && self.fetched.error.is_none() && !self.ended {
+            let walk = &self.walk;
+            self.fetched = py.detach(|| walk.fetch());
+            self.ended = self.fetched.pairs.is_empty();
+        }
+        let Some((key, value)) = self.fetched.pairs.pop_front() else {
+            return match self.fetched.error.take() {
+                Some(error) => {
+                    self.ended = true;
+                    Err(error::raised(py, &error))
+                }
+                None => Ok(None),
+            };
+        };
+        let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
+        Ok(Some(match self.part {
+            Part::Keys => bytes(&key).into_any().unbind(),
+            Part::Values => bytes(&value).into_any().unbind(),
+            Part::Both => (bytes(&key), bytes(&value)).into_pyobject(py)?.into_any().unbind(),
+        }))
+    }
+}

@@ -1,0 +1,35 @@
+//! Which keys, and how they are read: the arguments that all reads share.
+use std::borrow::Cow;
+use terrace::{ReadOptions, Snapshot};
+
+/// Bytes from Python: `bytes` are borrowed, a `bytearray` is copied.
+pub type Bytes<'a> = Cow<'a, [u8]>;
+
+/// Keys from `start` (included) to `stop` (excluded) that begin with `prefix`.
+pub struct Range<'a> {
+    pub start: Option<Bytes<'a>>,
+    pub stop: Option<Bytes<'a>>,
+    pub prefix: Option<Bytes<'a>>,
+}
+
+impl Range<'_> {
+    /// As the engine takes it.
+    pub fn options(self, snapshot: Option<&Snapshot>) -> ReadOptions {
+        let mut options = at(snapshot);
+        if let Some(start) = self.start {
+            options = options.from(start);
+        }
+        if let Some(stop) = self.stop {
+            options = options.to(stop);
+        }
+        if let Some(prefix) = self.prefix {
+            options = options.prefix(prefix);
+        }
+        options
+    }
+}
+
+/// Reads as of `snapshot`, or of now.
+pub fn at(snapshot: Option<&Snapshot>) -> ReadOptions {
+    snapshot.map_or_else(ReadOptions::new, |snapshot| ReadOptions::new().snapshot(snapshot))
+}

@@ -1,0 +1,265 @@
+"""The package as its users see it."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import terracedb
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def db():
+    with terracedb.open_in_memory() as db:
+        yield db
+
+
+def filled(db, count=1000):
+    """Keys 0000 to count - 1."""
+    batch = terracedb.WriteBatch()
+    for i in range(count):
+        batch[b"%04d" % i] = b"value %d" % i
+    db.write(batch)
+    return [(b"%04d" % i, b"value %d" % i) for i in range(count)]
+
+
+def test_a_mapping(db):
+    db[b"a"] = b"1"
+    db.put(bytearray(b"b"), bytearray(b""), sync=True)
+    db[b""] = b"\0\xff"
+    assert (db[b"a"], db[b"b"], db[b""]) == (b"1", b"", b"\0\xff")
+    assert b"a" in db and b"c" not in db
+    assert db.get(b"c") is None and db.get(b"c", 7) == 7 and db.get(b"a", 7) == b"1"
+    assert db.get_many([b"c", b"a", b"a"]) == [None, b"1", b"1"]
+    del db[b"a"]
+    db.delete(b"a")
+    assert list(db) == [b"", b"b"]
+    with pytest.raises(KeyError) as caught:
+        db[b"a"]
+    assert caught.value.args == (b"a",)
+    with pytest.raises(KeyError):
+        del db[b"a"]
+
+
+@pytest.mark.parametrize("wrong", ["text", 1, None])
+def test_only_bytes_are_keys(db, wrong):
+    for act in (lambda: db[wrong], lambda: db.put(wrong, b""), lambda: db.put(b"", wrong), lambda: wrong in db):
+        with pytest.raises(TypeError):
+            act()
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+def test_ranges_are_slices_of_what_is_there(db, flushed):
+    pairs = filled(db)
+    if flushed:
+        db.flush()
+    keys = [key for key, _ in pairs]
+    assert list(db.items()) == pairs
+    assert list(db.keys()) == keys
+    assert list(db.values()) == [value for _, value in pairs]
+    assert list(db.items(reverse=True)) == pairs[::-1]
+    assert list(db.items(b"0010", b"0020")) == pairs[10:20]
+    assert list(db.items(stop=b"0020", reverse=True)) == pairs[19::-1]
+    assert list(db.keys(b"0995")) == keys[995:]
+    assert list(db.keys(prefix=b"09")) == keys[900:]
+    assert list(db.keys(b"0050", b"0910", prefix=b"09", reverse=True)) == keys[909:899:-1]
+    assert list(db.items(b"5", b"4")) == []
+
+
+def test_an_iterator_sees_the_store_as_it_was_made(db):
+    filled(db)
+    walk = db.keys()
+    assert next(walk) == b"0000"
+    db[b"0000x"] = b"new"
+    db.delete(b"0999")
+    rest = list(walk)
+    assert rest[0] == b"0001" and rest[-1] == b"0999" and len(rest) == 999
+    assert list(walk) == [] and next(walk, "end") == "end"
+
+
+def test_large_values_come_whole(db):
+    pairs = [(b"%d" % i, bytes([i]) * 300_000) for i in range(8)]
+    for key, value in pairs:
+        db[key] = value
+    assert list(db.items()) == pairs
+
+
+def test_snapshots(db):
+    db[b"a"] = b"old"
+    with db.snapshot() as snapshot:
+        assert snapshot.sequence == db.last_sequence == 1
+        db[b"a"] = b"new"
+        db[b"b"] = b"1"
+        db.compact()
+        assert snapshot[b"a"] == b"old" and snapshot.get(b"b", 3) == 3 and b"b" not in snapshot
+        assert list(snapshot) == [b"a"] and list(snapshot.values()) == [b"old"]
+        assert list(snapshot.items(b"a", b"c", prefix=b"a", reverse=True)) == [(b"a", b"old")]
+        with pytest.raises(KeyError):
+            snapshot[b"b"]
+    with pytest.raises(terracedb.ClosedError):
+        snapshot[b"a"]
+
+
+def test_batches_are_all_or_nothing(db):
+    with db.batch(sync=True) as batch:
+        batch[b"a"] = b"1"
+        batch.put(b"b", b"2")
+        del batch[b"a"]
+        assert len(batch) == 3 and b"b" not in db
+    assert list(db.items()) == [(b"b", b"2")]
+    with pytest.raises(RuntimeError, match="half way"):
+        with db.batch() as batch:
+            batch[b"c"] = b"3"
+            raise RuntimeError("half way")
+    assert b"c" not in db
+    batch = terracedb.WriteBatch()
+    batch.delete(b"b")
+    batch.clear()
+    assert len(batch) == 0
+    batch.put(b"d", b"4")
+    assert db.write(batch) == db.write(batch, sync=True) - 1  # it can be written again
+
+
+def test_a_store_lasts(path):
+    with terracedb.open(path, error_if_exists=True) as db:
+        assert not db.closed and repr(db) == f'<terracedb.Db "{path}", open>'
+        pairs = filled(db)
+        db.flush()
+        assert db.approximate_size(b"0", b"1") > 0
+        db.wait_durable()
+        assert db.durable_sequence == db.last_sequence == 1000
+    assert db.closed and repr(db).endswith("closed>")
+    with terracedb.open(str(path), create=False) as db:
+        assert list(db.items()) == pairs
+    with terracedb.open(path, read_only=True) as db, terracedb.open(path, read_only=True) as other:
+        assert db[b"0001"] == other[b"0001"]
+        with pytest.raises(terracedb.ReadOnlyError):
+            db[b"a"] = b""
+    terracedb.destroy(path)
+    terracedb.destroy(path)
+    assert not path.exists()
+
+
+def test_options_by_name(path):
+    options = dict(memtable_bytes=1 << 20, cache_bytes="1MiB", compression="none", paranoid_checks=True)
+    with terracedb.open(path, preset="terrace-block", **options) as db:
+        filled(db)
+    for wrong in (dict(nonsense=1), dict(memtable_bytes="much"), dict(memtable_bytes=1), dict(preset="nonsense")):
+        with pytest.raises(terracedb.InvalidError, match=list(wrong.values())[0] if "preset" in wrong else list(wrong)[0]):
+            terracedb.open(path, **wrong)
+
+
+def test_errors_say_what_is_wrong(path):
+    with pytest.raises(terracedb.MissingError, match=re.escape(str(path))):
+        terracedb.open(path, create=False)
+    with terracedb.open(path) as db:
+        with pytest.raises(terracedb.InUseError, match="in use"):
+            terracedb.open(path)
+        with pytest.raises(terracedb.InUseError):
+            terracedb.destroy(path)
+        with pytest.raises(terracedb.InvalidError, match="99"):
+            db.wait_durable(99)
+    with pytest.raises(terracedb.InvalidError, match="error_if_exists"):
+        terracedb.open(path, error_if_exists=True)
+    with pytest.raises(OSError):
+        terracedb.open("/proc/not/a/place")
+    (path / "CURRENT").write_text("nonsense")
+    with pytest.raises(terracedb.CorruptError, match="CURRENT"):
+        terracedb.open(path)
+    assert issubclass(terracedb.NoSpaceError, terracedb.StorageError)
+
+
+def test_a_closed_store_lets_go_of_everything(path):
+    db = terracedb.open(path)
+    filled(db)
+    walk, fresh, snapshot, batch = db.items(), db.items(), db.snapshot(), db.batch()
+    next(walk)
+    db.close()
+    db.close()
+    with terracedb.open(path):  # though an iterator is alive
+        pass
+    acts = [
+        lambda: db[b"a"],
+        lambda: db.put(b"a", b""),
+        lambda: db.items(),
+        lambda: db.snapshot(),
+        lambda: db.last_sequence,
+        lambda: snapshot[b"a"],
+        lambda: list(snapshot),
+        lambda: list(walk),
+        lambda: next(fresh),
+        lambda: batch.__exit__(None, None, None),
+    ]
+    for act in acts:
+        with pytest.raises(terracedb.ClosedError, match="closed"):
+            act()
+
+
+def test_other_threads_run_while_one_waits(path):
+    """A sync of a slow write is hard to have on purpose; a compaction that takes a while is not."""
+    with terracedb.open(path, compression="zstd", zstd_level=19) as db:
+        for i in range(40):
+            db[b"%d" % i] = os.urandom(1000) * 100
+        done = threading.Event()
+        worker = threading.Thread(target=lambda: (db.compact(), done.set()))
+        turns = 0
+        worker.start()
+        while not done.is_set():
+            turns += 1
+            time.sleep(0)
+        worker.join()
+        assert turns > 10, "this thread stood still while the other one compacted"
+
+
+def test_many_threads(db):
+    def work(n):
+        for i in range(200):
+            db[b"%d/%03d" % (n, i)] = b"%d" % i
+            assert db[b"%d/%03d" % (n, i)] == b"%d" % i
+        assert len(list(db.keys(prefix=b"%d/" % n))) == 200
+
+    failed = []
+    threads = [threading.Thread(target=lambda n=n: work(n)) for n in range(4)]
+    threading.excepthook, before = lambda args: failed.append(args.exc_value), threading.excepthook
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    threading.excepthook = before
+    assert not failed and len(list(db)) == 800
+
+
+def test_what_was_written_survives_the_process(path):
+    code = "import sys, os, terracedb; db = terracedb.open(sys.argv[1]); db[b'a'] = b'1'; os._exit(0)"
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True)
+    with terracedb.open(path) as db:
+        assert db[b"a"] == b"1"
+
+
+def test_the_readme(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = (pathlib.Path(__file__).parent.parent / "README.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    exec(compile(code, "README.md", "exec"), {})
+    assert (tmp_path / "cities").is_dir()
+
+
+def test_the_stubs_name_what_there_is():
+    stub = (pathlib.Path(terracedb.__file__).parent / "__init__.pyi").read_text()
+    classes = re.split(r"\nclass (\w+).*?:\n", stub)
+    said = {name: set(re.findall(r"    def (\w+)", body)) for name, body in zip(classes[1::2], classes[2::2])}
+    for name, also in (("Db", "_Reads"), ("Snapshot", "_Reads"), ("WriteBatch", None), ("Pairs", None)):
+        there = {word for word in vars(getattr(terracedb, name)) if not word.startswith("__")}
+        named = {word for word in said[name] | said.get(also, set()) if not word.startswith("__")}
+        assert there == named, name
+    functions = set(re.findall(r"\ndef (\w+)", stub))
+    imported = set(re.findall(r"(\w+) as \1", stub))
+    assert functions | imported | {"Db", "Snapshot", "WriteBatch", "Pairs"} == set(terracedb.__all__)
