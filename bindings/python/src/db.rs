@@ -6,17 +6,9 @@ use crate::{
     range::{self, Bytes, Range},
     snapshot::Snapshot,
 };
-use pyo3::{
-    exceptions::PyKeyError,
-    prelude::*,
-    pybacked::PyBackedBytes,
-    types::{PyBool, PyBytes, PyDict},
-};
-use std::{
-    path::PathBuf,
-    sync::{Mutex, Weak},
-};
-use terrace::{Options, Result, WriteOptions};
+use pyo3::{exceptions::PyKeyError, prelude::*, pybacked::PyBackedBytes, types::PyBytes};
+use std::sync::{Mutex, Weak};
+use terrace::{Result, WriteOptions};
 
 /// A mapping from bytes to bytes on storage, in key order.
 #[pyclass(module = "terracedb", frozen)]
@@ -34,7 +26,8 @@ struct Open {
 
 /// Not for Python: what the other classes use too.
 impl Db {
-    fn new(db: terrace::Db, place: String) -> Db {
+    /// An open store; `place` is for people.
+    pub fn new(db: terrace::Db, place: String) -> Db {
         Db { open: Mutex::new(Some(Open { db, walks: Vec::new() })), place }
     }
 
@@ -245,51 +238,4 @@ impl Db {
         let state = if self.closed() { "closed" } else { "open" };
         format!("<terracedb.Db {:?}, {state}>", self.place)
     }
-}
-
-/// Options by their names, on top of a preset.
-fn options(py: Python<'_>, preset: Option<&str>, named: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
-    let preset = preset.map_or_else(|| Ok(Options::default()), Options::preset);
-    let mut options = preset.map_err(|error| error::raised(py, &error))?;
-    for (name, value) in named.into_iter().flatten() {
-        let text = if value.is_instance_of::<PyBool>() {
-            value.str()?.to_string().to_lowercase()
-        } else {
-            value.str()?.to_string()
-        };
-        options.set(&name.extract::<String>()?, &text).map_err(|error| error::raised(py, &error))?;
-    }
-    Ok(options)
-}
-
-#[pyfunction]
-#[pyo3(signature = (path, *, create=true, error_if_exists=false, read_only=false, preset=None, **named))]
-pub fn open(
-    py: Python<'_>,
-    path: PathBuf,
-    create: bool,
-    error_if_exists: bool,
-    read_only: bool,
-    preset: Option<&str>,
-    named: Option<&Bound<'_, PyDict>>,
-) -> PyResult<Db> {
-    let mut options = options(py, preset, named)?;
-    options.create_if_missing = create;
-    options.error_if_exists = error_if_exists;
-    let place = path.display().to_string();
-    let open = if read_only { terrace::Db::open_read_only } else { terrace::Db::open };
-    let db = py.detach(|| open(path, options)).map_err(|error| error::raised(py, &error))?;
-    Ok(Db::new(db, place))
-}
-
-#[pyfunction]
-#[pyo3(signature = (*, preset=None, **named))]
-pub fn open_in_memory(py: Python<'_>, preset: Option<&str>, named: Option<&Bound<'_, PyDict>>) -> PyResult<Db> {
-    let db = terrace::Db::open_in_memory(options(py, preset, named)?);
-    Ok(Db::new(db.map_err(|error| error::raised(py, &error))?, "in memory".into()))
-}
-
-#[pyfunction]
-pub fn destroy(py: Python<'_>, path: PathBuf) -> PyResult<()> {
-    py.detach(|| terrace::Db::destroy(path)).map_err(|error| error::raised(py, &error))
 }

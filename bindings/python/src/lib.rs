@@ -6,6 +6,7 @@
 mod batch;
 mod db;
 mod error;
+mod manage;
 mod pairs;
 mod range;
 mod snapshot;
@@ -18,7 +19,8 @@ mod _terracedb {
     #[pymodule_export]
     use crate::{
         batch::WriteBatch,
-        db::{Db, destroy, open, open_in_memory},
+        db::Db,
+        manage::{destroy, open, open_in_memory, repair},
         pairs::Pairs,
         snapshot::Snapshot,
     };

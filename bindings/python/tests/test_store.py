@@ -179,6 +179,28 @@ def test_errors_say_what_is_wrong(path):
     assert issubclass(terracedb.NoSpaceError, terracedb.StorageError)
 
 
+def test_a_damaged_store_is_repaired(path, tmp_path):
+    with terracedb.open(path, compression="none") as db:
+        pairs = filled(db)
+        db.flush()
+    (table,) = path.glob("*.ldb")
+    damaged = bytearray(table.read_bytes())
+    damaged[len(damaged) // 2] ^= 0xFF
+    table.write_bytes(damaged)
+    with terracedb.open(path) as db, pytest.raises(terracedb.CorruptError, match=table.name):
+        list(db.items())
+    count, lost = terracedb.repair(path, tmp_path / "fresh")
+    (file, offset, length, reason) = lost[0]
+    assert len(lost) == 1 and file.endswith(table.name) and offset <= len(damaged) // 2 < offset + length and reason
+    assert table.read_bytes() == damaged
+    with terracedb.open(tmp_path / "fresh") as db:
+        saved = list(db.items())
+    # One block of 4 KiB is gone.
+    assert 700 < len(saved) == count < 1000 and set(saved) < set(pairs)
+    with pytest.raises(terracedb.InvalidError, match="not empty"):
+        terracedb.repair(path, tmp_path / "fresh")
+
+
 def test_a_closed_store_lets_go_of_everything(path):
     db = terracedb.open(path)
     filled(db)

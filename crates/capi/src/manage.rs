@@ -1,11 +1,72 @@
-//! Whole stores by their names: destroying one.
+//! Whole stores by their names: destroying and repairing one.
 #![expect(unsafe_code, reason = "C hands over names that end in a zero byte")]
 use crate::{error::Failure, memory, options::Options};
+use std::{
+    ffi::CString,
+    fs::{self, File},
+    io,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use terrace::{Db, Error, Result};
 
 /// # Safety
 /// `name` ends in a zero byte.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_destroy_db(_options: &Options, name: *const u8, errptr: &mut Failure) {
     // SAFETY: the caller's promise.
-    errptr.of(terrace::Db::destroy(unsafe { memory::path(name) }));
+    errptr.of(Db::destroy(unsafe { memory::path(name) }));
+}
+
+/// # Safety
+/// `name` ends in a zero byte.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn leveldb_repair_db(options: &Options, name: *const u8, errptr: &mut Failure) {
+    // SAFETY: the caller's promise.
+    let path = unsafe { memory::path(name) };
+    errptr.of(options.resolve().and_then(|options| repair_in_place(path, &options)));
+}
+
+/// Repairs into `PATH.repair`, lets the two change places at once, and keeps the damaged store as `PATH.damaged-N`. At every
+/// moment `path` is one of the two, whole. What an interrupted repair left is kept likewise: it may be the damaged store.
+fn repair_in_place(path: &Path, options: &terrace::Options) -> Result<()> {
+    let failed = |op, source: io::Error| Error::Io { op, object: path.display().to_string(), source: Arc::new(source) };
+    let damaged = fs::canonicalize(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Error::Missing { what: "store", object: path.display().to_string() },
+        _ => failed("find", error),
+    })?;
+    let fresh = beside(&damaged, "repair");
+    if fresh.exists() {
+        set_aside(&fresh, &damaged).map_err(|error| failed("set aside what was left of a repair of", error))?;
+    }
+    Db::repair(&damaged, &fresh, options)?;
+    exchange(&fresh, &damaged)
+        .map_err(|error| failed("put the repaired store (PATH.repair) in the place of", error))?;
+    set_aside(&fresh, &damaged).map_err(|error| failed("set aside what was damaged of", error))
+}
+
+/// Renames to the first of `DAMAGED.damaged-N` that is free, durably.
+fn set_aside(path: &Path, damaged: &Path) -> io::Result<()> {
+    let free = (1..).map(|n| beside(damaged, &format!("damaged-{n}"))).find(|path| !path.exists());
+    fs::rename(path, free.expect("some number is free"))?;
+    File::open(damaged.parent().unwrap_or(Path::new("/")))?.sync_all()
+}
+
+/// `PATH.suffix`.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(suffix);
+    name.into()
+}
+
+/// Two directories change names, at once and also in a crash.
+fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    let name = |path: &Path| CString::new(path.as_os_str().as_bytes());
+    let (one, other) = (name(one)?, name(other)?);
+    // SAFETY: both names end in a zero byte and outlive the call.
+    let answer =
+        unsafe { libc::renameat2(libc::AT_FDCWD, one.as_ptr(), libc::AT_FDCWD, other.as_ptr(), libc::RENAME_EXCHANGE) };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

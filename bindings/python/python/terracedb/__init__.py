@@ -26,7 +26,7 @@ from ._errors import (
     StorageError,
     UnsupportedError,
 )
-from ._terracedb import Db, Pairs, Snapshot, WriteBatch, destroy, open, open_in_memory
+from ._terracedb import Db, Pairs, Snapshot, WriteBatch, destroy, open, open_in_memory, repair
 
 __all__ = [
     "ClosedError",
@@ -47,4 +47,5 @@ __all__ = [
     "destroy",
     "open",
     "open_in_memory",
+    "repair",
 ]

@@ -164,3 +164,11 @@ def open_in_memory(*, preset: Optional[str] = None, **options: Any) -> Db:
 
 def destroy(path: _Path) -> None:
     """Removes the store in directory `path`: its own files and nothing else. Refused while it is open."""
+
+def repair(
+    damaged: _Path, fresh: _Path, *, preset: Optional[str] = None, **options: Any
+) -> tuple[int, list[tuple[str, int, int, str]]]:
+    """Salvages what can be read of a store that does not open any more into a new one; the damaged one is not touched.
+
+    Returns the number of pairs that the new store holds, and what could not be read: file, offset, bytes, reason.
+    """

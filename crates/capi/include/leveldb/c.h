@@ -91,6 +91,11 @@ void leveldb_compact_range(leveldb_t* db, const char* start_key, size_t start_ke
 /* Removes the store, its own files and nothing else. Fine if there is none; refused while it is open. */
 void leveldb_destroy_db(const leveldb_options_t* options, const char* name, char** errptr);
 
+/* Salvages what can be read of a store that does not open any more. The store at `name` is then a new one; the damaged one
+ * is kept beside it as `name`.damaged-1, or -2 and so on, for you to remove. Refused while it is open. `terrace repair` lists
+ * what was lost, too. */
+void leveldb_repair_db(const leveldb_options_t* options, const char* name, char** errptr);
+
 /* An iterator. Key and value may be asked for, and the iterator moved on, only while it is valid; what they return lasts
  * until the next move. After a failure it is not valid, and leveldb_iter_get_error tells why. */
 

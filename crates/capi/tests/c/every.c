@@ -1,9 +1,10 @@
-/* Calls every function of leveldb/c.h but leveldb_property_value and leveldb_repair_db and prints what it sees. Compiled against LevelDB and against Terrace, it must print
+/* Calls every function of leveldb/c.h but leveldb_property_value and prints what it sees. Compiled against LevelDB and against Terrace, it must print
  * the same. Stores are made below $TEST_TMPDIR. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "leveldb/c.h"
 
@@ -194,6 +195,23 @@ static void damaged(const leveldb_options_t* options) {
   leveldb_close(db);
 }
 
+static void repaired(const leveldb_options_t* options) {
+  leveldb_t* db = leveldb_open(options, path, &err);
+  put(db, "first", "1");
+  leveldb_compact_range(db, NULL, 0, NULL, 0);
+  put(db, "second", "2");
+  leveldb_close(db);
+  char current[8192];
+  snprintf(current, sizeof current, "%s/CURRENT", path);
+  printf("unlink: %d\n", unlink(current));
+  leveldb_repair_db(options, path, &err);
+  show_error("repair");
+  db = leveldb_open(options, path, &err);
+  show_error("open repaired");
+  show_all(db);
+  leveldb_close(db);
+}
+
 static int ended;
 
 static void on_end(void* state) {
@@ -369,6 +387,8 @@ int main(void) {
   }
   leveldb_options_set_compression(options, leveldb_no_compression);
   damaged(options);
+  leveldb_destroy_db(options, path, &err);
+  repaired(options);
   leveldb_destroy_db(options, path, &err);
   filters(options);
   orders(options);

@@ -2,6 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "terrace/c.h"
 
@@ -26,6 +28,29 @@ static leveldb_t* opens(const leveldb_options_t* options, const char* path) {
   leveldb_t* db = leveldb_open(options, path, &err);
   works("open");
   return db;
+}
+
+/* Each time the store is there, and what was damaged is kept. */
+static void repair_twice(const leveldb_options_t* options, const char* path) {
+  leveldb_readoptions_t* ropt = leveldb_readoptions_create();
+  for (int round = 1; round <= 3; round += 2) {
+    char name[4096];
+    snprintf(name, sizeof name, "%s.repair", path); /* as if one had been interrupted: the second time it is damaged-2 */
+    if (round == 3 && mkdir(name, 0777) != 0) exit(9);
+    size_t length = 0;
+    snprintf(name, sizeof name, "%s/CURRENT", path);
+    if (unlink(name) != 0) exit(6);
+    leveldb_repair_db(options, path, &err);
+    works("repair");
+    snprintf(name, sizeof name, "%s.damaged-%d/LOCK", path, round);
+    if (access(name, F_OK) != 0) exit(7);
+    leveldb_t* db = opens(options, path);
+    char* value = leveldb_get(db, ropt, "key", 3, &length, &err);
+    if (value == NULL || length != 5) exit(8);
+    leveldb_free(value);
+    leveldb_close(db);
+  }
+  leveldb_readoptions_destroy(ropt);
 }
 
 int main(int argc, char** argv) {
@@ -58,7 +83,11 @@ int main(int argc, char** argv) {
   terrace_options_set(options, "bloom_bits", "10", &err);
   works("set");
 
+  leveldb_repair_db(options, path, &err);
+  fails("Invalid argument: missing store");
   leveldb_t* db = opens(options, path);
+  leveldb_repair_db(options, path, &err);
+  fails("IO error: ");
   leveldb_writeoptions_t* wopt = leveldb_writeoptions_create();
   leveldb_readoptions_t* ropt = leveldb_readoptions_create();
   leveldb_put(db, wopt, "key", 3, "value", 5, &err);
@@ -88,6 +117,7 @@ int main(int argc, char** argv) {
 
   leveldb_open(options, "/proc/not/a/place", &err);
   fails("/proc/not/a/place");
+  repair_twice(options, path);
   leveldb_options_destroy(options);
   leveldb_writeoptions_destroy(wopt);
   leveldb_readoptions_destroy(ropt);
