@@ -1,6 +1,6 @@
 # What to type. Everything is cargo below; `make help` lists the words.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint mutants counts peers bench agree doc capi install python
+.PHONY: help demo test lint mutants counts crash peers bench agree doc capi install python
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -21,6 +21,11 @@ mutants: ## breaks the engine on purpose, one known way at a time: each must mak
 
 counts: ## what operations cost in instructions, allocations and system calls, against what is written down; needs valgrind
 	cargo xtask counts
+
+crash: ## ten minutes of power cuts on paper, below a real ext4, and what must be found broken; root
+	cargo build --release -p terrace-cli
+	for control in ignored-flushes no-barrier unsynced; do target/release/terrace crash --states 100 --control $$control || exit 1; done
+	for preset in leveldb terrace-block; do target/release/terrace crash --engine terrace:$$preset --seconds 280 || exit 1; done
 
 peers: ## the strongest builds of LevelDB and RocksDB for `make bench`, fetched and built once: RocksDB takes half an hour
 	@scripts/peers.sh

@@ -8,11 +8,13 @@
 //! | `cell` | one engine, one round: what one child process does and reports |
 //! | `ledger` | what was written, synced, used, at each layer below the user? |
 //! | `device` | where does a store live while it is measured? |
+//! | `crash` | what is left after a power cut? |
 //! | `plan` | which cell when; resuming; disturbed rounds |
 //! | `report` | medians, intervals, tables |
 #![forbid(unsafe_code)]
 
 pub mod cell;
+pub mod crash;
 pub mod device;
 pub mod engines;
 pub mod ledger;

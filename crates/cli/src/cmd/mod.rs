@@ -2,6 +2,7 @@
 mod bench;
 mod check;
 mod compact;
+mod crash;
 mod doctor;
 mod dump;
 mod inspect;
@@ -31,6 +32,9 @@ pub enum Command {
     Inspect(inspect::Inspect),
     Doctor(doctor::Doctor),
     Ssd(ssd::Ssd),
+    Crash(crash::Crash),
+    #[command(hide = true)]
+    CrashWorker(crash::worker::CrashWorker),
     Bench(Box<bench::Bench>),
     #[command(hide = true)]
     BenchCell(bench::cell::BenchCell),
@@ -53,6 +57,8 @@ impl Command {
             Command::Inspect(command) => command.run(out),
             Command::Doctor(command) => command.run(out),
             Command::Ssd(command) => command.run(out),
+            Command::Crash(command) => command.run(out),
+            Command::CrashWorker(command) => command.run(out),
             Command::Bench(command) => command.run(out),
             Command::BenchCell(command) => command.run(out),
         }

@@ -1,9 +1,10 @@
-//! A block device as a file: a FUSE file system of three files, served by one thread, without any library.
+//! A block device as a file: a FUSE file system of a few files, served by one thread, without any library.
 //!
 //! ```text
 //! disk      the device: reads, writes, fsync (flush), punched holes (discard), zeroed ranges
 //! stats     what was asked of it so far, and what the device tells of itself, as JSON
 //! control   takes orders, one a write
+//! mnt       an empty directory, to mount the device at
 //! ```
 //! One thread serves, so requests have one order, the one that a recorder writes down. The file is opened around the page
 //! cache: nothing is held back, merged or reordered between the block layer and the device.
@@ -34,8 +35,9 @@ const ROOT: u64 = 1;
 const DISK: u64 = 2;
 const STATS: u64 = 3;
 const CONTROL: u64 = 4;
+const MOUNT_POINT: u64 = 5;
 /// The files, in the order in which they are listed.
-const FILES: [(u64, &str); 3] = [(DISK, "disk"), (STATS, "stats"), (CONTROL, "control")];
+const FILES: [(u64, &str); 4] = [(DISK, "disk"), (STATS, "stats"), (CONTROL, "control"), (MOUNT_POINT, "mnt")];
 
 /// Mounts `device` below the directory `at` and serves it on a thread of its own, until it is unmounted. `source` stands in
 /// the list of mounts.
@@ -120,7 +122,7 @@ impl Server {
         match op {
             Op::Init { major: 7, readahead } => Ok(Reply::init(readahead)),
             Op::Init { .. } => Err(Errno::EPROTO),
-            Op::Lookup(name) => {
+            Op::Lookup(name) if node == ROOT => {
                 let found = FILES.iter().find(|(_, known)| known.as_bytes() == name);
                 found.map(|(node, _)| Reply::entry(self.file(*node))).ok_or(Errno::ENOENT)
             }
@@ -128,7 +130,9 @@ impl Server {
             Op::Open => Ok(Reply::open()),
             Op::Release => Ok(Vec::new()),
             Op::Statistics => Ok(Reply::statistics(self.device.len_bytes(), self.device.block_bytes().max(4096))),
-            Op::List { offset, len } => Ok(Reply::list(&FILES, offset, len)),
+            Op::Lookup(_) => Err(Errno::ENOENT),
+            Op::List { offset, len } if node == ROOT => Ok(Reply::list(&FILES, offset, len)),
+            Op::List { .. } => Ok(Vec::new()),
             Op::Read { offset, len } if node == STATS => Ok(self.stats(offset, len)),
             Op::Read { .. } => Ok(Vec::new()),
             Op::Write { bytes, .. } if node == CONTROL => self.order(bytes),
@@ -171,7 +175,7 @@ impl Server {
 
     fn file(&self, node: u64) -> Attributes {
         let (bytes, mode) = match node {
-            ROOT => (0, 0o040755),
+            ROOT | MOUNT_POINT => (0, 0o040755),
             DISK => (self.device.len_bytes(), 0o100600),
             STATS => (0, 0o100444),
             _ => (0, 0o100200),

@@ -133,6 +133,11 @@ impl Served {
         self.dir.join("control")
     }
 
+    /// An empty directory, to mount it at.
+    pub fn mount_point(&self) -> PathBuf {
+        self.dir.join("mnt")
+    }
+
     /// Unmounts what is mounted on it and takes it down.
     ///
     /// # Errors

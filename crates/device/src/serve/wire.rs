@@ -1,4 +1,4 @@
-//! What the kernel's FUSE driver says and wants to hear: the dozen requests that a directory of three files gets.
+//! What the kernel's FUSE driver says and wants to hear: the dozen requests that a directory of a few files gets.
 //! Encode and decode only: no I/O here. Numbers and layouts are those of the kernel's `include/uapi/linux/fuse.h`, version
 //! 7.31, in the processor's byte order.
 //!

@@ -1,6 +1,6 @@
 //! `terrace bench`: workloads on one or many engines, side by side.
 pub mod cell;
-mod engines;
+pub mod engines;
 mod flags;
 mod output;
 mod place;

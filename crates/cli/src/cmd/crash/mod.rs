@@ -1,0 +1,170 @@
+//! `crash`: what is left after a power cut?
+pub mod worker;
+
+use crate::{args::Usage, cmd::bench::engines};
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+use terrace::{Options, Tier};
+use terrace_device::serve::{FrontEnd, FuseLoop, ublk};
+use terrace_lab::{
+    crash::{Campaign, Control, Tally, block},
+    plan::stop,
+};
+
+/// Cuts the power, on paper, and judges what is left. Exits 1 if the contract is broken. Linux, root.
+///
+/// A store is filled on an ext4 on a device that records every write, flush and discard. Then states that a power cut could
+/// have left are made: all that was flushed, and any part of what came later, torn and out of order. Each is mounted, so that
+/// ext4 replays its journal, and opened; every write that was acknowledged as synced must be there, of the rest a prefix of
+/// the history, and the store must take writes again. Failing states are kept as files, with the command that replays them.
+#[derive(clap::Args)]
+pub struct Crash {
+    /// terrace, terrace:PRESET, leveldb, or any other that `terrace bench --list engines` shows.
+    #[arg(long, value_name = "NAME", default_value = "terrace")]
+    engine: String,
+    /// Of the first history; the next one has the next number. Equal seeds write equal histories.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Ends after so many states. Default: 1000, unless --seconds is given.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    states: Option<u64>,
+    /// Ends after so long.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: Option<u64>,
+    /// Batches written in each history.
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    batches: u64,
+    /// States judged side by side. Default: one for each processor.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64))]
+    workers: Option<u64>,
+    /// Breaks something on purpose, and exits 1 if that is not found: ignored-flushes (by the device), no-barrier (ext4 sends no
+    /// flushes), unsynced (the engine does not sync what it says it did).
+    #[arg(long, value_name = "NAME")]
+    control: Option<String>,
+    /// Where failing states are kept, with the record of the device.
+    #[arg(long, value_name = "DIR", default_value = "crash-states")]
+    keep: PathBuf,
+    /// Judges one kept state again.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["control", "states", "seconds"])]
+    replay: Option<PathBuf>,
+    /// Where records and mount points are made. Default: the system's temporary directory.
+    #[arg(long, value_name = "DIR")]
+    work: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Crash {
+    /// Runs a campaign, or replays a state.
+    pub fn run(&self, out: &mut dyn Write) -> Result<()> {
+        let control = self.control.as_deref().map(str::parse).transpose();
+        let control: Option<Control> = control.map_err(|error| Usage::of("--control", error))?;
+        engines::find(&self.engine).map_err(|error| Usage::of("--engine", error))?;
+        self.refuse_promiseless()?;
+        let work = self.work.clone().unwrap_or_else(std::env::temp_dir);
+        if let Err(reason) = (FuseLoop { work: work.clone(), attached: false }).available() {
+            bail!("cannot serve a block device here: {reason}; {}", ublk());
+        }
+        let stop = stop::on_signal()?; // before there are threads
+        if let Some(file) = &self.replay {
+            return self.replay(file, &work, out);
+        }
+        let campaign = Campaign {
+            engine: self.engine.clone(),
+            seed: self.seed,
+            batches: self.batches,
+            states: self.states.or((self.seconds.is_none()).then_some(1000)),
+            time: self.seconds.map(Duration::from_secs),
+            workers: self.workers.map_or_else(processors, |workers| workers as usize),
+            control,
+            work,
+            keep: control.is_none().then(|| self.keep.clone()),
+        };
+        let mut watch = progress(&campaign, stop);
+        let tally = block::run(&campaign, &worker_command, &mut watch)?;
+        self.print(&tally, out)?;
+        match (control, tally.failed) {
+            (None, 0) => Ok(()),
+            (None, failed) => bail!("{failed} of {} states break the contract", tally.states),
+            (Some(_), 0) => bail!("what was broken on purpose was not found in {} states", tally.states),
+            (Some(_), _) => Ok(()),
+        }
+    }
+
+    /// A preset that promises nothing at a power cut has no contract to break.
+    fn refuse_promiseless(&self) -> Result<()> {
+        let preset = self.engine.strip_prefix("terrace:").map(Options::preset).transpose()?;
+        match preset.is_some_and(|options| options.durability == Tier::None) {
+            true => Err(Usage::of("--engine", format!("{} promises nothing at a power cut", self.engine))),
+            false => Ok(()),
+        }
+    }
+
+    fn replay(&self, file: &Path, work: &Path, out: &mut dyn Write) -> Result<()> {
+        let verdict = block::replay(file, work, &worker_command)?;
+        if self.json {
+            writeln!(
+                out,
+                "{}",
+                json!({ "ok": verdict.is_ok(), "applied": verdict.as_ref().ok(), "reason": verdict.as_ref().err() })
+            )?;
+        } else if let Ok(applied) = &verdict {
+            writeln!(out, "the contract holds: {applied} batches are there")?;
+        }
+        verdict.map(drop).map_err(|reason| anyhow::anyhow!("{reason}"))
+    }
+
+    fn print(&self, tally: &Tally, out: &mut dyn Write) -> Result<()> {
+        let Tally { histories, events, states, failed, by_kind, first, kept, seconds } = tally;
+        let per_second = *states as f64 / seconds.max(f64::EPSILON);
+        if self.json {
+            let object = json!({ "engine": self.engine, "seed": self.seed, "batches": self.batches, "control": self.control,
+                "histories": histories, "events": events, "states": states, "failed": failed, "by_kind": by_kind,
+                "first": first, "kept": kept, "seconds": seconds, "states_per_second": per_second });
+            return Ok(writeln!(out, "{object}")?);
+        }
+        writeln!(
+            out,
+            "{}: {states} states of {histories} histories, {failed} broken; {per_second:.0} states/s",
+            self.engine
+        )?;
+        by_kind.iter().try_for_each(|(kind, count)| writeln!(out, "  {kind:6} {count}"))?;
+        first.iter().try_for_each(|first| writeln!(out, "first: {first}"))?;
+        kept.iter().try_for_each(|file| writeln!(out, "replay: terrace crash --replay {}", file.display()))?;
+        Ok(())
+    }
+}
+
+fn processors() -> usize {
+    thread::available_parallelism().map_or(2, usize::from)
+}
+
+/// This program again, as a worker.
+fn worker_command() -> Command {
+    let own = std::env::current_exe().context("this program's path").unwrap_or_else(|_| "terrace".into());
+    let mut command = Command::new(own);
+    command.arg(worker::NAME);
+    command
+}
+
+/// Shows the tally on a terminal, and ends the campaign on Ctrl-C.
+fn progress<'a>(campaign: &Campaign, stop: &'a AtomicBool) -> impl FnMut(&Tally) -> bool + 'a {
+    let bar = campaign.states.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
+    let style = "{elapsed} {wide_bar} {pos}/{len} states, {msg}";
+    bar.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
+    move |tally| {
+        bar.set_position(tally.states);
+        bar.set_message(format!("{} broken", tally.failed));
+        !stop.load(Ordering::Relaxed)
+    }
+}

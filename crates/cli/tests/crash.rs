@@ -1,0 +1,71 @@
+//! `terrace crash`: wrong usage is named; a campaign counts, keeps what fails, and replays it.
+mod common;
+
+use common::terrace;
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+use terrace_device::serve::{FrontEnd, FuseLoop};
+use terrace_peers::{leveldb::Library, require};
+
+#[test]
+fn what_cannot_be_is_wrong_usage_and_named() {
+    for (flag, value) in
+        [("--engine", "bogus"), ("--engine", "terrace:volatile"), ("--control", "bogus"), ("--states", "0")]
+    {
+        let error = terrace(["crash", flag, value]).fails(2);
+        assert!(error.contains(flag) && error.contains(value), "{error}");
+    }
+}
+
+/// A directory on a machine that can.
+fn ground() -> Option<(tempfile::TempDir, PathBuf)> {
+    let owner = fs::metadata("/proc/self").expect("/proc").uid();
+    require("root", if owner == 0 { Ok(()) } else { Err("mounting a file system takes root") })?;
+    let dir = tempfile::tempdir().expect("a directory");
+    require("loop", FuseLoop { work: dir.path().into(), attached: false }.available())?;
+    let path = dir.path().to_owned();
+    Some((dir, path))
+}
+
+fn crash(dir: &Path, more: &[&str]) -> common::Ran {
+    let (work, keep) = (dir.join("work"), dir.join("kept"));
+    let places = ["--work", work.to_str().expect("text"), "--keep", keep.to_str().expect("text")];
+    terrace([&["crash"], &places[..], more].concat())
+}
+
+#[test]
+fn a_store_that_keeps_the_contract_ends_well_and_a_control_is_found() {
+    let Some((_dir, dir)) = ground() else { return };
+    let said = crash(&dir, &["--states", "20", "--batches", "200", "--json"]).ok();
+    let said: serde_json::Value = serde_json::from_slice(&said).expect("JSON");
+    assert_eq!((&said["states"], &said["failed"]), (&20.into(), &0.into()), "{said}");
+    let said = crash(&dir, &["--states", "20", "--batches", "200", "--control", "unsynced"]).ok();
+    assert!(String::from_utf8_lossy(&said).contains("LOST"));
+    assert!(!dir.join("kept").exists(), "nothing failed that should not");
+    assert_eq!(fs::read_dir(dir.join("work")).expect("there").count(), 0, "left behind");
+}
+
+#[test]
+fn a_failing_state_is_kept_and_its_command_shows_it_again() {
+    let Some(_) = require("leveldb", Library::load()) else { return };
+    let Some((_dir, dir)) = ground() else { return };
+    let ran = crash(&dir, &["--engine", "leveldb:debian", "--states", "100"]);
+    assert_eq!(ran.status, 1, "{}", ran.err);
+    let text = String::from_utf8(ran.out).expect("text");
+    let file = text.lines().find_map(|line| line.strip_prefix("replay: terrace crash --replay ")).expect("a file");
+    let error = crash(&dir, &["--replay", file]).fails(1);
+    assert!(error.contains("HOLE"), "{error}");
+
+    let mut files = fs::read_dir(dir.join("kept")).expect("kept").flatten().map(|entry| entry.path());
+    let record = files.find(|path| path.extension().is_some_and(|extension| extension == "record")).expect("a record");
+    let mut bytes = fs::read(&record).expect("read");
+    *bytes.last_mut().expect("not empty") ^= 1;
+    fs::write(&record, bytes).expect("written");
+    let error = crash(&dir, &["--replay", file]).fails(1);
+    assert!(error.contains("damaged") && error.contains(record.to_str().expect("text")), "{error}");
+    let error = crash(&dir, &["--replay", record.to_str().expect("text")]).fails(1);
+    assert!(error.contains(record.to_str().expect("text")), "{error}");
+}

@@ -1,0 +1,224 @@
+//! The campaign below a real file system: a store is filled on a recorded device, then states that a power cut could have
+//! left are mounted, opened and judged, several side by side.
+use super::{
+    Campaign, Control, Tally,
+    choose::{Choice, Chooser},
+    kept::KeptState,
+    script::Script,
+    station::{Slot, Station},
+    worker::{Answer, Order, Task},
+};
+use anyhow::{Context, Result, bail};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+    time::Instant,
+};
+use terrace_device::{
+    Memory,
+    record::{Kept, Past, Recorder, State},
+    serve::NoDesk,
+};
+
+/// ext4 makes its journal of a quarter of so small a device; the store takes a few of its MiB.
+const DEVICE_BYTES: u64 = 96 << 20;
+/// States of one history; then comes another one.
+const STATES_PER_HISTORY: u64 = 400;
+/// Flushes that a device ignores under [`Control::IgnoredFlushes`].
+const IGNORED_FLUSHES: usize = 4;
+/// Failing states that are written to files: the others would tell the same.
+const KEPT_MAX: u64 = 5;
+/// One state in so many is written to and opened a second time.
+const AGAIN_EVERY: u64 = 4;
+
+/// Runs a campaign; `worker` is the command of a process that does [`serve`](super::worker::serve). `watch` sees the tally grow, and
+/// says false to stop.
+///
+/// # Errors
+/// Something is missing, or a store cannot be filled; a broken contract is a result, no error.
+pub fn run(
+    campaign: &Campaign,
+    worker: &(dyn Fn() -> Command + Sync),
+    watch: &mut dyn FnMut(&Tally) -> bool,
+) -> Result<Tally> {
+    let mut tally = Tally::default();
+    let begin = Instant::now();
+    for history in 0.. {
+        let left = campaign.states.map_or(u64::MAX, |states| states.saturating_sub(tally.states));
+        let is_late = campaign.time.is_some_and(|time| begin.elapsed() >= time);
+        if left == 0 || is_late || !watch(&tally) {
+            break;
+        }
+        let script = Script { seed: campaign.seed.wrapping_add(history), batches: campaign.batches };
+        let record = Record::make(campaign, script, worker)?;
+        let past = Arc::new(Past::open(&record.0)?);
+        let job = Job { campaign, worker, past, script, begin, states: left.min(STATES_PER_HISTORY) };
+        tally.histories += 1;
+        tally.events += job.past.events().len() as u64;
+        job.run(&mut tally, watch)?;
+    }
+    tally.seconds = begin.elapsed().as_secs_f64();
+    Ok(tally)
+}
+
+/// Judges one kept state again. What is wrong with it, or the number of batches that are there.
+pub fn replay(
+    file: &Path,
+    work: &Path,
+    worker: &(dyn Fn() -> Command + Sync),
+) -> Result<std::result::Result<u64, String>> {
+    let state = KeptState::read(file)?;
+    let past = Arc::new(Past::open(&state.record)?);
+    let mut bench = Bench::start(&past, work, worker)?;
+    bench.judge(&past, &state.engine, state.script(), &state.choice, true)
+}
+
+/// A record's file, gone when dropped.
+struct Record(PathBuf);
+
+impl Record {
+    /// Fills a store with `script`.
+    fn make(campaign: &Campaign, script: Script, worker: &dyn Fn() -> Command) -> Result<Record> {
+        fs::create_dir_all(&campaign.work).with_context(|| format!("make {}", campaign.work.display()))?;
+        let record = Record(campaign.work.join(format!("terrace-crash-{}-{}.record", std::process::id(), script.seed)));
+        let recorder = Arc::new(Recorder::new(Arc::new(Memory::new(DEVICE_BYTES)?), &record.0)?);
+        let mut station = Station::start(recorder.clone(), recorder.clone(), &campaign.work, worker())?;
+        let options = if campaign.control == Some(Control::NoBarrier) { "barrier=0" } else { "" };
+        let order = Order {
+            place: station.place(&campaign.engine, options),
+            seed: script.seed,
+            batches: script.batches,
+            task: Task::Fill { control: station.control(), honest: campaign.control != Some(Control::Unsynced) },
+        };
+        match station.answer(&order).with_context(|| format!("fill a store of {}", campaign.engine))? {
+            Answer::Applied(_) => {}
+            answer => bail!("fill a store of {}: {answer:?}", campaign.engine),
+        }
+        drop(station);
+        recorder.finish()?;
+        Ok(record)
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// The states of one history.
+struct Job<'a> {
+    campaign: &'a Campaign,
+    worker: &'a (dyn Fn() -> Command + Sync),
+    past: Arc<Past>,
+    script: Script,
+    begin: Instant,
+    states: u64,
+}
+
+impl Job<'_> {
+    fn run(&self, tally: &mut Tally, watch: &mut dyn FnMut(&Tally) -> bool) -> Result<()> {
+        let ignored = if self.campaign.control == Some(Control::IgnoredFlushes) { IGNORED_FLUSHES } else { 0 };
+        let chooser = Chooser::new(self.past.events(), ignored, self.script.seed);
+        let chooser = chooser.context("the record has no changes behind a mark")?;
+        let shared = Shared { next: AtomicU64::new(0), stop: AtomicBool::new(false), tally: Mutex::new(tally) };
+        thread::scope(|scope| {
+            let stations = (0..self.campaign.workers).map(|_| {
+                scope.spawn(|| {
+                    let done = self.judge_some(&chooser, &shared);
+                    if done.is_err() {
+                        shared.stop.store(true, Relaxed);
+                    }
+                    done
+                })
+            });
+            let stations: Vec<_> = stations.collect();
+            while !stations.iter().all(thread::ScopedJoinHandle::is_finished) {
+                thread::sleep(std::time::Duration::from_millis(20));
+                let is_late = self.campaign.time.is_some_and(|time| self.begin.elapsed() >= time);
+                if is_late || !watch(&shared.tally()) {
+                    shared.stop.store(true, Relaxed);
+                }
+            }
+            stations.into_iter().try_for_each(|station| station.join().expect("a station panicked"))
+        })
+    }
+
+    /// What one station does.
+    fn judge_some(&self, chooser: &Chooser<'_>, shared: &Shared<'_>) -> Result<()> {
+        let mut bench = Bench::start(&self.past, &self.campaign.work, self.worker)?;
+        while !shared.stop.load(Relaxed) {
+            let number = shared.next.fetch_add(1, Relaxed);
+            if number >= self.states {
+                break;
+            }
+            let choice = chooser.choice(number);
+            let again = number.is_multiple_of(AGAIN_EVERY);
+            let verdict = bench.judge(&self.past, &self.campaign.engine, self.script, &choice, again)?;
+            let is_new = shared.tally().count(&verdict) <= KEPT_MAX;
+            if let (Err(reason), Some(dir), true) = (&verdict, &self.campaign.keep, is_new) {
+                let file =
+                    KeptState::write(dir, self.past.path(), &self.campaign.engine, self.script, &choice, reason)?;
+                shared.tally().kept.push(file);
+            }
+            if !bench.station.is_usable() {
+                bench = Bench::start(&self.past, &self.campaign.work, self.worker)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the stations of a job share.
+struct Shared<'a> {
+    /// Number of the next state.
+    next: AtomicU64,
+    stop: AtomicBool,
+    /// Taken for a moment, never while a state is judged.
+    tally: Mutex<&'a mut Tally>,
+}
+
+impl<'a> Shared<'a> {
+    fn tally(&self) -> MutexGuard<'_, &'a mut Tally> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A station whose device is one state after the other.
+struct Bench {
+    slot: Arc<Slot>,
+    station: Station,
+}
+
+impl Bench {
+    fn start(past: &Arc<Past>, work: &Path, worker: &dyn Fn() -> Command) -> Result<Bench> {
+        let slot = Arc::new(Slot::new(Arc::new(State::new(past.clone(), 0, &[])?)));
+        let station = Station::start(slot.clone(), Arc::new(NoDesk), work, worker())?;
+        Ok(Bench { slot, station })
+    }
+
+    fn judge(
+        &mut self,
+        past: &Arc<Past>,
+        engine: &str,
+        script: Script,
+        choice: &Choice,
+        again: bool,
+    ) -> Result<std::result::Result<u64, String>> {
+        let kept: Vec<Kept> = choice.kept.iter().map(Kept::from).collect();
+        self.slot.put(Arc::new(State::new(past.clone(), choice.until, &kept)?));
+        let Script { seed, batches } = script;
+        let task = Task::Judge { promised: choice.promised, again };
+        let order = Order { place: self.station.place(engine, ""), seed, batches, task };
+        Ok(match self.station.answer(&order)? {
+            Answer::Applied(applied) => Ok(applied),
+            Answer::Broken(reason) | Answer::Failed(reason) => Err(reason),
+        })
+    }
+}

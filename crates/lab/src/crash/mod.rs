@@ -1,0 +1,106 @@
+//! What is left after a power cut? Stores are filled, the power is cut on paper at many moments and in many ways, and what
+//! could be left is opened and held against the contract (docs/durability.md): every write that was promised is there, of the
+//! rest a prefix, and the store takes writes again.
+//!
+//! | module | question |
+//! |---|---|
+//! | `script` | what is written, and is what is left a prefix of it? |
+//! | `choose` | which of all possible states are looked at? |
+//! | `block` | the campaign on a recorded device under a real ext4 |
+//! | `station`, `worker` | who serves a state, who mounts and judges it? |
+//! | `kept` | how is a failing state made again? |
+pub mod block;
+mod choose;
+mod kept;
+mod script;
+mod station;
+pub mod worker;
+
+use std::{collections::BTreeMap, path::PathBuf, str::FromStr, time::Duration};
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// As `--engine` spells it.
+    pub engine: String,
+    /// Of the first history; the next one has the next number.
+    pub seed: u64,
+    /// Batches of a history.
+    pub batches: u64,
+    /// Ends after so many states.
+    pub states: Option<u64>,
+    /// Ends after so long.
+    pub time: Option<Duration>,
+    /// States that are judged side by side.
+    pub workers: usize,
+    /// What is broken on purpose.
+    pub control: Option<Control>,
+    /// Where records and mount points are made.
+    pub work: PathBuf,
+    /// Where failing states are kept.
+    pub keep: Option<PathBuf>,
+}
+
+/// Something broken on purpose, that a campaign must notice: what cannot fail proves nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// The device forgets what came after an earlier flush.
+    IgnoredFlushes,
+    /// The file system is mounted with `barrier=0`: it sends no flushes.
+    NoBarrier,
+    /// The engine is told not to sync what is then taken for synced.
+    Unsynced,
+}
+
+impl Control {
+    /// All of them, by name.
+    pub const ALL: [(&'static str, Control); 3] = [
+        ("ignored-flushes", Control::IgnoredFlushes),
+        ("no-barrier", Control::NoBarrier),
+        ("unsynced", Control::Unsynced),
+    ];
+}
+
+impl FromStr for Control {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Control, String> {
+        let found = Control::ALL.iter().find(|(name, _)| *name == text).map(|(_, control)| *control);
+        let names = || Control::ALL.map(|(name, _)| name).join(", ");
+        found.ok_or_else(|| format!("no control is named {text:?}; there are {}", names()))
+    }
+}
+
+/// What a campaign found.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Histories that were written.
+    pub histories: u64,
+    /// Requests that were recorded.
+    pub events: u64,
+    /// States that were judged.
+    pub states: u64,
+    /// States that broke the contract.
+    pub failed: u64,
+    /// The same by the word that names what was wrong.
+    pub by_kind: BTreeMap<String, u64>,
+    /// What was wrong with the first.
+    pub first: Option<String>,
+    /// Files of failing states.
+    pub kept: Vec<PathBuf>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+impl Tally {
+    /// Counts a state; the number of failed ones.
+    fn count(&mut self, verdict: &Result<u64, String>) -> u64 {
+        self.states += 1;
+        if let Err(reason) = verdict {
+            self.failed += 1;
+            *self.by_kind.entry(reason.split(':').next().unwrap_or_default().into()).or_default() += 1;
+            self.first.get_or_insert_with(|| reason.clone());
+        }
+        self.failed
+    }
+}

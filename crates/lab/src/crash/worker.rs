@@ -1,0 +1,219 @@
+//! The process that mounts: fills a store on a recorded device, and judges the states that a power cut may have left.
+//!
+//! It is a process of its own because whoever waits for a device must not be its server, and because an engine that falls
+//! over must not take the campaign with it. Its mounts are in a name space of their own and its loop devices clear
+//! themselves, so nothing is left of it when it ends, however it ends. Orders come in as JSON, one a line; so do answers.
+use super::script::{Script, check_after, write_after};
+use crate::target::{Engine, Settings, Target};
+use anyhow::{Context, Result, bail};
+use nix::{
+    mount::{MntFlags, MsFlags, mount, umount2},
+    sched::{CloneFlags, unshare},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs::{self, File},
+    io::{BufRead, Write, stdin},
+    path::{Path, PathBuf},
+    process::Command,
+};
+use terrace_device::serve::{self, Loop};
+
+/// Where the file system is, and which engine works on it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Place {
+    /// The served file.
+    pub image: PathBuf,
+    /// An empty directory.
+    pub mount_point: PathBuf,
+    /// As `--engine` spells it.
+    pub engine: String,
+    /// Options of the mount.
+    pub options: String,
+}
+
+/// What to do, and with which history (see [`Script`]).
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Order {
+    /// Where.
+    pub place: Place,
+    /// Seed of the history.
+    pub seed: u64,
+    /// Its length.
+    pub batches: u64,
+    /// What.
+    pub task: Task,
+}
+
+/// Kinds of orders.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Task {
+    /// Makes a file system and a store, and writes the history into it.
+    Fill {
+        /// Told the number of each batch that must survive from then on.
+        control: PathBuf,
+        /// Whether what is taken for synced was written so.
+        honest: bool,
+    },
+    /// Mounts, opens, and judges a store.
+    Judge {
+        /// So many batches must be there.
+        promised: u64,
+        /// It is closed and opened a second time.
+        again: bool,
+    },
+}
+
+/// How it went: what was found out, or what is wrong.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Answer {
+    /// So many batches are there.
+    Applied(u64),
+    /// The contract is broken; the text begins with one word in capitals.
+    Broken(String),
+    /// The order could not be carried out: that says nothing about the store.
+    Failed(String),
+}
+
+/// Carries orders out until there are none. `find` knows the engines by name.
+///
+/// # Errors
+/// Without root. Whatever happens to an order is an answer.
+pub fn serve(out: &mut dyn Write, find: &dyn Fn(&str) -> Result<Box<dyn Engine>>) -> Result<()> {
+    unshare(CloneFlags::CLONE_NEWNS).context("a name space of its own for mounts: needs root")?;
+    let private = mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>);
+    private.context("keep mounts to this process")?;
+    for line in stdin().lock().lines() {
+        let order = serde_json::from_str(&line.context("read an order")?).context("an order")?;
+        let answer = carry_out(&order, find).unwrap_or_else(|error| Answer::Failed(format!("{error:#}")));
+        writeln!(out, "{}", serde_json::to_string(&answer)?)?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+fn carry_out(order: &Order, find: &dyn Fn(&str) -> Result<Box<dyn Engine>>) -> Result<Answer> {
+    let Order { place, seed, batches, task } = order;
+    let script = Script { seed: *seed, batches: *batches };
+    let engine = find(&place.engine)?;
+    let device = serve::attach(&place.image, true)?;
+    if let Task::Fill { .. } = task {
+        make_file_system(&device)?;
+    }
+    let mounted = match Mounted::new(device, place) {
+        Ok(mounted) => mounted,
+        Err(error) => return Ok(Answer::Broken(format!("MOUNT: {error}"))),
+    };
+    let verdict = match task {
+        Task::Fill { control, honest } => {
+            fill(&*engine, &mounted.store(), script, control, *honest)?;
+            Ok(*batches)
+        }
+        Task::Judge { promised, again } => judge(&*engine, &mounted.store(), script, *promised, *again)
+            .and_then(|applied| mounted.sound().map(|()| applied)),
+    };
+    mounted.unmount()?;
+    Ok(verdict.map_or_else(Answer::Broken, Answer::Applied))
+}
+
+/// Everything is initialised now, so that the kernel writes nothing of its own later.
+fn make_file_system(device: &Loop) -> Result<()> {
+    let mkfs = ["-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
+    let made = Command::new("mkfs.ext4").args(mkfs).arg(&device.node).output().context("run mkfs.ext4")?;
+    if !made.status.success() {
+        bail!("mkfs.ext4: {}", String::from_utf8_lossy(&made.stderr).trim());
+    }
+    Ok(())
+}
+
+/// Small numbers, so that few writes go through every part of an engine.
+fn settings() -> Settings {
+    Settings {
+        write_buffer_size: 64 << 10,
+        max_file_size: 64 << 10,
+        level_base: 128 << 10,
+        l0_triggers: (2, 8, 12),
+        verify_checksums: true,
+        ..Settings::default()
+    }
+}
+
+/// Writes the script. Who is not `honest` says of writes that they are durable without having asked for it.
+fn fill(engine: &dyn Engine, dir: &Path, script: Script, control: &Path, honest: bool) -> Result<()> {
+    let control = File::options().write(true).open(control).context("open the control file")?;
+    let mark = |number: u64| (&control).write_all(format!("mark {number}").as_bytes()).context("set a mark");
+    mark(0)?;
+    let mut store = engine.open(dir, &settings())?;
+    for number in 1..=script.batches {
+        let batch = script.batch(number);
+        if batch.reopen {
+            store.close()?;
+            store = engine.open(dir, &settings())?;
+        }
+        batch.write(&*store, batch.sync && honest)?;
+        if batch.sync {
+            mark(number)?;
+        }
+    }
+    store.close()
+}
+
+fn judge(engine: &dyn Engine, dir: &Path, script: Script, promised: u64, again: bool) -> Result<u64, String> {
+    let open = || engine.open(dir, &settings()).map_err(|error| format!("OPEN: {error:#}"));
+    let close = |store: Box<dyn Target>| store.close().map_err(|error| format!("CLOSE: {error:#}"));
+    let store = open()?;
+    let applied = script.judge(promised, &*store)?;
+    write_after(&*store)?;
+    close(store)?;
+    if again {
+        let store = open()?;
+        check_after(&*store)?;
+        if script.judge(applied, &*store)? != applied {
+            return Err("WRONG: opened a second time, the store holds another prefix".into());
+        }
+        close(store)?;
+    }
+    Ok(applied)
+}
+
+/// A mounted file system; the loop device below it goes with it.
+struct Mounted {
+    point: PathBuf,
+    name: String,
+    _device: Loop,
+}
+
+impl Mounted {
+    fn new(device: Loop, place: &Place) -> Result<Mounted, String> {
+        let name = device.node.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let options = Some(place.options.as_str());
+        mount(Some(&device.node), &place.mount_point, Some("ext4"), MsFlags::MS_NOATIME, options)
+            .map_err(|errno| format!("ext4 on the device is refused: {errno}"))?;
+        Ok(Mounted { point: place.mount_point.clone(), name, _device: device })
+    }
+
+    fn store(&self) -> PathBuf {
+        self.point.join("store")
+    }
+
+    /// Whether the file system has found nothing wrong with itself.
+    fn sound(&self) -> Result<(), String> {
+        let errors = fs::read_to_string(format!("/sys/fs/ext4/{}/errors_count", self.name));
+        match errors.as_deref().map(str::trim) {
+            Ok("0") => Ok(()),
+            Ok(count) => Err(format!("EXT4: the file system found {count} errors in itself")),
+            Err(error) => Err(format!("EXT4: its count of errors cannot be read: {error}")),
+        }
+    }
+
+    fn unmount(self) -> Result<()> {
+        umount2(&self.point, MntFlags::empty()).with_context(|| format!("unmount {}", self.point.display()))
+    }
+}
+
+impl Drop for Mounted {
+    /// After an error nothing may be left on the mount point: the next state is mounted there.
+    fn drop(&mut self) {
+        let _ = umount2(&self.point, MntFlags::MNT_DETACH);
+    }
+}
