@@ -195,3 +195,24 @@ fn repair_salvages_and_lists_what_was_lost() {
     assert!(!Path::new(&new("four")).exists());
     assert!(terrace(["repair", store]).fails(2).contains("DST"));
 }
+
+#[test]
+fn a_checkpoint_is_a_store() {
+    let (directory, store) = fresh();
+    let store = store.to_str().unwrap();
+    make(store);
+    let new = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let said = text(terrace(["checkpoint", store, &new("one")]).ok());
+    assert!(said.contains("sequence 1002") && said.contains(" 0 copied"), "{said}");
+    let made = json(["checkpoint", store, &new("two"), "--json"]);
+    assert!(made["linked"].as_u64().unwrap() > 0 && made["copied"] == 0, "{made}");
+    terrace(["delete", store, "key00001"]).ok();
+    terrace(["compact", store]).ok();
+    assert_eq!(terrace(["get", &new("one"), "key00001"]).ok(), b"old 1\n");
+    assert!(text(terrace(["check", &new("one")]).ok()).contains("no problems"));
+    assert!(terrace(["checkpoint", store, &new("one")]).fails(1).contains("not empty"));
+    assert!(terrace(["checkpoint", store, store]).fails(1).contains("in use"));
+    fs::create_dir(new("mine")).unwrap();
+    fs::write(format!("{}/notes.txt", new("mine")), "").unwrap();
+    assert!(terrace(["checkpoint", store, &new("mine")]).fails(1).contains("notes.txt"));
+}

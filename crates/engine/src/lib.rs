@@ -61,7 +61,7 @@ mod write;
 
 pub use batch::WriteBatch;
 pub use check::{CheckReport, check, check_on};
-pub use db::{Db, LevelInfo, TableInfo};
+pub use db::{Checkpoint, Db, LevelInfo, TableInfo};
 pub use error::{Error, Result};
 pub use options::{Options, WriteOptions};
 pub use presets::PRESETS;

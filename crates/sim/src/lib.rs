@@ -1,6 +1,7 @@
 //! What can go wrong with storage, on purpose and by seed: for tests and crash campaigns, never for users.
 //!
 //! - [`CrashFs`] records what is done to a directory and makes [`Image`]s of what a power cut could leave of it;
+//! - [`Folder`] is a second directory in it, which can link to the files of the first;
 //! - [`FaultFs`] makes the n-th call fail;
 //! - [`ScrambleFs`] makes bytes unreadable to whoever goes around the seam;
 //! - [`LateTracker`] lets tickets mature late, out of order, or not at all.
@@ -10,6 +11,7 @@
 
 mod crash;
 mod faults;
+mod folder;
 mod history;
 mod image;
 mod late;
@@ -19,6 +21,7 @@ mod scramble;
 
 pub use crash::CrashFs;
 pub use faults::{Fault, FaultFs, Plan};
+pub use folder::Folder;
 pub use image::Image;
 pub use late::LateTracker;
 pub use loss::Rules;

@@ -13,11 +13,13 @@ mod error;
 pub mod placement;
 mod setup;
 mod sst;
+mod table_file;
 mod ticket;
 mod traffic;
 
 pub use backends::{Location, Tier, destroy, lies_in, memory::Memory, open, open_files};
 pub use error::{Error, Result};
 pub use setup::{FilterForm, LogWrites, Setup};
+pub use table_file::{Adopted, TableFile};
 pub use ticket::{Maturity, State, Ticket};
 pub use traffic::{Purpose, SyncKind, Syncs, Traffic};

@@ -6,7 +6,7 @@
 //! say here becomes a method here, never a side door. `contract.rs` is the suite that every backend passes.
 //!
 //! Keys are encoded internal keys (`terrace_format::key`) throughout. Nothing here takes an LSM decision.
-use crate::{Result, Ticket, Traffic};
+use crate::{Adopted, Result, TableFile, Ticket, Traffic};
 use std::sync::Arc;
 use terrace_format::{Kind, LogId, SeqNo, TableId};
 
@@ -163,6 +163,12 @@ pub trait Placement: Send + Sync {
     fn remove(&self, object: ObjectId) -> Result<()>;
     /// Keeps a durable copy of `object` under `lost/`; the object itself stays.
     fn set_aside(&self, object: ObjectId) -> Result<()>;
+
+    /// The file of a table, for another store to [`adopt`](Placement::adopt).
+    fn table_file(&self, id: TableId) -> Result<TableFile>;
+    /// Takes over finished tables under new numbers, by links where that can be, else by copies. What was promised about them
+    /// does not count: when this returns they survive a power cut here, if anything is promised here.
+    fn adopt(&self, tables: &[(TableFile, TableId)]) -> Result<Adopted>;
 
     /// Makes `tables`, which a finished session left, survive a power cut if that session promised nothing (tier `none`).
     /// To be called at open, before anything is promised about them.

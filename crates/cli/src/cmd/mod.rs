@@ -1,6 +1,7 @@
 //! The subcommands, one file each.
 mod bench;
 mod check;
+mod checkpoint;
 mod compact;
 mod crash;
 mod doctor;
@@ -27,6 +28,7 @@ pub enum Command {
     Dump(dump::Dump),
     Stats(stats::Stats),
     Compact(compact::Compact),
+    Checkpoint(checkpoint::Checkpoint),
     Check(check::Check),
     Repair(repair::Repair),
     Inspect(inspect::Inspect),
@@ -52,6 +54,7 @@ impl Command {
             Command::Dump(command) => command.run(out),
             Command::Stats(command) => command.run(out),
             Command::Compact(command) => command.run(out),
+            Command::Checkpoint(command) => command.run(out),
             Command::Check(command) => command.run(out),
             Command::Repair(command) => command.run(out),
             Command::Inspect(command) => command.run(out),

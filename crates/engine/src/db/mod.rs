@@ -35,6 +35,7 @@ use terrace_storage::{
     Location, Memory,
     placement::{Mode, ObjectId, Placement},
 };
+pub use upkeep::Checkpoint;
 
 /// An open store. Clones are handles on the same one; use it from any thread.
 ///

@@ -1,8 +1,25 @@
 //! What is done to a whole store from outside.
 use super::Db;
-use crate::{Error, Options, RepairReport, Result, repair_on};
+use crate::{Error, Options, RepairReport, Result, recover, repair_on, version::set::Start};
 use std::path::Path;
-use terrace_storage::{Location, lies_in, placement::Mode};
+use terrace_format::{SeqNo, TableId};
+use terrace_storage::{
+    Location, TableFile, Tier, lies_in,
+    placement::{Mode, ObjectId, Placement},
+};
+
+/// A copy of a store as of one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// It holds every write up to this sequence, and no other.
+    pub sequence: u64,
+    /// Tables that are links to the store's own files, which take no space as long as the store has them too.
+    pub linked: u64,
+    /// Tables that had to be copied, because the checkpoint is on another file system or there are no links.
+    pub copied: u64,
+    /// Bytes of all tables.
+    pub bytes: u64,
+}
 
 impl Db {
     /// Salvages what can be read of the damaged store in directory `from`, whatever is left of it, into a new store in
@@ -31,5 +48,56 @@ impl Db {
         let location = Location::Directory(to.into());
         let fresh = terrace_storage::open(&location, Mode::Create, options.durability, &options.setup())?;
         repair_on(&*damaged, &*fresh, options)
+    }
+
+    /// Makes a copy of the store as it is now in directory `to`, which must be absent or empty: a store of its own, which may be
+    /// opened, changed and destroyed without harm to this one. Finished tables are linked, or copied to another file system;
+    /// what is in memory is flushed first. Writes and reads go on meanwhile; those that come after this call may be left out.
+    ///
+    /// The copy survives a power cut once this returns, whatever the store's tier promises. Cut short by one, it is no store
+    /// yet, and opening it says so.
+    pub fn checkpoint(&self, to: impl AsRef<Path>) -> Result<Checkpoint> {
+        let shared = self.shared();
+        self.writes()?;
+        let location = Location::Directory(to.as_ref().into());
+        let copy = terrace_storage::open(&location, Mode::Create, Tier::Sync, &shared.options.setup())?;
+        self.checkpoint_on(&*copy)
+    }
+
+    /// As [`checkpoint`](Db::checkpoint), in any placement that is open for writing and empty. If it promises nothing at a power
+    /// cut, neither does the copy.
+    pub fn checkpoint_on(&self, to: &dyn Placement) -> Result<Checkpoint> {
+        let (shared, writes) = (self.shared(), self.writes()?);
+        if to.load_root()?.is_some() || !to.list()?.is_empty() {
+            return Err(Error::Invalid(format!("{} is not empty; a checkpoint makes a new store", to.name())));
+        }
+        let sequence = SeqNo(self.last_sequence());
+        writes.seal(shared)?;
+        let mut captured = None;
+        shared.wait_until(|control| {
+            let flushed = control.versions.base() >= sequence;
+            captured = flushed.then(|| (control.versions.live().clone(), control.versions.live_start()));
+            flushed
+        })?;
+        let (_pinned, start) = captured.expect("waited for");
+        // Its tables may be on their way to the device still. One that never gets there must not be copied as if it had.
+        shared.placement.commit()?;
+        shared.control.lock().versions.releasable()?;
+        let ids = start.version.tables().map(|(_, table)| table.meta.id);
+        let tables = ids.map(|id| Ok((shared.placement.table_file(id)?, id))).collect::<Result<Vec<_>>>()?;
+        let copied = self.copy_into(to, &tables, start);
+        copied.inspect_err(|_| tables.iter().for_each(|(_, id)| drop(to.remove(ObjectId::Table(*id)))))
+    }
+
+    fn copy_into(&self, to: &dyn Placement, tables: &[(TableFile, TableId)], start: Start) -> Result<Checkpoint> {
+        let shared = self.shared();
+        let (sequence, requires) = (start.base.0, shared.requires.clone());
+        if let Some(marker) = shared.placement.load_marker()? {
+            to.publish_marker(&marker)?;
+        }
+        to.settle(&[])?;
+        let adopted = to.adopt(tables)?;
+        recover::begin(to, &shared.options, start, requires, Vec::new(), &[])?;
+        Ok(Checkpoint { sequence, linked: adopted.linked, copied: adopted.copied, bytes: adopted.bytes })
     }
 }

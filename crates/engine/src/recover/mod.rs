@@ -131,7 +131,7 @@ fn write_tables(placement: &dyn Placement, options: &Options, mut start: Start, 
 }
 
 /// A fresh log, a fresh manifest that says all of `start`, and the root that names it.
-fn begin(
+pub fn begin(
     placement: &dyn Placement,
     options: &Options,
     mut start: Start,

@@ -247,6 +247,22 @@ impl VersionSet {
         self.retire.take_removable(&self.live, &self.durable)
     }
 
+    /// Largest sequence that is in tables.
+    pub fn base(&self) -> SeqNo {
+        self.base
+    }
+
+    /// Where a copy of the live version stands.
+    pub fn live_start(&self) -> Start {
+        Start {
+            version: (*self.live).clone(),
+            next_file: self.next_file,
+            base: self.base,
+            replay_from: self.replay_from,
+            pointers: self.pointers.clone(),
+        }
+    }
+
     /// One edit that says all of the durable version, to begin a manifest with.
     pub fn snapshot(&self, requires: &[String]) -> Edit {
         let mut edit = Edit {

@@ -4,7 +4,7 @@
 //! below the placement because power cuts, full disks and torn files happen to files, not to tables
 //! (docs/decisions/0003-file-seam.md). Only the file backend uses it; the engine never sees it.
 use crate::setup::LogWrites;
-use std::{io, time::Duration};
+use std::{io, path::Path, time::Duration};
 use terrace_format::block::Bytes;
 
 /// One entry of the directory.
@@ -39,6 +39,15 @@ pub trait FileSystem: Send + Sync {
     /// A second name for the same file (a copy where there are no links); replaces nothing: `AlreadyExists`.
     /// Makes `lost/` if `to` needs it.
     fn link(&self, from: &str, to: &str) -> io::Result<()>;
+    /// The path under which other directories can link to files of this one, if it has one.
+    fn path(&self) -> Option<&Path> {
+        None
+    }
+    /// The file `name` of another directory becomes `to` here: by a link where that can be (true), else by a copy of its bytes
+    /// (false). Replaces nothing: `AlreadyExists`.
+    fn take(&self, from: &dyn FileSystem, name: &str, to: &str) -> io::Result<bool> {
+        copy(from, name, self, to).map(|()| false)
+    }
     /// Removes a name.
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Every file in the directory itself.
@@ -93,4 +102,20 @@ pub trait ReadFile: Send + Sync {
     fn map(&self) -> io::Result<Option<Bytes>> {
         Ok(None)
     }
+}
+
+/// Copies a file between directories. What was copied when something fails is removed.
+pub(super) fn copy(from: &dyn FileSystem, name: &str, here: &(impl FileSystem + ?Sized), to: &str) -> io::Result<()> {
+    const PIECE_BYTES: u64 = 1 << 20;
+    let source = from.open(name)?;
+    let (mut target, mut offset, bytes) = (here.create(to)?, 0, source.bytes()?);
+    let mut copy = || {
+        while offset < bytes {
+            let piece = (bytes - offset).min(PIECE_BYTES);
+            target.append(&source.read_at(offset, piece as usize)?)?;
+            offset += piece;
+        }
+        Ok(())
+    };
+    copy().inspect_err(|_| drop(here.remove(to))) // best effort: half a copy helps nobody
 }

@@ -4,7 +4,7 @@
 //! `log.rs`, outputs `build.rs`, everything that is replaced atomically or set aside `root.rs`. Syncs happen in
 //! logs and roots, and for finished tables where the tier says: `durability/`.
 use crate::{
-    Error, Result, Setup, Traffic,
+    Adopted, Error, Result, Setup, TableFile, Traffic,
     durability::CommitTracker,
     placement::{
         Build, Hint, Limits, Listed, LogKind, LogReader, LogWriter, Mode, ObjectId, Placement, Salvage, Table,
@@ -15,6 +15,7 @@ use crate::{
 use std::{collections::BTreeMap, io, ops::Range, sync::Arc};
 use terrace_format::{LogId, TableId, block::Bytes, names::FileName};
 
+mod adopt;
 mod build;
 pub mod fs;
 mod journal;
@@ -226,6 +227,17 @@ impl Placement for Files {
 
     fn set_aside(&self, object: ObjectId) -> Result<()> {
         root::set_aside(&self.store, object)
+    }
+
+    fn table_file(&self, id: TableId) -> Result<TableFile> {
+        let [ours, alternative] = [FileName::Table(id).to_string(), FileName::table_alternative(id)];
+        let there = |name: &str| self.store.fs.open(name).is_ok();
+        let name = if !there(&ours) && there(&alternative) { alternative } else { ours };
+        Ok(TableFile::new(self.store.fs.clone(), name))
+    }
+
+    fn adopt(&self, tables: &[(TableFile, TableId)]) -> Result<Adopted> {
+        adopt::adopt(&self.store, tables)
     }
 
     fn settle(&self, tables: &[TableMeta]) -> Result<()> {

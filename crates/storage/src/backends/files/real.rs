@@ -65,7 +65,7 @@ impl RealFs {
         Ok(())
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    fn file(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
@@ -103,27 +103,27 @@ impl FileSystem for RealFs {
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
-        Ok(Box::new(Writing(OpenOptions::new().write(true).create_new(true).open(self.path(name))?)))
+        Ok(Box::new(Writing(OpenOptions::new().write(true).create_new(true).open(self.file(name))?)))
     }
 
     fn create_log(&self, name: &str, how: LogWrites) -> io::Result<Box<dyn WriteFile>> {
         if how == LogWrites::Write {
             return self.create(name);
         }
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(self.path(name))?;
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(self.file(name))?;
         if MappedFile::fits(&file)? { Ok(Box::new(MappedFile::new(file))) } else { Ok(Box::new(Writing(file))) }
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {
-        Ok(Box::new(Reading(File::open(self.path(name))?)))
+        Ok(Box::new(Reading(File::open(self.file(name))?)))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        fs::rename(self.path(from), self.path(to))
+        fs::rename(self.file(from), self.file(to))
     }
 
     fn link(&self, from: &str, to: &str) -> io::Result<()> {
-        let (from, to) = (self.path(from), self.path(to));
+        let (from, to) = (self.file(from), self.file(to));
         let folder = parent(&to);
         if folder != self.root && !folder.is_dir() {
             make(folder)?;
@@ -136,8 +136,21 @@ impl FileSystem for RealFs {
         if folder == self.root { Ok(()) } else { sync_directory(folder) }
     }
 
+    fn path(&self) -> Option<&Path> {
+        Some(&self.root)
+    }
+
+    fn take(&self, from: &dyn FileSystem, name: &str, to: &str) -> io::Result<bool> {
+        let linked = from.path().map(|folder| fs::hard_link(folder.join(name), self.file(to)));
+        match linked {
+            Some(Err(e)) if !has_no_links(&e) => Err(e),
+            Some(Ok(())) => Ok(true),
+            _ => super::fs::copy(from, name, self, to).map(|()| false),
+        }
+    }
+
     fn remove(&self, name: &str) -> io::Result<()> {
-        fs::remove_file(self.path(name))
+        fs::remove_file(self.file(name))
     }
 
     fn list(&self) -> io::Result<Vec<DirEntry>> {
@@ -174,7 +187,7 @@ impl FileSystem for RealFs {
     }
 
     fn sync_file(&self, name: &str) -> io::Result<()> {
-        File::open(self.path(name))?.sync_data()
+        File::open(self.file(name))?.sync_data()
     }
 
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {

@@ -1,0 +1,112 @@
+//! A second directory on the disk of a [`CrashFs`], below its first: for stores that share files by links.
+//!
+//! Both have one journal, as two directories of one ext4 do. Under [`Rules::Posix`](crate::Rules) a sync of either directory counts
+//! for both, which is more than POSIX promises; use it for ext4.
+use crate::CrashFs;
+use std::{io, time::Duration};
+use terrace_storage::{
+    LogWrites,
+    backends::files::fs::{DirEntry, FileSystem, ReadFile, WriteFile},
+};
+
+/// Stands for the entry of the folder itself in its parent.
+const SELF: &str = ".";
+
+/// The directory `name` below that of `disk`. Nobody locks it.
+#[derive(Clone)]
+pub struct Folder {
+    disk: CrashFs,
+    name: String,
+}
+
+impl Folder {
+    /// The folder `name` of `disk`, whether it is there or not.
+    pub fn new(disk: CrashFs, name: &str) -> Folder {
+        Folder { disk, name: name.into() }
+    }
+
+    fn file(&self, name: &str) -> String {
+        format!("{}/{name}", self.name)
+    }
+}
+
+impl FileSystem for Folder {
+    fn name(&self) -> String {
+        format!("{}/{}", self.disk.name(), self.name)
+    }
+
+    fn make_directory(&self) -> io::Result<()> {
+        if self.exists()? { Ok(()) } else { self.disk.create(&self.file(SELF)).map(drop) }
+    }
+
+    fn exists(&self) -> io::Result<bool> {
+        Ok(self.disk.open(&self.file(SELF)).is_ok())
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
+        self.disk.create(&self.file(name))
+    }
+
+    fn create_log(&self, name: &str, how: LogWrites) -> io::Result<Box<dyn WriteFile>> {
+        self.disk.create_log(&self.file(name), how)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {
+        self.disk.open(&self.file(name))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.rename(&self.file(from), &self.file(to))
+    }
+
+    fn link(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.link(&self.file(from), &self.file(to))
+    }
+
+    /// A link, if the other directory is this one's parent.
+    fn take(&self, from: &dyn FileSystem, name: &str, to: &str) -> io::Result<bool> {
+        assert_eq!(from.name(), self.disk.name(), "a folder takes files from its parent");
+        self.disk.link(name, &self.file(to)).map(|()| true)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.disk.remove(&self.file(name))
+    }
+
+    fn list(&self) -> io::Result<Vec<DirEntry>> {
+        let now = self.disk.everything(self.disk.steps());
+        let own = now.files().filter_map(|(name, bytes)| {
+            let name = name.strip_prefix(&self.name)?.strip_prefix('/')?;
+            (name != SELF && !name.contains('/')).then(|| DirEntry { name: name.into(), bytes })
+        });
+        Ok(own.collect())
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        self.disk.sync_directory()
+    }
+
+    fn sync_file(&self, name: &str) -> io::Result<()> {
+        self.disk.sync_file(&self.file(name))
+    }
+
+    fn commit(&self) -> io::Result<()> {
+        self.disk.commit()
+    }
+
+    fn can_commit(&self) -> Result<Duration, String> {
+        self.disk.can_commit()
+    }
+
+    fn commits(&self) -> io::Result<u64> {
+        self.disk.commits()
+    }
+
+    fn beat(&self) -> io::Result<()> {
+        self.disk.beat()
+    }
+
+    fn lock(&self, _exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
+        Ok(Box::new(()))
+    }
+}

@@ -1,0 +1,45 @@
+//! Finished tables in files, wherever they are: what one store takes over from another, or from outside.
+use crate::backends::files::{fs::FileSystem, real::RealFs};
+use std::{fmt, path::Path, sync::Arc};
+
+/// A finished table in a file. Its bytes never change.
+#[derive(Clone)]
+pub struct TableFile {
+    pub(crate) fs: Arc<dyn FileSystem>,
+    pub(crate) name: String,
+}
+
+impl TableFile {
+    pub(crate) fn new(fs: Arc<dyn FileSystem>, name: String) -> TableFile {
+        TableFile { fs, name }
+    }
+
+    /// The file at `path`, whether it is there or not; `None` if it can be none, having no name.
+    pub fn at(path: &Path) -> Option<TableFile> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Some(TableFile::new(Arc::new(RealFs::new(folder)), path.file_name()?.to_str()?.to_owned()))
+    }
+}
+
+impl fmt::Display for TableFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.fs.name(), self.name)
+    }
+}
+
+impl fmt::Debug for TableFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// How tables were taken over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Adopted {
+    /// By a second name for the same file.
+    pub linked: u64,
+    /// By copying their bytes, because they are on another file system, or this one has no links.
+    pub copied: u64,
+    /// Bytes of all of them.
+    pub bytes: u64,
+}
