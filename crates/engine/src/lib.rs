@@ -66,6 +66,7 @@ pub use error::{Error, Result};
 pub use options::{Options, WriteOptions};
 pub use presets::PRESETS;
 pub use read::{
+    pinned::PinnedValue,
     scan::{Cursor, ReadOptions, Scan},
     snapshot::Snapshot,
 };

@@ -15,7 +15,7 @@ use proptest::{
     test_runner::{Config as Runs, RngAlgorithm, TestCaseResult, TestError, TestRng, TestRunner},
 };
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
-use terrace::{Cursor, Db, Error, Options, ReadOptions, Snapshot, WriteBatch, WriteOptions};
+use terrace::{Cursor, Db, Error, Options, PinnedValue, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 
 type Map = BTreeMap<Key, Value>;
 
@@ -28,6 +28,8 @@ struct Harness {
     map: Map,
     snapshots: Vec<(Snapshot, Map)>,
     cursors: Vec<(Cursor, Walk)>,
+    /// Values held where they lie, and what they are.
+    pins: Vec<(PinnedValue, Value)>,
 }
 
 /// What a cursor should say: the pairs of its range in its order, and where among them it stands.
@@ -78,8 +80,8 @@ impl Harness {
             1 => Place::scrambled(),
             _ => Place::directory(),
         };
-        let (map, snapshots, cursors) = Default::default();
-        let mut harness = Harness { config, place, openings: 0, db: None, map, snapshots, cursors };
+        let (map, snapshots, cursors, pins) = Default::default();
+        let mut harness = Harness { config, place, openings: 0, db: None, map, snapshots, cursors, pins };
         harness.reopen()?;
         Ok(harness)
     }
@@ -180,6 +182,9 @@ impl Harness {
     fn check_everything(&self) -> TestCaseResult {
         self.check_scan(&self.map, &Range::default(), false, None)?;
         self.check_scan(&self.map, &Range::default(), true, None)?;
+        for (pinned, value) in &self.pins {
+            prop_assert!(**pinned == value.expand(), "a pinned value changed");
+        }
         let sound = check_layout(&self.db().layout(), self.options().order());
         prop_assert!(sound.is_ok(), "{:?}", sound);
         let statistics = self.db().statistics();
@@ -191,6 +196,7 @@ impl Harness {
     fn close(&mut self, orderly: bool) -> TestCaseResult {
         self.snapshots.clear();
         self.cursors.clear();
+        self.pins.drain(..self.pins.len().saturating_sub(4)); // some outlive their store
         let db = self.db.take().expect("open between operations");
         if orderly { fine(db.close()) } else { Ok(()) }
     }
@@ -220,8 +226,12 @@ impl Harness {
             Op::Delete(key) => self.write(&[(key.clone(), None)], false)?,
             Op::Batch(ops, sync) => self.write(ops, *sync)?,
             Op::Get(key) => {
-                let wanted = self.map.get(key).map(|value| value.expand());
-                prop_assert!(fine(self.db().get(key))? == wanted, "get {:?}", key);
+                let wanted = self.map.get(key);
+                let expanded = wanted.map(|value| value.expand());
+                prop_assert!(fine(self.db().get(key))? == expanded, "get {:?}", key);
+                let pinned = fine(self.db().get_pinned(key, &self.read_options(&Range::default())))?;
+                prop_assert!(pinned.as_deref() == expanded.as_deref(), "get {:?} pinned", key);
+                self.pins.extend(pinned.zip(wanted.copied()));
             }
             Op::Scan(range, reverse) => self.check_scan(&self.map, range, *reverse, None)?,
             Op::Walk(range, moves) => {

@@ -21,6 +21,7 @@ pub use bytes::Bytes;
 pub use cursor::BlockCursor;
 
 use crate::{Corrupt, key::TRAILER_BYTES};
+use std::ops::Range;
 
 /// A block as read, uncompressed. Its frame is checked at once, its entries as a [`BlockCursor`] meets them.
 #[derive(Clone, Debug)]
@@ -61,6 +62,11 @@ impl Block {
     /// Bytes that it occupies.
     pub fn byte_len(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// The part of the block at `range`, on its own; copied where nobody else keeps the bytes. `None` if there is none.
+    pub fn part(&self, range: Range<usize>) -> Option<Bytes> {
+        self.bytes.part(range)
     }
 
     /// Where the entry of restart `index` begins, as the block says.

@@ -11,7 +11,11 @@ use std::sync::Arc;
 use terrace_format::{Kind, LogId, SeqNo, TableId};
 
 pub use crate::cursor::{Blocks, Cursor};
-pub use terrace_format::{TableFacts, block::BlockCursor, log_record::Event as LogEvent};
+pub use terrace_format::{
+    TableFacts,
+    block::{BlockCursor, Bytes},
+    log_record::Event as LogEvent,
+};
 
 /// What a log is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -184,6 +188,8 @@ pub trait Placement: Send + Sync {
     fn advance(&self) -> Result<bool>;
     /// Forces one batch commit: every ticket handed out before this call is decided when it returns.
     fn commit(&self) -> Result<()>;
+    /// Bytes of memory that cached blocks, and indexes and filters of open tables, take.
+    fn memory_bytes(&self) -> u64;
     /// Bytes and syncs so far, by purpose.
     fn traffic(&self) -> &Traffic;
 }
@@ -260,8 +266,8 @@ pub struct Found {
     pub seq: SeqNo,
     /// Put or delete.
     pub kind: Kind,
-    /// The value; empty for a delete.
-    pub value: Vec<u8>,
+    /// The value; empty for a delete. It keeps what it lies in: a whole block, or a mapping.
+    pub value: Bytes,
 }
 
 /// Immutable sorted entries. Any call may have to open the table again, and fail at that.

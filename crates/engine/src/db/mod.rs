@@ -1,5 +1,6 @@
 //! The face. Opens and closes a store here; the calls on it are `write`, `read` and `report`, each of which checks its
 //! arguments and hands them to the part that does the work.
+mod property;
 mod read;
 mod report;
 mod upkeep;

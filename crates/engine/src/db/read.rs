@@ -3,8 +3,9 @@ use super::Db;
 use crate::{
     Result,
     read::{
-        get,
+        get::{self, Value},
         merge::{Merge, Source},
+        pinned::PinnedValue,
         run::RunCursor,
         scan::{Cost, Cursor, ReadOptions, Sampler, Scan},
         snapshot::Snapshot,
@@ -31,15 +32,22 @@ impl Db {
 
     /// As [`get`](Db::get), as of a snapshot or with other choices. Bounds do not apply.
     pub fn get_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Vec<u8>>> {
-        let shared = self.shared();
         // The view first: the other way round a compaction could have dropped what the sequence sees. A view that a seal
         // has just overtaken shows an earlier prefix, which holds everything acknowledged before this call.
-        let view = shared.view.load();
+        let view = self.shared().view.load();
         let lookup = Lookup::new(key.as_ref(), self.position(options)?);
-        self.look_up(&view, &lookup, self.how(options))
+        Ok(self.look_up(&view, &lookup, self.how(options))?.map(|value| value.to_vec()))
     }
 
-    fn look_up(&self, view: &View, lookup: &[u8], how: ReadHow) -> Result<Option<Vec<u8>>> {
+    /// As [`get_with`](Db::get_with), without a copy: what is returned shows the value where it lies, in a cached block, a
+    /// memtable, or a mapped table, and keeps that in memory. Worth it for values of some KiB and more.
+    pub fn get_pinned(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<PinnedValue>> {
+        let view = self.shared().view.load(); // first, as in `get_with`
+        let lookup = Lookup::new(key.as_ref(), self.position(options)?);
+        Ok(self.look_up(&view, &lookup, self.how(options))?.map(Value::pin))
+    }
+
+    fn look_up<'a>(&self, view: &'a View, lookup: &[u8], how: ReadHow) -> Result<Option<Value<'a>>> {
         let shared = self.shared();
         let got = get::get(&*shared.placement, &shared.order, view, lookup, how)?;
         if let Some((level, table)) = got.worn {
@@ -74,7 +82,10 @@ impl Db {
                 // What goes wrong here goes wrong again below, where it is answered.
                 window.iter().for_each(|&at| drop(get::expect(&*shared.placement, &shared.order, &view, &lookup(at))));
             }
-            window.iter().for_each(|&at| answers[at] = self.look_up(&view, &lookup(at), self.how(options)));
+            for &at in window {
+                let found = self.look_up(&view, &lookup(at), self.how(options));
+                answers[at] = found.map(|value| value.map(|value| value.to_vec()));
+            }
         }
         answers
     }

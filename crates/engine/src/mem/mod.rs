@@ -3,7 +3,7 @@ mod arena;
 mod meter;
 mod skiplist;
 
-use arena::NodeId;
+pub use arena::NodeId;
 use meter::ArenaMeter;
 use skiplist::{SkipList, height};
 use std::sync::{
@@ -92,14 +92,19 @@ impl MemTable {
     }
 
     /// The newest entry for `lookup`'s user key that `lookup` may see.
-    pub fn get(&self, lookup: &[u8]) -> Option<(SeqNo, Kind, &[u8])> {
+    pub fn get(&self, lookup: &[u8]) -> Option<(SeqNo, Kind, NodeId)> {
         let node = self.list.seek(lookup)?;
         let found = self.list.key(node);
         if self.list.order().user(key::user_key(found), key::user_key(lookup)).is_ne() {
             return None;
         }
         let parsed = key::parse(found).expect("a memtable holds whole keys");
-        Some((parsed.seq, parsed.kind, self.list.value(node)))
+        Some((parsed.seq, parsed.kind, node))
+    }
+
+    /// The value of an entry.
+    pub fn value(&self, node: NodeId) -> &[u8] {
+        self.list.value(node)
     }
 
     /// A cursor that stands nowhere yet.

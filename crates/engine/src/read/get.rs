@@ -1,23 +1,59 @@
 //! A point read: memtables newest first, then level by level, the newest run first; the first answer is the newest.
-use super::view::View;
-use crate::{Result, version::TableRef};
+use super::{pinned::PinnedValue, view::View};
+use crate::{
+    Result,
+    mem::{MemTable, NodeId},
+    version::TableRef,
+};
 use std::sync::Arc;
 use terrace_format::{KeyOrder, Kind, TableId};
-use terrace_storage::placement::{Placement, ReadHow};
+use terrace_storage::placement::{Bytes, Placement, ReadHow};
 
 /// What a point read found, and whom it cost.
-pub struct Got {
+pub struct Got<'a> {
     /// The value, if the key has one.
-    pub value: Option<Vec<u8>>,
+    pub value: Option<Value<'a>>,
     /// A table whose allowance of fruitless seeks this read used up, and its level.
     pub worn: Option<(usize, TableId)>,
 }
 
+/// A value where it lies.
+pub enum Value<'a> {
+    /// In a memtable.
+    Memory(&'a Arc<MemTable>, NodeId),
+    /// In a table.
+    Stored(Bytes),
+}
+
+impl Value<'_> {
+    /// A copy.
+    pub fn to_vec(&self) -> Vec<u8> {
+        match self {
+            Value::Memory(mem, node) => mem.value(*node).to_vec(),
+            Value::Stored(bytes) => bytes.to_vec(),
+        }
+    }
+
+    /// Keeps it where it is.
+    pub fn pin(self) -> PinnedValue {
+        match self {
+            Value::Memory(mem, node) => PinnedValue::in_memory(mem.clone(), node),
+            Value::Stored(bytes) => PinnedValue::stored(bytes),
+        }
+    }
+}
+
 /// Looks `lookup` up in `view`.
-pub fn get(placement: &dyn Placement, order: &KeyOrder, view: &View, lookup: &[u8], how: ReadHow) -> Result<Got> {
+pub fn get<'a>(
+    placement: &dyn Placement,
+    order: &KeyOrder,
+    view: &'a View,
+    lookup: &[u8],
+    how: ReadHow,
+) -> Result<Got<'a>> {
     for mem in view.memtables() {
-        if let Some((_, kind, value)) = mem.get(lookup) {
-            return Ok(Got { value: (kind == Kind::Put).then(|| value.to_vec()), worn: None });
+        if let Some((_, kind, node)) = mem.get(lookup) {
+            return Ok(Got { value: (kind == Kind::Put).then_some(Value::Memory(mem, node)), worn: None });
         }
     }
     let mut first: Option<(usize, &Arc<TableRef>)> = None;
@@ -28,7 +64,7 @@ pub fn get(placement: &dyn Placement, order: &KeyOrder, view: &View, lookup: &[u
             let Some(table) = run.find(order, lookup) else { continue };
             (asked, first) = (asked + 1, first.or(Some((level, table))));
             if let Some(found) = table.open(placement)?.get(lookup, how)? {
-                answer = (found.kind == Kind::Put).then_some(found.value);
+                answer = (found.kind == Kind::Put).then_some(Value::Stored(found.value));
                 break 'search;
             }
         }

@@ -1,6 +1,7 @@
 //! Reading: a view is pinned, its sources are merged, and what a reader may see is picked from the merge.
 pub mod get;
 pub mod merge;
+pub mod pinned;
 pub mod run;
 pub mod scan;
 pub mod snapshot;

@@ -1,4 +1,5 @@
 //! What a block's bytes lie in.
+use super::Block;
 use std::{fmt, ops::Deref, ops::Range, sync::Arc};
 
 /// Bytes that never change, and whoever keeps them: themselves, a larger buffer, or something outside of this process'
@@ -10,6 +11,7 @@ pub struct Bytes(Keeper);
 enum Keeper {
     Own(Vec<u8>),
     Part(Arc<Vec<u8>>, Range<usize>), // the range lies within
+    Block(Arc<Block>, Range<usize>),  // likewise
     Pinned(&'static [u8], Arc<dyn Send + Sync>),
 }
 
@@ -26,6 +28,12 @@ impl Bytes {
         Some(Bytes(Keeper::Part(buffer, range)))
     }
 
+    /// The part of `block` at `range`, not copied; `None` if that is not within it.
+    pub fn in_block(block: Arc<Block>, range: Range<usize>) -> Option<Bytes> {
+        block.bytes.get(range.clone())?;
+        Some(Bytes(Keeper::Block(block, range)))
+    }
+
     /// The part at `range`, copied only where these bytes have no other owner than themselves; `None` if there is none.
     pub fn part(&self, range: Range<usize>) -> Option<Bytes> {
         match &self.0 {
@@ -33,6 +41,10 @@ impl Bytes {
             Keeper::Part(buffer, whole) => {
                 self.get(range.clone())?;
                 Bytes::shared(buffer.clone(), whole.start + range.start..whole.start + range.end)
+            }
+            Keeper::Block(block, whole) => {
+                self.get(range.clone())?;
+                Bytes::in_block(block.clone(), whole.start + range.start..whole.start + range.end)
             }
             Keeper::Pinned(bytes, owner) => Some(Bytes(Keeper::Pinned(bytes.get(range)?, owner.clone()))),
         }
@@ -46,6 +58,7 @@ impl Bytes {
                 Keeper::Own(own)
             }
             Keeper::Part(buffer, range) => Keeper::Part(buffer, range.start..range.end.min(range.start + bytes)),
+            Keeper::Block(block, range) => Keeper::Block(block, range.start..range.end.min(range.start + bytes)),
             Keeper::Pinned(pinned, owner) => Keeper::Pinned(&pinned[..bytes.min(pinned.len())], owner),
         })
     }
@@ -65,16 +78,25 @@ impl Deref for Bytes {
         match &self.0 {
             Keeper::Own(bytes) => bytes,
             Keeper::Part(buffer, range) => &buffer[range.clone()],
+            Keeper::Block(block, range) => &block.bytes[range.clone()],
             Keeper::Pinned(bytes, _) => bytes,
         }
     }
 }
 
+impl PartialEq for Bytes {
+    fn eq(&self, other: &Bytes) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Bytes {}
+
 impl fmt::Debug for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kept = match &self.0 {
             Keeper::Own(_) => "own",
-            Keeper::Part(..) => "shared",
+            Keeper::Part(..) | Keeper::Block(..) => "shared",
             Keeper::Pinned(..) => "pinned",
         };
         write!(f, "{} {kept} bytes", self.len())
@@ -90,7 +112,10 @@ mod tests {
         let all = *b"0123456789";
         let pinned = Bytes::pinned(b"0123456789", Arc::new(()));
         let shared = Bytes::shared(Arc::new(b"ab0123456789c".to_vec()), 2..12).unwrap();
-        for bytes in [Bytes::from(all.to_vec()), pinned, shared] {
+        let block = Arc::new(Block::new([&b"ab0123456789c"[..], &[0; 3], &[1, 0, 0, 0]].concat()).unwrap());
+        let in_block = Bytes::in_block(block.clone(), 2..12).unwrap();
+        assert!(Bytes::in_block(block, 18..21).is_none());
+        for bytes in [Bytes::from(all.to_vec()), pinned, shared, in_block] {
             assert_eq!(*bytes, all);
             let part = bytes.part(2..8).unwrap();
             assert_eq!(&*part, b"234567");

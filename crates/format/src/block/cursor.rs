@@ -79,6 +79,11 @@ impl BlockCursor {
         self.block.as_ref().map_or(&[], |block| &block.bytes[value])
     }
 
+    /// Where in the block the current value is. Must stand on an entry.
+    pub(super) fn value_in_block(&self) -> Range<usize> {
+        self.stands().value.clone()
+    }
+
     /// The first and the last key of the window, which bound every key that a step without an error may reach. Must stand
     /// on an entry.
     pub fn bounds(&self) -> [&[u8]; 2] {

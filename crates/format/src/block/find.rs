@@ -8,12 +8,12 @@ use super::{
     entry::{corrupt, sizes},
 };
 use crate::{Corrupt, KeyOrder, Kind, SeqNo, key};
-use std::{cmp::Ordering, sync::Arc};
+use std::{cmp::Ordering, ops::Range, sync::Arc};
 
 /// What a lookup comes to.
-enum Search<'a> {
-    /// The trailer of the newest entry that the lookup may see, and its value.
-    Found(u64, &'a [u8]),
+enum Search {
+    /// The trailer of the newest entry that the lookup may see, and where in the block its value is.
+    Found(u64, Range<usize>),
     Absent,
     /// The entry is there, but part of its trailer is stored with an older entry.
     Scattered,
@@ -21,8 +21,8 @@ enum Search<'a> {
 
 impl Block {
     /// The newest entry for `lookup`'s user key at or below its sequence ([`key::lookup`]), in a block of internal keys
-    /// that `order` sorts.
-    pub fn find(&self, order: &KeyOrder, lookup: &[u8]) -> Result<Option<(SeqNo, Kind, Vec<u8>)>, Corrupt> {
+    /// that `order` sorts, and where its value is: see [`Block::part`] and [`Bytes::in_block`](super::Bytes::in_block).
+    pub fn find(&self, order: &KeyOrder, lookup: &[u8]) -> Result<Option<(SeqNo, Kind, Range<usize>)>, Corrupt> {
         let search = match order {
             KeyOrder::Bytewise => self.search(order, lookup)?,
             KeyOrder::Custom(_) => Search::Scattered,
@@ -30,7 +30,7 @@ impl Block {
         match search {
             Search::Found(trailer, value) => {
                 let kind = key::kind_of(trailer)?;
-                Ok(Some((SeqNo(trailer >> 8), kind, value.to_vec())))
+                Ok(Some((SeqNo(trailer >> 8), kind, value)))
             }
             Search::Absent => Ok(None),
             Search::Scattered => self.find_by_cursor(order, lookup),
@@ -38,7 +38,7 @@ impl Block {
     }
 
     /// As [`Block::find`], by putting keys together.
-    fn find_by_cursor(&self, order: &KeyOrder, lookup: &[u8]) -> Result<Option<(SeqNo, Kind, Vec<u8>)>, Corrupt> {
+    fn find_by_cursor(&self, order: &KeyOrder, lookup: &[u8]) -> Result<Option<(SeqNo, Kind, Range<usize>)>, Corrupt> {
         let mut cursor = BlockCursor::new(Arc::new(self.clone()));
         cursor.seek(lookup, |a, b| order.internal(a, b))?;
         if !cursor.valid() {
@@ -46,11 +46,11 @@ impl Block {
         }
         let found = key::parse(cursor.key())?;
         let same = order.user(found.user, key::user_key(lookup)).is_eq();
-        Ok(same.then(|| (found.seq, found.kind, cursor.value().to_vec())))
+        Ok(same.then(|| (found.seq, found.kind, cursor.value_in_block())))
     }
 
     /// Bytewise order only.
-    fn search<'a>(&'a self, order: &KeyOrder, lookup: &[u8]) -> Result<Search<'a>, Corrupt> {
+    fn search(&self, order: &KeyOrder, lookup: &[u8]) -> Result<Search, Corrupt> {
         let (wanted, newest) = (key::user_key(lookup), key::trailer(lookup));
         let entries = &self.bytes[..self.entries_end];
         let mut at = self.start_for(order, lookup)?;
@@ -64,13 +64,14 @@ impl Block {
                 return Err(corrupt(at, "a key that cannot be"));
             }
             last_bytes = key_bytes;
-            let (own, rest) = entries[sizes.key_at..].split_at(sizes.unshared);
+            let value_at = sizes.key_at + sizes.unshared;
+            let own = &entries[sizes.key_at..value_at];
             if sizes.shared <= common {
                 let wanted = &wanted[sizes.shared..];
                 let more = common_prefix(own, wanted);
                 (common, decided) = (sizes.shared + more, own.get(more).cmp(&wanted.get(more)));
             }
-            at = sizes.key_at + sizes.unshared + sizes.value;
+            at = value_at + sizes.value;
             let user_bytes = key_bytes - key::TRAILER_BYTES;
             let order = if common < user_bytes { decided } else { user_bytes.cmp(&wanted.len()) };
             match order {
@@ -80,7 +81,7 @@ impl Block {
                 Ordering::Equal => {
                     let trailer = key::trailer(own);
                     if trailer <= newest {
-                        return Ok(Search::Found(trailer, &rest[..sizes.value]));
+                        return Ok(Search::Found(trailer, value_at..at));
                     }
                 }
             }

@@ -92,9 +92,10 @@ fn lookups(table: &dyn Table, model: &Versions) {
     let how = ReadHow { verify: false, fill_cache: true };
     for (at, (kind, value)) in model {
         let found = good(table.get(&key::lookup(&at.0, SeqNo(at.1.0)), how));
-        same(found, Some(Found { seq: SeqNo(at.1.0), kind: *kind, value: value.clone() }), "its own sequence");
+        same(found, Some(Found { seq: SeqNo(at.1.0), kind: *kind, value: value.clone().into() }), "its own sequence");
         let older = model.range((at.0.clone(), Reverse(at.1.0 - 1))..).next().filter(|(older, _)| older.0 == at.0);
-        let want = older.map(|(at, (kind, value))| Found { seq: SeqNo(at.1.0), kind: *kind, value: value.clone() });
+        let want =
+            older.map(|(at, (kind, value))| Found { seq: SeqNo(at.1.0), kind: *kind, value: value.clone().into() });
         same(good(table.get(&key::lookup(&at.0, SeqNo(at.1.0 - 1)), how)), want, "just before it");
         let absent = [&at.0[..], b"\0absent"].concat();
         same(good(table.get(&key::lookup(&absent, SeqNo::MAX), HOW)), None, "a key that is not there");

@@ -73,6 +73,11 @@ impl BlockCache {
         self.blocks.insert(key, (block, verified));
     }
 
+    /// What the blocks here take, in bytes.
+    pub fn held_bytes(&self) -> u64 {
+        self.blocks.weight()
+    }
+
     /// What tails of open tables may take, in bytes.
     pub fn tail_bytes_max(&self) -> u64 {
         TAILS_FREE_BYTES + self.bytes / 4 * 3

@@ -11,7 +11,7 @@ use crate::{
 };
 use std::{ops::Range, sync::Arc};
 use terrace_format::{
-    Codec, Corrupt, KeyOrder, TableId,
+    Codec, Corrupt, KeyOrder, Kind, SeqNo, TableId,
     block::{Block, Bytes},
     filter::FilterPolicy,
     footer::{BLOCK_TRAILER_BYTES, Handle},
@@ -45,12 +45,15 @@ impl Reader {
     /// The newest entry for `lookup`'s user key at or below its sequence.
     pub fn get(&self, lookup: &[u8], how: ReadHow) -> Result<Option<Found>> {
         let Some(handle) = self.block_for(lookup) else { return Ok(None) };
+        let corrupt = self.corrupt_at(handle.offset);
         let found = match self.in_place(handle, how)? {
-            Some(block) => block.find(&self.order, lookup),
-            None => self.kept(handle, how)?.find(&self.order, lookup),
+            Some(block) => block.find(&self.order, lookup).and_then(|found| shown(found, |at| block.part(at))),
+            None => {
+                let block = self.kept(handle, how)?;
+                block.find(&self.order, lookup).and_then(|found| shown(found, |at| Bytes::in_block(block, at)))
+            }
         };
-        let found = found.map_err(self.corrupt_at(handle.offset))?;
-        Ok(found.map(|(seq, kind, value)| Found { seq, kind, value }))
+        found.map_err(corrupt)
     }
 
     /// Whether [`Reader::get`] would look into a block; if so, that block is on its way to memory.
@@ -163,6 +166,16 @@ impl Reader {
         let name = self.source.name();
         move |found| Error::corrupt(name, offset, found)
     }
+}
+
+/// What a block says it found, with the bytes of the value.
+fn shown(
+    found: Option<(SeqNo, Kind, Range<usize>)>,
+    value: impl FnOnce(Range<usize>) -> Option<Bytes>,
+) -> std::result::Result<Option<Found>, Corrupt> {
+    let Some((seq, kind, at)) = found else { return Ok(None) };
+    let value = value(at).ok_or_else(|| Corrupt::new("block", 0, "a value that lies outside of it"))?;
+    Ok(Some(Found { seq, kind, value }))
 }
 
 /// Whether a block with this trailer is stored uncompressed.

@@ -260,6 +260,10 @@ impl Placement for Files {
         self.store.tracker.commit(&*self.store.fs, &self.store.traffic)
     }
 
+    fn memory_bytes(&self) -> u64 {
+        self.tables.memory_bytes()
+    }
+
     fn traffic(&self) -> &Traffic {
         &self.store.traffic
     }

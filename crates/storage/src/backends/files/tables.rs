@@ -64,6 +64,11 @@ impl Tables {
         Ok(table)
     }
 
+    /// Memory of blocks, and of what open tables hold besides.
+    pub fn memory_bytes(&self) -> u64 {
+        self.blocks.held_bytes() + self.tail_bytes.load(Relaxed)
+    }
+
     /// Counts a table that was opened, and closes others if there are too many.
     fn opened(&self, table: &FileTable, reader: &Reader) {
         self.open.fetch_add(1, Relaxed);

@@ -1,0 +1,86 @@
+//! LevelDB's property strings, in its words, for tools that know them. [`Db::statistics`] says more, in types.
+//!
+//! Source: LevelDB's `DBImpl::GetProperty`, `Version::DebugString`, `EscapeString`.
+use super::Db;
+use crate::version::{TableRef, Version};
+use std::fmt::Write;
+use terrace_format::{LEVELS, key};
+
+impl Db {
+    /// What LevelDB calls a property; `None` if it has none of that name:
+    ///
+    /// | name | says |
+    /// |---|---|
+    /// | `leveldb.num-files-at-levelN` | how many tables level N has, from 0 to 6 |
+    /// | `leveldb.stats` | a table for people: what the levels hold and what compactions into them cost |
+    /// | `leveldb.sstables` | every table: number, size, first and last internal key |
+    /// | `leveldb.approximate-memory-usage` | bytes of memtables, of cached blocks, and of what open tables hold besides |
+    ///
+    /// ```
+    /// # let db = terrace::Db::open_in_memory(terrace::Options::default()).unwrap();
+    /// assert_eq!(db.property("leveldb.num-files-at-level0").as_deref(), Some("0"));
+    /// assert_eq!(db.property("leveldb.nonsense"), None);
+    /// ```
+    pub fn property(&self, name: &str) -> Option<String> {
+        let version = || self.shared().view.load().version.clone();
+        match name.strip_prefix("leveldb.")? {
+            "stats" => Some(self.compaction_table()),
+            "sstables" => Some(tables(&version())),
+            "approximate-memory-usage" => {
+                let memtables = self.statistics().memtable_memory_bytes;
+                Some((memtables + self.shared().placement.memory_bytes()).to_string())
+            }
+            other => {
+                let digits = other.strip_prefix("num-files-at-level")?;
+                let level = (0..LEVELS).find(|level| level.to_string() == digits)?;
+                Some(version().levels[level].tables().count().to_string())
+            }
+        }
+    }
+
+    fn compaction_table(&self) -> String {
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let mut out = "                               Compactions\n".to_string();
+        out += "Level  Files Size(MB) Time(sec) Read(MB) Write(MB)\n";
+        out += "--------------------------------------------------\n";
+        for (level, held) in self.statistics().levels.iter().enumerate() {
+            let did = held.compactions;
+            if held.tables > 0 || did.count > 0 {
+                let (size, read, written) = (mib(held.bytes), mib(did.bytes_read), mib(did.bytes_written));
+                let seconds = did.time.as_secs_f64();
+                let line = format!("{level:3} {:8} {size:8.0} {seconds:9.0} {read:8.0} {written:9.0}", held.tables);
+                writeln!(out, "{line}").expect("a string takes all");
+            }
+        }
+        out
+    }
+}
+
+fn tables(version: &Version) -> String {
+    let mut out = String::new();
+    for (number, level) in version.levels.iter().enumerate() {
+        writeln!(out, "--- level {number} ---").expect("a string takes all");
+        for table in level.tables() {
+            writeln!(out, "{}", line(table)).expect("a string takes all");
+        }
+    }
+    out
+}
+
+fn line(table: &TableRef) -> String {
+    let meta = &table.meta;
+    format!(" {}:{}[{} .. {}]", meta.id.0, meta.bytes, internal(&meta.smallest), internal(&meta.largest))
+}
+
+/// An internal key as LevelDB prints it.
+fn internal(bytes: &[u8]) -> String {
+    let parsed = key::apart(bytes);
+    let mut user = String::new();
+    for &byte in parsed.user {
+        match byte {
+            b' '..=b'~' => user.push(char::from(byte)),
+            _ => write!(user, "\\x{byte:02x}").expect("a string takes all"),
+        }
+    }
+    format!("'{user}' @ {} : {}", parsed.seq, parsed.kind as u8)
+}
