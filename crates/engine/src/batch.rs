@@ -1,5 +1,6 @@
 //! A batch as users build it: sizes are watched while it grows, and checked when it is written.
 use terrace_format::{
+    SeqNo,
     batch::{self, Op},
     key,
 };
@@ -82,6 +83,20 @@ impl WriteBatch {
     /// Bytes of the batch as the log stores it.
     pub fn byte_len(&self) -> usize {
         self.batch.byte_len()
+    }
+
+    /// What was written before, and so is known to fit; without its sequence.
+    pub(crate) fn of(mut batch: batch::Batch) -> WriteBatch {
+        batch.set_sequence(SeqNo::ZERO);
+        let (mut key_bytes, mut value_bytes) = (0, 0);
+        for op in batch.ops() {
+            let (key, value) = match op {
+                Op::Put(key, value) => (key, value),
+                Op::Delete(key) => (key, &[][..]),
+            };
+            (key_bytes, value_bytes) = (key_bytes.max(key.len() as u64), value_bytes.max(value.len() as u64));
+        }
+        WriteBatch { batch, key_bytes, value_bytes, oversized: None }
     }
 
     fn fits(&mut self, key_bytes: u64, value_bytes: u64) -> bool {

@@ -60,6 +60,16 @@ pub enum Error {
     /// An argument or option cannot be. Nothing was done.
     #[error("invalid argument: {0}")]
     Invalid(String),
+    /// The logs no longer have what was written with this sequence. Begin with a copy of the whole store, or with `oldest`.
+    #[error(
+        "the logs no longer have sequence {wanted}; the oldest there is {oldest} (option log_keep_bytes keeps more)"
+    )]
+    SequenceGone {
+        /// The first sequence that was asked for and is not there.
+        wanted: u64,
+        /// The oldest from which on the history is there; one behind the newest if there is none at all.
+        oldest: u64,
+    },
     /// The store is open for reading only.
     #[error("the store is open for reading only")]
     ReadOnly,

@@ -69,6 +69,7 @@ pub use read::{
     pinned::PinnedValue,
     scan::{Cursor, ReadOptions, Scan},
     snapshot::Snapshot,
+    updates::{Update, Updates},
 };
 pub use recover::{
     repair::{RepairReport, repair as repair_on},

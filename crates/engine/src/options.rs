@@ -119,6 +119,9 @@ pub struct Options {
     /// writes, synced ones too. After a kill the log ends in zeros, which LevelDB reads as its end, and now and then in half
     /// a record, which `paranoid_checks` takes for damage. Default write.
     pub log_writes: LogWrites,
+    /// Bytes of closed logs that are kept, after they are needed no more, for [`Db::updates_since`](crate::Db::updates_since)
+    /// to read, also over a close or a kill. Default 0; 0 ..= 1 TiB.
+    pub log_keep_bytes: u64,
     /// Bytes after which the manifest is begun anew. Default 64 MiB; 4 KiB ..= 1 GiB.
     pub manifest_bytes: u64,
     order: KeyOrder,
@@ -182,6 +185,7 @@ impl Options {
             batch_interval_ms: 200,
             retained_bytes_max: 256 * MIB,
             log_writes: LogWrites::Write,
+            log_keep_bytes: 0,
             manifest_bytes: 64 * MIB,
             order: KeyOrder::Bytewise,
             filter: None,

@@ -11,8 +11,11 @@ use terrace_peers::{leveldb::Library, require};
 
 /// Tables on several levels, one in level 0; keys of all bytes.
 fn filled(place: &Place) -> Db {
-    let db =
-        Db::open(place.path().unwrap(), options(&[("table_bytes", "64KiB"), ("level_base_bytes", "64KiB")])).unwrap();
+    let db = Db::open(
+        place.path().unwrap(),
+        options(&[("table_bytes", "64KiB"), ("level_base_bytes", "64KiB"), ("seek_compaction", "off")]),
+    )
+    .unwrap();
     for number in 0..4000u64 {
         db.put(number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes(), [number as u8; 100]).unwrap();
     }

@@ -58,7 +58,7 @@ fn tables_of_old_leveldbs_are_found_listed_and_removed() {
     let meta = build_table(&*placement, 3);
     fs::rename(folder.path().join("000003.ldb"), folder.path().join("000003.sst")).unwrap();
     let found = placement.open_table(&meta).unwrap().get(&key::lookup(b"key", SeqNo(9)), HOW).unwrap();
-    assert_eq!(found.unwrap().value, b"value");
+    assert_eq!(*found.unwrap().value, *b"value");
     assert_eq!(placement.list().unwrap()[0].object, ObjectId::Table(TableId(3)));
     placement.set_aside(ObjectId::Table(TableId(3))).unwrap();
     placement.remove(ObjectId::Table(TableId(3))).unwrap();

@@ -3,6 +3,7 @@
 mod property;
 mod read;
 mod report;
+mod updates;
 mod upkeep;
 mod write;
 

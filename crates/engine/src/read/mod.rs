@@ -5,5 +5,6 @@ pub mod pinned;
 pub mod run;
 pub mod scan;
 pub mod snapshot;
+pub mod updates;
 pub mod view;
 pub mod visible;

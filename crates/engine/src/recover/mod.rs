@@ -144,10 +144,12 @@ pub fn begin(
     start.replay_from = log;
     let last = start.base;
     let writer = placement.create_log(log, LogKind::Wal, &batch::head(last.plus(1)))?;
-    let versions = VersionSet::new(options.order().clone(), start);
+    let kept = orphans::kept_logs(listed, options.log_keep_bytes);
+    let mut versions = VersionSet::new(options.order().clone(), start);
     let manifest = Manifest::create(placement, id, &versions.snapshot(&requires))?;
     placement.publish_root(id)?;
-    let orphans = orphans::orphans(listed, versions.live());
+    let orphans = orphans::orphans(listed, versions.live(), &kept);
+    versions.retire.keep_logs(options.log_keep_bytes, kept);
     let writer = Writer { manifest, wal: Wal::new(log, writer), log, orphans };
     Ok(Recovered { versions, last, memtables: Vec::new(), writer: Some(writer), requires, set_aside })
 }

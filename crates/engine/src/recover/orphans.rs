@@ -4,10 +4,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use terrace_format::{LogId, batch::Batch};
 use terrace_storage::placement::{Listed, LogEvent, LogKind, ObjectId, Placement};
 
-/// Everything that was listed before the new root was made and that `version` does not name. Logs and manifests of
-/// that time are all replaced.
-pub fn orphans(listed: &[Listed], version: &Version) -> Vec<ObjectId> {
-    let named: BTreeSet<ObjectId> = version.tables().flat_map(|(_, table)| crate::version::objects(table)).collect();
+/// Logs that are kept for those who follow the history: the newest, up to `bytes_max` in all.
+pub fn kept_logs(listed: &[Listed], bytes_max: u64) -> Vec<(LogId, u64)> {
+    let log = |found: &Listed| match found.object {
+        ObjectId::Wal(log) => Some((log, found.bytes)),
+        _ => None,
+    };
+    let mut logs: Vec<_> = listed.iter().filter_map(log).collect();
+    logs.sort();
+    let mut left = bytes_max;
+    let fits = |(_, bytes): &&(LogId, u64)| {
+        let fits = *bytes <= left && bytes_max > 0;
+        left = left.saturating_sub(*bytes);
+        fits
+    };
+    logs.iter().rev().take_while(fits).copied().collect()
+}
+
+/// Everything that was listed before the new root was made, that `version` does not name and that is not `kept`. Logs and
+/// manifests of that time are all replaced.
+pub fn orphans(listed: &[Listed], version: &Version, kept: &[(LogId, u64)]) -> Vec<ObjectId> {
+    let tables = version.tables().flat_map(|(_, table)| crate::version::objects(table));
+    let named: BTreeSet<ObjectId> = tables.chain(kept.iter().map(|(log, _)| ObjectId::Wal(*log))).collect();
     listed.iter().map(|found| found.object).filter(|object| !named.contains(object)).collect()
 }
 

@@ -2,7 +2,7 @@
 //! anybody can still read names it (docs/durability.md, the one rule).
 use super::{Version, objects};
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Weak},
 };
 use terrace_format::{LogId, TableId};
@@ -15,8 +15,12 @@ pub struct Retire {
     candidates: BTreeSet<ObjectId>,
     /// Every version that was ever live and may still be read.
     versions: Vec<Weak<Version>>,
-    /// Live logs, which the durable manifest may still name as the place to replay from.
-    logs: BTreeSet<LogId>,
+    /// Live logs with their bytes, as far as they have ended: the durable manifest may still name one as the place to
+    /// replay from.
+    logs: BTreeMap<LogId, u64>,
+    /// Logs that are kept only for those who follow the history, with their bytes, and how many bytes that may be.
+    kept: BTreeMap<LogId, u64>,
+    kept_bytes_max: u64,
 }
 
 impl Retire {
@@ -28,7 +32,23 @@ impl Retire {
 
     /// `log` begins to be needed.
     pub fn log_made(&mut self, log: LogId) {
-        self.logs.insert(log);
+        self.logs.insert(log, 0);
+    }
+
+    /// `log` takes no more; it has `bytes`.
+    pub fn log_ended(&mut self, log: LogId, bytes: u64) {
+        self.logs.entry(log).and_modify(|known| *known = bytes);
+    }
+
+    /// Up to `bytes` of logs are kept after they are needed no more; `logs` are there from an earlier session.
+    pub fn keep_logs(&mut self, bytes: u64, logs: Vec<(LogId, u64)>) {
+        self.kept_bytes_max = bytes;
+        self.kept.extend(logs);
+    }
+
+    /// Every log that has a part of the history, oldest first.
+    pub fn history(&self) -> Vec<LogId> {
+        self.kept.keys().chain(self.logs.keys()).copied().collect()
     }
 
     /// The durable version moves from `old` to `new` by deleting tables, and replay from `replay_from` on. Works on the
@@ -42,8 +62,12 @@ impl Retire {
         forget_needed(&mut gone, [new]);
         self.candidates.extend(gone);
         let kept = self.logs.split_off(&replay_from);
-        self.candidates.extend(self.logs.iter().map(|log| ObjectId::Wal(*log)));
+        self.kept.append(&mut self.logs);
         self.logs = kept;
+        while self.kept.values().sum::<u64>() > self.kept_bytes_max || self.kept_bytes_max == 0 {
+            let Some((oldest, _)) = self.kept.pop_first() else { break };
+            self.candidates.insert(ObjectId::Wal(oldest));
+        }
     }
 
     /// A manifest that the root no longer names.

@@ -309,10 +309,12 @@ fn seal(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
     wait_visible(shared, core.last)?;
     let created = shared.placement.create_log(log, LogKind::Wal, &batch::head(core.last.plus(1))).map_err(Error::from);
     let writer = created.inspect_err(|error| shared.fail(error))?;
+    let (ended, bytes) = core.wal.size();
     core.wal.rotate(log, writer, &shared.closed_logs);
     let mem = Arc::new(MemTable::new(shared.order.clone(), log));
     core.mem = mem.clone();
     let mut control = shared.control.lock();
+    control.versions.retire.log_ended(ended, bytes);
     control.versions.retire.log_made(log);
     shared.set_view(&control, |view| {
         let full = view.mem.clone().expect("a store that is written has a memtable");

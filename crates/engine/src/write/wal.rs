@@ -20,6 +20,11 @@ impl Wal {
         Wal { id, writer, dirty: false }
     }
 
+    /// Its number, and its bytes so far.
+    pub fn size(&self) -> (LogId, u64) {
+        (self.id, self.writer.bytes())
+    }
+
     /// Hands a record to the operating system.
     pub fn append(&mut self, record: &[u8]) -> Result<()> {
         self.dirty = true;

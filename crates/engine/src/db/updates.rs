@@ -1,0 +1,51 @@
+//! Following the history: what was written since.
+use super::Db;
+use crate::{Error, Result, Updates};
+use terrace_format::SeqNo;
+
+impl Db {
+    /// What was written behind `sequence`, up to now, from the logs, oldest first: the means to follow a store, for a replica,
+    /// an index, or a change feed. Begin with a copy of the whole store and its [`last_sequence`](Db::last_sequence); go
+    /// on with the [`last_sequence`](crate::Update::last_sequence) of the last update that was taken over. The first update
+    /// may begin at or before `sequence`, where that lies within a batch.
+    ///
+    /// Logs go as soon as their writes are durable in tables, unless the option `log_keep_bytes` keeps some longer; so ask
+    /// often. Those that the answer reads stay readable until it is dropped.
+    ///
+    /// # Errors
+    /// [`Error::SequenceGone`], at once or at the place of the gap, if the logs no longer have what comes next;
+    /// [`Error::Invalid`] if `sequence` has not been written yet; [`Error::ReadOnly`] in a store opened for reading only.
+    ///
+    /// ```
+    /// # fn main() -> terrace::Result<()> {
+    /// use terrace::{Db, Options, WriteBatch, WriteOptions};
+    /// let (db, copy) = (Db::open_in_memory(Options::default())?, Db::open_in_memory(Options::default())?);
+    /// db.put("a", "1")?;
+    /// db.put("b", "2")?;
+    /// for update in db.updates_since(copy.last_sequence())? {
+    ///     copy.write(update?.batch, WriteOptions::default())?;
+    /// }
+    /// assert_eq!((copy.get("b")?, copy.last_sequence()), (Some(b"2".to_vec()), 2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn updates_since(&self, sequence: u64) -> Result<Updates> {
+        self.writes()?;
+        let shared = self.shared();
+        let last = shared.visible();
+        if sequence > last.0 {
+            return Err(Error::Invalid(format!("sequence {sequence} has not been written; the last is {last}")));
+        }
+        loop {
+            // Behind `last`, so that it is in one of these; one that goes before it is opened makes us look again.
+            let logs = shared.control.lock().versions.retire.history();
+            if let Some(updates) = Updates::open(&*shared.placement, &logs, SeqNo(sequence), last)? {
+                return Ok(updates);
+            }
+            if shared.control.lock().versions.retire.history() == logs {
+                let object = format!("one of the logs {logs:?} in {}", shared.placement.name());
+                return Err(Error::Missing { what: "log", object });
+            }
+        }
+    }
+}
