@@ -28,7 +28,7 @@ pub enum Error {
         /// Its answer.
         source: Arc<io::Error>,
     },
-    /// No space is left. Free some, then reopen the store.
+    /// No space is left. Writes stop, reads go on. Free some, then [`resume`](crate::Db::resume) or reopen the store.
     #[error("storage is full: {op} {object}: {source}")]
     NoSpace {
         /// What was tried.
@@ -79,7 +79,8 @@ pub enum Error {
     /// The engine contradicts itself; nothing was made durable on the strength of it. Close, reopen, and report it.
     #[error("a bug in Terrace: {0}")]
     Bug(String),
-    /// An earlier write or sync failed, so what is on storage is unknown. Reads go on; to write, close and reopen.
+    /// An earlier write or sync failed, so what is on storage is unknown. Reads go on; to write, close and reopen, or
+    /// [`resume`](crate::Db::resume) where the failure was a full disk.
     #[error("refusing writes since an earlier failure: {0}")]
     FailStopped(Arc<Error>),
 }
@@ -88,6 +89,15 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
+    /// Whether space is all that there is a lack of: free some, and [`Db::resume`](crate::Db::resume).
+    pub fn is_no_space(&self) -> bool {
+        match self {
+            Error::NoSpace { .. } => true,
+            Error::FailStopped(first) => first.is_no_space(),
+            _ => false,
+        }
+    }
+
     /// Bytes of `object` that contradict the rest of the store.
     pub(crate) fn corrupt(
         what: &'static str,

@@ -119,6 +119,10 @@ pub struct Options {
     /// writes, synced ones too. After a kill the log ends in zeros, which LevelDB reads as its end, and now and then in half
     /// a record, which `paranoid_checks` takes for damage. Default write.
     pub log_writes: LogWrites,
+    /// Bytes of disk that a file `RESERVE` keeps allocated, for the manifest and one batch: a store that finds the disk full
+    /// gives them up to make durable what it has and to remove what that replaces, before it stops
+    /// ([`Db::resume`](crate::Db::resume)). Default 0; 0 ..= 1 GiB.
+    pub reserve_bytes: u64,
     /// Bytes of closed logs that are kept, after they are needed no more, for [`Db::updates_since`](crate::Db::updates_since)
     /// to read, also over a close or a kill. Default 0; 0 ..= 1 TiB.
     pub log_keep_bytes: u64,
@@ -185,6 +189,7 @@ impl Options {
             batch_interval_ms: 200,
             retained_bytes_max: 256 * MIB,
             log_writes: LogWrites::Write,
+            reserve_bytes: 0,
             log_keep_bytes: 0,
             manifest_bytes: 64 * MIB,
             order: KeyOrder::Bytewise,

@@ -57,6 +57,7 @@ fn terrace_block() -> Options {
     options.group_wait_us = 200;
     options.log_writes = LogWrites::Map;
     options.durability = Tier::Auto;
+    options.reserve_bytes = 1 << 20;
     // For two processors; more of them want more.
     options.compactions_max = 2;
     options.compactions_calm = 1;

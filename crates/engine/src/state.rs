@@ -119,10 +119,13 @@ impl Shared {
         }
     }
 
-    /// Stops writes and background work; the first failure stays the reason.
+    /// Stops writes and background work. The first failure stays the reason, unless it was a lack of space, which can be
+    /// cured, and this one cannot.
     pub fn fail(&self, error: &Error) {
         let mut control = self.control.lock();
-        control.failed.get_or_insert_with(|| error.clone());
+        if control.failed.as_ref().is_none_or(|first| first.is_no_space() && !error.is_no_space()) {
+            control.failed = Some(error.clone());
+        }
         self.tell_writers(&control);
         self.changed.notify_all();
     }
@@ -191,7 +194,7 @@ impl Shared {
         }
         if !control.flushing && !self.view.load().sealed.is_empty() {
             control.flushing = true;
-            self.submit(Lane::Flush, "flush", self.jobs.flush);
+            self.submit(Lane::Flush, "flush", self.jobs.flush, |control| control.flushing = false);
         }
         while control.busy.len() < self.compaction_threads(control, self.options.compactions_max)
             && let Some(plan) = self.next_plan(control)
@@ -200,7 +203,7 @@ impl Shared {
         }
         if !control.releasing && control.versions.pending() > 0 {
             control.releasing = true;
-            self.submit(Lane::Durability, "release", self.jobs.release);
+            self.submit(Lane::Durability, "release", self.jobs.release, |control| control.releasing = false);
         }
     }
 
@@ -217,24 +220,44 @@ impl Shared {
         if control.seek_hint.is_some_and(|(_, id)| plan.upper.iter().any(|table| table.meta.id == id)) {
             control.seek_hint = None;
         }
-        self.submit(Lane::Compact, "compact", move |shared| (shared.jobs.compact)(shared, &plan));
+        let ended = plan.clone();
+        let job = move |shared: &Arc<Shared>| (shared.jobs.compact)(shared, &plan);
+        self.submit(Lane::Compact, "compact", job, move |control| control.busy.end(&ended));
     }
 
-    /// Queues a job whose failure, or panic, stops the store.
+    /// Queues a job whose failure, or panic, stops the store. `ended` notes in control that a failed one is over; others
+    /// do so themselves.
     pub fn submit(
         self: &Arc<Self>,
         lane: Lane,
         name: &'static str,
-        job: impl FnOnce(&Arc<Shared>) -> Result<()> + Send + 'static,
+        job: impl Fn(&Arc<Shared>) -> Result<()> + Send + 'static,
+        ended: impl FnOnce(&mut Control) + Send + 'static,
     ) {
         let shared = self.clone();
         self.work.submit(lane, name, move || {
-            let outcome = catch_unwind(AssertUnwindSafe(|| job(&shared)));
+            let outcome = catch_unwind(AssertUnwindSafe(|| shared.with_relief(|| job(&shared))));
             let bug = |_| Err(Error::Bug(format!("job {name} panicked")));
             if let Err(error) = outcome.unwrap_or_else(bug) {
+                ended(&mut shared.control.lock());
                 shared.fail(&error);
             }
         });
+    }
+
+    /// Does something that takes space; if there is none, once more after everything was given up that is kept for safety
+    /// only: tables and logs whose replacement can be made durable at once, and the reserve.
+    pub fn with_relief<T>(self: &Arc<Self>, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+        match attempt() {
+            Err(full) if full.is_no_space() => {}
+            outcome => return outcome,
+        }
+        let _ = self.placement.reserve(0);
+        let _ = self.placement.commit(); // a failure is its tickets' to tell
+        (self.jobs.release)(self)?;
+        let done = attempt()?;
+        let _ = self.placement.reserve(self.options.reserve_bytes); // else the next lack of space is a stop
+        Ok(done)
     }
 
     /// Waits until `done`, running background steps where nobody else does. An error once the store has failed.

@@ -75,7 +75,7 @@ fn leveldb_says_the_same_of_the_same_directory() {
     let tables = db.property("leveldb.sstables").unwrap();
     assert!(tables.contains(r#"'"quoted" \ 'key'\x0a' @ 4001 : 1"#), "{tables}");
     db.close().unwrap();
-    let Store::Theirs(_library, store) = Store::open(Side::Theirs, &place.path().unwrap(), &Shape::default()) else {
+    let Store::Theirs(store) = Store::open(Side::Theirs, &place.path().unwrap(), &Shape::default()) else {
         unreachable!("theirs was asked for")
     };
     assert_eq!(names.iter().map(|name| store.property(name)).collect::<Vec<_>>(), ours);

@@ -22,6 +22,8 @@ pub enum FileName {
     InfoLog,
     /// `TERRACE`: see [`marker`](crate::marker).
     Marker,
+    /// `RESERVE`: takes space until a full disk needs it.
+    Reserve,
     /// `UNSYNCED`: somebody who promised nothing has written here; what is there may not survive a power cut.
     Unsynced,
     /// `000005.dbtmp`: about to be renamed.
@@ -36,6 +38,7 @@ impl FileName {
             "LOCK" => return Some(FileName::Lock),
             "LOG" | "LOG.old" => return Some(FileName::InfoLog),
             "TERRACE" => return Some(FileName::Marker),
+            "RESERVE" => return Some(FileName::Reserve),
             "UNSYNCED" => return Some(FileName::Unsynced),
             _ => {}
         }
@@ -68,6 +71,7 @@ impl fmt::Display for FileName {
             FileName::Lock => f.write_str("LOCK"),
             FileName::InfoLog => f.write_str("LOG"),
             FileName::Marker => f.write_str("TERRACE"),
+            FileName::Reserve => f.write_str("RESERVE"),
             FileName::Unsynced => f.write_str("UNSYNCED"),
             FileName::Temporary(number) => write!(f, "{number:06}.dbtmp"),
         }

@@ -27,6 +27,9 @@ pub enum Fault {
     Enospc,
     /// As [`Fault::Enospc`], but an append leaves some first part of its bytes behind, perhaps none.
     ShortWrite,
+    /// The disk turns out to be full only when bytes or names are to be saved: hits `sync`, `write_back`, `sync_directory` and
+    /// `commit`.
+    EnospcAtSync,
 }
 
 /// Which calls fail, and how.
@@ -79,6 +82,7 @@ struct Counter {
 enum Needs {
     Device,
     Space,
+    Saving,
 }
 
 impl FaultFs {
@@ -95,6 +99,12 @@ impl FaultFs {
     /// How many of them failed by plan.
     pub fn failed(&self) -> u64 {
         self.counter.lock().failed
+    }
+
+    /// Whether the next call that the plan can hit fails.
+    pub fn is_armed(&self) -> bool {
+        let counter = self.counter.lock();
+        counter.plan.until != Until::Never && counter.calls >= counter.plan.from
     }
 
     /// Replaces the plan; calls are counted on.
@@ -122,7 +132,12 @@ impl FaultFs {
         let (plan, call) = (counter.plan, counter.calls);
         counter.calls += 1;
         let due = plan.until != Until::Never && call >= plan.from;
-        if !due || (plan.fault != Fault::Eio && needs != Needs::Space) {
+        let hit = match plan.fault {
+            Fault::Eio => true,
+            Fault::Enospc | Fault::ShortWrite => needs == Needs::Space,
+            Fault::EnospcAtSync => needs == Needs::Saving,
+        };
+        if !due || !hit {
             return None;
         }
         counter.failed += 1;
@@ -136,7 +151,9 @@ impl FaultFs {
 fn error(fault: Fault) -> io::Error {
     match fault {
         Fault::Eio => io::Error::other("injected input/output error"),
-        Fault::Enospc | Fault::ShortWrite => io::Error::new(io::ErrorKind::StorageFull, "injected full disk"),
+        Fault::Enospc | Fault::ShortWrite | Fault::EnospcAtSync => {
+            io::Error::new(io::ErrorKind::StorageFull, "injected full disk")
+        }
     }
 }
 
@@ -191,12 +208,12 @@ impl FileSystem for FaultFs {
     }
 
     fn sync_directory(&self) -> io::Result<()> {
-        self.call(Needs::Device)?;
+        self.call(Needs::Saving)?;
         self.inner.sync_directory()
     }
 
     fn commit(&self) -> io::Result<()> {
-        self.call(Needs::Device)?;
+        self.call(Needs::Saving)?;
         self.inner.commit()
     }
 
@@ -235,7 +252,7 @@ struct Writer {
 impl Writer {
     /// Counts a call that saves bytes; true if there is nothing left that it could save.
     fn is_lost(&self) -> io::Result<bool> {
-        self.fs.call(Needs::Device).inspect_err(|_| self.in_doubt.store(true, Relaxed))?;
+        self.fs.call(Needs::Saving).inspect_err(|_| self.in_doubt.store(true, Relaxed))?;
         Ok(self.in_doubt.load(Relaxed))
     }
 }

@@ -173,6 +173,9 @@ pub trait Placement: Send + Sync {
     /// Takes over finished tables under new numbers, by links where that can be, else by copies. What was promised about them
     /// does not count: when this returns they survive a power cut here, if anything is promised here.
     fn adopt(&self, tables: &[(TableFile, TableId)]) -> Result<Adopted>;
+    /// Keeps `bytes` of space allocated that nobody else can take, or gives them up: 0. A reserve of another size is replaced.
+    /// Where space cannot be kept so, does nothing.
+    fn reserve(&self, bytes: u64) -> Result<()>;
 
     /// Makes `tables`, which a finished session left, survive a power cut if that session promised nothing (tier `none`).
     /// To be called at open, before anything is promised about them.

@@ -100,7 +100,7 @@ fn read_damaged(meta: &TableMeta, bytes: &[u8], setup: &Setup, all: &Entries, ca
     }
     for (key, value) in all {
         if let Ok(found) = table.get(key, verified) {
-            assert_eq!(found.as_ref().map(|found| &found.value), Some(value), "{case}: a wrong lookup");
+            assert_eq!(found.as_ref().map(|found| &*found.value), Some(&**value), "{case}: a wrong lookup");
         }
     }
     let trusting = ReadHow { verify: false, fill_cache: false };

@@ -46,7 +46,7 @@ fn a_mapped_table_outlives_its_name() {
     std::fs::remove_file(folder.path().join("000007.ldb")).unwrap();
     for number in [0, 500, 999] {
         let found = table.get(&key::lookup(&user(number), SeqNo(9)), HOW).unwrap().unwrap();
-        assert_eq!(found.value, [number as u8; 1000]);
+        assert_eq!(*found.value, [number as u8; 1000]);
     }
     let mut cursor = table.cursor(HOW).unwrap();
     cursor.seek_last().unwrap();

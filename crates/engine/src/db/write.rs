@@ -102,10 +102,37 @@ impl Db {
         let Some(plan) = started else { return Ok(None) };
         let first = plan.upper[0].meta.id;
         shared.wait_until(|control| !control.busy.has(first))?;
+        shared.check_writable(&shared.control.lock())?; // it may have ended by failing
         let more = level > 0; // in level 0 everything that overlaps goes at once
         let taken = || key::user_key(&plan.pointer).to_vec();
         let past_end = range.to.is_some_and(|to| shared.order.user(&taken(), to).is_ge());
         Ok((more && !past_end).then(taken))
+    }
+
+    /// Goes on after a full disk ([`Error::is_no_space`]) without opening anew, once there is space again: at least
+    /// `reserve_bytes` and what memtables and a manifest take. Everything acknowledged is there and durable when this
+    /// returns; a batch that was refused is not. Does nothing in a store that has not stopped.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], or [`Error::FailStopped`] with it inside, if there is still too little: try again.
+    /// [`Error::FailStopped`] with the reason if writes stopped for another one: only opening anew helps then.
+    ///
+    /// ```no_run
+    /// # fn main() -> terrace::Result<()> {
+    /// # let db = terrace::Db::open("store", terrace::Options::default())?;
+    /// while let Err(error) = db.put("key", "value") {
+    ///     if !error.is_no_space() {
+    ///         return Err(error);
+    ///     }
+    ///     eprintln!("{error}; remove something, then press return");
+    ///     std::io::stdin().read_line(&mut String::new()).ok();
+    ///     db.resume().or_else(|still| if still.is_no_space() { Ok(()) } else { Err(still) })?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn resume(&self) -> Result<()> {
+        self.writes()?.resume(self.shared())
     }
 
     /// Sequence of the newest visible write; 0 before the first.

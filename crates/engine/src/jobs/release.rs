@@ -2,7 +2,7 @@
 //!
 //! Here the one rule of docs/durability.md is carried out: nothing is logged before its ticket is mature, nothing is
 //! removed before its edit is durable. One release runs at a time.
-use crate::{Options, Result, state::Shared, version::set::Manifest};
+use crate::{Error, Options, Result, state::Shared, version::set::Manifest};
 use std::{sync::Arc, thread, time::Duration};
 use terrace_format::LogId;
 use terrace_storage::placement::ObjectId;
@@ -41,8 +41,16 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
     if edits.is_empty() {
         return Ok(0);
     }
-    manifest.log(&edits)?;
-    let (mut removable, replay_from) = {
+    match manifest.log(&edits) {
+        Err(full) if full.is_no_space() => {
+            // Where the manifest ends is unknown now, so nothing can be appended to it.
+            shared.placement.reserve(0)?;
+            begin_anew(shared, manifest)?;
+            manifest.log(&edits)?;
+        }
+        logged => logged?,
+    }
+    let (removable, replay_from) = {
         let mut control = shared.control.lock();
         let removable = control.versions.released(edits.len())?;
         shared.durable_up_to(control.versions.durable_base());
@@ -50,10 +58,10 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
         (removable, control.versions.durable_replay_from())
     };
     shared.closed_logs.let_go(replay_from);
-    if manifest.overlong(shared.options.manifest_bytes) {
-        removable.extend(begin_anew(shared, manifest)?);
-    }
     remove(shared, &removable);
+    if manifest.overlong(shared.options.manifest_bytes) {
+        begin_anew(shared, manifest)?;
+    }
     Ok(edits.len())
 }
 
@@ -65,19 +73,23 @@ fn retained_before_commit(shared: &Shared) -> u64 {
     if shared.placement.is_patient() { retained_bytes_max } else { memtable_bytes.min(retained_bytes_max / 2) }
 }
 
-/// Replaces an overlong manifest by one that begins with the durable version.
-fn begin_anew(shared: &Shared, manifest: &mut Manifest) -> Result<Vec<ObjectId>> {
+/// Replaces a manifest by one that begins with the durable version.
+fn begin_anew(shared: &Shared, manifest: &mut Manifest) -> Result<()> {
     let (id, snapshot) = {
         let mut control = shared.control.lock();
         let id = LogId(control.versions.new_number());
         (id, control.versions.snapshot(&shared.requires))
     };
     let next = Manifest::create(&*shared.placement, id, &snapshot)?;
-    shared.placement.publish_root(id)?;
+    shared.placement.publish_root(id).map_err(Error::from).inspect_err(|error| manifest.doubt(error))?;
     let old = std::mem::replace(manifest, next);
-    let mut control = shared.control.lock();
-    control.versions.retire.manifest_replaced(old.id());
-    Ok(control.versions.removable())
+    let removable = {
+        let mut control = shared.control.lock();
+        control.versions.retire.manifest_replaced(old.id());
+        control.versions.removable()
+    };
+    remove(shared, &removable);
+    Ok(())
 }
 
 /// Removes what nobody needs. A failure costs space, not safety: the next open removes the rest.

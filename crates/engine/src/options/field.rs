@@ -140,6 +140,7 @@ pub(super) const FIELDS: &[Field] = &[
         },
         check: |_| None,
     },
+    number!(reserve_bytes, 0..=GIB, "bytes of disk kept for the moment when it is full"),
     number!(log_keep_bytes, 0..=1024 * GIB, "bytes of closed logs kept for those who follow the history"),
     number!(manifest_bytes, 4 * KIB..=GIB, "bytes after which the manifest is begun anew"),
 ];

@@ -294,23 +294,37 @@ pub struct Manifest {
     writer: Box<dyn LogWriter>,
     /// Bytes of the snapshot that it began with.
     begun_bytes: u64,
+    /// Why it may not be the root any more, and nothing may be appended to it.
+    doubt: Option<Error>,
 }
 
 impl Manifest {
     /// Begins manifest `id` with `snapshot`, durable but not yet the root.
     pub fn create(placement: &dyn Placement, id: LogId, snapshot: &Edit) -> Result<Manifest> {
-        let writer = placement.create_log(id, LogKind::Manifest, &snapshot.encode())?;
-        writer.sync()?;
+        let create = || {
+            let writer = placement.create_log(id, LogKind::Manifest, &snapshot.encode())?;
+            writer.sync()?;
+            Ok(writer)
+        };
+        let writer = create().inspect_err(|_: &Error| {
+            let _ = placement.remove(ObjectId::Manifest(id)); // half a manifest; best effort, the next open removes it too
+        })?;
         let begun_bytes = writer.bytes();
-        Ok(Manifest { id, writer, begun_bytes })
+        Ok(Manifest { id, writer, begun_bytes, doubt: None })
     }
 
     /// Appends edits, in order, and makes them durable with one sync.
     pub fn log(&mut self, edits: &[Edit]) -> Result<()> {
+        self.doubt.clone().map_or(Ok(()), Err)?;
         for edit in edits {
             self.writer.append(&edit.encode())?;
         }
         Ok(self.writer.sync()?)
+    }
+
+    /// Another manifest may have become the root, or not.
+    pub fn doubt(&mut self, why: &Error) {
+        self.doubt = Some(why.clone());
     }
 
     /// Its number.

@@ -1,5 +1,6 @@
 //! The write path: join a group, make room, append to the log, insert into the memtable, publish.
 pub mod group;
+mod resume;
 pub mod stall;
 pub mod wal;
 
@@ -20,8 +21,11 @@ use std::{
     thread,
     time::Duration,
 };
-use terrace_format::{LogId, SeqNo, batch, batch::Batch};
-use terrace_storage::placement::LogKind;
+use terrace_format::{LogId, SeqNo, TableId, batch, batch::Batch, edit::Edit};
+use terrace_storage::{
+    Ticket,
+    placement::{LogKind, LogWriter, ObjectId},
+};
 use wal::Wal;
 
 /// LevelDB's brake: each write gives compaction this much time once level 0 grows long.
@@ -132,7 +136,7 @@ impl Writes {
         let core = lead.baton();
         shared.check_writable(&shared.control.lock())?;
         shared.wait_until(|_| (shared.view.load().sealed.len() as u64) + 1 < shared.options.memtables_max)?;
-        if core.mem.is_empty() { Ok(()) } else { seal(shared, core) }
+        if core.mem.is_empty() { Ok(()) } else { change_log(shared, core) }
     }
 }
 
@@ -280,7 +284,7 @@ fn wait_for_room(shared: &Arc<Shared>, core: &mut Core, waited: &mut Duration) -
             }
             Room::Seal => {
                 drop(control);
-                seal(shared, core)?;
+                change_log(shared, core)?;
             }
         }
     }
@@ -299,16 +303,13 @@ fn facts(shared: &Shared, core: &Core, control: &Control, delayed: bool) -> stal
     }
 }
 
-/// The active memtable stops growing and waits for its flush; a new one with a new log takes its place. If the log cannot
-/// be made, writing is over, here as at every failure of a log.
-fn seal(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
-    let (log, table) = {
-        let mut control = shared.control.lock();
-        (LogId(control.versions.new_number()), control.versions.new_sealed_number(shared.options.l0_merge_runs > 0))
-    };
+/// Goes on in a new log with a new memtable; the active one, if it has anything, stops growing and waits for its flush. If
+/// the log cannot be made, writing is over, here as at every failure of a log.
+fn change_log(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
     wait_visible(shared, core.last)?;
-    let created = shared.placement.create_log(log, LogKind::Wal, &batch::head(core.last.plus(1))).map_err(Error::from);
-    let writer = created.inspect_err(|error| shared.fail(error))?;
+    let full = (!core.mem.is_empty()).then(|| core.mem.clone());
+    let created = shared.with_relief(|| new_log(shared, core.last));
+    let (log, writer, table) = created.inspect_err(|error| shared.fail(error))?;
     let (ended, bytes) = core.wal.size();
     core.wal.rotate(log, writer, &shared.closed_logs);
     let mem = Arc::new(MemTable::new(shared.order.clone(), log));
@@ -316,12 +317,30 @@ fn seal(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
     let mut control = shared.control.lock();
     control.versions.retire.log_ended(ended, bytes);
     control.versions.retire.log_made(log);
+    let view = shared.view.load_full();
+    let version = if full.is_none() && view.sealed.is_empty() {
+        // No flush will say that the old log is not needed.
+        control.versions.install_flush(Edit::default(), core.last, log, 0, Ticket::mature())?
+    } else {
+        view.version.clone()
+    };
     shared.set_view(&control, |view| {
-        let full = view.mem.clone().expect("a store that is written has a memtable");
-        full.seal(table);
-        let sealed = std::iter::once(full).chain(view.sealed.iter().cloned()).collect();
-        View { mem: Some(mem), sealed, version: view.version.clone() }
+        full.iter().for_each(|full| full.seal(table));
+        View { mem: Some(mem), sealed: full.into_iter().chain(view.sealed.iter().cloned()).collect(), version }
     });
     shared.schedule(&mut control);
     Ok(())
+}
+
+/// A log that goes on behind `last`, and the number of the table that the memtable before it becomes.
+fn new_log(shared: &Shared, last: SeqNo) -> Result<(LogId, Box<dyn LogWriter>, TableId)> {
+    let (log, table) = {
+        let mut control = shared.control.lock();
+        (LogId(control.versions.new_number()), control.versions.new_sealed_number(shared.options.l0_merge_runs > 0))
+    };
+    let created = shared.placement.create_log(log, LogKind::Wal, &batch::head(last.plus(1)));
+    if created.is_err() {
+        let _ = shared.placement.remove(ObjectId::Wal(log)); // half a log; best effort, the next open removes it too
+    }
+    Ok((log, created?, table))
 }

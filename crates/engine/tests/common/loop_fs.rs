@@ -23,9 +23,18 @@ impl LoopFs {
         LoopFs::with(&[], "defaults")
     }
 
+    /// A small one, to be filled.
+    pub fn of_bytes(bytes: u64) -> Result<LoopFs, String> {
+        LoopFs::made(bytes, &["-m", "0"], "defaults")
+    }
+
     /// With these features of `mkfs.ext4` and these mount options.
     pub fn with(features: &[&str], options: &str) -> Result<LoopFs, String> {
-        let file_system = LoopFs::attach(LoopFs::make_image)?;
+        LoopFs::made(IMAGE_BYTES, features, options)
+    }
+
+    fn made(bytes: u64, features: &[&str], options: &str) -> Result<LoopFs, String> {
+        let file_system = LoopFs::attach(|image| LoopFs::make_image(image, bytes))?;
         // Nothing is left to be initialised in the background, where it would count as written by the store.
         let all = [&["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0"], features, &[&file_system.device]].concat();
         run("mkfs.ext4", &all)?;
@@ -34,7 +43,7 @@ impl LoopFs {
 
     /// With its journal on a device of its own, which is to live as long.
     pub fn with_journal_elsewhere() -> Result<(LoopFs, LoopFs), String> {
-        let journal = LoopFs::attach(LoopFs::make_image)?;
+        let journal = LoopFs::attach(|image| LoopFs::make_image(image, IMAGE_BYTES))?;
         run("mkfs.ext4", &["-q", "-b", "4096", "-O", "journal_dev", &journal.device])?;
         let there = format!("device={}", journal.device);
         LoopFs::with(&["-b", "4096", "-J", &there], "defaults").map(|file_system| (file_system, journal))
@@ -48,8 +57,8 @@ impl LoopFs {
         LoopFs::attach(copy)?.mounted("defaults")
     }
 
-    fn make_image(image: &Path) -> Result<(), String> {
-        fs::File::create(image).and_then(|file| file.set_len(IMAGE_BYTES)).map_err(|e| e.to_string())
+    fn make_image(image: &Path, bytes: u64) -> Result<(), String> {
+        fs::File::create(image).and_then(|file| file.set_len(bytes)).map_err(|e| e.to_string())
     }
 
     fn attach(make_image: impl FnOnce(&Path) -> Result<(), String>) -> Result<LoopFs, String> {

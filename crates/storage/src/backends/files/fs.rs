@@ -67,6 +67,12 @@ pub trait FileSystem: Send + Sync {
     fn commits(&self) -> io::Result<u64>;
     /// Takes part in the transaction that runs, so that the journal has something to commit. Fails once it was aborted.
     fn beat(&self) -> io::Result<()>;
+    /// Makes `name` a file that takes `bytes` of space and whose contents do not matter; removes it for 0. Does nothing where
+    /// space cannot be allocated without writing.
+    fn reserve(&self, name: &str, bytes: u64) -> io::Result<()> {
+        let _ = (name, bytes);
+        Ok(())
+    }
     /// Takes the lock file `LOCK`, exclusively or shared, for as long as the guard lives. `WouldBlock` if it is held.
     /// Shared on a missing file or a read-only file system succeeds without making one.
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>>;

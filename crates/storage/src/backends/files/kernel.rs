@@ -10,7 +10,7 @@ use std::{
     ffi::c_void,
     fs::File,
     io,
-    num::NonZeroUsize,
+    num::{NonZeroU64, NonZeroUsize},
     ops::Range,
     os::fd::AsRawFd,
     ptr::{self, NonNull},
@@ -71,6 +71,12 @@ impl Drop for Window {
         // SAFETY: the range is this mapping, mapped by `map` and by nobody else, and no pointer into it outlives `self`.
         let _ = unsafe { munmap(self.start, self.bytes.get()) }; // fails only for ranges that were never mapped
     }
+}
+
+/// Allocates the first `bytes` of `file`.
+pub(super) fn allocate(file: &File, bytes: NonZeroU64) -> io::Result<()> {
+    let bytes = off_t::try_from(bytes.get()).map_err(|_| io::Error::from(Errno::EFBIG))?;
+    Ok(fallocate(file, FallocateFlags::empty(), 0, bytes)?)
 }
 
 /// Starts writeback of everything written to `file` and waits for it: the bytes are on the device, perhaps in its cache, and

@@ -208,9 +208,12 @@ impl Placement for Files {
                 FileName::Log(id) => ObjectId::Wal(id),
                 FileName::Manifest(id) => ObjectId::Manifest(id),
                 FileName::Temporary(number) => ObjectId::Temporary(number),
-                FileName::Current | FileName::Lock | FileName::InfoLog | FileName::Marker | FileName::Unsynced => {
-                    continue;
-                }
+                FileName::Current
+                | FileName::Lock
+                | FileName::InfoLog
+                | FileName::Marker
+                | FileName::Reserve
+                | FileName::Unsynced => continue,
             };
             // Of a table's two names the one counts that `open_table` tries first.
             if ours || !found.contains_key(&object) {
@@ -238,6 +241,12 @@ impl Placement for Files {
 
     fn adopt(&self, tables: &[(TableFile, TableId)]) -> Result<Adopted> {
         adopt::adopt(&self.store, tables)
+    }
+
+    fn reserve(&self, bytes: u64) -> Result<()> {
+        self.store.writable("reserve")?;
+        let name = FileName::Reserve.to_string();
+        self.store.fs.reserve(&name, bytes).map_err(self.store.io("reserve", &name))
     }
 
     fn settle(&self, tables: &[TableMeta]) -> Result<()> {

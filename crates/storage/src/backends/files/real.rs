@@ -157,6 +157,22 @@ impl FileSystem for RealFs {
         list(&self.root)
     }
 
+    fn reserve(&self, name: &str, bytes: u64) -> io::Result<()> {
+        let give_up = || match self.remove(name) {
+            Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        };
+        let Some(bytes) = std::num::NonZeroU64::new(bytes) else { return give_up() };
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(self.path(name))?;
+        match kernel::allocate(&file, bytes) {
+            Ok(()) => file.set_len(bytes.get()),
+            Err(e) => {
+                give_up()?;
+                if e.kind() == ErrorKind::Unsupported { Ok(()) } else { Err(e) }
+            }
+        }
+    }
+
     fn sync_directory(&self) -> io::Result<()> {
         sync_directory(&self.root)
     }

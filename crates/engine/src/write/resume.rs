@@ -1,0 +1,54 @@
+//! Going on after a full disk, without opening anew.
+//!
+//! Where an append or a sync failed, the end of the log is unknown: a refused batch may be there, in part or whole. Memory
+//! still has everything that was acknowledged. So all of it is flushed and made durable, and the manifest moves on to a
+//! fresh log, before the first write: then nothing depends on the old log any more, and what a refused batch had taken of
+//! sequences is given again.
+use super::{Core, Own, Writes, change_log, group::Turn, wait_visible};
+use crate::{Error, Result, state::Shared};
+use std::sync::Arc;
+
+impl Writes {
+    /// Ends a stop for want of space; does nothing if there is none. On error writes stay stopped.
+    pub fn resume(&self, shared: &Arc<Shared>) -> Result<()> {
+        if shared.control.lock().failed.is_none() {
+            return shared.check_writable(&shared.control.lock());
+        }
+        let Turn::Lead(mut lead, _) = self.queue.join(Own::Alone, false) else {
+            return Err(Error::Bug("somebody who wanted the baton alone was taken along".into()));
+        };
+        if lift_stop(shared)? {
+            start_over(shared, lead.baton()).inspect_err(|error| shared.fail(error))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Takes the stop away once no job runs, if space was all that there was a lack of. False if there is none any more.
+fn lift_stop(shared: &Shared) -> Result<bool> {
+    let mut control = shared.control.lock();
+    while control.flushing || control.releasing || !control.busy.is_empty() {
+        if control.closed {
+            return Err(Error::Closed);
+        }
+        shared.wait_for_change(&mut control)?;
+    }
+    let Some(first) = &control.failed else { return Ok(false) };
+    if !first.is_no_space() || control.closed {
+        return shared.check_writable(&control).map(|()| false);
+    }
+    control.versions.releasable()?; // tables that could not be made durable serve reads: nothing can be built on them
+    control.failed = None;
+    Ok(true)
+}
+
+fn start_over(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
+    wait_visible(shared, core.last)?;
+    shared.placement.reserve(shared.options.reserve_bytes)?;
+    change_log(shared, core)?;
+    // No sync is asked for before this is over, so none meets the old log, which would fail it.
+    shared.wait_until(|_| shared.view.load().sealed.is_empty())?;
+    shared.placement.commit()?;
+    shared.wait_until(|control| control.versions.pending() == 0)
+}
