@@ -163,7 +163,7 @@ impl FileSystem for RealFs {
             _ => Ok(()),
         };
         let Some(bytes) = std::num::NonZeroU64::new(bytes) else { return give_up() };
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(self.path(name))?;
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(self.file(name))?;
         match kernel::allocate(&file, bytes) {
             Ok(()) => file.set_len(bytes.get()),
             Err(e) => {
