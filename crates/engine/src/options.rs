@@ -106,6 +106,9 @@ pub struct Options {
     /// `background` is as `group` with a sync of each file, on any file system; `auto` is `group`, else `background`. `none`
     /// promises nothing at a power cut. Default sync.
     pub durability: Tier,
+    /// Sync each table that a flush makes as it is finished, whatever the tier does with those of compactions: its log then goes
+    /// at once. Default false.
+    pub sync_flushes: bool,
     /// Tiers `group` and `background`: time in milliseconds between two batches, unless what is retained (see
     /// `retained_bytes_max`) asks for one sooner. Larger: fewer commits, and more
     /// logs and replaced tables kept for as long. Tier `journal`: between two looks at the journal. Default 200;
@@ -186,6 +189,7 @@ impl Options {
             least_overlap: false,
             durability_interval_ms: 5000,
             durability: Tier::Sync,
+            sync_flushes: false,
             batch_interval_ms: 200,
             retained_bytes_max: 256 * MIB,
             log_writes: LogWrites::Write,
@@ -243,6 +247,7 @@ impl Options {
             mmap_reads: self.mmap_reads,
             log_writes: self.log_writes,
             batch_interval: Duration::from_millis(self.batch_interval_ms),
+            sync_flushes: self.sync_flushes,
         }
     }
 

@@ -13,6 +13,11 @@ pub const PRESETS: &[(&str, &str)] = &[
         "for speed on block tables: larger memtables, filters over whole tables, writes pipelined into a mapped log, \
          durable in batches, compactions side by side",
     ),
+    (
+        "noblsm",
+        "NobLSM's design on leveldb's numbers: a flush syncs its table, a compaction nothing; what it replaced waits until \
+         ext4 has committed its outputs, asked every five seconds",
+    ),
     ("volatile", "as leveldb, never synced: the upper bound of speed; promises nothing at a power cut"),
 ];
 
@@ -22,6 +27,7 @@ impl Options {
         match name {
             "leveldb" => Ok(Options::leveldb_compatible()),
             "terrace-block" => Ok(terrace_block()),
+            "noblsm" => Ok(noblsm()),
             "volatile" => {
                 let mut options = Options::leveldb_compatible().named("volatile");
                 options.durability = Tier::None;
@@ -33,6 +39,16 @@ impl Options {
             }
         }
     }
+}
+
+/// As the paper has it, nothing bounds what waits for a commit: about what is written in fifteen seconds.
+fn noblsm() -> Options {
+    let mut options = Options::leveldb_compatible().named("noblsm");
+    options.durability = Tier::Journal;
+    options.sync_flushes = true;
+    options.batch_interval_ms = 5000;
+    options.retained_bytes_max = 1 << 40;
+    options
 }
 
 /// Moderate numbers: at most 4 × 32 MiB of memtables in memory, and 64 MiB of blocks with up to 32 MiB of indexes and filters

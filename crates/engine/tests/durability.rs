@@ -13,7 +13,7 @@ use terrace_sim::{CrashFs, LateTracker, Rules};
 use terrace_storage::{
     Traffic,
     backends::files::fs::FileSystem,
-    durability::{BatchTracker, CommitTracker, Way},
+    durability::{BatchTracker, CommitTracker, JournalTracker, Way},
     open_files,
     placement::Mode,
 };
@@ -227,6 +227,42 @@ fn logs_and_tables_kept_for_a_batch_are_bounded() {
     assert_eq!(db.statistics().durability, "group");
     assert!(db.durable_sequence() > 10_000, "batches were made: {}", db.durable_sequence());
     db.close().unwrap();
+}
+
+/// The paper's flush is durable at once and takes its log with it, though compactions before it wait for the journal.
+#[test]
+fn a_flush_that_is_durable_overtakes_compactions_that_are_not() {
+    let disk = CrashFs::new(Rules::Ext4);
+    let never = Arc::new(JournalTracker::new(Duration::from_secs(3600), Duration::from_secs(3600)));
+    let mut faithful = options(TIGHT);
+    faithful.sync_flushes = true;
+    let db = open_with(&disk, never, &faithful).unwrap();
+    for n in 0..40u32 {
+        db.put(format!("{}", n % 4), [n as u8; 200]).unwrap(); // each flush meets the one before
+        if n % 4 == 3 {
+            db.flush().unwrap();
+            while db.step(0).is_some_and(|job| job != "release") {}
+            while db.step(0).is_some_and(|job| job != "release") {}
+        }
+    }
+    let said = db.statistics();
+    let compactions = said.levels.iter().map(|level| level.compactions.count).sum::<u64>();
+    assert!(compactions > 0 && said.pending_edits > 0 && said.shadow_bytes > 0, "nothing was overtaken: {said:?}");
+    assert_eq!((said.durable_sequence, said.retained_log_bytes), (40, 0), "a flush waits");
+    let logs = disk.list().unwrap().iter().filter(|entry| entry.name.ends_with(".log")).count();
+    assert_eq!(logs, 1, "the logs of flushed memtables are kept");
+    let newest = |model: &Model| (36..40u8).all(|n| model.get((n % 4).to_string().as_bytes()) == Some(&vec![n; 200]));
+    assert!(after_cuts(&disk).iter().all(newest));
+    let syncs = |kind: &str| said.syncs.iter().find(|(name, _)| *name == kind).expect("a kind").1;
+    let flushed: u64 = said.flushes.bytes_written;
+    assert_eq!(
+        (syncs("tables").count, syncs("tables").bytes),
+        (said.flushes.count, flushed),
+        "flushes alone are synced"
+    );
+    assert_eq!(syncs("filesystem").count, 0, "no commit is forced");
+    db.close().unwrap();
+    assert!(after_cuts(&disk).iter().all(newest));
 }
 
 /// Under the batch tiers nothing is promised before the batch, and everything in it after.

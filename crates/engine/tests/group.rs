@@ -10,7 +10,7 @@ mod loop_fs;
 use kit::{TIGHT, contents, options};
 use loop_fs::{LoopFs, is_root, run};
 use std::path::Path;
-use terrace::{Db, Error, Options, WriteOptions, check};
+use terrace::{Db, Error, Options, Syncs, WriteOptions, check};
 use terrace_peers::require;
 
 /// No commit and no writeback of the kernel's own within the time of a test: what is on the device was put there.
@@ -86,6 +86,49 @@ fn what_the_journal_committed_by_itself_is_on_the_device() {
     assert_eq!(said.syncs.iter().map(|(_, syncs)| syncs.blocking).sum::<u64>(), 0, "{:?}", said.syncs);
     assert_eq!(survivors_in(&file_system, "store"), 2000);
     drop(db);
+}
+
+/// The paper's figures, by counts: as many table syncs as flushes, of as many bytes, and none for a compaction. Without the
+/// sync at each flush, none at all that anybody waits for.
+#[test]
+fn noblsm_syncs_each_flush_once_and_the_default_in_batches_blocks_nobody() {
+    let Some(()) = require("root", is_root()) else { return };
+    let Some(file_system) = require("loop", LoopFs::with(&[], "commit=1")) else { return };
+    for preset in ["noblsm", "terrace-block", "leveldb"] {
+        let mut options = Options::preset(preset).expect("a preset");
+        for (name, value) in [TIGHT, &[("compression", "none"), ("durability_interval_ms", "0")]].concat() {
+            options.set(name, value).expect("an option");
+        }
+        let db = Db::open(file_system.mount.join(preset), options).expect("open");
+        let before = db.statistics().syncs;
+        for n in 0..8000u32 {
+            db.put(format!("{:05}", n * 7919 % 2000), vec![n as u8; 300]).expect("put");
+        }
+        db.flush().expect("flush");
+        let said = db.statistics();
+        let compacted: u64 = said.levels.iter().map(|level| level.compactions.bytes_written).sum();
+        assert!(compacted > said.flushes.bytes_written, "{preset}: {compacted} B compacted");
+        let since = |kind: &str| {
+            let of = |all: &[(&str, Syncs)]| all.iter().find(|(name, _)| *name == kind).expect("a kind").1;
+            let (new, old) = (of(&said.syncs), of(&before));
+            (new.count - old.count, new.blocking - old.blocking, new.bytes - old.bytes)
+        };
+        let (tables, commits) = (since("tables"), since("filesystem"));
+        println!("{preset}: {} flushes, {tables:?} syncs of tables, {} B compacted", said.flushes.count, compacted);
+        match preset {
+            "noblsm" => {
+                assert_eq!(tables, (said.flushes.count, said.flushes.count, said.flushes.bytes_written));
+                assert_eq!(commits, (0, 0, 0), "commits that were forced");
+            }
+            "leveldb" => assert!(tables.0 > 2 * said.flushes.count && tables.2 > compacted, "the control: {tables:?}"),
+            _ => {
+                let blocking: u64 = said.syncs.iter().map(|(_, syncs)| syncs.blocking).sum();
+                assert_eq!((blocking, tables), (0, (0, 0, 0)), "{preset}: {:?}", said.syncs);
+            }
+        }
+        db.close().expect("close");
+        assert_eq!(survivors_in(&file_system, preset), 2000, "{preset}");
+    }
 }
 
 /// In a window that was written once a synced record changes no metadata, so the journal has nothing to commit.

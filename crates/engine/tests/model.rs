@@ -15,7 +15,7 @@ use proptest::{
     test_runner::{Config as Runs, RngAlgorithm, TestCaseResult, TestError, TestRng, TestRunner},
 };
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
-use terrace::{Cursor, Db, Error, Options, PinnedValue, ReadOptions, Snapshot, WriteBatch, WriteOptions};
+use terrace::{Cursor, Db, Error, Options, PinnedValue, ReadOptions, Snapshot, Tier, WriteBatch, WriteOptions};
 
 type Map = BTreeMap<Key, Value>;
 
@@ -89,6 +89,9 @@ impl Harness {
     fn options(&self) -> Options {
         let mut options = Options::preset(self.config.preset).expect("a preset of that name");
         options.batch_interval_ms = 0; // manual steps are no clock to wait for, and threads would wait in every case
+        if self.place.path().is_some_and(|path| options.durability.refusal(&path).is_some()) {
+            options.durability = Tier::Auto;
+        }
         for (name, value) in &self.config.shapes[self.openings % 2] {
             options.set(name, value).unwrap_or_else(|e| panic!("{name}={value}: {e}"));
         }

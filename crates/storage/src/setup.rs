@@ -34,6 +34,8 @@ pub struct Setup {
     pub log_writes: LogWrites,
     /// Least time between two batches of tiers `group` and `background`. Default 200 ms.
     pub batch_interval: Duration,
+    /// Syncs each table that a flush makes as it is finished, whatever the tier does with those of compactions. Default false.
+    pub sync_flushes: bool,
 }
 
 impl Default for Setup {
@@ -51,6 +53,7 @@ impl Default for Setup {
             mmap_reads: false,
             log_writes: LogWrites::Write,
             batch_interval: Duration::from_millis(200),
+            sync_flushes: false,
         }
     }
 }
@@ -70,6 +73,7 @@ impl fmt::Debug for Setup {
             .field("mmap_reads", &self.mmap_reads)
             .field("log_writes", &self.log_writes)
             .field("batch_interval", &self.batch_interval)
+            .field("sync_flushes", &self.sync_flushes)
             .finish()
     }
 }

@@ -76,6 +76,8 @@ fn json_of(statistics: &Statistics) -> Value {
         "sealed_memtables": statistics.sealed_memtables,
         "snapshots": statistics.snapshots,
         "pending_edits": statistics.pending_edits,
+        "retained_log_bytes": statistics.retained_log_bytes,
+        "shadow_bytes": statistics.shadow_bytes,
         "awaiting_removal": statistics.awaiting_removal,
         "removals_failed": statistics.removals_failed,
         "torn_logs": statistics.torn_logs,

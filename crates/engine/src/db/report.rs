@@ -51,9 +51,9 @@ impl Db {
             bytes: level.bytes(),
             ..LevelStatistics::default()
         };
-        let (pending_edits, awaiting_removal) = {
-            let control = shared.control.lock();
-            (control.versions.pending() as u64, control.versions.retire.waiting() as u64)
+        let (pending_edits, retained, awaiting_removal) = {
+            let versions = &shared.control.lock().versions;
+            (versions.pending() as u64, versions.retained(), versions.retire.waiting() as u64)
         };
         let statistics = Statistics {
             place: shared.placement.name(),
@@ -67,6 +67,8 @@ impl Db {
             sealed_memtables: view.sealed.len() as u64,
             snapshots: shared.snapshots.len() as u64,
             pending_edits,
+            retained_log_bytes: retained.log_bytes,
+            shadow_bytes: retained.shadow_bytes,
             awaiting_removal,
             torn_logs: shared.torn_logs,
             unsynced: shared.placement.unsynced(),

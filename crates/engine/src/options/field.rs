@@ -117,6 +117,7 @@ pub(super) const FIELDS: &[Field] = &[
         },
         check: |_| None,
     },
+    switch!(sync_flushes, "sync each flushed table at once, whatever the tier"),
     number!(
         batch_interval_ms,
         0..=60_000,

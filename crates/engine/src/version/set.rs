@@ -3,11 +3,12 @@
 //! ```text
 //! install:  live := live + edit; the edit and its ticket join the queue          (in memory, at once)
 //! release:  from the front, while tickets are mature: log edits, sync once,
-//!           durable := durable + edits, retire what nobody needs any more        (in the order of install, always)
+//!           durable := durable + edits, retire what nobody needs any more        (in the order of install, but for flushes)
 //! ```
 //! The rule that makes this safe: an edit enters the manifest only when everything it names is durable, and a file is
-//! removed only when the edit that stops needing it is durable and no reader holds it. Releasing strictly first-in
-//! first-out is what keeps every prefix of the manifest a version that once was live.
+//! removed only when the edit that stops needing it is durable and no reader holds it. Releasing first-in first-out keeps
+//! every prefix of the manifest a version that once was live. Only a flush into level 0 may overtake, and only compactions: it
+//! adds the newest run of all, whatever has become of those below.
 use super::{Version, add_to, retire::Retire, spare_above};
 use crate::{Error, Result};
 use std::{
@@ -27,11 +28,32 @@ struct Pending {
     /// One for each build that made its tables.
     tickets: Vec<Ticket>,
     compaction: bool,
-    /// Bytes of logs and tables that go when it is released.
+    /// Bytes that go when it is released: of logs if it is a flush, else of tables.
     retains: u64,
 }
 
+/// Bytes that are kept because what replaces them is not known to be durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retained {
+    /// Of logs whose memtables were flushed.
+    pub log_bytes: u64,
+    /// Of tables that a compaction replaced.
+    pub shadow_bytes: u64,
+}
+
+impl Retained {
+    fn of(&mut self, pending: &Pending) -> &mut u64 {
+        if pending.compaction { &mut self.shadow_bytes } else { &mut self.log_bytes }
+    }
+}
+
 impl Pending {
+    /// It is released behind `flush`, which was installed later: what the manifest says of numbers never falls.
+    fn let_pass(&mut self, flush: &Edit) {
+        self.edit.last_sequence = self.edit.last_sequence.max(flush.last_sequence);
+        self.edit.next_file_number = self.edit.next_file_number.max(flush.next_file_number);
+    }
+
     fn is_durable(&self) -> Result<bool> {
         let mut durable = true;
         for ticket in &self.tickets {
@@ -48,8 +70,8 @@ pub struct VersionSet {
     live: Arc<Version>,
     durable: Arc<Version>,
     pending: VecDeque<Pending>,
-    /// Sum over `pending`.
-    retained_bytes: u64,
+    /// Sums over `pending`.
+    retained: Retained,
     next_file: u64,
     /// Numbers kept free for merges within level 0, each right above that of a flushed or sealed table.
     spares: BTreeSet<TableId>,
@@ -92,7 +114,7 @@ impl VersionSet {
             live: version.clone(),
             durable: version,
             pending: VecDeque::new(),
-            retained_bytes: 0,
+            retained: Retained::default(),
             next_file: start.next_file,
             spares: BTreeSet::new(),
             base: start.base,
@@ -158,9 +180,14 @@ impl VersionSet {
         self.pending.iter().any(|pending| pending.compaction)
     }
 
-    /// Bytes of logs and tables that are replaced but kept, because what replaces them is not known to be durable.
+    /// What is replaced but kept.
+    pub fn retained(&self) -> Retained {
+        self.retained
+    }
+
+    /// The same in one sum, in bytes.
     pub fn retained_bytes(&self) -> u64 {
-        self.retained_bytes
+        self.retained.log_bytes + self.retained.shadow_bytes
     }
 
     /// The memtables up to `base` are in tables of `edit`; replay begins at `replay_from`, behind about `log_bytes` of logs.
@@ -208,27 +235,44 @@ impl VersionSet {
         edit.next_file_number = Some(self.next_file);
         self.live = Arc::new(next);
         self.retire.pin(&self.live);
-        self.retained_bytes += retains;
-        self.pending.push_back(Pending { edit, tickets, compaction, retains });
+        let pending = Pending { edit, tickets, compaction, retains };
+        *self.retained.of(&pending) += retains;
+        self.pending.push_back(pending);
         Ok(self.live.clone())
     }
 
-    /// The edits at the front whose tickets are mature, oldest first; the error if one of them can never be.
-    pub fn releasable(&self) -> Result<Vec<Edit>> {
-        let mut edits = Vec::new();
-        for pending in &self.pending {
-            if !pending.is_durable()? {
-                break;
-            }
-            edits.push(pending.edit.clone());
-        }
-        Ok(edits)
+    /// The edits that may enter the manifest now, in their order; the error if one of them, or of those behind, never can.
+    pub fn releasable(&mut self) -> Result<Vec<Edit>> {
+        let count = self.let_flushes_overtake()?;
+        Ok(self.pending.iter().take(count).map(|pending| pending.edit.clone()).collect())
     }
 
-    /// The oldest `count` edits are durable in the manifest. Returns what may be removed now.
+    /// Moves flushes whose tables are durable before compactions whose tables are not; no flush passes another one. One that was
+    /// installed while a compaction waits went into level 0 (`Shared::flush_level`). How many durable edits are at the front now.
+    fn let_flushes_overtake(&mut self) -> Result<usize> {
+        let mut front = 0;
+        for at in 0..self.pending.len() {
+            let pending = &self.pending[at];
+            let durable = pending.is_durable()?;
+            if durable && at == front {
+                front += 1;
+            } else if durable && !pending.compaction {
+                let flush = self.pending.remove(at).expect("it was just looked at");
+                self.pending.range_mut(front..at).for_each(|waiting| waiting.let_pass(&flush.edit));
+                self.pending.insert(front, flush);
+                front += 1;
+            } else if !pending.compaction {
+                break;
+            }
+        }
+        Ok(front)
+    }
+
+    /// The first `count` edits, which were [`releasable`](VersionSet::releasable), are durable in the manifest. Returns what may
+    /// be removed now.
     pub fn released(&mut self, count: usize) -> Result<Vec<ObjectId>> {
         for pending in self.pending.drain(..count) {
-            self.retained_bytes -= pending.retains;
+            *self.retained.of(&pending) -= pending.retains;
             let next = Arc::new(self.durable.apply(&self.order, &pending.edit).map_err(inconsistent)?);
             self.durable_base = pending.edit.last_sequence.unwrap_or(self.durable_base);
             self.durable_replay_from = pending.edit.log_number.map_or(self.durable_replay_from, LogId);

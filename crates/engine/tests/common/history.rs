@@ -112,6 +112,7 @@ impl<'a> History<'a> {
     pub fn new(seed: u64, tracker: Tracker, fs: Arc<dyn FileSystem>, clock: &'a dyn Fn() -> usize) -> History<'a> {
         let mut options = if (seed / 2).is_multiple_of(2) { tight_options() } else { parallel_options() };
         (options.pipelined_writes, options.group_wait_us) = if seed % 2 == 1 { (true, 10) } else { (false, 0) };
+        options.sync_flushes = seed % 3 == 2;
         options.log_writes = if (seed / 4).is_multiple_of(2) { LogWrites::Write } else { LogWrites::Map };
         History {
             seed,

@@ -177,7 +177,7 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
 
 pub fn any_config() -> impl Strategy<Value = Config> {
     let place = prop_oneof![6 => Just(0u8), 3 => Just(1), 1 => Just(2)];
-    let preset = prop::sample::select(vec!["leveldb", "terrace-block", "volatile"]);
+    let preset = prop::sample::select(vec!["leveldb", "terrace-block", "noblsm", "volatile"]);
     let switches = (prop::bool::weighted(0.2), prop::bool::weighted(0.7));
     (preset, any_shape(), any_shape(), switches, place).prop_map(|(preset, first, second, switches, place)| {
         let (backwards, manual) = switches;

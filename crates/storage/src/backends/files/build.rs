@@ -2,7 +2,7 @@
 use super::{Store, fs::WriteFile};
 use crate::{
     Error, Purpose, Result, Ticket,
-    durability::Finished,
+    durability::{CommitTracker, Finished, SyncTracker},
     placement::{Build, EntryRef, Hint, Lifetime, TableMeta},
     sst::{Bounds, ByteSink, Writer},
 };
@@ -82,7 +82,10 @@ impl Build for FilesBuild {
             return Err(Error::Unsupported(format!("table {open} of this build is still open")));
         }
         let files = std::mem::take(&mut self.finished);
-        let ticket = self.store.tracker.watch(&*self.store.fs, files, &self.store.traffic)?;
+        let Store { fs, tracker, setup, traffic, .. } = &*self.store;
+        let inline = setup.sync_flushes && self.purpose == Purpose::Flush && tracker.promises();
+        let ticket =
+            if inline { SyncTracker.watch(&**fs, files, traffic) } else { tracker.watch(&**fs, files, traffic) }?;
         self.names.clear();
         Ok((std::mem::take(&mut self.metas), ticket))
     }
