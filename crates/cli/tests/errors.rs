@@ -163,3 +163,15 @@ fn names(store: &Path) -> Vec<String> {
     names.sort();
     names
 }
+
+#[test]
+fn only_a_bpf_file_system_can_be_pinned_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("commits").display().to_string();
+    let error = terrace(["pin", &path]).fails(1);
+    assert!(error.contains("bpf"), "{error}");
+    assert!(!folder.path().join("commits").exists());
+    let out = String::from_utf8(terrace(["pin", "--remove", &path]).ok()).unwrap();
+    assert!(out.contains("nothing was pinned"), "{out}");
+    assert!(terrace(["pin", &path, "more"]).fails(2).contains("more"));
+}

@@ -103,6 +103,8 @@ pub struct Options {
     /// How written tables become durable: `sync` each as it is finished, as LevelDB does; `group` many by one commit of the
     /// file system's journal, off the path of writes, on ext4 (refused where ext4 cannot promise it); `journal` waits for the
     /// commits that ext4 makes anyway and forces none, so that replaced tables and logs are kept for some ten seconds;
+    /// `journal-bpf` asks the kernel for the very commit that each table waits for, which takes a privilege, or an iterator that
+    /// root has pinned (`terrace pin`);
     /// `background` is as `group` with a sync of each file, on any file system; `auto` is `group`, else `background`. `none`
     /// promises nothing at a power cut. Default sync.
     pub durability: Tier,

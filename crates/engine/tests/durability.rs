@@ -13,7 +13,7 @@ use terrace_sim::{CrashFs, LateTracker, Rules};
 use terrace_storage::{
     Traffic,
     backends::files::fs::FileSystem,
-    durability::{BatchTracker, CommitTracker, JournalTracker, Way},
+    durability::{BatchTracker, CommitTracker, Evidence, JournalTracker, Way},
     open_files,
     placement::Mode,
 };
@@ -233,7 +233,7 @@ fn logs_and_tables_kept_for_a_batch_are_bounded() {
 #[test]
 fn a_flush_that_is_durable_overtakes_compactions_that_are_not() {
     let disk = CrashFs::new(Rules::Ext4);
-    let never = Arc::new(JournalTracker::new(Duration::from_secs(3600), Duration::from_secs(3600)));
+    let never = Arc::new(JournalTracker::new(Evidence::Count, Duration::from_secs(3600), Duration::from_secs(3600)));
     let mut faithful = options(TIGHT);
     faithful.sync_flushes = true;
     let db = open_with(&disk, never, &faithful).unwrap();

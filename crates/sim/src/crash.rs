@@ -150,6 +150,21 @@ impl FileSystem for CrashFs {
         self.record(|history| history.check_journal())
     }
 
+    fn can_tell_transactions(&self) -> Result<(), String> {
+        self.can_commit().map(drop)
+    }
+
+    fn transaction(&self, _: &dyn WriteFile) -> io::Result<u32> {
+        self.record(|history| history.check_journal().map(|()| history.running()))
+    }
+
+    fn committed(&self) -> io::Result<u32> {
+        self.record(|history| {
+            let counted = history.counted() as u32;
+            history.check_journal().map(|()| counted)
+        })
+    }
+
     fn sync_file(&self, name: &str) -> io::Result<()> {
         self.record(|history| history.find(name).and_then(|id| history.sync(id)))
     }

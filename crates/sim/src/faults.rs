@@ -231,6 +231,20 @@ impl FileSystem for FaultFs {
         self.inner.beat()
     }
 
+    fn can_tell_transactions(&self) -> Result<(), String> {
+        self.inner.can_tell_transactions()
+    }
+
+    fn transaction(&self, file: &dyn WriteFile) -> io::Result<u32> {
+        self.call(Needs::Device)?;
+        self.inner.transaction(file)
+    }
+
+    fn committed(&self) -> io::Result<u32> {
+        self.call(Needs::Device)?;
+        self.inner.committed()
+    }
+
     fn sync_file(&self, name: &str) -> io::Result<()> {
         self.call(Needs::Device)?;
         self.inner.sync_file(name)

@@ -200,6 +200,11 @@ impl History {
         self.journal.counted
     }
 
+    /// The transaction that runs: what a file that was just changed waits for.
+    pub fn running(&self) -> u32 {
+        (self.journal.counted + 1) as u32 + u32::from(self.journal.in_flight.is_some())
+    }
+
     /// Fails once the journal was aborted, as everything does that would have to change metadata.
     pub fn check_journal(&self) -> io::Result<()> {
         if self.journal.aborted.is_some() { Err(io::ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(()) }

@@ -1,14 +1,15 @@
-//! Tier `journal` on a model of ext4's journal: once a ticket is mature, no power cut takes any of its files.
+//! Tiers `journal` and `journal-bpf` on a model of ext4's journal: once a ticket is mature, no power cut takes any of its files.
 use std::{sync::Arc, time::Duration};
 use terrace_sim::{CrashFs, FaultFs, Plan, Rng, Rules};
 use terrace_storage::{
     Error, SyncKind, Ticket, Traffic,
     backends::files::fs::FileSystem,
-    durability::{CommitTracker, Finished, JournalTracker},
+    durability::{CommitTracker, Evidence, Finished, JournalTracker},
 };
 
 const SEEDS: u64 = 40;
 const HOUR: Duration = Duration::from_secs(3600);
+const BOTH: [Evidence; 2] = [Evidence::Count, Evidence::Transactions];
 
 /// A directory, a tracker that looks at each step, and what it was given.
 struct Bench {
@@ -20,14 +21,14 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(patience: Duration) -> Bench {
-        Bench::behind(patience, |disk| Arc::new(disk.clone()))
+    fn new(evidence: Evidence, patience: Duration) -> Bench {
+        Bench::behind(evidence, patience, |disk| Arc::new(disk.clone()))
     }
 
-    fn behind(patience: Duration, shown: impl Fn(&CrashFs) -> Arc<dyn FileSystem>) -> Bench {
+    fn behind(evidence: Evidence, patience: Duration, shown: impl Fn(&CrashFs) -> Arc<dyn FileSystem>) -> Bench {
         let disk = CrashFs::new(Rules::Ext4);
         disk.make_directory().unwrap();
-        let tracker = JournalTracker::with_patience(Duration::ZERO, patience);
+        let tracker = JournalTracker::with_patience(evidence, Duration::ZERO, patience);
         Bench { fs: shown(&disk), disk, tracker, traffic: Traffic::default(), builds: Vec::new() }
     }
 
@@ -75,8 +76,8 @@ impl Bench {
 /// Builds come at any moment of the journal's life, others commit it now and then, and nothing is ever forced.
 #[test]
 fn what_is_called_durable_survives_every_cut() {
-    for seed in 0..60 {
-        let (mut rng, mut bench) = (Rng::new(seed), Bench::new(HOUR));
+    for (seed, evidence) in (0..120).map(|seed| (seed, BOTH[seed as usize % 2])) {
+        let (mut rng, mut bench) = (Rng::new(seed), Bench::new(evidence, HOUR));
         let mut others = bench.disk.create("others").unwrap();
         for step in 0..60 {
             match rng.below(6) {
@@ -104,7 +105,7 @@ fn what_is_called_durable_survives_every_cut() {
 fn tickets_mature_as_soon_as_the_journal_is_known_to_have_them() {
     let (mut early, mut rng) = (0, Rng::new(5));
     for _ in 0..50 {
-        let mut bench = Bench::new(HOUR);
+        let mut bench = Bench::new(Evidence::Count, HOUR);
         (0..rng.below(5)).for_each(|_| drop(bench.disk.commits()));
         bench.build(&mut rng);
         bench.advance();
@@ -120,8 +121,8 @@ fn tickets_mature_as_soon_as_the_journal_is_known_to_have_them() {
 /// A journal that an error aborted goes on counting: what it has not committed is lost, and must be called lost.
 #[test]
 fn an_aborted_journal_commits_nothing_whatever_it_counts() {
-    for seed in 0..100 {
-        let (mut rng, mut bench) = (Rng::new(seed), Bench::new(HOUR));
+    for (seed, evidence) in (0..200).map(|seed| (seed, BOTH[seed as usize % 2])) {
+        let (mut rng, mut bench) = (Rng::new(seed), Bench::new(evidence, HOUR));
         (0..3).for_each(|_| bench.build(&mut rng));
         let looks = rng.below(12);
         bench.look(looks);
@@ -141,7 +142,7 @@ fn an_aborted_journal_commits_nothing_whatever_it_counts() {
 /// A journal that does not move in time, or cannot be asked, is made to commit.
 #[test]
 fn a_journal_that_stands_still_or_says_nothing_is_forced() {
-    let mut stuck = Bench::new(Duration::ZERO);
+    let mut stuck = Bench::new(Evidence::Count, Duration::ZERO);
     stuck.build(&mut Rng::new(1));
     stuck.advance();
     std::thread::sleep(Duration::from_millis(2));
@@ -149,9 +150,9 @@ fn a_journal_that_stands_still_or_says_nothing_is_forced() {
     assert_eq!((stuck.judge("stuck").0, stuck.forced()), (1, 1));
 
     let mut asked = 0;
-    for call in 0..40 {
+    for (call, evidence) in (0..40).flat_map(|call| BOTH.map(|evidence| (call, evidence))) {
         let faults = std::cell::OnceCell::new();
-        let mut bench = Bench::behind(HOUR, |disk| {
+        let mut bench = Bench::behind(evidence, HOUR, |disk| {
             let faulty = FaultFs::new(Arc::new(disk.clone()), Plan::never());
             assert!(faults.set(faulty.clone()).is_ok());
             Arc::new(faulty)
@@ -170,7 +171,7 @@ fn a_journal_that_stands_still_or_says_nothing_is_forced() {
 
 #[test]
 fn a_commit_on_demand_decides_every_ticket() {
-    let mut bench = Bench::new(HOUR);
+    let mut bench = Bench::new(Evidence::Count, HOUR);
     let mut rng = Rng::new(3);
     bench.build(&mut rng);
     bench.advance();

@@ -2,10 +2,11 @@
 //!
 //! [`placement`] is the interface; `backends/` the places; `durability/` the tiers; `sst/` tables of blocks,
 //! shared by the backends. No LSM decision is taken here.
-//! Unsafe code is in `backends/files/kernel.rs` and `backends/files/mapped_read.rs` and nowhere else.
+//! Unsafe code is in `backends/files/kernel.rs`, `backends/files/mapped_read.rs` and `bpf/kernel.rs` and nowhere else.
 #![deny(unsafe_code)]
 
 pub mod backends;
+pub mod bpf;
 pub mod contract;
 mod cursor;
 pub mod durability;

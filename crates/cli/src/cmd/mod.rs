@@ -9,6 +9,7 @@ mod dump;
 mod inspect;
 mod load;
 mod pairs;
+mod pin;
 mod repair;
 mod scan;
 mod ssd;
@@ -33,6 +34,7 @@ pub enum Command {
     Repair(repair::Repair),
     Inspect(inspect::Inspect),
     Doctor(doctor::Doctor),
+    Pin(pin::Pin),
     Ssd(ssd::Ssd),
     Crash(crash::Crash),
     #[command(hide = true)]
@@ -59,6 +61,7 @@ impl Command {
             Command::Repair(command) => command.run(out),
             Command::Inspect(command) => command.run(out),
             Command::Doctor(command) => command.run(out),
+            Command::Pin(command) => command.run(out),
             Command::Ssd(command) => command.run(out),
             Command::Crash(command) => command.run(out),
             Command::CrashWorker(command) => command.run(out),

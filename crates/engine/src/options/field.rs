@@ -108,11 +108,11 @@ pub(super) const FIELDS: &[Field] = &[
     number!(durability_interval_ms, 0..=86_400_000, "milliseconds until an idle store becomes durable, 0 for never"),
     Field {
         name: "durability",
-        help: "sync, group, background, journal, auto (group, else background) or none",
+        help: "sync, group, background, journal, journal-bpf, auto (group, else background) or none",
         get: |options| options.durability.name().into(),
         set: |options, text| {
             options.durability =
-                Tier::from_name(text).ok_or("not one of sync, group, background, journal, auto, none")?;
+                Tier::from_name(text).ok_or("not one of sync, group, background, journal, journal-bpf, auto, none")?;
             Ok(())
         },
         check: |_| None,

@@ -6,7 +6,7 @@ use terrace::{Db, LogWrites, Options, ReadOptions, WriteBatch, WriteOptions};
 use terrace_sim::{LateTracker, Rng};
 use terrace_storage::{
     backends::files::fs::FileSystem,
-    durability::{BatchTracker, CommitTracker, JournalTracker, NoTracker, SyncTracker, Way},
+    durability::{BatchTracker, CommitTracker, Evidence, JournalTracker, NoTracker, SyncTracker, Way},
     open_files,
     placement::{Mode, Placement},
 };
@@ -23,6 +23,7 @@ pub enum Tracker {
     Group,
     Background,
     Journal,
+    JournalBpf,
     Late,
     /// Some builds fail.
     LateFailing,
@@ -32,20 +33,29 @@ pub enum Tracker {
 
 impl Tracker {
     /// Those that must lose nothing.
-    pub const PROMISING: [Tracker; 6] =
-        [Tracker::Sync, Tracker::Group, Tracker::Background, Tracker::Journal, Tracker::Late, Tracker::LateFailing];
+    pub const PROMISING: [Tracker; 7] = [
+        Tracker::Sync,
+        Tracker::Group,
+        Tracker::Background,
+        Tracker::Journal,
+        Tracker::JournalBpf,
+        Tracker::Late,
+        Tracker::LateFailing,
+    ];
 
     /// Whether it rests on ext4's journal.
     pub fn needs_journal(self) -> bool {
-        matches!(self, Tracker::Group | Tracker::Journal)
+        matches!(self, Tracker::Group | Tracker::Journal | Tracker::JournalBpf)
     }
 
     pub fn make(self, seed: u64) -> Arc<dyn CommitTracker> {
+        let journal = |evidence| Arc::new(JournalTracker::new(evidence, Duration::ZERO, Duration::from_secs(3600)));
         match self {
             Tracker::Sync => Arc::new(SyncTracker),
             Tracker::Group => Arc::new(BatchTracker::new(Way::Group, Duration::ZERO)),
             Tracker::Background => Arc::new(BatchTracker::new(Way::Background, Duration::ZERO)),
-            Tracker::Journal => Arc::new(JournalTracker::new(Duration::ZERO, Duration::from_secs(3600))),
+            Tracker::Journal => journal(Evidence::Count),
+            Tracker::JournalBpf => journal(Evidence::Transactions),
             Tracker::Late => Arc::new(LateTracker::new(seed)),
             Tracker::LateFailing => Arc::new(LateTracker::failing(seed, 60)),
             Tracker::Never => Arc::new(NoTracker),

@@ -1,7 +1,7 @@
 //! Every place bytes can live in, and every way they become durable: the only list of either.
 use crate::{
     Error, Result, Setup,
-    durability::{BatchTracker, CommitTracker, JournalTracker, NoTracker, SyncTracker, Way},
+    durability::{BatchTracker, CommitTracker, Evidence, JournalTracker, NoTracker, SyncTracker, Way},
     placement::{Mode, Placement},
 };
 use files::{Files, fs::FileSystem, real::RealFs};
@@ -33,6 +33,8 @@ pub enum Tier {
     Background,
     /// Many builds by the commits that the file system's journal makes anyway; where `Group` keeps its promise.
     Journal,
+    /// As `Journal`, for each file by its own transaction, which a program in the kernel tells.
+    JournalBpf,
     /// `Group` where it keeps its promise, else `Background`.
     Auto,
     /// Never: nothing is promised at a power cut.
@@ -41,7 +43,8 @@ pub enum Tier {
 
 impl Tier {
     /// Every tier, in the order of help texts.
-    pub const ALL: [Tier; 6] = [Tier::Sync, Tier::Group, Tier::Background, Tier::Journal, Tier::Auto, Tier::None];
+    pub const ALL: [Tier; 7] =
+        [Tier::Sync, Tier::Group, Tier::Background, Tier::Journal, Tier::JournalBpf, Tier::Auto, Tier::None];
 
     /// As options spell it. Reports tell what `auto` has become.
     pub fn name(self) -> &'static str {
@@ -50,6 +53,7 @@ impl Tier {
             Tier::Group => "group",
             Tier::Background => "background",
             Tier::Journal => "journal",
+            Tier::JournalBpf => "journal-bpf",
             Tier::Auto => "auto",
             Tier::None => "none",
         }
@@ -63,34 +67,38 @@ impl Tier {
     /// Why a store in directory `path`, which need not exist yet, cannot have this tier; `None` where it can. What `auto`
     /// would like best is `group`.
     pub fn refusal(self, path: &Path) -> Option<String> {
+        let fs = RealFs::new(path);
         match self {
-            Tier::Group | Tier::Journal | Tier::Auto => RealFs::new(path).can_commit().err(),
-            Tier::Sync | Tier::Background | Tier::None => None,
+            Tier::Auto => fs.can_commit().err(),
+            _ => self.interval(&fs).err(),
+        }
+    }
+
+    /// How often the journal that this tier rests on commits by itself; zero where it rests on none. Or why it cannot be had.
+    fn interval(self, fs: &dyn FileSystem) -> std::result::Result<Duration, String> {
+        match self {
+            Tier::Group | Tier::Journal => fs.can_commit(),
+            Tier::JournalBpf => fs.can_commit().and_then(|interval| fs.can_tell_transactions().map(|()| interval)),
+            Tier::Sync | Tier::Background | Tier::Auto | Tier::None => Ok(Duration::ZERO),
         }
     }
 
     /// How tickets of a store in `fs` mature. [`Error::Unsupported`] says why the file system cannot keep what the tier
     /// promises.
     pub fn tracker(self, fs: &dyn FileSystem, setup: &Setup) -> Result<Arc<dyn CommitTracker>> {
+        let refused = |why| Error::Unsupported(format!("tier {} is refused for {}: {why}", self.name(), fs.name()));
+        let interval = self.interval(fs).map_err(refused)?;
         let batched = |way| Arc::new(BatchTracker::new(way, setup.batch_interval));
+        let journal = |evidence| Arc::new(JournalTracker::new(evidence, setup.batch_interval, interval));
         Ok(match self {
             Tier::Sync => Arc::new(SyncTracker),
             Tier::None => Arc::new(NoTracker),
             Tier::Background => batched(Way::Background),
             Tier::Auto if fs.can_commit().is_err() => batched(Way::Background),
-            Tier::Auto => batched(Way::Group),
-            Tier::Group => {
-                self.commit_interval(fs)?;
-                batched(Way::Group)
-            }
-            Tier::Journal => Arc::new(JournalTracker::new(setup.batch_interval, self.commit_interval(fs)?)),
+            Tier::Auto | Tier::Group => batched(Way::Group),
+            Tier::Journal => journal(Evidence::Count),
+            Tier::JournalBpf => journal(Evidence::Transactions),
         })
-    }
-
-    /// How often the journal that this tier rests on commits by itself.
-    fn commit_interval(self, fs: &dyn FileSystem) -> Result<Duration> {
-        let refused = |why| Error::Unsupported(format!("tier {} is refused for {}: {why}", self.name(), fs.name()));
-        fs.can_commit().map_err(refused)
     }
 }
 
@@ -103,7 +111,7 @@ pub fn open(location: &Location, mode: Mode, tier: Tier, setup: &Setup) -> Resul
         Location::Directory(path) => Arc::new(RealFs::new(path)),
         Location::Memory(memory) => Arc::new(memory.clone()),
     };
-    let particular = matches!(tier, Tier::Group | Tier::Journal);
+    let particular = matches!(tier, Tier::Group | Tier::Journal | Tier::JournalBpf);
     let tier = if !mode.writes() && particular { Tier::Auto } else { tier }; // a reader is promised nothing
     let tracker = tier.tracker(&*fs, setup)?;
     open_files(fs, mode, tracker, setup)

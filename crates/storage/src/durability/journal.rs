@@ -1,4 +1,5 @@
-//! Tier `journal`: builds become durable by the commits that the file system's journal makes anyway. None is forced.
+//! Tiers `journal` and `journal-bpf`: builds become durable by the commits that the file system's journal makes anyway. None is
+//! forced.
 //!
 //! ```text
 //! 1  write back the bytes of each file           without that, a commit is worth nothing (see `batch.rs`)
@@ -10,6 +11,9 @@
 //! Why + 2: a commit is counted as its last act, and commits come one by one. So at any moment at most two transactions are
 //! not counted: one that is being committed, and behind it the one that runs, of which the inodes written back so far are
 //! part at the latest. With + 1 it might be the first of them that was waited for.
+//!
+//! Where the kernel tells the transaction of each file (`bpf/`), steps 2 and 4 ask for that one instead, and step 2 first makes
+//! sure that the inode takes part in the transaction that runs.
 use super::{CommitTracker, Finished};
 use crate::{Error, Maturity, Result, SyncKind, Ticket, Traffic, backends::files::fs::FileSystem};
 use parking_lot::Mutex;
@@ -19,6 +23,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// What tells that a commit has what was written back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// The journal's public count.
+    Count,
+    /// The transactions that files wait for.
+    Transactions,
+}
+
 /// Commits that must follow a count for all that was written back before it to be durable.
 const COMMITS: u64 = 2;
 /// A journal that makes no progress for so many of its intervals, each a second longer, is not waited for any longer.
@@ -26,6 +39,7 @@ const INTERVALS_MAX: u32 = 3;
 
 /// Tickets mature in batches: what was written back before one count.
 pub struct JournalTracker {
+    evidence: Evidence,
     poll: Duration,
     patience: Duration,
     waiting: Mutex<Vec<Waiting>>, // leaf lock; no I/O under it, so that builds never wait for a batch
@@ -43,7 +57,7 @@ struct Waiting {
 struct Progress {
     /// In the order in which they are due.
     batches: VecDeque<Batch>,
-    /// The last count.
+    /// The last count; of transactions the number, as if it did not wrap.
     commits: u64,
     /// When it moved last, or when somebody began to wait for it to move.
     moved: Option<Instant>,
@@ -59,36 +73,36 @@ struct Batch {
 
 impl JournalTracker {
     /// Asks once in `poll` at most, and relies on a journal that commits every `interval`.
-    pub fn new(poll: Duration, interval: Duration) -> JournalTracker {
+    pub fn new(evidence: Evidence, poll: Duration, interval: Duration) -> JournalTracker {
         let patience = (interval + Duration::from_secs(1)) * INTERVALS_MAX;
-        JournalTracker { poll, patience, waiting: Mutex::default(), progress: Mutex::default() }
+        JournalTracker { evidence, poll, patience, waiting: Mutex::default(), progress: Mutex::default() }
     }
 
     /// As [`new`](JournalTracker::new), with a limit of its own to how long the journal may stand still.
-    pub fn with_patience(poll: Duration, patience: Duration) -> JournalTracker {
-        JournalTracker { patience, ..JournalTracker::new(poll, Duration::ZERO) }
+    pub fn with_patience(evidence: Evidence, poll: Duration, patience: Duration) -> JournalTracker {
+        JournalTracker { patience, ..JournalTracker::new(evidence, poll, Duration::ZERO) }
     }
 
     /// Looks after new builds, then after old ones. Whatever cannot be told by asking is decided by force.
     fn ask(&self, progress: &mut Progress, fs: &dyn FileSystem, traffic: &Traffic) {
         let (saved, _) = self.write_back(); // here and below, a failure is its tickets' to tell
-        let entered = if saved.is_empty() { Ok(()) } else { progress.enter(saved, fs) };
-        if entered.and_then(|()| progress.look(fs)).is_err() || progress.is_stuck(self.patience) {
+        let entered = if saved.is_empty() { Ok(()) } else { progress.enter(saved, fs, self.evidence) };
+        if entered.and_then(|()| progress.look(fs, self.evidence)).is_err() || progress.is_stuck(self.patience) {
             let _ = progress.force(fs, traffic);
         }
     }
 
     /// Writes back what waits. The builds that this saved, and the first failure: it is its own build's alone.
-    fn write_back(&self) -> (Vec<Maturity>, Result<()>) {
+    fn write_back(&self) -> (Vec<Waiting>, Result<()>) {
         let waiting = std::mem::take(&mut *self.waiting.lock());
         let (mut saved, mut outcome) = (Vec::new(), Ok(()));
-        for Waiting { files, maturity } in waiting {
+        for build in waiting {
             let write_back =
                 |file: &Finished| file.file.write_back().map_err(|e| Error::io("write back", &file.name, e));
-            match files.iter().try_for_each(write_back) {
-                Ok(()) => saved.push(maturity),
+            match build.files.iter().try_for_each(write_back) {
+                Ok(()) => saved.push(build),
                 Err(error) => {
-                    maturity.fail(error.clone());
+                    build.maturity.fail(error.clone());
                     outcome = outcome.and(Err(error));
                 }
             }
@@ -98,23 +112,42 @@ impl JournalTracker {
 }
 
 impl Progress {
-    /// The builds of `maturities` were just written back. They wait from now on, whatever this returns.
-    fn enter(&mut self, maturities: Vec<Maturity>, fs: &dyn FileSystem) -> io::Result<()> {
-        let counted = fs.commits();
-        let due = counted.as_ref().map_or(u64::MAX, |commits| commits + COMMITS);
+    /// These builds were just written back. They wait from now on, whatever this returns.
+    fn enter(&mut self, builds: Vec<Waiting>, fs: &dyn FileSystem, evidence: Evidence) -> io::Result<()> {
+        let due = self.due(&builds, fs, evidence);
         if self.batches.is_empty() {
             self.moved = Some(Instant::now());
         }
-        self.batches.push_back(Batch { due, maturities });
-        counted.and_then(|_| fs.beat())
+        let maturities = builds.into_iter().map(|build| build.maturity).collect();
+        self.batches.push_back(Batch { due: *due.as_ref().unwrap_or(&u64::MAX), maturities });
+        due.and_then(|_| fs.beat())
+    }
+
+    /// The count, or the transaction, by which `builds` are durable.
+    fn due(&self, builds: &[Waiting], fs: &dyn FileSystem, evidence: Evidence) -> io::Result<u64> {
+        if evidence == Evidence::Count {
+            return Ok(fs.commits()? + COMMITS);
+        }
+        let now = self.count(fs, evidence)?;
+        let files = builds.iter().flat_map(|build| &build.files);
+        files
+            .map(|file| fs.transaction(&*file.file).map(|number| unwrapped(now, number)))
+            .try_fold(now, |due, next| next.map(|next| due.max(next)))
+    }
+
+    fn count(&self, fs: &dyn FileSystem, evidence: Evidence) -> io::Result<u64> {
+        match evidence {
+            Evidence::Count => fs.commits(),
+            Evidence::Transactions => Ok(unwrapped(self.commits, fs.committed()?)),
+        }
     }
 
     /// Asks how far the journal is.
-    fn look(&mut self, fs: &dyn FileSystem) -> io::Result<()> {
+    fn look(&mut self, fs: &dyn FileSystem, evidence: Evidence) -> io::Result<()> {
         if self.batches.is_empty() {
             return Ok(());
         }
-        let commits = fs.commits()?;
+        let commits = self.count(fs, evidence)?;
         if commits == self.commits && self.batches[0].due > commits {
             return Ok(());
         }
@@ -149,9 +182,18 @@ impl Progress {
     }
 }
 
+/// The number nearest to `near` whose lower half is `number`. Transactions are numbered with 32 bits, and never stand that far
+/// apart.
+fn unwrapped(near: u64, number: u32) -> u64 {
+    near.wrapping_add_signed(i64::from(number.wrapping_sub(near as u32) as i32))
+}
+
 impl CommitTracker for JournalTracker {
     fn tier(&self) -> &'static str {
-        "journal"
+        match self.evidence {
+            Evidence::Count => "journal",
+            Evidence::Transactions => "journal-bpf",
+        }
     }
 
     fn is_patient(&self) -> bool {
@@ -180,8 +222,21 @@ impl CommitTracker for JournalTracker {
         let mut progress = self.progress.lock();
         let (saved, outcome) = self.write_back();
         if !saved.is_empty() {
-            progress.batches.push_back(Batch { due: u64::MAX, maturities: saved });
+            let maturities = saved.into_iter().map(|build| build.maturity).collect();
+            progress.batches.push_back(Batch { due: u64::MAX, maturities });
         }
         outcome.and(progress.force(fs, traffic))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_transactions_go_on_where_they_wrap() {
+        assert_eq!(unwrapped(u64::from(u32::MAX), 2), (1 << 32) + 2);
+        assert_eq!(unwrapped((1 << 32) + 2, u32::MAX - 1), (1 << 32) - 2);
+        assert_eq!((unwrapped(7, 7), unwrapped(7, 9)), (7, 9));
     }
 }

@@ -11,7 +11,7 @@ pub mod probe;
 mod sync;
 
 pub use batch::{BatchTracker, Way};
-pub use journal::JournalTracker;
+pub use journal::{Evidence, JournalTracker};
 pub use none::NoTracker;
 pub use sync::{SyncTracker, sync_directory};
 

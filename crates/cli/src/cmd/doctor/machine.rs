@@ -1,6 +1,7 @@
 //! What the machine can give, whatever the directory.
 use super::{Finding, kernel_line};
-use std::{fs::File, os::unix::fs::MetadataExt, path::Path};
+use std::{fs::File, path::Path};
+use terrace_storage::bpf::{CommitIterator, PINNED};
 
 /// Kernel, processors, BPF, FUSE.
 pub fn findings() -> Vec<Finding> {
@@ -17,16 +18,12 @@ fn processors() -> Finding {
     Finding::new("processors", count)
 }
 
-/// Whether a BPF iterator could read the journal's state: type information and the privilege to load one.
+/// Whether the kernel tells which commit of ext4's journal a file waits for.
 fn bpf() -> Finding {
-    let types = Path::new("/sys/kernel/btf/vmlinux").exists();
-    let root = std::fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0);
-    match (types, root) {
-        (true, true) => Finding::new("bpf", "available: type information is there, and this user may load programs"),
-        (true, false) => Finding::new("bpf", "type information is there; this user may not load programs")
-            .advise("grant CAP_BPF and CAP_PERFMON, or run as root; no tier of this version needs it"),
-        (false, _) => Finding::new("bpf", "no type information (/sys/kernel/btf/vmlinux)")
-            .advise("needs a kernel with CONFIG_DEBUG_INFO_BTF; no tier of this version needs it"),
+    match CommitIterator::open(Path::new(PINNED)) {
+        Ok(_) => Finding::new("bpf", "available: tier journal-bpf can be had on ext4"),
+        Err(why) => Finding::new("bpf", format!("not available: {why}"))
+            .advise("only tier journal-bpf needs it; run `terrace pin` as root, once after each start of the machine"),
     }
 }
 

@@ -55,7 +55,7 @@ fn durability(path: &Path, options: &Options) -> Finding {
     let unsynced = path.join(FileName::Unsynced.to_string()).exists();
     match (tier, refusal) {
         (Tier::None, _) => finding.advise("promises nothing at a power cut"),
-        (Tier::Group | Tier::Journal, Some(why)) => {
+        (Tier::Group | Tier::Journal | Tier::JournalBpf, Some(why)) => {
             finding.advise(format!("will be refused: {why}; use background, or auto"))
         }
         _ if unsynced => {

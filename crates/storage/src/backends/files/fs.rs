@@ -4,7 +4,7 @@
 //! below the placement because power cuts, full disks and torn files happen to files, not to tables
 //! (docs/decisions/0003-file-seam.md). Only the file backend uses it; the engine never sees it.
 use crate::setup::LogWrites;
-use std::{io, path::Path, time::Duration};
+use std::{io, os::fd::BorrowedFd, path::Path, time::Duration};
 use terrace_format::block::Bytes;
 
 /// One entry of the directory.
@@ -73,6 +73,18 @@ pub trait FileSystem: Send + Sync {
         let _ = (name, bytes);
         Ok(())
     }
+    /// Whether the kernel tells of single files which transaction of the journal they wait for, or why not.
+    fn can_tell_transactions(&self) -> Result<(), String> {
+        Err("nothing here tells of transactions".into())
+    }
+    /// The transaction that commits everything of `file` that was [written back](WriteFile::write_back). Numbers wrap.
+    fn transaction(&self, _file: &dyn WriteFile) -> io::Result<u32> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// The newest transaction that is committed. Fails once the journal was aborted.
+    fn committed(&self) -> io::Result<u32> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Takes the lock file `LOCK`, exclusively or shared, for as long as the guard lives. `WouldBlock` if it is held.
     /// Shared on a missing file or a read-only file system succeeds without making one.
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>>;
@@ -84,6 +96,10 @@ pub trait WriteFile: Send + Sync {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Everything appended, and the size, survives a power cut (`fdatasync`).
     fn sync(&self) -> io::Result<()>;
+    /// For questions to the kernel; `None` where this is no file of its own.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
     /// Everything appended is written to the device; what finds it there becomes durable with the next
     /// [`commit`](FileSystem::commit). Blocks for as long as that takes, and forces no commit itself.
     fn write_back(&self) -> io::Result<()>;

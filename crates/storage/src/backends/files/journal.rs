@@ -1,5 +1,5 @@
 //! ext4's journal, from outside: what the kernel says about it, how far it is, and a commit on demand.
-use crate::durability::probe::Facts;
+use crate::{bpf::CommitIterator, durability::probe::Facts};
 use nix::{
     libc,
     sys::{
@@ -11,7 +11,10 @@ use parking_lot::Mutex;
 use std::{
     fs::{self, File, OpenOptions},
     io,
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::{
+        fd::AsFd,
+        unix::fs::{MetadataExt, OpenOptionsExt},
+    },
     path::Path,
 };
 
@@ -63,6 +66,11 @@ impl Heart {
             beating.beat()?;
             beating.file.sync_all()
         })
+    }
+
+    /// The newest transaction of its journal that is committed.
+    pub fn committed(&self, folder: &Path, iterator: &CommitIterator) -> io::Result<u32> {
+        self.beating(folder, |beating| Ok(iterator.standing(beating.file.as_fd())?.committed))
     }
 
     fn beating<T>(&self, folder: &Path, act: impl FnOnce(&mut Beating) -> io::Result<T>) -> io::Result<T> {

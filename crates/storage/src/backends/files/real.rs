@@ -10,6 +10,7 @@ use super::{
     mapped_read,
 };
 use crate::{
+    bpf::{CommitIterator, PINNED},
     durability::probe::{self, Journal},
     setup::LogWrites,
 };
@@ -17,11 +18,15 @@ use nix::{
     errno::Errno,
     fcntl::{FcntlArg, PosixFadviseAdvice, fcntl, posix_fadvise},
     libc,
+    sys::{stat::futimens, time::TimeSpec},
 };
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, ErrorKind, Write},
-    os::unix::fs::FileExt,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::fs::FileExt,
+    },
     path::{Path, PathBuf},
     sync::OnceLock,
     time::Duration,
@@ -37,12 +42,14 @@ pub struct RealFs {
     heart: Heart,
     /// Known once it was asked for in a directory that is there.
     journal: OnceLock<Journal>,
+    /// Opened when it is first needed.
+    iterator: OnceLock<Result<CommitIterator, String>>,
 }
 
 impl RealFs {
     /// The directory at `root`, which need not exist yet.
     pub fn new(root: impl Into<PathBuf>) -> RealFs {
-        RealFs { root: root.into(), heart: Heart::default(), journal: OnceLock::new() }
+        RealFs { root: root.into(), heart: Heart::default(), journal: OnceLock::new(), iterator: OnceLock::new() }
     }
 
     /// Names of the files in `lost/`, without that prefix; none where it is missing.
@@ -67,6 +74,10 @@ impl RealFs {
 
     fn file(&self, name: &str) -> PathBuf {
         self.root.join(name)
+    }
+
+    fn iterator(&self) -> Result<&CommitIterator, String> {
+        self.iterator.get_or_init(|| CommitIterator::open(Path::new(PINNED))).as_ref().map_err(String::clone)
     }
 
     /// The journal of the file system that holds `folder`, if it can be relied on.
@@ -190,8 +201,7 @@ impl FileSystem for RealFs {
         let journal = match self.journal.get() {
             Some(journal) => journal,
             None => {
-                let found =
-                    RealFs::journal_of(&self.root).map_err(|why| io::Error::new(ErrorKind::Unsupported, why))?;
+                let found = RealFs::journal_of(&self.root).map_err(unsupported)?;
                 self.journal.get_or_init(|| found)
             }
         };
@@ -200,6 +210,22 @@ impl FileSystem for RealFs {
 
     fn beat(&self) -> io::Result<()> {
         self.heart.beat(&self.root)
+    }
+
+    fn can_tell_transactions(&self) -> Result<(), String> {
+        self.iterator().map(drop)
+    }
+
+    fn transaction(&self, file: &dyn WriteFile) -> io::Result<u32> {
+        let file = file.descriptor().ok_or(ErrorKind::Unsupported)?;
+        // A new time makes the inode part of the transaction that runs, which writes in place do not: those would look
+        // committed, with no device flush behind them.
+        futimens(file, &TimeSpec::UTIME_OMIT, &TimeSpec::UTIME_NOW)?;
+        Ok(self.iterator().map_err(unsupported)?.standing(file)?.transaction)
+    }
+
+    fn committed(&self) -> io::Result<u32> {
+        self.heart.committed(&self.root, self.iterator().map_err(unsupported)?)
     }
 
     fn sync_file(&self, name: &str) -> io::Result<()> {
@@ -256,6 +282,10 @@ fn holder(file: &File, wanted: libc::c_int) -> String {
         }
         _ => "another process, or another handle in this one, holds LOCK".into(),
     }
+}
+
+fn unsupported(why: String) -> io::Error {
+    io::Error::new(ErrorKind::Unsupported, why)
 }
 
 fn parent(path: &Path) -> &Path {
@@ -317,6 +347,10 @@ impl WriteFile for Writing {
 
     fn sync(&self) -> io::Result<()> {
         self.0.sync_data()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.0.as_fd())
     }
 
     fn write_back(&self) -> io::Result<()> {
