@@ -21,9 +21,15 @@ struct Subject {
     within: Option<&'static str>,
 }
 
-const SUBJECTS: [Subject; 2] = [
+const SUBJECTS: [Subject; 3] = [
     Subject { package: "terrace", example: "counts", limits: "crates/engine/counts.txt", within: Some("*measured*") },
     Subject { package: "terrace-lab", example: "driver", limits: "crates/lab/counts.txt", within: None },
+    Subject {
+        package: "terrace-device",
+        example: "ssd_counts",
+        limits: "crates/device/counts.txt",
+        within: Some("*measured*"),
+    },
 ];
 
 /// Compilers and C libraries differ by as much.

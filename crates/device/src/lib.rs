@@ -7,6 +7,7 @@ mod file;
 mod memory;
 pub mod record;
 pub mod serve;
+pub mod smart;
 pub mod ssd;
 
 pub use error::{Error, Result};

@@ -5,11 +5,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::compress::Compressor;
 use super::counts::Counts;
-use super::ftl::{Ftl, PageWrite};
+use super::ftl::Ftl;
 use super::profile::Profile;
 use super::report::Report;
 use super::windows::Windows;
 use crate::error::check_range;
+use crate::serve::Desk;
 use crate::{BlockDevice, Error, Result, Stream};
 
 /// A virtual drive. What a host reads depends on the device below alone, never on the translation layer.
@@ -97,12 +98,6 @@ impl Ssd {
         compressor.shares(pages, |share| slots.push(share));
         Ok(Some(slots))
     }
-
-    /// Pages that lie wholly in the range are forgotten.
-    fn forget(&self, offset: u64, len: u64) -> Result<()> {
-        let whole = offset.div_ceil(self.page_bytes)..(offset + len) / self.page_bytes;
-        self.book().ftl.trim(whole)
-    }
 }
 
 impl BlockDevice for Ssd {
@@ -117,26 +112,16 @@ impl BlockDevice for Ssd {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         self.check(offset, into.len() as u64)?;
         self.below.read_at(offset, into)?;
-        let pages = offset / self.page_bytes..(offset + into.len() as u64).div_ceil(self.page_bytes);
-        self.book().ftl.read(pages).map(drop)
+        self.book().ftl.read_range(offset, into.len() as u64)
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8], stream: Stream) -> Result<()> {
         self.check(offset, bytes.len() as u64)?;
         self.below.write_at(offset, bytes, stream)?;
         let slots = self.slots(offset, bytes)?;
-        let end = offset + bytes.len() as u64;
         let mut book = self.book();
-        let mut at = offset;
-        while at < end {
-            let page = at / self.page_bytes;
-            let page_end = end.min((page + 1) * self.page_bytes);
-            let nth = (page - offset / self.page_bytes) as usize;
-            let slots = slots.as_ref().map_or(u32::MAX, |slots| slots[nth]);
-            book.ftl.write_page(PageWrite { page, stream, host_bytes: (page_end - at) as u32, slots })?;
-            at = page_end;
-        }
         let Book { ftl, windows } = &mut *book;
+        ftl.write_range(offset, bytes.len() as u64, stream, slots.as_deref())?;
         windows.note(ftl.counts());
         Ok(())
     }
@@ -150,13 +135,19 @@ impl BlockDevice for Ssd {
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         self.check(offset, len)?;
         self.below.discard(offset, len)?;
-        self.forget(offset, len)
+        self.book().ftl.trim_range(offset, len)
     }
 
     /// As a discard: a drive that knows that a page is zero keeps no flash for it. Pages that are zeroed in part stay.
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {
         self.check(offset, len)?;
         self.below.write_zeroes(offset, len)?;
-        self.forget(offset, len)
+        self.book().ftl.trim_range(offset, len)
+    }
+}
+
+impl Desk for Ssd {
+    fn stats(&self) -> String {
+        self.report().json().to_string()
     }
 }

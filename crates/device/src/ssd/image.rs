@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 use super::drive::Ssd;
 use super::ftl::Ftl;
+use super::report::Report;
+use super::windows::Windows;
 use crate::{Error, File, Result};
 
 /// A drive in a directory, in use until [`close`](Self::close).
@@ -24,16 +26,28 @@ pub struct Image {
 }
 
 impl Image {
+    /// Whether a drive could be made in the directory, which need not be there. Touches nothing.
+    ///
+    /// # Errors
+    /// It holds something, or is no directory.
+    pub fn refuse(directory: &Path) -> Result<()> {
+        match fs::read_dir(directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(source) => Err(failed("make a drive in", directory, source)),
+            Ok(mut entries) => match entries.next() {
+                None => Ok(()),
+                Some(_) => Err(failed("make a drive in", directory, io::ErrorKind::DirectoryNotEmpty.into())),
+            },
+        }
+    }
+
     /// Makes the directory of a drive, which need not be new: `ftl` is its book.
     ///
     /// # Errors
     /// The directory holds something, or cannot be made.
     pub fn create(directory: &Path, ftl: &Ftl) -> Result<()> {
+        Image::refuse(directory)?;
         fs::create_dir_all(directory).map_err(|source| failed("make", directory, source))?;
-        let mut entries = fs::read_dir(directory).map_err(|source| failed("list", directory, source))?;
-        if entries.next().is_some() {
-            return Err(failed("make a drive in", directory, io::ErrorKind::DirectoryNotEmpty.into()));
-        }
         File::create(&directory.join("data"), ftl.profile().capacity_bytes)?;
         save(directory, ftl)
     }
@@ -43,15 +57,22 @@ impl Image {
     /// # Errors
     /// It is in use already, or its book is damaged, which is then named and left as it is.
     pub fn open(directory: &Path) -> Result<Image> {
+        let ftl = book(directory)?;
         let data = File::open(&directory.join("data"))?;
-        let path = directory.join("state");
-        let state = fs::read(&path).map_err(|source| failed("read", &path, source))?;
-        let damaged = |why| Error::Malformed { what: path.display().to_string(), why };
-        let ftl = Ftl::restore(&state).map_err(damaged)?;
         let in_use = directory.join("in-use");
         let was_cut = in_use.exists();
         fs::write(&in_use, "").map_err(|source| failed("write", &in_use, source))?;
         Ok(Image { directory: directory.to_owned(), drive: Arc::new(Ssd::with(ftl, Box::new(data))?), was_cut })
+    }
+
+    /// What a drive tells of itself, as its book was last saved. It may be in use.
+    ///
+    /// # Errors
+    /// There is no drive, or its book is damaged.
+    pub fn look(directory: &Path) -> Result<Report> {
+        let ftl = book(directory)?;
+        let windows = Windows::new(ftl.profile().capacity_bytes, ftl.counts().clone());
+        Ok(Report::new(&ftl, &windows))
     }
 
     /// The drive.
@@ -73,6 +94,15 @@ impl Image {
         let in_use = self.directory.join("in-use");
         fs::remove_file(&in_use).map_err(|source| failed("remove", &in_use, source))
     }
+}
+
+fn book(directory: &Path) -> Result<Ftl> {
+    let path = directory.join("state");
+    let state = fs::read(&path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => failed("find a virtual drive in", directory, source),
+        _ => failed("read", &path, source),
+    })?;
+    Ftl::restore(&state).map_err(|why| Error::Malformed { what: path.display().to_string(), why })
 }
 
 /// The old book is there until the new one is durable.

@@ -21,9 +21,11 @@ mod map;
 mod pool;
 mod profile;
 mod profiles;
+mod ranges;
 mod report;
 mod steady;
 mod timeline;
+mod trace;
 mod victims;
 mod windows;
 
@@ -35,4 +37,5 @@ pub use profile::{Collection, GcFrontier, Profile};
 pub use report::Report;
 pub use steady::Progress;
 pub use timeline::Latency;
+pub use trace::Command;
 pub use windows::{Window, Windows};

@@ -29,7 +29,8 @@ pub struct Report {
 }
 
 impl Report {
-    pub(super) fn new(ftl: &Ftl, windows: &Windows) -> Report {
+    /// Of a drive at this moment, and its windows so far.
+    pub fn new(ftl: &Ftl, windows: &Windows) -> Report {
         let (least, most) =
             ftl.erases().fold((u32::MAX, 0), |(least, most), erases| (erases.min(least), erases.max(most)));
         Report {

@@ -7,7 +7,7 @@ use crate::{Result, Stream};
 /// Three windows in a row must cost the same but for this share.
 const TOLERANCE: f64 = 0.05;
 /// After so many windows a drive that is not steady never will be.
-const WINDOWS_MAX: u32 = 200;
+const WINDOWS_MAX: u64 = 200;
 /// Pages that are written between two words to the caller.
 const PAGES_PER_STEP: u64 = 1 << 16;
 
@@ -33,23 +33,24 @@ impl Ftl {
     pub fn precondition(&mut self, mut tell: impl FnMut(Progress) -> bool) -> Result<bool> {
         let (pages, begin) = (self.pages(), self.counts().host_bytes);
         let mut chance = Chance::new(self.profile().seed);
-        let mut windows = Windows::new(self.profile().capacity_bytes / 2, self.counts().clone());
+        let window_bytes = self.profile().capacity_bytes / 2;
+        let mut windows = Windows::new(window_bytes, self.counts().clone());
         let flash_bytes = self.profile().superblocks() * self.profile().superblock_bytes();
-        let mut ended = 0;
         let mut in_order = 0..pages;
         loop {
             for _ in 0..PAGES_PER_STEP {
                 let page = in_order.next().unwrap_or_else(|| u64::from(chance.below(pages as u32)));
                 self.write(page, Stream(0))?;
-                ended += u32::from(windows.note(self.counts()));
+                windows.note(self.counts());
             }
             let wa2 = windows.ended().next_back().map(|window| window.wa2());
-            let goes_on = tell(Progress { written_bytes: self.counts().host_bytes - begin, wa2 });
+            let written_bytes = self.counts().host_bytes - begin;
+            let goes_on = tell(Progress { written_bytes, wa2 });
             // Until all flash was used twice, overwrites find free space that was never used.
-            if self.counts().host_bytes - begin >= 2 * flash_bytes && windows.are_within(TOLERANCE) {
+            if written_bytes >= 2 * flash_bytes && windows.are_within(TOLERANCE) {
                 return Ok(true);
             }
-            if !goes_on || ended >= WINDOWS_MAX {
+            if !goes_on || written_bytes / window_bytes >= WINDOWS_MAX {
                 return Ok(false);
             }
         }

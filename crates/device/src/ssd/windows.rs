@@ -38,11 +38,11 @@ impl Windows {
         Windows { window_bytes: window_bytes.max(1), begin, ended: VecDeque::with_capacity(WINDOWS_MAX) }
     }
 
-    /// Takes note of what the drive has counted by now; true if a window ended.
+    /// Takes note of what the drive has counted by now.
     #[inline]
-    pub fn note(&mut self, counts: &Counts) -> bool {
+    pub fn note(&mut self, counts: &Counts) {
         if counts.host_bytes - self.begin.host_bytes < self.window_bytes {
-            return false;
+            return;
         }
         let window = counts.since(&self.begin);
         if self.ended.len() == WINDOWS_MAX {
@@ -50,7 +50,6 @@ impl Windows {
         }
         self.ended.push_back(Window { host_bytes: window.host_bytes, nand_bytes: window.nand_bytes() });
         self.begin = counts.clone();
-        true
     }
 
     /// The last ones that ended, oldest first.

@@ -1,5 +1,5 @@
 //! `ssd serve`: a virtual drive as a block device.
-use crate::args::Usage;
+use super::drive::Drive;
 use anyhow::{Result, bail};
 use serde_json::json;
 use std::{
@@ -12,20 +12,24 @@ use std::{
 use terrace_device::{
     BlockDevice, Memory,
     record::Recorder,
-    serve::{FrontEnd, FuseLoop, NoDesk, ready_process, ublk},
+    serve::{Desk, FrontEnd, FuseLoop, ready_process, ublk},
+    ssd::{Image, Ssd},
 };
-use terrace_lab::{device::parse_size, plan::stop};
+use terrace_lab::plan::stop;
 
 /// Serves a virtual drive as a block device, until Ctrl-C.
 ///
 /// Prints the device, on which mkfs, mount and any database work, and two files: `stats` tells what was asked of the drive so
-/// far, as JSON. On Ctrl-C file systems on the drive are unmounted and it goes; what it held is lost. After a kill, `terrace
-/// ssd cleanup` removes what is left. Needs root, /dev/fuse and loop devices.
+/// far and what it programmed into flash for it, as JSON. On Ctrl-C file systems on the drive are unmounted and it goes. A
+/// drive in a directory keeps what it held; another one is in memory, and loses it. After a kill, `terrace ssd cleanup`
+/// removes what is left. Needs root, /dev/fuse and loop devices.
 #[derive(clap::Args)]
 pub struct Serve {
-    /// Size of the drive.
-    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
-    size: String,
+    /// Directory of a drive that `terrace ssd create` made.
+    #[arg(value_name = "DIR", conflicts_with_all = ["profile", "size", "seed", "state"])]
+    directory: Option<PathBuf>,
+    #[command(flatten)]
+    drive: Drive,
     /// Writes every write, flush, discard and zeroing to this file, in order, with its data; it must not lie on the drive.
     /// `echo "mark 7" > CONTROL` puts a mark among them.
     #[arg(long, value_name = "FILE")]
@@ -41,8 +45,6 @@ pub struct Serve {
 impl Serve {
     /// Serves in the foreground.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
-        let bytes = parse_size(&self.size).map_err(|error| Usage::of("--size", error))?;
-        let memory = Memory::new(bytes).map_err(|error| Usage::of("--size", error))?;
         let work = self.work.clone().unwrap_or_else(std::env::temp_dir);
         let front_end = FuseLoop { work, attached: true };
         if let Err(reason) = front_end.available() {
@@ -50,16 +52,14 @@ impl Serve {
         }
         let stop = stop::on_signal()?; // before there are threads
         ready_process().iter().for_each(|refused| eprintln!("note: could not {refused}"));
-        let memory: Arc<dyn BlockDevice> = Arc::new(memory);
-        let recorder =
-            self.record.as_ref().map(|file| Recorder::new(memory.clone(), file).map(Arc::new)).transpose()?;
-        let mut served = match &recorder {
-            Some(recorder) => front_end.serve(recorder.clone(), recorder.clone())?,
-            None => front_end.serve(memory, Arc::new(NoDesk))?,
-        };
+        let (ssd, image) = self.ssd()?;
+        let recorder = self.record.as_ref().map(|file| Recorder::new(ssd.clone(), file).map(Arc::new)).transpose()?;
+        let desk = Arc::new(Both { ssd: ssd.clone(), recorder: recorder.clone() });
+        let device: Arc<dyn BlockDevice> = recorder.clone().map_or(ssd.clone() as _, |recorder| recorder as _);
+        let mut served = front_end.serve(device, desk)?;
         let (node, stats, control) = (served.node().to_owned(), served.stats(), served.control());
         if self.json {
-            let object = json!({ "device": node, "bytes": bytes, "front_end": front_end.name(), "stats": stats,
+            let object = json!({ "device": node, "bytes": ssd.len_bytes(), "front_end": front_end.name(), "stats": stats,
                 "control": control, "pid": std::process::id() });
             writeln!(out, "{object}")?;
         } else {
@@ -73,6 +73,41 @@ impl Serve {
         while let Err(error) = served.stop() {
             eprintln!("still in use: {error}; waiting. Ctrl-C again ends it at once, then `terrace ssd cleanup`");
         }
-        Ok(recorder.map_or(Ok(()), |recorder| recorder.finish())?)
+        recorder.map_or(Ok(()), |recorder| recorder.finish())?;
+        Ok(image.map_or(Ok(()), Image::close)?)
+    }
+
+    /// The drive, and the directory in which it stays, if it does.
+    fn ssd(&self) -> Result<(Arc<Ssd>, Option<Image>)> {
+        let Some(directory) = &self.directory else {
+            let ftl = self.drive.make()?;
+            let below = Memory::new(ftl.profile().capacity_bytes)?;
+            return Ok((Arc::new(Ssd::with(ftl, Box::new(below))?), None));
+        };
+        let image = Image::open(directory)?;
+        if image.was_cut() {
+            eprintln!("note: {} was not left in order: its data is whole, its counts are older", directory.display());
+        }
+        Ok((image.drive().clone(), Some(image)))
+    }
+}
+
+/// The drive tells; the recorder tells how much it recorded, and takes orders.
+struct Both {
+    ssd: Arc<Ssd>,
+    recorder: Option<Arc<Recorder>>,
+}
+
+impl Desk for Both {
+    fn stats(&self) -> String {
+        let recorder = self.recorder.as_ref().map_or("null".into(), |recorder| recorder.stats());
+        format!("{{\"ssd\":{},\"recorder\":{recorder}}}", self.ssd.stats())
+    }
+
+    fn order(&self, order: &str) -> std::result::Result<(), String> {
+        match &self.recorder {
+            Some(recorder) => recorder.order(order),
+            None => Err(format!("'{order}': the drive is not recorded, and takes no orders")),
+        }
     }
 }

@@ -1,0 +1,81 @@
+//! Flags that say which virtual drive is meant, and how used it is.
+use crate::args::Usage;
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::{fs, path::Path};
+use terrace_device::ssd::{Ftl, Profile};
+use terrace_lab::device::parse_size;
+
+/// A kind of drive, and its state.
+#[derive(clap::Args)]
+pub struct Drive {
+    /// Kind of drive: a name that `terrace ssd profiles` lists, or a file of one's own, TOML or JSON.
+    #[arg(long, value_name = "NAME|FILE", default_value = "plain")]
+    profile: String,
+    /// Size of the drive as its host sees it, instead of the profile's.
+    #[arg(long, value_name = "SIZE")]
+    size: Option<String>,
+    /// Makes other choices by chance than the profile's seed would.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// initial: as new. steady: filled, then overwritten at random until three windows in a row cost the same within 5 %.
+    #[arg(long, value_name = "STATE", default_value = "initial", value_parser = ["initial", "steady"])]
+    state: String,
+}
+
+impl Drive {
+    /// The profile that the flags mean; a drive can be of it.
+    pub fn profile(&self) -> Result<Profile> {
+        let mut profile = match Profile::named(&self.profile) {
+            Some(profile) => profile,
+            None => from_file(&self.profile)?,
+        };
+        if let Some(size) = &self.size {
+            profile.capacity_bytes = parse_size(size).map_err(|error| Usage::of("--size", error))?;
+        }
+        profile.seed = self.seed.unwrap_or(profile.seed);
+        let what = if self.size.is_some() { "--size" } else { "--profile" };
+        profile.validate().map_err(|error| Usage::of(what, error))?;
+        Ok(profile)
+    }
+
+    /// The book of the drive, in its state. A steady one takes a while, which a bar on the terminal shows.
+    pub fn make(&self) -> Result<Ftl> {
+        let mut ftl = Ftl::new(self.profile()?)?;
+        if self.state == "steady" {
+            precondition(&mut ftl)?;
+        }
+        Ok(ftl)
+    }
+
+    /// In which state it was to be.
+    pub fn state(&self) -> &str {
+        &self.state
+    }
+}
+
+fn from_file(path: &str) -> Result<Profile> {
+    let names = Profile::names().collect::<Vec<_>>().join(", ");
+    if !Path::new(path).exists() {
+        return Err(Usage::of("--profile", format!("'{path}' is no file, and none of {names}")));
+    }
+    let text = fs::read_to_string(path).with_context(|| format!("read {path}"))?;
+    Ok(Profile::parse(&text, path)?)
+}
+
+fn precondition(ftl: &mut Ftl) -> Result<()> {
+    let bar = ProgressBar::new_spinner(); // how long it takes is known when it is over
+    bar.set_style(ProgressStyle::with_template("{elapsed_precise} {spinner} {msg}").expect("it is well formed"));
+    let capacity = ftl.profile().capacity_bytes as f64;
+    let is_steady = ftl.precondition(|progress| {
+        let wa2 = progress.wa2.map_or("-".into(), |wa2| format!("{wa2:.3}"));
+        bar.set_message(format!("written {:.1} capacities, WA2 {wa2}", progress.written_bytes as f64 / capacity));
+        bar.tick();
+        true
+    });
+    bar.finish_and_clear();
+    if !is_steady? {
+        bail!("the drive does not become steady: after 200 windows WA2 still changes by 5 % and more");
+    }
+    Ok(())
+}

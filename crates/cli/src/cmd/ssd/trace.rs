@@ -1,0 +1,105 @@
+//! `ssd trace`: what a trace of commands would cost on a virtual drive.
+use super::{drive::Drive, report};
+use anyhow::{Context, Result};
+use serde_json::json;
+use std::{
+    fs::File,
+    io::{BufReader, Read, Write},
+    path::PathBuf,
+};
+use terrace_device::{
+    Memory,
+    record::Past,
+    ssd::{Counts, Ftl, Report, Ssd, Windows},
+};
+
+/// How every recorded past begins.
+const RECORDED: &[u8] = b"TERRACEB";
+
+/// Carries out a trace on a virtual drive without data, and tells what was programmed into flash.
+///
+/// A trace is text: `W OFFSET LEN [STREAM]` writes, `R OFFSET LEN` reads, `D OFFSET LEN` discards, `Z OFFSET LEN` zeroes, `F`
+/// flushes; numbers are bytes, `#` begins a comment. Or it is a file that `terrace ssd serve --record` wrote, with its data,
+/// which a drive that compresses then does. Counts are those of the trace alone, without those of its preparation.
+#[derive(clap::Args)]
+pub struct Trace {
+    /// The trace; - for standard input, if it is text.
+    file: PathBuf,
+    #[command(flatten)]
+    drive: Drive,
+    /// Carries the trace out so many times, one after the other.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Trace {
+    /// Prints the counts.
+    pub fn run(&self, out: &mut dyn Write) -> Result<()> {
+        let source = self.source()?; // a trace that is not there is told before a drive is made
+        let ftl = self.drive.make()?;
+        let before = ftl.counts().clone();
+        let told = source.replay(ftl, self.repeat)?;
+        self.print(&told, &told.counts.since(&before), out)
+    }
+
+    fn source(&self) -> Result<Source> {
+        let what = self.file.display().to_string();
+        let mut text = Vec::new();
+        if what == "-" {
+            std::io::stdin().lock().read_to_end(&mut text).context("read stdin")?;
+            return Ok(Source::Text { text, what: "stdin".into() });
+        }
+        let mut file = BufReader::new(File::open(&self.file).with_context(|| format!("open {what}"))?);
+        file.by_ref().take(RECORDED.len() as u64).read_to_end(&mut text).with_context(|| format!("read {what}"))?;
+        if text == RECORDED {
+            return Ok(Source::Recorded(Past::open(&self.file)?));
+        }
+        file.read_to_end(&mut text).with_context(|| format!("read {what}"))?;
+        Ok(Source::Text { text, what })
+    }
+
+    fn print(&self, told: &Report, counts: &Counts, out: &mut dyn Write) -> Result<()> {
+        if !self.json {
+            writeln!(out, "drive {}, {}\n", told.profile.name, self.drive.state())?;
+            report::write_cascade(counts, out)?;
+            let wa2: Vec<String> = told.windows.iter().map(|window| format!("{:.3}", window.wa2())).collect();
+            if !wa2.is_empty() {
+                writeln!(out, "\nWA2 by windows of an eighth of the capacity: {}", wa2.join(" "))?;
+            }
+            return Ok(());
+        }
+        let trace = Report { counts: counts.clone(), ..told.clone() }.json();
+        writeln!(out, "{}", json!({ "state": self.drive.state(), "repeat": self.repeat, "trace": trace["terrace"] }))?;
+        Ok(())
+    }
+}
+
+enum Source {
+    Text { text: Vec<u8>, what: String },
+    Recorded(Past),
+}
+
+impl Source {
+    fn replay(&self, mut ftl: Ftl, times: u32) -> Result<Report> {
+        match self {
+            Source::Text { text, what } => {
+                let mut windows = Windows::new(ftl.profile().capacity_bytes / 8, ftl.counts().clone());
+                for _ in 0..times {
+                    ftl.replay(&text[..], what, |ftl| windows.note(ftl.counts()))?;
+                }
+                Ok(Report::new(&ftl, &windows))
+            }
+            Source::Recorded(past) => {
+                let below = Memory::new(ftl.profile().capacity_bytes)?;
+                let ssd = Ssd::with(ftl, Box::new(below))?;
+                for _ in 0..times {
+                    past.replay(&ssd, past.events().len())?;
+                }
+                Ok(ssd.report())
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What a real drive tells of the bytes the host wrote and the bytes it programmed into flash.
+//!
+//! Drives have no common way to tell the second. [`Reading::of`] looks at what `smartctl --json` and `nvme -o json` print, by a table of
+//! vendors (`vendors.toml`), and says so when a drive does not tell: it never guesses.
+mod ask;
+mod vendors;
+
+pub use ask::ask;
+
+use serde_json::Value;
+use vendors::{Attribute, Counter, Family, Field, TABLE};
+
+/// A unit of NVMe's own count of what the host wrote.
+const NVME_UNIT_BYTES: u64 = 512_000;
+
+/// A count of bytes, as coarse as the drive's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// So many, rounded to whole units.
+    pub bytes: u64,
+    /// The unit in which the drive counts.
+    pub unit_bytes: u64,
+    /// Which attribute or field told it.
+    pub from: String,
+}
+
+/// What one drive told at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The model, as it names itself.
+    pub model: String,
+    /// What the host wrote since the drive was new.
+    pub host: Option<Told>,
+    /// What was programmed into flash since then; or why that is not known.
+    pub nand: Result<Told, String>,
+}
+
+impl Reading {
+    /// Bytes programmed for each byte that the host wrote, where the drive tells both.
+    pub fn wa2(&self) -> Option<f64> {
+        let (host, nand) = (self.host.as_ref()?.bytes, self.nand.as_ref().ok()?.bytes);
+        (host > 0).then(|| nand as f64 / host as f64)
+    }
+
+    /// From what the tools printed about one drive: `smartctl --json --all`, and for an NVMe drive the logs of `nvme -o json` too.
+    ///
+    /// # Errors
+    /// What is missing: none of the texts has anything of a drive.
+    pub fn of(texts: &[Value]) -> Result<Reading, String> {
+        let model = texts.iter().find_map(|text| text["model_name"].as_str()).unwrap_or("unknown model").to_owned();
+        let nvme = texts.iter().find_map(in_nvme_log);
+        let own =
+            texts.iter().find_map(|text| text["nvme_smart_health_information_log"]["data_units_written"].as_u64());
+        let own = own.map(|units| told(units, NVME_UNIT_BYTES, "data_units_written".into()));
+        if let Some((nand, host)) = nvme {
+            return Ok(Reading { model, host: host.or(own), nand });
+        }
+        if own.is_some() {
+            let why = "standard NVMe has no such count, and none of the vendors' logs was there";
+            return Ok(Reading { model, host: own, nand: Err(why.into()) });
+        }
+        let table = texts.iter().find_map(|text| text["ata_smart_attributes"]["table"].as_array());
+        let statistics = texts.iter().find_map(sectors_written);
+        match table {
+            Some(table) => Ok(in_ata_table(model, table, statistics)),
+            None => Err(said(texts).unwrap_or_else(|| "neither ATA attributes nor an NVMe health log".into())),
+        }
+    }
+}
+
+fn in_ata_table(model: String, table: &[Value], statistics: Option<Told>) -> Reading {
+    let is_shown = |attribute: &Attribute| raw(table, attribute).is_some();
+    let fits = |family: &&Family| {
+        let pages = family.pages.iter().flat_map(|pages| [&pages.host, &pages.other]);
+        let counters = family.nand.iter().map(|counter| &counter.attribute);
+        family.when.iter().chain(counters).chain(pages).all(is_shown)
+    };
+    let Some(family) = TABLE.ata.iter().find(fits) else {
+        let why = format!("none of the attributes that are known to tell it is shown ({} families)", TABLE.ata.len());
+        return Reading { model, host: statistics, nand: Err(why) };
+    };
+    let host = family.host.iter().find_map(|counter| counted(table, counter)).or(statistics);
+    let nand = match (&family.silent, &family.pages) {
+        (Some(why), _) => Err(why.clone()),
+        (None, Some(pages)) => by_pages(raw(table, &pages.host), raw(table, &pages.other), host.as_ref()),
+        (None, None) => sum(family.nand.iter().filter_map(|counter| counted(table, counter))),
+    };
+    Reading { model, host, nand: nand.map_err(|why| format!("{why} ({})", family.drives)) }
+}
+
+/// Pages are of a size that is not told, but as many bytes as the host wrote were programmed in its pages.
+fn by_pages(host: Option<u64>, other: Option<u64>, written: Option<&Told>) -> Result<Told, String> {
+    match (host, other, written) {
+        (Some(host), Some(other), Some(written)) if host > 0 => {
+            let bytes = u128::from(written.bytes) * (u128::from(host) + u128::from(other)) / u128::from(host);
+            let bytes = u64::try_from(bytes).map_err(|_| "its counts cannot be".to_owned())?;
+            let from = format!("{} × (247 + 248) / 247", written.from);
+            Ok(Told { bytes, unit_bytes: (written.bytes / host).max(written.unit_bytes), from })
+        }
+        _ => Err("it counts pages, but no bytes or no pages of the host to compare them with".into()),
+    }
+}
+
+fn sum(counts: impl Iterator<Item = Told>) -> Result<Told, String> {
+    let add = |sum: Told, next: Told| Told {
+        bytes: sum.bytes.saturating_add(next.bytes),
+        unit_bytes: sum.unit_bytes + next.unit_bytes,
+        from: format!("{} + {}", sum.from, next.from),
+    };
+    counts.reduce(add).ok_or_else(|| "nothing is counted".into())
+}
+
+fn counted(table: &[Value], counter: &Counter) -> Option<Told> {
+    let Attribute { id, name } = &counter.attribute;
+    Some(told(raw(table, &counter.attribute)?, counter.bytes, format!("{id} {name}")))
+}
+
+fn raw(table: &[Value], wanted: &Attribute) -> Option<u64> {
+    let is_wanted = |shown: &&Value| shown["id"] == wanted.id && shown["name"] == *wanted.name;
+    table.iter().find(is_wanted)?["raw"]["value"].as_u64()
+}
+
+/// Every ATA drive with device statistics counts sectors of the size it names.
+fn sectors_written(text: &Value) -> Option<Told> {
+    let pages = text["ata_device_statistics"]["pages"].as_array()?;
+    let rows = pages.iter().filter_map(|page| page["table"].as_array()).flatten();
+    let sectors = rows.filter(|row| row["name"] == "Logical Sectors Written").find_map(|row| row["value"].as_u64())?;
+    Some(told(sectors, text["logical_block_size"].as_u64()?, "device statistics".into()))
+}
+
+/// What a log of `nvme` tells of the bytes programmed, and of those written.
+fn in_nvme_log(text: &Value) -> Option<(Result<Told, String>, Option<Told>)> {
+    let log = TABLE.nvme.iter().find(|log| log.when.iter().all(|name| named(text, name).is_some()))?;
+    let count = |field: &Field| {
+        let units = number(named(text, &field.name)?)?;
+        Some(told(units, field.bytes, format!("{}: {}", log.log, field.name)))
+    };
+    let nand = count(&log.nand).ok_or_else(|| format!("{}: {} is no number", log.log, log.nand.name));
+    Some((nand, log.host.as_ref().and_then(count)))
+}
+
+/// The value of a name, at any depth.
+fn named<'a>(text: &'a Value, name: &str) -> Option<&'a Value> {
+    match text {
+        Value::Object(fields) => fields.get(name).or_else(|| fields.values().find_map(|value| named(value, name))),
+        Value::Array(values) => values.iter().find_map(|value| named(value, name)),
+        _ => None,
+    }
+}
+
+/// `nvme` prints large numbers as they are, as texts, as two halves, or as `raw` beside others.
+fn number(value: &Value) -> Option<u64> {
+    match value {
+        Value::String(digits) => digits.parse().ok(),
+        Value::Object(parts) if parts.contains_key("lo") => {
+            (parts.get("hi").and_then(Value::as_u64) == Some(0)).then(|| parts["lo"].as_u64())?
+        }
+        Value::Object(parts) => parts.get("raw").and_then(number),
+        value => value.as_u64(),
+    }
+}
+
+fn told(units: u64, unit_bytes: u64, from: String) -> Told {
+    Told { bytes: units.saturating_mul(unit_bytes), unit_bytes, from }
+}
+
+/// What `smartctl` itself complains of.
+fn said(texts: &[Value]) -> Option<String> {
+    let messages = texts.iter().find_map(|text| text["smartctl"]["messages"].as_array())?;
+    let words: Vec<&str> = messages.iter().filter_map(|message| message["string"].as_str()).collect();
+    (!words.is_empty()).then(|| format!("smartctl: {}", words.join("; ")))
+}
