@@ -25,7 +25,9 @@ counts: ## what operations cost in instructions, allocations and system calls, a
 crash: ## ten minutes of power cuts on paper, below a real ext4, and what must be found broken; root
 	cargo build --release -p terrace-cli
 	for control in ignored-flushes no-barrier unsynced; do target/release/terrace crash --states 100 --control $$control || exit 1; done
-	for preset in leveldb terrace-block; do target/release/terrace crash --engine terrace:$$preset --seconds 280 || exit 1; done
+	for preset in leveldb terrace-block; do \
+	  target/release/terrace crash --engine terrace:$$preset --seconds 240 && \
+	  target/release/terrace crash --engine terrace:$$preset --level seam --seconds 30 || exit 1; done
 
 peers: ## the strongest builds of LevelDB and RocksDB for `make bench`, fetched and built once: RocksDB takes half an hour
 	@scripts/peers.sh

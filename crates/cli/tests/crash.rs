@@ -20,6 +20,19 @@ fn what_cannot_be_is_wrong_usage_and_named() {
     }
 }
 
+#[test]
+fn the_seam_needs_no_root_and_knows_no_devices() {
+    let said = terrace(["crash", "--level", "seam", "--states", "3000", "--json"]).ok();
+    let said: serde_json::Value = serde_json::from_slice(&said).expect("JSON");
+    assert_eq!((&said["states"], &said["failed"]), (&3000.into(), &0.into()), "{said}");
+    let said = terrace(["crash", "--level", "seam", "--states", "3000", "--control", "unsynced"]).ok();
+    assert!(String::from_utf8_lossy(&said).contains("LOST"));
+    for (flag, value) in [("--engine", "leveldb"), ("--control", "no-barrier"), ("--states", "0")] {
+        let error = terrace(["crash", "--level=seam", flag, value]).fails(2);
+        assert!(error.contains(flag), "{error}");
+    }
+}
+
 /// A directory on a machine that can.
 fn ground() -> Option<(tempfile::TempDir, PathBuf)> {
     let owner = fs::metadata("/proc/self").expect("/proc").uid();

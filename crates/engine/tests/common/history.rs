@@ -63,9 +63,13 @@ impl Tracker {
     }
 }
 
-/// Options that make few writes go through every part: level 0 is due at once, tables are small.
+/// The default options, [`tight`].
 pub fn tight_options() -> Options {
-    let mut options = Options::default();
+    tight(Options::default())
+}
+
+/// With sizes that make few writes go through every part: level 0 is due at once, tables are small.
+pub fn tight(mut options: Options) -> Options {
     options.memtable_bytes = 64 << 10;
     options.table_bytes = 64 << 10;
     options.level_base_bytes = 64 << 10;
@@ -78,9 +82,9 @@ pub fn tight_options() -> Options {
     options
 }
 
-/// As [`tight_options`], with compactions that are cut into parts and merges within level 0.
-pub fn parallel_options() -> Options {
-    let mut options = tight_options();
+/// As [`tight`], with compactions that are cut into parts and merges within level 0.
+fn parallel(options: Options) -> Options {
+    let mut options = tight(options);
     options.compactions_max = 4;
     options.subcompactions_max = 3;
     options.subcompaction_bytes = 1 << 10;
@@ -119,8 +123,15 @@ pub struct History<'a> {
 }
 
 impl<'a> History<'a> {
-    pub fn new(seed: u64, tracker: Tracker, fs: Arc<dyn FileSystem>, clock: &'a dyn Fn() -> usize) -> History<'a> {
-        let mut options = if (seed / 2).is_multiple_of(2) { tight_options() } else { parallel_options() };
+    /// On a store of the parts of `options`; its sizes, and how it works in parallel, are the history's.
+    pub fn new(
+        options: Options,
+        seed: u64,
+        tracker: Tracker,
+        fs: Arc<dyn FileSystem>,
+        clock: &'a dyn Fn() -> usize,
+    ) -> History<'a> {
+        let mut options = if (seed / 2).is_multiple_of(2) { tight(options) } else { parallel(options) };
         (options.pipelined_writes, options.group_wait_us) = if seed % 2 == 1 { (true, 10) } else { (false, 0) };
         options.sync_flushes = seed % 3 == 2;
         options.log_writes = if (seed / 4).is_multiple_of(2) { LogWrites::Write } else { LogWrites::Map };

@@ -163,8 +163,8 @@ impl Job<'_> {
             let verdict = bench.judge(&self.past, &self.campaign.engine, self.script, &choice, again)?;
             let is_new = shared.tally().count(&verdict) <= KEPT_MAX;
             if let (Err(reason), Some(dir), true) = (&verdict, &self.campaign.keep, is_new) {
-                let file =
-                    KeptState::write(dir, self.past.path(), &self.campaign.engine, self.script, &choice, reason)?;
+                let engine = &self.campaign.engine;
+                let file = KeptState::write(dir, self.past.path(), engine, self.script, (number, &choice), reason)?;
                 shared.tally().kept.push(file);
             }
             if !bench.station.is_usable() {

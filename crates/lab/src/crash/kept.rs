@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::{
     fs,
     path::{Path, PathBuf},
+    time::UNIX_EPOCH,
 };
 
 /// What such a file is called in its first field.
@@ -32,23 +33,26 @@ pub struct KeptState {
 }
 
 impl KeptState {
-    /// Writes it, and the record, into `dir`; the file's path.
+    /// Writes state `number` of a history, and the record, into `dir`; the file's path.
     pub fn write(
         dir: &Path,
         record: &Path,
         engine: &str,
         script: Script,
-        choice: &Choice,
+        (number, choice): (u64, &Choice),
         reason: &str,
     ) -> Result<PathBuf> {
         fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;
-        let name = format!("{}-seed{}", engine.replace(':', "-"), script.seed);
+        // The same seed gives another record next time: the moment tells them apart.
+        let written = fs::metadata(record).and_then(|meta| meta.modified()).context("the record")?;
+        let moment = written.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let name = format!("{}-seed{}-{moment}", engine.replace(':', "-"), script.seed);
         let record_name = PathBuf::from(format!("{name}.record"));
         let beside = dir.join(&record_name);
         if !beside.exists() {
             fs::copy(record, &beside).with_context(|| format!("copy the record to {}", beside.display()))?;
         }
-        let file = dir.join(format!("{name}-event{}-{}.json", choice.cut, choice.kept.len()));
+        let file = dir.join(format!("{name}-state{number}.json"));
         let state = KeptState {
             format: FORMAT.into(),
             command: format!("terrace crash --replay {}", file.display()),

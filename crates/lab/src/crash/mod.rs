@@ -7,12 +7,14 @@
 //! | `script` | what is written, and is what is left a prefix of it? |
 //! | `choose` | which of all possible states are looked at? |
 //! | `block` | the campaign on a recorded device under a real ext4 |
+//! | `seam` | the campaign on a directory in memory |
 //! | `station`, `worker` | who serves a state, who mounts and judges it? |
 //! | `kept` | how is a failing state made again? |
 pub mod block;
 mod choose;
 mod kept;
 mod script;
+pub mod seam;
 mod station;
 pub mod worker;
 

@@ -16,31 +16,36 @@ use std::{
 use terrace::{Options, Tier};
 use terrace_device::serve::{FrontEnd, FuseLoop, ublk};
 use terrace_lab::{
-    crash::{Campaign, Control, Tally, block},
+    crash::{Campaign, Control, Tally, block, seam},
     plan::stop,
 };
 
-/// Cuts the power, on paper, and judges what is left. Exits 1 if the contract is broken. Linux, root.
+/// Cuts the power, on paper, and judges what is left. Exits 1 if the contract is broken.
 ///
 /// A store is filled on an ext4 on a device that records every write, flush and discard. Then states that a power cut could
 /// have left are made: all that was flushed, and any part of what came later, torn and out of order. Each is mounted, so that
 /// ext4 replays its journal, and opened; every write that was acknowledged as synced must be there, of the rest a prefix of
 /// the history, and the store must take writes again. Failing states are kept as files, with the command that replays them.
+/// This takes Linux and root. --level seam does the same on a directory in memory, thousands of states a second, without root.
 #[derive(clap::Args)]
 pub struct Crash {
+    /// block: on a recorded device below a real ext4. seam: on a directory in memory that follows ext4's rules, and POSIX's; for
+    /// presets of terrace alone.
+    #[arg(long, value_name = "LEVEL", default_value = "block", value_parser = ["block", "seam"])]
+    level: String,
     /// terrace, terrace:PRESET, leveldb, or any other that `terrace bench --list engines` shows.
     #[arg(long, value_name = "NAME", default_value = "terrace")]
     engine: String,
     /// Of the first history; the next one has the next number. Equal seeds write equal histories.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Ends after so many states. Default: 1000, unless --seconds is given.
+    /// Ends after so many states. Default: 1000, at the seam 100000, unless --seconds is given.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     states: Option<u64>,
     /// Ends after so long.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
-    /// Batches written in each history.
+    /// Batches written in each history; at the seam it has a length of its own.
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     batches: u64,
     /// States judged side by side. Default: one for each processor.
@@ -54,7 +59,7 @@ pub struct Crash {
     #[arg(long, value_name = "DIR", default_value = "crash-states")]
     keep: PathBuf,
     /// Judges one kept state again.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["control", "states", "seconds"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["control", "level", "states", "seconds"])]
     replay: Option<PathBuf>,
     /// Where records and mount points are made. Default: the system's temporary directory.
     #[arg(long, value_name = "DIR")]
@@ -72,18 +77,22 @@ impl Crash {
         engines::find(&self.engine).map_err(|error| Usage::of("--engine", error))?;
         self.refuse_promiseless()?;
         let work = self.work.clone().unwrap_or_else(std::env::temp_dir);
-        if let Err(reason) = (FuseLoop { work: work.clone(), attached: false }).available() {
+        let is_seam = self.level == "seam";
+        if is_seam {
+            self.refuse_beyond_seam(control)?;
+        } else if let Err(reason) = (FuseLoop { work: work.clone(), attached: false }).available() {
             bail!("cannot serve a block device here: {reason}; {}", ublk());
         }
         let stop = stop::on_signal()?; // before there are threads
         if let Some(file) = &self.replay {
             return self.replay(file, &work, out);
         }
+        let states = if is_seam { 100_000 } else { 1000 };
         let campaign = Campaign {
             engine: self.engine.clone(),
             seed: self.seed,
             batches: self.batches,
-            states: self.states.or((self.seconds.is_none()).then_some(1000)),
+            states: self.states.or((self.seconds.is_none()).then_some(states)),
             time: self.seconds.map(Duration::from_secs),
             workers: self.workers.map_or_else(processors, |workers| workers as usize),
             control,
@@ -91,7 +100,10 @@ impl Crash {
             keep: control.is_none().then(|| self.keep.clone()),
         };
         let mut watch = progress(&campaign, stop);
-        let tally = block::run(&campaign, &worker_command, &mut watch)?;
+        let tally = match is_seam {
+            true => seam::run(&campaign, &mut watch)?,
+            false => block::run(&campaign, &worker_command, &mut watch)?,
+        };
         self.print(&tally, out)?;
         match (control, tally.failed) {
             (None, 0) => Ok(()),
@@ -107,6 +119,20 @@ impl Crash {
         match preset.is_some_and(|options| options.durability == Tier::None) {
             true => Err(Usage::of("--engine", format!("{} promises nothing at a power cut", self.engine))),
             false => Ok(()),
+        }
+    }
+
+    /// At the seam there is neither a device nor anybody else's file.
+    fn refuse_beyond_seam(&self, control: Option<Control>) -> Result<()> {
+        if self.engine.split(':').next() != Some("terrace") {
+            return Err(Usage::of(
+                "--engine",
+                format!("at the seam there are only presets of terrace, no {}", self.engine),
+            ));
+        }
+        match control {
+            None | Some(Control::Unsynced) => Ok(()),
+            Some(_) => Err(Usage::of("--control", "it is about a device; at the seam there is none")),
         }
     }
 
@@ -128,7 +154,7 @@ impl Crash {
         let Tally { histories, events, states, failed, by_kind, first, kept, seconds } = tally;
         let per_second = *states as f64 / seconds.max(f64::EPSILON);
         if self.json {
-            let object = json!({ "engine": self.engine, "seed": self.seed, "batches": self.batches, "control": self.control,
+            let object = json!({ "level": self.level, "engine": self.engine, "seed": self.seed, "batches": self.batches, "control": self.control,
                 "histories": histories, "events": events, "states": states, "failed": failed, "by_kind": by_kind,
                 "first": first, "kept": kept, "seconds": seconds, "states_per_second": per_second });
             return Ok(writeln!(out, "{object}")?);

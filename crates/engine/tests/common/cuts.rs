@@ -1,0 +1,123 @@
+//! Power cuts on a directory in memory: a history is written on a file system that records, then the power is cut after every
+//! step, and what is left is opened and judged.
+#![allow(dead_code, reason = "each user takes a part")]
+use super::history::{History, Tracker, contents, placement, tight};
+use std::sync::Arc;
+use terrace::{Db, Options, WriteOptions, check_on};
+use terrace_sim::{CrashFs, Image, Rng, Rules};
+use terrace_storage::backends::files::fs::FileSystem;
+
+/// Actions of a history.
+const ACTIONS: usize = 260;
+
+/// One history with its power cuts. Equal ones give equal states.
+#[derive(Clone, Debug)]
+pub struct Cuts {
+    /// Whose parts the store is made of; sizes are small whatever it says.
+    pub options: Options,
+    pub tracker: Tracker,
+    pub rules: Rules,
+    pub history: u64,
+    /// States after each step.
+    pub seeds: u64,
+}
+
+/// A state that broke the contract.
+#[derive(Debug)]
+pub struct Broken {
+    /// Which one: numbers that make it again.
+    pub place: String,
+    pub reason: String,
+    /// What was left.
+    pub image: String,
+}
+
+/// The histories of a campaign, one for each tracker and each file system's rules.
+pub fn histories(options: &Options, trackers: &[Tracker], history: u64, seeds: u64) -> Vec<Cuts> {
+    let pairs = trackers.iter().flat_map(|&tracker| [Rules::Ext4, Rules::Posix].map(|rules| (tracker, rules)));
+    pairs
+        .filter(|(tracker, rules)| !(tracker.needs_journal() && *rules == Rules::Posix)) // refused there
+        .map(|(tracker, rules)| Cuts { options: options.clone(), tracker, rules, history, seeds })
+        .collect()
+}
+
+impl Cuts {
+    /// Writes the history and judges every state. `seen` is told of each, and says false to stop.
+    pub fn judge_all(&self, seen: &mut dyn FnMut(Option<Broken>) -> bool) {
+        let recorder = CrashFs::new(self.rules);
+        let steps = || recorder.steps();
+        let mut history =
+            History::new(self.options.clone(), self.history, self.tracker, Arc::new(recorder.clone()), &steps);
+        history.run(ACTIONS);
+        for step in 0..=recorder.steps() {
+            for seed in 0..self.seeds {
+                let image = recorder.power_loss(step, seed);
+                let broken = self.judge(&history, &image, step, seed).err().map(|reason| Broken {
+                    place: format!(
+                        "{:?} {:?} history {} step {step} seed {seed}",
+                        self.tracker, self.rules, self.history
+                    ),
+                    reason,
+                    image: format!("{image:?}"),
+                });
+                if !seen(broken) {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn options(&self) -> Options {
+        tight(self.options.clone())
+    }
+
+    fn open(&self, fs: &Arc<dyn FileSystem>) -> terrace::Result<Db> {
+        Db::open_manual(placement(fs, Tracker::Sync.make(0), &self.options())?, self.options())
+    }
+
+    /// Opens an image and judges it. On some seeds goes on: the store must take writes, pass a full check, and survive a
+    /// second cut during or after its recovery.
+    fn judge(&self, history: &History<'_>, image: &Image, step: usize, seed: u64) -> Result<(), String> {
+        let fs = image.file_system();
+        let db = self.open(&fs).map_err(|e| format!("OPEN: {e}"))?;
+        let applied = history.judge(step, &db)?;
+        if seed % 8 == 1 {
+            db.put_with("after", "the crash", WriteOptions::synced()).map_err(|e| format!("WRITE: refused: {e}"))?;
+            drop(db);
+            let options = self.options();
+            let store = placement(&fs, Tracker::Sync.make(0), &options).map_err(|e| format!("OPEN: to check: {e}"))?;
+            let report = check_on(&*store, &options, true).map_err(|e| format!("CHECK: {e}"))?;
+            if !report.problems.is_empty() {
+                return Err(format!("CHECK: finds {:?}", report.problems));
+            }
+            drop(store);
+            let db = self.open(&fs).map_err(|e| format!("OPEN: again: {e}"))?;
+            let mut wanted = history.states[applied].clone();
+            wanted.insert(b"after".to_vec(), b"the crash".to_vec());
+            if contents(&db)? != wanted {
+                return Err("WRITE: a synced write after recovery is lost, or another came back".into());
+            }
+        }
+        if seed % 8 == 2 { self.cut_again(history, image, step, seed) } else { Ok(()) }
+    }
+
+    /// Recovers on a recorded directory and cuts the power during that recovery.
+    fn cut_again(&self, history: &History<'_>, image: &Image, step: usize, seed: u64) -> Result<(), String> {
+        let recorder = CrashFs::from_image(image, self.rules);
+        let fs: Arc<dyn FileSystem> = Arc::new(recorder.clone());
+        let recovered = history.judge(step, &self.open(&fs).map_err(|e| format!("OPEN: {e}"))?)?;
+        let end = recorder.steps();
+        let second = Rng::of(seed, step as u64).below(end + 1);
+        for (cut, at_least) in [(second, 0), (end, recovered)] {
+            let again = recorder.power_loss(cut, seed).file_system();
+            let db = self.open(&again).map_err(|e| format!("OPEN: after a second cut at {cut} of {end}: {e}"))?;
+            let applied = history.judge(step, &db).map_err(|e| format!("{e} (second cut at {cut} of {end})"))?;
+            if applied < at_least {
+                return Err(format!(
+                    "LOST: recovery showed {recovered} batches, after a second cut there are {applied}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}

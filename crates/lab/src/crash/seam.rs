@@ -1,0 +1,133 @@
+//! The campaign at the seam: a store on a directory in memory that knows ext4's rules, and POSIX's. Thousands of states a
+//! second, without root; the engine's background work is stepped by the history, so equal seeds are equal states.
+//!
+//! The history and the power cuts are those of the engine's own test.
+#[path = "../../../engine/tests/common/cuts.rs"]
+mod cuts;
+#[path = "../../../engine/tests/common/history.rs"]
+mod history;
+
+use super::{Campaign, Control, Tally};
+use anyhow::{Result, bail};
+use cuts::Cuts;
+use history::Tracker;
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+use terrace::Options;
+
+/// States after each step.
+const SEEDS: u64 = 8;
+
+/// Runs a campaign on a preset of ours. `watch` sees the tally grow, and says false to stop.
+///
+/// # Errors
+/// Engines that are not ours, and controls that need a device. A broken contract is a result, no error.
+pub fn run(campaign: &Campaign, watch: &mut dyn FnMut(&Tally) -> bool) -> Result<Tally> {
+    let options = options(&campaign.engine)?;
+    let trackers = match campaign.control {
+        None => &Tracker::PROMISING[..],
+        Some(Control::Unsynced) => &[Tracker::Never],
+        Some(control) => bail!("{control:?} is about a device; at the seam there is none"),
+    };
+    let begin = Instant::now();
+    let shared = Shared { next: AtomicUsize::new(0), stop: AtomicBool::new(false), tally: Mutex::default() };
+    let is_late = || campaign.time.is_some_and(|time| begin.elapsed() >= time);
+    thread::scope(|scope| {
+        let work = || {
+            for number in std::iter::from_fn(|| Some(shared.next.fetch_add(1, Relaxed))) {
+                if shared.stop.load(Relaxed) {
+                    break;
+                }
+                shared.judge(&history(campaign, &options, trackers, number), campaign.states);
+            }
+        };
+        let threads: Vec<_> = (0..campaign.workers).map(|_| scope.spawn(work)).collect();
+        while !threads.iter().all(thread::ScopedJoinHandle::is_finished) {
+            thread::sleep(Duration::from_millis(20));
+            let tally = shared.tally.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if is_late() || !watch(&tally) {
+                shared.stop.store(true, Relaxed);
+            }
+        }
+    });
+    let mut tally = shared.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
+    tally.seconds = begin.elapsed().as_secs_f64();
+    Ok(tally)
+}
+
+fn options(engine: &str) -> Result<Options> {
+    match engine.split_once(':') {
+        None if engine == "terrace" => Ok(Options::default()),
+        Some(("terrace", preset)) => Ok(Options::preset(preset)?),
+        _ => bail!("{engine}: at the seam there are only presets of terrace; others run on files alone"),
+    }
+}
+
+/// History `number` of a campaign: one for each tracker and file system's rules, then the next seed.
+fn history(campaign: &Campaign, options: &Options, trackers: &[Tracker], number: usize) -> Cuts {
+    let kinds = cuts::histories(options, trackers, 0, SEEDS);
+    let seed = campaign.seed.wrapping_add((number / kinds.len()) as u64);
+    Cuts { history: seed, ..kinds[number % kinds.len()].clone() }
+}
+
+struct Shared {
+    /// Number of the next history.
+    next: AtomicUsize,
+    stop: AtomicBool,
+    tally: Mutex<Tally>,
+}
+
+impl Shared {
+    fn judge(&self, history: &Cuts, states_max: Option<u64>) {
+        let mut is_new = true;
+        history.judge_all(&mut |broken| {
+            let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.stop.load(Relaxed) {
+                return false;
+            }
+            tally.histories += u64::from(std::mem::take(&mut is_new));
+            tally.count(&broken.map_or(Ok(0), |broken| Err(format!("{} ({})", broken.reason, broken.place))));
+            if states_max.is_some_and(|max| tally.states >= max) {
+                self.stop.store(true, Relaxed);
+            }
+            true
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn campaign(engine: &str, control: Option<Control>) -> Campaign {
+        Campaign {
+            engine: engine.into(),
+            seed: 3,
+            batches: 0,
+            states: Some(2000),
+            time: None,
+            workers: 2,
+            control,
+            work: Default::default(),
+            keep: None,
+        }
+    }
+
+    #[test]
+    fn presets_keep_the_contract_and_one_that_syncs_nothing_is_found() {
+        for preset in ["terrace:leveldb", "terrace:terrace-block"] {
+            let tally = run(&campaign(preset, None), &mut |_| true).unwrap();
+            assert_eq!((tally.states, tally.failed), (2000, 0), "{preset}: {tally:?}");
+        }
+        let tally = run(&campaign("terrace", Some(Control::Unsynced)), &mut |_| true).unwrap();
+        assert!(tally.failed > 20 && tally.first.is_some(), "{tally:?}");
+        assert!(run(&campaign("terrace", Some(Control::NoBarrier)), &mut |_| true).is_err());
+        assert!(run(&campaign("leveldb", None), &mut |_| true).unwrap_err().to_string().contains("leveldb"));
+    }
+}
