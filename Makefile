@@ -1,6 +1,6 @@
 # What to type. Everything is cargo below; `make help` lists the words.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint mutants counts crash peers bench agree doc capi install python
+.PHONY: help demo test lint mutants counts crash peers bench agree doc capi install python package licences book
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -53,6 +53,15 @@ install: ## libterrace and its headers below PREFIX, by default /usr/local; DEST
 
 python: ## the wheel terracedb, into target/wheels, and its tests in an environment of their own; fetches maturin and pytest
 	@scripts/python.sh
+
+package: ## packs the crates that are published as a registry would get them, and builds them from that
+	cargo publish --workspace --dry-run
+
+licences: ## licences and sources of all dependencies against deny.toml; needs cargo-deny
+	cargo deny --all-features check licenses bans sources
+
+book: ## docs/ as pages to browse in, target/book/index.html; needs mdbook
+	mdbook build
 
 doc: ## the documentation of the libraries, warnings as errors
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --workspace

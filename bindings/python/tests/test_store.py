@@ -266,11 +266,12 @@ def test_what_was_written_survives_the_process(path):
         assert db[b"a"] == b"1"
 
 
-def test_the_readme(tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", ["README.md", "../../docs/python.md"])
+def test_pages_do_what_they_say(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    page = (pathlib.Path(__file__).parent.parent / "README.md").read_text()
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
-    exec(compile(code, "README.md", "exec"), {})
+    text = (pathlib.Path(__file__).parent.parent / page).read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.S)
+    exec(compile(code, page, "exec"), {})
     assert (tmp_path / "cities").is_dir()
 
 

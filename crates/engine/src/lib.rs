@@ -83,3 +83,16 @@ pub use terrace_format::{
     filter::{Bloom, FilterPolicy},
 };
 pub use terrace_storage::{FilterForm, LogWrites, Setup, Syncs, Tier, placement::Placement};
+
+/// The book's blocks of Rust, each page's under its name.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../../../docs/guide/leveldb.md")]
+    struct LevelDb;
+    #[doc = include_str!("../../../docs/guide/open.md")]
+    struct Open;
+    #[doc = include_str!("../../../docs/guide/recover.md")]
+    struct Recover;
+    #[doc = include_str!("../../../docs/guide/tune.md")]
+    struct Tune;
+}

@@ -1,4 +1,5 @@
 //! `cargo xtask tidy`: what the compiler does not check, all of it at once.
+mod book;
 mod crates;
 mod engine;
 mod links;
@@ -43,6 +44,7 @@ pub fn run(root: &Path) -> Result<()> {
     words::check(&sources, &mut report);
     links::check(root, &pages, &mut report);
     readme::check(root, &mut report)?;
+    book::check(&pages, &sources, &mut report);
     report.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     report.problems.iter().for_each(|problem| eprintln!("error: {problem}"));
     if !report.problems.is_empty() {
