@@ -1,8 +1,13 @@
 //! Flags that several commands share, and how they become keys, values and an open store.
 use crate::{bytes::Form, directory::refuse_foreign};
 use anyhow::{Context, Result};
-use std::{ffi::OsStr, fmt, os::unix::ffi::OsStrExt, path::PathBuf};
-use terrace::{Db, Options};
+use std::{
+    ffi::{OsStr, OsString},
+    fmt,
+    os::unix::ffi::OsStrExt,
+    path::PathBuf,
+};
+use terrace::{Db, Options, ReadOptions};
 
 /// The command line is wrong: exit status 2 instead of 1.
 #[derive(Debug)]
@@ -139,5 +144,36 @@ impl Bytes {
             input.pop();
         }
         self.form().decode(&input).context("stdin")
+    }
+}
+
+/// Which keys.
+#[derive(clap::Args)]
+pub struct Range {
+    /// First key.
+    #[arg(long, value_name = "KEY")]
+    from: Option<OsString>,
+    /// End: the first key that is left out.
+    #[arg(long, value_name = "KEY")]
+    to: Option<OsString>,
+    /// Only keys that begin with this.
+    #[arg(long, value_name = "KEY")]
+    prefix: Option<OsString>,
+}
+
+impl Range {
+    /// The range, for one pass over it: keeping its blocks would only push others out.
+    pub fn options(&self, bytes: &Bytes) -> Result<ReadOptions> {
+        let mut options = ReadOptions::new().fill_cache(false);
+        if let Some(from) = bytes.read_flag("--from", self.from.as_deref())? {
+            options = options.from(from);
+        }
+        if let Some(to) = bytes.read_flag("--to", self.to.as_deref())? {
+            options = options.to(to);
+        }
+        if let Some(prefix) = bytes.read_flag("--prefix", self.prefix.as_deref())? {
+            options = options.prefix(prefix);
+        }
+        Ok(options)
     }
 }

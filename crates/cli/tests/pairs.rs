@@ -99,3 +99,25 @@ fn help_is_everywhere() {
         assert!(help.contains("Usage: terrace"), "{command}: {help}");
     }
 }
+
+#[test]
+fn tables_go_out_and_in() {
+    let (directory, store) = fresh();
+    let store = store.to_str().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let lines: String = (0..1000).map(|n| format!("key{n:05}\tvalue {n}\n")).collect();
+    terrace_with(["load", store, "-"], lines.as_bytes()).ok();
+    let said = terrace(["export", store, &at("out"), "--from", "key00100", "--to", "key00200", "--json"]).ok();
+    let said: serde_json::Value = serde_json::from_slice(&said).unwrap();
+    assert_eq!(said["tables"][0]["entries"], 100, "{said}");
+    let table = said["tables"][0]["path"].as_str().unwrap().to_owned();
+    let said = String::from_utf8(terrace(["ingest", &at("new"), &table]).ok()).unwrap();
+    assert!(said.contains("100 entries"), "{said}");
+    terrace(["put", &at("new"), "key00150", "mine"]).ok();
+    assert_eq!(terrace(["get", &at("new"), "key00199"]).ok(), b"value 199\n");
+    terrace(["ingest", &at("new"), &table]).ok();
+    assert_eq!(terrace(["get", &at("new"), "key00150"]).ok(), b"value 150\n");
+    assert!(terrace(["export", store, &at("out")]).fails(1).contains("000001.ldb"));
+    assert!(terrace(["ingest", &at("new"), &at("absent.ldb")]).fails(1).contains("absent.ldb"));
+    terrace(["ingest", &at("new")]).fails(2);
+}

@@ -24,7 +24,7 @@
 //!
 //! | module | question |
 //! |---|---|
-//! | `options` `presets` `batch` `error` `stats` `clock` | what can be said, and what is answered |
+//! | `options` `presets` `batch` `sorted_table` `error` `stats` `clock` | what can be said, and what is answered |
 //! | `mem` | where are the newest writes? |
 //! | `closed_logs` | which logs are not needed for writing any more, but for surviving? |
 //! | `version` | which tables make up each level, live and durable; what may be removed when? |
@@ -53,6 +53,7 @@ mod options;
 mod presets;
 mod read;
 mod recover;
+mod sorted_table;
 mod state;
 mod stats;
 mod version;
@@ -61,7 +62,7 @@ mod write;
 
 pub use batch::WriteBatch;
 pub use check::{CheckReport, check, check_on};
-pub use db::{Checkpoint, Db, LevelInfo, TableInfo};
+pub use db::{Checkpoint, Db, Ingested, LevelInfo, TableInfo};
 pub use error::{Error, Result};
 pub use options::{Options, WriteOptions};
 pub use presets::PRESETS;
@@ -75,6 +76,7 @@ pub use recover::{
     repair::{RepairReport, repair as repair_on},
     survey::Lost,
 };
+pub use sorted_table::{SortedTable, SortedTableWriter};
 pub use stats::{LevelStatistics, Statistics, WorkStatistics};
 pub use terrace_format::{
     Comparator, KeyOrder,

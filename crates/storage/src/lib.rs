@@ -15,6 +15,7 @@ pub mod placement;
 mod setup;
 mod sst;
 mod table_file;
+mod table_writer;
 mod ticket;
 mod traffic;
 
@@ -22,5 +23,6 @@ pub use backends::{Location, Tier, destroy, lies_in, memory::Memory, open, open_
 pub use error::{Error, Result};
 pub use setup::{FilterForm, LogWrites, Setup};
 pub use table_file::{Adopted, TableFile};
+pub use table_writer::{FinishedTable, TableFileWriter};
 pub use ticket::{Maturity, State, Ticket};
 pub use traffic::{Purpose, SyncKind, Syncs, Traffic};

@@ -6,6 +6,8 @@ mod compact;
 mod crash;
 mod doctor;
 mod dump;
+mod export;
+mod ingest;
 mod inspect;
 mod load;
 mod pairs;
@@ -27,6 +29,8 @@ pub enum Command {
     Scan(scan::Scan),
     Load(load::Load),
     Dump(dump::Dump),
+    Export(export::Export),
+    Ingest(ingest::Ingest),
     Stats(stats::Stats),
     Compact(compact::Compact),
     Checkpoint(checkpoint::Checkpoint),
@@ -54,6 +58,8 @@ impl Command {
             Command::Scan(command) => command.run(out),
             Command::Load(command) => command.run(out),
             Command::Dump(command) => command.run(out),
+            Command::Export(command) => command.run(out),
+            Command::Ingest(command) => command.run(out),
             Command::Stats(command) => command.run(out),
             Command::Compact(command) => command.run(out),
             Command::Checkpoint(command) => command.run(out),

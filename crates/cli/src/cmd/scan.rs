@@ -1,26 +1,18 @@
 //! `scan`: a range, in key order or against it.
 use crate::{
-    args::{Bytes, Store},
+    args::{Bytes, Range, Store},
     lines::{Format, write_tabbed},
 };
 use anyhow::Result;
-use std::{ffi::OsString, io::Write};
-use terrace::ReadOptions;
+use std::io::Write;
 
 /// Prints pairs in key order: key, tab, value.
 #[derive(clap::Args)]
 pub struct Scan {
     #[command(flatten)]
     store: Store,
-    /// First key.
-    #[arg(long, value_name = "KEY")]
-    from: Option<OsString>,
-    /// End: the first key that is left out.
-    #[arg(long, value_name = "KEY")]
-    to: Option<OsString>,
-    /// Only keys that begin with this.
-    #[arg(long, value_name = "KEY")]
-    prefix: Option<OsString>,
+    #[command(flatten)]
+    range: Range,
     /// Last key first.
     #[arg(long)]
     reverse: bool,
@@ -40,7 +32,7 @@ pub struct Scan {
 impl Scan {
     /// Prints the pairs as they come.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
-        let options = self.read_options()?;
+        let options = self.range.options(&self.bytes)?;
         let db = self.store.open_read_only()?;
         let pairs = if self.reverse { db.scan_reverse(options) } else { db.scan(options) };
         let mut line = Vec::new();
@@ -51,21 +43,6 @@ impl Scan {
             out.write_all(&line)?;
         }
         Ok(())
-    }
-
-    fn read_options(&self) -> Result<ReadOptions> {
-        // One pass over everything asked for: keeping its blocks would only push others out.
-        let mut options = ReadOptions::new().fill_cache(false);
-        if let Some(from) = self.bytes.read_flag("--from", self.from.as_deref())? {
-            options = options.from(from);
-        }
-        if let Some(to) = self.bytes.read_flag("--to", self.to.as_deref())? {
-            options = options.to(to);
-        }
-        if let Some(prefix) = self.bytes.read_flag("--prefix", self.prefix.as_deref())? {
-            options = options.prefix(prefix);
-        }
-        Ok(options)
     }
 
     fn write_line(&self, key: &[u8], value: &[u8], line: &mut Vec<u8>) {

@@ -1,5 +1,6 @@
 //! The face. Opens and closes a store here; the calls on it are `write`, `read` and `report`, each of which checks its
 //! arguments and hands them to the part that does the work.
+mod ingest;
 mod property;
 mod read;
 mod report;
@@ -22,6 +23,7 @@ use crate::{
     write::{Own, Writes},
 };
 use arc_swap::ArcSwap;
+pub use ingest::Ingested;
 use parking_lot::{Condvar, Mutex};
 pub use report::{LevelInfo, TableInfo};
 use std::{

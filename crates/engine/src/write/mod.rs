@@ -1,5 +1,6 @@
 //! The write path: join a group, make room, append to the log, insert into the memtable, publish.
 pub mod group;
+mod jump;
 mod resume;
 pub mod stall;
 pub mod wal;

@@ -1,0 +1,51 @@
+//! `export`: a range of keys as sorted tables.
+use crate::{
+    args::{Bytes, Range, Store},
+    bytes::escaped,
+    table::size,
+};
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use std::{fs, io::Write, path::PathBuf};
+
+/// Writes a range of keys as sorted tables into a directory, for `ingest` or for programs that read LevelDB's tables.
+///
+/// Files are named 000001.ldb and so on, in key order. The directory is made if it is missing; no file is replaced.
+#[derive(clap::Args)]
+pub struct Export {
+    #[command(flatten)]
+    store: Store,
+    /// Where the tables go.
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    #[command(flatten)]
+    range: Range,
+    #[command(flatten)]
+    bytes: Bytes,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Export {
+    /// Prints what was written.
+    pub fn run(&self, out: &mut dyn Write) -> Result<()> {
+        let options = self.range.options(&self.bytes)?;
+        let db = self.store.open_read_only()?;
+        fs::create_dir_all(&self.folder).with_context(|| self.folder.display().to_string())?;
+        let tables = db.export(&self.folder, options)?;
+        if self.json {
+            let table = |table: &terrace::SortedTable| {
+                json!({ "path": table.path.display().to_string(), "entries": table.entries, "bytes": table.bytes,
+                    "smallest": escaped(&table.smallest), "largest": escaped(&table.largest) })
+            };
+            writeln!(out, "{}", json!({ "tables": tables.iter().map(table).collect::<Value>() }))?;
+            return Ok(());
+        }
+        for table in &tables {
+            writeln!(out, "{}  {} pairs, {}", table.path.display(), table.entries, size(table.bytes))?;
+        }
+        writeln!(out, "{} tables", tables.len())?;
+        Ok(())
+    }
+}

@@ -1,0 +1,36 @@
+//! Writes that reach tables without a log: the history jumps ahead over sequences that no log has.
+use super::{Own, Writes, change_log, group::Turn, wait_visible};
+use crate::{Error, Result, state::Shared};
+use std::sync::{Arc, atomic::Ordering};
+use terrace_format::{LogId, SeqNo};
+
+impl Writes {
+    /// Lets the history go on behind `seq`, with what `install` adds to the version under that sequence. False, and nothing done,
+    /// if it has got there already.
+    ///
+    /// Nobody writes meanwhile. Everything written before is in tables when `install` is called, and the manifest says so, and
+    /// what was installed, when this returns: so a log may begin behind the gap (docs/durability.md, "How a log is replayed").
+    pub fn jump(&self, shared: &Arc<Shared>, seq: SeqNo, install: impl FnOnce(LogId) -> Result<()>) -> Result<bool> {
+        let Turn::Lead(mut lead, _) = self.queue.join(Own::Alone, false) else {
+            return Err(Error::Bug("somebody who wanted the baton alone was taken along".into()));
+        };
+        let core = lead.baton();
+        shared.check_writable(&shared.control.lock())?;
+        if core.last >= seq {
+            return Ok(false);
+        }
+        wait_visible(shared, core.last)?;
+        if !core.mem.is_empty() {
+            shared.wait_until(|_| (shared.view.load().sealed.len() as u64) + 1 < shared.options.memtables_max)?;
+            change_log(shared, core)?;
+        }
+        shared.wait_until(|_| shared.view.load().sealed.is_empty())?;
+        install(core.mem.log)?;
+        shared.placement.commit()?;
+        shared.wait_until(|control| control.versions.durable_base() >= seq)?;
+        core.last = seq;
+        shared.visible.store(seq.0, Ordering::Release);
+        shared.durable_up_to(seq);
+        Ok(true)
+    }
+}

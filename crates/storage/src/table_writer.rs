@@ -1,0 +1,103 @@
+//! Writes one table into a file of the caller's choosing, outside of any store.
+use crate::{
+    Error, Result, Setup,
+    backends::files::{
+        fs::{FileSystem, WriteFile},
+        real::RealFs,
+    },
+    sst::{Bounds, ByteSink, Writer},
+};
+use std::path::{Path, PathBuf};
+
+/// Bytes gathered before they are handed to the operating system.
+const GATHER_BYTES: usize = 64 << 10;
+
+/// A table file being written. Dropped unfinished, it is removed.
+pub struct TableFileWriter {
+    writer: Option<Writer<Output>>,
+    folder: RealFs,
+    name: String,
+}
+
+/// A finished table file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FinishedTable {
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// First internal key.
+    pub smallest: Vec<u8>,
+    /// Last internal key.
+    pub largest: Vec<u8>,
+}
+
+impl TableFileWriter {
+    /// Makes the file `path`, which must not be there yet, in a directory that must.
+    pub fn create(path: &Path, setup: &Setup) -> Result<TableFileWriter> {
+        let shown = path.display().to_string();
+        let nameless = || Error::Unsupported(format!("{shown} is no name for a file"));
+        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(nameless)?.to_owned();
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = RealFs::new(folder.map_or_else(|| PathBuf::from("."), Path::to_path_buf));
+        let file = folder.create(&name).map_err(|e| Error::io("create", &shown, e))?;
+        let output = Output { file, name: shown, gathered: Vec::new(), bytes: 0 };
+        Ok(TableFileWriter { writer: Some(Writer::new(output, setup)), folder, name })
+    }
+
+    /// Adds an entry. Internal keys come in their order, each once.
+    pub fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
+        let finished = || Error::Unsupported("the table is finished".into());
+        self.writer.as_mut().ok_or_else(finished)?.add(internal_key, value)
+    }
+
+    /// Bytes so far, about.
+    pub fn bytes(&self) -> u64 {
+        self.writer.as_ref().map_or(0, Writer::bytes)
+    }
+
+    /// Ends the table, which must have an entry. It survives a power cut when this returns.
+    pub fn finish(mut self) -> Result<FinishedTable> {
+        let Some(writer) = self.writer.take() else { return Err(Error::Unsupported("the table is finished".into())) };
+        let finished = writer.finish().and_then(|(mut output, Bounds { smallest, largest })| {
+            output.hand_over()?;
+            let failed = |e| Error::io("sync", &output.name, e);
+            output.file.sync().and_then(|()| self.folder.sync_directory()).map_err(failed)?;
+            Ok(FinishedTable { bytes: output.bytes, smallest, largest })
+        });
+        finished.inspect_err(|_| drop(self.folder.remove(&self.name))) // best effort: the error is the news
+    }
+}
+
+impl Drop for TableFileWriter {
+    fn drop(&mut self) {
+        if self.writer.take().is_some() {
+            let _ = self.folder.remove(&self.name); // best effort: nobody was told of it
+        }
+    }
+}
+
+struct Output {
+    file: Box<dyn WriteFile>,
+    name: String,
+    gathered: Vec<u8>,
+    bytes: u64,
+}
+
+impl Output {
+    fn hand_over(&mut self) -> Result<()> {
+        self.file.append(&self.gathered).map_err(|e| Error::io("append to", &self.name, e))?;
+        self.bytes += self.gathered.len() as u64;
+        self.gathered.clear();
+        Ok(())
+    }
+}
+
+impl ByteSink for Output {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.gathered.extend_from_slice(bytes);
+        if self.gathered.len() >= GATHER_BYTES { self.hand_over() } else { Ok(()) }
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
