@@ -77,7 +77,7 @@ pub use recover::{
     survey::Lost,
 };
 pub use sorted_table::{SortedTable, SortedTableWriter};
-pub use stats::{LevelStatistics, Statistics, WorkStatistics};
+pub use stats::{LevelStatistics, MemoryStatistics, Statistics, WorkStatistics};
 pub use terrace_format::{
     Comparator, KeyOrder,
     batch::Op,

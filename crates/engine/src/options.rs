@@ -51,6 +51,11 @@ pub struct Options {
     /// Bytes of memory for reading: uncompressed blocks, and indexes and filters of open tables as far as these take more
     /// than 32 MiB; blocks keep a quarter. Default 8 MiB; 0 ..= 1 TiB.
     pub cache_bytes: u64,
+    /// Bytes of memory that memtables, indexes and filters of open tables, what cursors have read ahead, and cached blocks may
+    /// take together. Blocks get what the others leave, `cache_bytes` at most; then tables are closed. Not counted: the block
+    /// each cursor stands on, buffers of tables being written. Default 0: each is bounded by itself. At most 1 PiB; at least
+    /// 1 MiB and five quarters of `memtables_max` × `memtable_bytes`.
+    pub memory_bytes: u64,
     /// Tables kept open at once, each one descriptor, unless it is mapped; fewer, if their indexes and filters take more
     /// than 32 MiB and three quarters of `cache_bytes`. Default 990; 16 ..= 1,000,000.
     pub open_tables_max: u64,
@@ -171,6 +176,7 @@ impl Options {
             bloom_bits: 0,
             filter_form: FilterForm::Block,
             cache_bytes: 8 * MIB,
+            memory_bytes: 0,
             open_tables_max: 990,
             mmap_reads: false,
             l0_compact_runs: 4,
@@ -245,6 +251,7 @@ impl Options {
             filter: self.filter.clone().or_else(bloom),
             filter_form: self.filter_form,
             cache_bytes: self.cache_bytes,
+            memory_bytes: Some(self.memory_bytes).filter(|bytes| *bytes > 0),
             open_tables_max: self.open_tables_max as usize,
             mmap_reads: self.mmap_reads,
             log_writes: self.log_writes,
@@ -275,6 +282,11 @@ impl Options {
         }
         if self.l0_stop_runs < self.l0_slow_runs {
             bad.push("l0_stop_runs is below l0_slow_runs".into());
+        }
+        let memtables = self.memtables_max.saturating_mul(self.memtable_bytes);
+        let least = MIB.saturating_add(memtables / 4 * 5);
+        if self.memory_bytes > 0 && self.memory_bytes < least {
+            bad.push(format!("memory_bytes is below {least}: memtables take up to {memtables}"));
         }
         if self.order.name().is_empty() {
             bad.push("the comparator has no name".into());

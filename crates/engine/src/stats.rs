@@ -89,6 +89,28 @@ pub struct LevelStatistics {
     pub compactions: WorkStatistics,
 }
 
+/// Memory held now, in bytes; [`memory_bytes`](crate::Options::memory_bytes) says what is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryStatistics {
+    /// Memtables, also those that were flushed and that a reader still looks at.
+    pub memtables: u64,
+    /// Indexes and filters of open tables.
+    pub tails: u64,
+    /// What cursors have read ahead.
+    pub cursors: u64,
+    /// Cached blocks.
+    pub blocks: u64,
+    /// What there may be in all, if that is bounded.
+    pub limit: Option<u64>,
+}
+
+impl MemoryStatistics {
+    /// All of it.
+    pub fn sum(&self) -> u64 {
+        self.memtables + self.tails + self.cursors + self.blocks
+    }
+}
+
 /// The state of a store and what it did since it was opened.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
@@ -108,8 +130,8 @@ pub struct Statistics {
     pub flushes: WorkStatistics,
     /// Bytes of memtables, as LevelDB's arena counts.
     pub memtable_bytes: u64,
-    /// Bytes of memory that they take.
-    pub memtable_memory_bytes: u64,
+    /// Who holds how much memory.
+    pub memory: MemoryStatistics,
     /// Memtables that wait to be flushed.
     pub sealed_memtables: u64,
     /// Snapshots held.

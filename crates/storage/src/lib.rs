@@ -7,6 +7,7 @@
 
 pub mod backends;
 pub mod bpf;
+mod budget;
 pub mod contract;
 mod cursor;
 pub mod durability;
@@ -20,6 +21,7 @@ mod ticket;
 mod traffic;
 
 pub use backends::{Location, Tier, destroy, lies_in, memory::Memory, open, open_files};
+pub use budget::{Budget, Held, Holder};
 pub use error::{Error, Result};
 pub use setup::{FilterForm, LogWrites, Setup};
 pub use table_file::{Adopted, TableFile};

@@ -6,7 +6,7 @@
 //! say here becomes a method here, never a side door. `contract.rs` is the suite that every backend passes.
 //!
 //! Keys are encoded internal keys (`terrace_format::key`) throughout. Nothing here takes an LSM decision.
-use crate::{Adopted, Result, TableFile, Ticket, Traffic};
+use crate::{Adopted, Budget, Result, TableFile, Ticket, Traffic};
 use std::sync::Arc;
 use terrace_format::{Kind, LogId, SeqNo, TableId};
 
@@ -191,8 +191,8 @@ pub trait Placement: Send + Sync {
     fn advance(&self) -> Result<bool>;
     /// Forces one batch commit: every ticket handed out before this call is decided when it returns.
     fn commit(&self) -> Result<()>;
-    /// Bytes of memory that cached blocks, and indexes and filters of open tables, take.
-    fn memory_bytes(&self) -> u64;
+    /// The memory that this store's readers and writers share.
+    fn budget(&self) -> &Arc<Budget>;
     /// Bytes and syncs so far, by purpose.
     fn traffic(&self) -> &Traffic;
 }

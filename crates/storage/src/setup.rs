@@ -24,6 +24,8 @@ pub struct Setup {
     /// Memory for data blocks, in bytes as they are once decompressed, and for indexes and filters of open tables as far
     /// as these take more than 32 MiB. Blocks keep a quarter of it. Default 8 MiB.
     pub cache_bytes: u64,
+    /// Memory for everything that the [budget](crate::Budget) counts, in bytes. Default `None`: each is bounded by itself.
+    pub memory_bytes: Option<u64>,
     /// Tables kept open, each one descriptor, its index and its filter in memory. Fewer, if indexes and filters take more
     /// than 32 MiB and three quarters of `cache_bytes`. Default 990.
     pub open_tables_max: usize,
@@ -49,6 +51,7 @@ impl Default for Setup {
             filter: None,
             filter_form: FilterForm::Block,
             cache_bytes: 8 << 20,
+            memory_bytes: None,
             open_tables_max: 990,
             mmap_reads: false,
             log_writes: LogWrites::Write,
@@ -69,6 +72,7 @@ impl fmt::Debug for Setup {
             .field("filter", &self.filter.as_ref().map(|policy| policy.name().to_string()))
             .field("filter_form", &self.filter_form)
             .field("cache_bytes", &self.cache_bytes)
+            .field("memory_bytes", &self.memory_bytes)
             .field("open_tables_max", &self.open_tables_max)
             .field("mmap_reads", &self.mmap_reads)
             .field("log_writes", &self.log_writes)

@@ -134,7 +134,7 @@ impl Db {
         let order = options.order().clone();
         let (mem, manifest, writes, orphans) = match found.writer {
             Some(w) => {
-                let mem = Arc::new(MemTable::new(order.clone(), w.log));
+                let mem = Arc::new(MemTable::new(order.clone(), w.log, placement.budget()));
                 let writes = Writes::new(w.wal, found.last, mem.clone());
                 (Some(mem), Some(w.manifest), Some(Arc::new(writes)), w.orphans)
             }

@@ -26,10 +26,7 @@ impl Db {
         match name.strip_prefix("leveldb.")? {
             "stats" => Some(self.compaction_table()),
             "sstables" => Some(tables(&version())),
-            "approximate-memory-usage" => {
-                let memtables = self.statistics().memtable_memory_bytes;
-                Some((memtables + self.shared().placement.memory_bytes()).to_string())
-            }
+            "approximate-memory-usage" => Some(self.statistics().memory.sum().to_string()),
             other => {
                 let digits = other.strip_prefix("num-files-at-level")?;
                 let level = (0..LEVELS).find(|level| level.to_string() == digits)?;

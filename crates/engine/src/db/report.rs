@@ -1,10 +1,16 @@
 //! What a store tells about itself.
 use super::Db;
 use crate::{
-    stats::{LevelStatistics, Statistics},
+    stats::{LevelStatistics, MemoryStatistics, Statistics},
     version::{Level, TableRef},
 };
 use std::sync::Arc;
+use terrace_storage::Budget;
+
+fn memory(budget: &Budget) -> MemoryStatistics {
+    let ([memtables, tails, cursors], blocks) = budget.held();
+    MemoryStatistics { memtables, tails, cursors, blocks, limit: budget.limit() }
+}
 
 /// One level of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +69,7 @@ impl Db {
             durable_sequence: self.durable_sequence(),
             levels: view.version.levels.iter().map(level).collect(),
             memtable_bytes: view.memtables().map(|mem| mem.charged_bytes()).sum(),
-            memtable_memory_bytes: view.memtables().map(|mem| mem.memory_bytes()).sum(),
+            memory: memory(shared.placement.budget()),
             sealed_memtables: view.sealed.len() as u64,
             snapshots: shared.snapshots.len() as u64,
             pending_edits,

@@ -18,11 +18,12 @@ use std::{
     ptr::{self, NonNull},
     slice,
     sync::atomic::{
-        AtomicPtr, AtomicU64, AtomicUsize,
+        AtomicPtr, AtomicUsize,
         Ordering::{Acquire, Relaxed, Release},
     },
 };
 use terrace_format::key::TRAILER_BYTES;
+use terrace_storage::Held;
 
 const ALIGN: usize = align_of::<Node>();
 /// The first block's size; each later one doubles it, up to the last number.
@@ -84,7 +85,7 @@ pub struct Arena {
     current: AtomicPtr<Block>,
     /// All blocks, made by `Box::into_raw`. Held while a block is added.
     blocks: Mutex<Vec<NonNull<Block>>>,
-    taken: AtomicU64,
+    held: Held,
 }
 
 // SAFETY: blocks are reached by shared reference only and hand out disjoint memory by an atomic counter (Stay).
@@ -93,14 +94,9 @@ unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// No memory yet.
-    pub fn new() -> Arena {
-        Arena { current: AtomicPtr::default(), blocks: Mutex::default(), taken: AtomicU64::new(0) }
-    }
-
-    /// Memory taken from the system, in bytes.
-    pub fn bytes(&self) -> u64 {
-        self.taken.load(Relaxed)
+    /// No memory yet; what it takes is counted in `held`.
+    pub fn new(held: Held) -> Arena {
+        Arena { current: AtomicPtr::default(), blocks: Mutex::default(), held }
     }
 
     /// Makes a node with `height` links that lead nowhere.
@@ -201,10 +197,11 @@ impl Arena {
         let Some(start) = NonNull::new(unsafe { alloc::alloc(layout) }) else { alloc::handle_alloc_error(layout) };
         let block = Box::into_raw(Box::new(Block { start, layout, used: AtomicUsize::new(bytes) }));
         blocks.push(NonNull::new(block).expect("a box is nowhere near address zero"));
-        self.taken.fetch_add(size as u64, Relaxed);
         if !own {
             self.current.store(block, Release);
         }
+        drop(blocks);
+        self.held.add(size as u64);
         start
     }
 }

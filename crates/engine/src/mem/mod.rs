@@ -15,6 +15,7 @@ use terrace_format::{
     batch::{Batch, Op},
     key,
 };
+use terrace_storage::{Budget, Holder};
 
 /// Sorted entries in memory. Readers and writers at any time; entries are never changed or removed.
 pub struct MemTable {
@@ -29,10 +30,10 @@ pub struct MemTable {
 }
 
 impl MemTable {
-    /// An empty memtable whose entries are in `log`.
-    pub fn new(order: KeyOrder, log: LogId) -> MemTable {
+    /// An empty memtable whose entries are in `log` and whose memory is of `budget`.
+    pub fn new(order: KeyOrder, log: LogId, budget: &Arc<Budget>) -> MemTable {
         MemTable {
-            list: SkipList::new(order),
+            list: SkipList::new(order, budget.hold(Holder::Memtables)),
             meter: ArenaMeter::default(),
             last: AtomicU64::new(0),
             log,
@@ -69,11 +70,6 @@ impl MemTable {
     /// Memory in use, as LevelDB's arena would count it.
     pub fn charged_bytes(&self) -> u64 {
         self.meter.bytes()
-    }
-
-    /// Memory in use.
-    pub fn memory_bytes(&self) -> u64 {
-        self.list.bytes()
     }
 
     /// Whether nothing was inserted.

@@ -11,6 +11,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 use terrace_format::{KeyOrder, key::TRAILER_BYTES};
+use terrace_storage::Held;
 
 const HEIGHT_MAX: usize = 12;
 /// Bits of a mixed number that a node spends on each link above the first: one node in four has a second.
@@ -67,9 +68,9 @@ pub struct SkipList {
 }
 
 impl SkipList {
-    /// An empty list.
-    pub fn new(order: KeyOrder) -> SkipList {
-        let arena = Arena::new();
+    /// An empty list, whose memory is counted in `held`.
+    pub fn new(order: KeyOrder, held: Held) -> SkipList {
+        let arena = Arena::new(held);
         let head = arena.node(HEIGHT_MAX, &[], 0, &[]);
         let tails: [Link; HEIGHT_MAX] = Default::default();
         tails.iter().for_each(|tail| tail.set(Some(head)));
@@ -86,11 +87,6 @@ impl SkipList {
     /// The order of its keys.
     pub fn order(&self) -> &KeyOrder {
         &self.order
-    }
-
-    /// Memory taken, in bytes.
-    pub fn bytes(&self) -> u64 {
-        self.arena.bytes()
     }
 
     /// Adds an entry with `height` links. A key that is there stays as it is.
@@ -255,6 +251,7 @@ mod tests {
         thread,
     };
     use terrace_format::{Kind, SeqNo, key};
+    use terrace_storage::{Budget, Holder, Setup};
 
     fn user(n: u64) -> Vec<u8> {
         format!("{:06}", n * 7919 % 100_003).into_bytes()
@@ -283,9 +280,13 @@ mod tests {
         seen
     }
 
+    fn uncounted() -> Held {
+        Budget::new(&Setup::default()).hold(Holder::Memtables)
+    }
+
     #[test]
     fn walks_both_ways_like_a_sorted_map() {
-        let list = SkipList::new(KeyOrder::Bytewise);
+        let list = SkipList::new(KeyOrder::Bytewise, uncounted());
         assert_eq!((list.first(), list.last()), (None, None));
         let model: BTreeMap<Vec<u8>, u64> = (0..5000).map(|n| (user(n), n)).collect();
         (0..5000).chain(17..19).for_each(|n| add(&list, n)); // what is there already stays as it is
@@ -304,7 +305,7 @@ mod tests {
     #[test]
     fn ascending_and_descending_keys_of_any_length_keep_their_order() {
         for (ascending, key_bytes) in [(true, 0), (false, 0), (true, 5), (true, 14), (false, 15), (false, 40)] {
-            let list = SkipList::new(KeyOrder::Bytewise);
+            let list = SkipList::new(KeyOrder::Bytewise, uncounted());
             for n in 0..1000u64 {
                 let k = if ascending { n } else { 999 - n };
                 let user = [&vec![7; key_bytes][..], &(k as u16).to_be_bytes()].concat();
@@ -331,7 +332,7 @@ mod tests {
     fn readers_see_sorted_nodes_while_writers_add() {
         const EACH: u64 = if cfg!(miri) { 100 } else { 10_000 };
         const WRITERS: u64 = 3;
-        let (list, done) = (SkipList::new(KeyOrder::Bytewise), AtomicU64::new(0));
+        let (list, done) = (SkipList::new(KeyOrder::Bytewise, uncounted()), AtomicU64::new(0));
         thread::scope(|scope| {
             for writer in 0..WRITERS {
                 let (list, done) = (&list, &done);

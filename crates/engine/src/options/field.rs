@@ -83,6 +83,11 @@ pub(super) const FIELDS: &[Field] = &[
         check: |_| None,
     },
     number!(cache_bytes, 0..=1024 * GIB, "bytes of memory for blocks, and for large indexes and filters"),
+    number!(
+        memory_bytes,
+        0..=1024 * 1024 * GIB,
+        "bytes of memory for memtables, tables, cursors and cache together, 0 for no bound"
+    ),
     number!(open_tables_max, 16..=1_000_000, "tables kept open at once"),
     switch!(mmap_reads, "map tables instead of reading them; a vanished page ends the process"),
     number!(l0_compact_runs, 1..=1000, "runs in level 0 that start its compaction"),

@@ -143,7 +143,8 @@ impl History<'_> {
         }
         let full = |mem: &Arc<MemTable>| mem.charged_bytes() > self.options.memtable_bytes;
         if self.replayed.memtables.last().is_none_or(full) {
-            self.replayed.memtables.push(Arc::new(MemTable::new(self.options.order().clone(), log)));
+            let mem = MemTable::new(self.options.order().clone(), log, self.placement.budget());
+            self.replayed.memtables.push(Arc::new(mem));
         }
         self.replayed.memtables.last().expect("just pushed").insert(batch);
         let last = batch.sequence().plus(u64::from(batch.len()) - 1);

@@ -7,7 +7,10 @@ use super::manifest::{self, ManifestState};
 use crate::{Error, Options, Result, mem::MemTable};
 use std::{collections::BTreeMap, sync::Arc};
 use terrace_format::{KeyOrder, LogId, SeqNo, TableId, batch::Batch, key};
-use terrace_storage::placement::{Listed, LogEvent, LogKind, Loss, ObjectId, Piece, Placement, TableMeta};
+use terrace_storage::{
+    Budget,
+    placement::{Listed, LogEvent, LogKind, Loss, ObjectId, Piece, Placement, TableMeta},
+};
 
 /// Sequences from here on cannot be: no store reaches them, and one that did could not go on.
 pub const SEQUENCES_END: SeqNo = SeqNo::MAX;
@@ -46,6 +49,8 @@ pub struct Readable {
 /// All there is.
 pub struct Survey {
     order: KeyOrder,
+    /// Of the store that is read; memtables count there.
+    budget: Arc<Budget>,
     /// Of which something can be read.
     pub tables: Vec<Readable>,
     /// What the logs say, and whether it counts for all keys.
@@ -70,6 +75,7 @@ impl Survey {
         let listed = from.list()?;
         let mut survey = Survey {
             order: options.order().clone(),
+            budget: from.budget().clone(),
             tables: Vec::new(),
             memtables: Vec::new(),
             logs: 0,
@@ -271,7 +277,7 @@ impl Survey {
         }
         let fits = |(mem, _): &(Arc<MemTable>, bool)| mem.log == log && mem.charged_bytes() <= options.memtable_bytes;
         if !self.memtables.last().is_some_and(fits) {
-            self.memtables.push((Arc::new(MemTable::new(self.order.clone(), log)), named));
+            self.memtables.push((Arc::new(MemTable::new(self.order.clone(), log, &self.budget)), named));
         }
         self.memtables.last().expect("just pushed").0.insert(batch);
         self.saw(last);

@@ -313,7 +313,7 @@ fn change_log(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
     let (log, writer, table) = created.inspect_err(|error| shared.fail(error))?;
     let (ended, bytes) = core.wal.size();
     core.wal.rotate(log, writer, &shared.closed_logs);
-    let mem = Arc::new(MemTable::new(shared.order.clone(), log));
+    let mem = Arc::new(MemTable::new(shared.order.clone(), log, shared.placement.budget()));
     core.mem = mem.clone();
     let mut control = shared.control.lock();
     control.versions.retire.log_ended(ended, bytes);

@@ -1,9 +1,9 @@
 //! An allocator that counts what it hands out: to this thread, and to the whole process. Who includes this file has it.
-#![allow(dead_code, reason = "each program looks at one of the two counts")]
+#![allow(dead_code, reason = "each program looks at one of the counts")]
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
 };
 
 struct Counting;
@@ -12,6 +12,7 @@ struct Counting;
 static ALLOCATOR: Counting = Counting;
 
 static OF_PROCESS: AtomicU64 = AtomicU64::new(0);
+static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static OF_THREAD: Cell<u64> = const { Cell::new(0) };
@@ -27,7 +28,12 @@ pub fn of_process() -> u64 {
     OF_PROCESS.load(Relaxed)
 }
 
-/// Neither counter allocates: numbers without a destructor.
+/// Bytes that the process holds now.
+pub fn live_bytes() -> usize {
+    LIVE_BYTES.load(Relaxed)
+}
+
+/// No counter allocates: numbers without a destructor.
 fn count() {
     OF_PROCESS.fetch_add(1, Relaxed);
     OF_THREAD.set(OF_THREAD.get() + 1);
@@ -37,17 +43,20 @@ fn count() {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
+        LIVE_BYTES.fetch_add(layout.size(), Relaxed);
         // SAFETY: the caller keeps `alloc`'s contract, which is the same.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE_BYTES.fetch_sub(layout.size(), Relaxed);
         // SAFETY: `pointer` came from `System` with this layout, by the caller's contract.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
+        LIVE_BYTES.fetch_add(size.wrapping_sub(layout.size()), Relaxed);
         // SAFETY: as above, and the caller keeps `realloc`'s contract for `size`.
         unsafe { System.realloc(pointer, layout, size) }
     }

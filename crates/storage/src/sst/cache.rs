@@ -1,11 +1,4 @@
-//! The memory for reading: data blocks of every open table of a store, decompressed, and room for what open tables hold
-//! besides.
-//!
-//! `cache_bytes` pays for data blocks, and for indexes and filters as far as they exceed [`TAILS_FREE_BYTES`]: a small
-//! cache would otherwise have to choose between blocks and the indexes that lead to them, and read two blocks for every
-//! one. What reading takes is thereby bounded by `cache_bytes` + `TAILS_FREE_BYTES`: tables are closed, the one used
-//! longest ago first, before their tails take more than `TAILS_FREE_BYTES` and three quarters of `cache_bytes`, and blocks
-//! get what is left, a quarter at least.
+//! Data blocks of every open table of a store, decompressed; as many as the [budget](crate::Budget) leaves room for.
 //!
 //! A miss reads without holding anything; two readers may then read the same block, and one copy stays.
 use crate::Setup;
@@ -25,8 +18,6 @@ use terrace_format::block::Block;
 /// Which block: the table's [`uid`](BlockCache::new_uid), and the block's offset in it.
 pub(crate) type BlockKey = (u64, u64);
 
-/// Indexes and filters of open tables that are not charged to the cache.
-const TAILS_FREE_BYTES: u64 = 32 << 20;
 /// What a cached block takes beside its bytes: its frame, its count of owners, its entry in the cache.
 const BLOCK_OVERHEAD_BYTES: u64 = 128;
 /// More shards and ghosts than for this many blocks gain nothing.
@@ -34,7 +25,6 @@ const BLOCKS_ESTIMATE_MAX: u64 = 1 << 20;
 
 pub(crate) struct BlockCache {
     blocks: Cache<BlockKey, Kept, ByBytes, Mix>,
-    bytes: u64,
     next_uid: AtomicU64,
 }
 
@@ -56,7 +46,7 @@ impl BlockCache {
         let estimate = (setup.cache_bytes / setup.block_bytes.max(1) as u64).clamp(1, BLOCKS_ESTIMATE_MAX);
         let blocks =
             Cache::with(estimate as usize, setup.cache_bytes, ByBytes, Mix::default(), DefaultLifecycle::default());
-        BlockCache { blocks, bytes: setup.cache_bytes, next_uid: AtomicU64::new(0) }
+        BlockCache { blocks, next_uid: AtomicU64::new(0) }
     }
 
     /// A number for one opening of one table, so that blocks of an earlier file of the same name are never hit.
@@ -73,23 +63,14 @@ impl BlockCache {
         self.blocks.insert(key, (block, verified));
     }
 
-    /// What the blocks here take, in bytes.
-    pub fn held_bytes(&self) -> u64 {
+    /// Bytes that the blocks take.
+    pub fn byte_len(&self) -> u64 {
         self.blocks.weight()
     }
 
-    /// What tails of open tables may take, in bytes.
-    pub fn tail_bytes_max(&self) -> u64 {
-        TAILS_FREE_BYTES + self.bytes / 4 * 3
-    }
-
-    /// Leaves to blocks what tails of `tail_bytes` leave.
-    pub fn make_room(&self, tail_bytes: u64) {
-        let charged = tail_bytes.saturating_sub(TAILS_FREE_BYTES);
-        let left = self.bytes.saturating_sub(charged).max(self.bytes / 4);
-        if left != self.blocks.capacity() {
-            self.blocks.set_capacity(left);
-        }
+    /// Holds at most so many bytes from now on.
+    pub fn resize(&self, bytes: u64) {
+        self.blocks.set_capacity(bytes);
     }
 }
 
@@ -146,24 +127,6 @@ mod tests {
             cache.insert((a, offset), block(4000), true);
         }
         assert!(cache.blocks.weight() <= 64 << 10, "{} bytes", cache.blocks.weight());
-    }
-
-    #[test]
-    fn blocks_make_room_for_tails_but_keep_a_quarter() {
-        let cache = BlockCache::new(&Setup { cache_bytes: 1 << 20, ..Setup::default() });
-        let fill = || {
-            for offset in 0..1000 {
-                cache.insert((0, offset), block(4000), true);
-            }
-            cache.blocks.weight()
-        };
-        assert!((900 << 10..=1 << 20).contains(&fill()));
-        for (tail_bytes, left) in [(TAILS_FREE_BYTES, 1024), (TAILS_FREE_BYTES + (512 << 10), 512), (1 << 40, 256)] {
-            cache.make_room(tail_bytes);
-            assert!(cache.blocks.weight() <= left << 10);
-            assert!(fill() > (left - 128) << 10, "{left} KiB");
-        }
-        assert_eq!(cache.tail_bytes_max(), TAILS_FREE_BYTES + (768 << 10));
     }
 
     #[test]

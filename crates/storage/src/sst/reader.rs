@@ -1,12 +1,12 @@
 //! Reads one table: point lookups here, walks in `cursor`, checks in `verify`.
 use super::{
-    BlockCache, ByteSource,
+    ByteSource,
     cursor::TableBlocks,
     tail::{Tail, open_sealed, sealed_range},
     verify,
 };
 use crate::{
-    Error, Result, Setup,
+    Budget, Error, Held, Holder, Result, Setup,
     placement::{Cursor, Found, ReadHow, TableFacts},
 };
 use std::{ops::Range, sync::Arc};
@@ -25,21 +25,19 @@ pub(crate) struct Reader {
     pub(super) order: KeyOrder,
     pub(super) policy: Option<Arc<dyn FilterPolicy>>,
     pub(super) tail: Tail,
-    cache: Arc<BlockCache>,
+    pub(super) budget: Arc<Budget>,
     uid: u64,
+    _tail_held: Held,
 }
 
 impl Reader {
     /// Reads the tail of the table in `source`; nothing of it is trusted.
-    pub fn open(id: TableId, source: Box<dyn ByteSource>, setup: &Setup, cache: Arc<BlockCache>) -> Result<Reader> {
+    pub fn open(id: TableId, source: Box<dyn ByteSource>, setup: &Setup, budget: Arc<Budget>) -> Result<Reader> {
         let tail = Tail::load(&*source, &setup.order, setup.filter.as_ref())?;
-        let (order, policy, uid) = (setup.order.clone(), setup.filter.clone(), cache.new_uid());
-        Ok(Reader { id, source, order, policy, tail, cache, uid })
-    }
-
-    /// Memory that the open table takes, in bytes, apart from blocks in the cache.
-    pub fn byte_len(&self) -> usize {
-        self.tail.byte_len()
+        let (order, policy, uid) = (setup.order.clone(), setup.filter.clone(), budget.blocks.new_uid());
+        let mut tail_held = budget.hold(Holder::Tails);
+        tail_held.set(tail.byte_len() as u64);
+        Ok(Reader { id, source, order, policy, tail, budget, uid, _tail_held: tail_held })
     }
 
     /// The newest entry for `lookup`'s user key at or below its sequence.
@@ -140,14 +138,14 @@ impl Reader {
         let sealed = self.source.read(self.sealed(handle)?)?;
         let block = Arc::new(self.open_data(handle, sealed, how)?);
         if how.fill_cache {
-            self.cache.insert((self.uid, handle.offset), block.clone(), how.verify);
+            self.budget.blocks.insert((self.uid, handle.offset), block.clone(), how.verify);
         }
         Ok(block)
     }
 
     /// The block at `handle` if the cache has it, verified if that is asked for.
     pub(super) fn cached(&self, handle: Handle, verified: bool) -> Option<Arc<Block>> {
-        self.cache.get((self.uid, handle.offset), verified)
+        self.budget.blocks.get((self.uid, handle.offset), verified)
     }
 
     /// Where the block at `handle` and its trailer are.

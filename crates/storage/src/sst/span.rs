@@ -5,7 +5,7 @@
 //! the cache. After that it is a scan: spans of [`BYTES_MIN`] and twice as much each time, up to [`BYTES_MAX`], whose
 //! blocks stay where they were read to and do not enter the cache.
 use super::Reader;
-use crate::{Result, placement::ReadHow};
+use crate::{Held, Holder, Result, placement::ReadHow};
 use std::{ops::Range, sync::Arc};
 use terrace_format::{
     block::{Block, Bytes},
@@ -31,6 +31,8 @@ pub(super) struct Spans {
     neighbours: u32,
     /// Of the span read last; 0 before the first one.
     bytes: u64,
+    /// The memory of both spans.
+    held: Option<Held>,
 }
 
 impl Spans {
@@ -77,6 +79,8 @@ impl Spans {
         let mut buffer = Arc::try_unwrap(std::mem::take(&mut self.span)).unwrap_or_default();
         self.begin = span.start;
         table.source.read_into(&mut buffer, span)?;
+        let bytes = (buffer.capacity() + self.spare.capacity()) as u64;
+        self.held.get_or_insert_with(|| table.budget.hold(Holder::Cursors)).set(bytes);
         self.span = Arc::new(buffer);
         Ok(())
     }

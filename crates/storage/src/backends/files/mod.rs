@@ -4,13 +4,13 @@
 //! `log.rs`, outputs `build.rs`, everything that is replaced atomically or set aside `root.rs`. Syncs happen in
 //! logs and roots, and for finished tables where the tier says: `durability/`.
 use crate::{
-    Adopted, Error, Result, Setup, TableFile, Traffic,
+    Adopted, Budget, Error, Result, Setup, TableFile, Traffic,
     durability::CommitTracker,
     placement::{
         Build, Hint, Limits, Listed, LogKind, LogReader, LogWriter, Mode, ObjectId, Placement, Salvage, Table,
         TableMeta,
     },
-    sst::{BlockCache, ByteSource, Salvager},
+    sst::{ByteSource, Salvager},
 };
 use std::{collections::BTreeMap, io, ops::Range, sync::Arc};
 use terrace_format::{LogId, TableId, block::Bytes, names::FileName};
@@ -71,7 +71,7 @@ impl Files {
         }
         let lock = fs.lock(mode.writes()).map_err(|e| lock_error(fs.name(), e))?;
         let store = Arc::new(Store { fs, tracker, setup: setup.clone(), traffic, mode, _lock: lock });
-        let tables = Tables::new(store.clone(), Arc::new(BlockCache::new(setup)));
+        let tables = Tables::new(store.clone(), Budget::new(setup));
         Ok(Files { store, tables: Arc::new(tables) })
     }
 }
@@ -269,8 +269,8 @@ impl Placement for Files {
         self.store.tracker.commit(&*self.store.fs, &self.store.traffic)
     }
 
-    fn memory_bytes(&self) -> u64 {
-        self.tables.memory_bytes()
+    fn budget(&self) -> &Arc<Budget> {
+        &self.tables.budget
     }
 
     fn traffic(&self) -> &Traffic {

@@ -5,24 +5,23 @@
 //! index and filter. A closed table opens by itself when it is asked again.
 use super::{Store, open_input};
 use crate::{
-    Result,
+    Budget, Result,
     placement::{Cursor, Found, ReadHow, Table, TableFacts, TableMeta},
-    sst::{BlockCache, Reader},
+    sst::Reader,
 };
 use parking_lot::{Mutex, RwLock};
 use std::sync::{
     Arc, Weak,
-    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
 };
 
 /// What the tables of a store share.
 pub(super) struct Tables {
     store: Arc<Store>,
-    blocks: Arc<BlockCache>,
-    /// Tables that are open, and what their indexes and filters take.
+    pub(super) budget: Arc<Budget>,
+    /// Tables that are open.
     open: AtomicUsize,
-    tail_bytes: AtomicU64,
-    /// A leaf: nothing else is waited for while it is held, and no I/O happens.
+    /// Nothing but the budget's lock is waited for while it is held, and no I/O happens.
     clock: Mutex<Clock>,
 }
 
@@ -46,9 +45,8 @@ pub(super) struct FileTable {
 }
 
 impl Tables {
-    pub fn new(store: Arc<Store>, blocks: Arc<BlockCache>) -> Tables {
-        let (open, tail_bytes) = (AtomicUsize::new(0), AtomicU64::new(0));
-        Tables { store, blocks, open, tail_bytes, clock: Mutex::default() }
+    pub fn new(store: Arc<Store>, budget: Arc<Budget>) -> Tables {
+        Tables { store, budget, open: AtomicUsize::new(0), clock: Mutex::default() }
     }
 
     /// The table that `meta` tells of, open.
@@ -64,15 +62,9 @@ impl Tables {
         Ok(table)
     }
 
-    /// Memory of blocks, and of what open tables hold besides.
-    pub fn memory_bytes(&self) -> u64 {
-        self.blocks.held_bytes() + self.tail_bytes.load(Relaxed)
-    }
-
     /// Counts a table that was opened, and closes others if there are too many.
-    fn opened(&self, table: &FileTable, reader: &Reader) {
+    fn opened(&self, table: &FileTable) {
         self.open.fetch_add(1, Relaxed);
-        self.tail_bytes.fetch_add(reader.byte_len() as u64, Relaxed);
         let mut upgraded = Vec::new(); // the last owner of a table must not drop it under the lock
         let mut clock = self.clock.lock();
         if clock.tables.len() > 2 * self.open.load(Relaxed) + 16 {
@@ -82,7 +74,7 @@ impl Tables {
         // Twice round: the first time, the hand may only take back that tables were used.
         for _ in 0..2 * clock.tables.len() {
             let few = self.open.load(Relaxed) <= self.store.setup.open_tables_max;
-            if few && self.tail_bytes.load(Relaxed) <= self.blocks.tail_bytes_max() {
+            if few && !self.budget.tails_exceed() {
                 break;
             }
             let at = clock.hand % clock.tables.len();
@@ -96,13 +88,6 @@ impl Tables {
                 break;
             }
         }
-        drop(clock);
-        self.blocks.make_room(self.tail_bytes.load(Relaxed));
-    }
-
-    fn closed(&self, reader: &Reader) {
-        self.open.fetch_sub(1, Relaxed);
-        self.tail_bytes.fetch_sub(reader.byte_len() as u64, Relaxed);
     }
 }
 
@@ -125,21 +110,21 @@ impl FileTable {
         if let Some(reader) = &*open {
             return Ok(reader.clone()); // another thread was faster
         }
-        let Tables { store, blocks, .. } = &*self.tables;
+        let Tables { store, budget, .. } = &*self.tables;
         let source = Box::new(open_input(store, &self.meta)?);
-        let reader = Arc::new(Reader::open(self.meta.id, source, &store.setup, blocks.clone())?);
+        let reader = Arc::new(Reader::open(self.meta.id, source, &store.setup, budget.clone())?);
         *open = Some(reader.clone());
         self.used.store(true, Relaxed);
         drop(open);
-        self.tables.opened(self, &reader);
+        self.tables.opened(self);
         Ok(reader)
     }
 
     /// Closes the table if nobody is looking at it; true if it is closed. Cursors keep what they read from.
     fn close(&self) -> bool {
         let Some(mut open) = self.reader.try_write() else { return false };
-        if let Some(reader) = open.take() {
-            self.tables.closed(&reader);
+        if open.take().is_some() {
+            self.tables.open.fetch_sub(1, Relaxed);
         }
         true
     }
@@ -147,8 +132,8 @@ impl FileTable {
 
 impl Drop for FileTable {
     fn drop(&mut self) {
-        if let Some(reader) = self.reader.get_mut() {
-            self.tables.closed(reader);
+        if self.reader.get_mut().is_some() {
+            self.tables.open.fetch_sub(1, Relaxed);
         }
     }
 }

@@ -1,0 +1,210 @@
+//! Who holds how much of a store's memory: memtables, what open tables keep at hand, what cursors have read ahead, and
+//! cached blocks, which get what the others leave.
+//!
+//! Two bounds. `cache_bytes` pays for cached blocks, and for indexes and filters as far as they exceed [`TAILS_FREE_BYTES`]:
+//! a small cache would otherwise have to choose between blocks and the indexes that lead to them, and read two blocks for
+//! every one. `memory_bytes`, if there is one, is for everything here together; blocks give way first, down to none, and
+//! tables are closed, the one used longest ago first, before their tails take more than half of what memtables leave.
+//!
+//! Not counted: the block that a cursor stands on, buffers of files being written, the names of tables.
+use crate::{Setup, sst::BlockCache};
+use parking_lot::Mutex;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+/// Indexes and filters of open tables that are not charged to `cache_bytes`.
+const TAILS_FREE_BYTES: u64 = 32 << 20;
+/// The cache is not made larger for less.
+const GRAIN_BYTES: u64 = 64 << 10;
+
+/// Who holds memory, besides the block cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// The newest writes, also those that a reader still looks at.
+    Memtables,
+    /// Indexes and filters of open tables.
+    Tails,
+    /// What cursors, those of compactions too, have read ahead.
+    Cursors,
+}
+
+/// A store's memory.
+pub struct Budget {
+    cache_bytes: u64,
+    /// `u64::MAX` for no bound.
+    memory_bytes: u64,
+    pub(crate) blocks: BlockCache,
+    /// A leaf, but for the cache's own locks.
+    shares: Mutex<Shares>,
+}
+
+/// Who has what, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Shares {
+    /// By [`Holder`].
+    held: [u64; 3],
+    /// What the cache may have.
+    granted: u64,
+}
+
+impl Budget {
+    /// As `setup` has it.
+    pub fn new(setup: &Setup) -> Arc<Budget> {
+        let budget = Budget {
+            cache_bytes: setup.cache_bytes,
+            memory_bytes: setup.memory_bytes.unwrap_or(u64::MAX),
+            blocks: BlockCache::new(setup),
+            shares: Mutex::new(Shares { held: [0; 3], granted: setup.cache_bytes }),
+        };
+        budget.fit(&mut budget.shares.lock());
+        Arc::new(budget)
+    }
+
+    /// What each [`Holder`] holds at this moment, in their order, and the bytes of cached blocks.
+    pub fn held(&self) -> ([u64; 3], u64) {
+        let shares = self.shares.lock();
+        (shares.held, self.blocks.byte_len())
+    }
+
+    /// What there may be in all, if that is bounded.
+    pub fn limit(&self) -> Option<u64> {
+        Some(self.memory_bytes).filter(|bytes| *bytes < u64::MAX)
+    }
+
+    /// Nothing yet, to be counted as `holder`'s.
+    pub fn hold(self: &Arc<Budget>, holder: Holder) -> Held {
+        Held { budget: self.clone(), holder, bytes: AtomicU64::new(0) }
+    }
+
+    /// Whether the indexes and filters of open tables take more than they may.
+    pub(crate) fn tails_exceed(&self) -> bool {
+        let [memtables, tails, _] = self.shares.lock().held;
+        let own = TAILS_FREE_BYTES.saturating_add(self.cache_bytes / 4 * 3);
+        tails > own.min(self.memory_bytes.saturating_sub(memtables) / 2)
+    }
+
+    fn change(&self, holder: Holder, bytes: i64) {
+        let mut shares = self.shares.lock();
+        let held = &mut shares.held[holder as usize];
+        *held = held.saturating_add_signed(bytes);
+        self.fit(&mut shares);
+    }
+
+    /// Gives the cache what the others leave.
+    fn fit(&self, shares: &mut Shares) {
+        let [memtables, tails, cursors] = shares.held;
+        let charged = tails.saturating_sub(TAILS_FREE_BYTES);
+        let own = self.cache_bytes.saturating_sub(charged).max(self.cache_bytes / 4);
+        let left = own.min(self.memory_bytes.saturating_sub(memtables + tails + cursors));
+        if left < shares.granted || left - shares.granted >= GRAIN_BYTES {
+            shares.granted = if left < own { left - left % GRAIN_BYTES } else { left };
+            self.blocks.resize(shares.granted);
+        }
+    }
+}
+
+/// Memory that somebody holds; given back when dropped.
+pub struct Held {
+    budget: Arc<Budget>,
+    holder: Holder,
+    bytes: AtomicU64,
+}
+
+impl Held {
+    /// Holds so many bytes more.
+    pub fn add(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Relaxed);
+        self.budget.change(self.holder, bytes as i64);
+    }
+
+    /// Holds so many bytes, not what it held before.
+    pub fn set(&mut self, bytes: u64) {
+        let before = std::mem::replace(self.bytes.get_mut(), bytes);
+        if before != bytes {
+            self.budget.change(self.holder, bytes as i64 - before as i64);
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use terrace_format::block::{Block, BlockBuilder};
+
+    fn budget(cache_bytes: u64, memory_bytes: Option<u64>) -> Arc<Budget> {
+        Budget::new(&Setup { cache_bytes, memory_bytes, ..Setup::default() })
+    }
+
+    /// Bytes cached after more was offered than fits.
+    fn filled(budget: &Budget) -> u64 {
+        let mut builder = BlockBuilder::new(16);
+        builder.add(b"key", &[7; 4000]);
+        let block = Arc::new(Block::new(builder.finish().to_vec()).unwrap());
+        (0..1000).for_each(|offset| budget.blocks.insert((0, offset), block.clone(), true));
+        budget.held().1
+    }
+
+    #[test]
+    fn blocks_make_room_for_tails_but_keep_a_quarter() {
+        let budget = budget(1 << 20, None);
+        assert!((900 << 10..=1 << 20).contains(&filled(&budget)));
+        for (tails, left) in [(TAILS_FREE_BYTES, 1024), (TAILS_FREE_BYTES + (512 << 10), 512), (1 << 40, 256)] {
+            let mut held = budget.hold(Holder::Tails);
+            held.set(tails);
+            assert!(budget.held().1 <= left << 10);
+            assert!(filled(&budget) > (left - 128) << 10, "{left} KiB");
+            assert_eq!(budget.tails_exceed(), tails > TAILS_FREE_BYTES + (768 << 10));
+        }
+        assert!(filled(&budget) > 900 << 10, "what was held is given back");
+    }
+
+    #[test]
+    fn everything_together_keeps_to_the_limit() {
+        let budget = budget(3 << 20, Some(4 << 20));
+        let sum = || {
+            let (held, blocks) = budget.held();
+            held.iter().sum::<u64>() + blocks
+        };
+        assert!(filled(&budget) > 2 << 20);
+        let (memtable, mut cursor) = (budget.hold(Holder::Memtables), budget.hold(Holder::Cursors));
+        for step in 0..30 {
+            memtable.add(128 << 10);
+            cursor.set(if step % 2 == 0 { 200 << 10 } else { 0 });
+            assert!(sum() <= 4 << 20, "step {step}: {}", sum());
+            filled(&budget);
+            assert!(sum() <= 4 << 20, "step {step}: {}", sum());
+        }
+        let mut tails = budget.hold(Holder::Tails);
+        tails.set(200 << 10);
+        assert!(budget.tails_exceed(), "half of what memtables leave is 128 KiB");
+        drop((memtable, tails));
+        assert!(filled(&budget) > 2 << 20);
+    }
+
+    #[test]
+    fn everybody_gives_back_at_once() {
+        let budget = budget(1 << 20, Some(2 << 20));
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let budget = &budget;
+                scope.spawn(move || {
+                    for step in 0..1000 {
+                        let held = budget.hold(Holder::Cursors);
+                        held.add(thread << 18 | step);
+                        assert!(budget.held().1 <= 1 << 20);
+                    }
+                });
+            }
+        });
+        assert_eq!(budget.held().0, [0; 3]);
+        assert!(filled(&budget) > 900 << 10);
+    }
+}
