@@ -201,6 +201,14 @@ impl Db {
         self.run(py, |db| Ok(db.approximate_sizes(&[(&start, &stop)])?[0]))
     }
 
+    fn property(&self, py: Python<'_>, name: &str) -> PyResult<Option<String>> {
+        self.run(py, |db| Ok(db.property(name)))
+    }
+
+    fn resume(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, terrace::Db::resume)
+    }
+
     #[getter]
     fn last_sequence(&self, py: Python<'_>) -> PyResult<u64> {
         self.with(py, |open| open.db.last_sequence())

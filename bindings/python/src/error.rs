@@ -27,7 +27,7 @@ fn class(error: &Error) -> &'static str {
     match error {
         Error::Corrupt { .. } => "CorruptError",
         Error::Io { .. } => "StorageError",
-        Error::NoSpace { .. } => "NoSpaceError",
+        error if error.is_no_space() => "NoSpaceError",
         Error::InUse { .. } => "InUseError",
         Error::Missing { .. } => "MissingError",
         Error::Unsupported(_) => "UnsupportedError",

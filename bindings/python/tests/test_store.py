@@ -135,6 +135,8 @@ def test_a_store_lasts(path):
         assert not db.closed and repr(db) == f'<terracedb.Db "{path}", open>'
         pairs = filled(db)
         db.flush()
+        assert db.property("leveldb.num-files-at-level0") is not None and db.property("nonsense") is None
+        db.resume()
         assert db.approximate_size(b"0", b"1") > 0
         db.wait_durable()
         assert db.durable_sequence == db.last_sequence == 1000

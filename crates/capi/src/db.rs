@@ -100,6 +100,16 @@ extern "C" fn leveldb_release_snapshot(_db: &Db, snapshot: Box<Snapshot>) {
     drop(snapshot);
 }
 
+/// # Safety
+/// `propname` ends in a zero byte.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn leveldb_property_value(db: &Db, propname: *const u8) -> *mut u8 {
+    // SAFETY: the caller's promise.
+    let name = unsafe { memory::text(propname) };
+    let value = std::str::from_utf8(name).ok().and_then(|name| db.0.property(name));
+    value.map_or(ptr::null_mut(), memory::copy_text)
+}
+
 /// An error, of which C cannot be told, makes all sizes 0.
 ///
 /// # Safety

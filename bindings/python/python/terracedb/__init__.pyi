@@ -100,6 +100,10 @@ class Db(_Reads):
         """Merges what the keys from `start` to `stop`, both included, hold, so that deleted data goes."""
     def approximate_size(self, start: _Bytes, stop: _Bytes) -> int:
         """About how many bytes of tables the keys from `start` to `stop` take. Memory does not count."""
+    def property(self, name: str) -> Optional[str]:
+        """A property of LevelDB's, such as `leveldb.stats`; `None` if there is none of this name."""
+    def resume(self) -> None:
+        """Goes on after `NoSpaceError`, once there is space again. Does nothing in a store that has not stopped."""
     def wait_durable(self, sequence: Optional[int] = None) -> None:
         """Returns once every write up to `sequence`, or up to the newest, survives a power cut."""
     def close(self) -> None:

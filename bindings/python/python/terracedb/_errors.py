@@ -14,7 +14,7 @@ class StorageError(Error, OSError):
 
 
 class NoSpaceError(StorageError):
-    """No space is left. Free some, then reopen the store."""
+    """No space is left. Free some, then call `resume`, or reopen the store."""
 
 
 class InUseError(Error):

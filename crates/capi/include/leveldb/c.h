@@ -79,6 +79,10 @@ const leveldb_snapshot_t* leveldb_create_snapshot(leveldb_t* db);
 
 void leveldb_release_snapshot(leveldb_t* db, const leveldb_snapshot_t* snapshot);
 
+/* A text, for you to release by leveldb_free; NULL if there is no property of this name. Names: leveldb.stats,
+ * leveldb.sstables, leveldb.num-files-at-level0 to 6, leveldb.approximate-memory-usage. */
+char* leveldb_property_value(leveldb_t* db, const char* propname);
+
 /* About how many bytes of tables the keys of each range take, its start included, its limit not. All 0 on failure. */
 void leveldb_approximate_sizes(leveldb_t* db, int num_ranges, const char* const* range_start_key,
                                const size_t* range_start_key_len, const char* const* range_limit_key,

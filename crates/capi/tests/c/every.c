@@ -1,4 +1,4 @@
-/* Calls every function of leveldb/c.h but leveldb_property_value and prints what it sees. Compiled against LevelDB and against Terrace, it must print
+/* Calls every function of leveldb/c.h and prints what it sees. Compiled against LevelDB and against Terrace, it must print
  * the same. Stores are made below $TEST_TMPDIR. */
 #include <dirent.h>
 #include <stdio.h>
@@ -143,6 +143,17 @@ static void sizes(leveldb_t* db) {
   printf("sizes: %d %d %d\n", found[0] > 1900000 && found[0] < 2200000, found[1] > 450000 && found[1] < 550000,
          (int)found[2]);
   leveldb_approximate_sizes(db, 0, NULL, NULL, NULL, NULL, NULL);
+}
+
+static void properties(leveldb_t* db) {
+  const char* names[] = {"leveldb.stats",       "leveldb.sstables", "leveldb.num-files-at-level0",
+                         "leveldb.num-files-at-level6", "leveldb.approximate-memory-usage",
+                         "leveldb.num-files-at-level7", "leveldb.nonsense", "stats", ""};
+  for (size_t at = 0; at < sizeof names / sizeof *names; at++) {
+    char* value = leveldb_property_value(db, names[at]);
+    printf("property %s: %s\n", names[at], value == NULL ? "none" : *value == 0 ? "empty" : "some");
+    leveldb_free(value);
+  }
 }
 
 /* Turns the byte in the middle of each table over. */
@@ -369,6 +380,7 @@ int main(void) {
   snapshots(db);
   show_all(db);
   sizes(db);
+  properties(db);
   leveldb_close(db);
 
   leveldb_options_set_error_if_exists(options, 1);

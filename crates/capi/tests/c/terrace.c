@@ -98,6 +98,8 @@ int main(int argc, char** argv) {
   if (leveldb_iter_valid(it)) return 3;
   leveldb_iter_destroy(it);
 
+  if (leveldb_property_value(db, "not \xff text") != NULL) return 10;
+
   /* A snapshot of an earlier opening. */
   const leveldb_snapshot_t* snapshot = leveldb_create_snapshot(db);
   leveldb_close(db);
