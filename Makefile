@@ -1,6 +1,6 @@
 # What to type. Everything is cargo below; `make help` lists the words.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint mutants counts crash peers bench agree doc capi install python package licences book
+.PHONY: help demo test lint mutants counts crash peers bench agree doc capi install python package licences book loom sanitize fuzz
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -15,6 +15,9 @@ test: ## every test, and the repository's own checks; what the machine lacks is 
 lint: ## formatting, and clippy with warnings as errors
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+
+loom: ## the parts without locks, in every order that few threads can take
+	cargo test --profile loom --config 'build.rustflags=["--cfg","loom"]' -p terrace --lib interleavings
 
 mutants: ## breaks the engine on purpose, one known way at a time: each must make a test fail
 	cargo xtask mutants

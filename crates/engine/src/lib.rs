@@ -25,6 +25,7 @@
 //! | module | question |
 //! |---|---|
 //! | `options` `presets` `batch` `sorted_table` `error` `stats` `clock` | what can be said, and what is answered |
+//! | `sync` | what do threads meet at? |
 //! | `mem` | where are the newest writes? |
 //! | `closed_logs` | which logs are not needed for writing any more, but for surviving? |
 //! | `version` | which tables make up each level, live and durable; what may be removed when? |
@@ -56,6 +57,7 @@ mod recover;
 mod sorted_table;
 mod state;
 mod stats;
+mod sync;
 mod version;
 mod work;
 mod write;

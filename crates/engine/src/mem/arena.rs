@@ -12,15 +12,17 @@
 //! 3. *Whole*: everything in a node but its links is written before its id leaves [`Arena::node`], and never after. An id
 //!    goes from thread to thread through a [`Link`] alone, stored with Release and loaded with Acquire.
 #![allow(unsafe_code)]
-use parking_lot::Mutex;
+use crate::sync::{
+    Mutex, Witness,
+    atomic::{
+        AtomicPtr, AtomicUsize,
+        Ordering::{Acquire, Relaxed, Release},
+    },
+};
 use std::{
     alloc::{self, Layout},
     ptr::{self, NonNull},
     slice,
-    sync::atomic::{
-        AtomicPtr, AtomicUsize,
-        Ordering::{Acquire, Relaxed, Release},
-    },
 };
 use terrace_format::key::TRAILER_BYTES;
 use terrace_storage::Held;
@@ -36,6 +38,7 @@ struct Node {
     prev: Link,
     user_bytes: u32,
     value_bytes: u32,
+    whole: Witness, // of the bytes behind it
 }
 
 /// Names a node of one arena.
@@ -77,6 +80,7 @@ struct Block {
     start: NonNull<u8>,
     layout: Layout,
     used: AtomicUsize,
+    whole: Witness, // of the fields before
 }
 
 /// Nodes, made by any thread and freed together.
@@ -110,6 +114,7 @@ impl Arena {
             prev: Link::default(),
             user_bytes: size(user.len()),
             value_bytes: size(value.len()),
+            whole: Witness::new(),
         };
         // SAFETY: `bytes` bytes from `start` are ours alone (Stay), aligned for `Node` and `Link`, whose sizes are
         // multiples of that alignment; the parts lie one behind the other within them.
@@ -147,8 +152,9 @@ impl Arena {
     pub fn key(&self, node: NodeId) -> &[u8] {
         // SAFETY: the bytes lie behind the node's head, live as long as the arena, and never change (Home, Stay, Whole).
         unsafe {
-            let user_bytes = (*node.0.as_ptr()).user_bytes as usize;
-            slice::from_raw_parts(node.0.add(1).cast::<u8>().as_ptr(), user_bytes + TRAILER_BYTES)
+            let Node { user_bytes, whole, .. } = &*node.0.as_ptr();
+            whole.read();
+            slice::from_raw_parts(node.0.add(1).cast::<u8>().as_ptr(), *user_bytes as usize + TRAILER_BYTES)
         }
     }
 
@@ -156,8 +162,9 @@ impl Arena {
     pub fn user(&self, node: NodeId) -> &[u8] {
         // SAFETY: as for the whole key.
         unsafe {
-            let user_bytes = (*node.0.as_ptr()).user_bytes as usize;
-            slice::from_raw_parts(node.0.add(1).cast::<u8>().as_ptr(), user_bytes)
+            let Node { user_bytes, whole, .. } = &*node.0.as_ptr();
+            whole.read();
+            slice::from_raw_parts(node.0.add(1).cast::<u8>().as_ptr(), *user_bytes as usize)
         }
     }
 
@@ -165,7 +172,8 @@ impl Arena {
     pub fn value(&self, node: NodeId) -> &[u8] {
         // SAFETY: as for the key, which the value follows.
         unsafe {
-            let Node { user_bytes, value_bytes, .. } = &*node.0.as_ptr();
+            let Node { user_bytes, value_bytes, whole, .. } = &*node.0.as_ptr();
+            whole.read();
             let key = node.0.add(1).cast::<u8>();
             slice::from_raw_parts(key.add(*user_bytes as usize + TRAILER_BYTES).as_ptr(), *value_bytes as usize)
         }
@@ -195,7 +203,8 @@ impl Arena {
         let layout = Layout::from_size_align(size, ALIGN).expect("a batch fits into memory");
         // SAFETY: `layout` has a size above zero.
         let Some(start) = NonNull::new(unsafe { alloc::alloc(layout) }) else { alloc::handle_alloc_error(layout) };
-        let block = Box::into_raw(Box::new(Block { start, layout, used: AtomicUsize::new(bytes) }));
+        let block =
+            Box::into_raw(Box::new(Block { start, layout, used: AtomicUsize::new(bytes), whole: Witness::new() }));
         blocks.push(NonNull::new(block).expect("a box is nowhere near address zero"));
         if !own {
             self.current.store(block, Release);
@@ -208,6 +217,7 @@ impl Arena {
 
 impl Block {
     fn cut(&self, bytes: usize) -> Option<NonNull<u8>> {
+        self.whole.read();
         let fits = |at: usize| at.checked_add(bytes).filter(|end| *end <= self.layout.size());
         let at = self.used.fetch_update(Relaxed, Relaxed, fits).ok()?;
         // SAFETY: the cut ends within the block; the counter gives each byte away once.

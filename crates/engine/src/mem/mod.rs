@@ -1,5 +1,7 @@
 //! A memtable: the newest writes, sorted, in memory; its log makes them survive.
 mod arena;
+#[cfg(all(test, loom))]
+mod interleavings;
 mod meter;
 mod skiplist;
 

@@ -6,10 +6,8 @@
 //! *some* node before its own: the last one, or, while others are being inserted, one a little further back; who walks
 //! back goes forward from there to the last.
 use super::arena::{Arena, Link, NodeId};
-use std::{
-    cmp::Ordering,
-    sync::atomic::{AtomicUsize, Ordering::Relaxed},
-};
+use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::cmp::Ordering;
 use terrace_format::{KeyOrder, key::TRAILER_BYTES};
 use terrace_storage::Held;
 

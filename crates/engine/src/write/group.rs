@@ -3,19 +3,18 @@
 //! Source of the idea: LevelDB's `DBImpl::Write`. One append and one sync serve the whole group. The baton is what only
 //! a leader may touch. It lies in the line while nobody leads; else it goes from leader to leader, in line order. A writer
 //! who finds it there leads at once, and allocates nothing.
-use crate::{Error, Result};
-use parking_lot::{Condvar, Mutex};
-use std::{
-    collections::VecDeque,
-    hint,
+use crate::{
+    Error, Result,
     sync::{
-        Arc,
+        Condvar, Mutex,
         atomic::{
             AtomicBool, AtomicUsize,
             Ordering::{Acquire, Relaxed, Release},
         },
+        hint,
     },
 };
+use std::{collections::VecDeque, sync::Arc};
 use terrace_format::{
     SeqNo,
     batch::{Batch, Op},
@@ -26,7 +25,7 @@ const GROUP_BYTES_MAX: usize = 1 << 20;
 /// … but a small write waits for no more than this much beyond its own size.
 const SMALL_BYTES: usize = 128 << 10;
 /// Looks at its outcome that an unsynced writer takes before it sleeps: a group takes about as long as falling asleep.
-const SPINS: u32 = 60;
+const SPINS: u32 = if cfg!(loom) { 1 } else { 60 };
 
 /// What a writer brings.
 pub enum Own<'a> {

@@ -1,5 +1,7 @@
 //! The write path: join a group, make room, append to the log, insert into the memtable, publish.
 pub mod group;
+#[cfg(all(test, loom))]
+mod interleavings;
 mod jump;
 mod resume;
 pub mod stall;

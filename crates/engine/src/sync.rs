@@ -1,0 +1,19 @@
+//! What threads meet at: atomics, locks and condition variables, for the parts of the engine that `make loom` takes apart.
+//!
+//! With `cfg(loom)` they are Loom's, which tries every interleaving of a few threads, and every value that their loads may
+//! see. Else they are what everybody uses.
+#[cfg(loom)]
+mod modelled;
+#[cfg(not(loom))]
+mod plain;
+
+#[cfg(loom)]
+pub use loom::sync::atomic;
+#[cfg(loom)]
+pub use modelled::{Condvar, Mutex, Witness, hint};
+#[cfg(not(loom))]
+pub use parking_lot::{Condvar, Mutex};
+#[cfg(not(loom))]
+pub use plain::Witness;
+#[cfg(not(loom))]
+pub use std::{hint, sync::atomic};

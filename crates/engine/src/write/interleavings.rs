@@ -1,0 +1,84 @@
+//! Few writers at one baton, in every order: `make loom`. A writer whom nobody wakes fails the model, as a deadlock.
+use super::group::{Own, Queue, Turn};
+use crate::{Error, Result};
+use loom::{model::Builder, sync::Arc, thread};
+use terrace_format::{
+    SeqNo,
+    batch::{Batch, Op},
+};
+
+const PREEMPTIONS_MAX: usize = 3;
+
+fn model(scene: impl Fn() + Send + Sync + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(PREEMPTIONS_MAX);
+    builder.check(scene);
+}
+
+/// Writes one operation as the write path does; `early` passes the baton on before it tells. The sequence of the last
+/// operation of the group.
+fn write(queue: &Queue<u64>, early: bool, sync: bool) -> Result<SeqNo> {
+    match queue.join(Own::One(Op::Delete(b"k")), sync) {
+        Turn::Done(outcome) => outcome,
+        Turn::Lead(mut lead, own) => {
+            let mut batch = match own {
+                Own::Many(batch) => batch,
+                Own::One(op) => {
+                    let mut batch = Batch::new();
+                    batch.add(op);
+                    batch
+                }
+                Own::Alone => Batch::new(),
+            };
+            lead.collect(&mut batch, sync);
+            let last = *lead.baton() + u64::from(batch.len());
+            *lead.baton() = last;
+            if early {
+                lead.pass_on();
+            }
+            lead.tell(Ok(SeqNo(last)))
+        }
+    }
+}
+
+fn baton(queue: &Queue<u64>) -> u64 {
+    let Turn::Lead(mut lead, _) = queue.join(Own::Alone, false) else { panic!("alone is alone") };
+    *lead.baton()
+}
+
+/// Each writer's operation is written once and each hears of it, whoever leads.
+#[test]
+fn every_writer_is_written_once_and_hears_of_it() {
+    model(|| {
+        let queue = Arc::new(Queue::new(0));
+        let others = [(true, false), (false, true)].map(|(early, sync)| {
+            let queue = queue.clone();
+            thread::spawn(move || write(&queue, early, sync).expect("written"))
+        });
+        let own = write(&queue, true, true).expect("written");
+        let heard = others.map(|other| other.join().expect("it does not panic"));
+        assert!(heard.iter().chain([&own]).all(|last| (1..=3).contains(&last.0)));
+        assert_eq!((baton(&queue), queue.waiting()), (3, 0));
+    });
+}
+
+/// A leader that gives up tells those whom it took along, and the baton goes on.
+#[test]
+fn a_leader_that_gives_up_leaves_nobody_waiting() {
+    model(|| {
+        let queue = Arc::new(Queue::new(0));
+        let Turn::Lead(mut lead, _) = queue.join(Own::Many(Batch::new()), false) else { panic!("nobody else leads") };
+        let other = {
+            let queue = queue.clone();
+            thread::spawn(move || write(&queue, true, false))
+        };
+        let mut batch = Batch::new();
+        batch.delete(b"k");
+        lead.collect(&mut batch, false);
+        let taken_along = lead.members() == 1;
+        drop(lead);
+        let heard = other.join().expect("it does not panic");
+        assert_eq!(matches!(heard, Err(Error::Bug(_))), taken_along, "{heard:?}");
+        assert_eq!(baton(&queue), u64::from(!taken_along));
+    });
+}
