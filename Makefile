@@ -1,5 +1,6 @@
 # What to type. Everything is cargo below; `make help` lists the words.
 .DEFAULT_GOAL := help
+HOST = $(shell rustc -vV | sed -n "s/^host: //p")
 .PHONY: help demo test lint mutants counts crash peers bench agree doc capi install python package licences book loom sanitize fuzz
 
 help: ## this list
@@ -18,6 +19,15 @@ lint: ## formatting, and clippy with warnings as errors
 
 loom: ## the parts without locks, in every order that few threads can take
 	cargo test --profile loom --config 'build.rustflags=["--cfg","loom"]' -p terrace --lib interleavings
+
+sanitize: ## what the unsafe code is used by, under AddressSanitizer; needs a nightly compiler
+	@rustup run nightly rustc --version > /dev/null || { echo "needs one: rustup toolchain install nightly" >&2; exit 2; }
+	ASAN_OPTIONS=handle_sigbus=0 RUSTFLAGS=-Zsanitizer=address cargo +nightly test --target $(HOST) -p terrace-storage --lib --tests
+	RUSTFLAGS=-Zsanitizer=address cargo +nightly test --target $(HOST) -p terrace --lib \
+	  $(foreach suite,allocations concurrency corpus corrupt interop iteration model reads seeks,--test $(suite))
+
+fuzz: ## every decoder, and whole stores, on inputs that nobody thought of: a minute each, or SECONDS=; needs cargo-fuzz
+	@scripts/fuzz.sh $(or $(SECONDS),60)
 
 mutants: ## breaks the engine on purpose, one known way at a time: each must make a test fail
 	cargo xtask mutants

@@ -1,0 +1,192 @@
+//! Decoders of single structures.
+use super::heal;
+use std::{convert::Infallible, sync::Arc};
+use terrace_format::{
+    Batch, Codec, Edit, FileName, KeyOrder, Kind, Marker, Op, SeqNo, TableFacts,
+    block::{Block, BlockCursor},
+    compress::{self, decompress},
+    filter::{Bloom, FilterBlock, FilterBlockBuilder, FilterPolicy},
+    footer::{Footer, Handle, open_block},
+    key,
+    log_record::{Deframer, Event, Framer, is_ours},
+    names,
+};
+
+/// All events of a log, its end included.
+fn deframed(file: &[u8]) -> Vec<Event> {
+    let (mut deframer, mut events) = (Deframer::new(file.len() as u64), Vec::new());
+    loop {
+        let Ok(event) = deframer.next(|offset, buffer: &mut [u8]| -> Result<(), Infallible> {
+            buffer.copy_from_slice(&file[offset as usize..][..buffer.len()]);
+            Ok(())
+        });
+        let ended = matches!(event, Event::End { .. });
+        events.push(event);
+        if ended {
+            return events;
+        }
+        assert!(events.len() <= file.len() + 1, "each event stands for bytes");
+    }
+}
+
+/// Events come in the order of the file and lie within it; what they hold, framed anew, comes back.
+pub fn log(input: &[u8]) {
+    let _ = is_ours(input);
+    for file in [input.to_vec(), heal::log(input)] {
+        let (mut at, mut framer, mut again) = (0, Framer::new(), Vec::new());
+        let events = deframed(&file);
+        for event in &events {
+            let (offset, bytes) = match event {
+                Event::Record { offset, bytes } => (*offset, bytes.len() as u64),
+                Event::Bad { offset, bytes, .. } => (*offset, *bytes),
+                Event::End { offset, .. } => (*offset, 0),
+            };
+            assert!(offset.checked_add(bytes).is_some_and(|end| end <= file.len() as u64), "{event:?}");
+            if !matches!(event, Event::End { .. }) {
+                assert!(at <= offset, "{event:?} behind {at}");
+                at = offset;
+            }
+            if let Event::Record { bytes, .. } = event {
+                let Ok(()) = framer.frame(bytes, |piece| -> Result<(), Infallible> {
+                    again.extend_from_slice(piece);
+                    Ok(())
+                });
+            }
+        }
+        let records = |events: Vec<Event>| -> Vec<Vec<u8>> {
+            let bytes = |event| if let Event::Record { bytes, .. } = event { Some(bytes) } else { None };
+            events.into_iter().filter_map(bytes).collect()
+        };
+        assert_eq!(records(deframed(&again)), records(events), "framed anew");
+    }
+}
+
+/// A block's entries are backed by its bytes; where they are in order, they are found, and backward is forward reversed.
+pub fn block(input: &[u8]) {
+    let _ = (Footer::decode(input), Handle::decode(input), open_block(input, true), open_block(input, false));
+    if let Ok(block) = Block::of_internal_keys(input.to_vec()) {
+        let _ = block.find(&KeyOrder::Bytewise, &key::lookup(&input[..input.len().min(9)], SeqNo(7)));
+    }
+    for block in [Block::new(input.to_vec()), Block::of_internal_keys(input.to_vec())] {
+        let Ok(block) = block.map(Arc::new) else { continue };
+        let (forward, backward) = (walk(&block, false), walk(&block, true));
+        let mut cursor = BlockCursor::new(block.clone());
+        for target in [&b""[..], input, &input[input.len() / 2..]] {
+            let _ = cursor.seek(target, |a, b| a.cmp(b));
+            assert!(!cursor.valid() || cursor.value().len() <= input.len());
+        }
+        if let (Some(forward), Some(mut backward)) = (forward, backward)
+            && forward.is_sorted_by(|(a, _), (b, _)| a < b)
+        {
+            backward.reverse();
+            assert_eq!(forward, backward, "backward is forward reversed");
+        }
+    }
+}
+
+type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// All entries in one direction; `None` if one of them does not decode.
+fn walk(block: &Arc<Block>, back: bool) -> Option<Entries> {
+    let (mut cursor, mut entries) = (BlockCursor::new(block.clone()), Entries::new());
+    if back { cursor.seek_last() } else { cursor.seek_first() }.ok()?;
+    while cursor.valid() {
+        entries.push((cursor.key().to_vec(), cursor.value().to_vec()));
+        assert!(entries.len() <= block.byte_len(), "an entry takes three bytes");
+        if back { cursor.prev() } else { cursor.next() }.ok()?;
+    }
+    Some(entries)
+}
+
+/// What decodes has as many operations as it says, and says the same when they are written again.
+pub fn batch(input: &[u8]) {
+    let Ok(batch) = Batch::decode(input.to_vec()) else { return };
+    let ops: Vec<Op<'_>> = batch.ops().collect();
+    assert_eq!(ops.len(), batch.len() as usize);
+    let mut again = Batch::new();
+    ops.iter().for_each(|op| again.add(*op));
+    again.set_sequence(batch.sequence());
+    let again = Batch::decode(again.as_bytes().to_vec()).expect("what we write, we read");
+    assert!(again.ops().eq(ops) && again.sequence() == batch.sequence());
+}
+
+/// What decodes says the same when it is written again.
+pub fn edit(input: &[u8]) {
+    if let Ok(edit) = Edit::decode(input) {
+        assert_eq!(Edit::decode(&edit.encode()).expect("what we write, we read"), edit);
+    }
+}
+
+/// The same of the small files, of names, and of facts.
+pub fn marker(input: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(input) {
+        if let Ok(marker) = Marker::decode(text) {
+            assert_eq!(Marker::decode(&marker.encode()).expect("what we write, we read"), marker);
+        }
+        if let Some(name) = FileName::parse(text) {
+            assert_eq!(FileName::parse(&name.to_string()), Some(name));
+        }
+    }
+    if let Ok(manifest) = names::decode_current(input) {
+        assert_eq!(names::encode_current(manifest).as_bytes(), input);
+    }
+    if let Ok(facts) = TableFacts::decode(input) {
+        assert_eq!(facts.encode(), input);
+    }
+}
+
+/// A filter that may be any bytes answers; one that was made admits its keys. The first byte is the size of keys.
+pub fn filter(input: &[u8]) {
+    let Some((&size, rest)) = input.split_first() else { return };
+    let policy: Arc<dyn FilterPolicy> = Arc::new(Bloom::new(u32::from(size % 32)));
+    let keys: Vec<&[u8]> = rest.chunks(usize::from(size).max(1)).collect();
+    let any = FilterBlock::new(policy.clone(), rest.to_vec());
+    let mut builder = FilterBlockBuilder::new(policy.clone());
+    let offset_of = |number: usize| number as u64 / 5 * 1000;
+    for (number, key) in keys.iter().enumerate() {
+        let _ = (any.may_match(offset_of(number), key), policy.may_match(key, rest));
+        if number % 5 == 0 {
+            builder.start_block(offset_of(number));
+        }
+        builder.add_key(key);
+    }
+    let _ = any.may_match(u64::MAX, rest);
+    let (mut whole, blocks) = (Vec::new(), FilterBlock::new(policy.clone(), builder.finish()));
+    policy.create(&keys, &mut whole);
+    for (number, key) in keys.iter().enumerate() {
+        assert!(policy.may_match(key, &whole) && blocks.may_match(offset_of(number), key), "key {number} is denied");
+    }
+}
+
+/// Two keys, of which the first byte says where one ends: their order is one, and what is put between them is.
+pub fn key(input: &[u8]) {
+    let Some((&cut, rest)) = input.split_first() else { return };
+    let (a, b) = rest.split_at(usize::from(cut).min(rest.len()));
+    let order = KeyOrder::Bytewise;
+    for internal in [a, b, rest] {
+        if let Ok(parsed) = key::parse(internal) {
+            assert_eq!(key::encode(parsed.user, parsed.seq, parsed.kind), internal);
+            assert_eq!(key::user_key(internal), parsed.user);
+        }
+    }
+    let [a, b] = [a, b].map(|user| key::encode(user, SeqNo(5), Kind::Put));
+    let (low, high) = if order.internal(&a, &b).is_le() { (a, b) } else { (b, a) };
+    assert!(order.internal(&high, &low).is_ge());
+    let (mut between, mut above) = (low.clone(), low.clone());
+    order.shorten_between(&mut between, &high);
+    order.shorten_above(&mut above);
+    assert!(order.internal(&low, &between).is_le() && order.internal(&low, &above).is_le());
+    assert!(low == high || order.internal(&between, &high).is_lt(), "{between:?} is not before {high:?}");
+}
+
+/// Stored under the codec that the first byte says: an answer no larger than a decompression bomb's limit, or an error.
+/// What is compressed comes back.
+pub fn compress(input: &[u8]) {
+    let Some((&id, stored)) = input.split_first() else { return };
+    let _ = decompress([0, 1, 2, 4, 0x24][usize::from(id) % 5], stored);
+    for codec in [Codec::None, Codec::Snappy, Codec::Zstd, Codec::Lz4] {
+        let mut out = Vec::new();
+        let used = compress::compress(codec, 1, stored, &mut out);
+        assert_eq!(decompress(used as u8, &out).expect("what we compress"), stored, "{codec:?}");
+    }
+}

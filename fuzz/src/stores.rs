@@ -1,0 +1,117 @@
+//! A table, and a whole store, whose bytes may be anything.
+use super::{
+    damage::{self, BATCHES, FLUSHED, Verdict, judge, shape},
+    files::Files,
+    heal,
+    kit::Model,
+};
+use std::sync::{Arc, LazyLock};
+use terrace_format::{SeqNo, TableId, filter::Bloom, key};
+use terrace_storage::{
+    Memory, Result, Setup,
+    backends::files::fs::FileSystem,
+    durability::NoTracker,
+    open_files,
+    placement::{Mode, ReadHow, Table, TableMeta},
+};
+
+type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// A table that passes verification is read the same in every way; of any other, reads end.
+pub fn table(input: &[u8]) {
+    for file in [input.to_vec(), heal::table(input)] {
+        let memory = Memory::new();
+        memory.create("000001.ldb").and_then(|mut writer| writer.append(&file)).expect("memory takes all");
+        let setup = Setup { filter: Some(Arc::new(Bloom::new(10))), ..Setup::default() };
+        let placement = open_files(Arc::new(memory), Mode::Create, Arc::new(NoTracker), &setup).expect("memory opens");
+        let bound = key::lookup(b"", SeqNo::MAX);
+        let (smallest, largest, bytes) = (bound.clone(), bound, file.len() as u64);
+        let meta = TableMeta { id: TableId(1), bytes, smallest, largest, refs: Vec::new() };
+        let Ok(table) = placement.open_table(&meta) else { continue };
+        let verified = table.verify();
+        for verify in [true, false] {
+            let how = ReadHow { verify, fill_cache: false };
+            let (forward, backward) = (walk(&table, how, false), walk(&table, how, true));
+            let _ = (table.get(&key::lookup(&input[..input.len().min(9)], SeqNo(9)), how), table.anchors(3));
+            if let Ok(facts) = &verified {
+                let (forward, mut backward) = (forward.expect("it was verified"), backward.expect("it was verified"));
+                backward.reverse();
+                assert_eq!(forward, backward, "backward is forward reversed");
+                assert_eq!(facts.entries, forward.len() as u64);
+                for (key, value) in &forward {
+                    let found = table.get(key, how).expect("it was verified").expect("it is there");
+                    assert_eq!(found.value[..], value[..], "the value of {}", key.escape_ascii());
+                }
+            }
+        }
+    }
+}
+
+/// Pairs that a walk meets before one time is up that no small table needs.
+const PAIRS_MAX: usize = 1 << 16;
+
+fn walk(table: &Arc<dyn Table>, how: ReadHow, back: bool) -> Result<Entries> {
+    let (mut cursor, mut entries) = (table.cursor(how)?, Entries::new());
+    if back {
+        cursor.seek_last()?
+    } else {
+        cursor.seek_first()?
+    }
+    while cursor.valid() && entries.len() < PAIRS_MAX {
+        entries.push((cursor.key().to_vec(), cursor.value().to_vec()));
+        if back { cursor.prev()? } else { cursor.next()? }
+    }
+    Ok(entries)
+}
+
+/// The fixed stores, without a marker and with one.
+static STORES: LazyLock<[(Files, Vec<Model>); 2]> = LazyLock::new(|| [false, true].map(damage::store));
+
+/// Damages a fixed store and judges what it became. The first byte chooses the store and whether checksums are made right
+/// again; each seven bytes more are one damage: which file, what kind, where (three bytes), and a number.
+pub fn store(input: &[u8]) {
+    let Some((&how, damages)) = input.split_first() else { return };
+    let (marked, healed) = (how & 1 != 0, how & 2 != 0);
+    let (files, states) = &STORES[usize::from(marked)];
+    let mut damaged = files.clone();
+    for damage in damages.chunks_exact(7) {
+        let &[file, kind, a, b, c, d, e] = damage else { unreachable!("seven bytes") };
+        let at = u32::from_le_bytes([a, b, c, 0]) as usize;
+        let file = usize::from(file) % damaged.len();
+        let bytes = damaged.values_mut().nth(file).expect("within the files");
+        harm(bytes, kind, at % bytes.len().max(1), usize::from(u16::from_le_bytes([d, e])));
+    }
+    if healed {
+        damaged
+            .iter_mut()
+            .for_each(|(name, bytes)| *bytes = if is_table(name) { heal::table(bytes) } else { heal::log(bytes) });
+        // What carries the right checksum may say anything: an answer, or an error, is all that can be asked for.
+        let _ = judge(&damaged, &shape(marked), states);
+        return;
+    }
+    let changed =
+        |log: bool| files.iter().any(|(name, bytes)| name.ends_with(".log") == log && damaged[name] != *bytes);
+    let legal = match judge(&damaged, &shape(marked), states) {
+        Ok(Verdict::Holds(count)) => count == BATCHES || changed(true) && count >= FLUSHED,
+        Ok(Verdict::Refused | Verdict::Wounded) => changed(false), // damage to an unsynced log is what power cuts do
+        Err(why) => panic!("{why}"),
+    };
+    assert!(legal, "{:?}", judge(&damaged, &shape(marked), states));
+}
+
+fn is_table(name: &str) -> bool {
+    name.ends_with(".ldb")
+}
+
+/// One damage to one file, which may be empty.
+fn harm(bytes: &mut Vec<u8>, kind: u8, at: usize, number: usize) {
+    let end = bytes.len().min(at + number);
+    match kind % 6 {
+        0 => bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= number as u8),
+        1 => bytes.truncate(at),
+        2 => bytes[at.min(end)..end].fill(0),
+        3 => bytes.extend(std::iter::repeat_n(number as u8, number >> 8)),
+        4 => drop(bytes.drain(at.min(end)..end)),
+        _ => bytes.iter_mut().skip(at).take(2).zip(number.to_le_bytes()).for_each(|(byte, new)| *byte = new),
+    }
+}
