@@ -41,7 +41,7 @@ pub struct Store {
 /// How to open a store.
 #[derive(clap::Args)]
 pub struct Settings {
-    /// Named set of options: leveldb, volatile. Default: leveldb.
+    /// Named set of options; an unknown name lists the known ones. Default: leveldb.
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// Sets one option; may be repeated. An unknown name lists the known ones.

@@ -1,4 +1,4 @@
-//! The README's example is the example that is compiled.
+//! The README's example is the example that is compiled, and it names the Rust that is needed.
 use super::Report;
 use anyhow::{Context, Result};
 use std::{fs, path::Path};
@@ -6,7 +6,8 @@ use std::{fs, path::Path};
 const PAGE: &str = "README.md";
 const EXAMPLE: &str = "crates/engine/examples/readme.rs";
 
-/// Compares the first Rust block of the page with the example, which may begin with a `//!` header.
+/// Compares the first Rust block of the page with the example, which may begin with a `//!` header; and the Rust it asks for
+/// with the one that cargo asks for.
 pub fn check(root: &Path, report: &mut Report) -> Result<()> {
     let page = fs::read_to_string(root.join(PAGE)).context(PAGE)?;
     let example = fs::read_to_string(root.join(EXAMPLE)).context(EXAMPLE)?;
@@ -18,6 +19,12 @@ pub fn check(root: &Path, report: &mut Report) -> Result<()> {
             report.problem(PAGE, format!("its Rust block differs from {EXAMPLE}"));
         }
         Some(_) => {}
+    }
+    let manifest = fs::read_to_string(root.join("Cargo.toml")).context("Cargo.toml")?;
+    let needed = manifest.split_once("rust-version = \"").and_then(|(_, rest)| rest.split('"').next());
+    let needed = needed.context("no rust-version in Cargo.toml")?;
+    if !page.contains(&format!("Rust {needed} or newer")) {
+        report.problem(PAGE, format!("does not say that it needs Rust {needed} or newer, as Cargo.toml does"));
     }
     Ok(())
 }
