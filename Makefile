@@ -1,7 +1,7 @@
 # What to type. Everything is cargo below; `make help` lists the words.
 .DEFAULT_GOAL := help
 HOST = $(shell rustc -vV | sed -n "s/^host: //p")
-.PHONY: help demo test lint mutants counts crash peers bench agree doc capi install python package licences book loom sanitize fuzz
+.PHONY: help demo test lint mutants counts crash noblsm peers bench agree doc capi install python package licences book loom sanitize fuzz
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -38,9 +38,15 @@ counts: ## what operations cost in instructions, allocations and system calls, a
 crash: ## ten minutes of power cuts on paper, below a real ext4, and what must be found broken; root
 	cargo build --release -p terrace-cli
 	for control in ignored-flushes no-barrier unsynced; do target/release/terrace crash --states 100 --control $$control || exit 1; done
-	for preset in leveldb terrace-block; do \
-	  target/release/terrace crash --engine terrace:$$preset --seconds 240 && \
+	for preset in leveldb terrace-block noblsm; do \
+	  target/release/terrace crash --engine terrace:$$preset --seconds 160 && \
 	  target/release/terrace crash --engine terrace:$$preset --level seam --seconds 30 || exit 1; done
+
+noblsm: ## what non-blocking durability buys: presets, LevelDB and RocksDB, 10 M pairs of 1 KiB; hours on a quiet machine; NUM for fewer
+	cargo build --release -p terrace-cli
+	target/release/terrace bench --engine terrace:leveldb,terrace:noblsm,terrace:terrace-block,terrace:volatile,leveldb,rocksdb \
+	  --workload fillrandom,overwrite --num $(or $(NUM),10000000) --value-size 1024 --rounds 3 \
+	  --write-buffer-size 64MiB --max-file-size 64MiB --device loop:64GiB --json target/noblsm.jsonl
 
 peers: ## the strongest builds of LevelDB and RocksDB for `make bench`, fetched and built once: RocksDB takes half an hour
 	@scripts/peers.sh

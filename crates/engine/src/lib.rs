@@ -59,12 +59,13 @@ mod state;
 mod stats;
 mod sync;
 mod version;
+mod waiters;
 mod work;
 mod write;
 
 pub use batch::WriteBatch;
 pub use check::{CheckReport, check, check_on};
-pub use db::{Checkpoint, Db, Ingested, LevelInfo, TableInfo};
+pub use db::{Checkpoint, Db, Durable, Ingested, LevelInfo, TableInfo};
 pub use error::{Error, Result};
 pub use options::{Options, WriteOptions};
 pub use presets::PRESETS;

@@ -19,6 +19,7 @@ use crate::{
     read::{snapshot::Snapshots, view::View},
     stats::Counters,
     version::set::{Manifest, VersionSet},
+    waiters::Waiters,
     work::{Lane, Work},
 };
 use arc_swap::ArcSwap;
@@ -98,6 +99,8 @@ pub struct Shared {
     pub visible: AtomicU64,
     /// Every write up to here survives a power cut.
     pub durable: AtomicU64,
+    /// Tasks that wait for it.
+    pub waiters: Waiters,
     /// See the lock order above. `None` in a store opened for reading only.
     pub manifest: Mutex<Option<Manifest>>,
     /// See the lock order above.
@@ -119,9 +122,19 @@ impl Shared {
         }
     }
 
+    /// Wakes the tasks that wait for what is durable by now.
+    pub fn wake_durable(&self) {
+        self.waiters.wake(self.durable.load(Ordering::Acquire));
+    }
+
     /// Stops writes and background work. The first failure stays the reason, unless it was a lack of space, which can be
     /// cured, and this one cannot.
     pub fn fail(&self, error: &Error) {
+        self.note_failure(error);
+        self.waiters.wake(u64::MAX);
+    }
+
+    fn note_failure(&self, error: &Error) {
         let mut control = self.control.lock();
         if control.failed.as_ref().is_none_or(|first| first.is_no_space() && !error.is_no_space()) {
             control.failed = Some(error.clone());

@@ -114,9 +114,15 @@ fn an_idle_store_becomes_durable_by_itself_and_only_if_asked_to() {
 
 #[test]
 fn tickets_that_mature_late_promise_late_and_never_take_back() {
-    for seed in 0..30 {
+    for seed in 0..60 {
         let disk = CrashFs::new(Rules::Ext4);
-        let db = open_with(&disk, Arc::new(LateTracker::new(seed)), &options(TIGHT)).unwrap();
+        let journal = |evidence| Arc::new(JournalTracker::new(evidence, Duration::ZERO, Duration::from_secs(3600)));
+        let tracker: Arc<dyn CommitTracker> = match seed % 4 {
+            0 => journal(Evidence::Count),
+            1 => journal(Evidence::Transactions),
+            _ => Arc::new(LateTracker::new(seed)),
+        };
+        let db = open_with(&disk, tracker, &options(TIGHT)).unwrap();
         let mut promised = 0;
         for n in 0..60u32 {
             db.put(format!("{n:03}"), [0; 200]).unwrap();
@@ -211,9 +217,13 @@ fn a_table_that_came_and_went_between_two_releases_is_removed() {
 /// What waits to be replaced is bounded, however rarely batches are made otherwise: writes wait for one.
 #[test]
 fn logs_and_tables_kept_for_a_batch_are_bounded() {
+    ["group", "journal"].into_iter().for_each(are_bounded_under);
+}
+
+fn are_bounded_under(tier: &str) {
     const MAX: u64 = 1 << 20;
     let place = Place::memory();
-    let rare: &[_] = &[("durability", "group"), ("batch_interval_ms", "60000"), ("retained_bytes_max", "1MiB")];
+    let rare: &[_] = &[("durability", tier), ("batch_interval_ms", "60000"), ("retained_bytes_max", "1MiB")];
     let db = place.open(&options(&[TIGHT, rare].concat()), false).unwrap();
     for n in 0..20_000u32 {
         db.put(format!("{:05}", n % 5000), vec![n as u8; 500]).unwrap();
@@ -224,7 +234,7 @@ fn logs_and_tables_kept_for_a_batch_are_bounded() {
             assert!(logs < 2 * MAX, "{logs} B of logs after {n} writes");
         }
     }
-    assert_eq!(db.statistics().durability, "group");
+    assert_eq!(db.statistics().durability, tier);
     assert!(db.durable_sequence() > 10_000, "batches were made: {}", db.durable_sequence());
     db.close().unwrap();
 }

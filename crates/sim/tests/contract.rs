@@ -5,7 +5,7 @@ use terrace_storage::{
     Memory,
     backends::files::fs::FileSystem,
     contract,
-    durability::{BatchTracker, CommitTracker, SyncTracker, Way},
+    durability::{BatchTracker, CommitTracker, Evidence, JournalTracker, SyncTracker, Way},
 };
 
 fn passes<T: CommitTracker + 'static>(fs: impl Fn() -> Arc<dyn FileSystem>, tracker: impl Fn() -> T) {
@@ -38,6 +38,14 @@ fn faults_that_never_come() {
 #[test]
 fn scrambled_bytes() {
     passes(|| Arc::new(ScrambleFs::new(Arc::new(Memory::new()))), || SyncTracker);
+}
+
+#[test]
+fn journals() {
+    for evidence in [Evidence::Count, Evidence::Transactions] {
+        let tracker = || JournalTracker::new(evidence, std::time::Duration::ZERO, std::time::Duration::MAX / 8);
+        passes(|| Arc::new(CrashFs::new(Rules::Ext4)), tracker);
+    }
 }
 
 #[test]

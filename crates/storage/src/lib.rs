@@ -19,6 +19,7 @@ mod table_file;
 mod table_writer;
 mod ticket;
 mod traffic;
+mod watch;
 
 pub use backends::{Location, Tier, destroy, lies_in, memory::Memory, open, open_files};
 pub use budget::{Budget, Held, Holder};
@@ -28,3 +29,4 @@ pub use table_file::{Adopted, TableFile};
 pub use table_writer::{FinishedTable, TableFileWriter};
 pub use ticket::{Maturity, State, Ticket};
 pub use traffic::{Purpose, SyncKind, Syncs, Traffic};
+pub use watch::Watch;

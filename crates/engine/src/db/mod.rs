@@ -1,5 +1,6 @@
 //! The face. Opens and closes a store here; the calls on it are `write`, `read` and `report`, each of which checks its
 //! arguments and hands them to the part that does the work.
+mod durable;
 mod ingest;
 mod property;
 mod read;
@@ -23,6 +24,7 @@ use crate::{
     write::{Own, Writes},
 };
 use arc_swap::ArcSwap;
+pub use durable::Durable;
 pub use ingest::Ingested;
 use parking_lot::{Condvar, Mutex};
 pub use report::{LevelInfo, TableInfo};
@@ -71,6 +73,7 @@ impl Inner {
         drop(control);
         self.shared.changed.notify_all();
         self.shared.work.stop();
+        self.shared.waiters.wake(u64::MAX);
     }
 }
 
@@ -166,6 +169,7 @@ impl Db {
             news: AtomicU64::new(0),
             visible: AtomicU64::new(found.last.0),
             durable: AtomicU64::new(0),
+            waiters: Default::default(),
             manifest: Mutex::new(manifest),
             control: Mutex::new(control),
             changed: Condvar::new(),

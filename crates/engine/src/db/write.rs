@@ -149,13 +149,16 @@ impl Db {
     /// Returns once every write up to `sequence` survives a power cut, and sees to it that it happens. Under tier `none`
     /// it returns at once, without that promise.
     pub fn wait_durable(&self, sequence: u64) -> Result<()> {
-        let shared = self.shared();
-        if sequence > self.last_sequence() {
-            return Err(Error::Invalid(format!(
-                "sequence {sequence} has not been written; the last is {}",
-                self.last_sequence()
-            )));
+        self.check_written(sequence)?;
+        if self.durable_sequence() >= sequence { Ok(()) } else { make_durable(self.shared(), self.writes()?) }
+    }
+
+    pub(super) fn check_written(&self, sequence: u64) -> Result<()> {
+        match self.last_sequence() {
+            last if sequence > last => {
+                Err(Error::Invalid(format!("sequence {sequence} has not been written; the last is {last}")))
+            }
+            _ => Ok(()),
         }
-        if self.durable_sequence() >= sequence { Ok(()) } else { make_durable(shared, self.writes()?) }
     }
 }

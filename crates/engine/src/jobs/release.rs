@@ -57,6 +57,7 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
         shared.changed.notify_all();
         (removable, control.versions.durable_replay_from())
     };
+    shared.wake_durable();
     shared.closed_logs.let_go(replay_from);
     remove(shared, &removable);
     if manifest.overlong(shared.options.manifest_bytes) {

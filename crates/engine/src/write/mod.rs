@@ -89,7 +89,11 @@ impl Writes {
             Turn::Done(outcome) => outcome,
             Turn::Lead(mut lead, own) => {
                 let outcome = self.lead(shared, &mut lead, own, sync);
-                lead.tell(outcome)
+                let told = lead.tell(outcome);
+                if sync {
+                    shared.wake_durable();
+                }
+                told
             }
         }
     }

@@ -52,6 +52,11 @@ impl RealFs {
         RealFs { root: root.into(), heart: Heart::default(), journal: OnceLock::new(), iterator: OnceLock::new() }
     }
 
+    /// A file that somebody else has written, by the descriptor that did.
+    pub fn adopt(file: File) -> Box<dyn WriteFile> {
+        Box::new(Writing(file))
+    }
+
     /// Names of the files in `lost/`, without that prefix; none where it is missing.
     pub fn list_lost(&self) -> io::Result<Vec<String>> {
         match list(&self.root.join(LOST)) {

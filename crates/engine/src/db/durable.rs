@@ -1,0 +1,74 @@
+//! Waiting for durability without blocking a thread.
+use super::{Db, make_durable};
+use crate::{Result, state::Shared, work::Lane, write::Writes};
+use std::{
+    pin::Pin,
+    sync::{Arc, atomic::Ordering},
+    task::{Context, Poll},
+};
+
+/// Resolves once some write, and all before it, survive a power cut; made by [`Db::when_durable`].
+///
+/// Needs no runtime of any kind: it is woken by the store's own threads. An error means that this will not happen: the store has
+/// failed or was closed before. Dropping it is fine at any time.
+#[must_use = "a future does nothing unless it is polled"]
+pub struct Durable {
+    shared: Arc<Shared>,
+    writes: Arc<Writes>,
+    sequence: u64,
+    waiter: u64,
+}
+
+impl Db {
+    /// As [`wait_durable`](Db::wait_durable), for asynchronous code: a future that sees to it when it is first polled, on a thread of
+    /// the store's own. Many that wait at once share one sync.
+    pub fn when_durable(&self, sequence: u64) -> Result<Durable> {
+        let shared = self.shared().clone();
+        self.check_written(sequence)?;
+        let writes = self.inner.writes.clone().ok_or(crate::Error::ReadOnly)?;
+        let waiter = shared.waiters.name();
+        Ok(Durable { shared, writes, sequence, waiter })
+    }
+}
+
+impl Durable {
+    fn outcome(&self) -> Poll<Result<()>> {
+        let durable = self.shared.durable.load(Ordering::Acquire) >= self.sequence;
+        if durable || !self.shared.placement.promises() {
+            return Poll::Ready(Ok(()));
+        }
+        match self.shared.check_writable(&self.shared.control.lock()) {
+            Ok(()) => Poll::Pending,
+            refused => Poll::Ready(refused),
+        }
+    }
+
+    fn ask(&self) {
+        if self.shared.waiters.ask() {
+            let (shared, writes) = (self.shared.clone(), self.writes.clone());
+            self.shared.work.submit(Lane::Idle, "sync", move || {
+                shared.waiters.begin();
+                let _ = make_durable(&shared, &writes); // a failure has stopped the store, which wakes all who wait
+            });
+        }
+    }
+}
+
+impl Future for Durable {
+    type Output = Result<()>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        if let Poll::Ready(outcome) = self.outcome() {
+            return Poll::Ready(outcome);
+        }
+        self.shared.waiters.wait(self.waiter, self.sequence, context.waker().clone());
+        self.ask();
+        self.outcome() // again: whatever came before the waker was there has woken nobody
+    }
+}
+
+impl Drop for Durable {
+    fn drop(&mut self) {
+        self.shared.waiters.forget(self.waiter);
+    }
+}

@@ -1,0 +1,149 @@
+//! Commit trackers on a recorded device under a real ext4: at the moment a file is called committed, a device that has lost
+//! everything it had not flushed holds it whole. Needs root, FUSE and loop devices.
+use nix::{
+    mount::{MntFlags, MsFlags, mount, umount2},
+    sched::{CloneFlags, unshare},
+};
+use std::{
+    collections::VecDeque,
+    env,
+    fs::{self, File},
+    io::Write,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+use terrace_device::{
+    BlockDevice, Memory,
+    record::{Kind, Past, Recorder, State},
+    serve::{Desk, FrontEnd, FuseLoop, NoDesk, attach},
+};
+use terrace_peers::require;
+use terrace_storage::{Ticket, Tier, Watch};
+
+const DEVICE_BYTES: u64 = 64 << 20;
+const FILES: u64 = 16;
+/// Files that wait at a time: they are written at any moment between two commits.
+const IN_FLIGHT: usize = 6;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a child is told: the device's file, where to mount it, and what to do.
+const DISK: &str = "TERRACE_TEST_DISK";
+const MOUNT: &str = "TERRACE_TEST_MOUNT";
+const TASK: &str = "TERRACE_TEST_TASK";
+
+fn contents(number: u64) -> Vec<u8> {
+    let bytes = 1 + (number * 7919 % 300_000) as usize;
+    number.to_le_bytes().into_iter().cycle().take(bytes).collect()
+}
+
+/// The child: mounts the device in a name space of its own, and writes or reads. The one who serves must not.
+#[test]
+fn role_of_a_child() {
+    let Ok(task) = env::var(TASK) else { return };
+    let [disk, point] = [DISK, MOUNT].map(|name| PathBuf::from(env::var_os(name).expect("the parent tells")));
+    unshare(CloneFlags::CLONE_NEWNS).expect("root");
+    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>).expect("keep mounts");
+    let device = attach(&disk, true).expect("attach");
+    let (kind, argument) = task.split_once(' ').expect("two words");
+    if kind == "write" {
+        let options = ["-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
+        let made = Command::new("mkfs.ext4").args(options).arg(&device.node).status().expect("mkfs.ext4");
+        assert!(made.success());
+    }
+    mount(Some(&device.node), &point, Some("ext4"), MsFlags::empty(), Some("commit=1")).expect("mount");
+    match kind {
+        "write" => write(&point, Tier::from_name(argument).expect("a tier")),
+        _ => println!("whole {}", (1..=FILES).filter(|number| is_whole(&point, *number)).count()),
+    }
+    umount2(&point, MntFlags::empty()).expect("unmount");
+}
+
+fn is_whole(point: &Path, number: u64) -> bool {
+    fs::read(point.join(number.to_string())).is_ok_and(|bytes| bytes == contents(number))
+}
+
+/// Writes files, and marks each as it is called committed. They are called so in their order.
+fn write(point: &Path, tier: Tier) {
+    let control = File::options().write(true).open(env::var_os("TERRACE_TEST_CONTROL").unwrap()).expect("control");
+    let watch = Watch::open(point, tier, Duration::from_millis(20)).expect("a tracker");
+    let mut waiting: VecDeque<(u64, Ticket)> = VecDeque::new();
+    let begin = Instant::now();
+    let mut next = 1;
+    while next <= FILES || !waiting.is_empty() {
+        assert!(begin.elapsed() < PATIENCE, "files {waiting:?} are never committed");
+        if next <= FILES && waiting.len() < IN_FLIGHT {
+            let mut file = File::create_new(point.join(next.to_string())).expect("create");
+            file.write_all(&contents(next)).expect("write");
+            waiting.push_back((next, watch.watch([file]).expect("watch")));
+            next += 1;
+        }
+        while let Some((number, ticket)) = waiting.front()
+            && watch.is_committed(ticket).expect("asked")
+        {
+            (&control).write_all(format!("mark {number}").as_bytes()).expect("mark");
+            waiting.pop_front();
+        }
+        thread::sleep(Duration::from_millis(30));
+    }
+}
+
+/// Runs a child on `device`; what it prints.
+fn child(device: Arc<dyn BlockDevice>, desk: Arc<dyn Desk>, work: &Path, task: &str) -> String {
+    let served = FuseLoop { work: work.into(), attached: false }.serve(device, desk).expect("serve");
+    let mut command = Command::new(env::current_exe().expect("this test"));
+    command.args(["--exact", "role_of_a_child", "--nocapture", "--test-threads=1"]).env(TASK, task);
+    command.env(DISK, served.node()).env(MOUNT, served.mount_point()).env("TERRACE_TEST_CONTROL", served.control());
+    let output = command.output().expect("a child");
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert!(output.status.success(), "{task}: {said}");
+    said
+}
+
+/// How many marks there are, and at how many of them a device without what it had not flushed lacks a file that was marked.
+fn marks_and_losses(tier: Tier) -> (usize, usize) {
+    let work = tempfile::tempdir().expect("a directory");
+    let record = work.path().join("record");
+    let recorder =
+        Arc::new(Recorder::new(Arc::new(Memory::new(DEVICE_BYTES).expect("memory")), &record).expect("record"));
+    child(recorder.clone(), recorder.clone(), work.path(), &format!("write {}", tier.name()));
+    recorder.finish().expect("record");
+    let past = Arc::new(Past::open(&record).expect("a record"));
+    let (mut marks, mut losses, mut flushed) = (0, 0, 0);
+    for (at, event) in past.events().iter().enumerate() {
+        match event.kind {
+            Kind::Flush => flushed = at,
+            Kind::Mark => {
+                marks += 1;
+                let lost = State::new(past.clone(), flushed, &[]).expect("a state");
+                let said = child(Arc::new(lost), Arc::new(NoDesk), work.path(), "read -");
+                let whole = said.lines().find_map(|line| line.split_once("whole ")?.1.trim().parse::<usize>().ok());
+                losses += usize::from(whole.expect("the child counts") < marks);
+            }
+            _ => {}
+        }
+    }
+    println!("{}: {marks} marks, {losses} losses, {} events", tier.name(), past.events().len());
+    (marks, losses)
+}
+
+#[test]
+fn what_is_called_committed_is_on_a_device_that_lost_all_it_had_not_flushed() {
+    let owner = fs::metadata("/proc/self").expect("/proc").uid();
+    let Some(()) = require("root", if owner == 0 { Ok(()) } else { Err("mounting takes root") }) else { return };
+    let place = FuseLoop { work: env::temp_dir(), attached: true };
+    let Some(()) = require("loop", place.available()) else { return };
+    let exact = terrace_storage::bpf::CommitIterator::open(Path::new(terrace_storage::bpf::PINNED)).map(drop);
+    let mut tiers = vec![Tier::Journal, Tier::Group, Tier::Background];
+    tiers.extend(require("bpf", exact).map(|()| Tier::JournalBpf));
+    for tier in tiers {
+        assert_eq!(marks_and_losses(tier), (FILES as usize, 0), "{}: marks, losses", tier.name());
+    }
+    // The control: what is called committed at once is not.
+    let (marks, losses) = marks_and_losses(Tier::None);
+    assert!(losses > marks / 2, "only {losses} losses at {marks} marks");
+}

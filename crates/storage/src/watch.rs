@@ -1,0 +1,85 @@
+//! Commit trackers for programs that are no stores: since when do files of one's own survive a power cut?
+use crate::{
+    Error, Result, Setup, Ticket, Tier, Traffic,
+    backends::files::{fs::FileSystem, real::RealFs},
+    durability::{CommitTracker, Finished},
+};
+use std::{fs::File, os::unix::fs::MetadataExt, path::Path, sync::Arc, time::Duration};
+
+/// Watches finished files of one directory until they are durable, by any [`Tier`]: NobLSM's `check_commit` and `is_committed` on a
+/// kernel as it is.
+///
+/// ```
+/// use std::{fs::File, io::Write, time::Duration};
+/// use terrace_storage::{Tier, Watch};
+///
+/// # let directory = std::env::temp_dir().join(format!("terrace-watch-{}", std::process::id()));
+/// # std::fs::create_dir_all(&directory)?;
+/// let watch = Watch::open(&directory, Tier::Auto, Duration::from_millis(100))?; // or Tier::Journal: no sync at all
+/// let mut file = File::create(directory.join("result"))?;
+/// file.write_all(b"took hours to compute")?;
+/// let ticket = watch.watch([file])?; // returns at once
+/// while !watch.is_committed(&ticket)? {
+///     std::thread::sleep(Duration::from_millis(10)); // or something useful
+/// }
+/// // From here on a power cut cannot take it, and what it replaces may go.
+/// # std::fs::remove_dir_all(&directory)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Watch {
+    fs: RealFs,
+    tracker: Arc<dyn CommitTracker>,
+    traffic: Traffic,
+    device: u64,
+}
+
+impl Watch {
+    /// Watches files of `directory`, which must exist. [`Error::Unsupported`] says why its file system cannot keep what `tier`
+    /// promises. `poll` passes between two looks, or two batches.
+    pub fn open(directory: impl AsRef<Path>, tier: Tier, poll: Duration) -> Result<Watch> {
+        let directory = directory.as_ref();
+        let facts = directory.metadata().map_err(|e| Error::io("look at", directory.display().to_string(), e))?;
+        let fs = RealFs::new(directory);
+        let tracker = tier.tracker(&fs, &Setup { batch_interval: poll, ..Setup::default() })?;
+        Ok(Watch { fs, tracker, traffic: Traffic::default(), device: facts.dev() })
+    }
+
+    /// Takes charge of finished files that lie directly in the directory, and of their names. They must be the descriptors that
+    /// wrote them, because a failed writeback is told to those, and nobody may change the files any more. The ticket is of
+    /// all of them together.
+    pub fn watch(&self, files: impl IntoIterator<Item = File>) -> Result<Ticket> {
+        let files = files.into_iter().map(|file| self.finished(file)).collect::<Result<_>>()?;
+        self.tracker.watch(&self.fs, files, &self.traffic)
+    }
+
+    fn finished(&self, file: File) -> Result<Finished> {
+        let name = || format!("a file to be watched in {}", self.fs.name());
+        let facts = file.metadata().map_err(|e| Error::io("look at", name(), e))?;
+        if facts.dev() != self.device {
+            return Err(Error::Unsupported(format!("{} is on another file system", name())));
+        }
+        Ok(Finished { name: name(), bytes: facts.len(), file: RealFs::adopt(file) })
+    }
+
+    /// Whether the files of `ticket` survive a power cut by now; the error if they never will. Also looks after all other tickets, so
+    /// somebody must ask now and then.
+    pub fn is_committed(&self, ticket: &Ticket) -> Result<bool> {
+        self.tracker.advance(&self.fs, &self.traffic)?;
+        ticket.is_durable()
+    }
+
+    /// Decides all tickets now, which may take a sync.
+    pub fn commit(&self) -> Result<()> {
+        self.tracker.commit(&self.fs, &self.traffic)
+    }
+
+    /// The tier that watches: what [`Tier::Auto`] has become.
+    pub fn tier(&self) -> &'static str {
+        self.tracker.tier()
+    }
+
+    /// Syncs made so far.
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+}
