@@ -74,7 +74,7 @@ python: ## the wheel terracedb, into target/wheels, and its tests in an environm
 	@scripts/python.sh
 
 package: ## packs the crates that are published as a registry would get them, and builds them from that
-	cargo publish --workspace --dry-run
+	@scripts/package.sh
 
 licences: ## licences and sources of all dependencies against deny.toml; needs cargo-deny
 	cargo deny --all-features check licenses bans sources

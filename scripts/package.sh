@@ -1,0 +1,10 @@
+#!/bin/sh
+# Packs the crates that are published as a registry would get them, and builds each from what was packed. Uploads nothing.
+#
+#   scripts/package.sh [argument of `cargo publish`]…      such as --allow-dirty
+set -eu
+cd "$(dirname "$0")/.."
+# Cargo takes a crate of this version for unpacked if an earlier run left it here, though what is packed has changed since.
+# Registries without a host are such runs' own.
+rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/terrace*
+cargo publish --workspace --dry-run "$@"
