@@ -1,7 +1,7 @@
 # What to type. Everything is cargo below; `make help` lists the words.
 .DEFAULT_GOAL := help
 HOST = $(shell rustc -vV | sed -n "s/^host: //p")
-.PHONY: help demo test lint mutants counts crash noblsm peers bench agree doc capi install python package licences book loom sanitize fuzz
+.PHONY: help demo test lint mutants counts crash cascade noblsm peers bench agree doc capi install python package licences book loom sanitize fuzz
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -47,6 +47,9 @@ noblsm: ## what non-blocking durability buys: presets, LevelDB and RocksDB, 10 M
 	target/release/terrace bench --engine terrace:leveldb,terrace:noblsm,terrace:terrace-block,terrace:volatile,leveldb,rocksdb \
 	  --workload fillrandom,overwrite --num $(or $(NUM),10000000) --value-size 1024 --rounds 3 \
 	  --write-buffer-size 64MiB --max-file-size 64MiB --device loop:64GiB --json target/noblsm.jsonl
+
+cascade: ## what ext4 and a virtual drive that was full before make of one user's byte; root
+	@demo/ssd.sh
 
 peers: ## the strongest builds of LevelDB and RocksDB for `make bench`, fetched and built once: RocksDB takes half an hour
 	@scripts/peers.sh

@@ -1,13 +1,21 @@
 //! The crash laboratory below a real ext4: our engine keeps the contract, and whatever is broken on purpose is found. Needs
 //! root, FUSE and loop devices.
-use std::{env, fs, os::unix::fs::MetadataExt, path::Path, process::Command};
-use terrace_device::serve::{FrontEnd, FuseLoop};
+use std::{
+    env, fs,
+    os::unix::fs::MetadataExt,
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+use terrace_device::serve::{FrontEnd, FuseLoop, cleanup};
 use terrace_lab::{
     crash::{Campaign, Control, Tally, block, worker},
     target::Engine,
 };
 use terrace_peers::{leveldb::Library, require};
 
+const CAMPAIGN: &str = "TERRACE_TEST_CRASH_CAMPAIGN";
 const ROLE: &str = "TERRACE_TEST_CRASH_WORKER";
 
 /// The worker: mounts and judges.
@@ -86,4 +94,33 @@ fn leveldb_s_hole_is_found_and_a_kept_state_shows_it_again() {
     let kept: serde_json::Value = serde_json::from_slice(&fs::read(&tally.kept[0]).expect("read")).expect("JSON");
     let again = block::replay(&tally.kept[0], dir.path(), &command).expect("replayed");
     assert_eq!(again.err().as_deref(), kept["reason"].as_str());
+}
+
+/// Whoever serves is killed in the midst: its workers end, and cleanup finds all of it.
+#[test]
+fn a_killed_campaign_leaves_nothing_that_cleanup_does_not_remove() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let Some(_) = campaign(dir.path(), "terrace:leveldb", 1, None) else { return };
+    let mut killed = Command::new(env::current_exe().expect("this test"));
+    killed.args(["--exact", "role_of_a_campaign", "--nocapture", "--test-threads=1"]).env(CAMPAIGN, dir.path());
+    let mut killed = killed.stdout(Stdio::null()).spawn().expect("started");
+    let left = || fs::read_dir(dir.path()).expect("there").count();
+    let begin = Instant::now();
+    while left() < 3 && begin.elapsed() < Duration::from_secs(60) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    thread::sleep(Duration::from_millis(300)); // into the first states
+    killed.kill().expect("killed");
+    killed.wait().expect("waited for");
+    assert!(left() >= 3, "a record and stations are left behind, or the kill came too early");
+    let cleaned = cleanup(Some(dir.path())).expect("the machine's lists can be read");
+    assert_eq!((cleaned.failed.len(), left()), (0, 0), "{cleaned:?}");
+}
+
+/// Runs a long campaign.
+#[test]
+fn role_of_a_campaign() {
+    if let Some(work) = env::var_os(CAMPAIGN) {
+        campaign(Path::new(&work), "terrace:leveldb", 100_000, None);
+    }
 }

@@ -43,7 +43,8 @@ struct Mount {
     kind: String,
 }
 
-/// Makes a directory that only this process uses.
+/// Makes a directory that only this process uses. It may hold a file `record`; then [`cleanup`] removes that too, once the
+/// process is gone.
 pub fn new_directory(work: &Path) -> Result<PathBuf> {
     let failed = |source| Error::Io { what: format!("make a directory below {}", work.display()), source };
     let identity = identity(std::process::id()).ok_or_else(|| failed(io::Error::other("/proc is not mounted")))?;
@@ -99,7 +100,11 @@ pub fn take_down(dir: &Path) -> Result<()> {
         let failed = |errno: Errno| Error::Io { what: format!("unmount {}", dir.display()), source: errno.into() };
         patiently(|| umount2(dir, MntFlags::empty()).map_err(failed))?;
     }
-    fs::remove_dir(dir).map_err(|source| Error::Io { what: format!("remove {}", dir.display()), source })
+    let failed = |source| Error::Io { what: format!("remove {}", dir.display()), source };
+    match fs::remove_file(dir.join("record")) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
+        _ => fs::remove_dir(dir).map_err(failed),
+    }
 }
 
 /// Answers everything that still waits for a server that is gone. Usually the kernel has done so itself.

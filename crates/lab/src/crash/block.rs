@@ -23,7 +23,7 @@ use std::{
 use terrace_device::{
     Memory,
     record::{Kept, Past, Recorder, State},
-    serve::NoDesk,
+    serve::{NoDesk, new_directory},
 };
 
 /// ext4 makes its journal of a quarter of so small a device; the store takes a few of its MiB.
@@ -79,14 +79,13 @@ pub fn replay(
     bench.judge(&past, &state.engine, state.script(), &state.choice, true)
 }
 
-/// A record's file, gone when dropped.
+/// A record's file in a directory of its own, gone when dropped; after a kill `terrace ssd cleanup` finds it.
 struct Record(PathBuf);
 
 impl Record {
     /// Fills a store with `script`.
     fn make(campaign: &Campaign, script: Script, worker: &dyn Fn() -> Command) -> Result<Record> {
-        fs::create_dir_all(&campaign.work).with_context(|| format!("make {}", campaign.work.display()))?;
-        let record = Record(campaign.work.join(format!("terrace-crash-{}-{}.record", std::process::id(), script.seed)));
+        let record = Record(new_directory(&campaign.work)?.join("record"));
         let recorder = Arc::new(Recorder::new(Arc::new(Memory::new(DEVICE_BYTES)?), &record.0)?);
         let mut station = Station::start(recorder.clone(), recorder.clone(), &campaign.work, worker())?;
         let options = if campaign.control == Some(Control::NoBarrier) { "barrier=0" } else { "" };
@@ -109,6 +108,7 @@ impl Record {
 impl Drop for Record {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
+        let _ = self.0.parent().map(fs::remove_dir);
     }
 }
 
