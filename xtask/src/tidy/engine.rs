@@ -7,7 +7,19 @@ const ENGINE: &str = "crates/engine/src/";
 /// Modules in the order in which data meets them from below. Those of one row may use each other only in the first.
 /// `work` stands there because it knows jobs only as closures.
 const ROWS: &[&[&str]] = &[
-    &["batch", "clock", "closed_logs", "error", "options", "presets", "sorted_table", "stats", "sync", "waiters", "work"],
+    &[
+        "batch",
+        "clock",
+        "closed_logs",
+        "error",
+        "options",
+        "presets",
+        "sorted_table",
+        "stats",
+        "sync",
+        "waiters",
+        "work",
+    ],
     &["mem"],
     &["version"],
     &["compact"],
