@@ -39,6 +39,11 @@ fn main() -> ExitCode {
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS, // the reader has what it wanted
         Err(error) => {
             eprintln!("terrace: {}", message(&error));
+            if is_damage(&error) {
+                eprintln!(
+                    "`terrace check` tells what else is wrong; `terrace repair` salvages what can be read into a new store"
+                );
+            }
             ExitCode::from(if error.is::<args::Usage>() { 2 } else { 1 })
         }
     }
@@ -51,6 +56,15 @@ fn message(error: &anyhow::Error) -> String {
         line if line.ends_with(&cause) => line.to_owned(),
         line => format!("{line}: {cause}"),
     })
+}
+
+/// Whether a store, or a file of one, is not as it was written.
+fn is_damage(error: &anyhow::Error) -> bool {
+    match error.downcast_ref() {
+        Some(terrace::Error::Corrupt { .. }) => true,
+        Some(terrace::Error::Missing { what, .. }) => !what.starts_with("store") && *what != "directory",
+        _ => false,
+    }
 }
 
 /// Stores write to files, so a broken pipe can only be our stdout.

@@ -105,7 +105,17 @@ fn inspect_shows_a_store_and_each_of_its_files() {
     let current = file(store, |name| name == "CURRENT");
     assert!(text(terrace(["inspect", &current]).ok()).contains("MANIFEST-"));
     let lock = file(store, |name| name == "LOCK");
-    assert!(terrace(["inspect", &lock]).fails(1).contains("nothing to decode"));
+    assert!(text(terrace(["inspect", &lock]).ok()).contains("0 bytes: held while the store is open"));
+    for (name, words) in
+        [("UNSYNCED", "promised nothing"), ("RESERVE", "disk is full"), ("000009.dbtmp", "about to become")]
+    {
+        let sign = Path::new(store).join(name);
+        fs::write(&sign, "").unwrap();
+        assert!(json(["inspect", sign.to_str().unwrap(), "--json"])["meaning"].as_str().unwrap().contains(words));
+    }
+    let other = Path::new(store).join("notes.txt");
+    fs::write(&other, "").unwrap();
+    assert!(terrace(["inspect", other.to_str().unwrap()]).fails(1).contains("not a file name of a store"));
 }
 
 #[test]

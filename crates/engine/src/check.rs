@@ -1,10 +1,15 @@
 //! Checking a store from outside, without changing it.
-use crate::{Options, Result, recover};
-use std::path::Path;
+mod ages;
+
+use crate::{
+    Options, Result, recover,
+    version::{Version, objects},
+};
+use std::{collections::BTreeSet, path::Path};
 use terrace_format::key;
 use terrace_storage::{
     Location,
-    placement::{Mode, Placement, ReadHow},
+    placement::{Mode, ObjectId, Placement, ReadHow},
 };
 
 /// What a check found.
@@ -25,11 +30,15 @@ pub struct CheckReport {
     pub torn_logs: Vec<u64>,
     /// The end of the history.
     pub last_sequence: u64,
+    /// Tables and half-made files that the manifest does not name: space that the next writing open frees.
+    pub leftovers: Vec<String>,
 }
 
 /// Checks the store at `path`, which nobody may be writing. Root, manifest, marker, logs and every table's frame and
-/// bounds; `deep` reads everything: every checksum, the order of entries, that filters admit every key. A store that
-/// cannot be opened at all is an error; what is wrong inside it is in the report.
+/// bounds; `deep` reads everything: every checksum, the order of entries, that filters admit every key, that what tables say of
+/// themselves is true, that no older version of a key stands above a newer one and no table holds what the manifest does not
+/// vouch for. A store that cannot be opened at all (a file that is missing or too short, tables that overlap, a feature that the
+/// marker does not know) is an error; what is wrong inside it is in the report.
 pub fn check(path: impl AsRef<Path>, options: &Options, deep: bool) -> Result<CheckReport> {
     let location = Location::Directory(path.as_ref().into());
     let placement = terrace_storage::open(&location, Mode::ReadOnly, options.durability, &options.setup())?;
@@ -50,7 +59,24 @@ pub fn check_on(placement: &dyn Placement, options: &Options, deep: bool) -> Res
             Err(problem) => report.problems.push(format!("level {level}: {problem}")),
         }
     }
+    let (live, base) = (found.versions.live(), found.versions.base());
+    if deep && report.problems.is_empty() {
+        report.problems = ages::check(placement, options.order(), live, base)?;
+    }
+    report.leftovers = leftovers(placement, live)?;
     Ok(report)
+}
+
+/// What the manifest does not name. Logs and manifests are left out: the next opening replaces all of them.
+fn leftovers(placement: &dyn Placement, version: &Version) -> Result<Vec<String>> {
+    let named: BTreeSet<ObjectId> = version.tables().flat_map(|(_, table)| objects(table)).collect();
+    let idle = |object: &ObjectId| match object {
+        ObjectId::Table(_) => !named.contains(object),
+        ObjectId::Temporary(_) => true,
+        ObjectId::Wal(_) | ObjectId::Manifest(_) => false,
+    };
+    let listed = placement.list()?.into_iter().map(|found| found.object);
+    Ok(listed.filter(idle).map(|object| placement.place_of(object)).collect())
 }
 
 fn check_table(

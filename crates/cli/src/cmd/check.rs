@@ -8,7 +8,7 @@ use terrace::CheckReport;
 /// Verifies every checksum and invariant of a store. Exits 1 if anything is wrong.
 ///
 /// Looks at the manifest, the marker, the logs, and in every table at each checksum, the order of entries, the
-/// filters. Changes nothing.
+/// filters, and across tables that no older version of a key stands above a newer one. Changes nothing.
 #[derive(clap::Args)]
 pub struct Check {
     #[command(flatten)]
@@ -16,6 +16,9 @@ pub struct Check {
     /// Only what opening reads, and the first and last entry of each table.
     #[arg(long)]
     quick: bool,
+    /// Read everything; that is what happens without --quick too.
+    #[arg(long, conflicts_with = "quick")]
+    deep: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -24,12 +27,13 @@ pub struct Check {
 impl Check {
     /// Prints what was found; problems are a failure.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
-        let report = terrace::check(&self.store.path, &self.store.options()?, !self.quick)?;
-        let CheckReport { problems, tables, table_bytes, entries, log_entries, torn_logs, last_sequence } = &report;
+        let report = terrace::check(&self.store.path, &self.store.options()?, self.deep || !self.quick)?;
+        let CheckReport { problems, tables, table_bytes, entries, log_entries, torn_logs, last_sequence, leftovers } =
+            &report;
         if self.json {
             let object = json!({ "ok": problems.is_empty(), "problems": problems, "tables": tables,
                 "table_bytes": table_bytes, "entries": (!self.quick).then_some(entries), "log_entries": log_entries,
-                "torn_logs": torn_logs, "last_sequence": last_sequence });
+                "torn_logs": torn_logs, "last_sequence": last_sequence, "leftovers": leftovers });
             writeln!(out, "{object}")?;
         } else {
             problems.iter().try_for_each(|problem| writeln!(out, "{problem}"))?;
@@ -45,6 +49,9 @@ impl Check {
                     "log {log:06} holds more than its part of the history: a torn end after a power cut, or damage; the next \
                      writing open keeps a copy under lost/"
                 )?;
+            }
+            for leftover in leftovers {
+                writeln!(out, "{leftover} is not in use; the next writing open removes it")?;
             }
             if problems.is_empty() {
                 writeln!(out, "no problems")?;

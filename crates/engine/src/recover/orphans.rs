@@ -60,8 +60,10 @@ pub fn check_uncreated(placement: &dyn Placement, listed: &[Listed]) -> Result<(
         };
         if holds_data {
             let there = placement.place_of(found.object);
-            let object =
-                format!("{}, although {there} is there; restore it or use another directory", placement.name());
+            let object = format!(
+                "{}, although {there} is there; restore it, or salvage the rest with `terrace repair`",
+                placement.name()
+            );
             return Err(Error::Missing { what: "CURRENT file", object });
         }
     }

@@ -20,7 +20,8 @@ const SHOWN_BYTES: usize = 40;
 
 /// Shows a store (levels, manifest history, logs, marker) or decodes one of its files.
 ///
-/// Files: NNNNNN.ldb, NNNNNN.sst, NNNNNN.log, MANIFEST-NNNNNN, CURRENT, TERRACE. Opens nothing and locks nothing:
+/// Files: NNNNNN.ldb, NNNNNN.sst, NNNNNN.log, MANIFEST-NNNNNN, CURRENT, TERRACE, and those that say something by being there
+/// (UNSYNCED, RESERVE, LOCK, LOG, NNNNNN.dbtmp). Opens nothing and locks nothing:
 /// works on a damaged store too.
 #[derive(clap::Args)]
 pub struct Inspect {
@@ -60,11 +61,30 @@ impl Inspect {
                 let marker = Marker::decode(&fs::read_to_string(&self.path)?)?;
                 self.say(out, marker.encode().trim_end(), store::marker_json(&marker))
             }
-            Some(_) => bail!("nothing to decode in a file of this name"),
+            Some(other) => self.show_sign(other, out),
             None => {
-                bail!("not a file name of a store; known are NNNNNN.ldb .sst .log, MANIFEST-NNNNNN, CURRENT, TERRACE")
+                bail!(
+                    "not a file name of a store; known are NNNNNN.ldb .sst .log .dbtmp, \
+                     MANIFEST-NNNNNN, CURRENT, TERRACE, UNSYNCED, RESERVE, LOCK, LOG"
+                )
             }
         }
+    }
+
+    /// A file that says something by being there.
+    fn show_sign(&self, name: FileName, out: &mut dyn Write) -> Result<()> {
+        let bytes = fs::metadata(&self.path)?.len();
+        let meaning = match name {
+            FileName::Unsynced => {
+                "a session that promised nothing was here: the next one that does syncs every table first"
+            }
+            FileName::Reserve => "space kept free, to be given up when the disk is full",
+            FileName::Lock => "held while the store is open; being there means nothing",
+            FileName::InfoLog => "LevelDB's messages for people, in plain text",
+            FileName::Temporary(_) => "about to become CURRENT or TERRACE; left by a process that ended before it did",
+            _ => bail!("nothing to decode in a file of this name"),
+        };
+        self.say(out, &format!("{bytes} bytes: {meaning}"), serde_json::json!({ "bytes": bytes, "meaning": meaning }))
     }
 
     fn say(&self, out: &mut dyn Write, text: &str, json: serde_json::Value) -> Result<()> {

@@ -123,8 +123,12 @@ impl LogWriter for Writer {
 }
 
 /// Opens the log `name` as it is now; what is appended later is not seen.
-pub(super) fn open(store: &Store, name: &str) -> Result<Box<dyn LogReader>> {
-    let file = store.open_file("log", name)?;
+pub(super) fn open(store: &Store, name: &str, kind: LogKind) -> Result<Box<dyn LogReader>> {
+    let what = match kind {
+        LogKind::Wal => "log",
+        LogKind::Manifest => "manifest",
+    };
+    let file = store.open_file(what, name)?;
     let mut head = vec![0; file.bytes.min(OURS_HEAD_BYTES as u64) as usize];
     file.read_exact_at(&mut head, 0)?;
     Ok(Box::new(Reader { ours: is_ours(&head), deframer: Deframer::new(file.bytes), file }))

@@ -167,7 +167,7 @@ impl Placement for Files {
     }
 
     fn open_log(&self, id: LogId, kind: LogKind) -> Result<Box<dyn LogReader>> {
-        log::open(&self.store, &log_name(id, kind))
+        log::open(&self.store, &log_name(id, kind), kind)
     }
 
     fn begin(&self, hint: Hint) -> Result<Box<dyn Build>> {

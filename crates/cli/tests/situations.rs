@@ -1,0 +1,258 @@
+//! What a user meets when something is not as it should be: the exact first line on stderr, and the exit status.
+//! `{}` stands for the store's path.
+mod common;
+
+use common::{fresh, terrace, terrace_with};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+};
+
+/// A store in LevelDB's format with a table and a log.
+fn store(path: &Path) {
+    let lines: String = (0..500).map(|n| format!("key{n:03}\tvalue {n}\n")).collect();
+    terrace_with(["load", path.to_str().unwrap(), "-"], lines.as_bytes()).ok();
+    terrace(["compact", path.to_str().unwrap()]).ok();
+    terrace(["put", path.to_str().unwrap(), "k", "v"]).ok();
+}
+
+fn names(path: &Path, end: &str) -> Vec<String> {
+    let all = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = all.filter(|name| name.contains(end)).collect();
+    names.sort();
+    names
+}
+
+fn keep_only(path: &Path, wanted: impl Fn(&str) -> bool) {
+    names(path, "").iter().filter(|name| !wanted(name)).for_each(|name| fs::remove_file(path.join(name)).unwrap());
+}
+
+/// Makes the situation at a path where nothing is yet.
+type Make = fn(&Path);
+
+const GET: &[&str] = &["get", "{}", "k"];
+const PUT: &[&str] = &["put", "{}", "k", "v"];
+const CHECK: &[&str] = &["check", "{}"];
+
+const SITUATIONS: &[(&str, Make, &[&str], i32, &str)] = &[
+    ("wrong path", |_| (), GET, 1, "terrace: missing store: {} (no file CURRENT)"),
+    ("wrong path to delete from", |_| (), &["delete", "{}", "k"], 1, "terrace: missing store: {} (no file CURRENT)"),
+    ("wrong path to repair", |_| (), &["repair", "{}", "{}-new"], 1, "terrace: missing directory: {}"),
+    ("wrong path to inspect", |_| (), &["inspect", "{}"], 1, "terrace: {}: No such file or directory (os error 2)"),
+    ("an empty directory", |at| fs::create_dir(at).unwrap(), GET, 1, "terrace: missing store: {} (no file CURRENT)"),
+    (
+        "an empty directory to check",
+        |at| fs::create_dir(at).unwrap(),
+        CHECK,
+        1,
+        "terrace: missing store: {} (no file CURRENT)",
+    ),
+    ("a file", |at| fs::write(at, "text").unwrap(), GET, 1, "terrace: {}: Not a directory (os error 20)"),
+    ("a file to write", |at| fs::write(at, "text").unwrap(), PUT, 1, "terrace: {}: Not a directory (os error 20)"),
+    (
+        "a link that leads nowhere",
+        |at| symlink("/nowhere/at/all", at).unwrap(),
+        GET,
+        1,
+        "terrace: missing store: {} (no file CURRENT)",
+    ),
+    (
+        "somebody else's files",
+        |at| {
+            fs::create_dir(at).unwrap();
+            fs::write(at.join("notes.txt"), "mine").unwrap();
+        },
+        PUT,
+        1,
+        "terrace: {} holds no store but other files, such as notes.txt; choose an empty or a new directory",
+    ),
+    (
+        "a store of RocksDB's",
+        |at| {
+            fs::create_dir(at).unwrap();
+            ["CURRENT", "IDENTITY", "MANIFEST-000005", "OPTIONS-000007"]
+                .iter()
+                .for_each(|name| fs::write(at.join(name), "MANIFEST-000005\n").unwrap());
+        },
+        GET,
+        1,
+        "terrace: {} is a store of RocksDB's, which Terrace does not open; export it with RocksDB's `ldb dump --hex` and load \
+         that into a new directory",
+    ),
+    (
+        "a format of the future",
+        |at| {
+            store(at);
+            fs::write(at.join("TERRACE"), "version = 2\n").unwrap();
+        },
+        GET,
+        1,
+        "terrace: {}/TERRACE at byte 0: unknown version \"2\" (this version of Terrace cannot open such a store)",
+    ),
+    (
+        "a feature of the future",
+        |at| {
+            store(at);
+            let text =
+                "version = 1\nstorage = directory\ntable_format = block\nvalues = table\nfeatures = time-travel\n";
+            fs::write(at.join("TERRACE"), text).unwrap();
+        },
+        GET,
+        1,
+        "terrace: {}/TERRACE at byte 68: unknown feature \"time-travel\" (this version of Terrace cannot open such a store)",
+    ),
+    (
+        "half a copy: no CURRENT",
+        |at| {
+            store(at);
+            keep_only(at, |name| name != "CURRENT");
+        },
+        PUT,
+        1,
+        "terrace: missing CURRENT file: {}, although {}/000007.ldb is there; restore it, or salvage the rest with `terrace repair`",
+    ),
+    (
+        "half a copy: no manifest",
+        |at| {
+            store(at);
+            keep_only(at, |name| !name.starts_with("MANIFEST"));
+        },
+        GET,
+        1,
+        "terrace: missing manifest: {}/MANIFEST-000009",
+    ),
+    (
+        "half a copy: no tables",
+        |at| {
+            store(at);
+            keep_only(at, |name| !name.ends_with(".ldb"));
+        },
+        GET,
+        1,
+        "terrace: missing table that the manifest names: {}/000007.ldb of level 1",
+    ),
+    (
+        "half a copy: no logs",
+        |at| {
+            store(at);
+            keep_only(at, |name| !name.ends_with(".log"));
+        },
+        GET,
+        1,
+        "terrace: missing log that the manifest names: {}/000008.log",
+    ),
+    (
+        "a table cut short",
+        |at| {
+            store(at);
+            let table = at.join(&names(at, ".ldb")[0]);
+            fs::OpenOptions::new().write(true).open(table).unwrap().set_len(100).unwrap();
+        },
+        GET,
+        1,
+        "terrace: corrupt table in {}/000007.ldb at byte 100: 100 bytes where the manifest says 4523",
+    ),
+    (
+        "CURRENT lost in a power cut",
+        |at| {
+            store(at);
+            fs::write(at.join("CURRENT"), "").unwrap();
+        },
+        GET,
+        1,
+        "terrace: corrupt CURRENT in {}/CURRENT at byte 0: empty: its last change was lost in a power cut",
+    ),
+    (
+        "an unknown preset",
+        |_| (),
+        &["put", "{}", "k", "v", "--preset", "fastest"],
+        2,
+        "terrace: --preset: invalid argument: no preset is named \"fastest\"; there are leveldb, terrace-block, noblsm, volatile",
+    ),
+    (
+        "an option without value",
+        |_| (),
+        &["put", "{}", "k", "v", "--option", "cache_bytes"],
+        2,
+        "terrace: --option: 'cache_bytes' is not of the form NAME=VALUE",
+    ),
+    (
+        "an option beyond its bounds",
+        |_| (),
+        &["put", "{}", "k", "v", "--option", "table_bytes=1"],
+        2,
+        "terrace: --option: invalid argument: table_bytes is 1, outside 65536 ..= 1073741824",
+    ),
+    ("an odd hex key", |_| (), &["get", "{}", "abc", "--hex"], 2, "terrace: KEY: an odd number of hex digits (3)"),
+    (
+        "a repair into a store",
+        store,
+        &["repair", "{}", "{}"],
+        1,
+        "terrace: invalid argument: {} lies in {}, in which a repair writes nothing",
+    ),
+    (
+        "a checkpoint onto itself",
+        store,
+        &["checkpoint", "{}", "{}"],
+        1,
+        "terrace: {} is in use: another process, or another handle in this one, holds LOCK",
+    ),
+    (
+        "an ingest of what is no table",
+        |at| {
+            store(at);
+            fs::write(at.with_extension("txt"), "some text, which is long enough to be taken for a table").unwrap();
+        },
+        &["ingest", "{}", "{}.txt"],
+        1,
+        "terrace: corrupt table footer in {}.txt at byte 47: magic is 656c626174206120: no table",
+    ),
+    (
+        "an ingest of nothing that is there",
+        store,
+        &["ingest", "{}", "{}.ldb"],
+        1,
+        "terrace: open {}.ldb: No such file or directory (os error 2)",
+    ),
+    ("an unknown command", |_| (), &["defragment", "{}"], 2, "error: unrecognized subcommand 'defragment'"),
+    ("too few arguments", |_| (), &["get", "{}"], 2, "error: the following required arguments were not provided:"),
+];
+
+#[test]
+fn first_lines_and_exit_statuses() {
+    let mut wrong = Vec::new();
+    for (situation, make, arguments, status, line) in SITUATIONS {
+        let (_directory, path) = fresh();
+        make(&path);
+        let shown = path.to_str().unwrap();
+        let ran = terrace(arguments.iter().map(|argument| argument.replace("{}", shown)));
+        let damaged = ["missing log", "missing manifest", "missing table", "missing CURRENT", "corrupt"];
+        if damaged.iter().any(|words| ran.err.contains(words)) && arguments[0] != "ingest" {
+            assert!(ran.err.contains("`terrace repair` salvages"), "{situation}: {}", ran.err);
+        }
+        let said = ran.err.lines().next().unwrap_or_default().replace(shown, "{}");
+        if (ran.status, said.as_str()) != (*status, *line) || !ran.out.is_empty() {
+            wrong.push(format!("{situation}:\n  exits {} with {said}\n  not   {status} with {line}", ran.status));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// As a user who may not read it. Root may read everything; then a directory that nobody can make stands in.
+#[test]
+fn permissions() {
+    let (_directory, path) = fresh();
+    store(&path);
+    let shown = path.to_str().unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+    let locked_out = fs::read_dir(&path).is_err();
+    let ran = terrace(GET.iter().map(|argument| argument.replace("{}", shown)));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    if locked_out {
+        assert_eq!(ran.fails(1).replace(shown, "{}"), "terrace: {}: Permission denied (os error 13)\n");
+    }
+    let said = terrace(["put", "/proc/store", "k", "v"]).fails(1);
+    assert_eq!(said, "terrace: make directory /proc/store: No such file or directory (os error 2)\n");
+}
