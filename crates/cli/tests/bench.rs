@@ -4,11 +4,14 @@ mod common;
 use common::{command, fresh, terrace};
 use std::{
     fs,
+    os::unix::fs::MetadataExt,
     path::Path,
     process::Command,
     thread,
     time::{Duration, Instant},
 };
+use terrace_device::serve::{FrontEnd, FuseLoop};
+use terrace_peers::require;
 
 /// A bench that is over soon, with its stores and its results in `directory`.
 fn small(directory: &Path, more: &[&str]) -> common::Ran {
@@ -57,6 +60,28 @@ fn engines_are_compared_and_a_second_start_measures_nothing() {
     assert_eq!(more.status, 2, "an option given twice: {}", more.err);
     let other = small(directory.path(), &[&engines[..], &["--value-size", "7"]].concat());
     assert_eq!(other.err.matches("round ").count(), 8, "other terms are another plan");
+}
+
+#[test]
+fn on_a_virtual_ssd_flash_is_counted_and_nothing_is_left() {
+    let owner = fs::metadata("/proc/self").expect("/proc").uid();
+    let Some(()) = require("root", if owner == 0 { Ok(()) } else { Err("a virtual SSD takes root") }) else { return };
+    let work = tempfile::tempdir().unwrap();
+    let Some(()) = require("loop", FuseLoop { work: work.path().into(), attached: true }.available()) else { return };
+    let place = tempfile::tempdir().unwrap();
+    let (profile, json) = (place.path().join("small.toml"), place.path().join("results.jsonl"));
+    fs::write(&profile, "name = \"small\"\ncapacity_bytes = 134217728\npages_per_block = 32\n").unwrap();
+    let device = format!("vssd:{}:steady", profile.display());
+    let fixed = ["bench", "--workload", "fillrandom", "--engine", "terrace", "--num", "30000", "--value-size", "400"];
+    let sizes = ["--write-buffer-size", "1MiB", "--rounds", "1", "--disturbed-at", "100000", "--device", &device];
+    let outputs = ["--work", work.path().to_str().unwrap(), "--json", json.to_str().unwrap()];
+    terrace([&fixed[..], &sizes, &outputs].concat()).ok();
+    let row: serde_json::Value = serde_json::from_str(fs::read_to_string(&json).unwrap().trim()).unwrap();
+    assert!(row["error"].is_null(), "{row}");
+    let (nand, device) = (row["bytes"]["nand"].as_u64().unwrap(), row["bytes"]["device"].as_u64().unwrap());
+    assert!(device > 10 << 20 && nand as f64 > 1.3 * device as f64, "{nand} of {device}: the drive was full before");
+    assert_eq!(row["wa"]["wa2"].as_f64().unwrap(), nand as f64 / device as f64);
+    assert_eq!(fs::read_dir(work.path()).unwrap().count(), 0, "left behind");
 }
 
 #[test]

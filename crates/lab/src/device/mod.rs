@@ -5,15 +5,17 @@
 //! | `dir:PATH` | in that directory | only if a file system is mounted there, as nobody else writes to it then |
 //! | `loop:SIZE` | on a fresh ext4 in a sparse file, made and removed by the run; root | everything |
 //! | `block:/dev/X` | on a fresh ext4 on that device, whose content is lost; root | everything |
-//! | `vssd:PROFILE` | on a virtual SSD | not there yet |
+//! | `vssd:PROFILE` | on a fresh ext4 on a virtual SSD in memory, served by another process; root | everything, and what it programs into flash |
 //!
 //! [`DeviceSpec::check`] refuses what holds data before anything is touched. [`remove_stale`] removes what killed runs
 //! left behind; a run that ends, also by an error, removes its own.
+mod drive;
 mod scratch;
 
 pub use scratch::remove_stale;
 
 use anyhow::{Context, Result, bail};
+use drive::{Drive, DriveSpec};
 use nix::{fcntl::OFlag, sys::stat};
 use scratch::Scratch;
 use std::{
@@ -36,8 +38,8 @@ pub enum DeviceSpec {
     Loop(u64),
     /// `block:/dev/X`.
     Block(PathBuf),
-    /// `vssd:PROFILE`.
-    VirtualSsd(String),
+    /// `vssd:PROFILE`, or `vssd:PROFILE:steady` for one that has been in use.
+    VirtualSsd(DriveSpec),
 }
 
 /// A device that is ready for a store; removed when dropped.
@@ -48,6 +50,8 @@ pub struct Device {
     /// The block device under it, if nobody else writes to it.
     pub node: Option<PathBuf>,
     scratch: Option<Scratch>,
+    /// After the file system on it is gone, it may go.
+    drive: Option<Drive>,
 }
 
 impl FromStr for DeviceSpec {
@@ -62,8 +66,8 @@ impl FromStr for DeviceSpec {
                 bytes => Ok(DeviceSpec::Loop(bytes)),
             },
             Some(("block", path)) => Ok(DeviceSpec::Block(path.into())),
-            Some(("vssd", profile)) => Ok(DeviceSpec::VirtualSsd(profile.into())),
-            _ => Err(format!("--device {text}: unknown; known are dir:PATH, loop:SIZE and block:/dev/X")),
+            Some(("vssd", drive)) => drive.parse().map(DeviceSpec::VirtualSsd),
+            _ => Err(format!("--device {text}: unknown; known are dir:PATH, loop:SIZE, block:/dev/X and vssd:PROFILE")),
         }
     }
 }
@@ -94,9 +98,7 @@ impl DeviceSpec {
             DeviceSpec::Dir(path) => check_dir(path, destroy_data),
             DeviceSpec::Loop(_) => check_root("loop:SIZE"),
             DeviceSpec::Block(path) => check_block(path, destroy_data),
-            DeviceSpec::VirtualSsd(profile) => {
-                bail!("vssd:{profile}: the virtual SSD is not built yet; use loop:SIZE, which has no flash to count")
-            }
+            DeviceSpec::VirtualSsd(drive) => check_root("vssd:PROFILE").and_then(|()| drive.check()),
         }
     }
 
@@ -106,16 +108,21 @@ impl DeviceSpec {
     /// As [`check`](Self::check); or a step failed, and what it had made is removed.
     pub fn prepare(&self, work: &Path, destroy_data: bool) -> Result<Device> {
         self.check(destroy_data)?;
+        let mut drive = None;
         let scratch = match self {
             DeviceSpec::Dir(path) => {
                 fs::create_dir_all(path).with_context(|| format!("make {}", path.display()))?;
-                return Ok(Device { dir: path.join("store"), node: node_mounted_at(path), scratch: None });
+                let node = node_mounted_at(path);
+                return Ok(Device { dir: path.join("store"), node, scratch: None, drive: None });
             }
             DeviceSpec::Loop(bytes) => Scratch::on_loop(work, *bytes)?,
             DeviceSpec::Block(path) => Scratch::on_block(work, path)?,
-            DeviceSpec::VirtualSsd(_) => unreachable!("`check` refuses it"),
+            DeviceSpec::VirtualSsd(spec) => {
+                Scratch::on_drive(work, drive.insert(spec.serve(work)?).node(), spec.is_steady)?
+            }
         };
-        Ok(Device { dir: scratch.mount_point().join("store"), node: Some(scratch.node()), scratch: Some(scratch) })
+        let (dir, node) = (scratch.mount_point().join("store"), Some(scratch.node()));
+        Ok(Device { dir, node, scratch: Some(scratch), drive })
     }
 }
 
@@ -135,7 +142,9 @@ impl Device {
             }
             _ => {}
         }
-        self.scratch.take().map_or(Ok(()), Scratch::remove)
+        self.scratch.take().map_or(Ok(()), Scratch::remove)?;
+        drop(self.drive.take());
+        Ok(())
     }
 }
 
@@ -251,8 +260,13 @@ mod tests {
     }
 
     #[test]
-    fn a_virtual_ssd_is_refused_for_now() {
-        let refused = DeviceSpec::VirtualSsd("ssd-s".into()).check(true).expect_err("not built");
-        assert!(refused.to_string().contains("vssd:ssd-s"), "{refused}");
+    fn a_virtual_ssd_needs_a_profile_that_can_be() {
+        let check = |text: &str| text.parse::<DriveSpec>().expect("any text").check();
+        check("ssd-s:steady").expect("it is known");
+        assert!(check("ssd-x").expect_err("unknown").to_string().contains("ssd-x"));
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        fs::write(file.path(), "streams = 0").expect("written");
+        let refused = format!("{:#}", check(file.path().to_str().expect("text")).expect_err("no streams"));
+        assert!(refused.contains("streams: 0"), "{refused}");
     }
 }

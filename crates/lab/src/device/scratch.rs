@@ -43,7 +43,7 @@ impl Scratch {
         let sized = File::create_new(&image).and_then(|file| file.set_len(bytes));
         sized.with_context(|| format!("make {}", image.display()))?;
         scratch.node = attach(&image)?;
-        scratch.make_file_system()?;
+        scratch.make_file_system("")?;
         Ok(scratch)
     }
 
@@ -52,7 +52,15 @@ impl Scratch {
         let mut scratch = Scratch::new(work)?;
         scratch.node = node.to_owned();
         scratch.is_block = true;
-        scratch.make_file_system()?;
+        scratch.make_file_system("")?;
+        Ok(scratch)
+    }
+
+    /// On the virtual SSD `node`. What `mkfs` would discard of one that is steady stays written: that is its state.
+    pub fn on_drive(work: &Path, node: &Path, is_steady: bool) -> Result<Scratch> {
+        let mut scratch = Scratch::new(work)?;
+        scratch.node = node.to_owned();
+        scratch.make_file_system(if is_steady { ",nodiscard" } else { "" })?;
         Ok(scratch)
     }
 
@@ -82,8 +90,9 @@ impl Scratch {
     }
 
     /// Everything is initialised now, so that the kernel writes nothing of its own later.
-    fn make_file_system(&self) -> Result<()> {
-        let features = ["-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
+    fn make_file_system(&self, more: &str) -> Result<()> {
+        let extended = format!("lazy_itable_init=0,lazy_journal_init=0{more}");
+        let features = ["-q", "-F", "-b", "4096", "-E", &extended];
         run(Command::new("mkfs.ext4").args(features).arg(&self.node))?;
         let mounted = mount(
             Some(&self.node),

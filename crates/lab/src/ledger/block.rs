@@ -12,6 +12,8 @@ pub struct BlockDevice {
     /// `loop0`, `sda1`: as the kernel calls it.
     name: String,
     stat: PathBuf,
+    /// Of a virtual SSD, what it tells of itself.
+    drive: Option<PathBuf>,
 }
 
 /// Counters since boot, or since the mount where it says so.
@@ -27,6 +29,8 @@ pub struct BlockCounters {
     pub journal_commits: Option<u64>,
     /// ext4: bytes written to the device since the mount, rounded down to KiB.
     pub session_write_bytes: Option<u64>,
+    /// A virtual SSD: bytes programmed into flash.
+    pub nand_bytes: Option<u64>,
 }
 
 impl BlockDevice {
@@ -36,7 +40,7 @@ impl BlockDevice {
         let path = fs::canonicalize(node).map_err(|error| why(error.to_string()))?;
         let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| why("it has no name".into()))?;
         let stat = Path::new("/sys/class/block").join(name).join("stat");
-        let device = BlockDevice { name: name.to_owned(), stat };
+        let device = BlockDevice { name: name.to_owned(), stat, drive: drive_below(name) };
         device.read().map(|_| device)
     }
 
@@ -47,11 +51,27 @@ impl BlockDevice {
         let session = fs::read_to_string(format!("/sys/fs/ext4/{}/session_write_kbytes", self.name));
         let info = fs::read_to_string(format!("/proc/fs/jbd2/{}-8/info", self.name));
         Ok(BlockCounters {
+            nand_bytes: self.drive.as_deref().map(nand_bytes).transpose()?,
             session_write_bytes: session.ok().and_then(|text| Some(text.trim().parse::<u64>().ok()? * 1024)),
             journal_commits: info.ok().and_then(|text| text.split_whitespace().next()?.parse().ok()),
             ..counters
         })
     }
+}
+
+/// A virtual SSD that `terrace ssd serve` shows is a file below a loop device, beside which it tells of itself.
+fn drive_below(name: &str) -> Option<PathBuf> {
+    let file = fs::read_to_string(format!("/sys/class/block/{name}/loop/backing_file")).ok()?;
+    let stats = Path::new(file.trim_end()).with_file_name("stats");
+    nand_bytes(&stats).is_ok().then_some(stats)
+}
+
+fn nand_bytes(stats: &Path) -> Result<u64, String> {
+    let text = fs::read(stats).map_err(|error| format!("{}: {error}", stats.display()))?;
+    let told: serde_json::Value =
+        serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", stats.display()))?;
+    let bytes = told["device"]["ssd"]["terrace"]["nand_bytes"].as_u64();
+    bytes.ok_or_else(|| format!("{}: no bytes programmed into flash", stats.display()))
 }
 
 /// Fields of `stat`, see the kernel's Documentation/block/stat.rst: 3 and 7 are sectors, 16 counts flushes.

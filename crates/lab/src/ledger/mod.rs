@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `process` | process | `/proc/self/io`, `getrusage`, `/proc/self/task` |
 //! | `memory` | process | `/proc/self/status`, the peak reset before each window |
-//! | `block` | device | `/sys/class/block/X/stat`, ext4's session counter, the journal's transactions |
+//! | `block` | device, flash | `/sys/class/block/X/stat`, ext4's session counter, the journal's transactions; a virtual SSD's counts |
 //! | `causes` | device | ext4's and the block layer's tracepoints, `layout`: dumpe2fs and debugfs |
 //! | `syncs` | file system | ext4's tracepoints in a tracefs instance of our own |
 //! | `settle` | all | when is background work over? |
@@ -85,6 +85,8 @@ pub struct LedgerDelta {
     pub device_flushes: Option<u64>,
     /// Transactions that the file system's journal committed.
     pub journal_commits: Option<u64>,
+    /// Bytes that a virtual SSD programmed into flash.
+    pub nand_bytes: Option<u64>,
     /// Bytes written to the device since it was mounted, as ext4 counts them; rounded down to KiB at both ends.
     pub fs_session_write: Option<u64>,
     /// Finished syncs of this process by kind (`tables manifest log value_log root directory filesystem other`, and
@@ -211,6 +213,7 @@ impl LedgerDelta {
         self.device_read_bytes = Some(now.read_bytes.saturating_sub(then.read_bytes));
         self.device_flushes = both(now.flushes, then.flushes);
         self.journal_commits = both(now.journal_commits, then.journal_commits);
+        self.nand_bytes = both(now.nand_bytes, then.nand_bytes);
         self.fs_session_write = both(now.session_write_bytes, then.session_write_bytes);
     }
 }

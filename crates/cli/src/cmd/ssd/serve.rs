@@ -3,7 +3,7 @@ use super::drive::Drive;
 use anyhow::{Result, bail};
 use serde_json::json;
 use std::{
-    io::Write,
+    io::{self, Write},
     path::PathBuf,
     sync::{Arc, atomic::Ordering},
     thread,
@@ -37,6 +37,9 @@ pub struct Serve {
     /// Where its mount point is made; not on the drive itself. Default: the system's temporary directory.
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
+    /// Ends when standard input ends, too: for programs that start it.
+    #[arg(long)]
+    until_eof: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -66,6 +69,12 @@ impl Serve {
             writeln!(out, "{}\nstats    {}\ncontrol  {}", node.display(), stats.display(), control.display())?;
         }
         out.flush()?;
+        if self.until_eof {
+            thread::spawn(|| {
+                let _ = io::copy(&mut io::stdin().lock(), &mut io::sink()); // its end is all that matters
+                stop.store(true, Ordering::Relaxed);
+            });
+        }
         eprintln!("serving; Ctrl-C ends it");
         while !stop.load(Ordering::Relaxed) {
             thread::sleep(Duration::from_millis(50));
