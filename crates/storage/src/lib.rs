@@ -2,7 +2,8 @@
 //!
 //! [`placement`] is the interface; `backends/` the places; `durability/` the tiers; `sst/` tables of blocks,
 //! shared by the backends. No LSM decision is taken here.
-//! Unsafe code is in `backends/files/kernel.rs`, `backends/files/mapped_read.rs` and `bpf/kernel.rs` and nowhere else.
+//! Unsafe code is in `backends/files/kernel.rs`, `backends/files/mapped_read.rs`, `bpf/kernel.rs` and `pages.rs` and nowhere
+//! else.
 #![deny(unsafe_code)]
 
 pub mod backends;
@@ -12,6 +13,7 @@ pub mod contract;
 mod cursor;
 pub mod durability;
 mod error;
+mod pages;
 pub mod placement;
 mod setup;
 mod sst;
@@ -24,6 +26,7 @@ mod watch;
 pub use backends::{Location, Tier, destroy, lies_in, memory::Memory, open, open_files};
 pub use budget::{Budget, Held, Holder};
 pub use error::{Error, Result};
+pub use pages::Pages;
 pub use setup::{FilterForm, LogWrites, Setup};
 pub use table_file::{Adopted, TableFile};
 pub use table_writer::{FinishedTable, TableFileWriter};

@@ -21,16 +21,19 @@ use crate::sync::{
 };
 use std::{
     alloc::{self, Layout},
+    num::NonZeroUsize,
     ptr::{self, NonNull},
     slice,
 };
 use terrace_format::key::TRAILER_BYTES;
-use terrace_storage::Held;
+use terrace_storage::{Held, Pages};
 
 const ALIGN: usize = align_of::<Node>();
 /// The first block's size; each later one doubles it, up to the last number.
 const BLOCK_BYTES_MIN: usize = 16 << 10;
 const BLOCK_BYTES_MAX: usize = 1 << 20;
+/// Blocks from this size on are the kernel's pages, which go back to it.
+const PAGES_BYTES_MIN: usize = 128 << 10;
 
 #[repr(C)]
 struct Node {
@@ -75,11 +78,48 @@ fn address(id: Option<NodeId>) -> *mut Node {
     id.map_or(ptr::null_mut(), |id| id.0.as_ptr())
 }
 
+/// Where a block's memory is from; it goes back there when this is dropped.
+enum Room {
+    Heap(NonNull<u8>, Layout),
+    Pages(Pages),
+}
+
+impl Room {
+    /// `bytes`, more than none.
+    fn new(bytes: usize) -> Room {
+        let pages = NonZeroUsize::new(bytes).filter(|bytes| bytes.get() >= PAGES_BYTES_MIN).map(Pages::new);
+        if let Some(Ok(pages)) = pages {
+            return Room::Pages(pages);
+        }
+        let layout = Layout::from_size_align(bytes, ALIGN).expect("a batch fits into memory");
+        // SAFETY: `layout` has a size above zero.
+        let Some(start) = NonNull::new(unsafe { alloc::alloc(layout) }) else { alloc::handle_alloc_error(layout) };
+        Room::Heap(start, layout)
+    }
+
+    fn start(&self) -> NonNull<u8> {
+        match self {
+            Room::Heap(start, _) => *start,
+            Room::Pages(pages) => pages.start(),
+        }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if let Room::Heap(start, layout) = self {
+            // SAFETY: made by `alloc` with this layout, and freed only here.
+            unsafe { alloc::dealloc(start.as_ptr(), *layout) };
+        }
+    }
+}
+
 /// Memory that is handed out from the front.
 struct Block {
     start: NonNull<u8>,
-    layout: Layout,
+    bytes: usize,
     used: AtomicUsize,
+    _room: Room,
     whole: Witness, // of the fields before
 }
 
@@ -200,11 +240,9 @@ impl Arena {
         let usual = (BLOCK_BYTES_MIN << blocks.len().min(16)).min(BLOCK_BYTES_MAX);
         let own = bytes > usual / 4; // a large node has a block of its own, and the current one goes on
         let size = if own { bytes } else { usual };
-        let layout = Layout::from_size_align(size, ALIGN).expect("a batch fits into memory");
-        // SAFETY: `layout` has a size above zero.
-        let Some(start) = NonNull::new(unsafe { alloc::alloc(layout) }) else { alloc::handle_alloc_error(layout) };
-        let block =
-            Box::into_raw(Box::new(Block { start, layout, used: AtomicUsize::new(bytes), whole: Witness::new() }));
+        let room = Room::new(size);
+        let (start, used, whole) = (room.start(), AtomicUsize::new(bytes), Witness::new());
+        let block = Box::into_raw(Box::new(Block { start, bytes: size, used, _room: room, whole }));
         blocks.push(NonNull::new(block).expect("a box is nowhere near address zero"));
         if !own {
             self.current.store(block, Release);
@@ -218,7 +256,7 @@ impl Arena {
 impl Block {
     fn cut(&self, bytes: usize) -> Option<NonNull<u8>> {
         self.whole.read();
-        let fits = |at: usize| at.checked_add(bytes).filter(|end| *end <= self.layout.size());
+        let fits = |at: usize| at.checked_add(bytes).filter(|end| *end <= self.bytes);
         let at = self.used.fetch_update(Relaxed, Relaxed, fits).ok()?;
         // SAFETY: the cut ends within the block; the counter gives each byte away once.
         Some(unsafe { self.start.add(at) })
@@ -228,12 +266,8 @@ impl Block {
 impl Drop for Arena {
     fn drop(&mut self) {
         for block in self.blocks.get_mut().drain(..) {
-            // SAFETY: made by `Box::into_raw` and by `alloc` with this layout; nobody can reach it any more. Nodes have
-            // nothing to drop.
-            unsafe {
-                let block = Box::from_raw(block.as_ptr());
-                alloc::dealloc(block.start.as_ptr(), block.layout);
-            }
+            // SAFETY: made by `Box::into_raw`; nobody can reach it any more. Nodes have nothing to drop.
+            drop(unsafe { Box::from_raw(block.as_ptr()) });
         }
     }
 }
