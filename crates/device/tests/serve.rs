@@ -225,7 +225,14 @@ fn fio_verifies_it() {
     let Some(server) = Server::start("memory") else { return };
     let mut fio = Command::new("fio");
     fio.args(["--name=verify", "--rw=randwrite", "--bsrange=4k-256k", "--blockalign=4k", "--size=96m", "--direct=1"]);
-    fio.args(["--ioengine=libaio", "--iodepth=16", "--verify=crc32c", "--verify_fatal=1", "--randseed=1"]);
+    fio.args([
+        "--ioengine=libaio",
+        "--iodepth=16",
+        "--verify=crc32c",
+        "--verify_fatal=1",
+        "--verify_state_save=0",
+        "--randseed=1",
+    ]);
     run(fio.arg(format!("--filename={}", server.node.display())));
     assert!(server.count("reads").1 >= 60 << 20, "fio did not read back");
     server.stop();
