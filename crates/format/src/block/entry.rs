@@ -31,6 +31,25 @@ impl Block {
         Ok(&self.bytes[sizes.key_at..sizes.key_at + sizes.unshared])
     }
 
+    /// Whether the restarts are entries with whole keys, in order, the first entry first. Walks forward need none of that,
+    /// and other reads find out only when they come there.
+    pub fn check_restarts(&self) -> Result<(), Corrupt> {
+        let (mut at, mut known) = (0, 0);
+        while at < self.entries_end {
+            if known < self.restarts && self.restart(known) == at {
+                self.restart_key(known)?;
+                known += 1;
+            }
+            if known == 0 {
+                break;
+            }
+            let sizes = self.sizes(at)?;
+            at = sizes.key_at + sizes.unshared + sizes.value;
+        }
+        let all = known == self.restarts || self.entries_end == 0;
+        if all { Ok(()) } else { Err(corrupt(self.entries_end + 4 * known, "a restart where no entry is due")) }
+    }
+
     /// How many restarts lie before `offset`.
     pub(super) fn restarts_before(&self, offset: usize) -> usize {
         let (mut low, mut high) = (0, self.restarts);

@@ -214,3 +214,22 @@ fn common_prefixes_end_at_the_first_difference() {
     }
     assert_eq!(common_prefix(b"0123456789abcdefX", b"0123456789abcdeYX"), 15);
 }
+
+/// Found by fuzzing tables: a check of the whole table walked forward and passed, a lookup then failed.
+#[test]
+fn restarts_that_only_a_search_would_meet_are_found() {
+    let whole = block(&[(b"a", b"1"), (b"b", b"2"), (b"c", b"3")], 1);
+    let check = |bytes: Vec<u8>| Block::new(bytes).unwrap().check_restarts();
+    assert_eq!([check(whole.clone()), check(block(&[], 16))], [Ok(()), Ok(())]);
+    let restarts_at = whole.len() - 4 - 3 * 4;
+    for (number, wrong) in [(0, 5), (1, 0), (1, 6), (2, 5), (2, 200), (2, u32::MAX)] {
+        let mut bytes = whole.clone();
+        bytes[restarts_at + 4 * number..][..4].copy_from_slice(&wrong.to_le_bytes());
+        let found = check(bytes).unwrap_err();
+        assert_eq!(found.offset, (restarts_at + 4 * number) as u64, "restart {number} at {wrong}: {found}");
+    }
+    let sharing = block(&[(b"aa", b"1"), (b"ab", b"2")], 16);
+    let entries_bytes = sharing.len() - 8;
+    let claimed = [&sharing[..entries_bytes], &[0, 0, 0, 0, 6, 0, 0, 0, 2, 0, 0, 0]].concat();
+    assert!(check(claimed).unwrap_err().detail.contains("cannot be"), "a restart must have its whole key");
+}

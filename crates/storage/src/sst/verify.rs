@@ -44,6 +44,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn block(&mut self, handle: Handle, block: Arc<Block>) -> Check {
+        block.check_restarts()?;
         let mut data = BlockCursor::new(block);
         data.seek_first()?;
         while data.valid() {
