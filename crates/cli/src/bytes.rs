@@ -77,8 +77,31 @@ fn decode_hex(text: &[u8]) -> Result<Vec<u8>> {
     if !text.len().is_multiple_of(2) {
         bail!("an odd number of hex digits ({})", text.len());
     }
-    text.chunks_exact(2).map(|pair| byte_of(pair[0], pair[1])).collect()
+    let mut bytes = Vec::with_capacity(text.len() / 2);
+    for pair in text.chunks_exact(2) {
+        let (high, low) = (DIGITS[usize::from(pair[0])], DIGITS[usize::from(pair[1])]);
+        if (high | low) == NO_DIGIT {
+            byte_of(pair[0], pair[1])?; // says which is none
+        }
+        bytes.push(high << 4 | low);
+    }
+    Ok(bytes)
 }
+
+const NO_DIGIT: u8 = 0xff;
+
+/// What each byte stands for as a hex digit: `load` spends its time here.
+const DIGITS: [u8; 256] = {
+    let mut digits = [NO_DIGIT; 256];
+    let mut value = 0;
+    while value < 16 {
+        let digit = b"0123456789abcdef"[value as usize];
+        digits[digit as usize] = value;
+        digits[digit.to_ascii_uppercase() as usize] = value;
+        value += 1;
+    }
+    digits
+};
 
 fn decode_escaped(text: &[u8]) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
@@ -109,9 +132,9 @@ fn byte_of(high: u8, low: u8) -> Result<u8> {
 }
 
 fn digit(text: u8) -> Result<u8> {
-    match char::from(text).to_digit(16) {
-        Some(value) => Ok(value as u8),
-        None => bail!("'{}' is not a hex digit", escaped(&[text])),
+    match DIGITS[usize::from(text)] {
+        NO_DIGIT => bail!("'{}' is not a hex digit", escaped(&[text])),
+        value => Ok(value),
     }
 }
 
