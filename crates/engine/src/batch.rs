@@ -12,6 +12,8 @@ pub struct WriteBatch {
     /// The longest key and value so far, for the check against the placement's limits.
     pub(crate) key_bytes: u64,
     pub(crate) value_bytes: u64,
+    /// Whether it deletes ranges.
+    pub(crate) range_deletes: bool,
     /// What does not even fit the format; the batch is refused as a whole.
     pub(crate) oversized: Option<String>,
 }
@@ -52,6 +54,7 @@ impl WriteBatch {
     pub fn append(&mut self, other: &WriteBatch) -> &mut WriteBatch {
         self.key_bytes = self.key_bytes.max(other.key_bytes);
         self.value_bytes = self.value_bytes.max(other.value_bytes);
+        self.range_deletes |= other.range_deletes;
         let full = || (other.batch.len() > u32::MAX - self.batch.len()).then(too_many);
         match other.oversized.clone().or_else(full) {
             None => self.batch.append(&other.batch),
@@ -63,6 +66,17 @@ impl WriteBatch {
     /// The operations in order.
     pub fn ops(&self) -> impl Iterator<Item = Op<'_>> {
         self.batch.ops()
+    }
+
+    /// Removes every key from `from` on, up to but not including `to`, which must lie behind it. Only in stores with
+    /// feature `range-deletes`; elsewhere the batch is refused, see [`Db::delete_range`](crate::Db::delete_range).
+    pub fn delete_range(&mut self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> &mut WriteBatch {
+        let (from, to) = (from.as_ref(), to.as_ref());
+        if self.fits(from.len().max(to.len()) as u64, 0) {
+            self.batch.delete_range(from, to);
+            self.range_deletes = true;
+        }
+        self
     }
 
     /// Forgets all operations.
@@ -93,10 +107,12 @@ impl WriteBatch {
             let (key, value) = match op {
                 Op::Put(key, value) => (key, value),
                 Op::Delete(key) => (key, &[][..]),
+                Op::DeleteRange(from, to) => (if from.len() > to.len() { from } else { to }, &[][..]),
             };
             (key_bytes, value_bytes) = (key_bytes.max(key.len() as u64), value_bytes.max(value.len() as u64));
         }
-        WriteBatch { batch, key_bytes, value_bytes, oversized: None }
+        let range_deletes = batch.ops().any(|op| matches!(op, Op::DeleteRange(..)));
+        WriteBatch { batch, key_bytes, value_bytes, range_deletes, oversized: None }
     }
 
     fn fits(&mut self, key_bytes: u64, value_bytes: u64) -> bool {

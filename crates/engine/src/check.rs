@@ -23,6 +23,8 @@ pub struct CheckReport {
     pub table_bytes: u64,
     /// Entries in tables, deletes and old versions included. Counted by a deep check only.
     pub entries: u64,
+    /// Deletes of ranges in tables, each counted for every piece that others cut it into.
+    pub range_deletes: u64,
     /// Entries replayed from logs.
     pub log_entries: u64,
     /// Numbers of logs that hold something which is no part of the history: a torn end after a power cut, or damage. The
@@ -55,7 +57,10 @@ pub fn check_on(placement: &dyn Placement, options: &Options, deep: bool) -> Res
         report.tables += 1;
         report.table_bytes += table.meta.bytes;
         match check_table(placement, options, &table.meta, deep) {
-            Ok(entries) => report.entries += entries,
+            Ok((entries, range_deletes)) => {
+                report.entries += entries;
+                report.range_deletes += range_deletes;
+            }
             Err(problem) => report.problems.push(format!("level {level}: {problem}")),
         }
     }
@@ -84,19 +89,27 @@ fn check_table(
     options: &Options,
     meta: &terrace_storage::placement::TableMeta,
     deep: bool,
-) -> std::result::Result<u64, String> {
+) -> std::result::Result<(u64, u64), String> {
     let text = |error: terrace_storage::Error| format!("table {}: {error}", meta.id);
     let table = placement.open_table(meta).map_err(text)?;
     let mut cursor = table.cursor(ReadHow { verify: true, fill_cache: false }).map_err(text)?;
-    for (name, bound) in [("first", &meta.smallest), ("last", &meta.largest)] {
+    let ranges = table.range_deletes().map_err(text)?;
+    let deletes =
+        ranges.iter().flat_map(|ranges| ranges.fragments()).map(|fragment| fragment.sequences.len() as u64).sum();
+    let ranges = ranges.and_then(|ranges| ranges.bounds());
+    for (at, (name, bound)) in [("first", &meta.smallest), ("last", &meta.largest)].into_iter().enumerate() {
         if name == "first" { cursor.seek_first() } else { cursor.seek_last() }.map_err(text)?;
-        if !cursor.valid() {
-            return Err(format!("table {}: it is empty", meta.id));
-        }
-        if options.order().internal(cursor.key(), bound).is_ne() {
-            let (is, says) = (key::user_key(cursor.key()).escape_ascii(), key::user_key(bound).escape_ascii());
+        let own = cursor.valid().then(|| cursor.key());
+        let outermost = own.into_iter().chain(ranges.as_ref().map(|bounds| &*bounds[at])).reduce(|a, b| {
+            let a_first = options.order().internal(a, b).is_lt();
+            if a_first == (name == "first") { a } else { b }
+        });
+        let Some(outermost) = outermost else { return Err(format!("table {}: it is empty", meta.id)) };
+        if options.order().internal(outermost, bound).is_ne() {
+            let (is, says) = (key::user_key(outermost).escape_ascii(), key::user_key(bound).escape_ascii());
             return Err(format!("table {}: its {name} key is {is}, the manifest says {says}", meta.id));
         }
     }
-    if deep { table.verify().map(|facts| facts.entries).map_err(text) } else { Ok(0) }
+    let entries = if deep { table.verify().map_err(text)?.entries } else { 0 };
+    Ok((entries, deletes))
 }

@@ -41,6 +41,9 @@ pub struct Options {
     pub restart_interval: u64,
     /// How blocks are compressed. LZ4 only in stores created with it; Zstd is unreadable to LevelDB 1.23. Default Snappy.
     pub compression: Codec,
+    /// Keep deletes of whole ranges as such ([`Db::delete_range`](crate::Db::delete_range)). Only in stores created with it,
+    /// which LevelDB refuses; those created with another option of that kind have it too. Default false.
+    pub range_deletes: bool,
     /// Zstd's level. Default 1; -5 ..= 22.
     pub zstd_level: i64,
     /// Bits of Bloom filter per key; 0 for none. A point read of an absent key then seldom touches a block. Default 0;
@@ -172,6 +175,7 @@ impl Options {
             block_bytes: 4 * KIB,
             restart_interval: 16,
             compression: Codec::Snappy,
+            range_deletes: false,
             zstd_level: 1,
             bloom_bits: 0,
             filter_form: FilterForm::Block,

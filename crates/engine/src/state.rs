@@ -74,6 +74,8 @@ pub struct Shared {
     pub placement: Arc<dyn Placement>,
     /// Features that the manifest must announce.
     pub requires: Vec<String>,
+    /// Whether one of them is deletes of ranges.
+    pub deletes_ranges: bool,
     /// Logs that this opening found to hold something which is no part of the history.
     pub torn_logs: u64,
     /// Time.

@@ -143,6 +143,7 @@ impl Run<'_> {
             update.batch.ops().for_each(|operation| match operation {
                 Op::Put(key, value) => drop(followed.insert(key.to_vec(), value.to_vec())),
                 Op::Delete(key) => drop(followed.remove(key)),
+                Op::DeleteRange(..) => panic!("nobody wrote one"),
             });
         }
         assert!(followed == self.states[BATCHES], "the logs tell of what was refused");

@@ -5,7 +5,7 @@ mod kit;
 
 use kit::{Model, Pairs, Place, contents, options, write};
 use std::{sync::Mutex, thread};
-use terrace::{Db, Options, ReadOptions, Snapshot, Tier, check_on};
+use terrace::{Db, Options, ReadOptions, Snapshot, Tier, WriteOptions, check_on};
 use terrace_sim::Rng;
 use terrace_storage::placement::Mode;
 
@@ -31,6 +31,17 @@ const SHAPES: &[Shape] = &[
     &[("compression", "zstd")],
     &[("compression", "zstd"), ("zstd_level", "9"), ("block_bytes", "16KiB")],
     &[("compression", "lz4")],
+    &[("range_deletes", "on")],
+    &[("range_deletes", "on"), ("mmap_reads", "on"), ("bloom_bits", "10"), ("filter_form", "table")],
+    &[
+        ("range_deletes", "on"),
+        ("pipelined_writes", "on"),
+        ("compactions_max", "4"),
+        ("subcompactions_max", "3"),
+        ("subcompaction_bytes", "1KiB"),
+        ("l0_merge_runs", "2"),
+        ("least_overlap", "on"),
+    ],
     &[("bloom_bits", "10")],
     &[("bloom_bits", "10"), ("filter_form", "table")],
     &[("bloom_bits", "1"), ("filter_form", "table"), ("cache_bytes", "0")],
@@ -144,6 +155,11 @@ fn run(place: &Place, options: &Options, manual: bool) -> Answers {
                 }
                 db = place.open(options, manual).expect("reopen");
             }
+            987..992 => {
+                let (from, to) = (key(&mut rng), key(&mut rng));
+                model.retain(|key, _| !(*key >= from && *key < to));
+                db.delete_range(&from, &to, WriteOptions::default()).expect("delete a range");
+            }
             _ => drop(db.step(rng.next_u64())),
         }
     }
@@ -181,7 +197,7 @@ fn check_statistics(db: Db, place: &Place, options: &Options, pairs: u64) {
     let report = check_on(&*placement, options, true).expect("check");
     assert_eq!(report.problems, Vec::<String>::new());
     // Fully compacted, with nobody looking back: exactly one entry for each pair, nothing in logs.
-    assert_eq!((report.entries, report.log_entries), (pairs, 0));
+    assert_eq!((report.entries, report.range_deletes, report.log_entries), (pairs, 0, 0));
     assert_eq!((report.tables, report.table_bytes), (tables, table_bytes), "tables and their bytes");
 }
 
@@ -194,13 +210,17 @@ fn one_history_has_the_same_answers_under_all_options_and_in_all_places() {
     assert!(SHAPES.len() >= 24, "the campaign has shrunk");
     let places: [fn() -> Place; 3] = [Place::memory, Place::scrambled, Place::directory];
     let jobs: Vec<_> = (0..SHAPES.len()).flat_map(|shape| (0..places.len()).map(move |place| (shape, place))).collect();
-    let reference = run(&Place::memory(), &options(&[]), true);
+    // A delete of a range takes one sequence, or one for each key that it deletes.
+    let references = ["off", "on"].map(|ranges| run(&Place::memory(), &options(&[("range_deletes", ranges)]), true));
+    let deletes_ranges =
+        |shape: Shape| shape.contains(&("range_deletes", "on")) || shape.contains(&("compression", "lz4"));
     let queue = Mutex::new(jobs);
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(2, usize::from) {
             scope.spawn(|| {
                 while let Some((shape, place)) = { queue.lock().unwrap().pop() } {
                     let (place, shape) = (places[place](), SHAPES[shape]);
+                    let reference = &references[usize::from(deletes_ranges(shape))];
                     let tier = shaped(shape).durability;
                     if let Some(why) = place.path().and_then(|path| tier.refusal(&path)).filter(|_| tier != Tier::Auto)
                     {

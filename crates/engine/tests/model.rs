@@ -227,6 +227,12 @@ impl Harness {
         match op {
             Op::Put(key, value) => self.write(&[(key.clone(), Some(*value))], false)?,
             Op::Delete(key) => self.write(&[(key.clone(), None)], false)?,
+            Op::DeleteRange(from, to) => {
+                let backwards = self.config.backwards;
+                let inside = |key: &Key| order(backwards, key, from).is_ge() && order(backwards, key, to).is_lt();
+                self.map.retain(|key, _| !inside(key));
+                fine(self.db().delete_range(from, to, WriteOptions { sync: from.len() == 2 }))?;
+            }
             Op::Batch(ops, sync) => self.write(ops, *sync)?,
             Op::Get(key) => {
                 let wanted = self.map.get(key);

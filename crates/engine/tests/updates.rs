@@ -20,6 +20,7 @@ fn take_over(model: &mut Model, batch: &WriteBatch) {
         match operation {
             Op::Put(key, value) => drop(model.insert(key.to_vec(), value.to_vec())),
             Op::Delete(key) => drop(model.remove(key)),
+            Op::DeleteRange(..) => panic!("nobody wrote one"),
         }
     }
 }

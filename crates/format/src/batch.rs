@@ -6,6 +6,7 @@
 //!      8     4  count of operations, fixed32; the i-th has sequence + i
 //!     12     …  operations:  01 slice(key) slice(value)   put
 //!                            00 slice(key)                delete
+//!                            0f slice(from) slice(to)     delete of all keys from `from` on, before `to`; ours
 //! ```
 //! Source: LevelDB's `db/write_batch.cc`; spec: docs/format/batch.md.
 use crate::{
@@ -15,6 +16,8 @@ use crate::{
 
 /// Bytes before the first operation.
 pub const HEADER_BYTES: usize = 12;
+/// The operation that LevelDB does not have; RocksDB's number for it.
+const DELETE_RANGE: u8 = 0x0f;
 /// Bytes of a key's or value's length at most.
 const LENGTH_BYTES_MAX: usize = 5;
 
@@ -31,6 +34,8 @@ pub enum Op<'a> {
     Put(&'a [u8], &'a [u8]),
     /// Removes a key.
     Delete(&'a [u8]),
+    /// Removes all keys from the first on, before the second.
+    DeleteRange(&'a [u8], &'a [u8]),
 }
 
 impl Default for Batch {
@@ -85,6 +90,17 @@ impl Batch {
         put_slice(&mut self.bytes, key);
     }
 
+    /// Removes all keys from `from` on, before `to`. Only for stores with feature `range-deletes`.
+    ///
+    /// # Panics
+    /// As [`Batch::put`].
+    pub fn delete_range(&mut self, from: &[u8], to: &[u8]) {
+        self.count_more(1);
+        self.bytes.push(DELETE_RANGE);
+        put_slice(&mut self.bytes, from);
+        put_slice(&mut self.bytes, to);
+    }
+
     /// Adds one operation.
     ///
     /// # Panics
@@ -93,6 +109,7 @@ impl Batch {
         match op {
             Op::Put(key, value) => self.put(key, value),
             Op::Delete(key) => self.delete(key),
+            Op::DeleteRange(from, to) => self.delete_range(from, to),
         }
     }
 
@@ -168,6 +185,7 @@ fn read_op<'a>(input: &mut Input<'a>) -> Result<Op<'a>, Corrupt> {
     match input.byte()? {
         1 => Ok(Op::Put(input.slice()?, input.slice()?)),
         0 => Ok(Op::Delete(input.slice()?)),
+        DELETE_RANGE => Ok(Op::DeleteRange(input.slice()?, input.slice()?)),
         other => Err(Corrupt::new("batch", input.offset() - 1, format!("unknown operation {other}"))),
     }
 }

@@ -13,7 +13,7 @@ use crate::Corrupt;
 use std::fmt::Write;
 
 /// Features that a store may announce, here and in its manifest (see [`edit`](crate::edit)), and that this version reads.
-pub const KNOWN_FEATURES: &[&str] = &["lz4"];
+pub const KNOWN_FEATURES: &[&str] = &["lz4", crate::range_deletes::FEATURE];
 
 const COMMENT: &str = "# A Terrace store. LevelDB does not look here; Terrace must.";
 const VERSION: &str = "1";

@@ -170,6 +170,7 @@ proptest! {
         let found: Vec<_> = decoded.ops().map(|op| match op {
             Op::Put(key, value) => (key.to_vec(), Some(value.to_vec())),
             Op::Delete(key) => (key.to_vec(), None),
+            Op::DeleteRange(..) => panic!("nobody wrote one"),
         }).collect();
         prop_assert_eq!(found, ops);
         let mut bytes = batch.as_bytes().to_vec();

@@ -73,6 +73,7 @@ fn logs_and_batches() {
                     match op {
                         Op::Put(key, value) => again.put(key, value),
                         Op::Delete(key) => again.delete(key),
+                        Op::DeleteRange(from, to) => again.delete_range(from, to),
                     }
                 }
                 again.set_sequence(decoded.sequence());
@@ -246,6 +247,7 @@ fn contents() {
                             match op {
                                 Op::Put(key, value) => see(key, seq, Kind::Put, value),
                                 Op::Delete(key) => see(key, seq, Kind::Delete, b""),
+                                Op::DeleteRange(..) => panic!("LevelDB writes no such thing"),
                             }
                         }
                     }

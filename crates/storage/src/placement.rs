@@ -12,9 +12,10 @@ use terrace_format::{Kind, LogId, SeqNo, TableId};
 
 pub use crate::cursor::{Blocks, Cursor};
 pub use terrace_format::{
-    TableFacts,
+    RangeDeletes, TableFacts,
     block::{BlockCursor, Bytes},
     log_record::Event as LogEvent,
+    range_deletes::Fragment,
 };
 
 /// What a log is for.
@@ -79,7 +80,8 @@ pub struct Hint {
     pub lifetime: Lifetime,
 }
 
-/// A finished table. `smallest` and `largest` are internal keys and bound every entry.
+/// A finished table. `smallest` and `largest` are internal keys and bound every entry, and all that its deletes of ranges
+/// hide: where one of them ends last, `largest` is that end with the largest sequence, which lies before every entry of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableMeta {
     /// Its number.
@@ -244,9 +246,12 @@ pub trait Build: Send {
     /// Stores an entry in the open table: a new one ([`Origin::Memory`]) or one taken over from an older table, by
     /// whatever means the backend has. Entries come in internal-key order, each once.
     fn keep(&mut self, entry: EntryRef<'_>) -> Result<()>;
+    /// Stores deletes of ranges in the open table, behind those stored in it before; their sequences are below no entry that
+    /// they are to hide.
+    fn delete_range(&mut self, fragment: &Fragment) -> Result<()>;
     /// Bytes of the open table so far, about.
     fn table_bytes(&self) -> u64;
-    /// Ends the open table, which must have an entry.
+    /// Ends the open table, which must have an entry or a delete of a range.
     fn end_table(&mut self) -> Result<()>;
     /// Seals the build. Its tables can be read at once; they survive power loss once the ticket is durable, not
     /// before. On error nothing is promised.
@@ -287,6 +292,8 @@ pub trait Table: Send + Sync {
     /// Up to `count` user keys, in order, that cut the table into stretches of about equal bytes, each with the bytes of
     /// the stretch that it ends. The last key is not before any entry's.
     fn anchors(&self, count: usize) -> Result<Vec<(Vec<u8>, u64)>>;
+    /// The deletes of ranges that the table holds; `None` if it has none. They hide older entries, of this table too.
+    fn range_deletes(&self) -> Result<Option<Arc<RangeDeletes>>>;
     /// What the table says of itself; `None` if its writer did not (LevelDB's do not).
     fn facts(&self) -> Result<Option<TableFacts>>;
     /// Reads everything: every checksum, the order, that filters admit every key, that the facts are true.

@@ -28,12 +28,13 @@ impl Check {
     /// Prints what was found; problems are a failure.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let report = terrace::check(&self.store.path, &self.store.options()?, self.deep || !self.quick)?;
-        let CheckReport { problems, tables, table_bytes, entries, log_entries, torn_logs, last_sequence, leftovers } =
-            &report;
+        let CheckReport { problems, tables, table_bytes, entries, log_entries, torn_logs, .. } = &report;
+        let CheckReport { range_deletes, last_sequence, leftovers, .. } = &report;
         if self.json {
             let object = json!({ "ok": problems.is_empty(), "problems": problems, "tables": tables,
                 "table_bytes": table_bytes, "entries": (!self.quick).then_some(entries), "log_entries": log_entries,
-                "torn_logs": torn_logs, "last_sequence": last_sequence, "leftovers": leftovers });
+                "range_deletes": range_deletes, "torn_logs": torn_logs, "last_sequence": last_sequence,
+                "leftovers": leftovers });
             writeln!(out, "{object}")?;
         } else {
             problems.iter().try_for_each(|problem| writeln!(out, "{problem}"))?;
@@ -43,6 +44,9 @@ impl Check {
                 "{tables} tables, {}{counted}; {log_entries} entries in logs; last sequence {last_sequence}",
                 size(*table_bytes)
             )?;
+            if *range_deletes > 0 {
+                writeln!(out, "{range_deletes} deletes of ranges in tables")?;
+            }
             for log in torn_logs {
                 writeln!(
                     out,

@@ -9,7 +9,7 @@ use super::{
     level0,
     plan::{Limits, Plan, Policy, Situation, span},
 };
-use crate::version::{KeyRange, TableRef};
+use crate::version::{KeyRange, TableRef, Version};
 use std::{cmp::Ordering, sync::Arc};
 use terrace_format::{KeyOrder, LEVELS};
 
@@ -266,9 +266,14 @@ pub fn bytes(tables: &[Arc<TableRef>]) -> u64 {
     tables.iter().map(|table| table.meta.bytes).sum()
 }
 
-/// Whether no level below `level` has a table that may hold `user`: then a delete has nothing left to hide. Never in level
-/// 0, where older runs may.
-pub fn is_bottom(order: &KeyOrder, version: &crate::version::Version, level: usize, user: &[u8]) -> bool {
+/// Whether no level below `level` has a table that may hold a key of `range`: then a delete has nothing left to hide. Never in
+/// level 0, where older runs may.
+pub fn is_range_bottom(order: &KeyOrder, version: &Version, level: usize, range: &KeyRange<'_>) -> bool {
+    level > 0 && version.levels[level + 1..].iter().all(|level| level.overlapping(order, range).is_empty())
+}
+
+/// As [`is_range_bottom`], of one key.
+pub fn is_bottom(order: &KeyOrder, version: &Version, level: usize, user: &[u8]) -> bool {
     if level == 0 {
         return false;
     }

@@ -206,6 +206,11 @@ impl Foreign {
             let meta = TableMeta { id, bytes, smallest: Vec::new(), largest: Vec::new(), refs: Vec::new() };
             let table: Arc<dyn Table> = shared.placement.open_table(&meta)?;
             table.verify()?;
+            if table.range_deletes()?.is_some() {
+                return Err(Error::Unsupported(format!(
+                    "{shown} deletes ranges, which cannot be taken over; export its store"
+                )));
+            }
             let mut cursor = table.cursor(ReadHow { verify: true, fill_cache: false })?;
             cursor.seek_last()?;
             let largest = if cursor.valid() { user_key(cursor.key()).to_vec() } else { Vec::new() };

@@ -36,7 +36,7 @@ use std::{
     },
     time::Duration,
 };
-use terrace_format::batch::Batch;
+use terrace_format::{batch::Batch, range_deletes};
 use terrace_storage::{
     Location, Memory,
     placement::{Mode, ObjectId, Placement},
@@ -156,6 +156,7 @@ impl Db {
         };
         let shared = Arc::new(Shared {
             order,
+            deletes_ranges: found.requires.iter().any(|feature| feature == range_deletes::FEATURE),
             requires: found.requires,
             torn_logs: found.set_aside.len() as u64,
             clock: Clock::start(),

@@ -3,6 +3,7 @@ use super::Db;
 use crate::{
     Result,
     read::{
+        covers::Covers,
         get::{self, Value},
         merge::{Merge, Source},
         pinned::PinnedValue,
@@ -49,7 +50,7 @@ impl Db {
 
     fn look_up<'a>(&self, view: &'a View, lookup: &[u8], how: ReadHow) -> Result<Option<Value<'a>>> {
         let shared = self.shared();
-        let got = get::get(&*shared.placement, &shared.order, view, lookup, how)?;
+        let got = get::get(&*shared.placement, &shared.order, view, lookup, shared.deletes_ranges, how)?;
         if let Some((level, table)) = got.worn {
             shared.note_worn(level, table);
         }
@@ -115,7 +116,9 @@ impl Db {
                 Source::Run(RunCursor::new(shared.placement.clone(), shared.order.clone(), run.clone(), how))
             }),
         );
-        let visible = Visible::new(shared.order.clone(), Merge::new(shared.order.clone(), sources), seq);
+        let order = || shared.order.clone();
+        let covers = shared.deletes_ranges.then(|| Covers::new(shared.placement.clone(), order(), &view, seq));
+        let visible = Visible::new(order(), Merge::new(order(), sources), covers, seq);
         let (weak, worth) = (Arc::downgrade(shared), shared.options.l0_seek_bytes);
         let sampler = Sampler::new(view, move |view, cost| match cost {
             Cost::Seek => {

@@ -5,6 +5,7 @@ use crate::{
     version::{Level, TableRef},
 };
 use std::sync::Arc;
+use terrace_format::{SeqNo, key};
 use terrace_storage::Budget;
 
 fn memory(budget: &Budget) -> MemoryStatistics {
@@ -32,6 +33,8 @@ pub struct TableInfo {
     pub smallest: Vec<u8>,
     /// Last user key.
     pub largest: Vec<u8>,
+    /// Whether that one is not in the table any more: it ends a range that the table deletes.
+    pub largest_excluded: bool,
 }
 
 impl Db {
@@ -43,6 +46,7 @@ impl Db {
             bytes: table.meta.bytes,
             smallest: table.smallest().to_vec(),
             largest: table.largest().to_vec(),
+            largest_excluded: key::apart(&table.meta.largest).seq == SeqNo::MAX,
         };
         let levels = version.levels.iter().enumerate();
         levels.map(|(level, l)| LevelInfo { level, tables: l.tables().map(info).collect() }).collect()

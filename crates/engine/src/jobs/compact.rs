@@ -1,20 +1,25 @@
 //! Carries a plan out: merges its inputs, leaves out what nobody can see, installs the outputs.
 use crate::{
     Options, Result,
-    compact::{leveled::is_bottom, may_drop::MayDrop, plan::Plan, split},
+    compact::{
+        leveled::{is_bottom, is_range_bottom},
+        may_drop::MayDrop,
+        plan::Plan,
+        split,
+    },
     read::{
         merge::{Merge, Source},
         run::RunCursor,
         view::View,
     },
     state::Shared,
-    version::{TableRef, Tables, add_to},
+    version::{KeyRange, TableRef, Tables, add_to},
 };
-use std::sync::Arc;
-use terrace_format::{KeyOrder, SeqNo, TableId, edit::Edit, key};
+use std::{collections::VecDeque, sync::Arc};
+use terrace_format::{KeyOrder, RangeDeletes, SeqNo, TableId, edit::Edit, key};
 use terrace_storage::{
     Ticket,
-    placement::{Build, EntryRef, Hint, Lifetime, ReadHow, TableMeta},
+    placement::{Build, EntryRef, Fragment, Hint, Lifetime, ReadHow, TableMeta},
 };
 
 /// Runs `plan` and installs its result.
@@ -105,8 +110,10 @@ fn merge(
     const ENTRIES_PER_LOOK: u64 = 4096;
     let mut merge = input(shared, plan);
     let mut rule = MayDrop::new(oldest_reader);
+    let ranges = ranges(shared, plan, part)?;
     let hint = Hint { level: plan.output_level, expected_bytes, lifetime: Lifetime::Compaction };
     let mut out = Output::new(shared, plan, shared.placement.begin(hint)?);
+    out.ranges = kept(shared, plan, &ranges, oldest_reader).into();
     match &part.from {
         Some(user) => merge.seek(&key::lookup(user, SeqNo::MAX))?,
         None => merge.seek_first()?,
@@ -124,12 +131,38 @@ fn merge(
         }
         let bottom = || is_bottom(&shared.order, &plan.version, plan.output_level, parsed.user);
         out.pass(entry.key);
-        if !rule.entry(&shared.order, &parsed, bottom) {
+        let hidden = ranges.newest(&shared.order, parsed.user, oldest_reader) > parsed.seq;
+        if !rule.entry(&shared.order, &parsed, bottom) && !hidden {
             out.keep(entry, rule.begins_key())?;
         }
         merge.next()?;
     }
     out.finish().map(Some)
+}
+
+/// The inputs' deletes of ranges, within one part of the merge.
+fn ranges(shared: &Shared, plan: &Plan, part: &Part) -> Result<RangeDeletes> {
+    let mut all = RangeDeletes::default();
+    for (_, table) in plan.inputs().filter(|_| shared.deletes_ranges) {
+        if let Some(ranges) = table.open(&*shared.placement)?.range_deletes()? {
+            all.extend(&shared.order, &ranges);
+        }
+    }
+    Ok(all.within(&shared.order, part.from.as_deref(), part.to.as_deref()))
+}
+
+/// What must be kept of them: those that some reader does not see yet, and the newest that all see, unless nothing is left
+/// that it could hide.
+fn kept(shared: &Shared, plan: &Plan, ranges: &RangeDeletes, oldest_reader: SeqNo) -> Vec<Fragment> {
+    let mut kept = ranges.clone();
+    kept.keep(|fragment| {
+        let unseen = fragment.sequences.partition_point(|seq| *seq > oldest_reader);
+        let range = KeyRange { from: Some(&fragment.from), to: Some(&fragment.to) };
+        let spent = is_range_bottom(&shared.order, &plan.version, plan.output_level, &range);
+        let count = if spent { unseen } else { (unseen + 1).min(fragment.sequences.len()) };
+        fragment.sequences[..count].to_vec()
+    });
+    kept.fragments().to_vec()
 }
 
 /// The plan's inputs as one. Every run of the upper level is a source of its own; the lower inputs are one run.
@@ -160,6 +193,8 @@ struct Output<'a> {
     shared: &'a Shared,
     plan: &'a Plan,
     build: Box<dyn Build>,
+    /// Deletes of ranges that are not stored yet, in order.
+    ranges: VecDeque<Fragment>,
     open: bool,
     any: bool,
     end_due: bool,
@@ -175,6 +210,7 @@ impl<'a> Output<'a> {
             shared,
             plan,
             build,
+            ranges: VecDeque::new(),
             open: false,
             any: false,
             end_due: false,
@@ -206,8 +242,13 @@ impl<'a> Output<'a> {
     /// Stores an entry. Versions of one user key never part: only one that begins a user key may begin a table.
     fn keep(&mut self, entry: EntryRef<'_>, begins_key: bool) -> Result<()> {
         if self.open && begins_key && self.is_full() {
-            self.end_table()?;
+            self.end_table(Some(key::user_key(entry.key)))?;
         }
+        self.begin_table()?;
+        Ok(self.build.keep(entry)?)
+    }
+
+    fn begin_table(&mut self) -> Result<()> {
         if !self.open {
             self.end_due = false; // there was nothing to end
             let drawn = || TableId(self.shared.control.lock().versions.new_number());
@@ -215,7 +256,30 @@ impl<'a> Output<'a> {
             self.build.begin_table(id)?;
             (self.open, self.any) = (true, true);
         }
-        Ok(self.build.keep(entry)?)
+        Ok(())
+    }
+
+    /// Stores the deletes of ranges before `next`. A range that goes on there is cut: tables do not overlap, and each has
+    /// all that hides its keys.
+    fn delete_ranges(&mut self, next: Option<&[u8]>) -> Result<()> {
+        let order = &self.shared.order;
+        while let Some(first) = self.ranges.front_mut() {
+            if next.is_some_and(|next| order.user(&first.from, next).is_ge()) {
+                break;
+            }
+            match next.filter(|next| order.user(&first.to, next).is_gt()) {
+                Some(next) => {
+                    let begin = std::mem::replace(&mut first.from, next.to_vec());
+                    let (to, sequences) = (next.to_vec(), first.sequences.clone());
+                    self.build.delete_range(&Fragment { from: begin, to, sequences })?;
+                }
+                None => {
+                    self.build.delete_range(first)?;
+                    self.ranges.pop_front();
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Whether the open table is to end before the next user key. Where outputs look for the ends of tables below, one may
@@ -227,14 +291,19 @@ impl<'a> Output<'a> {
         !single && (self.end_due || self.build.table_bytes() >= most)
     }
 
-    fn end_table(&mut self) -> Result<()> {
+    /// The next table begins at user key `next`, if there is one.
+    fn end_table(&mut self, next: Option<&[u8]>) -> Result<()> {
+        self.delete_ranges(next)?;
         (self.open, self.end_due) = (false, false);
         Ok(self.build.end_table()?)
     }
 
     fn finish(mut self) -> Result<(Vec<TableMeta>, Ticket)> {
+        if !self.ranges.is_empty() {
+            self.begin_table()?;
+        }
         if self.open {
-            self.end_table()?;
+            self.end_table(None)?;
         }
         if !self.any {
             return Ok((Vec::new(), Ticket::mature())); // everything was dropped

@@ -10,7 +10,7 @@ use crate::{
     version::add_to,
 };
 use std::sync::Arc;
-use terrace_format::{KeyOrder, TableId, edit::Edit, key};
+use terrace_format::{KeyOrder, RangeDeletes, TableId, edit::Edit, key};
 use terrace_storage::{
     Ticket,
     placement::{Build, EntryRef, Hint, Lifetime, Origin, Placement, TableMeta},
@@ -59,6 +59,9 @@ pub fn write_table(
         [mem] => keep_all(&mut *build, mem)?,
         _ => merge_all(&mut *build, order, mems)?,
     }
+    let mut ranges = RangeDeletes::default();
+    mems.iter().for_each(|mem| ranges.extend(order, &mem.range_deletes()));
+    ranges.fragments().iter().try_for_each(|fragment| build.delete_range(fragment))?;
     build.end_table()?;
     let (mut metas, ticket) = build.finish()?;
     Ok((metas.pop().expect("a build of one table yields one"), ticket))

@@ -7,13 +7,20 @@ mod skiplist;
 
 pub use arena::NodeId;
 use meter::ArenaMeter;
+use parking_lot::RwLock;
 use skiplist::{SkipList, height};
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicU64, Ordering::Relaxed},
+use std::{
+    ops::Deref,
+    sync::{
+        Arc, OnceLock,
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{Acquire, Relaxed, Release},
+        },
+    },
 };
 use terrace_format::{
-    KeyOrder, Kind, LogId, SeqNo, TableId,
+    KeyOrder, Kind, LogId, RangeDeletes, SeqNo, TableId,
     batch::{Batch, Op},
     key,
 };
@@ -22,6 +29,10 @@ use terrace_storage::{Budget, Holder};
 /// Sorted entries in memory. Readers and writers at any time; entries are never changed or removed.
 pub struct MemTable {
     list: SkipList,
+    /// Deletes of ranges. Guards only itself; no I/O under it.
+    ranges: RwLock<RangeDeletes>,
+    /// Whether there are any.
+    has_ranges: AtomicBool,
     meter: ArenaMeter,
     last: AtomicU64,
     /// The log that holds these entries.
@@ -36,6 +47,8 @@ impl MemTable {
     pub fn new(order: KeyOrder, log: LogId, budget: &Arc<Budget>) -> MemTable {
         MemTable {
             list: SkipList::new(order, budget.hold(Holder::Memtables)),
+            ranges: RwLock::default(),
+            has_ranges: AtomicBool::new(false),
             meter: ArenaMeter::default(),
             last: AtomicU64::new(0),
             log,
@@ -60,6 +73,11 @@ impl MemTable {
             let (user, kind, value) = match op {
                 Op::Put(user, value) => (user, Kind::Put, value),
                 Op::Delete(user) => (user, Kind::Delete, &[][..]),
+                Op::DeleteRange(from, to) => {
+                    self.delete_range(from, to, seq);
+                    seq = seq.plus(1);
+                    continue;
+                }
             };
             let links = height(seq.0);
             self.list.insert(user, key::trailer_of(seq, kind), value, links);
@@ -69,6 +87,27 @@ impl MemTable {
         self.last.fetch_max(seq.0 - 1, Relaxed);
     }
 
+    fn delete_range(&self, from: &[u8], to: &[u8], seq: SeqNo) {
+        self.ranges.write().insert(self.list.order(), from, to, seq);
+        self.has_ranges.store(true, Release); // before the write becomes visible
+        self.meter.entry(from.len() + key::TRAILER_BYTES, to.len(), 1);
+    }
+
+    /// Whether some range was deleted.
+    pub fn has_range_deletes(&self) -> bool {
+        self.has_ranges.load(Acquire)
+    }
+
+    /// The deletes of ranges; locks out their writers for as long as the answer lives.
+    pub fn range_deletes(&self) -> impl Deref<Target = RangeDeletes> + '_ {
+        self.ranges.read()
+    }
+
+    /// The newest delete of a range that hides `user` from a reader at `at`; zero if none does.
+    pub fn newest_range_delete(&self, user: &[u8], at: SeqNo) -> SeqNo {
+        if self.has_range_deletes() { self.ranges.read().newest(self.list.order(), user, at) } else { SeqNo::ZERO }
+    }
+
     /// Memory in use, as LevelDB's arena would count it.
     pub fn charged_bytes(&self) -> u64 {
         self.meter.bytes()
@@ -76,7 +115,7 @@ impl MemTable {
 
     /// Whether nothing was inserted.
     pub fn is_empty(&self) -> bool {
-        self.list.first().is_none()
+        self.list.first().is_none() && !self.has_range_deletes()
     }
 
     /// Entries. Walks all of them.

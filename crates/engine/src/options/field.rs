@@ -63,6 +63,7 @@ pub(super) const FIELDS: &[Field] = &[
         },
         check: |_| None,
     },
+    switch!(range_deletes, "delete ranges of keys at once; LevelDB refuses such a store"),
     number!(zstd_level, -5..=22, "effort of zstd"),
     number!(bloom_bits, 0..=100, "bits of Bloom filter per key, 0 for none"),
     Field {

@@ -1,4 +1,5 @@
-//! A point read: memtables newest first, then level by level, the newest run first; the first answer is the newest.
+//! A point read: memtables newest first, then level by level, the newest run first; the first answer is the newest. Where
+//! a range with the key was deleted, all that is older, and so all that comes later, is hidden.
 use super::{pinned::PinnedValue, view::View};
 use crate::{
     Result,
@@ -6,7 +7,7 @@ use crate::{
     version::TableRef,
 };
 use std::sync::Arc;
-use terrace_format::{KeyOrder, Kind, TableId};
+use terrace_format::{KeyOrder, Kind, SeqNo, TableId, key};
 use terrace_storage::placement::{Bytes, Placement, ReadHow};
 
 /// What a point read found, and whom it cost.
@@ -43,17 +44,24 @@ impl Value<'_> {
     }
 }
 
-/// Looks `lookup` up in `view`.
+/// Looks `lookup` up in `view`, whose tables may have deletes of ranges if `ranges` says so.
 pub fn get<'a>(
     placement: &dyn Placement,
     order: &KeyOrder,
     view: &'a View,
     lookup: &[u8],
+    ranges: bool,
     how: ReadHow,
 ) -> Result<Got<'a>> {
+    let key::Parsed { user, seq, .. } = key::apart(lookup);
     for mem in view.memtables() {
-        if let Some((_, kind, node)) = mem.get(lookup) {
-            return Ok(Got { value: (kind == Kind::Put).then_some(Value::Memory(mem, node)), worn: None });
+        let hidden = mem.newest_range_delete(user, seq);
+        if let Some((seq, kind, node)) = mem.get(lookup) {
+            let seen = kind == Kind::Put && seq > hidden;
+            return Ok(Got { value: seen.then_some(Value::Memory(mem, node)), worn: None });
+        }
+        if hidden > SeqNo::ZERO {
+            return Ok(Got { value: None, worn: None });
         }
     }
     let mut first: Option<(usize, &Arc<TableRef>)> = None;
@@ -63,8 +71,15 @@ pub fn get<'a>(
         for run in &runs.runs {
             let Some(table) = run.find(order, lookup) else { continue };
             (asked, first) = (asked + 1, first.or(Some((level, table))));
-            if let Some(found) = table.open(placement)?.get(lookup, how)? {
-                answer = (found.kind == Kind::Put).then_some(Value::Stored(found.value));
+            let table = table.open(placement)?;
+            let deletes = if ranges { table.range_deletes()? } else { None };
+            let hidden = deletes.map_or(SeqNo::ZERO, |deletes| deletes.newest(order, user, seq));
+            if let Some(found) = table.get(lookup, how)? {
+                let seen = found.kind == Kind::Put && found.seq > hidden;
+                answer = seen.then_some(Value::Stored(found.value));
+                break 'search;
+            }
+            if hidden > SeqNo::ZERO {
                 break 'search;
             }
         }

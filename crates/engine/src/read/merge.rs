@@ -168,6 +168,33 @@ impl Merge {
         self.enqueue(at, moved)
     }
 
+    /// The number of the source whose entry it stands on. Must stand on an entry.
+    #[inline]
+    pub fn source(&self) -> usize {
+        self.at()
+    }
+
+    /// Moves the source whose entry it stands on to its first entry at or after `target`, which lies ahead of a forward walk;
+    /// then stands on the first entry of all sources.
+    pub fn skip_to(&mut self, target: &[u8]) -> Result<()> {
+        debug_assert_eq!(self.direction, Direction::Forward);
+        let at = self.at();
+        let moved = self.sources[at].seek(target);
+        self.clear = false;
+        self.enqueue(at, moved)
+    }
+
+    /// Moves the source whose entry it stands on to its last entry before `target`, which lies ahead of a backward walk;
+    /// then stands on the last entry of all sources.
+    pub fn skip_before(&mut self, target: &[u8]) -> Result<()> {
+        debug_assert_eq!(self.direction, Direction::Backward);
+        let at = self.at();
+        let source = &mut self.sources[at];
+        let moved = source.seek(target).and_then(|()| if source.valid() { source.prev() } else { source.seek_last() });
+        self.clear = false;
+        self.enqueue(at, moved)
+    }
+
     /// The internal key. Must stand on an entry.
     #[inline]
     pub fn key(&self) -> &[u8] {

@@ -1,8 +1,9 @@
-//! What a reader at one sequence sees of a merge: per user key the newest entry at or below it, if that is a put.
+//! What a reader at one sequence sees of a merge: per user key the newest entry at or below it, if that is a put, and no
+//! newer delete of a range hides it.
 //!
 //! Walking forward, the merge stands on the entry shown. Walking backward, versions of a key come oldest first, so the
 //! merge stands before all of them and the entry shown is kept aside, unless the last one is told by what lies before it.
-use super::merge::Merge;
+use super::{covers::Covers, merge::Merge};
 use crate::Result;
 use terrace_format::{KeyOrder, Kind, SeqNo, key};
 
@@ -19,6 +20,8 @@ enum Shown {
 pub struct Visible {
     order: KeyOrder,
     merge: Merge,
+    /// Of the merge's sources; `None` where ranges are never deleted.
+    covers: Option<Covers>,
     seq: SeqNo,
     shown: Shown,
     /// The user key that was shown last or is shown.
@@ -28,8 +31,8 @@ pub struct Visible {
 
 impl Visible {
     /// What a reader at `seq` sees; stands nowhere yet.
-    pub fn new(order: KeyOrder, merge: Merge, seq: SeqNo) -> Visible {
-        Visible { order, merge, seq, shown: Shown::Nothing, key: Vec::new(), value: Vec::new() }
+    pub fn new(order: KeyOrder, merge: Merge, covers: Option<Covers>, seq: SeqNo) -> Visible {
+        Visible { order, merge, covers, seq, shown: Shown::Nothing, key: Vec::new(), value: Vec::new() }
     }
 
     /// Whether it stands on a pair.
@@ -107,9 +110,11 @@ impl Visible {
     #[inline]
     pub fn next(&mut self) -> Result<()> {
         let (shown, seq) = (self.shown, self.seq);
+        let covers = self.covers.as_ref();
         let seen = |next: &[u8]| {
             let next = key::apart(next);
-            next.seq <= seq && next.kind == Kind::Put
+            let clear = covers.is_none_or(|covers| covers.is_clear(next.user));
+            next.seq <= seq && next.kind == Kind::Put && clear
         };
         if shown == Shown::Current && self.merge.next_apart(seen) { Ok(()) } else { self.next_of_many() }
     }
@@ -157,9 +162,21 @@ impl Visible {
         while self.merge.valid() {
             let entry = self.merge.parsed();
             if entry.seq <= self.seq && !(passed && self.order.user(entry.user, &self.key).is_le()) {
-                if entry.kind == Kind::Put {
+                let covered = match &mut self.covers {
+                    Some(covers) => Some(covers.around(entry.user)?).filter(|stretch| stretch.newest > entry.seq),
+                    None => None,
+                };
+                if covered.is_none() && entry.kind == Kind::Put {
                     self.shown = Shown::Current;
                     return Ok(());
+                }
+                if let Some(stretch) = covered
+                    && let Some(to) = stretch.to.as_ref().filter(|_| stretch.source < self.merge.source())
+                {
+                    // All that this source has up to there is older than the delete.
+                    let target = key::lookup(to, SeqNo::MAX);
+                    self.merge.skip_to(&target)?;
+                    continue;
                 }
                 self.keep_key();
                 passed = true;
@@ -178,11 +195,22 @@ impl Visible {
                 break;
             }
             if entry.seq <= self.seq {
-                if entry.kind == Kind::Put && self.merge.apart_from_prev() {
+                let covered = match &mut self.covers {
+                    Some(covers) => Some(covers.around(entry.user)?).filter(|stretch| stretch.newest > entry.seq),
+                    None => None,
+                };
+                found = covered.is_none() && entry.kind == Kind::Put;
+                if found && self.merge.apart_from_prev() {
                     self.shown = Shown::Current;
                     return Ok(());
                 }
-                found = entry.kind == Kind::Put;
+                if let Some(stretch) = covered
+                    && let Some(from) = stretch.from.as_ref().filter(|_| stretch.source < self.merge.source())
+                {
+                    let target = key::lookup(from, SeqNo::MAX); // as in `find_forward`
+                    self.merge.skip_before(&target)?;
+                    continue;
+                }
                 if found {
                     self.keep_key();
                     self.value.clear();

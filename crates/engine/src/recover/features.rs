@@ -6,20 +6,25 @@ use terrace_format::{
     Corrupt,
     compress::Codec,
     marker::{KNOWN_FEATURES, Marker, UNKNOWN},
+    range_deletes,
 };
 use terrace_storage::placement::Placement;
 
 const LZ4: &str = "lz4";
 
-/// Features that `options` would use.
-fn wanted(options: &Options) -> Vec<String> {
-    if options.compression == Codec::Lz4 { vec![LZ4.to_string()] } else { Vec::new() }
+/// Features that `options` would use, and how they ask for them.
+fn wanted(options: &Options) -> Vec<(&'static str, &'static str)> {
+    let lz4 = (options.compression == Codec::Lz4).then_some((LZ4, "compression=lz4"));
+    lz4.into_iter().chain(options.range_deletes.then_some((range_deletes::FEATURE, "range_deletes=on"))).collect()
 }
 
 /// A new store: writes a marker if one is needed, before the first use of what it announces.
 pub fn create(placement: &dyn Placement, options: &Options) -> Result<Vec<String>> {
-    let features = wanted(options);
+    let mut features: Vec<String> = wanted(options).into_iter().map(|(feature, _)| feature.to_string()).collect();
     if !features.is_empty() {
+        if !options.range_deletes {
+            features.push(range_deletes::FEATURE.to_string()); // nobody is left who could not read them
+        }
         let marker = Marker {
             version: 1,
             storage: "directory".into(),
@@ -50,9 +55,10 @@ pub fn check(placement: &dyn Placement, options: &Options, in_manifest: &[String
             "{place} uses {lost:?} by its manifest, but its marker file TERRACE does not say so"
         )));
     }
-    if let Some(refused) = wanted(options).into_iter().find(|feature| !features.contains(feature)) {
+    let unannounced = |(feature, _): &(&str, _)| features.iter().all(|known| known != feature);
+    if let Some((_, refused)) = wanted(options).into_iter().find(unannounced) {
         return Err(Error::Unsupported(format!(
-            "compression={refused} is refused: {place} was not created with it, and LevelDB could no longer read the store"
+            "{refused} is refused: {place} was not created with it, and LevelDB could no longer read the store"
         )));
     }
     Ok(features)

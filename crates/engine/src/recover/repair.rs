@@ -13,7 +13,7 @@ use crate::{
     version::{TableRef, Version},
 };
 use std::sync::Arc;
-use terrace_format::{Kind, LEVELS, TableId, key};
+use terrace_format::{Kind, LEVELS, SeqNo, TableId, key};
 use terrace_storage::{
     Ticket,
     placement::{Build, EntryRef, Hint, Lifetime, Origin, Placement, TableMeta},
@@ -57,7 +57,8 @@ pub fn repair(from: &dyn Placement, to: &dyn Placement, options: &Options) -> Re
     to.settle(&[])?;
     let requires = features::create(to, options)?;
     let mut start = fresh_start(&[]);
-    let (metas, pairs) = write_newest(Remains::of(from, options, &survey)?, to, options, &mut start.next_file)?;
+    let (metas, pairs) =
+        write_newest(&survey, Remains::of(from, options, &survey)?, to, options, &mut start.next_file)?;
     report.pairs = pairs;
     report.bytes = metas.iter().map(|meta| meta.bytes).sum();
     let level = level_for(options, report.bytes);
@@ -75,9 +76,10 @@ fn level_for(options: &Options, bytes: u64) -> usize {
     (1..LEVELS).find(|level| bytes <= room(*level)).unwrap_or(LEVELS - 1)
 }
 
-/// Writes the newest version of each key, if it is a put, in tables numbered from `next_file` on. They are durable when this
+/// Writes the newest version of each key, if it is a put that no delete of a range hides, in tables numbered from `next_file` on. They are durable when this
 /// returns. The tables, and how many pairs they hold.
 fn write_newest(
+    survey: &Survey,
     mut remains: Remains<'_>,
     to: &dyn Placement,
     options: &Options,
@@ -92,7 +94,8 @@ fn write_newest(
             continue; // an older version
         }
         user = Some(parsed.user.to_vec());
-        if parsed.kind == Kind::Put {
+        let hidden = survey.range_deletes.newest(order, parsed.user, SeqNo::MAX) > parsed.seq;
+        if parsed.kind == Kind::Put && !hidden {
             out.keep(entry)?;
             pairs += 1;
         }

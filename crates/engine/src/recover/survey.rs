@@ -6,7 +6,7 @@
 use super::manifest::{self, ManifestState};
 use crate::{Error, Options, Result, mem::MemTable};
 use std::{collections::BTreeMap, sync::Arc};
-use terrace_format::{KeyOrder, LogId, SeqNo, TableId, batch::Batch, key};
+use terrace_format::{KeyOrder, LogId, RangeDeletes, SeqNo, TableId, batch::Batch, key};
 use terrace_storage::{
     Budget,
     placement::{Listed, LogEvent, LogKind, Loss, ObjectId, Piece, Placement, TableMeta},
@@ -55,6 +55,8 @@ pub struct Survey {
     pub tables: Vec<Readable>,
     /// What the logs say, and whether it counts for all keys.
     pub memtables: Vec<(Arc<MemTable>, bool)>,
+    /// Deletes of ranges. They count wherever they were found: whatever is older was deleted.
+    pub range_deletes: RangeDeletes,
     /// Logs of which something was read.
     pub logs: u64,
     /// What cannot be read.
@@ -78,6 +80,7 @@ impl Survey {
             budget: from.budget().clone(),
             tables: Vec::new(),
             memtables: Vec::new(),
+            range_deletes: RangeDeletes::default(),
             logs: 0,
             lost: Vec::new(),
             last: SeqNo::ZERO,
@@ -98,6 +101,7 @@ impl Survey {
                 ObjectId::Table(id) => {
                     let meta = named.remove(&id);
                     survey.table(from, id, found.bytes, meta.as_ref(), manifest.is_none());
+                    survey.ranges_of(from, id, found.bytes);
                 }
                 ObjectId::Wal(id) => {
                     let counts = manifest.as_ref().is_none_or(|m| id >= m.replay_from || Some(id) == m.also_replay);
@@ -110,7 +114,21 @@ impl Survey {
             let loss = Loss { offset: 0, bytes: meta.bytes, reason: "it is missing".into(), from: None, to: None };
             survey.lose(from.place_of(ObjectId::Table(meta.id)), loss, Some(meta));
         }
+        for (mem, _) in &survey.memtables {
+            survey.range_deletes.extend(&survey.order, &mem.range_deletes());
+        }
+        let newest = survey.range_deletes.fragments().iter().filter_map(|fragment| fragment.sequences.first());
+        survey.last = newest.copied().fold(survey.last, SeqNo::max);
         Ok(survey)
+    }
+
+    /// Takes over what table `id`, of so many bytes, has of deletes of ranges, if its end can be read.
+    fn ranges_of(&mut self, from: &dyn Placement, id: TableId, bytes: u64) {
+        let meta = TableMeta { id, bytes, smallest: Vec::new(), largest: Vec::new(), refs: Vec::new() };
+        let found = from.open_table(&meta).and_then(|table| table.range_deletes());
+        if let Ok(Some(found)) = found {
+            self.range_deletes.extend(&self.order, &found);
+        }
     }
 
     /// Whether an entry counts. All do, but those of leftovers for which something newer is known to be there.

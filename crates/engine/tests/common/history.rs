@@ -90,6 +90,7 @@ fn parallel(options: Options) -> Options {
     options.subcompaction_bytes = 1 << 10;
     options.l0_merge_runs = 2;
     options.least_overlap = true;
+    options.range_deletes = true;
     options
 }
 
@@ -243,6 +244,13 @@ impl<'a> History<'a> {
                 let value = vec![number as u8; bytes];
                 batch.put(&key, &value);
                 state.insert(key, value);
+            }
+        }
+        if self.options.range_deletes && self.rng.chance(1, 6) {
+            let [from, to] = [self.rng.below(40), self.rng.below(40)].map(|n| format!("key{n:02}").into_bytes());
+            if from < to {
+                state.retain(|key, _| !(&from..&to).contains(&key));
+                batch.delete_range(from, to);
             }
         }
         self.began.push((self.clock)());

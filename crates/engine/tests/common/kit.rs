@@ -103,7 +103,10 @@ pub fn check_layout(layout: &[LevelInfo], order: &terrace_format::KeyOrder) -> R
     }
     for level in layout {
         let upside_down = |table: &terrace::TableInfo| order.user(&table.smallest, &table.largest).is_gt();
-        let overlap = |pair: &[terrace::TableInfo]| order.user(&pair[0].largest, &pair[1].smallest).is_ge();
+        let overlap = |pair: &[terrace::TableInfo]| {
+            let met = order.user(&pair[0].largest, &pair[1].smallest);
+            met.is_gt() || met.is_eq() && !pair[0].largest_excluded
+        };
         if level.tables.iter().any(|table| table.bytes == 0 || upside_down(table)) {
             return Err(format!("a table without bytes or bounds: {level:?}"));
         }

@@ -43,6 +43,7 @@ pub enum Move {
 pub enum Op {
     Put(Key, Value),
     Delete(Key),
+    DeleteRange(Key, Key),
     Batch(Vec<(Key, Option<Value>)>, bool),
     Get(Key),
     Scan(Range, bool),
@@ -110,6 +111,7 @@ pub fn any_op() -> impl Strategy<Value = Op> {
     prop_oneof![
         24 => (any_key(), any_value()).prop_map(|(key, value)| Op::Put(key, value)),
         8 => any_key().prop_map(Op::Delete),
+        6 => (any_key(), any_key()).prop_map(|(from, to)| Op::DeleteRange(from, to)),
         8 => (batch, any::<bool>()).prop_map(|(ops, sync)| Op::Batch(ops, sync)),
         8 => any_key().prop_map(Op::Get),
         5 => (any_range(), any::<bool>()).prop_map(|(range, reverse)| Op::Scan(range, reverse)),
@@ -165,10 +167,11 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
         one_of("pipelined_writes", &["on", "off"]),
         one_of("smooth_stalls", &["on", "off"]),
         one_of("l0_seek_bytes", &["0", "1MiB"]),
+        one_of("range_deletes", &["on", "off"]),
     );
     let all = (single, other, writing);
-    all.prop_map(|((a, b, c, d, e, f, g, h, i, j), (k, l, m, n, o, p, q, r, s, t, level0), (u, v, w))| {
-        let mut shape = vec![a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w];
+    all.prop_map(|((a, b, c, d, e, f, g, h, i, j), (k, l, m, n, o, p, q, r, s, t, level0), (u, v, w, x))| {
+        let mut shape = vec![a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x];
         let names = ["l0_compact_runs", "l0_slow_runs", "l0_stop_runs"];
         shape.extend(names.into_iter().zip(level0.map(String::from)));
         shape
@@ -185,6 +188,16 @@ pub fn any_config() -> impl Strategy<Value = Config> {
         let codec = |shape: &[(&str, String)]| shape.iter().any(|(_, value)| value == "lz4");
         if !codec(&shapes[0]) && codec(&shapes[1]) {
             // A store that was not made for LZ4 refuses it; durability.rs sees to that.
+            shapes[1].iter_mut().filter(|(_, value)| value == "lz4").for_each(|(_, value)| *value = "zstd".into());
+        }
+        let asks = |shape: &[(&str, String)]| shape.contains(&("range_deletes", "on".to_string()));
+        if !asks(&shapes[0]) && !codec(&shapes[0]) {
+            // Likewise; there, ranges are deleted key by key.
+            shapes[1]
+                .iter_mut()
+                .filter(|(name, _)| *name == "range_deletes")
+                .for_each(|(_, value)| *value = "off".into());
+        } else if !codec(&shapes[0]) {
             shapes[1].iter_mut().filter(|(_, value)| value == "lz4").for_each(|(_, value)| *value = "zstd".into());
         }
         Config { preset, shapes, backwards, manual, place }

@@ -11,7 +11,7 @@ use crate::{
 };
 use std::{ops::Range, sync::Arc};
 use terrace_format::{
-    Codec, Corrupt, KeyOrder, Kind, SeqNo, TableId,
+    Codec, Corrupt, KeyOrder, Kind, RangeDeletes, SeqNo, TableId,
     block::{Block, Bytes},
     filter::FilterPolicy,
     footer::{BLOCK_TRAILER_BYTES, Handle},
@@ -98,6 +98,11 @@ impl Reader {
             }
         }
         anchors
+    }
+
+    /// Its deletes of ranges.
+    pub fn range_deletes(&self) -> Option<Arc<RangeDeletes>> {
+        self.tail.range_deletes.clone()
     }
 
     /// What the table says of itself.

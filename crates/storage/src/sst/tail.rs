@@ -1,14 +1,15 @@
-//! What is read of a table when it is opened: footer, index, metaindex, filter, facts. All of it is verified.
+//! What is read of a table when it is opened: footer, index, metaindex, filter, facts, range deletes. All of it is verified.
 use super::{ByteSource, filter::Filter, index::Index};
 use crate::{Error, Result};
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 use terrace_format::{
-    Corrupt, KeyOrder, TableFacts,
+    Corrupt, KeyOrder, RangeDeletes, TableFacts,
     block::{Block, BlockCursor, Bytes},
     compress::decompress,
     facts,
     filter::{FilterBlock, FilterPolicy, block_meta_name, table_meta_name},
     footer::{FOOTER_BYTES, Footer, Handle, open_block},
+    range_deletes::META_NAME,
 };
 
 /// The end of a table, in memory for as long as the table is open.
@@ -17,6 +18,7 @@ pub(super) struct Tail {
     pub index: Index,
     pub filter: Filter,
     pub facts: Option<TableFacts>,
+    pub range_deletes: Option<Arc<RangeDeletes>>,
 }
 
 impl Tail {
@@ -36,13 +38,21 @@ impl Tail {
                 )
             }
         };
+        let range_deletes = match metas.get(META_NAME.as_bytes()) {
+            None => None,
+            Some(&handle) => {
+                let found = RangeDeletes::decode(order, read_contents(source, handle, true)?);
+                Some(Arc::new(found.map_err(|found| Error::corrupt(source.name(), handle.offset, found))?))
+            }
+        };
         let filter = policy.map_or(Ok(Filter::None), |policy| read_filter(source, &metas, policy))?;
-        Ok(Tail { footer, index, filter, facts })
+        Ok(Tail { footer, index, filter, facts, range_deletes })
     }
 
     /// Memory it takes, in bytes.
     pub fn byte_len(&self) -> usize {
-        self.index.byte_len() + self.filter.byte_len()
+        let ranges = self.range_deletes.as_ref().map_or(0, |ranges| ranges.byte_len());
+        self.index.byte_len() + self.filter.byte_len() + ranges
     }
 }
 

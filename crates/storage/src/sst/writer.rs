@@ -1,7 +1,7 @@
 //! Writes one table: entries in, LevelDB's table format out, as a stream.
 //!
 //! ```text
-//! data block*  filter  facts  metaindex block  index block  footer
+//! data block*  filter  facts  range deletes  metaindex block  index block  footer
 //! ```
 //! In memory are one block, the index and what the filter needs. Without our facts block, and with LevelDB's
 //! kind of filter, the bytes are those that LevelDB writes.
@@ -9,12 +9,13 @@ use super::{ByteSink, filter::FilterMaker};
 use crate::{Error, Result, Setup};
 use std::cmp::Ordering;
 use terrace_format::{
-    Corrupt, KeyOrder, Kind, SeqNo, TableFacts,
+    Corrupt, KeyOrder, Kind, RangeDeletes, SeqNo, TableFacts,
     block::{BlockBuilder, common_prefix},
     compress::{Codec, compress},
     crc, facts,
     footer::{BLOCK_TRAILER_BYTES, Footer, Handle},
     key,
+    range_deletes::{Fragment, META_NAME},
 };
 
 /// Larger blocks are stored raw; they are written from where they lie.
@@ -24,7 +25,7 @@ const INDEX_BYTES_MAX: usize = u32::MAX as usize;
 /// A buffer that grew past this is given back rather than kept for the next block.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
-/// First and last internal key of a table.
+/// First and last internal key of a table; see [`TableMeta`](crate::placement::TableMeta).
 pub(crate) struct Bounds {
     pub smallest: Vec<u8>,
     pub largest: Vec<u8>,
@@ -40,6 +41,7 @@ pub(crate) struct Writer<S> {
     index: BlockBuilder,
     filter: FilterMaker,
     facts: TableFacts,
+    range_deletes: RangeDeletes,
     smallest: Vec<u8>,
     /// The block that ended with the last key. Its index entry waits for the next key, to be no longer than it must.
     unindexed: Option<Handle>,
@@ -63,6 +65,7 @@ impl<S: ByteSink> Writer<S> {
             index: BlockBuilder::new(1),
             filter: FilterMaker::new(setup),
             facts: TableFacts::default(),
+            range_deletes: RangeDeletes::default(),
             smallest: Vec::new(),
             unindexed: None,
         }
@@ -95,9 +98,16 @@ impl<S: ByteSink> Writer<S> {
         if self.data.byte_len() >= self.block_bytes { self.end_block() } else { Ok(()) }
     }
 
-    /// Writes everything else and gives the sink back. The table must have an entry.
+    /// Adds deletes of ranges, at any time.
+    pub fn delete_range(&mut self, fragment: &Fragment) {
+        for seq in &fragment.sequences {
+            self.range_deletes.insert(&self.order, &fragment.from, &fragment.to, *seq);
+        }
+    }
+
+    /// Writes everything else and gives the sink back. The table must have an entry, or a delete of a range.
     pub fn finish(mut self) -> Result<(S, Bounds)> {
-        if self.facts.entries == 0 {
+        if self.facts.entries == 0 && self.range_deletes.is_empty() {
             return Err(Error::Unsupported(format!("{} would be an empty table", self.blocks.sink.name())));
         }
         self.end_block()?;
@@ -106,21 +116,39 @@ impl<S: ByteSink> Writer<S> {
             metas.push((name, self.blocks.write(&contents, Codec::None)?));
         }
         metas.push((facts::META_NAME.to_string(), self.blocks.write(&self.facts.encode(), Codec::None)?));
+        if !self.range_deletes.is_empty() {
+            metas.push((META_NAME.to_string(), self.blocks.write(&self.range_deletes.encode(), Codec::None)?));
+        }
         metas.sort_by(|a, b| a.0.cmp(&b.0));
         let mut metaindex = BlockBuilder::new(self.restart_interval);
         for (name, handle) in metas {
             metaindex.add(name.as_bytes(), &encoded(handle));
         }
         let metaindex = self.blocks.write(metaindex.finish(), self.blocks.codec)?;
-        let bounds = Bounds { smallest: std::mem::take(&mut self.smallest), largest: self.data.last_key().to_vec() };
+        let last = self.data.last_key().to_vec();
+        let bounds = self.bounds(&last);
         if let Some(handle) = self.unindexed.take() {
-            let mut listed = bounds.largest.clone();
+            let mut listed = last;
             self.order.shorten_above(&mut listed);
             self.list_block(handle, &listed)?;
         }
         let index = self.blocks.write(self.index.finish(), self.blocks.codec)?;
         self.blocks.sink.append(&Footer { metaindex, index }.encode())?;
         Ok((self.blocks.sink, bounds))
+    }
+
+    /// What bounds the entries, of which `last` is the last, and the ranges.
+    fn bounds(&mut self, last: &[u8]) -> Bounds {
+        let entries = (self.facts.entries > 0).then(|| [std::mem::take(&mut self.smallest), last.to_vec()]);
+        let all = match (entries, self.range_deletes.bounds()) {
+            (Some([a, b]), Some([c, d])) => {
+                let smallest = if self.order.internal(&a, &c).is_le() { a } else { c };
+                [smallest, if self.order.internal(&b, &d).is_ge() { b } else { d }]
+            }
+            (entries, ranges) => entries.or(ranges).unwrap_or_default(),
+        };
+        let [smallest, largest] = all;
+        Bounds { smallest, largest }
     }
 
     fn end_block(&mut self) -> Result<()> {

@@ -117,6 +117,9 @@ fn batch_text(batch: &Batch, entries: bool) -> String {
         text += &match op {
             Op::Put(key, value) => format!("put {} = {}", quoted(key, SHOWN_BYTES), quoted(value, SHOWN_BYTES)),
             Op::Delete(key) => format!("delete {}", quoted(key, SHOWN_BYTES)),
+            Op::DeleteRange(from, to) => {
+                format!("delete from {} to {}", quoted(from, SHOWN_BYTES), quoted(to, SHOWN_BYTES))
+            }
         };
     }
     text
@@ -128,6 +131,7 @@ fn batch_json(batch: &Batch, entries: bool) -> Value {
         let operation = |op: Op<'_>| match op {
             Op::Put(key, value) => json!({ "key": escaped(key), "value": escaped(value) }),
             Op::Delete(key) => json!({ "key": escaped(key) }),
+            Op::DeleteRange(from, to) => json!({ "from": escaped(from), "to": escaped(to) }),
         };
         object["operations"] = batch.ops().map(operation).collect();
     }

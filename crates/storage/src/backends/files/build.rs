@@ -3,7 +3,7 @@ use super::{Store, fs::WriteFile};
 use crate::{
     Error, Purpose, Result, Ticket,
     durability::{CommitTracker, Finished, SyncTracker},
-    placement::{Build, EntryRef, Hint, Lifetime, TableMeta},
+    placement::{Build, EntryRef, Fragment, Hint, Lifetime, TableMeta},
     sst::{Bounds, ByteSink, Writer},
 };
 use std::sync::Arc;
@@ -61,6 +61,11 @@ impl Build for FilesBuild {
 
     fn keep(&mut self, entry: EntryRef<'_>) -> Result<()> {
         self.open()?.add(entry.key, entry.stored)
+    }
+
+    fn delete_range(&mut self, fragment: &Fragment) -> Result<()> {
+        self.open()?.delete_range(fragment);
+        Ok(())
     }
 
     fn table_bytes(&self) -> u64 {

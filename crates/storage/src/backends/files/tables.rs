@@ -6,7 +6,7 @@
 use super::{Store, open_input};
 use crate::{
     Budget, Result,
-    placement::{Cursor, Found, ReadHow, Table, TableFacts, TableMeta},
+    placement::{Cursor, Found, RangeDeletes, ReadHow, Table, TableFacts, TableMeta},
     sst::Reader,
 };
 use parking_lot::{Mutex, RwLock};
@@ -157,6 +157,10 @@ impl Table for FileTable {
 
     fn anchors(&self, count: usize) -> Result<Vec<(Vec<u8>, u64)>> {
         self.with(|reader| Ok(reader.anchors(count)))
+    }
+
+    fn range_deletes(&self) -> Result<Option<Arc<RangeDeletes>>> {
+        self.with(|reader| Ok(reader.range_deletes()))
     }
 
     fn facts(&self) -> Result<Option<TableFacts>> {

@@ -1,0 +1,289 @@
+//! Deletes of whole ranges of keys, cut at each other's ends so that they can be searched.
+//!
+//! Where ranges overlap they are cut into *fragments* that do not; a fragment has the sequences of all deletes that cover it,
+//! newest first. The store's word for such a delete in a table is meta block [`META_NAME`]:
+//!
+//! ```text
+//! a block; for each fragment and each of its sequences, in this order, an entry
+//!     key    internal key (first user key, sequence, kind 0)
+//!     value  the user key at which the range ends, which is not in it
+//! ```
+//! Ours, and a reader must know it: feature `range-deletes`. Spec: docs/format/table.md.
+use crate::{
+    Corrupt, KeyOrder, Kind, SeqNo,
+    block::{Block, BlockBuilder, BlockCursor, Bytes},
+    key,
+};
+use std::sync::Arc;
+
+/// Key of the meta block in the metaindex.
+pub const META_NAME: &str = "terrace.range_deletes";
+/// The feature that a store with such deletes announces.
+pub const FEATURE: &str = "range-deletes";
+const RESTART_INTERVAL: usize = 16;
+
+/// User keys from `from` on, up to but not including `to`, and the deletes of all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// First key.
+    pub from: Vec<u8>,
+    /// The key behind the last.
+    pub to: Vec<u8>,
+    /// When they were deleted, newest first; at least once.
+    pub sequences: Vec<SeqNo>,
+}
+
+impl Fragment {
+    /// The newest delete that a reader at `at` sees; zero if there is none.
+    pub fn newest(&self, at: SeqNo) -> SeqNo {
+        let seen = self.sequences.partition_point(|seq| *seq > at);
+        self.sequences.get(seen).copied().unwrap_or(SeqNo::ZERO)
+    }
+}
+
+/// Around a key, as far as the same can be said of all keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch<'a> {
+    /// First key; `None` is unbounded.
+    pub from: Option<&'a [u8]>,
+    /// The key behind the last; `None` is unbounded.
+    pub to: Option<&'a [u8]>,
+    /// The newest delete of them; zero if there is none.
+    pub newest: SeqNo,
+}
+
+/// Fragments in the order of their keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RangeDeletes {
+    fragments: Vec<Fragment>,
+}
+
+impl RangeDeletes {
+    /// Whether nothing is deleted.
+    pub fn is_empty(&self) -> bool {
+        self.fragments.is_empty()
+    }
+
+    /// In the order of their keys.
+    pub fn fragments(&self) -> &[Fragment] {
+        &self.fragments
+    }
+
+    /// Adds the delete of `from .. to` at `seq`; nothing, if no key lies there.
+    pub fn insert(&mut self, order: &KeyOrder, from: &[u8], to: &[u8], seq: SeqNo) {
+        if order.user(from, to).is_ge() {
+            return;
+        }
+        self.cut(order, from);
+        self.cut(order, to);
+        let (mut at, mut from) = (self.begin(order, from), from.to_vec());
+        while order.user(&from, to).is_lt() {
+            let begins = self.fragments.get(at).map(|next| &next.from).filter(|next| order.user(next, to).is_lt());
+            if begins.is_some_and(|begins| order.user(begins, &from).is_eq()) {
+                let sequences = &mut self.fragments[at].sequences;
+                let newer = sequences.partition_point(|other| *other > seq);
+                if sequences.get(newer) != Some(&seq) {
+                    sequences.insert(newer, seq);
+                }
+            } else {
+                let end = begins.map_or(to, Vec::as_slice).to_vec();
+                self.fragments.insert(at, Fragment { from, to: end, sequences: vec![seq] });
+            }
+            from = self.fragments[at].to.clone();
+            at += 1;
+        }
+    }
+
+    /// Takes over all of `other`.
+    pub fn extend(&mut self, order: &KeyOrder, other: &RangeDeletes) {
+        for fragment in &other.fragments {
+            for seq in &fragment.sequences {
+                self.insert(order, &fragment.from, &fragment.to, *seq);
+            }
+        }
+    }
+
+    /// Cuts the fragment that `at` lies within.
+    fn cut(&mut self, order: &KeyOrder, at: &[u8]) {
+        let number = self.begin(order, at);
+        let Some(before) = number.checked_sub(1).map(|number| &mut self.fragments[number]) else { return };
+        if order.user(&before.to, at).is_gt() {
+            let rest = Fragment { from: at.to_vec(), to: before.to.clone(), sequences: before.sequences.clone() };
+            before.to = at.to_vec();
+            self.fragments.insert(number, rest);
+        }
+    }
+
+    /// The first fragment that does not begin before `user`.
+    fn begin(&self, order: &KeyOrder, user: &[u8]) -> usize {
+        self.fragments.partition_point(|fragment| order.user(&fragment.from, user).is_lt())
+    }
+
+    /// The newest delete of `user` that a reader at `at` sees; zero if there is none.
+    pub fn newest(&self, order: &KeyOrder, user: &[u8], at: SeqNo) -> SeqNo {
+        if self.is_empty() { SeqNo::ZERO } else { self.stretch(order, user, at).newest }
+    }
+
+    /// What a reader at `at` may know of `user` and its neighbours.
+    pub fn stretch(&self, order: &KeyOrder, user: &[u8], at: SeqNo) -> Stretch<'_> {
+        let next = self.fragments.partition_point(|fragment| order.user(&fragment.from, user).is_le());
+        let to = self.fragments.get(next).map(|fragment| &*fragment.from);
+        let Some(fragment) = next.checked_sub(1).map(|at| &self.fragments[at]) else {
+            return Stretch { from: None, to, newest: SeqNo::ZERO };
+        };
+        if order.user(user, &fragment.to).is_lt() {
+            let newest = fragment.newest(at);
+            return Stretch { from: Some(&fragment.from), to: Some(&fragment.to), newest };
+        }
+        Stretch { from: Some(&fragment.to), to, newest: SeqNo::ZERO }
+    }
+
+    /// What of it lies in `from .. to`.
+    pub fn within(&self, order: &KeyOrder, from: Option<&[u8]>, to: Option<&[u8]>) -> RangeDeletes {
+        let mut part = self.clone();
+        if let Some(from) = from {
+            part.cut(order, from);
+            part.fragments.drain(..part.begin(order, from));
+        }
+        if let Some(to) = to {
+            part.cut(order, to);
+            part.fragments.truncate(part.begin(order, to));
+        }
+        part
+    }
+
+    /// Without the sequences that `keep` leaves out of each fragment.
+    pub fn keep(&mut self, mut keep: impl FnMut(&Fragment) -> Vec<SeqNo>) {
+        for fragment in &mut self.fragments {
+            fragment.sequences = keep(fragment);
+        }
+        self.fragments.retain(|fragment| !fragment.sequences.is_empty());
+    }
+
+    /// The smallest and the largest internal key that bound it, if it is not empty: the largest one lies before every entry
+    /// of the key at which the last range ends.
+    pub fn bounds(&self) -> Option<[Vec<u8>; 2]> {
+        let (first, last) = (self.fragments.first()?, self.fragments.last()?);
+        let newest = *first.sequences.first()?;
+        Some([key::encode(&first.from, newest, Kind::Put), key::encode(&last.to, SeqNo::MAX, Kind::Put)])
+    }
+
+    /// The meta block.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut block = BlockBuilder::new(RESTART_INTERVAL);
+        for fragment in &self.fragments {
+            for seq in &fragment.sequences {
+                block.add(&key::encode(&fragment.from, *seq, Kind::Delete), &fragment.to);
+            }
+        }
+        block.finish().to_vec()
+    }
+
+    /// From the meta block. Fragments that overlap or are out of order are damage.
+    pub fn decode(order: &KeyOrder, bytes: impl Into<Bytes>) -> Result<RangeDeletes, Corrupt> {
+        let bad = |detail| Corrupt::new("range deletes", 0, detail);
+        let mut cursor = BlockCursor::new(Arc::new(Block::of_internal_keys(bytes)?));
+        let mut fragments: Vec<Fragment> = Vec::new();
+        cursor.seek_first()?;
+        while cursor.valid() {
+            let (begin, to) = (key::parse(cursor.key())?, cursor.value());
+            match fragments.last_mut() {
+                Some(last) if order.user(&last.from, begin.user).is_eq() => {
+                    if last.to != to || last.sequences.last().is_some_and(|newer| *newer <= begin.seq) {
+                        return Err(bad("deletes of one range differ"));
+                    }
+                    last.sequences.push(begin.seq);
+                }
+                last => {
+                    let apart = last.is_none_or(|last| order.user(&last.to, begin.user).is_le());
+                    if !apart || order.user(begin.user, to).is_ge() {
+                        return Err(bad("a range overlaps the one before it, or ends before it begins"));
+                    }
+                    let sequences = vec![begin.seq];
+                    fragments.push(Fragment { from: begin.user.to_vec(), to: to.to_vec(), sequences });
+                }
+            }
+            cursor.next()?;
+        }
+        Ok(RangeDeletes { fragments })
+    }
+
+    /// Memory it takes, in bytes, about.
+    pub fn byte_len(&self) -> usize {
+        let bytes = |f: &Fragment| size_of::<Fragment>() + f.from.len() + f.to.len() + 8 * f.sequences.len();
+        self.fragments.iter().map(bytes).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::{collection::vec, prelude::*};
+
+    const ORDER: KeyOrder = KeyOrder::Bytewise;
+
+    fn any_deletes() -> impl Strategy<Value = Vec<(u8, u8, u64)>> {
+        vec((0..12_u8, 0..12_u8, 1..40_u64), 0..12)
+    }
+
+    fn made(deletes: &[(u8, u8, u64)]) -> RangeDeletes {
+        let mut made = RangeDeletes::default();
+        deletes.iter().for_each(|(from, to, seq)| made.insert(&ORDER, &[*from], &[*to], SeqNo(*seq)));
+        made
+    }
+
+    /// The definition: the newest of the deletes that hold `user`.
+    fn newest(deletes: &[(u8, u8, u64)], user: u8, at: u64) -> u64 {
+        let seen = deletes.iter().filter(|(from, to, seq)| (from..to).contains(&&user) && *seq <= at);
+        seen.map(|(_, _, seq)| *seq).max().unwrap_or(0)
+    }
+
+    proptest! {
+        #[test]
+        fn every_key_has_its_newest_delete(deletes in any_deletes(), at in 0..45_u64, cuts in (0..13_u8, 0..13_u8)) {
+            let all = made(&deletes);
+            let part = all.within(&ORDER, Some(&[cuts.0]), Some(&[cuts.1]));
+            for user in 0..13_u8 {
+                let want = newest(&deletes, user, at);
+                let stretch = all.stretch(&ORDER, &[user], SeqNo(at));
+                prop_assert_eq!(stretch.newest, SeqNo(want));
+                for other in 0..13_u8 {
+                    let inside = stretch.from.is_none_or(|from| from <= &[other][..]) && stretch.to.is_none_or(|to| to > &[other][..]);
+                    prop_assert!(!inside || newest(&deletes, other, at) == want, "{:?} holds {}", stretch, other);
+                }
+                let inside = (cuts.0..cuts.1).contains(&user);
+                prop_assert_eq!(part.newest(&ORDER, &[user], SeqNo(at)).0, if inside { want } else { 0 });
+            }
+            prop_assert_eq!(RangeDeletes::decode(&ORDER, all.encode()), Ok(all.clone()));
+            let mut twice = part;
+            twice.extend(&ORDER, &all);
+            prop_assert_eq!(made(&deletes).is_empty(), all.is_empty());
+            for user in 0..13_u8 {
+                prop_assert_eq!(twice.newest(&ORDER, &[user], SeqNo(at)), all.newest(&ORDER, &[user], SeqNo(at)));
+            }
+        }
+
+        #[test]
+        fn takes_any_entries(mut bytes in vec(0..12_u8, 0..80)) {
+            bytes.extend_from_slice(b"\0\0\0\0\x01\0\0\0");
+            let _ = RangeDeletes::decode(&ORDER, bytes);
+        }
+    }
+
+    #[test]
+    fn bytes_are_as_specified() {
+        let all = made(&[(2, 6, 7), (4, 8, 9)]);
+        let from: Vec<_> = all.fragments().iter().map(|f| (f.from[0], f.to[0], f.sequences.len())).collect();
+        assert_eq!(from, [(2, 4, 1), (4, 6, 2), (6, 8, 1)]);
+        let want = b"\x00\x09\x01\x02\x00\x07\0\0\0\0\0\0\x04\x00\x09\x01\x04\x00\x09\0\0\0\0\0\0\x06";
+        assert_eq!(all.encode()[..want.len()], want[..]);
+        assert_eq!(
+            all.bounds(),
+            Some([key::encode(&[2], SeqNo(7), Kind::Put), key::encode(&[8], SeqNo::MAX, Kind::Put)])
+        );
+        let mut damaged = BlockBuilder::new(16);
+        damaged.add(&key::encode(&[2], SeqNo(7), Kind::Delete), &[5]);
+        damaged.add(&key::encode(&[4], SeqNo(7), Kind::Delete), &[6]);
+        assert!(RangeDeletes::decode(&ORDER, damaged.finish().to_vec()).is_err(), "they overlap");
+    }
+}
