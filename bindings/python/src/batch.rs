@@ -52,7 +52,7 @@ impl WriteBatch {
         this
     }
 
-    /// Writes the batch, unless the block was left by an exception, and forgets its operations.
+    /// Writes the batch and forgets its operations, unless the block was left by an exception. What could not be written stays.
     fn __exit__(
         &mut self,
         py: Python<'_>,
@@ -60,10 +60,10 @@ impl WriteBatch {
         _error: Option<Py<PyAny>>,
         _trace: Option<Py<PyAny>>,
     ) -> PyResult<()> {
-        let operations = std::mem::take(&mut self.operations);
-        match (&self.target, kind) {
-            (Some((db, sync)), None) => db.get().apply(py, operations, *sync).map(drop),
-            _ => Ok(()),
+        if let (Some((db, sync)), None) = (&self.target, kind) {
+            db.get().apply(py, self.operations.clone(), *sync)?;
         }
+        self.operations = Default::default();
+        Ok(())
     }
 }

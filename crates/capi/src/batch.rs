@@ -13,7 +13,7 @@ extern "C" fn leveldb_writebatch_create() -> Box<Batch> {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_writebatch_destroy(batch: Box<Batch>) {
+extern "C" fn leveldb_writebatch_destroy(batch: Option<Box<Batch>>) {
     drop(batch);
 }
 

@@ -52,7 +52,8 @@ unsafe extern "C" fn leveldb_comparator_create(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_comparator_destroy(comparator: Box<Comparator>) {
+extern "C" fn leveldb_comparator_destroy(comparator: Option<Box<Comparator>>) {
+    let Some(comparator) = comparator else { return };
     // SAFETY: the promise of `leveldb_comparator_create`'s caller.
     unsafe { (comparator.destructor)(comparator.order.state) };
 }

@@ -79,8 +79,8 @@ extern "C" fn leveldb_filterpolicy_create_bloom(bits_per_key: c_int) -> Box<Filt
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_filterpolicy_destroy(filter: Box<Filter>) {
-    if let Some((destructor, state)) = filter.destructor {
+extern "C" fn leveldb_filterpolicy_destroy(filter: Option<Box<Filter>>) {
+    if let Some((destructor, state)) = filter.and_then(|filter| filter.destructor) {
         // SAFETY: the promise of `leveldb_filterpolicy_create`'s caller.
         unsafe { destructor(state) };
     }

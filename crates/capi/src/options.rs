@@ -55,7 +55,7 @@ extern "C" fn leveldb_options_create() -> Box<Options> {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_options_destroy(options: Box<Options>) {
+extern "C" fn leveldb_options_destroy(options: Option<Box<Options>>) {
     drop(options);
 }
 
@@ -185,7 +185,7 @@ extern "C" fn leveldb_readoptions_create() -> Box<ReadOptions> {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_readoptions_destroy(options: Box<ReadOptions>) {
+extern "C" fn leveldb_readoptions_destroy(options: Option<Box<ReadOptions>>) {
     drop(options);
 }
 
@@ -213,7 +213,7 @@ extern "C" fn leveldb_writeoptions_create() -> Box<WriteOptions> {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_writeoptions_destroy(options: Box<WriteOptions>) {
+extern "C" fn leveldb_writeoptions_destroy(options: Option<Box<WriteOptions>>) {
     drop(options);
 }
 

@@ -12,7 +12,8 @@
  *   and puts its own there, for you to release by leveldb_free. Its first words tell the kind: "Corruption: ",
  *   "Invalid argument: ", "IO error: ", "Not implemented: ". The rest is for people and may change.
  * - Truth values are uint8_t, 0 for no.
- * - No pointer may be NULL unless its function says so.
+ * - No pointer may be NULL unless its function says so. Options, batches, comparators and filters are destroyed as by
+ *   free: NULL is nothing.
  *
  * What differs from LevelDB
  * - leveldb_close makes everything written durable before it returns.

@@ -410,5 +410,11 @@ int main(void) {
   leveldb_cache_destroy(cache);
   leveldb_env_destroy(env);
   leveldb_free(NULL);
+  leveldb_options_destroy(NULL);
+  leveldb_readoptions_destroy(NULL);
+  leveldb_writeoptions_destroy(NULL);
+  leveldb_writebatch_destroy(NULL);
+  leveldb_comparator_destroy(NULL);
+  leveldb_filterpolicy_destroy(NULL);
   return 0;
 }

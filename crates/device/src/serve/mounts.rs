@@ -57,10 +57,15 @@ pub fn new_directory(work: &Path) -> Result<PathBuf> {
 /// Removes what killed servers left below `work`, or anywhere: file systems on their devices, loop devices, mounts,
 /// directories. Those of living servers are left alone.
 pub fn cleanup(work: Option<&Path>) -> Result<Cleaned> {
+    // Mounts are listed by their whole names.
+    let whole = |work: &Path| fs::canonicalize(work).unwrap_or_else(|_| work.to_owned());
+    let work = work.map(whole);
+    let work = work.as_deref();
     let is_ours = |mount: &Mount| mount.kind == FILE_SYSTEM && work.is_none_or(|work| mount.point.starts_with(work));
     let mut dirs: Vec<PathBuf> = mounts()?.into_iter().filter(is_ours).map(|mount| mount.point).collect();
     // Directories of which the mount is gone, or was not made yet.
-    let entries = fs::read_dir(work.map_or_else(std::env::temp_dir, Path::to_owned)).into_iter().flatten().flatten();
+    let entries =
+        fs::read_dir(work.map_or_else(|| whole(&std::env::temp_dir()), Path::to_owned)).into_iter().flatten().flatten();
     dirs.extend(entries.map(|entry| entry.path()));
     dirs.sort();
     dirs.dedup();

@@ -57,8 +57,8 @@ impl Image {
     /// # Errors
     /// It is in use already, or its book is damaged, which is then named and left as it is.
     pub fn open(directory: &Path) -> Result<Image> {
+        let data = File::open(&directory.join("data"))?; // locks: whoever has the drive may still write its book
         let ftl = book(directory)?;
-        let data = File::open(&directory.join("data"))?;
         let in_use = directory.join("in-use");
         let was_cut = in_use.exists();
         fs::write(&in_use, "").map_err(|source| failed("write", &in_use, source))?;

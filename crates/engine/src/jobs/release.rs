@@ -37,7 +37,7 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
     } else {
         shared.placement.advance()?;
     }
-    let edits = shared.control.lock().versions.releasable()?;
+    let mut edits = shared.control.lock().versions.releasable()?;
     if edits.is_empty() {
         return Ok(0);
     }
@@ -46,19 +46,21 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
             // Where the manifest ends is unknown now, so nothing can be appended to it.
             shared.placement.reserve(0)?;
             begin_anew(shared, manifest)?;
+            edits = shared.control.lock().versions.releasable()?;
             manifest.log(&edits)?;
         }
         logged => logged?,
     }
-    let (removable, replay_from) = {
+    let removable = {
         let mut control = shared.control.lock();
         let removable = control.versions.released(edits.len())?;
         shared.durable_up_to(control.versions.durable_base());
+        // First: who is told that nothing needs the old logs must not find them waiting for a sync.
+        shared.closed_logs.let_go(control.versions.durable_replay_from());
         shared.changed.notify_all();
-        (removable, control.versions.durable_replay_from())
+        removable
     };
     shared.wake_durable();
-    shared.closed_logs.let_go(replay_from);
     remove(shared, &removable);
     if manifest.overlong(shared.options.manifest_bytes) {
         begin_anew(shared, manifest)?;

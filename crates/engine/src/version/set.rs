@@ -54,6 +54,11 @@ impl Pending {
         self.edit.next_file_number = self.edit.next_file_number.max(flush.next_file_number);
     }
 
+    /// The manifest says `next_file` before it says this.
+    fn not_below(&mut self, next_file: u64) {
+        self.edit.next_file_number = self.edit.next_file_number.max(Some(next_file));
+    }
+
     fn is_durable(&self) -> Result<bool> {
         let mut durable = true;
         for ticket in &self.tickets {
@@ -307,8 +312,9 @@ impl VersionSet {
         }
     }
 
-    /// One edit that says all of the durable version, to begin a manifest with.
-    pub fn snapshot(&self, requires: &[String]) -> Edit {
+    /// One edit that says all of the durable version, to begin a manifest with. Edits that wait come behind it there.
+    pub fn snapshot(&mut self, requires: &[String]) -> Edit {
+        self.pending.iter_mut().for_each(|pending| pending.not_below(self.next_file));
         let mut edit = Edit {
             requires: requires.to_vec(),
             comparator: Some(self.order.name().to_string()),

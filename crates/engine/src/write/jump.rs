@@ -26,11 +26,17 @@ impl Writes {
         }
         shared.wait_until(|_| shared.view.load().sealed.is_empty())?;
         install(core.mem.log)?;
-        shared.placement.commit()?;
-        shared.wait_until(|control| control.versions.durable_base() >= seq)?;
+        // The version has it: from here on nobody may write below `seq`, whatever goes wrong.
         core.last = seq;
         shared.visible.store(seq.0, Ordering::Release);
+        vouch(shared, seq).inspect_err(|error| shared.fail(error))?;
         shared.durable_up_to(seq);
         Ok(true)
     }
+}
+
+/// Returns once the manifest vouches for everything up to `seq`.
+fn vouch(shared: &Arc<Shared>, seq: SeqNo) -> Result<()> {
+    shared.placement.commit()?;
+    shared.wait_until(|control| control.versions.durable_base() >= seq)
 }

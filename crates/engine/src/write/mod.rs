@@ -216,7 +216,7 @@ fn publish(shared: &Shared, before: SeqNo, last: SeqNo) -> Result<()> {
 }
 
 /// Waits until everything up to `seq` is inserted. That is a matter of microseconds, without I/O; an error if one of the
-/// inserts panicked.
+/// inserts panicked. A lack of space keeps no insert from ending, and is not for ever.
 fn wait_visible(shared: &Shared, seq: SeqNo) -> Result<()> {
     for look in 0_u32.. {
         if shared.visible() >= seq {
@@ -226,7 +226,7 @@ fn wait_visible(shared: &Shared, seq: SeqNo) -> Result<()> {
             0..64 => hint::spin_loop(),
             64..128 => thread::yield_now(),
             _ => {
-                if let Some(first) = &shared.control.lock().failed {
+                if let Some(first) = shared.control.lock().failed.as_ref().filter(|first| !first.is_no_space()) {
                     return Err(Error::FailStopped(Arc::new(first.clone())));
                 }
                 thread::sleep(LONG_INSERT_LOOK);

@@ -112,8 +112,11 @@ fn carry_out(order: &Order, find: &dyn Fn(&str) -> Result<Box<dyn Engine>>) -> R
         Task::Judge { promised, again } => judge(&*engine, &mounted.store(), script, *promised, *again)
             .and_then(|applied| mounted.sound().map(|()| applied)),
     };
-    mounted.unmount()?;
-    Ok(verdict.map_or_else(Answer::Broken, Answer::Applied))
+    let unmounted = mounted.unmount();
+    match verdict {
+        Ok(applied) => unmounted.map(|()| Answer::Applied(applied)),
+        Err(broken) => Ok(Answer::Broken(broken)), // may be why it is still in use
+    }
 }
 
 /// Everything is initialised now, so that the kernel writes nothing of its own later.

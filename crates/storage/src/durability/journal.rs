@@ -53,7 +53,6 @@ struct Waiting {
 }
 
 /// How far the journal is, and who waits for it.
-#[derive(Default)]
 struct Progress {
     /// In the order in which they are due.
     batches: VecDeque<Batch>,
@@ -62,6 +61,13 @@ struct Progress {
     /// When it moved last, or when somebody began to wait for it to move.
     moved: Option<Instant>,
     asked: Option<Instant>,
+}
+
+impl Default for Progress {
+    fn default() -> Progress {
+        // Any number that was never near a wrap: the first transaction seen may be one of either half.
+        Progress { batches: VecDeque::new(), commits: 1 << 32, moved: None, asked: None }
+    }
 }
 
 /// Builds whose files were written back.
