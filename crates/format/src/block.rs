@@ -61,7 +61,7 @@ impl Block {
 
     /// Bytes that it occupies.
     pub fn byte_len(&self) -> usize {
-        self.bytes.len()
+        self.bytes.flat().len()
     }
 
     /// The part of the block at `range`, on its own; copied where nobody else keeps the bytes. `None` if there is none.
@@ -71,7 +71,7 @@ impl Block {
 
     /// Where the entry of restart `index` begins, as the block says.
     fn restart(&self, index: usize) -> usize {
-        fixed32_at(&self.bytes, self.entries_end + 4 * index) as usize
+        fixed32_at(self.bytes.flat(), self.entries_end + 4 * index) as usize
     }
 }
 

@@ -30,8 +30,22 @@ impl Bytes {
 
     /// The part of `block` at `range`, not copied; `None` if that is not within it.
     pub fn in_block(block: Arc<Block>, range: Range<usize>) -> Option<Bytes> {
+        if let Keeper::Block(..) = block.bytes.0 {
+            return block.bytes.part(range); // of the block below: blocks are not nested
+        }
         block.bytes.get(range.clone())?;
         Some(Bytes(Keeper::Block(block, range)))
+    }
+
+    /// The bytes, if they are not in a block. Every read of a block passes here: it must not call itself, or it is not inlined.
+    #[inline(always)]
+    pub(super) fn flat(&self) -> &[u8] {
+        match &self.0 {
+            Keeper::Own(bytes) => bytes,
+            Keeper::Part(buffer, range) => &buffer[range.clone()],
+            Keeper::Block(..) => &[],
+            Keeper::Pinned(bytes, _) => bytes,
+        }
     }
 
     /// The part at `range`, copied only where these bytes have no other owner than themselves; `None` if there is none.
@@ -73,13 +87,11 @@ impl From<Vec<u8>> for Bytes {
 impl Deref for Bytes {
     type Target = [u8];
 
-    #[inline]
+    #[inline(always)]
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            Keeper::Own(bytes) => bytes,
-            Keeper::Part(buffer, range) => &buffer[range.clone()],
-            Keeper::Block(block, range) => &block.bytes[range.clone()],
-            Keeper::Pinned(bytes, _) => bytes,
+            Keeper::Block(block, range) => &block.bytes.flat()[range.clone()],
+            _ => self.flat(),
         }
     }
 }

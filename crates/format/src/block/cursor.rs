@@ -76,7 +76,7 @@ impl BlockCursor {
     #[inline]
     pub fn value(&self) -> &[u8] {
         let value = self.stands().value.clone();
-        self.block.as_ref().map_or(&[], |block| &block.bytes[value])
+        self.block.as_ref().map_or(&[], |block| &block.bytes.flat()[value])
     }
 
     /// Where in the block the current value is. Must stand on an entry.
@@ -373,7 +373,7 @@ impl BlockCursor {
             return Err(corrupt(at, "a key that cannot be"));
         }
         let key_end = sizes.key_at + sizes.unshared;
-        self.base = self.keys.add(self.base.start, sizes.shared, &block.bytes, sizes.key_at..key_end);
+        self.base = self.keys.add(self.base.start, sizes.shared, block.bytes.flat(), sizes.key_at..key_end);
         if block.key_bytes_min == TRAILER_BYTES && self.keys.kind_byte(&self.base) > Kind::Put as u8 {
             return Err(corrupt(at, "a key of an unknown kind"));
         }

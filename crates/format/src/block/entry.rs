@@ -28,7 +28,7 @@ impl Block {
         if sizes.shared > 0 || sizes.unshared < self.key_bytes_min {
             return Err(corrupt(at, "a key at a restart that cannot be"));
         }
-        Ok(&self.bytes[sizes.key_at..sizes.key_at + sizes.unshared])
+        Ok(&self.bytes.flat()[sizes.key_at..sizes.key_at + sizes.unshared])
     }
 
     /// Whether the restarts are entries with whole keys, in order, the first entry first. Walks forward need none of that,
@@ -63,7 +63,7 @@ impl Block {
     /// The sizes of the entry at `at`; its key and value lie among the entries.
     #[inline(always)]
     pub(super) fn sizes(&self, at: usize) -> Result<Sizes, Corrupt> {
-        sizes(&self.bytes[..self.entries_end], at)
+        sizes(&self.bytes.flat()[..self.entries_end], at)
     }
 }
 

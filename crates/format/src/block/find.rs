@@ -52,7 +52,7 @@ impl Block {
     /// Bytewise order only.
     fn search(&self, order: &KeyOrder, lookup: &[u8]) -> Result<Search, Corrupt> {
         let (wanted, newest) = (key::user_key(lookup), key::trailer(lookup));
-        let entries = &self.bytes[..self.entries_end];
+        let entries = &self.bytes.flat()[..self.entries_end];
         let mut at = self.start_for(order, lookup)?;
         let mut last_bytes = 0; // of the key before
         let mut common = 0; // bytes that it has in common with `wanted`

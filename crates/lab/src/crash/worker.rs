@@ -32,7 +32,7 @@ pub struct Place {
     pub options: String,
 }
 
-/// What to do, and with which history (see [`Script`]).
+/// What to do, and with which history (see `Script`).
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Order {
     /// Where.

@@ -1,7 +1,7 @@
 //! Which transaction of ext4's journal a file waits for, and how far the journal is: asked of the kernel itself, by a program
 //! that it runs (`program.rs`). The exact form of what `/proc/fs/jbd2` says in general.
 //!
-//! Loading the program takes the capabilities BPF and PERFMON. Root can [pin](pin) it once, in a `bpf` file system; then
+//! Loading the program takes the capabilities BPF and PERFMON. Root can [pin] it once, in a `bpf` file system; then
 //! anybody may read it, and sees his own files alone.
 use nix::sys::{
     stat::{fstat, major, minor},
