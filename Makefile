@@ -24,7 +24,7 @@ sanitize: ## what the unsafe code is used by, under AddressSanitizer; needs a ni
 	@rustup run nightly rustc --version > /dev/null || { echo "needs one: rustup toolchain install nightly" >&2; exit 2; }
 	ASAN_OPTIONS=handle_sigbus=0 RUSTFLAGS=-Zsanitizer=address cargo +nightly test --target $(HOST) -p terrace-storage --lib --tests
 	RUSTFLAGS=-Zsanitizer=address cargo +nightly test --target $(HOST) -p terrace --lib \
-	  $(foreach suite,allocations concurrency corpus corrupt interop iteration model reads seeks,--test $(suite))
+	  $(foreach suite,allocations concurrency corpus corrupt interop iteration memory model reads seeks,--test $(suite))
 
 fuzz: ## every decoder, and whole stores, on inputs that nobody thought of: a minute each, or SECONDS=; needs cargo-fuzz
 	@scripts/fuzz.sh $(or $(SECONDS),60)

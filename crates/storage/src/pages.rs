@@ -40,3 +40,22 @@ impl Drop for Pages {
         let _ = unsafe { munmap(self.start, self.bytes.get()) }; // fails only for ranges that were never mapped
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_is_zero_and_stays_as_it_was_written_beside_other_pages() {
+        const BYTES: NonZeroUsize = NonZeroUsize::new(300_001).unwrap(); // not whole pages
+        let pages: Vec<Pages> = (0..4).map(|_| Pages::new(BYTES).unwrap()).collect();
+        // SAFETY: the range lies within one mapping, which nobody else knows and which outlives the slice.
+        let slice = |pages: &Pages| unsafe { std::slice::from_raw_parts_mut(pages.start().as_ptr(), BYTES.get()) };
+        for (number, pages) in (1..).zip(&pages) {
+            assert!(pages.start().as_ptr().addr().is_multiple_of(4096));
+            assert!(slice(pages).iter().all(|byte| *byte == 0));
+            slice(pages).fill(number);
+        }
+        assert!((1..).zip(&pages).all(|(number, pages)| slice(pages).iter().all(|byte| *byte == number)));
+    }
+}

@@ -45,7 +45,9 @@ fn declarations_are_leveldbs() {
 #[test]
 fn the_library_exports_what_the_headers_declare_and_nothing_else() {
     let listed = said(
-        Command::new("nm").args(["--dynamic", "--defined-only", "--format=just-symbols"]).arg(Kit::new().library()),
+        Command::new("nm")
+            .args(["--dynamic", "--defined-only", "--format=just-symbols"])
+            .arg(Kit::new().shared_object()),
     );
     let exported: BTreeSet<String> = listed.lines().map(str::to_owned).collect();
     let declared: BTreeSet<String> = functions("leveldb/c.h").into_iter().chain(functions("terrace/c.h")).collect();
@@ -54,7 +56,7 @@ fn the_library_exports_what_the_headers_declare_and_nothing_else() {
 
 #[test]
 fn the_library_carries_its_name() {
-    let dynamic = said(Command::new("readelf").arg("--dynamic").arg(Kit::new().library()));
+    let dynamic = said(Command::new("readelf").arg("--dynamic").arg(Kit::new().shared_object()));
     assert!(dynamic.contains("soname: [libterrace.so.0]"), "{dynamic}");
 }
 

@@ -1,4 +1,4 @@
-//! Compiles and runs C programs, against this library as `make install-capi` would lay it out, or against LevelDB.
+//! Compiles and runs C programs, against this library as `make install` would lay it out, or against LevelDB.
 use std::{
     env, fs,
     os::unix::fs::symlink,
@@ -28,7 +28,7 @@ impl Kit {
     }
 
     /// The shared library.
-    pub fn library(&self) -> PathBuf {
+    pub fn shared_object(&self) -> PathBuf {
         self.0.path().join("libterrace.so")
     }
 

@@ -33,7 +33,7 @@ fn a_program_prints_what_it_prints_with_leveldb() {
     assert_eq!(every(&kit, Against::TerraceStatic), theirs, "linked statically");
     let place = tempfile::tempdir().unwrap();
     let mut preloaded = kit.program("every", Against::LevelDb);
-    preloaded.env("TEST_TMPDIR", place.path()).env("LD_PRELOAD", kit.library());
+    preloaded.env("TEST_TMPDIR", place.path()).env("LD_PRELOAD", kit.shared_object());
     assert_eq!(said(&mut preloaded), theirs, "compiled for LevelDB, run with Terrace before it");
     // To see that the line above ran with Terrace: LevelDB leaves its log of events, Terrace none.
     assert!(!place.path().join("store/LOG").exists());
