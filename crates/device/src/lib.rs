@@ -5,6 +5,7 @@
 mod error;
 mod file;
 mod memory;
+pub mod process;
 pub mod record;
 pub mod serve;
 pub mod smart;

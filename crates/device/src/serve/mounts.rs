@@ -5,7 +5,10 @@
 //! of the kernel (mounts, loop devices), never remembered, so that a server that is killed between any two steps leaves
 //! nothing that [`cleanup`] does not find.
 use super::{fuse::FILE_SYSTEM, loops};
-use crate::{Error, Result};
+use crate::{
+    Error, Result,
+    process::{identity, is_alive},
+};
 use nix::{
     errno::Errno,
     mount::{MntFlags, umount2},
@@ -184,19 +187,6 @@ fn unescape(text: &str) -> String {
 /// The process that made `dir`, if a server did.
 fn owner(dir: &Path) -> Option<&str> {
     Some(dir.file_name()?.to_str()?.strip_prefix(PREFIX)?.rsplit_once('-')?.0)
-}
-
-/// A name for a process that no later process gets: its id and when it started, in clock ticks since boot.
-fn identity(pid: u32) -> Option<String> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the program stands in parentheses and may hold anything; field 22 is the 20th behind it.
-    let start = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?;
-    Some(format!("{pid}-{start}"))
-}
-
-fn is_alive(name: &str) -> bool {
-    let pid = name.split('-').next().and_then(|pid| pid.parse().ok());
-    pid.and_then(identity).is_some_and(|found| found == name)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 use super::own;
 use nix::sys::resource::{UsageWho, getrusage};
 use std::{collections::BTreeMap, fs};
+pub use terrace_device::process::{identity, is_alive};
 
 /// `/proc/self/io`, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -69,22 +70,6 @@ pub fn threads_ns() -> Option<BTreeMap<i32, u64>> {
 pub fn thread_ids() -> Option<Vec<i32>> {
     let entries = fs::read_dir("/proc/self/task").ok()?;
     entries.map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
-}
-
-/// A name for a process that no later process gets: its id and when it started, in clock ticks since boot.
-///
-/// `None` if there is no such process.
-pub fn identity(pid: u32) -> Option<String> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the program stands in parentheses and may hold anything; field 22 is the 20th behind it.
-    let start = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?;
-    Some(format!("{pid}-{start}"))
-}
-
-/// Whether the process of an [`identity`] still runs.
-pub fn is_alive(name: &str) -> bool {
-    let pid = name.split('-').next().and_then(|pid| pid.parse().ok());
-    pid.and_then(identity).is_some_and(|found| found == name)
 }
 
 #[cfg(test)]
