@@ -13,9 +13,8 @@ const TOLD_MAX: usize = 10;
 /// Walks all entries of `version` together. What is wrong: keys whose older version stands above a newer one, and tables that
 /// hold more than `base` vouches for. An error if a table cannot be read.
 pub fn check(placement: &dyn Placement, order: &KeyOrder, version: &Version, base: SeqNo) -> Result<Vec<String>> {
-    let runs = version.levels.iter().enumerate().flat_map(|(level, l)| l.runs.iter().map(move |run| (level, run)));
     let mut walks: Vec<Walk<'_>> = Vec::new();
-    for (level, run) in runs {
+    for &(level, ref run) in version.runs() {
         let mut walk = Walk { placement, level, tables: run.iter(), at: None };
         walk.enter()?;
         walks.push(walk);

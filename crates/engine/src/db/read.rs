@@ -4,7 +4,7 @@ use crate::{
     Result,
     read::{
         covers::Covers,
-        get::{self, Value},
+        get::{self, Question, Value},
         merge::{Merge, Source},
         pinned::PinnedValue,
         run::RunCursor,
@@ -21,6 +21,9 @@ use terrace_format::{
 };
 use terrace_storage::placement::ReadHow;
 
+/// What a plain [`Db::get`] reads with.
+static READ_OPTIONS: ReadOptions = ReadOptions::DEFAULT;
+
 /// Keys whose blocks are asked for before the first is waited for. Enough for any queue of a device; few enough that the
 /// first ones are still in memory when they are read.
 const KEYS_EXPECTED_MAX: usize = 128;
@@ -28,33 +31,33 @@ const KEYS_EXPECTED_MAX: usize = 128;
 impl Db {
     /// The value of `key` now, if it has one.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.get_with(key, &ReadOptions::default())
+        self.get_with(key, &READ_OPTIONS)
     }
 
     /// As [`get`](Db::get), as of a snapshot or with other choices. Bounds do not apply.
     pub fn get_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Vec<u8>>> {
-        // The view first: the other way round a compaction could have dropped what the sequence sees. A view that a seal
-        // has just overtaken shows an earlier prefix, which holds everything acknowledged before this call.
-        let view = self.shared().view.load();
-        let lookup = Lookup::new(key.as_ref(), self.position(options)?);
-        Ok(self.look_up(&view, &lookup, self.how(options))?.map(|value| value.to_vec()))
+        self.look_up_now(key.as_ref(), options, |value| value.to_vec())
     }
 
     /// As [`get_with`](Db::get_with), without a copy: what is returned shows the value where it lies, in a cached block, a
     /// memtable, or a mapped table, and keeps that in memory. Worth it for values of some KiB and more.
     pub fn get_pinned(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<PinnedValue>> {
-        let view = self.shared().view.load(); // first, as in `get_with`
-        let lookup = Lookup::new(key.as_ref(), self.position(options)?);
-        Ok(self.look_up(&view, &lookup, self.how(options))?.map(Value::pin))
+        self.look_up_now(key.as_ref(), options, |value| value.pin())
+    }
+
+    fn look_up_now<T>(&self, key: &[u8], options: &ReadOptions, take: impl Fn(Value<'_>) -> T) -> Result<Option<T>> {
+        // The view first: the other way round a compaction could have dropped what the sequence sees. A view that a seal
+        // has just overtaken shows an earlier prefix, which holds everything acknowledged before this call.
+        let view = self.shared().view.load();
+        let lookup = Lookup::new(key, self.position(options)?);
+        Ok(self.look_up(&view, &lookup, self.how(options))?.map(take))
     }
 
     fn look_up<'a>(&self, view: &'a View, lookup: &[u8], how: ReadHow) -> Result<Option<Value<'a>>> {
         let shared = self.shared();
-        let got = get::get(&*shared.placement, &shared.order, view, lookup, shared.deletes_ranges, how)?;
-        if let Some((level, table)) = got.worn {
-            shared.note_worn(level, table);
-        }
-        Ok(got.value)
+        let (placement, order, ranges) = (&*shared.placement, &shared.order, shared.deletes_ranges);
+        let question = Question { placement, order, lookup, ranges, how };
+        get::get(&question, view, |level, table| shared.note_worn(level, table))
     }
 
     /// The values of `keys`, each as [`get`](Db::get) would answer it, all as of one moment.
@@ -108,14 +111,12 @@ impl Db {
         let position = self.position(&options);
         let seq = position.as_ref().map_or(SeqNo::ZERO, |seq| *seq);
         let how = self.how(&options);
-        let runs = || view.version.levels.iter().flat_map(|level| &level.runs);
-        let mut sources = Vec::with_capacity(view.memtables().count() + runs().count());
+        let runs = view.version.runs();
+        let mut sources = Vec::with_capacity(view.memtables().count() + runs.len());
         sources.extend(view.memtables().map(|mem| Source::Mem(mem.cursor())));
-        sources.extend(
-            runs().map(|run| {
-                Source::Run(RunCursor::new(shared.placement.clone(), shared.order.clone(), run.clone(), how))
-            }),
-        );
+        sources.extend(runs.iter().map(|(_, run)| {
+            Source::Run(RunCursor::new(shared.placement.clone(), shared.order.clone(), run.clone(), how))
+        }));
         let order = || shared.order.clone();
         let covers = shared.deletes_ranges.then(|| Covers::new(shared.placement.clone(), order(), &view, seq));
         let visible = Visible::new(order(), Merge::new(order(), sources), covers, seq);

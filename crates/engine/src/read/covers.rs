@@ -65,9 +65,8 @@ impl Stretch {
 impl Covers {
     /// Those of `view` that a reader at `seq` sees.
     pub fn new(placement: Arc<dyn Placement>, order: KeyOrder, view: &View, seq: SeqNo) -> Covers {
-        let runs = view.version.levels.iter().flat_map(|level| &level.runs);
         let memtables = view.memtables().map(|mem| Source::Memory(mem.clone()));
-        let sources = memtables.chain(runs.map(|run| Source::Run(run.clone()))).collect();
+        let sources = memtables.chain(view.version.runs().iter().map(|(_, run)| Source::Run(run.clone()))).collect();
         Covers { placement, order, sources, seq, stretch: None }
     }
 

@@ -8,15 +8,7 @@ use crate::{
 };
 use std::sync::Arc;
 use terrace_format::{KeyOrder, Kind, SeqNo, TableId, key};
-use terrace_storage::placement::{Bytes, Placement, ReadHow};
-
-/// What a point read found, and whom it cost.
-pub struct Got<'a> {
-    /// The value, if the key has one.
-    pub value: Option<Value<'a>>,
-    /// A table whose allowance of fruitless seeks this read used up, and its level.
-    pub worn: Option<(usize, TableId)>,
-}
+use terrace_storage::placement::{Bytes, Placement, ReadHow, Table};
 
 /// A value where it lies.
 pub enum Value<'a> {
@@ -44,49 +36,80 @@ impl Value<'_> {
     }
 }
 
-/// Looks `lookup` up in `view`, whose tables may have deletes of ranges if `ranges` says so.
+/// What is asked, and of whom.
+pub struct Question<'a> {
+    /// Opens tables.
+    pub placement: &'a dyn Placement,
+    /// Of user keys.
+    pub order: &'a KeyOrder,
+    /// The key and the sequence at which to read it.
+    pub lookup: &'a [u8],
+    /// Whether tables may have deletes of ranges.
+    pub ranges: bool,
+    /// How to read blocks.
+    pub how: ReadHow,
+}
+
+/// What a place knows of a key: nothing, or whether it has a value.
+type Known<T> = Option<Option<T>>;
+
+/// Answers `question` from `view`. `worn` is told of a table, and its level, whose allowance of fruitless seeks this used up.
 pub fn get<'a>(
-    placement: &dyn Placement,
-    order: &KeyOrder,
+    question: &Question<'_>,
     view: &'a View,
-    lookup: &[u8],
-    ranges: bool,
-    how: ReadHow,
-) -> Result<Got<'a>> {
+    worn: impl FnOnce(usize, TableId),
+) -> Result<Option<Value<'a>>> {
+    if let Some(known) = in_memory(view, question.lookup) {
+        return Ok(known);
+    }
+    let (mut answer, mut asked, mut first) = (None, 0, None);
+    for (level, run) in view.version.runs() {
+        let Some(table) = run.find(question.order, question.lookup) else { continue };
+        (asked, first) = (asked + 1, first.or(Some((*level, table))));
+        if let Some(known) = question.ask(table)? {
+            answer = known;
+            break;
+        }
+    }
+    let in_vain = first.filter(|_| asked > 1); // LevelDB's rule: the first of several tables pays
+    if let Some((level, table)) = in_vain.filter(|(_, table)| table.charge_seek()) {
+        worn(level, table.meta.id);
+    }
+    Ok(answer.map(Value::Stored))
+}
+
+fn in_memory<'a>(view: &'a View, lookup: &[u8]) -> Known<Value<'a>> {
     let key::Parsed { user, seq, .. } = key::apart(lookup);
     for mem in view.memtables() {
         let hidden = mem.newest_range_delete(user, seq);
         if let Some((seq, kind, node)) = mem.get(lookup) {
             let seen = kind == Kind::Put && seq > hidden;
-            return Ok(Got { value: seen.then_some(Value::Memory(mem, node)), worn: None });
+            return Some(seen.then_some(Value::Memory(mem, node)));
         }
         if hidden > SeqNo::ZERO {
-            return Ok(Got { value: None, worn: None });
+            return Some(None);
         }
     }
-    let mut first: Option<(usize, &Arc<TableRef>)> = None;
-    let mut asked = 0;
-    let mut answer = None;
-    'search: for (level, runs) in view.version.levels.iter().enumerate() {
-        for run in &runs.runs {
-            let Some(table) = run.find(order, lookup) else { continue };
-            (asked, first) = (asked + 1, first.or(Some((level, table))));
-            let table = table.open(placement)?;
-            let deletes = if ranges { table.range_deletes()? } else { None };
-            let hidden = deletes.map_or(SeqNo::ZERO, |deletes| deletes.newest(order, user, seq));
-            if let Some(found) = table.get(lookup, how)? {
-                let seen = found.kind == Kind::Put && found.seq > hidden;
-                answer = seen.then_some(Value::Stored(found.value));
-                break 'search;
-            }
-            if hidden > SeqNo::ZERO {
-                break 'search;
-            }
-        }
+    None
+}
+
+impl Question<'_> {
+    /// Asks one table. Not part of the loop over the runs, which would have to keep all that this needs at hand.
+    #[inline(never)]
+    fn ask(&self, table: &TableRef) -> Result<Known<Bytes>> {
+        let table = table.open(self.placement)?;
+        let hidden = if self.ranges { self.hidden(&**table)? } else { SeqNo::ZERO };
+        Ok(match table.get(self.lookup, self.how)? {
+            Some(found) => Some((found.kind == Kind::Put && found.seq > hidden).then_some(found.value)),
+            None => (hidden > SeqNo::ZERO).then_some(None),
+        })
     }
-    let in_vain = first.filter(|_| asked > 1); // LevelDB's rule: the first of several tables pays
-    let worn = in_vain.filter(|(_, table)| table.charge_seek()).map(|(level, table)| (level, table.meta.id));
-    Ok(Got { value: answer, worn })
+
+    /// The newest delete of a range in `table` that hides the key; zero if none does.
+    fn hidden(&self, table: &dyn Table) -> Result<SeqNo> {
+        let key::Parsed { user, seq, .. } = key::apart(self.lookup);
+        Ok(table.range_deletes()?.map_or(SeqNo::ZERO, |deletes| deletes.newest(self.order, user, seq)))
+    }
 }
 
 /// Starts to read what [`get`] of the same would wait for: the block of the first table that may have the key.
@@ -94,7 +117,7 @@ pub fn expect(placement: &dyn Placement, order: &KeyOrder, view: &View, lookup: 
     if view.memtables().any(|mem| mem.get(lookup).is_some()) {
         return Ok(());
     }
-    for run in view.version.levels.iter().flat_map(|level| &level.runs) {
+    for (_, run) in view.version.runs() {
         if let Some(table) = run.find(order, lookup)
             && table.open(placement)?.expect(lookup)?
         {
@@ -107,9 +130,7 @@ pub fn expect(placement: &dyn Placement, order: &KeyOrder, view: &View, lookup: 
 /// LevelDB's read sampling: a scan that stands on `internal` would, as a point read, have asked every table whose range
 /// holds its key; if there are several, the first one pays. Returns it if that used its allowance up.
 pub fn sample(order: &KeyOrder, view: &View, internal: &[u8]) -> Option<(usize, TableId)> {
-    let levels = view.version.levels.iter().enumerate();
-    let mut holding = levels
-        .flat_map(|(level, runs)| runs.runs.iter().filter_map(move |run| Some((level, run.find(order, internal)?))));
+    let mut holding = view.version.runs().iter().filter_map(|(level, run)| Some((*level, run.find(order, internal)?)));
     let (level, first) = holding.next()?;
     (holding.next().is_some() && first.charge_seek()).then_some((level, first.meta.id))
 }

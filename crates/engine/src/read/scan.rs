@@ -17,11 +17,14 @@ pub struct ReadOptions {
 
 impl Default for ReadOptions {
     fn default() -> ReadOptions {
-        ReadOptions { snapshot: None, from: None, to: None, prefix: None, verify_checksums: true, fill_cache: true }
+        ReadOptions::DEFAULT
     }
 }
 
 impl ReadOptions {
+    pub(crate) const DEFAULT: ReadOptions =
+        ReadOptions { snapshot: None, from: None, to: None, prefix: None, verify_checksums: true, fill_cache: true };
+
     /// Everything as of now.
     pub fn new() -> ReadOptions {
         ReadOptions::default()

@@ -197,6 +197,8 @@ impl Level {
 pub struct Version {
     /// Level 0 first.
     pub levels: [Level; LEVELS],
+    /// See [`runs`](Version::runs).
+    runs: Vec<(usize, Run)>,
     /// What range reads have paid towards merging level 0.
     paid: Paid,
 }
@@ -213,6 +215,11 @@ impl Clone for Paid {
 }
 
 impl Version {
+    /// Every run with its level, in the order in which reads ask them: what an earlier one says of a key is newer.
+    pub fn runs(&self) -> &[(usize, Run)] {
+        &self.runs
+    }
+
     /// Every table with its level.
     pub fn tables(&self) -> impl Iterator<Item = (usize, &Arc<TableRef>)> {
         self.levels.iter().enumerate().flat_map(|(level, l)| l.tables().map(move |table| (level, table)))
@@ -256,7 +263,7 @@ impl Version {
             next.levels[number].change(order, number, out, put);
         }
         check::edited(order, &next, edit)?;
-        Ok(next)
+        Ok(next.lined_up())
     }
 
     /// Arranges tables into runs.
@@ -273,7 +280,15 @@ impl Version {
             }
         }
         check::version(order, &version)?;
-        Ok(version)
+        Ok(version.lined_up())
+    }
+
+    /// With the runs of its levels as they are now.
+    fn lined_up(mut self) -> Version {
+        let runs =
+            |(level, held): (usize, &Level)| held.runs.iter().map(move |run| (level, run.clone())).collect::<Vec<_>>();
+        self.runs = self.levels.iter().enumerate().flat_map(runs).collect();
+        self
     }
 }
 
