@@ -49,10 +49,11 @@ struct Order {
 impl Content {
     /// Nothing yet; `values` will be put on `num` keys.
     pub fn new(keys: Keys, values: Values, num: u64, room: u64) -> Content {
+        let exact = values.form() == Form::Fields; // whose fields are replaced in turn
         Content {
             keys,
             values,
-            model: Model::new(num + room),
+            model: Model::new(num + room, exact),
             num,
             inserts: Inserts::new(num),
             checked: true,

@@ -59,10 +59,10 @@ impl Values {
         self.buffer.len() as u64
     }
 
-    /// The text of a generation: its value, if puts replace the whole value.
+    /// The text of a generation: its value, if puts replace the whole value. Generations that are equal modulo 256 have one.
     #[inline]
     pub fn text(&self, number: u64, generation: u32) -> &[u8] {
-        let start = mix(self.salt ^ (number / WALK).wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ u64::from(generation));
+        let start = mix(self.salt ^ (number / WALK).wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ u64::from(generation as u8));
         // An odd stride, so that no two keys of a walk have the same place.
         let step = (number % WALK).wrapping_mul(self.len as u64 | 1);
         let place = start.wrapping_add(step) as usize % PLACES;
