@@ -39,6 +39,10 @@ mod tests {
         }
         let text = |name| engine(name).err().unwrap().to_string();
         assert!(text("terrace:fast").contains("fast") && text("terrace:fast").contains("volatile"));
+        assert!(
+            text("terrace:leveldb+speed=high").contains("speed")
+                && text("terrace:leveldb+mmap_reads").contains("OPTION")
+        );
         assert!(text("berkeley").contains("berkeley") && text("berkeley").contains("terrace"));
     }
 }

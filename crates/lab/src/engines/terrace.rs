@@ -4,22 +4,35 @@ use anyhow::Context;
 use std::path::Path;
 use terrace::{Codec, Db, FilterForm, LogWrites, Options, ReadOptions, Syncs, WriteBatch, WriteOptions};
 
-/// Terrace under one preset.
+/// Terrace under one preset, with or without options of its own.
 #[derive(Debug)]
 pub struct Terrace {
     name: String,
     base: Options,
+    /// What was asked for beyond the preset and the run's terms, as `(name, value)`.
+    own: Vec<(String, String)>,
 }
 
 impl Terrace {
-    /// Under the preset called so, or the default one; the error lists the presets.
+    /// Under the preset called so, or the default one; `preset+option=value+…` goes on with options by their names, which the
+    /// run's terms do not change. The error lists the presets, or the options.
     pub fn new(preset: Option<&str>) -> Result<Terrace> {
-        let base = preset.map_or_else(|| Ok(Options::default()), Options::preset)?;
-        let name = format!("terrace:{}", base.preset_name());
-        Ok(Terrace { name, base })
+        let mut words = preset.unwrap_or_default().split('+');
+        let mut base = match words.next() {
+            None | Some("") => Options::default(),
+            Some(preset) => Options::preset(preset)?,
+        };
+        let (mut name, mut own) = (format!("terrace:{}", base.preset_name()), Vec::new());
+        for word in words {
+            let (option, value) = word.split_once('=').with_context(|| format!("{word:?} is not OPTION=VALUE"))?;
+            base.set(option, value)?;
+            name = format!("{name}+{word}");
+            own.push((option.to_string(), value.to_string()));
+        }
+        Ok(Terrace { name, base, own })
     }
 
-    /// The preset's parts with the numbers of `settings`.
+    /// The preset's parts with the numbers of `settings`, and its own options.
     fn options(&self, settings: &Settings) -> Result<Options> {
         let mut options = self.base.clone();
         options.memtable_bytes = settings.write_buffer_size;
@@ -37,6 +50,7 @@ impl Terrace {
             (compact.into(), slow.into(), stop.into());
         // LevelDB keeps ten descriptors of its limit for other files
         options.open_tables_max = u64::from(settings.max_open_files).saturating_sub(10).max(16);
+        self.own.iter().try_for_each(|(option, value)| options.set(option, value))?;
         options.validate()?;
         Ok(options)
     }
@@ -76,6 +90,7 @@ impl Engine for Terrace {
         if self.base.log_writes == LogWrites::Map {
             all.push("writes its log through a mapping".into());
         }
+        all.extend(self.own.iter().map(|(option, value)| format!("{option} is {value}, whatever the terms say")));
         all
     }
 
@@ -163,5 +178,20 @@ impl Target for Open {
 
     fn close(self: Box<Self>) -> Result<()> {
         Ok(self.db.close()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_its_own_stand_above_the_terms_and_are_told() {
+        let engine = Terrace::new(Some("terrace-block+mmap_reads=true+table_bytes=1MiB")).unwrap();
+        assert_eq!(engine.name(), "terrace:terrace-block+mmap_reads=true+table_bytes=1MiB");
+        let settings = Settings { max_file_size: 8 << 20, write_buffer_size: 3 << 20, ..Settings::default() };
+        let options = engine.options(&settings).unwrap();
+        assert_eq!((options.mmap_reads, options.table_bytes, options.memtable_bytes), (true, 1 << 20, 3 << 20));
+        assert!(engine.departures(&settings).iter().any(|told| told.contains("table_bytes is 1MiB")));
     }
 }

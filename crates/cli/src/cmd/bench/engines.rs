@@ -8,7 +8,8 @@ pub fn find(name: &str) -> Result<Box<dyn Engine>> {
     if let Some(peer) = peers::engine(name) {
         return Ok(peer);
     }
-    if engines::list().iter().any(|(known, _)| known == name) {
+    let preset = name.split('+').next().unwrap_or(name); // options follow it
+    if engines::list().iter().any(|(known, _)| known == preset) {
         return engines::engine(name);
     }
     let names: Vec<String> = list().into_iter().map(|(name, _)| name).collect();

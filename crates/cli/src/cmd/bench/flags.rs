@@ -9,7 +9,8 @@ pub struct Load {
     /// Workloads by name, in order, on one store per engine and round.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "fillrandom,readrandom,readseq")]
     workload: Vec<String>,
-    /// Engines by name; all others are compared with the first.
+    /// Engines by name; all others are compared with the first. A preset may be followed by options that the terms then do not
+    /// change: terrace:PRESET+OPTION=VALUE.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "terrace")]
     engine: Vec<String>,
     /// Keys of a fill.
