@@ -6,7 +6,7 @@ use crate::{
     version::{Version, objects},
 };
 use std::{collections::BTreeSet, path::Path};
-use terrace_format::key;
+use terrace_format::{Shape, key};
 use terrace_storage::{
     Location,
     placement::{Mode, ObjectId, Placement, ReadHow},
@@ -17,6 +17,8 @@ use terrace_storage::{
 pub struct CheckReport {
     /// What is wrong; empty if nothing is.
     pub problems: Vec<String>,
+    /// What the store is made of.
+    pub shape: Shape,
     /// Tables looked at.
     pub tables: u64,
     /// Their bytes.
@@ -50,7 +52,7 @@ pub fn check(path: impl AsRef<Path>, options: &Options, deep: bool) -> Result<Ch
 /// As [`check`], in any placement.
 pub fn check_on(placement: &dyn Placement, options: &Options, deep: bool) -> Result<CheckReport> {
     let found = recover::open(placement, options, true)?;
-    let mut report = CheckReport { last_sequence: found.last.0, ..CheckReport::default() };
+    let mut report = CheckReport { shape: placement.shape(), last_sequence: found.last.0, ..CheckReport::default() };
     report.torn_logs = found.set_aside.iter().map(|log| log.0).collect();
     report.log_entries = found.memtables.iter().map(|mem| mem.len()).sum();
     for (level, table) in found.versions.live().tables() {

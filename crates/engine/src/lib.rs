@@ -82,7 +82,7 @@ pub use recover::{
 pub use sorted_table::{SortedTable, SortedTableWriter};
 pub use stats::{LevelStatistics, MemoryStatistics, Statistics, WorkStatistics};
 pub use terrace_format::{
-    Comparator, KeyOrder,
+    Comparator, KeyOrder, Shape, Storage, TableForm, Values,
     batch::Op,
     compress::Codec,
     filter::{Bloom, FilterPolicy},

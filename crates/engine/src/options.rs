@@ -1,14 +1,14 @@
 //! Options that teach: what each number buys, its unit, its default and its bounds.
 //!
 //! Numbers and switches live here and have a text form (`options/field.rs`). A preset is a named choice of
-//! them (`presets.rs`). Only what storage must remember (comparator, codec features) is checked against the store.
+//! them (`presets.rs`). Only what storage must remember (comparator, shape, codec features) is checked against the store.
 mod field;
 
 use crate::{Error, Result};
 use field::FIELDS;
 use std::{fmt, sync::Arc, time::Duration};
 use terrace_format::{
-    Comparator, KeyOrder,
+    Comparator, KeyOrder, Shape, TableForm, Values,
     compress::Codec,
     filter::{Bloom, FilterPolicy},
 };
@@ -33,6 +33,11 @@ pub struct Options {
     /// Memtables alive at once, the active one included; writers wait above it. So memtables take at most this many times
     /// `memtable_bytes`, and one write more. Default 2; 2 ..= 64.
     pub memtables_max: u64,
+    /// How tables are stored. Decided when a store is made: `None` then leaves it to the preset, and opens a store that is there
+    /// as it is. Asking for another form than a store has is refused. Default `None`.
+    pub tables: Option<TableForm>,
+    /// Where values live; decided as `tables` is. Default `None`.
+    pub values: Option<Values>,
     /// Size, in bytes, at which a compaction ends a table. Default 2 MiB; 64 KiB ..= 1 GiB.
     pub table_bytes: u64,
     /// Uncompressed size of a table's blocks in bytes, the unit of reading. Default 4 KiB; 1 KiB ..= 4 MiB.
@@ -144,6 +149,8 @@ pub struct Options {
     order: KeyOrder,
     filter: Option<Arc<dyn FilterPolicy>>,
     preset: &'static str,
+    /// What the preset makes a new store of.
+    pub(crate) made_of: Shape,
 }
 
 impl Default for Options {
@@ -171,6 +178,8 @@ impl Options {
             paranoid_checks: false,
             memtable_bytes: 4 * MIB,
             memtables_max: 2,
+            tables: None,
+            values: None,
             table_bytes: 2 * MIB,
             block_bytes: 4 * KIB,
             restart_interval: 16,
@@ -211,6 +220,7 @@ impl Options {
             order: KeyOrder::Bytewise,
             filter: None,
             preset: "leveldb",
+            made_of: Shape::default(),
         }
     }
 
@@ -242,12 +252,19 @@ impl Options {
         &self.order
     }
 
+    /// What a new store is made of. Its storage follows from where it is.
+    pub fn shape(&self) -> Shape {
+        let Shape { storage, tables, values } = self.made_of;
+        Shape { storage, tables: self.tables.unwrap_or(tables), values: self.values.unwrap_or(values) }
+    }
+
     /// What storage must know of these options.
     pub fn setup(&self) -> Setup {
         let bloom =
             || (self.bloom_bits > 0).then(|| Arc::new(Bloom::new(self.bloom_bits as u32)) as Arc<dyn FilterPolicy>);
         Setup {
             order: self.order.clone(),
+            shape: self.shape(),
             block_bytes: self.block_bytes as usize,
             restart_interval: self.restart_interval as usize,
             codec: self.compression,

@@ -3,7 +3,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
-use terrace_format::LEVELS;
+use terrace_format::{LEVELS, Shape};
 use terrace_storage::{Purpose, SyncKind, Syncs, Traffic};
 
 /// Bumped by the parts, from any thread.
@@ -116,6 +116,8 @@ impl MemoryStatistics {
 pub struct Statistics {
     /// The directory, or what stands for one.
     pub place: String,
+    /// What the store is made of.
+    pub shape: Shape,
     /// How written bytes become durable; `none` promises nothing at a power cut.
     pub durability: &'static str,
     /// The preset that the options began as.

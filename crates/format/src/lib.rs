@@ -8,7 +8,7 @@
 //! | numbers and strings | [`ids`], [`coding`], [`crc`], [`key`]; [`fences`] searches keys in memory |
 //! | logs and manifests | [`log_record`] frames records; a [`batch`] is a log's record, an [`edit`] a manifest's |
 //! | tables | [`block`] holds entries, [`compress`] and [`footer`] seal and find blocks, [`search`] finds them in damage, [`filter`], [`facts`] and [`range_deletes`] sit beside them |
-//! | the directory | [`names`] of files, the [`marker`] of stores that only we can read |
+//! | the directory | [`names`] of files, the [`marker`] of stores that only we can read, the [`shape`] that it remembers |
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -29,6 +29,7 @@ pub mod marker;
 pub mod names;
 pub mod range_deletes;
 pub mod search;
+pub mod shape;
 
 pub use batch::{Batch, Op};
 pub use compress::Codec;
@@ -39,6 +40,7 @@ pub use key::{Comparator, KeyOrder, Kind};
 pub use marker::Marker;
 pub use names::FileName;
 pub use range_deletes::RangeDeletes;
+pub use shape::{Shape, Storage, TableForm, Values};
 
 /// Bytes that do not mean what they should. `offset` counts from the start of what was decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -9,11 +9,16 @@
 //! features = lz4
 //! ```
 //! A store without this file is LevelDB's as much as ours. Spec: docs/format/marker.md.
-use crate::Corrupt;
+use crate::{Corrupt, Shape, Storage, TableForm, Values};
 use std::fmt::Write;
 
-/// Features that a store may announce, here and in its manifest (see [`edit`](crate::edit)), and that this version reads.
-pub const KNOWN_FEATURES: &[&str] = &["lz4", crate::range_deletes::FEATURE];
+/// Features that no shape announces.
+const OTHER_FEATURES: &[&str] = &["lz4", crate::range_deletes::FEATURE];
+
+/// Whether this version reads stores that announce `feature`, here and in their manifest (see [`edit`](crate::edit)).
+pub fn is_known(feature: &str) -> bool {
+    OTHER_FEATURES.contains(&feature) || Shape::any_announces(feature)
+}
 
 const COMMENT: &str = "# A Terrace store. LevelDB does not look here; Terrace must.";
 const VERSION: &str = "1";
@@ -23,32 +28,26 @@ const VERSION: &str = "1";
 pub struct Marker {
     /// Of this file and of what it stands for: 1.
     pub version: u32,
-    /// Where bytes live: `directory`.
-    pub storage: String,
-    /// How tables are written: `block`.
-    pub table_format: String,
-    /// Where values live: `table`.
-    pub values: String,
-    /// What a reader must know besides; see [`KNOWN_FEATURES`].
+    /// What it is made of.
+    pub shape: Shape,
+    /// What a reader must know, that of the shape included; see [`is_known`].
     pub features: Vec<String>,
 }
 
-impl Default for Marker {
-    fn default() -> Marker {
-        let [storage, table_format, values] = ["directory", "block", "table"].map(String::from);
-        Marker { version: 1, storage, table_format, values, features: Vec::new() }
-    }
-}
-
 impl Marker {
+    /// Of a store of this shape which announces what that takes, and `others`.
+    pub fn new(shape: Shape, others: impl IntoIterator<Item = &'static str>) -> Marker {
+        Marker { version: 1, shape, features: shape.features().chain(others).map(String::from).collect() }
+    }
+
     /// The file's contents.
     pub fn encode(&self) -> String {
         let mut out = format!("{COMMENT}\nversion = {}\n", self.version);
         let features = self.features.join(" ");
         for (name, value) in [
-            ("storage", &self.storage),
-            ("table_format", &self.table_format),
-            ("values", &self.values),
+            ("storage", self.shape.storage.name()),
+            ("table_format", self.shape.tables.name()),
+            ("values", self.shape.values.name()),
             ("features", &features),
         ] {
             let line = format!("{name} = {value}");
@@ -61,17 +60,19 @@ impl Marker {
     /// names it: opening the store regardless would misread it.
     pub fn decode(text: &str) -> Result<Marker, Corrupt> {
         let mut fields = Fields::read(text)?;
-        let version = fields.take("version", &[VERSION])?.parse().expect("only 1 passes");
-        let marker = Marker {
-            version,
-            storage: fields.take("storage", &["directory"])?,
-            table_format: fields.take("table_format", &["block"])?,
-            values: fields.take("values", &["table"])?,
-            features: fields.take_features()?,
+        let version = fields.take("version", |value| (value == VERSION).then_some(1))?;
+        let shape = Shape {
+            storage: fields.take("storage", Storage::from_name)?,
+            tables: fields.take("table_format", TableForm::from_name)?,
+            values: fields.take("values", Values::from_name)?,
         };
-        match fields.0.first() {
-            None => Ok(marker),
-            Some(field) => Err(field.corrupt(format!("unknown name \"{}\"", field.name))),
+        let features = fields.take_features()?;
+        if let Some(field) = fields.0.first() {
+            return Err(field.corrupt(format!("unknown name \"{}\"", field.name)));
+        }
+        match shape.features().find(|feature| features.iter().all(|announced| announced != feature)) {
+            None => Ok(Marker { version, shape, features }),
+            Some(feature) => Err(Corrupt::new("marker", 0, format!("does not announce \"{feature}\", which it uses"))),
         }
     }
 }
@@ -125,17 +126,14 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn take(&mut self, name: &str, known: &[&str]) -> Result<String, Corrupt> {
+    fn take<T>(&mut self, name: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<T, Corrupt> {
         let field = self.remove(name)?;
-        if known.contains(&field.value) {
-            return Ok(field.value.to_string());
-        }
-        Err(field.corrupt(format!("unknown {name} \"{}\"", field.value)))
+        read(field.value).ok_or_else(|| field.corrupt(format!("unknown {name} \"{}\"", field.value)))
     }
 
     fn take_features(&mut self) -> Result<Vec<String>, Corrupt> {
         let field = self.remove("features")?;
-        match field.value.split_whitespace().find(|name| !KNOWN_FEATURES.contains(name)) {
+        match field.value.split_whitespace().find(|name| !is_known(name)) {
             None => Ok(field.value.split_whitespace().map(String::from).collect()),
             Some(name) => Err(field.corrupt(format!("unknown feature \"{name}\""))),
         }
@@ -148,21 +146,24 @@ mod tests {
 
     #[test]
     fn goes_there_and_back() {
-        for features in [vec![], vec!["lz4".to_string()]] {
-            let marker = Marker { features, ..Marker::default() };
-            assert_eq!(Marker::decode(&marker.encode()), Ok(marker));
+        for features in [&[][..], &["lz4"], &["lz4", "range-deletes"]] {
+            for tables in TableForm::ALL {
+                let shape = Shape { tables: *tables, ..Shape::default() };
+                let marker = Marker::new(shape, features.iter().copied());
+                assert_eq!(Marker::decode(&marker.encode()), Ok(marker));
+            }
         }
     }
 
     #[test]
     fn the_unknown_is_named() {
-        let good = Marker { features: vec!["lz4".into()], ..Marker::default() }.encode();
+        let good = Marker::new(Shape::default(), ["lz4"]).encode();
         for (from, to, what) in [
             ("version = 1", "version = 2", "unknown version \"2\""),
             ("version = 1\n", "", "\"version\" is missing"),
-            ("directory", "raw", "unknown storage \"raw\""),
+            ("directory", "cloud", "unknown storage \"cloud\""),
             ("block", "pairs", "unknown table_format \"pairs\""),
-            ("values = table", "values = log", "unknown values \"log\""),
+            ("values = table", "values = attic", "unknown values \"attic\""),
             ("lz4", "lz4 lz5", "unknown feature \"lz5\""),
             ("lz4\n", "lz4\ncipher = none\n", "unknown name \"cipher\""),
             ("lz4\n", "lz4\nversion = 1\n", "\"version\" twice"),

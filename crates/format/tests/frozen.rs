@@ -4,7 +4,7 @@
 //! one readable), `TERRACE_BLESS=1 cargo test -p terrace-format --test frozen` rewrites them.
 use std::{convert::Infallible, fs, path::PathBuf};
 use terrace_format::{
-    Batch, Codec, Edit, Marker, SeqNo, TableFacts, TableId,
+    Batch, Codec, Edit, Marker, SeqNo, Shape, TableFacts, TableId,
     batch::head,
     compress::{compress, decompress},
     edit::AddedTable,
@@ -96,7 +96,7 @@ fn table_filter() {
 
 #[test]
 fn marker() {
-    let marker = Marker { features: vec!["lz4".into()], ..Marker::default() };
+    let marker = Marker::new(Shape::default(), ["lz4"]);
     let text = frozen("marker.hex", "A marker that announces lz4.", marker.encode().as_bytes());
     assert_eq!(marker.encode().as_bytes(), text);
     assert_eq!(Marker::decode(std::str::from_utf8(&text).unwrap()), Ok(marker));

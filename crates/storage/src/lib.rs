@@ -16,6 +16,7 @@ mod error;
 mod pages;
 pub mod placement;
 mod setup;
+pub mod shape;
 mod sst;
 mod table_file;
 mod table_writer;

@@ -8,7 +8,7 @@
 //! Keys are encoded internal keys (`terrace_format::key`) throughout. Nothing here takes an LSM decision.
 use crate::{Adopted, Budget, Result, TableFile, Ticket, Traffic};
 use std::sync::Arc;
-use terrace_format::{Kind, LogId, SeqNo, TableId};
+use terrace_format::{Kind, LogId, SeqNo, Shape, TableId};
 
 pub use crate::cursor::{Blocks, Cursor};
 pub use terrace_format::{
@@ -130,6 +130,8 @@ pub struct Limits {
 pub trait Placement: Send + Sync {
     /// For messages: the directory or device.
     fn name(&self) -> String;
+    /// What this store is made of: as its marker says, and in a new store as its [`Setup`](crate::Setup) says.
+    fn shape(&self) -> Shape;
     /// For messages: where `object` is, or would be.
     fn place_of(&self, object: ObjectId) -> String;
     /// How tickets mature, for `stats` and `doctor`.

@@ -1,6 +1,6 @@
 //! How tables are written and read: the numbers and parts that storage needs from the engine's options.
 use std::{fmt, sync::Arc, time::Duration};
-use terrace_format::{KeyOrder, compress::Codec, filter::FilterPolicy};
+use terrace_format::{KeyOrder, Shape, compress::Codec, filter::FilterPolicy};
 
 /// What a store's tables look like, and how much memory reading them may take.
 ///
@@ -9,6 +9,9 @@ use terrace_format::{KeyOrder, compress::Codec, filter::FilterPolicy};
 pub struct Setup {
     /// Order of user keys.
     pub order: KeyOrder,
+    /// What a new store is made of; its storage follows from the location. A store that is there is as its marker says.
+    /// Default: LevelDB's.
+    pub shape: Shape,
     /// A data block is cut once it has this many bytes, before compression. Default 4096.
     pub block_bytes: usize,
     /// Entries between two whole keys of a data block. Default 16.
@@ -44,6 +47,7 @@ impl Default for Setup {
     fn default() -> Setup {
         Setup {
             order: KeyOrder::Bytewise,
+            shape: Shape::default(),
             block_bytes: 4096,
             restart_interval: 16,
             codec: Codec::Snappy,
@@ -65,6 +69,7 @@ impl fmt::Debug for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Setup")
             .field("order", &self.order)
+            .field("shape", &self.shape)
             .field("block_bytes", &self.block_bytes)
             .field("restart_interval", &self.restart_interval)
             .field("codec", &self.codec)

@@ -1,6 +1,6 @@
 //! What a real directory adds to the contract: names, locks of other programs, removal, and who is synced when.
 use std::{fs, path::Path, sync::Arc};
-use terrace_format::{LogId, SeqNo, TableId, filter::Bloom, key};
+use terrace_format::{LogId, Marker, SeqNo, TableId, filter::Bloom, key};
 use terrace_storage::{
     Error, FilterForm, Location, Memory, Setup, SyncKind, Tier, destroy, open,
     placement::{EntryRef, Hint, Lifetime, LogKind, Mode, ObjectId, Origin, Placement, ReadHow, TableMeta},
@@ -28,7 +28,7 @@ fn full_store(path: &Path) {
     placement.create_log(LogId(2), LogKind::Wal, b"twelve bytes").unwrap();
     build_table(&*placement, 3);
     placement.publish_root(LogId(1)).unwrap();
-    placement.publish_marker("marker").unwrap();
+    placement.publish_marker(&Marker::new(placement.shape(), []).encode()).unwrap();
     for _ in 0..2 {
         placement.set_aside(ObjectId::Wal(LogId(2))).unwrap();
     }

@@ -1,9 +1,9 @@
 //! `check`: is everything as it was written?
-use crate::{args::Store, table::size};
+use crate::{args::Store, shape, table::size};
 use anyhow::{Result, bail};
 use serde_json::json;
 use std::io::Write;
-use terrace::CheckReport;
+use terrace::{CheckReport, Shape};
 
 /// Verifies every checksum and invariant of a store. Exits 1 if anything is wrong.
 ///
@@ -29,9 +29,9 @@ impl Check {
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let report = terrace::check(&self.store.path, &self.store.options()?, self.deep || !self.quick)?;
         let CheckReport { problems, tables, table_bytes, entries, log_entries, torn_logs, .. } = &report;
-        let CheckReport { range_deletes, last_sequence, leftovers, .. } = &report;
+        let CheckReport { shape: made_of, range_deletes, last_sequence, leftovers, .. } = &report;
         if self.json {
-            let object = json!({ "ok": problems.is_empty(), "problems": problems, "tables": tables,
+            let object = json!({ "ok": problems.is_empty(), "made_of": shape::json(*made_of), "problems": problems, "tables": tables,
                 "table_bytes": table_bytes, "entries": (!self.quick).then_some(entries), "log_entries": log_entries,
                 "range_deletes": range_deletes, "torn_logs": torn_logs, "last_sequence": last_sequence,
                 "leftovers": leftovers });
@@ -39,6 +39,9 @@ impl Check {
         } else {
             problems.iter().try_for_each(|problem| writeln!(out, "{problem}"))?;
             let counted = if self.quick { String::new() } else { format!(", {entries} entries") };
+            if *made_of != Shape::default() {
+                writeln!(out, "made of {}", shape::text(*made_of))?;
+            }
             writeln!(
                 out,
                 "{tables} tables, {}{counted}; {log_entries} entries in logs; last sequence {last_sequence}",

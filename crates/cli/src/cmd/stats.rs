@@ -1,6 +1,7 @@
 //! `stats`: the state of a store, in numbers.
 use crate::{
     args::Store,
+    shape,
     table::{self, size},
 };
 use anyhow::Result;
@@ -33,8 +34,10 @@ impl Stats {
 }
 
 fn write_text(statistics: &Statistics, out: &mut dyn Write) -> Result<()> {
-    let Statistics { place, durability, preset, last_sequence, levels, memtable_bytes, .. } = statistics;
+    let Statistics { place, shape: made_of, durability, preset, last_sequence, levels, memtable_bytes, .. } =
+        statistics;
     writeln!(out, "place          {place}")?;
+    writeln!(out, "made of        {}", shape::text(*made_of))?;
     writeln!(out, "preset         {preset}")?;
     let promise = if *durability == "none" { " (promises nothing at a power cut)" } else { "" };
     writeln!(out, "durability     {durability}{promise}, as opened now")?;
@@ -65,6 +68,7 @@ fn json_of(statistics: &Statistics) -> Value {
     let written = |(purpose, bytes): &(&str, u64)| ((*purpose).to_owned(), Value::from(*bytes));
     json!({
         "place": statistics.place,
+        "made_of": shape::json(statistics.shape),
         "preset": statistics.preset,
         "durability": statistics.durability,
         "last_sequence": statistics.last_sequence,

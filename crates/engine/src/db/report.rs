@@ -67,6 +67,7 @@ impl Db {
         };
         let statistics = Statistics {
             place: shared.placement.name(),
+            shape: shared.placement.shape(),
             durability: shared.placement.tier(),
             preset: shared.options.preset_name(),
             last_sequence: self.last_sequence(),

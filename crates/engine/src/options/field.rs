@@ -1,9 +1,11 @@
 //! The text form of options: `--option name=value`, what there is, and which values may be.
 use super::{KIB, MIB, Options};
-use terrace_format::compress::Codec;
+use terrace_format::{TableForm, Values, compress::Codec};
 use terrace_storage::{FilterForm, LogWrites, Tier};
 
 const GIB: u64 = 1 << 30;
+/// As an option's text: what the preset says for a new store, what the marker says for one that is there.
+const PRESET: &str = "preset";
 
 /// One option by its name.
 pub(super) struct Field {
@@ -43,6 +45,28 @@ macro_rules! switch {
     };
 }
 
+/// What the marker remembers: one of its choices, or `preset`.
+macro_rules! choice {
+    ($name:ident, $kind:ident, $help:literal) => {
+        Field {
+            name: stringify!($name),
+            help: $help,
+            get: |options| options.$name.map_or(PRESET, $kind::name).into(),
+            set: |options, text| {
+                options.$name = match text {
+                    PRESET => None,
+                    _ => Some($kind::from_name(text).ok_or_else(|| {
+                        let names: Vec<_> = $kind::ALL.iter().map(|choice| choice.name()).collect();
+                        format!("not one of {PRESET}, {}", names.join(", "))
+                    })?),
+                };
+                Ok(())
+            },
+            check: |_| None,
+        }
+    };
+}
+
 /// Every option, in the order in which they are listed.
 pub(super) const FIELDS: &[Field] = &[
     switch!(create_if_missing, "make the store if it is not there"),
@@ -50,6 +74,8 @@ pub(super) const FIELDS: &[Field] = &[
     switch!(paranoid_checks, "any sign of corruption is an error; verify every read"),
     number!(memtable_bytes, 64 * KIB..=4 * GIB, "bytes a memtable may fill before it is flushed"),
     number!(memtables_max, 2..=64, "memtables alive at once"),
+    choice!(tables, TableForm, "how a new store keeps tables, and what a store that is there must have"),
+    choice!(values, Values, "where a new store keeps values, and what a store that is there must have"),
     number!(table_bytes, 64 * KIB..=GIB, "bytes at which a compaction ends a table"),
     number!(block_bytes, KIB..=4 * MIB, "uncompressed bytes of a block"),
     number!(restart_interval, 1..=1024, "keys between restart points of a block"),

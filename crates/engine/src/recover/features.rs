@@ -3,16 +3,16 @@
 //! A directory without marker is a LevelDB store and stays one. What LevelDB could not read is refused there by name.
 use crate::{Error, Options, Result};
 use terrace_format::{
-    Corrupt,
+    Shape, TableForm, Values,
     compress::Codec,
-    marker::{KNOWN_FEATURES, Marker, UNKNOWN},
+    marker::{Marker, is_known},
     range_deletes,
 };
-use terrace_storage::placement::Placement;
+use terrace_storage::{placement::Placement, shape::read_marker};
 
 const LZ4: &str = "lz4";
 
-/// Features that `options` would use, and how they ask for them.
+/// Features that `options` would use beside those of a shape, and how they ask for them.
 fn wanted(options: &Options) -> Vec<(&'static str, &'static str)> {
     let lz4 = (options.compression == Codec::Lz4).then_some((LZ4, "compression=lz4"));
     lz4.into_iter().chain(options.range_deletes.then_some((range_deletes::FEATURE, "range_deletes=on"))).collect()
@@ -20,34 +20,27 @@ fn wanted(options: &Options) -> Vec<(&'static str, &'static str)> {
 
 /// A new store: writes a marker if one is needed, before the first use of what it announces.
 pub fn create(placement: &dyn Placement, options: &Options) -> Result<Vec<String>> {
-    let mut features: Vec<String> = wanted(options).into_iter().map(|(feature, _)| feature.to_string()).collect();
-    if !features.is_empty() {
-        if !options.range_deletes {
-            features.push(range_deletes::FEATURE.to_string()); // nobody is left who could not read them
-        }
-        let marker = Marker {
-            version: 1,
-            storage: "directory".into(),
-            table_format: "block".into(),
-            values: "table".into(),
-            features: features.clone(),
-        };
-        placement.publish_marker(&marker.encode())?;
+    let shape = placement.shape();
+    agree(placement, options, shape)?;
+    let mut features: Vec<_> = wanted(options).into_iter().map(|(feature, _)| feature).collect();
+    if features.is_empty() && shape == Shape::default() {
+        return Ok(Vec::new());
     }
-    Ok(features)
+    if !options.range_deletes {
+        features.push(range_deletes::FEATURE); // nobody is left who could not read them
+    }
+    let marker = Marker::new(shape, features);
+    placement.publish_marker(&marker.encode())?;
+    Ok(marker.features)
 }
 
 /// An existing store: its marker must be known, its manifest must ask for no more than the marker says, and the options
-/// must not ask for more either.
+/// must not ask for anything else.
 pub fn check(placement: &dyn Placement, options: &Options, in_manifest: &[String]) -> Result<Vec<String>> {
     let place = placement.name();
-    let refused = |found: Corrupt| match found.what {
-        UNKNOWN => Error::Unsupported(format!("{place}/TERRACE at byte {}: {}", found.offset, found.detail)),
-        what => Error::corrupt(what, format!("{place}/TERRACE"), found.offset, found.detail),
-    };
-    let marker = placement.load_marker()?.map(|text| Marker::decode(&text).map_err(refused)).transpose()?;
-    let features = marker.map_or_else(Vec::new, |marker| marker.features);
-    if let Some(unknown) = in_manifest.iter().find(|feature| !KNOWN_FEATURES.contains(&feature.as_str())) {
+    let marker = placement.load_marker()?.map(|text| read_marker(&place, &text)).transpose()?;
+    let (shape, features) = marker.map_or_else(Default::default, |marker| (marker.shape, marker.features));
+    if let Some(unknown) = in_manifest.iter().find(|feature| !is_known(feature)) {
         return Err(Error::Unsupported(format!("{place} uses {unknown:?}, which this version does not know")));
     }
     if let Some(lost) = in_manifest.iter().find(|feature| !features.contains(feature)) {
@@ -55,6 +48,10 @@ pub fn check(placement: &dyn Placement, options: &Options, in_manifest: &[String
             "{place} uses {lost:?} by its manifest, but its marker file TERRACE does not say so"
         )));
     }
+    if shape != placement.shape() {
+        return Err(Error::Unsupported(format!("{place} was made anew while it was being opened")));
+    }
+    agree(placement, options, shape)?;
     let unannounced = |(feature, _): &(&str, _)| features.iter().all(|known| known != feature);
     if let Some((_, refused)) = wanted(options).into_iter().find(unannounced) {
         return Err(Error::Unsupported(format!(
@@ -62,4 +59,20 @@ pub fn check(placement: &dyn Placement, options: &Options, in_manifest: &[String
         )));
     }
     Ok(features)
+}
+
+/// What `options` ask for by name, a store of this `shape` must have.
+fn agree(placement: &dyn Placement, options: &Options, shape: Shape) -> Result<()> {
+    for (option, asked, there) in [
+        ("tables", options.tables.map(TableForm::name), shape.tables.name()),
+        ("values", options.values.map(Values::name), shape.values.name()),
+    ] {
+        if let Some(asked) = asked.filter(|asked| *asked != there) {
+            return Err(Error::Unsupported(format!(
+                "{option}={asked} is refused: {} was created with {option}={there}; `terrace convert` copies it into a new store",
+                placement.name()
+            )));
+        }
+    }
+    Ok(())
 }

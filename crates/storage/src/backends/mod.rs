@@ -7,7 +7,7 @@ use crate::{
 use files::{Files, fs::FileSystem, real::RealFs};
 use memory::Memory;
 use std::{io, path::Path, path::PathBuf, sync::Arc, time::Duration};
-use terrace_format::names::FileName;
+use terrace_format::{Storage, TableForm, Values, names::FileName};
 
 pub mod files;
 pub mod memory;
@@ -124,7 +124,12 @@ pub fn open_files(
     tracker: Arc<dyn CommitTracker>,
     setup: &Setup,
 ) -> Result<Box<dyn Placement>> {
-    Ok(Box::new(Files::open(fs, mode, tracker, setup)?))
+    let shape = crate::shape::of_files(&*fs, mode, setup)?;
+    match (shape.storage, shape.tables, shape.values) {
+        (Storage::Directory, TableForm::Block, Values::Table) => {
+            Ok(Box::new(Files::open(fs, mode, tracker, setup, shape)?))
+        }
+    }
 }
 
 /// Whether the directory `inner`, which need not exist yet, is `outer` or lies below it.

@@ -16,7 +16,7 @@ use crate::{
     placement::{Build, EntryRef, Hint, Lifetime, Mode, Origin, Placement, TableMeta},
 };
 use std::{fmt::Debug, sync::Arc};
-use terrace_format::{LogId, TableId};
+use terrace_format::{LogId, Marker, Shape, TableId};
 
 mod logs;
 mod places;
@@ -51,9 +51,13 @@ impl Place {
         good(self.open(Mode::Create, &Setup::default()))
     }
 
-    /// A place that can be opened in every mode: it has a root, and the manifest that the root names.
+    /// A place that can be opened in every mode: it has a root, the manifest that the root names, and a marker if it is made
+    /// of anything but what LevelDB's stores are.
     fn with_root(&self) -> Box<dyn Placement> {
         let placement = self.create();
+        if placement.shape() != Shape::default() {
+            good(placement.publish_marker(&Marker::new(placement.shape(), []).encode()));
+        }
         good(good(placement.create_log(LogId(1), crate::placement::LogKind::Manifest, HEAD)).sync());
         good(placement.publish_root(LogId(1)));
         placement

@@ -4,7 +4,7 @@ use crate::{
     Purpose, Setup,
     placement::{Lifetime, LogKind, Mode, ObjectId, Placement},
 };
-use terrace_format::{LogId, SeqNo, TableId, key};
+use terrace_format::{LogId, Marker, SeqNo, TableId, key};
 
 pub(super) const CASES: &[Case] = &[
     a_missing_store_is_missing,
@@ -56,18 +56,23 @@ fn the_root_is_replaced(place: &Place) {
 }
 
 fn the_marker_is_remembered(place: &Place) {
-    let placement = place.with_root();
+    let placement = place.create();
     same(good(placement.load_marker()), None, "no marker yet");
-    good(placement.publish_marker("one"));
-    good(placement.publish_marker("# two\nlines\n"));
+    drop(placement);
+    let placement = place.with_root();
+    let shape = placement.shape();
+    let text = Marker::new(shape, ["lz4"]).encode();
+    good(placement.publish_marker(&Marker::new(shape, []).encode()));
+    good(placement.publish_marker(&text));
     drop(placement);
     let placement = good(place.open(Mode::ReadOnly, &Setup::default()));
-    same(good(placement.load_marker()), Some("# two\nlines\n".into()), "the marker after reopening");
+    same(good(placement.load_marker()), Some(text), "the marker after reopening");
+    same(placement.shape(), shape, "the shape after reopening");
 }
 
 fn everything_is_listed_and_removed(place: &Place) {
     let placement = place.with_root();
-    good(placement.publish_marker("text"));
+    good(placement.publish_marker(&Marker::new(placement.shape(), []).encode()));
     drop(good(placement.create_log(LogId(2), LogKind::Wal, HEAD)));
     drop(good(placement.create_log(LogId(3), LogKind::Manifest, HEAD)));
     let bytes = a_table(&*placement, 4, Lifetime::Flush);
@@ -123,7 +128,7 @@ fn one_writer_or_many_readers(place: &Place) {
 fn readers_change_nothing(place: &Place) {
     let placement = place.with_root();
     a_table(&*placement, 4, Lifetime::Flush);
-    let before = good(placement.list());
+    let (before, marker) = (good(placement.list()), good(placement.load_marker()));
     drop(placement);
     let reader = good(place.open(Mode::ReadOnly, &Setup::default()));
     let allowed = |_: &crate::Error| true;
@@ -134,7 +139,7 @@ fn readers_change_nothing(place: &Place) {
     refused(reader.remove(ObjectId::Table(TableId(4))), allowed);
     refused(reader.set_aside(ObjectId::Table(TableId(4))), allowed);
     same(good(reader.list()), before, "a reader changes nothing");
-    same((good(reader.load_root()), good(reader.load_marker())), (Some(LogId(1)), None), "root and marker");
+    same((good(reader.load_root()), good(reader.load_marker())), (Some(LogId(1)), marker), "root and marker");
 }
 
 fn traffic_is_what_was_written(place: &Place) {

@@ -3,6 +3,7 @@ use super::{SHOWN_BYTES, edits, logs::Summary, picture, user};
 use crate::{
     bytes::{escaped, quoted},
     log_file::LogFile,
+    shape,
     table::{self, size},
 };
 use anyhow::{Context, Result, bail};
@@ -43,8 +44,10 @@ pub fn show(path: &Path, as_json: bool, out: &mut dyn Write) -> Result<()> {
 
 /// A marker's fields.
 pub fn marker_json(marker: &Marker) -> Value {
-    json!({ "version": marker.version, "storage": marker.storage, "table_format": marker.table_format,
-        "values": marker.values, "features": marker.features })
+    let mut object = shape::json(marker.shape);
+    object["version"] = marker.version.into();
+    object["features"] = json!(marker.features);
+    object
 }
 
 impl Store {
@@ -112,11 +115,8 @@ impl Store {
             None => writeln!(out, "marker    none: LevelDB's format, LevelDB can open it")?,
             Some(marker) => {
                 let features = if marker.features.is_empty() { "none".to_owned() } else { marker.features.join(", ") };
-                let Marker { version, storage, table_format, values, .. } = marker;
-                writeln!(
-                    out,
-                    "marker    version {version}: {storage}, {table_format} tables, values in {values}, features {features}"
-                )?;
+                let shape = shape::text(marker.shape);
+                writeln!(out, "marker    version {}: {shape}, features {features}", marker.version)?;
             }
         }
         writeln!(out, "order     {}", self.comparator())?;

@@ -13,7 +13,7 @@ use crate::{
     sst::{ByteSource, Salvager},
 };
 use std::{collections::BTreeMap, io, ops::Range, sync::Arc};
-use terrace_format::{LogId, TableId, block::Bytes, names::FileName};
+use terrace_format::{LogId, Shape, TableId, block::Bytes, names::FileName};
 
 mod adopt;
 mod build;
@@ -25,7 +25,7 @@ mod log;
 mod mapped;
 mod mapped_read;
 pub mod real;
-pub(super) mod root;
+pub(crate) mod root;
 mod tables;
 
 use fs::{FileSystem, ReadFile};
@@ -36,6 +36,7 @@ struct Store {
     fs: Arc<dyn FileSystem>,
     tracker: Arc<dyn CommitTracker>,
     setup: Setup,
+    shape: Shape,
     traffic: Traffic,
     mode: Mode,
     _lock: Box<dyn Send + Sync>,
@@ -48,29 +49,27 @@ pub struct Files {
 }
 
 impl Files {
-    /// Opens the store in `fs`; see [`open`](crate::open).
-    pub fn open(fs: Arc<dyn FileSystem>, mode: Mode, tracker: Arc<dyn CommitTracker>, setup: &Setup) -> Result<Files> {
+    /// Opens the store in `fs`, which is of this shape; see [`open`](crate::open).
+    pub fn open(
+        fs: Arc<dyn FileSystem>,
+        mode: Mode,
+        tracker: Arc<dyn CommitTracker>,
+        setup: &Setup,
+        shape: Shape,
+    ) -> Result<Files> {
         let traffic = Traffic::default();
-        let current = FileName::Current.to_string();
         let directory = fs.exists().map_err(|e| Error::io("look for", fs.name(), e))?;
-        let there = directory
-            && mode != Mode::Salvage
-            && match fs.open(&current) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                    return Err(Error::io("open", format!("{}/{current}", fs.name()), e));
-                }
-                opened => opened.is_ok(),
-            };
+        let there = directory && mode != Mode::Salvage && root::is_there(&*fs)?;
         match mode {
             Mode::Create if !there => root::make_directory(&*fs, &traffic)?,
             Mode::Write | Mode::ReadOnly if !there => {
-                return Err(Error::Missing { what: "store", object: format!("{} (no file {current})", fs.name()) });
+                return Err(Error::Missing { what: "store", object: format!("{} (no file CURRENT)", fs.name()) });
             }
             Mode::Salvage if !directory => return Err(Error::Missing { what: "directory", object: fs.name() }),
             _ => {}
         }
         let lock = fs.lock(mode.writes()).map_err(|e| lock_error(fs.name(), e))?;
-        let store = Arc::new(Store { fs, tracker, setup: setup.clone(), traffic, mode, _lock: lock });
+        let store = Arc::new(Store { fs, tracker, setup: setup.clone(), shape, traffic, mode, _lock: lock });
         let tables = Tables::new(store.clone(), Budget::new(setup));
         Ok(Files { store, tables: Arc::new(tables) })
     }
@@ -146,6 +145,10 @@ impl Placement for Files {
         self.store.fs.name()
     }
 
+    fn shape(&self) -> Shape {
+        self.store.shape
+    }
+
     fn place_of(&self, object: ObjectId) -> String {
         self.store.path(&names(object)[0])
     }
@@ -195,7 +198,7 @@ impl Placement for Files {
     }
 
     fn load_marker(&self) -> Result<Option<String>> {
-        root::load_marker(&self.store)
+        root::read_marker_of(&*self.store.fs)
     }
 
     fn list(&self) -> Result<Vec<Listed>> {

@@ -35,7 +35,7 @@ pub(super) fn publish(store: &Store, manifest: LogId) -> Result<()> {
 /// The manifest that `CURRENT` names, if it is there.
 pub(super) fn load(store: &Store) -> Result<Option<LogId>> {
     let name = FileName::Current.to_string();
-    let Some(bytes) = read_whole(store, "root", &name)? else { return Ok(None) };
+    let Some(bytes) = read_whole(&*store.fs, "root", &name)? else { return Ok(None) };
     decode_current(&bytes).map(Some).map_err(|found| Error::corrupt(store.path(&name), 0, found))
 }
 
@@ -44,28 +44,42 @@ pub(super) fn publish_marker(store: &Store, text: &str) -> Result<()> {
     replace(store, FileName::Marker, MARKER_TEMPORARY, text.as_bytes())
 }
 
-/// The marker, if there is one.
-pub(super) fn load_marker(store: &Store) -> Result<Option<String>> {
+/// The text of the marker in `fs`, if there is one.
+pub(crate) fn read_marker_of(fs: &dyn FileSystem) -> Result<Option<String>> {
     let name = FileName::Marker.to_string();
-    let Some(bytes) = read_whole(store, "marker", &name)? else { return Ok(None) };
+    let Some(bytes) = read_whole(fs, "marker", &name)? else { return Ok(None) };
     String::from_utf8(bytes).map(Some).map_err(|e| {
         let found = Corrupt::new("marker", e.utf8_error().valid_up_to() as u64, "not UTF-8");
-        Error::corrupt(store.path(&name), 0, found)
+        Error::corrupt(path(fs, &name), 0, found)
     })
 }
 
-fn read_whole(store: &Store, what: &'static str, name: &str) -> Result<Option<Vec<u8>>> {
-    let file = match store.open_file(what, name) {
-        Err(Error::Missing { .. }) => return Ok(None),
-        found => found?,
-    };
-    if file.bytes > WHOLE_BYTES_MAX {
-        let found = Corrupt::new(what, WHOLE_BYTES_MAX, format!("{} bytes are too many", file.bytes));
-        return Err(Error::corrupt(&file.name, 0, found));
+/// Whether there is a root in `fs`, and with it a store.
+pub(crate) fn is_there(fs: &dyn FileSystem) -> Result<bool> {
+    let current = FileName::Current.to_string();
+    match fs.open(&current) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        opened => opened.map(|_| true).map_err(|e| Error::io("open", path(fs, &current), e)),
     }
-    let mut bytes = vec![0; file.bytes as usize];
-    file.read_exact_at(&mut bytes, 0)?;
-    Ok(Some(bytes))
+}
+
+fn read_whole(fs: &dyn FileSystem, what: &'static str, name: &str) -> Result<Option<Vec<u8>>> {
+    let failed = |op| move |e| Error::io(op, path(fs, name), e);
+    let file = match fs.open(name) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(failed("open"))?,
+    };
+    let bytes = file.bytes().map_err(failed("read size of"))?;
+    if bytes > WHOLE_BYTES_MAX {
+        let found = Corrupt::new(what, WHOLE_BYTES_MAX, format!("{bytes} bytes are too many"));
+        return Err(Error::corrupt(path(fs, name), 0, found));
+    }
+    file.read_at(0, bytes as usize).map(Some).map_err(failed("read"))
+}
+
+/// The whole name of a file, for messages.
+fn path(fs: &dyn FileSystem, name: &str) -> String {
+    format!("{}/{name}", fs.name())
 }
 
 /// Puts `bytes` in the place of `target`, atomically and, if the tier promises anything, durably.
