@@ -3,7 +3,11 @@ use crate::{
     Result,
     placement::{EntryRef, Origin},
 };
-use terrace_format::{TableId, block::BlockCursor};
+use terrace_format::{
+    Kind, TableId,
+    block::{BlockCursor, Bytes},
+    key,
+};
 
 /// Finds the blocks of one table. A [`Cursor`] asks once for many entries; keys are whole internal keys of a known kind,
 /// whatever is stored. After an error, or where there is no entry, `at` stands nowhere.
@@ -20,17 +24,42 @@ pub trait Blocks: Send {
     fn prev(&mut self, at: &mut BlockCursor) -> Result<()>;
 }
 
+/// Reads values that lie elsewhere than their keys.
+pub trait Values: Send {
+    /// The user's value of `entry`, which is a put; `stored` is what the table has in its place.
+    fn fetch(&mut self, entry: EntryRef<'_>) -> Result<Bytes>;
+}
+
 /// Walks a table's entries in internal-key order. After an error it stands nowhere.
 pub struct Cursor {
     table: TableId,
     blocks: Box<dyn Blocks>,
     at: BlockCursor,
+    /// `None` where blocks hold the values themselves.
+    values: Option<Box<dyn Values>>,
+    fetched: Option<Bytes>,
 }
 
 impl Cursor {
     /// Over the entries of `table`, whose blocks `blocks` finds. Stands nowhere yet.
     pub fn new(table: TableId, blocks: Box<dyn Blocks>) -> Cursor {
-        Cursor { table, blocks, at: BlockCursor::default() }
+        Cursor { table, blocks, at: BlockCursor::default(), values: None, fetched: None }
+    }
+
+    /// The same, over blocks that hold in the place of values what `values` finds them by.
+    pub fn with_values(self, values: Box<dyn Values>) -> Cursor {
+        Cursor { values: Some(values), ..self }
+    }
+
+    /// Has the value of the entry that it stands on at hand, wherever it lies. Must stand on an entry.
+    pub fn fetch(&mut self) -> Result<()> {
+        let Some(values) = &mut self.values else { return Ok(()) };
+        self.fetched = None;
+        let entry = EntryRef { key: self.at.key(), stored: self.at.value(), origin: Origin::Table(self.table) };
+        if key::apart(entry.key).kind == Kind::Put {
+            self.fetched = Some(values.fetch(entry)?);
+        }
+        Ok(())
     }
 
     /// Whether it stands on an entry.
@@ -97,10 +126,14 @@ impl Cursor {
         self.at.key()
     }
 
-    /// The user's value. Must stand on an entry.
+    /// The user's value, which must have been [fetched](Cursor::fetch) since the last step where
+    /// [values lie elsewhere](crate::placement::Placement::values_elsewhere). Must stand on an entry.
     #[inline]
     pub fn value(&self) -> &[u8] {
-        self.at.value()
+        match &self.values {
+            None => self.at.value(),
+            Some(_) => self.fetched.as_deref().unwrap_or(&[]),
+        }
     }
 
     /// The entry for [`Build::keep`](crate::placement::Build::keep). Must stand on an entry.

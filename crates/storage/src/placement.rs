@@ -10,7 +10,7 @@ use crate::{Adopted, Budget, Result, TableFile, Ticket, Traffic};
 use std::sync::Arc;
 use terrace_format::{Kind, LogId, SeqNo, Shape, TableId};
 
-pub use crate::cursor::{Blocks, Cursor};
+pub use crate::cursor::{Blocks, Cursor, Values};
 pub use terrace_format::{
     RangeDeletes, TableFacts,
     block::{BlockCursor, Bytes},
@@ -140,6 +140,10 @@ pub trait Placement: Send + Sync {
     fn promises(&self) -> bool;
     /// What fits.
     fn limits(&self) -> Limits;
+    /// Whether values may lie elsewhere than their keys, so that cursors must [fetch](Cursor::fetch) them.
+    fn values_elsewhere(&self) -> bool {
+        false
+    }
 
     /// Starts a log. `first` becomes its first record, written so that [`LogReader::ours`] tells it from LevelDB's.
     /// An existing log of that number is an error.

@@ -137,7 +137,8 @@ impl Db {
                 }
             }
         });
-        Cursor::new(shared.order.clone(), visible, sampler, &options, position.err())
+        let fetches = shared.placement.values_elsewhere();
+        Cursor::new(shared.order.clone(), visible, sampler, &options, fetches, position.err())
     }
 
     /// The sequence at which to read.

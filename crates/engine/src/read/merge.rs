@@ -213,6 +213,24 @@ impl Merge {
         each!(&self.sources[self.at()], c => c.value(), c.entries().value())
     }
 
+    /// The internal key and the value. Must stand on an entry.
+    #[inline]
+    pub fn pair(&self) -> (&[u8], &[u8]) {
+        match &self.sources[self.at()] {
+            Source::Mem(c) => (c.key(), c.value()),
+            Source::Run(c) => (c.entries().key(), c.entries().value()),
+        }
+    }
+
+    /// Has the value at hand, wherever it lies. Must stand on an entry.
+    pub fn fetch(&mut self) -> Result<()> {
+        let at = self.at();
+        match &mut self.sources[at] {
+            Source::Mem(_) => Ok(()),
+            Source::Run(c) => Ok(c.entries_mut().fetch()?),
+        }
+    }
+
     /// The entry, for `Build::keep`. Must stand on an entry.
     #[inline]
     pub fn entry(&self) -> EntryRef<'_> {

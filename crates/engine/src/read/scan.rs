@@ -118,6 +118,8 @@ pub struct Cursor {
     visible: Visible,
     bounds: Bounds,
     inside: bool,
+    /// Values may lie elsewhere than their keys.
+    fetches: bool,
     sampler: Sampler,
     /// Why this cursor must not be used: its snapshot is not of this store.
     refused: Option<Error>,
@@ -170,10 +172,11 @@ impl Cursor {
         visible: Visible,
         sampler: Sampler,
         options: &ReadOptions,
+        fetches: bool,
         refused: Option<Error>,
     ) -> Cursor {
         let bounds = Bounds::new(order, options);
-        Cursor { visible, bounds, inside: false, sampler, refused, _held: options.snapshot.clone() }
+        Cursor { visible, bounds, inside: false, fetches, sampler, refused, _held: options.snapshot.clone() }
     }
 
     /// Whether it stands on a pair.
@@ -270,11 +273,15 @@ impl Cursor {
         }
         place(&mut self.visible)?;
         while self.visible.valid() {
-            let (key, value) = self.visible.pair();
+            let key = self.visible.key();
             if !self.bounds.hold(key) {
                 break;
             }
             if self.bounds.admit(key) {
+                if self.fetches {
+                    self.visible.fetch()?;
+                }
+                let (key, value) = self.visible.pair();
                 self.inside = true;
                 self.sampler.read(key, key.len() + value.len());
                 break;

@@ -50,14 +50,22 @@ impl Visible {
         }
     }
 
+    /// Has the value at hand, wherever it lies. Must stand on a pair.
+    pub fn fetch(&mut self) -> Result<()> {
+        match self.shown {
+            Shown::Saved => Ok(()), // with its value
+            _ => self.merge.fetch(),
+        }
+    }
+
     /// Key and value. Must stand on a pair.
     #[inline]
     pub fn pair(&self) -> (&[u8], &[u8]) {
         match self.shown {
             Shown::Saved => (&self.key, &self.value),
             _ => {
-                let entry = self.merge.entry();
-                (key::user_key(entry.key), entry.stored)
+                let (internal, value) = self.merge.pair();
+                (key::user_key(internal), value)
             }
         }
     }
@@ -212,6 +220,7 @@ impl Visible {
                     continue;
                 }
                 if found {
+                    self.merge.fetch()?;
                     self.keep_key();
                     self.value.clear();
                     self.value.extend_from_slice(self.merge.value());
