@@ -10,6 +10,7 @@ use terrace_format::{
     key,
     log_record::{Deframer, Event, Framer, is_ours},
     names,
+    pair::{InFile, NAME_BYTES_MIN, PairFacts, PairName, Reference},
 };
 
 /// All events of a log, its end included.
@@ -114,6 +115,36 @@ pub fn batch(input: &[u8]) {
 pub fn edit(input: &[u8]) {
     if let Ok(edit) = Edit::decode(input) {
         assert_eq!(Edit::decode(&edit.encode()).expect("what we write, we read"), edit);
+    }
+}
+
+/// A reference or a name that is understood is the one that we write; a file is what its name says, or is refused.
+pub fn pair(input: &[u8]) {
+    if let Ok(reference) = Reference::decode(input) {
+        let mut again = Vec::new();
+        reference.encode(&mut again);
+        assert_eq!(Reference::decode(&again), Ok(reference));
+        if let Reference::File(file) = reference {
+            let _ = file.value_at(&key::lookup(&input[..input.len().min(9)], SeqNo(7)), input, true);
+            assert!(file.name(&key::lookup(input, SeqNo(7))).len() <= 3 * input.len() + 40);
+        }
+    }
+    let _ = PairFacts::decode(input);
+    let (name, file) = input.split_at(input.iter().position(|byte| *byte == 0).unwrap_or(input.len()));
+    if let Some(name) = std::str::from_utf8(name).ok().and_then(PairName::parse)
+        && let Ok((internal, at)) = name.open(file)
+        && let Reference::File(found) = name.refer((file.len() - at) as u64)
+    {
+        assert_eq!(found.name(&internal).as_bytes(), &input[..input.len() - file.len()]);
+        assert_eq!(found.value_at(&internal, file, true), Ok(at));
+    }
+    for limit in [NAME_BYTES_MIN, 143, 255] {
+        let internal = key::encode(name, SeqNo(file.len() as u64), Kind::Put);
+        let new = InFile::new(&internal, file, limit);
+        let contents = [&new.head(&internal)[..], file].concat();
+        let parsed = PairName::parse(&new.name(&internal)).expect("what we write, we read");
+        let at = new.value_at(&internal, &contents, true).expect("what we write, we read");
+        assert_eq!(parsed.open(&contents), Ok((internal, at)));
     }
 }
 

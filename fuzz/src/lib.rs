@@ -28,6 +28,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("key", decoders::key),
     ("log", decoders::log),
     ("marker", decoders::marker),
+    ("pair", decoders::pair),
     ("store", stores::store),
     ("table", stores::table),
 ];

@@ -38,6 +38,9 @@ pub struct Options {
     pub tables: Option<TableForm>,
     /// Where values live; decided as `tables` is. Default `None`.
     pub values: Option<Values>,
+    /// Bytes that a value must have to get a file of its own in tables that are directories; smaller ones stay beside their
+    /// keys, where they cost no inode but are copied by compactions. Default 0: all have files; 0 ..= 4 GiB.
+    pub file_value_bytes_min: u64,
     /// Size, in bytes, at which a compaction ends a table. Default 2 MiB; 64 KiB ..= 1 GiB.
     pub table_bytes: u64,
     /// Uncompressed size of a table's blocks in bytes, the unit of reading. Default 4 KiB; 1 KiB ..= 4 MiB.
@@ -180,6 +183,7 @@ impl Options {
             memtables_max: 2,
             tables: None,
             values: None,
+            file_value_bytes_min: 0,
             table_bytes: 2 * MIB,
             block_bytes: 4 * KIB,
             restart_interval: 16,
@@ -274,6 +278,7 @@ impl Options {
             cache_bytes: self.cache_bytes,
             memory_bytes: Some(self.memory_bytes).filter(|bytes| *bytes > 0),
             open_tables_max: self.open_tables_max as usize,
+            file_value_bytes_min: self.file_value_bytes_min,
             mmap_reads: self.mmap_reads,
             log_writes: self.log_writes,
             batch_interval: Duration::from_millis(self.batch_interval_ms),

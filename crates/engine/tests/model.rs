@@ -92,6 +92,10 @@ impl Harness {
         if self.place.path().is_some_and(|path| options.durability.refusal(&path).is_some()) {
             options.durability = Tier::Auto;
         }
+        options.set("tables", self.config.tables).expect("a form of tables");
+        if self.config.tables == "directory" && self.place.path().is_some() {
+            options.durability = Tier::None; // each build would sync the whole file system
+        }
         for (name, value) in &self.config.shapes[self.openings % 2] {
             options.set(name, value).unwrap_or_else(|e| panic!("{name}={value}: {e}"));
         }

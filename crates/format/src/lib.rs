@@ -8,7 +8,7 @@
 //! | numbers and strings | [`ids`], [`coding`], [`crc`], [`key`]; [`fences`] searches keys in memory |
 //! | logs and manifests | [`log_record`] frames records; a [`batch`] is a log's record, an [`edit`] a manifest's |
 //! | tables | [`block`] holds entries, [`compress`] and [`footer`] seal and find blocks, [`search`] finds them in damage, [`filter`], [`facts`] and [`range_deletes`] sit beside them |
-//! | the directory | [`names`] of files, the [`marker`] of stores that only we can read, the [`shape`] that it remembers |
+//! | the directory | [`names`] of files, a [`pair`] in a file of its own, the [`marker`] of stores that only we can read, the [`shape`] that it remembers |
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -27,6 +27,7 @@ pub mod key;
 pub mod log_record;
 pub mod marker;
 pub mod names;
+pub mod pair;
 pub mod range_deletes;
 pub mod search;
 pub mod shape;

@@ -47,6 +47,8 @@ choices! {
     TableForm {
         /// Each in a file of its own, as LevelDB writes it.
         Block = "block", None;
+        /// Each in a folder of its own, with a file for each pair.
+        Directory = "directory", Some("directory-tables");
     }
 }
 

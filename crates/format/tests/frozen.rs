@@ -11,6 +11,7 @@ use terrace_format::{
     filter::{Bloom, FilterPolicy},
     key::{Kind, encode},
     log_record::{Framer, is_ours},
+    pair::{InFile, PairFacts, Reference},
 };
 
 /// The bytes frozen under `name`; with TERRACE_BLESS set, `bytes` become those first.
@@ -100,6 +101,25 @@ fn marker() {
     let text = frozen("marker.hex", "A marker that announces lz4.", marker.encode().as_bytes());
     assert_eq!(marker.encode().as_bytes(), text);
     assert_eq!(Marker::decode(std::str::from_utf8(&text).unwrap()), Ok(marker));
+}
+
+#[test]
+fn pairs() {
+    let mut bytes = Vec::new();
+    for (user, value) in [(&b"user42"[..], &b"value"[..]), (b"a/b c.", b""), (b"", b"x"), (&[b'k'; 300], b"value")] {
+        let internal = encode(user, SeqNo(1007), Kind::Put);
+        let file = InFile::new(&internal, value, 255);
+        for part in [file.name(&internal).as_bytes(), &file.head(&internal), value] {
+            bytes.extend_from_slice(part);
+            bytes.push(b'\n');
+        }
+        Reference::File(file).encode(&mut bytes);
+    }
+    Reference::Here(b"small").encode(&mut bytes);
+    bytes.extend(PairFacts { files: 4, file_bytes: 315, value_bytes: 16 }.encode());
+    let about =
+        "Four pairs: name, head, value, each with a newline, and the reference; a value that is here; terrace.pairs.";
+    assert_eq!(bytes, frozen("pairs.hex", about, &bytes));
 }
 
 /// A codec may find better matches one day: what is frozen is how its bytes are read.

@@ -7,7 +7,10 @@ use parking_lot::Mutex;
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 use terrace_storage::{
     LogWrites,
-    backends::files::fs::{DirEntry, FileSystem, ReadFile, WriteFile},
+    backends::files::{
+        folders::{Folders, Inside, inside},
+        fs::{DirEntry, FileSystem, ReadFile, WriteFile},
+    },
 };
 
 /// A recording directory; clones are handles on the same one.
@@ -127,6 +130,10 @@ impl FileSystem for CrashFs {
         Ok(top.map(entry).collect())
     }
 
+    fn folders(&self) -> Option<&dyn Folders> {
+        Some(self)
+    }
+
     fn sync_directory(&self) -> io::Result<()> {
         self.record(History::sync_directory)
     }
@@ -181,6 +188,38 @@ impl FileSystem for CrashFs {
             holders.shared += 1;
         }
         Ok(Box::new(Held { shared: self.0.clone(), exclusive }))
+    }
+}
+
+impl Folders for CrashFs {
+    fn make_folder(&self, name: &str) -> io::Result<()> {
+        self.record(|history| history.create(&format!("{name}/"), false)).map(drop)
+    }
+
+    fn remove_folder(&self, name: &str) -> io::Result<()> {
+        self.record(|history| history.remove_folder(&format!("{name}/")))
+    }
+
+    fn list_folder(&self, name: &str) -> io::Result<Vec<Inside>> {
+        self.record(|history| {
+            let folder = format!("{name}/");
+            history.find(&folder)?;
+            let names = history.names_at(history.steps);
+            Ok(inside(names.keys().map(|name| &**name), &folder))
+        })
+    }
+
+    fn link_into(&self, from: &str, to: &str) -> io::Result<()> {
+        self.record(|history| history.link(from, to))
+    }
+
+    /// No more than the contract says: the rest of the file system stays as uncertain as it was.
+    fn sync_folders(&self, names: &[String]) -> io::Result<()> {
+        self.record(|history| names.iter().try_for_each(|name| history.sync_folder(&format!("{name}/"))))
+    }
+
+    fn name_bytes_max(&self) -> io::Result<usize> {
+        Ok(255)
     }
 }
 

@@ -14,7 +14,10 @@ use std::{
 };
 use terrace_storage::{
     LogWrites,
-    backends::files::fs::{DirEntry, FileSystem, ReadFile, WriteFile},
+    backends::files::{
+        folders::{Folders, Inside},
+        fs::{DirEntry, FileSystem, ReadFile, WriteFile},
+    },
 };
 
 /// How a call fails.
@@ -207,6 +210,10 @@ impl FileSystem for FaultFs {
         self.inner.list()
     }
 
+    fn folders(&self) -> Option<&dyn Folders> {
+        self.inner.folders().map(|_| self as &dyn Folders)
+    }
+
     fn sync_directory(&self) -> io::Result<()> {
         self.call(Needs::Saving)?;
         self.inner.sync_directory()
@@ -253,6 +260,43 @@ impl FileSystem for FaultFs {
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
         self.call(Needs::Device)?;
         self.inner.lock(exclusive)
+    }
+}
+
+impl FaultFs {
+    fn inner_folders(&self) -> io::Result<&dyn Folders> {
+        self.inner.folders().ok_or_else(|| io::ErrorKind::Unsupported.into())
+    }
+}
+
+impl Folders for FaultFs {
+    fn make_folder(&self, name: &str) -> io::Result<()> {
+        self.call(Needs::Space)?;
+        self.inner_folders()?.make_folder(name)
+    }
+
+    fn remove_folder(&self, name: &str) -> io::Result<()> {
+        self.call(Needs::Device)?;
+        self.inner_folders()?.remove_folder(name)
+    }
+
+    fn list_folder(&self, name: &str) -> io::Result<Vec<Inside>> {
+        self.call(Needs::Device)?;
+        self.inner_folders()?.list_folder(name)
+    }
+
+    fn link_into(&self, from: &str, to: &str) -> io::Result<()> {
+        self.call(Needs::Space)?;
+        self.inner_folders()?.link_into(from, to)
+    }
+
+    fn sync_folders(&self, names: &[String]) -> io::Result<()> {
+        self.call(Needs::Saving)?;
+        self.inner_folders()?.sync_folders(names)
+    }
+
+    fn name_bytes_max(&self) -> io::Result<usize> {
+        self.inner_folders()?.name_bytes_max()
     }
 }
 

@@ -6,11 +6,11 @@ use crate::CrashFs;
 use std::{io, time::Duration};
 use terrace_storage::{
     LogWrites,
-    backends::files::fs::{DirEntry, FileSystem, ReadFile, WriteFile},
+    backends::files::{
+        folders::{Folders, Inside},
+        fs::{DirEntry, FileSystem, ReadFile, WriteFile},
+    },
 };
-
-/// Stands for the entry of the folder itself in its parent.
-const SELF: &str = ".";
 
 /// The directory `name` below that of `disk`. Nobody locks it.
 #[derive(Clone)]
@@ -36,11 +36,11 @@ impl FileSystem for Folder {
     }
 
     fn make_directory(&self) -> io::Result<()> {
-        if self.exists()? { Ok(()) } else { self.disk.create(&self.file(SELF)).map(drop) }
+        if self.exists()? { Ok(()) } else { self.disk.make_folder(&self.name) }
     }
 
     fn exists(&self) -> io::Result<bool> {
-        Ok(self.disk.open(&self.file(SELF)).is_ok())
+        Ok(self.disk.open(&self.file("")).is_ok())
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
@@ -77,9 +77,13 @@ impl FileSystem for Folder {
         let now = self.disk.everything(self.disk.steps());
         let own = now.files().filter_map(|(name, bytes)| {
             let name = name.strip_prefix(&self.name)?.strip_prefix('/')?;
-            (name != SELF && !name.contains('/')).then(|| DirEntry { name: name.into(), bytes })
+            (!name.is_empty() && !name.contains('/')).then(|| DirEntry { name: name.into(), bytes })
         });
         Ok(own.collect())
+    }
+
+    fn folders(&self) -> Option<&dyn Folders> {
+        Some(self)
     }
 
     fn sync_directory(&self) -> io::Result<()> {
@@ -108,5 +112,31 @@ impl FileSystem for Folder {
 
     fn lock(&self, _exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
         Ok(Box::new(()))
+    }
+}
+
+impl Folders for Folder {
+    fn make_folder(&self, name: &str) -> io::Result<()> {
+        self.disk.make_folder(&self.file(name))
+    }
+
+    fn remove_folder(&self, name: &str) -> io::Result<()> {
+        self.disk.remove_folder(&self.file(name))
+    }
+
+    fn list_folder(&self, name: &str) -> io::Result<Vec<Inside>> {
+        self.disk.list_folder(&self.file(name))
+    }
+
+    fn link_into(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.link_into(&self.file(from), &self.file(to))
+    }
+
+    fn sync_folders(&self, names: &[String]) -> io::Result<()> {
+        self.disk.sync_folders(&names.iter().map(|name| self.file(name)).collect::<Vec<_>>())
+    }
+
+    fn name_bytes_max(&self) -> io::Result<usize> {
+        self.disk.name_bytes_max()
     }
 }

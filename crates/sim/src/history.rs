@@ -3,7 +3,12 @@
 //! Steps are numbered from 1; step 0 is the state it began with. Names point to files and files outlive their
 //! names, as inodes do: that is what lets a removed file come back.
 use crate::{Image, Rng, Rules, image::Content};
-use std::{collections::BTreeMap, io, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    ops::Bound,
+    sync::Arc,
+};
 
 /// Index into [`History::files`]; never reused.
 pub(crate) type FileId = usize;
@@ -138,7 +143,8 @@ impl History {
     }
 
     pub fn create(&mut self, name: &str, preallocated: bool) -> io::Result<FileId> {
-        if self.made.is_none() {
+        let folder = folder_of(name);
+        if self.made.is_none() || folder.is_some_and(|folder| self.find(folder).is_err()) {
             return Err(io::ErrorKind::NotFound.into());
         }
         if self.find(name).is_ok() {
@@ -261,11 +267,33 @@ impl History {
 
     pub fn link(&mut self, from: &str, to: &str) -> io::Result<()> {
         let id = self.find(from)?;
+        folder_of(to).map_or(Ok(0), |folder| self.find(folder))?;
         if self.find(to).is_ok() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         self.change(vec![(to.into(), Some(id))]);
         Ok(())
+    }
+
+    /// Removes a folder, named with its `/`.
+    pub fn remove_folder(&mut self, folder: &str) -> io::Result<()> {
+        if self.within(folder).any(|(name, ids)| &**name != folder && ids.now().is_some()) {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+        self.remove(folder)
+    }
+
+    /// A folder and what it held at any time.
+    fn within<'a>(&'a self, folder: &'a str) -> impl Iterator<Item = (&'a Arc<str>, &'a Timeline<Option<FileId>>)> {
+        let from = (Bound::Included(folder), Bound::Unbounded);
+        self.names.range::<str, _>(from).take_while(move |(name, _)| name.starts_with(folder))
+    }
+
+    /// A sync of each file in a folder, named with its `/`, and of the folder and what it lies in.
+    pub fn sync_folder(&mut self, folder: &str) -> io::Result<()> {
+        let files: Vec<FileId> = self.within(folder).filter_map(|(_, ids)| ids.now()).collect();
+        files.into_iter().try_for_each(|id| self.sync(id))?;
+        self.sync_directory()
     }
 
     pub fn remove(&mut self, name: &str) -> io::Result<()> {
@@ -294,6 +322,20 @@ impl History {
         self.names.get(name).and_then(Timeline::now).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
+    /// Those of `names` whose folders are there: what lies in a folder that was lost, or was removed while a removal within
+    /// was lost, is nowhere.
+    pub fn reachable(&self, mut names: BTreeMap<Arc<str>, FileId>) -> BTreeMap<Arc<str>, FileId> {
+        let mut folders = BTreeSet::new(); // a folder comes before what lies in it
+        names.retain(|name, _| {
+            let there = folder_of(name).is_none_or(|folder| folders.contains(folder));
+            if there && name.ends_with('/') {
+                folders.insert(name.clone());
+            }
+            there
+        });
+        names
+    }
+
     /// Every name as it was right after `step`.
     pub fn names_at(&self, step: usize) -> BTreeMap<Arc<str>, FileId> {
         self.names.iter().filter_map(|(name, ids)| Some((name.clone(), ids.at(step)??))).collect()
@@ -303,4 +345,11 @@ impl History {
     pub fn last_commit(&self, step: usize) -> usize {
         self.commits[self.commits.partition_point(|commit| commit.ended <= step) - 1].covers
     }
+}
+
+/// The folder that `name` lies in, named with its `/`; `None` for the top, and for `lost`, which is made without being asked
+/// for. A folder is a file whose name ends in `/`.
+fn folder_of(name: &str) -> Option<&str> {
+    let end = name.trim_end_matches('/').rfind('/')?;
+    (name[..end].rsplit('/').next() != Some("lost")).then_some(&name[..=end])
 }

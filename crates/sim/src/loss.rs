@@ -88,7 +88,7 @@ impl History {
     ) -> Image {
         Image {
             made: self.made.is_some_and(|made| made <= step),
-            files: names.into_iter().map(|(name, id)| (name, content(id, &self.files[id]))).collect(),
+            files: self.reachable(names).into_iter().map(|(name, id)| (name, content(id, &self.files[id]))).collect(),
         }
     }
 

@@ -3,7 +3,10 @@ use crate::rng::mix;
 use std::{io, sync::Arc, time::Duration};
 use terrace_storage::{
     LogWrites,
-    backends::files::fs::{DirEntry, FileSystem, ReadFile, WriteFile},
+    backends::files::{
+        folders::Folders,
+        fs::{DirEntry, FileSystem, ReadFile, WriteFile},
+    },
 };
 
 /// XORs every byte with a mask that depends on its offset, on the way in and on the way out. Names stay as they are.
@@ -68,6 +71,10 @@ impl FileSystem for ScrambleFs {
 
     fn list(&self) -> io::Result<Vec<DirEntry>> {
         self.0.list()
+    }
+
+    fn folders(&self) -> Option<&dyn Folders> {
+        self.0.folders()
     }
 
     fn sync_directory(&self) -> io::Result<()> {

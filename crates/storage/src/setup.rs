@@ -32,6 +32,8 @@ pub struct Setup {
     /// Tables kept open, each one descriptor, its index and its filter in memory. Fewer, if indexes and filters take more
     /// than 32 MiB and three quarters of `cache_bytes`. Default 990.
     pub open_tables_max: usize,
+    /// Values of fewer bytes stay beside their keys in tables that are directories. Default 0: each has a file.
+    pub file_value_bytes_min: u64,
     /// Maps the files of tables and reads uncompressed blocks where they lie. A page that cannot be had ends the process
     /// with a message (docs/decisions/0008-mapped-reads.md). Default false.
     pub mmap_reads: bool,
@@ -57,6 +59,7 @@ impl Default for Setup {
             cache_bytes: 8 << 20,
             memory_bytes: None,
             open_tables_max: 990,
+            file_value_bytes_min: 0,
             mmap_reads: false,
             log_writes: LogWrites::Write,
             batch_interval: Duration::from_millis(200),
@@ -79,6 +82,7 @@ impl fmt::Debug for Setup {
             .field("cache_bytes", &self.cache_bytes)
             .field("memory_bytes", &self.memory_bytes)
             .field("open_tables_max", &self.open_tables_max)
+            .field("file_value_bytes_min", &self.file_value_bytes_min)
             .field("mmap_reads", &self.mmap_reads)
             .field("log_writes", &self.log_writes)
             .field("batch_interval", &self.batch_interval)

@@ -1,5 +1,6 @@
 //! The contract suite, on each backend.
 use std::{sync::Arc, time::Duration};
+use terrace_format::{Shape, TableForm};
 use terrace_storage::backends::files::real::RealFs;
 use terrace_storage::{
     LogWrites, Memory, Setup, Tier, contract,
@@ -55,5 +56,31 @@ fn a_directory_passes_with_mapped_logs_and_batches() {
             let setup = Setup { log_writes: LogWrites::Map, ..setup.clone() };
             open_files(fs.clone(), mode, Tier::Auto.tracker(&*fs, &setup)?, &setup)
         })
+    });
+}
+
+fn in_directories(setup: &Setup) -> Setup {
+    Setup { shape: Shape { tables: TableForm::Directory, ..Shape::default() }, ..setup.clone() }
+}
+
+#[test]
+fn directory_tables_pass() {
+    let folder = tempfile::tempdir().unwrap();
+    let number = std::cell::Cell::new(0);
+    contract::run(&|| {
+        number.set(number.get() + 1);
+        let fs = Arc::new(RealFs::new(folder.path().join(number.get().to_string())));
+        Box::new(move |mode, setup| {
+            let setup = Setup { file_value_bytes_min: 100, ..in_directories(setup) };
+            open_files(fs.clone(), mode, Arc::new(NoTracker), &setup)
+        })
+    });
+}
+
+#[test]
+fn directory_tables_in_memory_pass() {
+    contract::run(&|| {
+        let fs = Arc::new(Memory::new());
+        Box::new(move |mode, setup| open_files(fs.clone(), mode, Arc::new(SyncTracker), &in_directories(setup)))
     });
 }

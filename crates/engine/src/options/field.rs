@@ -75,6 +75,7 @@ pub(super) const FIELDS: &[Field] = &[
     number!(memtable_bytes, 64 * KIB..=4 * GIB, "bytes a memtable may fill before it is flushed"),
     number!(memtables_max, 2..=64, "memtables alive at once"),
     choice!(tables, TableForm, "how a new store keeps tables, and what a store that is there must have"),
+    number!(file_value_bytes_min, 0..=4 * GIB, "bytes of a value worth a file, where tables are directories"),
     choice!(values, Values, "where a new store keeps values, and what a store that is there must have"),
     number!(table_bytes, 64 * KIB..=GIB, "bytes at which a compaction ends a table"),
     number!(block_bytes, KIB..=4 * MIB, "uncompressed bytes of a block"),

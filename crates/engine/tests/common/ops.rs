@@ -70,6 +70,8 @@ pub struct Config {
     pub preset: &'static str,
     /// Options of every other opening, so that one shape reads what another wrote.
     pub shapes: [Vec<(&'static str, String)>; 2],
+    /// The form of tables.
+    pub tables: &'static str,
     pub backwards: bool,
     pub manual: bool,
     /// 0 memory, 1 scrambled memory, 2 a directory.
@@ -168,10 +170,11 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
         one_of("smooth_stalls", &["on", "off"]),
         one_of("l0_seek_bytes", &["0", "1MiB"]),
         one_of("range_deletes", &["on", "off"]),
+        one_of("file_value_bytes_min", &["0", "20", "1KiB"]),
     );
     let all = (single, other, writing);
-    all.prop_map(|((a, b, c, d, e, f, g, h, i, j), (k, l, m, n, o, p, q, r, s, t, level0), (u, v, w, x))| {
-        let mut shape = vec![a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x];
+    all.prop_map(|((a, b, c, d, e, f, g, h, i, j), (k, l, m, n, o, p, q, r, s, t, level0), (u, v, w, x, y))| {
+        let mut shape = vec![a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y];
         let names = ["l0_compact_runs", "l0_slow_runs", "l0_stop_runs"];
         shape.extend(names.into_iter().zip(level0.map(String::from)));
         shape
@@ -181,8 +184,10 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
 pub fn any_config() -> impl Strategy<Value = Config> {
     let place = prop_oneof![6 => Just(0u8), 3 => Just(1), 1 => Just(2)];
     let preset = prop::sample::select(vec!["leveldb", "terrace-block", "noblsm", "volatile"]);
+    let tables = prop_oneof![3 => Just("block"), 1 => Just("directory")];
     let switches = (prop::bool::weighted(0.2), prop::bool::weighted(0.7));
-    (preset, any_shape(), any_shape(), switches, place).prop_map(|(preset, first, second, switches, place)| {
+    let all = (preset, any_shape(), any_shape(), tables, switches, place);
+    all.prop_map(|(preset, first, second, tables, switches, place)| {
         let (backwards, manual) = switches;
         let mut shapes = [first, second];
         let codec = |shape: &[(&str, String)]| shape.iter().any(|(_, value)| value == "lz4");
@@ -200,6 +205,6 @@ pub fn any_config() -> impl Strategy<Value = Config> {
         } else if !codec(&shapes[0]) {
             shapes[1].iter_mut().filter(|(_, value)| value == "lz4").for_each(|(_, value)| *value = "zstd".into());
         }
-        Config { preset, shapes, backwards, manual, place }
+        Config { preset, shapes, tables, backwards, manual, place }
     })
 }

@@ -1,5 +1,8 @@
 //! A directory in memory: for tests, for `open_in_memory`, and to compare with what file systems cost.
-use super::files::fs::{DirEntry, FileSystem, ReadFile, WriteFile};
+use super::files::{
+    folders::{Folders, Inside, inside},
+    fs::{DirEntry, FileSystem, ReadFile, WriteFile},
+};
 use parking_lot::{Mutex, RwLock};
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -105,6 +108,10 @@ impl FileSystem for Memory {
         Ok(here.map(|(name, file)| DirEntry { name: name.clone(), bytes: file.read().len() as u64 }).collect())
     }
 
+    fn folders(&self) -> Option<&dyn Folders> {
+        Some(self)
+    }
+
     fn sync_directory(&self) -> io::Result<()> {
         Ok(())
     }
@@ -147,8 +154,47 @@ impl FileSystem for Memory {
     }
 }
 
+/// A folder is a file whose name ends in `/`.
+impl Folders for Memory {
+    fn make_folder(&self, name: &str) -> io::Result<()> {
+        self.0.lock().name(&format!("{name}/"), Contents::default())
+    }
+
+    fn remove_folder(&self, name: &str) -> io::Result<()> {
+        let (mut directory, name) = (self.0.lock(), format!("{name}/"));
+        if directory.files.keys().any(|file| file.len() > name.len() && file.starts_with(&name)) {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+        directory.files.remove(&name).map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn list_folder(&self, name: &str) -> io::Result<Vec<Inside>> {
+        let (directory, name) = (self.0.lock(), format!("{name}/"));
+        if !directory.files.contains_key(&name) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(inside(directory.files.keys().map(String::as_str), &name))
+    }
+
+    fn link_into(&self, from: &str, to: &str) -> io::Result<()> {
+        self.link(from, to)
+    }
+
+    fn sync_folders(&self, _: &[String]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn name_bytes_max(&self) -> io::Result<usize> {
+        Ok(255)
+    }
+}
+
 impl Directory {
     fn name(&mut self, name: &str, contents: Contents) -> io::Result<()> {
+        let folder = name.trim_end_matches('/').rsplit_once('/').map(|(folder, _)| format!("{folder}/"));
+        if folder.is_some_and(|folder| folder != "lost/" && !self.files.contains_key(&folder)) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
         match self.files.entry(name.into()) {
             Entry::Occupied(_) => Err(io::ErrorKind::AlreadyExists.into()),
             Entry::Vacant(free) => {

@@ -4,11 +4,13 @@ use crate::{
     durability::{BatchTracker, CommitTracker, Evidence, JournalTracker, NoTracker, SyncTracker, Way},
     placement::{Mode, Placement},
 };
+use dirs::Dirs;
 use files::{Files, fs::FileSystem, real::RealFs};
 use memory::Memory;
 use std::{io, path::Path, path::PathBuf, sync::Arc, time::Duration};
 use terrace_format::{Storage, TableForm, Values, names::FileName};
 
+pub(crate) mod dirs;
 pub mod files;
 pub mod memory;
 
@@ -129,6 +131,9 @@ pub fn open_files(
         (Storage::Directory, TableForm::Block, Values::Table) => {
             Ok(Box::new(Files::open(fs, mode, tracker, setup, shape)?))
         }
+        (Storage::Directory, TableForm::Directory, Values::Table) => {
+            Ok(Box::new(Dirs::open(Files::open(fs, mode, tracker, setup, shape)?)?))
+        }
     }
 }
 
@@ -168,6 +173,7 @@ fn destroy_directory(path: &Path) -> Result<()> {
     }
     let held = fs.lock(true).map_err(|e| files::lock_error(fs.name(), e))?;
     let names = own_names(&fs, &at)?; // again: until now somebody may have been writing
+    dirs::destroy(&fs)?;
     names.into_iter().chain(["LOCK".to_string()]).try_for_each(remove)?;
     drop(held);
     fs.remove_empty().map_err(|e| Error::io("remove", fs.name(), e))

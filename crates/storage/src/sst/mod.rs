@@ -20,6 +20,7 @@ mod writer;
 pub(crate) use cache::BlockCache;
 pub(crate) use reader::Reader;
 pub(crate) use salvage::Salvager;
+pub(crate) use tail::read_pair_facts;
 pub(crate) use writer::{Bounds, Writer};
 
 /// Takes a table's bytes, in order.

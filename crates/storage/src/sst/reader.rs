@@ -16,6 +16,7 @@ use terrace_format::{
     filter::FilterPolicy,
     footer::{BLOCK_TRAILER_BYTES, Handle},
     key,
+    pair::PairFacts,
 };
 
 /// An open table.
@@ -98,6 +99,16 @@ impl Reader {
             }
         }
         anchors
+    }
+
+    /// Bytes of its data blocks.
+    pub fn data_bytes(&self) -> u64 {
+        self.tail.footer.metaindex.offset
+    }
+
+    /// What it says of the files that its values are in.
+    pub fn pair_facts(&self) -> Option<PairFacts> {
+        self.tail.pairs
     }
 
     /// Its deletes of ranges.

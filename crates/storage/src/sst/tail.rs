@@ -9,6 +9,7 @@ use terrace_format::{
     facts,
     filter::{FilterBlock, FilterPolicy, block_meta_name, table_meta_name},
     footer::{FOOTER_BYTES, Footer, Handle, open_block},
+    pair::{self, PairFacts},
     range_deletes::META_NAME,
 };
 
@@ -19,6 +20,7 @@ pub(super) struct Tail {
     pub filter: Filter,
     pub facts: Option<TableFacts>,
     pub range_deletes: Option<Arc<RangeDeletes>>,
+    pub pairs: Option<PairFacts>,
 }
 
 impl Tail {
@@ -45,8 +47,9 @@ impl Tail {
                 Some(Arc::new(found.map_err(|found| Error::corrupt(source.name(), handle.offset, found))?))
             }
         };
+        let pairs = pair_facts(source, &metas)?;
         let filter = policy.map_or(Ok(Filter::None), |policy| read_filter(source, &metas, policy))?;
-        Ok(Tail { footer, index, filter, facts, range_deletes })
+        Ok(Tail { footer, index, filter, facts, range_deletes, pairs })
     }
 
     /// Memory it takes, in bytes.
@@ -54,6 +57,19 @@ impl Tail {
         let ranges = self.range_deletes.as_ref().map_or(0, |ranges| ranges.byte_len());
         self.index.byte_len() + self.filter.byte_len() + ranges
     }
+}
+
+/// What a directory table says of its files, read on its own.
+pub(crate) fn read_pair_facts(source: &dyn ByteSource) -> Result<PairFacts> {
+    let footer = read_footer(source)?;
+    let missing = || Error::corrupt(source.name(), 0, Corrupt::new("meta file", 0, "it does not count its files"));
+    pair_facts(source, &read_metaindex(source, footer.metaindex)?)?.ok_or_else(missing)
+}
+
+fn pair_facts(source: &dyn ByteSource, metas: &Metas) -> Result<Option<PairFacts>> {
+    let Some(&handle) = metas.get(pair::META_NAME.as_bytes()) else { return Ok(None) };
+    let decoded = PairFacts::decode(&read_contents(source, handle, true)?);
+    decoded.map(Some).map_err(|found| Error::corrupt(source.name(), handle.offset, found))
 }
 
 pub(super) fn read_footer(source: &dyn ByteSource) -> Result<Footer> {

@@ -42,6 +42,8 @@ pub(crate) struct Writer<S> {
     filter: FilterMaker,
     facts: TableFacts,
     range_deletes: RangeDeletes,
+    /// Meta blocks of the caller's, by their names.
+    metas: Vec<(&'static str, Vec<u8>)>,
     smallest: Vec<u8>,
     /// The block that ended with the last key. Its index entry waits for the next key, to be no longer than it must.
     unindexed: Option<Handle>,
@@ -66,6 +68,7 @@ impl<S: ByteSink> Writer<S> {
             filter: FilterMaker::new(setup),
             facts: TableFacts::default(),
             range_deletes: RangeDeletes::default(),
+            metas: Vec::new(),
             smallest: Vec::new(),
             unindexed: None,
         }
@@ -105,6 +108,11 @@ impl<S: ByteSink> Writer<S> {
         }
     }
 
+    /// Adds a meta block, at any time.
+    pub fn add_meta(&mut self, name: &'static str, contents: Vec<u8>) {
+        self.metas.push((name, contents));
+    }
+
     /// Writes everything else and gives the sink back. The table must have an entry, or a delete of a range.
     pub fn finish(mut self) -> Result<(S, Bounds)> {
         if self.facts.entries == 0 && self.range_deletes.is_empty() {
@@ -118,6 +126,9 @@ impl<S: ByteSink> Writer<S> {
         metas.push((facts::META_NAME.to_string(), self.blocks.write(&self.facts.encode(), Codec::None)?));
         if !self.range_deletes.is_empty() {
             metas.push((META_NAME.to_string(), self.blocks.write(&self.range_deletes.encode(), Codec::None)?));
+        }
+        for (name, contents) in std::mem::take(&mut self.metas) {
+            metas.push((name.to_string(), self.blocks.write(&contents, Codec::None)?));
         }
         metas.sort_by(|a, b| a.0.cmp(&b.0));
         let mut metaindex = BlockBuilder::new(self.restart_interval);

@@ -15,11 +15,23 @@ const GATHER_BYTES: usize = 64 << 10;
 /// Starts a build.
 pub(super) fn begin(store: Arc<Store>, hint: Hint) -> Result<Box<dyn Build>> {
     store.writable("build tables")?;
-    let purpose = match hint.lifetime {
+    let purpose = purpose(hint);
+    Ok(Box::new(FilesBuild { store, purpose, open: None, metas: Vec::new(), finished: Vec::new(), names: Vec::new() }))
+}
+
+/// What the bytes of a build are for.
+pub(in crate::backends) fn purpose(hint: Hint) -> Purpose {
+    match hint.lifetime {
         Lifetime::Flush => Purpose::Flush,
         Lifetime::Compaction => Purpose::Compaction,
-    };
-    Ok(Box::new(FilesBuild { store, purpose, open: None, metas: Vec::new(), finished: Vec::new(), names: Vec::new() }))
+    }
+}
+
+/// Hands the finished files of a build to the tier.
+pub(in crate::backends) fn watch(store: &Store, purpose: Purpose, files: Vec<Finished>) -> Result<Ticket> {
+    let Store { fs, tracker, setup, traffic, .. } = store;
+    let inline = setup.sync_flushes && purpose == Purpose::Flush && tracker.promises();
+    if inline { SyncTracker.watch(&**fs, files, traffic) } else { tracker.watch(&**fs, files, traffic) }
 }
 
 struct FilesBuild {
@@ -45,15 +57,7 @@ impl Build for FilesBuild {
             return Err(Error::Unsupported(format!("table {open} of this build is still open")));
         }
         let name = FileName::Table(id).to_string();
-        let file = self.store.fs.create(&name).map_err(self.store.io("create", &name))?;
-        let output = Output {
-            store: self.store.clone(),
-            purpose: self.purpose,
-            file,
-            name: self.store.path(&name),
-            gathered: Vec::new(),
-            bytes: 0,
-        };
+        let output = Output::create(&self.store, self.purpose, &name)?;
         self.names.push(name);
         self.open = Some((id, Writer::new(output, &self.store.setup)));
         Ok(())
@@ -75,10 +79,10 @@ impl Build for FilesBuild {
     fn end_table(&mut self) -> Result<()> {
         self.open()?;
         let Some((id, writer)) = self.open.take() else { return Ok(()) };
-        let (mut output, Bounds { smallest, largest }) = writer.finish()?;
-        output.hand_over()?;
+        let (output, Bounds { smallest, largest }) = writer.finish()?;
+        let output = output.finish()?;
         self.metas.push(TableMeta { id, bytes: output.bytes, smallest, largest, refs: Vec::new() });
-        self.finished.push(Finished { name: output.name, file: output.file, bytes: output.bytes });
+        self.finished.push(output);
         Ok(())
     }
 
@@ -86,11 +90,7 @@ impl Build for FilesBuild {
         if let Some((open, _)) = &self.open {
             return Err(Error::Unsupported(format!("table {open} of this build is still open")));
         }
-        let files = std::mem::take(&mut self.finished);
-        let Store { fs, tracker, setup, traffic, .. } = &*self.store;
-        let inline = setup.sync_flushes && self.purpose == Purpose::Flush && tracker.promises();
-        let ticket =
-            if inline { SyncTracker.watch(&**fs, files, traffic) } else { tracker.watch(&**fs, files, traffic) }?;
+        let ticket = watch(&self.store, self.purpose, std::mem::take(&mut self.finished))?;
         self.names.clear();
         Ok((std::mem::take(&mut self.metas), ticket))
     }
@@ -105,7 +105,7 @@ impl Drop for FilesBuild {
 }
 
 /// A table's file being written.
-struct Output {
+pub(in crate::backends) struct Output {
     store: Arc<Store>,
     purpose: Purpose,
     file: Box<dyn WriteFile>,
@@ -116,6 +116,19 @@ struct Output {
 }
 
 impl Output {
+    /// Makes the file `name`.
+    pub fn create(store: &Arc<Store>, purpose: Purpose, name: &str) -> Result<Output> {
+        let file = store.fs.create(name).map_err(store.io("create", name))?;
+        let store = store.clone();
+        Ok(Output { name: store.path(name), store, purpose, file, gathered: Vec::new(), bytes: 0 })
+    }
+
+    /// Everything is handed to the operating system.
+    pub fn finish(mut self) -> Result<Finished> {
+        self.hand_over()?;
+        Ok(Finished { name: self.name, file: self.file, bytes: self.bytes })
+    }
+
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.append(bytes).map_err(|e| Error::io("append to", &self.name, e))?;
         self.bytes += bytes.len() as u64;

@@ -3,6 +3,7 @@
 //! Real directories, memory, and the crash, fault and scramble models of `terrace-sim` implement it. It sits
 //! below the placement because power cuts, full disks and torn files happen to files, not to tables
 //! (docs/decisions/0003-file-seam.md). Only the file backend uses it; the engine never sees it.
+use super::folders::Folders;
 use crate::setup::LogWrites;
 use std::{io, os::fd::BorrowedFd, path::Path, time::Duration};
 use terrace_format::block::Bytes;
@@ -50,6 +51,10 @@ pub trait FileSystem: Send + Sync {
     }
     /// Removes a name.
     fn remove(&self, name: &str) -> io::Result<()>;
+    /// Folders below the directory; `None` where there can be none.
+    fn folders(&self) -> Option<&dyn Folders> {
+        None
+    }
     /// Every file in the directory itself.
     fn list(&self) -> io::Result<Vec<DirEntry>>;
     /// Names made, moved and removed so far survive a power cut (also those in `lost/`).

@@ -16,7 +16,8 @@ use std::{collections::BTreeMap, io, ops::Range, sync::Arc};
 use terrace_format::{LogId, Shape, TableId, block::Bytes, names::FileName};
 
 mod adopt;
-mod build;
+pub(super) mod build;
+pub mod folders;
 pub mod fs;
 mod journal;
 #[allow(unsafe_code, reason = "the one file of this crate that calls the kernel where no safe library does")]
@@ -26,25 +27,25 @@ mod mapped;
 mod mapped_read;
 pub mod real;
 pub(crate) mod root;
-mod tables;
+pub(super) mod tables;
 
 use fs::{FileSystem, ReadFile};
 use tables::Tables;
 
 /// What the placement shares with the logs and builds it hands out. The lock is held until the last of them is gone.
-struct Store {
-    fs: Arc<dyn FileSystem>,
-    tracker: Arc<dyn CommitTracker>,
-    setup: Setup,
+pub(super) struct Store {
+    pub fs: Arc<dyn FileSystem>,
+    pub tracker: Arc<dyn CommitTracker>,
+    pub setup: Setup,
     shape: Shape,
-    traffic: Traffic,
+    pub traffic: Traffic,
     mode: Mode,
     _lock: Box<dyn Send + Sync>,
 }
 
 /// A store in a directory of files.
 pub struct Files {
-    store: Arc<Store>,
+    pub(super) store: Arc<Store>,
     tables: Arc<Tables>,
 }
 
@@ -70,7 +71,11 @@ impl Files {
         }
         let lock = fs.lock(mode.writes()).map_err(|e| lock_error(fs.name(), e))?;
         let store = Arc::new(Store { fs, tracker, setup: setup.clone(), shape, traffic, mode, _lock: lock });
-        let tables = Tables::new(store.clone(), Budget::new(setup));
+        let find = {
+            let store = store.clone();
+            move |meta: &TableMeta| open_input(&store, meta)
+        };
+        let tables = Tables::new(store.clone(), Budget::new(setup), Box::new(find));
         Ok(Files { store, tables: Arc::new(tables) })
     }
 }
@@ -85,17 +90,17 @@ pub(super) fn lock_error(path: String, error: io::Error) -> Error {
 
 impl Store {
     /// The whole name of a file, for messages.
-    fn path(&self, name: &str) -> String {
+    pub fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.fs.name())
     }
 
-    fn io(&self, op: &'static str, name: &str) -> impl FnOnce(io::Error) -> Error {
+    pub fn io(&self, op: &'static str, name: &str) -> impl FnOnce(io::Error) -> Error {
         let object = self.path(name);
         move |source| Error::io(op, object, source)
     }
 
     /// Refuses to change a store that was opened to be read.
-    fn writable(&self, op: &str) -> Result<()> {
+    pub fn writable(&self, op: &str) -> Result<()> {
         if self.mode.writes() {
             return Ok(());
         }
@@ -103,7 +108,7 @@ impl Store {
     }
 
     /// Opens a file of which `what` is a kind; [`Error::Missing`] if it is not there.
-    fn open_file(&self, what: &'static str, name: &str) -> Result<Input> {
+    pub fn open_file(&self, what: &'static str, name: &str) -> Result<Input> {
         match self.fs.open(name) {
             Ok(file) => {
                 let bytes = file.bytes().map_err(self.io("read size of", name))?;
@@ -115,7 +120,7 @@ impl Store {
     }
 
     /// Removes a name; absent is fine.
-    fn remove_name(&self, name: &str) -> Result<()> {
+    pub fn remove_name(&self, name: &str) -> Result<()> {
         match self.fs.remove(name) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(self.io("remove", name)(e)),
             _ => Ok(()),
@@ -282,7 +287,7 @@ impl Placement for Files {
 }
 
 /// Opens the file of table `id`, whatever it holds.
-fn find_table(store: &Store, id: TableId) -> Result<Input> {
+pub(super) fn find_table(store: &Store, id: TableId) -> Result<Input> {
     let [ours, alternative] = [FileName::Table(id).to_string(), FileName::table_alternative(id)];
     match store.open_file("table", &ours) {
         // The error names our name even if both are missing.
@@ -295,7 +300,7 @@ fn find_table(store: &Store, id: TableId) -> Result<Input> {
 }
 
 /// Opens the file of the table that `meta` tells of.
-fn open_input(store: &Store, meta: &TableMeta) -> Result<Input> {
+pub(super) fn open_input(store: &Store, meta: &TableMeta) -> Result<Input> {
     let mut input = find_table(store, meta.id)?;
     if input.bytes != meta.bytes {
         let detail = format!("{} bytes long, where the manifest says {}", input.bytes, meta.bytes);
@@ -309,10 +314,10 @@ fn open_input(store: &Store, meta: &TableMeta) -> Result<Input> {
 }
 
 /// A file being read, whose size was taken when it was opened.
-struct Input {
+pub(super) struct Input {
     file: Box<dyn ReadFile>,
-    bytes: u64,
-    name: String,
+    pub bytes: u64,
+    pub name: String,
     /// All of it, if it is mapped.
     map: Option<Bytes>,
 }
@@ -324,7 +329,7 @@ impl Input {
     }
 
     /// Maps it, where that can be done; a mapped file needs no descriptor.
-    fn show(&mut self) -> Result<()> {
+    pub fn show(&mut self) -> Result<()> {
         let shown = self.file.map().map_err(|e| Error::io("map", &self.name, e))?;
         if let Some(map) = shown.filter(|map| map.len() as u64 == self.bytes) {
             (self.map, self.file) = (Some(map), Box::new(Closed));

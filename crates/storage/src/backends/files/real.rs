@@ -3,6 +3,7 @@
 //! The lock is an open-file-description lock on `LOCK`: it conflicts with LevelDB's `fcntl` lock, holds between
 //! handles of one process too, and ends with the process.
 use super::{
+    folders::Folders,
     fs::{DirEntry, FileSystem, ReadFile, WriteFile},
     journal::{self, Heart},
     kernel,
@@ -42,6 +43,8 @@ pub struct RealFs {
     heart: Heart,
     /// Known once it was asked for in a directory that is there.
     journal: OnceLock<Journal>,
+    /// See [`RealFs::witness`].
+    pub(super) witness: OnceLock<File>,
     /// Opened when it is first needed.
     iterator: OnceLock<Result<CommitIterator, String>>,
 }
@@ -49,7 +52,8 @@ pub struct RealFs {
 impl RealFs {
     /// The directory at `root`, which need not exist yet.
     pub fn new(root: impl Into<PathBuf>) -> RealFs {
-        RealFs { root: root.into(), heart: Heart::default(), journal: OnceLock::new(), iterator: OnceLock::new() }
+        let (journal, witness, iterator) = Default::default();
+        RealFs { root: root.into(), heart: Heart::default(), journal, witness, iterator }
     }
 
     /// A file that somebody else has written, by the descriptor that did.
@@ -77,7 +81,7 @@ impl RealFs {
         Ok(())
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(super) fn file(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
@@ -119,7 +123,8 @@ impl FileSystem for RealFs {
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
-        Ok(Box::new(Writing(OpenOptions::new().write(true).create_new(true).open(self.file(name))?)))
+        let made = OpenOptions::new().write(true).create_new(true).open(self.file(name));
+        Ok(Box::new(Writing(made.map_err(|e| self.told(e))?)))
     }
 
     fn create_log(&self, name: &str, how: LogWrites) -> io::Result<Box<dyn WriteFile>> {
@@ -150,6 +155,10 @@ impl FileSystem for RealFs {
         }
         // Rare enough to be made durable here, so that `sync_directory` has one directory to care for.
         if folder == self.root { Ok(()) } else { sync_directory(folder) }
+    }
+
+    fn folders(&self) -> Option<&dyn Folders> {
+        Some(self)
     }
 
     fn path(&self) -> Option<&Path> {

@@ -3,7 +3,7 @@
 //!
 //! A table that the engine holds costs a name; one that is open costs a descriptor (none, where it is mapped) and its
 //! index and filter. A closed table opens by itself when it is asked again.
-use super::{Store, open_input};
+use super::{Input, Store};
 use crate::{
     Budget, Result,
     placement::{Cursor, Found, RangeDeletes, ReadHow, Table, TableFacts, TableMeta},
@@ -16,14 +16,18 @@ use std::sync::{
 };
 
 /// What the tables of a store share.
-pub(super) struct Tables {
+pub(in crate::backends) struct Tables {
     store: Arc<Store>,
-    pub(super) budget: Arc<Budget>,
+    find: Box<Find>,
+    pub budget: Arc<Budget>,
     /// Tables that are open.
     open: AtomicUsize,
     /// Nothing but the budget's lock is waited for while it is held, and no I/O happens.
     clock: Mutex<Clock>,
 }
+
+/// Opens what holds the blocks of a table.
+pub(in crate::backends) type Find = dyn Fn(&TableMeta) -> Result<Input> + Send + Sync;
 
 /// Tables in the order in which they were opened, and a hand that goes round.
 #[derive(Default)]
@@ -33,7 +37,7 @@ struct Clock {
 }
 
 /// A table in a file.
-pub(super) struct FileTable {
+pub(in crate::backends) struct FileTable {
     tables: Arc<Tables>,
     this: Weak<FileTable>,
     meta: TableMeta,
@@ -45,8 +49,8 @@ pub(super) struct FileTable {
 }
 
 impl Tables {
-    pub fn new(store: Arc<Store>, budget: Arc<Budget>) -> Tables {
-        Tables { store, budget, open: AtomicUsize::new(0), clock: Mutex::default() }
+    pub fn new(store: Arc<Store>, budget: Arc<Budget>, find: Box<Find>) -> Tables {
+        Tables { store, find, budget, open: AtomicUsize::new(0), clock: Mutex::default() }
     }
 
     /// The table that `meta` tells of, open.
@@ -93,7 +97,7 @@ impl Tables {
 
 impl FileTable {
     /// Does something with the table, opening it first if it is closed. It is not closed meanwhile.
-    fn with<T>(&self, work: impl FnOnce(&Arc<Reader>) -> Result<T>) -> Result<T> {
+    pub fn with<T>(&self, work: impl FnOnce(&Arc<Reader>) -> Result<T>) -> Result<T> {
         let open = self.reader.read();
         if let Some(reader) = &*open {
             if !self.used.load(Relaxed) {
@@ -110,8 +114,8 @@ impl FileTable {
         if let Some(reader) = &*open {
             return Ok(reader.clone()); // another thread was faster
         }
-        let Tables { store, budget, .. } = &*self.tables;
-        let source = Box::new(open_input(store, &self.meta)?);
+        let Tables { store, budget, find, .. } = &*self.tables;
+        let source = Box::new(find(&self.meta)?);
         let reader = Arc::new(Reader::open(self.meta.id, source, &store.setup, budget.clone())?);
         *open = Some(reader.clone());
         self.used.store(true, Relaxed);

@@ -1,0 +1,372 @@
+//! A pair in a file of its own, as directory tables keep it: the file's name, its head, and the reference to it.
+//!
+//! ```text
+//! name      = key "." sequence "." checksum       decimal, eight hexadecimal digits
+//! key       = letters, digits and signs as they are; "%" and two hexadecimal digits for every other byte; "%-" for none
+//! cut key   = the first bytes of one that is too long for the file system, and "%+"
+//! file      = value                               varint32 key length, key, value   if the name is cut
+//! reference = 0 value                             what the table has in a value's place: here it is, or
+//!             1 varint64 value bytes, fixed32 checksum
+//!             2 varint64 value bytes, fixed32 checksum, varint32 bytes of the key that are in the name
+//! ```
+//! The checksum is CRC-32C of internal key and value. A sequence is given once, so no two pairs have one name, on file systems
+//! that do not tell cases apart too. Ours; spec: docs/format/directory-table.md.
+use crate::{
+    Corrupt, Kind, SeqNo,
+    coding::{Input, put_fixed32, put_varint32, put_varint64},
+    crc,
+    key::{self, Parsed},
+};
+use std::fmt::Write;
+
+/// Name of the file beside the pairs that lists them.
+pub const META: &str = "META";
+/// Key of the meta block that counts the files.
+pub const META_NAME: &str = "terrace.pairs";
+
+const CUT: &str = "%+";
+const NONE: &str = "%-";
+/// Sequence and checksum, with their dots: at most this many bytes of a name.
+const HEADER_BYTES_MAX: usize = 1 + 17 + 1 + 8;
+/// Shorter limits of names leave no room for a key.
+pub const NAME_BYTES_MIN: usize = HEADER_BYTES_MAX + 16;
+
+/// Checksum of a pair.
+pub fn checksum(internal_key: &[u8], value: &[u8]) -> u32 {
+    crc::extend(crc::crc32c(internal_key), value)
+}
+
+/// What a table has in the place of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reference<'a> {
+    /// The value itself.
+    Here(&'a [u8]),
+    /// A file has it.
+    File(InFile),
+}
+
+/// A value in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InFile {
+    /// Bytes of the value.
+    pub bytes: u64,
+    /// See [`checksum`].
+    pub checksum: u32,
+    /// How many bytes of the key are in the name, if not all are; then the file begins with the key.
+    pub cut: Option<u32>,
+}
+
+impl<'a> Reference<'a> {
+    /// Appends the encoded form.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Reference::Here(value) => {
+                out.push(0);
+                out.extend_from_slice(value);
+            }
+            Reference::File(InFile { bytes, checksum, cut }) => {
+                out.push(if cut.is_some() { 2 } else { 1 });
+                put_varint64(out, *bytes);
+                put_fixed32(out, *checksum);
+                cut.iter().for_each(|kept| put_varint32(out, *kept));
+            }
+        }
+    }
+
+    /// From the encoded form.
+    pub fn decode(stored: &'a [u8]) -> Result<Reference<'a>, Corrupt> {
+        let mut input = Input::new("reference to a pair", stored);
+        let form = input.byte()?;
+        if form == 0 {
+            return Ok(Reference::Here(input.rest()));
+        }
+        if form > 2 {
+            return Err(Corrupt::new("reference to a pair", 0, format!("unknown form {form}")));
+        }
+        let (bytes, checksum) = (input.varint64()?, input.fixed32()?);
+        let cut = if form == 2 { Some(input.varint32()?) } else { None };
+        if !input.is_empty() {
+            return Err(input.corrupt("bytes behind it"));
+        }
+        Ok(Reference::File(InFile { bytes, checksum, cut }))
+    }
+}
+
+impl InFile {
+    /// Where a new pair goes, on a file system whose names have at most `name_bytes_max` bytes, [`NAME_BYTES_MIN`] at least.
+    pub fn new(internal_key: &[u8], value: &[u8], name_bytes_max: usize) -> InFile {
+        let checksum = checksum(internal_key, value);
+        let Parsed { user, seq, .. } = key::apart(internal_key);
+        let header = header(seq, checksum).len();
+        let room = name_bytes_max.saturating_sub(header);
+        let whole = user.iter().try_fold(0, |sum, byte| Some(sum + escaped_bytes(*byte)).filter(|sum| *sum <= room));
+        let cut = match whole {
+            Some(_) => None,
+            None => {
+                let mut left = room - CUT.len();
+                let fits = |byte: &&u8| {
+                    let fits = escaped_bytes(**byte) <= left;
+                    left = left.saturating_sub(escaped_bytes(**byte));
+                    fits
+                };
+                Some(user.iter().take_while(fits).count() as u32)
+            }
+        };
+        InFile { bytes: value.len() as u64, checksum, cut }
+    }
+
+    /// The file's name for the pair of this key.
+    pub fn name(&self, internal_key: &[u8]) -> String {
+        let Parsed { user, seq, .. } = key::apart(internal_key);
+        let kept = self.cut.map_or(user.len(), |kept| user.len().min(kept as usize));
+        let mut name = String::with_capacity(kept + HEADER_BYTES_MAX);
+        user[..kept].iter().enumerate().for_each(|(at, byte)| escape(&mut name, *byte, at == 0));
+        match self.cut {
+            Some(_) => name.push_str(CUT),
+            None if user.is_empty() => name.push_str(NONE),
+            None => {}
+        }
+        name.push_str(&header(seq, self.checksum));
+        name
+    }
+
+    /// What the file has before the value.
+    pub fn head(&self, internal_key: &[u8]) -> Vec<u8> {
+        let mut head = Vec::new();
+        if self.cut.is_some() {
+            let user = key::user_key(internal_key);
+            put_varint32(&mut head, user.len() as u32);
+            head.extend_from_slice(user);
+        }
+        head
+    }
+
+    /// Size of the file.
+    pub fn file_bytes(&self, internal_key: &[u8]) -> u64 {
+        self.head(internal_key).len() as u64 + self.bytes
+    }
+
+    /// Where in `file`, all its bytes, the value begins. With `verify`, the checksum is right.
+    pub fn value_at(&self, internal_key: &[u8], file: &[u8], verify: bool) -> Result<usize, Corrupt> {
+        let wrong = |offset: usize, detail: String| Err(Corrupt::new("pair", offset as u64, detail));
+        let head = self.head(internal_key);
+        if !file.starts_with(&head) {
+            return wrong(0, "it begins with another key".into());
+        }
+        let value = &file[head.len()..];
+        if value.len() as u64 != self.bytes {
+            return wrong(file.len(), format!("{} bytes of value where the table has {}", value.len(), self.bytes));
+        }
+        let found = if verify { checksum(internal_key, value) } else { self.checksum };
+        if found != self.checksum {
+            return wrong(head.len(), format!("checksum {found:08x} where its name has {:08x}", self.checksum));
+        }
+        Ok(head.len())
+    }
+}
+
+fn header(seq: SeqNo, checksum: u32) -> String {
+    format!(".{seq}.{checksum:08x}")
+}
+
+/// A dot at the front would hide the file.
+fn is_plain(byte: u8, first: bool) -> bool {
+    byte.is_ascii_graphic() && byte != b'/' && byte != b'%' && !(first && byte == b'.')
+}
+
+/// An upper bound.
+fn escaped_bytes(byte: u8) -> usize {
+    if is_plain(byte, byte == b'.') { 1 } else { 3 }
+}
+
+fn escape(name: &mut String, byte: u8, first: bool) {
+    if is_plain(byte, first) {
+        name.push(char::from(byte));
+    } else {
+        write!(name, "%{byte:02X}").expect("a string takes all");
+    }
+}
+
+/// What a file's name says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PairName {
+    /// The user key, or its first bytes.
+    pub user: Vec<u8>,
+    /// Whether the file begins with the whole key.
+    pub cut: bool,
+    /// When the pair was written.
+    pub seq: SeqNo,
+    /// See [`checksum`].
+    pub checksum: u32,
+}
+
+impl PairName {
+    /// `None` if `name` is none that we write.
+    pub fn parse(name: &str) -> Option<PairName> {
+        let (rest, checksum) = name.rsplit_once('.')?;
+        let (key, seq) = rest.rsplit_once('.')?;
+        let cut = key.ends_with(CUT);
+        let escaped = if cut { &key[..key.len() - CUT.len()] } else { key };
+        let user = if escaped == NONE && !cut { Vec::new() } else { unescape(escaped)? };
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let seq = SeqNo(Some(seq).filter(|seq| digits(seq))?.parse().ok()?);
+        let checksum = u32::from_str_radix(checksum, 16).ok()?;
+        let file = InFile { bytes: 0, checksum, cut: cut.then_some(user.len() as u32) };
+        let whole = seq <= SeqNo::MAX && file.name(&key::encode(&user, seq, Kind::Put)) == name;
+        whole.then_some(PairName { user, cut, seq, checksum })
+    }
+
+    /// What a table has in the place of a value of so many bytes that lies in the file of this name.
+    pub fn refer(&self, bytes: u64) -> Reference<'static> {
+        let cut = self.cut.then_some(self.user.len() as u32);
+        Reference::File(InFile { bytes, checksum: self.checksum, cut })
+    }
+
+    /// The pair that `file` of this name holds: its internal key, and where its value begins. Verified.
+    pub fn open(&self, file: &[u8]) -> Result<(Vec<u8>, usize), Corrupt> {
+        let mut input = Input::new("pair", file);
+        let user = if self.cut { input.slice()? } else { &self.user };
+        if !user.starts_with(&self.user) {
+            return Err(Corrupt::new("pair", 0, "it begins with another key"));
+        }
+        let internal = key::encode(user, self.seq, Kind::Put);
+        let at = file.len() - if self.cut { input.rest().len() } else { file.len() };
+        let found = checksum(&internal, &file[at..]);
+        if found != self.checksum {
+            let detail = format!("checksum {found:08x} where its name has {:08x}", self.checksum);
+            return Err(Corrupt::new("pair", at as u64, detail));
+        }
+        Ok((internal, at))
+    }
+}
+
+fn unescape(text: &str) -> Option<Vec<u8>> {
+    let (mut user, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let [byte, behind @ ..] = rest {
+        if *byte == b'%' {
+            let digits = std::str::from_utf8(behind.get(..2)?).ok()?;
+            user.push(u8::from_str_radix(digits, 16).ok()?);
+            rest = &behind[2..];
+        } else {
+            user.push(*byte);
+            rest = behind;
+        }
+    }
+    Some(user)
+}
+
+/// What a directory table says of its files, in the meta block [`META_NAME`]: three fixed64.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PairFacts {
+    /// Pairs in files.
+    pub files: u64,
+    /// Bytes of these files.
+    pub file_bytes: u64,
+    /// Bytes of all values, in files and beside their keys.
+    pub value_bytes: u64,
+}
+
+impl PairFacts {
+    /// The meta block's contents, 24 bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        [self.files, self.file_bytes, self.value_bytes].iter().flat_map(|field| field.to_le_bytes()).collect()
+    }
+
+    /// From the meta block's contents.
+    pub fn decode(bytes: &[u8]) -> Result<PairFacts, Corrupt> {
+        let mut input = Input::new("pair facts", bytes);
+        let facts = PairFacts { files: input.fixed64()?, file_bytes: input.fixed64()?, value_bytes: input.fixed64()? };
+        if !input.is_empty() {
+            return Err(input.corrupt(format!("{} bytes too many", input.rest().len())));
+        }
+        Ok(facts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn internal(user: &[u8], seq: u64) -> Vec<u8> {
+        key::encode(user, SeqNo(seq), Kind::Put)
+    }
+
+    #[test]
+    fn names_can_be_read() {
+        for (user, name) in [
+            (&b"user42"[..], "user42.7.858b5628"),
+            (b"www.example.com", "www.example.com.7."),
+            (b".hidden", "%2Ehidden.7."),
+            (b"a/b%c d", "a%2Fb%25c%20d.7."),
+            (b"", "%-.7."),
+            (b"\0\xff", "%00%FF.7."),
+            (b"..", "%2E..7."),
+        ] {
+            let key = internal(user, 7);
+            let found = InFile::new(&key, b"value", 255).name(&key);
+            assert!(found.starts_with(name), "{found} for {}", user.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn every_key_comes_back() {
+        for bytes in [0, 1, 5, 60, 75, 76, 77, 100, 228, 229, 230, 231, 1000] {
+            for byte in [b'a', b'.', b'%', b'/', 0, 0xff] {
+                for limit in [NAME_BYTES_MIN, 143, 255] {
+                    let (key, value) = (internal(&vec![byte; bytes], 1 << 50), b"some value");
+                    let file = InFile::new(&key, value, limit);
+                    let name = file.name(&key);
+                    assert!(name.len() <= limit && !name.contains('/') && !name.starts_with('.'), "{name}");
+                    let contents = [&file.head(&key)[..], value].concat();
+                    assert_eq!(file.file_bytes(&key), contents.len() as u64);
+                    let at = file.value_at(&key, &contents, true).unwrap();
+                    assert_eq!(PairName::parse(&name).unwrap().open(&contents), Ok((key.clone(), at)), "{name}");
+                    let mut stored = Vec::new();
+                    Reference::File(file).encode(&mut stored);
+                    assert_eq!(Reference::decode(&stored), Ok(Reference::File(file)));
+                    assert!((0..stored.len()).all(|cut| Reference::decode(&stored[..cut]).is_err()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn damage_is_seen() {
+        for user in [&b"key"[..], &[b'k'; 300]] {
+            let key = internal(user, 9);
+            let file = InFile::new(&key, b"value", 255);
+            let good = [&file.head(&key)[..], b"value"].concat();
+            let name = PairName::parse(&file.name(&key)).unwrap();
+            let bad = |bytes: &[u8]| file.value_at(&key, bytes, true).is_err() && name.open(bytes).is_err();
+            assert!(!bad(&good));
+            for at in 0..good.len() {
+                let mut one = good.clone();
+                one[at] ^= 1;
+                assert!(bad(&one) && bad(&good[..at]), "byte {at}");
+            }
+            assert!(bad(&[&good[..], b"\0"].concat()));
+            assert!(file.value_at(&internal(user, 8), &good, true).is_err(), "another version's file");
+        }
+    }
+
+    #[test]
+    fn other_names_are_not_ours() {
+        for name in [
+            "META",
+            "key",
+            "key.7",
+            "key.7.e15ba2b",
+            "key.07.e15ba2b2",
+            "k%2fy.7.e15ba2b2",
+            "key.7.E15BA2B2",
+            "k%6Be.7.e15ba2b2",
+            ".7.e15ba2b2",
+            "%+.7.e15ba2b",
+            "k%.7.e15ba2b2",
+            "ü.7.e15ba2b2",
+            "key.72057594037927936.e15ba2b2",
+        ] {
+            assert_eq!(PairName::parse(name), None, "{name}");
+        }
+    }
+}

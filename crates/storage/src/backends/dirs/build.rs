@@ -1,0 +1,211 @@
+//! Builds: a folder for each table, a file for each value that is worth one, all saved together.
+use super::{
+    super::files::build::{Output, purpose, watch},
+    shelf::{Shelf, meta_of},
+    table::read_pair,
+};
+use crate::{
+    Error, FilterForm, Purpose, Result, Setup, Ticket,
+    durability::Finished,
+    placement::{Build, EntryRef, Fragment, Hint, Origin, TableMeta},
+    sst::{Bounds, Writer},
+};
+use std::{io::ErrorKind, sync::Arc};
+use terrace_format::{
+    Kind, TableId, key,
+    pair::{self, InFile, PairFacts, Reference},
+};
+
+/// Starts a build.
+pub(super) fn begin(shelf: Arc<Shelf>, hint: Hint) -> Result<Box<dyn Build>> {
+    shelf.store.writable("build tables")?;
+    let setup = Setup { filter_form: FilterForm::Table, ..shelf.store.setup.clone() };
+    let (purpose, level) = (purpose(hint), hint.level);
+    let (open, metas, finished, made) = Default::default();
+    Ok(Box::new(DirsBuild { shelf, setup, purpose, level, open, metas, bytes: 0, finished, made }))
+}
+
+struct DirsBuild {
+    shelf: Arc<Shelf>,
+    setup: Setup,
+    purpose: Purpose,
+    level: usize,
+    open: Option<Open>,
+    metas: Vec<TableMeta>,
+    /// Of the tables that are ended.
+    bytes: u64,
+    /// Their folders.
+    finished: Vec<String>,
+    /// Tables begun, to remove if the build is abandoned.
+    made: Vec<TableId>,
+}
+
+/// A table being built.
+struct Open {
+    id: TableId,
+    folder: String,
+    writer: Writer<Output>,
+    pairs: PairFacts,
+}
+
+fn none_open() -> Error {
+    Error::Unsupported("no table of this build is open".into())
+}
+
+/// What became of a try to give a value a file.
+enum Placed {
+    /// It has one.
+    File(InFile),
+    /// Its name is taken, by a pair whose key differs where the name does not say so.
+    Taken,
+}
+
+impl DirsBuild {
+    fn open(&mut self) -> Result<&mut Open> {
+        self.open.as_mut().ok_or_else(none_open)
+    }
+
+    /// Stores a new value.
+    fn add(&mut self, internal: &[u8], value: &[u8]) -> Result<()> {
+        self.open()?;
+        let here = (value.len() as u64) < self.setup.file_value_bytes_min;
+        let placed = if here { Placed::Taken } else { self.write(internal, value)? };
+        self.list(internal, placed, value)
+    }
+
+    /// Writes `value` into a file of its own.
+    fn write(&mut self, internal: &[u8], value: &[u8]) -> Result<Placed> {
+        let file = InFile::new(internal, value, self.shelf.name_bytes_max);
+        let path = format!("{}/{}", self.open()?.folder, file.name(internal));
+        let Shelf { store, .. } = &*self.shelf;
+        let mut output = match store.fs.create(&path) {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(Placed::Taken),
+            made => made.map_err(store.io("create", &path))?,
+        };
+        let head = file.head(internal);
+        let written = if head.is_empty() { output.append(value) } else { output.append(&[&head[..], value].concat()) };
+        written.map_err(store.io("append to", &path))?;
+        store.traffic.wrote(self.purpose, file.file_bytes(internal));
+        Ok(Placed::File(file))
+    }
+
+    /// Takes over what `from`, another table's folder, has for `internal`.
+    fn take(&mut self, from: &str, internal: &[u8], stored: &[u8]) -> Result<()> {
+        let corrupt = |found| Error::corrupt(self.shelf.store.path(&meta_of(from)), 0, found);
+        let file = match Reference::decode(stored).map_err(corrupt)? {
+            Reference::Here(value) => return self.list(internal, Placed::Taken, value),
+            Reference::File(file) => file,
+        };
+        let name = file.name(internal);
+        let (old, new) = (format!("{from}/{name}"), format!("{}/{name}", self.open()?.folder));
+        match self.shelf.folders().link_into(&old, &new) {
+            Ok(()) => self.list(internal, Placed::File(file), &[]),
+            Err(e) if is_no_link(&e) => {
+                let value = read_pair(&self.shelf.store, from, internal, &file, true)?;
+                let placed = self.write(internal, &value)?;
+                self.list(internal, placed, &value)
+            }
+            Err(e) => Err(self.shelf.store.io("link to", &new)(e)),
+        }
+    }
+
+    /// Enters a pair into the meta file, with its value unless that is in a file.
+    fn list(&mut self, internal: &[u8], placed: Placed, value: &[u8]) -> Result<()> {
+        let Open { writer, pairs, .. } = self.open()?;
+        let (mut stored, mut value_bytes) = (Vec::new(), value.len() as u64);
+        match placed {
+            Placed::Taken => Reference::Here(value).encode(&mut stored),
+            Placed::File(file) => {
+                Reference::File(file).encode(&mut stored);
+                pairs.files += 1;
+                pairs.file_bytes += file.file_bytes(internal);
+                value_bytes = file.bytes;
+            }
+        }
+        pairs.value_bytes += value_bytes;
+        writer.add(internal, &stored)
+    }
+}
+
+/// Whether a file cannot have this further name: it has too many, the file system has no links, or the name is taken.
+fn is_no_link(error: &std::io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::TooManyLinks
+            | ErrorKind::PermissionDenied
+            | ErrorKind::Unsupported
+            | ErrorKind::CrossesDevices
+            | ErrorKind::AlreadyExists
+    )
+}
+
+impl Build for DirsBuild {
+    fn begin_table(&mut self, id: TableId) -> Result<()> {
+        if let Some(open) = &self.open {
+            return Err(Error::Unsupported(format!("table {} of this build is still open", open.id)));
+        }
+        let folder = self.shelf.make(self.level, id)?;
+        self.made.push(id);
+        let output = Output::create(&self.shelf.store, self.purpose, &meta_of(&folder))?;
+        let writer = Writer::new(output, &self.setup);
+        self.open = Some(Open { id, folder, writer, pairs: PairFacts::default() });
+        Ok(())
+    }
+
+    fn keep(&mut self, entry: EntryRef<'_>) -> Result<()> {
+        let open = self.open.as_mut().ok_or_else(none_open)?;
+        let corrupt = |found| Error::corrupt(self.shelf.store.path(&meta_of(&open.folder)), 0, found);
+        if key::parse(entry.key).map_err(corrupt)?.kind == Kind::Delete {
+            return open.writer.add(entry.key, &[]);
+        }
+        let from = if let Origin::Table(id) = entry.origin { self.shelf.folder(id) } else { None };
+        match from {
+            Some(from) => self.take(&from, entry.key, entry.stored),
+            None => self.add(entry.key, entry.stored),
+        }
+    }
+
+    fn delete_range(&mut self, fragment: &Fragment) -> Result<()> {
+        self.open()?.writer.delete_range(fragment);
+        Ok(())
+    }
+
+    fn table_bytes(&self) -> u64 {
+        self.open.as_ref().map_or(0, |open| open.writer.bytes() + open.pairs.file_bytes)
+    }
+
+    fn end_table(&mut self) -> Result<()> {
+        self.open()?;
+        let Some(Open { id, folder, mut writer, pairs }) = self.open.take() else { return Ok(()) };
+        writer.add_meta(pair::META_NAME, pairs.encode());
+        let (output, Bounds { smallest, largest }) = writer.finish()?;
+        let bytes = output.finish()?.bytes + pairs.file_bytes;
+        self.metas.push(TableMeta { id, bytes, smallest, largest, refs: Vec::new() });
+        self.bytes += bytes;
+        self.finished.push(folder);
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(Vec<TableMeta>, Ticket)> {
+        if let Some(open) = &self.open {
+            return Err(Error::Unsupported(format!("table {} of this build is still open", open.id)));
+        }
+        let folders = std::mem::take(&mut self.finished);
+        let whole = folders.first().map(|first| Finished {
+            name: self.shelf.store.path(first),
+            file: self.shelf.whole(folders.clone()),
+            bytes: self.bytes,
+        });
+        let ticket = watch(&self.shelf.store, self.purpose, whole.into_iter().collect())?;
+        self.made.clear();
+        Ok((std::mem::take(&mut self.metas), ticket))
+    }
+}
+
+impl Drop for DirsBuild {
+    fn drop(&mut self) {
+        for id in &self.made {
+            let _ = self.shelf.remove(*id); // best effort: recovery removes what no manifest names
+        }
+    }
+}

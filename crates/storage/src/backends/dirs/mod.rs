@@ -1,0 +1,210 @@
+//! Tables that are directories: a pair is a file whose name says its key, and a compaction moves names, not values.
+//!
+//! ```text
+//! L0/000012/META               the sorted keys, the filter, small values, and references to the files
+//! L0/000012/user42.1007.5a1b…  one value; see terrace_format::pair
+//! ```
+//! Logs, manifest, root and marker are those of [`files`](super::files), and so are tables that came from outside. A table is
+//! found by its number, whichever level's folder it was made in. Where tables are is `shelf.rs`, how they are made
+//! `build.rs`, read `table.rs`, taken over `adopt.rs`, read in spite of damage `salvage.rs`. Spec:
+//! docs/format/directory-table.md.
+use super::files::{Files, Store, open_input, tables::Tables};
+use crate::{
+    Adopted, Budget, Error, Result, TableFile, Traffic,
+    placement::{
+        Build, Hint, Limits, Listed, LogKind, LogReader, LogWriter, ObjectId, Placement, Salvage, Table, TableMeta,
+    },
+};
+use shelf::Shelf;
+pub(super) use shelf::destroy;
+use std::sync::Arc;
+use table::DirectoryTable;
+use terrace_format::{LogId, Shape, TableId, pair};
+
+mod adopt;
+mod build;
+mod salvage;
+mod shelf;
+mod table;
+
+/// A store whose tables are directories.
+pub struct Dirs {
+    files: Files,
+    shelf: Arc<Shelf>,
+    tables: Arc<Tables>,
+}
+
+impl Dirs {
+    /// Over a store of files that was just opened. [`Error::Unsupported`] if its file system has not what folders of files
+    /// with long names take.
+    pub fn open(files: Files) -> Result<Dirs> {
+        let store = &files.store;
+        let refused =
+            |why: String| Error::Unsupported(format!("tables=directory is refused for {}: {why}", files.name()));
+        let folders = store.fs.folders().ok_or_else(|| refused("there can be no folders".into()))?;
+        let name_bytes_max = folders.name_bytes_max().map_err(store.io("ask for the longest name in", ""))?;
+        if name_bytes_max < pair::NAME_BYTES_MIN {
+            return Err(refused(format!(
+                "names have at most {name_bytes_max} bytes, of {} needed",
+                pair::NAME_BYTES_MIN
+            )));
+        }
+        let shelf = Arc::new(Shelf::open(store.clone(), name_bytes_max)?);
+        let find = {
+            let shelf = shelf.clone();
+            move |meta: &TableMeta| match shelf.folder(meta.id) {
+                Some(folder) => shelf.open_meta(&folder, meta),
+                None => open_input(&shelf.store, meta),
+            }
+        };
+        let tables = Arc::new(Tables::new(store.clone(), files.budget().clone(), Box::new(find)));
+        Ok(Dirs { files, shelf, tables })
+    }
+
+    fn store(&self) -> &Arc<Store> {
+        &self.files.store
+    }
+}
+
+impl Placement for Dirs {
+    fn name(&self) -> String {
+        self.files.name()
+    }
+
+    fn place_of(&self, object: ObjectId) -> String {
+        let folder = if let ObjectId::Table(id) = object { self.shelf.folder(id) } else { None };
+        folder.map_or_else(|| self.files.place_of(object), |folder| self.store().path(&folder))
+    }
+
+    fn tier(&self) -> &'static str {
+        self.files.tier()
+    }
+
+    fn promises(&self) -> bool {
+        self.files.promises()
+    }
+
+    fn limits(&self) -> Limits {
+        self.files.limits()
+    }
+
+    fn shape(&self) -> Shape {
+        self.files.shape()
+    }
+
+    fn values_elsewhere(&self) -> bool {
+        true
+    }
+
+    fn create_log(&self, id: LogId, kind: LogKind, first: &[u8]) -> Result<Box<dyn LogWriter>> {
+        self.files.create_log(id, kind, first)
+    }
+
+    fn open_log(&self, id: LogId, kind: LogKind) -> Result<Box<dyn LogReader>> {
+        self.files.open_log(id, kind)
+    }
+
+    fn begin(&self, hint: Hint) -> Result<Box<dyn Build>> {
+        build::begin(self.shelf.clone(), hint)
+    }
+
+    fn open_table(&self, meta: &TableMeta) -> Result<Arc<dyn Table>> {
+        let file = self.tables.open(meta)?;
+        Ok(match self.shelf.folder(meta.id) {
+            Some(folder) => Arc::new(DirectoryTable::new(self.shelf.clone(), folder, file)),
+            None => file,
+        })
+    }
+
+    fn salvage(&self, id: TableId) -> Result<Box<dyn Salvage>> {
+        match self.shelf.folder(id) {
+            Some(folder) => Ok(Box::new(salvage::open(self.shelf.clone(), folder)?)),
+            None => self.files.salvage(id),
+        }
+    }
+
+    fn publish_root(&self, manifest: LogId) -> Result<()> {
+        self.files.publish_root(manifest)
+    }
+
+    fn load_root(&self) -> Result<Option<LogId>> {
+        self.files.load_root()
+    }
+
+    fn publish_marker(&self, text: &str) -> Result<()> {
+        self.files.publish_marker(text)
+    }
+
+    fn load_marker(&self) -> Result<Option<String>> {
+        self.files.load_marker()
+    }
+
+    fn list(&self) -> Result<Vec<Listed>> {
+        let mut listed = self.files.list()?;
+        listed.extend(self.shelf.list()?);
+        Ok(listed)
+    }
+
+    fn remove(&self, object: ObjectId) -> Result<()> {
+        self.store().writable("remove")?;
+        if let ObjectId::Table(id) = object {
+            self.shelf.remove(id)?;
+        }
+        self.files.remove(object)
+    }
+
+    fn set_aside(&self, object: ObjectId) -> Result<()> {
+        let folder = if let ObjectId::Table(id) = object { self.shelf.folder(id) } else { None };
+        match folder {
+            Some(folder) => self.shelf.set_aside(&folder),
+            None => self.files.set_aside(object),
+        }
+    }
+
+    fn table_file(&self, id: TableId) -> Result<TableFile> {
+        match self.shelf.folder(id) {
+            Some(folder) => Ok(TableFile::new(self.store().fs.clone(), folder)),
+            None => self.files.table_file(id),
+        }
+    }
+
+    fn adopt(&self, tables: &[(TableFile, TableId)]) -> Result<Adopted> {
+        adopt::adopt(&self.shelf, &self.files, tables)
+    }
+
+    fn reserve(&self, bytes: u64) -> Result<()> {
+        self.files.reserve(bytes)
+    }
+
+    fn settle(&self, tables: &[TableMeta]) -> Result<()> {
+        let (folders, others): (Vec<_>, Vec<_>) = tables.iter().partition(|meta| self.shelf.folder(meta.id).is_some());
+        if self.promises() && self.unsynced() {
+            self.shelf.sync(folders.iter().filter_map(|meta| self.shelf.folder(meta.id)).collect())?;
+        }
+        self.files.settle(&others.into_iter().cloned().collect::<Vec<_>>())
+    }
+
+    fn unsynced(&self) -> bool {
+        self.files.unsynced()
+    }
+
+    fn is_patient(&self) -> bool {
+        self.files.is_patient()
+    }
+
+    fn advance(&self) -> Result<bool> {
+        self.files.advance()
+    }
+
+    fn commit(&self) -> Result<()> {
+        self.files.commit()
+    }
+
+    fn budget(&self) -> &Arc<Budget> {
+        self.files.budget()
+    }
+
+    fn traffic(&self) -> &Traffic {
+        self.files.traffic()
+    }
+}

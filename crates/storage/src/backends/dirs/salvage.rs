@@ -1,0 +1,151 @@
+//! Reads what can be read of a directory table that may be damaged anywhere: what the meta file still lists, and where that has
+//! lost something also the files that it does not list, whose names say what they are. Nothing counts without its checksum.
+use super::{
+    shelf::{Shelf, meta_of},
+    table::Place,
+};
+use crate::{
+    Error, Result,
+    placement::{BlockCursor, Bytes, Loss, Piece, Salvage},
+    sst::Salvager,
+};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
+use terrace_format::{
+    Kind,
+    block::{Block, BlockBuilder},
+    key::{self, Parsed},
+    pair::{PairName, Reference},
+};
+
+/// Entries, and bytes of values, of one piece.
+const PIECE_ENTRIES: usize = 64;
+const PIECE_BYTES: usize = 1 << 20;
+
+/// A directory table being salvaged.
+pub(super) struct PairSalvager {
+    place: Place,
+    lost: VecDeque<Loss>,
+    /// In their order, each once: internal keys, and what the meta file has for them or would have.
+    entries: VecDeque<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Finds out what there is.
+pub(super) fn open(shelf: Arc<Shelf>, folder: String) -> Result<PairSalvager> {
+    let place = Place { shelf, folder };
+    let mut found = PairSalvager { place, lost: VecDeque::new(), entries: VecDeque::new() };
+    found.listed()?;
+    if !found.lost.is_empty() {
+        found.unlisted()?;
+    }
+    let order = found.place.shelf.store.setup.order.clone();
+    let entries = found.entries.make_contiguous();
+    entries.sort_by(|a, b| order.internal(&a.0, &b.0));
+    Ok(found)
+}
+
+impl PairSalvager {
+    /// What the meta file lists.
+    fn listed(&mut self) -> Result<()> {
+        let Place { shelf, folder } = &self.place;
+        let meta = match shelf.store.open_file("meta file", &meta_of(folder)) {
+            Err(error @ Error::Missing { .. }) => {
+                self.lost.push_back(loss(0, error.to_string(), None));
+                return Ok(());
+            }
+            opened => opened?,
+        };
+        let mut salvager = Salvager::new(Box::new(meta), &shelf.store.setup);
+        loop {
+            match salvager.next() {
+                Piece::End => return Ok(()),
+                Piece::Lost(loss) => self.lost.push_back(loss),
+                Piece::Block(mut cursor) => {
+                    while cursor.valid() {
+                        self.entries.push_back((cursor.key().to_vec(), cursor.value().to_vec()));
+                        if let Err(found) = cursor.next() {
+                            self.lost.push_back(loss(found.offset, found.to_string(), None));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Files that the meta file does not list, or no more.
+    fn unlisted(&mut self) -> Result<()> {
+        let Place { shelf, folder } = &self.place;
+        let name = |(internal, stored): &(Vec<u8>, Vec<u8>)| match Reference::decode(stored) {
+            Ok(Reference::File(file)) => Some(file.name(internal)),
+            _ => None,
+        };
+        let known: BTreeSet<String> = self.entries.iter().filter_map(name).collect();
+        for inside in shelf.folders().list_folder(folder).map_err(shelf.store.io("list", folder))? {
+            let Some(name) = PairName::parse(&inside.name).filter(|_| !known.contains(&inside.name)) else { continue };
+            let path = format!("{folder}/{}", inside.name);
+            let read = || {
+                let input = shelf.store.open_file("pair", &path)?;
+                let bytes = crate::sst::ByteSource::read(&input, 0..input.bytes)?;
+                name.open(&bytes).map(|found| (found, bytes.len())).map_err(|e| Error::corrupt(input.name, 0, e))
+            };
+            match read() {
+                Ok(((internal, at), bytes)) => {
+                    let mut stored = Vec::new();
+                    name.refer((bytes - at) as u64).encode(&mut stored);
+                    self.entries.push_back((internal, stored));
+                }
+                Err(error) => self.lost.push_back(loss(0, error.to_string(), Some(name.user).filter(|_| !name.cut))),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next entries as a block that holds their values. Empty if none of them can be read.
+    fn piece(&mut self) -> Result<BlockCursor> {
+        let (mut builder, mut entries, mut bytes) = (BlockBuilder::new(1), 0, 0);
+        while entries < PIECE_ENTRIES && bytes < PIECE_BYTES {
+            let Some((internal, stored)) = self.entries.pop_front() else { break };
+            let Parsed { user, kind, .. } = key::apart(&internal);
+            let value = match kind {
+                Kind::Delete => Ok(Bytes::from(Vec::new())),
+                Kind::Put => self.place.value(&internal, stored.into(), true),
+            };
+            match value {
+                Ok(value) => {
+                    builder.add(&internal, &value);
+                    (entries, bytes) = (entries + 1, bytes + value.len());
+                }
+                Err(error) => self.lost.push_back(loss(0, error.to_string(), Some(user.to_vec()))),
+            }
+        }
+        let corrupt = |found| Error::corrupt(self.place.folder.clone(), 0, found);
+        let mut cursor =
+            BlockCursor::new(Arc::new(Block::of_internal_keys(builder.finish().to_vec()).map_err(corrupt)?));
+        cursor.seek_first().map_err(corrupt)?;
+        Ok(cursor)
+    }
+}
+
+fn loss(offset: u64, reason: String, user: Option<Vec<u8>>) -> Loss {
+    Loss { offset, bytes: 0, reason, from: user.clone(), to: user }
+}
+
+impl Salvage for PairSalvager {
+    fn next(&mut self) -> Piece {
+        loop {
+            if let Some(loss) = self.lost.pop_front() {
+                return Piece::Lost(loss);
+            }
+            if self.entries.is_empty() {
+                return Piece::End;
+            }
+            match self.piece() {
+                Ok(cursor) if cursor.valid() => return Piece::Block(cursor),
+                Ok(_) => {}
+                Err(error) => self.lost.push_back(loss(0, error.to_string(), None)),
+            }
+        }
+    }
+}

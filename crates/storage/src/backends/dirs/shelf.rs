@@ -1,0 +1,210 @@
+//! Where the folders of tables are: `L2/000012` is table 12, made for level 2. Tables move between levels by edits alone, so the
+//! level in a name says where a table began; it is found by its number.
+use super::super::files::{
+    Input, Store,
+    folders::{Folders, Inside, WholeFolders},
+    fs::FileSystem,
+};
+use crate::{
+    Error, Result, SyncKind,
+    placement::{Listed, ObjectId, TableMeta},
+    sst::read_pair_facts,
+};
+use parking_lot::Mutex;
+use std::{collections::BTreeMap, io, sync::Arc, time::Instant};
+use terrace_format::{LEVELS, TableId, names::FileName, pair};
+
+/// All folders of tables of a store.
+pub(super) struct Shelf {
+    pub store: Arc<Store>,
+    /// Bytes that a part of a name may have.
+    pub name_bytes_max: usize,
+    /// The level in whose folder each table is. No I/O under it.
+    levels: Mutex<BTreeMap<TableId, usize>>,
+}
+
+fn level_folder(level: usize) -> String {
+    format!("L{level}")
+}
+
+fn folder(level: usize, id: TableId) -> String {
+    format!("L{level}/{id}")
+}
+
+/// The table whose folder has this name.
+fn table_of(inside: &Inside) -> Option<TableId> {
+    let Some(FileName::Table(id)) = FileName::parse(&format!("{}.ldb", inside.name)) else { return None };
+    inside.is_folder.then_some(id)
+}
+
+impl Shelf {
+    /// Looks which tables are there.
+    pub fn open(store: Arc<Store>, name_bytes_max: usize) -> Result<Shelf> {
+        let shelf = Shelf { store, name_bytes_max, levels: Mutex::default() };
+        let found = shelf.found()?;
+        shelf.levels.lock().extend(found);
+        Ok(shelf)
+    }
+
+    pub fn folders(&self) -> &dyn Folders {
+        self.store.fs.folders().expect("there were folders when the store was opened")
+    }
+
+    /// Every table that has a folder, and the level in whose folder that is.
+    fn found(&self) -> Result<Vec<(TableId, usize)>> {
+        let mut found = Vec::new();
+        for level in 0..LEVELS {
+            let name = level_folder(level);
+            match self.folders().list_folder(&name) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                listed => {
+                    let listed = listed.map_err(self.store.io("list", &name))?;
+                    found.extend(listed.iter().filter_map(table_of).map(|id| (id, level)));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The folder of a table, if it has one.
+    pub fn folder(&self, id: TableId) -> Option<String> {
+        self.levels.lock().get(&id).map(|level| folder(*level, id))
+    }
+
+    /// Makes the folder of a new table.
+    pub fn make(&self, level: usize, id: TableId) -> Result<String> {
+        let (above, name) = (level_folder(level), folder(level, id));
+        let make = |name: &str| self.folders().make_folder(name);
+        let made = match make(&name) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => make(&above)
+                .or_else(|e| if e.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(e) })
+                .and_then(|()| make(&name)),
+            made => made,
+        };
+        made.map_err(self.store.io("make folder", &name))?;
+        self.levels.lock().insert(id, level);
+        Ok(name)
+    }
+
+    /// What the folders hold, with the bytes of all files of each as its meta file has them; a table without a sound one
+    /// counts as long as that is.
+    pub fn list(&self) -> Result<Vec<Listed>> {
+        let mut listed = Vec::new();
+        for (id, level) in self.found()? {
+            let bytes = match self.store.open_file("meta file", &meta_of(&folder(level, id))) {
+                Ok(input) => input.bytes + read_pair_facts(&input).map_or(0, |pairs| pairs.file_bytes),
+                Err(Error::Missing { .. }) => 0,
+                Err(error) => return Err(error),
+            };
+            listed.push(Listed { object: ObjectId::Table(id), bytes });
+        }
+        Ok(listed)
+    }
+
+    /// The meta file of the table that `meta` tells of.
+    pub fn open_meta(&self, folder: &str, meta: &TableMeta) -> Result<Input> {
+        let mut input = self.store.open_file("table", &meta_of(folder))?;
+        let bytes = input.bytes + read_pair_facts(&input)?.file_bytes;
+        if bytes != meta.bytes {
+            let detail = format!("it and its pairs are {bytes} bytes long, where the manifest says {}", meta.bytes);
+            return Err(Error::Corrupt { what: "table", object: input.name, offset: input.bytes, detail });
+        }
+        if self.store.setup.mmap_reads {
+            input.show()?;
+        }
+        Ok(input)
+    }
+
+    /// Removes a table's folder and all in it.
+    pub fn remove(&self, id: TableId) -> Result<()> {
+        let Some(name) = self.folder(id) else { return Ok(()) };
+        remove_all(&*self.store.fs, self.folders(), &name).map_err(self.store.io("remove", &name))?;
+        self.levels.lock().remove(&id);
+        Ok(())
+    }
+
+    /// Makes everything in `folders` survive a power cut.
+    pub fn sync(&self, folders: Vec<String>) -> Result<()> {
+        if folders.is_empty() {
+            return Ok(());
+        }
+        let start = Instant::now();
+        self.folders().sync_folders(&folders).map_err(self.store.io("sync", &folders[0]))?;
+        self.store.traffic.synced(SyncKind::Tables, 0, start.elapsed());
+        Ok(())
+    }
+
+    /// What a tracker has to save of `folders`.
+    pub fn whole(&self, names: Vec<String>) -> Box<WholeFolders> {
+        Box::new(WholeFolders { fs: self.store.fs.clone(), names })
+    }
+
+    /// Gives a folder's files second names in one under `lost/`; if that is taken, with `-2`, `-3`, … behind it.
+    pub fn set_aside(&self, name: &str) -> Result<()> {
+        self.store.writable("set aside")?;
+        let told = |e| self.store.io("set aside", name)(e);
+        let own = name.rsplit('/').next().unwrap_or(name);
+        let make = |target: &str| match self.folders().make_folder(target) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            made => made.map(|()| true).map_err(told),
+        };
+        make("lost")?;
+        let (mut target, mut copy) = (format!("lost/{own}"), 1u64);
+        while !make(&target)? {
+            copy += 1;
+            target = format!("lost/{own}-{copy}");
+        }
+        for inside in self.folders().list_folder(name).map_err(told)? {
+            let (from, to) = (format!("{name}/{}", inside.name), format!("{target}/{}", inside.name));
+            self.folders().link_into(&from, &to).map_err(told)?;
+        }
+        if self.store.tracker.promises() { self.sync(vec![target]) } else { Ok(()) }
+    }
+}
+
+/// The meta file in a folder.
+pub(super) fn meta_of(folder: &str) -> String {
+    format!("{folder}/{}", pair::META)
+}
+
+/// Removes the folders of tables of a store that is being destroyed, those set aside too, and no others.
+pub(in crate::backends) fn destroy(fs: &dyn FileSystem) -> Result<()> {
+    let Some(folders) = fs.folders() else { return Ok(()) };
+    let told = |e| Error::io("remove", fs.name(), e);
+    let levels = (0..LEVELS).map(level_folder);
+    for above in levels.chain(["lost".to_string()]) {
+        let inside = match folders.list_folder(&above) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            listed => listed.map_err(told)?,
+        };
+        for table in inside.iter().filter(|inside| table_of(inside).is_some() || is_copy(&above, inside)) {
+            remove_all(fs, folders, &format!("{above}/{}", table.name)).map_err(told)?;
+        }
+        match folders.remove_folder(&above) {
+            Err(e) if e.kind() != io::ErrorKind::DirectoryNotEmpty => return Err(told(e)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether this is a further copy of a table that was set aside.
+fn is_copy(above: &str, inside: &Inside) -> bool {
+    let stem = inside.name.rsplit_once('-').map(|(stem, _)| stem.to_string());
+    above == "lost" && stem.is_some_and(|name| table_of(&Inside { name, ..inside.clone() }).is_some())
+}
+
+/// Removes a folder of files, the meta file last: as long as it is there, it says what was. Absent is fine.
+fn remove_all(fs: &dyn FileSystem, folders: &dyn Folders, name: &str) -> io::Result<()> {
+    let absent_is_fine = |done: io::Result<()>| match done {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    };
+    let mut inside = match folders.list_folder(name) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        listed => listed?,
+    };
+    inside.sort_by_key(|inside| inside.name == pair::META);
+    inside.iter().try_for_each(|inside| absent_is_fine(fs.remove(&format!("{name}/{}", inside.name))))?;
+    absent_is_fine(folders.remove_folder(name))
+}

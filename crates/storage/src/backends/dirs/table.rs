@@ -1,0 +1,152 @@
+//! Reads a directory table: its meta file is a table of blocks, in which references stand for values.
+use super::{
+    super::files::{Store, tables::FileTable},
+    shelf::{Shelf, meta_of},
+};
+use crate::{
+    Error, Result,
+    placement::{Bytes, Cursor, EntryRef, Found, RangeDeletes, ReadHow, Table, TableFacts, Values},
+    sst::{ByteSource, Reader},
+};
+use std::sync::Arc;
+use terrace_format::{
+    Kind, key,
+    pair::{InFile, PairFacts, Reference},
+};
+
+/// A table in a folder.
+pub(super) struct DirectoryTable {
+    place: Place,
+    file: Arc<FileTable>,
+}
+
+/// Finds the values of one table.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub shelf: Arc<Shelf>,
+    pub folder: String,
+}
+
+impl DirectoryTable {
+    pub fn new(shelf: Arc<Shelf>, folder: String, file: Arc<FileTable>) -> DirectoryTable {
+        DirectoryTable { place: Place { shelf, folder }, file }
+    }
+
+    /// How many bytes of the whole table, files included, `bytes` of the meta file's data stand for.
+    fn scaled(reader: &Reader, bytes: u64) -> u64 {
+        let files = reader.pair_facts().unwrap_or_default().file_bytes;
+        let share = u128::from(files) * u128::from(bytes) / u128::from(reader.data_bytes().max(1));
+        bytes + u64::try_from(share).unwrap_or(files).min(files)
+    }
+}
+
+impl Place {
+    /// The user's value of a put; `stored` is what the meta file has.
+    pub fn value(&self, internal: &[u8], stored: Bytes, verify: bool) -> Result<Bytes> {
+        let store = &self.shelf.store;
+        let corrupt = |found| Error::corrupt(store.path(&meta_of(&self.folder)), 0, found);
+        match Reference::decode(&stored).map_err(corrupt)? {
+            Reference::Here(value) => {
+                let at = stored.len() - value.len()..stored.len();
+                stored.part(at).ok_or_else(|| Error::Unsupported("a value within its reference".into()))
+            }
+            Reference::File(file) => read_pair(store, &self.folder, internal, &file, verify),
+        }
+    }
+}
+
+/// The value of `internal` in a file of `folder`.
+pub(super) fn read_pair(store: &Store, folder: &str, internal: &[u8], file: &InFile, verify: bool) -> Result<Bytes> {
+    let name = format!("{folder}/{}", file.name(internal));
+    let input = store.open_file("pair", &name)?;
+    let corrupt = |found| Error::corrupt(store.path(&name), 0, found);
+    let short = file.file_bytes(internal) != input.bytes;
+    // What is read is what the file has; that it is not what the table says is found out from the bytes.
+    let bytes = input.read(0..if short { input.bytes.min(file.file_bytes(internal)) } else { input.bytes })?;
+    let at = file.value_at(internal, &bytes, verify).map_err(corrupt)?;
+    let value = bytes.part(at..bytes.len()).filter(|_| !short);
+    value.ok_or_else(|| {
+        let detail = format!("{} bytes long, where the table says {}", input.bytes, file.file_bytes(internal));
+        Error::Corrupt { what: "pair", object: store.path(&name), offset: input.bytes, detail }
+    })
+}
+
+/// For cursors.
+struct PairValues {
+    place: Place,
+    verify: bool,
+}
+
+impl Values for PairValues {
+    fn fetch(&mut self, entry: EntryRef<'_>) -> Result<Bytes> {
+        self.place.value(entry.key, entry.stored.to_vec().into(), self.verify)
+    }
+}
+
+impl Table for DirectoryTable {
+    fn get(&self, lookup: &[u8], how: ReadHow) -> Result<Option<Found>> {
+        let Some(found) = self.file.get(lookup, how)? else { return Ok(None) };
+        if found.kind == Kind::Delete {
+            return Ok(Some(found));
+        }
+        let internal = key::encode(key::user_key(lookup), found.seq, found.kind);
+        let value = self.place.value(&internal, found.value, how.verify)?;
+        Ok(Some(Found { value, ..found }))
+    }
+
+    fn expect(&self, lookup: &[u8]) -> Result<bool> {
+        self.file.expect(lookup)
+    }
+
+    fn cursor(&self, how: ReadHow) -> Result<Cursor> {
+        let values = PairValues { place: self.place.clone(), verify: how.verify };
+        Ok(self.file.cursor(how)?.with_values(Box::new(values)))
+    }
+
+    fn offset_of(&self, key: &[u8]) -> Result<u64> {
+        self.file.with(|reader| Ok(Self::scaled(reader, reader.offset_of(key))))
+    }
+
+    fn anchors(&self, count: usize) -> Result<Vec<(Vec<u8>, u64)>> {
+        self.file.with(|reader| {
+            let anchors = reader.anchors(count).into_iter();
+            Ok(anchors.map(|(key, bytes)| (key, Self::scaled(reader, bytes))).collect())
+        })
+    }
+
+    fn range_deletes(&self) -> Result<Option<Arc<RangeDeletes>>> {
+        self.file.range_deletes()
+    }
+
+    fn facts(&self) -> Result<Option<TableFacts>> {
+        self.file.with(|reader| {
+            let value_bytes = reader.pair_facts().unwrap_or_default().value_bytes;
+            Ok(reader.facts().map(|facts| TableFacts { value_bytes, ..facts }))
+        })
+    }
+
+    /// Checks the meta file, then every pair.
+    fn verify(&self) -> Result<TableFacts> {
+        let (facts, claimed) = self.file.with(|reader| Ok((reader.verify()?, reader.pair_facts())))?;
+        let mut counted = PairFacts::default();
+        let mut cursor = self.file.cursor(ReadHow { verify: true, fill_cache: false })?;
+        cursor.seek_first()?;
+        while cursor.valid() {
+            if key::apart(cursor.key()).kind == Kind::Put {
+                let stored = Bytes::from(cursor.entry().stored.to_vec());
+                if let Ok(Reference::File(file)) = Reference::decode(&stored) {
+                    counted.files += 1;
+                    counted.file_bytes += file.file_bytes(cursor.key());
+                }
+                counted.value_bytes += self.place.value(cursor.key(), stored, true)?.len() as u64;
+            }
+            cursor.next()?;
+        }
+        if claimed != Some(counted) {
+            let object = self.place.shelf.store.path(&meta_of(&self.place.folder));
+            let detail = format!("they claim {claimed:?}, the entries say {counted:?}");
+            return Err(Error::Corrupt { what: "pair facts", object, offset: 0, detail });
+        }
+        Ok(TableFacts { value_bytes: counted.value_bytes, ..facts })
+    }
+}

@@ -1,0 +1,139 @@
+//! Folders below a store's directory, for tables of many files: the part of the seam that only directory tables need.
+//!
+//! Names are paths with `/` between their parts; files in folders are made, opened and removed by
+//! [`FileSystem`](super::fs::FileSystem)'s calls under such names.
+use super::{
+    fs::{FileSystem, WriteFile},
+    real::RealFs,
+};
+use nix::{errno::Errno, sys::statvfs::statvfs, unistd::syncfs};
+use std::{
+    fs::{self, File},
+    io::{self, ErrorKind},
+    sync::Arc,
+};
+
+/// Makes, lists and saves folders.
+pub trait Folders: Send + Sync {
+    /// A new empty folder; `AlreadyExists` if the name is taken.
+    fn make_folder(&self, name: &str) -> io::Result<()>;
+    /// Removes a folder, which must be empty.
+    fn remove_folder(&self, name: &str) -> io::Result<()>;
+    /// What is in a folder, in no order.
+    fn list_folder(&self, name: &str) -> io::Result<Vec<Inside>>;
+    /// A second name for the same file, in a folder. Replaces nothing: `AlreadyExists`. `TooManyLinks` if the file can have no
+    /// more.
+    fn link_into(&self, from: &str, to: &str) -> io::Result<()>;
+    /// The files in these folders, their names and the folders' own survive a power cut. May save more than that.
+    fn sync_folders(&self, names: &[String]) -> io::Result<()>;
+    /// Bytes that a part of a name may have.
+    fn name_bytes_max(&self) -> io::Result<usize>;
+}
+
+/// One thing in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inside {
+    /// Its name there.
+    pub name: String,
+    /// Whether it is a folder itself.
+    pub is_folder: bool,
+}
+
+/// For models: what of `names`, of which those of folders end in `/`, lies in `folder` itself, whose name does too.
+pub fn inside<'a>(names: impl Iterator<Item = &'a str>, folder: &str) -> Vec<Inside> {
+    let one = |name: &str| {
+        let name = name.strip_prefix(folder).filter(|name| !name.is_empty())?;
+        let (first, behind) = name.split_once('/').map_or((name, None), |(first, behind)| (first, Some(behind)));
+        behind.is_none_or(str::is_empty).then(|| Inside { name: first.into(), is_folder: behind.is_some() })
+    };
+    names.filter_map(one).collect()
+}
+
+/// Finished folders as [trackers](crate::durability::CommitTracker) see them: one file with all that is in them.
+pub(in crate::backends) struct WholeFolders {
+    pub fs: Arc<dyn FileSystem>,
+    pub names: Vec<String>,
+}
+
+impl WholeFolders {
+    fn save(&self) -> io::Result<()> {
+        self.fs.folders().ok_or(ErrorKind::Unsupported)?.sync_folders(&self.names)
+    }
+}
+
+impl WriteFile for WholeFolders {
+    fn append(&mut self, _: &[u8]) -> io::Result<()> {
+        Err(ErrorKind::IsADirectory.into())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.save()
+    }
+
+    /// Writeback of one small file at a time would take longer than the commit that it spares.
+    fn write_back(&self) -> io::Result<()> {
+        self.save()
+    }
+}
+
+impl Folders for RealFs {
+    fn make_folder(&self, name: &str) -> io::Result<()> {
+        self.witness()?;
+        fs::create_dir(self.file(name)).map_err(|e| self.told(e))
+    }
+
+    fn remove_folder(&self, name: &str) -> io::Result<()> {
+        fs::remove_dir(self.file(name))
+    }
+
+    fn list_folder(&self, name: &str) -> io::Result<Vec<Inside>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(self.file(name))? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().into_string() else { continue }; // none of ours
+            found.push(Inside { name, is_folder: entry.file_type()?.is_dir() });
+        }
+        Ok(found)
+    }
+
+    fn link_into(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::hard_link(self.file(from), self.file(to)).map_err(|e| self.told(e))
+    }
+
+    /// By a sync of the whole file system: thousands of files cost one commit. It tells of every error of writeback since
+    /// the store made its first folder, whichever file met it and whether that is open or not.
+    fn sync_folders(&self, _: &[String]) -> io::Result<()> {
+        Ok(syncfs(self.witness()?)?)
+    }
+
+    fn name_bytes_max(&self) -> io::Result<usize> {
+        Ok(statvfs(&self.file(""))?.name_max() as usize)
+    }
+}
+
+impl RealFs {
+    /// A descriptor of the directory from before the first folder. Errors of writeback are told to those who had something
+    /// open when they happened.
+    fn witness(&self) -> io::Result<&File> {
+        if let Some(witness) = self.witness.get() {
+            return Ok(witness);
+        }
+        let opened = File::open(self.file(""))?;
+        Ok(self.witness.get_or_init(|| opened))
+    }
+
+    /// Says that a disk is full of files rather than bytes.
+    pub(super) fn told(&self, error: io::Error) -> io::Error {
+        if error.raw_os_error() != Some(Errno::ENOSPC as i32) {
+            return error;
+        }
+        match statvfs(&self.file("")) {
+            Ok(found) if found.files() > 0 && found.files_available() == 0 => {
+                let free = found.blocks_available() * found.fragment_size();
+                let told = format!("the file system has no inode left for another file, though {free} bytes are free");
+                io::Error::new(ErrorKind::StorageFull, told)
+            }
+            _ => error,
+        }
+    }
+}
