@@ -11,6 +11,7 @@ mod history;
 use cuts::{Cuts, histories};
 use history::Tracker;
 use std::{
+    ops::Range,
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
     thread,
 };
@@ -37,9 +38,13 @@ fn campaign(cuts: &Cuts) -> (usize, usize, Option<String>) {
 }
 
 /// Runs every (rules, history) of the trackers on all cores and sums up.
-fn campaigns(trackers: &[Tracker], seeds: u64) -> (usize, usize, Option<String>) {
-    let jobs: Vec<Cuts> =
-        (0..HISTORIES).flat_map(|seed| histories(&Options::default(), trackers, seed, seeds)).collect();
+fn campaigns(
+    options: &Options,
+    trackers: &[Tracker],
+    numbers: Range<u64>,
+    seeds: u64,
+) -> (usize, usize, Option<String>) {
+    let jobs: Vec<Cuts> = numbers.flat_map(|seed| histories(options, trackers, seed, seeds)).collect();
     let next = AtomicUsize::new(0);
     let workers = thread::available_parallelism().map_or(2, usize::from);
     let results: Vec<_> = thread::scope(|scope| {
@@ -61,15 +66,32 @@ fn campaigns(trackers: &[Tracker], seeds: u64) -> (usize, usize, Option<String>)
 #[test]
 fn any_power_cut_leaves_a_prefix_with_everything_promised() {
     let seeds = seeds_per_step();
-    let (states, failed, first) = campaigns(&Tracker::PROMISING, seeds);
+    let (states, failed, first) = campaigns(&Options::default(), &Tracker::PROMISING, 0..HISTORIES, seeds);
     println!("{states} crash states, {failed} failed");
     assert_eq!(failed, 0, "ORACLE: {failed} of {states} states: {}", first.unwrap_or_default());
     assert!(seeds < 8 || states >= 100_000, "only {states} states: the campaign has shrunk");
 }
 
+/// States around folders that are made and removed, and files that are linked and unlinked. `TERRACE_CRASH_SEEDS` scales
+/// it likewise, by histories.
+#[test]
+fn any_power_cut_leaves_directory_tables_whole() {
+    let mut options = Options::default();
+    options.set("tables", "directory").expect("a form of tables");
+    options.file_value_bytes_min = 20;
+    let numbers = 0..(seeds_per_step() / 8).max(1);
+    let trackers = [Tracker::Background, Tracker::Late, Tracker::LateFailing];
+    let (states, failed, first) = campaigns(&options, &trackers, numbers.clone(), 1);
+    println!("{states} crash states, {failed} failed");
+    assert_eq!(failed, 0, "ORACLE: {failed} of {states} states: {}", first.unwrap_or_default());
+    assert!(states >= 5000, "only {states} states: the campaign has shrunk");
+    let (states, failed, _) = campaigns(&options, &[Tracker::Never], numbers, 1);
+    assert!(failed > states / 100, "only {failed} of {states} states were found broken");
+}
+
 /// The control: a store that syncs nothing must be caught, or the test above proves nothing.
 #[test]
 fn a_store_that_never_syncs_is_caught() {
-    let (states, failed, _) = campaigns(&[Tracker::Never], 2);
+    let (states, failed, _) = campaigns(&Options::default(), &[Tracker::Never], 0..HISTORIES, 2);
     assert!(failed > states / 100, "only {failed} of {states} states were found broken");
 }
