@@ -1,7 +1,7 @@
 # What to type. Everything is cargo below; `make help` lists the words.
 .DEFAULT_GOAL := help
 HOST = $(shell rustc -vV | sed -n "s/^host: //p")
-.PHONY: help demo test lint mutants counts crash cascade noblsm peers bench agree doc capi install python package licences book loom sanitize fuzz
+.PHONY: help demo test lint mutants counts crash cascade noblsm peers bench study agree doc capi install python package licences book loom sanitize fuzz
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -60,6 +60,11 @@ bench: ## terrace (two presets), LevelDB and RocksDB side by side in about five 
 	  --workload fillseq,fillrandom,overwrite,readrandom,readseq,readreverse,seekrandom \
 	  --num 500000 --value-size 400 --write-buffer-size 8MiB --max-file-size 8MiB \
 	  $(if $(filter 0,$(shell id -u)),--device loop:4GiB) --json target/bench.jsonl --markdown-into README.md
+
+study: ## from the user's byte to the flash cell, for every design: ten minutes, then target/study/report.html; root
+	cargo build --release -p terrace-cli
+	target/release/terrace study run ours-tour --out target/study
+	target/release/terrace study report target/study
 
 agree: ## LevelDB under this driver and under its own db_bench: the same within 10 %? Some 15 minutes on a quiet machine
 	@scripts/agree.sh

@@ -8,12 +8,14 @@ mod memory;
 pub mod process;
 pub mod record;
 pub mod serve;
+mod slow;
 pub mod smart;
 pub mod ssd;
 
 pub use error::{Error, Result};
 pub use file::File;
 pub use memory::Memory;
+pub use slow::SlowFlush;
 
 /// Which of the drive's write frontiers a write goes to: data of one lifetime together, so that it dies together. A device
 /// without streams ignores it. Zero is where unlabelled writes go.

@@ -116,10 +116,19 @@ pub struct Latency {
     pub count: u64,
     /// Mean.
     pub mean: f64,
+    /// 1 % took no longer.
+    #[serde(default)]
+    pub p1: f64,
+    /// 5 %.
+    #[serde(default)]
+    pub p5: f64,
     /// Half took no longer.
     pub p50: f64,
     /// 90 % took no longer.
     pub p90: f64,
+    /// 95 %.
+    #[serde(default)]
+    pub p95: f64,
     /// 99 %.
     pub p99: f64,
     /// 99.9 %.

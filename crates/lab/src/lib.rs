@@ -11,16 +11,20 @@
 //! | `crash` | what is left after a power cut? |
 //! | `plan` | which cell when; resuming; disturbed rounds |
 //! | `report` | medians, intervals, tables |
+//! | `experiment` | what is asked, at which size, and what should come out? |
+//! | `study` | experiments carried out, judged and shown |
 #![forbid(unsafe_code)]
 
 pub mod cell;
 pub mod crash;
 pub mod device;
 pub mod engines;
+pub mod experiment;
 pub mod ledger;
 pub mod machine;
 pub mod measure;
 pub mod plan;
 pub mod report;
+pub mod study;
 pub mod target;
 pub mod workload;

@@ -9,7 +9,7 @@ const VARIABLE: &str = "TERRACE_REQUIRE";
 
 /// What a test needs, if the machine has it.
 ///
-/// `name` is the word people put into `TERRACE_REQUIRE`: `fio`, `leveldb`, `loop`, `mkfs`, `peers`, `root`, `strace`, `tracefs`,
+/// `name` is the word people put into `TERRACE_REQUIRE`: `chromium`, `fio`, `leveldb`, `loop`, `mkfs`, `peers`, `root`, `strace`, `tracefs`,
 /// `valgrind`. For a missing one this prints `skipped: <reason>` and returns `None`, upon which the test returns.
 ///
 /// ```

@@ -16,6 +16,7 @@ mod repair;
 mod scan;
 mod ssd;
 mod stats;
+mod study;
 
 use anyhow::Result;
 use std::io::Write;
@@ -44,6 +45,7 @@ pub enum Command {
     #[command(hide = true)]
     CrashWorker(crash::worker::CrashWorker),
     Bench(Box<bench::Bench>),
+    Study(study::Study),
     #[command(hide = true)]
     BenchCell(bench::cell::BenchCell),
 }
@@ -72,6 +74,7 @@ impl Command {
             Command::Crash(command) => command.run(out),
             Command::CrashWorker(command) => command.run(out),
             Command::Bench(command) => command.run(out),
+            Command::Study(command) => command.run(out),
             Command::BenchCell(command) => command.run(out),
         }
     }

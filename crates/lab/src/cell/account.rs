@@ -137,8 +137,11 @@ fn percentiles(latencies: &Latencies) -> BTreeMap<String, Latency> {
         Latency {
             count: times.len(),
             mean: times.mean() / 1000.0,
+            p1: at(1.0),
+            p5: at(5.0),
             p50: at(50.0),
             p90: at(90.0),
+            p95: at(95.0),
             p99: at(99.0),
             p999: at(99.9),
             p9999: at(99.99),

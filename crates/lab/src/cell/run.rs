@@ -10,7 +10,7 @@ use crate::{
     target::{Build, Engine},
     workload::{self, Job, Stage, store::Store},
 };
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use std::{fs, time::Duration};
 
 /// Finds an engine by its name.
@@ -113,7 +113,11 @@ fn measure(
     let peaks = peaks.finish();
 
     let own = OwnCounts { start, ran, settled: store.target().own() };
-    account::fill(&mut row, &outcome, (!stage.reopens()).then_some(&own), after.since(&before));
+    let delta = after.since(&before);
+    if let Some(trouble) = &delta.trouble {
+        bail!("not reported: {trouble}");
+    }
+    account::fill(&mut row, &outcome, (!stage.reopens()).then_some(&own), delta);
     row.settle_seconds = Some(settled.seconds);
     row.settle_sync_seconds = Some(settled.sync_seconds);
     row.settled = Some(settled.settled);

@@ -9,12 +9,17 @@ use std::{
 };
 use terrace_device::ssd::Profile;
 
-/// Which virtual SSD, and how used: `PROFILE` or `PROFILE:steady`.
+/// Which virtual SSD, and how used: `PROFILE`, and behind it, each if at all and in this order, `:steady`, `:discard` and
+/// `:flush=MICROSECONDS`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DriveSpec {
     profile: String,
     /// Whether it is to have been in use.
     pub is_steady: bool,
+    /// Whether the file system tells it what was deleted, as it is deleted.
+    pub discards: bool,
+    /// µs that each flush takes longer than it would.
+    flush_us: u64,
 }
 
 /// A served drive. Dropping it ends the server, which takes it down.
@@ -30,11 +35,19 @@ impl FromStr for DriveSpec {
     type Err = String;
 
     fn from_str(text: &str) -> Result<DriveSpec, String> {
-        match text.rsplit_once(':') {
-            Some((profile, "steady")) => Ok(DriveSpec { profile: profile.into(), is_steady: true }),
-            Some((profile, "initial")) => Ok(DriveSpec { profile: profile.into(), is_steady: false }),
-            _ => Ok(DriveSpec { profile: text.into(), is_steady: false }),
-        }
+        let (text, flush_us) = match text.rsplit_once(":flush=") {
+            Some((text, micros)) => {
+                (text, micros.parse().map_err(|_| format!("vssd: flush={micros} is no whole number"))?)
+            }
+            None => (text, 0),
+        };
+        let (text, discards) = text.strip_suffix(":discard").map_or((text, false), |text| (text, true));
+        let (profile, is_steady) = match text.rsplit_once(':') {
+            Some((profile, "steady")) => (profile, true),
+            Some((profile, "initial")) => (profile, false),
+            _ => (text, false),
+        };
+        Ok(DriveSpec { profile: profile.into(), is_steady, discards, flush_us })
     }
 }
 
@@ -55,7 +68,8 @@ impl DriveSpec {
     pub fn serve(&self, work: &Path) -> Result<Drive> {
         let state = if self.is_steady { "steady" } else { "initial" };
         let mut command = Command::new(std::env::current_exe().context("this program")?);
-        command.args(["ssd", "serve", "--json", "--until-eof", "--profile", &self.profile, "--state", state, "--work"]);
+        command.args(["ssd", "serve", "--json", "--until-eof", "--profile", &self.profile, "--state", state]);
+        command.args(["--flush-us", &self.flush_us.to_string(), "--work"]);
         command.process_group(0); // Ctrl-C is for this process, which still needs the drive then
         command.arg(work).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut server = command.spawn().context("start the server of a virtual SSD")?;

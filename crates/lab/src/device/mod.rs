@@ -38,7 +38,7 @@ pub enum DeviceSpec {
     Loop(u64),
     /// `block:/dev/X`.
     Block(PathBuf),
-    /// `vssd:PROFILE`, or `vssd:PROFILE:steady` for one that has been in use.
+    /// `vssd:PROFILE`, or `vssd:PROFILE:steady` for one that has been in use; `:discard` behind either.
     VirtualSsd(DriveSpec),
 }
 
@@ -118,7 +118,8 @@ impl DeviceSpec {
             DeviceSpec::Loop(bytes) => Scratch::on_loop(work, *bytes)?,
             DeviceSpec::Block(path) => Scratch::on_block(work, path)?,
             DeviceSpec::VirtualSsd(spec) => {
-                Scratch::on_drive(work, drive.insert(spec.serve(work)?).node(), spec.is_steady)?
+                let node = drive.insert(spec.serve(work)?).node();
+                Scratch::on_drive(work, node, spec.is_steady, spec.discards)?
             }
         };
         let (dir, node) = (scratch.mount_point().join("store"), Some(scratch.node()));

@@ -43,7 +43,7 @@ impl Scratch {
         let sized = File::create_new(&image).and_then(|file| file.set_len(bytes));
         sized.with_context(|| format!("make {}", image.display()))?;
         scratch.node = attach(&image)?;
-        scratch.make_file_system("")?;
+        scratch.make_file_system("", "data=ordered")?;
         Ok(scratch)
     }
 
@@ -52,15 +52,17 @@ impl Scratch {
         let mut scratch = Scratch::new(work)?;
         scratch.node = node.to_owned();
         scratch.is_block = true;
-        scratch.make_file_system("")?;
+        scratch.make_file_system("", "data=ordered")?;
         Ok(scratch)
     }
 
-    /// On the virtual SSD `node`. What `mkfs` would discard of one that is steady stays written: that is its state.
-    pub fn on_drive(work: &Path, node: &Path, is_steady: bool) -> Result<Scratch> {
+    /// On the virtual SSD `node`. What `mkfs` would discard of one that is steady stays written: that is its state. With
+    /// `discards` it is told what is deleted from then on.
+    pub fn on_drive(work: &Path, node: &Path, is_steady: bool, discards: bool) -> Result<Scratch> {
         let mut scratch = Scratch::new(work)?;
         scratch.node = node.to_owned();
-        scratch.make_file_system(if is_steady { ",nodiscard" } else { "" })?;
+        let options = if discards { "data=ordered,discard" } else { "data=ordered" };
+        scratch.make_file_system(if is_steady { ",nodiscard" } else { "" }, options)?;
         Ok(scratch)
     }
 
@@ -90,7 +92,7 @@ impl Scratch {
     }
 
     /// Everything is initialised now, so that the kernel writes nothing of its own later.
-    fn make_file_system(&self, more: &str) -> Result<()> {
+    fn make_file_system(&self, more: &str, options: &str) -> Result<()> {
         let extended = format!("lazy_itable_init=0,lazy_journal_init=0{more}");
         let features = ["-q", "-F", "-b", "4096", "-E", &extended];
         run(Command::new("mkfs.ext4").args(features).arg(&self.node))?;
@@ -99,7 +101,7 @@ impl Scratch {
             &self.mount_point(),
             Some("ext4"),
             MsFlags::MS_NODEV | MsFlags::MS_NOSUID,
-            Some("data=ordered"),
+            Some(options),
         );
         mounted.with_context(|| format!("mount {}", self.node.display()))?;
         nix::unistd::syncfs(File::open(self.mount_point())?).context("sync the new file system")

@@ -31,6 +31,8 @@ pub struct BlockCounters {
     pub session_write_bytes: Option<u64>,
     /// A virtual SSD: bytes programmed into flash.
     pub nand_bytes: Option<u64>,
+    /// A virtual SSD: bytes that it was told to write, by its own count.
+    pub drive_write_bytes: Option<u64>,
 }
 
 impl BlockDevice {
@@ -50,8 +52,10 @@ impl BlockDevice {
         let counters = parse_stat(&text).ok_or_else(|| format!("{}: not understood", self.stat.display()))?;
         let session = fs::read_to_string(format!("/sys/fs/ext4/{}/session_write_kbytes", self.name));
         let info = fs::read_to_string(format!("/proc/fs/jbd2/{}-8/info", self.name));
+        let drive = self.drive.as_deref().map(drive_counts).transpose()?;
         Ok(BlockCounters {
-            nand_bytes: self.drive.as_deref().map(nand_bytes).transpose()?,
+            nand_bytes: drive.map(|(nand, _)| nand),
+            drive_write_bytes: drive.map(|(_, host)| host),
             session_write_bytes: session.ok().and_then(|text| Some(text.trim().parse::<u64>().ok()? * 1024)),
             journal_commits: info.ok().and_then(|text| text.split_whitespace().next()?.parse().ok()),
             ..counters
@@ -63,15 +67,19 @@ impl BlockDevice {
 fn drive_below(name: &str) -> Option<PathBuf> {
     let file = fs::read_to_string(format!("/sys/class/block/{name}/loop/backing_file")).ok()?;
     let stats = Path::new(file.trim_end()).with_file_name("stats");
-    nand_bytes(&stats).is_ok().then_some(stats)
+    drive_counts(&stats).is_ok().then_some(stats)
 }
 
-fn nand_bytes(stats: &Path) -> Result<u64, String> {
+/// Bytes programmed into flash, and bytes that the host wrote.
+fn drive_counts(stats: &Path) -> Result<(u64, u64), String> {
     let text = fs::read(stats).map_err(|error| format!("{}: {error}", stats.display()))?;
     let told: serde_json::Value =
         serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", stats.display()))?;
-    let bytes = told["device"]["ssd"]["terrace"]["nand_bytes"].as_u64();
-    bytes.ok_or_else(|| format!("{}: no bytes programmed into flash", stats.display()))
+    let count = |name: &str| {
+        let count = told["device"]["ssd"]["terrace"][name].as_u64();
+        count.ok_or_else(|| format!("{}: no {name}", stats.display()))
+    };
+    Ok((count("nand_bytes")?, count("host_bytes")?))
 }
 
 /// Fields of `stat`, see the kernel's Documentation/block/stat.rst: 3 and 7 are sectors, 16 counts flushes.

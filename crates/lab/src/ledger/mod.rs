@@ -39,8 +39,12 @@ use std::{
 };
 use syncs::{SyncReading, Syncs};
 
-/// The trace and the device's counter agree to one part in so many, or there are no causes.
-const CAUSES_MAY_DIFFER: u64 = 1000;
+/// Independent counters agree to one part in so many, or the figures are worth nothing.
+const WITNESSES_MAY_DIFFER: u64 = 1000;
+/// Of the device's bytes, at most one part in so many may be those of files outside the store.
+const OTHERS_MAY_WRITE: u64 = 100;
+/// Bytes that are nothing, whatever they are a part of: a few blocks in flight, or an update of a superblock.
+const NEGLIGIBLE_BYTES: u64 = 64 << 10;
 /// Attempts to read both without a write between them.
 const MARKS_MAX: usize = 10;
 
@@ -93,6 +97,8 @@ pub struct LedgerDelta {
     /// `unknown` for a file that was gone before its name was looked up). `blocking` is all of them: each makes the
     /// thread that calls it wait; who waits for that thread cannot be seen from outside.
     pub syncs_outside: Option<BTreeMap<String, SyncCount>>,
+    /// Why these figures are not to be reported: independent counters disagree, or others wrote to the device.
+    pub trouble: Option<String>,
     /// Seconds of processor time in the process.
     pub cpu_user: f64,
     /// Seconds of processor time in the kernel for it.
@@ -200,10 +206,26 @@ impl LedgerDelta {
             grown.filter(|(_, bytes)| *bytes > 0).map(|(cause, bytes)| (cause.clone(), bytes)).collect();
         let Some(device) = self.device_write_bytes else { return };
         let sum = causes.values().sum::<u64>();
-        if sum.abs_diff(device) <= device / CAUSES_MAY_DIFFER {
+        self.hear("the kernel's trace", sum);
+        let others = causes.get("elsewhere").copied().unwrap_or(0);
+        if others > device / OTHERS_MAY_WRITE + NEGLIGIBLE_BYTES {
+            let share = 100.0 * others as f64 / device as f64;
+            self.trouble = Some(format!("others wrote {others} B to the device meanwhile, {share:.1} % of all"));
+        }
+        // Exactly, or causes would not add up to the device's bytes.
+        if sum.abs_diff(device) <= device / WITNESSES_MAY_DIFFER {
             self.device_by_cause = Some(causes);
         } else {
             self.notes.push(format!("the trace saw {sum} B written to the device, which counts {device} B itself"));
+        }
+    }
+
+    /// What another counter of the device's bytes says.
+    fn hear(&mut self, witness: &str, saw: u64) {
+        let Some(device) = self.device_write_bytes else { return };
+        if saw.abs_diff(device) > device / WITNESSES_MAY_DIFFER + NEGLIGIBLE_BYTES {
+            self.trouble =
+                Some(format!("{witness} saw {saw} B written to the device, the kernel's counter {device} B"));
         }
     }
 
@@ -215,6 +237,15 @@ impl LedgerDelta {
         self.journal_commits = both(now.journal_commits, then.journal_commits);
         self.nand_bytes = both(now.nand_bytes, then.nand_bytes);
         self.fs_session_write = both(now.session_write_bytes, then.session_write_bytes);
+        if let Some(written) = both(now.drive_write_bytes, then.drive_write_bytes) {
+            self.hear("the drive itself", written);
+        }
+        // ext4 counts since the mount, and leaves out what is written past it; it does not see more than the device.
+        if let (Some(session), Some(device)) = (self.fs_session_write, self.device_write_bytes)
+            && session > device + device / WITNESSES_MAY_DIFFER + NEGLIGIBLE_BYTES
+        {
+            self.trouble = Some(format!("ext4 wrote {session} B by its own count, the device {device} B"));
+        }
     }
 }
 
@@ -250,6 +281,27 @@ mod tests {
         let delta = later.since(&reading(100, 50, 20));
         assert_eq!(delta.device_by_cause, None);
         assert!(delta.notes.iter().any(|note| note.contains("29 B") && note.contains("30 B")), "{:?}", delta.notes);
+    }
+
+    #[test]
+    fn figures_that_witnesses_contradict_are_not_to_be_reported() {
+        let later = |device: u64, drive: u64, elsewhere: u64| {
+            let counters = BlockCounters {
+                write_bytes: device,
+                drive_write_bytes: Some(drive),
+                session_write_bytes: Some(device),
+                ..BlockCounters::default()
+            };
+            let causes = [("log".into(), device - elsewhere), ("elsewhere".into(), elsewhere)].into();
+            Reading { block: Some(counters), causes: Some(causes), ..reading(0, 0, 0) }
+        };
+        let delta = |device, drive, elsewhere| later(device, drive, elsewhere).since(&later(0, 0, 0));
+        const GIB: u64 = 1 << 30;
+        assert_eq!(delta(GIB, GIB + GIB / 2000, GIB / 200).trouble, None);
+        let trouble = |device, drive, elsewhere| delta(device, drive, elsewhere).trouble.unwrap_or_default();
+        assert!(trouble(GIB, GIB + GIB / 500, 0).contains("the drive itself saw"));
+        assert!(trouble(GIB, GIB, GIB / 50).contains("2.0 % of all"));
+        assert_eq!(delta(1000, 0, 0).trouble, None, "a block in flight is no quarrel");
     }
 
     #[test]

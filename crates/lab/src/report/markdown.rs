@@ -82,17 +82,18 @@ fn cells(workload: &str, line: &Line) -> [String; 14] {
     ]
 }
 
-fn row(cells: &[String]) -> String {
+/// A line of a table.
+pub(crate) fn row(cells: &[String]) -> String {
     format!("| {} |\n", cells.iter().map(|cell| plain(cell)).collect::<Vec<_>>().join(" | "))
 }
 
 /// The line under a header: names to the left, figures to the right.
-fn rule(columns: usize) -> String {
+pub(crate) fn rule(columns: usize) -> String {
     format!("|---|---|{}\n", "---:|".repeat(columns - 2))
 }
 
 /// Text that no reader takes for markup; error messages may hold anything.
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

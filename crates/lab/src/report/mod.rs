@@ -143,7 +143,8 @@ fn micros(row: &Row) -> Option<f64> {
     row.micros_per_op
 }
 
-fn micros_settled(row: &Row) -> Option<f64> {
+/// µs that one thread waits for one operation, with its share of the time until background work is done.
+pub(crate) fn micros_settled(row: &Row) -> Option<f64> {
     let seconds = row.seconds.filter(|&seconds| seconds > 0.0)?;
     Some(row.micros_per_op? * (seconds + row.settle_seconds?) / seconds)
 }
@@ -159,7 +160,7 @@ fn rows<'a>(records: &[&'a Record], engine: &str, step: usize) -> Vec<&'a Row> {
     mine.map(|record| &record.row).collect()
 }
 
-fn title(steps: &[String], step: usize) -> String {
+pub(crate) fn title(steps: &[String], step: usize) -> String {
     match steps[..step].iter().filter(|name| **name == steps[step]).count() {
         0 => steps[step].clone(),
         before => format!("{} #{}", steps[step], before + 1),
@@ -167,7 +168,7 @@ fn title(steps: &[String], step: usize) -> String {
 }
 
 /// A figure for people: three digits, no exponent, `-` if there is none.
-fn figure(value: Option<f64>) -> String {
+pub(crate) fn figure(value: Option<f64>) -> String {
     let Some(value) = value.filter(|value| value.is_finite()) else { return "-".into() };
     let whole_digits = if value.abs() < 1.0 { 0 } else { value.abs().log10() as usize + 1 };
     match whole_digits {
@@ -181,7 +182,7 @@ fn figure(value: Option<f64>) -> String {
 }
 
 /// An estimate for people: `12.3 [11.8–13.1]`.
-fn estimate(estimate: Option<Estimate>) -> String {
+pub(crate) fn estimate(estimate: Option<Estimate>) -> String {
     let Some(estimate) = estimate else { return "-".into() };
     let middle = figure(Some(estimate.median));
     match estimate.interval {

@@ -39,7 +39,7 @@ pub fn render(report: &Report) -> String {
 }
 
 /// Of each column, its widest cell.
-fn widths<'a>(lines: impl Iterator<Item = &'a [String]>) -> Vec<usize> {
+pub(crate) fn widths<'a>(lines: impl Iterator<Item = &'a [String]>) -> Vec<usize> {
     let mut widths = Vec::new();
     for line in lines {
         widths.resize(line.len().max(widths.len()), 0);
@@ -70,7 +70,7 @@ fn lines(group: &Group) -> impl Iterator<Item = Vec<String>> {
 }
 
 /// A line with the name and its bar to the left, figures to the right.
-fn aligned(cells: &[String], widths: &[usize]) -> String {
+pub(crate) fn aligned(cells: &[String], widths: &[usize]) -> String {
     let mut line = String::new();
     for (column, (cell, &width)) in cells.iter().zip(widths).enumerate() {
         line += &match column {

@@ -156,7 +156,7 @@ fn counted(count: u64, what: &str) -> String {
 }
 
 /// Bytes in the largest unit that divides them well.
-fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     for (shift, unit) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
         let scaled = bytes as f64 / f64::from(1 << shift);
         if scaled >= 1.0 {

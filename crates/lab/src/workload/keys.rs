@@ -1,5 +1,5 @@
 //! Keys: a number, and the bytes that stand for it.
-use super::zipf::fnv64;
+use super::{rng::mix, zipf::fnv64};
 use anyhow::{Result, ensure};
 
 /// How a key's number becomes bytes.
@@ -9,12 +9,17 @@ pub enum Keys {
     Decimal(usize),
     /// YCSB: `user` and the decimal FNV hash of the number, as `insertorder=hashed` with `zeropadding=1` makes it.
     User,
+    /// 32 bytes without any order: what a hash looks like. No two numbers have the same.
+    Hash,
 }
 
 /// More bytes than that make no decimal key.
 const SIZE_MAX: usize = 64 << 10;
 
 impl Keys {
+    /// Bytes of a key of [`Keys::Hash`].
+    pub const HASH_BYTES: usize = 32;
+
     /// Decimal keys of `size` bytes for numbers below `num`; refused if they do not fit.
     pub fn decimal(size: usize, num: u64) -> Result<Keys> {
         let digits = num.saturating_sub(1).max(1).ilog10() as usize + 1;
@@ -47,6 +52,14 @@ impl Keys {
                 keys.resize(start + digits_len, b'0');
                 digits(hash, &mut keys[start..]);
             }
+            Keys::Hash => {
+                // The first word alone is different for every number: `mix` is a bijection.
+                let first = mix(number ^ 0x5851_F42D_4C95_7F2D);
+                for word in 0..4u64 {
+                    let word = if word == 0 { first } else { mix(first.wrapping_add(word)) };
+                    keys.extend_from_slice(&word.to_be_bytes());
+                }
+            }
         }
     }
 
@@ -54,6 +67,7 @@ impl Keys {
     pub fn len_of(self, number: u64) -> usize {
         match self {
             Keys::Decimal(size) => size,
+            Keys::Hash => Keys::HASH_BYTES,
             Keys::User => 4 + fnv64(number).max(1).ilog10() as usize + 1,
         }
     }
@@ -106,6 +120,19 @@ mod tests {
         // FNV-64 of eight zero octets, made positive: the key of YCSB's record 0
         assert_eq!(key(Keys::User, 0), "user6284781860667377211");
         assert_eq!(key(Keys::User, 1), "user8517097267634966620");
+    }
+
+    #[test]
+    fn hashes_are_frozen_and_differ() {
+        let hex = |number| {
+            let mut key = Vec::new();
+            Keys::Hash.write(number, &mut key);
+            assert_eq!(key.len(), Keys::Hash.len_of(number));
+            key[..8].iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        };
+        assert_eq!([hex(0), hex(1)], ["f2ee2134306ff565", "803be1dfac842450"]);
+        let all: std::collections::BTreeSet<String> = (0..1000).map(hex).collect();
+        assert_eq!(all.len(), 1000);
     }
 
     #[test]

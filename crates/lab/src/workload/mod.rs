@@ -2,16 +2,20 @@
 //!
 //! | module | question |
 //! |---|---|
-//! | `db_bench` `deletes` `ycsb` | what does each workload do? |
+//! | `db_bench` `deletes` `ycsb` `forestdb` `mixgraph` `chainstate` `bare` | what does each workload do? |
 //! | `ops` | one operation: done, checked, counted |
 //! | `store` `model` | what must the store hold? |
 //! | `keys` `values` `rng` `zipf` | which key, which value, which number? |
 //!
 //! A workload has one or more stages; each is measured by itself and has a row of its own. The same seed gives the same
 //! operations for every engine.
+pub mod bare;
+pub mod chainstate;
 pub mod db_bench;
 pub mod deletes;
+pub mod forestdb;
 pub mod keys;
+pub mod mixgraph;
 pub mod model;
 pub mod ops;
 pub mod rng;
@@ -77,7 +81,9 @@ impl<'a> Job<'a> {
 
 /// Every workload's name and what it does. A name that ends with a colon takes a number behind it.
 pub fn list() -> Vec<(&'static str, &'static str)> {
-    db_bench::LIST.iter().map(|bench| (bench.name, bench.help)).chain(deletes::LIST).chain(ycsb::LIST).collect()
+    let bench = db_bench::LIST.iter().map(|bench| (bench.name, bench.help));
+    let others = forestdb::LIST.into_iter().chain(mixgraph::LIST).chain(chainstate::LIST).chain(bare::LIST);
+    bench.chain(deletes::LIST).chain(ycsb::LIST).chain(others).collect()
 }
 
 /// The stages of the workload called `name`; the error lists the names there are.
@@ -88,7 +94,19 @@ pub fn stages(name: &str) -> Result<Vec<Box<dyn Stage>>> {
     if let Some(stages) = deletes::stages(name)? {
         return Ok(stages);
     }
-    if let Some(stage) = ycsb::stage(name) {
+    if let Some(stage) = ycsb::stage(name)? {
+        return Ok(vec![Box::new(stage)]);
+    }
+    if let Some(stage) = forestdb::stage(name)? {
+        return Ok(vec![Box::new(stage)]);
+    }
+    if let Some(stage) = mixgraph::stage(name) {
+        return Ok(vec![Box::new(stage)]);
+    }
+    if let Some(stage) = chainstate::stage(name) {
+        return Ok(vec![Box::new(stage)]);
+    }
+    if let Some(stage) = bare::stage(name) {
         return Ok(vec![Box::new(stage)]);
     }
     let names: Vec<_> = list().into_iter().map(|(name, _)| name).collect();

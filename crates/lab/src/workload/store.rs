@@ -70,7 +70,7 @@ impl Content {
 
     /// Makes what scans need to know.
     pub fn sort(&mut self) -> Result<()> {
-        if self.keys != Keys::User || self.order.is_some() {
+        if matches!(self.keys, Keys::Decimal(_)) || self.order.is_some() {
             return Ok(());
         }
         let len = u32::try_from(self.model.len()).context("scans of hashed keys: 2^32 keys are the most")?;
@@ -103,7 +103,8 @@ impl Content {
 
     /// Bytes of the keys and values that are there.
     pub fn live_bytes(&self) -> u64 {
-        self.model.live().map(|number| (self.keys.len_of(number) + self.values.size()) as u64).sum()
+        let value = |number| self.values.len_of(number, self.model.newest(number));
+        self.model.live().map(|number| (self.keys.len_of(number) + value(number)) as u64).sum()
     }
 
     /// Bytes of memory that all this takes.

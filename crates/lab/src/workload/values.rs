@@ -13,6 +13,29 @@ pub struct Values {
     len: usize,
     salt: u64,
     form: Form,
+    /// Of values that differ in size; `len` is then the most.
+    sizes: Option<Pareto>,
+}
+
+/// Generalised Pareto sizes that begin at 0, as RocksDB's db_bench cuts them: at least `least`; beyond `most`, the rest of a
+/// division by it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs, reason = "named as the distribution has them")]
+pub struct Pareto {
+    pub k: f64,
+    pub sigma: f64,
+    pub least: u64,
+    pub most: u64,
+}
+
+impl Pareto {
+    /// The size at `u` of 0 to 1, the smallest `u` the largest.
+    pub fn size(&self, u: f64) -> u64 {
+        let size = if u <= 0.0 { self.sigma } else { self.sigma * (u.powf(-self.k) - 1.0) / self.k };
+        let size = size.ceil().max(0.0) as u64;
+        let size = if size > self.most { size % self.most } else { size };
+        size.max(self.least)
+    }
 }
 
 /// What a put replaces.
@@ -41,10 +64,28 @@ impl Values {
         while buffer.len() < PLACES + len {
             piece(&mut random, ratio, &mut buffer);
         }
-        Values { buffer, len, salt: mix(seed), form }
+        Values { buffer, len, salt: mix(seed), form, sizes: None }
     }
 
-    /// Bytes of a value.
+    /// Values of sizes that follow from key and generation.
+    pub fn pareto(sizes: Pareto, ratio: f64, seed: u64) -> Values {
+        Values { sizes: Some(sizes), ..Values::new(sizes.most as usize, ratio, seed, Form::Whole) }
+    }
+
+    /// Whether sizes differ.
+    pub fn is_pareto(&self) -> bool {
+        self.sizes.is_some()
+    }
+
+    /// Bytes of the value that a generation has.
+    #[inline]
+    pub fn len_of(&self, number: u64, generation: u32) -> usize {
+        let Some(sizes) = &self.sizes else { return self.len };
+        let bits = mix(self.salt.wrapping_add(number) ^ u64::from(generation) << 40);
+        sizes.size((bits >> 11) as f64 * (1.0 / (1u64 << 53) as f64)) as usize
+    }
+
+    /// Bytes of a value, at most.
     pub fn size(&self) -> usize {
         self.len
     }
@@ -66,7 +107,7 @@ impl Values {
         // An odd stride, so that no two keys of a walk have the same place.
         let step = (number % WALK).wrapping_mul(self.len as u64 | 1);
         let place = start.wrapping_add(step) as usize % PLACES;
-        &self.buffer[place..place + self.len]
+        &self.buffer[place..place + self.len_of(number, generation)]
     }
 
     /// The range of bytes that a generation replaced.
@@ -83,7 +124,7 @@ impl Values {
         match answer {
             None => floor % 2 == 0 || newest > floor,
             Some(answer) => {
-                answer.len() == self.len
+                (answer.len() == self.len || self.sizes.is_some())
                     && (floor..=newest)
                         .rev()
                         .any(|generation| generation % 2 == 1 && self.is(number, generation, answer))

@@ -21,7 +21,7 @@ use crate::{
     cell::CellSpec,
     measure::{self, Kind, Outcome, Worker},
 };
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
 
@@ -37,7 +37,7 @@ pub enum Update {
 }
 
 /// Names and what they do.
-pub const LIST: [(&str, &str); 7] = [
+pub const LIST: [(&str, &str); 9] = [
     ("ycsb-load", "inserts num records into an empty store"),
     ("ycsb-a", "50 % reads, 50 % updates, zipfian"),
     ("ycsb-b", "95 % reads, 5 % updates, zipfian"),
@@ -45,6 +45,8 @@ pub const LIST: [(&str, &str); 7] = [
     ("ycsb-d", "95 % reads of the latest records, 5 % inserts"),
     ("ycsb-e", "95 % scans of 1 to 100 records from a zipfian one, 5 % inserts"),
     ("ycsb-f", "50 % reads, 50 % read-modify-writes, zipfian"),
+    ("ycsb-write:", "that percentage of updates, the rest reads, zipfian, as in ycsb-write:80"),
+    ("ycsb-write-uniform:", "the same, uniform"),
 ];
 
 /// Longest scan, in records.
@@ -54,7 +56,7 @@ const LOCKS: usize = 1024;
 
 /// The load, or one of the workloads.
 pub struct Ycsb {
-    name: &'static str,
+    name: String,
     mix: Option<Mix>,
 }
 
@@ -65,24 +67,42 @@ struct Mix {
     insert: u64,
     scan: u64,
     rmw: u64,
-    latest: bool,
+    choice: Choice,
 }
 
-const READ: Mix = Mix { update: 0, insert: 0, scan: 0, rmw: 0, latest: false };
+/// Which records are popular.
+#[derive(Clone, Copy, PartialEq)]
+enum Choice {
+    Zipfian,
+    Latest,
+    Uniform,
+}
 
-/// The workload called `name`.
-pub fn stage(name: &str) -> Option<Ycsb> {
-    let (name, _) = LIST.into_iter().find(|(known, _)| *known == name)?;
+const READ: Mix = Mix { update: 0, insert: 0, scan: 0, rmw: 0, choice: Choice::Zipfian };
+
+/// The workload called `name`, if it is one of these; a wrong share is refused.
+pub fn stage(name: &str) -> Result<Option<Ycsb>> {
     let mix = match name {
+        "ycsb-load" => None,
         "ycsb-a" => Some(Mix { update: 50, ..READ }),
         "ycsb-b" => Some(Mix { update: 5, ..READ }),
         "ycsb-c" => Some(READ),
-        "ycsb-d" => Some(Mix { insert: 5, latest: true, ..READ }),
+        "ycsb-d" => Some(Mix { insert: 5, choice: Choice::Latest, ..READ }),
         "ycsb-e" => Some(Mix { insert: 5, scan: 95, ..READ }),
         "ycsb-f" => Some(Mix { rmw: 50, ..READ }),
-        _ => None,
+        _ => {
+            let choice = match name.split_once(':') {
+                Some(("ycsb-write", _)) => Choice::Zipfian,
+                Some(("ycsb-write-uniform", _)) => Choice::Uniform,
+                _ => return Ok(None),
+            };
+            let share = name.rsplit(':').next().and_then(|share| share.parse().ok());
+            let update = share.filter(|share: &u64| *share <= 100);
+            let update = update.with_context(|| format!("workload {name}: the share is a percentage"))?;
+            Some(Mix { update, choice, ..READ })
+        }
     };
-    Some(Ycsb { name, mix })
+    Ok(Some(Ycsb { name: name.into(), mix }))
 }
 
 fn operations(spec: &CellSpec) -> u64 {
@@ -106,7 +126,7 @@ impl Ycsb {
         let spec = job.spec;
         let form = if spec.ycsb_update == Update::Merge { Form::Fields } else { Form::Whole };
         let values = Values::new(spec.value_size, spec.compression_ratio, spec.seed, form);
-        let mixes = spec.workloads.iter().filter_map(|name| stage(name)?.mix);
+        let mixes = spec.workloads.iter().filter_map(|name| stage(name).ok()??.mix);
         let room = mixes.map(|mix| mix.room(operations(spec))).sum();
         store.fresh(Content::new(Keys::User, values, spec.num, room))
     }
@@ -114,7 +134,7 @@ impl Ycsb {
 
 impl Stage for Ycsb {
     fn name(&self) -> String {
-        self.name.into()
+        self.name.clone()
     }
 
     fn prepare(&self, store: &mut Store<'_>, job: &Job<'_>) -> Result<()> {
@@ -168,16 +188,17 @@ impl Stage for Ycsb {
 enum Chooser {
     Scrambled(Scrambled),
     Latest(Zipf),
+    Uniform,
 }
 
 impl Chooser {
     fn new(mix: Mix, content: &Content, ops: u64) -> Chooser {
         let records = content.inserts.below();
-        if mix.latest {
-            Chooser::Latest(Zipf::new(records.saturating_sub(1)))
-        } else {
+        match mix.choice {
+            Choice::Latest => Chooser::Latest(Zipf::new(records.saturating_sub(1))),
             // one more than records and reserve, as in the original, whose upper bound is inclusive
-            Chooser::Scrambled(Scrambled::new(records + mix.reserve(ops) + 1))
+            Choice::Zipfian => Chooser::Scrambled(Scrambled::new(records + mix.reserve(ops) + 1)),
+            Choice::Uniform => Chooser::Uniform,
         }
     }
 
@@ -190,6 +211,7 @@ impl Chooser {
                     return number;
                 }
             },
+            Chooser::Uniform => rng.below(below),
             Chooser::Latest(zipf) => {
                 let last = below.saturating_sub(1);
                 zipf.grow(last);
@@ -253,16 +275,27 @@ mod tests {
             ("ycsb-a", [983, 386, 982, 934, 937, 616]),
             ("ycsb-d", [253, 997, 710, 913, 883, 997]),
             ("ycsb-e", [6, 748, 849, 860, 451, 410]),
+            ("ycsb-write-uniform:80", [961, 242, 835, 677, 715, 238]),
         ] {
-            let mut chooser = Chooser::new(stage(name).unwrap().mix.unwrap(), &content(1000), 1000);
+            let mut chooser = Chooser::new(stage(name).unwrap().unwrap().mix.unwrap(), &content(1000), 1000);
             let mut rng = Rng::new(1, 0);
             assert_eq!(std::array::from_fn(|_| chooser.choose(&mut rng, 1000)), frozen, "{name}");
         }
     }
 
     #[test]
+    fn shares_of_writes_are_percentages() {
+        let mix = |name: &str| stage(name).unwrap().unwrap().mix.unwrap();
+        assert_eq!((mix("ycsb-write:80").update, mix("ycsb-write-uniform:100").update), (80, 100));
+        assert!(mix("ycsb-write:0").choice == Choice::Zipfian && stage("ycsb-g").unwrap().is_none());
+        for bad in ["ycsb-write:101", "ycsb-write:x", "ycsb-write:"] {
+            assert!(stage(bad).err().unwrap().to_string().contains("percentage"), "{bad}");
+        }
+    }
+
+    #[test]
     fn latest_prefers_the_newest() {
-        let mut chooser = Chooser::new(stage("ycsb-d").unwrap().mix.unwrap(), &content(1000), 1000);
+        let mut chooser = Chooser::new(stage("ycsb-d").unwrap().unwrap().mix.unwrap(), &content(1000), 1000);
         let mut rng = Rng::new(2, 0);
         let newest = (0..10_000).filter(|_| chooser.choose(&mut rng, 1500) == 1499).count() as f64;
         let expected = 10_000.0 / (1..1500).map(|i| f64::from(i).powf(-0.99)).sum::<f64>();

@@ -2,9 +2,9 @@
 pub mod cell;
 pub mod engines;
 mod flags;
-mod output;
+pub mod output;
 mod place;
-mod progress;
+pub mod progress;
 
 use crate::args::Usage;
 use anyhow::{Context, Result, bail};
@@ -127,7 +127,7 @@ fn list(what: Listed, out: &mut dyn Write) -> Result<()> {
 }
 
 /// A number that another build of this program does not have: its results are not ours.
-fn this_build() -> Result<u64> {
+pub fn this_build() -> Result<u64> {
     use std::hash::Hasher;
     let path: PathBuf = std::env::current_exe().context("find this program")?;
     let bytes = std::fs::read(&path).with_context(|| format!("read {}", path.display()))?;

@@ -92,7 +92,7 @@ fn replace(path: &Path, text: &str) -> Result<()> {
 }
 
 /// The command line of this process, as a shell would take it.
-fn command() -> String {
+pub fn command() -> String {
     let arguments = std::env::args_os().skip(1).map(|argument| shell(&argument.to_string_lossy()));
     ["terrace".to_owned()].into_iter().chain(arguments).collect::<Vec<_>>().join(" ")
 }

@@ -16,7 +16,7 @@ use terrace_lab::{
 pub struct Place {
     /// dir:PATH, a directory; loop:SIZE, a fresh ext4 in a file, counted to the byte (root); block:/dev/X, a fresh ext4
     /// on that device (root); vssd:PROFILE or vssd:PROFILE:steady, a fresh ext4 on a virtual SSD in memory, new or well
-    /// used, whose flash is counted (root). Default: a temporary directory.
+    /// used, whose flash is counted (root); with :discard behind it, the drive is told what is deleted. Default: a temporary directory.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
     /// Lets a directory or device that holds data be overwritten.

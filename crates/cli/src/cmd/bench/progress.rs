@@ -13,6 +13,7 @@ const STEPS: u64 = 10_000;
 const TICK: Duration = Duration::from_secs(1);
 
 /// The bar and what it needs to estimate the rest.
+#[derive(Clone)]
 pub struct Progress {
     bar: ProgressBar,
     rounds: u32,
@@ -23,12 +24,17 @@ pub struct Progress {
 impl Progress {
     /// A bar at its start; invisible unless standard error is a terminal.
     pub fn new(plan: &Plan) -> Progress {
+        Progress::of(plan.rounds(), plan.engines(), plan.steps())
+    }
+
+    /// The same for cells of these engines and rows.
+    pub fn of(rounds: u32, engines: &[String], rows: &[String]) -> Progress {
         let bar = ProgressBar::new(STEPS);
         let style = "{elapsed_precise} {bar:15} {percent:>3} %  {prefix:10}  {wide_msg}";
         bar.set_style(ProgressStyle::with_template(style).expect("it is well formed"));
         let width = |names: &[String]| names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
         bar.enable_steady_tick(TICK);
-        Progress { bar, rounds: plan.rounds(), name_width: width(plan.engines()), workload_width: width(plan.steps()) }
+        Progress { bar, rounds, name_width: width(engines), workload_width: width(rows) }
     }
 
     /// Takes the bar away.
@@ -42,7 +48,8 @@ impl Progress {
         self.bar.set_message(format!("round {}/{} {} {what}", cell.round, self.rounds, cell.engine));
     }
 
-    fn say(&self, line: &str) {
+    /// Says a line, above the bar.
+    pub fn say(&self, line: &str) {
         self.bar.suspend(|| eprintln!("{line}"));
     }
 }

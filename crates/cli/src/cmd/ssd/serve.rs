@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 use terrace_device::{
-    BlockDevice, Memory,
+    BlockDevice, Memory, SlowFlush,
     record::Recorder,
     serve::{Desk, FrontEnd, FuseLoop, ready_process, ublk},
     ssd::{Image, Ssd},
@@ -34,6 +34,9 @@ pub struct Serve {
     /// `echo "mark 7" > CONTROL` puts a mark among them.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+    /// Microseconds that each flush takes longer than it would: the flush latency of somebody's drive.
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0)]
+    flush_us: u64,
     /// Where its mount point is made; not on the drive itself. Default: the system's temporary directory.
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
@@ -58,7 +61,10 @@ impl Serve {
         let (ssd, image) = self.ssd()?;
         let recorder = self.record.as_ref().map(|file| Recorder::new(ssd.clone(), file).map(Arc::new)).transpose()?;
         let desk = Arc::new(Both { ssd: ssd.clone(), recorder: recorder.clone() });
-        let device: Arc<dyn BlockDevice> = recorder.clone().map_or(ssd.clone() as _, |recorder| recorder as _);
+        let mut device: Arc<dyn BlockDevice> = recorder.clone().map_or(ssd.clone() as _, |recorder| recorder as _);
+        if self.flush_us > 0 {
+            device = Arc::new(SlowFlush::new(device, Duration::from_micros(self.flush_us)));
+        }
         let mut served = front_end.serve(device, desk)?;
         let (node, stats, control) = (served.node().to_owned(), served.stats(), served.control());
         if self.json {

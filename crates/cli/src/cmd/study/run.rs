@@ -1,0 +1,137 @@
+//! `study run`: carries experiments out.
+use super::{find, pending};
+use crate::{
+    args::Usage,
+    cmd::bench::{cell, output, progress::Progress, this_build},
+};
+use anyhow::{Context, Result, bail};
+use std::{io::Write, path::PathBuf, process::Command, time::Duration};
+use terrace_lab::{
+    device::remove_stale,
+    experiment::{Experiment, points::Point},
+    ledger,
+    plan::stop,
+    study::{
+        findings::Findings,
+        folder::{Facts, Folder},
+        lock::Lock,
+        page,
+        run::{Means, Task, run},
+    },
+};
+
+/// Carries experiments out, or goes on where they stopped, and says what came of it.
+///
+/// Every row is on disk as soon as it is there, below --out; the same command goes on from what is there. Exit status 0 says
+/// that all cells ran, not that all expectations held: the report tells that.
+#[derive(clap::Args)]
+pub struct Run {
+    /// Experiments by name, in order; `noblsm-*` means all that begin so, `FILE.toml` one of your own.
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+    /// Size, where 1 is the paper's own. Default: what each experiment names, which takes minutes.
+    #[arg(long, value_name = "SHARE")]
+    scale: Option<f64>,
+    /// How often each engine runs at each point; a claim about time needs 9. Default: what each experiment names.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
+    /// Where results go, a folder for each experiment.
+    #[arg(long, value_name = "DIR", default_value = "study")]
+    out: PathBuf,
+    /// Measures again what is there already.
+    #[arg(long)]
+    fresh: bool,
+    /// Where files of devices and temporary directories are made. Default: the system's temporary directory.
+    #[arg(long, value_name = "DIR")]
+    work: Option<PathBuf>,
+    /// Longest that one cell may take, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 7200)]
+    timeout: u64,
+    /// Percent of one processor that other processes may use; beyond it a round is marked and repeated once.
+    #[arg(long, value_name = "PERCENT", default_value_t = 20)]
+    disturbed_at: u32,
+}
+
+impl Run {
+    /// Runs.
+    pub fn run(&self, out: &mut dyn Write) -> Result<()> {
+        let stop = stop::on_signal()?; // before anything starts a thread
+        if self.scale.is_some_and(|scale| !(scale > 0.0 && scale <= 1.0)) {
+            return Err(Usage::of("--scale", "it is above 0 and up to 1"));
+        }
+        let mut experiments: Vec<Experiment> = Vec::new();
+        for name in &self.names {
+            for experiment in find(name)? {
+                if !experiments.iter().any(|known| known.name == experiment.name) {
+                    experiments.push(experiment);
+                }
+            }
+        }
+        let _lock = Lock::take(&std::env::temp_dir())?;
+        let work = self.work.clone().unwrap_or_else(std::env::temp_dir);
+        remove_stale(&work).iter().for_each(|left| eprintln!("left behind by an earlier run: {left}"));
+        let program = this_build()?;
+        let tasks =
+            experiments.into_iter().map(|experiment| self.task(experiment, program)).collect::<Result<Vec<_>>>()?;
+
+        let mut watch = progress(&tasks);
+        let narrator = watch.clone();
+        let executable = std::env::current_exe().context("find this program")?;
+        let ended = run(
+            &tasks,
+            &mut Means {
+                command: &|| {
+                    let mut command = Command::new(&executable);
+                    command.arg(cell::NAME);
+                    command
+                },
+                work: &work,
+                timeout: Duration::from_secs(self.timeout),
+                others_max: f64::from(self.disturbed_at) / 100.0,
+                fresh: self.fresh,
+                stop,
+                begin: &mut |task, point| narrator.say(&headline(task, point)),
+                watch: &mut watch,
+            },
+        );
+        watch.finish();
+        ledger::remove_stale(); // what a cell that was stopped could not remove
+        let Some(failed) = ended? else { bail!("stopped before the end; the same command goes on from here") };
+        for task in &tasks {
+            let findings = Findings::read(&task.folder, &super::engine_is_known)?;
+            write!(out, "{}", page::text::render(&findings))?;
+        }
+        if !failed.is_empty() {
+            bail!("{} cells failed: {}", failed.len(), failed.join(", "));
+        }
+        writeln!(out, "`terrace study report {}` makes pages of it", self.out.display())?;
+        Ok(())
+    }
+
+    fn task(&self, experiment: Experiment, program: u64) -> Result<Task> {
+        let facts = Facts {
+            scale: self.scale.unwrap_or(experiment.scale.default),
+            rounds: self.rounds.unwrap_or(experiment.rounds),
+            program,
+            command: output::command(),
+            pending: experiment.engines().filter_map(|name| Some((name.to_owned(), pending(name)?))).collect(),
+        };
+        let points = experiment.points(facts.scale).map_err(|why| Usage::of(&experiment.name, why))?;
+        let folder = Folder::begin(&self.out, &experiment, &facts)?;
+        Ok(Task { experiment, facts, folder, points })
+    }
+}
+
+/// One bar for all tasks.
+fn progress(tasks: &[Task]) -> Progress {
+    let rounds = tasks.iter().map(|task| task.facts.rounds).max().unwrap_or(1);
+    let engines: Vec<String> = tasks.iter().flat_map(|task| task.experiment.engines().map(String::from)).collect();
+    let rows: Vec<String> = tasks.iter().flat_map(|task| task.experiment.rows()).collect();
+    Progress::of(rounds, &engines, &rows)
+}
+
+fn headline(task: &Task, point: &Point) -> String {
+    let at: Vec<String> = point.at.iter().map(|(axis, label)| format!("{axis} {label}")).collect();
+    let stopped = point.stopped.iter().map(|line| format!("\n  {line}")).collect::<String>();
+    format!("{} at scale {}  {}{stopped}", task.experiment.name, task.facts.scale, at.join(", "))
+}

@@ -1,0 +1,388 @@
+//! What is asked, at which size, and what should come out: one TOML file for each table or figure.
+//!
+//! | module | question |
+//! |---|---|
+//! | `known` | which experiments come with the program? |
+//! | `tables` `size` | what is written and read, under which terms, on which device? |
+//! | `points` | which combinations of a sweep's values? |
+//! | `scale` | what of it shrinks, and how far? |
+//! | `metric` `expression` | what is said of the figures? |
+//! | `papers` | what did the paper measure? |
+//!
+//! Decoding is strict: an unknown field, workload, unit, metric, engine or axis is refused with its line.
+pub mod expression;
+pub mod known;
+pub mod metric;
+pub mod papers;
+pub mod points;
+pub mod scale;
+pub mod size;
+pub mod tables;
+
+use crate::workload;
+use expression::{Comparison, Expression, Figure};
+use points::Point;
+use scale::Scale;
+use serde::{Deserialize, Deserializer, de::Error};
+use tables::{Device, Load, Terms};
+use toml::Spanned;
+
+/// The axis that every experiment has: the names of its rows.
+pub const WORKLOAD: &str = "workload";
+
+/// A decoded experiment.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// As commands spell it: the name of its file.
+    #[serde(skip)]
+    pub name: String,
+    /// Its text, which a run keeps beside its results.
+    #[serde(skip)]
+    pub text: String,
+    /// What the figure shows.
+    pub title: String,
+    /// The paper and its figure, or `ours`.
+    pub source: String,
+    /// What it is to answer.
+    pub question: String,
+    /// What is different at a scale below 1, and which statements survive it.
+    pub scaling: String,
+    /// By name; others are compared with the first.
+    pub engines: Vec<Spanned<String>>,
+    /// By name, in order, on one store.
+    pub workloads: Vec<WorkloadName>,
+    /// How often each engine runs at each point.
+    #[serde(default = "one")]
+    pub rounds: u32,
+    /// What is written and read.
+    pub load: Load,
+    /// Equal terms.
+    #[serde(default)]
+    pub terms: Terms,
+    /// Where stores live.
+    pub device: Device,
+    /// By how much it shrinks.
+    pub scale: Scale,
+    /// Fields that take several values; every combination is a point.
+    #[serde(default)]
+    pub sweep: Vec<Sweep>,
+    /// What is drawn.
+    #[serde(default)]
+    pub plot: Vec<Plot>,
+    /// The paper's figures beside ours.
+    #[serde(default)]
+    pub compare: Vec<Compare>,
+    /// What should come out.
+    #[serde(default)]
+    pub expect: Vec<Expect>,
+}
+
+/// A field and its values.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sweep {
+    /// `load.value_size`: a table and a field of it. The field names the axis.
+    pub set: Spanned<String>,
+    /// Its values, as the field would have them.
+    pub to: Vec<toml::Value>,
+}
+
+/// A picture of one figure.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plot {
+    /// What is drawn upwards.
+    pub y: metric::Named,
+    /// The axis along which; without it engines stand side by side.
+    pub x: Option<Spanned<String>>,
+    /// Whether both axes are logarithmic.
+    #[serde(default)]
+    pub log: bool,
+}
+
+/// One of the paper's figures beside ours.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Compare {
+    /// In words.
+    pub what: String,
+    /// What of ours stands beside it.
+    pub here: Spanned<Expression>,
+    /// Where it stands in `papers.toml`.
+    pub paper: papers::Reference,
+}
+
+/// What should come out.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expect {
+    /// The inequality.
+    pub that: Spanned<Comparison>,
+    /// Who says so, or why it must be.
+    pub because: String,
+    /// What is known about why it does not hold here, where it does not.
+    pub otherwise: Option<String>,
+}
+
+/// The name of a workload there is.
+#[derive(Clone, Debug)]
+pub struct WorkloadName(pub String);
+
+impl<'de> Deserialize<'de> for WorkloadName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<WorkloadName, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        workload::stages(&name).map_err(D::Error::custom)?;
+        Ok(WorkloadName(name))
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl Sweep {
+    /// What expressions call it: the field without its table.
+    pub fn axis(&self) -> &str {
+        let set = self.set.get_ref();
+        set.rsplit_once('.').map_or(set, |(_, field)| field)
+    }
+
+    /// Its values as expressions and reports spell them.
+    pub fn labels(&self) -> impl Iterator<Item = String> {
+        self.to.iter().map(label)
+    }
+}
+
+fn label(value: &toml::Value) -> String {
+    match value {
+        toml::Value::String(text) => text.clone(),
+        toml::Value::Integer(number) => number.to_string(),
+        toml::Value::Float(number) => number.to_string(),
+        toml::Value::Boolean(is) => is.to_string(),
+        other => format!("{other:?}"), // no field takes it, so it is refused
+    }
+}
+
+/// What is wrong with a file: its text names the line.
+pub type Wrong = String;
+
+impl Experiment {
+    /// Decodes `text`, which messages call `path`. `engine_is_known` tells what can be named besides presets to come.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its line.
+    pub fn decode(
+        name: &str,
+        path: &str,
+        text: &str,
+        engine_is_known: &dyn Fn(&str) -> Result<(), String>,
+    ) -> Result<Experiment, Wrong> {
+        let parsed: Result<Experiment, toml::de::Error> = toml::from_str(text);
+        let mut experiment = parsed.map_err(|error| format!("{path}: {}", error.to_string().trim_end()))?;
+        experiment.name = name.into();
+        experiment.text = text.into();
+        let line = |at: usize| text[..at].matches('\n').count() + 1;
+        experiment.check(engine_is_known).map_err(|(at, why)| match at {
+            Some(at) => format!("{path}:{}: {why}", line(at)),
+            None => format!("{path}: {why}"),
+        })?;
+        Ok(experiment)
+    }
+
+    /// Names of engines, in order.
+    pub fn engines(&self) -> impl Iterator<Item = &str> {
+        self.engines.iter().map(|engine| engine.get_ref().as_str())
+    }
+
+    /// Names of its rows, in order; `#2` behind one that comes again.
+    pub fn rows(&self) -> Vec<String> {
+        let names: Vec<String> = self.workloads.iter().map(|WorkloadName(name)| name.clone()).collect();
+        let steps = workload::rows(&names).expect("each was found when it was decoded");
+        (0..steps.len()).map(|step| crate::report::title(&steps, step)).collect()
+    }
+
+    /// Labels of an axis, `workload` included.
+    pub fn labels(&self, axis: &str) -> Option<Vec<String>> {
+        if axis == WORKLOAD {
+            return Some(self.rows());
+        }
+        self.sweep.iter().find(|sweep| sweep.axis() == axis).map(|sweep| sweep.labels().collect())
+    }
+
+    /// Every combination of the sweeps' values at this scale.
+    pub fn points(&self, scale: f64) -> Result<Vec<Point>, Wrong> {
+        points::points(self, scale).map_err(|(_, why)| why)
+    }
+
+    fn check(&self, engine_is_known: &dyn Fn(&str) -> Result<(), String>) -> Result<(), (Option<usize>, String)> {
+        let at = |span: std::ops::Range<usize>| Some(span.start);
+        if !(self.scale.default > 0.0 && self.scale.default <= 1.0) {
+            return Err((None, format!("scale.default {} is not above 0 and up to 1", self.scale.default)));
+        }
+        if self.engines.is_empty() || self.workloads.is_empty() || self.rounds == 0 {
+            return Err((None, "engines, workloads and rounds begin at one".into()));
+        }
+        for (index, engine) in self.engines.iter().enumerate() {
+            let name = engine.get_ref();
+            if known::to_come(name).is_none() {
+                engine_is_known(name).map_err(|why| (at(engine.span()), format!("engines: {why}")))?;
+            }
+            if self.engines().take(index).any(|earlier| earlier == name) {
+                return Err((at(engine.span()), format!("engines: {name} is named twice")));
+            }
+        }
+        for sweep in &self.sweep {
+            if sweep.to.is_empty() {
+                return Err((at(sweep.set.span()), "sweep: no value is given".into()));
+            }
+        }
+        for scale in [1.0, self.scale.default] {
+            points::points(self, scale)?;
+        }
+        for plot in &self.plot {
+            if let Some(x) = &plot.x
+                && (x.get_ref() == WORKLOAD || self.labels(x.get_ref()).is_none())
+            {
+                return Err((at(x.span()), format!("plot.x: {} is no sweep", x.get_ref())));
+            }
+        }
+        for expect in &self.expect {
+            let wrong = |why| (at(expect.that.span()), format!("expect.that: {why}"));
+            expect
+                .that
+                .get_ref()
+                .figures()
+                .into_iter()
+                .try_for_each(|figure| self.check_figure(figure))
+                .map_err(wrong)?;
+        }
+        for compare in &self.compare {
+            let wrong = |why| (at(compare.here.span()), format!("compare.here: {why}"));
+            compare
+                .here
+                .get_ref()
+                .figures()
+                .into_iter()
+                .try_for_each(|figure| self.check_figure(figure))
+                .map_err(wrong)?;
+        }
+        Ok(())
+    }
+
+    fn check_figure(&self, figure: &Figure) -> Result<(), String> {
+        if !self.engines().any(|engine| engine == figure.engine) {
+            return Err(format!("{} is not among the engines", figure.engine));
+        }
+        for (axis, label) in &figure.at {
+            let labels = self.labels(axis).ok_or_else(|| format!("{axis} is no axis of this experiment"))?;
+            if !labels.contains(label) {
+                return Err(format!("{axis} has no value {label}; it has {}", labels.join(", ")));
+            }
+        }
+        match &figure.along {
+            Some(axis) if self.labels(axis).is_none_or(|labels| labels.len() < 3) || axis == WORKLOAD => {
+                Err(format!("an exponent along {axis} needs a sweep of it with three values or more"))
+            }
+            Some(axis) => self.labels(axis).unwrap_or_default().iter().try_for_each(|label| {
+                points::number(label).map(drop).ok_or_else(|| format!("{axis}: {label} is no number above 0"))
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) const GOOD: &str = r#"
+title = "A title"
+source = "ours"
+question = "Why?"
+scaling = "Less of everything."
+engines = ["terrace:leveldb", "terrace:wisckey"]
+workloads = ["fillrandom", "readrandom"]
+
+[load]
+bytes = "1GiB"
+
+[device]
+kind = "vssd"
+profile = "ssd-s"
+size = 4_294_967_296
+
+[scale]
+default = 0.0625
+with = ["load", "device", "level_base"]
+
+[[sweep]]
+set = "load.value_size"
+to = ["100B", "1KiB"]
+
+[[sweep]]
+set = "device.state"
+to = ["initial", "steady"]
+
+[[plot]]
+y = "wa1"
+x = "value_size"
+
+[[expect]]
+that = "wa1(terrace:wisckey, workload=fillrandom, value_size=1KiB) < wa1(terrace:leveldb, workload=fillrandom)"
+because = "values are not compacted"
+"#;
+
+    pub(crate) fn decode(text: &str) -> Result<Experiment, Wrong> {
+        let engines = |name: &str| match name {
+            "terrace:leveldb" => Ok(()),
+            _ => Err(format!("no engine is named {name:?}")),
+        };
+        Experiment::decode("good", "good.toml", text, &engines)
+    }
+
+    #[test]
+    fn a_whole_experiment_is_read() {
+        let good = decode(GOOD).unwrap();
+        assert_eq!(good.rows(), ["fillrandom", "readrandom"]);
+        assert_eq!(good.labels("value_size").unwrap(), ["100B", "1KiB"]);
+        let points = good.points(0.0625).unwrap();
+        assert_eq!(points.len(), 4);
+        assert_eq!(points[1].at, [("value_size".into(), "100B".into()), ("state".into(), "steady".into())]);
+        assert_eq!((points[0].spec.num, points[2].spec.num), ((1 << 26) / 116, (1 << 26) / 1040));
+        assert_eq!(points[2].spec.value_size, 1024);
+        assert_eq!(points[0].spec.settings.level_base, (10 << 20) / 16);
+        assert_eq!(points[0].spec.settings.write_buffer_size, 4 << 20, "it is not among what shrinks");
+        let points::Place::Vssd { profile, is_steady, .. } = &points[1].place else { panic!("a virtual SSD") };
+        assert_eq!((profile.capacity_bytes, is_steady), (1 << 28, &true));
+        assert!(points.iter().all(|point| point.stopped.is_empty()));
+        assert!(good.points(1e-4).unwrap()[0].stopped.iter().any(|line| line.contains("level_base")));
+    }
+
+    #[test]
+    fn what_is_wrong_is_refused_with_its_line_and_field() {
+        for (old, new, words) in [
+            ("title = \"A title\"", "titel = \"A title\"", &["line 2", "titel"][..]),
+            ("fillrandom\",", "fillrandum\",", &["line 7", "fillrandum", "there are"]),
+            ("terrace:wisckey\"]", "terrace:fast\"]", &["good.toml:6", "engines", "terrace:fast"]),
+            ("\"1GiB\"", "\"1GB\"", &["line 10", "bytes", "1GB", "GiB"]),
+            ("bytes = \"1GiB\"", "bytes = \"1GiB\"\nnum = 1", &["load", "both"]),
+            ("kind = \"vssd\"", "kind = \"floppy\"", &["line 13", "kind", "floppy"]),
+            ("\"ssd-s\"", "\"ssd-x\"", &["ssd-x", "ssd-s"]),
+            ("size = 4_294_967_296", "", &["device", "size"]),
+            ("default = 0.0625", "default = 2.0", &["scale.default"]),
+            ("\"level_base\"", "\"levels\"", &["line 19", "with", "levels"]),
+            ("load.value_size", "load.size", &["good.toml:22", "size"]),
+            ("\"100B\", \"1KiB\"", "\"100X\"", &["good.toml:22", "100X", "unit"]),
+            ("x = \"value_size\"", "x = \"sizes\"", &["good.toml:31", "plot.x", "sizes"]),
+            ("y = \"wa1\"", "y = \"wa7\"", &["line 30", "y = ", "wa7"]),
+            ("< wa1(terrace:leveldb", "< wa1(leveldb", &["good.toml:34", "expect.that", "leveldb"]),
+            ("value_size=1KiB", "value_size=2KiB", &["good.toml:34", "2KiB", "100B, 1KiB"]),
+            (" < wa1", " = wa1", &["line 34", "that = ", "< <= > >="]),
+        ] {
+            assert!(GOOD.contains(old), "{old}");
+            let error = decode(&GOOD.replacen(old, new, 1)).expect_err(new);
+            words.iter().for_each(|word| assert!(error.contains(word), "{new}: {word} is not in {error}"));
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! Sums, products and comparisons of figures, as `[[expect]]` and `[[compare]]` have them.
+//!
+//! ```text
+//! comparison  sum (< | <= | > | >=) sum
+//! sum         product ((+ | -) product)*
+//! product     factor ((* | /) factor)*
+//! factor      number | ( sum ) | - factor | figure
+//! figure      METRIC(ENGINE, AXIS=LABEL, …)         the median over rounds
+//!             exponent(METRIC, ENGINE, AXIS, …)     k of METRIC ~ AXIS^k, fitted over all values of AXIS
+//! ```
+//! An axis is a sweep, or `workload`, whose labels are names of rows. One that a figure does not name is free: the statement
+//! is about every value of it.
+use super::metric::{self, Metric};
+use serde::{Deserialize, Deserializer, de::Error};
+use std::fmt;
+
+/// A number made of figures.
+#[derive(Clone, Debug)]
+pub enum Expression {
+    /// A constant.
+    Number(f64),
+    /// A measured figure.
+    Figure(Figure),
+    /// Two numbers joined.
+    Join(Box<Expression>, Join, Box<Expression>),
+}
+
+/// How two numbers are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "they are what they are called")]
+pub enum Join {
+    Plus,
+    Minus,
+    Times,
+    Over,
+}
+
+/// What is looked up.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// Which figure.
+    pub metric: &'static Metric,
+    /// Of which engine.
+    pub engine: String,
+    /// At which values of which axes.
+    pub at: Vec<(String, String)>,
+    /// The exponent along this axis instead of the figure itself.
+    pub along: Option<String>,
+}
+
+/// An inequality.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// As it was written.
+    pub text: String,
+    /// Left of the sign.
+    pub left: Expression,
+    /// The sign.
+    pub sign: Sign,
+    /// Right of it.
+    pub right: Expression,
+}
+
+/// Signs of comparisons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "they are what they are called")]
+pub enum Sign {
+    Less,
+    AtMost,
+    More,
+    AtLeast,
+}
+
+impl Sign {
+    /// Whether it is so.
+    pub fn holds(self, left: f64, right: f64) -> bool {
+        match self {
+            Sign::Less => left < right,
+            Sign::AtMost => left <= right,
+            Sign::More => left > right,
+            Sign::AtLeast => left >= right,
+        }
+    }
+}
+
+impl fmt::Display for Sign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Sign::Less => "<",
+            Sign::AtMost => "≤",
+            Sign::More => ">",
+            Sign::AtLeast => "≥",
+        })
+    }
+}
+
+/// Looks figures up.
+pub trait Lookup {
+    /// The figure, or why there is none.
+    fn figure(&self, figure: &Figure) -> Result<f64, String>;
+}
+
+impl Expression {
+    /// The number, or why there is none.
+    pub fn value(&self, of: &dyn Lookup) -> Result<f64, String> {
+        let value = match self {
+            Expression::Number(number) => *number,
+            Expression::Figure(figure) => of.figure(figure)?,
+            Expression::Join(left, join, right) => {
+                let (left, right) = (left.value(of)?, right.value(of)?);
+                match join {
+                    Join::Plus => left + right,
+                    Join::Minus => left - right,
+                    Join::Times => left * right,
+                    Join::Over => left / right,
+                }
+            }
+        };
+        value.is_finite().then_some(value).ok_or_else(|| "a division by nothing".into())
+    }
+
+    /// Every figure in it.
+    pub fn figures(&self) -> Vec<&Figure> {
+        match self {
+            Expression::Number(_) => Vec::new(),
+            Expression::Figure(figure) => vec![figure],
+            Expression::Join(left, _, right) => [left.figures(), right.figures()].concat(),
+        }
+    }
+
+    /// Reads one; the error says where it is no expression.
+    pub fn parse(text: &str) -> Result<Expression, String> {
+        let mut parser = Parser { text, at: 0 };
+        let sum = parser.sum()?;
+        parser.end().map(|()| sum)
+    }
+}
+
+impl Comparison {
+    /// Reads one; the error says where it is none.
+    pub fn parse(text: &str) -> Result<Comparison, String> {
+        let mut parser = Parser { text, at: 0 };
+        let left = parser.sum()?;
+        let signs = [("<=", Sign::AtMost), (">=", Sign::AtLeast), ("<", Sign::Less), (">", Sign::More)];
+        let sign = signs.into_iter().find(|(sign, _)| parser.take(sign)).map(|(_, sign)| sign);
+        let sign = sign.ok_or_else(|| parser.wrong("one of < <= > >="))?;
+        let right = parser.sum()?;
+        parser.end()?;
+        Ok(Comparison { text: text.into(), left, sign, right })
+    }
+
+    /// Every figure on both sides.
+    pub fn figures(&self) -> Vec<&Figure> {
+        [self.left.figures(), self.right.figures()].concat()
+    }
+}
+
+impl<'de> Deserialize<'de> for Expression {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Expression, D::Error> {
+        Expression::parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for Comparison {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Comparison, D::Error> {
+        Comparison::parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn rest(&mut self) -> &'a str {
+        let rest = self.text[self.at..].trim_start();
+        self.at = self.text.len() - rest.len();
+        rest
+    }
+
+    fn take(&mut self, sign: &str) -> bool {
+        let found = self.rest().starts_with(sign);
+        self.at += if found { sign.len() } else { 0 };
+        found
+    }
+
+    fn wrong(&mut self, wanted: &str) -> String {
+        let rest = self.rest();
+        let found = if rest.is_empty() { "the end".into() } else { format!("{rest:?}") };
+        format!("{wanted} is expected, and {found} is there")
+    }
+
+    fn end(&mut self) -> Result<(), String> {
+        if self.rest().is_empty() { Ok(()) } else { Err(self.wrong("the end")) }
+    }
+
+    /// Factors joined by one of two signs.
+    fn joined(
+        &mut self,
+        joins: [(&str, Join); 2],
+        next: fn(&mut Self) -> Result<Expression, String>,
+    ) -> Result<Expression, String> {
+        let mut left = next(self)?;
+        while let Some((_, join)) = joins.iter().find(|(sign, _)| self.take(sign)) {
+            left = Expression::Join(Box::new(left), *join, Box::new(next(self)?));
+        }
+        Ok(left)
+    }
+
+    fn sum(&mut self) -> Result<Expression, String> {
+        self.joined([("+", Join::Plus), ("-", Join::Minus)], Parser::product)
+    }
+
+    fn product(&mut self) -> Result<Expression, String> {
+        self.joined([("*", Join::Times), ("/", Join::Over)], Parser::factor)
+    }
+
+    fn factor(&mut self) -> Result<Expression, String> {
+        if self.take("-") {
+            let zero = Box::new(Expression::Number(0.0));
+            return Ok(Expression::Join(zero, Join::Minus, Box::new(self.factor()?)));
+        }
+        if self.take("(") {
+            let sum = self.sum()?;
+            return if self.take(")") { Ok(sum) } else { Err(self.wrong("a closing bracket")) };
+        }
+        let rest = self.rest();
+        let len = |is: fn(char) -> bool| rest.find(|c| !is(c)).unwrap_or(rest.len());
+        if rest.starts_with(|c: char| c.is_ascii_digit()) {
+            let digits = &rest[..len(|c| c.is_ascii_digit() || c == '.')];
+            self.at += digits.len();
+            return digits.parse().map(Expression::Number).map_err(|_| format!("{digits:?} is no number"));
+        }
+        let name = &rest[..len(|c| c.is_ascii_alphanumeric() || c == '_')];
+        if name.is_empty() {
+            return Err(self.wrong("a number or a figure"));
+        }
+        self.at += name.len();
+        if !self.take("(") {
+            return Err(self.wrong("an opening bracket behind the name of a figure"));
+        }
+        let rest = self.rest();
+        let close = rest.find(')').ok_or_else(|| format!("the bracket behind {name} is never closed"))?;
+        self.at += close + 1;
+        figure(name, rest[..close].split(',').map(str::trim).collect()).map(Expression::Figure)
+    }
+}
+
+fn figure(name: &str, mut arguments: Vec<&str>) -> Result<Figure, String> {
+    let fits = name == "exponent";
+    let mut next = |what: &str| {
+        let has = arguments.first().is_some_and(|first| !first.is_empty() && !first.contains('='));
+        if has { Ok(arguments.remove(0)) } else { Err(format!("{name}: {what} is missing")) }
+    };
+    let metric = metric::find(if fits { next("the metric")? } else { name })?;
+    let engine = next("the engine")?.to_owned();
+    let along = if fits { Some(next("the axis")?.to_owned()) } else { None };
+    let at = arguments.iter().map(|argument| {
+        let (axis, label) = argument.split_once('=').ok_or_else(|| format!("{argument:?} is not AXIS=LABEL"))?;
+        Ok((axis.trim().to_owned(), label.trim().to_owned()))
+    });
+    Ok(Figure { metric, engine, along, at: at.collect::<Result<_, String>>()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Known;
+
+    impl Lookup for Known {
+        fn figure(&self, figure: &Figure) -> Result<f64, String> {
+            match figure.engine.as_str() {
+                "leveldb" => Ok(10.0),
+                "terrace:bolt" => Ok(4.0 + figure.at.len() as f64),
+                other => Err(format!("{other} is not here")),
+            }
+        }
+    }
+
+    #[test]
+    fn arithmetic_is_that_of_school() {
+        let value = |text: &str| Expression::parse(text).unwrap().value(&Known);
+        assert_eq!(value("1 + 2 * 3 - 4 / 2"), Ok(5.0));
+        assert_eq!(value("2 - 1 - 1"), Ok(0.0));
+        assert_eq!(value("-(1 + 2) * 2"), Ok(-6.0));
+        assert_eq!(
+            value("1 - wa1(terrace:bolt, workload=write-delete-write:10/write, x = 1KiB) / wa1(leveldb)"),
+            Ok(0.4)
+        );
+        assert_eq!(value("1 / (1 - 1)"), Err("a division by nothing".into()));
+        assert_eq!(value("wa(redb) * 2"), Err("redb is not here".into()));
+    }
+
+    #[test]
+    fn comparisons_hold_or_do_not() {
+        for (text, holds) in [
+            ("wa1(terrace:bolt) < 0.4 * wa1(leveldb)", false),
+            ("wa1(terrace:bolt) <= 0.4 * wa1(leveldb)", true),
+            ("1 > 2", false),
+            ("2 >= 2", true),
+        ] {
+            let comparison = Comparison::parse(text).unwrap();
+            let [left, right] = [&comparison.left, &comparison.right].map(|side| side.value(&Known).unwrap());
+            assert_eq!(comparison.sign.holds(left, right), holds, "{text}");
+        }
+        assert_eq!(Comparison::parse("wa(leveldb) < wa(terrace:bolt) + 1").unwrap().figures().len(), 2);
+    }
+
+    #[test]
+    fn what_is_none_is_refused_with_the_place() {
+        for (text, word) in [
+            ("", "a number or a figure is expected, and the end"),
+            ("1 +", "the end"),
+            ("(1 < 2", "closing bracket"),
+            ("1 2 < 3", "\"2 < 3\""),
+            ("wa3(leveldb) < 1", "no metric is named \"wa3\""),
+            ("wa1 < 1", "opening bracket"),
+            ("wa1() < 1", "engine is missing"),
+            ("wa1(x=1) < 1", "engine is missing"),
+            ("wa1(a, b) < 1", "AXIS=LABEL"),
+            ("exponent(wa1, a) < 1", "axis is missing"),
+            ("1 = 2", "one of < <= > >="),
+        ] {
+            let error = Comparison::parse(text).unwrap_err();
+            assert!(error.contains(word), "{text}: {error}");
+        }
+    }
+}

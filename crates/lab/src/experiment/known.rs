@@ -1,0 +1,69 @@
+//! The experiments that come with the program, and the presets that are still to come.
+use super::Experiment;
+
+/// The name and the text of a file.
+macro_rules! known {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../../../../experiments/", $name, ".toml")))
+    };
+}
+
+/// Name and text of each.
+pub const LIST: &[(&str, &str)] = &[
+    known!("noblsm-fig-2a"),
+    known!("noblsm-fig-2b"),
+    known!("noblsm-fig-4"),
+    known!("noblsm-fig-5a"),
+    known!("noblsm-fig-5b"),
+    known!("noblsm-table-1"),
+    known!("leveldb-raw-fig-5-7"),
+    known!("leveldb-raw-fig-8"),
+    known!("leveldb-raw-fig-10"),
+    known!("delsm-fig-5"),
+    known!("delsm-fig-6"),
+    known!("delsm-table-2-4k"),
+    known!("delsm-table-2-512"),
+    known!("cascaded-fig-3"),
+    known!("cascaded-fig-4"),
+    known!("cascaded-fig-5"),
+    known!("cascaded-fig-6"),
+    known!("cascaded-fig-7"),
+    known!("cascaded-fig-8"),
+    known!("cascaded-fig-9"),
+    known!("cascaded-fig-10"),
+    known!("cascaded-fig-11"),
+    known!("cascaded-fig-12"),
+    known!("cascaded-fig-13"),
+    known!("ours-ageing"),
+    known!("ours-chainstate"),
+    known!("ours-default"),
+    known!("ours-flush-latency"),
+    known!("ours-growth"),
+    known!("ours-mixgraph"),
+    known!("ours-tour"),
+];
+
+/// Designs of the papers, and ours, that the engine is to have: what each is called, and what it is. Where one is not there
+/// yet, its row is pending; it is never a row of zeros.
+const TO_COME: &[(&str, &str)] = &[
+    ("terrace:wisckey", "WiscKey: values in a log"),
+    ("terrace:bolt", "BoLT: one file, and one sync, for all tables of a compaction"),
+    ("terrace:delsm", "DeLSM: a file for each pair, tables as directories"),
+    ("terrace:leveldb-raw", "LevelDB-Raw: tables and logs on a raw device"),
+    ("terrace:lds", "LDS: everything on a raw device, by level"),
+    ("terrace:raw", "ours on a raw device"),
+    ("terrace:terrace", "ours: bundled tables, values in a log"),
+    ("terrace:pebblesdb", "PebblesDB: levels fragmented by guards"),
+    ("terrace:l2sm", "L2SM: hot pairs apart"),
+];
+
+/// What engine `name` will be, if it is one of those to come.
+pub fn to_come(name: &str) -> Option<&'static str> {
+    TO_COME.iter().find(|(known, _)| *known == name).map(|(_, what)| *what)
+}
+
+/// Decodes the one called `name`, if it is known.
+pub fn find(name: &str, engine_is_known: &dyn Fn(&str) -> Result<(), String>) -> Option<Result<Experiment, String>> {
+    let (name, text) = LIST.iter().find(|(known, _)| *known == name)?;
+    Some(Experiment::decode(name, &format!("experiments/{name}.toml"), text, engine_is_known))
+}

@@ -1,0 +1,104 @@
+//! Figures of a row by the names that experiments use.
+use crate::{
+    cell::{Latency, Row},
+    report,
+};
+use serde::{Deserialize, Deserializer, de::Error};
+
+/// One figure: where it is in a row, and how people read it.
+#[derive(Debug)]
+pub struct Metric {
+    /// As experiments spell it.
+    pub name: &'static str,
+    /// What stands beside an axis.
+    pub title: &'static str,
+    /// Its unit; empty for ratios and counts.
+    pub unit: &'static str,
+    /// The figure of one row, where it is known.
+    pub of: fn(&Row) -> Option<f64>,
+}
+
+/// A metric by its name; unknown ones are refused with those there are.
+#[derive(Clone, Copy, Debug)]
+pub struct Named(pub &'static Metric);
+
+impl<'de> Deserialize<'de> for Named {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Named, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        find(&name).map(Named).map_err(D::Error::custom)
+    }
+}
+
+/// The metric called `name`; the error lists those there are.
+pub fn find(name: &str) -> Result<&'static Metric, String> {
+    LIST.iter().find(|metric| metric.name == name).ok_or_else(|| {
+        let names: Vec<_> = LIST.iter().map(|metric| metric.name).collect();
+        format!("no metric is named {name:?}; there are {}", names.join(", "))
+    })
+}
+
+const fn metric(name: &'static str, title: &'static str, unit: &'static str, of: fn(&Row) -> Option<f64>) -> Metric {
+    Metric { name, title, unit, of }
+}
+
+/// All of them.
+pub const LIST: &[Metric] = &[
+    metric("micros", "time of an operation", "µs", |row| row.micros_per_op),
+    metric("micros_settled", "time of an operation, background work included", "µs", report::micros_settled),
+    metric("seconds", "time until the last operation", "s", |row| row.seconds),
+    metric("kops", "operations in a second", "1000/s", |row| Some(row.ops as f64 / row.seconds? / 1000.0)),
+    metric("mib_per_s", "user bytes in a second", "MiB/s", |row| row.user_mib_per_s),
+    metric("p1", "1st percentile of the time of an operation", "µs", |row| Some(latency(row)?.p1)),
+    metric("p5", "5th percentile of the time of an operation", "µs", |row| Some(latency(row)?.p5)),
+    metric("p50", "median time of an operation", "µs", |row| Some(latency(row)?.p50)),
+    metric("p95", "95th percentile of the time of an operation", "µs", |row| Some(latency(row)?.p95)),
+    metric("p99", "99th percentile of the time of an operation", "µs", |row| Some(latency(row)?.p99)),
+    metric("p999", "99.9th percentile of the time of an operation", "µs", |row| Some(latency(row)?.p999)),
+    metric("stall_seconds", "writers waiting for background work", "s", |row| row.stall_seconds),
+    metric("wa_engine", "engine bytes / user bytes", "", |row| row.wa.engine),
+    metric("wa_process", "process bytes / user bytes", "", |row| {
+        ratio(row.bytes.process? as f64, row.bytes.user as f64)
+    }),
+    metric("wa_fs", "device bytes / engine bytes", "", |row| row.wa.fs),
+    metric("wa1", "WA1: device bytes / user bytes", "", |row| row.wa.wa1),
+    metric("wa2", "WA2: flash bytes / device bytes", "", |row| row.wa.wa2),
+    metric("wa", "WA: flash bytes / user bytes", "", |row| row.wa.total),
+    metric("ra", "bytes read / bytes returned", "", |row| row.ra),
+    metric("sa", "bytes occupied / live user bytes", "", |row| row.sa),
+    metric("user_mib", "user bytes", "MiB", |row| mebibytes(Some(row.bytes.user))),
+    metric("engine_mib", "engine bytes", "MiB", |row| mebibytes(row.bytes.engine)),
+    metric("process_mib", "process bytes", "MiB", |row| mebibytes(row.bytes.process)),
+    metric("device_mib", "device bytes", "MiB", |row| mebibytes(row.bytes.device)),
+    metric("device_read_mib", "bytes read from the device", "MiB", |row| mebibytes(row.bytes.device_read)),
+    metric("metadata_mib", "device bytes of the file system's own", "MiB", |row| {
+        let causes = row.bytes.device_by_cause.as_ref()?;
+        let own = ["directory", "metadata", "journal"].map(|cause| causes.get(cause).copied().unwrap_or(0));
+        mebibytes(Some(own.iter().sum()))
+    }),
+    metric("nand_mib", "flash bytes", "MiB", |row| mebibytes(row.bytes.nand)),
+    metric("space_mib", "bytes occupied", "MiB", |row| mebibytes(row.space_bytes)),
+    metric("syncs", "syncs", "", |row| row.syncs.count.map(|count| count as f64)),
+    metric("syncs_blocking", "syncs that somebody waited for", "", |row| row.syncs.blocking.map(|count| count as f64)),
+    metric("table_syncs", "syncs of tables", "", |row| Some((*row.syncs.kinds.get("tables")?)?.count as f64)),
+    metric("synced_mib", "bytes that syncs covered", "MiB", |row| {
+        let kinds = row.syncs.kinds.values().copied().collect::<Option<Vec<_>>>()?;
+        mebibytes(kinds.iter().map(|kind| kind.bytes).sum())
+    }),
+    metric("device_flushes", "flushes of the device's cache", "", |row| row.device_flushes.map(|count| count as f64)),
+    metric("journal_commits", "commits of the journal", "", |row| row.journal_commits.map(|count| count as f64)),
+    metric("cpu_seconds", "processor time", "s", |row| row.cpu_seconds.map(|cpu| cpu.user + cpu.system)),
+    metric("anon_mib", "peak memory of its own", "MiB", |row| mebibytes(row.peak_anon_bytes)),
+];
+
+/// Of the most frequent kind of operation.
+fn latency(row: &Row) -> Option<&Latency> {
+    row.latency_us.values().max_by_key(|latency| latency.count)
+}
+
+fn mebibytes(bytes: Option<u64>) -> Option<f64> {
+    Some(bytes? as f64 / f64::from(1 << 20))
+}
+
+fn ratio(upper: f64, lower: f64) -> Option<f64> {
+    (lower > 0.0).then(|| upper / lower)
+}

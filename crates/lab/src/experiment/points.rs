@@ -1,0 +1,195 @@
+//! Every combination of the values of the sweeps, as cells and a device at some scale.
+use super::{
+    Experiment, WorkloadName, label,
+    tables::{Device, Kind, Load, State, Terms},
+};
+use crate::{cell::CellSpec, device::parse_size, workload};
+use serde::Deserialize;
+use terrace_device::ssd::Profile;
+
+/// One combination.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// Axes and labels, in the order of the sweeps.
+    pub at: Vec<(String, String)>,
+    /// What all its cells have in common.
+    pub spec: CellSpec,
+    /// Where its stores live.
+    pub place: Place,
+    /// What could not shrink as far as the scale asks.
+    pub stopped: Vec<String>,
+}
+
+/// A device at its size.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Place {
+    /// A directory.
+    Temporary,
+    /// A loop device of so many bytes.
+    Loop(u64),
+    /// A virtual SSD.
+    Vssd {
+        /// At its size.
+        profile: Box<Profile>,
+        /// Whether it has been in use.
+        is_steady: bool,
+        /// Whether it is told what was deleted.
+        discards: bool,
+        /// µs that each flush takes longer.
+        flush_us: u64,
+    },
+}
+
+/// Where in the file, if that is known, and what is wrong.
+type Wrong = (Option<usize>, String);
+
+/// The number that a label means on an axis: a size in bytes, or a plain number; `None` if it is none, or not above 0.
+pub fn number(label: &str) -> Option<f64> {
+    let number = label.parse().ok().or_else(|| parse_size(label).ok().map(|bytes| bytes as f64));
+    number.filter(|number: &f64| number.is_finite() && *number > 0.0)
+}
+
+pub(super) fn points(experiment: &Experiment, scale: f64) -> Result<Vec<Point>, Wrong> {
+    let mut raw: Vec<(Vec<(String, String)>, toml::Table)> =
+        vec![(Vec::new(), experiment.text.parse().expect("it was decoded"))];
+    for sweep in &experiment.sweep {
+        let wrong = |why: String| (Some(sweep.set.span().start), format!("sweep: {why}"));
+        let mut next = Vec::new();
+        for (at, table) in &raw {
+            for value in &sweep.to {
+                let set = sweep.set.get_ref();
+                let at = [&at[..], &[(sweep.axis().to_owned(), label(value))]].concat();
+                let table = with(table, set, value).map_err(wrong)?;
+                // What is wrong with one value is told at this sweep.
+                Tables::of(&table).map_err(wrong)?;
+                next.push((at, table));
+            }
+        }
+        raw = next;
+    }
+    raw.into_iter().map(|(at, table)| point(experiment, scale, at, &table).map_err(|why| (None, why))).collect()
+}
+
+/// `table` with another value of one field.
+fn with(table: &toml::Table, set: &str, value: &toml::Value) -> Result<toml::Table, String> {
+    let (section, field) = set.split_once('.').ok_or_else(|| format!("{set} is not of the form TABLE.FIELD"))?;
+    if !["load", "terms", "device"].contains(&section) {
+        return Err(format!("{set}: only fields of load, terms and device are swept"));
+    }
+    let mut table = table.clone();
+    let section = table.entry(section).or_insert_with(|| toml::Table::new().into());
+    let section = section.as_table_mut().ok_or_else(|| format!("{set}: it is no table"))?;
+    section.insert(field.into(), value.clone());
+    Ok(table)
+}
+
+struct Tables {
+    load: Load,
+    terms: Terms,
+    device: Device,
+}
+
+impl Tables {
+    fn of(table: &toml::Table) -> Result<Tables, String> {
+        fn one<'a, T: Deserialize<'a>>(table: &toml::Table, name: &str) -> Result<T, String> {
+            let section = table.get(name).cloned().unwrap_or_else(|| toml::Table::new().into());
+            section.try_into().map_err(|error: toml::de::Error| format!("{name}: {}", error.to_string().trim_end()))
+        }
+        Ok(Tables { load: one(table, "load")?, terms: one(table, "terms")?, device: one(table, "device")? })
+    }
+}
+
+fn point(experiment: &Experiment, scale: f64, at: Vec<(String, String)>, table: &toml::Table) -> Result<Point, String> {
+    let Tables { mut load, mut terms, mut device } = Tables::of(table)?;
+    let stopped = experiment.scale.apply(scale, &mut load, &mut terms, &mut device);
+    let spec = CellSpec {
+        settings: terms.settings(),
+        workloads: experiment.workloads.iter().map(|WorkloadName(name)| name.clone()).collect(),
+        num: load.keys()?,
+        reads: load.reads,
+        key_size: load.key_size,
+        value_size: load.value_size.0 as usize,
+        threads: load.threads,
+        batch: load.batch,
+        seed: load.seed,
+        compression_ratio: load.compression_ratio,
+        ycsb_update: load.ycsb_update,
+        ..CellSpec::default()
+    };
+    workload::validate(&spec).map_err(|error| format!("load: {error:#}"))?;
+    Ok(Point { at, spec, place: place(&device)?, stopped })
+}
+
+fn place(device: &Device) -> Result<Place, String> {
+    let size = || device.size.map(|size| size.0).ok_or_else(|| "device: `size` is missing".to_owned());
+    match device.kind {
+        Kind::Temporary => Ok(Place::Temporary),
+        Kind::Loop => Ok(Place::Loop(size()?)),
+        Kind::Vssd => {
+            let name = device.profile.as_deref().ok_or("device: `profile` is missing")?;
+            let known = || Profile::names().collect::<Vec<_>>().join(", ");
+            let profile = Profile::named(name)
+                .ok_or_else(|| format!("device: no profile is named {name:?}; there are {}", known()))?;
+            let profile = resized(profile, size()?);
+            profile.validate().map_err(|error| format!("device: {error}"))?;
+            let is_steady = device.state == State::Steady;
+            Ok(Place::Vssd {
+                profile: Box::new(profile),
+                is_steady,
+                discards: device.discard,
+                flush_us: device.flush_us,
+            })
+        }
+    }
+}
+
+/// The profile at another size: erase blocks shrink or grow with it, in whole programs, so that there are about as many
+/// superblocks as before.
+fn resized(profile: Profile, bytes: u64) -> Profile {
+    let share = bytes as f64 / profile.capacity_bytes as f64;
+    let programs = f64::from(profile.pages_per_block / profile.pages_per_program) * share;
+    let pages_per_block = (programs.round().max(1.0) as u32).saturating_mul(profile.pages_per_program);
+    let pages_per_block = pages_per_block.clamp(profile.pages_per_program, (1 << 16) - profile.pages_per_program);
+    let page = u64::from(profile.page_bytes);
+    Profile { capacity_bytes: bytes / page * page, pages_per_block, ..profile }
+}
+
+impl Place {
+    /// In words, for tables; what it does not say is in the file of the experiment.
+    pub fn describe(&self) -> String {
+        match self {
+            Place::Temporary => "a temporary directory".into(),
+            Place::Loop(bytes) => format!("loop:{}MiB", bytes >> 20),
+            Place::Vssd { profile, is_steady, discards, flush_us } => format!(
+                "vssd:{} of {} MiB, {}{}{}",
+                profile.name,
+                profile.capacity_bytes >> 20,
+                if *is_steady { "steady" } else { "initial" },
+                if *discards { ", with discards" } else { "" },
+                if *flush_us > 0 { format!(", flushes in {flush_us} µs") } else { String::new() }
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_smaller_drive_has_as_many_superblocks() {
+        let whole = Profile::named("ssd-s").expect("it is known");
+        for bytes in [64 << 20, 1_000_000_000, 1 << 32, 240_000_000_000] {
+            let small = resized(whole.clone(), bytes);
+            small.validate().expect("there can be one");
+            let ratio = small.superblocks() as f64 / whole.superblocks() as f64;
+            assert!((0.7..1.5).contains(&ratio), "{bytes}: {} of {}", small.superblocks(), whole.superblocks());
+        }
+    }
+
+    #[test]
+    fn labels_are_sizes_or_numbers() {
+        assert_eq!([number("64KiB"), number("0.1"), number("8")], [Some(65536.0), Some(0.1), Some(8.0)]);
+        assert_eq!([number("steady"), number("0"), number("-1")], [None, None, None]);
+    }
+}

@@ -1,0 +1,76 @@
+//! From the paper's size to one that this machine can carry out: what shrinks, and where it cannot shrink any further.
+use super::{
+    size::Size,
+    tables::{Device, Load, Terms},
+};
+use serde::Deserialize;
+
+/// `[scale]`: by how much the experiment shrinks if nobody says otherwise, and what of it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scale {
+    /// 1 is the paper's own size.
+    pub default: f64,
+    /// What shrinks; all else stays as the paper has it.
+    pub with: Vec<Shrinks>,
+}
+
+/// What can shrink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shrinks {
+    /// `num` or `bytes`, and `reads`.
+    Load,
+    /// The size of the device.
+    Device,
+    /// Memtables.
+    WriteBufferSize,
+    /// Files.
+    MaxFileSize,
+    /// Level 1, and so all levels below it.
+    LevelBase,
+    /// The block cache.
+    CacheSize,
+}
+
+/// What engines accept at least for memtables, files and level 1, in bytes.
+const SHAPE_MIN: u64 = 64 << 10;
+/// The least that is worth calling a load.
+const KEYS_MIN: u64 = 100;
+/// ext4 with a journal, and some superblocks of flash.
+const DEVICE_MIN: u64 = 64 << 20;
+
+impl Scale {
+    /// Shrinks all three in place; tells what stopped at its least size.
+    pub fn apply(&self, by: f64, load: &mut Load, terms: &mut Terms, device: &mut Device) -> Vec<String> {
+        let mut stopped = Vec::new();
+        let mut shrink = |what: &str, size: &mut u64, least: u64| {
+            let wanted = (*size as f64 * by).round() as u64;
+            let least = least.min(*size);
+            if wanted < least {
+                stopped.push(format!("{what} would be {wanted} at this scale and is {least}"));
+            }
+            *size = wanted.max(least);
+        };
+        for what in &self.with {
+            match what {
+                Shrinks::Load => {
+                    load.num.iter_mut().for_each(|num| shrink("load.num", num, KEYS_MIN));
+                    let pair = load.key_size as u64 + load.value_size.0;
+                    load.bytes.iter_mut().for_each(|Size(bytes)| shrink("load.bytes", bytes, KEYS_MIN * pair));
+                    load.reads.iter_mut().for_each(|reads| shrink("load.reads", reads, KEYS_MIN));
+                }
+                Shrinks::Device => {
+                    device.size.iter_mut().for_each(|Size(size)| shrink("device.size", size, DEVICE_MIN));
+                }
+                Shrinks::WriteBufferSize => {
+                    shrink("terms.write_buffer_size", &mut terms.write_buffer_size.0, SHAPE_MIN);
+                }
+                Shrinks::MaxFileSize => shrink("terms.max_file_size", &mut terms.max_file_size.0, SHAPE_MIN),
+                Shrinks::LevelBase => shrink("terms.level_base", &mut terms.level_base.0, SHAPE_MIN),
+                Shrinks::CacheSize => shrink("terms.cache_size", &mut terms.cache_size.0, 0),
+            }
+        }
+        stopped
+    }
+}

@@ -1,0 +1,161 @@
+//! What came out of a run, by engine, row and point.
+use super::folder::{Facts, Folder};
+use crate::{
+    cell::Row,
+    experiment::{
+        Experiment, WORKLOAD,
+        expression::{Figure, Lookup},
+        metric::Metric,
+        points::{self, Point},
+    },
+    plan::results::{Record, Results},
+    report::{stats::Estimate, title},
+};
+use anyhow::{Result, anyhow};
+
+/// An experiment and all that is known about it.
+#[derive(Debug)]
+pub struct Findings {
+    /// What was asked.
+    pub experiment: Experiment,
+    /// How.
+    pub facts: Facts,
+    /// At which points.
+    pub points: Vec<Point>,
+    /// One for each point, row and engine that ran, in this order.
+    pub entries: Vec<Entry>,
+    /// Every record that counts.
+    pub records: Vec<Record>,
+}
+
+/// One engine in one row at one point.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// As `--engine` spells it.
+    pub engine: String,
+    /// The row's name.
+    pub workload: String,
+    /// Axes and labels of the point.
+    pub at: Vec<(String, String)>,
+    /// Rows of all rounds without an error.
+    pub rows: Vec<Row>,
+    /// Why a round has no figures.
+    pub error: Option<String>,
+}
+
+impl Entry {
+    /// The figure over all rounds.
+    pub fn estimate(&self, metric: &Metric) -> Option<Estimate> {
+        Estimate::of(self.rows.iter().filter_map(metric.of))
+    }
+
+    fn is_at(&self, at: &[(String, String)]) -> bool {
+        at.iter().all(|(axis, label)| match axis.as_str() {
+            WORKLOAD => self.workload == *label,
+            _ => self.at.iter().any(|(known, mine)| known == axis && mine == label),
+        })
+    }
+}
+
+impl Findings {
+    /// What is on disk, complete or not.
+    pub fn read(folder: &Folder, engine_is_known: &dyn Fn(&str) -> Result<(), String>) -> Result<Findings> {
+        let (experiment, facts) = folder.read(engine_is_known)?;
+        let points = experiment.points(facts.scale).map_err(|why| anyhow!(why))?;
+        let (mut entries, mut records) = (Vec::new(), Vec::new());
+        for point in &points {
+            let Some(plan) = Folder::plan(&experiment, &facts, point)? else { continue };
+            let results = Results::open(Some(&folder.rows()), &plan, false)?;
+            let last = results.last();
+            for step in 0..plan.steps().len() {
+                for engine in plan.engines() {
+                    let mine = || last.iter().filter(|record| record.step == step && record.row.name == *engine);
+                    entries.push(Entry {
+                        engine: engine.clone(),
+                        workload: title(plan.steps(), step),
+                        at: point.at.clone(),
+                        rows: mine().filter(|record| record.row.error.is_none()).map(|it| it.row.clone()).collect(),
+                        error: mine().find_map(|record| record.row.error.clone()),
+                    });
+                }
+            }
+            records.extend(last.into_iter().cloned());
+        }
+        Ok(Findings { experiment, facts, points, entries, records })
+    }
+
+    /// The one entry of an engine at this point and row.
+    pub fn entry(&self, engine: &str, at: &[(String, String)]) -> Result<&Entry, String> {
+        if let Some(why) = self.facts.pending.get(engine) {
+            return Err(format!("{engine} is pending: {why}"));
+        }
+        let mut found = self.entries.iter().filter(|entry| entry.engine == engine && entry.is_at(at));
+        let entry = found.next().ok_or_else(|| format!("{engine} was not measured there"))?;
+        match (&entry.error, found.next()) {
+            (_, Some(_)) => Err(format!("{engine} was measured more than once there")),
+            (Some(error), None) if entry.rows.is_empty() => Err(format!("{engine} failed: {error}")),
+            (_, None) if entry.rows.is_empty() => Err(format!("{engine} was not measured yet")),
+            _ => Ok(entry),
+        }
+    }
+
+    /// A figure with what is free in it taken from `context`.
+    pub fn figure(&self, figure: &Figure, context: &[(String, String)]) -> Result<f64, String> {
+        let named = |axis: &String| figure.at.iter().any(|(known, _)| known == axis);
+        let free = context.iter().filter(|(axis, _)| !named(axis) && figure.along.as_ref() != Some(axis));
+        let at: Vec<(String, String)> = figure.at.iter().chain(free).cloned().collect();
+        let one = |at: &[(String, String)]| {
+            let estimate = self.entry(&figure.engine, at)?.estimate(figure.metric);
+            let unknown = || format!("{} of {} is not known on this device", figure.metric.name, figure.engine);
+            estimate.map(|estimate| estimate.median).ok_or_else(unknown)
+        };
+        let Some(axis) = &figure.along else { return one(&at) };
+        let labels = self.experiment.labels(axis).unwrap_or_default();
+        let mut pairs = Vec::new();
+        for label in labels {
+            let x = points::number(&label).ok_or_else(|| format!("{label} is no number"))?;
+            let y = one(&[&at[..], &[(axis.clone(), label)]].concat())?;
+            pairs.push((x, y));
+        }
+        exponent(&pairs).ok_or_else(|| format!("no exponent fits {pairs:?}"))
+    }
+}
+
+/// Looks figures up in findings, with what is free in them taken from a context.
+pub struct At<'a>(pub &'a Findings, pub &'a [(String, String)]);
+
+impl Lookup for At<'_> {
+    fn figure(&self, figure: &Figure) -> Result<f64, String> {
+        self.0.figure(figure, self.1)
+    }
+}
+
+/// k of y = c x^k, by least squares of logarithms; `None` for fewer than two different x, or figures not above 0.
+pub fn exponent(pairs: &[(f64, f64)]) -> Option<f64> {
+    if pairs.iter().any(|(x, y)| *x <= 0.0 || *y <= 0.0) {
+        return None;
+    }
+    let logs: Vec<(f64, f64)> = pairs.iter().map(|(x, y)| (x.ln(), y.ln())).collect();
+    let count = logs.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| logs.iter().map(of).sum::<f64>() / count;
+    let (x_mean, y_mean) = (mean(|log| log.0), mean(|log| log.1));
+    let covariance: f64 = logs.iter().map(|(x, y)| (x - x_mean) * (y - y_mean)).sum();
+    let variance: f64 = logs.iter().map(|(x, _)| (x - x_mean).powi(2)).sum();
+    (variance > 1e-12).then(|| covariance / variance)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exponents_of_powers_come_out() {
+        for k in [-1.0, 0.0, 0.5, 1.3] {
+            let pairs: Vec<(f64, f64)> = (0..5).map(|i| f64::from(1 << i)).map(|x| (x, 7.0 * x.powf(k))).collect();
+            assert!((exponent(&pairs).unwrap() - k).abs() < 1e-12, "{k}");
+        }
+        assert_eq!(exponent(&[(1.0, 1.0), (1.0, 2.0)]), None);
+        assert_eq!(exponent(&[(1.0, 0.0), (2.0, 2.0)]), None);
+        assert_eq!(exponent(&[]), None);
+    }
+}

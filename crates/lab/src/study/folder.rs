@@ -1,0 +1,120 @@
+//! What is kept of a run, one folder for each experiment:
+//! ```text
+//! OUT/NAME/experiment.toml   as it was when it ran
+//!          run.json          at which scale, by which build, what was pending and why
+//!          rows.jsonl        every row, as soon as it was there: what a second start goes on from
+//!          drives/*.json     profiles of the virtual SSDs at their size
+//! ```
+use crate::{
+    experiment::{
+        Experiment,
+        points::{Place, Point},
+    },
+    plan::Plan,
+};
+use anyhow::{Context, Result, anyhow};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The folder of one experiment.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    dir: PathBuf,
+}
+
+/// What a run was, beside its experiment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    /// 1 is the paper's own size.
+    pub scale: f64,
+    /// How often each engine ran at each point.
+    pub rounds: u32,
+    /// A number that another build does not have.
+    pub program: u64,
+    /// What was typed.
+    pub command: String,
+    /// Engines that were not there, and why.
+    pub pending: BTreeMap<String, String>,
+}
+
+impl Folder {
+    /// The folder of `experiment` below `out`, made if it is missing, with `facts` about the run that begins.
+    pub fn begin(out: &Path, experiment: &Experiment, facts: &Facts) -> Result<Folder> {
+        let folder = Folder { dir: out.join(&experiment.name) };
+        let drives = folder.dir.join("drives");
+        fs::create_dir_all(&drives).with_context(|| drives.display().to_string())?;
+        folder.write("experiment.toml", &experiment.text)?;
+        folder.write("run.json", &serde_json::to_string_pretty(facts).context("facts as JSON")?)?;
+        Ok(folder)
+    }
+
+    /// The folders below `out`, by name; none is an error.
+    pub fn all(out: &Path) -> Result<Vec<Folder>> {
+        let entries = fs::read_dir(out).with_context(|| out.display().to_string())?;
+        let mut dirs: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        dirs.retain(|dir| dir.join("run.json").exists());
+        dirs.sort();
+        if dirs.is_empty() {
+            return Err(anyhow!("{}: there is no run of a study in it", out.display()));
+        }
+        Ok(dirs.into_iter().map(|dir| Folder { dir }).collect())
+    }
+
+    /// The experiment and the facts as they were kept.
+    pub fn read(&self, engine_is_known: &dyn Fn(&str) -> Result<(), String>) -> Result<(Experiment, Facts)> {
+        let path = self.dir.join("experiment.toml").display().to_string();
+        let text = fs::read_to_string(&path).with_context(|| path.clone())?;
+        let experiment = Experiment::decode(self.name(), &path, &text, engine_is_known).map_err(|why| anyhow!(why))?;
+        let path = self.dir.join("run.json");
+        let facts = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        Ok((experiment, serde_json::from_str(&facts).with_context(|| path.display().to_string())?))
+    }
+
+    /// The experiment's name.
+    pub fn name(&self) -> &str {
+        self.dir.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+    }
+
+    /// The file of rows.
+    pub fn rows(&self) -> PathBuf {
+        self.dir.join("rows.jsonl")
+    }
+
+    /// What `--device` would say for `place`; `None` for a temporary directory. A drive's profile is written to a file.
+    pub fn device(&self, place: &Place) -> Result<Option<String>> {
+        match place {
+            Place::Temporary => Ok(None),
+            Place::Loop(bytes) => Ok(Some(format!("loop:{bytes}"))),
+            Place::Vssd { profile, is_steady, discards, flush_us } => {
+                let name = format!("drives/{}-{}.json", profile.name, profile.capacity_bytes);
+                self.write(&name, &serde_json::to_string_pretty(profile).context("a profile as JSON")?)?;
+                let path = self.dir.join(name);
+                let state = if *is_steady { ":steady" } else { ":initial" };
+                let discard = if *discards { ":discard" } else { "" };
+                let flush = if *flush_us > 0 { format!(":flush={flush_us}") } else { String::new() };
+                Ok(Some(format!("vssd:{}{state}{discard}{flush}", path.display())))
+            }
+        }
+    }
+
+    /// The plan of one point, for the engines that are there; `None` if all are pending.
+    pub fn plan(experiment: &Experiment, facts: &Facts, point: &Point) -> Result<Option<Plan>> {
+        let here: Vec<String> =
+            experiment.engines().filter(|name| !facts.pending.contains_key(*name)).map(String::from).collect();
+        if here.is_empty() {
+            return Ok(None);
+        }
+        Plan::new(point.spec.clone(), here, facts.rounds, &point.place.describe(), facts.program).map(Some)
+    }
+
+    /// Replaces a file whole, or not at all.
+    fn write(&self, name: &str, text: &str) -> Result<()> {
+        let (path, fresh) = (self.dir.join(name), self.dir.join(format!("{name}.new")));
+        let written = fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, &path));
+        written.with_context(|| path.display().to_string())
+    }
+}

@@ -1,0 +1,174 @@
+//! Findings for people.
+//!
+//! | module | question |
+//! |---|---|
+//! | `text` `markdown` `html` | on the terminal, for a paper, for a browser |
+//! | `cascade` | one engine's bytes from the user down to the flash, as a picture |
+//! | `plot` | a figure along a sweep, or engine beside engine |
+mod cascade;
+pub mod html;
+pub mod markdown;
+mod plot;
+pub mod text;
+
+use super::{
+    findings::Findings,
+    verdict::{self, Outcome},
+};
+use crate::{
+    experiment::metric::{self, Metric},
+    plan::results::Record,
+    report::{estimate, figure, terms},
+};
+use std::collections::BTreeSet;
+
+/// The figures of the table, where somebody has them.
+const COLUMNS: [&str; 13] = [
+    "micros",
+    "micros_settled",
+    "mib_per_s",
+    "p99",
+    "wa_engine",
+    "wa_process",
+    "wa1",
+    "wa2",
+    "wa",
+    "ra",
+    "sa",
+    "syncs",
+    "synced_mib",
+];
+
+/// A header and lines; the first two columns are names.
+type Table = Vec<Vec<String>>;
+
+/// Every entry with every figure that somebody has.
+fn figures(findings: &Findings) -> Table {
+    let metrics: Vec<&Metric> = COLUMNS.iter().filter_map(|name| metric::find(name).ok()).collect();
+    let has = |metric: &&Metric| findings.entries.iter().any(|entry| entry.estimate(metric).is_some());
+    let shown: Vec<&Metric> = metrics.into_iter().filter(has).collect();
+    let name = |metric: &&Metric| match metric.name {
+        "micros" => "µs/op".to_owned(),
+        "micros_settled" => "settled µs/op".to_owned(),
+        "mib_per_s" => "user MiB/s".to_owned(),
+        "synced_mib" => "synced MiB".to_owned(),
+        name if metric.unit.is_empty() => name.to_owned(),
+        name => format!("{name} {}", metric.unit),
+    };
+    let mut table = vec![["", ""].map(String::from).into_iter().chain(shown.iter().map(name)).collect::<Vec<_>>()];
+    for entry in &findings.entries {
+        let mut at = entry.at.clone();
+        at.push((crate::experiment::WORKLOAD.into(), entry.workload.clone()));
+        let mut names = verdict::told(findings, &at);
+        if names.is_empty() {
+            names.clone_from(&entry.workload);
+        }
+        let cells = shown.iter().map(|metric| match (&entry.error, entry.rows.is_empty()) {
+            (Some(_), true) => "failed".into(),
+            _ => estimate(entry.estimate(metric)),
+        });
+        table.push([names, entry.engine.clone()].into_iter().chain(cells).collect());
+    }
+    let width = table[0].len();
+    for engine in findings.facts.pending.keys() {
+        table.push([vec![String::new(), engine.clone()], vec!["pending".into(); width - 2]].concat());
+    }
+    table
+}
+
+/// The paper's figures beside ours; empty without any.
+fn compared(findings: &Findings) -> Table {
+    let compared = verdict::compared(findings);
+    if compared.is_empty() {
+        return Vec::new();
+    }
+    let header = ["", "", "paper", "here", "here / paper"].map(String::from).to_vec();
+    let line = |it: verdict::Compared| {
+        let here = it.here.as_ref().ok().copied();
+        let shown = match &it.here {
+            Ok(_) => figure(here),
+            Err(_) => "pending".into(),
+        };
+        let ratio = figure(here.filter(|_| it.paper != 0.0).map(|here| here / it.paper));
+        vec![it.what.clone(), verdict::told(findings, &it.at), figure(Some(it.paper)), shown, ratio]
+    };
+    [header].into_iter().chain(compared.into_iter().map(line)).collect()
+}
+
+/// An expectation and what came of it.
+struct Judged {
+    outcome: Outcome,
+    that: String,
+    because: String,
+    /// Both sides of some cases, or what is missing; worst first.
+    cases: Vec<String>,
+    otherwise: Option<String>,
+}
+
+/// Cases of an expectation that are shown.
+const CASES_MAX: usize = 4;
+
+fn judged(findings: &Findings) -> Vec<Judged> {
+    let one = |verdict: verdict::Verdict| {
+        let mut cases = verdict.cases.clone();
+        cases.sort_by_key(|case| case.holds); // unknown, then false, then true
+        cases.sort_by_key(|case| case.holds != Some(false));
+        let told = |case: &verdict::Case| {
+            let at = verdict::told(findings, &case.at);
+            let sides = match &case.sides {
+                Ok((left, right)) => {
+                    let sign = if case.holds == Some(true) { "and" } else { "but" };
+                    format!("{} {sign} {}", figure(Some(*left)), figure(Some(*right)))
+                }
+                Err(why) => why.clone(),
+            };
+            if at.is_empty() { sides } else { format!("{at}: {sides}") }
+        };
+        let more = cases.len().saturating_sub(CASES_MAX);
+        let mut shown: Vec<String> = cases.iter().take(CASES_MAX).map(told).collect();
+        shown.dedup();
+        shown.extend((more > 0).then(|| format!("{more} more")));
+        let otherwise = verdict.otherwise.filter(|_| verdict.outcome == Outcome::Broken);
+        Judged { outcome: verdict.outcome, that: verdict.that, because: verdict.because, cases: shown, otherwise }
+    };
+    verdict::verdicts(findings).into_iter().map(one).collect()
+}
+
+impl Outcome {
+    /// In a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Outcome::Held => "holds",
+            Outcome::Broken => "does not hold",
+            Outcome::Pending => "pending",
+        }
+    }
+}
+
+/// What must be known to judge the figures: places, equal terms, departures, builds, machine, remarks, errors.
+fn terms(findings: &Findings) -> Vec<(&'static str, Vec<String>)> {
+    let records: Vec<&Record> = findings.records.iter().collect();
+    let place: BTreeSet<String> = findings.points.iter().map(|point| point.place.describe()).collect();
+    let stopped: BTreeSet<&String> = findings.points.iter().flat_map(|point| &point.stopped).collect();
+    let pending = findings.facts.pending.iter().map(|(engine, why)| format!("{engine}: {why}")).collect::<Vec<_>>();
+    let first = findings.points.first();
+    let plan =
+        first.and_then(|point| super::folder::Folder::plan(&findings.experiment, &findings.facts, point).ok()?);
+    let device = place.into_iter().collect::<Vec<_>>().join("; ");
+    let mut terms = plan.map_or_else(Vec::new, |plan| terms::of(&plan, &device, &records));
+    if let (Some((_, lines)), false) = (terms.first_mut(), findings.experiment.sweep.is_empty()) {
+        lines.push("what a sweep sets is as the table says; this is its first point".into());
+    }
+    let own = [("Pending", pending), ("Not shrunk", stopped.into_iter().cloned().collect())];
+    own.into_iter().filter(|(_, lines)| !lines.is_empty()).chain(terms).collect()
+}
+
+/// The scale in words.
+fn scale(findings: &Findings) -> String {
+    let rounds = findings.facts.rounds;
+    let rounds = format!("{rounds} round{}", if rounds == 1 { "" } else { "s" });
+    match findings.facts.scale {
+        1.0 => format!("at the paper's own size, {rounds}"),
+        scale => format!("at scale {scale}, {rounds}"),
+    }
+}

@@ -1,0 +1,156 @@
+//! One engine's bytes from the user down to the flash, as a picture: a bar for each layer, as long as its bytes, and between two
+//! bars what the lower one makes of the upper one.
+use crate::{cell::Bytes, ledger::CAUSES, report::figure};
+use std::fmt::Write;
+
+/// The room of the bars, in units of the picture.
+const WIDTH: f64 = 560.0;
+const LEFT: f64 = 64.0;
+const RIGHT: f64 = 132.0;
+const BAR: f64 = 26.0;
+const STEP: f64 = 58.0;
+
+/// A layer: its name and its parts.
+struct Layer<'a> {
+    name: &'static str,
+    parts: Vec<(&'a str, u64)>,
+}
+
+impl Layer<'_> {
+    fn bytes(&self) -> u64 {
+        self.parts.iter().map(|(_, bytes)| bytes).sum()
+    }
+}
+
+/// The picture, where a bar of full length stands for `longest` bytes; `None` if no layer below the user is known.
+pub fn picture(bytes: &Bytes, longest: u64) -> Option<String> {
+    let layers = layers(bytes);
+    if layers.len() < 2 || bytes.user == 0 {
+        return None;
+    }
+    let height = STEP * (layers.len() - 1) as f64 + BAR + 4.0;
+    let unit = WIDTH / longest.max(1) as f64;
+    let mut svg = format!(
+        "<svg class=\"cascade\" viewBox=\"0 0 {:.0} {height:.0}\" role=\"img\" aria-label=\"bytes from the user down\">\n",
+        LEFT + WIDTH + RIGHT
+    );
+    for (at, layer) in layers.iter().enumerate() {
+        let (top, width) = (2.0 + STEP * at as f64, layer.bytes() as f64 * unit);
+        if let Some(below) = layers.get(at + 1) {
+            between(&mut svg, layer, below, top + BAR, unit);
+        }
+        let _ = writeln!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            LEFT - 8.0,
+            top + 17.0,
+            layer.name
+        );
+        let mut x = LEFT;
+        for (part, sum) in &layer.parts {
+            let wide = *sum as f64 * unit;
+            let class = part.replace(' ', "-");
+            let _ = writeln!(
+                svg,
+                "<rect class=\"part {class}\" x=\"{x:.2}\" y=\"{top:.1}\" width=\"{wide:.2}\" height=\"{BAR}\"><title>{part}: {}</title></rect>",
+                mebibytes(*sum)
+            );
+            // A name that fits, at some 6.6 units a letter.
+            if wide > part.len() as f64 * 6.6 + 8.0 && layer.parts.len() > 1 {
+                let _ = writeln!(svg, "<text class=\"in\" x=\"{:.1}\" y=\"{:.1}\">{part}</text>", x + 5.0, top + 17.0);
+            }
+            x += wide;
+        }
+        let _ = writeln!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            LEFT + width + 8.0,
+            top + 17.0,
+            mebibytes(layer.bytes())
+        );
+    }
+    svg += "</svg>\n";
+    Some(svg)
+}
+
+/// The wedge from a layer to the one below, and its factor.
+fn between(svg: &mut String, upper: &Layer<'_>, lower: &Layer<'_>, top: f64, unit: f64) {
+    let (wide, wider) = (upper.bytes() as f64 * unit, lower.bytes() as f64 * unit);
+    let bottom = top + STEP - BAR;
+    let _ = writeln!(
+        svg,
+        "<polygon class=\"wedge\" points=\"{LEFT},{top:.1} {:.2},{top:.1} {:.2},{bottom:.1} {LEFT},{bottom:.1}\"/>",
+        LEFT + wide,
+        LEFT + wider
+    );
+    let factor = figure(Some(lower.bytes() as f64 / upper.bytes() as f64));
+    let _ = writeln!(
+        svg,
+        "<text class=\"factor\" x=\"{:.1}\" y=\"{:.1}\">× {factor}</text>",
+        LEFT + 6.0,
+        (top + bottom) / 2.0 + 5.0
+    );
+}
+
+/// The layers that are known, from the user down.
+fn layers(bytes: &Bytes) -> Vec<Layer<'_>> {
+    let one = |name, sum| Layer { name, parts: vec![(name, sum)] };
+    let mut layers = vec![one("user", bytes.user)];
+    match &bytes.engine_by_purpose {
+        Some(purposes) => layers.push(Layer {
+            name: "engine",
+            parts: purposes.iter().filter(|(_, sum)| **sum > 0).map(|(name, sum)| (name.as_str(), *sum)).collect(),
+        }),
+        None => layers.extend(bytes.engine.map(|sum| one("engine", sum))),
+    }
+    match (&bytes.device_by_cause, bytes.device) {
+        (Some(causes), _) => {
+            let known = CAUSES.iter().filter_map(|cause| Some((*cause, *causes.get(*cause)?)));
+            layers.push(Layer { name: "device", parts: known.filter(|(_, sum)| *sum > 0).collect() });
+        }
+        (None, Some(sum)) => layers.push(one("device", sum)),
+        (None, None) => layers.extend(bytes.process.map(|sum| one("process", sum))),
+    }
+    if let (Some(nand), Some(device)) = (bytes.nand, bytes.device) {
+        let own = nand.saturating_sub(device);
+        let of_host = nand - own;
+        let parts = [("of the host", of_host), ("the drive's own", own)];
+        layers.push(Layer { name: "flash", parts: parts.into_iter().filter(|(_, sum)| *sum > 0).collect() });
+    }
+    layers.retain(|layer| layer.bytes() > 0);
+    layers
+}
+
+/// The bytes of the longest layer.
+pub fn longest(bytes: &Bytes) -> u64 {
+    layers(bytes).iter().map(Layer::bytes).max().unwrap_or(0)
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{} MiB", figure(Some(bytes as f64 / f64::from(1 << 20))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_are_to_scale_and_factors_stand_between() {
+        let causes = [("tables".to_owned(), 3 << 20), ("journal".to_owned(), 1 << 20)].into();
+        let bytes = Bytes {
+            user: 1 << 20,
+            engine: Some(2 << 20),
+            engine_by_purpose: Some([("wal".to_owned(), 1 << 20), ("flush".to_owned(), 1 << 20)].into()),
+            device: Some(4 << 20),
+            device_by_cause: Some(causes),
+            nand: Some(8 << 20),
+            ..Bytes::default()
+        };
+        assert_eq!(longest(&bytes), 8 << 20);
+        let svg = picture(&bytes, longest(&bytes)).unwrap();
+        assert_eq!(svg.matches("× 2.00").count(), 3, "{svg}");
+        assert!(svg.contains("class=\"part user\" x=\"64.00\" y=\"2.0\" width=\"70.00\""), "{svg}");
+        assert!(svg.contains("<title>tables: 3.00 MiB</title>") && svg.contains(">8.00 MiB</text>"), "{svg}");
+        assert!(picture(&Bytes { user: 5, ..Bytes::default() }, 5).is_none());
+    }
+}

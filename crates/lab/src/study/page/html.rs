@@ -1,0 +1,202 @@
+//! Findings for a browser: one file without scripts and without anything from elsewhere; light or dark as the reader has it,
+//! and black on white on paper.
+use super::{cascade, compared, figures, judged, plot, scale, terms};
+use crate::{
+    report::stats::median,
+    study::{
+        findings::{Entry, Findings},
+        verdict::{Outcome, verdicts},
+    },
+};
+use anyhow::Result;
+use std::fmt::Write;
+
+/// How it looks.
+const STYLE: &str = include_str!("report.css");
+
+/// The whole page.
+pub fn render(all: &[Findings]) -> Result<String> {
+    let mut html = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>From the user's byte to the flash cell</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+         <h1>From the user's byte to the flash cell</h1>\n"
+    );
+    html += &summary(all);
+    for findings in all {
+        html += &section(findings)?;
+    }
+    html += "</body>\n</html>\n";
+    Ok(html)
+}
+
+/// Every experiment in a line.
+fn summary(all: &[Findings]) -> String {
+    let mut html = String::from(
+        "<table class=\"summary\">\n<tr><th>experiment</th><th>source</th><th>scale</th><th>expectations</th></tr>\n",
+    );
+    for findings in all {
+        let verdicts = verdicts(findings);
+        let counts = [Outcome::Held, Outcome::Broken, Outcome::Pending].map(|outcome| {
+            let count = verdicts.iter().filter(|verdict| verdict.outcome == outcome).count();
+            if count == 0 {
+                String::new()
+            } else {
+                format!("<span class=\"{}\">{count} {}</span> ", class(outcome), words(outcome, count))
+            }
+        });
+        let experiment = &findings.experiment;
+        let _ = writeln!(
+            html,
+            "<tr><td><a href=\"#{0}\">{1}</a></td><td>{2}</td><td>{3}</td><td>{4}</td></tr>",
+            escape(&experiment.name),
+            escape(&experiment.title),
+            escape(&experiment.source),
+            findings.facts.scale,
+            counts.concat()
+        );
+    }
+    html + "</table>\n"
+}
+
+fn words(outcome: Outcome, count: usize) -> &'static str {
+    match (outcome, count) {
+        (Outcome::Held, 1) => "holds",
+        (Outcome::Held, _) => "hold",
+        (Outcome::Broken, 1) => "does not hold",
+        (Outcome::Broken, _) => "do not hold",
+        (Outcome::Pending, _) => "pending",
+    }
+}
+
+fn class(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Held => "held",
+        Outcome::Broken => "broken",
+        Outcome::Pending => "pending",
+    }
+}
+
+fn section(findings: &Findings) -> Result<String> {
+    let experiment = &findings.experiment;
+    let mut html = format!(
+        "<section id=\"{}\">\n<h2>{}</h2>\n<p class=\"source\">{}; {}</p>\n<p>{}</p>\n",
+        escape(&experiment.name),
+        escape(&experiment.title),
+        escape(&experiment.source),
+        scale(findings),
+        escape(&experiment.question)
+    );
+    html += &cascades(findings);
+    let mut pictures = String::new();
+    for plot in &experiment.plot {
+        for picture in plot::pictures(findings, plot)? {
+            let _ = writeln!(
+                pictures,
+                "<figure>\n{}<figcaption>{}</figcaption>\n</figure>",
+                picture.svg,
+                escape(&picture.title)
+            );
+        }
+    }
+    let _ = writeln!(html, "<div class=\"pictures\">\n{pictures}</div>");
+    html += &table(&figures(findings));
+    let compared = compared(findings);
+    if !compared.is_empty() {
+        html += "<h3>The paper beside here</h3>\n";
+        html += &table(&compared);
+    }
+    html += "<h3>What should come out</h3>\n<ul class=\"verdicts\">\n";
+    for judged in judged(findings) {
+        let _ = writeln!(
+            html,
+            "<li><span class=\"{}\">{}</span> <code>{}</code><br>{}<br><small>{}{}</small></li>",
+            class(judged.outcome),
+            judged.outcome.word(),
+            escape(&judged.that),
+            escape(&judged.because),
+            escape(&judged.cases.join("; ")),
+            judged.otherwise.map_or_else(String::new, |why| format!("<br>{}", escape(&why)))
+        );
+    }
+    html += "</ul>\n<details open>\n<summary>Terms</summary>\n<dl>\n";
+    let scaling = ("Scaling", vec![experiment.scaling.clone()]);
+    for (title, lines) in [scaling].into_iter().chain(terms(findings)) {
+        let _ = writeln!(
+            html,
+            "<dt>{title}</dt><dd>{}</dd>",
+            lines.iter().map(|line| escape(line)).collect::<Vec<_>>().join("<br>")
+        );
+    }
+    let _ = writeln!(
+        html,
+        "<dt>Command</dt><dd><code>{}</code></dd>\n<dt>Data</dt><dd><a href=\"{1}/rows.jsonl\">rows.jsonl</a>, \
+         <a href=\"{1}/rows.csv\">rows.csv</a>, <a href=\"{1}/experiment.toml\">experiment.toml</a></dd>\n</dl>\n</details>\n</section>",
+        escape(&findings.facts.command),
+        escape(&experiment.name)
+    );
+    Ok(html)
+}
+
+/// A picture for each engine: at the first point, of the row in which users wrote most.
+fn cascades(findings: &Findings) -> String {
+    let first = findings.points.first().map(|point| &point.at);
+    let chosen: Vec<&Entry> = findings
+        .experiment
+        .engines()
+        .filter_map(|engine| {
+            let mine = findings.entries.iter().filter(|entry| entry.engine == engine && Some(&entry.at) == first);
+            mine.filter(|entry| user(entry) > 0.0).max_by(|a, b| user(a).total_cmp(&user(b)))
+        })
+        .collect();
+    // The round whose device bytes are the median stands for all.
+    let row = |entry: &Entry| {
+        let middle =
+            median(&mut entry.rows.iter().map(|row| row.bytes.device.unwrap_or(0) as f64).collect::<Vec<_>>())?;
+        let off = |device: Option<u64>| (device.unwrap_or(0) as f64 - middle).abs();
+        entry.rows.iter().min_by(|a, b| off(a.bytes.device).total_cmp(&off(b.bytes.device))).cloned()
+    };
+    let rows: Vec<_> = chosen.iter().filter_map(|entry| row(entry)).collect();
+    let longest = rows.iter().map(|row| cascade::longest(&row.bytes)).max().unwrap_or(0);
+    let mut html = String::new();
+    for row in &rows {
+        if let Some(svg) = cascade::picture(&row.bytes, longest) {
+            let _ = writeln!(
+                html,
+                "<figure>\n{svg}<figcaption>{}: {}</figcaption>\n</figure>",
+                escape(&row.name),
+                escape(&row.workload)
+            );
+        }
+    }
+    if html.is_empty() { html } else { format!("<div class=\"pictures\">\n{html}</div>\n") }
+}
+
+fn user(entry: &Entry) -> f64 {
+    entry.rows.iter().map(|row| row.bytes.user as f64).fold(0.0, f64::max)
+}
+
+fn table(table: &[Vec<String>]) -> String {
+    let mut html = String::from("<div class=\"wide\"><table>\n");
+    for (at, line) in table.iter().enumerate() {
+        let tag = if at == 0 { "th" } else { "td" };
+        let cells: String = line.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell))).collect();
+        let _ = writeln!(html, "<tr>{cells}</tr>");
+    }
+    html + "</table></div>\n"
+}
+
+/// Text that no browser takes for markup.
+fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '<' => safe += "&lt;",
+            '>' => safe += "&gt;",
+            '&' => safe += "&amp;",
+            '"' => safe += "&quot;",
+            c => safe.push(c),
+        }
+    }
+    safe
+}

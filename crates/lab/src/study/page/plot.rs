@@ -1,0 +1,287 @@
+//! A figure along a sweep, or engine beside engine: SVG without scripts. What is black takes the colour of the page's text.
+use crate::{
+    experiment::{Plot, WORKLOAD, points::number},
+    study::{findings::Findings, verdict},
+};
+use anyhow::{Result, anyhow};
+use plotters::{
+    coord::{
+        Shift,
+        ranged1d::{Ranged, ValueFormatter},
+    },
+    prelude::*,
+};
+
+/// Colours that are told apart by most eyes and on both grounds (after Okabe and Ito).
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(230, 159, 0),
+    RGBColor(128, 110, 220),
+    RGBColor(140, 140, 140),
+];
+/// Of a picture.
+const SIZE: (u32, u32) = (560, 340);
+const FONT: (&str, u32) = ("sans-serif", 14);
+
+/// A picture and what it shows.
+pub struct Picture {
+    /// What is drawn, where.
+    pub title: String,
+    /// As it goes into the page.
+    pub svg: String,
+}
+
+/// How the numbers of an axis are spelled.
+type Spelled<'a> = &'a dyn Fn(&f64) -> String;
+
+/// x, low, middle, high.
+type Dot = (f64, f64, f64, f64);
+
+/// One line.
+struct Series {
+    engine: String,
+    colour: RGBColor,
+    dots: Vec<Dot>,
+}
+
+/// One picture for every combination of what is not along the x axis; those without a figure are left out.
+pub fn pictures(findings: &Findings, plot: &Plot) -> Result<Vec<Picture>> {
+    let metric = plot.y.0;
+    let axis = plot.x.as_ref().map(|x| x.get_ref().clone());
+    let labels = axis.as_ref().and_then(|axis| findings.experiment.labels(axis)).unwrap_or_else(|| vec![String::new()]);
+    let numbers: Option<Vec<f64>> = labels.iter().map(|label| number(label)).collect();
+    // Labels that are no numbers stand side by side.
+    let places = numbers.clone().unwrap_or_else(|| (0..labels.len()).map(|at| at as f64).collect());
+    let mut pictures = Vec::new();
+    for rest in combinations(findings, axis.as_deref()) {
+        let at = |label: &String| match &axis {
+            Some(axis) => [&rest[..], &[(axis.clone(), label.clone())]].concat(),
+            None => rest.clone(),
+        };
+        let dot = |engine: &str, place: f64, label: &String| -> Option<Dot> {
+            let estimate = findings.entry(engine, &at(label)).ok()?.estimate(metric)?;
+            let (low, high) = estimate.interval.unwrap_or((estimate.median, estimate.median));
+            Some((place, low, estimate.median, high))
+        };
+        let series: Vec<Series> = findings
+            .experiment
+            .engines()
+            .enumerate()
+            .map(|(index, engine)| Series {
+                engine: engine.into(),
+                colour: COLOURS[index % COLOURS.len()],
+                dots: places.iter().zip(&labels).filter_map(|(place, label)| dot(engine, *place, label)).collect(),
+            })
+            .filter(|series| !series.dots.is_empty())
+            .collect();
+        if series.is_empty() {
+            continue;
+        }
+        let unit = if metric.unit.is_empty() { String::new() } else { format!(" in {}", metric.unit) };
+        let told = verdict::told(findings, &rest);
+        let title = format!("{}{unit}{}{told}", metric.title, if told.is_empty() { "" } else { ": " });
+        let y_title = format!("{}{unit}", metric.title);
+        let svg = match &axis {
+            Some(axis) => lines(&series, axis, &y_title, &labels, numbers.is_some(), plot.log)?,
+            None => bars(&series, &y_title)?,
+        };
+        pictures.push(Picture { title, svg });
+    }
+    Ok(pictures)
+}
+
+fn combinations(findings: &Findings, without: Option<&str>) -> Vec<verdict::Context> {
+    let experiment = &findings.experiment;
+    let axes = experiment.sweep.iter().map(|sweep| sweep.axis().to_owned()).chain([WORKLOAD.to_owned()]);
+    let mut all: Vec<verdict::Context> = vec![Vec::new()];
+    for axis in axes.filter(|axis| Some(axis.as_str()) != without) {
+        let labels = experiment.labels(&axis).unwrap_or_default();
+        all = all
+            .iter()
+            .flat_map(|at| labels.iter().map(|label| [&at[..], &[(axis.clone(), label.clone())]].concat()))
+            .collect();
+    }
+    all
+}
+
+fn lines(
+    series: &[Series],
+    axis: &str,
+    y_title: &str,
+    labels: &[String],
+    is_number: bool,
+    log: bool,
+) -> Result<String> {
+    let dots = || series.iter().flat_map(|series| &series.dots);
+    let (left, right) = bounds(dots().map(|dot| dot.0));
+    let (bottom, top) = bounds(dots().flat_map(|dot| [dot.1, dot.3]));
+    let is_log = log && is_number && left > 0.0 && bottom > 0.0;
+    let label = |place: &f64| -> String {
+        if is_number {
+            return if is_log { sparse(*place) } else { people(*place) };
+        }
+        let at = place.round();
+        let near = (place - at).abs() < 0.01 && at >= 0.0;
+        near.then(|| labels.get(at as usize).cloned()).flatten().unwrap_or_default()
+    };
+    let y_label = |value: &f64| if is_log { sparse(*value) } else { people(*value) };
+    let names = (axis, y_title);
+    draw(|root| {
+        let mut chart = ChartBuilder::on(root);
+        chart.margin(10).x_label_area_size(44).y_label_area_size(64);
+        if is_log {
+            let x = (left / 1.15..right * 1.15).log_scale();
+            let y = (bottom / 1.3..top * 1.3).log_scale();
+            series_on(&mut chart.build_cartesian_2d(x, y).map_err(wrong)?, series, names, (&label, &y_label))
+        } else {
+            let slack = ((right - left) * 0.05).max(0.25);
+            let coordinates = (left - slack..right + slack, 0.0..(top * 1.1).max(1e-9));
+            let (x, y) = coordinates;
+            series_on(&mut chart.build_cartesian_2d(x, y).map_err(wrong)?, series, names, (&label, &y_label))
+        }
+    })
+}
+
+type Chart<'a, 'b, X, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Y>>;
+
+fn series_on<'a, 'b: 'a, X, Y>(
+    chart: &mut Chart<'a, 'b, X, Y>,
+    series: &[Series],
+    (axis, y_title): (&str, &str),
+    (x_label, y_label): (Spelled<'_>, Spelled<'_>),
+) -> Result<()>
+where
+    X: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
+    chart
+        .configure_mesh()
+        .x_desc(axis)
+        .y_desc(y_title)
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(RGBColor(128, 128, 128).mix(0.25))
+        .x_label_formatter(&|x| x_label(x))
+        .y_label_formatter(&|y| y_label(y))
+        .label_style(FONT)
+        .axis_desc_style(FONT)
+        .draw()
+        .map_err(wrong)?;
+    for Series { engine, colour, dots } in series {
+        let colour = *colour;
+        let line = LineSeries::new(dots.iter().map(|dot| (dot.0, dot.2)), colour.stroke_width(2));
+        let legend = move |(x, y)| PathElement::new(vec![(x, y), (x + 16, y)], colour.stroke_width(2));
+        chart.draw_series(line).map_err(wrong)?.label(engine).legend(legend);
+        let circles = dots.iter().map(|dot| Circle::new((dot.0, dot.2), 3, colour.filled()));
+        chart.draw_series(circles).map_err(wrong)?;
+        let bars = dots
+            .iter()
+            .filter(|dot| dot.1 < dot.3)
+            .map(|dot| ErrorBar::new_vertical(dot.0, dot.1, dot.2, dot.3, colour.filled(), 8));
+        chart.draw_series(bars).map_err(wrong)?;
+    }
+    let legend = chart.configure_series_labels().position(SeriesLabelPosition::UpperLeft).label_font(FONT).draw();
+    legend.map_err(wrong)
+}
+
+/// Engine beside engine, with the interval on the bar.
+fn bars(series: &[Series], y_title: &str) -> Result<String> {
+    let top = series.iter().flat_map(|series| &series.dots).map(|dot| dot.3).fold(1e-9, f64::max) * 1.1;
+    // Ours are `:leveldb` where there is no room for `terrace:leveldb`.
+    let short = |engine: &str| match series.len() {
+        0..=5 => engine.to_owned(),
+        _ => engine.strip_prefix("terrace").filter(|rest| !rest.is_empty()).unwrap_or(engine).to_owned(),
+    };
+    let names: Vec<String> = series.iter().map(|series| short(&series.engine)).collect();
+    let label = |place: &SegmentValue<usize>| match place {
+        SegmentValue::CenterOf(at) => names.get(*at).cloned().unwrap_or_default(),
+        _ => String::new(),
+    };
+    draw(|root| {
+        let mut chart = ChartBuilder::on(root)
+            .margin(10)
+            .x_label_area_size(30)
+            .y_label_area_size(64)
+            .build_cartesian_2d((0..series.len() - 1).into_segmented(), 0.0..top)
+            .map_err(wrong)?;
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .y_desc(y_title)
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(RGBColor(128, 128, 128).mix(0.25))
+            .x_labels(series.len())
+            .x_label_formatter(&|x| label(x))
+            .y_label_formatter(&|y| people(*y))
+            .label_style(FONT)
+            .axis_desc_style(FONT)
+            .draw()
+            .map_err(wrong)?;
+        for (place, Series { colour, dots, .. }) in series.iter().enumerate() {
+            let (_, low, middle, high) = dots[0];
+            let corners = [(SegmentValue::Exact(place), 0.0), (SegmentValue::Exact(place + 1), middle)];
+            let mut bar = Rectangle::new(corners, colour.filled());
+            bar.set_margin(0, 0, 12, 12);
+            chart.draw_series([bar]).map_err(wrong)?;
+            let middle = SegmentValue::CenterOf(place);
+            let interval =
+                (low < high).then(|| ErrorBar::new_vertical(middle, low, dots[0].2, high, BLACK.filled(), 10));
+            chart.draw_series(interval).map_err(wrong)?;
+        }
+        Ok(())
+    })
+}
+
+/// Draws on an empty picture.
+fn draw(onto: impl FnOnce(&DrawingArea<SVGBackend<'_>, Shift>) -> Result<()>) -> Result<String> {
+    let mut svg = String::new();
+    {
+        let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        onto(&root)?;
+        root.present().map_err(wrong)?;
+    }
+    // The size is the page's affair, and black is its ink.
+    let fixed = format!("width=\"{}\" height=\"{}\" ", SIZE.0, SIZE.1);
+    Ok(svg.replacen(&fixed, "class=\"plot\" role=\"img\" ", 1).replace("#000000", "currentColor"))
+}
+
+fn wrong(error: impl std::fmt::Display) -> anyhow::Error {
+    anyhow!("draw a plot: {error}")
+}
+
+fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
+}
+
+/// A number on a logarithmic axis: of each power of ten, what begins with 1, 2 or 5.
+fn sparse(value: f64) -> String {
+    let first = value / 10f64.powf(value.log10().floor());
+    let shown = [1.0, 2.0, 5.0, 10.0].iter().any(|digit| (first - digit).abs() < 0.01);
+    if shown { people(value) } else { String::new() }
+}
+
+/// A number on an axis: short, in powers of 1024 where it is a whole one.
+fn people(value: f64) -> String {
+    for (shift, unit) in [(30, "Gi"), (20, "Mi"), (10, "Ki")] {
+        let scaled = value / f64::from(1u32 << shift);
+        if scaled >= 1.0 && scaled.fract() == 0.0 {
+            return format!("{scaled}{unit}");
+        }
+    }
+    crate::report::figure(Some(value)).trim_end_matches(".00").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_on_axes_are_short() {
+        let shown = [0.0, 0.5, 4.0, 100.0, 4096.0, 65536.0, 1_048_576.0, 2000.0].map(people);
+        assert_eq!([0.2, 90.0, 100.0, 5e6, 7e6].map(sparse), ["0.200", "", "100", "5000000", ""]);
+        assert_eq!(shown, ["0", "0.500", "4", "100", "4Ki", "64Ki", "1Mi", "2000"]);
+    }
+}

@@ -1,0 +1,139 @@
+//! Every cell of every experiment, point by point; at each point engines alternate as in a bench.
+use super::folder::{Facts, Folder};
+use crate::{
+    cell::{Progress, Row},
+    device::DeviceSpec,
+    experiment::{Experiment, points::Point},
+    plan::{
+        Cell, Plan,
+        results::Results,
+        run::{self, Ended, Ground, Watch},
+    },
+};
+use anyhow::{Context, Result, anyhow};
+use std::{
+    fs,
+    path::Path,
+    process::Command,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+/// One experiment, ready to be carried out.
+pub struct Task {
+    /// What is asked.
+    pub experiment: Experiment,
+    /// How it is asked.
+    pub facts: Facts,
+    /// Where the answers go.
+    pub folder: Folder,
+    /// Its points at that scale.
+    pub points: Vec<Point>,
+}
+
+/// What a run needs beside its tasks; as [`run::Means`].
+pub struct Means<'a> {
+    /// The command of a cell's process.
+    pub command: &'a dyn Fn() -> Command,
+    /// Where files of devices and temporary directories are made.
+    pub work: &'a Path,
+    /// Longest that a cell may take.
+    pub timeout: Duration,
+    /// Processors that others may keep busy before a row counts as disturbed.
+    pub others_max: f64,
+    /// Whether cells that are on disk are run again.
+    pub fresh: bool,
+    /// Set when the user wants the run to end.
+    pub stop: &'a AtomicBool,
+    /// Is told the experiment whose point begins.
+    pub begin: &'a mut dyn FnMut(&Task, &Point),
+    /// Is told about cells; shares are of all tasks together.
+    pub watch: &'a mut dyn Watch,
+}
+
+/// Carries out what `tasks` still lack. The engine and experiment of each cell that failed, or `None` if it was stopped.
+pub fn run(tasks: &[Task], means: &mut Means<'_>) -> Result<Option<Vec<String>>> {
+    let total: f64 = tasks.iter().flat_map(|task| &task.points).map(weight).sum();
+    let (mut before, mut failed) = (0.0, Vec::new());
+    for task in tasks {
+        for point in &task.points {
+            let weight = weight(point);
+            let Some(plan) = Folder::plan(&task.experiment, &task.facts, point)? else { continue };
+            (means.begin)(task, point);
+            let share = Share { before: before / total, of: weight / total };
+            match run_point(task, point, &plan, share, means).with_context(|| task.experiment.name.clone())? {
+                Ended::Stopped => return Ok(None),
+                Ended::Complete { failed: names } => {
+                    failed.extend(names.iter().map(|name| format!("{} in {}", name, task.experiment.name)));
+                }
+            }
+            before += weight;
+        }
+    }
+    Ok(Some(failed))
+}
+
+/// In proportion to the time that a point takes, as far as its size tells.
+fn weight(point: &Point) -> f64 {
+    let spec = &point.spec;
+    let pair = (spec.key_size + spec.value_size) as f64;
+    spec.num as f64 * pair * spec.workloads.len() as f64
+}
+
+/// The part of the whole that one point is.
+#[derive(Clone, Copy)]
+struct Share {
+    before: f64,
+    of: f64,
+}
+
+struct Within<'a> {
+    share: Share,
+    inner: &'a mut dyn Watch,
+}
+
+impl Watch for Within<'_> {
+    fn begin(&mut self, cell: Cell<'_>, share: f64) {
+        self.inner.begin(cell, self.share.before + share * self.share.of);
+    }
+
+    fn progress(&mut self, cell: Cell<'_>, progress: &Progress, share: f64) {
+        self.inner.progress(cell, progress, self.share.before + share * self.share.of);
+    }
+
+    fn row(&mut self, row: &Row) {
+        self.inner.row(row);
+    }
+}
+
+fn run_point(task: &Task, point: &Point, plan: &Plan, share: Share, means: &mut Means<'_>) -> Result<Ended> {
+    let mut results = Results::open(Some(&task.folder.rows()), plan, means.fresh)?;
+    let work = means.work;
+    let device = match task.folder.device(&point.place)? {
+        Some(text) => text.parse().map_err(|why: String| anyhow!(why))?,
+        None => DeviceSpec::Dir(work.join(format!("terrace-study-{}", std::process::id()))),
+    };
+    let destroy_data = false; // each place is made for its cell
+    device.check(destroy_data)?;
+    let ended = run::run(
+        plan,
+        &mut results,
+        &mut run::Means {
+            command: means.command,
+            ground: &mut || {
+                let device = device.prepare(work, destroy_data)?;
+                fs::create_dir_all(&device.dir).with_context(|| device.dir.display().to_string())?;
+                Ok(Ground { dir: device.dir.clone(), device: device.node.clone(), guard: Box::new(device) })
+            },
+            timeout: means.timeout,
+            others_max: means.others_max,
+            stop: means.stop,
+            watch: &mut Within { share, inner: means.watch },
+        },
+    );
+    if let DeviceSpec::Dir(dir) = &device {
+        // Cells have emptied it.
+        let _ = fs::remove_dir(dir);
+    }
+    if means.stop.load(Ordering::Relaxed) { ended.map(|_| Ended::Stopped) } else { ended }
+}

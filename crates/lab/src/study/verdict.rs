@@ -1,0 +1,203 @@
+//! What should have come out, and what the paper had: each statement at every value of what is free in it.
+use super::findings::{At, Findings};
+use crate::experiment::{WORKLOAD, expression::Figure};
+
+/// Axes and labels at which a statement was looked at.
+pub type Context = Vec<(String, String)>;
+
+/// How an expectation came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// In every case.
+    Held,
+    /// In at least one case it did not.
+    Broken,
+    /// In no case it did not, but not all figures are there.
+    Pending,
+}
+
+/// An expectation at one context.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Case {
+    /// What was free in it.
+    pub at: Context,
+    /// Both sides, or why they are not known.
+    pub sides: Result<(f64, f64), String>,
+    /// Whether it is so.
+    pub holds: Option<bool>,
+}
+
+/// A judged expectation.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// The inequality as it was written.
+    pub that: String,
+    /// Who says so.
+    pub because: String,
+    /// What is known about why it does not hold, where it does not.
+    pub otherwise: Option<String>,
+    /// In all.
+    pub outcome: Outcome,
+    /// Each case.
+    pub cases: Vec<Case>,
+}
+
+/// One of the paper's figures beside ours.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    /// In words.
+    pub what: String,
+    /// What was free in ours.
+    pub at: Context,
+    /// The paper's.
+    pub paper: f64,
+    /// Where it stands in `papers.toml`.
+    pub path: String,
+    /// Ours, or why it is not known.
+    pub here: Result<f64, String>,
+}
+
+/// Every expectation of the experiment, judged.
+pub fn verdicts(findings: &Findings) -> Vec<Verdict> {
+    let judge = |expect: &crate::experiment::Expect| {
+        let comparison = expect.that.get_ref();
+        let case = |at: Context| {
+            let of = At(findings, &at);
+            let sides = comparison.left.value(&of).and_then(|left| Ok((left, comparison.right.value(&of)?)));
+            let holds = sides.as_ref().ok().map(|(left, right)| comparison.sign.holds(*left, *right));
+            Case { at, sides, holds }
+        };
+        let cases: Vec<Case> = contexts(findings, &comparison.figures()).into_iter().map(case).collect();
+        let outcome = match () {
+            () if cases.iter().any(|case| case.holds == Some(false)) => Outcome::Broken,
+            () if cases.iter().all(|case| case.holds == Some(true)) => Outcome::Held,
+            () => Outcome::Pending,
+        };
+        let (because, otherwise) = (expect.because.clone(), expect.otherwise.clone());
+        Verdict { that: comparison.text.clone(), because, otherwise, outcome, cases }
+    };
+    findings.experiment.expect.iter().map(judge).collect()
+}
+
+/// The paper beside here.
+pub fn compared(findings: &Findings) -> Vec<Compared> {
+    let rows = findings.experiment.compare.iter().flat_map(|compare| {
+        let contexts = contexts(findings, &compare.here.get_ref().figures());
+        contexts.into_iter().map(move |at| Compared {
+            here: compare.here.get_ref().value(&At(findings, &at)),
+            what: compare.what.clone(),
+            paper: compare.paper.value,
+            path: compare.paper.path.clone(),
+            at,
+        })
+    });
+    rows.collect()
+}
+
+/// Every combination of the values of the axes that at least one of the figures leaves free and that have several values.
+fn contexts(findings: &Findings, figures: &[&Figure]) -> Vec<Context> {
+    let experiment = &findings.experiment;
+    let axes = experiment.sweep.iter().map(|sweep| sweep.axis().to_owned()).chain([WORKLOAD.to_owned()]);
+    let is_free = |axis: &String| {
+        let binds =
+            |figure: &&Figure| figure.along.as_ref() == Some(axis) || figure.at.iter().any(|(known, _)| known == axis);
+        !figures.iter().all(binds)
+    };
+    let mut contexts: Vec<Context> = vec![Vec::new()];
+    for axis in axes.filter(is_free) {
+        let labels = experiment.labels(&axis).unwrap_or_default();
+        let longer = |context: &Context| {
+            let with = |label: &String| [&context[..], &[(axis.clone(), label.clone())]].concat();
+            labels.iter().map(with).collect::<Vec<_>>()
+        };
+        contexts = contexts.iter().flat_map(longer).collect();
+    }
+    contexts
+}
+
+/// A context in words, without the axes that have one value only; empty if none is left.
+pub fn told(findings: &Findings, at: &Context) -> String {
+    let several = |axis: &str| findings.experiment.labels(axis).is_some_and(|labels| labels.len() > 1);
+    let parts = at.iter().filter(|(axis, _)| several(axis)).map(|(axis, label)| match axis.as_str() {
+        WORKLOAD => label.clone(),
+        axis => format!("{axis} {label}"),
+    });
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        cell::{Amplification, Row},
+        experiment::tests::{GOOD, decode},
+        plan::results::{Record, Results},
+        study::folder::{Facts, Folder},
+    };
+
+    /// Two engines, one of them pending, at sizes 100 B and 1 KiB; WA1 is 3 and 6 where the drive is new, 1 more where not.
+    fn findings(out: &std::path::Path, more: &str) -> Findings {
+        let experiment = decode(&GOOD.replace("[[expect]]", &format!("{more}\n[[expect]]"))).unwrap();
+        let pending = [("terrace:wisckey".to_owned(), "not built".to_owned())].into();
+        let facts = Facts { scale: 0.0625, rounds: 3, program: 7, command: "typed".into(), pending };
+        let folder = Folder::begin(out, &experiment, &facts).unwrap();
+        for (index, point) in experiment.points(facts.scale).unwrap().iter().enumerate() {
+            let plan = Folder::plan(&experiment, &facts, point).unwrap().expect("an engine is there");
+            assert_eq!(plan.engines(), ["terrace:leveldb"]);
+            let mut results = Results::open(Some(&folder.rows()), &plan, false).unwrap();
+            for round in 1..=3 {
+                // The median is the second: a mean would be pulled away by the third.
+                let wa1 = [0.0, 3.0, 4.0, 6.0, 7.0][index + 1] * [1.0, 1.0, 100.0][round as usize - 1];
+                let wa = Amplification { wa1: Some(wa1), ..Amplification::default() };
+                let row =
+                    Row { name: "terrace:leveldb".into(), workload: "fillrandom".into(), round, wa, ..Row::default() };
+                let record = Record { plan: plan.id().into(), step: 0, attempt: 1, others: None, row };
+                results.add(record).unwrap();
+            }
+        }
+        Findings::read(&folder, &|_| Ok(())).unwrap()
+    }
+
+    fn expect(that: &str) -> String {
+        format!("[[expect]]\nthat = \"{that}\"\nbecause = \"a test\"\n")
+    }
+
+    #[test]
+    fn statements_are_judged_at_every_value_of_what_is_free() {
+        let out = tempfile::tempdir().unwrap();
+        let more = [
+            expect("wa1(terrace:leveldb, workload=fillrandom) >= 3"),
+            expect("wa1(terrace:leveldb, workload=fillrandom, state=initial) < 4"),
+            expect("wa1(terrace:leveldb, workload=fillrandom, value_size=1KiB) > 5"),
+            expect("wa2(terrace:leveldb, workload=fillrandom) > 1"),
+            expect(
+                "wa1(terrace:leveldb, workload=fillrandom, state=steady) > wa1(terrace:leveldb, workload=fillrandom, state=initial)",
+            ),
+        ];
+        let findings = findings(out.path(), &more.concat());
+        let verdicts = verdicts(&findings);
+        let outcomes: Vec<Outcome> = verdicts.iter().map(|verdict| verdict.outcome).collect();
+        use Outcome::{Broken, Held, Pending};
+        assert_eq!(outcomes, [Held, Broken, Held, Pending, Held, Pending]);
+        assert_eq!(verdicts[0].cases.len(), 4, "two sizes, two states");
+        let broken: Vec<_> = verdicts[1].cases.iter().filter(|case| case.holds == Some(false)).collect();
+        assert_eq!((broken.len(), &broken[0].sides), (1, &Ok((6.0, 4.0))));
+        assert_eq!(told(&findings, &broken[0].at), "value_size 1KiB");
+        let missing = verdicts[5].cases[0].sides.clone().unwrap_err();
+        assert_eq!(missing, "terrace:wisckey is pending: not built");
+        assert!(verdicts[3].cases[0].sides.clone().unwrap_err().contains("wa2"), "{:?}", verdicts[3]);
+    }
+
+    #[test]
+    fn the_paper_stands_beside_ours_wherever_ours_was_measured() {
+        let out = tempfile::tempdir().unwrap();
+        let here = "wa1(terrace:leveldb, workload=fillrandom, value_size=1KiB)";
+        let more = format!(
+            "[[compare]]\nwhat = \"WA1\"\nhere = \"{here}\"\npaper = \"cascaded.fillrandom_54GB.LevelDB_HDD[0]\"\n"
+        );
+        let findings = findings(out.path(), &more);
+        let compared = compared(&findings);
+        let ours: Vec<_> = compared.iter().map(|compared| compared.here.clone().unwrap()).collect();
+        assert_eq!((ours, compared[0].paper), (vec![6.0, 7.0], 18.15));
+    }
+}

@@ -1,0 +1,147 @@
+//! Writes without an engine: what the device and the file system do by themselves. The engine is `null`; user bytes are the
+//! bytes written. `num` writes of `value_size` bytes each.
+//!
+//! `bare:sequential` and `bare:random` write one file by direct I/O, in order, or again at random places of what was written
+//! before. `files:async`, `files:direct` and `files:sync` write a file for each (NobLSM, Figure 2a).
+use super::{Job, Stage, store::Store};
+use crate::measure::{self, Kind, Outcome, Plan};
+use anyhow::{Context, Result, ensure};
+use nix::fcntl::OFlag;
+use std::{
+    fs::{self, File},
+    os::unix::fs::{FileExt, OpenOptionsExt},
+    path::PathBuf,
+};
+
+/// Names and what they do.
+pub const LIST: [(&str, &str); 5] = [
+    ("bare:sequential", "no engine: writes num pieces of value-size bytes in order to one file, by direct I/O"),
+    ("bare:random", "no engine: the same pieces again at random places of the file"),
+    ("files:async", "no engine: writes num files of value-size bytes"),
+    ("files:direct", "the same by direct I/O"),
+    ("files:sync", "the same, each synced"),
+];
+
+/// Direct I/O takes whole blocks, and memory that begins at one.
+const BLOCK: usize = 4096;
+
+/// One of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Bare {
+    name: &'static str,
+    act: Act,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Act {
+    Sequential,
+    Random,
+    Files { direct: bool, sync: bool },
+}
+
+/// The stage of `name`, if it is one of these.
+pub fn stage(name: &str) -> Option<Bare> {
+    let (name, _) = LIST.into_iter().find(|(known, _)| *known == name)?;
+    let act = match name {
+        "bare:sequential" => Act::Sequential,
+        "bare:random" => Act::Random,
+        name => Act::Files { direct: name == "files:direct", sync: name == "files:sync" },
+    };
+    Some(Bare { name, act })
+}
+
+/// Memory for direct I/O: a piece that begins at a block.
+struct Piece {
+    bytes: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl Piece {
+    fn new(len: usize) -> Piece {
+        let bytes: Vec<u8> = (0..len + BLOCK).map(|at| (at as u64).wrapping_mul(0x9E37_79B9) as u8).collect();
+        let start = bytes.as_ptr().align_offset(BLOCK);
+        Piece { bytes, start, len }
+    }
+
+    fn get(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.len]
+    }
+}
+
+impl Bare {
+    fn path(store: &Store<'_>, number: Option<u64>) -> PathBuf {
+        store.dir().join(number.map_or_else(|| "bare".into(), |number| format!("{number:06}.ldb")))
+    }
+
+    fn open(store: &Store<'_>, number: Option<u64>, direct: bool) -> Result<File> {
+        let path = Bare::path(store, number);
+        let flags = if direct { OFlag::O_DIRECT.bits() } else { 0 };
+        let file = fs::OpenOptions::new().write(true).create(true).truncate(false).custom_flags(flags).open(&path);
+        file.with_context(|| path.display().to_string())
+    }
+}
+
+impl Stage for Bare {
+    fn name(&self) -> String {
+        self.name.into()
+    }
+
+    fn prepare(&self, store: &mut Store<'_>, job: &Job<'_>) -> Result<()> {
+        let size = job.spec.value_size;
+        ensure!(size > 0 && size.is_multiple_of(BLOCK), "{}: value size {size} is not in blocks of {BLOCK}", self.name);
+        ensure!(job.spec.threads == 1, "{} has one thread", self.name);
+        if self.act == Act::Random {
+            let whole = fs::metadata(Bare::path(store, None)).is_ok_and(|it| it.len() == job.spec.num * size as u64);
+            ensure!(whole, "bare:random needs bare:sequential before it");
+        }
+        Ok(())
+    }
+
+    fn total(&self, _: &Store<'_>, job: &Job<'_>) -> u64 {
+        job.spec.num
+    }
+
+    fn run(&self, store: &mut Store<'_>, job: &Job<'_>, progress: &mut dyn FnMut(u64)) -> Result<Outcome> {
+        let (store, piece, num) = (&*store, Piece::new(job.spec.value_size), job.spec.num);
+        measure::run(Plan { foreground: 1, ..job.plan() }, progress, &|worker| {
+            let mut rng = job.rng(0);
+            let one = match self.act {
+                Act::Files { .. } => None,
+                _ => Some(Bare::open(store, None, true)?),
+            };
+            for number in 0..num {
+                let place = if self.act == Act::Random { rng.below(num) } else { number };
+                worker.timed(Kind::Put, || match (&one, self.act) {
+                    (Some(file), _) => file.write_all_at(piece.get(), place * piece.len as u64),
+                    (None, Act::Files { direct, sync }) => {
+                        let file = Bare::open(store, Some(number), direct).map_err(std::io::Error::other)?;
+                        file.write_all_at(piece.get(), 0)?;
+                        if sync { file.sync_all() } else { Ok(()) }
+                    }
+                    (None, _) => unreachable!("it has its file"),
+                })?;
+                worker.tally.written_bytes += piece.len as u64;
+                if !worker.did(1) {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_begin_at_a_block() {
+        for len in [4096, 65536] {
+            let piece = Piece::new(len);
+            assert_eq!((piece.get().as_ptr() as usize % BLOCK, piece.get().len()), (0, len));
+        }
+        assert_eq!(stage("files:direct").unwrap().act, Act::Files { direct: true, sync: false });
+        assert!(stage("files").is_none());
+    }
+}

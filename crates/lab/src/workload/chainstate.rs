@@ -1,0 +1,168 @@
+//! A replay in the shape of a Bitcoin node's set of unspent coins: keys are hashes, reads are random, and what a minute has
+//! changed is written in one burst. It is the load of which users' drives wear out today.
+//!
+//! `num` coins are loaded. Then each simulated minute reads coins, each at random among those there are, spends them (they are
+//! deleted) and makes as many new ones; both changes together are a burst of 2 MiB of keys and values, in two unsynced writes.
+//! No time passes between two minutes. `reads` is how many coins are spent in all, `num` if it is not given. Keys have 32 bytes;
+//! the original's also name the output, in a few more.
+use super::{
+    Job, Stage,
+    keys::Keys,
+    ops::{Batch, Hands},
+    rng::Rng,
+    store::{Content, Store},
+    values::{Form, Values},
+};
+use crate::measure::{self, Outcome, Plan};
+use anyhow::{Result, ensure};
+
+/// Names and what they do.
+pub const LIST: [(&str, &str); 2] = [
+    ("chainstate-load", "puts num coins under 32-byte hashes into an empty store, 2 MiB in a write"),
+    ("chainstate", "reads and deletes random coins and puts as many new ones, in bursts of 2 MiB"),
+];
+
+/// Keys and values of one minute.
+const BURST_BYTES: u64 = 2 << 20;
+/// What a thread may have pending at once in the driver's model of the store.
+const BURST_MAX: u64 = 30_000;
+
+/// One of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Chainstate {
+    name: &'static str,
+}
+
+/// The stage of `name`, if it is one of these.
+pub fn stage(name: &str) -> Option<Chainstate> {
+    LIST.into_iter().find(|(known, _)| *known == name).map(|(name, _)| Chainstate { name })
+}
+
+/// Changes of one burst.
+fn burst(job: &Job<'_>) -> u64 {
+    (BURST_BYTES / (Keys::HASH_BYTES + job.spec.value_size) as u64).clamp(2, BURST_MAX)
+}
+
+impl Chainstate {
+    fn loads(self) -> bool {
+        self.name == LIST[0].0
+    }
+
+    /// Puts `numbers` in bursts.
+    fn load(job: &Job<'_>, hands: &mut Hands<'_>, worker: &mut measure::Worker<'_>) -> Result<()> {
+        let (mut room, mut start) = (Batch::default(), 0);
+        while start < job.spec.num {
+            let end = (start + burst(job)).min(job.spec.num);
+            hands.batch(worker, true, start..end, &mut room)?;
+            if !worker.did(end - start) {
+                break;
+            }
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// A minute after the other, until all coins are spent that shall be.
+    fn live(job: &Job<'_>, content: &Content, hands: &mut Hands<'_>, worker: &mut measure::Worker<'_>) -> Result<()> {
+        let (mut rng, mut room, mut spent) = (job.rng(0), Batch::default(), Vec::new());
+        let mut left = job.reads();
+        while left > 0 {
+            let count = left.min(burst(job) / 2);
+            spent.clear();
+            for _ in 0..count {
+                let number = unspent(content, &mut rng, &spent)?;
+                hands.get(worker, number)?;
+                spent.push(number);
+            }
+            hands.batch(worker, false, spent.iter().copied(), &mut room)?;
+            let made: Vec<u64> = (0..count).map(|_| content.inserts.begin()).collect();
+            ensure!(made.last().is_none_or(|last| *last < content.model.len()), "more coins than there is room for");
+            hands.batch(worker, true, made.iter().copied(), &mut room)?;
+            made.into_iter().for_each(|number| content.inserts.end(number));
+            left -= count;
+            if !worker.did(3 * count) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A coin that is there and is not about to be spent. Of all that were ever made a share is there that makes few draws enough.
+fn unspent(content: &Content, rng: &mut Rng, spent: &[u64]) -> Result<u64> {
+    for _ in 0..1_000_000 {
+        let number = rng.below(content.inserts.below());
+        // A burst is small beside all coins, so a coin of its own is drawn seldom.
+        if content.model.present(number) == Some(true) && !spent.contains(&number) {
+            return Ok(number);
+        }
+    }
+    anyhow::bail!("hardly a coin is left to spend")
+}
+
+impl Stage for Chainstate {
+    fn name(&self) -> String {
+        self.name.into()
+    }
+
+    fn prepare(&self, store: &mut Store<'_>, job: &Job<'_>) -> Result<()> {
+        ensure!(job.spec.threads == 1, "{} has one thread", self.name);
+        if self.loads() {
+            let spec = job.spec;
+            let values = Values::new(spec.value_size, spec.compression_ratio, spec.seed, Form::Whole);
+            store.fresh(Content::new(Keys::Hash, values, spec.num, job.reads()))?;
+        } else {
+            ensure!(store.content.keys == Keys::Hash, "chainstate needs chainstate-load before it");
+        }
+        store.set_threads(1);
+        Ok(())
+    }
+
+    fn total(&self, _: &Store<'_>, job: &Job<'_>) -> u64 {
+        if self.loads() { job.spec.num } else { 3 * job.reads() }
+    }
+
+    fn run(&self, store: &mut Store<'_>, job: &Job<'_>, progress: &mut dyn FnMut(u64)) -> Result<Outcome> {
+        let (target, content) = (store.target(), &store.content);
+        measure::run(Plan { foreground: 1, ..job.plan() }, progress, &|worker| {
+            let mut hands = Hands::new(target, content, false);
+            match self.loads() {
+                true => Chainstate::load(job, &mut hands, worker),
+                false => Chainstate::live(job, content, &mut hands, worker),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coins_are_drawn_evenly_among_those_there_are() {
+        let content = Content::new(Keys::Hash, Values::new(10, 0.5, 1, Form::Whole), 100, 0);
+        for number in 0..100 {
+            content.model.end(content.model.begin(number, true));
+        }
+        for number in 50..100 {
+            content.model.end(content.model.begin(number, false));
+        }
+        let mut rng = Rng::new(1, 0);
+        let first: Vec<u64> = (0..6).map(|_| unspent(&content, &mut rng, &[]).unwrap()).collect();
+        assert_eq!(first, [24, 23, 24, 32, 12, 2]);
+        let (mut counts, draws) = ([0u64; 50], 100_000u64);
+        for _ in 0..draws {
+            counts[unspent(&content, &mut rng, &[7]).unwrap() as usize] += 1;
+        }
+        assert_eq!(counts[7], 0, "it is about to be spent");
+        let expected = draws as f64 / 49.0;
+        let chi: f64 = counts
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| *at != 7)
+            .map(|(_, n)| (*n as f64 - expected).powi(2) / expected)
+            .sum();
+        // 48 degrees of freedom: mean 48, deviation 9.8; five deviations above
+        assert!(chi < 97.0, "{chi}");
+    }
+}
