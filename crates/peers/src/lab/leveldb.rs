@@ -1,7 +1,7 @@
 //! LevelDB as a target.
-use super::{build, bytes, write};
+use super::{Batched, build, bytes};
 use crate::{
-    leveldb::{Compression, Library, OpenOptions, Store},
+    leveldb::{Compression, Library, OpenOptions},
     library::{self, Facts},
 };
 use anyhow::{Context, bail};
@@ -80,7 +80,7 @@ impl Engine for LevelDb {
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Target>> {
         let (library, _) = self.load()?;
         let store = library.open(dir, &options(settings)?)?;
-        Ok(Box::new(Open { store }))
+        Ok(Box::new(Open(Batched::new(store))))
     }
 }
 
@@ -105,21 +105,19 @@ fn options(settings: &Settings) -> Result<OpenOptions> {
     })
 }
 
-struct Open {
-    store: Store,
-}
+struct Open(Batched<crate::leveldb::LevelDb>);
 
 impl Target for Open {
     fn write(&self, changes: &[Change<'_>], sync: bool) -> Result<()> {
-        write(&self.store, changes, sync)
+        self.0.write(changes, sync)
     }
 
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        Ok(self.store.get_into(key, value)?)
+        Ok(self.0.store.get_into(key, value)?)
     }
 
     fn scan(&self, from: Option<&[u8]>, reverse: bool, visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
-        let mut cursor = self.store.cursor();
+        let mut cursor = self.0.store.cursor();
         match (from, reverse) {
             (None, false) => cursor.seek_to_first()?,
             (None, true) => cursor.seek_to_last()?,
@@ -137,7 +135,7 @@ impl Target for Open {
     }
 
     fn compact(&self) -> Result<()> {
-        self.store.compact_range(None, None);
+        self.0.store.compact_range(None, None);
         Ok(())
     }
 }

@@ -15,6 +15,7 @@ pub use redb::Redb;
 pub use rocksdb::RocksDb;
 
 use crate::{library::Facts, rocksdb::Layout, store};
+use std::sync::{Mutex, PoisonError};
 use terrace_lab::target::{Build, Change, Engine, Result};
 
 /// The peers by the names that `--engine` takes.
@@ -45,23 +46,34 @@ fn build(version: String, facts: Facts) -> Build {
     Build { version, source: facts.source, hardware_crc: facts.hardware_crc, assertions: facts.assertions }
 }
 
-/// Applies `changes` as one: a single one without a batch.
-fn write<L: store::Library>(store: &store::Store<L>, changes: &[Change<'_>], sync: bool) -> Result<()> {
-    match *changes {
-        [Change::Put(key, value)] => store.put(key, value, sync)?,
-        [Change::Delete(key)] => store.delete(key, sync)?,
-        _ => {
-            let mut batch = store.batch();
-            for change in changes {
-                match *change {
-                    Change::Put(key, value) => batch.put(key, value),
-                    Change::Delete(key) => batch.delete(key),
-                }
-            }
-            store.write(&mut batch, sync)?;
-        }
+/// An open store, and the batches with which its writers take turns. What these peers' own benchmarks do with one thread:
+/// the memory of a write serves the next one.
+struct Batched<L: store::Library> {
+    store: store::Store<L>,
+    /// Those that nobody uses now. Held for no longer than it takes to take one out or put it back.
+    batches: Mutex<Vec<store::Batch<L>>>,
+}
+
+impl<L: store::Library> Batched<L> {
+    fn new(store: store::Store<L>) -> Batched<L> {
+        Batched { store, batches: Mutex::default() }
     }
-    Ok(())
+
+    /// Applies `changes` as one.
+    fn write(&self, changes: &[Change<'_>], sync: bool) -> Result<()> {
+        let spare = || self.batches.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut batch = spare().pop().unwrap_or_else(|| self.store.batch());
+        batch.clear();
+        for change in changes {
+            match *change {
+                Change::Put(key, value) => batch.put(key, value),
+                Change::Delete(key) => batch.delete(key),
+            }
+        }
+        let written = self.store.write(&mut batch, sync);
+        spare().push(batch);
+        Ok(written?)
+    }
 }
 
 /// `--option` style sizes for departures: whole MiB or KiB where they are whole.

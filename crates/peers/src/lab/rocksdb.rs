@@ -1,8 +1,8 @@
 //! RocksDB as a target.
-use super::{build, bytes, write};
+use super::{Batched, build, bytes};
 use crate::{
     library::Facts,
-    rocksdb::{Compression, Layout, Library, OpenOptions, Store},
+    rocksdb::{Compression, Layout, Library, OpenOptions},
 };
 use anyhow::bail;
 use std::path::Path;
@@ -61,7 +61,7 @@ impl Engine for RocksDb {
 
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Target>> {
         let store = Library::load()?.open(dir, &options(self.layout, settings)?)?;
-        Ok(Box::new(Open { store }))
+        Ok(Box::new(Open(Batched::new(store))))
     }
 }
 
@@ -93,30 +93,28 @@ fn options(layout: Layout, settings: &Settings) -> Result<OpenOptions> {
     })
 }
 
-struct Open {
-    store: Store,
-}
+struct Open(Batched<crate::rocksdb::RocksDb>);
 
 impl Target for Open {
     fn write(&self, changes: &[Change<'_>], sync: bool) -> Result<()> {
-        write(&self.store, changes, sync)
+        self.0.write(changes, sync)
     }
 
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        Ok(self.store.get_into(key, value)?)
+        Ok(self.0.store.get_into(key, value)?)
     }
 
     fn scan(&self, from: Option<&[u8]>, reverse: bool, visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
-        Ok(self.store.scan(from, reverse, visit)?)
+        Ok(self.0.store.scan(from, reverse, visit)?)
     }
 
     fn compact(&self) -> Result<()> {
-        self.store.compact_range(None, None);
+        self.0.store.compact_range(None, None);
         Ok(())
     }
 
     fn own(&self) -> Own {
-        Own { stall: self.store.stalled(), ..Own::default() }
+        Own { stall: self.0.store.stalled(), ..Own::default() }
     }
 }
 
