@@ -2,6 +2,7 @@
 use anyhow::{Context, Result, bail};
 use std::{fs, io, path::Path};
 use terrace_format::FileName;
+use terrace_storage::backends::raw::is_device;
 
 /// What a directory holds.
 #[derive(Debug, PartialEq, Eq)]
@@ -43,6 +44,9 @@ pub fn look(path: &Path) -> Result<Holds> {
 
 /// An error for a directory that is somebody else's, with what to do instead.
 pub fn refuse_foreign(path: &Path) -> Result<()> {
+    if is_device(path) {
+        return Ok(()); // what is not prepared for a store holds none, and opening says so
+    }
     match look(path)? {
         Holds::RocksDbStore => bail!(
             "{} is a store of RocksDB's, which Terrace does not open; \

@@ -1,22 +1,27 @@
-//! A device in a sparse file, which takes only the space of what was written to it.
+//! A device in a file: a sparse one, which takes only the space of what was written to it, or the node of a real block device.
 use std::fs;
+use std::io::{Seek, SeekFrom};
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{FallocateFlags, fallocate};
+use nix::libc::O_EXCL;
 
 use crate::error::check_range;
 use crate::{BlockDevice, Error, Result, Stream};
 
 const BLOCK: u32 = 4096;
 
-/// A block device in a file, locked against other processes that use it as one. What is discarded or zeroed is punched out of
-/// the file where its file system can do that, and written as zeros where it cannot.
+/// A block device in a file, or the node of one, locked against other processes that use it so. What is discarded or zeroed is
+/// punched out of the file where its file system can do that, and written as zeros where it cannot. A real device that cannot
+/// discard says so instead.
 pub struct File {
     file: fs::File,
     path: PathBuf,
     len: u64,
+    /// A block device itself, not a file.
+    is_node: bool,
 }
 
 impl File {
@@ -32,21 +37,43 @@ impl File {
         File::locked(file, path, len)
     }
 
-    /// Opens a device that is there.
+    /// Opens a device that is there. A block device is opened exclusively: the kernel refuses one that is mounted, swapped to, or
+    /// part of another.
     ///
     /// # Errors
-    /// No file, a length that is no whole number of 4096-byte blocks, or one that another process serves.
+    /// No file, a length that is no whole number of 4096-byte blocks, or one that another process uses.
     pub fn open(path: &Path) -> Result<File> {
-        let file = fs::OpenOptions::new().read(true).write(true).open(path);
-        let file = file.map_err(|source| failed("open", path, source))?;
-        let len = file.metadata().map_err(|source| failed("look at", path, source))?.len();
-        check_len(len)?;
+        let is_node = is_node(path);
+        let flags = if is_node { O_EXCL } else { 0 };
+        let file = fs::OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
+        let mut file = file.map_err(|source| failed("open", path, source))?;
+        let len = length(&mut file, path)?;
         File::locked(file, path, len)
+    }
+
+    /// Opens a device that is there to read it, beside others who read. Writing to it fails.
+    ///
+    /// # Errors
+    /// As of [`open`](File::open).
+    pub fn open_read_only(path: &Path) -> Result<File> {
+        let mut file = fs::File::open(path).map_err(|source| failed("open", path, source))?;
+        let len = length(&mut file, path)?;
+        file.try_lock_shared().map_err(|refused| failed("lock", path, refused.into()))?;
+        Ok(File { file, path: path.to_owned(), len, is_node: is_node(path) })
+    }
+
+    /// Takes all the space that the file may need, so that no write meets a full file system. Nothing for a real device.
+    ///
+    /// # Errors
+    /// The file system is full, or cannot.
+    pub fn allocate(&self) -> Result<()> {
+        let all = fallocate(self.file.as_fd(), FallocateFlags::empty(), 0, self.len as i64); // no file is longer
+        if self.is_node { Ok(()) } else { all.map_err(|error| failed("allocate", &self.path, error.into())) }
     }
 
     fn locked(file: fs::File, path: &Path, len: u64) -> Result<File> {
         file.try_lock().map_err(|refused| failed("lock", path, refused.into()))?;
-        Ok(File { file, path: path.to_owned(), len })
+        Ok(File { file, path: path.to_owned(), len, is_node: is_node(path) })
     }
 
     fn check(&self, offset: u64, len: u64) -> Result<()> {
@@ -61,7 +88,7 @@ impl File {
         let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
         // Both fit: no file is longer than what `off_t` counts.
         match fallocate(self.file.as_fd(), flags, offset as i64, len as i64) {
-            Err(nix::Error::EOPNOTSUPP) => self.zero(offset, len),
+            Err(nix::Error::EOPNOTSUPP) if !self.is_node => self.zero(offset, len),
             done => done.map_err(|error| failed("punch", &self.path, error.into())),
         }
     }
@@ -103,8 +130,21 @@ impl BlockDevice for File {
     }
 
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {
-        self.punch(offset, len)
+        self.check(offset, len)?;
+        if self.is_node { self.zero(offset, len) } else { self.punch(offset, len) }
     }
+}
+
+/// Whether the path is a block device's.
+fn is_node(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device())
+}
+
+/// How long a device is, in whole blocks.
+fn length(file: &mut fs::File, path: &Path) -> Result<u64> {
+    let len = file.seek(SeekFrom::End(0)).map_err(|source| failed("look at", path, source))?;
+    check_len(len)?;
+    Ok(len)
 }
 
 fn check_len(len: u64) -> Result<()> {

@@ -6,10 +6,14 @@ mod error;
 mod file;
 mod memory;
 pub mod process;
+#[cfg(feature = "lab")]
 pub mod record;
+#[cfg(feature = "lab")]
 pub mod serve;
 mod slow;
+#[cfg(feature = "lab")]
 pub mod smart;
+#[cfg(feature = "lab")]
 pub mod ssd;
 
 pub use error::{Error, Result};

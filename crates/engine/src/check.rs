@@ -44,7 +44,7 @@ pub struct CheckReport {
 /// vouch for. A store that cannot be opened at all (a file that is missing or too short, tables that overlap, a feature that the
 /// marker does not know) is an error; what is wrong inside it is in the report.
 pub fn check(path: impl AsRef<Path>, options: &Options, deep: bool) -> Result<CheckReport> {
-    let location = Location::Directory(path.as_ref().into());
+    let location = Location::at(path.as_ref());
     let placement = terrace_storage::open(&location, Mode::ReadOnly, options.durability, &options.setup())?;
     check_on(&*placement, options, deep)
 }

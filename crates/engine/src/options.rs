@@ -24,6 +24,9 @@ pub struct Options {
     pub create_if_missing: bool,
     /// Refuse a store that is there. Default false.
     pub error_if_exists: bool,
+    /// Refuse a directory: the store is to be on a block device, or on a file in its place, that was prepared for one. A device
+    /// is used without this option too. Default false.
+    pub device: bool,
     /// Any sign of corruption while opening is an error, even one that a power cut explains; every read verifies
     /// its checksum. Default false.
     pub paranoid_checks: bool,
@@ -178,6 +181,7 @@ impl Options {
         Options {
             create_if_missing: true,
             error_if_exists: false,
+            device: false,
             paranoid_checks: false,
             memtable_bytes: 4 * MIB,
             memtables_max: 2,

@@ -18,6 +18,11 @@ pub const PRESETS: &[(&str, &str)] = &[
         "NobLSM's design on leveldb's numbers: a flush syncs its table, a compaction nothing; what it replaced waits until \
          ext4 has committed its outputs, asked every five seconds",
     ),
+    ("raw", "terrace-block's numbers on a device without a file system, durable in batches of one device flush"),
+    (
+        "lds",
+        "leveldb's numbers on a device without a file system, everything on it, tables placed by level: LDS, as DeLSM measures it",
+    ),
     ("volatile", "as leveldb, never synced: the upper bound of speed; promises nothing at a power cut"),
 ];
 
@@ -28,6 +33,19 @@ impl Options {
             "leveldb" => Ok(Options::leveldb_compatible()),
             "terrace-block" => Ok(terrace_block()),
             "noblsm" => Ok(noblsm()),
+            "raw" => {
+                let mut options = terrace_block().named("raw");
+                options.device = true;
+                options.durability = Tier::Group;
+                options.log_writes = LogWrites::Write;
+                Ok(options)
+            }
+            "lds" => {
+                let mut options = Options::leveldb_compatible().named("lds");
+                options.device = true;
+                options.seek_compaction = false;
+                Ok(options)
+            }
             "volatile" => {
                 let mut options = Options::leveldb_compatible().named("volatile");
                 options.durability = Tier::None;

@@ -144,6 +144,7 @@ fn batches_are_whole_counters_rise_and_snapshots_stand_still() {
         (Place::memory(), [PIPELINED, &[]]),
         (Place::directory(), [PIPELINED, PARALLEL]),
         (Place::directory(), [SMOOTH, PARALLEL]),
+        (Place::device(), [PIPELINED, PARALLEL]),
     ] {
         let tight = options(&[TIGHT, changes[0], changes[1]].concat());
         let db = place.open(&tight, false).unwrap();

@@ -5,7 +5,7 @@ mod kit;
 
 use kit::{Model, Pairs, Place, contents, options, write};
 use std::{sync::Mutex, thread};
-use terrace::{Db, Options, ReadOptions, Snapshot, Tier, WriteOptions, check_on};
+use terrace::{Db, Options, ReadOptions, Snapshot, WriteOptions, check_on};
 use terrace_sim::Rng;
 use terrace_storage::placement::Mode;
 
@@ -208,7 +208,7 @@ fn shaped(shape: Shape) -> Options {
 #[test]
 fn one_history_has_the_same_answers_under_all_options_and_in_all_places() {
     assert!(SHAPES.len() >= 24, "the campaign has shrunk");
-    let places: [fn() -> Place; 3] = [Place::memory, Place::scrambled, Place::directory];
+    let places: [fn() -> Place; 4] = [Place::memory, Place::scrambled, Place::directory, Place::device];
     let jobs: Vec<_> = (0..SHAPES.len()).flat_map(|shape| (0..places.len()).map(move |place| (shape, place))).collect();
     // A delete of a range takes one sequence, or one for each key that it deletes.
     let references = ["off", "on"].map(|ranges| run(&Place::memory(), &options(&[("range_deletes", ranges)]), true));
@@ -221,10 +221,8 @@ fn one_history_has_the_same_answers_under_all_options_and_in_all_places() {
                 while let Some((shape, place)) = { queue.lock().unwrap().pop() } {
                     let (place, shape) = (places[place](), SHAPES[shape]);
                     let reference = &references[usize::from(deletes_ranges(shape))];
-                    let tier = shaped(shape).durability;
-                    if let Some(why) = place.path().and_then(|path| tier.refusal(&path)).filter(|_| tier != Tier::Auto)
-                    {
-                        println!("skipped: tier {} in a directory: {why}", tier.name());
+                    if let Some(why) = place.refuses(&shaped(shape)) {
+                        println!("skipped: {why}");
                         continue;
                     }
                     // Real directories get the real executor: there, background work meets a file system's timing.

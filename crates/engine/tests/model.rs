@@ -78,6 +78,7 @@ impl Harness {
         let place = match config.place {
             0 => Place::memory(),
             1 => Place::scrambled(),
+            3 => Place::device(),
             _ => Place::directory(),
         };
         let (map, snapshots, cursors, pins) = Default::default();
@@ -89,7 +90,7 @@ impl Harness {
     fn options(&self) -> Options {
         let mut options = Options::preset(self.config.preset).expect("a preset of that name");
         options.batch_interval_ms = 0; // manual steps are no clock to wait for, and threads would wait in every case
-        if self.place.path().is_some_and(|path| options.durability.refusal(&path).is_some()) {
+        if self.place.refuses(&options).is_some() {
             options.durability = Tier::Auto;
         }
         options.set("tables", self.config.tables).expect("a form of tables");

@@ -9,6 +9,7 @@
 //! | logs and manifests | [`log_record`] frames records; a [`batch`] is a log's record, an [`edit`] a manifest's |
 //! | tables | [`block`] holds entries, [`compress`] and [`footer`] seal and find blocks, [`search`] finds them in damage, [`filter`], [`facts`] and [`range_deletes`] sit beside them |
 //! | the directory | [`names`] of files, a [`pair`] in a file of its own, the [`marker`] of stores that only we can read, the [`shape`] that it remembers |
+//! | a device without files | [`raw`]: its superblock, its slot journal, the pages of its logs |
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -29,6 +30,7 @@ pub mod marker;
 pub mod names;
 pub mod pair;
 pub mod range_deletes;
+pub mod raw;
 pub mod search;
 pub mod shape;
 

@@ -12,6 +12,7 @@ use terrace_format::{
     key::{Kind, encode},
     log_record::{Framer, is_ours},
     pair::{InFile, PairFacts, Reference},
+    raw::{Change, Form, PAGE, Sizes, Superblock, journal, page},
 };
 
 /// The bytes frozen under `name`; with TERRACE_BLESS set, `bytes` become those first.
@@ -133,4 +134,52 @@ fn compressed_blocks() {
             format!("A block stored with codec {}: 62 bytes, \"terrace, \" six times and \"terrace!\".", codec as u8);
         assert_eq!(decompress(codec as u8, &frozen(name, &about, &stored)), Ok(raw.clone()), "{codec:?}");
     }
+}
+
+#[test]
+fn superblock() {
+    let sizes = Sizes { slot_bytes: 1 << 20, unit_slots: 16 };
+    let made = Superblock::new(4 << 30, sizes, 0x0123_4567_89ab_cdef).unwrap();
+    let bytes = frozen(
+        "superblock.hex",
+        "The superblock of a device of 4 GiB, without the zeros behind it.",
+        &made.encode()[..64],
+    );
+    assert_eq!(made.encode()[..64], bytes);
+    assert_eq!(Superblock::decode(&bytes), Ok(made));
+}
+
+#[test]
+fn slot_journal() {
+    let name = |file, name: &str| Change::Name { file, name: name.into() };
+    let checkpoint = vec![
+        Change::File { file: 1, form: Form::Log, stream: 1 },
+        Change::Slots { file: 1, first: 0, count: 2 },
+        name(1, "000003.log"),
+        Change::Next { file: 2 },
+    ];
+    let entries = [
+        vec![Change::File { file: 300, form: Form::Plain, stream: 3 }, name(300, "000005.ldb")],
+        vec![Change::Slots { file: 300, first: 700, count: 1 }, Change::Bytes { file: 300, bytes: 1 << 20 }],
+        vec![Change::Unname { name: "000003.log".into() }],
+    ];
+    let (head, mut half) = journal::encode_checkpoint(7, 2, &checkpoint);
+    entries.iter().for_each(|changes| half.extend(journal::encode_entry(&head, changes)));
+    // Heads and entries, without the pages' zeros.
+    let short = |half: &[u8]| [&half[..36], &half[PAGE..PAGE + 25], &half[2 * PAGE..]].concat();
+    let about = "A half of a slot journal: its head; a checkpoint of one log; three entries.";
+    assert_eq!(short(&half), frozen("slot-journal.hex", about, &short(&half)));
+    let read = journal::decode(&half).unwrap();
+    assert_eq!((&read.changes[0], &read.changes[1..]), (&checkpoint, &entries[..]));
+}
+
+#[test]
+fn log_page() {
+    let mut made = [0; PAGE];
+    made[..5].copy_from_slice(b"bytes");
+    page::seal(&mut made, 7, 5);
+    let short = [&made[..8], &made[PAGE - 16..]].concat();
+    let about = "A page of log 7 with five bytes: its first eight bytes and its last sixteen.";
+    assert_eq!(short, frozen("log-page.hex", about, &short));
+    assert_eq!(page::used(&made, 7), Some(5));
 }

@@ -18,6 +18,7 @@ use terrace_storage::{
         folders::{Folders, Inside},
         fs::{DirEntry, FileSystem, ReadFile, WriteFile},
     },
+    placement::Hint,
 };
 
 /// How a call fails.
@@ -183,6 +184,11 @@ impl FileSystem for FaultFs {
     fn create_log(&self, name: &str, how: LogWrites) -> io::Result<Box<dyn WriteFile>> {
         self.call(Needs::Space)?;
         Ok(self.writer(self.inner.create_log(name, how)?))
+    }
+
+    fn create_table(&self, name: &str, hint: &Hint) -> io::Result<Box<dyn WriteFile>> {
+        self.call(Needs::Space)?;
+        Ok(self.writer(self.inner.create_table(name, hint)?))
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {

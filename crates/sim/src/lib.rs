@@ -2,6 +2,8 @@
 //!
 //! - [`CrashFs`] records what is done to a directory and makes [`Image`]s of what a power cut could leave of it;
 //! - [`Folder`] is a second directory in it, which can link to the files of the first;
+//! - [`CrashDevice`] does the same for a block device, torn sectors included; [`Yanked`] is one that is pulled out;
+//! - [`Medium`] is either of the two, as a parameter;
 //! - [`FaultFs`] makes the n-th call fail;
 //! - [`ScrambleFs`] makes bytes unreadable to whoever goes around the seam;
 //! - [`LateTracker`] lets tickets mature late, out of order, or not at all.
@@ -10,20 +12,26 @@
 #![forbid(unsafe_code)]
 
 mod crash;
+mod device;
 mod faults;
 mod folder;
 mod history;
 mod image;
 mod late;
 mod loss;
+mod medium;
 mod rng;
 mod scramble;
+mod yanked;
 
 pub use crash::CrashFs;
+pub use device::{CrashDevice, DeviceImage};
 pub use faults::{Fault, FaultFs, Plan};
 pub use folder::Folder;
 pub use image::Image;
 pub use late::LateTracker;
 pub use loss::Rules;
+pub use medium::{Medium, Recorder, Remains};
 pub use rng::Rng;
 pub use scramble::ScrambleFs;
+pub use yanked::Yanked;

@@ -7,6 +7,7 @@ use terrace_storage::{
         folders::Folders,
         fs::{DirEntry, FileSystem, ReadFile, WriteFile},
     },
+    placement::Hint,
 };
 
 /// XORs every byte with a mask that depends on its offset, on the way in and on the way out. Names stay as they are.
@@ -51,6 +52,10 @@ impl FileSystem for ScrambleFs {
 
     fn create_log(&self, name: &str, how: LogWrites) -> io::Result<Box<dyn WriteFile>> {
         Ok(Box::new(Writer { inner: self.0.create_log(name, how)?, bytes: 0 }))
+    }
+
+    fn create_table(&self, name: &str, hint: &Hint) -> io::Result<Box<dyn WriteFile>> {
+        Ok(Box::new(Writer { inner: self.0.create_table(name, hint)?, bytes: 0 }))
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {

@@ -1,7 +1,10 @@
 //! The contract suite, on each backend.
 use std::{sync::Arc, time::Duration};
-use terrace_format::{Shape, TableForm};
-use terrace_storage::backends::files::real::RealFs;
+use terrace_format::{Shape, TableForm, raw::Sizes};
+use terrace_storage::backends::{
+    files::real::RealFs,
+    raw::{self, RawFs},
+};
 use terrace_storage::{
     LogWrites, Memory, Setup, Tier, contract,
     durability::{BatchTracker, NoTracker, SyncTracker, Way},
@@ -83,4 +86,19 @@ fn directory_tables_in_memory_pass() {
         let fs = Arc::new(Memory::new());
         Box::new(move |mode, setup| open_files(fs.clone(), mode, Arc::new(SyncTracker), &in_directories(setup)))
     });
+}
+
+/// A device in memory, as a place for a store.
+fn a_device() -> Arc<RawFs> {
+    let device = Arc::new(terrace_device::Memory::new(16 << 20).unwrap());
+    raw::format(&*device, Sizes { slot_bytes: 64 << 10, unit_slots: 4 }, 7).unwrap();
+    RawFs::new(device, "device")
+}
+
+#[test]
+fn a_device_passes() {
+    contract::run(&|| contract::on_files(a_device(), Arc::new(SyncTracker)));
+    contract::run(&|| contract::on_files(a_device(), Arc::new(NoTracker)));
+    let batches = || Arc::new(BatchTracker::new(Way::Group, Duration::from_secs(3600)));
+    contract::run(&|| contract::on_files(a_device(), batches()));
 }

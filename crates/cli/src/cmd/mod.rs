@@ -12,6 +12,7 @@ mod inspect;
 mod load;
 mod pairs;
 mod pin;
+mod raw;
 mod repair;
 mod scan;
 mod ssd;
@@ -40,6 +41,7 @@ pub enum Command {
     Inspect(inspect::Inspect),
     Doctor(doctor::Doctor),
     Pin(pin::Pin),
+    Raw(raw::Raw),
     Ssd(ssd::Ssd),
     Crash(crash::Crash),
     #[command(hide = true)]
@@ -70,6 +72,7 @@ impl Command {
             Command::Inspect(command) => command.run(out),
             Command::Doctor(command) => command.run(out),
             Command::Pin(command) => command.run(out),
+            Command::Raw(command) => command.run(out),
             Command::Ssd(command) => command.run(out),
             Command::Crash(command) => command.run(out),
             Command::CrashWorker(command) => command.run(out),

@@ -93,21 +93,33 @@ fn make_durable(shared: &Arc<Shared>, writes: &Writes) -> Result<()> {
     writes.write(shared, Own::Many(Batch::new()), true).map(drop)
 }
 
+/// What `path` is, once it is sure that `options` allow it.
+fn locate(path: &Path, options: &Options) -> Result<Location> {
+    match Location::at(path) {
+        Location::Directory(_) if options.device => Err(Error::Invalid(format!(
+            "device=true asks for a device, or a file in its place, and {} is none; `terrace raw format` prepares one",
+            path.display()
+        ))),
+        location => Ok(location),
+    }
+}
+
 impl Db {
-    /// Opens the store in directory `path` for reading and writing; makes it if `options` say so.
+    /// Opens the store in directory `path` for reading and writing; makes it if `options` say so. A path of a block device, or of a
+    /// regular file, that was prepared for a store is one, too.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Db> {
         options.validate()?;
-        let location = Location::Directory(path.as_ref().into());
+        let location = locate(path.as_ref(), &options)?;
         let mode = if options.create_if_missing { Mode::Create } else { Mode::Write };
         let placement = terrace_storage::open(&location, mode, options.durability, &options.setup())?;
         Db::open_on(placement, options)
     }
 
-    /// Opens the store in directory `path` for reading only, together with other readers but no writer. Replays logs in
+    /// Opens the store in directory, or on device, `path` for reading only, together with other readers but no writer. Replays logs in
     /// memory; creates, changes and removes nothing, and works on a read-only file system.
     pub fn open_read_only(path: impl AsRef<Path>, options: Options) -> Result<Db> {
         options.validate()?;
-        let location = Location::Directory(path.as_ref().into());
+        let location = locate(path.as_ref(), &options)?;
         let placement = terrace_storage::open(&location, Mode::ReadOnly, options.durability, &options.setup())?;
         Db::build(placement.into(), options, Executor::Threads, true)
     }
@@ -244,10 +256,10 @@ impl Db {
         shared.wait_until(|control| control.versions.pending() == 0)
     }
 
-    /// Removes the store in directory `path`: its own files and nothing else. Fine if there is none; refused while it is
+    /// Removes the store in directory, or on device, `path`: its own files and nothing else. Fine if there is none; refused while it is
     /// open.
     pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
-        Ok(terrace_storage::destroy(&Location::Directory(path.as_ref().into()))?)
+        Ok(terrace_storage::destroy(&Location::at(path.as_ref()))?)
     }
 
     /// Returns when no background work is left: nothing to flush, nothing due for compaction, no edit unreleased.

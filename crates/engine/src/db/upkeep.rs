@@ -35,17 +35,12 @@ impl Db {
     pub fn repair(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &Options) -> Result<RepairReport> {
         options.validate()?;
         let (from, to) = (from.as_ref(), to.as_ref());
-        let damaged = terrace_storage::open(
-            &Location::Directory(from.into()),
-            Mode::Salvage,
-            options.durability,
-            &options.setup(),
-        )?;
+        let damaged = terrace_storage::open(&Location::at(from), Mode::Salvage, options.durability, &options.setup())?;
         if lies_in(to, from)? {
             let text = format!("{} lies in {}, in which a repair writes nothing", to.display(), from.display());
             return Err(Error::Invalid(text));
         }
-        let location = Location::Directory(to.into());
+        let location = Location::at(to);
         let fresh = terrace_storage::open(&location, Mode::Create, options.durability, &options.setup())?;
         repair_on(&*damaged, &*fresh, options)
     }
@@ -59,7 +54,7 @@ impl Db {
     pub fn checkpoint(&self, to: impl AsRef<Path>) -> Result<Checkpoint> {
         let shared = self.shared();
         self.writes()?;
-        let location = Location::Directory(to.as_ref().into());
+        let location = Location::at(to.as_ref());
         let copy = terrace_storage::open(&location, Mode::Create, Tier::Sync, &shared.options.setup())?;
         self.checkpoint_on(&*copy)
     }

@@ -71,6 +71,7 @@ macro_rules! choice {
 pub(super) const FIELDS: &[Field] = &[
     switch!(create_if_missing, "make the store if it is not there"),
     switch!(error_if_exists, "refuse a store that is there"),
+    switch!(device, "refuse a directory: the store is on a device prepared by `terrace raw format`"),
     switch!(paranoid_checks, "any sign of corruption is an error; verify every read"),
     number!(memtable_bytes, 64 * KIB..=4 * GIB, "bytes a memtable may fill before it is flushed"),
     number!(memtables_max, 2..=64, "memtables alive at once"),

@@ -1,10 +1,10 @@
-//! Power cuts on a directory in memory: a history is written on a file system that records, then the power is cut after every
+//! Power cuts on a directory or a device in memory: a history is written where all is recorded, then the power is cut after every
 //! step, and what is left is opened and judged.
 #![allow(dead_code, reason = "each user takes a part")]
 use super::history::{History, Tracker, contents, placement, tight};
 use std::sync::Arc;
 use terrace::{Db, Options, WriteOptions, check_on};
-use terrace_sim::{CrashFs, Image, Rng, Rules};
+use terrace_sim::{Medium, Remains, Rng, Rules};
 use terrace_storage::backends::files::fs::FileSystem;
 
 /// Actions of a history.
@@ -16,7 +16,7 @@ pub struct Cuts {
     /// Whose parts the store is made of; sizes are small whatever it says.
     pub options: Options,
     pub tracker: Tracker,
-    pub rules: Rules,
+    pub medium: Medium,
     pub history: u64,
     /// States after each step.
     pub seeds: u64,
@@ -32,30 +32,35 @@ pub struct Broken {
     pub image: String,
 }
 
-/// The histories of a campaign, one for each tracker and each file system's rules.
+/// The histories of a campaign, one for each tracker and each medium.
 pub fn histories(options: &Options, trackers: &[Tracker], history: u64, seeds: u64) -> Vec<Cuts> {
-    let pairs = trackers.iter().flat_map(|&tracker| [Rules::Ext4, Rules::Posix].map(|rules| (tracker, rules)));
+    let media = [Medium::Directory(Rules::Ext4), Medium::Directory(Rules::Posix), Medium::Device];
+    let pairs = trackers.iter().flat_map(|&tracker| media.map(|medium| (tracker, medium)));
     pairs
-        .filter(|(tracker, rules)| !(tracker.needs_journal() && *rules == Rules::Posix)) // refused there
-        .map(|(tracker, rules)| Cuts { options: options.clone(), tracker, rules, history, seeds })
+        .filter(|(tracker, medium)| tracker.goes_with(*medium)) // refused there
+        .map(|(tracker, medium)| {
+            // A device is asked for much more than a directory is.
+            let seeds = if medium == Medium::Device { seeds.div_ceil(8) } else { seeds };
+            Cuts { options: options.clone(), tracker, medium, history, seeds }
+        })
         .collect()
 }
 
 impl Cuts {
     /// Writes the history and judges every state. `seen` is told of each, and says false to stop.
     pub fn judge_all(&self, seen: &mut dyn FnMut(Option<Broken>) -> bool) {
-        let recorder = CrashFs::new(self.rules);
+        let recorder = self.medium.recorder();
         let steps = || recorder.steps();
         let mut history =
-            History::new(self.options.clone(), self.history, self.tracker, Arc::new(recorder.clone()), &steps);
+            History::new(self.options.clone(), self.history, self.tracker, recorder.file_system(), &steps);
         history.run(ACTIONS);
         for step in 0..=recorder.steps() {
-            for seed in 0..self.seeds {
+            for seed in (step as u64..).take(self.seeds as usize) {
                 let image = recorder.power_loss(step, seed);
                 let broken = self.judge(&history, &image, step, seed).err().map(|reason| Broken {
                     place: format!(
                         "{:?} {:?} history {} step {step} seed {seed}",
-                        self.tracker, self.rules, self.history
+                        self.tracker, self.medium, self.history
                     ),
                     reason,
                     image: format!("{image:?}"),
@@ -77,7 +82,7 @@ impl Cuts {
 
     /// Opens an image and judges it. On some seeds goes on: the store must take writes, pass a full check, and survive a
     /// second cut during or after its recovery.
-    fn judge(&self, history: &History<'_>, image: &Image, step: usize, seed: u64) -> Result<(), String> {
+    fn judge(&self, history: &History<'_>, image: &Remains, step: usize, seed: u64) -> Result<(), String> {
         let fs = image.file_system();
         let db = self.open(&fs).map_err(|e| format!("OPEN: {e}"))?;
         let applied = history.judge(step, &db)?;
@@ -102,9 +107,9 @@ impl Cuts {
     }
 
     /// Recovers on a recorded directory and cuts the power during that recovery.
-    fn cut_again(&self, history: &History<'_>, image: &Image, step: usize, seed: u64) -> Result<(), String> {
-        let recorder = CrashFs::from_image(image, self.rules);
-        let fs: Arc<dyn FileSystem> = Arc::new(recorder.clone());
+    fn cut_again(&self, history: &History<'_>, image: &Remains, step: usize, seed: u64) -> Result<(), String> {
+        let recorder = self.medium.record(image);
+        let fs = recorder.file_system();
         let recovered = history.judge(step, &self.open(&fs).map_err(|e| format!("OPEN: {e}"))?)?;
         let end = recorder.steps();
         let second = Rng::of(seed, step as u64).below(end + 1);

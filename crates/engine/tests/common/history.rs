@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use terrace::{Db, LogWrites, Options, ReadOptions, WriteBatch, WriteOptions};
-use terrace_sim::{LateTracker, Rng};
+use terrace_sim::{LateTracker, Medium, Rng, Rules};
 use terrace_storage::{
     backends::files::fs::FileSystem,
     durability::{BatchTracker, CommitTracker, Evidence, JournalTracker, NoTracker, SyncTracker, Way},
@@ -46,6 +46,15 @@ impl Tracker {
     /// Whether it rests on ext4's journal.
     pub fn needs_journal(self) -> bool {
         matches!(self, Tracker::Group | Tracker::Journal | Tracker::JournalBpf)
+    }
+
+    /// Whether it can keep its promise there. A device has no journal, but one flush of it is one for all.
+    pub fn goes_with(self, medium: Medium) -> bool {
+        match medium {
+            Medium::Directory(Rules::Ext4) => true,
+            Medium::Directory(Rules::Posix) => !self.needs_journal(),
+            Medium::Device => !matches!(self, Tracker::Journal | Tracker::JournalBpf),
+        }
     }
 
     pub fn make(self, seed: u64) -> Arc<dyn CommitTracker> {

@@ -8,7 +8,7 @@ use std::{
 };
 use tempfile::TempDir;
 use terrace::{Comparator, Db, Error, LevelInfo, Options, ReadOptions, WriteBatch, WriteOptions};
-use terrace_sim::{Rng, ScrambleFs};
+use terrace_sim::{Medium, Rng, ScrambleFs};
 use terrace_storage::{
     Memory,
     backends::files::{fs::FileSystem, real::RealFs},
@@ -40,9 +40,19 @@ impl Place {
         Place { name: "directory", fs: Arc::new(RealFs::new(folder.path().join("store"))), folder: Some(folder) }
     }
 
+    /// A device in memory, without a file system.
+    pub fn device() -> Place {
+        Place { name: "device", fs: Medium::Device.recorder().file_system(), folder: None }
+    }
+
     /// The store's path, if it is in a directory of a real file system.
     pub fn path(&self) -> Option<PathBuf> {
         self.folder.as_ref().map(|folder| folder.path().join("store"))
+    }
+
+    /// Why a store here cannot have the tier that `options` ask for.
+    pub fn refuses(&self, options: &Options) -> Option<String> {
+        options.durability.tracker(&*self.fs, &options.setup()).err().map(|error| error.to_string())
     }
 
     /// Opens the store; with `manual`, background work is the caller's.

@@ -74,7 +74,7 @@ pub struct Config {
     pub tables: &'static str,
     pub backwards: bool,
     pub manual: bool,
-    /// 0 memory, 1 scrambled memory, 2 a directory.
+    /// 0 memory, 1 scrambled memory, 2 a directory, 3 a device.
     pub place: u8,
 }
 
@@ -182,7 +182,7 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
 }
 
 pub fn any_config() -> impl Strategy<Value = Config> {
-    let place = prop_oneof![6 => Just(0u8), 3 => Just(1), 1 => Just(2)];
+    let place = prop_oneof![6 => Just(0u8), 3 => Just(1), 1 => Just(2), 3 => Just(3)];
     let preset = prop::sample::select(vec!["leveldb", "terrace-block", "noblsm", "volatile"]);
     let tables = prop_oneof![3 => Just("block"), 1 => Just("directory")];
     let switches = (prop::bool::weighted(0.2), prop::bool::weighted(0.7));

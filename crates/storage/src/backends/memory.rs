@@ -1,7 +1,10 @@
 //! A directory in memory: for tests, for `open_in_memory`, and to compare with what file systems cost.
-use super::files::{
-    folders::{Folders, Inside, inside},
-    fs::{DirEntry, FileSystem, ReadFile, WriteFile},
+use super::{
+    files::{
+        folders::{Folders, Inside, inside},
+        fs::{DirEntry, FileSystem, ReadFile, WriteFile},
+    },
+    holders::Holders,
 };
 use parking_lot::{Mutex, RwLock};
 use std::{
@@ -20,16 +23,8 @@ pub struct Memory(Arc<Mutex<Directory>>);
 struct Directory {
     made: bool,
     files: BTreeMap<String, Contents>,
-    held: Held,
+    holders: Holders,
     commits: u64,
-}
-
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Held {
-    #[default]
-    Free,
-    Shared(usize),
-    Exclusive,
 }
 
 /// Bytes of one file. An open file keeps them when its name goes.
@@ -43,11 +38,9 @@ impl Memory {
 
     /// Forgets the directory and all in it; readers keep the files they have open. `WouldBlock` if it is in use.
     pub fn clear(&self) -> io::Result<()> {
-        let mut directory = self.0.lock();
-        if directory.held != Held::Free {
-            return Err(in_use());
-        }
-        *directory = Directory::default();
+        let holders = self.0.lock().holders.clone();
+        let _held = holders.hold(true)?;
+        *self.0.lock() = Directory { holders, ..Directory::default() };
         Ok(())
     }
 
@@ -141,16 +134,11 @@ impl FileSystem for Memory {
 
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
         let mut directory = self.0.lock();
-        directory.held = match (directory.held, exclusive) {
-            (Held::Free, true) => Held::Exclusive,
-            (Held::Free, false) => Held::Shared(1),
-            (Held::Shared(count), false) => Held::Shared(count + 1),
-            _ => return Err(in_use()),
-        };
+        let held = directory.holders.hold(exclusive)?;
         if exclusive {
             directory.files.entry("LOCK".into()).or_default();
         }
-        Ok(Box::new(Guard(self.clone())))
+        Ok(Box::new(held))
     }
 }
 
@@ -202,23 +190,6 @@ impl Directory {
                 Ok(())
             }
         }
-    }
-}
-
-fn in_use() -> io::Error {
-    io::Error::new(io::ErrorKind::WouldBlock, "another handle holds the lock")
-}
-
-/// One hold on the lock.
-struct Guard(Memory);
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        let mut directory = self.0.0.lock();
-        directory.held = match directory.held {
-            Held::Shared(count) if count > 1 => Held::Shared(count - 1),
-            _ => Held::Free,
-        };
     }
 }
 

@@ -12,15 +12,27 @@ use terrace_format::{Storage, TableForm, Values, names::FileName};
 
 pub(crate) mod dirs;
 pub mod files;
+mod holders;
 pub mod memory;
+pub mod raw;
 
 /// Where a store is.
 #[derive(Clone, Debug)]
 pub enum Location {
     /// A directory of a file system.
     Directory(PathBuf),
+    /// A block device, or a file in its place, that was prepared for a store.
+    Device(PathBuf),
     /// Memory of this process.
     Memory(Memory),
+}
+
+impl Location {
+    /// What is at `path`: a device if it is that of a block device or a regular file, else a directory, which may be missing.
+    pub fn at(path: impl Into<PathBuf>) -> Location {
+        let path = path.into();
+        if raw::is_device(&path) { Location::Device(path) } else { Location::Directory(path) }
+    }
 }
 
 /// How written bytes become durable (docs/durability.md, "Tiers").
@@ -79,8 +91,12 @@ impl Tier {
     /// How often the journal that this tier rests on commits by itself; zero where it rests on none. Or why it cannot be had.
     fn interval(self, fs: &dyn FileSystem) -> std::result::Result<Duration, String> {
         match self {
-            Tier::Group | Tier::Journal => fs.can_commit(),
-            Tier::JournalBpf => fs.can_commit().and_then(|interval| fs.can_tell_transactions().map(|()| interval)),
+            Tier::Group => fs.can_commit(),
+            Tier::Journal | Tier::JournalBpf => match fs.can_commit()? {
+                Duration::MAX => Err("it has no journal that commits by itself".into()),
+                interval if self == Tier::Journal => Ok(interval),
+                interval => fs.can_tell_transactions().map(|()| interval),
+            },
             Tier::Sync | Tier::Background | Tier::Auto | Tier::None => Ok(Duration::ZERO),
         }
     }
@@ -111,6 +127,7 @@ impl Tier {
 pub fn open(location: &Location, mode: Mode, tier: Tier, setup: &Setup) -> Result<Box<dyn Placement>> {
     let fs: Arc<dyn FileSystem> = match location {
         Location::Directory(path) => Arc::new(RealFs::new(path)),
+        Location::Device(path) => raw::open(path, mode)?,
         Location::Memory(memory) => Arc::new(memory.clone()),
     };
     let particular = matches!(tier, Tier::Group | Tier::Journal | Tier::JournalBpf);
@@ -153,6 +170,7 @@ pub fn lies_in(inner: &Path, outer: &Path) -> Result<bool> {
 pub fn destroy(location: &Location) -> Result<()> {
     match location {
         Location::Directory(path) => destroy_directory(path),
+        Location::Device(path) => destroy_on_device(path),
         Location::Memory(memory) => memory.clear().map_err(|e| files::lock_error("memory".into(), e)),
     }
 }
@@ -177,6 +195,19 @@ fn destroy_directory(path: &Path) -> Result<()> {
     names.into_iter().chain(["LOCK".to_string()]).try_for_each(remove)?;
     drop(held);
     fs.remove_empty().map_err(|e| Error::io("remove", fs.name(), e))
+}
+
+/// The device stays prepared, without files.
+fn destroy_on_device(path: &Path) -> Result<()> {
+    let fs = raw::open(path, Mode::Write)?;
+    let failed = |op| move |e| Error::io(op, path.display().to_string(), e);
+    let held = fs.lock(true).map_err(|e| files::lock_error(fs.name(), e))?;
+    let mut names: Vec<String> = fs.files().map_err(failed("list"))?.into_iter().map(|file| file.name).collect();
+    names.sort_by_key(|name| *name != FileName::Current.to_string());
+    names.iter().try_for_each(|name| fs.remove(name)).map_err(failed("remove files of"))?;
+    fs.sync_directory().map_err(failed("sync"))?;
+    drop(held);
+    Ok(())
 }
 
 /// The store's own files but `LOCK`, `CURRENT` first.

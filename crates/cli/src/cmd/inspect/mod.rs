@@ -14,6 +14,7 @@ use terrace_format::{
     key::{self, Kind},
     names::decode_current,
 };
+use terrace_storage::{backends::raw, placement::Mode};
 
 /// Bytes of a key or value shown before it is cut.
 const SHOWN_BYTES: usize = 40;
@@ -43,6 +44,11 @@ impl Inspect {
         if about.is_dir() {
             refuse_foreign(&self.path)?;
             return store::show(&self.path, self.json, out);
+        }
+        if raw::open(&self.path, Mode::ReadOnly).is_ok_and(|device| device.superblock().is_ok()) {
+            bail!(
+                "a device without a file system; `terrace raw export` makes a directory of it, which can be inspected"
+            );
         }
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         self.show_file(&name, out).with_context(|| self.path.display().to_string())

@@ -15,8 +15,7 @@ const GATHER_BYTES: usize = 64 << 10;
 /// Starts a build.
 pub(super) fn begin(store: Arc<Store>, hint: Hint) -> Result<Box<dyn Build>> {
     store.writable("build tables")?;
-    let purpose = purpose(hint);
-    Ok(Box::new(FilesBuild { store, purpose, open: None, metas: Vec::new(), finished: Vec::new(), names: Vec::new() }))
+    Ok(Box::new(FilesBuild { store, hint, open: None, metas: Vec::new(), finished: Vec::new(), names: Vec::new() }))
 }
 
 /// What the bytes of a build are for.
@@ -36,7 +35,7 @@ pub(in crate::backends) fn watch(store: &Store, purpose: Purpose, files: Vec<Fin
 
 struct FilesBuild {
     store: Arc<Store>,
-    purpose: Purpose,
+    hint: Hint,
     open: Option<(TableId, Writer<Output>)>,
     metas: Vec<TableMeta>,
     finished: Vec<Finished>,
@@ -57,7 +56,8 @@ impl Build for FilesBuild {
             return Err(Error::Unsupported(format!("table {open} of this build is still open")));
         }
         let name = FileName::Table(id).to_string();
-        let output = Output::create(&self.store, self.purpose, &name)?;
+        let file = self.store.fs.create_table(&name, &self.hint).map_err(self.store.io("create", &name))?;
+        let output = Output::to(file, &self.store, purpose(self.hint), &name);
         self.names.push(name);
         self.open = Some((id, Writer::new(output, &self.store.setup)));
         Ok(())
@@ -90,7 +90,7 @@ impl Build for FilesBuild {
         if let Some((open, _)) = &self.open {
             return Err(Error::Unsupported(format!("table {open} of this build is still open")));
         }
-        let ticket = watch(&self.store, self.purpose, std::mem::take(&mut self.finished))?;
+        let ticket = watch(&self.store, purpose(self.hint), std::mem::take(&mut self.finished))?;
         self.names.clear();
         Ok((std::mem::take(&mut self.metas), ticket))
     }
@@ -119,8 +119,12 @@ impl Output {
     /// Makes the file `name`.
     pub fn create(store: &Arc<Store>, purpose: Purpose, name: &str) -> Result<Output> {
         let file = store.fs.create(name).map_err(store.io("create", name))?;
-        let store = store.clone();
-        Ok(Output { name: store.path(name), store, purpose, file, gathered: Vec::new(), bytes: 0 })
+        Ok(Output::to(file, store, purpose, name))
+    }
+
+    /// Writes to `file`, which is new and called `name`.
+    fn to(file: Box<dyn WriteFile>, store: &Arc<Store>, purpose: Purpose, name: &str) -> Output {
+        Output { name: store.path(name), store: store.clone(), purpose, file, gathered: Vec::new(), bytes: 0 }
     }
 
     /// Everything is handed to the operating system.

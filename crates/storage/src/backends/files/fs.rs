@@ -4,7 +4,7 @@
 //! below the placement because power cuts, full disks and torn files happen to files, not to tables
 //! (docs/decisions/0003-file-seam.md). Only the file backend uses it; the engine never sees it.
 use super::folders::Folders;
-use crate::setup::LogWrites;
+use crate::{placement::Hint, setup::LogWrites};
 use std::{io, os::fd::BorrowedFd, path::Path, time::Duration};
 use terrace_format::block::Bytes;
 
@@ -31,6 +31,11 @@ pub trait FileSystem: Send + Sync {
     /// dropped, and after a kill, zeros may follow what was appended.
     fn create_log(&self, name: &str, how: LogWrites) -> io::Result<Box<dyn WriteFile>> {
         let _ = how;
+        self.create(name)
+    }
+    /// As [`create`](FileSystem::create), for a table, whose `hint` tells how long it may live.
+    fn create_table(&self, name: &str, hint: &Hint) -> io::Result<Box<dyn WriteFile>> {
+        let _ = hint;
         self.create(name)
     }
     /// An existing file, to read.
@@ -64,8 +69,8 @@ pub trait FileSystem: Send + Sync {
     /// Commits the file system's journal, once: all names as they are now survive a power cut, and all files whose bytes were
     /// [written back](WriteFile::write_back). A promise only where [`can_commit`](FileSystem::can_commit).
     fn commit(&self) -> io::Result<()>;
-    /// Whether a commit of the journal keeps its promise here, and then how often it commits by itself; or why not. The
-    /// directory need not exist yet.
+    /// Whether a commit of the journal keeps its promise here, and then how often it commits by itself
+    /// ([`Duration::MAX`]: never); or why not. The directory need not exist yet.
     fn can_commit(&self) -> Result<Duration, String>;
     /// Commits of the journal that are over, as the kernel counts them. An aborted journal goes on counting: only a
     /// [`beat`](FileSystem::beat) behind this call tells.

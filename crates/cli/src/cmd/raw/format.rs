@@ -1,0 +1,77 @@
+//! `raw format`: prepares a device for a store.
+use crate::{args::Usage, table::size};
+use anyhow::Result;
+use serde_json::json;
+use std::{io::Write, path::PathBuf};
+use terrace_lab::device::parse_size;
+use terrace_storage::backends::raw::{Sizes, make_file, prepare};
+
+/// Prepares a device for a store. Everything on it is lost.
+///
+/// Refuses a device that is in use, and one that holds a file system, LUKS, LVM, RAID, swap space, a partition table, a store, or any
+/// bytes at its beginning, and says which; --force takes all but the first.
+#[derive(clap::Args)]
+pub struct Format {
+    /// A block device, or a file in its place.
+    #[arg(value_name = "DEVICE")]
+    device: PathBuf,
+    /// Make DEVICE, which must not be there, as a file of this size, such as 4GiB; all of it is allocated.
+    #[arg(long, value_name = "BYTES")]
+    size: Option<String>,
+    /// Bytes of a slot, the unit of allocation: a multiple of 4096. Default: 64KiB to 1MiB, by the size of the device.
+    #[arg(long, value_name = "BYTES")]
+    slot: Option<String>,
+    /// Bytes of a unit, in which only files of one kind of lifetime lie: what the device erases at a time, or a multiple. Default: 16
+    /// slots.
+    #[arg(long, value_name = "BYTES")]
+    unit: Option<String>,
+    /// Destroy what is there.
+    #[arg(long, alias = "destroy-data")]
+    force: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Format {
+    /// Prints what the device is divided into.
+    pub fn run(&self, out: &mut dyn Write) -> Result<()> {
+        let [bytes, slot, unit] = [("--size", &self.size), ("--slot", &self.slot), ("--unit", &self.unit)]
+            .map(|(name, text)| text.as_deref().map(parse_size).transpose().map_err(|why| Usage::of(name, why)));
+        let (bytes, slot, unit) = (bytes?, slot?, unit?);
+        let sizes = |device_bytes: u64| -> Result<Sizes> {
+            let usual = Sizes::of(device_bytes);
+            let slot = slot.unwrap_or(usual.slot_bytes.into());
+            let slot_bytes = u32::try_from(slot).map_err(|_| Usage::of("--slot", "too large"))?;
+            let unit = unit.unwrap_or(slot.saturating_mul(usual.unit_slots.into()));
+            if slot == 0 || !unit.is_multiple_of(slot) {
+                return Err(Usage::of("--unit", format!("{unit} bytes are no multiple of a slot's {slot}")));
+            }
+            Ok(Sizes {
+                slot_bytes,
+                unit_slots: u32::try_from(unit / slot).map_err(|_| Usage::of("--unit", "too large"))?,
+            })
+        };
+        if let Some(bytes) = bytes {
+            make_file(&self.device, bytes)?;
+        }
+        let made = prepare(&self.device, sizes, self.force)?;
+        if self.json {
+            let sizes = made.sizes();
+            let object = json!({ "device": self.device.display().to_string(), "bytes": made.device_bytes(),
+                "slot_bytes": sizes.slot_bytes, "unit_bytes": sizes.unit_bytes(), "slots": made.slots() });
+            writeln!(out, "{object}")?;
+            return Ok(());
+        }
+        let room = u64::from(made.slots()) * u64::from(made.sizes().slot_bytes);
+        writeln!(
+            out,
+            "{} is ready for a store: {} slots of {}, {} in all",
+            self.device.display(),
+            made.slots(),
+            size(made.sizes().slot_bytes.into()),
+            size(room)
+        )?;
+        Ok(())
+    }
+}

@@ -1,0 +1,54 @@
+//! `raw`: stores on a device without a file system. Every other command takes such a device's path where it takes a directory's.
+mod files;
+mod format;
+mod look;
+mod transfer;
+
+use anyhow::{Context, Result};
+use std::{io::Write, path::Path, sync::Arc};
+use terrace_storage::{
+    backends::raw::{self, RawFs},
+    placement::Mode,
+};
+
+/// Stores on a block device, or on one file in its place, without a file system.
+///
+/// `terrace raw format` prepares it; from then on its path is a store's path to every command.
+#[derive(clap::Args)]
+pub struct Raw {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Format(format::Format),
+    Info(look::Info),
+    Check(look::Check),
+    Ls(files::Ls),
+    Cat(files::Cat),
+    Export(transfer::Export),
+    Import(transfer::Import),
+}
+
+impl Raw {
+    /// Does it; results go to `out`.
+    pub fn run(&self, out: &mut dyn Write) -> Result<()> {
+        match &self.command {
+            Command::Format(command) => command.run(out),
+            Command::Info(command) => command.run(out),
+            Command::Check(command) => command.run(out),
+            Command::Ls(command) => command.run(out),
+            Command::Cat(command) => command.run(out),
+            Command::Export(command) => command.run(out),
+            Command::Import(command) => command.run(out),
+        }
+    }
+}
+
+/// The prepared device at `path`, to be looked at beside other readers.
+fn open(path: &Path) -> Result<Arc<RawFs>> {
+    let device = raw::open(path, Mode::ReadOnly)?;
+    device.superblock().with_context(|| path.display().to_string())?;
+    Ok(device)
+}

@@ -1,0 +1,68 @@
+//! `raw export` and `raw import`: a store from a device into a directory, and the other way.
+use super::open;
+use crate::{directory::refuse_foreign, table::size};
+use anyhow::{Context, Result};
+use serde_json::json;
+use std::{io::Write, path::PathBuf};
+use terrace_storage::{
+    backends::raw::{self, Copied},
+    placement::Mode,
+};
+
+/// Copies the store on a device, which must not be open to write, into a new directory: the same files, byte for byte.
+#[derive(clap::Args)]
+pub struct Export {
+    /// A prepared device.
+    #[arg(value_name = "DEVICE")]
+    device: PathBuf,
+    /// An absent or empty directory.
+    #[arg(value_name = "DIR")]
+    to: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Export {
+    /// Prints what was copied.
+    pub fn run(&self, out: &mut dyn Write) -> Result<()> {
+        refuse_foreign(&self.to)?;
+        let device = open(&self.device)?;
+        let copied = raw::export(&device, &self.to)?;
+        tell(out, &copied, &self.to, self.json)
+    }
+}
+
+/// Copies the store in a directory, which must not be open, to a prepared device without files.
+#[derive(clap::Args)]
+pub struct Import {
+    /// The store.
+    #[arg(value_name = "DIR")]
+    from: PathBuf,
+    /// A prepared device.
+    #[arg(value_name = "DEVICE")]
+    device: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Import {
+    /// Prints what was copied.
+    pub fn run(&self, out: &mut dyn Write) -> Result<()> {
+        refuse_foreign(&self.from)?;
+        let device = raw::open(&self.device, Mode::Write)?;
+        device.superblock().with_context(|| self.device.display().to_string())?;
+        let copied = raw::import(&self.from, &device)?;
+        tell(out, &copied, &self.device, self.json)
+    }
+}
+
+fn tell(out: &mut dyn Write, copied: &Copied, to: &std::path::Path, json: bool) -> Result<()> {
+    if json {
+        writeln!(out, "{}", json!({ "files": copied.files, "bytes": copied.bytes }))?;
+    } else {
+        writeln!(out, "{} files with {} copied to {}", copied.files, size(copied.bytes), to.display())?;
+    }
+    Ok(())
+}

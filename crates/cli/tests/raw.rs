@@ -1,0 +1,163 @@
+//! Stores on a device without a file system, from the shell.
+mod common;
+
+use common::{Ran, command, fresh, terrace, terrace_with};
+use std::{fs, path::Path, process::Command};
+use terrace_peers::require;
+
+fn raw<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Ran {
+    terrace(["raw"].into_iter().chain(arguments))
+}
+
+/// A prepared file in a directory of the test's own.
+fn prepared() -> (tempfile::TempDir, String) {
+    let (directory, path) = fresh();
+    let device = path.display().to_string();
+    raw(["format", &device, "--size", "64MiB"]).ok();
+    (directory, device)
+}
+
+#[test]
+fn a_store_goes_onto_a_device_and_back() {
+    let (directory, device) = prepared();
+    let pairs: String = (0..3000).map(|n| format!("{n:08x}\t{:0200x}\n", n * n)).collect();
+    terrace_with(["load", &device, "-", "--format", "hex", "--option", "memtable_bytes=64KiB"], pairs.as_bytes()).ok();
+    terrace(["put", &device, "last", "one", "--preset", "raw"]).ok();
+    terrace(["check", &device]).ok();
+    assert_eq!(raw(["check", &device]).ok(), b"no problems\n");
+    let listed = String::from_utf8(raw(["ls", &device, "--json"]).ok()).unwrap();
+    assert!(listed.lines().count() > 3 && listed.contains("\"name\":\"CURRENT\""), "{listed}");
+    let info: serde_json::Value = serde_json::from_slice(&raw(["info", &device, "--json"]).ok()).unwrap();
+    assert_eq!(info["files"].as_u64(), Some(listed.lines().count() as u64));
+    assert!(raw(["cat", &device, "CURRENT"]).ok().starts_with(b"MANIFEST-"));
+
+    // Out into a directory, which is a store like any other, and onto another device.
+    let out = directory.path().join("out").display().to_string();
+    raw(["export", &device, &out]).ok();
+    let exported = fs::read(Path::new(&out).join("CURRENT")).unwrap();
+    assert_eq!(raw(["cat", &device, "CURRENT"]).ok(), exported);
+    terrace(["put", &out, "more", "there"]).ok();
+    let other = directory.path().join("other").display().to_string();
+    raw(["format", &other, "--size", "32MiB", "--slot", "32KiB", "--unit", "256KiB"]).ok();
+    raw(["import", &out, &other]).ok();
+    let dumps = [&out, &other].map(|store| terrace(["dump", store, "--format", "hex"]).ok());
+    assert_eq!(dumps[0], dumps[1]);
+    assert_eq!(dumps[0].iter().filter(|byte| **byte == b'\n').count(), 3002);
+    assert!(raw(["import", &out, &other]).fails(1).contains("holds a store"));
+    assert!(raw(["export", &device, &out]).fails(1).contains("not empty"));
+}
+
+#[test]
+fn what_is_there_is_not_overwritten_unasked() {
+    let (directory, device) = prepared();
+    terrace(["put", &device, "key", "value"]).ok();
+    assert!(raw(["format", &device]).fails(1).contains("a store of Terrace's"));
+    assert_eq!(terrace(["get", &device, "key"]).ok(), b"value\n");
+    raw(["format", &device, "--force", "--slot", "128KiB"]).ok();
+    assert!(terrace(["get", &device, "key"]).fails(1).contains("missing store"));
+    terrace(["put", &device, "key", "other"]).ok();
+
+    let file = |name: &str, bytes: &[u8]| {
+        let path = directory.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path.display().to_string()
+    };
+    let mut text = b"somebody's text".to_vec();
+    text.resize(8 << 20, 0);
+    assert!(raw(["format", &file("text", &text)]).fails(1).contains("bytes of an unknown kind"));
+    assert!(raw(["format", &file("short", &[0; 5000])]).fails(1).contains("4096"));
+    assert!(raw(["format", &file("small", &[0; 1 << 20])]).fails(1).contains("no room"));
+    let zeros = file("zeros", &vec![0; 8 << 20]);
+    assert!(terrace(["put", &zeros, "key", "value"]).fails(1).contains("terrace raw format"));
+    assert!(raw(["ls", &zeros]).fails(1).contains("terrace raw format"));
+    assert!(raw(["format", &zeros, "--slot", "5000"]).fails(1).contains("multiple of 4096"));
+    assert!(raw(["format", &zeros, "--slot", "8KiB", "--unit", "12KiB"]).fails(2).contains("--unit"));
+    // Cut short: the layout speaks of more than there is.
+    fs::OpenOptions::new().write(true).open(&device).unwrap().set_len(32 << 20).unwrap();
+    assert!(terrace(["get", &device, "key"]).fails(1).contains("was formatted as a device of 67108864 bytes"));
+
+    let nowhere = directory.path().join("nowhere").display().to_string();
+    assert!(terrace(["put", &nowhere, "key", "value", "--preset", "raw"]).fails(1).contains("raw format"));
+    assert!(!Path::new(&nowhere).exists());
+    assert!(
+        terrace(["put", &zeros, "k", "v", "--option", "durability=journal"])
+            .fails(1)
+            .contains("tier journal is refused")
+    );
+}
+
+#[test]
+fn of_many_who_open_at_once_one_writes_at_a_time() {
+    let (_directory, device) = prepared();
+    let children: Vec<_> = (0..12)
+        .map(|n| (n, command(["put", &device, &format!("key{n}"), "value"]).spawn().expect("the binary was built")))
+        .collect();
+    let mut written = Vec::new();
+    for (n, child) in children {
+        let output = child.wait_with_output().unwrap();
+        if output.status.success() {
+            written.push(format!("key{n}\tvalue"));
+        } else {
+            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(told.contains("in use"), "{told}");
+        }
+    }
+    assert!(!written.is_empty());
+    written.sort();
+    let found = String::from_utf8(terrace(["dump", &device]).ok()).unwrap();
+    assert_eq!(found.lines().collect::<Vec<_>>(), written);
+    assert_eq!(raw(["check", &device]).ok(), b"no problems\n");
+}
+
+/// A loop device over a sparse file.
+struct Loop(String);
+
+impl Loop {
+    fn new(image: &Path) -> Result<Loop, String> {
+        fs::File::create(image).and_then(|file| file.set_len(64 << 20)).map_err(|error| error.to_string())?;
+        run("losetup", &["-f", "--show", &image.display().to_string()]).map(|name| Loop(name.trim().into()))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = run("losetup", &["-d", &self.0]); // its file goes with the test's directory
+    }
+}
+
+fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
+    let output = Command::new(program).args(arguments).output().map_err(|error| format!("{program}: {error}"))?;
+    let told =
+        String::from_utf8_lossy(if output.status.success() { &output.stdout } else { &output.stderr }).into_owned();
+    if output.status.success() { Ok(told) } else { Err(format!("{program} {arguments:?}: {told}")) }
+}
+
+#[test]
+fn a_real_block_device_holds_a_store_and_a_mounted_one_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(device) = require("loop", Loop::new(&directory.path().join("image"))) else { return };
+    raw(["format", &device.0]).ok();
+    terrace(["put", &device.0, "key", "value", "--preset", "raw"]).ok();
+    assert_eq!(terrace(["get", &device.0, "key"]).ok(), b"value\n");
+    terrace(["compact", &device.0]).ok();
+    terrace(["check", &device.0]).ok();
+    assert_eq!(raw(["check", &device.0]).ok(), b"no problems\n");
+
+    for (program, arguments, what) in [
+        ("mkfs.ext4", &["-q", "-F"][..], "an ext4 file system"),
+        ("mkswap", &[], "swap space"),
+        ("mkfs.ext4", &["-q", "-F"], "an ext4 file system"),
+    ] {
+        let Some(_) = require("mkfs", run(program, &[arguments, &[&device.0]].concat())) else { return };
+        assert!(raw(["format", &device.0]).fails(1).contains(what), "{what}");
+    }
+    let mount = directory.path().join("mount").display().to_string();
+    fs::create_dir(&mount).unwrap();
+    let Some(_) = require("root", run("mount", &[&device.0, &mount])) else { return };
+    let refused = raw(["format", &device.0, "--force"]);
+    let refused_store = terrace(["put", &device.0, "key", "value"]);
+    run("umount", &[&mount]).unwrap();
+    assert!(refused.fails(1).contains(&format!("mounted at {mount}")));
+    assert!(refused_store.fails(1).contains("in use"));
+    raw(["format", &device.0, "--force"]).ok();
+}

@@ -1,0 +1,178 @@
+//! The slot journal: two halves, of which one holds a checkpoint and the entries since. When it is full, or a store is opened to be
+//! written, the next checkpoint goes to the other half; this one counts until that is whole and durable.
+//!
+//! ```text
+//! a half                                     its head                        an entry
+//! 0     head, alone in its page               0  8  "TERRACEJ"                0  4  length of the changes
+//! 4096  the checkpoint's changes              8  8  number of the formatting  4  4  crc32c, begun with the head's,
+//!       entries, from the next multiple      16  8  generation                      of the length and the changes
+//!       of 4096                              24  4  length of the checkpoint  8  n  changes: all happen, or none
+//!                                            28  4  its crc32c
+//!                                            32  4  crc32c of bytes 0..32
+//! ```
+//! Entries stand one behind the other; the first whose length is 0 or whose checksum is wrong is the end. The checksum begins with that of
+//! the head, so that what an earlier generation left behind the end is not taken for a continuation. A page that is written
+//! again with more entries in it holds the earlier ones unchanged, so a torn page loses only what was not durable.
+use super::{Change, PAGE};
+use crate::{
+    Corrupt,
+    coding::{Input, put_fixed32, put_fixed64},
+    crc,
+};
+
+const WHAT: &str = "slot journal";
+const MAGIC: &[u8; 8] = b"TERRACEJ";
+const HEAD_BYTES: usize = 36;
+const ENTRY_HEAD_BYTES: usize = 8;
+
+/// The beginning of a half.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Which formatting it belongs to.
+    pub id: u64,
+    /// The half with the larger one counts.
+    pub generation: u64,
+    /// What checksums of entries begin with.
+    pub seed: u32,
+}
+
+/// What a half says.
+#[derive(Debug)]
+pub struct Half {
+    /// Its head.
+    pub head: Head,
+    /// The checkpoint, and then each entry.
+    pub changes: Vec<Vec<Change>>,
+    /// Where the next entry would stand.
+    pub end: usize,
+}
+
+/// The beginning of a half: head, checkpoint, and where entries begin. Whole pages.
+pub fn encode_checkpoint(id: u64, generation: u64, changes: &[Change]) -> (Head, Vec<u8>) {
+    let mut out = vec![0; PAGE];
+    changes.iter().for_each(|change| change.encode(&mut out));
+    let (length, sum) = ((out.len() - PAGE) as u32, crc::crc32c(&out[PAGE..]));
+    let mut head = MAGIC.to_vec();
+    put_fixed64(&mut head, id);
+    put_fixed64(&mut head, generation);
+    put_fixed32(&mut head, length);
+    put_fixed32(&mut head, sum);
+    let seed = crc::crc32c(&head);
+    put_fixed32(&mut head, seed);
+    out[..HEAD_BYTES].copy_from_slice(&head);
+    out.resize(out.len().next_multiple_of(PAGE), 0);
+    (Head { id, generation, seed }, out)
+}
+
+/// One entry behind `head`.
+pub fn encode_entry(head: &Head, changes: &[Change]) -> Vec<u8> {
+    let mut out = vec![0; ENTRY_HEAD_BYTES];
+    changes.iter().for_each(|change| change.encode(&mut out));
+    let length = ((out.len() - ENTRY_HEAD_BYTES) as u32).to_le_bytes();
+    let sum = crc::extend(crc::extend(head.seed, &length), &out[ENTRY_HEAD_BYTES..]);
+    out[..4].copy_from_slice(&length);
+    out[4..8].copy_from_slice(&sum.to_le_bytes());
+    out
+}
+
+/// Reads a half. An error if its checkpoint is not whole, or if changes with a right checksum mean nothing.
+pub fn decode(half: &[u8]) -> Result<Half, Corrupt> {
+    let mut input = Input::new(WHAT, half);
+    if input.take(MAGIC.len())? != MAGIC {
+        return Err(Corrupt::new(WHAT, 0, "no head"));
+    }
+    let (id, generation) = (input.fixed64()?, input.fixed64()?);
+    let (length, sum, seed) = (input.fixed32()? as usize, input.fixed32()?, input.fixed32()?);
+    if seed != crc::crc32c(&half[..HEAD_BYTES - 4]) {
+        return Err(Corrupt::new(WHAT, HEAD_BYTES as u64 - 4, "wrong checksum of the head"));
+    }
+    let checkpoint = half.get(PAGE..).and_then(|rest| rest.get(..length));
+    let Some(checkpoint) = checkpoint.filter(|bytes| crc::crc32c(bytes) == sum) else {
+        return Err(Corrupt::new(WHAT, PAGE as u64, "the checkpoint is not whole"));
+    };
+    let mut found = Half {
+        head: Head { id, generation, seed },
+        changes: vec![Change::decode_all(checkpoint).map_err(|found| behind(PAGE, found))?],
+        end: (PAGE + length).next_multiple_of(PAGE),
+    };
+    while let Some(changes) = entry(&found.head, half, found.end) {
+        found.changes.push(Change::decode_all(changes).map_err(|bad| behind(found.end + ENTRY_HEAD_BYTES, bad))?);
+        found.end += ENTRY_HEAD_BYTES + changes.len();
+    }
+    Ok(found)
+}
+
+/// The changes of the entry at `at`, if there is one.
+fn entry<'a>(head: &Head, half: &'a [u8], at: usize) -> Option<&'a [u8]> {
+    let (length, rest) = half.get(at..)?.split_first_chunk::<4>()?;
+    let (sum, rest) = rest.split_first_chunk::<4>()?;
+    let changes = rest.get(..u32::from_le_bytes(*length) as usize).filter(|changes| !changes.is_empty())?;
+    let right = crc::extend(crc::extend(head.seed, length), changes);
+    (u32::from_le_bytes(*sum) == right).then_some(changes)
+}
+
+fn behind(base: usize, found: Corrupt) -> Corrupt {
+    Corrupt { offset: found.offset + base as u64, ..found }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::raw::Form;
+
+    fn history() -> Vec<Vec<Change>> {
+        let file = |file| Change::File { file, form: Form::Plain, stream: 1 };
+        let name = |file, name: &str| Change::Name { file, name: name.into() };
+        vec![
+            vec![Change::Next { file: 4 }, file(3), name(3, "three")],
+            vec![file(5), name(5, &"long".repeat(900))],
+            vec![Change::Slots { file: 5, first: 0, count: 2 }],
+            vec![Change::Unname { name: "three".into() }],
+        ]
+    }
+
+    /// A half with a history in it, and where each entry ends.
+    fn half() -> (Vec<u8>, Vec<usize>) {
+        let history = history();
+        let (head, mut half) = encode_checkpoint(9, 2, &history[0]);
+        let mut ends = vec![half.len()];
+        for changes in &history[1..] {
+            half.extend(encode_entry(&head, changes));
+            ends.push(half.len());
+        }
+        half.resize(64 << 10, 0);
+        (half, ends)
+    }
+
+    #[test]
+    fn a_history_goes_there_and_back() {
+        let (half, ends) = half();
+        let found = decode(&half).unwrap();
+        assert_eq!(found.changes, history());
+        assert_eq!((found.head.id, found.head.generation, found.end), (9, 2, ends[3]));
+    }
+
+    /// Whatever byte is wrong: what stands before it counts, what stands behind it does not.
+    #[test]
+    fn a_wrong_byte_ends_the_history_there() {
+        let (half, ends) = half();
+        for at in (0..HEAD_BYTES).chain(PAGE..PAGE + 10).chain(ends[0]..ends[3]) {
+            let mut bad = half.clone();
+            bad[at] ^= 4;
+            let whole = ends.iter().filter(|end| **end <= at).count();
+            match decode(&bad) {
+                Ok(found) => assert_eq!(found.changes[..], history()[..whole], "byte {at}"),
+                Err(_) => assert_eq!(whole, 0, "byte {at}"),
+            }
+        }
+    }
+
+    /// A new generation with the same checkpoint does not go on with what the old one left.
+    #[test]
+    fn entries_of_another_generation_do_not_count() {
+        let (mut half, _) = half();
+        let (_, fresh) = encode_checkpoint(9, 3, &history()[0]);
+        half[..fresh.len()].copy_from_slice(&fresh);
+        assert_eq!(decode(&half).unwrap().changes, history()[..1]);
+    }
+}

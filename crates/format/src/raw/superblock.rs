@@ -1,0 +1,228 @@
+//! The superblock: whose device this is, and where everything lies. Written twice when the device is formatted, never changed.
+//!
+//! ```text
+//! offset  size  field
+//!      0     8  "TERRACER"
+//!      8     4  format: 1
+//!     12     4  bytes of a slot, a multiple of 4096
+//!     16     4  slots of a unit
+//!     20     4  slots
+//!     24     8  bytes of the device when it was formatted
+//!     32     8  bytes of one half of the journal, a multiple of 4096
+//!     40     8  number of this formatting; the journal's halves carry it too
+//!     48    12  0
+//!     60     4  crc32c of bytes 0..60, masked
+//! ```
+use super::PAGE;
+use crate::{
+    Corrupt,
+    coding::{Input, put_fixed32, put_fixed64},
+    crc,
+};
+
+const WHAT: &str = "superblock";
+const MAGIC: &[u8; 8] = b"TERRACER";
+const FORMAT: u32 = 1;
+const BYTES: usize = 64;
+
+/// Where the two superblocks lie. Programs that overwrite the beginning of a device rarely write so far.
+pub const PLACES: [u64; 2] = [0, 64 << 10];
+/// Where the journal begins.
+pub const JOURNAL_AT: u64 = 128 << 10;
+/// A half of the journal is at least so long.
+pub const JOURNAL_BYTES_MIN: u64 = 16 << 10;
+/// And at most; it is read whole.
+pub const JOURNAL_BYTES_MAX: u64 = 1 << 30;
+/// Slots are at most so long.
+pub const SLOT_BYTES_MAX: u32 = 1 << 30;
+/// A device with fewer slots holds no store.
+pub const SLOTS_MIN: u32 = 16;
+
+/// What a device is divided into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Bytes of a slot, a multiple of 4096.
+    pub slot_bytes: u32,
+    /// Slots of a unit, at least 1.
+    pub unit_slots: u32,
+}
+
+impl Sizes {
+    /// What suits a device of so many bytes whose erase unit nobody knows: slots of 64 KiB to 1 MiB, larger ones where there would be
+    /// more than 262,144; sixteen of them a unit.
+    pub fn of(device_bytes: u64) -> Sizes {
+        let few = (device_bytes >> 18).next_power_of_two().min(SLOT_BYTES_MAX.into());
+        let slot = (device_bytes >> 12).next_power_of_two().clamp(64 << 10, 1 << 20).max(few);
+        Sizes { slot_bytes: slot as u32, unit_slots: 16 }
+    }
+
+    /// Bytes of a unit.
+    pub fn unit_bytes(self) -> u64 {
+        u64::from(self.slot_bytes) * u64::from(self.unit_slots)
+    }
+}
+
+/// A device's layout. Only such as can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    sizes: Sizes,
+    slots: u32,
+    device_bytes: u64,
+    journal_bytes: u64,
+    id: u64,
+}
+
+impl Superblock {
+    /// The layout of a new device; `id` tells this formatting from others. An error says what cannot be.
+    pub fn new(device_bytes: u64, sizes: Sizes, id: u64) -> Result<Superblock, String> {
+        let Sizes { slot_bytes, unit_slots } = sizes;
+        if slot_bytes == 0 || slot_bytes > SLOT_BYTES_MAX || !slot_bytes.is_multiple_of(PAGE as u32) {
+            return Err(format!(
+                "slots of {slot_bytes} bytes: they have a multiple of {PAGE}, at most {SLOT_BYTES_MAX}"
+            ));
+        }
+        if unit_slots == 0 || unit_slots > 1 << 20 {
+            return Err(format!("units of {unit_slots} slots: they have 1 to {}", 1 << 20));
+        }
+        // Room for several files in each slot, with names, and for what happens between two checkpoints.
+        let journal_bytes =
+            (device_bytes / u64::from(slot_bytes) * 256 + JOURNAL_BYTES_MIN).next_multiple_of(PAGE as u64);
+        let mut made = Superblock { sizes, slots: 0, device_bytes, journal_bytes, id };
+        let slots = device_bytes.saturating_sub(made.data_at()) / u64::from(slot_bytes);
+        if slots < u64::from(SLOTS_MIN) || journal_bytes > JOURNAL_BYTES_MAX {
+            return Err(format!(
+                "a device of {device_bytes} bytes has no room for {SLOTS_MIN} slots of {slot_bytes} bytes"
+            ));
+        }
+        made.slots = u32::try_from(slots).map_err(|_| format!("{slots} slots are too many; make them larger"))?;
+        Ok(made)
+    }
+
+    /// A whole page.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        for number in [FORMAT, self.sizes.slot_bytes, self.sizes.unit_slots, self.slots] {
+            put_fixed32(&mut out, number);
+        }
+        for number in [self.device_bytes, self.journal_bytes, self.id] {
+            put_fixed64(&mut out, number);
+        }
+        out.resize(BYTES - 4, 0);
+        let sum = crc::mask(crc::crc32c(&out));
+        put_fixed32(&mut out, sum);
+        out.resize(PAGE, 0);
+        out
+    }
+
+    /// Whether a page claims to be a superblock, damaged or not.
+    pub fn is_claimed(page: &[u8]) -> bool {
+        page.starts_with(MAGIC)
+    }
+
+    /// From a page. A layout that cannot be is refused, whatever its checksum says.
+    pub fn decode(page: &[u8]) -> Result<Superblock, Corrupt> {
+        let mut input = Input::new(WHAT, page);
+        if input.take(MAGIC.len())? != MAGIC {
+            return Err(Corrupt::new(WHAT, 0, "this is none"));
+        }
+        let body = page.get(..BYTES).ok_or_else(|| Corrupt::new(WHAT, page.len() as u64, "cut off"))?;
+        let sum = Input::new(WHAT, &body[BYTES - 4..]).fixed32()?;
+        if crc::unmask(sum) != crc::crc32c(&body[..BYTES - 4]) {
+            return Err(Corrupt::new(WHAT, BYTES as u64 - 4, "wrong checksum"));
+        }
+        let format = input.fixed32()?;
+        if format != FORMAT {
+            return Err(Corrupt::new(WHAT, 8, format!("format {format}; this version of Terrace knows {FORMAT}")));
+        }
+        let sizes = Sizes { slot_bytes: input.fixed32()?, unit_slots: input.fixed32()? };
+        let slots = input.fixed32()?;
+        let [device_bytes, journal_bytes, id] = [input.fixed64()?, input.fixed64()?, input.fixed64()?];
+        let made = Superblock::new(device_bytes, sizes, id).map_err(|why| Corrupt::new(WHAT, 12, why))?;
+        if (made.slots, made.journal_bytes) != (slots, journal_bytes) {
+            return Err(Corrupt::new(
+                WHAT,
+                20,
+                format!("{slots} slots and a journal of {journal_bytes} bytes cannot be"),
+            ));
+        }
+        Ok(made)
+    }
+
+    /// What the device is divided into.
+    pub fn sizes(&self) -> Sizes {
+        self.sizes
+    }
+
+    /// How many slots there are; they are numbered from 0.
+    pub fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// Length of the device when it was formatted.
+    pub fn device_bytes(&self) -> u64 {
+        self.device_bytes
+    }
+
+    /// Length of one half of the journal.
+    pub fn journal_bytes(&self) -> u64 {
+        self.journal_bytes
+    }
+
+    /// Where half 0 or 1 of the journal begins.
+    pub fn half_at(&self, half: usize) -> u64 {
+        JOURNAL_AT + half as u64 * self.journal_bytes
+    }
+
+    /// Which formatting made this.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Where a slot begins on the device.
+    pub fn slot_at(&self, slot: u32) -> u64 {
+        self.data_at() + u64::from(slot) * u64::from(self.sizes.slot_bytes)
+    }
+
+    fn data_at(&self) -> u64 {
+        (JOURNAL_AT + 2 * self.journal_bytes).next_multiple_of(self.sizes.unit_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layout_goes_there_and_back() {
+        for bytes in [4 << 20, 64 << 20, (1 << 32) + 4096, 1 << 43] {
+            let made = Superblock::new(bytes, Sizes::of(bytes), 7).unwrap();
+            assert_eq!(Superblock::decode(&made.encode()), Ok(made));
+            let end = made.slot_at(made.slots());
+            assert!(end <= bytes && bytes - end < u64::from(made.sizes().slot_bytes), "{made:?}");
+            assert_eq!(made.slot_at(0) % made.sizes().unit_bytes(), 0);
+            assert!(made.slot_at(0) >= made.half_at(1) + made.journal_bytes());
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let sizes = |slot_bytes, unit_slots| Sizes { slot_bytes, unit_slots };
+        for (bytes, sizes) in [
+            (1 << 20, sizes(64 << 10, 16)),
+            (64 << 20, sizes(5000, 16)),
+            (64 << 20, sizes(0, 16)),
+            (64 << 20, sizes(4096, 0)),
+            (64 << 20, sizes(4 << 20, 16)),
+            (1 << 50, sizes(4096, 1)),
+        ] {
+            assert!(Superblock::new(bytes, sizes, 0).is_err(), "{bytes} {sizes:?}");
+        }
+        let good = Superblock::new(64 << 20, Sizes::of(64 << 20), 3).unwrap().encode();
+        for at in 0..BYTES {
+            let mut bad = good.clone();
+            bad[at] ^= 0x10;
+            assert!(Superblock::decode(&bad).is_err(), "byte {at}");
+        }
+        assert!(Superblock::decode(&good[..20]).is_err());
+    }
+}

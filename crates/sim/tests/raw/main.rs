@@ -1,0 +1,245 @@
+//! Files on a device without a file system: histories with a power cut at every single request, torn sectors included, and a device
+//! that is pulled out. A failure names the history, the step and the seed.
+mod history;
+
+use history::{History, Written, read};
+use std::sync::Arc;
+use terrace_device::{BlockDevice, Stream};
+use terrace_format::raw::Sizes;
+use terrace_sim::{CrashDevice, DeviceImage, Rng, Yanked};
+use terrace_storage::{
+    LogWrites,
+    backends::{
+        files::fs::FileSystem,
+        raw::{self, RawFs},
+    },
+};
+
+const SIZES: Sizes = Sizes { slot_bytes: 16 << 10, unit_slots: 4 };
+const DEVICE_BYTES: u64 = 1 << 20;
+
+fn formatted() -> DeviceImage {
+    let device = CrashDevice::new(&DeviceImage::empty(DEVICE_BYTES));
+    raw::format(&device, SIZES, 7).unwrap();
+    device.now()
+}
+
+/// Writes history `seed` and cuts the power behind every request. How many states, and the first that was wrong.
+fn campaign(device: CrashDevice, seed: u64, seeds: u64) -> (usize, Option<String>) {
+    let mut history = History::new(device, seed);
+    for round in 0..4 {
+        (0..100).for_each(|_| history.act());
+        history.kill();
+        // Killed again and again, each time before anything was synced: the slot journal changes halves without end.
+        for again in 0..round {
+            let began = history.device.steps();
+            let file = history.fs.create(&format!("round {round} {again}")).unwrap();
+            history.open.push((history.files.len(), file));
+            let mut names = history.now();
+            names.insert(format!("round {round} {again}"), history.files.len());
+            history.files.push(Written::default());
+            history.names.push((began, names));
+            history.kill();
+        }
+    }
+    let mut states = 0;
+    for step in 0..=history.device.steps() {
+        for cut in 0..seeds {
+            states += 1;
+            let image = history.device.power_loss(step, cut);
+            let fs = RawFs::new(Arc::new(CrashDevice::new(&image)), "cut");
+            let outcome = history.judge(step, &fs).and_then(|()| goes_on(&fs));
+            if let Err(why) = outcome {
+                return (states, Some(format!("history {seed} step {step} seed {cut}: {why}")));
+            }
+        }
+    }
+    (states, None)
+}
+
+/// The device takes new files, and they are there when it is read again.
+fn goes_on(fs: &RawFs) -> Result<(), String> {
+    let held = fs.lock(true).map_err(|e| format!("LOCK: {e}"))?;
+    let mut file = fs.create("after").map_err(|e| format!("CREATE: {e}"))?;
+    file.append(&[7; 9000]).and_then(|()| file.sync()).map_err(|e| format!("WRITE: {e}"))?;
+    drop((file, held));
+    let _held = fs.lock(true).map_err(|e| format!("LOCK: {e}"))?;
+    let problems = fs.problems().map_err(|e| format!("OPEN: again: {e}"))?;
+    if read(fs, "after")? != [7; 9000] || !problems.is_empty() {
+        return Err(format!("AFTER: what was written then is not there; {problems:?}"));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_power_cut_at_any_request_keeps_what_was_promised() {
+    let image = formatted();
+    let campaigns = (0..12).map(|seed| campaign(CrashDevice::new(&image), seed, 4));
+    let (mut states, mut wrong) = (0, None);
+    for (some, first) in campaigns {
+        states += some;
+        wrong = wrong.or(first);
+    }
+    println!("{states} states");
+    assert_eq!(wrong, None, "ORACLE");
+    assert!(states > 15_000, "only {states} states: the campaign has shrunk");
+}
+
+/// The control: a device whose flushes promise nothing must be found out.
+#[test]
+fn a_device_that_lies_is_caught() {
+    let image = formatted();
+    assert!((0..4).any(|seed| campaign(CrashDevice::lying(&image), seed, 2).1.is_some()));
+}
+
+/// A device with other things on it, formatted anew: what was there, or a store without files, or no store.
+#[test]
+fn a_power_cut_during_format_leaves_the_old_store_or_a_new_one_or_none() {
+    let image = formatted();
+    let mut history = History::new(CrashDevice::new(&image), 3);
+    (0..80).for_each(|_| history.act());
+    history.kill();
+    let (names, sizes) = (history.now(), Sizes { slot_bytes: 16 << 10, unit_slots: 2 });
+    let device = CrashDevice::new(&history.device.now());
+    raw::format(&device, sizes, 8).unwrap();
+    let mut seen = [0; 3];
+    for step in 0..=device.steps() {
+        for seed in 0..50 {
+            let image = device.power_loss(step, seed);
+            let fs = RawFs::new(Arc::new(CrashDevice::new(&image)), "cut");
+            let outcome = match fs.superblock() {
+                Err(error) => {
+                    assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "step {step} seed {seed}: {error}");
+                    0
+                }
+                Ok(superblock) => {
+                    let found: Vec<_> = fs.files().unwrap().into_iter().map(|file| file.name).collect();
+                    assert_eq!(fs.problems().unwrap(), Vec::<String>::new());
+                    let old = superblock.id() == 7;
+                    assert!(if old { names.keys().eq(&found) } else { found.is_empty() }, "step {step} seed {seed}");
+                    1 + usize::from(old)
+                }
+            };
+            seen[outcome] += 1;
+        }
+    }
+    assert!(seen.iter().all(|states| *states > 0), "{seen:?}");
+}
+
+/// Every request from one on fails: errors, no panic, no promise; and what was promised is there.
+#[test]
+fn a_device_that_is_pulled_out_loses_nothing_promised() {
+    let image = formatted();
+    let run = |requests: u64| -> (u64, usize, CrashDevice) {
+        let device = CrashDevice::new(&image);
+        let yanked = Arc::new(Yanked::new(Arc::new(device.clone()), requests));
+        let fs = RawFs::new(yanked.clone(), "device");
+        let mut synced = 0;
+        let mut work = || -> std::io::Result<()> {
+            let _held = fs.lock(true)?;
+            let mut file = fs.create_log("log", LogWrites::Write)?;
+            for number in 1..=40 {
+                file.append(&[number; 1000])?;
+                file.sync()?;
+                synced = usize::from(number) * 1000;
+                if number % 8 == 0 {
+                    let mut table = fs.create(&format!("{number}"))?;
+                    table.append(&[9; 30_000])?;
+                    table.sync()?;
+                    fs.remove(&format!("{number}"))?;
+                }
+            }
+            Ok(())
+        };
+        let failed = work().is_err();
+        assert!(!failed || yanked.left() == 0, "after {requests} requests");
+        if failed {
+            assert!(fs.create("more").is_err() && fs.sync_directory().is_err(), "after {requests} requests");
+        }
+        (yanked.left(), synced, device)
+    };
+    let all = u64::MAX - run(u64::MAX).0;
+    for requests in 0..all {
+        let (_, synced, device) = run(requests);
+        assert!(synced < 40_000 || requests + 12 >= all, "after {requests} of {all} requests nothing failed");
+        let fs = RawFs::new(Arc::new(CrashDevice::new(&device.now())), "device");
+        assert_eq!(fs.problems().unwrap(), Vec::<String>::new(), "after {requests} requests");
+        let log = if synced > 0 { read(&fs, "log").unwrap() } else { Vec::new() };
+        assert!(log.len() >= synced && log.iter().zip(0..synced).all(|(byte, at)| usize::from(*byte) == at / 1000 + 1));
+    }
+}
+
+#[test]
+fn a_full_device_says_so_and_takes_more_when_something_went() {
+    let fs = RawFs::new(Arc::new(CrashDevice::new(&formatted())), "device");
+    let _held = fs.lock(true).unwrap();
+    let free = fs.free_slots().unwrap();
+    let fill = |name: &str| {
+        let mut file = fs.create(name)?;
+        (0..16).try_for_each(|_| file.append(&[1; 8 << 10]))?;
+        file.sync()
+    };
+    let mut made = 0;
+    let refused = loop {
+        match fill(&format!("{made}")) {
+            Ok(()) => made += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((refused.kind(), made), (std::io::ErrorKind::StorageFull, free / 8), "{refused}");
+    fs.remove(&format!("{made}")).unwrap();
+    fs.remove("0").unwrap();
+    fill("again").unwrap();
+    assert_eq!(read(&fs, "1").unwrap(), vec![1; 128 << 10]);
+    assert_eq!(fs.problems().unwrap(), Vec::<String>::new());
+}
+
+/// Somebody who reads a file that is removed goes on reading it, whatever is written meanwhile.
+#[test]
+fn a_removed_file_keeps_its_slots_while_it_is_read() {
+    let fs = RawFs::new(Arc::new(CrashDevice::new(&formatted())), "device");
+    let _held = fs.lock(true).unwrap();
+    let mut file = fs.create("old").unwrap();
+    file.append(&[3; 50_000]).unwrap();
+    drop(file);
+    let reader = fs.open("old").unwrap();
+    fs.remove("old").unwrap();
+    fs.sync_directory().unwrap();
+    let free = fs.free_slots().unwrap();
+    let mut other = fs.create("other").unwrap();
+    other.append(&vec![4; free as usize * (16 << 10)]).unwrap();
+    other.sync().unwrap();
+    assert_eq!(reader.read_at(0, 50_000).unwrap(), [3; 50_000]);
+    drop(reader);
+    fs.sync_directory().unwrap();
+    assert_eq!(fs.free_slots().unwrap(), 4);
+}
+
+/// One byte wrong anywhere in what describes the device: another byte of it makes up for it, or an error says what is wrong.
+#[test]
+fn damage_is_made_up_for_or_told() {
+    let mut history = History::new(CrashDevice::new(&formatted()), 5);
+    (0..60).for_each(|_| history.act());
+    history.kill();
+    let image = history.device.now();
+    let mut rng = Rng::new(1);
+    let meta = fsbytes(&image);
+    for _ in 0..400 {
+        let device = CrashDevice::new(&image);
+        let at = rng.below(meta) as u64;
+        let mut page = vec![0; 4096];
+        device.read_at(at - at % 4096, &mut page).unwrap();
+        page[(at % 4096) as usize] ^= 1 << rng.below(8);
+        device.write_at(at - at % 4096, &page, Stream(0)).unwrap();
+        let fs = RawFs::new(Arc::new(device), "device");
+        match fs.problems() {
+            Ok(problems) => assert_eq!(problems, Vec::<String>::new(), "byte {at}"),
+            Err(error) => assert!(!error.to_string().is_empty(), "byte {at}"),
+        }
+    }
+}
+
+fn fsbytes(image: &DeviceImage) -> usize {
+    let fs = RawFs::new(Arc::new(CrashDevice::new(image)), "device");
+    fs.superblock().unwrap().slot_at(0) as usize
+}

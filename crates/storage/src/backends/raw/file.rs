@@ -1,0 +1,313 @@
+//! A file on a device: bytes in slots, and what of them has not been written yet.
+use super::{
+    io,
+    mount::Mount,
+    table::{self, Run},
+};
+use crate::backends::files::fs::{ReadFile, WriteFile};
+use parking_lot::RwLock;
+use std::{
+    io::{ErrorKind, Result},
+    sync::Arc,
+};
+use terrace_format::raw::{
+    Form, PAGE,
+    page::{self, PAYLOAD},
+};
+
+/// A plain file is written in pieces of this size, or what is left at a sync.
+const WRITE_BYTES: usize = 1 << 20;
+/// Logs are searched for their end, and read, in pieces of at most this size.
+const READ_BYTES: u64 = 1 << 20;
+const PAGE_BYTES: u64 = PAGE as u64;
+
+/// A file that somebody has open.
+pub struct File {
+    mount: Arc<Mount>,
+    pub number: u64,
+    form: Form,
+    stream: u8,
+    contents: RwLock<Contents>,
+}
+
+struct Contents {
+    runs: Vec<Run>,
+    /// The file's length; `None` for a log that has not been searched for its end.
+    bytes: Option<u64>,
+    /// How much of the slots holds whole pages of it that do not change any more.
+    written: u64,
+    /// The file's bytes behind those pages. Of a log, and of a plain file that was saved, they are on the device too, in a page
+    /// with zeros behind them.
+    tail: Vec<u8>,
+    /// The length that the list of files has.
+    noted: u64,
+}
+
+impl File {
+    pub fn new(mount: Arc<Mount>, number: u64, entry: &table::File) -> File {
+        let fresh = entry.runs.is_empty();
+        let bytes = (entry.form == Form::Plain || fresh).then_some(entry.bytes);
+        let (runs, written) = (entry.runs.clone(), entry.bytes.next_multiple_of(PAGE_BYTES));
+        let contents = Contents { runs, bytes, written, tail: Vec::new(), noted: entry.bytes };
+        File { mount, number, form: entry.form, stream: entry.stream, contents: RwLock::new(contents) }
+    }
+
+    /// Its slots.
+    pub fn runs(&self) -> Vec<Run> {
+        self.contents.read().runs.clone()
+    }
+
+    /// As ranges of numbers.
+    pub fn slots(&self) -> Vec<std::ops::Range<u32>> {
+        self.contents.read().runs.iter().map(|run| run.slots()).collect()
+    }
+
+    /// Its length.
+    pub fn bytes(&self) -> Result<u64> {
+        if let Some(bytes) = self.contents.read().bytes {
+            return Ok(bytes);
+        }
+        let mut contents = self.contents.write();
+        let bytes = self.find_end(&contents)?;
+        contents.bytes = Some(bytes);
+        contents.written = u64::MAX; // all that is there
+        Ok(bytes)
+    }
+
+    /// Where a log ends whose writer is gone.
+    fn find_end(&self, contents: &Contents) -> Result<u64> {
+        let (room, mut at) = (self.room(contents), 0);
+        while at < room {
+            let pages = self.read_pages(contents, at, (room - at).min(READ_BYTES))?;
+            for (nth, page) in pages.chunks_exact(PAGE).enumerate() {
+                let page: &[u8; PAGE] = page.try_into().expect("a page");
+                let used = page::used(page, self.number).unwrap_or(0);
+                if used < PAYLOAD {
+                    return Ok((at / PAGE_BYTES + nth as u64) * PAYLOAD as u64 + used as u64);
+                }
+            }
+            at += pages.len() as u64;
+        }
+        Ok(room / PAGE_BYTES * PAYLOAD as u64)
+    }
+
+    /// Makes room for at least `bytes` of slots, which nothing is written to.
+    pub fn reserve(&self, bytes: u64) -> Result<()> {
+        let mut contents = self.contents.write();
+        self.make_room(&mut contents, bytes)?;
+        (contents.bytes, contents.written) = (Some(bytes), u64::MAX);
+        drop(contents);
+        self.save()
+    }
+
+    fn room(&self, contents: &Contents) -> u64 {
+        contents.runs.iter().map(|run| u64::from(run.count)).sum::<u64>() * self.slot_bytes()
+    }
+
+    fn slot_bytes(&self) -> u64 {
+        self.mount.superblock.sizes().slot_bytes.into()
+    }
+
+    fn make_room(&self, contents: &mut Contents, bytes: u64) -> Result<()> {
+        let missing = bytes.saturating_sub(self.room(contents)).div_ceil(self.slot_bytes());
+        if missing == 0 {
+            return Ok(());
+        }
+        let after = contents.runs.last().map(|run| run.first + run.count - 1);
+        for run in self.mount.allocate(self.number, missing, after)? {
+            match contents.runs.last_mut() {
+                Some(last) if last.first + last.count == run.first => last.count += run.count,
+                _ => contents.runs.push(run),
+            }
+        }
+        Ok(())
+    }
+
+    /// The pieces of `from..from + len` of the slots, each where it lies on the device.
+    fn pieces(&self, contents: &Contents, mut from: u64, mut len: u64) -> Vec<(u64, u64)> {
+        let (mut pieces, mut begin) = (Vec::new(), 0);
+        for run in &contents.runs {
+            let bytes = u64::from(run.count) * self.slot_bytes();
+            if len > 0 && from < begin + bytes {
+                let here = (begin + bytes - from).min(len);
+                pieces.push((self.mount.superblock.slot_at(run.first) + from - begin, here));
+                (from, len) = (from + here, len - here);
+            }
+            begin += bytes;
+        }
+        pieces
+    }
+
+    fn write_pages(&self, contents: &mut Contents, at: u64, mut pages: &[u8]) -> Result<()> {
+        self.make_room(contents, at + pages.len() as u64)?;
+        for (place, len) in self.pieces(contents, at, pages.len() as u64) {
+            let (now, later) = pages.split_at(len as usize);
+            self.mount.write(place, now, self.stream)?;
+            pages = later;
+        }
+        Ok(())
+    }
+
+    fn read_pages(&self, contents: &Contents, at: u64, len: u64) -> Result<Vec<u8>> {
+        let mut pages = vec![0; len as usize];
+        let mut filled = 0;
+        for (place, len) in self.pieces(contents, at, len) {
+            self.mount.device.read_at(place, &mut pages[filled..][..len as usize]).map_err(io)?;
+            filled += len as usize;
+        }
+        if filled == pages.len() { Ok(pages) } else { Err(ErrorKind::UnexpectedEof.into()) }
+    }
+
+    fn append(&self, bytes: &[u8]) -> Result<()> {
+        let mut contents = self.contents.write();
+        match self.form {
+            Form::Plain => self.append_plain(&mut contents, bytes),
+            Form::Log => self.append_log(&mut contents, bytes),
+        }
+    }
+
+    fn append_plain(&self, contents: &mut Contents, bytes: &[u8]) -> Result<()> {
+        contents.tail.extend_from_slice(bytes);
+        contents.bytes = contents.bytes.map(|before| before + bytes.len() as u64);
+        if contents.tail.len() < WRITE_BYTES {
+            return Ok(());
+        }
+        let (at, tail) = (contents.written, std::mem::take(&mut contents.tail));
+        let whole = tail.len() - tail.len() % PAGE;
+        let outcome = self.write_pages(contents, at, &tail[..whole]);
+        contents.tail = tail;
+        outcome?;
+        contents.tail.drain(..whole);
+        contents.written += whole as u64;
+        Ok(())
+    }
+
+    /// A log is on the device, in the kernel's hands at least, when this returns: a killed process loses none of it.
+    fn append_log(&self, contents: &mut Contents, bytes: &[u8]) -> Result<()> {
+        let (at, before) = (contents.written, contents.tail.len());
+        contents.tail.extend_from_slice(bytes);
+        let mut pages = Vec::with_capacity(contents.tail.len().div_ceil(PAYLOAD) * PAGE);
+        for payload in contents.tail.chunks(PAYLOAD) {
+            let mut page = [0; PAGE];
+            page[..payload.len()].copy_from_slice(payload);
+            page::seal(&mut page, self.number, payload.len());
+            pages.extend_from_slice(&page);
+        }
+        self.write_pages(contents, at, &pages).inspect_err(|_| contents.tail.truncate(before))?;
+        let whole = contents.tail.len() / PAYLOAD;
+        contents.tail.drain(..whole * PAYLOAD);
+        contents.written += (whole * PAGE) as u64;
+        contents.bytes = contents.bytes.map(|before| before + bytes.len() as u64);
+        Ok(())
+    }
+
+    /// Hands everything to the device and notes the length; durable after a flush.
+    pub fn save(&self) -> Result<()> {
+        let mut contents = self.contents.write();
+        let Some(bytes) = contents.bytes.filter(|bytes| self.form == Form::Plain && *bytes != contents.noted) else {
+            return Ok(());
+        };
+        if !self.mount.is_named(self.number)? {
+            return Ok(()); // nobody will look for it
+        }
+        if !contents.tail.is_empty() {
+            let mut pages = contents.tail.clone();
+            pages.resize(pages.len().next_multiple_of(PAGE), 0);
+            let at = contents.written;
+            self.write_pages(&mut contents, at, &pages)?;
+        }
+        self.mount.set_bytes(self.number, bytes)?;
+        contents.noted = bytes;
+        Ok(())
+    }
+
+    /// `bytes` at `offset`.
+    fn read(&self, offset: u64, bytes: usize) -> Result<Vec<u8>> {
+        let all = self.bytes()?;
+        let end = offset.checked_add(bytes as u64).filter(|end| *end <= all).ok_or(ErrorKind::UnexpectedEof)?;
+        let contents = self.contents.read();
+        match self.form {
+            Form::Plain => self.read_plain(&contents, offset, end),
+            Form::Log => self.read_log(&contents, offset, end),
+        }
+    }
+
+    fn read_plain(&self, contents: &Contents, offset: u64, end: u64) -> Result<Vec<u8>> {
+        let (from, to) = (offset.min(contents.written), end.min(contents.written));
+        let first = from - from % PAGE_BYTES;
+        let mut found = self.read_pages(contents, first, to.next_multiple_of(PAGE_BYTES) - first)?;
+        found.truncate((to - first) as usize);
+        found.drain(..(from - first) as usize);
+        let unwritten = offset.max(contents.written)..end;
+        if !unwritten.is_empty() {
+            let at = (unwritten.start - contents.written) as usize;
+            found.extend_from_slice(&contents.tail[at..][..(unwritten.end - unwritten.start) as usize]);
+        }
+        Ok(found)
+    }
+
+    fn read_log(&self, contents: &Contents, offset: u64, end: u64) -> Result<Vec<u8>> {
+        let payload = PAYLOAD as u64;
+        let mut found = Vec::with_capacity((end - offset) as usize);
+        let mut page = offset / payload;
+        let pages = end.div_ceil(payload);
+        while page < pages {
+            let some = (pages - page).min(READ_BYTES / PAGE_BYTES);
+            for bytes in self.read_pages(contents, page * PAGE_BYTES, some * PAGE_BYTES)?.chunks_exact(PAGE) {
+                let (from, to) = (offset.max(page * payload), end.min((page + 1) * payload));
+                found.extend_from_slice(&bytes[(from - page * payload) as usize..(to - page * payload) as usize]);
+                page += 1;
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        self.mount.closed(self);
+    }
+}
+
+/// A file being written.
+pub struct Writing(pub Arc<File>);
+
+impl WriteFile for Writing {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.0.append(bytes)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.0.save()?;
+        self.0.mount.flush()
+    }
+
+    fn write_back(&self) -> Result<()> {
+        self.0.save()
+    }
+}
+
+impl Drop for Writing {
+    /// As a file that is closed: whoever asks for it later, and after a kill, finds all of it.
+    fn drop(&mut self) {
+        let _ = self.0.save(); // whoever needs it to survive has called one that tells
+    }
+}
+
+/// A file being read.
+pub struct Reading(pub Arc<File>);
+
+impl ReadFile for Reading {
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
+        buf.copy_from_slice(&self.0.read(offset, buf.len())?);
+        Ok(())
+    }
+
+    fn bytes(&self) -> Result<u64> {
+        self.0.bytes()
+    }
+
+    fn read_at(&self, offset: u64, bytes: usize) -> Result<Vec<u8>> {
+        self.0.read(offset, bytes)
+    }
+}

@@ -1,0 +1,104 @@
+//! The slot journal on a device: loaded, appended to, and begun anew in the other half when it is full.
+use super::{io, table::Table};
+use std::{io as std_io, sync::Arc};
+use terrace_device::{BlockDevice, Stream};
+use terrace_format::raw::{
+    Change, PAGE, Superblock,
+    journal::{Half, Head, decode, encode_checkpoint, encode_entry},
+};
+
+/// What the journal is written under, apart from everything else: it is overwritten all the time.
+const STREAM: Stream = Stream(0);
+
+/// Where the history stands. Until the first checkpoint nothing is appended: what a power cut left behind the end of the
+/// history must not be taken for a continuation of it.
+pub struct Journal {
+    device: Arc<dyn BlockDevice>,
+    superblock: Superblock,
+    half: usize,
+    head: Head,
+    /// The page that the next entry begins in, up to there; `None` before the first checkpoint.
+    open: Option<Open>,
+}
+
+struct Open {
+    /// Where in the half the page begins.
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+impl Journal {
+    /// Reads both halves and replays the one that counts.
+    pub fn load(device: Arc<dyn BlockDevice>, superblock: &Superblock) -> std_io::Result<(Journal, Table)> {
+        let (mut newest, mut reasons): (Option<(usize, Half)>, Vec<String>) = (None, Vec::new());
+        for half in 0..2 {
+            let mut bytes = vec![0; superblock.journal_bytes() as usize];
+            device.read_at(superblock.half_at(half), &mut bytes).map_err(io)?;
+            match decode(&bytes) {
+                Ok(found) if found.head.id != superblock.id() => {
+                    reasons.push("it belongs to an earlier formatting".into())
+                }
+                Ok(found)
+                    if newest.as_ref().is_some_and(|(_, other)| other.head.generation > found.head.generation) => {}
+                Ok(found) => newest = Some((half, found)),
+                Err(found) => reasons.push(format!("{} (byte {} of it)", found.detail, found.offset)),
+            }
+        }
+        let Some((half, found)) = newest else {
+            let why = format!("no half of its slot journal is whole: {}", reasons.join("; "));
+            return Err(std_io::Error::new(std_io::ErrorKind::InvalidData, why));
+        };
+        let mut table = Table::new(superblock);
+        for change in found.changes.iter().flatten() {
+            let refused = |why| std_io::Error::new(std_io::ErrorKind::InvalidData, format!("slot journal: {why}"));
+            table.apply(change).map_err(refused)?;
+        }
+        let journal = Journal { device, superblock: *superblock, half, head: found.head, open: None };
+        Ok((journal, table))
+    }
+
+    /// Hands `changes`, which `table` holds already, to the device, as one. Not durable before its next flush, unless a checkpoint
+    /// was due: that is durable at return.
+    pub fn append(&mut self, changes: &[Change], table: &Table) -> std_io::Result<()> {
+        let entry = encode_entry(&self.head, changes);
+        let Some(open) = &mut self.open else { return self.checkpoint(table) };
+        if open.at + (open.bytes.len() + entry.len()) as u64 > self.superblock.journal_bytes() {
+            return self.checkpoint(table);
+        }
+        open.bytes.extend_from_slice(&entry);
+        let used = open.bytes.len();
+        open.bytes.resize(used.next_multiple_of(PAGE), 0);
+        let at = self.superblock.half_at(self.half) + open.at;
+        self.device.write_at(at, &open.bytes, STREAM).map_err(io)?;
+        let whole = used - used % PAGE;
+        open.bytes.truncate(used);
+        open.bytes.drain(..whole);
+        open.at += whole as u64;
+        Ok(())
+    }
+
+    /// Begins anew with all of `table`.
+    fn checkpoint(&mut self, table: &Table) -> std_io::Result<()> {
+        let (head, bytes) = encode_checkpoint(self.superblock.id(), self.head.generation + 1, &table.changes());
+        if bytes.len() as u64 > self.superblock.journal_bytes() {
+            return Err(std_io::Error::new(
+                std_io::ErrorKind::StorageFull,
+                "the slot journal is too small for so many files",
+            ));
+        }
+        let half = 1 - self.half;
+        self.device.write_at(self.superblock.half_at(half), &bytes, STREAM).map_err(io)?;
+        self.device.flush().map_err(io)?;
+        (self.half, self.head) = (half, head);
+        self.open = Some(Open { at: bytes.len() as u64, bytes: Vec::new() });
+        Ok(())
+    }
+}
+
+/// Writes what a device begins with: nothing in the first half, and no second one. Durable at return.
+pub fn format(device: &dyn BlockDevice, superblock: &Superblock) -> std_io::Result<()> {
+    let (_, bytes) = encode_checkpoint(superblock.id(), 1, &[]);
+    device.write_at(superblock.half_at(0), &bytes, STREAM).map_err(io)?;
+    device.write_zeroes(superblock.half_at(1), PAGE as u64).map_err(io)?;
+    device.flush().map_err(io)
+}

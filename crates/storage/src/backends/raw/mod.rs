@@ -1,0 +1,287 @@
+//! A device, or one file in its place, without a file system: a flat directory of files in slots, crash-safe at every write.
+//!
+//! ```text
+//! RawFs ── who holds it ── Mount ─┬─ Table    which file has which slots; pure
+//!                                 ├─ Journal  what makes that list survive
+//!                                 ├─ Space    which slots are free, and since when they may be used again
+//!                                 └─ File     bytes in slots
+//! ```
+//! It sits on the seam of the file backend, so logs, builds and roots above it are those of a directory. What stands on the
+//! device is `terrace_format::raw` and docs/format/raw.md. Every use of the device that may write reads its list of files anew.
+mod file;
+mod found;
+mod journal;
+mod mount;
+mod place;
+mod space;
+mod table;
+mod transfer;
+
+use super::{
+    files::fs::{DirEntry, FileSystem, ReadFile, WriteFile},
+    holders::Holders,
+};
+use crate::{placement::Hint, setup::LogWrites};
+use file::{Reading, Writing};
+use mount::Mount;
+use parking_lot::Mutex;
+use std::{
+    io::{Error, ErrorKind, Result},
+    sync::Arc,
+    time::Duration,
+};
+use terrace_device::BlockDevice;
+use terrace_format::raw::{Form, PAGE, superblock::PLACES};
+
+pub use found::found;
+pub use place::{is_device, make_file, open, prepare};
+pub use terrace_format::raw::{Sizes, Superblock};
+pub use transfer::{Copied, export, import};
+
+/// Lifetimes, by which files are placed.
+#[derive(Clone, Copy)]
+enum Lives {
+    /// Small files that are replaced: the root, the marker.
+    Replaced = 0,
+    /// Logs.
+    Log = 1,
+    /// Tables of levels 0 and 1.
+    Upper = 2,
+    /// Tables of deeper levels.
+    Deeper = 3,
+}
+
+/// A file on a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// The slots that it has, in the order of its bytes, each range without its end.
+    pub slots: Vec<std::ops::Range<u32>>,
+}
+
+/// A device as a directory.
+pub struct RawFs {
+    device: Arc<dyn BlockDevice>,
+    name: String,
+    holders: Holders,
+    /// As read when it was last asked for, or locked.
+    mount: Mutex<Option<Arc<Mount>>>,
+}
+
+impl RawFs {
+    /// The store on `device`, which messages call `name`. Nothing is read yet.
+    pub fn new(device: Arc<dyn BlockDevice>, name: impl Into<String>) -> Arc<RawFs> {
+        Arc::new(RawFs { device, name: name.into(), holders: Holders::default(), mount: Mutex::default() })
+    }
+
+    /// How the device is divided.
+    pub fn superblock(&self) -> Result<Superblock> {
+        Ok(self.mount()?.superblock)
+    }
+
+    /// Slots that nobody has.
+    pub fn free_slots(&self) -> Result<u64> {
+        Ok(self.mount()?.free_slots())
+    }
+
+    /// Every file, those in `lost/` too.
+    pub fn files(&self) -> Result<Vec<Listed>> {
+        let files = self.mount()?.files().into_iter();
+        files.map(|(name, file)| Ok(Listed { name, bytes: file.bytes()?, slots: file.slots() })).collect()
+    }
+
+    /// What is not as it must be: a slot with two owners or a lost one, a list of files that is not what the slot journal says.
+    /// Nobody may be writing, but on this handle.
+    pub fn problems(&self) -> Result<Vec<String>> {
+        self.mount()?.problems()
+    }
+
+    fn mount(&self) -> Result<Arc<Mount>> {
+        let mut mount = self.mount.lock();
+        if let Some(mount) = &*mount {
+            return Ok(mount.clone());
+        }
+        let superblock = find(&*self.device)?.ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, "it holds no store; `terrace raw format` prepares it for one")
+        })?;
+        let loaded = Mount::load(self.device.clone(), superblock)?;
+        *mount = Some(loaded.clone());
+        Ok(loaded)
+    }
+
+    fn create_as(&self, name: &str, form: Form, lives: Lives) -> Result<Box<dyn WriteFile>> {
+        Ok(Box::new(Writing(self.mount()?.create(name, form, lives as u8)?)))
+    }
+
+    fn let_go(&self) {
+        if let Some(mount) = self.mount.lock().take() {
+            mount.end();
+        }
+    }
+}
+
+/// Divides a device into slots and forgets what was on it. Durable at return; a power cut before leaves what was there, or no
+/// store at all.
+pub fn format(device: &dyn BlockDevice, sizes: Sizes, id: u64) -> Result<Superblock> {
+    let superblock =
+        Superblock::new(device.len_bytes(), sizes, id).map_err(|why| Error::new(ErrorKind::InvalidInput, why))?;
+    // First nothing, so that no list of files is ever read by another's layout.
+    PLACES.iter().try_for_each(|place| device.write_zeroes(*place, PAGE as u64)).map_err(io)?;
+    device.flush().map_err(io)?;
+    journal::format(device, &superblock)?;
+    let page = superblock.encode();
+    PLACES.iter().try_for_each(|place| device.write_at(*place, &page, terrace_device::Stream(0))).map_err(io)?;
+    device.flush().map_err(io)?;
+    Ok(superblock)
+}
+
+/// The superblock of a device; `None` if it has none.
+pub fn find(device: &dyn BlockDevice) -> Result<Option<Superblock>> {
+    let mut damaged = None;
+    for place in PLACES.into_iter().filter(|place| place + PAGE as u64 <= device.len_bytes()) {
+        let mut page = vec![0; PAGE];
+        device.read_at(place, &mut page).map_err(io)?;
+        match Superblock::decode(&page) {
+            Ok(found) if found.device_bytes() <= device.len_bytes() => return Ok(Some(found)),
+            Ok(found) => {
+                let (was, is) = (found.device_bytes(), device.len_bytes());
+                return Err(invalid(format!("it was formatted as a device of {was} bytes, and has {is}")));
+            }
+            Err(found) if Superblock::is_claimed(&page) => {
+                damaged = Some(format!("superblock at {place}: {}", found.detail));
+            }
+            Err(_) => {}
+        }
+    }
+    damaged.map_or(Ok(None), |why| Err(invalid(why)))
+}
+
+impl FileSystem for RawFs {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn make_directory(&self) -> Result<()> {
+        self.mount().map(drop)
+    }
+
+    fn exists(&self) -> Result<bool> {
+        match self.mount() {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            mounted => mounted.map(|_| true),
+        }
+    }
+
+    fn create(&self, name: &str) -> Result<Box<dyn WriteFile>> {
+        self.create_as(name, Form::Plain, Lives::Replaced)
+    }
+
+    fn create_log(&self, name: &str, _: LogWrites) -> Result<Box<dyn WriteFile>> {
+        self.create_as(name, Form::Log, Lives::Log)
+    }
+
+    fn create_table(&self, name: &str, hint: &Hint) -> Result<Box<dyn WriteFile>> {
+        self.create_as(name, Form::Plain, if hint.level < 2 { Lives::Upper } else { Lives::Deeper })
+    }
+
+    fn open(&self, name: &str) -> Result<Box<dyn ReadFile>> {
+        Ok(Box::new(Reading(self.mount()?.open(name)?)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.mount()?.name(from, to, true)
+    }
+
+    fn link(&self, from: &str, to: &str) -> Result<()> {
+        self.mount()?.name(from, to, false)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.mount()?.remove(name)
+    }
+
+    fn list(&self) -> Result<Vec<DirEntry>> {
+        let files = self.mount()?.files();
+        let here = files.into_iter().filter(|(name, _)| !name.contains('/'));
+        here.map(|(name, file)| Ok(DirEntry { name, bytes: file.bytes()? })).collect()
+    }
+
+    fn sync_directory(&self) -> Result<()> {
+        let mount = self.mount()?;
+        mount.flush()?;
+        mount.discard_dead();
+        Ok(())
+    }
+
+    fn sync_file(&self, name: &str) -> Result<()> {
+        let mount = self.mount()?;
+        mount.open(name)?.save()?;
+        mount.flush()
+    }
+
+    fn commit(&self) -> Result<()> {
+        self.sync_directory()
+    }
+
+    /// One flush of the device is one for all; none happens by itself.
+    fn can_commit(&self) -> std::result::Result<Duration, String> {
+        Ok(Duration::MAX)
+    }
+
+    fn commits(&self) -> Result<u64> {
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    fn beat(&self) -> Result<()> {
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    fn reserve(&self, name: &str, bytes: u64) -> Result<()> {
+        let mount = self.mount()?;
+        match mount.remove(name) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        if bytes == 0 {
+            return Ok(());
+        }
+        let file = mount.create(name, Form::Plain, Lives::Replaced as u8)?;
+        file.reserve(bytes).inspect_err(|_| drop(mount.remove(name)))
+    }
+
+    fn lock(&self, exclusive: bool) -> Result<Box<dyn Send + Sync>> {
+        let held = self.holders.hold(exclusive)?;
+        if held.is_first() {
+            self.let_go(); // somebody may have written since it was read
+        }
+        let mount = self.mount().ok();
+        Ok(Box::new((End(exclusive.then_some(mount).flatten()), held)))
+    }
+}
+
+/// Ends a use of the device, before its hold is given up.
+struct End(Option<Arc<Mount>>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        if let Some(mount) = &self.0 {
+            mount.end();
+        }
+    }
+}
+
+/// What a device says, as file systems say it.
+fn io(error: terrace_device::Error) -> Error {
+    let kind = match &error {
+        terrace_device::Error::Io { source, .. } => source.kind(),
+        _ => ErrorKind::InvalidInput,
+    };
+    Error::new(kind, error)
+}
+
+fn invalid(why: String) -> Error {
+    Error::new(ErrorKind::InvalidData, why)
+}

@@ -1,0 +1,288 @@
+//! A formatted device in use: its list of files, its slot journal, its space, and the order in which they change.
+//!
+//! A record is handed to the device before the call that made it returns, so a killed process loses none; a flush makes it, and all
+//! bytes written before, durable. After a write to the journal or a flush has failed, what the device holds is unknown: nothing is
+//! written, and nothing promised, any more.
+use super::{
+    file::File,
+    io,
+    journal::Journal,
+    space::Space,
+    table::{Run, Table},
+};
+use parking_lot::{Mutex, MutexGuard};
+use std::{
+    collections::HashMap,
+    io::{Error, ErrorKind, Result},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+use terrace_device::{BlockDevice, Stream};
+use terrace_format::raw::{Change, Form, Superblock};
+
+/// A device in use. Locks: a file's contents, then `state`; `flushing` before `state`. The only I/O under `state` is that of the
+/// slot journal.
+pub struct Mount {
+    pub device: Arc<dyn BlockDevice>,
+    pub superblock: Superblock,
+    state: Mutex<State>,
+    /// Held during a device flush: whoever waits here has been served by the flush before, if nothing was written since.
+    flushing: Mutex<()>,
+    /// Something was written since the last flush began.
+    dirty: AtomicBool,
+    /// Whoever had it in use has let go: what is still open may read, and write no more.
+    ended: AtomicBool,
+}
+
+struct State {
+    table: Table,
+    journal: Journal,
+    space: Space,
+    /// Files that are open.
+    open: HashMap<u64, Weak<File>>,
+    broken: Option<String>,
+}
+
+impl Mount {
+    /// Reads what `superblock` says is there. Writes nothing.
+    pub fn load(device: Arc<dyn BlockDevice>, superblock: Superblock) -> Result<Arc<Mount>> {
+        let (journal, table) = Journal::load(device.clone(), &superblock)?;
+        let space = Space::new(superblock.sizes().unit_slots, table.owners());
+        let state = State { table, journal, space, open: HashMap::new(), broken: None };
+        Ok(Arc::new(Mount {
+            device,
+            superblock,
+            state: Mutex::new(state),
+            flushing: Mutex::default(),
+            dirty: AtomicBool::new(true), // by whoever was here before
+            ended: AtomicBool::new(false),
+        }))
+    }
+
+    /// From now on nothing is written.
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+    }
+
+    /// Slots that are free, or will be after a flush.
+    pub fn free_slots(&self) -> u64 {
+        self.state.lock().space.free_slots()
+    }
+
+    /// What is not as it must be. Reads the journal again.
+    pub fn problems(&self) -> Result<Vec<String>> {
+        let state = self.state.lock();
+        let mut found = state.table.problems();
+        if Journal::load(self.device.clone(), &self.superblock)?.1 != state.table {
+            found.push("the list of files is not what the slot journal says".into());
+        }
+        Ok(found)
+    }
+
+    /// A new file.
+    pub fn create(self: &Arc<Mount>, name: &str, form: Form, stream: u8) -> Result<Arc<File>> {
+        let mut state = self.changing()?;
+        if state.table.find(name).is_some() {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        let file = state.table.next();
+        let begin = [Change::File { file, form, stream }, Change::Name { file, name: name.into() }];
+        self.record(&mut state, &begin)?;
+        Ok(self.opened(&mut state, file))
+    }
+
+    /// The file `name`, or why there is none.
+    pub fn open(self: &Arc<Mount>, name: &str) -> Result<Arc<File>> {
+        let mut state = self.state.lock();
+        let number = state.table.find(name).ok_or(ErrorKind::NotFound)?;
+        Ok(self.opened(&mut state, number))
+    }
+
+    /// Every file with its names, one entry each.
+    pub fn files(self: &Arc<Mount>) -> Vec<(String, Arc<File>)> {
+        let mut state = self.state.lock();
+        let names: Vec<_> = state.table.names().map(|(name, number, _)| (name.to_string(), number)).collect();
+        names.into_iter().map(|(name, number)| (name, self.opened(&mut state, number))).collect()
+    }
+
+    fn opened(self: &Arc<Mount>, state: &mut State, number: u64) -> Arc<File> {
+        if let Some(file) = state.open.get(&number).and_then(Weak::upgrade) {
+            return file;
+        }
+        let entry = state.table.file(number).expect("its name was just found");
+        let file = Arc::new(File::new(self.clone(), number, entry));
+        state.open.insert(number, Arc::downgrade(&file));
+        file
+    }
+
+    /// Gives `from`'s file the name `to` as well, or instead; who had the name `to` loses it.
+    pub fn name(&self, from: &str, to: &str, instead: bool) -> Result<()> {
+        let mut state = self.changing()?;
+        let file = state.table.find(from).ok_or(ErrorKind::NotFound)?;
+        let name = Change::Name { file, name: to.into() };
+        if instead && from != to {
+            return self.record(&mut state, &[name, Change::Unname { name: from.into() }]);
+        }
+        if !instead && state.table.find(to).is_some() {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        self.record(&mut state, &[name])
+    }
+
+    /// Removes a name; its file goes with the last one, its slots when nobody reads it any more.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        let mut state = self.changing()?;
+        state.table.find(name).ok_or(ErrorKind::NotFound)?;
+        self.record(&mut state, &[Change::Unname { name: name.into() }])?;
+        drop(state);
+        self.discard_dead();
+        Ok(())
+    }
+
+    /// Whether the file still has a name.
+    pub fn is_named(&self, file: u64) -> Result<bool> {
+        Ok(self.changing()?.table.file(file).is_some())
+    }
+
+    /// Notes a plain file's length.
+    pub fn set_bytes(&self, file: u64, bytes: u64) -> Result<()> {
+        let mut state = self.changing()?;
+        state.table.file(file).ok_or(ErrorKind::NotFound)?;
+        self.record(&mut state, &[Change::Bytes { file, bytes }])
+    }
+
+    /// Takes `count` more slots for a file whose last one is `after`. `StorageFull` if there are not so many.
+    pub fn allocate(&self, file: u64, count: u64, after: Option<u32>) -> Result<Vec<Run>> {
+        match self.try_allocate(file, count, after) {
+            Err(error) if error.kind() == ErrorKind::StorageFull && self.reclaim()? => {
+                self.try_allocate(file, count, after)
+            }
+            taken => taken,
+        }
+    }
+
+    fn try_allocate(&self, file: u64, count: u64, after: Option<u32>) -> Result<Vec<Run>> {
+        let mut state = self.changing()?;
+        let stream = state.table.file(file).ok_or(ErrorKind::NotFound)?.stream;
+        let (mut runs, mut last): (Vec<Run>, _) = (Vec::new(), after);
+        for _ in 0..count {
+            let Some(slot) = state.space.take(stream, last) else {
+                state.space.reuse(&runs);
+                return Err(Error::new(ErrorKind::StorageFull, "no slot of the device is free"));
+            };
+            last = Some(slot);
+            match runs.last_mut() {
+                Some(run) if run.first + run.count == slot => run.count += 1,
+                _ => runs.push(Run { first: slot, count: 1 }),
+            }
+        }
+        let changes = runs.iter().map(|run| Change::Slots { file, first: run.first, count: run.count });
+        let changes: Vec<_> = changes.collect();
+        self.record(&mut state, &changes).inspect_err(|_| state.space.reuse(&runs))?;
+        Ok(runs)
+    }
+
+    /// Makes freed slots reusable at the cost of a flush; whether there were any.
+    fn reclaim(&self) -> Result<bool> {
+        let wanted = self.state.lock().space.wants_flush();
+        if wanted {
+            self.flush()?;
+        }
+        Ok(self.discard_dead() || wanted)
+    }
+
+    /// Everything written so far survives a power cut. No flush if nothing was written since the last one.
+    pub fn flush(&self) -> Result<()> {
+        let _one = self.flushing.lock();
+        let freed = self.changing()?.space.flushing();
+        if !self.dirty.swap(false, Ordering::SeqCst) && freed.is_empty() {
+            return Ok(());
+        }
+        let outcome = self.device.flush().map_err(io);
+        let mut state = self.state.lock();
+        match outcome {
+            Ok(()) => state.space.flushed(freed),
+            Err(ref error) => state.broken = Some(format!("a flush failed: {error}")),
+        }
+        outcome
+    }
+
+    /// Tells the device that nobody will read dead slots again, and gives them out anew. True if there were any.
+    pub fn discard_dead(&self) -> bool {
+        let dead = self.state.lock().space.take_dead();
+        for run in &dead {
+            let bytes = u64::from(run.count) * u64::from(self.superblock.sizes().slot_bytes);
+            let _ = self.device.discard(self.superblock.slot_at(run.first), bytes); // a hint: a drive may not know it
+        }
+        self.state.lock().space.reuse(&dead);
+        !dead.is_empty()
+    }
+
+    /// Writes whole pages of a file's slots.
+    pub fn write(&self, at: u64, pages: &[u8], stream: u8) -> Result<()> {
+        self.check()?;
+        let written = self.device.write_at(at, pages, Stream(stream + 1)).map_err(io); // stream 0 is the journal's
+        self.dirty.store(true, Ordering::SeqCst); // afterwards, or a flush between could miss it
+        written
+    }
+
+    /// Called by a file that nobody has open any more.
+    pub fn closed(&self, file: &File) {
+        let mut state = self.state.lock();
+        if state.open.get(&file.number).is_some_and(|known| std::ptr::eq(known.as_ptr(), file)) {
+            state.open.remove(&file.number);
+            if state.table.file(file.number).is_none() {
+                state.space.release(file.runs());
+            }
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.ended.load(Ordering::SeqCst) {
+            return Err(Error::other("the store that this file was opened in is closed"));
+        }
+        Ok(())
+    }
+
+    fn changing(&self) -> Result<MutexGuard<'_, State>> {
+        self.check()?;
+        let state = self.state.lock();
+        match &state.broken {
+            Some(why) => Err(Error::other(format!("the device is not written any more since {why}"))),
+            None => Ok(state),
+        }
+    }
+
+    /// Makes `changes` to the list and writes them down, as one.
+    fn record(&self, state: &mut State, changes: &[Change]) -> Result<()> {
+        // A checkpoint must fit into a half of the journal, and leave room for what follows.
+        let grows = changes.iter().any(|change| !matches!(change, Change::Unname { .. } | Change::Bytes { .. }));
+        if grows && state.table.weight() as u64 > self.superblock.journal_bytes() / 2 {
+            return Err(Error::new(ErrorKind::StorageFull, "the slot journal has no room for more files"));
+        }
+        let outcome = self.apply(state, changes);
+        if let Err(error) = &outcome {
+            state.broken = Some(format!("its journal could not be written: {error}"));
+        }
+        outcome
+    }
+
+    fn apply(&self, state: &mut State, changes: &[Change]) -> Result<()> {
+        for change in changes {
+            let before = match change {
+                Change::Name { name, .. } | Change::Unname { name } => state.table.find(name),
+                _ => None,
+            };
+            let freed = state.table.apply(change).map_err(Error::other)?;
+            // A file that is open keeps its slots until it is closed.
+            if before.is_some_and(|number| !state.open.contains_key(&number)) {
+                state.space.release(freed);
+            }
+        }
+        let appended = state.journal.append(changes, &state.table);
+        self.dirty.store(true, Ordering::SeqCst);
+        appended
+    }
+}

@@ -1,0 +1,86 @@
+//! Devices by their paths: opened, prepared, and what stands in the way of that.
+use super::{Sizes, Superblock, format, found::found};
+use crate::{Error, Result, placement::Mode};
+use std::{
+    fs,
+    hash::{BuildHasher, RandomState},
+    io,
+    os::unix::fs::{FileTypeExt, MetadataExt},
+    path::Path,
+    sync::Arc,
+};
+use terrace_device::{BlockDevice, File};
+
+/// Whether a store at `path` would be one on a device: the path is that of a block device or of a regular file.
+pub fn is_device(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|there| there.is_file() || there.file_type().is_block_device())
+}
+
+/// The store on the device at `path`, locked against other processes. Nothing is read yet.
+pub fn open(path: &Path, mode: Mode) -> Result<Arc<super::RawFs>> {
+    let device = if mode.writes() { File::open(path) } else { File::open_read_only(path) };
+    Ok(super::RawFs::new(Arc::new(device.map_err(|error| refused(path, error))?), path.display().to_string()))
+}
+
+/// Prepares the device at `path` for a store. What is on it is lost; so unless `force` says that it may be, anything
+/// recognisable, and anything at all at its beginning, is refused by name. `sizes` chooses how a device of so many bytes is divided.
+pub fn prepare<E: From<Error>>(
+    path: &Path,
+    sizes: impl FnOnce(u64) -> std::result::Result<Sizes, E>,
+    force: bool,
+) -> std::result::Result<Superblock, E> {
+    let device = File::open(path).map_err(|error| refused(path, error))?;
+    let failed = |op| move |error| Error::io(op, path.display().to_string(), error);
+    if !force && let Some(what) = found(&device).map_err(failed("look at"))? {
+        return Err(E::from(Error::Unsupported(format!(
+            "{} holds {what}; formatting it would destroy that, which --force allows",
+            path.display()
+        ))));
+    }
+    let bytes = device.len_bytes();
+    Ok(format(&device, sizes(bytes)?, RandomState::new().hash_one(bytes)).map_err(failed("format"))?)
+}
+
+/// Makes a file of `bytes`, all of it allocated, that can be prepared for a store.
+pub fn make_file(path: &Path, bytes: u64) -> Result<()> {
+    let made = File::create(path, bytes).map_err(|error| refused(path, error))?;
+    let allocated = made.allocate();
+    allocated.map_err(|error| {
+        let _ = fs::remove_file(path); // best effort: half a file helps nobody
+        refused(path, error)
+    })
+}
+
+/// Why a device could not be had.
+fn refused(path: &Path, error: terrace_device::Error) -> Error {
+    let terrace_device::Error::Io { source, .. } = error else {
+        return Error::Unsupported(format!("{}: {error}", path.display()));
+    };
+    match source.kind() {
+        io::ErrorKind::NotFound => Error::Missing { what: "store", object: path.display().to_string() },
+        io::ErrorKind::WouldBlock => Error::InUse {
+            path: path.display().to_string(),
+            detail: "another process, or another handle in this one, has it open".into(),
+        },
+        io::ErrorKind::ResourceBusy => Error::InUse { path: path.display().to_string(), detail: user(path) },
+        _ => Error::io("open", path.display().to_string(), source),
+    }
+}
+
+/// Who uses a block device, as far as the kernel tells.
+fn user(path: &Path) -> String {
+    let unknown = "the kernel says that it is busy: mounted, or part of another device".to_string();
+    let Ok(found) = fs::metadata(path) else { return unknown };
+    let number = format!("{}:{}", nix::sys::stat::major(found.rdev()), nix::sys::stat::minor(found.rdev()));
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    if let Some(line) = mounts.lines().find(|line| line.split(' ').nth(2) == Some(&number)) {
+        return format!("mounted at {}", line.split(' ').nth(4).unwrap_or("?"));
+    }
+    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    if swaps.lines().any(|line| line.split_whitespace().next().is_some_and(|name| Path::new(name) == path)) {
+        return "swap space".into();
+    }
+    let holders = fs::read_dir(format!("/sys/dev/block/{number}/holders")).into_iter().flatten().flatten();
+    let holders: Vec<_> = holders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    if holders.is_empty() { unknown } else { format!("part of {}", holders.join(", ")) }
+}

@@ -1,0 +1,160 @@
+//! Which slots may be given out, and in which order freed ones come back.
+//!
+//! ```text
+//! in use ──last name and last reader gone──▶ freed ──a device flush──▶ dead ──discarded──▶ free
+//! ```
+//! A slot is not given out before the record that freed it is durable: after a power cut its old file may be there again, and
+//! must hold its own bytes. Files of one lifetime share units, so that what the device erases at a time dies together.
+use super::table::Run;
+
+/// Kinds of lifetimes.
+pub const STREAMS: usize = 5;
+
+/// The slots of a device.
+pub struct Space {
+    unit_slots: u32,
+    free: Vec<bool>,
+    /// By unit, how many of its slots are free.
+    free_in_unit: Vec<u32>,
+    /// By stream, the unit that it takes slots from.
+    open: [Option<usize>; STREAMS],
+    freed: Vec<Run>,
+    dead: Vec<Run>,
+}
+
+impl Space {
+    /// The slots that `owners` gives to nobody are free.
+    pub fn new(unit_slots: u32, owners: &[u64]) -> Space {
+        let free: Vec<bool> = owners.iter().map(|owner| *owner == 0).collect();
+        let free_in_unit =
+            free.chunks(unit_slots as usize).map(|unit| unit.iter().filter(|free| **free).count() as u32);
+        Space {
+            unit_slots,
+            free_in_unit: free_in_unit.collect(),
+            free,
+            open: [None; STREAMS],
+            freed: Vec::new(),
+            dead: Vec::new(),
+        }
+    }
+
+    /// How many slots are free, or will be after a flush.
+    pub fn free_slots(&self) -> u64 {
+        let later = self.freed.iter().chain(&self.dead).map(|run| u64::from(run.count)).sum::<u64>();
+        later + self.free_in_unit.iter().map(|free| u64::from(*free)).sum::<u64>()
+    }
+
+    /// Takes one slot: the one behind `after`, if that keeps a unit to one lifetime; else one of the stream's unit; else the first of a
+    /// unit that is wholly free; else of the unit that has most.
+    pub fn take(&mut self, stream: u8, after: Option<u32>) -> Option<u32> {
+        let stream = usize::from(stream) % STREAMS;
+        let next = after.and_then(|after| after.checked_add(1)).filter(|next| self.is_next(*next));
+        let slot = next.or_else(|| self.of_unit(self.open[stream]?)).or_else(|| {
+            let unit = self.best_unit()?;
+            self.of_unit(unit)
+        })?;
+        let unit = self.unit(slot);
+        self.open[stream] = Some(unit);
+        self.free[slot as usize] = false;
+        self.free_in_unit[unit] -= 1;
+        Some(slot)
+    }
+
+    /// Nobody needs these slots any more; the record that says so is written, perhaps not durable.
+    pub fn release(&mut self, runs: impl IntoIterator<Item = Run>) {
+        self.freed.extend(runs);
+    }
+
+    /// What a device flush that begins now makes reusable; to be given to [`flushed`](Space::flushed) when it has ended.
+    pub fn flushing(&mut self) -> Vec<Run> {
+        std::mem::take(&mut self.freed)
+    }
+
+    /// The flush has ended well.
+    pub fn flushed(&mut self, runs: Vec<Run>) {
+        self.dead.extend(runs);
+    }
+
+    /// Whether a flush would free something.
+    pub fn wants_flush(&self) -> bool {
+        !self.freed.is_empty()
+    }
+
+    /// Slots to discard, and then to give to [`reuse`](Space::reuse).
+    pub fn take_dead(&mut self) -> Vec<Run> {
+        std::mem::take(&mut self.dead)
+    }
+
+    /// These may be given out.
+    pub fn reuse(&mut self, runs: &[Run]) {
+        for slot in runs.iter().flat_map(|run| run.slots()) {
+            assert!(!self.free[slot as usize], "slot {slot} is freed twice");
+            self.free[slot as usize] = true;
+            let unit = self.unit(slot);
+            self.free_in_unit[unit] += 1;
+        }
+    }
+
+    fn unit(&self, slot: u32) -> usize {
+        (slot / self.unit_slots) as usize
+    }
+
+    /// Whether a file may go on with slot `next`: within a unit always, into another only if that is nobody's.
+    fn is_next(&self, next: u32) -> bool {
+        let free = self.free.get(next as usize).is_some_and(|free| *free);
+        free && (!next.is_multiple_of(self.unit_slots) || self.is_whole(self.unit(next)))
+    }
+
+    fn is_whole(&self, unit: usize) -> bool {
+        let begin = unit * self.unit_slots as usize;
+        self.free_in_unit[unit] as usize == (self.unit_slots as usize).min(self.free.len() - begin)
+    }
+
+    fn of_unit(&self, unit: usize) -> Option<u32> {
+        let begin = unit * self.unit_slots as usize;
+        let slots = self.free[begin..].iter().take(self.unit_slots as usize);
+        let at = slots.enumerate().find_map(|(at, free)| free.then_some(begin + at))?;
+        Some(at as u32)
+    }
+
+    /// The first unit that is wholly free, so that what the store does not need stays untouched; else that with most free slots.
+    fn best_unit(&self) -> Option<usize> {
+        let units = 0..self.free_in_unit.len();
+        units.clone().find(|unit| self.is_whole(*unit)).or_else(|| {
+            let most = units.rev().max_by_key(|unit| self.free_in_unit[*unit])?;
+            (self.free_in_unit[most] > 0).then_some(most)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lifetimes_have_units_of_their_own_while_there_are_some() {
+        let mut space = Space::new(4, &[0; 14]);
+        let slots = [(1, None), (2, None), (1, Some(0)), (1, None), (1, None), (1, Some(3)), (2, Some(4))];
+        let taken: Vec<_> = slots.map(|(stream, after)| space.take(stream, after).unwrap()).into();
+        assert_eq!(taken, [0, 4, 1, 2, 3, 8, 5]);
+        // A third kind finds the last unit, which is not a whole one, and then shares.
+        let rest: Vec<_> = std::iter::from_fn(|| space.take(3, None)).collect();
+        assert_eq!(rest, [12, 13, 9, 10, 11, 6, 7]);
+        assert_eq!(space.free_slots(), 0);
+    }
+
+    #[test]
+    fn freed_slots_come_back_after_a_flush_only() {
+        let mut space = Space::new(4, &[1; 8]);
+        space.release([Run { first: 2, count: 2 }]);
+        assert!(space.wants_flush() && space.take(0, None).is_none());
+        let flushing = space.flushing();
+        space.release([Run { first: 5, count: 1 }]); // while the flush runs
+        space.flushed(flushing);
+        assert_eq!(space.free_slots(), 3);
+        let dead = space.take_dead();
+        space.reuse(&dead);
+        assert_eq!((space.take(0, None), space.take(0, Some(2)), space.take(0, None)), (Some(2), Some(3), None));
+        assert!(space.wants_flush());
+    }
+}

@@ -1,0 +1,83 @@
+//! A store's files from a device into a directory, and the other way.
+use super::RawFs;
+use crate::{
+    Error, Result,
+    backends::files::{fs::FileSystem, lock_error, real::RealFs},
+};
+use std::{fs, path::Path};
+use terrace_format::FileName;
+
+/// What was copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// Files.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// Copies every file on a device into the directory `to`, which must be absent or empty. Durable at return; cut short, there is no
+/// store in it.
+pub fn export(from: &RawFs, to: &Path) -> Result<Copied> {
+    let failed = |op, of: &str| {
+        let of = of.to_string();
+        move |e| Error::io(op, of, e)
+    };
+    let _held = from.lock(false).map_err(|e| lock_error(from.name(), e))?;
+    let target = RealFs::new(to);
+    target.make_directory().map_err(failed("make directory", &target.name()))?;
+    if fs::read_dir(to).map_err(failed("list", &target.name()))?.next().is_some() {
+        return Err(Error::Unsupported(format!("{} is not empty; an export makes a new store", to.display())));
+    }
+    let names: Vec<String> =
+        from.files().map_err(failed("list", &from.name()))?.into_iter().map(|file| file.name).collect();
+    if names.iter().any(|name| name.starts_with("lost/")) {
+        fs::create_dir(to.join("lost")).map_err(failed("make directory", &target.name()))?;
+    }
+    copy(from, &target, names)
+}
+
+/// Copies the store in the directory `from`, which nobody may be writing, to a device that holds no file. Durable at return; cut
+/// short, there is no store on it.
+pub fn import(from: &Path, to: &RawFs) -> Result<Copied> {
+    let failed = |op, of: &str| {
+        let of = of.to_string();
+        move |e| Error::io(op, of, e)
+    };
+    let source = RealFs::new(from);
+    let _held = source.lock(false).map_err(|e| lock_error(source.name(), e))?;
+    let _target = to.lock(true).map_err(|e| lock_error(to.name(), e))?;
+    if !to.files().map_err(failed("list", &to.name()))?.is_empty() {
+        return Err(Error::Unsupported(format!("{} holds a store; an import makes a new one", to.name())));
+    }
+    let there = source.list().map_err(failed("list", &source.name()))?.into_iter().map(|entry| entry.name);
+    let own = |name: &String| {
+        let found = FileName::parse(name);
+        found.is_some_and(|found| !matches!(found, FileName::Lock | FileName::InfoLog | FileName::Temporary(_)))
+    };
+    let names: Vec<String> = there.filter(own).collect();
+    if !names.contains(&FileName::Current.to_string()) {
+        return Err(Error::Missing { what: "store", object: format!("{} (no file CURRENT)", from.display()) });
+    }
+    copy(&source, to, names)
+}
+
+/// `CURRENT` comes last, when everything that it leads to is durable.
+fn copy(from: &dyn FileSystem, to: &dyn FileSystem, mut names: Vec<String>) -> Result<Copied> {
+    let current = FileName::Current.to_string();
+    names.sort_by_key(|name| *name == current);
+    let mut copied = Copied::default();
+    for name in &names {
+        let path = |fs: &dyn FileSystem| format!("{}/{name}", fs.name());
+        if *name == current {
+            to.sync_directory().map_err(|e| Error::io("sync", to.name(), e))?;
+        }
+        to.take(from, name, name).map_err(|e| Error::io("copy", format!("{} to {}", path(from), path(to)), e))?;
+        to.sync_file(name).map_err(|e| Error::io("sync", path(to), e))?;
+        copied.files += 1;
+        copied.bytes +=
+            to.open(name).and_then(|file| file.bytes()).map_err(|e| Error::io("read size of", path(to), e))?;
+    }
+    to.sync_directory().map_err(|e| Error::io("sync", to.name(), e))?;
+    Ok(copied)
+}
