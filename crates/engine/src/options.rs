@@ -96,6 +96,9 @@ pub struct Options {
     pub group_wait_us: u64,
     /// Bytes that level 1 may hold; each deeper level holds ten times its upper neighbour. Default 10 MiB; 64 KiB ..= 1 TiB.
     pub level_base_bytes: u64,
+    /// Where tables are directories: entries that level 0 may hold; each deeper level holds ten times its upper neighbour, and
+    /// `level_base_bytes` does not count. Default 0 (levels hold bytes); 0 ..= 1,000,000,000.
+    pub level_base_entries: u64,
     /// Compact a table once it has cost many fruitless seeks, as LevelDB does. Default true.
     pub seek_compaction: bool,
     /// What a seek of a cursor is worth for each run of level 0 that it has to search, in bytes of compaction. Seeks that have
@@ -208,6 +211,7 @@ impl Options {
             pipelined_writes: false,
             group_wait_us: 0,
             level_base_bytes: 10 * MIB,
+            level_base_entries: 0,
             seek_compaction: true,
             l0_seek_bytes: 0,
             compactions_max: 1,

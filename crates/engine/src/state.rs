@@ -31,7 +31,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
 };
-use terrace_format::{KeyOrder, SeqNo, TableId};
+use terrace_format::{KeyOrder, SeqNo, TableForm, TableId};
 use terrace_storage::placement::Placement;
 
 /// Guarded by the control lock.
@@ -168,8 +168,12 @@ impl Shared {
 
     /// Sizes for policies.
     pub fn limits(&self) -> Limits {
-        let Options { table_bytes, level_base_bytes, l0_compact_runs, l0_merge_runs, least_overlap, .. } = self.options;
-        Limits { table_bytes, level_base_bytes, l0_compact_runs, l0_merge_runs, least_overlap }
+        let Options { table_bytes, level_base_bytes, mut level_base_entries, .. } = self.options;
+        if self.placement.shape().tables != TableForm::Directory {
+            level_base_entries = 0; // nobody counts them
+        }
+        let Options { l0_compact_runs, l0_merge_runs, least_overlap, .. } = self.options;
+        Limits { table_bytes, level_base_bytes, level_base_entries, l0_compact_runs, l0_merge_runs, least_overlap }
     }
 
     /// Hands a policy what it looks at.

@@ -18,7 +18,11 @@ use std::{
 };
 use terrace::{Db, Error, Options, ReadOptions, check_on};
 use terrace_sim::{CrashFs, Fault, FaultFs, Plan, Rules};
-use terrace_storage::{Memory, backends::files::fs::FileSystem, placement::Mode};
+use terrace_storage::{
+    Memory,
+    backends::files::fs::FileSystem,
+    placement::{Mode, ObjectId},
+};
 
 const SEED: u64 = 0xfa017;
 const BATCHES: usize = 150;
@@ -32,18 +36,26 @@ struct How {
     manual: bool,
     /// How tables become durable. With another than LevelDB's own the log is mapped.
     tier: &'static str,
+    /// The form of tables.
+    tables: &'static str,
 }
 
 impl How {
     const ALL: [How; 3] = [
-        How { manual: true, tier: "sync" },
-        How { manual: true, tier: "group" },
-        How { manual: true, tier: "journal" },
+        How { manual: true, tier: "sync", tables: "block" },
+        How { manual: true, tier: "group", tables: "block" },
+        How { manual: true, tier: "journal", tables: "block" },
     ];
 
     fn options(self) -> Options {
         let log_writes = if self.tier == "sync" { "write" } else { "map" };
-        let changes: &[_] = &[("durability", self.tier), ("batch_interval_ms", "0"), ("log_writes", log_writes)];
+        let changes: &[_] = &[
+            ("durability", self.tier),
+            ("batch_interval_ms", "0"),
+            ("log_writes", log_writes),
+            ("tables", self.tables),
+            ("file_value_bytes_min", "20"),
+        ];
         options(&[TIGHT, changes].concat())
     }
 }
@@ -203,10 +215,10 @@ impl Run<'_> {
         let db = kit::open(&fs, &options, true).expect("open once more, which removes what nobody needs");
         let tables: usize = db.layout().iter().map(|level| level.tables.len()).sum();
         db.close().expect("close");
-        let names: Vec<_> = fs.list().expect("list").into_iter().map(|entry| entry.name).collect();
-        let files = names.iter().filter(|name| name.ends_with(".ldb")).count();
-        assert_eq!(files, tables, "files of tables, and tables, among {names:?} after a {what}");
         let placement = kit::placement(&fs, Mode::ReadOnly, &options).expect("open read-only");
+        let listed = placement.list().expect("list");
+        let stored = listed.iter().filter(|found| matches!(found.object, ObjectId::Table(_))).count();
+        assert_eq!(stored, tables, "tables that are stored, and tables, among {listed:?} after a {what}");
         assert_eq!(check_on(&*placement, &options, true).expect("check").problems, Vec::<String>::new());
         count
     }
@@ -277,17 +289,24 @@ fn every_seventh_call_may_be_the_last_that_works() {
 #[test]
 fn a_sample_of_calls_may_fail_under_threads() {
     for how in How::ALL.map(|how| How { manual: false, ..how }) {
-        a_sample_may_fail(how);
+        a_sample_may_fail(how, 9);
     }
 }
 
-fn a_sample_may_fail(how: How) {
+#[test]
+fn a_sample_of_calls_may_fail_with_directory_tables() {
+    for manual in [true, false] {
+        a_sample_may_fail(How { manual, tier: "background", tables: "directory" }, 83);
+    }
+}
+
+fn a_sample_may_fail(how: How, stride: usize) {
     let calls = calls(how);
     let once = |call, fault| (format!("{fault:?} near call {call}, threads"), Plan::once(call, fault));
     let on = |call, fault| (format!("{fault:?} from near call {call} on, threads"), Plan::from_then_on(call, fault));
     let sampled = FAULTS
         .into_iter()
-        .flat_map(|fault| (0..calls).step_by(9).flat_map(move |call| [once(call, fault), on(call + 4, fault)]));
+        .flat_map(|fault| (0..calls).step_by(stride).flat_map(move |call| [once(call, fault), on(call + 4, fault)]));
     campaign(sampled.collect(), how);
 }
 

@@ -33,13 +33,15 @@ const FULL: &[Fault] = &[Fault::Enospc, Fault::ShortWrite];
 struct How {
     manual: bool,
     batched: bool,
+    tables: &'static str,
 }
 
 impl How {
     fn options(self) -> Options {
         let kept: &[_] = &[("log_keep_bytes", "1GiB")];
         let batched: &[_] = &[("durability", "group"), ("batch_interval_ms", "0"), ("pipelined_writes", "on")];
-        options(&[TIGHT, kept, if self.batched { batched } else { &[] }].concat())
+        let tables: &[_] = &[("tables", self.tables), ("file_value_bytes_min", "20")];
+        options(&[TIGHT, kept, tables, if self.batched { batched } else { &[] }].concat())
     }
 }
 
@@ -204,25 +206,30 @@ fn campaign(how: How, faults: &[Fault], stride: usize) {
 
 #[test]
 fn a_disk_full_from_any_call_on_is_survived_and_cured() {
-    campaign(How { manual: true, batched: false }, FULL, 2);
+    campaign(How { manual: true, batched: false, tables: "block" }, FULL, 2);
 }
 
 /// Found out only by a sync: then a whole batch may be in the log that was refused. Not with batches of tables: one of those
 /// that cannot be saved serves reads already, so nothing can go on with it.
 #[test]
 fn a_disk_found_full_by_a_sync_is_survived_and_cured() {
-    campaign(How { manual: true, batched: false }, &[Fault::EnospcAtSync], 2);
+    campaign(How { manual: true, batched: false, tables: "block" }, &[Fault::EnospcAtSync], 2);
 }
 
 #[test]
 fn a_disk_full_is_cured_with_batches_and_pipelines() {
-    campaign(How { manual: true, batched: true }, FULL, 4);
+    campaign(How { manual: true, batched: true, tables: "block" }, FULL, 4);
 }
 
 #[test]
 fn a_disk_full_is_cured_under_threads() {
-    campaign(How { manual: false, batched: false }, FULL, 11);
-    campaign(How { manual: false, batched: true }, FULL, 11);
+    campaign(How { manual: false, batched: false, tables: "block" }, FULL, 11);
+    campaign(How { manual: false, batched: true, tables: "block" }, FULL, 11);
+}
+
+#[test]
+fn a_disk_full_is_cured_with_directory_tables() {
+    campaign(How { manual: true, batched: true, tables: "directory" }, FULL, 12);
 }
 
 /// A batch that was refused because it could not be synced is in the log all the same. It must stay refused once another one
@@ -283,7 +290,7 @@ fn what_is_no_lack_of_space_is_not_cured() {
 fn a_small_ext4_runs_full_and_goes_on() {
     let Some(()) = require("root", is_root()) else { return };
     let Some(disk) = require("loop", LoopFs::of_bytes(24 << 20)) else { return };
-    for (name, preset) in [("plain", "leveldb"), ("block", "terrace-block")] {
+    for (name, preset) in [("plain", "leveldb"), ("block", "terrace-block"), ("pairs", "delsm")] {
         let path = disk.mount.join(name);
         let mut options = Options::preset(preset).unwrap();
         for (name, value) in TIGHT.iter().chain(&[("compression", "none"), ("reserve_bytes", "1MiB")]) {

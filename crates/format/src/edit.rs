@@ -12,6 +12,7 @@
 //!     6  varint32 level, varint64 table                       gone
 //!     7  varint32 level, varint64 table, varint64 bytes,      new
 //!        slice smallest internal key, slice largest internal key
+//!   110  varint64 table, varint64 entries                     ours, in stores with feature directory-tables
 //! ```
 //! Written in this order. Source: LevelDB's `db/version_edit.cc`; spec: docs/format/manifest.md.
 use crate::{
@@ -29,6 +30,7 @@ const DELETED: u32 = 6;
 const ADDED: u32 = 7;
 const PREV_LOG_NUMBER: u32 = 9;
 const REQUIRES: u32 = 100;
+const ENTRIES: u32 = 110;
 
 /// What one record of a manifest changes. What it leaves out stays as it was.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,6 +53,8 @@ pub struct Edit {
     pub deleted: Vec<(usize, TableId)>,
     /// Tables that are new in a level.
     pub added: Vec<(usize, AddedTable)>,
+    /// How many entries some of these have.
+    pub entries: Vec<(TableId, u64)>,
 }
 
 /// A table as the manifest knows it.
@@ -104,6 +108,11 @@ impl Edit {
             put_slice(&mut out, &table.smallest);
             put_slice(&mut out, &table.largest);
         }
+        for (id, entries) in &self.entries {
+            put_varint32(&mut out, ENTRIES);
+            put_varint64(&mut out, id.0);
+            put_varint64(&mut out, *entries);
+        }
         out
     }
 
@@ -123,6 +132,7 @@ impl Edit {
                 COMPACT_POINTER => edit.compact_pointers.push((level(&mut input)?, internal_key(&mut input)?)),
                 DELETED => edit.deleted.push((level(&mut input)?, TableId(input.varint64()?))),
                 ADDED => edit.added.push((level(&mut input)?, added(&mut input)?)),
+                ENTRIES => edit.entries.push((TableId(input.varint64()?), input.varint64()?)),
                 tag => return Err(start.corrupt(format!("unknown tag {tag}"))),
             }
         }
@@ -193,6 +203,7 @@ mod tests {
             compact_pointers: vec![(1, key::encode(b"m", SeqNo(1), Kind::Put))],
             deleted: vec![(0, TableId(7)), (6, TableId(8))],
             added: vec![(2, table)],
+            entries: vec![(TableId(300), 500)],
         }
     }
 
@@ -202,6 +213,7 @@ mod tests {
         let mut want = b"\x64\x03lz4\x01\x1aleveldb.BytewiseComparator\x02\x05\x09\0\x03\xad\x02\x04\xe8\x07".to_vec();
         want.extend_from_slice(b"\x05\x01\x09m\x01\x01\0\0\0\0\0\0\x06\0\x07\x06\x06\x08");
         want.extend_from_slice(b"\x07\x02\xac\x02\xf0\xa2\x04\x09a\x01\x09\0\0\0\0\0\0\x09z\0\x03\0\0\0\0\0\0");
+        want.extend_from_slice(b"\x6e\xac\x02\xf4\x03");
         assert_eq!(bytes, want);
         assert_eq!(Edit::decode(&bytes), Ok(sample()));
         assert_eq!(Edit::decode(b""), Ok(Edit::default()));

@@ -143,7 +143,7 @@ impl InFile {
 
     /// Size of the file.
     pub fn file_bytes(&self, internal_key: &[u8]) -> u64 {
-        self.head(internal_key).len() as u64 + self.bytes
+        self.bytes.saturating_add(self.head(internal_key).len() as u64)
     }
 
     /// Where in `file`, all its bytes, the value begins. With `verify`, the checksum is right.

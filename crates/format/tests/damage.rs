@@ -40,19 +40,23 @@ fn any_edit() -> impl Strategy<Value = Edit> {
         vec((0..7_usize, internal_key()), 0..3),
         vec((0..7_usize, any::<u64>().prop_map(TableId)), 0..4),
         vec((0..7_usize, table), 0..4),
+        vec((any::<u64>().prop_map(TableId), any::<u64>()), 0..4),
     );
     let sequence = prop::option::of((0..=SeqNo::MAX.0).prop_map(SeqNo));
     (vec("[a-z]{1,8}", 0..3), name, numbers, sequence, tables).prop_map(
-        |(requires, comparator, (log, previous, next), last_sequence, (compact_pointers, deleted, added))| Edit {
-            requires,
-            comparator,
-            log_number: log,
-            prev_log_number: previous,
-            next_file_number: next,
-            last_sequence,
-            compact_pointers,
-            deleted,
-            added,
+        |(requires, comparator, (log, previous, next), last_sequence, (compact_pointers, deleted, added, entries))| {
+            Edit {
+                requires,
+                comparator,
+                log_number: log,
+                prev_log_number: previous,
+                next_file_number: next,
+                last_sequence,
+                compact_pointers,
+                deleted,
+                added,
+                entries,
+            }
         },
     )
 }

@@ -88,6 +88,8 @@ pub struct TableMeta {
     pub id: TableId,
     /// Its own size in bytes, without what it refers to.
     pub bytes: u64,
+    /// How many entries it has, where the form of tables counts them; else 0.
+    pub entries: u64,
     /// First internal key.
     pub smallest: Vec<u8>,
     /// Last internal key.

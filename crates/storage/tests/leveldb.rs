@@ -32,7 +32,7 @@ fn open_golden(store: &str) -> Box<dyn Placement> {
 fn tables(placement: &dyn Placement) -> Vec<TableMeta> {
     let meta = |listed: Listed| match listed.object {
         ObjectId::Table(id) => {
-            Some(TableMeta { id, bytes: listed.bytes, smallest: vec![], largest: vec![], refs: vec![] })
+            Some(TableMeta { id, bytes: listed.bytes, entries: 0, smallest: vec![], largest: vec![], refs: vec![] })
         }
         _ => None,
     };

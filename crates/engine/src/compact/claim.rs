@@ -1,7 +1,7 @@
 //! What a compaction holds while it runs, and which compactions may run at once.
 use super::{
     pace::Lull,
-    plan::{Plan, span},
+    plan::{Amount, Plan, span},
 };
 use terrace_format::{KeyOrder, TableId};
 
@@ -12,8 +12,8 @@ pub struct Claim {
     levels: (usize, usize),
     smallest: Vec<u8>,
     largest: Vec<u8>,
-    /// How many of the tables leave the upper level, and their bytes.
-    leaving: (usize, u64),
+    /// What leaves the upper level.
+    leaving: Amount,
 }
 
 impl Claim {
@@ -25,7 +25,7 @@ impl Claim {
             levels: (plan.level, plan.output_level),
             smallest: smallest.to_vec(),
             largest: largest.to_vec(),
-            leaving: (plan.upper.len(), plan.upper.iter().map(|table| table.meta.bytes).sum()),
+            leaving: Amount::of(&plan.upper),
         }
     }
 
@@ -89,10 +89,10 @@ impl Busy {
         self.jobs.is_empty()
     }
 
-    /// How many tables of `level`, and how many bytes of them, are on their way down.
-    pub fn leaving(&self, level: usize) -> (usize, u64) {
+    /// What of `level` is on its way down.
+    pub fn leaving(&self, level: usize) -> Amount {
         let jobs = self.jobs.iter().filter(|job| job.levels.0 == level);
-        jobs.fold((0, 0), |(tables, bytes), job| (tables + job.leaving.0, bytes + job.leaving.1))
+        jobs.fold(Amount::default(), |sum, job| sum.plus(&job.leaving))
     }
 
     /// Whether `plan` may run beside what is running.

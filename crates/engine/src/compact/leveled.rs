@@ -1,13 +1,13 @@
 //! LevelDB's leveled policy: each level below 0 is one run; the fullest level gives one table to the next.
 //!
-//! Level 0 is due by its number of runs, level n ≥ 1 by its bytes (base · 10^(n−1)). Tables are taken in turn around
+//! Level 0 is due by its number of runs, level n ≥ 1 by its bytes (base · 10^(n−1)); or each by its entries (base · 10^n). Tables are taken in turn around
 //! the key space, or those first that meet least below. A level whose work is blocked by what is running keeps its
 //! place: nothing less urgent may begin in its way. Source: LevelDB's `version_set.cc`; with its numbers the same
 //! history picks the same tables.
 use super::{
     claim::Claim,
     level0,
-    plan::{Limits, Plan, Policy, Situation, span},
+    plan::{Amount, Limits, Plan, Policy, Situation, span},
 };
 use crate::version::{KeyRange, TableRef, Version};
 use std::{cmp::Ordering, sync::Arc};
@@ -30,11 +30,18 @@ impl Limits {
 }
 
 /// How due a level is; 1 is due.
-pub fn score(limits: &Limits, level: usize, runs: usize, bytes: u64) -> f64 {
+pub fn score(limits: &Limits, level: usize, there: &Amount) -> f64 {
+    let entries = match limits.level_base_entries {
+        0 => 0.0,
+        base => there.entries as f64 / (base as f64 * 10f64.powi(level as i32)),
+    };
     if level == 0 {
-        return runs as f64 / limits.l0_compact_runs as f64;
+        return entries.max(there.tables as f64 / limits.l0_compact_runs as f64);
     }
-    bytes as f64 / (limits.level_base_bytes as f64 * 10f64.powi(level as i32 - 1))
+    if limits.level_base_entries > 0 {
+        return entries;
+    }
+    there.bytes as f64 / (limits.level_base_bytes as f64 * 10f64.powi(level as i32 - 1))
 }
 
 /// The deepest level, at most 2, that a new table of these keys may enter without meeting what is newer than it or
@@ -101,9 +108,8 @@ enum Relief {
 fn due(situation: &Situation<'_>) -> Vec<usize> {
     let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)
         .map(|n| {
-            let (level, (runs, bytes)) = (&situation.version.levels[n], situation.busy.leaving(n));
-            let (runs, bytes) = (level.runs.len().saturating_sub(runs), level.bytes().saturating_sub(bytes));
-            (score(situation.limits, n, runs, bytes), n)
+            let there = Amount::of(situation.version.levels[n].tables()).minus(&situation.busy.leaving(n));
+            (score(situation.limits, n, &there), n)
         })
         .filter(|(score, _)| *score >= 1.0)
         .collect();

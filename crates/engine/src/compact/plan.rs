@@ -11,12 +11,52 @@ pub struct Limits {
     pub table_bytes: u64,
     /// What level 1 may hold.
     pub level_base_bytes: u64,
+    /// Entries that level 0 may hold, each deeper level ten times its upper neighbour; 0 if levels hold bytes.
+    pub level_base_entries: u64,
     /// Runs in level 0 that start its compaction.
     pub l0_compact_runs: u64,
     /// Fewest runs of level 0 that are merged among themselves; 0 for never.
     pub l0_merge_runs: u64,
     /// A level gives away what meets least below, not what comes next.
     pub least_overlap: bool,
+}
+
+/// How much there is of something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// Tables; in level 0, each is a run.
+    pub tables: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Their entries.
+    pub entries: u64,
+}
+
+impl Amount {
+    /// Of `tables`.
+    pub fn of<'a>(tables: impl IntoIterator<Item = &'a Arc<TableRef>>) -> Amount {
+        tables.into_iter().fold(Amount::default(), |sum, table| {
+            sum.plus(&Amount { tables: 1, bytes: table.meta.bytes, entries: table.meta.entries })
+        })
+    }
+
+    /// Both.
+    pub fn plus(&self, other: &Amount) -> Amount {
+        Amount {
+            tables: self.tables + other.tables,
+            bytes: self.bytes + other.bytes,
+            entries: self.entries + other.entries,
+        }
+    }
+
+    /// What is left without `other`.
+    pub fn minus(&self, other: &Amount) -> Amount {
+        Amount {
+            tables: self.tables.saturating_sub(other.tables),
+            bytes: self.bytes.saturating_sub(other.bytes),
+            entries: self.entries.saturating_sub(other.entries),
+        }
+    }
 }
 
 /// What a policy looks at.

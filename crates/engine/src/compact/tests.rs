@@ -2,7 +2,7 @@
 //! be judged by what a reader would find.
 use super::{
     leveled::{Leveled, is_bottom, level_for_flush, score},
-    plan::{Limits, Plan, Policy, Situation, span},
+    plan::{Amount, Limits, Plan, Policy, Situation, span},
 };
 use crate::{
     compact::claim::{Busy, Claim},
@@ -111,9 +111,9 @@ impl Tree {
     fn made(&mut self, id: TableId, entries: Vec<Entry>) -> TableMeta {
         let bound = |entry: &Entry| key::encode(&entry.0, SeqNo(entry.1), entry.2);
         let (smallest, largest) = (bound(&entries[0]), bound(&entries[entries.len() - 1]));
-        let bytes = entries.len() as u64 * ENTRY_BYTES;
+        let count = entries.len() as u64;
         assert!(self.tables.insert(id, entries).is_none(), "number {id} was used before");
-        TableMeta { id, bytes, smallest, largest, refs: Vec::new() }
+        TableMeta { id, bytes: count * ENTRY_BYTES, entries: count, smallest, largest, refs: Vec::new() }
     }
 
     /// Begins what may begin.
@@ -211,8 +211,9 @@ fn due(situation: &Situation<'_>) -> Vec<usize> {
     let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)
         .map(|n| {
             let (level, leaving) = (&situation.version.levels[n], situation.busy.leaving(n));
-            let runs = if n == 0 { level.runs.len() - leaving.0 } else { 1 };
-            (score(situation.limits, n, runs, level.bytes() - leaving.1), n)
+            let tables = if n == 0 { level.runs.len() - leaving.tables } else { 1 };
+            let entries = Amount::of(level.tables()).entries - leaving.entries;
+            (score(situation.limits, n, &Amount { tables, bytes: level.bytes() - leaving.bytes, entries }), n)
         })
         .filter(|(score, _)| *score >= 1.0)
         .collect();
@@ -281,9 +282,10 @@ proptest! {
         l0_compact_runs in 1..5u64,
         l0_merge_runs in 0..4u64,
         least_overlap in any::<bool>(),
+        level_base_entries in prop::sample::select(vec![0u64, 20]),
     ) {
         let limits =
-            Limits { table_bytes: 10_000, level_base_bytes: 20_000, l0_compact_runs, l0_merge_runs, least_overlap };
+            Limits { table_bytes: 10_000, level_base_bytes: 20_000, l0_compact_runs, l0_merge_runs, least_overlap, level_base_entries };
         let mut tree = Tree::new(seed, limits, jobs_max);
         for _ in 0..400 {
             match tree.rng.below(10) {

@@ -203,7 +203,7 @@ impl Foreign {
         let id = TableId(shared.control.lock().versions.new_number());
         let bytes = shared.placement.adopt(&[(file, id)])?.bytes;
         let read = || {
-            let meta = TableMeta { id, bytes, smallest: Vec::new(), largest: Vec::new(), refs: Vec::new() };
+            let meta = TableMeta { id, bytes, entries: 0, smallest: Vec::new(), largest: Vec::new(), refs: Vec::new() };
             let table: Arc<dyn Table> = shared.placement.open_table(&meta)?;
             table.verify()?;
             if table.range_deletes()?.is_some() {

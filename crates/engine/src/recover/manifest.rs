@@ -90,8 +90,10 @@ impl Sum {
             // LevelDB's readers do not mind an unknown table here, and its own repairs write such edits.
             self.tables.remove(&(*level, *id));
         }
+        let entries: BTreeMap<TableId, u64> = edit.entries.into_iter().collect();
         for (level, added) in edit.added {
-            if self.tables.insert((level, added.id), meta_of(&added)).is_some() {
+            let meta = meta_of(&added, entries.get(&added.id).copied().unwrap_or(0));
+            if self.tables.insert((level, added.id), meta).is_some() {
                 return Err(format!("table {} is added to level {level} twice", added.id));
             }
         }

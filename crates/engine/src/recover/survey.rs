@@ -124,7 +124,7 @@ impl Survey {
 
     /// Takes over what table `id`, of so many bytes, has of deletes of ranges, if its end can be read.
     fn ranges_of(&mut self, from: &dyn Placement, id: TableId, bytes: u64) {
-        let meta = TableMeta { id, bytes, smallest: Vec::new(), largest: Vec::new(), refs: Vec::new() };
+        let meta = TableMeta { id, bytes, entries: 0, smallest: Vec::new(), largest: Vec::new(), refs: Vec::new() };
         let found = from.open_table(&meta).and_then(|table| table.range_deletes());
         if let Ok(Some(found)) = found {
             self.range_deletes.extend(&self.order, &found);

@@ -7,6 +7,7 @@ pub mod retire;
 pub mod set;
 
 use std::{
+    collections::BTreeMap,
     fmt,
     ops::Deref,
     sync::{
@@ -254,9 +255,11 @@ impl Version {
             out[*number].push(*id);
         }
         let mut put: [Vec<Arc<TableRef>>; LEVELS] = Default::default();
+        let entries: BTreeMap<TableId, u64> = edit.entries.iter().copied().collect();
         for (number, added) in &edit.added {
+            let meta = || meta_of(added, entries.get(&added.id).copied().unwrap_or(0));
             let moved = gone.iter().find(|table| table.meta.id == added.id).copied(); // it keeps its seek allowance
-            put[*number].push(moved.cloned().unwrap_or_else(|| Arc::new(TableRef::new(meta_of(added)))));
+            put[*number].push(moved.cloned().unwrap_or_else(|| Arc::new(TableRef::new(meta()))));
         }
         let mut next = self.clone();
         for (number, (out, put)) in out.iter().zip(put).enumerate() {
@@ -293,10 +296,11 @@ impl Version {
 }
 
 /// What an edit says of a table.
-pub fn meta_of(added: &AddedTable) -> TableMeta {
+pub fn meta_of(added: &AddedTable, entries: u64) -> TableMeta {
     TableMeta {
         id: added.id,
         bytes: added.bytes,
+        entries,
         smallest: added.smallest.clone(),
         largest: added.largest.clone(),
         refs: Vec::new(), // a block table with its values inside refers to nothing else
@@ -305,8 +309,9 @@ pub fn meta_of(added: &AddedTable) -> TableMeta {
 
 /// Adds `meta` to an edit at `level`.
 pub fn add_to(edit: &mut Edit, level: usize, meta: &TableMeta) {
-    let TableMeta { id, bytes, smallest, largest, refs: _ } = meta.clone();
+    let TableMeta { id, bytes, entries, smallest, largest, refs: _ } = meta.clone();
     edit.added.push((level, AddedTable { id, bytes, smallest, largest }));
+    edit.entries.extend((entries > 0).then_some((id, entries)));
 }
 
 /// The objects that a table needs: itself and what it refers to.

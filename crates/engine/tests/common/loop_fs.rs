@@ -75,6 +75,11 @@ impl LoopFs {
         Ok(self)
     }
 
+    /// The device that holds it.
+    pub fn device(&self) -> &str {
+        &self.device
+    }
+
     /// Commits of the journal since the file system was mounted.
     pub fn commits(&self) -> u64 {
         let device = self.device.trim_start_matches("/dev/");

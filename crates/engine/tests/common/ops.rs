@@ -171,10 +171,11 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
         one_of("l0_seek_bytes", &["0", "1MiB"]),
         one_of("range_deletes", &["on", "off"]),
         one_of("file_value_bytes_min", &["0", "20", "1KiB"]),
+        one_of("level_base_entries", &["0", "20", "10000"]),
     );
     let all = (single, other, writing);
-    all.prop_map(|((a, b, c, d, e, f, g, h, i, j), (k, l, m, n, o, p, q, r, s, t, level0), (u, v, w, x, y))| {
-        let mut shape = vec![a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y];
+    all.prop_map(|((a, b, c, d, e, f, g, h, i, j), (k, l, m, n, o, p, q, r, s, t, level0), (u, v, w, x, y, z))| {
+        let mut shape = vec![a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z];
         let names = ["l0_compact_runs", "l0_slow_runs", "l0_stop_runs"];
         shape.extend(names.into_iter().zip(level0.map(String::from)));
         shape
@@ -183,7 +184,7 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
 
 pub fn any_config() -> impl Strategy<Value = Config> {
     let place = prop_oneof![6 => Just(0u8), 3 => Just(1), 1 => Just(2), 3 => Just(3)];
-    let preset = prop::sample::select(vec!["leveldb", "terrace-block", "noblsm", "volatile"]);
+    let preset = prop::sample::select(vec!["leveldb", "terrace-block", "noblsm", "delsm", "volatile"]);
     let tables = prop_oneof![3 => Just("block"), 1 => Just("directory")];
     let switches = (prop::bool::weighted(0.2), prop::bool::weighted(0.7));
     let all = (preset, any_shape(), any_shape(), tables, switches, place);

@@ -44,7 +44,7 @@ fn take(shelf: &Shelf, table: &TableFile, id: TableId, adopted: &mut Adopted) ->
         linked &= shelf.store.fs.take(&*table.fs, &from, &to).map_err(told)?;
     }
     let meta = shelf.store.open_file("table", &meta_of(&target))?;
-    let bytes = meta.bytes + read_pair_facts(&meta)?.file_bytes;
+    let bytes = meta.bytes.saturating_add(read_pair_facts(&meta)?.file_bytes);
     if !linked {
         shelf.store.traffic.wrote(Purpose::Other, bytes);
     }

@@ -46,6 +46,7 @@ struct Open {
     folder: String,
     writer: Writer<Output>,
     pairs: PairFacts,
+    entries: u64,
 }
 
 fn none_open() -> Error {
@@ -118,11 +119,11 @@ impl DirsBuild {
             Placed::File(file) => {
                 Reference::File(file).encode(&mut stored);
                 pairs.files += 1;
-                pairs.file_bytes += file.file_bytes(internal);
+                pairs.file_bytes = pairs.file_bytes.saturating_add(file.file_bytes(internal));
                 value_bytes = file.bytes;
             }
         }
-        pairs.value_bytes += value_bytes;
+        pairs.value_bytes = pairs.value_bytes.saturating_add(value_bytes);
         writer.add(internal, &stored)
     }
 }
@@ -148,12 +149,13 @@ impl Build for DirsBuild {
         self.made.push(id);
         let output = Output::create(&self.shelf.store, self.purpose, &meta_of(&folder))?;
         let writer = Writer::new(output, &self.setup);
-        self.open = Some(Open { id, folder, writer, pairs: PairFacts::default() });
+        self.open = Some(Open { id, folder, writer, pairs: PairFacts::default(), entries: 0 });
         Ok(())
     }
 
     fn keep(&mut self, entry: EntryRef<'_>) -> Result<()> {
         let open = self.open.as_mut().ok_or_else(none_open)?;
+        open.entries += 1;
         let corrupt = |found| Error::corrupt(self.shelf.store.path(&meta_of(&open.folder)), 0, found);
         if key::parse(entry.key).map_err(corrupt)?.kind == Kind::Delete {
             return open.writer.add(entry.key, &[]);
@@ -171,17 +173,17 @@ impl Build for DirsBuild {
     }
 
     fn table_bytes(&self) -> u64 {
-        self.open.as_ref().map_or(0, |open| open.writer.bytes() + open.pairs.file_bytes)
+        self.open.as_ref().map_or(0, |open| open.writer.bytes().saturating_add(open.pairs.file_bytes))
     }
 
     fn end_table(&mut self) -> Result<()> {
         self.open()?;
-        let Some(Open { id, folder, mut writer, pairs }) = self.open.take() else { return Ok(()) };
+        let Some(Open { id, folder, mut writer, pairs, entries }) = self.open.take() else { return Ok(()) };
         writer.add_meta(pair::META_NAME, pairs.encode());
         let (output, Bounds { smallest, largest }) = writer.finish()?;
-        let bytes = output.finish()?.bytes + pairs.file_bytes;
-        self.metas.push(TableMeta { id, bytes, smallest, largest, refs: Vec::new() });
-        self.bytes += bytes;
+        let bytes = output.finish()?.bytes.saturating_add(pairs.file_bytes);
+        self.metas.push(TableMeta { id, bytes, entries, smallest, largest, refs: Vec::new() });
+        self.bytes = self.bytes.saturating_add(bytes);
         self.finished.push(folder);
         Ok(())
     }

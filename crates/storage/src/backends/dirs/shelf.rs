@@ -92,7 +92,11 @@ impl Shelf {
         let mut listed = Vec::new();
         for (id, level) in self.found()? {
             let bytes = match self.store.open_file("meta file", &meta_of(&folder(level, id))) {
-                Ok(input) => input.bytes + read_pair_facts(&input).map_or(0, |pairs| pairs.file_bytes),
+                Ok(input) => match read_pair_facts(&input) {
+                    Ok(pairs) => input.bytes.saturating_add(pairs.file_bytes),
+                    Err(Error::Corrupt { .. }) => input.bytes,
+                    Err(error) => return Err(error),
+                },
                 Err(Error::Missing { .. }) => 0,
                 Err(error) => return Err(error),
             };
@@ -104,7 +108,7 @@ impl Shelf {
     /// The meta file of the table that `meta` tells of.
     pub fn open_meta(&self, folder: &str, meta: &TableMeta) -> Result<Input> {
         let mut input = self.store.open_file("table", &meta_of(folder))?;
-        let bytes = input.bytes + read_pair_facts(&input)?.file_bytes;
+        let bytes = input.bytes.saturating_add(read_pair_facts(&input)?.file_bytes);
         if bytes != meta.bytes {
             let detail = format!("it and its pairs are {bytes} bytes long, where the manifest says {}", meta.bytes);
             return Err(Error::Corrupt { what: "table", object: input.name, offset: input.bytes, detail });

@@ -36,7 +36,7 @@ impl DirectoryTable {
     fn scaled(reader: &Reader, bytes: u64) -> u64 {
         let files = reader.pair_facts().unwrap_or_default().file_bytes;
         let share = u128::from(files) * u128::from(bytes) / u128::from(reader.data_bytes().max(1));
-        bytes + u64::try_from(share).unwrap_or(files).min(files)
+        bytes.saturating_add(u64::try_from(share).unwrap_or(files).min(files))
     }
 }
 
@@ -136,7 +136,7 @@ impl Table for DirectoryTable {
                 let stored = Bytes::from(cursor.entry().stored.to_vec());
                 if let Ok(Reference::File(file)) = Reference::decode(&stored) {
                     counted.files += 1;
-                    counted.file_bytes += file.file_bytes(cursor.key());
+                    counted.file_bytes = counted.file_bytes.saturating_add(file.file_bytes(cursor.key()));
                 }
                 counted.value_bytes += self.place.value(cursor.key(), stored, true)?.len() as u64;
             }

@@ -81,7 +81,7 @@ impl Build for FilesBuild {
         let Some((id, writer)) = self.open.take() else { return Ok(()) };
         let (output, Bounds { smallest, largest }) = writer.finish()?;
         let output = output.finish()?;
-        self.metas.push(TableMeta { id, bytes: output.bytes, smallest, largest, refs: Vec::new() });
+        self.metas.push(TableMeta { id, bytes: output.bytes, entries: 0, smallest, largest, refs: Vec::new() });
         self.finished.push(output);
         Ok(())
     }

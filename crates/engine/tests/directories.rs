@@ -1,0 +1,232 @@
+//! Tables that are directories: what one sees of them, what compactions cost, what damage and foreign opens meet. That they answer
+//! as other tables do is the business of the suites that take the form of tables as a parameter.
+#[path = "common/kit.rs"]
+mod kit;
+#[path = "common/leveldb.rs"]
+mod leveldb;
+#[path = "common/loop_fs.rs"]
+mod loop_fs;
+
+use kit::{Place, contents, files_below};
+use leveldb::{Shape, Side, Store};
+use loop_fs::{LoopFs, is_root, run};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+use terrace::{Db, Error, Options, WriteOptions};
+use terrace_peers::{leveldb::Library, require};
+
+/// Small memtables and tables; nothing synced unless asked for.
+fn delsm(changes: &[(&str, &str)]) -> Options {
+    let mut options = Options::preset("delsm").unwrap();
+    let small = [("memtable_bytes", "64KiB"), ("table_bytes", "64KiB"), ("durability", "none")];
+    small.iter().chain(changes).for_each(|(name, value)| options.set(name, value).unwrap());
+    options
+}
+
+fn key(number: u32) -> String {
+    format!("user{number:05}")
+}
+
+/// Fills a store whose keys come in an order that mixes tables.
+fn fill(db: &Db, keys: u32, bytes: usize) {
+    (0..keys).for_each(|n| db.put(key(n * 7919 % keys), vec![n as u8; bytes]).unwrap());
+}
+
+/// Files of pairs, by the folder that they are in.
+fn pairs(store: &Path) -> BTreeMap<PathBuf, Vec<PathBuf>> {
+    let mut found = BTreeMap::<PathBuf, Vec<PathBuf>>::new();
+    for path in files_below(store).into_keys() {
+        let folder = path.parent().unwrap().to_path_buf();
+        if folder.parent() != Some(store) && folder != store && !path.ends_with("META") {
+            found.entry(folder).or_default().push(path);
+        }
+    }
+    found
+}
+
+#[test]
+fn names_can_be_read_and_compactions_link() {
+    let place = Place::directory();
+    let path = place.path().unwrap();
+    let db = Db::open(&path, delsm(&[])).unwrap();
+    fill(&db, 300, 1000);
+    db.flush().unwrap();
+    db.close().unwrap();
+    let inodes = |path: &Path| -> BTreeSet<u64> {
+        pairs(path).values().flatten().map(|file| fs::metadata(file).unwrap().ino()).collect()
+    };
+    let before = inodes(&path);
+    let db = Db::open(&path, delsm(&[])).unwrap();
+    assert_eq!(before.len(), 300);
+    db.compact_range(None, None).unwrap();
+    db.close().unwrap();
+    Db::open(&path, delsm(&[])).unwrap().close().unwrap(); // what was not removed in the background is by now
+    assert_eq!(inodes(&path), before, "a compaction makes no file and loses none");
+    assert!(
+        pairs(&path).values().flatten().all(|file| fs::metadata(file).unwrap().nlink() == 1),
+        "the old names are gone"
+    );
+    let name = |file: &PathBuf| file.file_name().unwrap().to_str().unwrap().to_string();
+    let names: BTreeSet<String> = pairs(&path).values().flatten().map(name).collect();
+    for (number, name) in names.iter().enumerate() {
+        assert!(name.starts_with(&format!("{}.", key(number as u32))), "{name}");
+    }
+    Db::destroy(&path).unwrap();
+    assert!(!path.exists(), "destroy left {:?}", files_below(&path));
+}
+
+#[test]
+fn levels_hold_entries() {
+    let db = Place::memory()
+        .open(
+            &delsm(&[
+                ("level_base_entries", "100"),
+                ("l0_compact_runs", "1000"),
+                ("l0_slow_runs", "1000"),
+                ("l0_stop_runs", "1000"),
+            ]),
+            false,
+        )
+        .unwrap();
+    fill(&db, 5000, 200);
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    let tables = |level: usize| db.layout()[level].tables.len();
+    assert!(tables(0) <= 1 && tables(1) > 0 && tables(2) > 0, "{:?}", [0, 1, 2, 3].map(tables));
+    assert_eq!(contents(&db).unwrap().len(), 5000);
+}
+
+#[test]
+fn leveldb_refuses_and_the_form_is_remembered() {
+    let place = Place::directory();
+    let path = place.path().unwrap();
+    let db = Db::open(&path, delsm(&[])).unwrap();
+    db.put("key", "value").unwrap();
+    db.close().unwrap();
+    for preset in ["leveldb", "terrace-block"] {
+        let db = Db::open(&path, Options::preset(preset).unwrap()).unwrap();
+        db.flush().unwrap();
+        assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"value"[..]));
+    }
+    assert!(files_below(&path).keys().all(|file| file.extension().is_none_or(|end| end != "ldb")));
+    let mut other = Options::default();
+    other.set("tables", "block").unwrap();
+    let refused = Db::open(&path, other).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("tables=block") && refused.contains("tables=directory"), "{refused}");
+    let Some(_) = require("leveldb", Library::load()) else { return };
+    let Err(refusal) = Store::try_open(Side::Theirs, &path, &Shape::default()) else { panic!("LevelDB opened it") };
+    assert!(refusal.contains("unknown tag"), "{refusal}");
+}
+
+#[test]
+fn any_key_has_a_file() {
+    let place = Place::directory();
+    let db = Db::open(place.path().unwrap(), delsm(&[])).unwrap();
+    let long = |byte: u8, bytes: usize| vec![byte; bytes];
+    let mut keys =
+        vec![vec![], b".".to_vec(), b"..".to_vec(), b"a/b".to_vec(), b"META".to_vec(), vec![0], vec![255; 5]];
+    keys.extend([b"Case".to_vec(), b"case".to_vec(), "schlüssel".into()]);
+    keys.extend([85, 228, 229, 300, 5000].into_iter().flat_map(|bytes| [long(b'k', bytes), long(b'/', bytes)]));
+    keys.extend([[long(b'k', 300), b"1".to_vec()].concat(), [long(b'k', 300), b"2".to_vec()].concat()]);
+    keys.iter().enumerate().for_each(|(n, key)| db.put(key, n.to_string()).unwrap());
+    db.flush().unwrap();
+    db.compact_range(None, None).unwrap();
+    for (n, key) in keys.iter().enumerate() {
+        assert_eq!(db.get(key).unwrap(), Some(n.to_string().into_bytes()), "{}", key.escape_ascii());
+    }
+    assert_eq!(contents(&db).unwrap().len(), keys.len());
+}
+
+#[test]
+fn damage_is_told_and_salvaged() {
+    let place = Place::directory();
+    let path = place.path().unwrap();
+    let db = Db::open(&path, delsm(&[])).unwrap();
+    fill(&db, 100, 500);
+    db.flush().unwrap();
+    db.close().unwrap();
+    let all: Vec<PathBuf> = pairs(&path).into_values().flatten().collect();
+    let of = |number: u32| all.iter().find(|file| file.to_str().unwrap().contains(&key(number))).unwrap();
+    let mut bytes = fs::read(of(1)).unwrap();
+    bytes[7] ^= 1;
+    fs::write(of(1), bytes).unwrap();
+    fs::remove_file(of(2)).unwrap();
+    fs::write(of(3), b"short").unwrap();
+    let report = terrace::check(&path, &delsm(&[]), true).unwrap();
+    assert_eq!(report.problems.len(), 1, "the first of a table: {:?}", report.problems);
+    let db = Db::open(&path, delsm(&[])).unwrap();
+    for (number, told) in [(1, "checksum"), (2, "missing"), (3, "bytes")] {
+        let error = db.get(key(number)).unwrap_err().to_string();
+        assert!(error.contains(told) && error.contains(&key(number)), "{error}");
+    }
+    assert!(db.get(key(4)).unwrap().is_some(), "the rest can be read");
+    drop(db);
+    // Without its meta file, a table is what the names of its files say.
+    for folder in pairs(&path).keys() {
+        fs::remove_file(folder.join("META")).unwrap();
+    }
+    let to = place.path().unwrap().with_file_name("repaired");
+    let report = Db::repair(&path, &to, &delsm(&[])).unwrap();
+    assert_eq!(report.pairs, 97, "{report:?}");
+    assert!(report.lost.iter().any(|lost| lost.from == Some(key(1).into_bytes())), "{:?}", report.lost);
+    let db = Db::open(&to, delsm(&[])).unwrap();
+    assert_eq!(contents(&db).unwrap().len(), 97);
+}
+
+#[test]
+fn copies_share_files_and_tables_come_and_go() {
+    let place = Place::directory();
+    let (path, copy) = (place.path().unwrap(), place.path().unwrap().with_file_name("copy"));
+    let db = Db::open(&path, delsm(&[])).unwrap();
+    fill(&db, 200, 500);
+    db.flush().unwrap();
+    db.checkpoint(&copy).unwrap();
+    assert!(pairs(&copy).values().flatten().all(|file| fs::metadata(file).unwrap().nlink() == 2));
+    fill(&db, 200, 10);
+    db.compact_range(None, None).unwrap();
+    let copied = Db::open(&copy, delsm(&[])).unwrap();
+    assert!(contents(&copied).unwrap().iter().all(|(_, value)| value.len() == 500), "the copy stays as it was");
+    let folder = place.path().unwrap().with_file_name("exported");
+    fs::create_dir(&folder).unwrap();
+    let exported = copied.export(&folder, Default::default()).unwrap();
+    let files: Vec<PathBuf> = (1..=exported.len()).map(|n| folder.join(format!("{n:06}.ldb"))).collect();
+    db.ingest(&files).unwrap();
+    db.compact_range(None, None).unwrap();
+    assert_eq!(contents(&db).unwrap(), contents(&copied).unwrap());
+}
+
+/// More files than the file system has inodes: a full disk with space left, which is said, and nothing is lost.
+#[test]
+fn a_file_system_without_inodes_stops_writes_and_reopens() {
+    let Some(()) = require("root", is_root()) else { return };
+    let Some(disk) = require("loop", LoopFs::with(&["-N", "3000"], "defaults")) else { return };
+    let path = disk.mount.join("store");
+    let options = delsm(&[("durability", "background"), ("batch_interval_ms", "0")]);
+    let db = Db::open(&path, options.clone()).unwrap();
+    let mut written = 0;
+    let error = loop {
+        match db.put_with(key(written), "small", WriteOptions { sync: written % 100 == 0 }) {
+            Ok(()) => written += 1,
+            Err(error) => break error,
+        }
+        assert!(written < 100_000, "the disk never got full");
+    };
+    assert!(error.is_no_space() && error.to_string().contains("inode"), "{error}");
+    assert!(written > 2000, "{written}");
+    assert!(db.get(key(0)).unwrap().is_some(), "reads go on");
+    drop(db);
+    // In the same form there is no room for the logs' pairs; small values beside their keys need none.
+    let Err(Error::NoSpace { .. }) = Db::open(&path, options.clone()).and_then(Db::close) else {
+        panic!("no inode is left")
+    };
+    let db = Db::open(&path, delsm(&[("durability", "background"), ("file_value_bytes_min", "100")])).unwrap();
+    assert_eq!(contents(&db).unwrap().len() as u32, written);
+    db.close().unwrap();
+    let device = disk.device().to_string();
+    run("umount", &[disk.mount.to_str().unwrap()]).unwrap();
+    run("e2fsck", &["-fn", &device]).unwrap();
+}
