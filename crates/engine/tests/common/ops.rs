@@ -190,6 +190,7 @@ pub fn any_config() -> impl Strategy<Value = Config> {
     let all = (preset, any_shape(), any_shape(), tables, switches, place);
     all.prop_map(|(preset, first, second, tables, switches, place)| {
         let (backwards, manual) = switches;
+        let tables = if place == 3 { "block" } else { tables }; // a device has no folders
         let mut shapes = [first, second];
         let codec = |shape: &[(&str, String)]| shape.iter().any(|(_, value)| value == "lz4");
         if !codec(&shapes[0]) && codec(&shapes[1]) {
