@@ -198,6 +198,9 @@ fn every_workload_runs_and_verifies_on_terrace() {
         "fillrandom,readwhilewriting,compact,readreverse,open,readrandom,fillsync,fillbatch,readseq,fill100K,readseq",
         "write-delete-write:30,write-delete-read",
         "ycsb-load,ycsb-a,ycsb-b,ycsb-c,ycsb-f,ycsb-d,ycsb-e,readseq,readreverse,readrandom",
+        "ycsb-load,ycsb-write:80,ycsb-write-uniform:60,readrandom,forestdb-load,forestdb-update:1,forestdb-update:100,\
+         forestdb-read,readseq,mixgraph-load,mixgraph,readrandom,readreverse",
+        "chainstate-load,chainstate,readseq",
     ];
     let small = spec("").settings;
     let settings = terrace_lab::target::Settings { write_buffer_size: 64 << 10, max_file_size: 64 << 10, ..small };
@@ -210,6 +213,9 @@ fn every_workload_runs_and_verifies_on_terrace() {
         (lists[3], 1, 1, Update::Merge),
         (lists[3], 4, 1, Update::Merge),
         (lists[3], 4, 1, Update::Blind),
+        (lists[4], 1, 1, Update::Blind),
+        (lists[4], 3, 1, Update::Blind),
+        (lists[5], 1, 1, Update::Blind),
     ] {
         let settings = settings.clone();
         let dir = tempfile::tempdir().expect("a directory for the store");
@@ -229,6 +235,55 @@ fn every_workload_runs_and_verifies_on_terrace() {
         }
         store.close().expect("it closes");
     }
+}
+
+/// What writes without an engine tell is exactly what they wrote; a stage that cannot be is refused.
+#[test]
+fn writes_without_an_engine_are_counted_as_written() {
+    let _alone = alone();
+    let fake = Fake::default();
+    let spec = CellSpec {
+        value_size: 8192,
+        num: 100,
+        engine: "null".into(),
+        ..spec("bare:sequential,bare:random,files:sync")
+    };
+    let rows = whole(rows(&spec, &fake));
+    assert!(rows.iter().all(|row| (row.ops, row.bytes.user) == (100, 819_200)), "{rows:?}");
+    let process = rows[2].bytes.process.expect("/proc/self/io");
+    assert!(process >= 819_200 && rows[2].space_bytes == Some(2 * 819_200), "{process} {:?}", rows[2].space_bytes);
+    if let Some(outside) = &rows[2].syncs_outside {
+        assert_eq!(outside["tables"].count, 100, "each file is synced");
+    }
+    let refused = self::rows(&CellSpec { value_size: 100, ..spec }, &fake);
+    assert!(refused[0].error.as_ref().unwrap().contains("blocks of 4096"), "{:?}", refused[0].error);
+}
+
+/// A row whose device others write to is not reported.
+#[test]
+fn a_shared_device_is_an_error_instead_of_a_row() {
+    let _alone = alone();
+    let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the device");
+    let Some(device) = require("loop", DeviceSpec::Loop(64 << 20).prepare(work.path(), false)) else { return };
+    let fake = Fake { write_time: Duration::from_millis(1), bytes_per_change: 4096, ..Fake::default() };
+    let spec = CellSpec { dir: device.dir.clone(), device: device.node.clone(), ..spec("fillseq,fillseq") };
+    let stranger = device.dir.parent().expect("the mount point").join("stranger");
+    let rows = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // In the first of two fills, which takes a second.
+            while !device.dir.join("store/fake.log").metadata().is_ok_and(|log| log.len() > 100 * 4096) {
+                std::thread::yield_now();
+            }
+            std::fs::write(&stranger, vec![7; 1 << 20]).expect("it is written");
+        });
+        rows_of(&spec, &fake)
+    });
+    device.remove().expect("it is not in use");
+    let traced = Err("no trace of the device here")
+        .or_else(|why| rows[0].notes.iter().find(|note| note.starts_with("causes")).map_or(Ok(()), |_| Err(why)));
+    let Some(()) = require("tracefs", traced) else { return };
+    let error = rows[0].error.as_ref().expect("others wrote a fifth of it");
+    assert!(error.contains("not reported: others wrote") && error.contains("% of all"), "{error}");
 }
 
 #[test]

@@ -44,7 +44,7 @@ const fn metric(name: &'static str, title: &'static str, unit: &'static str, of:
 /// All of them.
 pub const LIST: &[Metric] = &[
     metric("micros", "time of an operation", "µs", |row| row.micros_per_op),
-    metric("micros_settled", "time of an operation, background work included", "µs", report::micros_settled),
+    metric("micros_settled", "settled time of an operation", "µs", report::micros_settled),
     metric("seconds", "time until the last operation", "s", |row| row.seconds),
     metric("kops", "operations in a second", "1000/s", |row| Some(row.ops as f64 / row.seconds? / 1000.0)),
     metric("mib_per_s", "user bytes in a second", "MiB/s", |row| row.user_mib_per_s),
