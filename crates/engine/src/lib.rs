@@ -34,6 +34,7 @@
 //! | `state` `work` | what do the parts share, under which lock; which thread runs a job? |
 //! | `jobs` | flush, compact, release: what happens in the background? |
 //! | `write` | how does a write become visible and durable? |
+//! | `bulk` | how are many tables written at once, without a log? |
 //! | `recover` | what does an open find? |
 //! | `check` `db` | is everything as it was written; the face |
 //!
@@ -42,6 +43,7 @@
 #![warn(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod batch;
+mod bulk;
 mod check;
 mod clock;
 mod closed_logs;

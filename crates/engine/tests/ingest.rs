@@ -129,6 +129,35 @@ fn what_waits_in_memory_is_older_also_where_level_0_overlaps() {
     assert_eq!(db.get("k").unwrap().as_deref(), Some(&b"newer"[..]));
 }
 
+/// Every table of level 0 is searched by itself, and counts for itself when writers are slowed.
+#[test]
+fn what_enters_level_0_is_one_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = shape();
+    (options.l0_compact_runs, options.l0_slow_runs, options.l0_stop_runs) = (1000, 1000, 1000);
+    let db = Db::open(folder.path().join("store"), options).unwrap();
+    let noise = |number: u32| (0..250).flat_map(|n| Rng::of(u64::from(number), n).next_u64().to_le_bytes()).collect();
+    let entry = |number: u32| (format!("key{number:04}").into_bytes(), Some(noise(number)));
+    let entries: Vec<_> = (0..400).map(entry).collect(); // 13 tables of their usual size
+    let path = table(folder.path().join("in.ldb"), &entries);
+    let outer = || ["key0000", "key0399"].iter().for_each(|key| db.put(key, "old").unwrap());
+    (0..3).for_each(|_| {
+        outer();
+        db.flush().unwrap(); // into levels 2, 1 and 0
+    });
+    for runs in [2, 4] {
+        let made = db.ingest(&[&path]).unwrap();
+        assert_eq!((made.tables, made.level), (1, 0));
+        assert_eq!(db.layout()[0].tables.len(), runs);
+        assert!(contents(&db).into_iter().eq(entries.iter().map(|(key, value)| (key.clone(), value.clone().unwrap()))));
+        outer(); // flushed by the next ingest
+    }
+    db.compact_range(None, None).unwrap();
+    outer();
+    let made = db.ingest(&[&path]).unwrap();
+    assert_eq!((made.tables, made.level), (1, 0), "it turns out only when the memtable is flushed, into level 1");
+}
+
 #[test]
 fn readers_see_all_of_it_or_nothing_while_others_write() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,8 @@
 //! Finished tables in files, wherever they are: what one store takes over from another, or from outside.
-use crate::backends::files::{fs::FileSystem, real::RealFs};
+use crate::backends::files::{
+    fs::FileSystem,
+    real::{RealFs, parent},
+};
 use std::{fmt, path::Path, sync::Arc};
 
 /// A finished table in a file. Its bytes never change.
@@ -14,10 +17,11 @@ impl TableFile {
         TableFile { fs, name }
     }
 
-    /// The file at `path`, whether it is there or not; `None` if it can be none, having no name.
+    /// The file at `path`, or that a symbolic link there leads to, whether it is there or not; `None` if it can be none, having
+    /// no name.
     pub fn at(path: &Path) -> Option<TableFile> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Some(TableFile::new(Arc::new(RealFs::new(folder)), path.file_name()?.to_str()?.to_owned()))
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        Some(TableFile::new(Arc::new(RealFs::new(parent(&path))), path.file_name()?.to_str()?.to_owned()))
     }
 }
 

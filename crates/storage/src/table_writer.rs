@@ -3,11 +3,11 @@ use crate::{
     Error, Result, Setup,
     backends::files::{
         fs::{FileSystem, WriteFile},
-        real::RealFs,
+        real::{RealFs, parent},
     },
     sst::{Bounds, ByteSink, Writer},
 };
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Bytes gathered before they are handed to the operating system.
 const GATHER_BYTES: usize = 64 << 10;
@@ -36,8 +36,7 @@ impl TableFileWriter {
         let shown = path.display().to_string();
         let nameless = || Error::Unsupported(format!("{shown} is no name for a file"));
         let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(nameless)?.to_owned();
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = RealFs::new(folder.map_or_else(|| PathBuf::from("."), Path::to_path_buf));
+        let folder = RealFs::new(parent(path));
         let file = folder.create(&name).map_err(|e| Error::io("create", &shown, e))?;
         let output = Output { file, name: shown, gathered: Vec::new(), bytes: 0 };
         Ok(TableFileWriter { writer: Some(Writer::new(output, setup)), folder, name })

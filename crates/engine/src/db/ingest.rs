@@ -1,7 +1,9 @@
 //! Sorted tables in and out: a store takes over tables that were built elsewhere, and hands out a range of its keys as such.
 use super::Db;
-use crate::{Error, Options, ReadOptions, Result, SortedTable, SortedTableWriter, read::view::View, version::add_to};
-use std::{path::Path, sync::Arc};
+use crate::{
+    Error, Options, ReadOptions, Result, SortedTable, SortedTableWriter, bulk::Bulk, read::view::View, version::add_to,
+};
+use std::path::Path;
 use terrace_format::{
     LogId, SeqNo, TableId,
     edit::Edit,
@@ -9,7 +11,7 @@ use terrace_format::{
 };
 use terrace_storage::{
     TableFile, Ticket,
-    placement::{Cursor, EntryRef, Hint, Lifetime, ObjectId, Origin, ReadHow, Table, TableMeta},
+    placement::{Cursor, EntryRef, ObjectId, Origin, ReadHow, TableMeta},
 };
 
 /// Writes that may come while tables are prepared, before the sequence under which they are to appear is passed and they must
@@ -31,10 +33,22 @@ pub struct Ingested {
     pub level: usize,
 }
 
+/// Size up to which what enters level 0 is one table: every table is a run of its own there, which reads have to search.
+const LEVEL_0_TABLE_BYTES: u64 = 1 << 30;
+
 /// Tables of this store that hold what was ingested, and are in no version yet.
 struct Prepared {
     metas: Vec<TableMeta>,
     entries: u64,
+    /// They may enter level 0: there are as few as possible.
+    few: bool,
+}
+
+/// What became of tables that were to be installed.
+enum Installed {
+    At(usize),
+    /// They are many, and level 0 is all that is open to them.
+    TooMany,
 }
 
 impl Db {
@@ -43,14 +57,15 @@ impl Db {
     /// [`SortedTableWriter`], of [`export`](Db::export) or of LevelDB will do; of several versions of a key the newest counts.
     /// The keys of no two of them may overlap.
     ///
-    /// Costs one reading and one writing of the tables, without log or memtable. Writers wait while what they wrote before is
-    /// flushed, not while tables are read and written.
+    /// Costs one reading and one writing of the tables, without log or memtable; two of each, if what others write meanwhile
+    /// leaves no level open to them but level 0. Writers wait while what they wrote before is flushed, not while tables are read
+    /// and written.
     ///
     /// # Errors
     /// [`Error::Corrupt`] for a table with any damage, [`Error::Invalid`] for tables that overlap: then nothing was changed.
     pub fn ingest<P: AsRef<Path>>(&self, paths: &[P]) -> Result<Ingested> {
         let (shared, writes) = (self.shared(), self.writes()?);
-        let mut ahead = SEQUENCES_AHEAD;
+        let (mut ahead, mut few) = (SEQUENCES_AHEAD, false);
         loop {
             let seq = SeqNo(self.last_sequence() + ahead);
             if seq >= SeqNo::MAX {
@@ -58,85 +73,84 @@ impl Db {
                     "all sequence numbers are used up; copy the store into a new one".into(),
                 ));
             }
-            let mut prepared = self.prepare(paths, seq)?;
-            let mut level = 0;
-            let done = writes.jump(shared, seq, |log| {
-                level = self.install(&mut prepared, seq, log)?;
-                Ok(())
+            let mut prepared = self.prepare(paths, seq, few)?;
+            let mut installed = None;
+            let passed = writes.jump(shared, seq, |log| {
+                let outcome = self.install(&mut prepared, seq, log)?;
+                Ok(matches!(installed.insert(outcome), Installed::At(_)))
             });
-            match done {
-                Ok(true) => {
-                    let Prepared { metas, entries } = prepared;
+            passed?; // what was prepared goes at the next opening: it may have been installed
+            match installed {
+                Some(Installed::At(level)) => {
+                    let Prepared { metas, entries, .. } = prepared;
                     let bytes = metas.iter().map(|meta| meta.bytes).sum();
                     return Ok(Ingested { entries, tables: metas.len() as u64, bytes, sequence: seq.0, level });
                 }
-                // Writers have passed it: a larger step next time.
-                Ok(false) => ahead *= 16,
-                Err(error) => return Err(error), // what was prepared goes at the next opening: it may have been installed
+                Some(Installed::TooMany) => few = true,
+                None => ahead *= 16, // writers have passed it: a larger step next time
             }
             prepared.metas.iter().for_each(|meta| drop(shared.placement.remove(ObjectId::Table(meta.id))));
         }
     }
 
-    /// Reads the tables at `paths` and writes them anew, every entry under `seq`.
-    fn prepare<P: AsRef<Path>>(&self, paths: &[P], seq: SeqNo) -> Result<Prepared> {
+    /// Reads the tables at `paths` and writes them anew, every entry under `seq`, into `few` tables or into many.
+    fn prepare<P: AsRef<Path>>(&self, paths: &[P], seq: SeqNo, few: bool) -> Result<Prepared> {
         let mut foreign = Vec::new();
         let opened: Result<()> = paths.iter().try_for_each(|path| {
             foreign.push(Foreign::open(self, path.as_ref())?);
             Ok(())
         });
-        let prepared = opened.and_then(|()| self.rewrite(&mut foreign, seq));
-        foreign.iter().for_each(|table| drop(self.shared().placement.remove(ObjectId::Table(table.id))));
+        let prepared = opened.and_then(|()| self.rewrite(&mut foreign, seq, few));
+        foreign.iter().for_each(|table| drop(self.shared().placement.remove(ObjectId::Table(table.meta.id))));
         prepared
     }
 
-    fn rewrite(&self, foreign: &mut [Foreign], seq: SeqNo) -> Result<Prepared> {
-        let (order, placement) = (self.shared().options.order(), &self.shared().placement);
+    fn rewrite(&self, foreign: &mut [Foreign], seq: SeqNo, few: bool) -> Result<Prepared> {
+        let (order, shared) = (self.shared().options.order(), self.shared());
         foreign.sort_by(|a, b| order.user(&a.smallest, &b.smallest));
         if let Some([a, b]) = foreign.array_windows().find(|[a, b]| order.user(&a.largest, &b.smallest).is_ge()) {
             return Err(Error::Invalid(format!("the keys of {} and {} overlap", a.path, b.path)));
         }
-        let expected_bytes = foreign.iter().map(|table| table.bytes).sum();
-        let mut build = placement.begin(Hint { level: 1, expected_bytes, lifetime: Lifetime::Compaction })?;
-        let (mut open, mut entries) = (false, 0);
+        let [Some(first), Some(last)] = [foreign.first(), foreign.last()] else {
+            return Err(Error::Invalid("there is no table to ingest".into()));
+        };
+        let few = few || shared.flush_level(&shared.control.lock(), &first.smallest, &last.largest) == 0;
+        let table_bytes = shared.options.table_bytes;
+        let table_bytes = if few { table_bytes.max(LEVEL_0_TABLE_BYTES) } else { table_bytes };
+        let number = || TableId(shared.control.lock().versions.new_number());
+        let (mut out, mut entries) = (Bulk::new(&*shared.placement, table_bytes, number), 0);
         for table in foreign {
+            let mut cursor = table.cursor(self)?;
             let mut last: Option<Vec<u8>> = None;
-            while table.cursor.valid() {
-                let found = key::apart(table.cursor.key());
+            while cursor.valid() {
+                let found = key::apart(cursor.key());
                 if last.as_ref().is_none_or(|last| order.user(last, found.user).is_ne()) {
-                    if open && build.table_bytes() >= self.shared().options.table_bytes {
-                        build.end_table()?;
-                        open = false;
-                    }
-                    if !open {
-                        build.begin_table(TableId(self.shared().control.lock().versions.new_number()))?;
-                        open = true;
-                    }
                     let key = key::encode(found.user, seq, found.kind);
-                    build.keep(EntryRef { key: &key, stored: table.cursor.value(), origin: Origin::Memory })?;
+                    out.keep(EntryRef { key: &key, stored: cursor.value(), origin: Origin::Memory })?;
                     (last, entries) = (Some(found.user.to_vec()), entries + 1);
                 }
-                table.cursor.next()?;
+                cursor.next()?;
             }
         }
         if entries == 0 {
-            return Err(Error::Invalid("there is no table to ingest".into()));
+            return Err(Error::Invalid("there is nothing in the tables to ingest".into()));
         }
-        build.end_table()?;
-        let (metas, ticket) = build.finish()?;
-        placement.commit()?;
-        ticket.wait_durable()?;
-        Ok(Prepared { metas, entries })
+        Ok(Prepared { metas: out.finish()?, entries, few })
     }
 
     /// Puts the tables into the version, as deep as what is there and what is going on allow. Nobody writes, and no memtable
-    /// waits. The level.
-    fn install(&self, prepared: &mut Prepared, seq: SeqNo, log: LogId) -> Result<usize> {
+    /// waits.
+    fn install(&self, prepared: &mut Prepared, seq: SeqNo, log: LogId) -> Result<Installed> {
         let shared = self.shared();
-        let [Some(first), Some(last)] = [prepared.metas.first(), prepared.metas.last()] else { return Ok(0) };
+        let [Some(first), Some(last)] = [prepared.metas.first(), prepared.metas.last()] else {
+            return Err(Error::Bug("an ingest of nothing".into()));
+        };
         let (smallest, largest) = (user_key(&first.smallest).to_vec(), user_key(&last.largest).to_vec());
         let mut control = shared.control.lock();
-        let mut level = shared.flush_level(&control, &smallest, &largest);
+        let level = shared.flush_level(&control, &smallest, &largest);
+        if level == 0 && prepared.metas.len() > 1 && !prepared.few {
+            return Ok(Installed::TooMany);
+        }
         if level == 0 {
             // Level 0 is ordered by number, and flushes may have drawn theirs since these did.
             let numbers = prepared.metas.iter().map(|_| TableId(control.versions.new_number())).collect::<Vec<_>>();
@@ -148,7 +162,6 @@ impl Db {
                 let _ = shared.placement.remove(ObjectId::Table(meta.id)); // else at the next opening
                 meta.id = id;
             }
-            level = 0;
             control = shared.control.lock();
         }
         let mut edit = Edit::default();
@@ -156,7 +169,7 @@ impl Db {
         let version = control.versions.install_flush(edit, seq, log, 0, Ticket::mature())?;
         shared.set_view(&control, |view| View { mem: view.mem.clone(), sealed: view.sealed.clone(), version });
         shared.schedule(&mut control);
-        Ok(level)
+        Ok(Installed::At(level))
     }
 
     /// Writes the pairs that `options` ask for as sorted tables of about `table_bytes` each into directory `to`, which must be
@@ -183,15 +196,12 @@ impl Db {
     }
 }
 
-/// A table from outside, under a number of this store while it is read.
+/// A table from outside, under a number of this store while it is read. Not held open: there may be many.
 struct Foreign {
-    id: TableId,
+    meta: TableMeta,
     path: String,
-    bytes: u64,
     smallest: Vec<u8>,
     largest: Vec<u8>,
-    /// On the first entry.
-    cursor: Cursor,
 }
 
 impl Foreign {
@@ -202,31 +212,41 @@ impl Foreign {
         let file = TableFile::at(path).ok_or_else(|| Error::Invalid(format!("{shown} is no file")))?;
         let id = TableId(shared.control.lock().versions.new_number());
         let bytes = shared.placement.adopt(&[(file, id)])?.bytes;
-        let read = || {
-            let meta = TableMeta { id, bytes, entries: 0, smallest: Vec::new(), largest: Vec::new(), refs: Vec::new() };
-            let table: Arc<dyn Table> = shared.placement.open_table(&meta)?;
-            table.verify()?;
-            if table.range_deletes()?.is_some() {
-                return Err(Error::Unsupported(format!(
-                    "{shown} deletes ranges, which cannot be taken over; export its store"
-                )));
+        let meta = TableMeta { id, bytes, entries: 0, smallest: Vec::new(), largest: Vec::new(), refs: Vec::new() };
+        let mut table = Foreign { meta, path: shown, smallest: Vec::new(), largest: Vec::new() };
+        match table.verify(db) {
+            Ok(()) => Ok(table),
+            Err(error) => {
+                let _ = shared.placement.remove(ObjectId::Table(id)); // else at the next opening
+                Err(match error {
+                    Error::Corrupt { what, offset, detail, .. } => {
+                        Error::Corrupt { what, object: table.path, offset, detail }
+                    }
+                    other => other,
+                })
             }
-            let mut cursor = table.cursor(ReadHow { verify: true, fill_cache: false })?;
-            cursor.seek_last()?;
-            let largest = if cursor.valid() { user_key(cursor.key()).to_vec() } else { Vec::new() };
-            cursor.seek_first()?;
-            let smallest = if cursor.valid() { user_key(cursor.key()).to_vec() } else { Vec::new() };
-            Ok(Foreign { id, path: shown.clone(), bytes, smallest, largest, cursor })
-        };
-        let named = |error: Error| match error {
-            Error::Corrupt { what, offset, detail, .. } => {
-                Error::Corrupt { what, object: shown.clone(), offset, detail }
-            }
-            other => other,
-        };
-        read().map_err(|error| {
-            let _ = shared.placement.remove(ObjectId::Table(id)); // else at the next opening
-            named(error)
-        })
+        }
+    }
+
+    fn verify(&mut self, db: &Db) -> Result<()> {
+        let table = db.shared().placement.open_table(&self.meta)?;
+        table.verify()?;
+        if table.range_deletes()?.is_some() {
+            let text = format!("{} deletes ranges, which cannot be taken over; export its store", self.path);
+            return Err(Error::Unsupported(text));
+        }
+        let mut cursor = self.cursor(db)?;
+        self.smallest = if cursor.valid() { user_key(cursor.key()).to_vec() } else { Vec::new() };
+        cursor.seek_last()?;
+        self.largest = if cursor.valid() { user_key(cursor.key()).to_vec() } else { Vec::new() };
+        Ok(())
+    }
+
+    /// On the first entry.
+    fn cursor(&self, db: &Db) -> Result<Cursor> {
+        let table = db.shared().placement.open_table(&self.meta)?;
+        let mut cursor = table.cursor(ReadHow { verify: true, fill_cache: false })?;
+        cursor.seek_first()?;
+        Ok(cursor)
     }
 }

@@ -10,7 +10,7 @@ impl Db {
     /// may begin at or before `sequence`, where that lies within a batch.
     ///
     /// Logs go as soon as their writes are durable in tables, unless the option `log_keep_bytes` keeps some longer; so ask
-    /// often. Those that the answer reads stay readable until it is dropped.
+    /// often. Those that the answer has yet to read stay until it is dropped; like a cursor it keeps the directory locked.
     ///
     /// # Errors
     /// [`Error::SequenceGone`], at once or at the place of the gap, if the logs no longer have what comes next;
@@ -36,16 +36,7 @@ impl Db {
         if sequence > last.0 {
             return Err(Error::Invalid(format!("sequence {sequence} has not been written; the last is {last}")));
         }
-        loop {
-            // Behind `last`, so that it is in one of these; one that goes before it is opened makes us look again.
-            let logs = shared.control.lock().versions.retire.history();
-            if let Some(updates) = Updates::open(&*shared.placement, &logs, SeqNo(sequence), last)? {
-                return Ok(updates);
-            }
-            if shared.control.lock().versions.retire.history() == logs {
-                let object = format!("one of the logs {logs:?} in {}", shared.placement.name());
-                return Err(Error::Missing { what: "log", object });
-            }
-        }
+        let (logs, follower) = shared.control.lock().versions.retire.follow();
+        Updates::open(shared.placement.clone(), follower, logs, SeqNo(sequence), last)
     }
 }

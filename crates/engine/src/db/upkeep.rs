@@ -63,9 +63,7 @@ impl Db {
     /// cut, neither does the copy.
     pub fn checkpoint_on(&self, to: &dyn Placement) -> Result<Checkpoint> {
         let (shared, writes) = (self.shared(), self.writes()?);
-        if to.load_root()?.is_some() || !to.list()?.is_empty() {
-            return Err(Error::Invalid(format!("{} is not empty; a checkpoint makes a new store", to.name())));
-        }
+        recover::check_empty(to, "checkpoint")?;
         let sequence = SeqNo(self.last_sequence());
         writes.seal(shared)?;
         let mut captured = None;

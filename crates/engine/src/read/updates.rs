@@ -2,9 +2,10 @@
 //!
 //! A log's head says at which sequence it begins. It ends where the next one begins, whatever lies behind in it: what a
 //! power cut or a full disk cut off was never part of the history, and the next log took its sequences. So the heads of a
-//! chain rise, and a log whose head does not lie before all later ones has nothing to add.
-use crate::{Error, Result, WriteBatch};
-use std::collections::VecDeque;
+//! chain rise, and a log whose head does not lie before all later ones has nothing to add. Heads are looked at from the newest
+//! log back, as far as is asked for.
+use crate::{Error, Result, WriteBatch, version::retire::Follower};
+use std::{collections::VecDeque, sync::Arc};
 use terrace_format::{LogId, SeqNo, batch::Batch};
 use terrace_storage::{
     Error as StorageError,
@@ -30,55 +31,66 @@ impl Update {
 /// What was written behind some sequence, up to the moment of asking; see [`Db::updates_since`](crate::Db::updates_since).
 /// Ends after its first error.
 pub struct Updates {
+    placement: Arc<dyn Placement>,
+    /// Keeps the logs of the chain.
+    follower: Arc<Follower>,
+    /// Logs to read, oldest first. Only the first is open: there may be very many.
     chain: VecDeque<Link>,
+    reader: Option<Box<dyn LogReader>>,
     /// Where the history goes on.
     next: SeqNo,
     /// Where it ended when it was asked for.
     last: SeqNo,
 }
 
-/// A log that has been opened, and read up to its head.
+/// A log of ours.
 struct Link {
-    name: String,
+    log: LogId,
     head: SeqNo,
-    reader: Box<dyn LogReader>,
 }
 
 impl Updates {
-    /// What `logs`, oldest first, have behind `since` and up to `last`. `None` if one of them is gone by now.
+    /// What `logs`, oldest first and kept by `follower`, have behind `since` and up to `last`.
     pub(crate) fn open(
-        placement: &dyn Placement,
-        logs: &[LogId],
+        placement: Arc<dyn Placement>,
+        follower: Arc<Follower>,
+        logs: Vec<LogId>,
         since: SeqNo,
         last: SeqNo,
-    ) -> Result<Option<Updates>> {
-        let mut chain = VecDeque::new();
-        for &log in logs {
-            let mut reader = match placement.open_log(log, LogKind::Wal) {
-                Err(StorageError::Missing { .. }) => return Ok(None),
-                opened => opened?,
-            };
-            match head(&mut *reader)? {
-                Some(head) => append(&mut chain, Link { name: placement.place_of(ObjectId::Wal(log)), head, reader }),
-                None => chain.clear(), // LevelDB's, or torn at its start: what lies before has no link to what follows
+    ) -> Result<Updates> {
+        let (mut chain, next) = (VecDeque::<Link>::new(), since.plus(1));
+        for log in logs.into_iter().rev() {
+            // LevelDB's, or torn at its start: what lies before has no link to what follows.
+            let Some(head) = head(&mut *placement.open_log(log, LogKind::Wal)?)? else { break };
+            if chain.front().is_none_or(|younger| head < younger.head) {
+                chain.push_front(Link { log, head });
+            }
+            if head <= next {
+                break;
             }
         }
-        let next = since.plus(1);
-        let begin = chain.partition_point(|link| link.head <= next);
-        if begin == 0 && next <= last {
-            return Err(gone(next, chain.front().map_or(last.plus(1), |link| link.head)));
+        let oldest = chain.front().map_or(last.plus(1), |link| link.head);
+        if oldest > next && next <= last {
+            return Err(gone(next, oldest));
         }
-        chain.drain(..begin.saturating_sub(1));
-        Ok(Some(Updates { chain, next, last }))
+        Ok(Updates { placement, follower, chain, reader: None, next, last })
     }
 
     fn read(&mut self) -> Result<Option<Update>> {
         while self.next <= self.last {
             let end = self.chain.get(1).map(|link| link.head);
-            let Some(link) = self.chain.front_mut() else { return Err(gone(self.next, self.last.plus(1))) };
-            match link.reader.next()? {
+            let Some(link) = self.chain.front() else { return Err(gone(self.next, self.last.plus(1))) };
+            let reader = match &mut self.reader {
+                Some(reader) => reader,
+                none => {
+                    self.follower.reached(link.log);
+                    none.insert(self.placement.open_log(link.log, LogKind::Wal)?)
+                }
+            };
+            match reader.next()? {
                 LogEvent::Record { offset, bytes } => {
-                    let batch = Batch::decode(bytes).map_err(|e| StorageError::corrupt(&*link.name, offset, e))?;
+                    let named = |e| StorageError::corrupt(self.placement.place_of(ObjectId::Wal(link.log)), offset, e);
+                    let batch = Batch::decode(bytes).map_err(named)?;
                     let first = batch.sequence();
                     if batch.is_empty() {
                         continue;
@@ -98,6 +110,7 @@ impl Updates {
 
     /// The first log of the chain has no more; the next one must go on where it ended.
     fn leave(&mut self) -> Result<()> {
+        self.reader = None;
         self.chain.pop_front();
         match self.chain.front() {
             Some(link) if link.head <= self.next => Ok(()),
@@ -124,14 +137,6 @@ fn head(reader: &mut dyn LogReader) -> Result<Option<SeqNo>> {
     let LogEvent::Record { bytes, .. } = reader.next()? else { return Ok(None) };
     let head = reader.ours().then(|| Batch::decode(bytes)).and_then(|batch| batch.ok());
     Ok(head.filter(Batch::is_empty).map(|batch| batch.sequence()))
-}
-
-/// Puts a log behind those that begin before it does.
-fn append(chain: &mut VecDeque<Link>, link: Link) {
-    while chain.back().is_some_and(|older| older.head >= link.head) {
-        chain.pop_back();
-    }
-    chain.push_back(link);
 }
 
 fn gone(wanted: SeqNo, oldest: SeqNo) -> Error {

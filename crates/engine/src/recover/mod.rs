@@ -56,6 +56,14 @@ pub struct Writer {
     pub orphans: Vec<ObjectId>,
 }
 
+/// Refuses a place that holds anything; `what` would make a new store there.
+pub fn check_empty(place: &dyn Placement, what: &str) -> Result<()> {
+    if place.load_root()?.is_none() && place.list()?.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Invalid(format!("{} is not empty; a {what} makes a new store", place.name())))
+}
+
 /// Opens what `placement` holds. `read_only` changes nothing there.
 pub fn open(placement: &dyn Placement, options: &Options, read_only: bool) -> Result<Recovered> {
     let listed = placement.list()?;

@@ -4,23 +4,18 @@
 //! merged by key and sequence into one sorted run of the new store; so an older version never comes before a newer one,
 //! whichever file it lies in. What cannot be read is told, and passed over.
 use super::{
-    begin, features, fresh_start,
+    begin, check_empty, features, fresh_start,
     remains::Remains,
     survey::{Lost, Survey},
 };
 use crate::{
-    Error, Options, Result,
+    Options, Result,
+    bulk::Bulk,
     version::{TableRef, Version},
 };
 use std::sync::Arc;
 use terrace_format::{Kind, LEVELS, SeqNo, TableId, key};
-use terrace_storage::{
-    Ticket,
-    placement::{Build, EntryRef, Hint, Lifetime, Origin, Placement, TableMeta},
-};
-
-/// Tables that are written before they are waited for to be durable: each may hold a descriptor until then.
-const TABLES_AT_ONCE: usize = 64;
+use terrace_storage::placement::{EntryRef, Origin, Placement, TableMeta};
 
 /// What a repair found and made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,9 +38,7 @@ pub struct RepairReport {
 /// Salvages what `from` holds, which may be opened by [`Mode::Salvage`](terrace_storage::placement::Mode), into `to`, which
 /// must be empty. `options` say how the new store is made; its order of keys must be that of the old one.
 pub fn repair(from: &dyn Placement, to: &dyn Placement, options: &Options) -> Result<RepairReport> {
-    if to.load_root()?.is_some() || !to.list()?.is_empty() {
-        return Err(Error::Invalid(format!("{} is not empty; a repair makes a new store", to.name())));
-    }
+    check_empty(to, "repair")?;
     let survey = Survey::of(from, options)?;
     let mut report = RepairReport {
         tables: survey.tables.len() as u64,
@@ -64,7 +57,7 @@ pub fn repair(from: &dyn Placement, to: &dyn Placement, options: &Options) -> Re
     let level = level_for(options, report.bytes);
     let mut levels: [Vec<Arc<TableRef>>; LEVELS] = Default::default();
     levels[level] = metas.into_iter().map(|meta| Arc::new(TableRef::new(meta))).collect();
-    start.version = Version::from_tables(options.order(), levels).map_err(Error::Bug)?;
+    start.version = Version::from_tables(options.order(), levels).map_err(crate::Error::Bug)?;
     start.base = survey.last;
     begin(to, options, start, requires, Vec::new(), &[])?;
     Ok(report)
@@ -76,8 +69,8 @@ fn level_for(options: &Options, bytes: u64) -> usize {
     (1..LEVELS).find(|level| bytes <= room(*level)).unwrap_or(LEVELS - 1)
 }
 
-/// Writes the newest version of each key, if it is a put that no delete of a range hides, in tables numbered from `next_file` on. They are durable when this
-/// returns. The tables, and how many pairs they hold.
+/// Writes the newest version of each key, if it is a put that no delete of a range hides, in tables numbered from `next_file`
+/// on. They are durable when this returns. The tables, and how many pairs they hold.
 fn write_newest(
     survey: &Survey,
     mut remains: Remains<'_>,
@@ -86,7 +79,11 @@ fn write_newest(
     next_file: &mut u64,
 ) -> Result<(Vec<TableMeta>, u64)> {
     let order = options.order();
-    let mut out = Output { to, options, next_file, build: None, metas: Vec::new(), tickets: Vec::new() };
+    let number = || {
+        *next_file += 1;
+        TableId(*next_file - 1)
+    };
+    let mut out = Bulk::new(to, options.table_bytes, number);
     let (mut user, mut pairs) = (None::<Vec<u8>>, 0);
     while let Some(entry) = remains.next()? {
         let parsed = key::apart(entry.key);
@@ -96,58 +93,9 @@ fn write_newest(
         user = Some(parsed.user.to_vec());
         let hidden = survey.range_deletes.newest(order, parsed.user, SeqNo::MAX) > parsed.seq;
         if parsed.kind == Kind::Put && !hidden {
-            out.keep(entry)?;
+            out.keep(EntryRef { origin: Origin::Memory, ..entry })?;
             pairs += 1;
         }
     }
     Ok((out.finish()?, pairs))
-}
-
-/// The new store's tables, each a build of its own.
-struct Output<'a> {
-    to: &'a dyn Placement,
-    options: &'a Options,
-    next_file: &'a mut u64,
-    build: Option<Box<dyn Build>>,
-    metas: Vec<TableMeta>,
-    tickets: Vec<Ticket>,
-}
-
-impl Output<'_> {
-    fn keep(&mut self, entry: EntryRef<'_>) -> Result<()> {
-        if self.build.as_ref().is_some_and(|build| build.table_bytes() >= self.options.table_bytes) {
-            self.end_table()?;
-        }
-        let build = match &mut self.build {
-            Some(build) => build,
-            none => {
-                let expected_bytes = self.options.table_bytes;
-                let mut build = self.to.begin(Hint { level: 1, expected_bytes, lifetime: Lifetime::Compaction })?;
-                build.begin_table(TableId(*self.next_file))?;
-                *self.next_file += 1;
-                none.insert(build)
-            }
-        };
-        Ok(build.keep(EntryRef { origin: Origin::Memory, ..entry })?)
-    }
-
-    fn end_table(&mut self) -> Result<()> {
-        let Some(mut build) = self.build.take() else { return Ok(()) };
-        build.end_table()?;
-        let (metas, ticket) = build.finish()?;
-        self.metas.extend(metas);
-        self.tickets.push(ticket);
-        if self.tickets.len() >= TABLES_AT_ONCE { self.settle() } else { Ok(()) }
-    }
-
-    fn settle(&mut self) -> Result<()> {
-        self.to.commit()?;
-        Ok(self.tickets.drain(..).try_for_each(|ticket| ticket.wait_durable())?)
-    }
-
-    fn finish(mut self) -> Result<Vec<TableMeta>> {
-        self.end_table()?;
-        self.settle()?;
-        Ok(self.metas)
-    }
 }

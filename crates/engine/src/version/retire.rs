@@ -3,7 +3,10 @@
 use super::{Version, objects};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 use terrace_format::{LogId, TableId};
 use terrace_storage::placement::ObjectId;
@@ -21,6 +24,19 @@ pub struct Retire {
     /// Logs that are kept only for those who follow the history, with their bytes, and how many bytes that may be.
     kept: BTreeMap<LogId, u64>,
     kept_bytes_max: u64,
+    /// Who reads logs, with the oldest that each still needs.
+    followers: Vec<Weak<Follower>>,
+}
+
+/// Somebody who reads the history: logs from this one on stay until it is dropped.
+#[derive(Debug)]
+pub struct Follower(AtomicU64);
+
+impl Follower {
+    /// Logs before `log` are not needed any more.
+    pub fn reached(&self, log: LogId) {
+        self.0.store(log.0, Relaxed);
+    }
 }
 
 impl Retire {
@@ -46,9 +62,13 @@ impl Retire {
         self.kept.extend(logs);
     }
 
-    /// Every log that has a part of the history, oldest first.
-    pub fn history(&self) -> Vec<LogId> {
-        self.kept.keys().chain(self.logs.keys()).copied().collect()
+    /// Every log that has a part of the history, oldest first; they stay until the follower lets them go.
+    pub fn follow(&mut self) -> (Vec<LogId>, Arc<Follower>) {
+        let logs: Vec<_> = self.kept.keys().chain(self.logs.keys()).copied().collect();
+        let follower = Arc::new(Follower(AtomicU64::new(logs.first().map_or(0, |oldest| oldest.0))));
+        self.followers.retain(|weak| weak.strong_count() > 0);
+        self.followers.push(Arc::downgrade(&follower));
+        (logs, follower)
     }
 
     /// The durable version moves from `old` to `new` by deleting tables, and replay from `replay_from` on. Works on the
@@ -78,7 +98,9 @@ impl Retire {
     /// Takes the objects that may be removed now. `live` and `durable` never lose theirs.
     pub fn take_removable(&mut self, live: &Version, durable: &Version) -> Vec<ObjectId> {
         let pinned: Vec<_> = self.versions.iter().filter_map(Weak::upgrade).collect();
+        let followed = self.followers.iter().filter_map(Weak::upgrade).map(|follower| follower.0.load(Relaxed)).min();
         let mut go = self.candidates.clone();
+        go.retain(|object| !matches!(object, ObjectId::Wal(log) if followed.is_some_and(|oldest| log.0 >= oldest)));
         forget_needed(&mut go, [live, durable].into_iter().chain(pinned.iter().map(|version| &**version)));
         self.candidates.retain(|object| !go.contains(object));
         go.into_iter().collect()

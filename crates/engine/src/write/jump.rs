@@ -5,19 +5,19 @@ use std::sync::{Arc, atomic::Ordering};
 use terrace_format::{LogId, SeqNo};
 
 impl Writes {
-    /// Lets the history go on behind `seq`, with what `install` adds to the version under that sequence. False, and nothing done,
-    /// if it has got there already.
+    /// Lets the history go on behind `seq`, with what `install` adds to the version under that sequence. Nothing is done if it has
+    /// got there already, or `install` answers false.
     ///
     /// Nobody writes meanwhile. Everything written before is in tables when `install` is called, and the manifest says so, and
     /// what was installed, when this returns: so a log may begin behind the gap (docs/durability.md, "How a log is replayed").
-    pub fn jump(&self, shared: &Arc<Shared>, seq: SeqNo, install: impl FnOnce(LogId) -> Result<()>) -> Result<bool> {
+    pub fn jump(&self, shared: &Arc<Shared>, seq: SeqNo, install: impl FnOnce(LogId) -> Result<bool>) -> Result<()> {
         let Turn::Lead(mut lead, _) = self.queue.join(Own::Alone, false) else {
             return Err(Error::Bug("somebody who wanted the baton alone was taken along".into()));
         };
         let core = lead.baton();
         shared.check_writable(&shared.control.lock())?;
         if core.last >= seq {
-            return Ok(false);
+            return Ok(());
         }
         wait_visible(shared, core.last)?;
         if !core.mem.is_empty() {
@@ -25,13 +25,15 @@ impl Writes {
             change_log(shared, core)?;
         }
         shared.wait_until(|_| shared.view.load().sealed.is_empty())?;
-        install(core.mem.log)?;
+        if !install(core.mem.log)? {
+            return Ok(());
+        }
         // The version has it: from here on nobody may write below `seq`, whatever goes wrong.
         core.last = seq;
         shared.visible.store(seq.0, Ordering::Release);
         vouch(shared, seq).inspect_err(|error| shared.fail(error))?;
         shared.durable_up_to(seq);
-        Ok(true)
+        Ok(())
     }
 }
 

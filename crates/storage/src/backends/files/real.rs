@@ -302,7 +302,8 @@ fn unsupported(why: String) -> io::Error {
     io::Error::new(ErrorKind::Unsupported, why)
 }
 
-fn parent(path: &Path) -> &Path {
+/// The folder in which `path` lies.
+pub(crate) fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 

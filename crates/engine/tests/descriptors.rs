@@ -1,0 +1,76 @@
+//! A store with very many tables and logs needs few descriptors. This process may have only `LIMIT` of them.
+#[path = "common/kit.rs"]
+mod kit;
+
+use kit::{TIGHT, options};
+use nix::sys::resource::{Resource, setrlimit};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+use terrace::{Db, SortedTableWriter};
+
+const LIMIT: u64 = 150;
+/// Tables and logs that each test has: far more than the limit.
+const MANY: usize = 300;
+const FEW_OPEN: &[(&str, &str)] = &[("open_tables_max", "16"), ("log_keep_bytes", "1GiB")];
+
+fn few_descriptors() {
+    setrlimit(Resource::RLIMIT_NOFILE, LIMIT, LIMIT).expect("a lower limit is always allowed");
+}
+
+/// Tables of two keys each.
+fn tables(folder: &Path) -> Vec<PathBuf> {
+    let table = |number: usize| {
+        let path = folder.join(format!("{number}.ldb"));
+        let mut writer = SortedTableWriter::create(&path, &options(TIGHT)).unwrap();
+        ["a", "b"].iter().for_each(|key| writer.put(format!("{number:04}{key}"), [number as u8; 70_000]).unwrap());
+        writer.finish().unwrap();
+        path
+    };
+    (0..MANY).map(table).collect()
+}
+
+#[test]
+fn many_tables_are_ingested() {
+    few_descriptors();
+    let folder = tempfile::tempdir().unwrap();
+    let paths = tables(folder.path());
+    let options = options(&[TIGHT, FEW_OPEN, &[("compression", "none")]].concat());
+    for tier in ["sync", "background"] {
+        let mut options = options.clone();
+        options.set("durability", tier).unwrap();
+        let db = Db::open(folder.path().join(tier), options).unwrap();
+        let made = db.ingest(&paths).unwrap();
+        assert_eq!((made.entries as usize, made.tables as usize), (2 * MANY, 2 * MANY), "{tier}");
+        assert!(kit::contents(&db).unwrap().len() == 2 * MANY);
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn links_to_tables_are_ingested() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = tables(folder.path()).swap_remove(7);
+    let link = folder.path().join("link.ldb");
+    std::os::unix::fs::symlink(path.file_name().unwrap(), &link).unwrap();
+    let db = Db::open(folder.path().join("store"), options(TIGHT)).unwrap();
+    assert_eq!(db.ingest(&[&link]).unwrap().entries, 2);
+    fs::remove_file(path).unwrap();
+    assert!(db.get("0007b").unwrap().is_some());
+    assert!(db.ingest(&[&link]).unwrap_err().to_string().contains("link.ldb"), "it leads nowhere now");
+}
+
+#[test]
+fn many_logs_are_followed() {
+    few_descriptors();
+    let folder = tempfile::tempdir().unwrap();
+    let db = Db::open(folder.path().join("store"), options(&[TIGHT, FEW_OPEN].concat())).unwrap();
+    for number in 0..MANY as u64 {
+        db.put(number.to_be_bytes(), "").unwrap();
+        db.flush().unwrap();
+    }
+    let followed: Vec<_> = db.updates_since(0).unwrap().map(|update| update.unwrap().sequence).collect();
+    assert!(followed.into_iter().eq(1..=MANY as u64));
+    db.close().unwrap();
+}
