@@ -98,6 +98,14 @@ impl Error {
         }
     }
 
+    /// The same of something that space does not cure any more.
+    pub(crate) fn lasting(self) -> Error {
+        match self {
+            Error::NoSpace { op, object, source } => Error::Io { op, object, source },
+            other => other,
+        }
+    }
+
     /// Bytes of `object` that contradict the rest of the store.
     pub(crate) fn corrupt(
         what: &'static str,

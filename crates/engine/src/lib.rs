@@ -27,6 +27,7 @@
 //! | `options` `presets` `batch` `sorted_table` `error` `stats` `clock` | what can be said, and what is answered |
 //! | `sync` | what do threads meet at? |
 //! | `mem` | where are the newest writes? |
+//! | `reserve` | what is left when the device is full? |
 //! | `closed_logs` | which logs are not needed for writing any more, but for surviving? |
 //! | `version` | which tables make up each level, live and durable; what may be removed when? |
 //! | `read` | what does a reader at one moment see? |
@@ -56,6 +57,7 @@ mod options;
 mod presets;
 mod read;
 mod recover;
+mod reserve;
 mod sorted_table;
 mod state;
 mod stats;

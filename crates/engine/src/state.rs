@@ -17,6 +17,7 @@ use crate::{
         plan::{Limits, Plan, Policy, Situation},
     },
     read::{snapshot::Snapshots, view::View},
+    reserve::Reserve,
     stats::Counters,
     version::set::{Manifest, VersionSet},
     waiters::Waiters,
@@ -62,6 +63,8 @@ pub struct Jobs {
     pub compact: fn(&Arc<Shared>, &Plan) -> Result<()>,
     /// Mature edits enter the manifest.
     pub release: fn(&Arc<Shared>) -> Result<()>,
+    /// The same for whoever needs the space that goes with it, beside that job.
+    pub release_now: fn(&Arc<Shared>) -> Result<()>,
 }
 
 /// One open store.
@@ -84,6 +87,8 @@ pub struct Shared {
     pub work: Arc<Work>,
     /// Which.
     pub jobs: Jobs,
+    /// Space for when there is none.
+    pub reserve: Reserve,
     /// What is merged when.
     pub policy: Box<dyn Policy>,
     /// Counters.
@@ -129,14 +134,17 @@ impl Shared {
         self.waiters.wake(self.durable.load(Ordering::Acquire));
     }
 
+    /// Wakes the tasks that wait for what a failure has made impossible. Like [`wake_durable`](Shared::wake_durable) to be called
+    /// without any lock, and without the baton: a waker may drop a store.
+    pub fn wake_failed(&self) {
+        if self.control.lock().failed.is_some() {
+            self.waiters.wake(u64::MAX);
+        }
+    }
+
     /// Stops writes and background work. The first failure stays the reason, unless it was a lack of space, which can be
     /// cured, and this one cannot.
     pub fn fail(&self, error: &Error) {
-        self.note_failure(error);
-        self.waiters.wake(u64::MAX);
-    }
-
-    fn note_failure(&self, error: &Error) {
         let mut control = self.control.lock();
         if control.failed.as_ref().is_none_or(|first| first.is_no_space() && !error.is_no_space()) {
             control.failed = Some(error.clone());
@@ -260,6 +268,7 @@ impl Shared {
             if let Err(error) = outcome.unwrap_or_else(bug) {
                 ended(&mut shared.control.lock());
                 shared.fail(&error);
+                shared.wake_failed();
             }
         });
     }
@@ -271,12 +280,10 @@ impl Shared {
             Err(full) if full.is_no_space() => {}
             outcome => return outcome,
         }
-        let _ = self.placement.reserve(0);
+        let _relief = self.reserve.give_up(&*self.placement);
         let _ = self.placement.commit(); // a failure is its tickets' to tell
-        (self.jobs.release)(self)?;
-        let done = attempt()?;
-        let _ = self.placement.reserve(self.options.reserve_bytes); // else the next lack of space is a stop
-        Ok(done)
+        (self.jobs.release_now)(self)?;
+        attempt()
     }
 
     /// Waits until `done`, running background steps where nobody else does. An error once the store has failed.

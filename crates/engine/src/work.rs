@@ -143,7 +143,7 @@ impl Work {
         self.queues.lock().stopping
     }
 
-    /// Drops waiting jobs and waits for running ones.
+    /// Drops waiting jobs and waits for running ones, but for one that calls this itself.
     pub fn stop(&self) {
         let dropped: Vec<_> = {
             let mut queues = self.queues.lock();
@@ -153,7 +153,7 @@ impl Work {
         };
         drop(dropped); // outside the lock: a job may own what takes locks when dropped
         let threads: Vec<_> = self.threads.lock().drain(..).collect();
-        for thread in threads {
+        for thread in threads.into_iter().filter(|thread| thread.thread().id() != thread::current().id()) {
             let _ = thread.join(); // jobs catch their own panics
         }
     }

@@ -18,9 +18,9 @@ use std::{
     },
     thread,
 };
-use terrace::{Db, Error, Options, ReadOptions, SortedTableWriter, check, check_on};
+use terrace::{Db, Error, Options, ReadOptions, SortedTableWriter, WriteOptions, check, check_on};
 use terrace_peers::{leveldb::Library, require};
-use terrace_sim::{CrashFs, Rng, Rules};
+use terrace_sim::{CrashFs, Fault, FaultFs, Plan, Rng, Rules};
 use terrace_storage::{backends::files::fs::FileSystem, placement::Mode};
 
 const SEED: u64 = 0x169;
@@ -245,6 +245,53 @@ fn a_power_cut_leaves_a_prefix_in_which_an_ingest_is_one_step() {
             }
         }
         assert!(seen[0] > 0 && seen[1] > 0, "{seen:?}");
+    }
+}
+
+/// Whatever call of an ingest fails: all of it is there later or nothing, and no write that is accepted behind it is lost.
+#[test]
+fn an_ingest_that_fails_takes_nothing_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let entries = some_entries(&mut Rng::new(SEED));
+    let path = table(folder.path().join("in.ldb"), &entries);
+    let before = states(SEED, 20).pop().unwrap();
+    let mut with = before.clone();
+    kit::apply(&mut with, &entries);
+    let run = |tier: &str, fault: Option<u64>| {
+        let mut options = tight_options();
+        options.set("durability", tier).unwrap();
+        let disk = CrashFs::new(Rules::Ext4);
+        let faults = FaultFs::new(Arc::new(disk.clone()), Plan::never());
+        let fs: Arc<dyn FileSystem> = Arc::new(faults.clone());
+        let db = kit::open(&fs, &options, true).unwrap();
+        (1..=20).for_each(|number| drop(kit::write(&db, &kit::batch(SEED, number), false)));
+        let begin = faults.calls();
+        fault.inspect(|call| faults.arm(Plan::once(begin + call, Fault::Eio)));
+        let made = db.ingest(&[&path]).is_ok();
+        let calls = faults.calls() - begin;
+        faults.heal();
+        let accepted = db.put_with("zz", "behind", WriteOptions::synced()).is_ok();
+        (0..100).take_while(|_| db.step(0).is_some()).count(); // the manifest learns what there is
+        drop(db);
+        let end = disk.steps();
+        let cut = (made || accepted).then(|| disk.power_loss(end, 1)); // else nothing was promised
+        for image in [disk.everything(end)].into_iter().chain(cut) {
+            let mut found = contents(&kit::open(&image.file_system(), &options, true).unwrap());
+            let behind = found.remove(&b"zz"[..]).is_some();
+            assert_eq!(behind, accepted, "{tier}, call {fault:?}: LOST what was accepted behind an ingest");
+            assert!(found == with || !made && found == before, "{tier}, call {fault:?}: neither all nor nothing");
+        }
+        (calls, made, accepted)
+    };
+    for tier in ["sync", "group"] {
+        let (calls, ..) = run(tier, None);
+        let outcomes: Vec<_> = (0..calls).map(|call| run(tier, Some(call))).collect();
+        let stopped = outcomes.iter().filter(|(_, made, accepted)| !made && !accepted).count();
+        let refused = outcomes.iter().filter(|(_, made, accepted)| !made && *accepted).count();
+        assert!(
+            stopped > 3 && refused > 3,
+            "{tier}: {stopped} of {calls} stopped the store, {refused} the ingest only"
+        );
     }
 }
 

@@ -6,14 +6,15 @@ use kit::{Place, TIGHT, options};
 use std::{
     pin::Pin,
     sync::{
-        Arc, OnceLock,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicUsize, Ordering::Relaxed},
+        mpsc,
     },
     task::{Context, Poll, Wake},
     thread::Thread,
     time::Duration,
 };
-use terrace::{Durable, Error, WriteBatch, WriteOptions};
+use terrace::{Db, Durable, Error, WriteBatch, WriteOptions};
 use terrace_sim::{Fault, FaultFs, Plan};
 use terrace_storage::{Memory, backends::files::fs::FileSystem};
 
@@ -63,6 +64,36 @@ fn tasks_wait_for_durability_without_a_thread_and_share_a_sync() {
     assert_eq!((db.step(0), db.step(0)), (Some("sync"), None), "all of them ask once");
     assert_eq!((alarm.rung.load(Relaxed), log_syncs() - before), (4, 1));
     assert!(futures.iter_mut().all(|future| matches!(poll(future, &alarm), Poll::Ready(Ok(())))));
+}
+
+/// Drops the store when it is woken, as a task does that ends.
+struct Last(Mutex<Option<(Db, mpsc::Sender<()>)>>);
+
+impl Wake for Last {
+    fn wake(self: Arc<Last>) {
+        if let Some((db, ended)) = self.0.lock().unwrap().take() {
+            drop(db);
+            ended.send(()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_waker_may_drop_the_store() {
+    for fails in [false, true] {
+        let fs = FaultFs::new(Arc::new(Memory::new()), Plan::never());
+        let db = kit::open(&(Arc::new(fs.clone()) as Arc<dyn FileSystem>), &options(TIGHT), false).unwrap();
+        db.put("a", "1").unwrap();
+        if fails {
+            fs.arm(Plan::from_then_on(0, Fault::Eio));
+        }
+        let (sender, ended) = mpsc::channel();
+        let mut future = db.when_durable(1).unwrap();
+        let waker = Arc::new(Last(Mutex::new(Some((db, sender))))).into();
+        if Pin::new(&mut future).poll(&mut Context::from_waker(&waker)).is_pending() {
+            ended.recv_timeout(Duration::from_secs(20)).unwrap_or_else(|_| panic!("fails: {fails}: STUCK in a waker"));
+        }
+    }
 }
 
 #[test]

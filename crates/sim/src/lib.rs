@@ -5,6 +5,7 @@
 //! - [`CrashDevice`] does the same for a block device, torn sectors included; [`Yanked`] is one that is pulled out;
 //! - [`Medium`] is either of the two, as a parameter;
 //! - [`FaultFs`] makes the n-th call fail;
+//! - [`SmallFs`] runs full as a device of a given size does;
 //! - [`ScrambleFs`] makes bytes unreadable to whoever goes around the seam;
 //! - [`LateTracker`] lets tickets mature late, out of order, or not at all.
 //!
@@ -22,6 +23,7 @@ mod loss;
 mod medium;
 mod rng;
 mod scramble;
+mod small;
 mod yanked;
 
 pub use crash::CrashFs;
@@ -34,4 +36,5 @@ pub use loss::Rules;
 pub use medium::{Medium, Recorder, Remains};
 pub use rng::Rng;
 pub use scramble::ScrambleFs;
+pub use small::SmallFs;
 pub use yanked::Yanked;

@@ -48,7 +48,9 @@ impl Durable {
             let (shared, writes) = (self.shared.clone(), self.writes.clone());
             self.shared.work.submit(Lane::Idle, "sync", move || {
                 shared.waiters.begin();
-                let _ = make_durable(&shared, &writes); // a failure has stopped the store, which wakes all who wait
+                let _ = make_durable(&shared, &writes); // a failure has stopped the store: who waits hears of it
+                shared.wake_durable();
+                shared.wake_failed();
             });
         }
     }

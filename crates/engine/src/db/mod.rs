@@ -18,6 +18,7 @@ use crate::{
     mem::MemTable,
     read::view::View,
     recover,
+    reserve::Reserve,
     state::{Control, Jobs, Shared},
     stats::Counters,
     work::{Executor, Work},
@@ -145,7 +146,13 @@ impl Db {
     }
 
     fn build(placement: Arc<dyn Placement>, options: Options, executor: Executor, read_only: bool) -> Result<Db> {
-        let found = recover::open(&*placement, &options, read_only)?;
+        let found = match recover::open(&*placement, &options, read_only) {
+            Err(full) if full.is_no_space() && !read_only => {
+                placement.reserve(0)?; // what a session before kept for such a moment
+                recover::open(&*placement, &options, read_only)?
+            }
+            found => found?,
+        };
         let order = options.order().clone();
         let (mem, manifest, writes, orphans) = match found.writer {
             Some(w) => {
@@ -173,7 +180,8 @@ impl Db {
             torn_logs: found.set_aside.len() as u64,
             clock: Clock::start(),
             work: Work::new(executor),
-            jobs: Jobs { flush: flush::run, compact: compact::run, release: release::run },
+            jobs: Jobs { flush: flush::run, compact: compact::run, release: release::run, release_now: release::now },
+            reserve: Reserve::new(options.reserve_bytes),
             policy: Box::new(Leveled),
             stats: Counters::default(),
             snapshots: Arc::default(),
@@ -199,6 +207,10 @@ impl Db {
     fn start(&self, orphans: &[ObjectId]) -> Result<()> {
         let shared = self.shared();
         release::remove(shared, orphans);
+        match shared.reserve.take(&*shared.placement) {
+            Err(full) if full.is_no_space() => {} // a release will take it
+            taken => taken?,
+        }
         shared.durable_up_to(shared.visible()); // recovery made the whole history durable
         let interval = Duration::from_millis(shared.options.durability_interval_ms);
         let period = if interval.is_zero() { Duration::from_secs(3600) } else { interval / 2 };

@@ -15,6 +15,7 @@ const PATIENT_POLL: Duration = Duration::from_millis(20);
 /// Releases every mature edit at the front of the queue; queues itself again if some are left.
 pub fn run(shared: &Arc<Shared>) -> Result<()> {
     let released = release(shared)?;
+    shared.wake_durable(); // under no lock: a waker may drop a store
     if released == 0 && !shared.work.is_manual() {
         thread::sleep(if shared.placement.is_patient() { PATIENT_POLL } else { POLL });
     }
@@ -22,6 +23,11 @@ pub fn run(shared: &Arc<Shared>) -> Result<()> {
     control.releasing = false;
     shared.schedule(&mut control);
     Ok(())
+}
+
+/// As [`run`], beside the job that is queued or runs: for whoever needs the space.
+pub fn now(shared: &Arc<Shared>) -> Result<()> {
+    release(shared).map(drop)
 }
 
 /// One batch. Returns how many edits it made durable.
@@ -32,19 +38,20 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
         let control = shared.control.lock();
         (control.closing, control.versions.retained_bytes())
     };
-    if closing || retained >= retained_before_commit(shared) {
-        shared.placement.commit()?;
+    let decided = if closing || retained >= retained_before_commit(shared) {
+        shared.placement.commit()
     } else {
-        shared.placement.advance()?;
-    }
-    let mut edits = shared.control.lock().versions.releasable()?;
+        shared.placement.advance().map(drop)
+    };
+    let mut edits = shared.control.lock().versions.releasable()?; // what a failure means for one of them comes first
+    decided?;
     if edits.is_empty() {
         return Ok(0);
     }
     match manifest.log(&edits) {
         Err(full) if full.is_no_space() => {
             // Where the manifest ends is unknown now, so nothing can be appended to it.
-            shared.placement.reserve(0)?;
+            let _relief = shared.reserve.give_up(&*shared.placement);
             begin_anew(shared, manifest)?;
             edits = shared.control.lock().versions.releasable()?;
             manifest.log(&edits)?;
@@ -60,11 +67,11 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
         shared.changed.notify_all();
         removable
     };
-    shared.wake_durable();
     remove(shared, &removable);
     if manifest.overlong(shared.options.manifest_bytes) {
         begin_anew(shared, manifest)?;
     }
+    let _ = shared.reserve.take(&*shared.placement); // if there is too little space, after the next release
     Ok(edits.len())
 }
 

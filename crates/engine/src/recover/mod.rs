@@ -152,10 +152,6 @@ pub fn begin(
     start.replay_from = log;
     let last = start.base;
     let writer = placement.create_log(log, LogKind::Wal, &batch::head(last.plus(1)))?;
-    match placement.reserve(options.reserve_bytes).map_err(Error::from) {
-        Err(full) if full.is_no_space() => {} // then this opening has none
-        reserved => reserved?,
-    }
     let kept = orphans::kept_logs(listed, options.log_keep_bytes);
     let mut versions = VersionSet::new(options.order().clone(), start);
     let manifest = Manifest::create(placement, id, &versions.snapshot(&requires))?;

@@ -62,7 +62,7 @@ impl Pending {
     fn is_durable(&self) -> Result<bool> {
         let mut durable = true;
         for ticket in &self.tickets {
-            durable &= ticket.is_durable()?;
+            durable &= ticket.is_durable().map_err(|error| Error::from(error).lasting())?;
         }
         Ok(durable)
     }

@@ -90,7 +90,9 @@ impl Writes {
             Turn::Lead(mut lead, own) => {
                 let outcome = self.lead(shared, &mut lead, own, sync);
                 let told = lead.tell(outcome);
-                if sync {
+                if told.is_err() {
+                    shared.wake_failed();
+                } else if sync {
                     shared.wake_durable();
                 }
                 told

@@ -38,17 +38,25 @@ fn lift_stop(shared: &Shared) -> Result<bool> {
     if !first.is_no_space() || control.closed {
         return shared.check_writable(&control).map(|()| false);
     }
-    control.versions.releasable()?; // tables that could not be made durable serve reads: nothing can be built on them
+    if let Err(lost) = control.versions.releasable() {
+        // Tables that could not be made durable serve reads: nothing can be built on them.
+        drop(control);
+        shared.fail(&lost);
+        return Err(lost);
+    }
     control.failed = None;
     Ok(true)
 }
 
 fn start_over(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
     wait_visible(shared, core.last)?;
-    shared.placement.reserve(shared.options.reserve_bytes)?;
+    shared.reserve.take(&*shared.placement)?;
     change_log(shared, core)?;
     // No sync is asked for before this is over, so none meets the old log, which would fail it.
     shared.wait_until(|_| shared.view.load().sealed.is_empty())?;
     shared.placement.commit()?;
-    shared.wait_until(|control| control.versions.pending() == 0)
+    // Not for compactions: there may be hours of them.
+    let (last, log) = (core.last, core.mem.log);
+    shared
+        .wait_until(|control| control.versions.durable_base() >= last && control.versions.durable_replay_from() >= log)
 }

@@ -1,0 +1,54 @@
+//! Space on the device that is kept for the moment when there is none: for the manifest and one batch.
+use crate::Result;
+use parking_lot::Mutex;
+use terrace_storage::placement::Placement;
+
+/// A store's reserve. Given up for as long as somebody needs the space; taken again as soon as there is some.
+#[derive(Debug)]
+pub struct Reserve {
+    bytes: u64,
+    state: Mutex<State>, // held during the calls that allocate and remove; a leaf lock
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// What is allocated is what is wanted.
+    held: bool,
+    /// Who needs the space just now.
+    users: usize,
+}
+
+/// While it lives, the space is free for the taking.
+pub struct Relief<'a>(&'a Reserve);
+
+impl Reserve {
+    /// Of so many bytes, and not taken yet.
+    pub fn new(bytes: u64) -> Reserve {
+        Reserve { bytes, state: Mutex::default() }
+    }
+
+    /// Takes it, unless it is there already or somebody needs the space.
+    pub fn take(&self, placement: &dyn Placement) -> Result<()> {
+        let mut state = self.state.lock();
+        if !state.held && state.users == 0 {
+            placement.reserve(self.bytes)?;
+            state.held = true;
+        }
+        Ok(())
+    }
+
+    /// Frees the space. It is taken again by the first release behind the end of what this returns.
+    pub fn give_up(&self, placement: &dyn Placement) -> Relief<'_> {
+        let mut state = self.state.lock();
+        state.users += 1;
+        state.held = false;
+        let _ = placement.reserve(0); // who finds no space still will say so
+        Relief(self)
+    }
+}
+
+impl Drop for Relief<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().users -= 1;
+    }
+}

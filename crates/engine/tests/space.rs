@@ -1,0 +1,145 @@
+//! The reserve, and going on after a full disk: what is given up is taken again, what waits waits for no more than it needs, and
+//! what space cannot cure is not said to be a lack of space.
+#[path = "common/kit.rs"]
+mod kit;
+
+use kit::{TIGHT, options};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use terrace::{Db, Error, Options};
+use terrace_sim::{Fault, FaultFs, Plan, Rng, SmallFs};
+use terrace_storage::{Memory, backends::files::fs::FileSystem};
+
+const RESERVE: u64 = 256 << 10;
+const LARGE: u64 = 1 << 30;
+
+fn small() -> (SmallFs, Arc<dyn FileSystem>) {
+    let fs = SmallFs::new(Arc::new(Memory::new()), LARGE);
+    (fs.clone(), Arc::new(fs))
+}
+
+fn reserving(more: &[(&str, &str)]) -> Options {
+    let calm =
+        [("level_base_bytes", "1GiB"), ("l0_stop_runs", "1000"), ("l0_slow_runs", "1000"), ("l0_compact_runs", "1000")];
+    options(&[TIGHT, &calm, &[("reserve_bytes", "256KiB")], more].concat())
+}
+
+/// Incompressible.
+fn noise(bytes: usize) -> Vec<u8> {
+    (0..bytes / 8).flat_map(|n| Rng::of(7, n as u64).next_u64().to_le_bytes()).collect()
+}
+
+/// Leaves so little that the flush of what was written needs the reserve.
+fn flush_from_the_reserve(db: &Db, disk: &SmallFs) {
+    disk.leave(LARGE);
+    db.put("k", noise(50_000)).unwrap();
+    assert_eq!(disk.reserved(), RESERVE);
+    disk.leave(1000);
+    db.flush().unwrap();
+}
+
+#[test]
+fn a_reserve_that_was_used_is_taken_again() {
+    let (disk, fs) = small();
+    let db = kit::open(&fs, &reserving(&[]), false).unwrap();
+    flush_from_the_reserve(&db, &disk);
+    db.wait_idle().unwrap(); // now the log is gone
+    assert_eq!(disk.reserved(), RESERVE, "there would be space for it");
+    flush_from_the_reserve(&db, &disk);
+    db.close().unwrap();
+}
+
+#[test]
+fn a_stop_takes_the_reserve_and_a_cure_gives_it_back() {
+    let (disk, fs) = small();
+    let db = kit::open(&fs, &reserving(&[]), false).unwrap();
+    disk.leave(1000);
+    let still = (0..1000).find_map(|_| {
+        let refused = db.put("k", noise(9000)).err()?;
+        assert!(refused.is_no_space(), "{refused}");
+        db.resume().err() // while there is some of the reserve left, it goes on with that
+    });
+    let still = still.expect("the disk is full, and the reserve used up");
+    assert!(still.is_no_space() && disk.reserved() == 0, "{still}");
+    disk.leave(1 << 20);
+    db.resume().unwrap();
+    assert_eq!(disk.reserved(), RESERVE);
+    db.put("k", "v").unwrap();
+}
+
+#[test]
+fn a_full_disk_is_opened_from_the_reserve() {
+    let (disk, fs) = small();
+    let db = kit::open(&fs, &reserving(&[]), false).unwrap();
+    db.put("k", noise(50_000)).unwrap();
+    drop(db);
+    disk.leave(2000);
+    let db = kit::open(&fs, &reserving(&[]), false).unwrap_or_else(|e| panic!("the reserve is for this: {e}"));
+    assert_eq!(db.get("k").unwrap(), Some(noise(50_000)));
+    assert_eq!(disk.reserved(), RESERVE, "what was replaced has made space");
+}
+
+/// Whoever needs the space at once releases beside the job that is queued, and does not take its place.
+#[test]
+fn one_release_is_queued_at_a_time() {
+    let (disk, fs) = small();
+    let db = kit::open(&fs, &reserving(&[("memtables_max", "8")]), true).unwrap();
+    let fill = || (0..4).for_each(|n| db.put([n], noise(30_000)).unwrap()); // the fourth finds the memtable full
+    fill();
+    assert_eq!(db.step(0), Some("flush"));
+    fill();
+    disk.leave(1000); // the queue: release, flush
+    assert_eq!(db.step(1), Some("flush"), "with what the release beside it has freed");
+    let rest: Vec<_> = std::iter::from_fn(|| db.step(0)).collect();
+    assert_eq!(rest, ["release"]);
+}
+
+/// A batch of tables comes once a minute here, or when it is forced. The flush that resuming makes is followed by a compaction,
+/// whose batch nobody forces: others would follow that, for hours.
+#[test]
+fn resume_waits_for_what_it_needs_and_not_for_compactions() {
+    let disk = FaultFs::new(Arc::new(Memory::new()), Plan::never());
+    let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
+    let slow = [("durability", "background"), ("batch_interval_ms", "60000"), ("memtable_bytes", "4MiB")];
+    let slow = options(&[TIGHT, &slow, &[("l0_compact_runs", "3")]].concat());
+    let db = kit::open(&fs, &slow, true).unwrap();
+    let fill = |db: &Db| (0..20u8).for_each(|n| db.put([n], "").unwrap());
+    for _ in 0..4 {
+        fill(&db);
+        db.flush().unwrap(); // into levels 2, 1, 0 and 0
+    }
+    db.close().unwrap();
+    let db = kit::open(&fs, &slow, true).unwrap();
+    fill(&db);
+    assert_eq!(db.layout()[0].tables.len(), 2);
+    disk.arm(Plan::from_then_on(disk.calls(), Fault::Enospc));
+    assert!(db.put("k", "v").unwrap_err().is_no_space());
+    disk.heal();
+    let begun = Instant::now();
+    db.resume().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(30), "it waited for a compaction's batch");
+    assert_eq!(db.durable_sequence(), db.last_sequence());
+}
+
+/// A table that serves reads could not be saved. Space does not cure that, so nobody is told that it would.
+#[test]
+fn a_table_that_could_not_be_saved_is_no_lack_of_space() {
+    let disk = FaultFs::new(Arc::new(Memory::new()), Plan::never());
+    let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
+    let db = kit::open(&fs, &options(&[TIGHT, &[("durability", "background")]].concat()), true).unwrap();
+    db.put("k", "v").unwrap();
+    db.flush().unwrap();
+    disk.arm(Plan::from_then_on(disk.calls(), Fault::EnospcAtSync));
+    while db.step(0).is_some() {}
+    let refused = db.put("l", "w").unwrap_err();
+    assert!(matches!(&refused, Error::FailStopped(_)) && !refused.is_no_space(), "{refused}");
+    assert!(refused.to_string().contains(".ldb"), "{refused}");
+    disk.heal();
+    let still = db.resume().unwrap_err();
+    assert!(!still.is_no_space(), "freeing space would go on for ever: {still}");
+    drop(db);
+    let db = kit::open(&fs, &options(TIGHT), true).unwrap();
+    assert_eq!(db.get("k").unwrap().as_deref(), Some(&b"v"[..]));
+}
