@@ -3,9 +3,9 @@ use crate::{bytes::Form, directory::refuse_foreign};
 use anyhow::{Context, Result};
 use std::{
     ffi::{OsStr, OsString},
-    fmt,
+    fmt, fs,
     os::unix::ffi::OsStrExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 use terrace::{Db, Options, ReadOptions};
 
@@ -41,6 +41,9 @@ pub struct Store {
 /// How to open a store.
 #[derive(clap::Args)]
 pub struct Settings {
+    /// File of options, as `terrace options` prints it.
+    #[arg(long = "options", value_name = "FILE", conflicts_with = "preset")]
+    file: Option<PathBuf>,
     /// Named set of options; an unknown name lists the known ones. Default: leveldb.
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
@@ -52,9 +55,10 @@ pub struct Settings {
 impl Settings {
     /// The preset with the single options over it.
     pub fn resolve(&self) -> Result<Options> {
-        let mut options = match &self.preset {
-            Some(name) => Options::preset(name).map_err(|error| Usage::of("--preset", error))?,
-            None => Options::default(),
+        let mut options = match (&self.file, &self.preset) {
+            (Some(file), _) => read_options(file)?,
+            (None, Some(name)) => Options::preset(name).map_err(|error| Usage::of("--preset", error))?,
+            (None, None) => Options::default(),
         };
         for setting in &self.options {
             let Some((name, value)) = setting.split_once('=') else {
@@ -65,6 +69,12 @@ impl Settings {
         options.validate().map_err(|error| Usage::of("--option", error))?;
         Ok(options)
     }
+}
+
+fn read_options(file: &Path) -> Result<Options> {
+    let text =
+        fs::read_to_string(file).map_err(|error| Usage::of("--options", format!("{}: {error}", file.display())))?;
+    Options::from_text(&text).map_err(|error| Usage::of("--options", format!("{}: {error}", file.display())))
 }
 
 impl Store {

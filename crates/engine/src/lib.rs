@@ -24,7 +24,7 @@
 //!
 //! | module | question |
 //! |---|---|
-//! | `options` `presets` `batch` `sorted_table` `error` `stats` `clock` | what can be said, and what is answered |
+//! | `options` `presets` `batch` `sorted_table` `error` `events` `stats` `clock` | what can be said, and what is answered |
 //! | `sync` | what do threads meet at? |
 //! | `mem` | where are the newest writes? |
 //! | `reserve` | what is left when the device is full? |
@@ -51,6 +51,7 @@ mod closed_logs;
 mod compact;
 mod db;
 mod error;
+mod events;
 mod jobs;
 mod mem;
 mod options;
@@ -71,6 +72,7 @@ pub use batch::WriteBatch;
 pub use check::{CheckReport, check, check_on};
 pub use db::{Checkpoint, Db, Durable, Ingested, LevelInfo, TableInfo};
 pub use error::{Error, Result};
+pub use events::{Event, Listener};
 pub use options::{Options, WriteOptions};
 pub use presets::PRESETS;
 pub use read::{

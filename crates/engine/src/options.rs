@@ -3,8 +3,9 @@
 //! Numbers and switches live here and have a text form (`options/field.rs`). A preset is a named choice of
 //! them (`presets.rs`). Only what storage must remember (comparator, shape, codec features) is checked against the store.
 mod field;
+mod text;
 
-use crate::{Error, Result};
+use crate::{Error, Event, Listener, Result};
 use field::FIELDS;
 use std::{fmt, sync::Arc, time::Duration};
 use terrace_format::{
@@ -157,6 +158,7 @@ pub struct Options {
     pub manifest_bytes: u64,
     order: KeyOrder,
     filter: Option<Arc<dyn FilterPolicy>>,
+    listener: Option<Arc<dyn Listener>>,
     preset: &'static str,
     /// What the preset makes a new store of.
     pub(crate) made_of: Shape,
@@ -231,6 +233,7 @@ impl Options {
             manifest_bytes: 64 * MIB,
             order: KeyOrder::Bytewise,
             filter: None,
+            listener: None,
             preset: "leveldb",
             made_of: Shape::default(),
         }
@@ -257,6 +260,19 @@ impl Options {
     pub fn filter_policy(mut self, policy: Arc<dyn FilterPolicy>) -> Options {
         self.filter = Some(policy);
         self
+    }
+
+    /// Tells `listener` what the store does and meets, as it happens.
+    pub fn listener(mut self, listener: Arc<dyn Listener>) -> Options {
+        self.listener = Some(listener);
+        self
+    }
+
+    /// Tells the listener of an event, if there is a listener.
+    pub(crate) fn tell(&self, event: impl FnOnce() -> Event) {
+        if let Some(listener) = &self.listener {
+            listener.event(&event());
+        }
     }
 
     /// The order of user keys.
@@ -297,8 +313,7 @@ impl Options {
     /// Sets one option by its name and text; the error names the option, or lists the names there are.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let Some(field) = FIELDS.iter().find(|field| field.name == name) else {
-            let names: Vec<_> = FIELDS.iter().map(|field| field.name).collect();
-            return Err(Error::Invalid(format!("no option is named {name:?}; there are {}", names.join(", "))));
+            return Err(text::unknown(name));
         };
         (field.set)(self, value).map_err(|why| Error::Invalid(format!("option {name}={value}: {why}")))
     }

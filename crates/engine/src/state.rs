@@ -8,7 +8,7 @@
 //! ```
 //! Readers take one atomic load of the view and, for a snapshot, a leaf lock: nothing that anybody holds during I/O.
 use crate::{
-    Error, Options, Result,
+    Error, Event, Options, Result,
     clock::Clock,
     closed_logs::ClosedLogs,
     compact::{
@@ -31,6 +31,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 use terrace_format::{KeyOrder, SeqNo, TableForm, TableId};
 use terrace_storage::placement::Placement;
@@ -146,11 +147,22 @@ impl Shared {
     /// cured, and this one cannot.
     pub fn fail(&self, error: &Error) {
         let mut control = self.control.lock();
-        if control.failed.as_ref().is_none_or(|first| first.is_no_space() && !error.is_no_space()) {
+        let counts = control.failed.as_ref().is_none_or(|first| first.is_no_space() && !error.is_no_space());
+        if counts {
             control.failed = Some(error.clone());
         }
         self.tell_writers(&control);
         self.changed.notify_all();
+        drop(control);
+        if counts {
+            self.options.tell(|| Event::Stopped { error: error.clone() });
+        }
+    }
+
+    /// Tells the listener of the end of a sync that began when the clock said `began`.
+    pub fn tell_synced(&self, began: Duration) {
+        let durable = self.durable.load(Ordering::Acquire);
+        self.options.tell(|| Event::SyncEnded { durable, time: self.clock.now() - began });
     }
 
     /// Makes the next writer look at control.

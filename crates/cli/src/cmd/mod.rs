@@ -10,6 +10,7 @@ mod export;
 mod ingest;
 mod inspect;
 mod load;
+mod options;
 mod pairs;
 mod pin;
 mod raw;
@@ -39,6 +40,7 @@ pub enum Command {
     Check(check::Check),
     Repair(repair::Repair),
     Inspect(inspect::Inspect),
+    Options(options::Options),
     Doctor(doctor::Doctor),
     Pin(pin::Pin),
     Raw(raw::Raw),
@@ -70,6 +72,7 @@ impl Command {
             Command::Check(command) => command.run(out),
             Command::Repair(command) => command.run(out),
             Command::Inspect(command) => command.run(out),
+            Command::Options(command) => command.run(out),
             Command::Doctor(command) => command.run(out),
             Command::Pin(command) => command.run(out),
             Command::Raw(command) => command.run(out),

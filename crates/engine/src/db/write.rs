@@ -79,13 +79,45 @@ impl Db {
     /// Applies `batch` atomically and returns the sequence of its last operation, for
     /// [`wait_durable`](Db::wait_durable). Keys up to 4 GiB − 17 and values up to 4 GiB − 1 bytes; more is refused.
     pub fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<u64> {
-        if let Some(oversized) = batch.oversized {
-            return Err(Error::Invalid(oversized));
-        }
-        if batch.range_deletes {
-            self.check_ranges(&batch)?;
-        }
+        self.check_batch(&batch)?;
         self.write_checked(Own::Many(batch.batch), (batch.key_bytes, batch.value_bytes), options)
+    }
+
+    /// As [`write`](Db::write), but without a log: for much that comes at once and could be written again. Costs a log's bytes and
+    /// writes less. Atomic, visible at once and in its place in the history like any other write, but the end of the process
+    /// loses it, and **with it whatever was written behind it without `sync`**, until what is in memory has become durable
+    /// tables. A synced write, [`wait_durable`](Db::wait_durable) and [`close`](Db::close) see to that, so
+    /// `wait_durable(db.last_sequence())` is the barrier behind a load. To change between the two kinds of writes costs a flush.
+    ///
+    /// # Errors
+    /// As of [`write`](Db::write). [`updates_since`](Db::updates_since) cannot tell of such writes, and says so.
+    ///
+    /// ```
+    /// # fn main() -> terrace::Result<()> {
+    /// # use terrace::{Db, Options, WriteBatch};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// for chunk in 0..10u8 {
+    ///     let mut batch = WriteBatch::new();
+    ///     (0..100u8).for_each(|n| drop(batch.put([chunk, n], "loaded")));
+    ///     db.write_unlogged(batch)?;
+    /// }
+    /// db.wait_durable(db.last_sequence())?; // from here on nothing of it can be lost
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn write_unlogged(&self, batch: WriteBatch) -> Result<u64> {
+        self.check_batch(&batch)?;
+        self.check_sizes((batch.key_bytes, batch.value_bytes))?;
+        Ok(self.writes()?.write_unlogged(self.shared(), batch.batch)?.0)
+    }
+
+    /// Whether `batch` may be written here, sizes aside.
+    fn check_batch(&self, batch: &WriteBatch) -> Result<()> {
+        match &batch.oversized {
+            Some(oversized) => Err(Error::Invalid(oversized.clone())),
+            None if batch.range_deletes => self.check_ranges(batch),
+            None => Ok(()),
+        }
     }
 
     /// Whether `batch`, which deletes ranges, may do so here.
@@ -106,6 +138,12 @@ impl Db {
 
     /// Writes, if its longest key and value are not too long.
     fn write_checked(&self, own: Own<'_>, longest: (u64, u64), options: WriteOptions) -> Result<u64> {
+        self.check_sizes(longest)?;
+        Ok(self.writes()?.write(self.shared(), own, options.sync)?.0)
+    }
+
+    /// Whether the longest key and value are not too long.
+    fn check_sizes(&self, longest: (u64, u64)) -> Result<()> {
         let (limits, (key_bytes, value_bytes)) = (self.shared().placement.limits(), longest);
         if let Some(oversized) = batch::oversized(key_bytes, value_bytes) {
             return Err(Error::Invalid(oversized));
@@ -116,7 +154,7 @@ impl Db {
                 limits.key_bytes_max, limits.value_bytes_max
             )));
         }
-        Ok(self.writes()?.write(self.shared(), own, options.sync)?.0)
+        Ok(())
     }
 
     /// Moves what is in memory into tables. Returns when they serve reads; see [`wait_durable`](Db::wait_durable) for

@@ -1,6 +1,6 @@
 //! Carries a plan out: merges its inputs, leaves out what nobody can see, installs the outputs.
 use crate::{
-    Options, Result,
+    Event, Options, Result,
     compact::{
         leveled::{is_bottom, is_range_bottom},
         may_drop::MayDrop,
@@ -25,6 +25,11 @@ use terrace_storage::{
 /// Runs `plan` and installs its result.
 pub fn run(shared: &Arc<Shared>, plan: &Plan) -> Result<()> {
     let started = shared.clock.now();
+    let (level, output_level) = (plan.level, plan.output_level);
+    shared.options.tell(|| {
+        let (tables, bytes) = (plan.inputs().count(), plan.bytes());
+        Event::CompactionBegun { level, output_level, tables, bytes }
+    });
     let (outputs, tickets) = if plan.trivial_move {
         (vec![plan.upper[0].meta.clone()], Vec::new())
     } else {
@@ -51,6 +56,10 @@ pub fn run(shared: &Arc<Shared>, plan: &Plan) -> Result<()> {
     let version = control.versions.install_compaction(edit, tickets)?;
     shared.set_view(&control, |view| View { mem: view.mem.clone(), sealed: view.sealed.clone(), version });
     shared.schedule(&mut control);
+    drop(control);
+    let (tables, bytes) = (outputs.len(), written);
+    let time = shared.clock.now() - started;
+    shared.options.tell(|| Event::CompactionEnded { level, output_level, tables, bytes, time });
     Ok(())
 }
 

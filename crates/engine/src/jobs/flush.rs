@@ -1,6 +1,6 @@
 //! Flush: sealed memtables become a table.
 use crate::{
-    Result,
+    Event, Result,
     mem::MemTable,
     read::{
         merge::{Merge, Source},
@@ -22,6 +22,7 @@ pub fn run(shared: &Arc<Shared>) -> Result<()> {
     let waiting = shared.view.load().sealed.clone();
     let newest = waiting.first().expect("a flush is queued only for a sealed memtable");
     let started = shared.clock.now();
+    shared.options.tell(|| Event::FlushBegun { bytes: waiting.iter().map(|mem| mem.charged_bytes()).sum() });
     let (meta, ticket) = write_table(&*shared.placement, &shared.order, &waiting, newest.sealed_as())?;
     shared.stats.flushed(meta.bytes, shared.clock.now() - started);
 
@@ -42,6 +43,8 @@ pub fn run(shared: &Arc<Shared>) -> Result<()> {
     });
     control.flushing = false;
     shared.schedule(&mut control);
+    drop(control);
+    shared.options.tell(|| Event::FlushEnded { bytes: meta.bytes, level, time: shared.clock.now() - started });
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Here the one rule of docs/durability.md is carried out: nothing is logged before its ticket is mature, nothing is
 //! removed before its edit is durable. One release runs at a time.
-use crate::{Error, Options, Result, state::Shared, version::set::Manifest};
+use crate::{Error, Event, Options, Result, state::Shared, version::set::Manifest};
 use std::{sync::Arc, thread, time::Duration};
 use terrace_format::LogId;
 use terrace_storage::placement::ObjectId;
@@ -48,6 +48,8 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
     if edits.is_empty() {
         return Ok(0);
     }
+    let started = shared.clock.now();
+    shared.options.tell(|| Event::SyncBegun);
     match manifest.log(&edits) {
         Err(full) if full.is_no_space() => {
             // Where the manifest ends is unknown now, so nothing can be appended to it.
@@ -67,6 +69,7 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
         shared.changed.notify_all();
         removable
     };
+    shared.tell_synced(started);
     remove(shared, &removable);
     if manifest.overlong(shared.options.manifest_bytes) {
         begin_anew(shared, manifest)?;

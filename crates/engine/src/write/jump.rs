@@ -1,5 +1,5 @@
 //! Writes that reach tables without a log: the history jumps ahead over sequences that no log has.
-use super::{Own, Writes, change_log, group::Turn, wait_visible};
+use super::{Own, Writes, group::Turn, unlogged::make_way, wait_visible};
 use crate::{Error, Result, state::Shared};
 use std::sync::{Arc, atomic::Ordering};
 use terrace_format::{LogId, SeqNo};
@@ -21,8 +21,7 @@ impl Writes {
         }
         wait_visible(shared, core.last)?;
         if !core.mem.is_empty() {
-            shared.wait_until(|_| (shared.view.load().sealed.len() as u64) + 1 < shared.options.memtables_max)?;
-            change_log(shared, core)?;
+            make_way(shared, core)?;
         }
         shared.wait_until(|_| shared.view.load().sealed.is_empty())?;
         if !install(core.mem.log)? {
@@ -38,7 +37,7 @@ impl Writes {
 }
 
 /// Returns once the manifest vouches for everything up to `seq`.
-fn vouch(shared: &Arc<Shared>, seq: SeqNo) -> Result<()> {
+pub fn vouch(shared: &Arc<Shared>, seq: SeqNo) -> Result<()> {
     shared.placement.commit()?;
     shared.wait_until(|control| control.versions.durable_base() >= seq)
 }

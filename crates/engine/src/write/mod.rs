@@ -5,10 +5,11 @@ mod interleavings;
 mod jump;
 mod resume;
 pub mod stall;
+mod unlogged;
 pub mod wal;
 
 use crate::{
-    Error, Result,
+    Error, Event, Result,
     mem::MemTable,
     read::view::View,
     state::{Control, Shared},
@@ -29,6 +30,7 @@ use terrace_storage::{
     Ticket,
     placement::{LogKind, LogWriter, ObjectId},
 };
+use unlogged::Unlogged;
 use wal::Wal;
 
 /// LevelDB's brake: each write gives compaction this much time once level 0 grows long.
@@ -65,6 +67,7 @@ struct Core {
     /// The news that the pace, and the leave to go on, go by.
     seen: Option<u64>,
     pulse: Pulse,
+    unlogged: Unlogged,
 }
 
 /// What the last synced group was like: how many writers come at once, and what a sync takes.
@@ -77,8 +80,17 @@ struct Pulse {
 impl Writes {
     /// Writing goes on behind `last`, into `wal` and `mem`.
     pub fn new(wal: Wal, last: SeqNo, mem: Arc<MemTable>) -> Writes {
-        let core =
-            Core { wal, last, mem, spare: None, owed: Duration::ZERO, pace: 0.0, seen: None, pulse: Pulse::default() };
+        let core = Core {
+            wal,
+            last,
+            mem,
+            spare: None,
+            owed: Duration::ZERO,
+            pace: 0.0,
+            seen: None,
+            pulse: Pulse::default(),
+            unlogged: Unlogged::default(),
+        };
         Writes { queue: Queue::new(Box::new(core)) }
     }
 
@@ -117,6 +129,9 @@ impl Writes {
         } else {
             make_room(shared, core, batch.byte_len())?;
         }
+        if lead.baton().unlogged.last.is_some() {
+            unlogged::go_on_with_a_log(shared, lead.baton(), sync)?;
+        }
         if sync {
             self.gather(shared, &lead.baton().pulse);
         }
@@ -149,6 +164,17 @@ impl Writes {
     }
 }
 
+impl Core {
+    /// The last sequence before those of `batch`, and its last one.
+    fn sequences(&self, batch: &Batch) -> Result<(SeqNo, SeqNo)> {
+        let last = self.last.plus(u64::from(batch.len()));
+        if last > SeqNo::MAX {
+            return Err(Error::Unsupported("all sequence numbers are used up; copy the store into a new one".into()));
+        }
+        Ok((self.last, last))
+    }
+}
+
 /// Log, memtable, publish: the life of a group. A failure is the end of all writing, because what the log holds is then
 /// unknown.
 fn commit(shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, batch: Batch, sync: bool) -> Result<SeqNo> {
@@ -163,31 +189,31 @@ fn commit(shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, batch: Batch, sy
 
 fn write_group(shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, mut batch: Batch, sync: bool) -> Result<SeqNo> {
     let core = lead.baton();
-    let before = core.last;
-    let last = before.plus(u64::from(batch.len()));
-    if last > SeqNo::MAX {
-        return Err(Error::Unsupported("all sequence numbers are used up; copy the store into a new one".into()));
-    }
+    let (before, last) = core.sequences(&batch)?;
     if !batch.is_empty() {
         batch.set_sequence(before.plus(1));
         core.wal.append(batch.as_bytes())?;
     }
+    let mut began = None;
     if sync {
         let started = shared.clock.now();
+        shared.options.tell(|| Event::SyncBegun);
         core.wal.sync(&shared.closed_logs)?;
         let sync_time = shared.clock.now() - started;
         // The group will be back, and these have come meanwhile.
         let writers = 1 + lead.members() + lead.awaited();
         lead.baton().pulse = Pulse { writers, sync_time };
+        began = Some(started);
     }
     lead.baton().last = last;
     if !batch.is_empty() {
         insert(shared, lead, batch);
     }
     publish(shared, before, last)?;
-    if sync {
+    if let Some(began) = began {
         shared.durable_up_to(last);
         shared.changed.notify_all();
+        shared.tell_synced(began);
     }
     Ok(last)
 }
@@ -248,23 +274,32 @@ fn make_room(shared: &Arc<Shared>, core: &mut Core, bytes: usize) -> Result<()> 
     let mut waited = Duration::ZERO;
     let outcome = if full || !nothing_new { wait_for_room(shared, core, &mut waited) } else { Ok(()) };
     if outcome.is_ok() {
-        waited += pay(core, bytes);
+        pay(shared, core, bytes, &mut waited);
     }
     if !waited.is_zero() {
         shared.stats.stalled(waited);
+        shared.options.tell(|| Event::StallEnded { time: waited });
     }
     outcome
 }
 
 /// Gives background work the time that `bytes` are due, as soon as there is enough of it for a sleep.
-fn pay(core: &mut Core, bytes: usize) -> Duration {
+fn pay(shared: &Shared, core: &mut Core, bytes: usize, waited: &mut Duration) {
     core.owed += Duration::from_secs_f64(core.pace * bytes as f64);
     if core.owed < SLEEP_MIN {
-        return Duration::ZERO;
+        return;
     }
     let sleep = std::mem::take(&mut core.owed).min(SLEEP_MAX);
+    begin_stall(shared, *waited);
     thread::sleep(sleep);
-    sleep
+    *waited += sleep;
+}
+
+/// Tells of a stall that begins, unless this write has waited before.
+fn begin_stall(shared: &Shared, waited: Duration) {
+    if waited.is_zero() {
+        shared.options.tell(|| Event::StallBegun);
+    }
 }
 
 fn wait_for_room(shared: &Arc<Shared>, core: &mut Core, waited: &mut Duration) -> Result<()> {
@@ -282,12 +317,14 @@ fn wait_for_room(shared: &Arc<Shared>, core: &mut Core, waited: &mut Duration) -
             }
             Room::Delay => {
                 drop(control);
+                begin_stall(shared, *waited);
                 thread::sleep(DELAY);
                 *waited += DELAY;
                 delayed = true;
             }
             Room::Wait => {
                 let started = shared.clock.now();
+                begin_stall(shared, *waited);
                 shared.wait_for_change(&mut control)?;
                 *waited += shared.clock.now() - started;
             }
@@ -323,6 +360,7 @@ fn change_log(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
     core.wal.rotate(log, writer, &shared.closed_logs);
     let mem = Arc::new(MemTable::new(shared.order.clone(), log, shared.placement.budget()));
     core.mem = mem.clone();
+    core.unlogged.open = false;
     let mut control = shared.control.lock();
     control.versions.retire.log_ended(ended, bytes);
     control.versions.retire.log_made(log);

@@ -5,7 +5,7 @@
 //! fresh log, before the first write: then nothing depends on the old log any more, and what a refused batch had taken of
 //! sequences is given again.
 use super::{Core, Own, Writes, change_log, group::Turn, wait_visible};
-use crate::{Error, Result, state::Shared};
+use crate::{Error, Event, Result, state::Shared};
 use std::sync::Arc;
 
 impl Writes {
@@ -18,7 +18,9 @@ impl Writes {
             return Err(Error::Bug("somebody who wanted the baton alone was taken along".into()));
         };
         if lift_stop(shared)? {
-            start_over(shared, lead.baton()).inspect_err(|error| shared.fail(error))
+            start_over(shared, lead.baton()).inspect_err(|error| shared.fail(error))?;
+            shared.options.tell(|| Event::Resumed);
+            Ok(())
         } else {
             Ok(())
         }

@@ -1,0 +1,137 @@
+//! Options as a text file: what `terrace options` prints, and `--options FILE` reads.
+//!
+//! ```text
+//! # a comment
+//! preset=terrace-block        the first setting, if it is there; else the preset is leveldb
+//! memtable_bytes=64MiB        one option a line; what is left out keeps the preset's value
+//! ```
+use super::{FIELDS, Options};
+use crate::{Error, Result};
+use std::fmt::Write;
+
+/// Names that options have in LevelDB and RocksDB, and their names here.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("write_buffer_size", "memtable_bytes"),
+    ("max_write_buffer_number", "memtables_max"),
+    ("max_file_size", "table_bytes"),
+    ("target_file_size_base", "table_bytes"),
+    ("block_size", "block_bytes"),
+    ("block_restart_interval", "restart_interval"),
+    ("block_cache", "cache_bytes"),
+    ("filter_policy", "bloom_bits"),
+    ("max_open_files", "open_tables_max"),
+    ("max_bytes_for_level_base", "level_base_bytes"),
+    ("level0_file_num_compaction_trigger", "l0_compact_runs"),
+    ("level0_slowdown_writes_trigger", "l0_slow_runs"),
+    ("level0_stop_writes_trigger", "l0_stop_runs"),
+    ("max_background_jobs", "compactions_max"),
+    ("max_subcompactions", "subcompactions_max"),
+    ("use_mmap_reads", "mmap_reads"),
+    ("max_manifest_file_size", "manifest_bytes"),
+];
+
+/// Why `name` is refused.
+pub(super) fn unknown(name: &str) -> Error {
+    let text = match ELSEWHERE.iter().find(|(theirs, _)| *theirs == name) {
+        Some((_, ours)) => format!("no option is named {name:?}; what others call so is {ours:?} here"),
+        None => {
+            let names: Vec<_> = FIELDS.iter().map(|field| field.name).collect();
+            format!("no option is named {name:?}; there are {}", names.join(", "))
+        }
+    };
+    Error::Invalid(text)
+}
+
+impl Options {
+    /// All of them as a text file, each with what it is. [`from_text`](Options::from_text) reads it. A comparator and a filter
+    /// policy of one's own are not in it.
+    ///
+    /// ```
+    /// # fn main() -> terrace::Result<()> {
+    /// use terrace::Options;
+    /// let mut options = Options::preset("terrace-block")?;
+    /// options.set("cache_bytes", "1GiB")?;
+    /// let again = Options::from_text(&options.to_text())?;
+    /// assert_eq!((again.preset_name(), again.cache_bytes), ("terrace-block", 1 << 30));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn to_text(&self) -> String {
+        let mut text = format!("# Options of Terrace {}. What is left out keeps its\n", env!("CARGO_PKG_VERSION"));
+        let _ = write!(text, "# preset's value.\npreset={}\n", self.preset_name());
+        for (name, value, help) in self.describe() {
+            let _ = write!(text, "\n# {help}\n{name}={value}\n");
+        }
+        text
+    }
+
+    /// The options that a text file asks for; see [`to_text`](Options::to_text) for its form.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], with the line, for a name that there is not, a value that will not do, or a name that is there twice.
+    pub fn from_text(text: &str) -> Result<Options> {
+        let (mut options, mut seen) = (Options::default(), Vec::new());
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let at = |problem: String| Error::Invalid(format!("line {}: {problem}", number + 1));
+            let (name, value) =
+                line.split_once('=').ok_or_else(|| at(format!("{line:?} is not of the form name=value")))?;
+            let (name, value) = (name.trim(), value.trim());
+            if seen.contains(&name) {
+                return Err(at(format!("{name} is there twice")));
+            }
+            let done = match name {
+                "preset" if seen.is_empty() => Options::preset(value).map(|preset| options = preset),
+                "preset" => Err(Error::Invalid("the preset comes before all options".into())),
+                _ => options.set(name, value),
+            };
+            done.map_err(|error| match error {
+                Error::Invalid(problem) => at(problem),
+                other => other,
+            })?;
+            seen.push(name);
+        }
+        options.validate()?;
+        Ok(options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PRESETS;
+
+    #[test]
+    fn every_preset_survives_its_text() {
+        for (name, _) in PRESETS {
+            let mut options = Options::preset(name).unwrap();
+            options.set("memtable_bytes", "123KiB").unwrap();
+            let again = Options::from_text(&options.to_text()).unwrap();
+            assert_eq!((format!("{again:?}"), again.preset_name()), (format!("{options:?}"), *name));
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_by_line_and_name() {
+        for (text, words) in [
+            ("\n# none\nnonsense=1", "line 3: no option is named \"nonsense\"; there are create_if_missing"),
+            (
+                "write_buffer_size=1",
+                "line 1: no option is named \"write_buffer_size\"; what others call so is \"memtable_bytes\"",
+            ),
+            ("bloom_bits = 10\nbloom_bits=11", "line 2: bloom_bits is there twice"),
+            ("bloom_bits=10\npreset=leveldb", "line 2: the preset comes before"),
+            ("preset=fast", "line 1: no preset is named \"fast\""),
+            ("bloom_bits", "line 1: \"bloom_bits\" is not of the form"),
+            ("bloom_bits=many", "line 1: option bloom_bits=many"),
+            ("bloom_bits=101", "bloom_bits is 101"),
+        ] {
+            let found = Options::from_text(text).unwrap_err().to_string();
+            assert!(found.contains(words), "{text:?}: {found}");
+        }
+        assert!(ELSEWHERE.iter().all(|(_, ours)| FIELDS.iter().any(|field| field.name == *ours)));
+    }
+}
