@@ -1,6 +1,10 @@
 //! Writes that happen together.
 use crate::{db::Db, range::Bytes};
-use pyo3::prelude::*;
+use pyo3::{prelude::*, types::PyBytes};
+use terrace::Op;
+
+/// What it is called, a key, and what goes with that.
+type Operation<'py> = (&'static str, Bound<'py, PyBytes>, Option<Bound<'py, PyBytes>>);
 
 /// Puts and deletes that are applied together or not at all.
 #[pyclass(module = "terracedb")]
@@ -11,6 +15,11 @@ pub struct WriteBatch {
 }
 
 impl WriteBatch {
+    /// A batch of `operations`.
+    pub fn holding(operations: terrace::WriteBatch) -> WriteBatch {
+        WriteBatch { operations, target: None }
+    }
+
     /// A batch that a `with` block writes to `db`.
     pub fn of(db: Py<Db>, sync: bool) -> WriteBatch {
         WriteBatch { operations: terrace::WriteBatch::new(), target: Some((db, sync)) }
@@ -21,7 +30,7 @@ impl WriteBatch {
 impl WriteBatch {
     #[new]
     fn new() -> WriteBatch {
-        WriteBatch { operations: terrace::WriteBatch::new(), target: None }
+        WriteBatch::holding(terrace::WriteBatch::new())
     }
 
     fn put(&mut self, key: Bytes<'_>, value: Bytes<'_>) {
@@ -30,6 +39,21 @@ impl WriteBatch {
 
     fn delete(&mut self, key: Bytes<'_>) {
         self.operations.delete(key);
+    }
+
+    fn delete_range(&mut self, start: Bytes<'_>, stop: Bytes<'_>) {
+        self.operations.delete_range(start, stop);
+    }
+
+    /// What it does: name, key, and value or end of a range.
+    fn operations<'py>(&self, py: Python<'py>) -> Vec<Operation<'py>> {
+        let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
+        let operation = |op| match op {
+            Op::Put(key, value) => ("put", bytes(key), Some(bytes(value))),
+            Op::Delete(key) => ("delete", bytes(key), None),
+            Op::DeleteRange(start, stop) => ("delete_range", bytes(start), Some(bytes(stop))),
+        };
+        self.operations.ops().map(operation).collect()
     }
 
     fn clear(&mut self) {

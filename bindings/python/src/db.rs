@@ -2,12 +2,23 @@
 use crate::{
     batch::WriteBatch,
     error,
-    pairs::{Pairs, Part, Walk},
+    pairs::{Pairs, Part},
     range::{self, Bytes, Range},
+    report,
     snapshot::Snapshot,
+    updates::Updates,
+    walk::{Ends, Walk},
 };
-use pyo3::{exceptions::PyKeyError, prelude::*, pybacked::PyBackedBytes, types::PyBytes};
-use std::sync::{Mutex, Weak};
+use pyo3::{
+    exceptions::PyKeyError,
+    prelude::*,
+    pybacked::PyBackedBytes,
+    types::{PyBytes, PyDict},
+};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, Weak},
+};
 use terrace::{Result, WriteOptions};
 
 /// A mapping from bytes to bytes on storage, in key order.
@@ -21,7 +32,14 @@ pub struct Db {
 struct Open {
     db: terrace::Db,
     /// Iterators that may still be alive, for `close` to end.
-    walks: Vec<Weak<Walk>>,
+    walks: Vec<Weak<dyn Ends>>,
+}
+
+impl Open {
+    fn remember(&mut self, walk: Weak<dyn Ends>) {
+        self.walks.retain(|walk| walk.strong_count() > 0);
+        self.walks.push(walk);
+    }
 }
 
 /// Not for Python: what the other classes use too.
@@ -70,8 +88,7 @@ impl Db {
         self.with(py, |open| {
             let scan = if reverse { open.db.scan_reverse(options) } else { open.db.scan(options) };
             let (pairs, walk) = Pairs::new(scan, part);
-            open.walks.retain(|walk| walk.strong_count() > 0);
-            open.walks.push(walk);
+            open.remember(walk);
             pairs
         })
     }
@@ -133,9 +150,56 @@ impl Db {
         self.delete(py, key, false)
     }
 
-    #[pyo3(signature = (batch, *, sync=false))]
-    fn write(&self, py: Python<'_>, batch: &WriteBatch, sync: bool) -> PyResult<u64> {
-        self.apply(py, batch.operations.clone(), sync)
+    #[pyo3(signature = (start, stop, *, sync=false))]
+    fn delete_range(&self, py: Python<'_>, start: Bytes<'_>, stop: Bytes<'_>, sync: bool) -> PyResult<()> {
+        self.run(py, |db| db.delete_range(start, stop, WriteOptions { sync }))
+    }
+
+    #[pyo3(signature = (batch, *, sync=false, log=true))]
+    fn write(&self, py: Python<'_>, batch: &WriteBatch, sync: bool, log: bool) -> PyResult<u64> {
+        let operations = batch.operations.clone();
+        if log {
+            return self.apply(py, operations, sync);
+        }
+        self.run(py, |db| {
+            let last = db.write_unlogged(operations)?;
+            if sync { db.wait_durable(last).map(|()| last) } else { Ok(last) }
+        })
+    }
+
+    fn updates_since(&self, py: Python<'_>, sequence: u64) -> PyResult<Updates> {
+        let walk = Arc::new(Walk::new(self.run(py, |db| db.updates_since(sequence))?));
+        let handle: Weak<dyn Ends> = Arc::<Walk<terrace::Updates>>::downgrade(&walk);
+        self.with(py, |open| open.remember(handle))?;
+        Ok(Updates(walk))
+    }
+
+    /// How many puts and deletes came in.
+    fn ingest(&self, py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<u64> {
+        Ok(self.run(py, |db| db.ingest(&paths))?.entries)
+    }
+
+    #[pyo3(signature = (folder, start=None, stop=None, *, prefix=None))]
+    fn export(
+        &self,
+        py: Python<'_>,
+        folder: PathBuf,
+        start: Option<Bytes<'_>>,
+        stop: Option<Bytes<'_>>,
+        prefix: Option<Bytes<'_>>,
+    ) -> PyResult<Vec<PathBuf>> {
+        let options = Range { start, stop, prefix }.options(None);
+        let tables = self.run(py, |db| db.export(folder, options))?;
+        Ok(tables.into_iter().map(|table| table.path).collect())
+    }
+
+    /// The sequence up to which the copy has everything.
+    fn checkpoint(&self, py: Python<'_>, folder: PathBuf) -> PyResult<u64> {
+        Ok(self.run(py, |db| db.checkpoint(folder))?.sequence)
+    }
+
+    fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        report::statistics(py, &self.run(py, |db| Ok(db.statistics()))?)
     }
 
     #[pyo3(signature = (*, sync=false))]

@@ -9,7 +9,10 @@ mod error;
 mod manage;
 mod pairs;
 mod range;
+mod report;
 mod snapshot;
+mod updates;
+mod walk;
 
 use pyo3::prelude::*;
 
@@ -23,5 +26,6 @@ mod _terracedb {
         manage::{destroy, open, open_in_memory, repair},
         pairs::Pairs,
         snapshot::Snapshot,
+        updates::Updates,
     };
 }

@@ -1,9 +1,12 @@
 //! Iterators over keys, values or both.
-use crate::error;
+use crate::{
+    error,
+    walk::{Ends, Walk},
+};
 use pyo3::{prelude::*, types::PyBytes};
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
 use terrace::{Error, Scan};
 
@@ -20,34 +23,19 @@ pub enum Part {
     Both,
 }
 
-/// A walk that its store can end: a store that is closed lets go of all it reads from.
-#[derive(Default)]
-pub struct Walk(Mutex<Option<Scan>>);
-
-impl Walk {
-    /// Ends it; whoever goes on hears that the store is closed.
-    pub fn end(&self) {
-        drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take());
-    }
-
-    fn fetch(&self) -> Fetched {
-        let mut scan = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(scan) = scan.as_mut() else {
-            return Fetched { pairs: VecDeque::new(), error: Some(Error::Closed) };
-        };
-        let (mut pairs, mut bytes) = (VecDeque::new(), 0);
-        while pairs.len() < PAIRS_AT_ONCE && bytes < BYTES_AT_ONCE {
-            match scan.next() {
-                Some(Ok((key, value))) => {
-                    bytes += key.len() + value.len();
-                    pairs.push_back((key, value));
-                }
-                Some(Err(error)) => return Fetched { pairs, error: Some(error) },
-                None => break,
+fn fetch(scan: &mut Scan) -> Fetched {
+    let (mut pairs, mut bytes) = (VecDeque::new(), 0);
+    while pairs.len() < PAIRS_AT_ONCE && bytes < BYTES_AT_ONCE {
+        match scan.next() {
+            Some(Ok((key, value))) => {
+                bytes += key.len() + value.len();
+                pairs.push_back((key, value));
             }
+            Some(Err(error)) => return Fetched { pairs, error: Some(error) },
+            None => break,
         }
-        Fetched { pairs, error: None }
     }
+    Fetched { pairs, error: None }
 }
 
 /// Pairs to yield, and what then ends the walk.
@@ -60,7 +48,7 @@ struct Fetched {
 /// An iterator in key order, or in reverse.
 #[pyclass(module = "terracedb")]
 pub struct Pairs {
-    walk: Arc<Walk>,
+    walk: Arc<Walk<Scan>>,
     fetched: Fetched,
     part: Part,
     ended: bool,
@@ -68,9 +56,9 @@ pub struct Pairs {
 
 impl Pairs {
     /// An iterator over `scan`, and a handle by which the store can end it.
-    pub fn new(scan: Scan, part: Part) -> (Pairs, Weak<Walk>) {
-        let walk = Arc::new(Walk(Mutex::new(Some(scan))));
-        let handle = Arc::downgrade(&walk);
+    pub fn new(scan: Scan, part: Part) -> (Pairs, Weak<dyn Ends>) {
+        let walk = Arc::new(Walk::new(scan));
+        let handle: Weak<dyn Ends> = Arc::<Walk<Scan>>::downgrade(&walk);
         (Pairs { walk, fetched: Fetched::default(), part, ended: false }, handle)
     }
 }
@@ -84,7 +72,8 @@ impl Pairs {
     fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         if self.fetched.pairs.is_empty() && self.fetched.error.is_none() && !self.ended {
             let walk = &self.walk;
-            self.fetched = py.detach(|| walk.fetch());
+            let closed = |error| Fetched { pairs: VecDeque::new(), error: Some(error) };
+            self.fetched = py.detach(|| walk.with(fetch).unwrap_or_else(closed));
             self.ended = self.fetched.pairs.is_empty();
         }
         let Some((key, value)) = self.fetched.pairs.pop_front() else {

@@ -261,6 +261,79 @@ def test_many_threads(db):
     assert not failed and len(list(db)) == 800
 
 
+def test_a_replica_follows(path):
+    with terracedb.open(path, log_keep_bytes="1MiB", range_deletes=True) as db, terracedb.open_in_memory(range_deletes=True) as replica:
+        db[b"a"], db[b"b"], db[b"c"] = b"1", b"2", b"3"
+        with db.batch() as batch:
+            batch.delete(b"a")
+            batch.delete_range(b"b", b"c")
+        updates = list(db.updates_since(0))
+        assert updates[-1][1].operations() == [("delete", b"a", None), ("delete_range", b"b", b"c")]
+        for sequence, batch in updates:
+            replica.write(batch)
+        assert sequence == db.last_sequence and list(replica.items()) == [(b"c", b"3")]
+        behind = terracedb.WriteBatch()
+        behind[b"d"] = b"4"
+        last = db.write(behind, log=False, sync=True)
+        assert db.durable_sequence >= last and db[b"d"] == b"4"
+        with pytest.raises(terracedb.Error, match="no longer have sequence"):
+            list(db.updates_since(sequence))
+        held = db.updates_since(last)
+    with pytest.raises(terracedb.ClosedError):
+        next(held)
+
+
+def test_tables_and_copies_go_out_and_in(path, tmp_path):
+    with terracedb.open(path) as db, terracedb.open(tmp_path / "other") as other:
+        for n in range(100):
+            db[b"%03d" % n] = b"v"
+        (tmp_path / "tables").mkdir()
+        tables = db.export(tmp_path / "tables", b"010", b"020")
+        assert other.ingest(tables) == 10 and list(other)[0] == b"010"
+        db.delete_range(b"000", b"050")
+        assert len(list(db)) == 50
+        assert db.checkpoint(tmp_path / "copy") == db.last_sequence
+        said = db.statistics()
+        assert said["last_sequence"] == db.last_sequence and said["flushes"]["count"] >= 1 and len(said["levels"]) == 7
+        assert said["bytes_written"]["wal"] > 0 and said["syncs"]["manifest"] > 0
+    with terracedb.open(tmp_path / "copy", create=False) as copy:
+        assert len(list(copy)) == 50
+
+
+def test_an_iterator_and_a_batch_of_two_threads_fail_and_do_not_crash(path):
+    with terracedb.open(path) as db:
+        wanted = {b"%05d" % n for n in range(20000)}
+        for key in wanted:
+            db[key] = b"v" * 100
+        pairs, seen, refused = db.keys(), [], []
+
+        def walk():
+            while True:
+                try:
+                    seen.append(next(pairs))
+                except StopIteration:
+                    return
+                except RuntimeError as error:
+                    refused.append(error)
+
+        batch = terracedb.WriteBatch()
+
+        def write(n):
+            for i in range(300):
+                try:
+                    batch.put(b"x%d/%d" % (n, i), b"")
+                    db.write(batch)
+                except RuntimeError as error:
+                    refused.append(error)
+
+        for work in (walk, walk, walk), (lambda: write(1), lambda: write(2)):
+            threads = [threading.Thread(target=one) for one in work]
+            [thread.start() for thread in threads]
+            [thread.join() for thread in threads]
+        assert len(seen) == len(wanted) and set(seen) == wanted
+        assert all("borrowed" in str(error) for error in refused)
+
+
 def test_what_was_written_survives_the_process(path):
     code = "import sys, os, terracedb; db = terracedb.open(sys.argv[1]); db[b'a'] = b'1'; os._exit(0)"
     subprocess.run([sys.executable, "-c", code, str(path)], check=True)
@@ -281,10 +354,10 @@ def test_the_stubs_name_what_there_is():
     stub = (pathlib.Path(terracedb.__file__).parent / "__init__.pyi").read_text()
     classes = re.split(r"\nclass (\w+).*?:\n", stub)
     said = {name: set(re.findall(r"    def (\w+)", body)) for name, body in zip(classes[1::2], classes[2::2])}
-    for name, also in (("Db", "_Reads"), ("Snapshot", "_Reads"), ("WriteBatch", None), ("Pairs", None)):
+    for name, also in (("Db", "_Reads"), ("Snapshot", "_Reads"), ("WriteBatch", None), ("Pairs", None), ("Updates", None)):
         there = {word for word in vars(getattr(terracedb, name)) if not word.startswith("__")}
         named = {word for word in said[name] | said.get(also, set()) if not word.startswith("__")}
         assert there == named, name
     functions = set(re.findall(r"\ndef (\w+)", stub))
     imported = set(re.findall(r"(\w+) as \1", stub))
-    assert functions | imported | {"Db", "Snapshot", "WriteBatch", "Pairs"} == set(terracedb.__all__)
+    assert functions | imported | {"Db", "Snapshot", "WriteBatch", "Pairs", "Updates"} == set(terracedb.__all__)

@@ -43,7 +43,7 @@ pub struct Store {
 pub struct Settings {
     /// File of options, as `terrace options` prints it.
     #[arg(long = "options", value_name = "FILE", conflicts_with = "preset")]
-    file: Option<PathBuf>,
+    options_file: Option<PathBuf>,
     /// Named set of options; an unknown name lists the known ones. Default: leveldb.
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
@@ -55,7 +55,7 @@ pub struct Settings {
 impl Settings {
     /// The preset with the single options over it.
     pub fn resolve(&self) -> Result<Options> {
-        let mut options = match (&self.file, &self.preset) {
+        let mut options = match (&self.options_file, &self.preset) {
             (Some(file), _) => read_options(file)?,
             (None, Some(name)) => Options::preset(name).map_err(|error| Usage::of("--preset", error))?,
             (None, None) => Options::default(),

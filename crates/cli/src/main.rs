@@ -9,6 +9,7 @@ mod cmd;
 mod directory;
 mod lines;
 mod log_file;
+mod progress;
 mod shape;
 mod sorted_table;
 mod table;

@@ -151,7 +151,22 @@ fn doctor_examines_and_leaves_nothing() {
     let value = |object: &Value, name: &str| object[name]["value"].as_str().unwrap_or_default().to_owned();
 
     let nothing = doctor(&[store]);
-    for name in ["kernel", "file_system", "journal", "discard", "free_space", "direct_io", "reflink", "bpf", "fuse"] {
+    for name in [
+        "kernel",
+        "file_system",
+        "journal",
+        "discard",
+        "free_space",
+        "direct_io",
+        "reflink",
+        "bpf",
+        "fuse",
+        "loop",
+        "io_uring",
+        "tier_group",
+        "tier_journal",
+        "tier_journal_bpf",
+    ] {
         assert!(!value(&nothing, name).is_empty(), "{name}: {nothing}");
     }
     assert!(value(&nothing, "store").contains("none yet"), "{nothing}");

@@ -70,7 +70,7 @@ mod write;
 
 pub use batch::WriteBatch;
 pub use check::{CheckReport, check, check_on};
-pub use db::{Checkpoint, Db, Durable, Ingested, LevelInfo, TableInfo};
+pub use db::{Checkpoint, Copied, Db, Durable, Ingested, LevelInfo, TableInfo};
 pub use error::{Error, Result};
 pub use events::{Event, Listener};
 pub use options::{Options, WriteOptions};

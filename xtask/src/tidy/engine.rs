@@ -9,11 +9,14 @@ const ENGINE: &str = "crates/engine/src/";
 const ROWS: &[&[&str]] = &[
     &[
         "batch",
+        "bulk",
         "clock",
         "closed_logs",
         "error",
+        "events",
         "options",
         "presets",
+        "reserve",
         "sorted_table",
         "stats",
         "sync",

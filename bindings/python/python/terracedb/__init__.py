@@ -10,7 +10,8 @@
         for name, people in db.items(prefix=b"b"):
             print(name, people)
 
-Keys and values are bytes. Every class can be used from several threads; what waits for storage lets other threads run.
+Keys and values are bytes. Stores and snapshots are for any number of threads; iterators and batches for one at a time, and a second one
+gets `RuntimeError`. What waits for storage lets other threads run.
 """
 
 from ._errors import (
@@ -26,7 +27,7 @@ from ._errors import (
     StorageError,
     UnsupportedError,
 )
-from ._terracedb import Db, Pairs, Snapshot, WriteBatch, destroy, open, open_in_memory, repair
+from ._terracedb import Db, Pairs, Snapshot, Updates, WriteBatch, destroy, open, open_in_memory, repair
 
 __all__ = [
     "ClosedError",
@@ -43,6 +44,7 @@ __all__ = [
     "StoppedError",
     "StorageError",
     "UnsupportedError",
+    "Updates",
     "WriteBatch",
     "destroy",
     "open",

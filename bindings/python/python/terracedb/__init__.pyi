@@ -1,4 +1,5 @@
 import os
+import pathlib
 from types import TracebackType
 from typing import Any, Generic, Iterator, Optional, Sequence, TypeVar, Union, overload
 
@@ -26,6 +27,12 @@ class Pairs(Generic[_Item]):
 
     def __iter__(self) -> Iterator[_Item]: ...
     def __next__(self) -> _Item: ...
+
+class Updates:
+    """What was written, oldest first: a sequence, to go on behind later, and the writes up to there as a batch."""
+
+    def __iter__(self) -> Updates: ...
+    def __next__(self) -> tuple[int, WriteBatch]: ...
 
 class _Reads:
     @overload
@@ -89,8 +96,31 @@ class Db(_Reads):
     def __setitem__(self, key: _Bytes, value: _Bytes) -> None: ...
     def __delitem__(self, key: _Bytes) -> None:
         """Removes `key`; `KeyError` if it is not there, so it costs a read that `delete` does not."""
-    def write(self, batch: WriteBatch, *, sync: bool = False) -> int:
-        """Applies all of `batch` or nothing. Returns the number of its last write, for `wait_durable`."""
+    def delete_range(self, start: _Bytes, stop: _Bytes, *, sync: bool = False) -> None:
+        """Removes every key from `start` to `stop`, excluded. At once in stores made with `range_deletes=True`, else key by key."""
+    def write(self, batch: WriteBatch, *, sync: bool = False, log: bool = True) -> int:
+        """Applies all of `batch` or nothing. Returns the number of its last write, for `wait_durable`.
+
+        Without `log` it is faster, and lost with the process, and so is what is written behind it without `sync`, until
+        `wait_durable` or `close` returns.
+        """
+    def updates_since(self, sequence: int) -> Updates:
+        """What was written behind `sequence`. `Error` where the logs have it no longer; `log_keep_bytes` keeps more."""
+    def ingest(self, paths: Sequence[_Path]) -> int:
+        """Takes over sorted tables, all at once and durably. Returns how many puts and deletes were in them."""
+    def export(
+        self,
+        folder: _Path,
+        start: Optional[_Bytes] = None,
+        stop: Optional[_Bytes] = None,
+        *,
+        prefix: Optional[_Bytes] = None,
+    ) -> list[pathlib.Path]:
+        """Writes the pairs of these keys as sorted tables into a directory that is there. Returns their paths."""
+    def checkpoint(self, folder: _Path) -> int:
+        """Makes a copy of the store, by links, in a new directory. Returns the sequence up to which it has everything."""
+    def statistics(self) -> dict[str, Any]:
+        """The state of the store and what it did since it was opened, by the names of `terrace stats --json`."""
     def batch(self, *, sync: bool = False) -> WriteBatch:
         """A batch that is written when its `with` block is left without an exception."""
     def snapshot(self) -> Snapshot: ...
@@ -136,6 +166,10 @@ class WriteBatch:
     def __init__(self) -> None: ...
     def put(self, key: _Bytes, value: _Bytes) -> None: ...
     def delete(self, key: _Bytes) -> None: ...
+    def delete_range(self, start: _Bytes, stop: _Bytes) -> None:
+        """Only in stores made with `range_deletes=True`."""
+    def operations(self) -> list[tuple[str, bytes, Optional[bytes]]]:
+        """`("put", key, value)`, `("delete", key, None)`, `("delete_range", start, stop)`, in order."""
     def clear(self) -> None: ...
     def __setitem__(self, key: _Bytes, value: _Bytes) -> None: ...
     def __delitem__(self, key: _Bytes) -> None: ...

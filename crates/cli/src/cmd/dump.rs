@@ -1,8 +1,11 @@
 //! `dump`: everything, in a format that `load` reads.
-use crate::{args::Store, lines::Format};
+use crate::{args::Store, lines::Format, progress::Pass};
 use anyhow::Result;
-use std::io::Write;
+use std::io::{self, IsTerminal, Write};
 use terrace::ReadOptions;
+
+/// Pairs that pass between two moves of the bar.
+const PAIRS_PER_LOOK: usize = 4096;
 
 /// Prints every pair in key order, in a format that `load` reads.
 #[derive(clap::Args)]
@@ -19,8 +22,13 @@ impl Dump {
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let db = self.store.open_read_only()?;
         let mut line = Vec::new();
-        for pair in db.scan(ReadOptions::new().fill_cache(false)) {
+        // On one terminal, a bar and what is dumped would be in each other's way.
+        let pass = (!io::stdout().is_terminal()).then(|| Pass::begin("dumping", &db));
+        for (number, pair) in db.scan(ReadOptions::new().fill_cache(false)).enumerate() {
             let (key, value) = pair?;
+            if let Some(pass) = pass.as_ref().filter(|_| number % PAIRS_PER_LOOK == 0) {
+                pass.at(&key);
+            }
             line.clear();
             self.format.write(&key, &value, &mut line);
             out.write_all(&line)?;

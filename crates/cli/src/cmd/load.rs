@@ -2,14 +2,14 @@
 use crate::{
     args::Store,
     lines::{Format, Line},
+    progress,
 };
 use anyhow::{Context, Result, anyhow};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use std::{
     fs::File,
     io::{self, BufRead, BufReader, Write},
     path::PathBuf,
-    time::Duration,
 };
 use terrace::{Db, WriteBatch, WriteOptions};
 
@@ -50,7 +50,7 @@ impl Load {
         let (input, bytes) = self.input()?;
         let db = self.store.open_or_create()?;
         let mut loaded = Loaded::default();
-        let progress = progress_bar(bytes);
+        let progress = progress::bar("loading", bytes);
         let outcome = self.load(&db, input, &mut loaded, &progress);
         progress.finish_and_clear();
         let closed = db.close().map_err(anyhow::Error::from);
@@ -144,14 +144,4 @@ impl Batch {
         loaded.deletes += counts.deletes;
         Ok(())
     }
-}
-
-/// Drawn on stderr, and only if that is a terminal.
-fn progress_bar(bytes: Option<u64>) -> ProgressBar {
-    let (bar, template) = match bytes {
-        Some(bytes) => (ProgressBar::new(bytes), "loading {wide_bar} {bytes}/{total_bytes}, {eta} left"),
-        None => (ProgressBar::new_spinner(), "loading {spinner} {bytes}"),
-    };
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar.with_style(ProgressStyle::with_template(template).expect("the template is valid"))
 }

@@ -3,6 +3,7 @@ mod bench;
 mod check;
 mod checkpoint;
 mod compact;
+mod convert;
 mod crash;
 mod doctor;
 mod dump;
@@ -37,6 +38,7 @@ pub enum Command {
     Stats(stats::Stats),
     Compact(compact::Compact),
     Checkpoint(checkpoint::Checkpoint),
+    Convert(convert::Convert),
     Check(check::Check),
     Repair(repair::Repair),
     Inspect(inspect::Inspect),
@@ -69,6 +71,7 @@ impl Command {
             Command::Stats(command) => command.run(out),
             Command::Compact(command) => command.run(out),
             Command::Checkpoint(command) => command.run(out),
+            Command::Convert(command) => command.run(out),
             Command::Check(command) => command.run(out),
             Command::Repair(command) => command.run(out),
             Command::Inspect(command) => command.run(out),

@@ -1,5 +1,6 @@
 //! The face. Opens and closes a store here; the calls on it are `write`, `read` and `report`, each of which checks its
 //! arguments and hands them to the part that does the work.
+mod copy;
 mod durable;
 mod ingest;
 mod property;
@@ -25,6 +26,7 @@ use crate::{
     write::{Own, Writes},
 };
 use arc_swap::ArcSwap;
+pub use copy::Copied;
 pub use durable::Durable;
 pub use ingest::Ingested;
 use parking_lot::{Condvar, Mutex};

@@ -78,11 +78,11 @@ impl Db {
         shared.control.lock().versions.releasable()?;
         let ids = start.version.tables().map(|(_, table)| table.meta.id);
         let tables = ids.map(|id| Ok((shared.placement.table_file(id)?, id))).collect::<Result<Vec<_>>>()?;
-        let copied = self.copy_into(to, &tables, start);
+        let copied = self.adopt_into(to, &tables, start);
         copied.inspect_err(|_| tables.iter().for_each(|(_, id)| drop(to.remove(ObjectId::Table(*id)))))
     }
 
-    fn copy_into(&self, to: &dyn Placement, tables: &[(TableFile, TableId)], start: Start) -> Result<Checkpoint> {
+    fn adopt_into(&self, to: &dyn Placement, tables: &[(TableFile, TableId)], start: Start) -> Result<Checkpoint> {
         let shared = self.shared();
         let (sequence, requires) = (start.base.0, shared.requires.clone());
         if let Some(marker) = shared.placement.load_marker()? {

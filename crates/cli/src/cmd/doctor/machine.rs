@@ -3,9 +3,9 @@ use super::{Finding, kernel_line};
 use std::{fs::File, path::Path};
 use terrace_storage::bpf::{CommitIterator, PINNED};
 
-/// Kernel, processors, BPF, FUSE.
+/// Kernel, processors, BPF, FUSE, loop devices, io_uring.
 pub fn findings() -> Vec<Finding> {
-    vec![kernel(), processors(), bpf(), fuse()]
+    vec![kernel(), processors(), bpf(), fuse(), loop_devices(), io_uring()]
 }
 
 fn kernel() -> Finding {
@@ -31,6 +31,26 @@ fn fuse() -> Finding {
     match File::options().read(true).write(true).open("/dev/fuse") {
         Ok(_) => Finding::new("fuse", "available"),
         Err(error) => Finding::new("fuse", format!("/dev/fuse: {error}"))
-            .advise("`modprobe fuse` as root; nothing in this version needs it"),
+            .advise("`modprobe fuse` as root; only `terrace ssd serve` needs it"),
     }
+}
+
+fn loop_devices() -> Finding {
+    match File::options().read(true).write(true).open("/dev/loop-control") {
+        Ok(_) => Finding::new("loop", "available"),
+        Err(error) => Finding::new("loop", format!("/dev/loop-control: {error}")).advise(
+            "run as root, after `modprobe loop` where it is absent; only `bench --device`, `crash` and `ssd serve` need it",
+        ),
+    }
+}
+
+/// Whether the kernel allows io_uring; before Linux 6.6 it cannot say that it does not.
+fn io_uring() -> Finding {
+    let value = match kernel_line("/proc/sys/kernel/io_uring_disabled").as_deref() {
+        Ok("0") => "available",
+        Ok("1") => "for privileged users only",
+        Ok("2") => "switched off",
+        Ok(_) | Err(_) => "unknown: the kernel does not say",
+    };
+    Finding::new("io_uring", value).advise("nothing in this version needs it")
 }

@@ -15,7 +15,7 @@ pub fn findings(path: &Path, options: &Options) -> Vec<Finding> {
         Err(error) => return vec![Finding::new("store", format!("unknown: {error:#}"))],
     };
     let codecs = if holds == Holds::LevelDbStore { zstd_warning(path, options) } else { None };
-    [describe(holds), durability(path, options)].into_iter().chain(codecs).collect()
+    [describe(holds), durability(path, options)].into_iter().chain(tiers(path)).chain(codecs).collect()
 }
 
 fn describe(holds: Holds) -> Finding {
@@ -63,6 +63,15 @@ fn durability(path: &Path, options: &Options) -> Finding {
         }
         _ => finding,
     }
+}
+
+/// The tiers that not every place can give, and why not; `sync`, `background` and `none` can be had everywhere.
+fn tiers(path: &Path) -> [Finding; 3] {
+    let tiers = [(Tier::Group, "tier_group"), (Tier::Journal, "tier_journal"), (Tier::JournalBpf, "tier_journal_bpf")];
+    tiers.map(|(tier, name)| match tier.refusal(path) {
+        None => Finding::new(name, "can be had"),
+        Some(why) => Finding::new(name, format!("cannot be had: {why}")),
+    })
 }
 
 /// LevelDB 1.23 knows no Zstd: a store without marker that holds such blocks, or will, cannot go back to it.

@@ -1,0 +1,90 @@
+//! A store's pairs go into another store, whatever either is made of.
+use super::Db;
+use crate::{Error, ReadOptions, Result, WriteBatch};
+
+/// Pairs are written in batches of about this size …
+const BATCH_BYTES: usize = 1 << 20;
+/// … and made durable after so many bytes: what a kill costs is to be copied again.
+const BARRIER_BYTES: u64 = 256 << 20;
+
+/// How far a copy has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// Pairs written.
+    pub pairs: u64,
+    /// Bytes of their keys and values.
+    pub bytes: u64,
+    /// The last key written, or found.
+    pub last: Option<Vec<u8>>,
+    /// The key behind which it went on, as an earlier copy had come so far.
+    pub resumed_behind: Option<Vec<u8>>,
+}
+
+impl Db {
+    /// Writes every pair, as of now, into `to`, in the order of keys and without a log: so one store becomes another of any make. All
+    /// of it survives a power cut when this returns. `to` should be new; or it holds what an earlier copy of the same store has
+    /// left, which then goes on behind the last key there. `watch` is shown the progress, about once a megabyte.
+    ///
+    /// Snapshots, and the sequences under which pairs were written, stay behind.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the two sort keys differently, or if the last key of `to` is not a pair of this store.
+    ///
+    /// ```
+    /// # fn main() -> terrace::Result<()> {
+    /// # use terrace::{Db, Options};
+    /// let from = Db::open_in_memory(Options::default())?;
+    /// from.put("k", "v")?;
+    /// let to = Db::open_in_memory(Options::preset("terrace-block")?)?;
+    /// assert_eq!(from.copy_into(&to, |_| ())?.pairs, 1);
+    /// assert_eq!(from.copy_into(&to, |_| ())?.pairs, 0); // nothing is left to do
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn copy_into(&self, to: &Db, mut watch: impl FnMut(&Copied)) -> Result<Copied> {
+        let (ours, theirs) = (self.shared().order.name(), to.shared().order.name());
+        if ours != theirs {
+            return Err(Error::Invalid(format!("{ours:?} sorts the keys here, {theirs:?} there")));
+        }
+        let options = || ReadOptions::new().verify_checksums(true).fill_cache(false);
+        let mut found = to.cursor(options());
+        found.seek_to_last()?;
+        let mut cursor = self.cursor(options());
+        let mut copied = Copied::default();
+        if found.valid() {
+            cursor.seek(found.key())?;
+            if !cursor.valid() || (cursor.key(), cursor.value()) != (found.key(), found.value()) {
+                let key = found.key().escape_ascii();
+                return Err(Error::Invalid(format!(
+                    "the store to copy into holds '{key}', which is not of this store"
+                )));
+            }
+            copied.resumed_behind = Some(found.key().to_vec());
+            copied.last = copied.resumed_behind.clone();
+            cursor.next()?;
+        } else {
+            cursor.seek_to_first()?;
+        }
+        drop(found);
+        let (mut batch, mut barrier) = (WriteBatch::new(), BARRIER_BYTES);
+        while cursor.valid() {
+            batch.put(cursor.key(), cursor.value());
+            copied.pairs += 1;
+            copied.bytes += (cursor.key().len() + cursor.value().len()) as u64;
+            if batch.byte_len() >= BATCH_BYTES {
+                copied.last = Some(cursor.key().to_vec());
+                to.write_unlogged(std::mem::take(&mut batch))?;
+                watch(&copied);
+            }
+            if copied.bytes >= barrier {
+                to.wait_durable(to.last_sequence())?;
+                barrier = copied.bytes + BARRIER_BYTES;
+            }
+            cursor.next()?;
+        }
+        let last = to.write_unlogged(batch)?;
+        to.wait_durable(last)?;
+        watch(&copied);
+        Ok(copied)
+    }
+}
