@@ -1,7 +1,7 @@
 # What to type. Everything is cargo below; `make help` lists the words.
 .DEFAULT_GOAL := help
 HOST = $(shell rustc -vV | sed -n "s/^host: //p")
-.PHONY: help demo test lint mutants counts crash cascade noblsm peers bench study agree doc capi install python package licences book loom sanitize fuzz
+.PHONY: help demo test lint mutants counts crash cascade noblsm peers bench study agree doc capi install python package licences book loom sanitize fuzz coverage
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -28,6 +28,9 @@ sanitize: ## what the unsafe code is used by, under AddressSanitizer; needs a ni
 
 fuzz: ## every decoder, and whole stores, on inputs that nobody thought of: a minute each, or SECONDS=; needs cargo-fuzz
 	@scripts/fuzz.sh $(or $(SECONDS),60)
+
+coverage: ## which lines of format, storage and engine tests reach, 90 % at least; needs llvm-tools
+	@scripts/coverage.sh
 
 mutants: ## breaks the engine on purpose, one known way at a time: each must make a test fail
 	cargo xtask mutants

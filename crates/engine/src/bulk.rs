@@ -6,6 +6,10 @@ use crate::Result;
 use terrace_format::TableId;
 use terrace_storage::placement::{Build, EntryRef, Hint, Lifetime, ObjectId, Placement, TableMeta};
 
+/// Writes that may come while tables are prepared, before the sequence under which they are to appear is passed and they must
+/// be prepared again.
+pub const SEQUENCES_AHEAD: u64 = 1 << 24;
+
 /// Tables of one build.
 const TABLES_AT_ONCE: usize = 64;
 

@@ -17,7 +17,7 @@ use std::{
     ops::Range,
     sync::Arc,
 };
-use terrace::{Db, Error, Options, RepairReport, check_on, repair_on};
+use terrace::{Db, Error, Options, RepairReport, SortedTableWriter, check_on, repair_on};
 use terrace_format::{
     Batch, FileName, Kind, Op,
     block::{Block, BlockCursor},
@@ -26,6 +26,7 @@ use terrace_format::{
     key,
 };
 use terrace_peers::{leveldb::Library, require};
+use terrace_sim::{CrashFs, Rules};
 use terrace_storage::{Memory, backends::files::fs::FileSystem, placement::Mode};
 
 const SEED: u64 = 0x5a1;
@@ -395,4 +396,37 @@ fn stores_of_leveldb_are_repaired_and_it_opens_them() {
     assert_eq!(report.lost.len(), 1, "{:?}", report.lost);
     let store = Store::open(Side::Theirs, &to, &Shape { paranoid: true, ..shape });
     assert!(store.forward().into_iter().collect::<Model>() == model);
+}
+
+/// Whenever an ingest is killed, what is repaired then holds as much of it as what is opened: all or nothing.
+#[test]
+fn an_ingest_that_did_not_end_is_not_revived() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["a", "b"].map(|name| {
+        let path = folder.path().join(name);
+        let mut writer = SortedTableWriter::create(&path, &shape()).unwrap();
+        (0..if name == "a" { 20 } else { 1 }).for_each(|n| writer.put(format!("{name}{n:02}"), [7; 9000]).unwrap());
+        writer.finish().unwrap();
+        path
+    });
+    let disk = CrashFs::new(Rules::Ext4);
+    let db = kit::open(&(Arc::new(disk.clone()) as Arc<dyn FileSystem>), &shape(), true).unwrap();
+    (1..=20).for_each(|number| drop(kit::write(&db, &kit::batch(SEED, number), false)));
+    db.flush().unwrap();
+    db.put("alone", "in the log").unwrap();
+    let begin = disk.steps();
+    db.ingest(&paths).unwrap();
+    let mut seen = BTreeSet::new();
+    for step in begin..=disk.steps() {
+        let left = disk.everything(step).file_system();
+        let opened = kit::contents(&kit::open(&left.clone(), &shape(), true).unwrap()).unwrap();
+        let left = disk.everything(step).file_system();
+        let damaged = kit::placement(&left, Mode::Salvage, &shape()).unwrap();
+        let fresh: Arc<dyn FileSystem> = Arc::new(Memory::new());
+        repair_on(&*damaged, &*kit::placement(&fresh, Mode::Create, &shape()).unwrap(), &shape()).unwrap();
+        let repaired = kit::contents(&kit::open(&fresh, &shape(), true).unwrap()).unwrap();
+        assert!(repaired == opened, "step {step} of {begin}: REVIVED {} of {} pairs", repaired.len(), opened.len());
+        seen.insert(opened.len());
+    }
+    assert_eq!(seen.len(), 2, "all or nothing");
 }

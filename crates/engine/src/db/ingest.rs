@@ -1,7 +1,10 @@
 //! Sorted tables in and out: a store takes over tables that were built elsewhere, and hands out a range of its keys as such.
 use super::Db;
 use crate::{
-    Error, Options, ReadOptions, Result, SortedTable, SortedTableWriter, bulk::Bulk, read::view::View, version::add_to,
+    Error, Options, ReadOptions, Result, SortedTable, SortedTableWriter,
+    bulk::{Bulk, SEQUENCES_AHEAD},
+    read::view::View,
+    version::add_to,
 };
 use std::path::Path;
 use terrace_format::{
@@ -13,10 +16,6 @@ use terrace_storage::{
     TableFile, Ticket,
     placement::{Cursor, EntryRef, ObjectId, Origin, ReadHow, TableMeta},
 };
-
-/// Writes that may come while tables are prepared, before the sequence under which they are to appear is passed and they must
-/// be prepared again.
-const SEQUENCES_AHEAD: u64 = 1 << 24;
 
 /// What an ingest brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! whose old versions must not come back. They count only where named tables have lost something, and for what is newer than
 //! the manifest's base.
 use super::manifest::{self, ManifestState};
-use crate::{Error, Options, Result, mem::MemTable};
+use crate::{Error, Options, Result, bulk::SEQUENCES_AHEAD, mem::MemTable};
 use std::{collections::BTreeMap, sync::Arc};
 use terrace_format::{KeyOrder, LogId, RangeDeletes, SeqNo, TableId, batch::Batch, key};
 use terrace_storage::{
@@ -189,7 +189,7 @@ impl Survey {
             Err(error) if named => return self.lose(file, Loss { bytes, ..whole(reason(&error.into())) }, meta),
             Err(_) => return,
         };
-        let (mut first, mut last, mut absurd) = (Vec::new(), Vec::new(), 0u64);
+        let (mut first, mut last, mut sequences) = (Vec::new(), Vec::new(), Sequences::default());
         loop {
             match salvage.next() {
                 Piece::End => break,
@@ -202,7 +202,7 @@ impl Survey {
                         }
                         last.clear();
                         last.extend_from_slice(entries.key());
-                        absurd += u64::from(!self.saw(key::apart(entries.key()).seq));
+                        sequences.add(key::apart(entries.key()).seq);
                         if entries.next().is_err() {
                             break; // it was walked before
                         }
@@ -210,8 +210,12 @@ impl Survey {
                 }
             }
         }
-        if absurd > 0 && named {
-            let reason = format!("{absurd} entries have a sequence larger than any store reaches");
+        if !named && sequences.of_an_unfinished_ingest(self.base) {
+            return;
+        }
+        self.saw(sequences.newest);
+        if sequences.absurd > 0 && named {
+            let reason = format!("{} entries have a sequence larger than any store reaches", sequences.absurd);
             self.lose(file.clone(), whole(reason), meta);
         }
         if let Some(meta) = meta.filter(|meta| meta.bytes > bytes) {
@@ -320,6 +324,36 @@ impl Survey {
         }
         let Loss { offset, bytes, reason, from, to } = loss;
         self.lost.push(Lost { file, offset, bytes, reason, from, to });
+    }
+}
+
+/// The sequences of a table's entries.
+#[derive(Default)]
+struct Sequences {
+    entries: u64,
+    /// Of the first entry; `None` if others have others.
+    only: Option<SeqNo>,
+    /// Of those that a store can have reached.
+    newest: SeqNo,
+    /// Entries with others.
+    absurd: u64,
+}
+
+impl Sequences {
+    fn add(&mut self, seq: SeqNo) {
+        self.only = if self.entries == 0 { Some(seq) } else { self.only.filter(|only| *only == seq) };
+        self.entries += 1;
+        self.absurd += u64::from(seq >= SEQUENCES_END);
+        if seq < SEQUENCES_END {
+            self.newest = self.newest.max(seq);
+        }
+    }
+
+    /// Whether a table that no manifest names was prepared by an ingest that did not end: what it holds was never written. All
+    /// entries of such tables have one sequence, far ahead of the others; a memtable has as many as it has entries.
+    fn of_an_unfinished_ingest(&self, base: SeqNo) -> bool {
+        let far = |only: SeqNo| only.0.saturating_sub(base.0) >= SEQUENCES_AHEAD;
+        self.only.is_some_and(|only| only > base && (self.entries > 1 || far(only)))
     }
 }
 

@@ -1,0 +1,33 @@
+#!/bin/sh
+# Which lines of format, storage and engine tests reach: a share for each crate, which must be 90 % at least, and the lines that none
+# reaches in target/coverage/missed.txt. Needs: rustup component add llvm-tools
+set -eu
+cd "$(dirname "$0")/.."
+tools=$(rustc --print sysroot)/lib/rustlib/$(rustc -vV | sed -n 's/^host: //p')/bin
+[ -x "$tools/llvm-cov" ] || { echo "needs: rustup component add llvm-tools" >&2; exit 2; }
+target=$(mkdir -p "${CARGO_TARGET_DIR:-target}/coverage" && cd "${CARGO_TARGET_DIR:-target}/coverage" && pwd)
+rm -rf "$target/profiles"
+export CARGO_TARGET_DIR="$target" RUSTFLAGS=-Cinstrument-coverage LLVM_PROFILE_FILE="$target/profiles/%8m.profraw"
+tests="-p terrace-format -p terrace-storage -p terrace --lib --tests"
+cargo test --no-fail-fast $tests
+"$tools/llvm-profdata" merge --sparse "$target"/profiles/*.profraw -o "$target/all.profdata"
+objects=$(cargo test $tests --no-run --message-format=json 2> /dev/null |
+  sed -n 's/.*"executable":"\([^"]*\)".*/--object \1/p')
+others='/(rustc|registry|tests|sim|peers|lab|device)/'
+"$tools/llvm-cov" report --instr-profile "$target/all.profdata" --ignore-filename-regex "$others" $objects > "$target/report.txt"
+"$tools/llvm-cov" show --instr-profile "$target/all.profdata" --ignore-filename-regex "$others" $objects |
+  awk '/^\/|^[a-z].*:$/ { file = $0 } /^ *[0-9]+\| *0\|/ { print file $0 }' > "$target/missed.txt"
+awk '
+  # Filename Regions Missed Cover Functions Missed Executed Lines Missed Cover …
+  match($1, /(format|storage|engine)\/src\//) {
+    crate = substr($1, RSTART, RLENGTH - 5); lines[crate] += $8; missed[crate] += $9
+  }
+  END {
+    for (crate in lines) {
+      share = 100 * (lines[crate] - missed[crate]) / lines[crate]
+      printf "%-8s %6d lines %6.2f %%\n", crate, lines[crate], share
+      low += share < 90; crates++
+    }
+    if (crates != 3) print "the report is not understood"
+    exit low > 0 || crates != 3
+  }' "$target/report.txt"
