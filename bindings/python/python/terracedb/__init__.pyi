@@ -116,7 +116,7 @@ class Db(_Reads):
         *,
         prefix: Optional[_Bytes] = None,
     ) -> list[pathlib.Path]:
-        """Writes the pairs of these keys as sorted tables into a directory that is there. Returns their paths."""
+        """Writes the pairs of these keys into sorted tables, in a directory that is there. Returns their paths."""
     def checkpoint(self, folder: _Path) -> int:
         """Makes a copy of the store, by links, in a new directory. Returns the sequence up to which it has everything."""
     def statistics(self) -> dict[str, Any]:

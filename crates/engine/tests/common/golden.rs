@@ -79,6 +79,6 @@ impl Golden {
 fn pair(round: u32, n: u32) -> (Vec<u8>, Vec<u8>) {
     let key = if n == 119 { Vec::new() } else { format!("key{n:03}").into_bytes() };
     let bytes = if n == 57 { 5000 } else { n as usize % 40 };
-    let value = (0..bytes).map(|at| (at as u32 * (n + 7 * round + 1) >> 2) as u8).collect();
+    let value = (0..bytes).map(|at| ((at as u32 * (n + 7 * round + 1)) >> 2) as u8).collect();
     (key, value)
 }
