@@ -32,6 +32,9 @@ fn every_preset_becomes_every_other_and_back() {
     let mut from = store.to_str().unwrap().to_owned();
     for (number, (preset, _)) in terrace::PRESETS.iter().chain(&terrace::PRESETS[..1]).enumerate() {
         let to = at(&format!("{number}"));
+        if terrace::Options::preset(preset).unwrap().device {
+            terrace(["raw", "format", &to, "--size", "64MiB"]).ok();
+        }
         let anywhere = ["--option", "durability=background"]; // not every file system gives every tier
         let said = terrace(["convert", &from, &to, "--preset", preset].iter().chain(&anywhere)).ok();
         let said = String::from_utf8(said).unwrap();

@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 use terrace::{Copied, Db, Options, ReadOptions};
+use terrace_storage::backends::raw::is_device;
 
 /// In a directory that is being filled: of what. Its removal and the directory's last name come when all is there.
 const RECORD: &str = "CONVERTING";
@@ -15,13 +16,14 @@ const RECORD: &str = "CONVERTING";
 /// Copies a store into a new one of another make, such as another preset's, and back.
 ///
 /// SRC is only read, and nobody may write it meanwhile. The new store grows in DST.converting and becomes DST when it is complete and
-/// compared with SRC, pair by pair. Cut short, the same command goes on where it was.
+/// compared with SRC, pair by pair. Cut short, the same command goes on where it was. On a device, which `terrace raw format` has
+/// prepared, it grows in its place.
 #[derive(clap::Args)]
 pub struct Convert {
     /// The store to read.
     #[arg(value_name = "SRC")]
     from: PathBuf,
-    /// Where the new store is made: an absent or empty directory.
+    /// Where the new store is made: an absent or empty directory, or a device.
     #[arg(value_name = "DST")]
     to: PathBuf,
     #[command(flatten)]
@@ -36,11 +38,13 @@ impl Convert {
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let mut options = self.settings.resolve()?;
         refuse_foreign(&self.from)?;
-        refuse_full(&self.to)?;
         let from = Db::open_read_only(&self.from, Options::default())?;
-        let building = Building::of(&self.to, &self.from, from.last_sequence())?;
+        let building = match is_device(&self.to) {
+            true => None,
+            false => Some(Building::of(&self.to, &self.from, from.last_sequence())?),
+        };
         options.create_if_missing = true;
-        let to = Db::open(&building.folder, options)?;
+        let to = Db::open(building.as_ref().map_or(&self.to, |building| &building.folder), options)?;
         let copied = {
             let pass = Pass::begin("copying", &from);
             from.copy_into(&to, |copied| copied.last.iter().for_each(|key| pass.at(key)))?
@@ -48,7 +52,7 @@ impl Convert {
         compare(&from, &to)?;
         to.wait_idle()?;
         to.close()?;
-        building.finish()?;
+        building.map_or(Ok(()), |building| building.finish())?;
         let Copied { pairs, bytes, resumed_behind, .. } = copied;
         if self.json {
             writeln!(out, "{}", json!({ "pairs": pairs, "bytes": bytes, "resumed": resumed_behind.is_some() }))?;
@@ -108,6 +112,7 @@ struct Building {
 impl Building {
     /// Begins one beside `to`, or takes up the one that is there, if it is of the same source and that has not changed.
     fn of(to: &Path, from: &Path, sequence: u64) -> Result<Building> {
+        refuse_full(to)?;
         let name = to.file_name().with_context(|| format!("{} is no name for a directory", to.display()))?;
         let mut name = name.to_os_string();
         name.push(".converting");
