@@ -2,6 +2,7 @@
 //! key or a file. Everything that can stand in for a drive implements [`BlockDevice`].
 #![deny(unsafe_code)]
 
+mod cached;
 mod error;
 mod file;
 mod memory;
@@ -16,6 +17,7 @@ pub mod smart;
 #[cfg(feature = "lab")]
 pub mod ssd;
 
+pub use cached::Cached;
 pub use error::{Error, Result};
 pub use file::File;
 pub use memory::Memory;

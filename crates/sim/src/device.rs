@@ -76,6 +76,11 @@ impl CrashDevice {
         self.past.lock().events.len()
     }
 
+    /// How many of them were flushes.
+    pub fn flushes(&self) -> usize {
+        self.past.lock().events.iter().filter(|event| matches!(event, Event::Flush)).count()
+    }
+
     /// What it holds now, as a killed process leaves it.
     pub fn now(&self) -> DeviceImage {
         DeviceImage { blocks: self.past.lock().now.clone(), len: self.len }

@@ -8,11 +8,12 @@ use terrace_device::{BlockDevice, Stream};
 use terrace_format::raw::Sizes;
 use terrace_sim::{CrashDevice, DeviceImage, Rng, Yanked};
 use terrace_storage::{
-    LogWrites,
+    LogWrites, Traffic,
     backends::{
         files::fs::FileSystem,
         raw::{self, RawFs},
     },
+    durability::{CommitTracker, Finished, SyncTracker},
 };
 
 const SIZES: Sizes = Sizes { slot_bytes: 16 << 10, unit_slots: 4 };
@@ -242,4 +243,36 @@ fn damage_is_made_up_for_or_told() {
 fn fsbytes(image: &DeviceImage) -> usize {
     let fs = RawFs::new(Arc::new(CrashDevice::new(image)), "device");
     fs.superblock().unwrap().slot_at(0) as usize
+}
+
+/// A build of several tables under tier `sync`, and a synced log: one flush each.
+#[test]
+fn a_sync_is_one_flush() {
+    let device = CrashDevice::new(&formatted());
+    let fs = RawFs::new(Arc::new(device.clone()), "device");
+    let _held = fs.lock(true).unwrap();
+    let mut log = fs.create_log("log", LogWrites::Write).unwrap();
+    log.sync().unwrap(); // the first record begins a half of the journal, with a flush of its own
+    fs.sync_directory().unwrap();
+    let flushes = |work: &mut dyn FnMut()| {
+        let before = device.flushes();
+        work();
+        device.flushes() - before
+    };
+    let mut append = || {
+        log.append(b"record").unwrap();
+        log.sync().unwrap();
+        fs.sync_directory().unwrap(); // nothing was written since
+    };
+    assert_eq!(flushes(&mut append), 1);
+    let mut build = || {
+        let table = |number: u64| {
+            let mut file = fs.create(&format!("{number}")).unwrap();
+            file.append(&[7; 5000]).unwrap();
+            Finished { name: format!("{number}"), file, bytes: 5000 }
+        };
+        let ticket = SyncTracker.watch(&*fs, (0..5).map(table).collect(), &Traffic::default()).unwrap();
+        assert!(ticket.is_durable().unwrap());
+    };
+    assert_eq!(flushes(&mut build), 1);
 }

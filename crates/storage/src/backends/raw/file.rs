@@ -167,6 +167,8 @@ impl File {
     }
 
     fn append_plain(&self, contents: &mut Contents, bytes: &[u8]) -> Result<()> {
+        // Now, not when it is saved: whoever appends can make room and try again.
+        self.make_room(contents, contents.written + (contents.tail.len() + bytes.len()) as u64)?;
         contents.tail.extend_from_slice(bytes);
         contents.bytes = contents.bytes.map(|before| before + bytes.len() as u64);
         if contents.tail.len() < WRITE_BYTES {

@@ -1,0 +1,132 @@
+//! A device behind a cache of pages, as a kernel keeps one: small writes wait in memory for the next flush, where those of one page
+//! have become one. What a process that ends leaves behind, this one loses; so it is for measuring drives in this process.
+use crate::{BlockDevice, Result, Stream, error::check_range};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+const PAGE: u64 = 4096;
+/// Larger writes go past the cache, as direct ones do.
+const SMALL_BYTES: usize = 64 << 10;
+/// More than so many pages do not wait.
+const PAGES_MAX: usize = 4096;
+
+type Pages = BTreeMap<u64, (Stream, Box<[u8]>)>;
+
+/// Another device, written to when it is flushed.
+pub struct Cached {
+    below: Arc<dyn BlockDevice>,
+    /// By number, pages that were written and not handed on. Held while they are, so that no later write overtakes them.
+    waiting: Mutex<Pages>,
+}
+
+impl Cached {
+    /// A cache before `below`, with nothing in it.
+    pub fn new(below: Arc<dyn BlockDevice>) -> Cached {
+        Cached { below, waiting: Mutex::default() }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Pages> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands all pages on, neighbours of one stream as one write.
+    fn write_back(&self, waiting: &mut Pages) -> Result<()> {
+        let mut run: Option<(u64, Stream, Vec<u8>)> = None;
+        for (number, (stream, page)) in std::mem::take(waiting) {
+            match &mut run {
+                Some((first, of, bytes))
+                    if *of == stream && first.wrapping_add(bytes.len() as u64) == number * PAGE =>
+                {
+                    bytes.extend_from_slice(&page);
+                }
+                _ => {
+                    if let Some((first, stream, bytes)) = run.replace((number * PAGE, stream, page.into_vec())) {
+                        self.below.write_at(first, &bytes, stream)?;
+                    }
+                }
+            }
+        }
+        run.map_or(Ok(()), |(first, stream, bytes)| self.below.write_at(first, &bytes, stream))
+    }
+
+    /// Forgets what waits within a range.
+    fn forget(&self, offset: u64, len: u64) -> Result<MutexGuard<'_, Pages>> {
+        check_range(offset, len, PAGE as u32, self.len_bytes())?;
+        let mut waiting = self.waiting();
+        let mut behind = waiting.split_off(&(offset / PAGE));
+        waiting.append(&mut behind.split_off(&((offset + len) / PAGE)));
+        Ok(waiting)
+    }
+}
+
+impl BlockDevice for Cached {
+    fn len_bytes(&self) -> u64 {
+        self.below.len_bytes()
+    }
+
+    fn block_bytes(&self) -> u32 {
+        PAGE as u32
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        let waiting = self.waiting();
+        self.below.read_at(offset, into)?;
+        for (number, (_, page)) in waiting.range(offset / PAGE..(offset + into.len() as u64) / PAGE) {
+            into[(number * PAGE - offset) as usize..][..PAGE as usize].copy_from_slice(page);
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8], stream: Stream) -> Result<()> {
+        let mut waiting = self.forget(offset, bytes.len() as u64)?;
+        if bytes.len() >= SMALL_BYTES {
+            return self.below.write_at(offset, bytes, stream);
+        }
+        for (number, page) in (offset / PAGE..).zip(bytes.chunks_exact(PAGE as usize)) {
+            waiting.insert(number, (stream, page.into()));
+        }
+        if waiting.len() > PAGES_MAX { self.write_back(&mut waiting) } else { Ok(()) }
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.write_back(&mut self.waiting())?;
+        self.below.flush()
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        let _waiting = self.forget(offset, len)?;
+        self.below.discard(offset, len)
+    }
+
+    fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {
+        let _waiting = self.forget(offset, len)?;
+        self.below.write_zeroes(offset, len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Memory;
+
+    #[test]
+    fn what_waits_is_read_and_a_flush_hands_it_on() {
+        let below = Arc::new(Memory::new(1 << 20).unwrap());
+        let device = Cached::new(below.clone());
+        let read = |device: &dyn BlockDevice, page: u64| {
+            let mut bytes = vec![0; 4096];
+            device.read_at(page * 4096, &mut bytes).unwrap();
+            bytes[0]
+        };
+        device.write_at(0, &[1; 3 * 4096], Stream(0)).unwrap();
+        device.write_at(4096, &[2; 4096], Stream(1)).unwrap();
+        device.discard(2 * 4096, 4096).unwrap();
+        device.write_at(16 * 4096, &[3; SMALL_BYTES], Stream(0)).unwrap();
+        assert_eq!([0, 1, 2, 16].map(|page| read(&device, page)), [1, 2, 0, 3]);
+        assert_eq!([0, 1, 2, 16].map(|page| read(&*below, page)), [0, 0, 0, 3]);
+        device.flush().unwrap();
+        assert_eq!([0, 1, 2, 16].map(|page| read(&*below, page)), [1, 2, 0, 3]);
+    }
+}

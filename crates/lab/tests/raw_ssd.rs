@@ -1,0 +1,120 @@
+//! What a store without a file system costs a drive: bytes programmed into flash for each byte that the drive was given (WA2), in
+//! steady state, with discards and without. Everything is scaled down from `ssd-s` together, and a function of its seed.
+use std::sync::Arc;
+use terrace::{Db, Options, WriteOptions};
+use terrace_device::{
+    BlockDevice, Cached, Memory, Result, Stream,
+    ssd::{Counts, Profile, Ssd},
+};
+use terrace_sim::Rng;
+use terrace_storage::{
+    backends::raw::{self, RawFs, Sizes},
+    open_files,
+    placement::Mode,
+};
+
+const CAPACITY: u64 = 64 << 20;
+/// Values that fill, with what compactions need meanwhile, about four fifths of the device.
+const KEYS: usize = 29_000;
+const VALUE_BYTES: usize = 1000;
+
+/// The drive, some of which know no discard.
+struct Drive {
+    ssd: Ssd,
+    discards: bool,
+}
+
+impl BlockDevice for Drive {
+    fn len_bytes(&self) -> u64 {
+        self.ssd.len_bytes()
+    }
+
+    fn block_bytes(&self) -> u32 {
+        self.ssd.block_bytes()
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.ssd.read_at(offset, into)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8], stream: Stream) -> Result<()> {
+        self.ssd.write_at(offset, bytes, stream)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.ssd.flush()
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        if self.discards { self.ssd.discard(offset, len) } else { Ok(()) }
+    }
+
+    fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {
+        self.ssd.write_zeroes(offset, len)
+    }
+}
+
+/// `ssd-s`, with as many superblocks of one sixty-fourth the size.
+fn profile() -> Profile {
+    let whole = Profile::named("ssd-s").expect("a profile of that name");
+    Profile { capacity_bytes: CAPACITY, pages_per_block: 4, latency: None, ..whole }
+}
+
+fn options() -> Options {
+    let mut options = Options::preset("raw").expect("a preset of that name");
+    for (name, value) in [
+        ("memtable_bytes", "512KiB"),
+        ("table_bytes", "256KiB"),
+        ("level_base_bytes", "2MiB"),
+        ("compression", "none"),
+        ("batch_interval_ms", "0"),
+        ("reserve_bytes", "0"),
+        ("retained_bytes_max", "4MiB"),
+    ] {
+        options.set(name, value).expect("an option of that name");
+    }
+    options
+}
+
+/// Overwrites random keys for `passes` times the drive's capacity in host writes. What each pass cost, and how full the device was.
+fn run(discards: bool, passes: u64) -> (Vec<Counts>, f64) {
+    let ssd = Ssd::new(profile(), Box::new(Memory::new(CAPACITY).unwrap())).unwrap();
+    let drive = Arc::new(Drive { ssd, discards });
+    let device = Arc::new(Cached::new(drive.clone()));
+    let made = raw::format(&*device, Sizes { slot_bytes: 16 << 10, unit_slots: 16 }, 1).unwrap();
+    let fs = RawFs::new(device, "drive");
+    let options = options();
+    let tracker = options.durability.tracker(&*fs, &options.setup()).unwrap();
+    let placement = open_files(fs.clone(), Mode::Create, tracker, &options.setup()).unwrap();
+    let db = Db::open_manual(placement, options).unwrap();
+    let (mut rng, mut passed, mut before, mut number) = (Rng::new(1), Vec::new(), drive.ssd.counts(), 0);
+    let mut fullest = 0.0f64;
+    while (passed.len() as u64) < passes {
+        let key = if number < KEYS { number } else { rng.below(KEYS) };
+        number += 1;
+        let value: Vec<u8> = (0..VALUE_BYTES / 8).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
+        let sync = rng.chance(1, 100);
+        db.put_with(format!("key{key:08}"), value, WriteOptions { sync }).unwrap();
+        while db.step(0).is_some() {}
+        if number % 64 == 0 {
+            fullest = fullest.max(1.0 - fs.free_slots().unwrap() as f64 / f64::from(made.slots()));
+            let counts = drive.ssd.counts();
+            if counts.host_bytes - before.host_bytes >= CAPACITY {
+                passed.push(counts.since(&before));
+                before = counts;
+            }
+        }
+    }
+    (passed, fullest)
+}
+
+#[test]
+fn a_full_drive_in_steady_state_moves_next_to_nothing_with_discards_or_without() {
+    for discards in [true, false] {
+        let (passes, fullest) = run(discards, 10);
+        let wa2: Vec<f64> = passes.iter().map(|counts| counts.wa2().expect("it was written to")).collect();
+        println!("discards {discards}: WA2 by pass {wa2:.3?}, at most {:.0} % of the slots in use", fullest * 100.0);
+        assert!((0.75..0.95).contains(&fullest), "{fullest} of the device in use");
+        assert!(*wa2.last().unwrap() <= 1.05, "discards {discards}: {wa2:.3?}");
+    }
+}
