@@ -148,6 +148,16 @@ fn real_drives_tell_or_are_said_not_to() {
     let error = terrace(["ssd", "smart", "--from-json", text(&smart), "--since", text(&earlier)]).fails(1);
     assert!(error.contains("more than now"), "{error}");
 
+    // Two drives of one model are two drives.
+    let with_serial =
+        |serial: &str| drive(9_456_831, 9_011_555).replacen('{', &format!("{{\"serial_number\":\"{serial}\","), 1);
+    fs::write(&smart, with_serial("S1")).unwrap();
+    fs::write(&earlier, json(&["ssd", "smart", "--from-json", text(&smart), "--json"]).to_string()).unwrap();
+    terrace(["ssd", "smart", "--from-json", text(&smart), "--since", text(&earlier)]).ok();
+    fs::write(&smart, with_serial("S2")).unwrap();
+    let error = terrace(["ssd", "smart", "--from-json", text(&smart), "--since", text(&earlier)]).fails(1);
+    assert!(error.contains("S1") && error.contains("S2"), "{error}");
+
     fs::write(&smart, "{\"model_name\":\"X\",\"nvme_smart_health_information_log\":{\"data_units_written\":7}}")
         .unwrap();
     let told = json(&["ssd", "smart", "--from-json", text(&smart), "--json"]);

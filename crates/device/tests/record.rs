@@ -131,6 +131,25 @@ fn events_and_marks_come_back_in_order() {
     );
 }
 
+/// A drive with streams programs other pages together than one without: a replay must say where each write was to go.
+#[test]
+fn a_replay_names_the_streams_that_were_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorder =
+        |name| Recorder::new(Arc::new(Memory::new(BLOCKS * BLOCK).unwrap()), &dir.path().join(name)).unwrap();
+    let streams = |name| {
+        let past = Past::open(&dir.path().join(name)).unwrap();
+        past.events().iter().map(|event| event.stream.0).collect::<Vec<_>>()
+    };
+    let first = recorder("first");
+    (0..4u8).for_each(|at| first.write_at(u64::from(at) * BLOCK, &data(1, at), Stream(at % 3)).unwrap());
+    first.finish().unwrap();
+    let again = recorder("again");
+    Past::open(&dir.path().join("first")).unwrap().replay(&again, 4).unwrap();
+    again.finish().unwrap();
+    assert_eq!((streams("first"), streams("again")), (vec![0, 1, 2, 0], vec![0, 1, 2, 0]));
+}
+
 #[test]
 fn every_flipped_byte_and_every_torn_end_is_an_error_that_names_the_file() {
     let dir = tempfile::tempdir().unwrap();

@@ -7,18 +7,26 @@ use std::{
     os::unix::fs::{FileExt, MetadataExt},
     path::PathBuf,
     process::{Child, ChildStdout, Command, Stdio},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
 };
 use tempfile::TempDir;
 use terrace_device::{
     BlockDevice, Error, Memory, Result, Stream,
-    serve::{FrontEnd, FuseLoop, NoDesk, cleanup},
+    serve::{FrontEnd, FuseLoop, NoDesk, cleanup, ready_process},
 };
 use terrace_peers::require;
 
 /// XFS takes no less than 300 MiB.
 const DEVICE_BYTES: u64 = 384 << 20;
 const ROLE: &str = "TERRACE_TEST_SERVE";
+/// mkfs.btrfs looks at every loop device of the machine, and fails if the server of one has just died.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A server in a process of its own, and where its file systems are mounted.
 struct Server {
@@ -97,7 +105,10 @@ impl Drop for Server {
     /// Whatever the test did, the machine is as before.
     fn drop(&mut self) {
         let _ = self.process.kill();
-        let _ = self.process.wait();
+        let begin = Instant::now(); // one that waits for its own device ends only once that is taken down
+        while self.process.try_wait().is_ok_and(|ended| ended.is_none()) && begin.elapsed() < Duration::from_secs(5) {
+            thread::sleep(Duration::from_millis(10));
+        }
         let cleaned = cleanup(Some(self.work.path()));
         if let Ok(cleaned) = cleaned.as_ref().map(|cleaned| &cleaned.failed) {
             cleaned.iter().for_each(|failed| eprintln!("{failed}"));
@@ -110,45 +121,61 @@ impl Drop for Server {
 fn role_of_a_server() {
     let Ok(device) = env::var(ROLE) else { return };
     let memory = Memory::new(DEVICE_BYTES).expect("a device");
+    let work = PathBuf::from(env::var_os("TERRACE_TEST_WORK").expect("given"));
+    let is_broken = device == "broken";
     let device: Arc<dyn BlockDevice> = match device.as_str() {
         "memory" => Arc::new(memory),
-        "unwritable" => Arc::new(Unwritable(memory)),
+        "file" => Arc::new(terrace_device::File::create(&work.join("image"), DEVICE_BYTES).expect("a device")),
+        "unwritable" => Arc::new(Limited { below: memory, end: 0x10_0000, panics: false }),
+        "broken" => Arc::new(Limited { below: memory, end: 0x10_0000, panics: true }),
         other => panic!("no device {other}"),
     };
-    let work = env::var_os("TERRACE_TEST_WORK").expect("given").into();
+    let _ = ready_process(); // as a real one; what is refused here is refused there
     let mut served = FuseLoop { work, attached: true }.serve(device, Arc::new(NoDesk)).expect("served");
     println!("\nserved {}\nserved {}", served.node().display(), served.stats().display());
     std::io::stdin().read_to_end(&mut Vec::new()).expect("read");
-    served.stop().expect("taken down");
+    assert_eq!(served.is_served(), !is_broken);
+    let stopped = served.stop();
+    match is_broken {
+        true => assert!(stopped.expect_err("it was not served").to_string().contains("panicked")),
+        false => stopped.expect("taken down"),
+    }
+    served.stop().expect("it is down");
 }
 
-/// Takes writes of its first megabyte alone.
-struct Unwritable(Memory);
+/// Takes writes of its beginning alone.
+struct Limited {
+    below: Memory,
+    end: u64,
+    /// Whether others are an accident instead of an error.
+    panics: bool,
+}
 
-impl BlockDevice for Unwritable {
+impl BlockDevice for Limited {
     fn len_bytes(&self) -> u64 {
-        self.0.len_bytes()
+        self.below.len_bytes()
     }
     fn block_bytes(&self) -> u32 {
-        self.0.block_bytes()
+        self.below.block_bytes()
     }
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        self.0.read_at(offset, into)
+        self.below.read_at(offset, into)
     }
     fn write_at(&self, offset: u64, bytes: &[u8], stream: Stream) -> Result<()> {
         match offset + bytes.len() as u64 {
-            ..=0x10_0000 => self.0.write_at(offset, bytes, stream),
+            end if end <= self.end => self.below.write_at(offset, bytes, stream),
+            end if self.panics => panic!("a write that ends at {end}"),
             end => Err(Error::BeyondEnd { offset, len: bytes.len() as u64, end }),
         }
     }
     fn flush(&self) -> Result<()> {
-        self.0.flush()
+        self.below.flush()
     }
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
-        self.0.discard(offset, len)
+        self.below.discard(offset, len)
     }
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {
-        self.0.write_zeroes(offset, len)
+        self.below.write_zeroes(offset, len)
     }
 }
 
@@ -216,6 +243,7 @@ fn xfs_lives_on_it() {
 
 #[test]
 fn btrfs_lives_on_it() {
+    let _alone = alone();
     carries(&["mkfs.btrfs", "-q"]);
 }
 
@@ -280,9 +308,151 @@ fn an_error_of_the_device_is_an_error_of_the_write() {
     server.stop();
 }
 
+/// One block of it is written, around the page cache.
+fn write_block(server: &Server, seek: u64) -> bool {
+    let mut dd = Command::new("dd");
+    dd.args(["if=/dev/urandom", "bs=4096", "count=1", "oflag=direct", &format!("seek={seek}")]);
+    dd.arg(format!("of={}", server.node.display())).stderr(Stdio::null()).status().expect("dd").success()
+}
+
+/// Whoever serves is told that it does not any more, and nobody hangs.
+#[test]
+fn a_server_that_panics_does_not_end_as_if_all_were_well() {
+    let _alone = alone();
+    let Some(server) = Server::start("broken") else { return };
+    assert!(write_block(&server, 1));
+    assert!(!write_block(&server, 1000), "a write that was never answered was taken for a good one");
+    server.stop(); // it looks itself, and its exit status tells
+}
+
+/// Read in small parts, while requests come in between, the text is still one.
+#[test]
+fn what_the_device_tells_is_never_torn() {
+    let Some(server) = Server::start("memory") else { return };
+    let (file, mut text) = (File::open(&server.stats).expect("opened"), Vec::new());
+    let opened_at = server.count("writes").0;
+    for block in 0.. {
+        let mut part = [0; 9];
+        match file.read_at(&mut part, text.len() as u64).expect("read") {
+            0 => break,
+            bytes => text.extend_from_slice(&part[..bytes]),
+        }
+        assert!(write_block(&server, block));
+    }
+    let told: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+    assert_eq!(told["requests"]["writes"]["requests"], opened_at, "what it was when the file was opened");
+    assert!(server.count("writes").0 > opened_at + 9, "and it went on");
+    drop(file);
+    server.stop();
+}
+
+/// What stands on the device under another device's number is found too: btrfs has numbers of its own, partitions have theirs.
+#[test]
+fn file_systems_that_do_not_bear_the_device_s_number_are_taken_down() {
+    let _alone = alone();
+    for kind in ["btrfs", "partition"] {
+        let Some(()) = require("mkfs", tool("mkfs.btrfs")) else { return };
+        let Some(mut server) = Server::start("memory") else { return };
+        let mut node = server.node.clone();
+        if kind == "partition" {
+            run(Command::new("addpart").arg(&node).args(["1", "2048", "409600"])); // in sectors
+            node = PathBuf::from(format!("{}p1", node.display()));
+        }
+        let mkfs = if kind == "btrfs" { "mkfs.btrfs" } else { "mkfs.ext4" };
+        run(Command::new(mkfs).arg("-q").arg(&node));
+        run(Command::new("mount").arg(&node).arg(server.mount_point()));
+        fs::write(server.mount_point().join("file"), pattern(1, 100_000)).expect("written");
+        server.process.kill().expect("killed");
+        server.process.wait().expect("waited for");
+        let cleaned = cleanup(Some(server.work.path())).expect("the machine's lists can be read");
+        assert_eq!(cleaned.failed, [""; 0], "{kind}");
+        assert_eq!(server.traces(), [""; 0], "{kind}");
+    }
+}
+
+/// A group of processes that may use so many bytes of memory together, page cache included.
+struct MemoryGroup(PathBuf);
+
+impl MemoryGroup {
+    fn new(name: &str, bytes: u64) -> std::result::Result<MemoryGroup, String> {
+        let (old, new) = (PathBuf::from("/sys/fs/cgroup/memory"), PathBuf::from("/sys/fs/cgroup"));
+        let is_old = old.join("memory.limit_in_bytes").exists();
+        let group = if is_old { old } else { new }.join(format!("terrace-test-{name}-{}", std::process::id()));
+        fs::create_dir(&group).map_err(|error| format!("{}: {error}", group.display()))?;
+        let group = MemoryGroup(group);
+        let limit = group.0.join(if is_old { "memory.limit_in_bytes" } else { "memory.max" });
+        fs::write(&limit, bytes.to_string()).map_err(|error| format!("{}: {error}", limit.display()))?;
+        Ok(group)
+    }
+
+    fn take(&self, process: u32) {
+        fs::write(self.0.join("cgroup.procs"), process.to_string()).expect("taken into the group");
+    }
+
+    /// How often the limit was met.
+    fn hits(&self) -> u64 {
+        let old = fs::read_to_string(self.0.join("memory.failcnt"));
+        let new = || fs::read_to_string(self.0.join("memory.events")).expect("counts");
+        let line = |text: String| text.lines().find_map(|line| Some(line.strip_prefix("max ")?.to_owned()));
+        old.unwrap_or_else(|_| line(new()).expect("a count of hits")).trim().parse().expect("a number")
+    }
+}
+
+impl Drop for MemoryGroup {
+    /// Its processes go back to where all are.
+    fn drop(&mut self) {
+        let processes = fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
+        processes.lines().for_each(|process| drop(fs::write(self.0.with_file_name("cgroup.procs"), process)));
+        if let Err(error) = fs::remove_dir(&self.0) {
+            eprintln!("left behind: {}: {error}", self.0.display());
+        }
+    }
+}
+
+/// The kernel has no memory for more of the writer before it has written out what the server must take, and none for the server
+/// either. (In one group with its writers, a server of a drive in a file may wait for itself: docs/ssd.md.)
+#[test]
+fn memory_pressure_does_not_dead_lock_it() {
+    let Some(mut server) = Server::start("file") else { return };
+    run(Command::new("mkfs.ext4").arg("-q").arg(&server.node));
+    server.mount("noatime");
+    let groups = ["writer", "server"].map(|name| require("memcg", MemoryGroup::new(name, 48 << 20)));
+    let [Some(of_writer), Some(of_server)] = groups else {
+        server.unmount();
+        return;
+    };
+    of_server.take(server.process.id());
+    let script = "echo $$ > \"$GROUP/cgroup.procs\"; cd \"$AT\" || exit 1
+        for n in 1 2 3 4; do dd if=/dev/zero of=big$n bs=1M count=50 status=none || exit 1; done
+        for n in $(seq 500); do echo $n > small$n; done
+        sync -f . && cat big* | cmp -n 209715200 - /dev/zero";
+    let mut writer = Command::new("sh");
+    let mut writer =
+        writer.args(["-c", script]).env("GROUP", &of_writer.0).env("AT", server.mount_point()).spawn().expect("sh");
+    let begin = Instant::now();
+    let written = loop {
+        match writer.try_wait().expect("waited for") {
+            None if begin.elapsed() < Duration::from_secs(120) => thread::sleep(Duration::from_millis(50)),
+            None => {
+                let _ = server.process.kill();
+                panic!("dead-locked: not done after {:?}", begin.elapsed());
+            }
+            Some(status) => break status.success(),
+        }
+    };
+    let hits = [&of_writer, &of_server].map(MemoryGroup::hits);
+    println!("done in {:?}, the limits were met {hits:?} times", begin.elapsed());
+    assert!(written, "the writer failed");
+    assert!(hits.iter().all(|hits| *hits > 20), "memory was never short: {hits:?}");
+    server.unmount();
+    fs::remove_file(server.work.path().join("image")).expect("removed"); // the server still has it
+    server.stop();
+}
+
 /// What uses the device gets errors, nothing hangs, and cleanup removes every trace.
 #[test]
 fn a_killed_server_leaves_nothing_that_cleanup_does_not_remove() {
+    let _alone = alone();
     let Some(mut server) = Server::start("memory") else { return };
     run(Command::new("mkfs.ext4").arg("-q").arg(&server.node));
     server.mount("noatime");
@@ -291,7 +461,7 @@ fn a_killed_server_leaves_nothing_that_cleanup_does_not_remove() {
     let mut writer = Command::new("dd");
     writer.args(["if=/dev/zero", "bs=1M", "count=300", "conv=fsync"]).stderr(Stdio::null());
     let mut writer = writer.arg(format!("of={}", server.mount_point().join("file").display())).spawn().expect("dd");
-    std::thread::sleep(std::time::Duration::from_millis(100));
+    thread::sleep(Duration::from_millis(100));
     server.process.kill().expect("killed");
     server.process.wait().expect("waited for");
     assert!(!writer.wait().expect("waited for").success(), "written to nowhere");

@@ -9,8 +9,8 @@ const VARIABLE: &str = "TERRACE_REQUIRE";
 
 /// What a test needs, if the machine has it.
 ///
-/// `name` is the word people put into `TERRACE_REQUIRE`: `chromium`, `fio`, `leveldb`, `loop`, `mkfs`, `peers`, `root`, `strace`, `tracefs`,
-/// `valgrind`. For a missing one this prints `skipped: <reason>` and returns `None`, upon which the test returns.
+/// `name` is the word people put into `TERRACE_REQUIRE`: `bpf`, `chromium`, `fio`, `leveldb`, `loop`, `memcg`, `mkfs`, `peers`, `qemu`,
+/// `root`, `strace`, `tracefs`, `valgrind`. For a missing one this prints `skipped: <reason>` and returns `None`, upon which the test returns.
 ///
 /// ```
 /// # use terrace_peers::{leveldb::Library, require};

@@ -13,7 +13,7 @@
 //! ```
 //! Requests stand in the order in which the device carried them out. A file that ends within a record is damaged, as is one
 //! with a wrong checksum: a past with something missing would make crash states that never could have been.
-use crate::{Error, Result, error::check_range};
+use crate::{Error, Result, Stream, error::check_range};
 use std::{
     fs::File,
     io::{BufReader, BufWriter, Read, Write},
@@ -53,6 +53,8 @@ pub struct Event {
     pub offset: u64,
     /// How many bytes.
     pub len: u64,
+    /// Where a write was to go.
+    pub stream: Stream,
     /// Where in the file the data of a write stand.
     pub(super) at: u64,
 }
@@ -170,7 +172,7 @@ impl Reader {
         if kind != Kind::Mark && check_range(offset, len, self.shape.block, self.shape.len).is_err() {
             return Err(self.damaged("a request beyond the device"));
         }
-        let event = Event { kind, offset, len, at: self.at + HEAD as u64 };
+        let event = Event { kind, offset, len, stream: Stream(record[9]), at: self.at + HEAD as u64 };
         let mut data = std::mem::take(&mut self.data);
         data.resize(if kind == Kind::Write { len as usize } else { 0 }, 0);
         if !data.is_empty() && !self.fill(&mut data)? {

@@ -1,6 +1,6 @@
 //! A recorded past, with an index that answers what a block held at any moment.
 use super::log::{Event, Kind, Reader};
-use crate::{BlockDevice, Error, Result, Stream};
+use crate::{BlockDevice, Error, Result};
 use std::{
     collections::HashMap,
     fs::File,
@@ -63,7 +63,7 @@ impl Past {
     pub fn replay(&self, device: &dyn BlockDevice, until: usize) -> Result<()> {
         for event in &self.events[..until] {
             match event.kind {
-                Kind::Write => device.write_at(event.offset, &self.data(event)?, Stream::default())?,
+                Kind::Write => device.write_at(event.offset, &self.data(event)?, event.stream)?,
                 Kind::Flush => device.flush()?,
                 Kind::Discard => device.discard(event.offset, event.len)?,
                 Kind::Zero => device.write_zeroes(event.offset, event.len)?,

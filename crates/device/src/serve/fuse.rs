@@ -19,6 +19,7 @@ use nix::{
     mount::{MsFlags, mount},
 };
 use std::{
+    collections::HashMap,
     fs::File,
     io::{self, Read, Write},
     os::fd::AsRawFd,
@@ -48,7 +49,8 @@ pub fn serve(device: Arc<dyn BlockDevice>, desk: Arc<dyn Desk>, at: &Path, sourc
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOATIME;
     mount(Some(source), at, Some(FILE_SYSTEM), flags, Some(options.as_str()))
         .map_err(|errno| Error::Io { what: format!("mount {}", at.display()), source: errno.into() })?;
-    let mut server = Server { kernel, device, desk, tally: Tally::default(), reply: vec![0; REPLY_HEAD + DATA_MAX] };
+    let reply = vec![0; REPLY_HEAD + DATA_MAX];
+    let mut server = Server { kernel, device, desk, tally: Tally::default(), texts: HashMap::new(), opened: 0, reply };
     let thread = thread::Builder::new().name("serve".into()).spawn(move || server.run());
     thread.map_err(|source| Error::Io { what: "start a thread".into(), source })
 }
@@ -59,6 +61,10 @@ struct Server {
     device: Arc<dyn BlockDevice>,
     desk: Arc<dyn Desk>,
     tally: Tally,
+    /// By handle, what `stats` said when it was opened: read in parts it is still one text.
+    texts: HashMap<u64, String>,
+    /// Opens so far: the last handle.
+    opened: u64,
     /// Where the data of a read is put together. The write path allocates nothing of its own, as memory may be short
     /// exactly because the kernel waits for this write.
     reply: Vec<u8>,
@@ -88,7 +94,7 @@ impl Server {
         let unique = request.unique;
         let answer = match request.op {
             Op::Forget => return,
-            Op::Read { offset, len } if request.node == DISK => return self.read(unique, offset, len),
+            Op::Read { offset, len, .. } if request.node == DISK => return self.read(unique, offset, len),
             op => self.result(request.node, op),
         };
         let (error, result) = match &answer {
@@ -127,13 +133,16 @@ impl Server {
                 found.map(|(node, _)| Reply::entry(self.file(*node))).ok_or(Errno::ENOENT)
             }
             Op::Attributes => Ok(Reply::attributes(self.file(node))),
-            Op::Open => Ok(Reply::open()),
-            Op::Release => Ok(Vec::new()),
+            Op::Open => Ok(Reply::open(self.open(node))),
+            Op::Release { handle } => {
+                self.texts.remove(&handle);
+                Ok(Vec::new())
+            }
             Op::Statistics => Ok(Reply::statistics(self.device.len_bytes(), self.device.block_bytes().max(4096))),
             Op::Lookup(_) => Err(Errno::ENOENT),
             Op::List { offset, len } if node == ROOT => Ok(Reply::list(&FILES, offset, len)),
             Op::List { .. } => Ok(Vec::new()),
-            Op::Read { offset, len } if node == STATS => Ok(self.stats(offset, len)),
+            Op::Read { handle, offset, len } if node == STATS => Ok(self.stats(handle, offset, len)),
             Op::Read { .. } => Ok(Vec::new()),
             Op::Write { bytes, .. } if node == CONTROL => self.order(bytes),
             op if node == DISK => self.change(op),
@@ -166,11 +175,20 @@ impl Server {
         }
     }
 
-    fn stats(&self, offset: u64, len: u32) -> Vec<u8> {
-        let text = format!("{{\"requests\":{},\"device\":{}}}\n", self.tally, self.desk.stats());
+    fn open(&mut self, node: u64) -> u64 {
+        self.opened += 1;
+        if node == STATS {
+            let text = format!("{{\"requests\":{},\"device\":{}}}\n", self.tally, self.desk.stats());
+            self.texts.insert(self.opened, text);
+        }
+        self.opened
+    }
+
+    fn stats(&self, handle: u64, offset: u64, len: u32) -> Vec<u8> {
+        let text = self.texts.get(&handle).map_or(&[][..], |text| text.as_bytes());
         let from = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
         let len = (len as usize).min(DATA_MAX).min(text.len() - from);
-        text.as_bytes()[from..from + len].to_vec()
+        text[from..from + len].to_vec()
     }
 
     fn file(&self, node: u64) -> Attributes {

@@ -73,6 +73,15 @@ pub fn below(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(backed.map(|entry| Path::new("/dev").join(entry.file_name())).collect())
 }
 
+/// The partitions of a loop device that the kernel knows.
+pub fn partitions(node: &Path) -> Result<Vec<PathBuf>> {
+    let name = node.file_name().unwrap_or_default().display();
+    let dir = format!("/sys/block/{name}");
+    let entries = fs::read_dir(&dir).map_err(|source| Error::Io { what: format!("list {dir}"), source })?;
+    let parts = entries.flatten().filter(|entry| entry.path().join("partition").exists());
+    Ok(parts.map(|entry| Path::new("/dev").join(entry.file_name())).collect())
+}
+
 /// Whether this process may use loop devices.
 pub fn available() -> std::result::Result<(), String> {
     open(Path::new(CONTROL)).map(drop).map_err(|error| format!("{CONTROL}: {error}"))

@@ -138,16 +138,21 @@ impl Served {
         self.dir.join("mnt")
     }
 
+    /// Whether it is served: not if it was taken down, by us or by others, and not if serving it has failed.
+    pub fn is_served(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
     /// Unmounts what is mounted on it and takes it down.
     ///
     /// # Errors
-    /// Something still uses it. Then it goes on, and this may be called again.
+    /// Something still uses it. Then it goes on, and this may be called again. Or it is down, and
+    /// [was not served](Served::is_served) to the end: its thread panicked.
     pub fn stop(&mut self) -> Result<()> {
-        if self.dir.as_os_str().is_empty() {
-            return Ok(());
+        if !self.dir.as_os_str().is_empty() {
+            mounts::take_down(&self.dir)?;
+            self.dir = PathBuf::new();
         }
-        mounts::take_down(&self.dir)?;
-        self.dir = PathBuf::new();
         if let Some(thread) = self.thread.take() {
             thread.join().map_err(|_| Error::Io {
                 what: "serve the device".into(),

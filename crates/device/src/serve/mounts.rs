@@ -11,7 +11,7 @@ use crate::{
 };
 use nix::{
     errno::Errno,
-    mount::{MntFlags, umount2},
+    mount::{MntFlags, MsFlags, mount, umount2},
 };
 use std::{
     fs, io,
@@ -24,6 +24,7 @@ use std::{
 /// In the first column of the list of mounts.
 pub const SOURCE: &str = "terrace-ssd";
 const PREFIX: &str = "terrace-ssd-";
+const CONNECTIONS: &str = "/sys/fs/fuse/connections";
 /// How long an unmount waits for those who still look at a file, and a loop device for those who have it open.
 const WAIT: Duration = Duration::from_secs(5);
 
@@ -44,6 +45,8 @@ struct Mount {
     device: String,
     point: PathBuf,
     kind: String,
+    /// What was mounted, as it was told: some file systems (btrfs) have a device number of their own.
+    source: PathBuf,
 }
 
 /// Makes a directory that only this process uses. It may hold a file `record`; then [`cleanup`] removes that too, once the
@@ -92,9 +95,16 @@ pub fn cleanup(work: Option<&Path>) -> Result<Cleaned> {
 /// device cannot be killed.
 pub fn take_down(dir: &Path) -> Result<()> {
     for node in loops::below(dir)? {
-        let device = device_of(&node)?;
-        while let Some(mount) = mounts()?.into_iter().rev().find(|mount| mount.device == device) {
+        let parts = loops::partitions(&node)?;
+        let devices = [std::slice::from_ref(&node), &parts[..]].concat();
+        let numbers = devices.iter().map(|node| device_of(node)).collect::<Result<Vec<_>>>()?;
+        let stands = |mount: &Mount| numbers.contains(&mount.device) || devices.contains(&mount.source);
+        while let Some(mount) = mounts()?.into_iter().rev().find(stands) {
             patiently(|| run(Command::new("umount").arg(&mount.point)))?;
+        }
+        for part in &parts {
+            let number = part.to_string_lossy().rsplit('p').next().unwrap_or_default().to_owned();
+            patiently(|| run(Command::new("delpart").arg(&node).arg(&number)))?;
         }
         patiently(|| match loops::below(dir)?.contains(&node) {
             true => run(Command::new("losetup").arg("--detach").arg(&node)).and(Err(in_use(&node))),
@@ -115,10 +125,15 @@ pub fn take_down(dir: &Path) -> Result<()> {
     }
 }
 
-/// Answers everything that still waits for a server that is gone. Usually the kernel has done so itself.
+/// Answers everything that still waits for a server that is gone. Usually the kernel has done so itself; not for one that was
+/// killed while it waited for its own device.
 fn abort(device: &str) {
-    if let Some((_, minor)) = device.split_once(':') {
-        let _ = fs::write(format!("/sys/fs/fuse/connections/{minor}/abort"), "1");
+    let Some((_, minor)) = device.split_once(':') else { return };
+    let write = || fs::write(format!("{CONNECTIONS}/{minor}/abort"), "1");
+    if write().is_err() {
+        // Nobody has mounted the kernel's list of connections here. What fails now fails again at the unmount.
+        let _ = mount(None::<&str>, CONNECTIONS, Some("fusectl"), MsFlags::empty(), None::<&str>);
+        let _ = write();
     }
 }
 
@@ -158,7 +173,7 @@ fn run(command: &mut Command) -> Result<()> {
 /// The number of a block device, as the list of mounts spells it.
 fn device_of(node: &Path) -> Result<String> {
     let name = node.file_name().unwrap_or_default().display();
-    let path = format!("/sys/block/{name}/dev");
+    let path = format!("/sys/class/block/{name}/dev");
     let number = fs::read_to_string(&path).map_err(|source| Error::Io { what: format!("read {path}"), source })?;
     Ok(number.trim().into())
 }
@@ -174,7 +189,14 @@ fn parse_mount(line: &str) -> Option<Mount> {
     let (left, right) = line.split_once(" - ")?;
     let mut fields = left.split(' ').skip(2);
     let (device, point) = (fields.next()?, fields.nth(1)?);
-    Some(Mount { device: device.into(), point: unescape(point).into(), kind: right.split(' ').next()?.into() })
+    let (kind, rest) = right.split_once(' ')?;
+    let source = rest.split(' ').next()?;
+    Some(Mount {
+        device: device.into(),
+        point: unescape(point).into(),
+        kind: kind.into(),
+        source: unescape(source).into(),
+    })
 }
 
 /// Blanks, tabs, newlines and backslashes stand in the list as three octal digits behind a backslash.
@@ -199,6 +221,7 @@ mod tests {
             .unwrap();
         assert_eq!((&*mount.device, mount.point.to_str(), &*mount.kind), ("98:0", Some("/mnt two"), FILE_SYSTEM));
         assert_eq!(parse_mount("36 35 0:5 / /sys rw - sysfs sysfs rw").unwrap().kind, "sysfs");
+        assert_eq!(parse_mount("36 35 0:51 / /b rw - btrfs /dev/loop3 rw").unwrap().source, Path::new("/dev/loop3"));
         assert!(parse_mount("36 35").is_none());
     }
 

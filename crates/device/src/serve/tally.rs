@@ -11,7 +11,7 @@ struct Count {
 }
 
 /// All requests so far. Counting one also turns the device's error into the number that the kernel hears; the text goes to
-/// standard error, as the kernel has no place for it.
+/// standard error, as the kernel has no place for it, unless the number tells it: programs try out what lengths are allowed.
 #[derive(Default)]
 pub struct Tally {
     reads: Count,
@@ -51,7 +51,9 @@ impl Tally {
     fn told(&mut self, done: Result<()>) -> std::result::Result<(), Errno> {
         done.map_err(|error| {
             self.failed += 1;
-            eprintln!("virtual device: {error}");
+            if !matches!(error, Error::Unaligned { .. }) {
+                eprintln!("virtual device: {error}");
+            }
             match error {
                 Error::Io { source, .. } => source.raw_os_error().map_or(Errno::EIO, Errno::from_raw),
                 Error::Unaligned { .. } | Error::BeyondEnd { .. } => Errno::EINVAL,

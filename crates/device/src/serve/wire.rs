@@ -56,6 +56,8 @@ pub enum Op<'a> {
     Attributes,
     Open,
     Read {
+        /// What [`Reply::open`] had answered.
+        handle: u64,
         offset: u64,
         len: u32,
     },
@@ -78,7 +80,9 @@ pub enum Op<'a> {
         len: u32,
     },
     /// A file is closed.
-    Release,
+    Release {
+        handle: u64,
+    },
     /// Wants no reply.
     Forget,
     /// Not known here.
@@ -95,13 +99,16 @@ impl<'a> Request<'a> {
             2 | 36 | 42 => Op::Forget,
             3 | 4 => Op::Attributes,
             14 | 27 => Op::Open,
-            15 => Op::Read { offset: u64_at(arguments, 8)?, len: u32_at(arguments, 16)? },
+            15 => {
+                let (handle, offset) = (u64_at(arguments, 0)?, u64_at(arguments, 8)?);
+                Op::Read { handle, offset, len: u32_at(arguments, 16)? }
+            }
             16 => {
                 let len = u32_at(arguments, 16)? as usize;
                 Op::Write { offset: u64_at(arguments, 8)?, bytes: arguments.get(40..40usize.checked_add(len)?)? }
             }
             17 => Op::Statistics,
-            18 | 29 => Op::Release,
+            18 | 29 => Op::Release { handle: u64_at(arguments, 0)? },
             20 => Op::Flush,
             26 => Op::Init { major: u32_at(arguments, 0)?, readahead: u32_at(arguments, 8)? },
             28 => Op::List { offset: u64_at(arguments, 8)?, len: u32_at(arguments, 16)? },
@@ -162,10 +169,10 @@ impl Reply {
         reply.0
     }
 
-    /// A file is open.
-    pub fn open() -> Vec<u8> {
+    /// A file is open; `handle` comes back with what is asked of it.
+    pub fn open(handle: u64) -> Vec<u8> {
         let mut reply = Reply::default();
-        reply.u64s(&[0]);
+        reply.u64s(&[handle]);
         reply.u32s(&[OPEN_DIRECT, 0]);
         reply.0
     }
@@ -281,7 +288,7 @@ mod tests {
         assert_eq!(Reply::init(0).len(), 64);
         assert_eq!(Reply::entry(file).len(), 128);
         assert_eq!(Reply::attributes(file).len(), 104);
-        assert_eq!(Reply::open().len(), 16);
+        assert_eq!(Reply::open(1).len(), 16);
         assert_eq!(Reply::written(1).len(), 8);
         assert_eq!(Reply::statistics(1 << 20, 4096).len(), 80);
         let names = [(2, "disk"), (3, "stats")];

@@ -29,6 +29,8 @@ pub struct Told {
 pub struct Reading {
     /// The model, as it names itself.
     pub model: String,
+    /// Which one of that model, where it tells.
+    pub serial: Option<String>,
     /// What the host wrote since the drive was new.
     pub host: Option<Told>,
     /// What was programmed into flash since then; or why that is not known.
@@ -48,27 +50,32 @@ impl Reading {
     /// What is missing: none of the texts has anything of a drive.
     pub fn of(texts: &[Value]) -> Result<Reading, String> {
         let model = texts.iter().find_map(|text| text["model_name"].as_str()).unwrap_or("unknown model").to_owned();
+        let serial = texts.iter().find_map(|text| text["serial_number"].as_str()).map(str::to_owned);
         let nvme = texts.iter().find_map(in_nvme_log);
         let own =
             texts.iter().find_map(|text| text["nvme_smart_health_information_log"]["data_units_written"].as_u64());
         let own = own.map(|units| told(units, NVME_UNIT_BYTES, "data_units_written".into()));
         if let Some((nand, host)) = nvme {
-            return Ok(Reading { model, host: host.or(own), nand });
+            return Ok(Reading { model, serial, host: host.or(own), nand });
         }
         if own.is_some() {
             let why = "standard NVMe has no such count, and none of the vendors' logs was there";
-            return Ok(Reading { model, host: own, nand: Err(why.into()) });
+            return Ok(Reading { model, serial, host: own, nand: Err(why.into()) });
         }
         let table = texts.iter().find_map(|text| text["ata_smart_attributes"]["table"].as_array());
         let statistics = texts.iter().find_map(sectors_written);
         match table {
-            Some(table) => Ok(in_ata_table(model, table, statistics)),
+            Some(table) => {
+                let (host, nand) = in_ata_table(table, statistics);
+                Ok(Reading { model, serial, host, nand })
+            }
             None => Err(said(texts).unwrap_or_else(|| "neither ATA attributes nor an NVMe health log".into())),
         }
     }
 }
 
-fn in_ata_table(model: String, table: &[Value], statistics: Option<Told>) -> Reading {
+/// What the attributes tell: bytes written, or those of the statistics; and bytes programmed, or why that is not known.
+fn in_ata_table(table: &[Value], statistics: Option<Told>) -> (Option<Told>, Result<Told, String>) {
     let is_shown = |attribute: &Attribute| raw(table, attribute).is_some();
     let fits = |family: &&Family| {
         let pages = family.pages.iter().flat_map(|pages| [&pages.host, &pages.other]);
@@ -77,7 +84,7 @@ fn in_ata_table(model: String, table: &[Value], statistics: Option<Told>) -> Rea
     };
     let Some(family) = TABLE.ata.iter().find(fits) else {
         let why = format!("none of the attributes that are known to tell it is shown ({} families)", TABLE.ata.len());
-        return Reading { model, host: statistics, nand: Err(why) };
+        return (statistics, Err(why));
     };
     let host = family.host.iter().find_map(|counter| counted(table, counter)).or(statistics);
     let nand = match (&family.silent, &family.pages) {
@@ -85,7 +92,7 @@ fn in_ata_table(model: String, table: &[Value], statistics: Option<Told>) -> Rea
         (None, Some(pages)) => by_pages(raw(table, &pages.host), raw(table, &pages.other), host.as_ref()),
         (None, None) => sum(family.nand.iter().filter_map(|counter| counted(table, counter))),
     };
-    Reading { model, host, nand: nand.map_err(|why| format!("{why} ({})", family.drives)) }
+    (host, nand.map_err(|why| format!("{why} ({})", family.drives)))
 }
 
 /// Pages are of a size that is not told, but as many bytes as the host wrote were programmed in its pages.

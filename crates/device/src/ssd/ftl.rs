@@ -101,6 +101,11 @@ impl Ftl {
         self.pool.all().iter().map(|block| block.erases)
     }
 
+    /// How many slots of each superblock hold what some page holds now, by its number.
+    pub fn valid_slots(&self) -> impl Iterator<Item = u32> + '_ {
+        self.pool.all().iter().map(|block| block.valid)
+    }
+
     /// Writes one whole page that does not compress.
     ///
     /// # Errors

@@ -6,8 +6,15 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
     str::FromStr,
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 use terrace_device::ssd::Profile;
+
+/// How long a server may take to take its drive down.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Lines that are kept of what a server complains of.
+const LINES: usize = 20;
 
 /// Which virtual SSD, and how used: `PROFILE`, and behind it, each if at all and in this order, `:steady`, `:discard` and
 /// `:flush=MICROSECONDS`.
@@ -74,15 +81,16 @@ impl DriveSpec {
         command.arg(work).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut server = command.spawn().context("start the server of a virtual SSD")?;
         let stdin = server.stdin.take();
+        let complaints = last_lines(server.stderr.take().expect("it is piped"));
         let mut line = String::new();
-        BufReader::new(server.stdout.take().expect("it is piped")).read_line(&mut line)?;
+        let said = BufReader::new(server.stdout.take().expect("it is piped")).read_line(&mut line);
         let mut drive = Drive { node: PathBuf::new(), server, stdin };
+        said.context("hear from the server of a virtual SSD")?;
         match serde_json::from_str::<serde_json::Value>(&line).ok().as_ref().and_then(|said| said["device"].as_str()) {
             Some(node) => drive.node = node.into(),
             None => {
-                let mut why = String::new();
-                drive.server.stderr.take().expect("it is piped").read_to_string(&mut why)?;
-                bail!("no virtual SSD: {}", why.trim());
+                drop(drive);
+                bail!("no virtual SSD: {}", complaints.join().unwrap_or_default().trim());
             }
         }
         Ok(drive)
@@ -99,8 +107,65 @@ impl Drive {
 impl Drop for Drive {
     fn drop(&mut self) {
         drop(self.stdin.take());
-        if let Err(error) = self.server.wait() {
-            eprintln!("left behind: the server of {}: {error}", self.node.display());
+        if let Err(error) = end(&mut self.server, PATIENCE) {
+            let node = self.node.display();
+            eprintln!("left behind: the server of {node}: {error:#}; `terrace ssd cleanup` removes what is left");
         }
+    }
+}
+
+/// Reads a server's complaints as they come, so that it never waits for a reader; the last lines of them, once it has ended.
+fn last_lines(from: impl Read + Send + 'static) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut last = std::collections::VecDeque::new();
+        for line in BufReader::new(from).split(b'\n').map_while(std::io::Result::ok) {
+            if last.len() == LINES {
+                last.pop_front();
+            }
+            last.push_back(String::from_utf8_lossy(&line).into_owned());
+        }
+        last.make_contiguous().join("\n")
+    })
+}
+
+/// Waits for the end of a process that has been told to; kills it if that takes too long.
+fn end(process: &mut Child, patience: Duration) -> Result<()> {
+    let begin = Instant::now();
+    while process.try_wait().context("wait for it")?.is_none() {
+        if begin.elapsed() > patience {
+            process.kill().and_then(|()| process.wait()).context("kill it")?;
+            bail!("it did not end within {patience:?} and was killed");
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        shell
+    }
+
+    /// More than a pipe holds: the server would wait for its reader, and the run for the server.
+    #[test]
+    fn a_server_that_complains_a_lot_is_not_kept_waiting() {
+        let mut server = shell("yes complaint | head -n 100000 >&2; echo last >&2").spawn().unwrap();
+        let complaints = last_lines(server.stderr.take().unwrap());
+        end(&mut server, Duration::from_secs(60)).unwrap();
+        let said = complaints.join().unwrap();
+        assert_eq!((said.lines().count(), said.lines().last()), (LINES, Some("last")));
+    }
+
+    #[test]
+    fn a_server_that_does_not_end_is_killed_and_named() {
+        let mut server = shell("exec sleep 1000").spawn().unwrap();
+        let refused = end(&mut server, Duration::from_millis(100)).unwrap_err();
+        assert!(refused.to_string().contains("killed"), "{refused}");
+        assert!(server.try_wait().unwrap().is_some(), "it still runs");
     }
 }

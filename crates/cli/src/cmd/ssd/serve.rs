@@ -82,14 +82,26 @@ impl Serve {
             });
         }
         eprintln!("serving; Ctrl-C ends it");
-        while !stop.load(Ordering::Relaxed) {
+        while !stop.load(Ordering::Relaxed) && served.is_served() {
             thread::sleep(Duration::from_millis(50));
         }
-        while let Err(error) = served.stop() {
-            eprintln!("still in use: {error}; waiting. Ctrl-C again ends it at once, then `terrace ssd cleanup`");
+        let was_served = served.is_served();
+        loop {
+            match served.stop() {
+                Err(error) if was_served => {
+                    eprintln!(
+                        "still in use: {error}; waiting. Ctrl-C again ends it at once, then `terrace ssd cleanup`"
+                    );
+                }
+                stopped => break stopped?,
+            }
         }
         recorder.map_or(Ok(()), |recorder| recorder.finish())?;
-        Ok(image.map_or(Ok(()), Image::close)?)
+        image.map_or(Ok(()), Image::close)?;
+        if !was_served {
+            bail!("somebody else has unmounted {}: it is not served any more", node.display());
+        }
+        Ok(())
     }
 
     /// The drive, and the directory in which it stays, if it does.

@@ -86,6 +86,11 @@ fn added(path: &Path, now: &Reading) -> Result<Added> {
     if model != now.model {
         bail!("{}: a reading of {model}, but this drive is {}", path.display(), now.model);
     }
+    if let (Some(then), Some(now)) = (earlier["serial"].as_str(), &now.serial)
+        && then != now
+    {
+        bail!("{}: a reading of the {model} with serial number {then}, but this one has {now}", path.display());
+    }
     let since = |name: &str, told: Option<&Told>| -> Result<Option<u64>> {
         let (Some(then), Some(told)) = (earlier[name].as_u64(), told) else { return Ok(None) };
         let added = told.bytes.checked_sub(then);
@@ -117,6 +122,7 @@ fn reading_json(reading: &Reading, added: Option<&Added>) -> Value {
     });
     json!({
         "model": reading.model,
+        "serial": reading.serial,
         "host_bytes": host.map(|told| told.bytes),
         "host_unit_bytes": host.map(|told| told.unit_bytes),
         "host_from": host.map(|told| &told.from),
