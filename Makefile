@@ -1,7 +1,7 @@
 # What to type. Everything is cargo below; `make help` lists the words.
 .DEFAULT_GOAL := help
 HOST = $(shell rustc -vV | sed -n "s/^host: //p")
-.PHONY: help demo test lint mutants counts crash cascade noblsm peers bench study agree doc capi install python package licences book loom sanitize fuzz coverage
+.PHONY: help demo test lint mutants counts crash machine cascade noblsm peers bench study agree doc capi install python package licences book loom sanitize fuzz coverage
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -38,12 +38,20 @@ mutants: ## breaks the engine on purpose, one known way at a time: each must mak
 counts: ## what operations cost in instructions, allocations and system calls, against what is written down; needs valgrind
 	cargo xtask counts
 
-crash: ## ten minutes of power cuts on paper, below a real ext4, and what must be found broken; root
+crash: machine ## a quarter of an hour of power cuts, on paper and of machines, and what must be found broken; root
 	cargo build --release -p terrace-cli
-	for control in ignored-flushes no-barrier unsynced; do target/release/terrace crash --states 100 --control $$control || exit 1; done
+	for control in ignored-flushes no-barrier unsynced early-tickets; do \
+	  target/release/terrace crash --states 100 --control $$control || exit 1; done
+	for engine in leveldb leveldb+durability=background terrace-block noblsm noblsm+durability=journal-bpf; do \
+	  target/release/terrace crash --engine terrace:$$engine --seconds 100 || exit 1; done
 	for preset in leveldb terrace-block noblsm; do \
-	  target/release/terrace crash --engine terrace:$$preset --seconds 160 && \
 	  target/release/terrace crash --engine terrace:$$preset --level seam --seconds 30 || exit 1; done
+	target/release/terrace crash --level machine --engine terrace:noblsm --states 20
+	target/release/terrace crash --level machine --engine terrace:terrace-block --states 10
+	target/release/terrace crash --level machine --control early-tickets --states 10
+
+machine: ## a kernel for the machines that `make crash` kills, unpacked below ~/.cache/terrace; needs apt and QEMU
+	@scripts/machine.sh
 
 noblsm: ## what non-blocking durability buys: presets, LevelDB and RocksDB, 10 M pairs of 1 KiB; hours on a quiet machine; NUM for fewer
 	cargo build --release -p terrace-cli

@@ -212,7 +212,7 @@ fn campaign(tracker: Tracker, rules: Rules, shared_disk: bool) {
 
 #[test]
 fn a_power_cut_leaves_a_whole_checkpoint_or_none() {
-    for tracker in [Tracker::Sync, Tracker::Group, Tracker::Background, Tracker::Never] {
+    for tracker in Tracker::sound().chain([Tracker::Never]) {
         campaign(tracker, Rules::Ext4, true);
         campaign(tracker, Rules::Ext4, false);
     }

@@ -117,9 +117,11 @@ fn tickets_that_mature_late_promise_late_and_never_take_back() {
     for seed in 0..60 {
         let disk = CrashFs::new(Rules::Ext4);
         let journal = |evidence| Arc::new(JournalTracker::new(evidence, Duration::ZERO, Duration::from_secs(3600)));
-        let tracker: Arc<dyn CommitTracker> = match seed % 4 {
+        let tracker: Arc<dyn CommitTracker> = match seed % 6 {
             0 => journal(Evidence::Count),
             1 => journal(Evidence::Transactions),
+            2 => Arc::new(BatchTracker::new(Way::Group, Duration::ZERO)),
+            3 => Arc::new(BatchTracker::new(Way::Background, Duration::ZERO)),
             _ => Arc::new(LateTracker::new(seed)),
         };
         let db = open_with(&disk, tracker, &options(TIGHT)).unwrap();

@@ -74,6 +74,18 @@ pub trait Engine: Send + Sync {
     fn departures(&self, settings: &Settings) -> Vec<String>;
     /// Opens the store in `dir`, making it if it is missing. Refuses what `settings` ask for and it cannot give.
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Target>>;
+    /// For crash campaigns: from now on its stores do every few milliseconds what they otherwise do every few seconds. How long
+    /// a history must last, for everything that happens behind it to happen several times.
+    fn hurry(&mut self) -> Duration {
+        Duration::ZERO
+    }
+    /// A control of crash campaigns: from now on its stores take files for durable that are not.
+    ///
+    /// # Errors
+    /// It has no such belief that could be false.
+    fn deceive(&mut self) -> Result<()> {
+        anyhow::bail!("{} waits for no tickets", self.name())
+    }
 }
 
 /// One change.
@@ -96,6 +108,14 @@ pub trait Target: Send + Sync {
     fn scan(&self, from: Option<&[u8]>, reverse: bool, visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()>;
     /// Merges everything down, as db_bench's `compact` does.
     fn compact(&self) -> Result<()>;
+    /// How far it has got, if it tells.
+    fn reach(&self) -> Option<Reach> {
+        None
+    }
+    /// Returns once everything written so far survives a power cut; only for those that tell their [`reach`](Target::reach).
+    fn wait_durable(&self) -> Result<()> {
+        anyhow::bail!("it promises durability with `sync` alone")
+    }
     /// The engine's own counts, where it has any.
     fn own(&self) -> Own {
         Own::default()
@@ -104,6 +124,15 @@ pub trait Target: Send + Sync {
     fn close(self: Box<Self>) -> Result<()> {
         Ok(())
     }
+}
+
+/// Writes, in numbers of the engine's own, which rise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// Of the last one.
+    pub written: u64,
+    /// Of the last one that survives a power cut, with all before it.
+    pub durable: u64,
 }
 
 /// What an engine counts by itself; peers leave it empty. Totals since the store was opened.

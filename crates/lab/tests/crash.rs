@@ -1,5 +1,6 @@
 //! The crash laboratory below a real ext4: our engine keeps the contract, and whatever is broken on purpose is found. Needs
 //! root, FUSE and loop devices.
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use std::{
     env, fs,
     os::unix::fs::MetadataExt,
@@ -10,10 +11,11 @@ use std::{
 };
 use terrace_device::serve::{FrontEnd, FuseLoop, cleanup};
 use terrace_lab::{
-    crash::{Campaign, Control, Tally, block, worker},
+    crash::{Campaign, Control, Tally, block, emulator::Emulator, machine, worker},
     target::Engine,
 };
 use terrace_peers::{leveldb::Library, require};
+use terrace_storage::bpf::{CommitIterator, PINNED};
 
 const CAMPAIGN: &str = "TERRACE_TEST_CRASH_CAMPAIGN";
 const ROLE: &str = "TERRACE_TEST_CRASH_WORKER";
@@ -31,6 +33,13 @@ fn find(name: &str) -> anyhow::Result<Box<dyn Engine>> {
     terrace_peers::lab::engine(name).map_or_else(|| terrace_lab::engines::engine(name), Ok)
 }
 
+/// Whether this machine can mount what it serves.
+fn can_mount(work: &Path) -> Option<()> {
+    let owner = fs::metadata("/proc/self").expect("/proc").uid();
+    require("root", if owner == 0 { Ok(()) } else { Err("mounting a file system takes root") })?;
+    require("loop", FuseLoop { work: work.into(), attached: true }.available())
+}
+
 fn command() -> Command {
     let mut command = Command::new(env::current_exe().expect("this test"));
     command.args(["--exact", "role_of_a_worker", "--nocapture", "--test-threads=1"]).env(ROLE, "1");
@@ -39,10 +48,16 @@ fn command() -> Command {
 
 /// A campaign of so many states; `None` on a machine that cannot.
 fn campaign(work: &Path, engine: &str, states: u64, control: Option<Control>) -> Option<Tally> {
-    let owner = fs::metadata("/proc/self").expect("/proc").uid();
-    require("root", if owner == 0 { Ok(()) } else { Err("mounting a file system takes root") })?;
-    require("loop", FuseLoop { work: work.into(), attached: true }.available())?;
-    let campaign = Campaign {
+    can_mount(work)?;
+    let campaign = plan(work, engine, states, control);
+    let tally = block::run(&campaign, &command, &mut |_| true).expect("the campaign runs");
+    println!("{engine} {control:?}: {tally:?}");
+    assert_eq!(tally.states, states);
+    Some(tally)
+}
+
+fn plan(work: &Path, engine: &str, states: u64, control: Option<Control>) -> Campaign {
+    Campaign {
         engine: engine.into(),
         seed: 1,
         batches: 500,
@@ -52,21 +67,75 @@ fn campaign(work: &Path, engine: &str, states: u64, control: Option<Control>) ->
         control,
         work: work.into(),
         keep: Some(work.join("kept")),
-    };
-    let tally = block::run(&campaign, &command, &mut |_| true).expect("the campaign runs");
-    println!("{engine} {control:?}: {tally:?}");
-    assert_eq!(tally.states, states);
-    Some(tally)
+    }
 }
 
+/// Every tier, with what it promises by itself: `noblsm` waits for the journal.
 #[test]
 fn terrace_keeps_the_contract() {
-    for engine in ["terrace:leveldb", "terrace:terrace-block"] {
+    let exact = CommitIterator::open(Path::new(PINNED)).map(drop);
+    let mut engines =
+        vec!["terrace:leveldb", "terrace:terrace-block", "terrace:noblsm", "terrace:leveldb+durability=background"];
+    engines.extend(require("bpf", exact).map(|()| "terrace:noblsm+durability=journal-bpf"));
+    for engine in engines {
         let dir = tempfile::tempdir().expect("a directory");
-        let Some(tally) = campaign(dir.path(), engine, 100, None) else { return };
+        let Some(tally) = campaign(dir.path(), engine, 60, None) else { return };
         assert_eq!(tally.failed, 0, "ORACLE: {engine}: {tally:?}");
         assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "left behind");
     }
+}
+
+/// A machine is killed while it fills a store, boots again, judges it, goes on, and is killed again.
+#[test]
+fn a_killed_machine_has_what_was_promised() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let Some(()) = can_mount(dir.path()) else { return };
+    let Some(emulator) = require("qemu", Emulator::find()) else { return };
+    let campaign = Campaign { batches: 2000, ..plan(dir.path(), "terrace:noblsm", 2, None) };
+    let tally = machine::run(&campaign, &emulator, &command(), &mut |_| true).expect("the campaign runs");
+    println!("{tally:?}");
+    assert_eq!((tally.states, tally.failed), (2, 0), "ORACLE: {tally:?}");
+    assert!(tally.events > 200, "hardly anything was written: {tally:?}");
+    assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "left behind");
+}
+
+/// What others unmount is not kept in use by a worker that was started before.
+#[test]
+fn a_worker_keeps_no_mounts_of_others() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let Some(()) = can_mount(dir.path()) else { return };
+    let (outer, inner) = (dir.path().join("outer"), dir.path().join("outer/inner"));
+    let mounted = |point: &Path| {
+        fs::create_dir_all(point).expect("made");
+        mount(Some("none"), point, Some("tmpfs"), MsFlags::empty(), None::<&str>).expect("mounted");
+    };
+    mounted(&outer);
+    mount(None::<&str>, &outer, None::<&str>, MsFlags::MS_SHARED, None::<&str>).expect("shared");
+    mounted(&inner);
+    let mut worker = command().stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("started");
+    // The name space is that of the thread which serves.
+    let space = |of: &Path| fs::read_link(of.join("ns/mnt")).ok();
+    let own = space(Path::new("/proc/self"));
+    let threads = || fs::read_dir(format!("/proc/{}/task", worker.id())).into_iter().flatten().flatten();
+    let find = || threads().map(|thread| thread.path()).find(|thread| space(thread).is_some_and(|it| Some(it) != own));
+    let begin = Instant::now();
+    let thread = loop {
+        match find() {
+            Some(thread) => break thread,
+            None => assert!(begin.elapsed() < Duration::from_secs(30), "the worker never has a name space of its own"),
+        }
+        thread::sleep(Duration::from_millis(10));
+    };
+    thread::sleep(Duration::from_millis(300)); // until it has said what comes and goes in there
+    let inner_name = inner.to_str().expect("text");
+    let has_inner = || fs::read_to_string(thread.join("mountinfo")).expect("a list").contains(inner_name);
+    assert!(has_inner(), "it was there before");
+    umount2(&inner, MntFlags::empty()).expect("unmounted");
+    let kept = has_inner();
+    worker.kill().expect("killed");
+    worker.wait().expect("waited for");
+    umount2(&outer, MntFlags::empty()).expect("unmounted");
+    assert!(!kept, "the worker still has it");
 }
 
 #[test]
@@ -74,12 +143,10 @@ fn what_is_broken_on_purpose_is_found() {
     for (name, control) in Control::ALL {
         let dir = tempfile::tempdir().expect("a directory");
         let Some(tally) = campaign(dir.path(), "terrace:leveldb", 40, Some(control)) else { return };
-        let lost = tally.by_kind.get("LOST").copied().unwrap_or(0);
-        assert!(
-            lost > 4,
-            "{name}: what was promised is gone, and only {lost} of {} states say so: {tally:?}",
-            tally.states
-        );
+        // A table that is not there is lost too: the store cannot be opened.
+        let lost: u64 = ["LOST", "OPEN"].iter().filter_map(|kind| tally.by_kind.get(*kind)).sum();
+        let states = tally.states;
+        assert!(lost > 4, "{name}: what was promised is gone, and only {lost} of {states} states say so: {tally:?}");
     }
 }
 

@@ -46,7 +46,7 @@ fn role_of_a_child() {
     let Ok(task) = env::var(TASK) else { return };
     let [disk, point] = [DISK, MOUNT].map(|name| PathBuf::from(env::var_os(name).expect("the parent tells")));
     unshare(CloneFlags::CLONE_NEWNS).expect("root");
-    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>).expect("keep mounts");
+    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>).expect("keep mounts");
     let device = attach(&disk, true).expect("attach");
     let (kind, argument) = task.split_once(' ').expect("two words");
     if kind == "write" {

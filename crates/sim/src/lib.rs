@@ -7,7 +7,7 @@
 //! - [`FaultFs`] makes the n-th call fail;
 //! - [`SmallFs`] runs full as a device of a given size does;
 //! - [`ScrambleFs`] makes bytes unreadable to whoever goes around the seam;
-//! - [`LateTracker`] lets tickets mature late, out of order, or not at all.
+//! - [`LateTracker`] lets tickets mature late, out of order, or not at all; [`LyingTracker`] calls them mature that are not.
 //!
 //! Everything is a function of its seed: this crate knows no clock and no other randomness than [`Rng`].
 #![forbid(unsafe_code)]
@@ -20,6 +20,7 @@ mod history;
 mod image;
 mod late;
 mod loss;
+mod lying;
 mod medium;
 mod rng;
 mod scramble;
@@ -33,6 +34,7 @@ pub use folder::Folder;
 pub use image::Image;
 pub use late::LateTracker;
 pub use loss::Rules;
+pub use lying::LyingTracker;
 pub use medium::{Medium, Recorder, Remains};
 pub use rng::Rng;
 pub use scramble::ScrambleFs;

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use terrace::{Db, LogWrites, Options, ReadOptions, WriteBatch, WriteOptions};
-use terrace_sim::{LateTracker, Medium, Rng, Rules};
+use terrace_sim::{LateTracker, LyingTracker, Medium, Rng, Rules};
 use terrace_storage::{
     backends::files::fs::FileSystem,
     durability::{BatchTracker, CommitTracker, Evidence, JournalTracker, NoTracker, SyncTracker, Way},
@@ -27,8 +27,10 @@ pub enum Tracker {
     Late,
     /// Some builds fail.
     LateFailing,
-    /// Nothing is ever synced: the control that must lose something.
+    /// Nothing is ever synced: a control that must lose something.
     Never,
+    /// Tables are taken for durable that are not: the other one.
+    Lying,
 }
 
 impl Tracker {
@@ -42,6 +44,11 @@ impl Tracker {
         Tracker::Late,
         Tracker::LateFailing,
     ];
+
+    /// Those of them under which no build fails.
+    pub fn sound() -> impl Iterator<Item = Tracker> {
+        Tracker::PROMISING.into_iter().filter(|tracker| *tracker != Tracker::LateFailing)
+    }
 
     /// Whether it rests on ext4's journal.
     pub fn needs_journal(self) -> bool {
@@ -68,6 +75,7 @@ impl Tracker {
             Tracker::Late => Arc::new(LateTracker::new(seed)),
             Tracker::LateFailing => Arc::new(LateTracker::failing(seed, 60)),
             Tracker::Never => Arc::new(NoTracker),
+            Tracker::Lying => Arc::new(LyingTracker),
         }
     }
 }

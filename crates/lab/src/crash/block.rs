@@ -27,13 +27,13 @@ use terrace_device::{
 };
 
 /// ext4 makes its journal of a quarter of so small a device; the store takes a few of its MiB.
-const DEVICE_BYTES: u64 = 96 << 20;
+pub(super) const DEVICE_BYTES: u64 = 96 << 20;
 /// States of one history; then comes another one.
 const STATES_PER_HISTORY: u64 = 400;
 /// Flushes that a device ignores under [`Control::IgnoredFlushes`].
-const IGNORED_FLUSHES: usize = 4;
+pub(super) const IGNORED_FLUSHES: usize = 4;
 /// Failing states that are written to files: the others would tell the same.
-const KEPT_MAX: u64 = 5;
+pub(super) const KEPT_MAX: u64 = 5;
 /// One state in so many is written to and opened a second time.
 const AGAIN_EVERY: u64 = 4;
 
@@ -79,25 +79,38 @@ pub fn replay(
     bench.judge(&past, &state.engine, state.script(), &state.choice, true)
 }
 
+/// ext4 commits often, so that much happens in a short history.
+pub(super) fn mount_options(broken: Option<Control>) -> &'static str {
+    if broken == Some(Control::NoBarrier) { "commit=1,barrier=0" } else { "commit=1" }
+}
+
 /// A record's file in a directory of its own, gone when dropped; after a kill `terrace ssd cleanup` finds it.
-struct Record(PathBuf);
+pub(super) struct Record(PathBuf);
 
 impl Record {
+    /// Where one may be written.
+    pub fn in_new_directory(work: &Path) -> Result<Record> {
+        Ok(Record(new_directory(work)?.join("record")))
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
     /// Fills a store with `script`.
     fn make(campaign: &Campaign, script: Script, worker: &dyn Fn() -> Command) -> Result<Record> {
-        let record = Record(new_directory(&campaign.work)?.join("record"));
+        let record = Record::in_new_directory(&campaign.work)?;
         let recorder = Arc::new(Recorder::new(Arc::new(Memory::new(DEVICE_BYTES)?), &record.0)?);
         let mut station = Station::start(recorder.clone(), recorder.clone(), &campaign.work, worker())?;
-        let options = if campaign.control == Some(Control::NoBarrier) { "barrier=0" } else { "" };
-        let order = Order {
-            place: station.place(&campaign.engine, options),
-            seed: script.seed,
-            batches: script.batches,
-            task: Task::Fill { control: station.control(), honest: campaign.control != Some(Control::Unsynced) },
-        };
-        match station.answer(&order).with_context(|| format!("fill a store of {}", campaign.engine))? {
-            Answer::Applied(_) => {}
-            answer => bail!("fill a store of {}: {answer:?}", campaign.engine),
+        let broken = campaign.control;
+        for task in [Task::Format, Task::Fill { from: 1, control: Some(station.control()), broken }] {
+            let place = station.place(&campaign.engine, mount_options(broken));
+            let order = Order { place, seed: script.seed, batches: script.batches, task };
+            match station.answer(&order).with_context(|| format!("fill a store of {}", campaign.engine))? {
+                Answer::Applied(_) => {}
+                answer => bail!("fill a store of {}: {answer:?}", campaign.engine),
+            }
         }
         drop(station);
         recorder.finish()?;
@@ -219,6 +232,7 @@ impl Bench {
         Ok(match self.station.answer(&order)? {
             Answer::Applied(applied) => Ok(applied),
             Answer::Broken(reason) | Answer::Failed(reason) => Err(reason),
+            Answer::Mark(_) => bail!("a mark, and nothing was filled"),
         })
     }
 }

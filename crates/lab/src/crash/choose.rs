@@ -55,7 +55,7 @@ struct Window {
 
 /// Chooses states of one past.
 pub struct Chooser<'a> {
-    events: &'a [Event],
+    events: Events<'a>,
     windows: Vec<Window>,
     /// Indexes of windows with few changes, each with the number of subsets up to and including its own.
     small: Vec<(usize, u64)>,
@@ -71,7 +71,6 @@ impl<'a> Chooser<'a> {
     /// ones. `None` if nothing was changed between flushes.
     pub fn new(events: &'a [Event], ignored: usize, seed: u64) -> Option<Chooser<'a>> {
         let first = events.iter().position(|event| event.kind == Kind::Mark)?;
-        let is_change = |event: &Event| matches!(event.kind, Kind::Write | Kind::Discard | Kind::Zero);
         let flushes = events.iter().enumerate().filter(|(_, event)| event.kind == Kind::Flush).map(|(at, _)| at);
         let ends: Vec<usize> = flushes.chain([events.len()]).collect();
         let begins = std::iter::once(0).chain(ends.iter().map(|end| end + 1));
@@ -98,7 +97,7 @@ impl<'a> Chooser<'a> {
             sum
         });
         let sizes: Vec<usize> = sizes.collect();
-        (!windows.is_empty()).then_some(Chooser { events, windows, small, sizes, ignored, seed })
+        (!windows.is_empty()).then_some(Chooser { events: Events(events), windows, small, sizes, ignored, seed })
     }
 
     /// How many states there are in small windows, all subsets of each.
@@ -123,7 +122,7 @@ impl<'a> Chooser<'a> {
         let subset = end - 1 - nth;
         let kept = window.changes.iter().enumerate().filter(|(bit, _)| subset >> bit & 1 == 1);
         let kept = kept.map(|(_, event)| Part { event: *event, parts: None }).collect();
-        self.state(window.events.start, window.events.end, kept)
+        self.events.state(window.events.start, window.events.end, kept)
     }
 
     fn sampled(&self, rng: &mut Rng) -> Choice {
@@ -131,6 +130,25 @@ impl<'a> Chooser<'a> {
         let window = &self.windows[self.sizes.partition_point(|end| *end <= nth)];
         let cut = window.events.start + rng.below(window.events.len() + 1);
         let changes = &window.changes[..window.changes.partition_point(|event| *event < cut)];
+        self.events.lose(window.events.start, cut, changes, rng)
+    }
+}
+
+/// What is left if the power is cut at the end of a past, on a device that ignored the last `ignored` flushes; equal seeds, equal
+/// losses.
+pub fn end(events: &[Event], ignored: usize, seed: u64) -> Choice {
+    let flushes = events.iter().enumerate().rev().filter(|(_, event)| event.kind == Kind::Flush);
+    let until = flushes.map(|(at, _)| at + 1).nth(ignored).unwrap_or(0);
+    let changes: Vec<usize> = (until..events.len()).filter(|at| is_change(&events[*at])).collect();
+    Events(events).lose(until, events.len(), &changes, &mut Rng::new(seed))
+}
+
+/// A past.
+struct Events<'a>(&'a [Event]);
+
+impl Events<'_> {
+    /// Everything before `until`, and of the `changes` between it and the cut what one of several kinds of caches keeps.
+    fn lose(&self, until: usize, cut: usize, changes: &[usize], rng: &mut Rng) -> Choice {
         let one = rng.below(changes.len().max(1));
         let how = rng.below(8);
         let mut kept = Vec::new();
@@ -143,28 +161,32 @@ impl<'a> Chooser<'a> {
                 4 => nth < one, // as a cache that keeps the order
                 _ => rng.chance(1, 2),
             };
-            let torn = how >= 6 && self.events[*event].kind == Kind::Write && rng.chance(1, 2);
+            let torn = how >= 6 && self.0[*event].kind == Kind::Write && rng.chance(1, 2);
             let parts = torn.then(|| self.parts(*event, SECTORS[how - 6], rng));
             if keep || torn {
                 kept.push(Part { event: *event, parts });
             }
         }
-        self.state(window.events.start, cut, kept)
+        self.state(until, cut, kept)
     }
 
     /// Some sectors of a write.
     fn parts(&self, event: usize, sector: u64, rng: &mut Rng) -> Vec<Range<u64>> {
-        let Event { offset, len, .. } = self.events[event];
+        let Event { offset, len, .. } = self.0[event];
         let sector = if offset == WRITTEN_WHOLE { 4096 } else { sector };
         let sectors = (0..len / sector).filter(|_| rng.chance(1, 2));
         sectors.map(|nth| nth * sector..(nth + 1) * sector).collect()
     }
 
     fn state(&self, until: usize, cut: usize, kept: Vec<Part>) -> Choice {
-        let marks = self.events[..cut].iter().rev();
+        let marks = self.0[..cut].iter().rev();
         let promised = marks.filter(|event| event.kind == Kind::Mark).map(|event| event.offset).next();
         Choice { until, cut, kept, promised: promised.unwrap_or(0) }
     }
+}
+
+fn is_change(event: &Event) -> bool {
+    matches!(event.kind, Kind::Write | Kind::Discard | Kind::Zero)
 }
 
 /// Windows that begin `ignored` flushes earlier.
@@ -259,6 +281,20 @@ mod tests {
         };
         assert!((0..100).any(|number| across(&chooser.choice(number)) == 2));
         assert!((0..100).all(|number| across(&chooser.choice(number)) <= 2));
+    }
+
+    #[test]
+    fn a_cut_at_the_end_keeps_what_was_flushed_and_any_part_of_the_rest() {
+        let past = past(&[3, 4]);
+        assert!((0..20).all(|seed| end(past.events(), 0, seed).kept.is_empty()), "a flush was the last request");
+        let ends: Vec<Choice> = (0..200).map(|seed| end(past.events(), 1, seed)).collect();
+        let flushes: Vec<usize> =
+            (0..past.events().len()).filter(|at| past.events()[*at].kind == Kind::Flush).collect();
+        assert!(ends.iter().all(|end| end.until == flushes[0] + 1 && end.cut == past.events().len()));
+        assert!(ends.iter().all(|end| end.promised == 1), "what was promised before the cut, flushed or not");
+        for whole in 0..=4 {
+            assert!(ends.iter().any(|end| end.kept.len() == whole), "never {whole} of 4");
+        }
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl KeptState {
         // The same seed gives another record next time: the moment tells them apart.
         let written = fs::metadata(record).and_then(|meta| meta.modified()).context("the record")?;
         let moment = written.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let name = format!("{}-seed{}-{moment}", engine.replace(':', "-"), script.seed);
+        let name = format!("{}-seed{}-{moment}", engine.replace([':', '+'], "-"), script.seed);
         let record_name = PathBuf::from(format!("{name}.record"));
         let beside = dir.join(&record_name);
         if !beside.exists() {

@@ -7,17 +7,26 @@
 //! | `script` | what is written, and is what is left a prefix of it? |
 //! | `choose` | which of all possible states are looked at? |
 //! | `block` | the campaign on a recorded device under a real ext4 |
+//! | `machine` | the campaign on an emulated machine that is killed |
 //! | `seam` | the campaign on a directory in memory |
+//! | `fill` | how is a history written, and what is promised meanwhile? |
 //! | `station`, `worker` | who serves a state, who mounts and judges it? |
+//! | `emulator`, `archive`, `guest` | what runs the machine, what is in it, and how does a worker live there? |
 //! | `kept` | how is a failing state made again? |
+mod archive;
 pub mod block;
 mod choose;
+pub mod emulator;
+mod fill;
+mod guest;
 mod kept;
+pub mod machine;
 mod script;
 pub mod seam;
 mod station;
 pub mod worker;
 
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf, str::FromStr, time::Duration};
 
 /// What to do.
@@ -44,7 +53,7 @@ pub struct Campaign {
 }
 
 /// Something broken on purpose, that a campaign must notice: what cannot fail proves nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Control {
     /// The device forgets what came after an earlier flush.
     IgnoredFlushes,
@@ -52,14 +61,17 @@ pub enum Control {
     NoBarrier,
     /// The engine is told not to sync what is then taken for synced.
     Unsynced,
+    /// The engine's tracker calls files durable that are not.
+    EarlyTickets,
 }
 
 impl Control {
     /// All of them, by name.
-    pub const ALL: [(&'static str, Control); 3] = [
+    pub const ALL: [(&'static str, Control); 4] = [
         ("ignored-flushes", Control::IgnoredFlushes),
         ("no-barrier", Control::NoBarrier),
         ("unsynced", Control::Unsynced),
+        ("early-tickets", Control::EarlyTickets),
     ];
 }
 

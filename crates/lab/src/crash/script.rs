@@ -29,6 +29,10 @@ pub struct Batch {
     pub sync: bool,
     /// Whether the store is closed and opened again before it.
     pub reopen: bool,
+    /// Whether its durability is awaited, where the engine can; what is not synced may be durable all the same, later.
+    pub wait: bool,
+    /// Whether nothing is written for a while after it, so that what happens by itself happens.
+    pub rest: bool,
 }
 
 impl Script {
@@ -42,7 +46,8 @@ impl Script {
             let value = || (number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_le_bytes().into_iter().cycle().take(bytes);
             changes.push((key, (!rng.chance(1, 5)).then(|| value().collect())));
         }
-        Batch { changes, sync: rng.chance(1, 6) || number == self.batches, reopen: rng.chance(1, 400) }
+        let sync = rng.chance(1, 6) || number == self.batches;
+        Batch { changes, sync, reopen: rng.chance(1, 400), wait: rng.chance(1, 40), rest: rng.chance(1, 16) }
     }
 
     /// The store after the first `count` batches.

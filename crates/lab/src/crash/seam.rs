@@ -8,6 +8,7 @@ mod cuts;
 mod history;
 
 use super::{Campaign, Control, Tally};
+use crate::engines::terrace::Terrace;
 use anyhow::{Result, bail};
 use cuts::Cuts;
 use history::Tracker;
@@ -33,6 +34,7 @@ pub fn run(campaign: &Campaign, watch: &mut dyn FnMut(&Tally) -> bool) -> Result
     let trackers = match campaign.control {
         None => &Tracker::PROMISING[..],
         Some(Control::Unsynced) => &[Tracker::Never],
+        Some(Control::EarlyTickets) => &[Tracker::Lying],
         Some(control) => bail!("{control:?} is about a device; at the seam there is none"),
     };
     let begin = Instant::now();
@@ -64,7 +66,7 @@ pub fn run(campaign: &Campaign, watch: &mut dyn FnMut(&Tally) -> bool) -> Result
 fn options(engine: &str) -> Result<Options> {
     match engine.split_once(':') {
         None if engine == "terrace" => Ok(Options::default()),
-        Some(("terrace", preset)) => Ok(Options::preset(preset)?),
+        Some(("terrace", preset)) => Ok(Terrace::new(Some(preset))?.base().clone()),
         _ => bail!("{engine}: at the seam there are only presets of terrace; others run on files alone"),
     }
 }
@@ -120,13 +122,15 @@ mod tests {
     }
 
     #[test]
-    fn presets_keep_the_contract_and_one_that_syncs_nothing_is_found() {
+    fn presets_keep_the_contract_and_what_is_broken_on_purpose_is_found() {
         for preset in ["terrace:leveldb", "terrace:terrace-block"] {
             let tally = run(&campaign(preset, None), &mut |_| true).unwrap();
             assert_eq!((tally.states, tally.failed), (2000, 0), "{preset}: {tally:?}");
         }
-        let tally = run(&campaign("terrace", Some(Control::Unsynced)), &mut |_| true).unwrap();
-        assert!(tally.failed > 20 && tally.first.is_some(), "{tally:?}");
+        for control in [Control::Unsynced, Control::EarlyTickets] {
+            let tally = run(&campaign("terrace", Some(control)), &mut |_| true).unwrap();
+            assert!(tally.failed > 20 && tally.first.is_some(), "{control:?}: {tally:?}");
+        }
         assert!(run(&campaign("terrace", Some(Control::NoBarrier)), &mut |_| true).is_err());
         assert!(run(&campaign("leveldb", None), &mut |_| true).unwrap_err().to_string().contains("leveldb"));
     }

@@ -5,7 +5,7 @@ use std::{
     io::{BufRead, BufReader, Write},
     os::unix::process::CommandExt,
     path::Path,
-    process::{Child, ChildStdin, Command, Stdio},
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     sync::{
         Arc, PoisonError, RwLock,
         mpsc::{Receiver, RecvTimeoutError, channel},
@@ -19,7 +19,7 @@ use terrace_device::{
 };
 
 /// Longest that an order may take. A store that hangs is as broken as one that is lost.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A device that can be exchanged while nobody uses it.
 pub struct Slot(RwLock<Arc<dyn BlockDevice>>);
@@ -71,8 +71,18 @@ pub struct Station {
     served: Served,
 }
 
+/// What a worker said.
+pub enum Heard {
+    /// An answer.
+    Answer(Answer),
+    /// Nothing yet.
+    Nothing,
+    /// It has ended.
+    End(ExitStatus),
+}
+
 /// A worker that is killed when dropped.
-struct Worker {
+pub struct Worker {
     process: Child,
     is_lost: bool,
     orders: ChildStdin,
@@ -101,24 +111,15 @@ impl Station {
     /// Has an order carried out. A worker that dies of it is broken, as is one that is not done in time; after that the
     /// station is of no more use.
     pub fn answer(&mut self, order: &Order) -> Result<Answer> {
-        let line = serde_json::to_string(order)? + "\n";
-        let sent = self.worker.orders.write_all(line.as_bytes());
-        let answer = match self.worker.answers.recv_timeout(PATIENCE) {
-            Ok(line) => serde_json::from_str(&line).with_context(|| format!("an answer: {line}"))?,
-            Err(RecvTimeoutError::Timeout) => {
+        self.worker.send(order)?;
+        match self.worker.hear(PATIENCE)? {
+            Heard::Answer(Answer::Failed(why)) => bail!("{why}"),
+            Heard::Answer(answer) => Ok(answer),
+            Heard::Nothing => {
                 self.worker.is_lost = true;
-                Answer::Broken(format!("HANGS: not done after {PATIENCE:?}"))
+                Ok(Answer::Broken(format!("HANGS: not done after {PATIENCE:?}")))
             }
-            Err(RecvTimeoutError::Disconnected) => {
-                self.worker.is_lost = true;
-                sent.context("send an order")?;
-                let status = self.worker.process.wait().context("wait for the worker")?;
-                Answer::Broken(format!("DIES: the process ends with {status}"))
-            }
-        };
-        match answer {
-            Answer::Failed(why) => bail!("{why}"),
-            answer => Ok(answer),
+            Heard::End(status) => Ok(Answer::Broken(format!("DIES: the process ends with {status}"))),
         }
     }
 
@@ -129,7 +130,8 @@ impl Station {
 }
 
 impl Worker {
-    fn start(mut command: Command) -> Result<Worker> {
+    /// Starts `command`, which takes orders and gives answers.
+    pub fn start(mut command: Command) -> Result<Worker> {
         // A group of its own: Ctrl-C reaches the campaign, which ends the worker.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut process = command.spawn().context("start a worker")?;
@@ -142,6 +144,25 @@ impl Worker {
             answers.map(|line| sender.send(line)).take_while(Result::is_ok).for_each(drop);
         });
         Ok(Worker { process, is_lost: false, orders, answers })
+    }
+
+    /// Gives an order. One that has ended is not noticed before [`hear`](Worker::hear).
+    pub fn send(&mut self, order: &Order) -> Result<()> {
+        let line = serde_json::to_string(order)? + "\n";
+        self.is_lost |= self.orders.write_all(line.as_bytes()).is_err();
+        Ok(())
+    }
+
+    /// Waits for the next answer, at most so long.
+    pub fn hear(&mut self, patience: Duration) -> Result<Heard> {
+        match self.answers.recv_timeout(patience) {
+            Ok(line) => Ok(Heard::Answer(serde_json::from_str(&line).with_context(|| format!("an answer: {line}"))?)),
+            Err(RecvTimeoutError::Timeout) => Ok(Heard::Nothing),
+            Err(RecvTimeoutError::Disconnected) => {
+                self.is_lost = true;
+                Ok(Heard::End(self.process.wait().context("wait for the worker")?))
+            }
+        }
     }
 }
 

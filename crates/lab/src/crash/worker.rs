@@ -3,7 +3,12 @@
 //! It is a process of its own because whoever waits for a device must not be its server, and because an engine that falls
 //! over must not take the campaign with it. Its mounts are in a name space of their own and its loop devices clear
 //! themselves, so nothing is left of it when it ends, however it ends. Orders come in as JSON, one a line; so do answers.
-use super::script::{Script, check_after, write_after};
+use super::{
+    Control,
+    fill::Fill,
+    guest,
+    script::{Script, check_after, write_after},
+};
 use crate::target::{Engine, Settings, Target};
 use anyhow::{Context, Result, bail};
 use nix::{
@@ -14,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, File},
     io::{BufRead, Write, stdin},
+    os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -22,7 +28,7 @@ use terrace_device::serve::{self, Loop};
 /// Where the file system is, and which engine works on it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Place {
-    /// The served file.
+    /// The served file, or a block device.
     pub image: PathBuf,
     /// An empty directory.
     pub mount_point: PathBuf,
@@ -48,12 +54,17 @@ pub struct Order {
 /// Kinds of orders.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Task {
-    /// Makes a file system and a store, and writes the history into it.
+    /// Makes a file system.
+    Format,
+    /// Writes the history into a store.
     Fill {
-        /// Told the number of each batch that must survive from then on.
-        control: PathBuf,
-        /// Whether what is taken for synced was written so.
-        honest: bool,
+        /// The first batch; those before it are there.
+        from: u64,
+        /// A file that is told the number of each batch that must survive from then on; without one, such numbers are
+        /// [marks](Answer::Mark) among the answers.
+        control: Option<PathBuf>,
+        /// What is broken on purpose.
+        broken: Option<Control>,
     },
     /// Mounts, opens, and judges a store.
     Judge {
@@ -69,6 +80,8 @@ pub enum Task {
 pub enum Answer {
     /// So many batches are there.
     Applied(u64),
+    /// So many must survive from now on; more answers follow.
+    Mark(u64),
     /// The contract is broken; the text begins with one word in capitals.
     Broken(String),
     /// The order could not be carried out: that says nothing about the store.
@@ -80,33 +93,61 @@ pub enum Answer {
 /// # Errors
 /// Without root. Whatever happens to an order is an answer.
 pub fn serve(out: &mut dyn Write, find: &dyn Fn(&str) -> Result<Box<dyn Engine>>) -> Result<()> {
+    if guest::is_one() {
+        return guest::run(&mut |orders, out| serve_all(orders, out, find));
+    }
     unshare(CloneFlags::CLONE_NEWNS).context("a name space of its own for mounts: needs root")?;
-    let private = mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>);
-    private.context("keep mounts to this process")?;
-    for line in stdin().lock().lines() {
+    // What is mounted here stays here; what others unmount goes here too, or it would be in use until this process ends.
+    let slave = mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>);
+    slave.context("keep mounts to this process")?;
+    serve_all(&mut stdin().lock(), out, find)
+}
+
+fn serve_all(
+    orders: &mut dyn BufRead,
+    out: &mut dyn Write,
+    find: &dyn Fn(&str) -> Result<Box<dyn Engine>>,
+) -> Result<()> {
+    for line in orders.lines() {
         let order = serde_json::from_str(&line.context("read an order")?).context("an order")?;
-        let answer = carry_out(&order, find).unwrap_or_else(|error| Answer::Failed(format!("{error:#}")));
-        writeln!(out, "{}", serde_json::to_string(&answer)?)?;
-        out.flush()?;
+        let answer = carry_out(&order, out, find).unwrap_or_else(|error| Answer::Failed(format!("{error:#}")));
+        say(out, &answer)?;
     }
     Ok(())
 }
 
-fn carry_out(order: &Order, find: &dyn Fn(&str) -> Result<Box<dyn Engine>>) -> Result<Answer> {
+fn say(out: &mut dyn Write, answer: &Answer) -> Result<()> {
+    writeln!(out, "{}", serde_json::to_string(answer)?)?;
+    Ok(out.flush()?)
+}
+
+fn carry_out(order: &Order, out: &mut dyn Write, find: &dyn Fn(&str) -> Result<Box<dyn Engine>>) -> Result<Answer> {
     let Order { place, seed, batches, task } = order;
     let script = Script { seed: *seed, batches: *batches };
-    let engine = find(&place.engine)?;
-    let device = serve::attach(&place.image, true)?;
-    if let Task::Fill { .. } = task {
-        make_file_system(&device)?;
+    let mut engine = find(&place.engine)?;
+    let lasts = engine.hurry();
+    let device = Device::at(&place.image)?;
+    if let Task::Format = task {
+        make_file_system(&device.node)?;
+        return Ok(Answer::Applied(0));
     }
     let mounted = match Mounted::new(device, place) {
         Ok(mounted) => mounted,
         Err(error) => return Ok(Answer::Broken(format!("MOUNT: {error}"))),
     };
     let verdict = match task {
-        Task::Fill { control, honest } => {
-            fill(&*engine, &mounted.store(), script, control, *honest)?;
+        Task::Format => unreachable!("carried out above"),
+        Task::Fill { from, control, broken } => {
+            if *broken == Some(Control::EarlyTickets) {
+                engine.deceive()?;
+            }
+            let control = control.as_ref().map(|path| File::options().write(true).open(path)).transpose();
+            let control = control.context("open the control file")?;
+            let fill = Fill { engine: &*engine, dir: &mounted.store(), script, from: *from, lasts, broken: *broken };
+            fill.run(&mut |number| match &control {
+                Some(file) => (&*file).write_all(format!("mark {number}").as_bytes()).context("set a mark"),
+                None => say(out, &Answer::Mark(number)),
+            })?;
             Ok(*batches)
         }
         Task::Judge { promised, again } => judge(&*engine, &mounted.store(), script, *promised, *again)
@@ -120,9 +161,9 @@ fn carry_out(order: &Order, find: &dyn Fn(&str) -> Result<Box<dyn Engine>>) -> R
 }
 
 /// Everything is initialised now, so that the kernel writes nothing of its own later.
-fn make_file_system(device: &Loop) -> Result<()> {
+pub(super) fn make_file_system(device: &Path) -> Result<()> {
     let mkfs = ["-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
-    let made = Command::new("mkfs.ext4").args(mkfs).arg(&device.node).output().context("run mkfs.ext4")?;
+    let made = Command::new("mkfs.ext4").args(mkfs).arg(device).output().context("run mkfs.ext4")?;
     if !made.status.success() {
         bail!("mkfs.ext4: {}", String::from_utf8_lossy(&made.stderr).trim());
     }
@@ -130,7 +171,7 @@ fn make_file_system(device: &Loop) -> Result<()> {
 }
 
 /// Small numbers, so that few writes go through every part of an engine.
-fn settings() -> Settings {
+pub(super) fn settings() -> Settings {
     Settings {
         write_buffer_size: 64 << 10,
         max_file_size: 64 << 10,
@@ -139,26 +180,6 @@ fn settings() -> Settings {
         verify_checksums: true,
         ..Settings::default()
     }
-}
-
-/// Writes the script. Who is not `honest` says of writes that they are durable without having asked for it.
-fn fill(engine: &dyn Engine, dir: &Path, script: Script, control: &Path, honest: bool) -> Result<()> {
-    let control = File::options().write(true).open(control).context("open the control file")?;
-    let mark = |number: u64| (&control).write_all(format!("mark {number}").as_bytes()).context("set a mark");
-    mark(0)?;
-    let mut store = engine.open(dir, &settings())?;
-    for number in 1..=script.batches {
-        let batch = script.batch(number);
-        if batch.reopen {
-            store.close()?;
-            store = engine.open(dir, &settings())?;
-        }
-        batch.write(&*store, batch.sync && honest)?;
-        if batch.sync {
-            mark(number)?;
-        }
-    }
-    store.close()
 }
 
 fn judge(engine: &dyn Engine, dir: &Path, script: Script, promised: u64, again: bool) -> Result<u64, String> {
@@ -179,15 +200,32 @@ fn judge(engine: &dyn Engine, dir: &Path, script: Script, promised: u64, again: 
     Ok(applied)
 }
 
-/// A mounted file system; the loop device below it goes with it.
+/// A block device; if it is the loop device of a file, that goes with it.
+struct Device {
+    node: PathBuf,
+    _loop: Option<Loop>,
+}
+
+impl Device {
+    fn at(image: &Path) -> Result<Device> {
+        let kind = fs::metadata(image).with_context(|| format!("look at {}", image.display()))?.file_type();
+        if kind.is_block_device() {
+            return Ok(Device { node: image.into(), _loop: None });
+        }
+        let attached = serve::attach(image, true)?;
+        Ok(Device { node: attached.node.clone(), _loop: Some(attached) })
+    }
+}
+
+/// A mounted file system.
 struct Mounted {
     point: PathBuf,
     name: String,
-    _device: Loop,
+    _device: Device,
 }
 
 impl Mounted {
-    fn new(device: Loop, place: &Place) -> Result<Mounted, String> {
+    fn new(device: Device, place: &Place) -> Result<Mounted, String> {
         let name = device.node.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let options = Some(place.options.as_str());
         mount(Some(&device.node), &place.mount_point, Some("ext4"), MsFlags::MS_NOATIME, options)

@@ -1,8 +1,10 @@
 //! Terrace as the lab sees it: a preset's choice of parts with the run's equal terms for all numbers.
-use crate::target::{Build, Change, Engine, Own, Result, Settings, SyncCount, Target};
+use crate::target::{Build, Change, Engine, Own, Reach, Result, Settings, SyncCount, Target};
 use anyhow::Context;
-use std::path::Path;
-use terrace::{Codec, Db, FilterForm, LogWrites, Options, ReadOptions, Syncs, WriteBatch, WriteOptions};
+use std::{path::Path, sync::Arc, time::Duration};
+use terrace::{Codec, Db, FilterForm, LogWrites, Options, ReadOptions, Syncs, Tier, WriteBatch, WriteOptions};
+use terrace_sim::LyingTracker;
+use terrace_storage::{backends::files::real::RealFs, open_files, placement::Mode};
 
 /// Terrace under one preset, with or without options of its own.
 #[derive(Debug)]
@@ -11,6 +13,7 @@ pub struct Terrace {
     base: Options,
     /// What was asked for beyond the preset and the run's terms, as `(name, value)`.
     own: Vec<(String, String)>,
+    is_deceived: bool,
 }
 
 impl Terrace {
@@ -29,7 +32,12 @@ impl Terrace {
             name = format!("{name}+{word}");
             own.push((option.to_string(), value.to_string()));
         }
-        Ok(Terrace { name, base, own })
+        Ok(Terrace { name, base, own, is_deceived: false })
+    }
+
+    /// The preset's options with its own, without the terms of any run.
+    pub fn base(&self) -> &Options {
+        &self.base
     }
 
     /// The preset's parts with the numbers of `settings`, and its own options.
@@ -96,7 +104,29 @@ impl Engine for Terrace {
 
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Target>> {
         let read = ReadOptions::new().verify_checksums(settings.verify_checksums);
-        Ok(Box::new(Open { db: Db::open(dir, self.options(settings)?)?, read }))
+        let options = self.options(settings)?;
+        let db = if self.is_deceived {
+            let fs = Arc::new(RealFs::new(dir));
+            Db::open_on(open_files(fs, Mode::Create, Arc::new(LyingTracker), &options.setup())?, options)?
+        } else {
+            Db::open(dir, options)?
+        };
+        Ok(Box::new(Open { db, read }))
+    }
+
+    fn hurry(&mut self) -> Duration {
+        self.base.batch_interval_ms = 20;
+        self.base.durability_interval_ms = 20;
+        match self.base.durability {
+            Tier::Sync | Tier::None => Duration::ZERO,
+            Tier::Group | Tier::Background | Tier::Auto => Duration::from_secs(1),
+            Tier::Journal | Tier::JournalBpf => Duration::from_secs(8), // ext4 commits once a second at most
+        }
+    }
+
+    fn deceive(&mut self) -> Result<()> {
+        self.is_deceived = true;
+        Ok(())
     }
 }
 
@@ -155,6 +185,14 @@ impl Target for Open {
 
     fn compact(&self) -> Result<()> {
         Ok(self.db.compact_range(None, None)?)
+    }
+
+    fn reach(&self) -> Option<Reach> {
+        Some(Reach { written: self.db.last_sequence(), durable: self.db.durable_sequence() })
+    }
+
+    fn wait_durable(&self) -> Result<()> {
+        Ok(self.db.wait_durable(self.db.last_sequence())?)
     }
 
     /// An idle store syncs its log by itself, which the store counts as blocking; the cell tells those from the others by when

@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// Columns of the table; behind them come the causes.
-const LAYERS: [&str; 5] = ["user", "engine", "process", "never written", "device"];
+const LAYERS: [&str; 6] = ["user", "engine", "process", "never written", "device", "flash"];
 
 /// Median bytes of one engine in one workload, in the order of the columns; `None` where no round has the figure.
 pub type ByteLine = [Option<f64>; LAYERS.len() + CAUSES.len()];
@@ -25,6 +25,7 @@ fn value(bytes: &Bytes, column: usize) -> Option<f64> {
         2 => bytes.process,
         3 => bytes.never_written,
         4 => bytes.device,
+        5 => bytes.nand,
         cause => {
             let causes = bytes.device_by_cause.as_ref()?;
             Some(causes.get(CAUSES[cause - LAYERS.len()]).copied().unwrap_or_default())
@@ -67,9 +68,13 @@ mod tests {
         let causes = [("tables".into(), 1 << 20), ("journal".into(), 1 << 19)].into();
         records[0].row.bytes =
             Bytes { user: 1 << 20, device: Some(3 << 19), device_by_cause: Some(causes), ..Bytes::default() };
+        let shown = table(&report(&plan, &records));
+        assert_eq!(shown[0], ["MiB", "", "user", "device", "tables", "journal"]);
+        assert_eq!(shown[1], ["fillseq", "a", "1.00", "1.50", "1.00", "0.500"]);
+        records[0].row.bytes.nand = Some(3 << 20); // on a virtual drive
         let table = table(&report(&plan, &records));
-        assert_eq!(table[0], ["MiB", "", "user", "device", "tables", "journal"]);
-        assert_eq!(table[1], ["fillseq", "a", "1.00", "1.50", "1.00", "0.500"]);
+        assert_eq!(table[0], ["MiB", "", "user", "device", "flash", "tables", "journal"]);
+        assert_eq!(table[1], ["fillseq", "a", "1.00", "1.50", "3.00", "1.00", "0.500"]);
         assert_eq!(table.len(), 2);
     }
 }

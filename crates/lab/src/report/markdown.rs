@@ -10,29 +10,18 @@ pub const END: &str = "<!-- bench:end -->";
 /// The whole report; `command` made it.
 pub fn render(report: &Report, command: &str) -> String {
     let ratio = format!("× {}", report.base);
-    let header = [
-        "workload",
-        "engine",
-        "µs/op [95 %]",
-        &ratio,
-        "settled µs/op",
-        &format!("settled {ratio}"),
-        "WA1",
-        "RA",
-        "SA",
-        "syncs",
-        "p99 µs",
-        "RSS MiB",
-        "anonymous MiB",
-        "CPU s",
-    ];
+    let settled = format!("settled {ratio}");
+    let wa2 = report.has_wa2();
+    let names = ["workload", "engine", "µs/op [95 %]", &ratio, "settled µs/op", &settled, "WA1"];
+    let more = ["RA", "SA", "syncs", "p99 µs", "p99.9 µs", "RSS MiB", "anonymous MiB", "CPU s"];
+    let header: Vec<String> = names.into_iter().chain(wa2.then_some("WA2")).chain(more).map(String::from).collect();
     let mut text = format!("```sh\n{command}\n```\n\n");
-    text += &row(&header.map(String::from));
+    text += &row(&header);
     text += &rule(header.len());
     for group in &report.groups {
         for (at, line) in group.lines.iter().enumerate() {
             let workload = if at == 0 { group.workload.as_str() } else { "" };
-            text += &row(&cells(workload, line));
+            text += &row(&cells(workload, line, wa2));
         }
     }
     let bytes = bytes::table(report);
@@ -59,12 +48,12 @@ pub fn splice(page: &str, text: &str) -> Result<String> {
     Ok(format!("{before}{BEGIN}\n{}\n{END}{after}", text.trim_end()))
 }
 
-fn cells(workload: &str, line: &Line) -> [String; 14] {
+fn cells(workload: &str, line: &Line, wa2: bool) -> Vec<String> {
     let micros = match (&line.error, line.micros) {
         (Some(_), None) => "failed".into(),
         (_, micros) => estimate(micros),
     };
-    [
+    let mut cells = vec![
         workload.into(),
         line.engine.clone(),
         micros,
@@ -72,14 +61,19 @@ fn cells(workload: &str, line: &Line) -> [String; 14] {
         estimate(line.micros_settled),
         estimate(line.ratio_settled),
         figure(line.wa1),
+    ];
+    cells.extend(wa2.then(|| figure(line.wa2)));
+    cells.extend([
         figure(line.ra),
         figure(line.sa),
         count(line.syncs),
         figure(line.p99),
+        figure(line.p999),
         mebibytes(line.rss_bytes),
         mebibytes(line.anon_bytes),
         figure(line.cpu_seconds),
-    ]
+    ]);
+    cells
 }
 
 /// A line of a table.
@@ -120,7 +114,7 @@ mod tests {
         assert!(text.contains("|  | b:fast | 64.0 [8.00–512] | 2.00 [2.00–2.00] |"), "{text}");
         assert!(text.contains(r"- **Errors:** a: fillseq in round 1: a\|b \<c\>"), "{text}");
         let table: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
-        assert!(table.len() == 2 + 6 && table.iter().all(|line| line.matches('|').count() == 15), "{text}");
+        assert!(table.len() == 2 + 6 && table.iter().all(|line| line.matches('|').count() == 16), "{text}");
     }
 
     #[test]

@@ -56,6 +56,8 @@ pub struct Line {
     pub ratio_settled: Option<Estimate>,
     /// Bytes on the device / user bytes.
     pub wa1: Option<f64>,
+    /// Bytes programmed into flash / bytes on the device, on a virtual drive.
+    pub wa2: Option<f64>,
     /// Bytes read / bytes returned.
     pub ra: Option<f64>,
     /// Bytes occupied / live user bytes.
@@ -64,6 +66,8 @@ pub struct Line {
     pub syncs: Option<f64>,
     /// 99th percentile of the most frequent kind of operation, in µs.
     pub p99: Option<f64>,
+    /// The same of 99.9 %.
+    pub p999: Option<f64>,
     /// Peak memory, mapped files included.
     pub rss_bytes: Option<f64>,
     /// Peak memory of its own.
@@ -92,6 +96,11 @@ impl Report {
             groups: (0..plan.steps().len()).map(group).collect(),
             terms: terms::of(plan, device, records),
         }
+    }
+
+    /// Whether some line has a WA2: a column of nothing tells nothing.
+    fn has_wa2(&self) -> bool {
+        self.groups.iter().flat_map(|group| &group.lines).any(|line| line.wa2.is_some())
     }
 
     /// What the number of rounds allows to say.
@@ -127,10 +136,12 @@ impl Line {
             ratio: ratio(micros),
             ratio_settled: ratio(micros_settled),
             wa1: of(&|row| row.wa.wa1),
+            wa2: of(&|row| row.wa.wa2),
             ra: of(&|row| row.ra),
             sa: of(&|row| row.sa),
             syncs: of(&|row| row.syncs.count.map(|count| count as f64)),
             p99: of(&|row| Some(row.latency_us.values().max_by_key(|latency| latency.count)?.p99)),
+            p999: of(&|row| Some(row.latency_us.values().max_by_key(|latency| latency.count)?.p999)),
             rss_bytes: of(&|row| row.peak_rss_bytes.map(|bytes| bytes as f64)),
             anon_bytes: of(&|row| row.peak_anon_bytes.map(|bytes| bytes as f64)),
             cpu_seconds: of(&|row| row.cpu_seconds.map(|cpu| cpu.user + cpu.system)),

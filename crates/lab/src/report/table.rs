@@ -9,10 +9,12 @@ const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'
 /// The whole report as text.
 pub fn render(report: &Report) -> String {
     let ratio = format!("× {}", report.base);
-    let header =
-        ["", "", "µs/op [95 %]", &ratio, "settled µs/op", &ratio, "WA1", "syncs", "p99 µs", "RSS MiB", "CPU s"];
-    let body: Vec<Vec<String>> = report.groups.iter().flat_map(lines).collect();
-    let header = header.map(String::from);
+    let names = ["", "", "µs/op [95 %]", &ratio, "settled µs/op", &ratio, "WA1"];
+    let wa2 = report.has_wa2();
+    let header = names.into_iter().chain(wa2.then_some("WA2"));
+    let header: Vec<String> =
+        header.chain(["syncs", "p99 µs", "p99.9 µs", "RSS MiB", "CPU s"]).map(String::from).collect();
+    let body: Vec<Vec<String>> = report.groups.iter().flat_map(|group| lines(group, wa2)).collect();
     let widths = widths(std::iter::once(&header[..]).chain(body.iter().map(|line| &line[..])));
     let mut text = String::new();
     let mut lines = body.iter();
@@ -48,12 +50,12 @@ pub(crate) fn widths<'a>(lines: impl Iterator<Item = &'a [String]>) -> Vec<usize
     widths
 }
 
-/// The cells of a workload's lines.
-fn lines(group: &Group) -> impl Iterator<Item = Vec<String>> {
+/// The cells of a workload's lines, with WA2 or without.
+fn lines(group: &Group, wa2: bool) -> impl Iterator<Item = Vec<String>> {
     let median = |line: &Line| line.micros.map_or(0.0, |micros| micros.median);
     let longest = group.lines.iter().map(median).fold(0.0, f64::max);
     group.lines.iter().map(move |line| {
-        vec![
+        let mut cells = vec![
             format!("  {}", line.engine),
             bar(median(line), longest),
             estimate(line.micros),
@@ -61,11 +63,16 @@ fn lines(group: &Group) -> impl Iterator<Item = Vec<String>> {
             figure(line.micros_settled.map(|settled| settled.median)),
             estimate(line.ratio_settled),
             figure(line.wa1),
+        ];
+        cells.extend(wa2.then(|| figure(line.wa2)));
+        cells.extend([
             count(line.syncs),
             figure(line.p99),
+            figure(line.p999),
             mebibytes(line.rss_bytes),
             figure(line.cpu_seconds),
-        ]
+        ]);
+        cells
     })
 }
 
@@ -124,6 +131,13 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("Equal terms: 1000000 keys"), "{text}");
-        assert!(!text.contains("NaN"), "{text}");
+        assert!(!text.contains("NaN") && !text.contains("WA2"), "{text}");
+        records[0].row.wa.wa2 = Some(2.5); // on a virtual drive
+        let text = render(&report(&plan, &records));
+        let column = |line: usize, end: &str| {
+            let line = text.lines().nth(line)?;
+            Some(line[..line.find(end)?].chars().count() + end.chars().count())
+        };
+        assert_eq!(column(0, "WA2"), column(2, "2.50"), "{text}");
     }
 }

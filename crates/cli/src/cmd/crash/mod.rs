@@ -13,10 +13,11 @@ use std::{
     thread,
     time::Duration,
 };
-use terrace::{Options, Tier};
+use terrace::Tier;
 use terrace_device::serve::{FrontEnd, FuseLoop, ublk};
 use terrace_lab::{
-    crash::{Campaign, Control, Tally, block, seam},
+    crash::{Campaign, Control, Tally, block, emulator::Emulator, machine, seam},
+    engines::terrace::Terrace,
     plan::stop,
 };
 
@@ -27,32 +28,35 @@ use terrace_lab::{
 /// ext4 replays its journal, and opened; every write that was acknowledged as synced must be there, of the rest a prefix of
 /// the history, and the store must take writes again. Failing states are kept as files, with the command that replays them.
 /// This takes Linux and root. --level seam does the same on a directory in memory, thousands of states a second, without root.
+/// --level machine kills an emulated machine while it fills a store, boots it again with what its disk had kept, judges the store and
+/// goes on; a state is a kill. This takes QEMU and a kernel (make machine), too.
 #[derive(clap::Args)]
 pub struct Crash {
     /// block: on a recorded device below a real ext4. seam: on a directory in memory that follows ext4's rules, and POSIX's; for
-    /// presets of terrace alone.
-    #[arg(long, value_name = "LEVEL", default_value = "block", value_parser = ["block", "seam"])]
+    /// presets of terrace alone. machine: on an emulated machine that is killed; for presets of terrace alone.
+    #[arg(long, value_name = "LEVEL", default_value = "block", value_parser = ["block", "machine", "seam"])]
     level: String,
-    /// terrace, terrace:PRESET, leveldb, or any other that `terrace bench --list engines` shows.
+    /// terrace, terrace:PRESET, terrace:PRESET+OPTION=VALUE, leveldb, or any other that `terrace bench --list engines` shows.
     #[arg(long, value_name = "NAME", default_value = "terrace")]
     engine: String,
     /// Of the first history; the next one has the next number. Equal seeds write equal histories.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Ends after so many states. Default: 1000, at the seam 100000, unless --seconds is given.
+    /// Ends after so many states. Default: 1000, at the seam 100000, of machines 20, unless --seconds is given.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     states: Option<u64>,
     /// Ends after so long.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
-    /// Batches written in each history; at the seam it has a length of its own.
-    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=100_000))]
-    batches: u64,
-    /// States judged side by side. Default: one for each processor.
+    /// Batches written in each history; at the seam it has a length of its own. Default: 500, for machines 2000.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    batches: Option<u64>,
+    /// States judged side by side; machines run one at a time. Default: one for each processor.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64))]
     workers: Option<u64>,
     /// Breaks something on purpose, and exits 1 if that is not found: ignored-flushes (by the device), no-barrier (ext4 sends no
-    /// flushes), unsynced (the engine does not sync what it says it did).
+    /// flushes), unsynced (the engine does not sync what it says it did), early-tickets (its tracker calls files durable that are
+    /// not).
     #[arg(long, value_name = "NAME")]
     control: Option<String>,
     /// Where failing states are kept, with the record of the device.
@@ -78,6 +82,10 @@ impl Crash {
         self.refuse_promiseless()?;
         let work = self.work.clone().unwrap_or_else(std::env::temp_dir);
         let is_seam = self.level == "seam";
+        if self.level != "block" && self.engine.split(':').next() != Some("terrace") {
+            let reason = format!("at this level there are only presets of terrace, no {}", self.engine);
+            return Err(Usage::of("--engine", reason));
+        }
         if is_seam {
             self.refuse_beyond_seam(control)?;
         } else if let Err(reason) = (FuseLoop { work: work.clone(), attached: false }).available() {
@@ -87,11 +95,15 @@ impl Crash {
         if let Some(file) = &self.replay {
             return self.replay(file, &work, out);
         }
-        let states = if is_seam { 100_000 } else { 1000 };
+        let (states, batches) = match self.level.as_str() {
+            "seam" => (100_000, 500),
+            "machine" => (20, 2000),
+            _ => (1000, 500),
+        };
         let campaign = Campaign {
             engine: self.engine.clone(),
             seed: self.seed,
-            batches: self.batches,
+            batches: self.batches.unwrap_or(batches),
             states: self.states.or((self.seconds.is_none()).then_some(states)),
             time: self.seconds.map(Duration::from_secs),
             workers: self.workers.map_or_else(processors, |workers| workers as usize),
@@ -100,11 +112,15 @@ impl Crash {
             keep: control.is_none().then(|| self.keep.clone()),
         };
         let mut watch = progress(&campaign, stop);
-        let tally = match is_seam {
-            true => seam::run(&campaign, &mut watch)?,
-            false => block::run(&campaign, &worker_command, &mut watch)?,
+        let tally = match self.level.as_str() {
+            "seam" => seam::run(&campaign, &mut watch)?,
+            "machine" => {
+                let emulator = Emulator::find().map_err(anyhow::Error::msg)?;
+                machine::run(&campaign, &emulator, &worker_command(), &mut watch)?
+            }
+            _ => block::run(&campaign, &worker_command, &mut watch)?,
         };
-        self.print(&tally, out)?;
+        self.print(&campaign, &tally, out)?;
         match (control, tally.failed) {
             (None, 0) => Ok(()),
             (None, failed) => bail!("{failed} of {} states break the contract", tally.states),
@@ -115,23 +131,20 @@ impl Crash {
 
     /// A preset that promises nothing at a power cut has no contract to break.
     fn refuse_promiseless(&self) -> Result<()> {
-        let preset = self.engine.strip_prefix("terrace:").map(Options::preset).transpose()?;
-        match preset.is_some_and(|options| options.durability == Tier::None) {
+        let preset = self.engine.strip_prefix("terrace:").map(|preset| Terrace::new(Some(preset))).transpose()?;
+        match preset.is_some_and(|preset| preset.base().durability == Tier::None) {
             true => Err(Usage::of("--engine", format!("{} promises nothing at a power cut", self.engine))),
             false => Ok(()),
         }
     }
 
-    /// At the seam there is neither a device nor anybody else's file.
+    /// At the seam there is no device, and every tier is tried.
     fn refuse_beyond_seam(&self, control: Option<Control>) -> Result<()> {
-        if self.engine.split(':').next() != Some("terrace") {
-            return Err(Usage::of(
-                "--engine",
-                format!("at the seam there are only presets of terrace, no {}", self.engine),
-            ));
+        if self.engine.contains("+durability=") {
+            return Err(Usage::of("--engine", format!("{}: at the seam every tier is tried", self.engine)));
         }
         match control {
-            None | Some(Control::Unsynced) => Ok(()),
+            None | Some(Control::Unsynced | Control::EarlyTickets) => Ok(()),
             Some(_) => Err(Usage::of("--control", "it is about a device; at the seam there is none")),
         }
     }
@@ -150,11 +163,11 @@ impl Crash {
         verdict.map(drop).map_err(|reason| anyhow::anyhow!("{reason}"))
     }
 
-    fn print(&self, tally: &Tally, out: &mut dyn Write) -> Result<()> {
+    fn print(&self, campaign: &Campaign, tally: &Tally, out: &mut dyn Write) -> Result<()> {
         let Tally { histories, events, states, failed, by_kind, first, kept, seconds } = tally;
         let per_second = *states as f64 / seconds.max(f64::EPSILON);
         if self.json {
-            let object = json!({ "level": self.level, "engine": self.engine, "seed": self.seed, "batches": self.batches, "control": self.control,
+            let object = json!({ "level": self.level, "engine": self.engine, "seed": self.seed, "batches": campaign.batches, "control": self.control,
                 "histories": histories, "events": events, "states": states, "failed": failed, "by_kind": by_kind,
                 "first": first, "kept": kept, "seconds": seconds, "states_per_second": per_second });
             return Ok(writeln!(out, "{object}")?);

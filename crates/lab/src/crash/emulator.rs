@@ -1,0 +1,193 @@
+//! An emulated machine that boots a kernel of a distribution and runs one program in it, a worker: QEMU without acceleration, so that
+//! any machine can, also a virtual one. There is no distribution in it, only that program with its libraries.
+//!
+//! `make machine` fetches the kernel and puts it where [`Emulator::find`] looks: `$TERRACE_MACHINE`, by default
+//! `~/.cache/terrace/machine`, with `kernel` and `modules/*.ko` in it.
+use super::archive::Archive;
+use anyhow::{Context, Result, bail};
+use std::{
+    env,
+    ffi::OsStr,
+    fs::{self, File},
+    io::{BufWriter, Read, Seek, SeekFrom},
+    os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+const PROGRAM: &str = "qemu-system-x86_64";
+/// The directory of modules in the machine.
+pub(super) const MODULES: &str = "modules";
+/// The name of the port at which a worker takes orders.
+pub(super) const PORT: &str = "orders";
+/// The worker in the machine.
+const WORKER: &str = "worker";
+/// Where it mounts.
+pub(super) const MOUNT_POINT: &str = "/mnt";
+/// The disk in the machine.
+pub(super) const DISK: &str = "/dev/vda";
+/// Enough for a program with all that serves to debug it, twice.
+const MEMORY_MIB: &str = "1024";
+
+/// What a machine is made of.
+pub struct Emulator {
+    kernel: PathBuf,
+    modules: Vec<PathBuf>,
+}
+
+/// A worker that is packed for the machine.
+pub struct Packed {
+    /// The first file system. It has no name, so nothing of it remains.
+    archive: File,
+    /// What the kernel is told: the worker's environment and arguments.
+    line: String,
+}
+
+impl Emulator {
+    /// What this machine has of it; else what is missing, and how to get it.
+    pub fn find() -> Result<Emulator, String> {
+        if Command::new(PROGRAM).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
+            return Err(format!(
+                "{PROGRAM} is missing (Debian: apt-get install --no-install-recommends qemu-system-x86)"
+            ));
+        }
+        let home = || env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
+        let cache = || env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
+        let place = env::var_os("TERRACE_MACHINE").map(PathBuf::from);
+        let place = place.or_else(|| Some(cache()?.join("terrace/machine"))).ok_or("HOME is not set")?;
+        let kernel = place.join("kernel");
+        let modules = fs::read_dir(place.join(MODULES));
+        let modules = modules.map(|entries| entries.flatten().map(|entry| entry.path()).collect());
+        match modules {
+            Ok(modules) if kernel.exists() => Ok(Emulator { kernel, modules }),
+            _ => Err(format!("there is no kernel in {}: `make machine` fetches one", place.display())),
+        }
+    }
+
+    /// Packs what `worker` starts, with the libraries it is linked with.
+    pub fn pack(&self, worker: &Command, work: &Path) -> Result<Packed> {
+        let program = Path::new(worker.get_program());
+        let mut file = nameless(work)?;
+        let mut archive = Archive::new(BufWriter::new(&file));
+        let read = |path: &Path| fs::read(path).with_context(|| format!("read {}", path.display()));
+        for name in ["dev", "mnt", "tmp", MODULES] {
+            archive.directory(name)?;
+        }
+        archive.device("dev/console", (5, 1))?;
+        archive.device("dev/null", (1, 3))?;
+        archive.file(WORKER, &read(program)?)?;
+        let mut made = Vec::new();
+        for library in libraries(program)? {
+            for above in
+                library.ancestors().skip(1).collect::<Vec<_>>().into_iter().rev().filter(|path| *path != Path::new("/"))
+            {
+                if !made.contains(&above.to_owned()) {
+                    archive.directory(inside(above)?)?;
+                    made.push(above.to_owned());
+                }
+            }
+            archive.file(inside(&library)?, &read(&library)?)?;
+        }
+        for module in &self.modules {
+            let name = module.file_name().and_then(OsStr::to_str).context("a module's name is no text")?;
+            archive.file(&format!("{MODULES}/{name}"), &read(module)?)?;
+        }
+        archive.finish()?;
+        file.seek(SeekFrom::Start(0))?;
+        Ok(Packed { archive: file, line: line(worker)? })
+    }
+
+    /// The command that starts a machine. `disk` is its disk, with a volatile cache: what the machine flushes is synced. What
+    /// the kernel says goes to `console`; standard input and output are the worker's.
+    pub fn command(&self, packed: &Packed, disk: &Path, console: &File) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.args(["-nodefaults", "-no-reboot", "-display", "none", "-accel", "tcg", "-m", MEMORY_MIB]);
+        command
+            .arg("-kernel")
+            .arg(&self.kernel)
+            .arg("-initrd")
+            .arg(path_of(&packed.archive))
+            .args(["-append", &packed.line]);
+        command.arg("-serial").arg(format!("file:{}", path_of(console)));
+        let drive = format!("file={},format=raw,if=none,id=disk,cache=none,aio=threads,discard=unmap", disk.display());
+        command.args(["-drive", &drive, "-device"]);
+        command.arg("virtio-blk-pci,drive=disk,logical_block_size=4096,physical_block_size=4096");
+        command.args(["-device", "virtio-serial-pci", "-chardev", "stdio,id=orders,signal=off", "-device"]);
+        command.arg(format!("virtserialport,chardev=orders,name={PORT}"));
+        command
+    }
+}
+
+/// The last that the kernel and the worker said.
+pub(super) fn last_words(console: &File) -> String {
+    let mut console = console;
+    let mut text = Vec::new();
+    let _ = console.seek(SeekFrom::Start(0)).and_then(|_| console.read_to_end(&mut text));
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(5)..].join(" | ")
+}
+
+/// A file below `work` without a name.
+pub(super) fn nameless(work: &Path) -> Result<File> {
+    fs::create_dir_all(work).with_context(|| format!("make {}", work.display()))?;
+    let flags = nix::fcntl::OFlag::O_TMPFILE.bits();
+    let file = File::options().read(true).write(true).custom_flags(flags).open(work);
+    file.with_context(|| format!("make a nameless file in {}", work.display()))
+}
+
+/// Where other processes find such a file, while this one lives.
+fn path_of(file: &File) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
+}
+
+/// The kernel hands on to its first process what it does not know itself: `NAME=VALUE`, and everything behind `--`.
+fn line(worker: &Command) -> Result<String> {
+    let mut line = format!("console=ttyS0 loglevel=4 panic=-1 rdinit=/{WORKER}");
+    let text = |text: &OsStr| match text.to_str() {
+        Some(text) if !text.contains([' ', '"']) => Ok(text.to_owned()),
+        _ => bail!("{}: cannot be told to a kernel", text.display()),
+    };
+    for (name, value) in worker.get_envs() {
+        line += &format!(" {}={}", text(name)?, text(value.unwrap_or_default())?);
+    }
+    line += " --";
+    for argument in worker.get_args() {
+        line += &format!(" {}", text(argument)?);
+    }
+    Ok(line)
+}
+
+/// A path of this machine as a name in the archive.
+fn inside(path: &Path) -> Result<&str> {
+    path.strip_prefix("/")?.to_str().with_context(|| format!("{}: is no text", path.display()))
+}
+
+/// What `ldd` finds that the program is linked with; nothing, if it is linked statically.
+fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
+    let output = Command::new("ldd").arg(program).output().context("run ldd")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let path = |line: &str| line.split_whitespace().find(|word| word.starts_with('/')).map(PathBuf::from);
+    Ok(text.lines().filter_map(path).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_s_arguments_and_environment_reach_it_through_the_kernel() {
+        let mut worker = Command::new("/bin/worker");
+        worker.args(["crash-worker", "--level=3"]).env("ROLE", "1");
+        let told = line(&worker).unwrap();
+        assert!(told.contains(" rdinit=/worker ROLE=1 -- crash-worker --level=3"), "{told}");
+        assert!(line(Command::new("x").arg("two words")).is_err());
+    }
+
+    #[test]
+    fn a_program_s_libraries_are_found() {
+        let found = libraries(&env::current_exe().unwrap()).unwrap();
+        assert!(found.iter().all(|path| path.exists()), "{found:?}");
+        assert!(found.iter().any(|path| path.to_str().is_some_and(|path| path.contains("libc.so"))), "{found:?}");
+    }
+}

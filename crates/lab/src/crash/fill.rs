@@ -1,0 +1,129 @@
+//! Writes a history into a store, and tells of every batch that must survive from then on: because it was synced, because its
+//! durability was awaited, or because the engine says that it has become durable by itself.
+use super::{Control, script::Script, worker::settings};
+use crate::target::{Engine, Target};
+use anyhow::Result;
+use std::{collections::VecDeque, path::Path, thread, time::Duration};
+
+/// Batches after which one in so many rests; see `Batch::rest`.
+const REST_EVERY: u32 = 16;
+
+/// What is written, and how.
+pub struct Fill<'a> {
+    pub engine: &'a dyn Engine,
+    pub dir: &'a Path,
+    pub script: Script,
+    /// The first batch; those before it are there and promised.
+    pub from: u64,
+    /// How long the whole script lasts at least.
+    pub lasts: Duration,
+    /// What is broken on purpose.
+    pub broken: Option<Control>,
+}
+
+/// What has been promised.
+struct Promises<'a> {
+    tell: &'a mut dyn FnMut(u64) -> Result<()>,
+    /// The last batch that was told.
+    told: u64,
+    /// Batches that were written since, each with the engine's own number of its last write.
+    waiting: VecDeque<(u64, u64)>,
+}
+
+impl Fill<'_> {
+    /// Writes all of it. `tell` hears the number of each batch up to which everything must survive from then on; they rise.
+    pub fn run(&self, tell: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
+        tell(self.from - 1)?;
+        let mut promises = Promises { tell, told: self.from - 1, waiting: VecDeque::new() };
+        let pause = self.lasts / u32::try_from(self.script.batches)?;
+        let mut store = self.engine.open(self.dir, &settings())?;
+        for number in self.from..=self.script.batches {
+            let batch = self.script.batch(number);
+            if batch.reopen {
+                promises.look(&*store)?;
+                store.close()?;
+                store = self.engine.open(self.dir, &settings())?;
+                promises.look(&*store)?;
+            }
+            let honest = self.broken != Some(Control::Unsynced);
+            batch.write(&*store, batch.sync && honest)?;
+            if batch.sync {
+                promises.keep(number)?;
+            }
+            promises.written(number, &*store);
+            if batch.wait && store.reach().is_some() {
+                store.wait_durable()?;
+            }
+            thread::sleep(if batch.rest { pause * REST_EVERY } else { pause / 4 });
+            promises.look(&*store)?;
+        }
+        store.close()
+    }
+}
+
+impl Promises<'_> {
+    fn written(&mut self, number: u64, store: &dyn Target) {
+        self.waiting.extend(store.reach().map(|reach| (number, reach.written)));
+    }
+
+    /// Everything up to batch `number` is promised.
+    fn keep(&mut self, number: u64) -> Result<()> {
+        if number <= self.told {
+            return Ok(());
+        }
+        self.told = number;
+        (self.tell)(number)
+    }
+
+    /// Asks the engine what has become durable.
+    fn look(&mut self, store: &dyn Target) -> Result<()> {
+        let Some(reach) = store.reach() else { return Ok(()) };
+        let mut last = 0;
+        while let Some(&(number, written)) = self.waiting.front()
+            && written <= reach.durable
+        {
+            last = number;
+            self.waiting.pop_front();
+        }
+        self.keep(last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engines;
+
+    /// Batches that were promised, of a preset's store, and the script.
+    fn promised(engine: &str) -> (Vec<u64>, Script) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut engine = engines::engine(engine).unwrap();
+        engine.hurry();
+        let script = Script { seed: 3, batches: 400 };
+        let lasts = Duration::from_secs(2);
+        let fill = Fill { engine: &*engine, dir: dir.path(), script, from: 1, lasts, broken: None };
+        let mut told = Vec::new();
+        fill.run(&mut |number| {
+            told.push(number);
+            Ok(())
+        })
+        .unwrap();
+        (told, script)
+    }
+
+    #[test]
+    fn what_becomes_durable_by_itself_is_promised_as_what_is_synced() {
+        let (told, script) = promised("terrace:leveldb+durability=background");
+        assert!(told.is_sorted_by(|a, b| a < b), "{told:?}");
+        assert_eq!(told.last(), Some(&script.batches), "the last is synced");
+        let synced = (1..=script.batches).filter(|number| script.batch(*number).sync);
+        assert!(synced.clone().all(|number| told.contains(&number)), "a synced batch is not promised: {told:?}");
+        let awaited = |number: &u64| script.batch(*number).wait;
+        assert!((1..=script.batches).filter(awaited).all(|number| told.contains(&number)), "{told:?}");
+        let alone =
+            told.iter().filter(|number| **number > 0 && !script.batch(**number).sync && !awaited(number)).count();
+        assert!(alone > 5, "only {alone} batches became durable by themselves");
+        let (told, _) = promised("terrace:volatile");
+        assert_eq!(told.len(), synced.count() + 1, "a store that promises nothing tells nothing by itself");
+    }
+}
