@@ -21,8 +21,11 @@ use terrace_sim::Rng;
 
 const SEED: u64 = 9;
 /// What the stores of these tests are opened with besides [`TIGHT`], by name.
-const SHAPES: &[(&str, &[(&str, &str)])] =
-    &[("usual", &[]), ("mapped", &[("log_writes", "map"), ("durability", "auto"), ("batch_interval_ms", "20")])];
+const SHAPES: &[(&str, &[(&str, &str)])] = &[
+    ("usual", &[]),
+    ("mapped", &[("log_writes", "map"), ("durability", "auto"), ("batch_interval_ms", "20")]),
+    ("background", &[("durability", "background"), ("batch_interval_ms", "20")]),
+];
 const KILLS: usize = 40;
 /// A child that got so far waits to be killed.
 const BATCHES_MAX: usize = 4000;

@@ -76,6 +76,8 @@ const SHAPES: &[Shape] = &[
     &[("durability", "auto"), ("batch_interval_ms", "0")],
     &[("durability", "auto"), ("batch_interval_ms", "5"), ("log_writes", "map"), ("retained_bytes_max", "1MiB")],
     &[("durability", "background"), ("batch_interval_ms", "0")],
+    &[("durability", "group"), ("batch_interval_ms", "0"), ("sync_flushes", "on")],
+    &[("durability", "journal-bpf"), ("batch_interval_ms", "5"), ("retained_bytes_max", "1MiB")],
     &[("durability", "journal"), ("batch_interval_ms", "0"), ("retained_bytes_max", "1MiB")],
     &[("durability_interval_ms", "1")],
     &[("durability_interval_ms", "0"), ("compactions_max", "2")],

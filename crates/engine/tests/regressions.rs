@@ -113,9 +113,9 @@ fn dropping_the_last_handle_during_a_tick_closes_the_store() {
 /// one was never seen to go, and its file stayed until the next open.
 #[test]
 fn tables_added_and_consumed_within_one_release_are_removed() {
-    for seed in 0..8 {
+    for (tracker, seed) in Tracker::sound().flat_map(|tracker| (0..8).map(move |seed| (tracker, seed))) {
         let fs = memory();
-        let db = open_manual(&fs, Tracker::Late, seed, &tight_options());
+        let db = open_manual(&fs, tracker, seed, &tight_options());
         let mut rng = Rng::new(seed);
         for round in 0..40 {
             for key in ["a", "z"] {
@@ -128,7 +128,7 @@ fn tables_added_and_consumed_within_one_release_are_removed() {
         }
         db.wait_idle().unwrap();
         let there = table_numbers(fs.list().unwrap().into_iter().map(|entry| entry.name));
-        assert_eq!(there, live_tables(&db), "seed {seed}");
+        assert_eq!(there, live_tables(&db), "{tracker:?} seed {seed}");
     }
 }
 
