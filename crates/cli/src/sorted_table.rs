@@ -7,6 +7,7 @@ use terrace_format::{
     compress::decompress,
     facts,
     footer::{BLOCK_TRAILER_BYTES, FOOTER_BYTES, Footer, Handle, open_block},
+    pair::{self, PairFacts},
 };
 
 /// An open table file.
@@ -50,6 +51,14 @@ impl SortedTable {
     pub fn facts(&self) -> Result<Option<TableFacts>> {
         match self.meta_blocks()?.iter().find(|(name, _)| name == facts::META_NAME) {
             Some((_, handle)) => Ok(Some(TableFacts::decode(&self.contents(*handle)?)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// What a directory table's meta file says of its files.
+    pub fn pair_facts(&self) -> Result<Option<PairFacts>> {
+        match self.meta_blocks()?.iter().find(|(name, _)| name == pair::META_NAME) {
+            Some((_, handle)) => Ok(Some(PairFacts::decode(&self.contents(*handle)?)?)),
             None => Ok(None),
         }
     }

@@ -241,3 +241,26 @@ fn a_checkpoint_is_a_store() {
     fs::write(format!("{}/notes.txt", new("mine")), "").unwrap();
     assert!(terrace(["checkpoint", store, &new("mine")]).fails(1).contains("notes.txt"));
 }
+
+#[test]
+fn inspect_explains_directory_tables() {
+    let (_directory, store) = fresh();
+    let store = store.to_str().unwrap();
+    let preset = ["--preset", "delsm", "--option", "durability=none"];
+    terrace_with(["load", store, "-"].into_iter().chain(preset), b"apple\tred\nlemon\tyellow\n").ok();
+    terrace(["compact", store].into_iter().chain(preset)).ok();
+    assert!(text(terrace(["inspect", store]).ok()).contains("directory"));
+    let inside = |folder: &Path| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    let levels = inside(Path::new(store)).into_iter().filter(|path| path.is_dir());
+    let table = levels.flat_map(|level| inside(&level)).next().expect("a folder of a table");
+    let table = table.to_str().unwrap();
+    let said = text(terrace(["inspect", table, "--entries"]).ok());
+    assert!(said.contains("2 in files of 9 bytes") && said.contains("'apple'@1 = 3 bytes in apple.1."), "{said}");
+    let pair = file(table, |name| name.starts_with("lemon."));
+    assert!(text(terrace(["inspect", &pair]).ok()).contains("6 bytes: 'yellow'"));
+    assert_eq!(json(["inspect", &pair, "--json"])["sequence"], 2);
+    assert_eq!(json(["inspect", table, "--json"])["pairs"]["files"], 2);
+    fs::write(&pair, "green").unwrap();
+    let refused = terrace(["inspect", &pair]).fails(1);
+    assert!(refused.contains("not the pair that its name stands for"), "{refused}");
+}

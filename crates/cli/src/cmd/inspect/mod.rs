@@ -2,6 +2,7 @@
 //! a store that does not open, or that is in use (then it shows one moment of it).
 mod edits;
 mod logs;
+mod pairs;
 mod picture;
 mod store;
 mod tables;
@@ -13,6 +14,7 @@ use terrace_format::{
     FileName, Marker,
     key::{self, Kind},
     names::decode_current,
+    pair::{self, PairName},
 };
 use terrace_storage::{backends::raw, placement::Mode};
 
@@ -21,7 +23,8 @@ const SHOWN_BYTES: usize = 40;
 
 /// Shows a store (levels, manifest history, logs, marker) or decodes one of its files.
 ///
-/// Files: NNNNNN.ldb, NNNNNN.sst, NNNNNN.log, MANIFEST-NNNNNN, CURRENT, TERRACE, and those that say something by being there
+/// Of directory tables: a table's folder (L0/NNNNNN), its META, or one pair's file (KEY.SEQUENCE.CHECKSUM).
+/// Other files: NNNNNN.ldb, NNNNNN.sst, NNNNNN.log, MANIFEST-NNNNNN, CURRENT, TERRACE, and those that say something by being there
 /// (UNSYNCED, RESERVE, LOCK, LOG, NNNNNN.dbtmp). Opens nothing and locks nothing:
 /// works on a damaged store too.
 #[derive(clap::Args)]
@@ -42,6 +45,10 @@ impl Inspect {
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let about = fs::metadata(&self.path).with_context(|| self.path.display().to_string())?;
         if about.is_dir() {
+            let meta = self.path.join(pair::META);
+            if meta.is_file() {
+                return tables::show(&meta, self.json, self.entries, out).with_context(|| meta.display().to_string());
+            }
             refuse_foreign(&self.path)?;
             return store::show(&self.path, self.json, out);
         }
@@ -55,7 +62,11 @@ impl Inspect {
     }
 
     fn show_file(&self, name: &str, out: &mut dyn Write) -> Result<()> {
+        if let Some(pair) = PairName::parse(name) {
+            return pairs::show(&self.path, &pair, self.json, out);
+        }
         match FileName::parse(name) {
+            None if name == pair::META => tables::show(&self.path, self.json, self.entries, out),
             Some(FileName::Table(_)) => tables::show(&self.path, self.json, self.entries, out),
             Some(FileName::Log(_)) => logs::show_log(&self.path, self.json, self.entries, out),
             Some(FileName::Manifest(_)) => logs::show_manifest(&self.path, self.json, out),
@@ -70,7 +81,7 @@ impl Inspect {
             Some(other) => self.show_sign(other, out),
             None => {
                 bail!(
-                    "not a file name of a store; known are NNNNNN.ldb .sst .log .dbtmp, \
+                    "not a file name of a store; known are NNNNNN.ldb .sst .log .dbtmp, KEY.SEQUENCE.CHECKSUM, META, \
                      MANIFEST-NNNNNN, CURRENT, TERRACE, UNSYNCED, RESERVE, LOCK, LOG"
                 )
             }

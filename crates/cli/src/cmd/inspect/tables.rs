@@ -1,5 +1,5 @@
 //! One table file: where its blocks are, how they are stored, what it says of itself.
-use super::{SHOWN_BYTES, internal, user};
+use super::{SHOWN_BYTES, internal, pairs, user};
 use crate::{
     bytes::{escaped, quoted},
     sorted_table::SortedTable,
@@ -7,12 +7,16 @@ use crate::{
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::{io::Write, path::Path};
-use terrace_format::key::{self, Kind};
+use terrace_format::{
+    key::{self, Kind},
+    pair::{self, PairFacts},
+};
 
 /// Prints a table; with `entries`, each of its entries too.
 pub fn show(path: &Path, as_json: bool, entries: bool, out: &mut dyn Write) -> Result<()> {
     let table = SortedTable::open(path)?;
-    if as_json { show_json(&table, entries, out) } else { show_text(&table, entries, out) }
+    let refers = path.ends_with(pair::META);
+    if as_json { show_json(&table, entries, refers, out) } else { show_text(&table, entries, refers, out) }
 }
 
 /// A codec's name by its id in a block's trailer.
@@ -27,7 +31,8 @@ fn codec_name(id: u8) -> &'static str {
     }
 }
 
-fn show_text(table: &SortedTable, entries: bool, out: &mut dyn Write) -> Result<()> {
+/// `refers` if references stand in the place of values.
+fn show_text(table: &SortedTable, entries: bool, refers: bool, out: &mut dyn Write) -> Result<()> {
     let footer = table.footer;
     writeln!(out, "table      {} bytes", table.bytes)?;
     writeln!(out, "index      {} bytes at {}", footer.index.bytes, footer.index.offset)?;
@@ -47,16 +52,20 @@ fn show_text(table: &SortedTable, entries: bool, out: &mut dyn Write) -> Result<
         }
         None => writeln!(out, "facts      none: written by LevelDB, or by its rules")?,
     }
+    if let Some(PairFacts { files, file_bytes, value_bytes }) = table.pair_facts()? {
+        writeln!(out, "pairs      {files} in files of {file_bytes} bytes; {value_bytes} bytes of values in all")?;
+    }
     for handle in table.data_blocks()?.into_iter().take(if entries { usize::MAX } else { 0 }) {
         writeln!(out, "block      {} bytes at {}", handle.bytes, handle.offset)?;
         for (key, value) in table.entries(handle)? {
-            writeln!(out, "  {} = {}", internal(&key), quoted(&value, SHOWN_BYTES))?;
+            let shown = if refers { pairs::reference(&key, &value) } else { quoted(&value, SHOWN_BYTES) };
+            writeln!(out, "  {} = {shown}", internal(&key))?;
         }
     }
     Ok(())
 }
 
-fn show_json(table: &SortedTable, entries: bool, out: &mut dyn Write) -> Result<()> {
+fn show_json(table: &SortedTable, entries: bool, refers: bool, out: &mut dyn Write) -> Result<()> {
     let meta: Value =
         table.meta_blocks()?.into_iter().map(|(name, handle)| json!({ "name": name, "bytes": handle.bytes })).collect();
     let data: Value = table
@@ -71,10 +80,13 @@ fn show_json(table: &SortedTable, entries: bool, out: &mut dyn Write) -> Result<
             "value_bytes": facts.value_bytes, "sequences": [facts.sequences.0.0, facts.sequences.1.0] })
     });
     let mut object = json!({ "bytes": table.bytes, "meta": meta, "data": data, "facts": facts });
+    if let Some(PairFacts { files, file_bytes, value_bytes }) = table.pair_facts()? {
+        object["pairs"] = json!({ "files": files, "file_bytes": file_bytes, "value_bytes": value_bytes });
+    }
     if entries {
         let mut all = Vec::new();
         for handle in table.data_blocks()? {
-            all.extend(table.entries(handle)?.iter().map(|(key, value)| entry_json(key, value)));
+            all.extend(table.entries(handle)?.iter().map(|(key, value)| entry_json(key, value, refers)));
         }
         object["entries"] = all.into();
     }
@@ -82,12 +94,12 @@ fn show_json(table: &SortedTable, entries: bool, out: &mut dyn Write) -> Result<
     Ok(())
 }
 
-fn entry_json(key: &[u8], value: &[u8]) -> Value {
+fn entry_json(key: &[u8], value: &[u8], refers: bool) -> Value {
     let parsed = key::parse(key).ok();
     json!({
         "key": escaped(user(key)),
         "sequence": parsed.map(|parsed| parsed.seq.0),
         "delete": parsed.map(|parsed| parsed.kind == Kind::Delete),
-        "value": escaped(value),
+        if refers { "reference" } else { "value" }: if refers { pairs::reference(key, value) } else { escaped(value) },
     })
 }
