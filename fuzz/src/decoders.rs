@@ -4,6 +4,7 @@ use std::{convert::Infallible, sync::Arc};
 use terrace_format::{
     Batch, Codec, Edit, FileName, KeyOrder, Kind, Marker, Op, SeqNo, TableFacts,
     block::{Block, BlockCursor},
+    bundle,
     compress::{self, decompress},
     filter::{Bloom, FilterBlock, FilterBlockBuilder, FilterPolicy},
     footer::{Footer, Handle, open_block},
@@ -163,6 +164,12 @@ pub fn marker(input: &[u8]) {
     }
     if let Ok(facts) = TableFacts::decode(input) {
         assert_eq!(facts.encode(), input);
+    }
+    for offset in [0, 4096, 1 << 20] {
+        if let Ok(members) = bundle::decode(input, offset) {
+            let again = bundle::decode(&bundle::encode(&members, offset), offset);
+            assert_eq!(again.expect("what we write, we read"), members);
+        }
     }
 }
 

@@ -26,7 +26,7 @@ pub fn table(input: &[u8]) {
         let placement = open_files(Arc::new(memory), Mode::Create, Arc::new(NoTracker), &setup).expect("memory opens");
         let bound = key::lookup(b"", SeqNo::MAX);
         let (smallest, largest, bytes) = (bound.clone(), bound, file.len() as u64);
-        let meta = TableMeta { id: TableId(1), bytes, entries: 0, smallest, largest, refs: Vec::new() };
+        let meta = TableMeta::bounded(TableId(1), bytes, None, smallest, largest);
         let Ok(table) = placement.open_table(&meta) else { continue };
         let verified = table.verify();
         for verify in [true, false] {

@@ -1,6 +1,12 @@
 //! A table file taken apart without opening its store. Trusts no length in it.
 use anyhow::{Context, Result, bail};
-use std::{collections::BTreeMap, fs::File, os::unix::fs::FileExt, path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    os::unix::fs::FileExt,
+    path::Path,
+    sync::Arc,
+};
 use terrace_format::{
     TableFacts,
     block::{Block, BlockCursor},
@@ -13,7 +19,9 @@ use terrace_format::{
 /// An open table file.
 pub struct SortedTable {
     file: File,
-    /// Size of the file in bytes.
+    /// Where it begins in its file.
+    begin: u64,
+    /// Its size in bytes.
     pub bytes: u64,
     /// Where its index and metaindex are.
     pub footer: Footer,
@@ -31,12 +39,16 @@ pub struct Stored {
 impl SortedTable {
     /// Opens a table file and reads its footer.
     pub fn open(path: &Path) -> Result<SortedTable> {
+        SortedTable::open_within(path, 0, fs::metadata(path)?.len())
+    }
+
+    /// Opens the table of `bytes` that begins at `begin` of a file.
+    pub fn open_within(path: &Path, begin: u64, bytes: u64) -> Result<SortedTable> {
         let file = File::open(path)?;
-        let bytes = file.metadata()?.len();
         let Some(at) = bytes.checked_sub(FOOTER_BYTES as u64) else { bail!("{bytes} bytes: too short for a table") };
         let mut footer = [0; FOOTER_BYTES];
-        file.read_exact_at(&mut footer, at)?;
-        Ok(SortedTable { file, bytes, footer: Footer::decode(&footer)? })
+        file.read_exact_at(&mut footer, begin + at)?;
+        Ok(SortedTable { file, begin, bytes, footer: Footer::decode(&footer)? })
     }
 
     /// Names of the meta blocks and where they are.
@@ -75,7 +87,7 @@ impl SortedTable {
         for handle in self.data_blocks()? {
             self.check(handle)?;
             let mut codec = [0];
-            self.file.read_exact_at(&mut codec, handle.offset + handle.bytes)?;
+            self.file.read_exact_at(&mut codec, self.begin + handle.offset + handle.bytes)?;
             let stored = found.entry(codec[0]).or_default();
             stored.blocks += 1;
             stored.bytes += handle.bytes;
@@ -99,17 +111,17 @@ impl SortedTable {
     fn contents(&self, handle: Handle) -> Result<Vec<u8>> {
         self.check(handle)?;
         let mut stored = vec![0; handle.bytes as usize + BLOCK_TRAILER_BYTES];
-        self.file.read_exact_at(&mut stored, handle.offset)?;
+        self.file.read_exact_at(&mut stored, self.begin + handle.offset)?;
         let at = || format!("block at byte {}", handle.offset);
         let (codec, contents) = open_block(&stored, true).with_context(at)?;
         decompress(codec, contents).with_context(at)
     }
 
-    /// A block lies in its file.
+    /// A block lies in its table.
     fn check(&self, handle: Handle) -> Result<()> {
         match handle.end() {
             Some(end) if end <= self.bytes => Ok(()),
-            _ => bail!("block at byte {} of {} bytes runs past the end of the file", handle.offset, handle.bytes),
+            _ => bail!("block at byte {} of {} bytes runs past the end of the table", handle.offset, handle.bytes),
         }
     }
 }

@@ -45,6 +45,35 @@ fn stats_count() {
 }
 
 #[test]
+fn bundles_are_shown() {
+    let (_directory, store) = fresh();
+    let store = store.to_str().unwrap();
+    // Two flushes over the same keys, which are then merged into several small tables.
+    for value in ["a", "b"] {
+        let lines: String = (0..500).map(|n| format!("{n:05}\t{}\n", value.repeat(500))).collect();
+        let small = ["--option", "table_bytes=64KiB", "--option", "compression=none"];
+        terrace_with([&["load", store, "-", "--preset", "bolt"][..], &small].concat(), lines.as_bytes()).ok();
+        terrace([&["compact", store][..], &small].concat()).ok();
+    }
+    assert_eq!(json(["stats", store, "--json"])["made_of"]["table_format"], "bundled");
+    assert!(text(terrace(["stats", store]).ok()).contains("directory, bundled tables, values in table"));
+    assert!(text(terrace(["check", store]).ok()).contains("bundled tables"));
+    assert!(text(terrace(["inspect", store]).ok()).contains("features bundled-tables"));
+    let bundle = file(store, |name| name.ends_with(".bundle"));
+    let tables = json(["inspect", &bundle, "--json"])["tables"].as_array().unwrap().clone();
+    assert!(tables.len() > 2, "{tables:?}");
+    let entries = tables.iter().map(|table| table["table"]["facts"]["entries"].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(entries, 500);
+    let shown = text(terrace(["inspect", &bundle, "--entries"]).ok());
+    assert!(shown.contains("there") && shown.contains("00499"), "{shown}");
+    fs::write(&bundle, "short").unwrap();
+    assert!(terrace(["inspect", &bundle]).fails(1).contains("too short for a bundle"));
+    assert!(terrace(["check", store]).fails(1).contains(".bundle"));
+    let refused = terrace(["put", store, "k", "v", "--option", "tables=block"]).fails(1);
+    assert!(refused.contains("tables=block") && refused.contains("terrace convert"), "{refused}");
+}
+
+#[test]
 fn compact_drops_what_is_gone() {
     let (_directory, store) = fresh();
     let store = store.to_str().unwrap();

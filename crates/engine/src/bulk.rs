@@ -44,7 +44,7 @@ impl<'a> Bulk<'a> {
         let build = match &mut self.build {
             Some(build) => build,
             none => {
-                let hint = Hint { level: 1, expected_bytes: self.table_bytes, lifetime: Lifetime::Compaction };
+                let hint = Hint { level: 1, expected_bytes: self.table_bytes, lifetime: Lifetime::Ingest };
                 none.insert(self.to.begin(hint)?)
             }
         };

@@ -78,7 +78,7 @@ pub fn check_on(placement: &dyn Placement, options: &Options, deep: bool) -> Res
 fn leftovers(placement: &dyn Placement, version: &Version) -> Result<Vec<String>> {
     let named: BTreeSet<ObjectId> = version.tables().flat_map(|(_, table)| objects(table)).collect();
     let idle = |object: &ObjectId| match object {
-        ObjectId::Table(_) => !named.contains(object),
+        ObjectId::Table(_) | ObjectId::Bundle(_) => !named.contains(object),
         ObjectId::Temporary(_) => true,
         ObjectId::Wal(_) | ObjectId::Manifest(_) => false,
     };

@@ -29,6 +29,11 @@ pub const PRESETS: &[(&str, &str)] = &[
         "DeLSM's design: each pair a file, a table a directory, compactions link; levels hold entries, several memtables wait, \
          and one sync of the file system saves many tables",
     ),
+    (
+        "bolt",
+        "BoLT's design on leveldb's numbers: all tables of a compaction in one file, synced once; the space of those that go \
+         before it is given back",
+    ),
     ("volatile", "as leveldb, never synced: the upper bound of speed; promises nothing at a power cut"),
 ];
 
@@ -53,6 +58,11 @@ impl Options {
                 Ok(options)
             }
             "delsm" => Ok(delsm()),
+            "bolt" => {
+                let mut options = Options::leveldb_compatible().named("bolt");
+                options.made_of.tables = TableForm::Bundled;
+                Ok(options)
+            }
             "volatile" => {
                 let mut options = Options::leveldb_compatible().named("volatile");
                 options.durability = Tier::None;

@@ -16,7 +16,7 @@ use std::{
     },
     thread,
 };
-use terrace::{Checkpoint, Db, Error, Options, check, check_on};
+use terrace::{Checkpoint, Db, Error, Options, TableForm, check, check_on};
 use terrace_sim::{CrashFs, Folder, Rules};
 use terrace_storage::{
     backends::files::fs::FileSystem,
@@ -155,7 +155,9 @@ fn what_cannot_be_is_refused() {
 }
 
 /// Cuts the power after every step: until a checkpoint is made it is no store, or already the right one; from then on it is.
-fn campaign(tracker: Tracker, rules: Rules, shared_disk: bool) {
+fn campaign(tracker: Tracker, rules: Rules, shared_disk: bool, tables: TableForm) {
+    let mut options = tight_options();
+    options.tables = Some(tables);
     let (disk, other) = (CrashFs::new(rules), CrashFs::new(rules));
     let source: Arc<dyn FileSystem> = Arc::new(disk.clone());
     let (target_disk, target): (&CrashFs, Arc<dyn FileSystem>) = if shared_disk {
@@ -164,10 +166,9 @@ fn campaign(tracker: Tracker, rules: Rules, shared_disk: bool) {
         (&other, Arc::new(other.clone()))
     };
     let place = |fs: &Arc<dyn FileSystem>, mode| -> Box<dyn Placement> {
-        open_files(fs.clone(), mode, Arc::new(SyncTracker), &tight_options().setup()).unwrap()
+        open_files(fs.clone(), mode, Arc::new(SyncTracker), &options.setup()).unwrap()
     };
-    let db = Db::open_manual(history::placement(&source, tracker.make(7), &tight_options()).unwrap(), tight_options())
-        .unwrap();
+    let db = Db::open_manual(history::placement(&source, tracker.make(7), &options).unwrap(), options.clone()).unwrap();
     for number in 1..=60 {
         kit::write(&db, &kit::batch(SEED, number), false).unwrap();
         if number % 9 == 0 {
@@ -189,14 +190,14 @@ fn campaign(tracker: Tracker, rules: Rules, shared_disk: bool) {
             };
             let what =
                 format!("{tracker:?} {rules:?} shared {shared_disk} step {step} of {begin} to {made}, seed {seed}");
-            let opened = open_files(left.clone(), Mode::Write, Arc::new(SyncTracker), &tight_options().setup());
-            let opened = opened.map_err(Error::from).and_then(|place| Db::open_manual(place, tight_options()));
+            let opened = open_files(left.clone(), Mode::Write, Arc::new(SyncTracker), &options.setup());
+            let opened = opened.map_err(Error::from).and_then(|place| Db::open_manual(place, options.clone()));
             match opened {
                 Ok(db) => {
                     let pairs = kit::contents(&db).unwrap_or_else(|e| panic!("{what}: TORN: {e}"));
                     assert!(pairs.into_iter().collect::<Model>() == *wanted, "{what}: TORN: other contents");
                     drop(db);
-                    let report = check_on(&*place(&left, Mode::ReadOnly), &tight_options(), true).unwrap();
+                    let report = check_on(&*place(&left, Mode::ReadOnly), &options, true).unwrap();
                     assert!(report.problems.is_empty(), "{what}: {:?}", report.problems);
                     early += usize::from(step < made);
                 }
@@ -213,8 +214,11 @@ fn campaign(tracker: Tracker, rules: Rules, shared_disk: bool) {
 #[test]
 fn a_power_cut_leaves_a_whole_checkpoint_or_none() {
     for tracker in Tracker::sound().chain([Tracker::Never]) {
-        campaign(tracker, Rules::Ext4, true);
-        campaign(tracker, Rules::Ext4, false);
+        campaign(tracker, Rules::Ext4, true, TableForm::Block);
+        campaign(tracker, Rules::Ext4, false, TableForm::Block);
     }
-    campaign(Tracker::Sync, Rules::Posix, false);
+    for tracker in [Tracker::Sync, Tracker::Group, Tracker::Never] {
+        campaign(tracker, Rules::Ext4, true, TableForm::Bundled);
+    }
+    campaign(Tracker::Sync, Rules::Posix, false, TableForm::Bundled);
 }

@@ -138,6 +138,7 @@ fn maintain(db: &Db, stop: &AtomicBool) {
 fn batches_are_whole_counters_rise_and_snapshots_stand_still() {
     const PIPELINED: &[(&str, &str)] = &[("pipelined_writes", "on"), ("group_wait_us", "500"), ("memtables_max", "3")];
     const SMOOTH: &[(&str, &str)] = &[("pipelined_writes", "on"), ("smooth_stalls", "on"), ("memtables_max", "4")];
+    const BUNDLED: &[(&str, &str)] = &[("tables", "bundled"), ("open_tables_max", "16"), ("cache_bytes", "0")];
     for (place, changes) in [
         (Place::memory(), [&[][..], &[]]),
         (Place::directory(), [PARALLEL, &[]]),
@@ -145,6 +146,7 @@ fn batches_are_whole_counters_rise_and_snapshots_stand_still() {
         (Place::directory(), [PIPELINED, PARALLEL]),
         (Place::directory(), [SMOOTH, PARALLEL]),
         (Place::device(), [PIPELINED, PARALLEL]),
+        (Place::directory(), [BUNDLED, PARALLEL]),
     ] {
         let tight = options(&[TIGHT, changes[0], changes[1]].concat());
         let db = place.open(&tight, false).unwrap();

@@ -15,7 +15,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
     thread,
 };
-use terrace::Options;
+use terrace::{Options, TableForm};
 
 const HISTORIES: u64 = 6;
 
@@ -66,7 +66,13 @@ fn campaigns(
 #[test]
 fn any_power_cut_leaves_a_prefix_with_everything_promised() {
     let seeds = seeds_per_step();
-    let (states, failed, first) = campaigns(&Options::default(), &Tracker::PROMISING, 0..HISTORIES, seeds);
+    let (plain, mut bundled) = (Options::default(), Options::default());
+    bundled.tables = Some(TableForm::Bundled);
+    let half = HISTORIES / 2;
+    let (mut states, failed, mut first) = campaigns(&plain, &Tracker::PROMISING, 0..half, seeds);
+    let (more, failed_too, then) = campaigns(&bundled, &Tracker::PROMISING, half..HISTORIES, seeds);
+    (states, first) = (states + more, first.or(then));
+    let failed = failed + failed_too;
     println!("{states} crash states, {failed} failed");
     assert_eq!(failed, 0, "ORACLE: {failed} of {states} states: {}", first.unwrap_or_default());
     assert!(seeds < 8 || states >= 100_000, "only {states} states: the campaign has shrunk");

@@ -222,6 +222,11 @@ fn a_disk_full_is_cured_with_batches_and_pipelines() {
 }
 
 #[test]
+fn a_disk_full_is_cured_with_bundles() {
+    campaign(How { manual: true, batched: false, tables: "bundled" }, FULL, 4);
+}
+
+#[test]
 fn a_disk_full_is_cured_under_threads() {
     campaign(How { manual: false, batched: false, tables: "block" }, FULL, 11);
     campaign(How { manual: false, batched: true, tables: "block" }, FULL, 11);

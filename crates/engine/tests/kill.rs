@@ -25,6 +25,7 @@ const SHAPES: &[(&str, &[(&str, &str)])] = &[
     ("usual", &[]),
     ("mapped", &[("log_writes", "map"), ("durability", "auto"), ("batch_interval_ms", "20")]),
     ("background", &[("durability", "background"), ("batch_interval_ms", "20")]),
+    ("bundled", &[("tables", "bundled")]),
 ];
 const KILLS: usize = 40;
 /// A child that got so far waits to be killed.

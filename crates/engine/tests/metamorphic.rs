@@ -5,7 +5,7 @@ mod kit;
 
 use kit::{Model, Pairs, Place, contents, options, write};
 use std::{sync::Mutex, thread};
-use terrace::{Db, Options, ReadOptions, Snapshot, WriteOptions, check_on};
+use terrace::{Db, Options, ReadOptions, Snapshot, TableForm, WriteOptions, check_on};
 use terrace_sim::Rng;
 use terrace_storage::placement::Mode;
 
@@ -36,6 +36,17 @@ const SHAPES: &[Shape] = &[
     &[
         ("range_deletes", "on"),
         ("pipelined_writes", "on"),
+        ("compactions_max", "4"),
+        ("subcompactions_max", "3"),
+        ("subcompaction_bytes", "1KiB"),
+        ("l0_merge_runs", "2"),
+        ("least_overlap", "on"),
+    ],
+    &[("tables", "bundled")],
+    &[("tables", "bundled"), ("mmap_reads", "on"), ("open_tables_max", "16"), ("durability", "background")],
+    &[
+        ("tables", "bundled"),
+        ("range_deletes", "on"),
         ("compactions_max", "4"),
         ("subcompactions_max", "3"),
         ("subcompaction_bytes", "1KiB"),
@@ -82,6 +93,9 @@ const SHAPES: &[Shape] = &[
     &[("durability_interval_ms", "1")],
     &[("durability_interval_ms", "0"), ("compactions_max", "2")],
 ];
+
+/// Each of these makes a store of ours, in which ranges are deleted as such.
+const MARKED: Shape = &[("range_deletes", "on"), ("compression", "lz4"), ("tables", "bundled")];
 
 /// Everything that a user could see of the run.
 #[derive(PartialEq, Eq)]
@@ -186,7 +200,9 @@ fn check_statistics(db: Db, place: &Place, options: &Options, pairs: u64) {
     }
     let bytes = |purpose: &str| said.bytes_written.iter().find(|(name, _)| *name == purpose).expect("a purpose").1;
     let compacted: u64 = said.levels.iter().map(|level| level.compactions.bytes_written).sum();
-    assert_eq!(compacted, bytes("compaction"), "{said:?}");
+    // In a bundle, tables begin at multiples of a block, and their directory stands behind them.
+    let most = if said.shape.tables == TableForm::Bundled { compacted + compacted / 4 } else { compacted };
+    assert!((compacted..=most).contains(&bytes("compaction")), "{said:?}");
     assert!(said.flushes.bytes_written <= bytes("flush"), "recovery flushes too: {said:?}");
     let syncs: u64 = said.syncs.iter().map(|(_, syncs)| syncs.count).sum();
     assert_eq!(syncs > 0, options.durability.name() != "none", "{said:?}");
@@ -214,8 +230,7 @@ fn one_history_has_the_same_answers_under_all_options_and_in_all_places() {
     let jobs: Vec<_> = (0..SHAPES.len()).flat_map(|shape| (0..places.len()).map(move |place| (shape, place))).collect();
     // A delete of a range takes one sequence, or one for each key that it deletes.
     let references = ["off", "on"].map(|ranges| run(&Place::memory(), &options(&[("range_deletes", ranges)]), true));
-    let deletes_ranges =
-        |shape: Shape| shape.contains(&("range_deletes", "on")) || shape.contains(&("compression", "lz4"));
+    let deletes_ranges = |shape: Shape| MARKED.iter().any(|marked| shape.contains(marked));
     let queue = Mutex::new(jobs);
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(2, usize::from) {

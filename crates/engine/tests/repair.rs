@@ -8,8 +8,10 @@ mod files;
 mod kit;
 #[path = "common/leveldb.rs"]
 mod leveldb;
+#[path = "common/versions.rs"]
+mod versions;
 
-use files::{Files, directory, records};
+use files::{Files, directory};
 use kit::{Model, options};
 use leveldb::{Random, Shape, Side, Store};
 use std::{
@@ -19,15 +21,13 @@ use std::{
 };
 use terrace::{Db, Error, Options, RepairReport, SortedTableWriter, check_on, repair_on};
 use terrace_format::{
-    Batch, FileName, Kind, Op,
-    block::{Block, BlockCursor},
-    compress::decompress,
-    footer::{FOOTER_BYTES, Footer, Handle, open_block},
-    key,
+    TableForm,
+    footer::{FOOTER_BYTES, Footer, Handle},
 };
 use terrace_peers::{leveldb::Library, require};
 use terrace_sim::{CrashFs, Rules};
 use terrace_storage::{Memory, backends::files::fs::FileSystem, placement::Mode};
+use versions::{Version, block, versions};
 
 const SEED: u64 = 0x5a1;
 const BATCHES: usize = 160;
@@ -35,17 +35,22 @@ const BATCHES: usize = 160;
 const FLUSHED: usize = 110;
 /// Offsets tried in each file.
 const SAMPLES: usize = 40;
-/// A log's checksummed block: what is bad in it may cost its rest.
-const LOG_BLOCK_BYTES: usize = 32 << 10;
 
 fn shape() -> Options {
     options(&[kit::TIGHT, &[("block_bytes", "1KiB"), ("bloom_bits", "10")]].concat())
 }
 
+/// The same with tables in this form.
+fn shape_of(tables: TableForm) -> Options {
+    let mut options = shape();
+    options.tables = Some(tables);
+    options
+}
+
 /// A store with tables in several levels and two logs, what it holds, and with `leftovers` every file that it ever had.
-fn store(leftovers: bool) -> (Files, Model) {
+fn store(leftovers: bool, tables: TableForm) -> (Files, Model) {
     let fs: Arc<dyn FileSystem> = Arc::new(Memory::new());
-    let db = kit::open(&fs, &shape(), true).unwrap();
+    let db = kit::open(&fs, &shape_of(tables), true).unwrap();
     let (mut ever, mut model) = (Files::new(), Model::new());
     for number in 1..=BATCHES {
         let mut batch = kit::batch(SEED, number);
@@ -79,75 +84,6 @@ fn store(leftovers: bool) -> (Files, Model) {
         return (ever, model);
     }
     (files, model)
-}
-
-/// A version of a key, and the bytes that must be whole for it to be found.
-struct Version {
-    seq: u64,
-    value: Option<Vec<u8>>,
-    file: String,
-    bytes: Range<usize>,
-}
-
-/// All versions of all keys, newest first.
-fn versions(files: &Files) -> BTreeMap<Vec<u8>, Vec<Version>> {
-    let mut found: BTreeMap<Vec<u8>, Vec<Version>> = BTreeMap::new();
-    for (file, contents) in files {
-        let mut add = |key: &[u8], seq, value: Option<&[u8]>, bytes| {
-            let value = value.map(<[u8]>::to_vec);
-            found.entry(key.to_vec()).or_default().push(Version { seq, value, file: file.clone(), bytes });
-        };
-        match FileName::parse(file) {
-            Some(FileName::Table(_)) => table_versions(contents, &mut add),
-            Some(FileName::Log(_)) => log_versions(contents, &mut add),
-            _ => {}
-        }
-    }
-    found.values_mut().for_each(|versions| versions.sort_by_key(|version| std::cmp::Reverse(version.seq)));
-    found
-}
-
-type Add<'a> = dyn FnMut(&[u8], u64, Option<&[u8]>, Range<usize>) + 'a;
-
-fn block(table: &[u8], handle: Handle) -> BlockCursor {
-    let sealed = &table[handle.offset as usize..handle.end().unwrap() as usize];
-    let (codec, stored) = open_block(sealed, true).unwrap();
-    let mut cursor = BlockCursor::new(Arc::new(Block::new(decompress(codec, stored).unwrap()).unwrap()));
-    cursor.seek_first().unwrap();
-    cursor
-}
-
-fn table_versions(table: &[u8], add: &mut Add<'_>) {
-    let footer = Footer::decode(&table[table.len() - FOOTER_BYTES..]).unwrap();
-    let mut index = block(table, footer.index);
-    while index.valid() {
-        let handle = Handle::decode(index.value()).unwrap();
-        let mut data = block(table, handle);
-        while data.valid() {
-            let entry = key::parse(data.key()).unwrap();
-            let value = (entry.kind == Kind::Put).then(|| data.value());
-            add(entry.user, entry.seq.0, value, handle.offset as usize..handle.end().unwrap() as usize);
-            data.next().unwrap();
-        }
-        index.next().unwrap();
-    }
-}
-
-fn log_versions(log: &[u8], add: &mut Add<'_>) {
-    let mut at = 0;
-    for record in records(log) {
-        let begin = at / LOG_BLOCK_BYTES * LOG_BLOCK_BYTES;
-        at += record.len(); // headers make it begin later still, so this never claims too much to be damaged
-        let batch = Batch::decode(record).unwrap();
-        let end = log.len().min((at + 7 * (2 + at / 8)).next_multiple_of(LOG_BLOCK_BYTES));
-        for (seq, op) in (batch.sequence().0..).zip(batch.ops()) {
-            match op {
-                Op::Put(key, value) => add(key, seq, Some(value), begin..end),
-                Op::Delete(key) => add(key, seq, None, begin..end),
-                Op::DeleteRange(..) => panic!("nobody wrote one"),
-            }
-        }
-    }
 }
 
 /// Repairs `files`: what the new store holds, and the report. The old one must stay as it is.
@@ -198,8 +134,8 @@ fn offsets(bytes: usize) -> BTreeSet<usize> {
 
 #[test]
 fn a_sound_store_is_copied_whole() {
-    for leftovers in [false, true] {
-        let (files, model) = store(leftovers);
+    for (leftovers, tables) in [(false, TableForm::Block), (true, TableForm::Block), (false, TableForm::Bundled)] {
+        let (files, model) = store(leftovers, tables);
         let (pairs, report) = repair(&files, &shape());
         assert!(pairs == model, "leftovers {leftovers}");
         assert_eq!(report.lost, [], "leftovers {leftovers}");
@@ -209,33 +145,57 @@ fn a_sound_store_is_copied_whole() {
 
 #[test]
 fn any_file_may_be_missing() {
-    let (files, _) = store(false);
-    let versions = versions(&files);
-    for name in files.keys() {
+    for tables in [TableForm::Block, TableForm::Bundled] {
+        let (files, _) = store(false, tables);
+        let versions = versions(&files);
+        for name in files.keys() {
+            let mut damaged = files.clone();
+            damaged.remove(name);
+            judge(&format!("{name} removed"), &damaged, &versions, name, 0..usize::MAX);
+            damaged.insert(name.clone(), Vec::new());
+            judge(&format!("{name} empty"), &damaged, &versions, name, 0..usize::MAX);
+        }
         let mut damaged = files.clone();
-        damaged.remove(name);
-        judge(&format!("{name} removed"), &damaged, &versions, name, 0..usize::MAX);
-        damaged.insert(name.clone(), Vec::new());
-        judge(&format!("{name} empty"), &damaged, &versions, name, 0..usize::MAX);
+        damaged.retain(|name, _| name.ends_with(".ldb") || name.ends_with(".bundle"));
+        let report = repair(&damaged, &shape_of(tables)).1;
+        assert!(report.tables > 2 && report.lost.len() == 1, "tables alone are enough: {report:?}");
     }
-    let mut damaged = files.clone();
-    damaged.retain(|name, _| name.ends_with(".ldb"));
-    assert!(repair(&damaged, &shape()).1.tables > 2, "tables alone are enough");
+    let mut damaged = store(false, TableForm::Block).0;
     damaged.clear();
     assert_eq!(repair(&damaged, &shape()).0, Model::new(), "an empty directory");
 }
 
 /// Every file with each damage at each of some offsets.
 fn campaign(damage: impl Fn(&[u8], usize) -> (Vec<u8>, Range<usize>)) {
-    let (files, _) = store(false);
-    let versions = versions(&files);
-    for (name, contents) in &files {
-        for offset in offsets(contents.len()) {
-            let (bytes, range) = damage(contents, offset);
-            let mut damaged = files.clone();
-            damaged.insert(name.clone(), bytes);
-            judge(&format!("{name} at {offset}, {range:?}"), &damaged, &versions, name, range);
+    for tables in [TableForm::Block, TableForm::Bundled] {
+        let (files, _) = store(false, tables);
+        let versions = versions(&files);
+        for (name, contents) in &files {
+            for offset in offsets(contents.len()) {
+                let (bytes, range) = damage(contents, offset);
+                let mut damaged = files.clone();
+                damaged.insert(name.clone(), bytes);
+                judge(&format!("{name} at {offset}, {range:?}"), &damaged, &versions, name, range);
+            }
         }
+    }
+}
+
+/// Then its tables are read as one, block by block.
+#[test]
+fn a_bundle_without_a_directory_and_a_manifest_is_read_whole() {
+    let (mut files, _) = store(false, TableForm::Bundled);
+    let versions = versions(&files);
+    files.retain(|name, _| !name.starts_with("MANIFEST"));
+    for (name, contents) in files.iter().filter(|(name, _)| name.ends_with(".bundle")) {
+        let mut damaged = files.clone();
+        damaged.get_mut(name).unwrap().truncate(contents.len() - 1);
+        let (pairs, report) = repair(&damaged, &shape_of(TableForm::Bundled));
+        for (key, versions) in &versions {
+            assert!(pairs.get(key) == versions[0].value.as_ref(), "{name}: {}", key.escape_ascii());
+        }
+        let told = |lost: &terrace::Lost| lost.file.contains(name.as_str()) && lost.reason.contains("as one table");
+        assert!(report.lost.iter().any(told), "{:?}", report.lost);
     }
 }
 
@@ -265,7 +225,7 @@ fn zeroed_sectors_cost_their_blocks() {
 
 #[test]
 fn without_an_index_blocks_are_found_by_their_checksums() {
-    let (files, _) = store(false);
+    let (files, _) = store(false, TableForm::Block);
     let versions = versions(&files);
     for (name, contents) in files.iter().filter(|(name, _)| name.ends_with(".ldb")) {
         let footer = Footer::decode(&contents[contents.len() - FOOTER_BYTES..]).unwrap();
@@ -284,7 +244,7 @@ fn without_an_index_blocks_are_found_by_their_checksums() {
 /// Old tables and logs that were to be removed, or came back in a power cut, must not bring deleted keys back.
 #[test]
 fn leftovers_stay_dead_while_the_manifest_is_whole() {
-    let ((all, model), (live, _)) = (store(true), store(false));
+    let ((all, model), (live, _)) = (store(true, TableForm::Block), store(false, TableForm::Block));
     let leftovers: Vec<&String> = all.keys().filter(|name| !live.contains_key(*name)).collect();
     assert!(leftovers.len() > 5, "{leftovers:?}");
     for name in leftovers {
@@ -299,7 +259,7 @@ fn leftovers_stay_dead_while_the_manifest_is_whole() {
 /// What a lost table was made of fills the gap, if it is still there.
 #[test]
 fn leftovers_fill_what_tables_in_use_have_lost() {
-    let ((all, model), (live, _)) = (store(true), store(false));
+    let ((all, model), (live, _)) = (store(true, TableForm::Block), store(false, TableForm::Block));
     for name in live.keys().filter(|name| name.ends_with(".ldb")) {
         let mut files = all.clone();
         files.remove(name);
@@ -312,7 +272,7 @@ fn leftovers_fill_what_tables_in_use_have_lost() {
 
 #[test]
 fn repairing_again_changes_nothing() {
-    let (mut files, _) = store(false);
+    let (mut files, _) = store(false, TableForm::Block);
     let table = files.keys().find(|name| name.ends_with(".ldb")).unwrap().clone();
     files.get_mut(&table).unwrap()[10] ^= 1;
     files.remove("CURRENT");

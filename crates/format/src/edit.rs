@@ -12,11 +12,14 @@
 //!     6  varint32 level, varint64 table                       gone
 //!     7  varint32 level, varint64 table, varint64 bytes,      new
 //!        slice smallest internal key, slice largest internal key
+//!   101  varint32 level, varint64 table, varint64 bytes,      new, in a bundle; ours, in stores with feature bundled-tables
+//!        varint64 bundle, varint64 offset,
+//!        slice smallest internal key, slice largest internal key
 //!   110  varint64 table, varint64 entries                     ours, in stores with feature directory-tables
 //! ```
 //! Written in this order. Source: LevelDB's `db/version_edit.cc`; spec: docs/format/manifest.md.
 use crate::{
-    Corrupt, LEVELS, SeqNo, TableId,
+    Corrupt, LEVELS, SeqNo, TableId, Within,
     coding::{Input, put_slice, put_varint32, put_varint64},
     key,
 };
@@ -31,6 +34,7 @@ const ADDED: u32 = 7;
 const PREV_LOG_NUMBER: u32 = 9;
 const REQUIRES: u32 = 100;
 const ENTRIES: u32 = 110;
+const ADDED_WITHIN: u32 = 101;
 
 /// What one record of a manifest changes. What it leaves out stays as it was.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,8 +66,10 @@ pub struct Edit {
 pub struct AddedTable {
     /// Its number.
     pub id: TableId,
-    /// Size of its file.
+    /// Its size in bytes, which is that of its file if it has one to itself.
     pub bytes: u64,
+    /// Where it lies, if it shares its file.
+    pub within: Option<Within>,
     /// First internal key.
     pub smallest: Vec<u8>,
     /// Last internal key.
@@ -102,9 +108,13 @@ impl Edit {
             put_varint64(&mut out, id.0);
         }
         for (level, table) in &self.added {
-            put_level(&mut out, ADDED, *level);
+            put_level(&mut out, if table.within.is_some() { ADDED_WITHIN } else { ADDED }, *level);
             put_varint64(&mut out, table.id.0);
             put_varint64(&mut out, table.bytes);
+            if let Some(Within { bundle, offset }) = table.within {
+                put_varint64(&mut out, bundle.0);
+                put_varint64(&mut out, offset);
+            }
             put_slice(&mut out, &table.smallest);
             put_slice(&mut out, &table.largest);
         }
@@ -131,7 +141,8 @@ impl Edit {
                 LAST_SEQUENCE => edit.last_sequence = Some(sequence(&mut input)?),
                 COMPACT_POINTER => edit.compact_pointers.push((level(&mut input)?, internal_key(&mut input)?)),
                 DELETED => edit.deleted.push((level(&mut input)?, TableId(input.varint64()?))),
-                ADDED => edit.added.push((level(&mut input)?, added(&mut input)?)),
+                ADDED => edit.added.push((level(&mut input)?, added(&mut input, false)?)),
+                ADDED_WITHIN => edit.added.push((level(&mut input)?, added(&mut input, true)?)),
                 ENTRIES => edit.entries.push((TableId(input.varint64()?), input.varint64()?)),
                 tag => return Err(start.corrupt(format!("unknown tag {tag}"))),
             }
@@ -172,10 +183,15 @@ fn text(input: &mut Input<'_>) -> Result<String, Corrupt> {
     String::from_utf8(bytes).map_err(|_| start.corrupt("a name that is not UTF-8"))
 }
 
-fn added(input: &mut Input<'_>) -> Result<AddedTable, Corrupt> {
+fn added(input: &mut Input<'_>, within: bool) -> Result<AddedTable, Corrupt> {
     Ok(AddedTable {
         id: TableId(input.varint64()?),
         bytes: input.varint64()?,
+        within: if within {
+            Some(Within { bundle: TableId(input.varint64()?), offset: input.varint64()? })
+        } else {
+            None
+        },
         smallest: internal_key(input)?,
         largest: internal_key(input)?,
     })
@@ -190,9 +206,11 @@ mod tests {
         let table = AddedTable {
             id: TableId(300),
             bytes: 70_000,
+            within: None,
             smallest: key::encode(b"a", SeqNo(9), Kind::Put),
             largest: key::encode(b"z", SeqNo(3), Kind::Delete),
         };
+        let within = AddedTable { within: Some(Within { bundle: TableId(300), offset: 8192 }), ..table.clone() };
         Edit {
             requires: vec!["lz4".into()],
             comparator: Some("leveldb.BytewiseComparator".into()),
@@ -202,7 +220,7 @@ mod tests {
             last_sequence: Some(SeqNo(1000)),
             compact_pointers: vec![(1, key::encode(b"m", SeqNo(1), Kind::Put))],
             deleted: vec![(0, TableId(7)), (6, TableId(8))],
-            added: vec![(2, table)],
+            added: vec![(2, table), (3, within)],
             entries: vec![(TableId(300), 500)],
         }
     }
@@ -213,6 +231,9 @@ mod tests {
         let mut want = b"\x64\x03lz4\x01\x1aleveldb.BytewiseComparator\x02\x05\x09\0\x03\xad\x02\x04\xe8\x07".to_vec();
         want.extend_from_slice(b"\x05\x01\x09m\x01\x01\0\0\0\0\0\0\x06\0\x07\x06\x06\x08");
         want.extend_from_slice(b"\x07\x02\xac\x02\xf0\xa2\x04\x09a\x01\x09\0\0\0\0\0\0\x09z\0\x03\0\0\0\0\0\0");
+        want.extend_from_slice(
+            b"\x65\x03\xac\x02\xf0\xa2\x04\xac\x02\x80\x40\x09a\x01\x09\0\0\0\0\0\0\x09z\0\x03\0\0\0\0\0\0",
+        );
         want.extend_from_slice(b"\x6e\xac\x02\xf4\x03");
         assert_eq!(bytes, want);
         assert_eq!(Edit::decode(&bytes), Ok(sample()));
@@ -223,7 +244,7 @@ mod tests {
     fn what_cannot_be_is_refused() {
         for (bytes, what) in [
             (&b"\x08\x01"[..], "unknown tag 8"),
-            (b"\x65", "unknown tag 101"),
+            (b"\x66", "unknown tag 102"),
             (b"\x02\x05junk", "unknown tag 106"),
             (b"\x02", "varint runs past the end"),
             (b"\x06\x07\x01", "level 7"),

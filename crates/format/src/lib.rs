@@ -7,7 +7,7 @@
 //! |---|---|
 //! | numbers and strings | [`ids`], [`coding`], [`crc`], [`key`]; [`fences`] searches keys in memory |
 //! | logs and manifests | [`log_record`] frames records; a [`batch`] is a log's record, an [`edit`] a manifest's |
-//! | tables | [`block`] holds entries, [`compress`] and [`footer`] seal and find blocks, [`search`] finds them in damage, [`filter`], [`facts`] and [`range_deletes`] sit beside them |
+//! | tables | [`block`] holds entries, [`compress`] and [`footer`] seal and find blocks, [`search`] finds them in damage, [`filter`], [`facts`] and [`range_deletes`] sit beside them; a [`bundle`] holds several tables |
 //! | the directory | [`names`] of files, a [`pair`] in a file of its own, the [`marker`] of stores that only we can read, the [`shape`] that it remembers |
 //! | a device without files | [`raw`]: its superblock, its slot journal, the pages of its logs |
 #![forbid(unsafe_code)]
@@ -15,6 +15,7 @@
 
 pub mod batch;
 pub mod block;
+pub mod bundle;
 pub mod coding;
 pub mod compress;
 pub mod crc;
@@ -35,6 +36,7 @@ pub mod search;
 pub mod shape;
 
 pub use batch::{Batch, Op};
+pub use bundle::Within;
 pub use compress::Codec;
 pub use edit::{AddedTable, Edit};
 pub use facts::TableFacts;

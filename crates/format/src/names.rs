@@ -10,6 +10,8 @@ use std::fmt;
 pub enum FileName {
     /// `000005.ldb`; `000005.sst`, as LevelDB before 1.14 named it, is read too.
     Table(TableId),
+    /// `000005.bundle`: several tables, of which the first has this number.
+    Bundle(TableId),
     /// `000005.log`: a write-ahead log.
     Log(LogId),
     /// `MANIFEST-000005`.
@@ -49,6 +51,7 @@ impl FileName {
         let number = number(digits)?;
         match suffix {
             "ldb" | "sst" => Some(FileName::Table(TableId(number))),
+            "bundle" => Some(FileName::Bundle(TableId(number))),
             "log" => Some(FileName::Log(LogId(number))),
             "dbtmp" => Some(FileName::Temporary(number)),
             _ => None,
@@ -65,6 +68,7 @@ impl fmt::Display for FileName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FileName::Table(id) => write!(f, "{id}.ldb"),
+            FileName::Bundle(id) => write!(f, "{id}.bundle"),
             FileName::Log(id) => write!(f, "{id}.log"),
             FileName::Manifest(id) => write!(f, "MANIFEST-{id}"),
             FileName::Current => f.write_str("CURRENT"),
@@ -116,6 +120,7 @@ mod tests {
         for (file, name) in [
             (FileName::Table(TableId(5)), "000005.ldb"),
             (FileName::Table(TableId(12_345_678)), "12345678.ldb"),
+            (FileName::Bundle(TableId(5)), "000005.bundle"),
             (FileName::Log(LogId(0)), "000000.log"),
             (FileName::Manifest(LogId(u64::MAX)), "MANIFEST-18446744073709551615"),
             (FileName::Current, "CURRENT"),

@@ -49,6 +49,8 @@ choices! {
         Block = "block", None;
         /// Each in a folder of its own, with a file for each pair.
         Directory = "directory", Some("directory-tables");
+        /// All that one compaction makes in one file, see [`bundle`](crate::bundle); those of a flush each in its own.
+        Bundled = "bundled", Some("bundled-tables");
     }
 }
 

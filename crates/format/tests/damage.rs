@@ -2,8 +2,9 @@
 use proptest::{collection::vec, prelude::*};
 use std::{convert::Infallible, sync::Arc};
 use terrace_format::{
-    AddedTable, Batch, Codec, Edit, FileName, KeyOrder, Kind, Marker, Op, SeqNo, TableFacts, TableId,
+    AddedTable, Batch, Codec, Edit, FileName, KeyOrder, Kind, Marker, Op, SeqNo, TableFacts, TableId, Within,
     block::{Block, BlockBuilder, BlockCursor},
+    bundle,
     coding::{Input, put_slice, put_varint32, put_varint64},
     compress::{compress, decompress},
     filter::{Bloom, FilterBlock, FilterBlockBuilder, FilterPolicy},
@@ -34,8 +35,11 @@ fn entries() -> impl Strategy<Value = Vec<(Vec<u8>, Vec<u8>)>> {
 fn any_edit() -> impl Strategy<Value = Edit> {
     let name = prop::option::of("[ -~]{0,30}");
     let numbers = (any::<Option<u64>>(), any::<Option<u64>>(), any::<Option<u64>>());
-    let table = (any::<u64>(), any::<u64>(), internal_key(), internal_key())
-        .prop_map(|(id, bytes, smallest, largest)| AddedTable { id: TableId(id), bytes, smallest, largest });
+    let within = prop::option::of((any::<u64>(), any::<u64>()))
+        .prop_map(|place| place.map(|(bundle, offset)| Within { bundle: TableId(bundle), offset }));
+    let table = (any::<u64>(), any::<u64>(), within, internal_key(), internal_key()).prop_map(
+        |(id, bytes, within, smallest, largest)| AddedTable { id: TableId(id), bytes, within, smallest, largest },
+    );
     let tables = (
         vec((0..7_usize, internal_key()), 0..3),
         vec((0..7_usize, any::<u64>().prop_map(TableId)), 0..4),
@@ -295,7 +299,7 @@ proptest! {
         let _ = (Footer::decode(&input), Handle::decode(&input), open_block(&input, true), open_block(&input, false));
         let _ = (names::decode_current(&input), key::parse(&input), is_ours(&input));
         let text = String::from_utf8_lossy(&input);
-        let _ = (Marker::decode(&text), FileName::parse(&text));
+        let _ = (Marker::decode(&text), FileName::parse(&text), bundle::decode(&input, input.len() as u64));
         for id in [id, 1, 2, 4, 0x24] {
             let _ = decompress(id, &input);
         }

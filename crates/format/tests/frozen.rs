@@ -6,6 +6,7 @@ use std::{convert::Infallible, fs, path::PathBuf};
 use terrace_format::{
     Batch, Codec, Edit, Marker, SeqNo, Shape, TableFacts, TableId,
     batch::head,
+    bundle::{self, Member},
     compress::{compress, decompress},
     edit::AddedTable,
     filter::{Bloom, FilterPolicy},
@@ -68,6 +69,7 @@ fn manifest() {
     let table = AddedTable {
         id: TableId(5),
         bytes: 1234,
+        within: None,
         smallest: encode(b"a", SeqNo(2), Kind::Put),
         largest: encode(b"b", SeqNo(1), Kind::Delete),
     };
@@ -94,6 +96,15 @@ fn table_filter() {
     Bloom::new(10).create(&keys, &mut filter);
     let about = "Meta block terrace.filter.leveldb.BuiltinBloomFilter2 of six keys, 10 bits a key.";
     assert_eq!(filter, frozen("table-filter.hex", about, &filter));
+}
+
+#[test]
+fn bundle_end() {
+    let members = [(7, 0, 5000), (8, 8192, 1)].map(|(id, offset, bytes)| Member { id: TableId(id), offset, bytes });
+    let about = "The end of a bundle from byte 12288 on: table 7 (5000 bytes at 0) and table 8 (1 byte at 8192).";
+    let end = frozen("bundle-end.hex", about, &bundle::encode(&members, 12288));
+    assert_eq!(end, bundle::encode(&members, 12288));
+    assert_eq!(bundle::decode(&end, 12288), Ok(members.to_vec()));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::{
     history::{FileId, History},
 };
 use parking_lot::Mutex;
-use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, io, ops::Range, sync::Arc, time::Duration};
 use terrace_storage::{
     LogWrites,
     backends::files::{
@@ -111,6 +111,10 @@ impl FileSystem for CrashFs {
 
     fn link(&self, from: &str, to: &str) -> io::Result<()> {
         self.record(|history| history.link(from, to))
+    }
+
+    fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
+        self.record(|history| history.punch(name, range))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -247,7 +251,10 @@ impl WriteFile for Handle {
 
 impl ReadFile for Handle {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        let whole = self.fs.record(|history| history.files[self.id].content.read(buf, offset));
+        let whole = self.fs.record(|history| {
+            let file = &history.files[self.id];
+            file.punched_at(history.steps, file.content.clone()).read(buf, offset)
+        });
         if whole { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 

@@ -6,6 +6,7 @@ use crate::Rng;
 use parking_lot::Mutex;
 use std::{
     io,
+    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -204,6 +205,11 @@ impl FileSystem for FaultFs {
     fn link(&self, from: &str, to: &str) -> io::Result<()> {
         self.call(Needs::Space)?;
         self.inner.link(from, to)
+    }
+
+    fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
+        self.call(Needs::Device)?;
+        self.inner.punch(name, range)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {

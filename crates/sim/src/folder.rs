@@ -3,7 +3,7 @@
 //! Both have one journal, as two directories of one ext4 do. Under [`Rules::Posix`](crate::Rules) a sync of either directory counts
 //! for both, which is more than POSIX promises; use it for ext4.
 use crate::CrashFs;
-use std::{io, time::Duration};
+use std::{io, ops::Range, time::Duration};
 use terrace_storage::{
     LogWrites,
     backends::files::{
@@ -67,6 +67,10 @@ impl FileSystem for Folder {
     fn take(&self, from: &dyn FileSystem, name: &str, to: &str) -> io::Result<bool> {
         assert_eq!(from.name(), self.disk.name(), "a folder takes files from its parent");
         self.disk.link(name, &self.file(to)).map(|()| true)
+    }
+
+    fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
+        self.disk.punch(&self.file(name), range)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {

@@ -6,7 +6,7 @@ use crate::{Image, Rng, Rules, image::Content};
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
-    ops::Bound,
+    ops::{Bound, Range},
     sync::Arc,
 };
 
@@ -49,6 +49,9 @@ pub(crate) struct File {
     pub synced: Timeline<usize>,
     /// Bytes that were written back, a prefix: what a commit of this moment makes durable.
     written_back: Timeline<usize>,
+    /// Ranges whose space was given back, with the steps at which that was. A power cut may undo it, which no test relies on:
+    /// these states have zeros there, those before have the bytes.
+    punched: Vec<(usize, Range<usize>)>,
     /// Allocated ahead of its bytes, so that its growth is no part of the journal's history.
     pub preallocated: bool,
 }
@@ -56,7 +59,13 @@ pub(crate) struct File {
 impl File {
     fn new(step: usize, content: Content, preallocated: bool) -> File {
         let there = || Timeline::new(step, content.bytes());
-        File { written: there(), synced: there(), written_back: there(), content, preallocated }
+        File { written: there(), synced: there(), written_back: there(), punched: Vec::new(), content, preallocated }
+    }
+
+    /// `content` with zeros where something was given back up to `step`.
+    pub fn punched_at(&self, step: usize, content: Content) -> Content {
+        let until = self.punched.partition_point(|(when, _)| *when <= step);
+        content.without(self.punched[..until].iter().map(|(_, range)| range.clone()))
     }
 
     /// A commit of the state right after `covers` is over `now`.
@@ -294,6 +303,16 @@ impl History {
         let files: Vec<FileId> = self.within(folder).filter_map(|(_, ids)| ids.now()).collect();
         files.into_iter().try_for_each(|id| self.sync(id))?;
         self.sync_directory()
+    }
+
+    /// Gives space back, unless the file has another name too.
+    pub fn punch(&mut self, name: &str, range: Range<u64>) -> io::Result<()> {
+        let id = self.find(name)?;
+        if self.names.values().filter(|names| names.now() == Some(id)).count() == 1 {
+            let now = self.step();
+            self.files[id].punched.push((now, range.start as usize..range.end as usize));
+        }
+        Ok(())
     }
 
     pub fn remove(&mut self, name: &str) -> io::Result<()> {

@@ -33,6 +33,23 @@ impl Content {
         Content { data: self.data.clone(), bytes, zeros }
     }
 
+    /// With zeros in place of `ranges` too, which come in any order.
+    pub fn without(&self, ranges: impl Iterator<Item = Range<usize>>) -> Content {
+        let mut all: Vec<_> = self.zeros.iter().cloned().chain(ranges).collect();
+        if all.len() == self.zeros.len() {
+            return self.clone();
+        }
+        all.sort_by_key(|zeros| zeros.start);
+        let mut zeros: Vec<Range<usize>> = Vec::new();
+        for next in all.into_iter().map(|range| range.start.min(self.bytes)..range.end.min(self.bytes)) {
+            match zeros.last_mut().filter(|last| next.start <= last.end) {
+                Some(last) => last.end = last.end.max(next.end),
+                None => zeros.push(next),
+            }
+        }
+        Content { data: self.data.clone(), bytes: self.bytes, zeros: zeros.into() }
+    }
+
     /// With zeros behind it, up to a multiple of `unit`.
     pub fn padded(&self, unit: usize) -> Content {
         let bytes = self.bytes.next_multiple_of(unit);

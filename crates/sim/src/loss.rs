@@ -86,9 +86,10 @@ impl History {
         names: BTreeMap<Arc<str>, FileId>,
         content: impl Fn(FileId, &File) -> Content,
     ) -> Image {
+        let content = |id: FileId| self.files[id].punched_at(step, content(id, &self.files[id]));
         Image {
             made: self.made.is_some_and(|made| made <= step),
-            files: self.reachable(names).into_iter().map(|(name, id)| (name, content(id, &self.files[id]))).collect(),
+            files: self.reachable(names).into_iter().map(|(name, id)| (name, content(id))).collect(),
         }
     }
 

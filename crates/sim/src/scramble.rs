@@ -1,6 +1,6 @@
 //! A directory whose bytes make sense only through it: what goes around the seam reads and leaves garbage.
 use crate::rng::mix;
-use std::{io, sync::Arc, time::Duration};
+use std::{io, ops::Range, sync::Arc, time::Duration};
 use terrace_storage::{
     LogWrites,
     backends::files::{
@@ -68,6 +68,10 @@ impl FileSystem for ScrambleFs {
 
     fn link(&self, from: &str, to: &str) -> io::Result<()> {
         self.0.link(from, to)
+    }
+
+    fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
+        self.0.punch(name, range)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {

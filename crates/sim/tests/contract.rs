@@ -1,5 +1,6 @@
 //! As long as nothing goes wrong, the models are places like any other.
 use std::sync::Arc;
+use terrace_format::TableForm;
 use terrace_sim::{CrashFs, FaultFs, LateTracker, Plan, Rules, ScrambleFs};
 use terrace_storage::{
     Memory,
@@ -16,6 +17,16 @@ fn passes<T: CommitTracker + 'static>(fs: impl Fn() -> Arc<dyn FileSystem>, trac
 fn crash_models() {
     passes(|| Arc::new(CrashFs::new(Rules::Ext4)), || SyncTracker);
     passes(|| Arc::new(CrashFs::new(Rules::Posix)), || SyncTracker);
+}
+
+#[test]
+fn bundles() {
+    let pass = |fs: fn() -> Arc<dyn FileSystem>| {
+        contract::run(&|| contract::on_files_of(TableForm::Bundled, fs(), Arc::new(SyncTracker)));
+    };
+    pass(|| Arc::new(CrashFs::new(Rules::Ext4)));
+    pass(|| Arc::new(ScrambleFs::new(Arc::new(Memory::new()))));
+    pass(|| Arc::new(FaultFs::new(Arc::new(Memory::new()), Plan::never())));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use terrace_format::{Kind, LogId, SeqNo, Shape, TableId};
 
 pub use crate::cursor::{Blocks, Cursor, Values};
 pub use terrace_format::{
-    RangeDeletes, TableFacts,
+    RangeDeletes, TableFacts, Within,
     block::{BlockCursor, Bytes},
     log_record::Event as LogEvent,
     range_deletes::Fragment,
@@ -30,7 +30,7 @@ pub enum LogKind {
 /// Anything with a number that storage keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ObjectId {
-    /// A sorted table.
+    /// A sorted table: its file, or its part of a bundle.
     Table(TableId),
     /// A write-ahead log.
     Wal(LogId),
@@ -38,13 +38,15 @@ pub enum ObjectId {
     Manifest(LogId),
     /// Something half-made under a temporary name.
     Temporary(u64),
+    /// A file of several tables, with the number of the first.
+    Bundle(TableId),
 }
 
 impl ObjectId {
     /// The number, whatever it names; the next file number must exceed all of them.
     pub fn number(self) -> u64 {
         match self {
-            ObjectId::Table(id) => id.0,
+            ObjectId::Table(id) | ObjectId::Bundle(id) => id.0,
             ObjectId::Wal(id) | ObjectId::Manifest(id) => id.0,
             ObjectId::Temporary(number) => number,
         }
@@ -67,6 +69,8 @@ pub enum Lifetime {
     Flush,
     /// From a compaction.
     Compaction,
+    /// From elsewhere: what is taken over, repaired or converted. Each must be an object of its own, as it may be renumbered.
+    Ingest,
 }
 
 /// What the engine knows about a build before it begins.
@@ -88,6 +92,8 @@ pub struct TableMeta {
     pub id: TableId,
     /// Its own size in bytes, without what it refers to.
     pub bytes: u64,
+    /// Where it lies, if it shares a file with others; then `refs` has the bundle.
+    pub within: Option<Within>,
     /// How many entries it has, where the form of tables counts them; else 0.
     pub entries: u64,
     /// First internal key.
@@ -97,6 +103,19 @@ pub struct TableMeta {
     /// Objects it points into and how many of their bytes it keeps alive. Live bytes of an object are the sum
     /// over the tables of a version; an object that no version names is removable.
     pub refs: Vec<(ObjectId, u64)>,
+}
+
+impl TableMeta {
+    /// A table of which no more is known than this.
+    pub fn unbounded(id: TableId, bytes: u64) -> TableMeta {
+        TableMeta::bounded(id, bytes, None, Vec::new(), Vec::new())
+    }
+
+    /// A table with its values inside, whose entries are not counted.
+    pub fn bounded(id: TableId, bytes: u64, within: Option<Within>, smallest: Vec<u8>, largest: Vec<u8>) -> TableMeta {
+        let refs = within.iter().map(|within| (ObjectId::Bundle(within.bundle), bytes)).collect();
+        TableMeta { id, bytes, within, entries: 0, smallest, largest, refs }
+    }
 }
 
 /// How to open a store.
@@ -159,8 +178,12 @@ pub trait Placement: Send + Sync {
     /// to what this returns for as long as the table may be read.
     fn open_table(&self, meta: &TableMeta) -> Result<Arc<dyn Table>>;
 
-    /// Reads what can be read of a table that may be damaged, and that no manifest tells of.
-    fn salvage(&self, id: TableId) -> Result<Box<dyn Salvage>>;
+    /// Reads what can be read of a table that may be damaged. Of `table` only where it is counts.
+    fn salvage(&self, table: &TableMeta) -> Result<Box<dyn Salvage>>;
+    /// The tables of a bundle by its own word, those left out whose space was given back. They come without bounds.
+    fn tables_in(&self, _bundle: TableId) -> Result<Vec<TableMeta>> {
+        Ok(Vec::new())
+    }
 
     /// Atomically and durably replaces the root: from now on the store begins at `manifest`.
     fn publish_root(&self, manifest: LogId) -> Result<()>;
@@ -173,16 +196,22 @@ pub trait Placement: Send + Sync {
 
     /// Everything there, enough for a repair without a manifest. Unknown names are left out, and left alone.
     fn list(&self) -> Result<Vec<Listed>>;
-    /// Removes an object for good. Absent is not an error. The caller answers for the rule of docs/durability.md.
+    /// Removes an object for good: of a table within a bundle, its space is given back if nothing else shares the bundle.
+    /// Absent is not an error. The caller answers for the rule of docs/durability.md.
     fn remove(&self, object: ObjectId) -> Result<()>;
+    /// Says which tables there are, to be called at open, once nothing else is needed: space that others had in their
+    /// bundles, and that an earlier session did not give back, is.
+    fn trim(&self, _tables: &[TableMeta]) -> Result<()> {
+        Ok(())
+    }
     /// Keeps a durable copy of `object` under `lost/`; the object itself stays.
     fn set_aside(&self, object: ObjectId) -> Result<()>;
 
-    /// The file of a table, for another store to [`adopt`](Placement::adopt).
-    fn table_file(&self, id: TableId) -> Result<TableFile>;
-    /// Takes over finished tables under new numbers, by links where that can be, else by copies. What was promised about them
+    /// The file of a table that has one to itself, or of a bundle, for another store to [`adopt`](Placement::adopt).
+    fn file_of(&self, object: ObjectId) -> Result<TableFile>;
+    /// Takes over finished tables, and bundles, under new numbers, by links where that can be, else by copies. What was promised about them
     /// does not count: when this returns they survive a power cut here, if anything is promised here.
-    fn adopt(&self, tables: &[(TableFile, TableId)]) -> Result<Adopted>;
+    fn adopt(&self, files: &[(TableFile, ObjectId)]) -> Result<Adopted>;
     /// Keeps `bytes` of space allocated that nobody else can take, or gives them up: 0. A reserve of another size is replaced.
     /// Where space cannot be kept so, does nothing.
     fn reserve(&self, bytes: u64) -> Result<()>;

@@ -17,6 +17,18 @@ fn memory_passes() {
 }
 
 #[test]
+fn bundles_pass() {
+    let folder = tempfile::tempdir().unwrap();
+    let number = std::cell::Cell::new(0);
+    contract::run(&|| contract::on_files_of(TableForm::Bundled, Arc::new(Memory::new()), Arc::new(SyncTracker)));
+    contract::run(&|| {
+        number.set(number.get() + 1);
+        let fs = Arc::new(RealFs::new(folder.path().join(number.get().to_string())));
+        contract::on_files_of(TableForm::Bundled, fs, Arc::new(SyncTracker))
+    });
+}
+
+#[test]
 fn a_directory_passes() {
     let folder = tempfile::tempdir().unwrap();
     let number = std::cell::Cell::new(0);

@@ -31,9 +31,7 @@ fn open_golden(store: &str) -> Box<dyn Placement> {
 
 fn tables(placement: &dyn Placement) -> Vec<TableMeta> {
     let meta = |listed: Listed| match listed.object {
-        ObjectId::Table(id) => {
-            Some(TableMeta { id, bytes: listed.bytes, entries: 0, smallest: vec![], largest: vec![], refs: vec![] })
-        }
+        ObjectId::Table(id) => Some(TableMeta::unbounded(id, listed.bytes)),
         _ => None,
     };
     placement.list().unwrap().into_iter().filter_map(meta).collect()

@@ -113,7 +113,7 @@ impl Tree {
         let (smallest, largest) = (bound(&entries[0]), bound(&entries[entries.len() - 1]));
         let count = entries.len() as u64;
         assert!(self.tables.insert(id, entries).is_none(), "number {id} was used before");
-        TableMeta { id, bytes: count * ENTRY_BYTES, entries: count, smallest, largest, refs: Vec::new() }
+        TableMeta { entries: count, ..TableMeta::bounded(id, count * ENTRY_BYTES, None, smallest, largest) }
     }
 
     /// Begins what may begin.

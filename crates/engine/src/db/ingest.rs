@@ -155,7 +155,8 @@ impl Db {
             let numbers = prepared.metas.iter().map(|_| TableId(control.versions.new_number())).collect::<Vec<_>>();
             drop(control);
             let renamed = prepared.metas.iter().zip(&numbers);
-            let renamed = renamed.map(|(meta, id)| Ok((shared.placement.table_file(meta.id)?, *id)));
+            let renamed = renamed
+                .map(|(meta, id)| Ok((shared.placement.file_of(ObjectId::Table(meta.id))?, ObjectId::Table(*id))));
             shared.placement.adopt(&renamed.collect::<Result<Vec<_>>>()?)?;
             for (meta, id) in prepared.metas.iter_mut().zip(numbers) {
                 let _ = shared.placement.remove(ObjectId::Table(meta.id)); // else at the next opening
@@ -210,8 +211,8 @@ impl Foreign {
         let shown = path.display().to_string();
         let file = TableFile::at(path).ok_or_else(|| Error::Invalid(format!("{shown} is no file")))?;
         let id = TableId(shared.control.lock().versions.new_number());
-        let bytes = shared.placement.adopt(&[(file, id)])?.bytes;
-        let meta = TableMeta { id, bytes, entries: 0, smallest: Vec::new(), largest: Vec::new(), refs: Vec::new() };
+        let bytes = shared.placement.adopt(&[(file, ObjectId::Table(id))])?.bytes;
+        let meta = TableMeta::unbounded(id, bytes);
         let mut table = Foreign { meta, path: shown, smallest: Vec::new(), largest: Vec::new() };
         match table.verify(db) {
             Ok(()) => Ok(table),

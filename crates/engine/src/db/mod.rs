@@ -209,6 +209,10 @@ impl Db {
     fn start(&self, orphans: &[ObjectId]) -> Result<()> {
         let shared = self.shared();
         release::remove(shared, orphans);
+        let tables: Vec<_> = shared.view.load().version.tables().map(|(_, table)| table.meta.clone()).collect();
+        if shared.placement.trim(&tables).is_err() {
+            shared.stats.removal_failed();
+        }
         match shared.reserve.take(&*shared.placement) {
             Err(full) if full.is_no_space() => {} // a release will take it
             taken => taken?,

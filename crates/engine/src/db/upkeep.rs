@@ -1,8 +1,11 @@
 //! What is done to a whole store from outside.
 use super::Db;
-use crate::{Error, Options, RepairReport, Result, recover, repair_on, version::set::Start};
-use std::path::Path;
-use terrace_format::{SeqNo, TableId};
+use crate::{
+    Error, Options, RepairReport, Result, recover, repair_on,
+    version::{files, set::Start},
+};
+use std::{collections::BTreeSet, path::Path};
+use terrace_format::SeqNo;
 use terrace_storage::{
     Location, TableFile, Tier, lies_in,
     placement::{Mode, ObjectId, Placement},
@@ -13,11 +16,11 @@ use terrace_storage::{
 pub struct Checkpoint {
     /// It holds every write up to this sequence, and no other.
     pub sequence: u64,
-    /// Tables that are links to the store's own files, which take no space as long as the store has them too.
+    /// Files of tables that are links to the store's own files, which take no space as long as the store has them too.
     pub linked: u64,
-    /// Tables that had to be copied, because the checkpoint is on another file system or there are no links.
+    /// Files of tables that had to be copied, because the checkpoint is on another file system or there are no links.
     pub copied: u64,
-    /// Bytes of all tables.
+    /// Bytes of all these files.
     pub bytes: u64,
 }
 
@@ -76,20 +79,21 @@ impl Db {
         // Its tables may be on their way to the device still. One that never gets there must not be copied as if it had.
         shared.placement.commit()?;
         shared.control.lock().versions.releasable()?;
-        let ids = start.version.tables().map(|(_, table)| table.meta.id);
-        let tables = ids.map(|id| Ok((shared.placement.table_file(id)?, id))).collect::<Result<Vec<_>>>()?;
-        let copied = self.adopt_into(to, &tables, start);
-        copied.inspect_err(|_| tables.iter().for_each(|(_, id)| drop(to.remove(ObjectId::Table(*id)))))
+        let objects: BTreeSet<ObjectId> = start.version.tables().flat_map(|(_, table)| files(table)).collect();
+        let file = |object| Ok((shared.placement.file_of(object)?, object));
+        let files = objects.into_iter().map(file).collect::<Result<Vec<_>>>()?;
+        let copied = self.adopt_into(to, &files, start);
+        copied.inspect_err(|_| files.iter().for_each(|(_, object)| drop(to.remove(*object))))
     }
 
-    fn adopt_into(&self, to: &dyn Placement, tables: &[(TableFile, TableId)], start: Start) -> Result<Checkpoint> {
+    fn adopt_into(&self, to: &dyn Placement, files: &[(TableFile, ObjectId)], start: Start) -> Result<Checkpoint> {
         let shared = self.shared();
         let (sequence, requires) = (start.base.0, shared.requires.clone());
         if let Some(marker) = shared.placement.load_marker()? {
             to.publish_marker(&marker)?;
         }
         to.settle(&[])?;
-        let adopted = to.adopt(tables)?;
+        let adopted = to.adopt(files)?;
         recover::begin(to, &shared.options, start, requires, Vec::new(), &[])?;
         Ok(Checkpoint { sequence, linked: adopted.linked, copied: adopted.copied, bytes: adopted.bytes })
     }

@@ -2,7 +2,7 @@
 use crate::{Error, Result, version::Version};
 use std::collections::{BTreeMap, BTreeSet};
 use terrace_format::{LogId, batch::Batch};
-use terrace_storage::placement::{Listed, LogEvent, LogKind, ObjectId, Placement};
+use terrace_storage::placement::{Listed, LogEvent, LogKind, ObjectId, Placement, TableMeta, Within};
 
 /// Logs that are kept for those who follow the history: the newest, up to `bytes_max` in all.
 pub fn kept_logs(listed: &[Listed], bytes_max: u64) -> Vec<(LogId, u64)> {
@@ -33,18 +33,22 @@ pub fn orphans(listed: &[Listed], version: &Version, kept: &[(LogId, u64)]) -> V
 pub fn check_tables_present(placement: &dyn Placement, version: &Version, listed: &[Listed]) -> Result<()> {
     let sizes: BTreeMap<ObjectId, u64> = listed.iter().map(|found| (found.object, found.bytes)).collect();
     for (level, table) in version.tables() {
-        let id = ObjectId::Table(table.meta.id);
-        match sizes.get(&id) {
-            None => {
-                let object = format!("{} of level {level}", placement.place_of(id));
+        let file = table.meta.within.map_or(ObjectId::Table(table.meta.id), |within| ObjectId::Bundle(within.bundle));
+        let detail = match (sizes.get(&file), table.meta.within) {
+            (None, _) => {
+                let object = format!("{} of level {level}", placement.place_of(file));
                 return Err(Error::Missing { what: "table that the manifest names", object });
             }
-            Some(bytes) if *bytes != table.meta.bytes => {
-                let detail = format!("{bytes} bytes where the manifest says {}", table.meta.bytes);
-                return Err(Error::corrupt("table", placement.place_of(id), *bytes, detail));
+            (Some(there), None) if *there != table.meta.bytes => {
+                format!("{there} bytes where the manifest says {}", table.meta.bytes)
             }
-            Some(_) => {}
-        }
+            (Some(there), Some(Within { offset, .. })) if offset.saturating_add(table.meta.bytes) > *there => {
+                let TableMeta { id, bytes, .. } = table.meta;
+                format!("{there} bytes where the manifest says that table {id} has {bytes} from byte {offset} on")
+            }
+            _ => continue,
+        };
+        return Err(Error::corrupt("table", placement.place_of(file), sizes[&file], detail));
     }
     Ok(())
 }
@@ -54,7 +58,7 @@ pub fn check_tables_present(placement: &dyn Placement, version: &Version, listed
 pub fn check_uncreated(placement: &dyn Placement, listed: &[Listed]) -> Result<()> {
     for found in listed {
         let holds_data = match found.object {
-            ObjectId::Table(_) => true,
+            ObjectId::Table(_) | ObjectId::Bundle(_) => true,
             ObjectId::Wal(log) => has_writes(placement, log)?,
             ObjectId::Manifest(_) | ObjectId::Temporary(_) => false,
         };

@@ -152,8 +152,8 @@ impl Chain<'_> {
                 Some(Piece::Lost(_)) => {}
                 Some(Piece::End) | None => {
                     let Some(table) = self.tables.next() else { return Ok(()) };
-                    self.number = table.id.0;
-                    self.salvage = Some(self.from.salvage(table.id)?);
+                    self.number = table.meta.id.0;
+                    self.salvage = Some(self.from.salvage(&table.meta)?);
                 }
             }
         }

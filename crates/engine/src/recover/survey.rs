@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use terrace_format::{KeyOrder, LogId, RangeDeletes, SeqNo, TableId, batch::Batch, key};
 use terrace_storage::{
     Budget,
-    placement::{Listed, LogEvent, LogKind, Loss, ObjectId, Piece, Placement, TableMeta},
+    placement::{Listed, LogEvent, LogKind, Loss, ObjectId, Piece, Placement, TableMeta, Within},
 };
 
 /// Sequences from here on cannot be: no store reaches them, and one that did could not go on.
@@ -38,8 +38,8 @@ type Gap = (Option<Vec<u8>>, Option<Vec<u8>>);
 /// A table of which something can be read.
 #[derive(Clone, Debug)]
 pub struct Readable {
-    /// Its number.
-    pub id: TableId,
+    /// Its number and where it is.
+    pub meta: TableMeta,
     /// Whether it counts for all keys.
     pub named: bool,
     /// First and last internal key that can be read.
@@ -100,9 +100,9 @@ impl Survey {
             match found.object {
                 ObjectId::Table(id) => {
                     let meta = named.remove(&id);
-                    survey.table(from, id, found.bytes, meta.as_ref(), manifest.is_none());
-                    survey.ranges_of(from, id, found.bytes);
+                    survey.table(from, TableMeta::unbounded(id, found.bytes), meta.as_ref(), manifest.is_none());
                 }
+                ObjectId::Bundle(id) => survey.bundle(from, id, found.bytes, &mut named, manifest.is_none()),
                 ObjectId::Wal(id) => {
                     let counts = manifest.as_ref().is_none_or(|m| id >= m.replay_from || Some(id) == m.also_replay);
                     survey.log(from, options, id, found.bytes, counts);
@@ -122,10 +122,42 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Takes over what table `id`, of so many bytes, has of deletes of ranges, if its end can be read.
-    fn ranges_of(&mut self, from: &dyn Placement, id: TableId, bytes: u64) {
-        let meta = TableMeta { id, bytes, entries: 0, smallest: Vec::new(), largest: Vec::new(), refs: Vec::new() };
-        let found = from.open_table(&meta).and_then(|table| table.range_deletes());
+    /// Reads the tables of bundle `id`, of so many bytes: those that a manifest names, and those that it lists itself. If nothing
+    /// tells where they are, it is read as one table, as which its entries are in order too.
+    fn bundle(
+        &mut self,
+        from: &dyn Placement,
+        id: TableId,
+        bytes: u64,
+        named: &mut BTreeMap<TableId, TableMeta>,
+        alone: bool,
+    ) {
+        let within = |meta: &TableMeta| meta.within.is_some_and(|within| within.bundle == id);
+        let told: Vec<_> = named.extract_if(.., |_, meta| within(meta)).map(|(_, meta)| meta).collect();
+        let listed = from.tables_in(id);
+        if let Err(error) = &listed
+            && alone
+        {
+            let text = reason(&error.clone().into());
+            self.lose(from.place_of(ObjectId::Bundle(id)), whole(format!("{text}; so it is read as one table")), None);
+        }
+        let whole = TableMeta { within: Some(Within { bundle: id, offset: 0 }), ..TableMeta::unbounded(id, bytes) };
+        let untold = |meta: &TableMeta| told.iter().all(|named| named.id != meta.id);
+        let others: Vec<_> = match listed {
+            Ok(listed) => listed.into_iter().filter(untold).collect(),
+            Err(_) if told.is_empty() => vec![whole],
+            Err(_) => Vec::new(),
+        };
+        for meta in told {
+            let there = bytes.saturating_sub(meta.within.map_or(0, |within| within.offset)).min(meta.bytes);
+            self.table(from, TableMeta { bytes: there, ..meta.clone() }, Some(&meta), alone);
+        }
+        others.into_iter().for_each(|meta| self.table(from, meta, None, alone));
+    }
+
+    /// Takes over what a table has of deletes of ranges, if its end can be read.
+    fn ranges_of(&mut self, from: &dyn Placement, table: &TableMeta) {
+        let found = from.open_table(table).and_then(|table| table.range_deletes());
         if let Ok(Some(found)) = found {
             self.range_deletes.extend(&self.order, &found);
         }
@@ -181,10 +213,15 @@ impl Survey {
         Ok(None)
     }
 
-    /// Reads table `id`, of so many bytes; `meta` is what a manifest says of it, if one does.
-    fn table(&mut self, from: &dyn Placement, id: TableId, bytes: u64, meta: Option<&TableMeta>, alone: bool) {
-        let (file, named) = (from.place_of(ObjectId::Table(id)), meta.is_some() || alone);
-        let mut salvage = match from.salvage(id) {
+    /// Reads what there is of a table; `meta` is what a manifest says of it, if one does.
+    fn table(&mut self, from: &dyn Placement, there: TableMeta, meta: Option<&TableMeta>, alone: bool) {
+        self.ranges_of(from, &there);
+        let (bytes, named) = (there.bytes, meta.is_some() || alone);
+        let file = match there.within {
+            None => from.place_of(ObjectId::Table(there.id)),
+            Some(Within { bundle, .. }) => format!("{} (table {})", from.place_of(ObjectId::Bundle(bundle)), there.id),
+        };
+        let mut salvage = match from.salvage(&there) {
             Ok(salvage) => salvage,
             Err(error) if named => return self.lose(file, Loss { bytes, ..whole(reason(&error.into())) }, meta),
             Err(_) => return,
@@ -224,7 +261,7 @@ impl Survey {
             self.lose(file, loss, Some(meta));
         }
         if !first.is_empty() {
-            self.tables.push(Readable { id, named, bounds: (first, last) });
+            self.tables.push(Readable { meta: there, named, bounds: (first, last) });
         }
     }
 

@@ -297,21 +297,20 @@ impl Version {
 
 /// What an edit says of a table.
 pub fn meta_of(added: &AddedTable, entries: u64) -> TableMeta {
-    TableMeta {
-        id: added.id,
-        bytes: added.bytes,
-        entries,
-        smallest: added.smallest.clone(),
-        largest: added.largest.clone(),
-        refs: Vec::new(), // a block table with its values inside refers to nothing else
-    }
+    let (smallest, largest) = (added.smallest.clone(), added.largest.clone());
+    TableMeta { entries, ..TableMeta::bounded(added.id, added.bytes, added.within, smallest, largest) }
 }
 
 /// Adds `meta` to an edit at `level`.
 pub fn add_to(edit: &mut Edit, level: usize, meta: &TableMeta) {
-    let TableMeta { id, bytes, entries, smallest, largest, refs: _ } = meta.clone();
-    edit.added.push((level, AddedTable { id, bytes, smallest, largest }));
+    let TableMeta { id, bytes, within, entries, smallest, largest, refs: _ } = meta.clone();
+    edit.added.push((level, AddedTable { id, bytes, within, smallest, largest }));
     edit.entries.extend((entries > 0).then_some((id, entries)));
+}
+
+/// What a table needs that has a file of its own: the bundle that it is in instead of itself.
+pub fn files(table: &TableRef) -> impl Iterator<Item = ObjectId> + '_ {
+    objects(table).filter(|object| table.meta.within.is_none() || *object != ObjectId::Table(table.meta.id))
 }
 
 /// The objects that a table needs: itself and what it refers to.

@@ -19,7 +19,8 @@ pub fn shape(marked: bool) -> Options {
     let codec = if marked { "lz4" } else { "snappy" };
     let form = if marked { "table" } else { "block" };
     let own = [("compression", codec), ("bloom_bits", "10"), ("filter_form", form), ("block_bytes", "1KiB")];
-    options(&[&own, kit::TIGHT].concat())
+    let tables = [("tables", if marked { "bundled" } else { "block" })];
+    options(&[&own, kit::TIGHT, &tables].concat())
 }
 
 /// A store with tables in several levels, and two logs with the last third of the history.

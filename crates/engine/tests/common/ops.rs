@@ -185,12 +185,12 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
 pub fn any_config() -> impl Strategy<Value = Config> {
     let place = prop_oneof![6 => Just(0u8), 3 => Just(1), 1 => Just(2), 3 => Just(3)];
     let preset = prop::sample::select(vec!["leveldb", "terrace-block", "noblsm", "delsm", "volatile"]);
-    let tables = prop_oneof![3 => Just("block"), 1 => Just("directory")];
+    let tables = prop_oneof![3 => Just("block"), 1 => Just("bundled"), 1 => Just("directory")];
     let switches = (prop::bool::weighted(0.2), prop::bool::weighted(0.7));
     let all = (preset, any_shape(), any_shape(), tables, switches, place);
     all.prop_map(|(preset, first, second, tables, switches, place)| {
         let (backwards, manual) = switches;
-        let tables = if place == 3 { "block" } else { tables }; // a device has no folders
+        let tables = if place == 3 && tables == "directory" { "block" } else { tables }; // a device has no folders
         let mut shapes = [first, second];
         let codec = |shape: &[(&str, String)]| shape.iter().any(|(_, value)| value == "lz4");
         if !codec(&shapes[0]) && codec(&shapes[1]) {

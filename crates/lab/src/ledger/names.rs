@@ -14,7 +14,7 @@ pub fn kind_of(name: &str) -> &'static str {
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
     match (name, extension) {
         ("CURRENT" | "TERRACE" | "IDENTITY", _) | (_, "dbtmp") => "root",
-        (_, "ldb" | "sst") => "tables",
+        (_, "ldb" | "sst" | "bundle") => "tables",
         (_, "log") => "log",
         (_, "blob" | "vlog") => "value_log",
         _ if name.starts_with("MANIFEST-") => "manifest",

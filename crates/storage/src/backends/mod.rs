@@ -145,7 +145,7 @@ pub fn open_files(
 ) -> Result<Box<dyn Placement>> {
     let shape = crate::shape::of_files(&*fs, mode, setup)?;
     match (shape.storage, shape.tables, shape.values) {
-        (Storage::Directory, TableForm::Block, Values::Table) => {
+        (Storage::Directory, TableForm::Block | TableForm::Bundled, Values::Table) => {
             Ok(Box::new(Files::open(fs, mode, tracker, setup, shape)?))
         }
         (Storage::Directory, TableForm::Directory, Values::Table) => {

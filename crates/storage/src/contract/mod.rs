@@ -16,7 +16,7 @@ use crate::{
     placement::{Build, EntryRef, Hint, Lifetime, Mode, Origin, Placement, TableMeta},
 };
 use std::{fmt::Debug, sync::Arc};
-use terrace_format::{LogId, Marker, Shape, TableId};
+use terrace_format::{LogId, Marker, Shape, TableForm, TableId};
 
 mod logs;
 mod places;
@@ -28,6 +28,14 @@ pub type Opener = Box<dyn Fn(Mode, &Setup) -> Result<Box<dyn Placement>>>;
 /// Opens stores of files in `fs`, whose tickets `tracker` matures.
 pub fn on_files(fs: Arc<dyn FileSystem>, tracker: Arc<dyn CommitTracker>) -> Opener {
     Box::new(move |mode, setup| open_files(fs.clone(), mode, tracker.clone(), setup))
+}
+
+/// As [`on_files`], with tables in this form.
+pub fn on_files_of(tables: TableForm, fs: Arc<dyn FileSystem>, tracker: Arc<dyn CommitTracker>) -> Opener {
+    Box::new(move |mode, setup| {
+        let shape = Shape { tables, ..setup.shape };
+        open_files(fs.clone(), mode, tracker.clone(), &Setup { shape, ..setup.clone() })
+    })
 }
 
 /// Runs every case, each on a place of its own from `fresh`.

@@ -2,11 +2,11 @@
 use super::{Case, Place, finish, good, hint, is_missing, keep, one_table, refused, same};
 use crate::{
     Error, FilterForm, Setup,
-    placement::{Cursor, Found, Lifetime, Mode, ReadHow, Table, TableMeta},
+    placement::{Cursor, Found, Lifetime, Mode, ObjectId, Placement, ReadHow, Table, TableMeta},
 };
 use std::{
     cmp::{Ordering, Reverse},
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 use terrace_format::{Comparator, KeyOrder, Kind, SeqNo, TableId, compress::Codec, filter::Bloom, key};
@@ -15,6 +15,7 @@ pub(super) const CASES: &[Case] = &[
     tables_answer_as_a_map_would,
     a_custom_order_rules_everything,
     a_build_has_many_tables,
+    tables_of_a_build_go_one_by_one,
     abandoned_builds_leave_nothing,
     damage_is_not_built_in,
     removed_tables_stay_readable,
@@ -238,6 +239,46 @@ fn a_build_has_many_tables(place: &Place) {
     walks(good(placement.open_table(&merged)), &all);
 }
 
+/// Each is there until it is removed, whatever they share; nothing is left when all are gone.
+fn tables_of_a_build_go_one_by_one(place: &Place) {
+    let all = entries(&versions(400));
+    let placement = place.with_root();
+    let before = good(placement.list());
+    let mut build = good(placement.begin(hint(Lifetime::Compaction)));
+    for (part, id) in all.chunks(100).zip(10..) {
+        good(build.begin_table(TableId(id)));
+        part.iter().for_each(|(key, value)| good(keep(&mut *build, key, value)));
+        good(build.end_table());
+    }
+    let metas = finish(&*placement, build);
+    let still_there = |placement: &dyn Placement, gone: usize| {
+        for (meta, part) in metas.iter().zip(all.chunks(100)).skip(gone) {
+            let table = good(placement.open_table(meta));
+            good(table.verify());
+            walks(table, part);
+        }
+    };
+    still_there(&*placement, 0);
+    good(placement.remove(ObjectId::Table(metas[0].id)));
+    still_there(&*placement, 1);
+    drop(placement);
+    let placement = good(place.open(Mode::Write, &Setup::default()));
+    good(placement.trim(&metas[2..]));
+    still_there(&*placement, 2);
+    let refs = metas.iter().flat_map(|meta| &meta.refs).map(|(object, _)| *object);
+    let bundles: BTreeSet<ObjectId> = refs.clone().filter(|object| matches!(object, ObjectId::Bundle(_))).collect();
+    for bundle in &bundles {
+        let ObjectId::Bundle(id) = *bundle else { continue };
+        let place = |meta: &TableMeta| (meta.id, meta.within, meta.bytes);
+        let told: Vec<_> = good(placement.tables_in(id)).iter().map(place).collect();
+        assert!(metas[2..].iter().all(|meta| told.contains(&place(meta))), "a bundle tells of itself: {told:?}");
+    }
+    for object in metas.iter().map(|meta| ObjectId::Table(meta.id)).chain(refs) {
+        good(placement.remove(object));
+    }
+    same(good(placement.list()), before, "nothing is left");
+}
+
 fn abandoned_builds_leave_nothing(place: &Place) {
     let placement = place.create();
     let before = good(placement.list());
@@ -277,7 +318,7 @@ fn removed_tables_stay_readable(place: &Place) {
     let build = |id| one_table(&*placement, id, Lifetime::Flush, all.iter().map(|(k, v)| (k, v)));
     let meta: TableMeta = build(3);
     let table = good(placement.open_table(&meta));
-    let object = crate::placement::ObjectId::Table(meta.id);
+    let object = ObjectId::Table(meta.id);
     good(placement.remove(object));
     good(placement.remove(object));
     refused(placement.open_table(&meta), is_missing);

@@ -115,10 +115,9 @@ pub(super) fn read_contents(source: &dyn ByteSource, handle: Handle, verify: boo
     open_sealed(source, handle, sealed, verify)
 }
 
-/// Where the block at `handle` and its trailer are; no more than the file can back.
+/// Where the block at `handle` and its trailer are; no more than the file can back. It may have been cut short right behind.
 pub(super) fn sealed_range(source: &dyn ByteSource, handle: Handle) -> Result<Range<u64>> {
-    let blocks_end = source.bytes().saturating_sub(FOOTER_BYTES as u64);
-    match handle.end().filter(|end| *end <= blocks_end) {
+    match handle.end().filter(|end| *end <= source.bytes()) {
         Some(end) => Ok(handle.offset..end),
         None => {
             let detail = format!("{} bytes do not lie within the table's {}", handle.bytes, source.bytes());

@@ -2,7 +2,7 @@
 use super::{internal, user};
 use crate::{bytes::escaped, table::size};
 use serde_json::{Value, json};
-use terrace_format::{AddedTable, Edit, FileName, LEVELS};
+use terrace_format::{AddedTable, Edit, FileName, LEVELS, Within};
 
 /// One line: numbers, and how many tables come and go on each level.
 pub fn summary(edit: &Edit) -> String {
@@ -28,15 +28,23 @@ pub fn lines(edit: &Edit) -> Vec<String> {
     };
     lines
         .extend(edit.compact_pointers.iter().map(|(level, key)| format!("L{level} compacted up to {}", internal(key))));
-    lines.extend(edit.deleted.iter().map(|(level, id)| format!("L{level} - {}", FileName::Table(*id))));
+    lines.extend(edit.deleted.iter().map(|(level, id)| format!("L{level} - {id}")));
     lines.extend(edit.added.iter().map(|(level, table)| {
         let (smallest, largest) = (internal(&table.smallest), internal(&table.largest));
-        format!("L{level} + {}, {} B, {smallest} … {largest}", FileName::Table(table.id), table.bytes)
+        format!("L{level} + {}, {} B, {smallest} … {largest}", place(table), table.bytes)
     }));
     if lines.is_empty() {
         lines.push("nothing".to_owned());
     }
     lines
+}
+
+/// Where a table is, in words.
+fn place(table: &AddedTable) -> String {
+    match table.within {
+        None => FileName::Table(table.id).to_string(),
+        Some(Within { bundle, offset }) => format!("{} at {offset} of {}", table.id, FileName::Bundle(bundle)),
+    }
 }
 
 /// What an edit says besides tables.
@@ -53,10 +61,15 @@ fn head(edit: &Edit) -> Vec<String> {
     requires.into_iter().chain(order).chain(numbers).collect()
 }
 
+/// The bundle that a table is in, and where; null for one that has its file to itself.
+pub fn within_json(within: Option<Within>) -> Value {
+    within.map_or(Value::Null, |Within { bundle, offset }| json!({ "bundle": bundle.0, "offset": offset }))
+}
+
 /// Everything an edit says.
 pub fn json(edit: &Edit) -> Value {
     let table = |(level, table): &(usize, AddedTable)| {
-        json!({ "level": level, "number": table.id.0, "bytes": table.bytes,
+        json!({ "level": level, "number": table.id.0, "bytes": table.bytes, "within": within_json(table.within),
             "smallest": escaped(user(&table.smallest)), "largest": escaped(user(&table.largest)) })
     };
     json!({
@@ -80,7 +93,8 @@ mod tests {
 
     #[test]
     fn an_edit_in_a_line() {
-        let table = AddedTable { id: TableId(7), bytes: 100, smallest: b"a".to_vec(), largest: b"b".to_vec() };
+        let table =
+            AddedTable { id: TableId(7), bytes: 100, within: None, smallest: b"a".to_vec(), largest: b"b".to_vec() };
         let edit = Edit {
             log_number: Some(3),
             last_sequence: Some(SeqNo(9)),

@@ -1,5 +1,6 @@
 //! `inspect`: a store or one of its files, as it is on storage. Takes no lock and changes nothing, so it also works on
 //! a store that does not open, or that is in use (then it shows one moment of it).
+mod bundles;
 mod edits;
 mod logs;
 mod pairs;
@@ -24,7 +25,7 @@ const SHOWN_BYTES: usize = 40;
 /// Shows a store (levels, manifest history, logs, marker) or decodes one of its files.
 ///
 /// Of directory tables: a table's folder (L0/NNNNNN), its META, or one pair's file (KEY.SEQUENCE.CHECKSUM).
-/// Other files: NNNNNN.ldb, NNNNNN.sst, NNNNNN.log, MANIFEST-NNNNNN, CURRENT, TERRACE, and those that say something by being there
+/// Other files: NNNNNN.ldb, NNNNNN.sst, NNNNNN.bundle, NNNNNN.log, MANIFEST-NNNNNN, CURRENT, TERRACE, and those that say something by being there
 /// (UNSYNCED, RESERVE, LOCK, LOG, NNNNNN.dbtmp). Opens nothing and locks nothing:
 /// works on a damaged store too.
 #[derive(clap::Args)]
@@ -32,10 +33,10 @@ pub struct Inspect {
     /// Directory of a store, or a file of one.
     #[arg(value_name = "DB|FILE")]
     path: PathBuf,
-    /// Print JSON: one object for a store, a table or a small file, one object a record for a log or a manifest.
+    /// Print JSON: one object for a store, a table, a bundle or a small file, one object a record for a log or a manifest.
     #[arg(long)]
     json: bool,
-    /// Of a table or a log: show every entry.
+    /// Of a table, a bundle or a log: show every entry.
     #[arg(long)]
     entries: bool,
 }
@@ -68,6 +69,7 @@ impl Inspect {
         match FileName::parse(name) {
             None if name == pair::META => tables::show(&self.path, self.json, self.entries, out),
             Some(FileName::Table(_)) => tables::show(&self.path, self.json, self.entries, out),
+            Some(FileName::Bundle(_)) => bundles::show(&self.path, self.json, self.entries, out),
             Some(FileName::Log(_)) => logs::show_log(&self.path, self.json, self.entries, out),
             Some(FileName::Manifest(_)) => logs::show_manifest(&self.path, self.json, out),
             Some(FileName::Current) => {
@@ -81,7 +83,7 @@ impl Inspect {
             Some(other) => self.show_sign(other, out),
             None => {
                 bail!(
-                    "not a file name of a store; known are NNNNNN.ldb .sst .log .dbtmp, KEY.SEQUENCE.CHECKSUM, META, \
+                    "not a file name of a store; known are NNNNNN.ldb .sst .bundle .log .dbtmp, KEY.SEQUENCE.CHECKSUM, META, \
                      MANIFEST-NNNNNN, CURRENT, TERRACE, UNSYNCED, RESERVE, LOCK, LOG"
                 )
             }

@@ -206,7 +206,7 @@ impl Store {
 
     fn json(&self, path: &Path) -> Value {
         let table = |table: &AddedTable| {
-            json!({ "number": table.id.0, "bytes": table.bytes,
+            json!({ "number": table.id.0, "bytes": table.bytes, "within": edits::within_json(table.within),
                 "smallest": escaped(user(&table.smallest)), "largest": escaped(user(&table.largest)) })
         };
         let levels: Value = self

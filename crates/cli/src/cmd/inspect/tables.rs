@@ -14,9 +14,16 @@ use terrace_format::{
 
 /// Prints a table; with `entries`, each of its entries too.
 pub fn show(path: &Path, as_json: bool, entries: bool, out: &mut dyn Write) -> Result<()> {
-    let table = SortedTable::open(path)?;
-    let refers = path.ends_with(pair::META);
-    if as_json { show_json(&table, entries, refers, out) } else { show_text(&table, entries, refers, out) }
+    show_table(&SortedTable::open(path)?, as_json, entries, path.ends_with(pair::META), out)
+}
+
+/// Prints an open table, which may refer to values in files.
+pub fn show_table(table: &SortedTable, as_json: bool, entries: bool, refers: bool, out: &mut dyn Write) -> Result<()> {
+    if !as_json {
+        return show_text(table, entries, refers, out);
+    }
+    writeln!(out, "{}", json(table, entries, refers)?)?;
+    Ok(())
 }
 
 /// A codec's name by its id in a block's trailer.
@@ -65,7 +72,8 @@ fn show_text(table: &SortedTable, entries: bool, refers: bool, out: &mut dyn Wri
     Ok(())
 }
 
-fn show_json(table: &SortedTable, entries: bool, refers: bool, out: &mut dyn Write) -> Result<()> {
+/// A table as JSON.
+pub fn json(table: &SortedTable, entries: bool, refers: bool) -> Result<Value> {
     let meta: Value =
         table.meta_blocks()?.into_iter().map(|(name, handle)| json!({ "name": name, "bytes": handle.bytes })).collect();
     let data: Value = table
@@ -90,8 +98,7 @@ fn show_json(table: &SortedTable, entries: bool, refers: bool, out: &mut dyn Wri
         }
         object["entries"] = all.into();
     }
-    writeln!(out, "{object}")?;
-    Ok(())
+    Ok(object)
 }
 
 fn entry_json(key: &[u8], value: &[u8], refers: bool) -> Value {

@@ -3,19 +3,29 @@ use super::{
     super::files::Files,
     shelf::{Shelf, meta_of},
 };
-use crate::{Adopted, Error, Purpose, Result, TableFile, placement::Placement, sst::read_pair_facts};
+use crate::{
+    Adopted, Error, Purpose, Result, TableFile,
+    placement::{ObjectId, Placement},
+    sst::read_pair_facts,
+};
 use terrace_format::{LEVELS, TableId};
 
 /// Takes over `tables` under new numbers. What was taken when something fails is let go again.
-pub(super) fn adopt(shelf: &Shelf, files: &Files, tables: &[(TableFile, TableId)]) -> Result<Adopted> {
+pub(super) fn adopt(shelf: &Shelf, files: &Files, tables: &[(TableFile, ObjectId)]) -> Result<Adopted> {
     shelf.store.writable("adopt tables")?;
-    let (folders, others): (Vec<_>, Vec<_>) = tables.iter().cloned().partition(|(table, _)| is_folder(table));
+    let (mut folders, mut others) = (Vec::new(), Vec::new());
+    for (table, object) in tables.iter().cloned() {
+        match object {
+            ObjectId::Table(id) if is_folder(&table) => folders.push((table, id)),
+            _ => others.push((table, object)),
+        }
+    }
     let mut adopted = files.adopt(&others)?;
     let taken = take_all(shelf, &folders, &mut adopted);
     if taken.is_err() {
         // Best effort: no manifest names them.
         folders.iter().for_each(|(_, id)| drop(shelf.remove(*id)));
-        others.iter().for_each(|(_, id)| drop(files.remove(crate::placement::ObjectId::Table(*id))));
+        others.iter().for_each(|(_, object)| drop(files.remove(*object)));
     }
     taken.map(|()| adopted)
 }

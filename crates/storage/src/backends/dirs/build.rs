@@ -182,7 +182,7 @@ impl Build for DirsBuild {
         writer.add_meta(pair::META_NAME, pairs.encode());
         let (output, Bounds { smallest, largest }) = writer.finish()?;
         let bytes = output.finish()?.bytes.saturating_add(pairs.file_bytes);
-        self.metas.push(TableMeta { id, bytes, entries, smallest, largest, refs: Vec::new() });
+        self.metas.push(TableMeta { entries, ..TableMeta::bounded(id, bytes, None, smallest, largest) });
         self.bytes = self.bytes.saturating_add(bytes);
         self.finished.push(folder);
         Ok(())

@@ -19,7 +19,7 @@ use shelf::Shelf;
 pub(super) use shelf::destroy;
 use std::sync::Arc;
 use table::DirectoryTable;
-use terrace_format::{LogId, Shape, TableId, pair};
+use terrace_format::{LogId, Shape, pair};
 
 mod adopt;
 mod build;
@@ -116,10 +116,10 @@ impl Placement for Dirs {
         })
     }
 
-    fn salvage(&self, id: TableId) -> Result<Box<dyn Salvage>> {
-        match self.shelf.folder(id) {
+    fn salvage(&self, table: &TableMeta) -> Result<Box<dyn Salvage>> {
+        match self.shelf.folder(table.id) {
             Some(folder) => Ok(Box::new(salvage::open(self.shelf.clone(), folder)?)),
-            None => self.files.salvage(id),
+            None => self.files.salvage(table),
         }
     }
 
@@ -161,14 +161,15 @@ impl Placement for Dirs {
         }
     }
 
-    fn table_file(&self, id: TableId) -> Result<TableFile> {
-        match self.shelf.folder(id) {
+    fn file_of(&self, object: ObjectId) -> Result<TableFile> {
+        let folder = if let ObjectId::Table(id) = object { self.shelf.folder(id) } else { None };
+        match folder {
             Some(folder) => Ok(TableFile::new(self.store().fs.clone(), folder)),
-            None => self.files.table_file(id),
+            None => self.files.file_of(object),
         }
     }
 
-    fn adopt(&self, tables: &[(TableFile, TableId)]) -> Result<Adopted> {
+    fn adopt(&self, tables: &[(TableFile, ObjectId)]) -> Result<Adopted> {
         adopt::adopt(&self.shelf, &self.files, tables)
     }
 

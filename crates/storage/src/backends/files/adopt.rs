@@ -1,17 +1,16 @@
 //! Tables that others wrote become this store's: linked or copied, and made durable.
-use super::Store;
-use crate::{Adopted, Error, Purpose, Result, SyncKind, TableFile, durability::sync_directory};
+use super::{Store, names};
+use crate::{Adopted, Error, Purpose, Result, SyncKind, TableFile, durability::sync_directory, placement::ObjectId};
 use std::time::Instant;
-use terrace_format::{TableId, names::FileName};
 
-/// Takes over `tables` under new numbers. What was taken when something fails is let go again.
-pub(super) fn adopt(store: &Store, tables: &[(TableFile, TableId)]) -> Result<Adopted> {
+/// Takes over `files` under new numbers. What was taken when something fails is let go again.
+pub(super) fn adopt(store: &Store, files: &[(TableFile, ObjectId)]) -> Result<Adopted> {
     store.writable("adopt tables")?;
     let mut adopted = Adopted::default();
-    for (at, (table, id)) in tables.iter().enumerate() {
-        if let Err(error) = take(store, table, *id, &mut adopted) {
-            for (_, id) in &tables[..at] {
-                let _ = store.remove_name(&FileName::Table(*id).to_string()); // best effort: no manifest names it
+    for (at, (file, object)) in files.iter().enumerate() {
+        if let Err(error) = take(store, file, *object, &mut adopted) {
+            for (_, object) in &files[..at] {
+                let _ = store.remove_name(&names(*object)[0]); // best effort: no manifest names it
             }
             return Err(error);
         }
@@ -22,19 +21,19 @@ pub(super) fn adopt(store: &Store, tables: &[(TableFile, TableId)]) -> Result<Ad
     Ok(adopted)
 }
 
-fn take(store: &Store, table: &TableFile, id: TableId, adopted: &mut Adopted) -> Result<()> {
-    let name = FileName::Table(id).to_string();
-    let opened = table.fs.open(&table.name).and_then(|file| file.bytes());
-    let bytes = opened.map_err(|e| Error::io("open", table.to_string(), e))?;
-    let taken = store.fs.take(&*table.fs, &table.name, &name);
-    let linked = taken.map_err(|e| Error::io("take over", format!("{table} as {}", store.path(&name)), e))?;
+fn take(store: &Store, file: &TableFile, object: ObjectId, adopted: &mut Adopted) -> Result<()> {
+    let name = &names(object)[0];
+    let opened = file.fs.open(&file.name).and_then(|file| file.bytes());
+    let bytes = opened.map_err(|e| Error::io("open", file.to_string(), e))?;
+    let taken = store.fs.take(&*file.fs, &file.name, name);
+    let linked = taken.map_err(|e| Error::io("take over", format!("{file} as {}", store.path(name)), e))?;
     if !linked {
         store.traffic.wrote(Purpose::Other, bytes);
     }
     if store.tracker.promises() {
         let start = Instant::now();
-        let synced = store.fs.sync_file(&name).map_err(store.io("sync", &name));
-        synced.inspect_err(|_| drop(store.remove_name(&name)))?;
+        let synced = store.fs.sync_file(name).map_err(store.io("sync", name));
+        synced.inspect_err(|_| drop(store.remove_name(name)))?;
         store.traffic.synced(SyncKind::Tables, if linked { 0 } else { bytes }, start.elapsed());
     }
     adopted.linked += u64::from(linked);

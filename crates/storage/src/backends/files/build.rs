@@ -1,5 +1,5 @@
-//! Builds: one file for each table, finished together.
-use super::{Store, fs::WriteFile};
+//! Builds: one file for each table, or, of a compaction in a store with bundles, one file for all of them; finished together.
+use super::{Store, bundle, fs::WriteFile};
 use crate::{
     Error, Purpose, Result, Ticket,
     durability::{CommitTracker, Finished, SyncTracker},
@@ -7,7 +7,11 @@ use crate::{
     sst::{Bounds, ByteSink, Writer},
 };
 use std::sync::Arc;
-use terrace_format::{TableId, names::FileName};
+use terrace_format::{
+    TableForm, TableId, Within,
+    bundle::{ALIGNMENT, Member},
+    names::FileName,
+};
 
 /// Bytes gathered before they are handed to the operating system, as LevelDB does.
 const GATHER_BYTES: usize = 64 << 10;
@@ -15,14 +19,18 @@ const GATHER_BYTES: usize = 64 << 10;
 /// Starts a build.
 pub(super) fn begin(store: Arc<Store>, hint: Hint) -> Result<Box<dyn Build>> {
     store.writable("build tables")?;
-    Ok(Box::new(FilesBuild { store, hint, open: None, metas: Vec::new(), finished: Vec::new(), names: Vec::new() }))
+    // A flush makes one table, which as a file of its own costs one sync too.
+    let bundled = store.shape.tables == TableForm::Bundled && hint.lifetime == Lifetime::Compaction;
+    let bundle = bundled.then(OpenBundle::default);
+    let (metas, finished, names) = Default::default();
+    Ok(Box::new(FilesBuild { store, hint, bundle, open: None, metas, finished, names }))
 }
 
 /// What the bytes of a build are for.
 pub(in crate::backends) fn purpose(hint: Hint) -> Purpose {
     match hint.lifetime {
         Lifetime::Flush => Purpose::Flush,
-        Lifetime::Compaction => Purpose::Compaction,
+        Lifetime::Compaction | Lifetime::Ingest => Purpose::Compaction,
     }
 }
 
@@ -36,6 +44,8 @@ pub(in crate::backends) fn watch(store: &Store, purpose: Purpose, files: Vec<Fin
 struct FilesBuild {
     store: Arc<Store>,
     hint: Hint,
+    /// Of a build whose tables share a file.
+    bundle: Option<OpenBundle>,
     open: Option<(TableId, Writer<Output>)>,
     metas: Vec<TableMeta>,
     finished: Vec<Finished>,
@@ -43,10 +53,45 @@ struct FilesBuild {
     names: Vec<String>,
 }
 
+/// A bundle between two of its tables.
+#[derive(Default)]
+struct OpenBundle {
+    /// Where the next table goes; `None` before the first, and after one that failed.
+    output: Option<Output>,
+    members: Vec<Member>,
+}
+
 impl FilesBuild {
     fn open(&mut self) -> Result<&mut Writer<Output>> {
         let open = self.open.as_mut().ok_or_else(|| Error::Unsupported("no table of this build is open".into()))?;
         Ok(&mut open.1)
+    }
+
+    fn create(&mut self, name: String) -> Result<Output> {
+        let file = self.store.fs.create_table(&name, &self.hint).map_err(self.store.io("create", &name))?;
+        let output = Output::to(file, &self.store, purpose(self.hint), &name);
+        self.names.push(name);
+        Ok(output)
+    }
+
+    /// Where the bytes of table `id` go.
+    fn output(&mut self, id: TableId) -> Result<Output> {
+        let Some(bundle) = &mut self.bundle else { return self.create(FileName::Table(id).to_string()) };
+        match bundle.output.take() {
+            Some(output) => Ok(output),
+            None if bundle.members.is_empty() => self.create(bundle::name(id)),
+            None => Err(Error::Unsupported("a table of this build has failed".into())),
+        }
+    }
+
+    /// Ends the bundle, if this build has one.
+    fn end_bundle(&mut self) -> Result<()> {
+        let Some(OpenBundle { output: Some(mut output), members }) = self.bundle.take() else { return Ok(()) };
+        let directory = terrace_format::bundle::encode(&members, output.written());
+        output.append(&directory)?;
+        self.finished.push(output.finish()?);
+        self.store.bundles.add(&self.metas);
+        Ok(())
     }
 }
 
@@ -55,10 +100,7 @@ impl Build for FilesBuild {
         if let Some((open, _)) = &self.open {
             return Err(Error::Unsupported(format!("table {open} of this build is still open")));
         }
-        let name = FileName::Table(id).to_string();
-        let file = self.store.fs.create_table(&name, &self.hint).map_err(self.store.io("create", &name))?;
-        let output = Output::to(file, &self.store, purpose(self.hint), &name);
-        self.names.push(name);
+        let output = self.output(id)?;
         self.open = Some((id, Writer::new(output, &self.store.setup)));
         Ok(())
     }
@@ -79,10 +121,21 @@ impl Build for FilesBuild {
     fn end_table(&mut self) -> Result<()> {
         self.open()?;
         let Some((id, writer)) = self.open.take() else { return Ok(()) };
-        let (output, Bounds { smallest, largest }) = writer.finish()?;
-        let output = output.finish()?;
-        self.metas.push(TableMeta { id, bytes: output.bytes, entries: 0, smallest, largest, refs: Vec::new() });
-        self.finished.push(output);
+        let (mut output, Bounds { smallest, largest }) = writer.finish()?;
+        let Some(bundle) = &mut self.bundle else {
+            let finished = output.finish()?;
+            self.metas.push(TableMeta::bounded(id, finished.bytes, None, smallest, largest));
+            self.finished.push(finished);
+            return Ok(());
+        };
+        let offset = bundle.members.last().and_then(|last| last.end()).unwrap_or(0);
+        let bytes = output.written() - offset;
+        output.align()?;
+        let first = bundle.members.first().map_or(id, |first| first.id);
+        bundle.members.push(Member { id, offset, bytes });
+        bundle.output = Some(output);
+        let within = Some(Within { bundle: first, offset });
+        self.metas.push(TableMeta::bounded(id, bytes, within, smallest, largest));
         Ok(())
     }
 
@@ -90,6 +143,7 @@ impl Build for FilesBuild {
         if let Some((open, _)) = &self.open {
             return Err(Error::Unsupported(format!("table {open} of this build is still open")));
         }
+        self.end_bundle()?;
         let ticket = watch(&self.store, purpose(self.hint), std::mem::take(&mut self.finished))?;
         self.names.clear();
         Ok((std::mem::take(&mut self.metas), ticket))
@@ -104,7 +158,7 @@ impl Drop for FilesBuild {
     }
 }
 
-/// A table's file being written.
+/// A file being written.
 pub(in crate::backends) struct Output {
     store: Arc<Store>,
     purpose: Purpose,
@@ -125,6 +179,17 @@ impl Output {
     /// Writes to `file`, which is new and called `name`.
     fn to(file: Box<dyn WriteFile>, store: &Arc<Store>, purpose: Purpose, name: &str) -> Output {
         Output { name: store.path(name), store: store.clone(), purpose, file, gathered: Vec::new(), bytes: 0 }
+    }
+
+    /// Bytes so far.
+    fn written(&self) -> u64 {
+        self.bytes + self.gathered.len() as u64
+    }
+
+    /// Goes on where a table may begin.
+    fn align(&mut self) -> Result<()> {
+        let zeros = self.written().next_multiple_of(ALIGNMENT) - self.written();
+        self.append(&[0; ALIGNMENT as usize][..zeros as usize])
     }
 
     /// Everything is handed to the operating system.

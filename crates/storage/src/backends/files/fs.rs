@@ -5,7 +5,7 @@
 //! (docs/decisions/0003-file-seam.md). Only the file backend uses it; the engine never sees it.
 use super::folders::Folders;
 use crate::{placement::Hint, setup::LogWrites};
-use std::{io, os::fd::BorrowedFd, path::Path, time::Duration};
+use std::{io, ops::Range, os::fd::BorrowedFd, path::Path, time::Duration};
 use terrace_format::block::Bytes;
 
 /// One entry of the directory.
@@ -53,6 +53,12 @@ pub trait FileSystem: Send + Sync {
     /// (false). Replaces nothing: `AlreadyExists`.
     fn take(&self, from: &dyn FileSystem, name: &str, to: &str) -> io::Result<bool> {
         copy(from, name, self, to).map(|()| false)
+    }
+    /// Gives back the space of `range`, which reads as zeros from then on; the size stays. Does nothing to a file that has another
+    /// name besides, nor where space cannot be given back. `range` begins and ends at multiples of 4096 bytes.
+    fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
+        let _ = (name, range);
+        Ok(())
     }
     /// Removes a name.
     fn remove(&self, name: &str) -> io::Result<()>;

@@ -79,6 +79,16 @@ pub(super) fn allocate(file: &File, bytes: NonZeroU64) -> io::Result<()> {
     Ok(fallocate(file, FallocateFlags::empty(), 0, bytes)?)
 }
 
+/// Gives back the space of `range` of `file`, where that can be done. What was there reads as zeros.
+pub(super) fn punch(file: &File, range: Range<u64>) -> io::Result<()> {
+    let number = |number: u64| off_t::try_from(number).map_err(|_| io::Error::from(Errno::EFBIG));
+    let how = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+    match fallocate(file, how, number(range.start)?, number(range.end - range.start)?) {
+        Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(()),
+        punched => Ok(punched?),
+    }
+}
+
 /// Starts writeback of everything written to `file` and waits for it: the bytes are on the device, perhaps in its cache, and
 /// the file system knows where. Its journal is not committed. Errors are told once per descriptor, so use the writer's.
 pub(super) fn write_back(file: &File) -> io::Result<()> {

@@ -10,15 +10,17 @@ use crate::{
         Build, Hint, Limits, Listed, LogKind, LogReader, LogWriter, Mode, ObjectId, Placement, Salvage, Table,
         TableMeta,
     },
-    sst::{ByteSource, Salvager},
+    sst::Salvager,
 };
-use std::{collections::BTreeMap, io, ops::Range, sync::Arc};
-use terrace_format::{LogId, Shape, TableId, block::Bytes, names::FileName};
+use std::{collections::BTreeMap, io, sync::Arc};
+use terrace_format::{LogId, Shape, TableId, names::FileName};
 
 mod adopt;
 pub(super) mod build;
+mod bundle;
 pub mod folders;
 pub mod fs;
+mod input;
 mod journal;
 #[allow(unsafe_code, reason = "the one file of this crate that calls the kernel where no safe library does")]
 mod kernel;
@@ -29,7 +31,8 @@ pub mod real;
 pub(crate) mod root;
 pub(super) mod tables;
 
-use fs::{FileSystem, ReadFile};
+use fs::FileSystem;
+pub(super) use input::Input;
 use tables::Tables;
 
 /// What the placement shares with the logs and builds it hands out. The lock is held until the last of them is gone.
@@ -38,6 +41,7 @@ pub(super) struct Store {
     pub tracker: Arc<dyn CommitTracker>,
     pub setup: Setup,
     shape: Shape,
+    bundles: bundle::Bundles,
     pub traffic: Traffic,
     mode: Mode,
     _lock: Box<dyn Send + Sync>,
@@ -70,7 +74,16 @@ impl Files {
             _ => {}
         }
         let lock = fs.lock(mode.writes()).map_err(|e| lock_error(fs.name(), e))?;
-        let store = Arc::new(Store { fs, tracker, setup: setup.clone(), shape, traffic, mode, _lock: lock });
+        let store = Arc::new(Store {
+            fs,
+            tracker,
+            setup: setup.clone(),
+            shape,
+            bundles: Default::default(),
+            traffic,
+            mode,
+            _lock: lock,
+        });
         let find = {
             let store = store.clone();
             move |meta: &TableMeta| open_input(&store, meta)
@@ -112,7 +125,7 @@ impl Store {
         match self.fs.open(name) {
             Ok(file) => {
                 let bytes = file.bytes().map_err(self.io("read size of", name))?;
-                Ok(Input { file, bytes, name: self.path(name), map: None })
+                Ok(Input::new(file, bytes, self.path(name)))
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => Err(Error::Missing { what, object: self.path(name) }),
             Err(e) => Err(self.io("open", name)(e)),
@@ -132,6 +145,7 @@ impl Store {
 fn names(object: ObjectId) -> Vec<String> {
     match object {
         ObjectId::Table(id) => vec![FileName::Table(id).to_string(), FileName::table_alternative(id)],
+        ObjectId::Bundle(id) => vec![bundle::name(id)],
         ObjectId::Wal(id) => vec![FileName::Log(id).to_string()],
         ObjectId::Manifest(id) => vec![FileName::Manifest(id).to_string()],
         ObjectId::Temporary(number) => vec![FileName::Temporary(number).to_string()],
@@ -155,6 +169,11 @@ impl Placement for Files {
     }
 
     fn place_of(&self, object: ObjectId) -> String {
+        if let ObjectId::Table(id) = object
+            && let Some(within) = self.store.bundles.find(id)
+        {
+            return format!("{} (table {id})", self.store.path(&bundle::name(within.bundle)));
+        }
         self.store.path(&names(object)[0])
     }
 
@@ -186,8 +205,12 @@ impl Placement for Files {
         Ok(self.tables.open(meta)?)
     }
 
-    fn salvage(&self, id: TableId) -> Result<Box<dyn Salvage>> {
-        Ok(Box::new(Salvager::new(Box::new(find_table(&self.store, id)?), &self.store.setup)))
+    fn salvage(&self, table: &TableMeta) -> Result<Box<dyn Salvage>> {
+        Ok(Box::new(Salvager::new(Box::new(find_table(&self.store, table)?), &self.store.setup)))
+    }
+
+    fn tables_in(&self, bundle: TableId) -> Result<Vec<TableMeta>> {
+        bundle::tables_in(&self.store, bundle)
     }
 
     fn publish_root(&self, manifest: LogId) -> Result<()> {
@@ -213,6 +236,7 @@ impl Placement for Files {
             let ours = name.to_string() == entry.name;
             let object = match name {
                 FileName::Table(id) => ObjectId::Table(id),
+                FileName::Bundle(id) => ObjectId::Bundle(id),
                 FileName::Log(id) => ObjectId::Wal(id),
                 FileName::Manifest(id) => ObjectId::Manifest(id),
                 FileName::Temporary(number) => ObjectId::Temporary(number),
@@ -233,22 +257,31 @@ impl Placement for Files {
 
     fn remove(&self, object: ObjectId) -> Result<()> {
         self.store.writable("remove")?;
+        if let ObjectId::Table(id) = object
+            && self.store.bundles.remove(&self.store, id)?
+        {
+            return Ok(());
+        }
         names(object).iter().try_for_each(|name| self.store.remove_name(name))
+    }
+
+    fn trim(&self, tables: &[TableMeta]) -> Result<()> {
+        self.store.writable("trim")?;
+        bundle::trim(&self.store, tables)
     }
 
     fn set_aside(&self, object: ObjectId) -> Result<()> {
         root::set_aside(&self.store, object)
     }
 
-    fn table_file(&self, id: TableId) -> Result<TableFile> {
-        let [ours, alternative] = [FileName::Table(id).to_string(), FileName::table_alternative(id)];
-        let there = |name: &str| self.store.fs.open(name).is_ok();
-        let name = if !there(&ours) && there(&alternative) { alternative } else { ours };
-        Ok(TableFile::new(self.store.fs.clone(), name))
+    fn file_of(&self, object: ObjectId) -> Result<TableFile> {
+        let mut names = names(object);
+        let there = names.iter().position(|name| self.store.fs.open(name).is_ok());
+        Ok(TableFile::new(self.store.fs.clone(), names.swap_remove(there.unwrap_or(0))))
     }
 
-    fn adopt(&self, tables: &[(TableFile, TableId)]) -> Result<Adopted> {
-        adopt::adopt(&self.store, tables)
+    fn adopt(&self, files: &[(TableFile, ObjectId)]) -> Result<Adopted> {
+        adopt::adopt(&self.store, files)
     }
 
     fn reserve(&self, bytes: u64) -> Result<()> {
@@ -286,8 +319,12 @@ impl Placement for Files {
     }
 }
 
-/// Opens the file of table `id`, whatever it holds.
-pub(super) fn find_table(store: &Store, id: TableId) -> Result<Input> {
+/// Opens what holds `table`, whatever that is.
+pub(super) fn find_table(store: &Store, table: &TableMeta) -> Result<Input> {
+    if let Some(within) = table.within {
+        return bundle::open(store, within, table.bytes);
+    }
+    let id = table.id;
     let [ours, alternative] = [FileName::Table(id).to_string(), FileName::table_alternative(id)];
     match store.open_file("table", &ours) {
         // The error names our name even if both are missing.
@@ -301,94 +338,15 @@ pub(super) fn find_table(store: &Store, id: TableId) -> Result<Input> {
 
 /// Opens the file of the table that `meta` tells of.
 pub(super) fn open_input(store: &Store, meta: &TableMeta) -> Result<Input> {
-    let mut input = find_table(store, meta.id)?;
+    let mut input = find_table(store, meta)?;
     if input.bytes != meta.bytes {
         let detail = format!("{} bytes long, where the manifest says {}", input.bytes, meta.bytes);
         let offset = input.bytes.min(meta.bytes);
         return Err(Error::Corrupt { what: "table", object: input.name, offset, detail });
     }
-    if store.setup.mmap_reads {
+    // A hole may be made beside a table in a bundle, and what is mapped must not change.
+    if store.setup.mmap_reads && meta.within.is_none() {
         input.show()?;
     }
     Ok(input)
-}
-
-/// A file being read, whose size was taken when it was opened.
-pub(super) struct Input {
-    file: Box<dyn ReadFile>,
-    pub bytes: u64,
-    pub name: String,
-    /// All of it, if it is mapped.
-    map: Option<Bytes>,
-}
-
-impl Input {
-    /// Fills `buf` from `offset`.
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
-        self.answer(self.file.read_exact_at(buf, offset))
-    }
-
-    /// Maps it, where that can be done; a mapped file needs no descriptor.
-    pub fn show(&mut self) -> Result<()> {
-        let shown = self.file.map().map_err(|e| Error::io("map", &self.name, e))?;
-        if let Some(map) = shown.filter(|map| map.len() as u64 == self.bytes) {
-            (self.map, self.file) = (Some(map), Box::new(Closed));
-        }
-        Ok(())
-    }
-
-    fn answer<T>(&self, answer: io::Result<T>) -> Result<T> {
-        answer.map_err(|e| Error::io("read", &self.name, e))
-    }
-}
-
-impl ByteSource for Input {
-    fn read(&self, range: Range<u64>) -> Result<Bytes> {
-        let bytes = length(&range)?;
-        if let Some(map) = &self.map {
-            let part = usize::try_from(range.start).ok().and_then(|start| map.part(start..start + bytes));
-            return self.answer(part.ok_or(io::ErrorKind::UnexpectedEof.into()));
-        }
-        self.answer(self.file.read_at(range.start, bytes)).map(Bytes::from)
-    }
-
-    fn read_into(&self, buffer: &mut Vec<u8>, range: Range<u64>) -> Result<()> {
-        buffer.resize(length(&range)?, 0);
-        self.read_exact_at(buffer, range.start)
-    }
-
-    fn expect(&self, range: Range<u64>) {
-        self.file.expect(range.start, range.end.saturating_sub(range.start));
-    }
-
-    fn mapped(&self) -> bool {
-        self.map.is_some()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    fn name(&self) -> &str {
-        &self.name
-    }
-}
-
-fn length(range: &Range<u64>) -> Result<usize> {
-    let bytes = range.end.saturating_sub(range.start);
-    usize::try_from(bytes)
-        .map_err(|_| Error::Unsupported(format!("a block of {bytes} bytes, more than memory can address")))
-}
-
-/// Stands for the descriptor of a file that is mapped: nothing is read through it.
-struct Closed;
-
-impl ReadFile for Closed {
-    fn read_exact_at(&self, _: &mut [u8], _: u64) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn bytes(&self) -> io::Result<u64> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
 }

@@ -24,9 +24,10 @@ use nix::{
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, ErrorKind, Write},
+    ops::Range,
     os::{
         fd::{AsFd, BorrowedFd},
-        unix::fs::FileExt,
+        unix::fs::{FileExt, MetadataExt},
     },
     path::{Path, PathBuf},
     sync::OnceLock,
@@ -172,6 +173,14 @@ impl FileSystem for RealFs {
             Some(Ok(())) => Ok(true),
             _ => super::fs::copy(from, name, self, to).map(|()| false),
         }
+    }
+
+    fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
+        let file = OpenOptions::new().write(true).open(self.file(name))?;
+        if file.metadata()?.nlink() > 1 || range.is_empty() {
+            return Ok(());
+        }
+        kernel::punch(&file, range)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {

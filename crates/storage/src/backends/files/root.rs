@@ -2,13 +2,13 @@
 //!
 //! A replacement is written under a temporary name and synced *before* it is renamed, and the directory after:
 //! a rename whose file was not synced can leave zeros behind after a power cut (docs/durability.md).
-use super::{Store, fs::FileSystem, names};
+use super::{Store, bundle, fs::FileSystem, names};
 use crate::{
     Error, Purpose, Result, SyncKind, Traffic,
     durability::sync_directory,
     placement::{ObjectId, TableMeta},
 };
-use std::{io, time::Instant};
+use std::{collections::BTreeMap, io, time::Instant};
 use terrace_format::{
     Corrupt, LogId,
     names::{FileName, decode_current, encode_current},
@@ -123,10 +123,12 @@ pub(super) fn settle(store: &Store, tables: &[TableMeta]) -> Result<()> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
         opened => drop(opened.map_err(store.io("open", &name))?),
     }
-    for table in tables {
+    let mut files: BTreeMap<ObjectId, u64> = BTreeMap::new();
+    tables.iter().for_each(|table| *files.entry(bundle::file_object(table)).or_default() += table.bytes);
+    for (file, bytes) in files {
         let start = Instant::now();
-        sync_any(store, &names(ObjectId::Table(table.id)))?;
-        store.traffic.synced(SyncKind::Tables, table.bytes, start.elapsed());
+        sync_any(store, &names(file))?;
+        store.traffic.synced(SyncKind::Tables, bytes, start.elapsed());
     }
     sync_directory(&*store.fs, &store.traffic)?;
     store.remove_name(&name)

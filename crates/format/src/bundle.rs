@@ -1,0 +1,154 @@
+//! Bundles: files that hold several tables, each a whole one in LevelDB's format whose offsets count from its own beginning.
+//!
+//! ```text
+//! bundle    = (table, zeros up to a multiple of 4096)*  directory  footer
+//! directory = (varint64 number, varint64 offset, varint64 bytes)*      in the order of their offsets
+//! footer    = fixed64 offset of the directory, fixed32 masked crc32c of the directory, fixed64 magic
+//! ```
+//! A table begins where a block of the file system may, so that the space of one that is gone can be given back and no byte of
+//! its neighbours is touched. The manifest says where tables are; the directory is for those who have none. It lists all that
+//! the bundle was made with, also what is gone by now, which reads as zeros where its space was given back.
+//! Spec: docs/format/bundle.md.
+use crate::{
+    Corrupt, TableId,
+    coding::{Input, put_varint64},
+    crc,
+};
+
+/// Tables and the directory begin at multiples of this, in bytes.
+pub const ALIGNMENT: u64 = 4096;
+/// Bytes of the footer.
+pub const FOOTER_BYTES: usize = 20;
+/// Ends every bundle. The first eight bytes of the SHA-1 of `terrace.bundle`, little-endian.
+pub const MAGIC: u64 = 0x8db1_ae43_a9d1_d803;
+
+/// Where a table lies that shares its file with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Within {
+    /// The bundle, which has the number of its first table.
+    pub bundle: TableId,
+    /// Where in it the table begins, in bytes.
+    pub offset: u64,
+}
+
+/// One line of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The table.
+    pub id: TableId,
+    /// Where it begins, in bytes.
+    pub offset: u64,
+    /// How many bytes it has.
+    pub bytes: u64,
+}
+
+impl Member {
+    /// Where the next table, or the directory, begins.
+    pub fn end(self) -> Option<u64> {
+        self.offset.checked_add(self.bytes)?.checked_next_multiple_of(ALIGNMENT)
+    }
+}
+
+/// What ends a bundle whose directory begins at `offset`: directory and footer.
+pub fn encode(members: &[Member], offset: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    for member in members {
+        put_varint64(&mut out, member.id.0);
+        put_varint64(&mut out, member.offset);
+        put_varint64(&mut out, member.bytes);
+    }
+    let crc = crc::mask(crc::crc32c(&out));
+    out.extend_from_slice(&offset.to_le_bytes());
+    out.extend_from_slice(&crc.to_le_bytes());
+    out.extend_from_slice(&MAGIC.to_le_bytes());
+    out
+}
+
+/// Where the directory of a bundle of `bundle_bytes` begins, by its last [`FOOTER_BYTES`].
+pub fn directory_offset(footer: &[u8; FOOTER_BYTES], bundle_bytes: u64) -> Result<u64, Corrupt> {
+    let at = bundle_bytes.saturating_sub(FOOTER_BYTES as u64);
+    let (offset, magic) = (fixed64(&footer[..8]), fixed64(&footer[12..]));
+    if magic != MAGIC {
+        return Err(Corrupt::new("bundle", at, "no bundle ends here"));
+    }
+    if offset > at {
+        return Err(Corrupt::new("bundle", at, format!("its directory would begin at byte {offset}")));
+    }
+    Ok(offset)
+}
+
+/// The tables of a bundle, by all that comes from its directory on: `end`, which begins at `offset`.
+pub fn decode(end: &[u8], offset: u64) -> Result<Vec<Member>, Corrupt> {
+    let Some((directory, footer)) = end.split_last_chunk::<FOOTER_BYTES>() else {
+        return Err(Corrupt::new("bundle", offset, "it ends within its directory"));
+    };
+    if crc::mask(crc::crc32c(directory)).to_le_bytes() != footer[8..12] {
+        return Err(Corrupt::new("bundle", offset, "the checksum of its directory is wrong"));
+    }
+    let mut input = Input::new("bundle", directory);
+    let (mut members, mut begins) = (Vec::new(), 0);
+    while !input.is_empty() {
+        let start = input.clone();
+        let member = Member { id: TableId(input.varint64()?), offset: input.varint64()?, bytes: input.varint64()? };
+        match member.end().filter(|end| member.offset == begins && *end <= offset && member.bytes > 0) {
+            Some(end) => begins = end,
+            None => return Err(start.corrupt(format!("table {} does not follow the one before it", member.id))),
+        }
+        members.push(member);
+    }
+    Ok(members)
+}
+
+fn fixed64(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn members() -> Vec<Member> {
+        let member = |id, offset, bytes| Member { id: TableId(id), offset, bytes };
+        vec![member(7, 0, 5000), member(8, 8192, 4096), member(11, 12288, 1)]
+    }
+
+    fn read(end: &[u8], offset: u64) -> Result<Vec<Member>, Corrupt> {
+        let footer = end[end.len() - FOOTER_BYTES..].try_into().unwrap();
+        assert_eq!(directory_offset(footer, offset + end.len() as u64)?, offset);
+        decode(end, offset)
+    }
+
+    #[test]
+    fn goes_there_and_back() {
+        assert_eq!(read(&encode(&members(), 16384), 16384), Ok(members()));
+        assert_eq!(read(&encode(&[], 0), 0), Ok(vec![]));
+    }
+
+    /// The example of docs/format/bundle.md.
+    #[test]
+    fn bytes_are_as_specified() {
+        let members = [(7, 0, 5000), (8, 8192, 1)].map(|(id, offset, bytes)| Member { id: TableId(id), offset, bytes });
+        let want = b"\x07\x00\x88\x27\x08\x80\x40\x01\x00\x30\x00\x00\x00\x00\x00\x00\x55\x7e\x70\x88\x03\xd8\xd1\xa9\x43\xae\xb1\x8d";
+        assert_eq!(encode(&members, 12288), want);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let good = encode(&members(), 16384);
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 1;
+            let footer = bad[bad.len() - FOOTER_BYTES..].try_into().unwrap();
+            let answer = directory_offset(footer, 16384 + bad.len() as u64).and_then(|offset| match offset {
+                16384 => decode(&bad, offset),
+                _ => Err(Corrupt::new("bundle", 0, "elsewhere")),
+            });
+            assert!(answer.is_err(), "byte {at}");
+        }
+        for (id, offset, bytes) in [(9, 4096, 10), (9, 0, 0), (9, 0, 20_000), (9, u64::MAX, 1), (9, 0, u64::MAX)] {
+            let error = decode(&encode(&[Member { id: TableId(id), offset, bytes }], 16384), 16384).unwrap_err();
+            assert!(error.to_string().contains("table 000009"), "{error}");
+        }
+        assert!(decode(&[0; FOOTER_BYTES - 1], 0).is_err());
+    }
+}

@@ -1,0 +1,203 @@
+//! Files of several tables: one descriptor for all who read one, and the space of tables that are gone.
+//!
+//! When the last table of a bundle is gone, the engine removes the bundle itself. Before that, the space of a table that is gone
+//! is given back by a hole, which reads as zeros. No reader can meet it: a table is removed when no version that anybody reads
+//! names it, and tables in bundles are never mapped. No other store can: a bundle that a checkpoint links is pinned by the version
+//! that is copied until the link is there, and one with a second name keeps all it has.
+use super::{Input, Store, fs::ReadFile};
+use crate::{
+    Error, Result,
+    placement::{ObjectId, TableMeta, Within},
+};
+use parking_lot::Mutex;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    ops::Range,
+    sync::{Arc, Weak},
+};
+use terrace_format::{
+    TableId,
+    bundle::{self, FOOTER_BYTES, Member},
+    names::FileName,
+};
+
+/// What a store knows of its bundles. A leaf lock; no I/O under it.
+#[derive(Default)]
+pub(super) struct Bundles(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    /// Open files. Readers hold them; a bundle that nobody reads is closed.
+    files: BTreeMap<TableId, Weak<dyn ReadFile>>,
+    /// Where tables lie that are not removed, and how many bytes they have.
+    tables: BTreeMap<TableId, (Within, u64)>,
+    /// How many there are of each bundle.
+    counts: BTreeMap<TableId, usize>,
+}
+
+impl Bundles {
+    /// These tables are there from now on; tables with files of their own are passed over.
+    pub fn add<'a>(&self, tables: impl IntoIterator<Item = &'a TableMeta>) {
+        let mut known = self.0.lock();
+        for meta in tables {
+            if let Some(within) = meta.within
+                && known.tables.insert(meta.id, (within, meta.bytes)).is_none()
+            {
+                *known.counts.entry(within.bundle).or_default() += 1;
+            }
+        }
+    }
+
+    /// Where table `id` is, if it is in a bundle.
+    pub fn find(&self, id: TableId) -> Option<Within> {
+        self.0.lock().tables.get(&id).map(|(within, _)| *within)
+    }
+
+    /// Table `id` is gone; false if it was in no bundle. Its space is given back unless its bundle is about to go too.
+    pub fn remove(&self, store: &Store, id: TableId) -> Result<bool> {
+        let mut known = self.0.lock();
+        let Some((within, bytes)) = known.tables.remove(&id) else { return Ok(false) };
+        let left = known.counts.get_mut(&within.bundle).map_or(0, |count| {
+            *count -= 1;
+            *count
+        });
+        if left == 0 {
+            known.counts.remove(&within.bundle);
+            return Ok(true);
+        }
+        drop(known);
+        punch(store, within.bundle, Member { id, offset: within.offset, bytes })?;
+        Ok(true)
+    }
+
+    /// The file of `bundle`, shared with whoever reads it already.
+    fn file(&self, store: &Store, bundle: TableId) -> Result<Arc<dyn ReadFile>> {
+        if let Some(open) = self.0.lock().files.get(&bundle).and_then(Weak::upgrade) {
+            return Ok(open);
+        }
+        let opened: Arc<dyn ReadFile> = store.open_file("bundle", &name(bundle))?.file.into();
+        let mut known = self.0.lock();
+        if let Some(open) = known.files.get(&bundle).and_then(Weak::upgrade) {
+            return Ok(open); // another thread was faster
+        }
+        known.files.retain(|_, file| file.strong_count() > 0);
+        known.files.insert(bundle, Arc::downgrade(&opened));
+        Ok(opened)
+    }
+}
+
+/// The name of a bundle's file.
+pub(super) fn name(bundle: TableId) -> String {
+    FileName::Bundle(bundle).to_string()
+}
+
+/// Opens the part of a bundle that is a table; of one that was cut short, what there is of it.
+pub(super) fn open(store: &Store, within: Within, bytes: u64) -> Result<Input> {
+    let file = store.bundles.file(store, within.bundle)?;
+    let there = file.bytes().map_err(store.io("read size of", &name(within.bundle)))?;
+    let bytes = bytes.min(there.saturating_sub(within.offset));
+    let shown = format!("{} from byte {} on", store.path(&name(within.bundle)), within.offset);
+    Ok(Input::new(Box::new(Part { file, offset: within.offset, bytes }), bytes, shown))
+}
+
+/// The tables that `bundle` says it has and that are not gone.
+pub(super) fn tables_in(store: &Store, bundle: TableId) -> Result<Vec<TableMeta>> {
+    let file = store.bundles.file(store, bundle)?;
+    let mut tables = Vec::new();
+    for member in members(store, bundle, &*file)? {
+        if !is_hole(&*file, &member).map_err(store.io("read", &name(bundle)))? {
+            let within = Some(Within { bundle, offset: member.offset });
+            tables.push(TableMeta::bounded(member.id, member.bytes, within, Vec::new(), Vec::new()));
+        }
+    }
+    Ok(tables)
+}
+
+/// Gives back the space of all tables but these.
+pub(super) fn trim(store: &Store, tables: &[TableMeta]) -> Result<()> {
+    store.bundles.add(tables);
+    let kept: BTreeSet<TableId> = tables.iter().map(|meta| meta.id).collect();
+    let bundles: BTreeSet<TableId> = tables.iter().filter_map(|meta| meta.within).map(|within| within.bundle).collect();
+    let trim = |bundle| {
+        let file = store.bundles.file(store, bundle)?;
+        let mut gone = members(store, bundle, &*file)?.into_iter().filter(|member| !kept.contains(&member.id));
+        gone.try_for_each(|member| punch(store, bundle, member))
+    };
+    // One that cannot be trimmed does not keep the others.
+    bundles.into_iter().map(trim).fold(Ok(()), Result::and)
+}
+
+fn punch(store: &Store, bundle: TableId, gone: Member) -> Result<()> {
+    let name = name(bundle);
+    let end = gone.end().unwrap_or(gone.offset);
+    store.fs.punch(&name, gone.offset..end).map_err(store.io("give back space of", &name))
+}
+
+/// The directory of a bundle.
+fn members(store: &Store, bundle: TableId, file: &dyn ReadFile) -> Result<Vec<Member>> {
+    let name = name(bundle);
+    let corrupt = |found| Error::corrupt(store.path(&name), 0, found);
+    let read = |range: Range<u64>| {
+        let bytes = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+        file.read_at(range.start, bytes).map_err(store.io("read", &name))
+    };
+    let bytes = file.bytes().map_err(store.io("read size of", &name))?;
+    let footer = read(bytes.saturating_sub(FOOTER_BYTES as u64)..bytes)?;
+    let footer: [u8; FOOTER_BYTES] = footer.try_into().map_err(|short: Vec<u8>| Error::Corrupt {
+        what: "bundle",
+        object: store.path(&name),
+        offset: 0,
+        detail: format!("{} bytes are too few for one", short.len()),
+    })?;
+    let offset = bundle::directory_offset(&footer, bytes).map_err(corrupt)?;
+    bundle::decode(&read(offset..bytes)?, offset).map_err(corrupt)
+}
+
+/// Whether a table's space was given back: then its first and last bytes are zeros, which those of a table never are.
+fn is_hole(file: &dyn ReadFile, member: &Member) -> io::Result<bool> {
+    let bytes = member.bytes.min(8);
+    let [first, last] = [member.offset, member.offset + member.bytes - bytes];
+    let zeros = |offset| Ok::<_, io::Error>(file.read_at(offset, bytes as usize)?.iter().all(|byte| *byte == 0));
+    Ok(zeros(first)? && zeros(last)?)
+}
+
+/// A table's part of a bundle, as if it were a file.
+struct Part {
+    file: Arc<dyn ReadFile>,
+    offset: u64,
+    bytes: u64,
+}
+
+impl Part {
+    /// Where `offset` is in the bundle, if so many bytes from it on are the table's.
+    fn at(&self, offset: u64, bytes: u64) -> io::Result<u64> {
+        let within = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
+        if within { Ok(self.offset + offset) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+}
+
+impl ReadFile for Part {
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(buf, self.at(offset, buf.len() as u64)?)
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.bytes)
+    }
+
+    fn read_at(&self, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
+        self.file.read_at(self.at(offset, bytes as u64)?, bytes)
+    }
+
+    fn expect(&self, offset: u64, bytes: u64) {
+        if let Ok(at) = self.at(offset, bytes) {
+            self.file.expect(at, bytes);
+        }
+    }
+}
+
+/// The file that a table is in.
+pub(super) fn file_object(meta: &TableMeta) -> ObjectId {
+    meta.within.map_or(ObjectId::Table(meta.id), |within| ObjectId::Bundle(within.bundle))
+}

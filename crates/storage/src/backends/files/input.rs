@@ -1,0 +1,90 @@
+//! A file that is read: by calls, or where the kernel keeps it.
+use super::fs::ReadFile;
+use crate::{Error, Result, sst::ByteSource};
+use std::{io, ops::Range};
+use terrace_format::block::Bytes;
+
+/// A file being read, whose size was taken when it was opened.
+pub(in crate::backends) struct Input {
+    pub(super) file: Box<dyn ReadFile>,
+    pub bytes: u64,
+    pub name: String,
+    /// All of it, if it is mapped.
+    map: Option<Bytes>,
+}
+
+impl Input {
+    /// Of `bytes` that `file` has, and that it shall be called `name` in messages.
+    pub(super) fn new(file: Box<dyn ReadFile>, bytes: u64, name: String) -> Input {
+        Input { file, bytes, name, map: None }
+    }
+
+    /// Fills `buf` from `offset`.
+    pub(super) fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
+        self.answer(self.file.read_exact_at(buf, offset))
+    }
+
+    /// Maps it, where that can be done; a mapped file needs no descriptor.
+    pub fn show(&mut self) -> Result<()> {
+        let shown = self.file.map().map_err(|e| Error::io("map", &self.name, e))?;
+        if let Some(map) = shown.filter(|map| map.len() as u64 == self.bytes) {
+            (self.map, self.file) = (Some(map), Box::new(Closed));
+        }
+        Ok(())
+    }
+
+    fn answer<T>(&self, answer: io::Result<T>) -> Result<T> {
+        answer.map_err(|e| Error::io("read", &self.name, e))
+    }
+}
+
+impl ByteSource for Input {
+    fn read(&self, range: Range<u64>) -> Result<Bytes> {
+        let bytes = length(&range)?;
+        if let Some(map) = &self.map {
+            let part = usize::try_from(range.start).ok().and_then(|start| map.part(start..start + bytes));
+            return self.answer(part.ok_or(io::ErrorKind::UnexpectedEof.into()));
+        }
+        self.answer(self.file.read_at(range.start, bytes)).map(Bytes::from)
+    }
+
+    fn read_into(&self, buffer: &mut Vec<u8>, range: Range<u64>) -> Result<()> {
+        buffer.resize(length(&range)?, 0);
+        self.read_exact_at(buffer, range.start)
+    }
+
+    fn expect(&self, range: Range<u64>) {
+        self.file.expect(range.start, range.end.saturating_sub(range.start));
+    }
+
+    fn mapped(&self) -> bool {
+        self.map.is_some()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+fn length(range: &Range<u64>) -> Result<usize> {
+    let bytes = range.end.saturating_sub(range.start);
+    usize::try_from(bytes)
+        .map_err(|_| Error::Unsupported(format!("a block of {bytes} bytes, more than memory can address")))
+}
+
+/// Stands for the descriptor of a file that is mapped: nothing is read through it.
+struct Closed;
+
+impl ReadFile for Closed {
+    fn read_exact_at(&self, _: &mut [u8], _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
