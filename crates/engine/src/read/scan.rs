@@ -98,6 +98,10 @@ impl Bounds {
             && self.to.as_ref().is_none_or(|to| self.order.user(key, to).is_lt())
     }
 
+    fn contain(&self, key: &[u8]) -> bool {
+        self.hold(key) && self.admit(key)
+    }
+
     #[inline]
     fn admit(&self, key: &[u8]) -> bool {
         self.prefix.as_ref().is_none_or(|prefix| key.starts_with(prefix))
@@ -273,15 +277,14 @@ impl Cursor {
         }
         place(&mut self.visible)?;
         while self.visible.valid() {
-            let key = self.visible.key();
+            if self.fetches && self.bounds.contain(self.visible.key()) {
+                self.visible.fetch()?;
+            }
+            let (key, value) = self.visible.pair();
             if !self.bounds.hold(key) {
                 break;
             }
             if self.bounds.admit(key) {
-                if self.fetches {
-                    self.visible.fetch()?;
-                }
-                let (key, value) = self.visible.pair();
                 self.inside = true;
                 self.sampler.read(key, key.len() + value.len());
                 break;
