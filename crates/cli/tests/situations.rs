@@ -34,6 +34,8 @@ type Make = fn(&Path);
 const GET: &[&str] = &["get", "{}", "k"];
 const PUT: &[&str] = &["put", "{}", "k", "v"];
 const CHECK: &[&str] = &["check", "{}"];
+const NO_DEVICE: &str = "terrace: neither a directory nor a device for a store: {}: length: 4 bytes are not a whole number of \
+     4096 byte blocks, or none";
 
 const SITUATIONS: &[(&str, Make, &[&str], i32, &str)] = &[
     ("wrong path", |_| (), GET, 1, "terrace: missing store: {} (no file CURRENT)"),
@@ -48,8 +50,8 @@ const SITUATIONS: &[(&str, Make, &[&str], i32, &str)] = &[
         1,
         "terrace: missing store: {} (no file CURRENT)",
     ),
-    ("a file", |at| fs::write(at, "text").unwrap(), GET, 1, "terrace: {}: Not a directory (os error 20)"),
-    ("a file to write", |at| fs::write(at, "text").unwrap(), PUT, 1, "terrace: {}: Not a directory (os error 20)"),
+    ("a file", |at| fs::write(at, "text").unwrap(), GET, 1, NO_DEVICE),
+    ("a file to write", |at| fs::write(at, "text").unwrap(), PUT, 1, NO_DEVICE),
     (
         "a link that leads nowhere",
         |at| symlink("/nowhere/at/all", at).unwrap(),

@@ -19,7 +19,11 @@ pub fn is_device(path: &Path) -> bool {
 /// The store on the device at `path`, locked against other processes. Nothing is read yet.
 pub fn open(path: &Path, mode: Mode) -> Result<Arc<super::RawFs>> {
     let device = if mode.writes() { File::open(path) } else { File::open_read_only(path) };
-    Ok(super::RawFs::new(Arc::new(device.map_err(|error| refused(path, error))?), path.display().to_string()))
+    let device = device.map_err(|error| match refused(path, error) {
+        Error::Unsupported(why) => Error::Unsupported(format!("neither a directory nor a device for a store: {why}")),
+        other => other,
+    })?;
+    Ok(super::RawFs::new(Arc::new(device), path.display().to_string()))
 }
 
 /// Prepares the device at `path` for a store. What is on it is lost; so unless `force` says that it may be, anything
