@@ -180,7 +180,7 @@ fn slot_journal() {
     let short = |half: &[u8]| [&half[..36], &half[PAGE..PAGE + 25], &half[2 * PAGE..]].concat();
     let about = "A half of a slot journal: its head; a checkpoint of one log; three entries.";
     assert_eq!(short(&half), frozen("slot-journal.hex", about, &short(&half)));
-    let read = journal::decode(&half).unwrap();
+    let read = journal::decode(&half, 7).unwrap().unwrap();
     assert_eq!((&read.changes[0], &read.changes[1..]), (&checkpoint, &entries[..]));
 }
 

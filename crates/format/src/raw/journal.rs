@@ -25,6 +25,9 @@ const MAGIC: &[u8; 8] = b"TERRACEJ";
 const HEAD_BYTES: usize = 36;
 const ENTRY_HEAD_BYTES: usize = 8;
 
+/// No generation is larger: each has 2^32 numbers of files to itself.
+pub const GENERATION_MAX: u64 = u32::MAX as u64 - 1;
+
 /// The beginning of a half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
@@ -45,6 +48,15 @@ pub struct Half {
     pub changes: Vec<Vec<Change>>,
     /// Where the next entry would stand.
     pub end: usize,
+}
+
+/// A half that was whole once, and is not any more.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Damaged {
+    /// As its head has it, which may be what is damaged.
+    pub generation: u64,
+    /// What is wrong.
+    pub why: Corrupt,
 }
 
 /// The beginning of a half: head, checkpoint, and where entries begin. Whole pages.
@@ -75,31 +87,57 @@ pub fn encode_entry(head: &Head, changes: &[Change]) -> Vec<u8> {
     out
 }
 
-/// Reads a half. An error if its checkpoint is not whole, or if changes with a right checksum mean nothing.
-pub fn decode(half: &[u8]) -> Result<Half, Corrupt> {
-    let mut input = Input::new(WHAT, half);
-    if input.take(MAGIC.len())? != MAGIC {
-        return Err(Corrupt::new(WHAT, 0, "no head"));
+/// Reads a half; `None` if there is none of formatting `id`, or one whose checkpoint a power cut cut short. What no power cut leaves
+/// is an error: a head lies within one sector, nothing follows a checkpoint that is not durable, and what has a right checksum
+/// means something.
+pub fn decode(half: &[u8], id: u64) -> Result<Option<Half>, Damaged> {
+    if half.iter().take(HEAD_BYTES).all(|byte| *byte == 0) {
+        return Ok(None);
     }
-    let (id, generation) = (input.fixed64()?, input.fixed64()?);
-    let (length, sum, seed) = (input.fixed32()? as usize, input.fixed32()?, input.fixed32()?);
-    if seed != crc::crc32c(&half[..HEAD_BYTES - 4]) {
-        return Err(Corrupt::new(WHAT, HEAD_BYTES as u64 - 4, "wrong checksum of the head"));
+    let damaged = |generation| move |why| Damaged { generation, why };
+    let (head, length, sum) = decode_head(half)?;
+    if head.id != id {
+        return Ok(None);
     }
+    let mut end = length.saturating_add(PAGE).checked_next_multiple_of(PAGE).unwrap_or(usize::MAX);
     let checkpoint = half.get(PAGE..).and_then(|rest| rest.get(..length));
     let Some(checkpoint) = checkpoint.filter(|bytes| crc::crc32c(bytes) == sum) else {
-        return Err(Corrupt::new(WHAT, PAGE as u64, "the checkpoint is not whole"));
+        let why = Corrupt::new(WHAT, PAGE as u64, "the checkpoint is not whole, and entries follow");
+        return entry(&head, half, end).map_or(Ok(None), |_| Err(damaged(head.generation)(why)));
     };
-    let mut found = Half {
-        head: Head { id, generation, seed },
-        changes: vec![Change::decode_all(checkpoint).map_err(|found| behind(PAGE, found))?],
-        end: (PAGE + length).next_multiple_of(PAGE),
+    let all = |at, bytes| {
+        let told = Change::decode_all(bytes).map_err(|found| behind(at, found));
+        told.map_err(damaged(head.generation))
     };
-    while let Some(changes) = entry(&found.head, half, found.end) {
-        found.changes.push(Change::decode_all(changes).map_err(|bad| behind(found.end + ENTRY_HEAD_BYTES, bad))?);
-        found.end += ENTRY_HEAD_BYTES + changes.len();
+    let mut changes = vec![all(PAGE, checkpoint)?];
+    while let Some(bytes) = entry(&head, half, end) {
+        changes.push(all(end + ENTRY_HEAD_BYTES, bytes)?);
+        end += ENTRY_HEAD_BYTES + bytes.len();
     }
-    Ok(found)
+    Ok(Some(Half { head, changes, end }))
+}
+
+/// The head, and the length and the checksum of the checkpoint.
+fn decode_head(half: &[u8]) -> Result<(Head, usize, u32), Damaged> {
+    let fields = |input: &mut Input<'_>| {
+        let magic = input.take(MAGIC.len())? == MAGIC;
+        let (id, generation) = (input.fixed64()?, input.fixed64()?);
+        let (length, sum, seed) = (input.fixed32()?, input.fixed32()?, input.fixed32()?);
+        Ok((magic, Head { id, generation, seed }, length as usize, sum))
+    };
+    let found = fields(&mut Input::new(WHAT, half));
+    let (magic, head, length, sum) = found.map_err(|why| Damaged { generation: u64::MAX, why })?;
+    let bad = |at, detail: &str| Err(Damaged { generation: head.generation, why: Corrupt::new(WHAT, at, detail) });
+    if !magic {
+        return bad(0, "no head");
+    }
+    if head.seed != crc::crc32c(&half[..HEAD_BYTES - 4]) {
+        return bad(HEAD_BYTES as u64 - 4, "wrong checksum of the head");
+    }
+    if head.generation > GENERATION_MAX {
+        return bad(16, "there is no such generation");
+    }
+    Ok((head, length, sum))
 }
 
 /// The changes of the entry at `at`, if there is one.
@@ -147,12 +185,13 @@ mod tests {
     #[test]
     fn a_history_goes_there_and_back() {
         let (half, ends) = half();
-        let found = decode(&half).unwrap();
+        let found = decode(&half, 9).unwrap().unwrap();
+        assert_eq!(decode(&half, 8).unwrap().map(|half| half.end), None);
         assert_eq!(found.changes, history());
         assert_eq!((found.head.id, found.head.generation, found.end), (9, 2, ends[3]));
     }
 
-    /// Whatever byte is wrong: what stands before it counts, what stands behind it does not.
+    /// Whatever byte is wrong: of the head or the checkpoint, that is told; of an entry, the history ends before it.
     #[test]
     fn a_wrong_byte_ends_the_history_there() {
         let (half, ends) = half();
@@ -160,10 +199,11 @@ mod tests {
             let mut bad = half.clone();
             bad[at] ^= 4;
             let whole = ends.iter().filter(|end| **end <= at).count();
-            match decode(&bad) {
-                Ok(found) => assert_eq!(found.changes[..], history()[..whole], "byte {at}"),
-                Err(_) => assert_eq!(whole, 0, "byte {at}"),
+            match decode(&bad, 9) {
+                Ok(found) => assert_eq!(found.unwrap().changes[..], history()[..whole.max(1)], "byte {at}"),
+                Err(_) => assert!(at < ends[0], "byte {at}"),
             }
+            assert_eq!(decode(&bad, 9).is_err(), at < ends[0], "byte {at}");
         }
     }
 
@@ -173,6 +213,21 @@ mod tests {
         let (mut half, _) = half();
         let (_, fresh) = encode_checkpoint(9, 3, &history()[0]);
         half[..fresh.len()].copy_from_slice(&fresh);
-        assert_eq!(decode(&half).unwrap().changes, history()[..1]);
+        assert_eq!(decode(&half, 9).unwrap().unwrap().changes, history()[..1]);
+    }
+
+    /// A power cut while a checkpoint was written: its head is there, or its changes, and no entry.
+    #[test]
+    fn half_a_checkpoint_is_none() {
+        let (old, _) = half();
+        let (_, fresh) = encode_checkpoint(9, 4, &history()[1]);
+        let torn = |whole: std::ops::Range<usize>, mut under: Vec<u8>| {
+            under[whole.clone()].copy_from_slice(&fresh[whole]);
+            decode(&under, 9).map(|found| found.map(|half| half.head.generation))
+        };
+        assert_eq!(torn(0..PAGE, old.clone()), Ok(None));
+        assert_eq!(torn(0..PAGE, vec![0; 64 << 10]), Ok(None));
+        assert_eq!(torn(PAGE..fresh.len(), vec![0; 64 << 10]), Ok(None));
+        assert_eq!(torn(0..fresh.len(), old), Ok(Some(4)));
     }
 }

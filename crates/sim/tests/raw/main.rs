@@ -3,9 +3,12 @@
 mod history;
 
 use history::{History, Written, read};
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::SeqCst},
+};
 use terrace_device::{BlockDevice, Stream};
-use terrace_format::raw::Sizes;
+use terrace_format::raw::{Sizes, Superblock, journal, page::PAYLOAD};
 use terrace_sim::{CrashDevice, DeviceImage, Rng, Yanked};
 use terrace_storage::{
     LogWrites, Traffic,
@@ -216,33 +219,142 @@ fn a_removed_file_keeps_its_slots_while_it_is_read() {
     assert_eq!(fs.free_slots().unwrap(), 4);
 }
 
-/// One byte wrong anywhere in what describes the device: another byte of it makes up for it, or an error says what is wrong.
+/// One byte wrong anywhere in what describes the device: another byte of it makes up for it, or an error says what is wrong. Only an
+/// entry of the journal may look as if a power cut had ended the history before it.
 #[test]
 fn damage_is_made_up_for_or_told() {
     let mut history = History::new(CrashDevice::new(&formatted()), 5);
     (0..60).for_each(|_| history.act());
-    history.kill();
     let image = history.device.now();
+    let fs = RawFs::new(Arc::new(CrashDevice::new(&image)), "device");
+    let (files, entries) = (fs.files().unwrap(), entries(&image, &fs.superblock().unwrap()));
+    assert!(entries.end - entries.start > 200, "the newest half has no entries");
     let mut rng = Rng::new(1);
-    let meta = fsbytes(&image);
-    for _ in 0..400 {
+    let meta = fs.superblock().unwrap().slot_at(0) as usize;
+    let mut told = 0;
+    // All of a half's head and checkpoint, and some of the rest.
+    let halves = [0, 1].map(|half| fs.superblock().unwrap().half_at(half));
+    let bytes = halves.into_iter().flat_map(|at| (at..at + 36).chain(at + 4096..at + 4150));
+    let bytes: Vec<u64> =
+        bytes.chain((0..300).map(|_| rng.below(meta) as u64)).chain(entries.clone().step_by(17)).collect();
+    for at in bytes {
         let device = CrashDevice::new(&image);
-        let at = rng.below(meta) as u64;
         let mut page = vec![0; 4096];
         device.read_at(at - at % 4096, &mut page).unwrap();
         page[(at % 4096) as usize] ^= 1 << rng.below(8);
         device.write_at(at - at % 4096, &page, Stream(0)).unwrap();
         let fs = RawFs::new(Arc::new(device), "device");
         match fs.problems() {
-            Ok(problems) => assert_eq!(problems, Vec::<String>::new(), "byte {at}"),
-            Err(error) => assert!(!error.to_string().is_empty(), "byte {at}"),
+            Ok(problems) => {
+                assert_eq!(problems, Vec::<String>::new(), "byte {at}");
+                assert!(entries.contains(&at) || fs.files().unwrap() == files, "byte {at}: another list of files");
+            }
+            Err(error) => {
+                assert!(!error.to_string().is_empty(), "byte {at}");
+                told += 1;
+            }
         }
     }
+    assert!(told >= 50, "only {told} times was damage told");
 }
 
-fn fsbytes(image: &DeviceImage) -> usize {
-    let fs = RawFs::new(Arc::new(CrashDevice::new(image)), "device");
-    fs.superblock().unwrap().slot_at(0) as usize
+/// Where on the device the entries of the newest half of the slot journal stand.
+fn entries(image: &DeviceImage, superblock: &Superblock) -> std::ops::Range<u64> {
+    let device = CrashDevice::new(image);
+    let halves = [0, 1].map(|half| {
+        let mut bytes = vec![0; superblock.journal_bytes() as usize];
+        device.read_at(superblock.half_at(half), &mut bytes).unwrap();
+        let found = journal::decode(&bytes, superblock.id()).unwrap()?;
+        let (_, checkpoint) = journal::encode_checkpoint(found.head.id, found.head.generation, &found.changes[0]);
+        let at = superblock.half_at(half);
+        Some((found.head.generation, at + checkpoint.len() as u64..at + found.end as u64))
+    });
+    halves.into_iter().flatten().max_by_key(|(generation, _)| *generation).unwrap().1
+}
+
+/// Logs of full pages on what any power cut left of another's, or an earlier formatting's: none goes on with pages that are not its own.
+#[test]
+fn a_log_does_not_go_on_with_what_an_earlier_one_left() {
+    let write = |fs: &RawFs, name: &str, byte: u8, pages: usize| {
+        let mut log = fs.create_log(name, LogWrites::Write).unwrap();
+        (0..pages).for_each(|_| log.append(&[byte; PAYLOAD]).unwrap());
+        log
+    };
+    let device = CrashDevice::new(&formatted());
+    let fs = RawFs::new(Arc::new(device.clone()), "device");
+    let _held = fs.lock(true).unwrap();
+    drop(write(&fs, "first", 1, 1));
+    drop(write(&fs, "lost", 2, 7));
+    let later = |device: CrashDevice, what: &str| {
+        let fs = RawFs::new(Arc::new(device), "device");
+        let held = fs.lock(true).unwrap();
+        // One of them gets the number that the lost one had, if numbers are used again.
+        let logs = ["a", "b"].map(|name| write(&fs, name, 3, 1));
+        fs.sync_directory().unwrap();
+        drop((logs, held));
+        let _held = fs.lock(false).unwrap();
+        for name in ["a", "b"] {
+            assert!(read(&fs, name).unwrap() == [3; PAYLOAD], "ORACLE: {name} has bytes of another log, {what}");
+        }
+    };
+    for step in 0..=device.steps() {
+        for seed in 0..40 {
+            later(CrashDevice::new(&device.power_loss(step, seed)), &format!("step {step} seed {seed}"));
+        }
+    }
+    let again = CrashDevice::new(&device.now());
+    raw::format(&again, SIZES, 7 << 40).unwrap();
+    later(again, "formatted anew");
+}
+
+/// A write that fails when a file is closed, which nobody is told: no later sync promises that file.
+#[test]
+fn a_file_whose_last_write_failed_is_not_durable() {
+    let device = Arc::new(Failing { below: CrashDevice::new(&formatted()), armed: AtomicBool::new(false) });
+    let fs = RawFs::new(device.clone(), "device");
+    let _held = fs.lock(true).unwrap();
+    let mut file = fs.create("file").unwrap();
+    file.append(&[5; 9000]).unwrap();
+    device.armed.store(true, SeqCst);
+    drop(file);
+    assert!(!device.armed.load(SeqCst), "no write was needed");
+    let told = fs.sync_file("file").unwrap_err().to_string();
+    assert!(told.contains("a file could not be written") && told.contains("one write"), "{told}");
+    assert!(fs.sync_directory().is_err() && fs.create("more").is_err());
+}
+
+/// A device of which one write fails, the next after it was armed.
+struct Failing {
+    below: CrashDevice,
+    armed: AtomicBool,
+}
+
+impl BlockDevice for Failing {
+    fn len_bytes(&self) -> u64 {
+        self.below.len_bytes()
+    }
+    fn block_bytes(&self) -> u32 {
+        self.below.block_bytes()
+    }
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> terrace_device::Result<()> {
+        self.below.read_at(offset, into)
+    }
+    fn write_at(&self, offset: u64, bytes: &[u8], stream: Stream) -> terrace_device::Result<()> {
+        if self.armed.swap(false, SeqCst) {
+            let source = std::io::Error::other("injected");
+            return Err(terrace_device::Error::Io { what: "one write".into(), source });
+        }
+        self.below.write_at(offset, bytes, stream)
+    }
+    fn flush(&self) -> terrace_device::Result<()> {
+        self.below.flush()
+    }
+    fn discard(&self, offset: u64, len: u64) -> terrace_device::Result<()> {
+        self.below.discard(offset, len)
+    }
+    fn write_zeroes(&self, offset: u64, len: u64) -> terrace_device::Result<()> {
+        self.below.write_zeroes(offset, len)
+    }
 }
 
 /// A build of several tables under tier `sync`, and a synced log: one flush each.

@@ -290,9 +290,12 @@ impl WriteFile for Writing {
 }
 
 impl Drop for Writing {
-    /// As a file that is closed: whoever asks for it later, and after a kill, finds all of it.
+    /// As a file that is closed: whoever asks for it later, and after a kill, finds all of it. Where that fails, whoever makes it durable
+    /// later must hear of it.
     fn drop(&mut self) {
-        let _ = self.0.save(); // whoever needs it to survive has called one that tells
+        if let Err(error) = self.0.save() {
+            self.0.mount.lost(&error);
+        }
     }
 }
 

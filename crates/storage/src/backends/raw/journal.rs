@@ -4,7 +4,7 @@ use std::{io as std_io, sync::Arc};
 use terrace_device::{BlockDevice, Stream};
 use terrace_format::raw::{
     Change, PAGE, Superblock,
-    journal::{Half, Head, decode, encode_checkpoint, encode_entry},
+    journal::{GENERATION_MAX, Half, Head, decode, encode_checkpoint, encode_entry},
 };
 
 /// What the journal is written under, apart from everything else: it is overwritten all the time.
@@ -28,33 +28,41 @@ struct Open {
 }
 
 impl Journal {
-    /// Reads both halves and replays the one that counts.
+    /// Reads both halves and replays the one that counts. Damage in that one is an error: the other has an older list.
     pub fn load(device: Arc<dyn BlockDevice>, superblock: &Superblock) -> std_io::Result<(Journal, Table)> {
-        let (mut newest, mut reasons): (Option<(usize, Half)>, Vec<String>) = (None, Vec::new());
+        let invalid = |why| std_io::Error::new(std_io::ErrorKind::InvalidData, why);
+        let (mut newest, mut damaged): (Option<(usize, Half)>, Vec<_>) = (None, Vec::new());
         for half in 0..2 {
             let mut bytes = vec![0; superblock.journal_bytes() as usize];
             device.read_at(superblock.half_at(half), &mut bytes).map_err(io)?;
-            match decode(&bytes) {
-                Ok(found) if found.head.id != superblock.id() => {
-                    reasons.push("it belongs to an earlier formatting".into())
+            match decode(&bytes, superblock.id()) {
+                Ok(Some(found))
+                    if newest.as_ref().is_none_or(|(_, other)| other.head.generation < found.head.generation) =>
+                {
+                    newest = Some((half, found));
                 }
-                Ok(found)
-                    if newest.as_ref().is_some_and(|(_, other)| other.head.generation > found.head.generation) => {}
-                Ok(found) => newest = Some((half, found)),
-                Err(found) => reasons.push(format!("{} (byte {} of it)", found.detail, found.offset)),
+                Ok(_) => {}
+                Err(found) => damaged.push((half, found)),
             }
         }
-        let Some((half, found)) = newest else {
-            let why = format!("no half of its slot journal is whole: {}", reasons.join("; "));
-            return Err(std_io::Error::new(std_io::ErrorKind::InvalidData, why));
-        };
+        let is_newer = |generation| newest.as_ref().is_none_or(|(_, half)| half.head.generation <= generation);
+        if let Some((half, found)) = damaged.into_iter().find(|(_, found)| is_newer(found.generation)) {
+            let (name, why) = (["A", "B"][half], found.why);
+            return Err(invalid(format!("slot journal, half {name}, byte {}: {}", why.offset, why.detail)));
+        }
+        let (half, found) = newest.ok_or_else(|| invalid("no half of its slot journal is whole".into()))?;
         let mut table = Table::new(superblock);
         for change in found.changes.iter().flatten() {
-            let refused = |why| std_io::Error::new(std_io::ErrorKind::InvalidData, format!("slot journal: {why}"));
-            table.apply(change).map_err(refused)?;
+            table.apply(change).map_err(|why| invalid(format!("slot journal: {why}")))?;
         }
         let journal = Journal { device, superblock: *superblock, half, head: found.head, open: None };
         Ok((journal, table))
+    }
+
+    /// No file that begins now has a smaller number. Every use that writes has numbers of its own, by the generation that is durable before
+    /// any slot is written: whatever a power cut left in slots, no page bears the number of a file that comes later.
+    pub fn first_number(&self) -> u64 {
+        (self.head.generation + u64::from(self.open.is_none())) << 32 // at most 2^32 - 1, see `checkpoint`
     }
 
     /// Hands `changes`, which `table` holds already, to the device, as one. Not durable before its next flush, unless a checkpoint
@@ -79,6 +87,9 @@ impl Journal {
 
     /// Begins anew with all of `table`.
     fn checkpoint(&mut self, table: &Table) -> std_io::Result<()> {
+        if self.head.generation >= GENERATION_MAX {
+            return Err(std_io::Error::other("the slot journal has begun anew too often; format the device"));
+        }
         let (head, bytes) = encode_checkpoint(self.superblock.id(), self.head.generation + 1, &table.changes());
         if bytes.len() as u64 > self.superblock.journal_bytes() {
             return Err(std_io::Error::new(
@@ -95,9 +106,10 @@ impl Journal {
     }
 }
 
-/// Writes what a device begins with: nothing in the first half, and no second one. Durable at return.
+/// Writes what a device begins with: nothing in the first half, and no second one. Durable at return. The first generation, and with it
+/// the numbers of files, depends on the formatting: what an earlier one left in slots is nobody's.
 pub fn format(device: &dyn BlockDevice, superblock: &Superblock) -> std_io::Result<()> {
-    let (_, bytes) = encode_checkpoint(superblock.id(), 1, &[]);
+    let (_, bytes) = encode_checkpoint(superblock.id(), 1 + (superblock.id() >> 33), &[]);
     device.write_at(superblock.half_at(0), &bytes, STREAM).map_err(io)?;
     device.write_zeroes(superblock.half_at(1), PAGE as u64).map_err(io)?;
     device.flush().map_err(io)

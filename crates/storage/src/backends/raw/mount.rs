@@ -87,7 +87,7 @@ impl Mount {
         if state.table.find(name).is_some() {
             return Err(ErrorKind::AlreadyExists.into());
         }
-        let file = state.table.next();
+        let file = state.table.next().max(state.journal.first_number());
         let begin = [Change::File { file, form, stream }, Change::Name { file, name: name.into() }];
         self.record(&mut state, &begin)?;
         Ok(self.opened(&mut state, file))
@@ -226,6 +226,13 @@ impl Mount {
         let written = self.device.write_at(at, pages, Stream(stream + 1)).map_err(io); // stream 0 is the journal's
         self.dirty.store(true, Ordering::SeqCst); // afterwards, or a flush between could miss it
         written
+    }
+
+    /// A file was closed whose last bytes could not be written, which nobody was told: nothing is promised any more.
+    pub fn lost(&self, why: &Error) {
+        if !self.ended.load(Ordering::SeqCst) {
+            self.state.lock().broken.get_or_insert_with(|| format!("a file could not be written: {why}"));
+        }
     }
 
     /// Called by a file that nobody has open any more.

@@ -74,9 +74,17 @@ fn copy(from: &dyn FileSystem, to: &dyn FileSystem, mut names: Vec<String>) -> R
         }
         to.take(from, name, name).map_err(|e| Error::io("copy", format!("{} to {}", path(from), path(to)), e))?;
         to.sync_file(name).map_err(|e| Error::io("sync", path(to), e))?;
+        let bytes = |fs: &dyn FileSystem| {
+            let bytes = fs.open(name).and_then(|file| file.bytes());
+            bytes.map_err(|e| Error::io("read size of", path(fs), e))
+        };
+        let (was, is) = (bytes(from)?, bytes(to)?);
+        if was != is {
+            let detail = format!("{is} bytes of {was} were copied");
+            return Err(Error::Corrupt { what: "copy", object: path(to), offset: was.min(is), detail });
+        }
         copied.files += 1;
-        copied.bytes +=
-            to.open(name).and_then(|file| file.bytes()).map_err(|e| Error::io("read size of", path(to), e))?;
+        copied.bytes += is;
     }
     to.sync_directory().map_err(|e| Error::io("sync", to.name(), e))?;
     Ok(copied)
