@@ -27,7 +27,7 @@ pub const PRESETS: &[(&str, &str)] = &[
     (
         "delsm",
         "DeLSM's design: each pair a file, a table a directory, compactions link; levels hold entries, several memtables wait, \
-         and one sync of the file system saves many tables",
+         and one sync of the file system saves all files of a flush or compaction",
     ),
     (
         "bolt",

@@ -5,6 +5,7 @@
 use crate::Rng;
 use parking_lot::Mutex;
 use std::{
+    collections::BTreeSet,
     io,
     ops::Range,
     sync::{
@@ -80,6 +81,10 @@ struct Counter {
     plan: Plan,
     calls: u64,
     failed: u64,
+    /// Folders that no sync has saved yet.
+    unsaved: BTreeSet<String>,
+    /// Folders that were unsaved when a sync of folders failed. The kernel told it once, whoever asked, and then forgot the pages.
+    lost: BTreeSet<String>,
 }
 
 /// What a call needs, as far as faults care.
@@ -93,7 +98,16 @@ enum Needs {
 impl FaultFs {
     /// `inner`, with faults as planned.
     pub fn new(inner: Arc<dyn FileSystem>, plan: Plan) -> FaultFs {
-        FaultFs { inner, counter: Arc::new(Mutex::new(Counter { plan, calls: 0, failed: 0 })) }
+        FaultFs {
+            inner,
+            counter: Arc::new(Mutex::new(Counter {
+                plan,
+                calls: 0,
+                failed: 0,
+                unsaved: BTreeSet::new(),
+                lost: BTreeSet::new(),
+            })),
+        }
     }
 
     /// Calls so far, failed ones included: the number of the next call.
@@ -117,7 +131,7 @@ impl FaultFs {
         self.counter.lock().plan = plan;
     }
 
-    /// Lets everything work from now on. What a failed sync left in doubt stays lost.
+    /// Lets everything work from now on. What a failed sync left in doubt stays lost, and no later one tells.
     pub fn heal(&self) {
         self.arm(Plan::never());
     }
@@ -284,12 +298,18 @@ impl FaultFs {
 impl Folders for FaultFs {
     fn make_folder(&self, name: &str) -> io::Result<()> {
         self.call(Needs::Space)?;
-        self.inner_folders()?.make_folder(name)
+        self.inner_folders()?.make_folder(name)?;
+        self.counter.lock().unsaved.insert(name.into());
+        Ok(())
     }
 
     fn remove_folder(&self, name: &str) -> io::Result<()> {
         self.call(Needs::Device)?;
-        self.inner_folders()?.remove_folder(name)
+        self.inner_folders()?.remove_folder(name)?;
+        let mut counter = self.counter.lock();
+        counter.unsaved.remove(name);
+        counter.lost.remove(name);
+        Ok(())
     }
 
     fn list_folder(&self, name: &str) -> io::Result<Vec<Inside>> {
@@ -303,8 +323,20 @@ impl Folders for FaultFs {
     }
 
     fn sync_folders(&self, names: &[String]) -> io::Result<()> {
-        self.call(Needs::Saving)?;
-        self.inner_folders()?.sync_folders(names)
+        if let Err(error) = self.call(Needs::Saving) {
+            let mut counter = self.counter.lock();
+            let unsaved = std::mem::take(&mut counter.unsaved);
+            counter.lost.extend(unsaved);
+            return Err(error);
+        }
+        let names: Vec<String> = {
+            let counter = self.counter.lock();
+            names.iter().filter(|name| !counter.lost.contains(*name)).cloned().collect()
+        };
+        self.inner_folders()?.sync_folders(&names)?;
+        let mut counter = self.counter.lock();
+        counter.unsaved.retain(|name| !names.contains(name));
+        Ok(())
     }
 
     fn name_bytes_max(&self) -> io::Result<usize> {

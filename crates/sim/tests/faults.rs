@@ -1,7 +1,14 @@
 //! Faults hit the call they are planned for, and no other.
-use std::{collections::BTreeSet, io, sync::Arc};
+use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
+use terrace_format::{Shape, TableForm, TableId};
 use terrace_sim::{CrashFs, Fault, FaultFs, Plan, Rules};
-use terrace_storage::backends::files::fs::FileSystem;
+use terrace_storage::{
+    Setup, Ticket,
+    backends::files::fs::FileSystem,
+    durability::{BatchTracker, CommitTracker, SyncTracker, Way},
+    open_files,
+    placement::{Build, EntryRef, Hint, Lifetime, Mode, Origin, Placement},
+};
 
 fn wrapped(plan: Plan) -> (CrashFs, FaultFs) {
     let inner = CrashFs::new(Rules::Ext4);
@@ -102,4 +109,71 @@ fn after_a_failed_sync_later_ones_succeed_and_save_nothing() {
     other.append(b"safe").unwrap();
     other.sync().unwrap();
     assert!((0..100).all(|seed| inner.power_loss(inner.steps(), seed).read("b").unwrap() == b"safe"));
+}
+
+/// The error of a sync of folders is told once, to whoever asks first, and what all had written until then is lost.
+#[test]
+fn a_failed_sync_of_folders_is_told_once_and_loses_what_others_wrote() {
+    let (inner, fs) = wrapped(Plan::never());
+    fs.make_directory().unwrap();
+    let folders = fs.folders().unwrap();
+    let fill = |name: &str| {
+        folders.make_folder(name).unwrap();
+        fs.create(&format!("{name}/a")).unwrap().append(b"doubtful").unwrap();
+    };
+    ["one", "two"].into_iter().for_each(fill);
+    fs.arm(Plan::once(fs.calls(), Fault::Eio));
+    folders.sync_folders(&["one".into()]).unwrap_err();
+    folders.sync_folders(&["two".into()]).unwrap();
+    let whole =
+        |name: &str, seed| inner.power_loss(inner.steps(), seed).read(name).is_some_and(|bytes| bytes == b"doubtful");
+    assert!((0..100).any(|seed| !whole("two/a", seed)), "the second sync saved the bytes");
+    fill("three");
+    folders.sync_folders(&["three".into()]).unwrap();
+    assert!((0..100).all(|seed| whole("three/a", seed)), "the control, written after the failure");
+}
+
+/// A build of one directory table whose sync is still to come.
+fn begun(placement: &dyn Placement, id: u64) -> Box<dyn Build> {
+    let mut build = placement.begin(Hint { level: 0, expected_bytes: 100, lifetime: Lifetime::Flush }).unwrap();
+    build.begin_table(TableId(id)).unwrap();
+    let key = terrace_format::key::lookup(b"key", terrace_format::SeqNo(id));
+    build.keep(EntryRef { key: &key, stored: &[7; 5000], origin: Origin::Memory }).unwrap();
+    build.end_table().unwrap();
+    build
+}
+
+/// Directory tables are saved by a call whose error does not say whose bytes were lost: whatever was written before it, and
+/// whatever comes later, is not called durable.
+#[test]
+fn after_a_failed_sync_of_folders_no_table_is_called_durable() {
+    let setup = Setup { shape: Shape { tables: TableForm::Directory, ..Shape::default() }, ..Setup::default() };
+    for way in [None, Some(Way::Background), Some(Way::Group)] {
+        let tracker = || -> Arc<dyn CommitTracker> {
+            match way {
+                None => Arc::new(SyncTracker),
+                Some(way) => Arc::new(BatchTracker::new(way, Duration::ZERO)),
+            }
+        };
+        let (_, fs) = wrapped(Plan::never());
+        let open = || open_files(Arc::new(fs.clone()), Mode::Create, tracker(), &setup).unwrap();
+        let placement = open();
+        let save = |placement: &dyn Placement, builds: Vec<Box<dyn Build>>| -> Vec<bool> {
+            let tickets: Vec<Option<Ticket>> = builds.into_iter().map(|build| Some(build.finish().ok()?.1)).collect();
+            let _ = placement.commit(); // tickets tell
+            tickets
+                .iter()
+                .map(|ticket| ticket.as_ref().is_some_and(|ticket| matches!(ticket.is_durable(), Ok(true))))
+                .collect()
+        };
+        assert_eq!(save(&*placement, vec![begun(&*placement, 1)]), [true], "{}", placement.tier());
+        let both = vec![begun(&*placement, 2), begun(&*placement, 3)];
+        fs.arm(Plan::once(fs.calls(), Fault::Eio));
+        assert_eq!(save(&*placement, both), [false, false], "{}: the error was the other's", placement.tier());
+        assert_eq!(fs.failed(), 1);
+        assert_eq!(save(&*placement, vec![begun(&*placement, 4)]), [false], "{}: never again", placement.tier());
+        drop(placement);
+        let placement = open();
+        assert_eq!(save(&*placement, vec![begun(&*placement, 5)]), [true], "{}: opened anew", placement.tier());
+    }
 }

@@ -132,7 +132,14 @@ impl Cursor {
     pub fn value(&self) -> &[u8] {
         match &self.values {
             None => self.at.value(),
-            Some(_) => self.fetched.as_deref().unwrap_or(&[]),
+            Some(_) => {
+                let fetched = self.fetched.as_deref();
+                debug_assert!(
+                    fetched.is_some() || key::apart(self.key()).kind == Kind::Delete,
+                    "nobody fetched the value"
+                );
+                fetched.unwrap_or(&[])
+            }
         }
     }
 

@@ -1,9 +1,9 @@
 //! What a real directory adds to the contract: names, locks of other programs, removal, and who is synced when.
 use std::{fs, path::Path, sync::Arc};
-use terrace_format::{LogId, Marker, SeqNo, TableId, filter::Bloom, key};
+use terrace_format::{LogId, Marker, SeqNo, Shape, TableForm, TableId, filter::Bloom, key};
 use terrace_storage::{
     Error, FilterForm, Location, Memory, Setup, SyncKind, Tier, destroy, open,
-    placement::{EntryRef, Hint, Lifetime, LogKind, Mode, ObjectId, Origin, Placement, ReadHow, TableMeta},
+    placement::{EntryRef, Hint, Lifetime, LogKind, Mode, ObjectId, Origin, Piece, Placement, ReadHow, TableMeta},
 };
 
 const HOW: ReadHow = ReadHow { verify: true, fill_cache: true };
@@ -175,4 +175,65 @@ fn filters_spare_the_data_blocks() {
         assert_eq!(table.get(&key::lookup(b"ka", SeqNo(9)), HOW).unwrap(), None);
         assert!(table.verify().is_err());
     }
+}
+
+fn create_directory_tables(path: &Path) -> Box<dyn Placement> {
+    let setup = Setup { shape: Shape { tables: TableForm::Directory, ..Shape::default() }, ..Setup::default() };
+    open(&Location::Directory(path.into()), Mode::Create, Tier::Sync, &setup).unwrap()
+}
+
+#[test]
+fn an_interrupted_removal_leaves_no_store_of_directory_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let placement = create_directory_tables(folder.path());
+    placement.create_log(LogId(1), LogKind::Manifest, b"twelve bytes").unwrap();
+    build_table(&*placement, 3);
+    placement.publish_root(LogId(1)).unwrap();
+    drop(placement);
+    let foreign = folder.path().join("L0/000003/foreign");
+    fs::create_dir(&foreign).unwrap();
+    let location = Location::Directory(folder.path().into());
+    destroy(&location).unwrap_err();
+    assert!(!folder.path().join("CURRENT").exists(), "tables were removed before what names them");
+    fs::remove_dir(&foreign).unwrap();
+    destroy(&location).unwrap();
+    assert!(!folder.path().exists());
+}
+
+#[test]
+fn a_reference_is_not_taken_for_a_value() {
+    let folder = tempfile::tempdir().unwrap();
+    let placement = create_directory_tables(folder.path());
+    let mut build = placement.begin(Hint { level: 0, expected_bytes: 100, lifetime: Lifetime::Flush }).unwrap();
+    build.begin_table(TableId(3)).unwrap();
+    let key = key::lookup(b"key", SeqNo(1));
+    let kept = build.keep(EntryRef { key: &key, stored: b"reference", origin: Origin::Table(TableId(99)) });
+    let error = kept.unwrap_err();
+    assert!(matches!(error, Error::Missing { .. }) && error.to_string().contains("000099"), "{error}");
+}
+
+#[test]
+fn a_salvage_does_not_read_a_file_longer_than_any_pair() {
+    let folder = tempfile::tempdir().unwrap();
+    let placement = create_directory_tables(folder.path());
+    let meta = build_table(&*placement, 3);
+    let table = folder.path().join("L0/000003");
+    fs::remove_file(table.join("META")).unwrap();
+    fs::File::create(table.join("long.7.00000000")).unwrap().set_len(1 << 40).unwrap();
+    let mut salvage = placement.salvage(&meta).unwrap();
+    let (mut lost, mut entries) = (Vec::new(), 0);
+    loop {
+        match salvage.next() {
+            Piece::Lost(loss) => lost.push(loss.reason),
+            Piece::Block(mut cursor) => {
+                while cursor.valid() {
+                    entries += 1;
+                    cursor.next().unwrap();
+                }
+            }
+            Piece::End => break,
+        }
+    }
+    assert!(lost.iter().any(|reason| reason.contains("more than any pair has")), "{lost:?}");
+    assert_eq!(entries, 1, "the other pair is there");
 }

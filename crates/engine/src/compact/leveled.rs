@@ -1,6 +1,7 @@
 //! LevelDB's leveled policy: each level below 0 is one run; the fullest level gives one table to the next.
 //!
-//! Level 0 is due by its number of runs, level n ≥ 1 by its bytes (base · 10^(n−1)); or each by its entries (base · 10^n). Tables are taken in turn around
+//! Level 0 is due by its number of runs, level n ≥ 1 by its bytes (base · 10^(n−1)); or each by its entries (base · 10^n), and tables whose
+//! entries nobody knows by their bytes. Tables are taken in turn around
 //! the key space, or those first that meet least below. A level whose work is blocked by what is running keeps its
 //! place: nothing less urgent may begin in its way. Source: LevelDB's `version_set.cc`; with its numbers the same
 //! history picks the same tables.
@@ -38,10 +39,8 @@ pub fn score(limits: &Limits, level: usize, there: &Amount) -> f64 {
     if level == 0 {
         return entries.max(there.tables as f64 / limits.l0_compact_runs as f64);
     }
-    if limits.level_base_entries > 0 {
-        return entries;
-    }
-    there.bytes as f64 / (limits.level_base_bytes as f64 * 10f64.powi(level as i32 - 1))
+    let bytes = if limits.level_base_entries > 0 { there.uncounted } else { there.bytes };
+    entries + bytes as f64 / (limits.level_base_bytes as f64 * 10f64.powi(level as i32 - 1))
 }
 
 /// The deepest level, at most 2, that a new table of these keys may enter without meeting what is newer than it or

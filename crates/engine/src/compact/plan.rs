@@ -3,6 +3,7 @@ use super::claim::Busy;
 use crate::version::{KeyRange, TableRef, Version};
 use std::{collections::BTreeSet, sync::Arc};
 use terrace_format::{KeyOrder, LEVELS, TableId};
+use terrace_storage::placement::TableMeta;
 
 /// Sizes a policy goes by, in bytes unless said.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,15 +29,18 @@ pub struct Amount {
     pub tables: usize,
     /// Their bytes.
     pub bytes: u64,
-    /// Their entries.
+    /// Their entries, as far as known.
     pub entries: u64,
+    /// Bytes of those whose entries are not known: of tables that were entered without.
+    pub uncounted: u64,
 }
 
 impl Amount {
     /// Of `tables`.
     pub fn of<'a>(tables: impl IntoIterator<Item = &'a Arc<TableRef>>) -> Amount {
         tables.into_iter().fold(Amount::default(), |sum, table| {
-            sum.plus(&Amount { tables: 1, bytes: table.meta.bytes, entries: table.meta.entries })
+            let TableMeta { bytes, entries, .. } = table.meta;
+            sum.plus(&Amount { tables: 1, bytes, entries, uncounted: if entries == 0 { bytes } else { 0 } })
         })
     }
 
@@ -46,6 +50,7 @@ impl Amount {
             tables: self.tables + other.tables,
             bytes: self.bytes + other.bytes,
             entries: self.entries + other.entries,
+            uncounted: self.uncounted + other.uncounted,
         }
     }
 
@@ -55,6 +60,7 @@ impl Amount {
             tables: self.tables.saturating_sub(other.tables),
             bytes: self.bytes.saturating_sub(other.bytes),
             entries: self.entries.saturating_sub(other.entries),
+            uncounted: self.uncounted.saturating_sub(other.uncounted),
         }
     }
 }

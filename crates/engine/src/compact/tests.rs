@@ -212,8 +212,11 @@ fn due(situation: &Situation<'_>) -> Vec<usize> {
         .map(|n| {
             let (level, leaving) = (&situation.version.levels[n], situation.busy.leaving(n));
             let tables = if n == 0 { level.runs.len() - leaving.tables } else { 1 };
-            let entries = Amount::of(level.tables()).entries - leaving.entries;
-            (score(situation.limits, n, &Amount { tables, bytes: level.bytes() - leaving.bytes, entries }), n)
+            let there = Amount::of(level.tables());
+            let entries = there.entries - leaving.entries;
+            let uncounted = there.uncounted - leaving.uncounted;
+            let there = Amount { tables, bytes: level.bytes() - leaving.bytes, entries, uncounted };
+            (score(situation.limits, n, &there), n)
         })
         .filter(|(score, _)| *score >= 1.0)
         .collect();
@@ -308,4 +311,24 @@ proptest! {
         tree.judge();
         prop_assert_eq!(tree.situated(due), Vec::<usize>::new(), "a due level got no work");
     }
+}
+
+/// Tables that were entered without their number of entries weigh by bytes, beside those that are counted.
+#[test]
+fn tables_without_a_number_of_entries_count_by_their_bytes() {
+    let table = |id, bytes, entries| {
+        let [smallest, largest] = [1, 2].map(|n| key::encode(&user(10 * id as usize + n), SeqNo(1), Kind::Put));
+        TableMeta { entries, ..TableMeta::bounded(TableId(id), bytes, None, smallest, largest) }
+    };
+    let mut edit = Edit::default();
+    [table(2, 500, 0), table(3, 7000, 30), table(4, 700, 0)].iter().for_each(|meta| add_to(&mut edit, 1, meta));
+    let mut versions = VersionSet::new(ORDER, Start { next_file: 5, ..Start::default() });
+    let version = versions.install_flush(edit, SeqNo(1), LogId(1), 0, Ticket::mature()).unwrap();
+    let there = Amount::of(version.levels[1].tables());
+    assert_eq!(there, Amount { tables: 3, bytes: 8200, entries: 30, uncounted: 1200 });
+    let limits = Limits { level_base_bytes: 1000, level_base_entries: 100, ..Limits::default() };
+    assert!((score(&limits, 1, &there) - (0.03 + 1.2)).abs() < 1e-9);
+    let none = there.minus(&there);
+    assert_eq!(none, Amount::default());
+    assert!((score(&Limits { level_base_entries: 0, ..limits }, 1, &there) - 8.2).abs() < 1e-9, "levels hold bytes");
 }

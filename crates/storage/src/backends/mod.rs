@@ -190,8 +190,9 @@ fn destroy_directory(path: &Path) -> Result<()> {
         return Ok(()); // not a store, and not ours to put a lock file into
     }
     let held = fs.lock(true).map_err(|e| files::lock_error(fs.name(), e))?;
-    let names = own_names(&fs, &at)?; // again: until now somebody may have been writing
+    remove(FileName::Current.to_string())?;
     dirs::destroy(&fs)?;
+    let names = own_names(&fs, &at)?; // again: until now somebody may have been writing
     names.into_iter().chain(["LOCK".to_string()]).try_for_each(remove)?;
     drop(held);
     fs.remove_empty().map_err(|e| Error::io("remove", fs.name(), e))
@@ -210,12 +211,11 @@ fn destroy_on_device(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The store's own files but `LOCK`, `CURRENT` first.
+/// The store's own files but `LOCK`.
 fn own_names(fs: &RealFs, at: &dyn Fn(&str) -> String) -> Result<Vec<String>> {
     let mut names: Vec<String> = Vec::new();
     for entry in fs.list().map_err(|e| Error::io("list", fs.name(), e))? {
         match FileName::parse(&entry.name) {
-            Some(FileName::Current) => names.insert(0, entry.name),
             Some(FileName::Lock) | None => {}
             Some(_) => names.push(entry.name),
         }

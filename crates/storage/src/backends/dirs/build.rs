@@ -160,11 +160,12 @@ impl Build for DirsBuild {
         if key::parse(entry.key).map_err(corrupt)?.kind == Kind::Delete {
             return open.writer.add(entry.key, &[]);
         }
-        let from = if let Origin::Table(id) = entry.origin { self.shelf.folder(id) } else { None };
-        match from {
-            Some(from) => self.take(&from, entry.key, entry.stored),
-            None => self.add(entry.key, entry.stored),
-        }
+        let Origin::Table(id) = entry.origin else { return self.add(entry.key, entry.stored) };
+        let from = self.shelf.folder(id).ok_or_else(|| {
+            let object = format!("{id} in {}", self.shelf.store.fs.name());
+            Error::Missing { what: "folder of table", object }
+        })?;
+        self.take(&from, entry.key, entry.stored)
     }
 
     fn delete_range(&mut self, fragment: &Fragment) -> Result<()> {

@@ -4,7 +4,7 @@
 //! L0/000012/META               the sorted keys, the filter, small values, and references to the files
 //! L0/000012/user42.1007.5a1b…  one value; see terrace_format::pair
 //! ```
-//! Logs, manifest, root and marker are those of [`files`](super::files), and so are tables that came from outside. A table is
+//! Logs, manifest, root and marker are those of [`files`](super::files), and so are tables from outside while they are read. A table is
 //! found by its number, whichever level's folder it was made in. Where tables are is `shelf.rs`, how they are made
 //! `build.rs`, read `table.rs`, taken over `adopt.rs`, read in spite of damage `salvage.rs`. Spec:
 //! docs/format/directory-table.md.

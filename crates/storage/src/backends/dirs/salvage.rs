@@ -23,6 +23,8 @@ use terrace_format::{
 /// Entries, and bytes of values, of one piece.
 const PIECE_ENTRIES: usize = 64;
 const PIECE_BYTES: usize = 1 << 20;
+/// No file of a pair is longer: the key's length, the key and the value.
+const FILE_BYTES_MAX: u64 = 5 + 2 * u32::MAX as u64;
 
 /// A directory table being salvaged.
 pub(super) struct PairSalvager {
@@ -87,6 +89,10 @@ impl PairSalvager {
             let path = format!("{folder}/{}", inside.name);
             let read = || {
                 let input = shelf.store.open_file("pair", &path)?;
+                if input.bytes > FILE_BYTES_MAX {
+                    let detail = format!("{} bytes are more than any pair has", input.bytes);
+                    return Err(Error::Corrupt { what: "pair", object: input.name, offset: FILE_BYTES_MAX, detail });
+                }
                 let bytes = crate::sst::ByteSource::read(&input, 0..input.bytes)?;
                 name.open(&bytes).map(|found| (found, bytes.len())).map_err(|e| Error::corrupt(input.name, 0, e))
             };

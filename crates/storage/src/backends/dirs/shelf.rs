@@ -2,7 +2,7 @@
 //! level in a name says where a table began; it is found by its number.
 use super::super::files::{
     Input, Store,
-    folders::{Folders, Inside, WholeFolders},
+    folders::{Folders, Inside, Saver, WholeFolders},
     fs::FileSystem,
 };
 use crate::{
@@ -19,6 +19,7 @@ pub(super) struct Shelf {
     pub store: Arc<Store>,
     /// Bytes that a part of a name may have.
     pub name_bytes_max: usize,
+    saver: Arc<Saver>,
     /// The level in whose folder each table is. No I/O under it.
     levels: Mutex<BTreeMap<TableId, usize>>,
 }
@@ -40,7 +41,8 @@ fn table_of(inside: &Inside) -> Option<TableId> {
 impl Shelf {
     /// Looks which tables are there.
     pub fn open(store: Arc<Store>, name_bytes_max: usize) -> Result<Shelf> {
-        let shelf = Shelf { store, name_bytes_max, levels: Mutex::default() };
+        let saver = Arc::new(Saver::new(store.fs.clone()));
+        let shelf = Shelf { store, name_bytes_max, saver, levels: Mutex::default() };
         let found = shelf.found()?;
         shelf.levels.lock().extend(found);
         Ok(shelf)
@@ -133,14 +135,14 @@ impl Shelf {
             return Ok(());
         }
         let start = Instant::now();
-        self.folders().sync_folders(&folders).map_err(self.store.io("sync", &folders[0]))?;
+        self.saver.save(&folders).map_err(self.store.io("sync", &folders[0]))?;
         self.store.traffic.synced(SyncKind::Tables, 0, start.elapsed());
         Ok(())
     }
 
     /// What a tracker has to save of `folders`.
     pub fn whole(&self, names: Vec<String>) -> Box<WholeFolders> {
-        Box::new(WholeFolders { fs: self.store.fs.clone(), names })
+        Box::new(WholeFolders { saver: self.saver.clone(), names })
     }
 
     /// Gives a folder's files second names in one under `lost/`; if that is taken, with `-2`, `-3`, … behind it.

@@ -7,6 +7,7 @@ use super::{
     real::RealFs,
 };
 use nix::{errno::Errno, sys::statvfs::statvfs, unistd::syncfs};
+use parking_lot::Mutex;
 use std::{
     fs::{self, File},
     io::{self, ErrorKind},
@@ -24,7 +25,8 @@ pub trait Folders: Send + Sync {
     /// A second name for the same file, in a folder. Replaces nothing: `AlreadyExists`. `TooManyLinks` if the file can have no
     /// more.
     fn link_into(&self, from: &str, to: &str) -> io::Result<()>;
-    /// The files in these folders, their names and the folders' own survive a power cut. May save more than that.
+    /// The files in these folders, their names and the folders' own survive a power cut. May save more than that, and fail for
+    /// what others wrote; tells of each failure once, so that only [`Saver`] is to call it.
     fn sync_folders(&self, names: &[String]) -> io::Result<()>;
     /// Bytes that a part of a name may have.
     fn name_bytes_max(&self) -> io::Result<usize>;
@@ -49,16 +51,35 @@ pub fn inside<'a>(names: impl Iterator<Item = &'a str>, folder: &str) -> Vec<Ins
     names.filter_map(one).collect()
 }
 
-/// Finished folders as [trackers](crate::durability::CommitTracker) see them: one file with all that is in them.
-pub(in crate::backends) struct WholeFolders {
-    pub fs: Arc<dyn FileSystem>,
-    pub names: Vec<String>,
+/// Saves the folders of one store, one call at a time. The kernel tells an error of writeback once, to whoever asks next, and
+/// not whose bytes were lost: after one, nothing counts as saved any more.
+pub(in crate::backends) struct Saver {
+    fs: Arc<dyn FileSystem>,
+    /// What the first failure was. Held while saving: nobody may succeed beside a call that is being told.
+    failed: Mutex<Option<String>>,
 }
 
-impl WholeFolders {
-    fn save(&self) -> io::Result<()> {
-        self.fs.folders().ok_or(ErrorKind::Unsupported)?.sync_folders(&self.names)
+impl Saver {
+    pub fn new(fs: Arc<dyn FileSystem>) -> Saver {
+        Saver { fs, failed: Mutex::default() }
     }
+
+    /// Makes everything in the folders `names` survive a power cut, and these themselves.
+    pub fn save(&self, names: &[String]) -> io::Result<()> {
+        let mut failed = self.failed.lock();
+        if let Some(first) = &*failed {
+            let told = format!("an earlier sync failed ({first}), and what was lost then may be of any table");
+            return Err(io::Error::other(told));
+        }
+        let folders = self.fs.folders().ok_or(ErrorKind::Unsupported)?;
+        folders.sync_folders(names).inspect_err(|error| *failed = Some(error.to_string()))
+    }
+}
+
+/// Finished folders as [trackers](crate::durability::CommitTracker) see them: one file with all that is in them.
+pub(in crate::backends) struct WholeFolders {
+    pub saver: Arc<Saver>,
+    pub names: Vec<String>,
 }
 
 impl WriteFile for WholeFolders {
@@ -67,12 +88,12 @@ impl WriteFile for WholeFolders {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.save()
+        self.saver.save(&self.names)
     }
 
     /// Writeback of one small file at a time would take longer than the commit that it spares.
     fn write_back(&self) -> io::Result<()> {
-        self.save()
+        self.saver.save(&self.names)
     }
 }
 
