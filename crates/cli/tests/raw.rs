@@ -47,6 +47,18 @@ fn a_store_goes_onto_a_device_and_back() {
     assert!(raw(["export", &device, &out]).fails(1).contains("not empty"));
 }
 
+/// Tables that are not single files are not left behind.
+#[test]
+fn a_store_of_other_tables_is_not_imported() {
+    let (directory, device) = prepared();
+    for option in ["tables=directory", "tables=bundled"] {
+        let from = directory.path().join(option).display().to_string();
+        terrace(["put", &from, "key", "value", "--option", option]).ok();
+        assert!(raw(["import", &from, &device]).fails(1).contains("terrace convert"), "{option}");
+        assert_eq!(raw(["ls", &device, "--json"]).ok(), b"", "{option}");
+    }
+}
+
 #[test]
 fn what_is_there_is_not_overwritten_unasked() {
     let (directory, device) = prepared();
@@ -72,6 +84,11 @@ fn what_is_there_is_not_overwritten_unasked() {
     assert!(raw(["ls", &zeros]).fails(1).contains("terrace raw format"));
     assert!(raw(["format", &zeros, "--slot", "5000"]).fails(1).contains("multiple of 4096"));
     assert!(raw(["format", &zeros, "--slot", "8KiB", "--unit", "12KiB"]).fails(2).contains("--unit"));
+    let bad = directory.path().join("bad").display().to_string();
+    for (slot, status) in [("4MiB", 1), ("12KiB", 2)] {
+        raw(["format", &bad, "--size", "8MiB", "--slot", slot, "--unit", "20GiB"]).fails(status);
+        assert!(!Path::new(&bad).exists(), "--slot {slot}");
+    }
     // Cut short: the layout speaks of more than there is.
     fs::OpenOptions::new().write(true).open(&device).unwrap().set_len(32 << 20).unwrap();
     assert!(terrace(["get", &device, "key"]).fails(1).contains("was formatted as a device of 67108864 bytes"));

@@ -22,6 +22,8 @@ pub struct File {
     len: u64,
     /// A block device itself, not a file.
     is_node: bool,
+    /// Its space stays its own: a discard does nothing.
+    keeps: bool,
 }
 
 impl File {
@@ -59,7 +61,13 @@ impl File {
         let mut file = fs::File::open(path).map_err(|source| failed("open", path, source))?;
         let len = length(&mut file, path)?;
         file.try_lock_shared().map_err(|refused| failed("lock", path, refused.into()))?;
-        Ok(File { file, path: path.to_owned(), len, is_node: is_node(path) })
+        Ok(File { file, path: path.to_owned(), len, is_node: is_node(path), keeps: false })
+    }
+
+    /// A file keeps its space: what is discarded stays there, with its bytes, so that no later write meets a full file system. A real
+    /// device still discards.
+    pub fn keeping(self) -> File {
+        File { keeps: !self.is_node, ..self }
     }
 
     /// Takes all the space that the file may need, so that no write meets a full file system. Nothing for a real device.
@@ -73,7 +81,7 @@ impl File {
 
     fn locked(file: fs::File, path: &Path, len: u64) -> Result<File> {
         file.try_lock().map_err(|refused| failed("lock", path, refused.into()))?;
-        Ok(File { file, path: path.to_owned(), len, is_node: is_node(path) })
+        Ok(File { file, path: path.to_owned(), len, is_node: is_node(path), keeps: false })
     }
 
     fn check(&self, offset: u64, len: u64) -> Result<()> {
@@ -126,7 +134,7 @@ impl BlockDevice for File {
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
-        self.punch(offset, len)
+        if self.keeps { self.check(offset, len) } else { self.punch(offset, len) }
     }
 
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {
@@ -188,6 +196,19 @@ mod tests {
         device.zero(MIB as u64, MIB as u64).unwrap();
         device.read_at(MIB as u64, &mut read).unwrap();
         assert!(read.iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn a_file_that_keeps_its_space_has_all_of_it_after_a_discard() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("drive");
+        let device = File::create(&path, 4 << 20).unwrap().keeping();
+        device.allocate().unwrap();
+        device.write_at(0, &vec![7; MIB], Stream(0)).unwrap();
+        device.discard(0, MIB as u64).unwrap();
+        device.flush().unwrap();
+        assert!(fs::metadata(&path).unwrap().blocks() >= 4 * MIB as u64 / 512);
+        assert!(device.discard(4 << 20, 4096).is_err());
     }
 
     #[test]

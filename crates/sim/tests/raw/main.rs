@@ -3,9 +3,13 @@
 mod history;
 
 use history::{History, Written, read};
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering::SeqCst},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::SeqCst},
+        mpsc,
+    },
+    time::Duration,
 };
 use terrace_device::{BlockDevice, Stream};
 use terrace_format::raw::{Sizes, Superblock, journal, page::PAYLOAD};
@@ -310,7 +314,7 @@ fn a_log_does_not_go_on_with_what_an_earlier_one_left() {
 /// A write that fails when a file is closed, which nobody is told: no later sync promises that file.
 #[test]
 fn a_file_whose_last_write_failed_is_not_durable() {
-    let device = Arc::new(Failing { below: CrashDevice::new(&formatted()), armed: AtomicBool::new(false) });
+    let device = Failing::new();
     let fs = RawFs::new(device.clone(), "device");
     let _held = fs.lock(true).unwrap();
     let mut file = fs.create("file").unwrap();
@@ -323,10 +327,58 @@ fn a_file_whose_last_write_failed_is_not_durable() {
     assert!(fs.sync_directory().is_err() && fs.create("more").is_err());
 }
 
-/// A device of which one write fails, the next after it was armed.
+/// Slots that somebody else is about to make free are waited for.
+#[test]
+fn a_device_is_not_full_while_dead_slots_are_discarded() {
+    let device = Failing::new();
+    let fs = RawFs::new(device.clone(), "device");
+    let _held = fs.lock(true).unwrap();
+    let room = fs.free_slots().unwrap() as usize * (16 << 10);
+    let mut old = fs.create("old").unwrap();
+    old.append(&vec![1; room]).unwrap();
+    old.sync().unwrap();
+    drop(old);
+    let (tell, told) = mpsc::channel();
+    *device.discarding.lock().unwrap() = Some(tell);
+    std::thread::scope(|scope| {
+        scope.spawn(|| fs.remove("old").and_then(|()| fs.sync_directory()).unwrap());
+        told.recv().unwrap();
+        let mut new = fs.create("new").unwrap();
+        new.append(&vec![2; room]).unwrap();
+    });
+    assert!(read(&fs, "new").unwrap() == vec![2; room]);
+}
+
+#[test]
+fn the_second_superblock_makes_up_for_an_unreadable_first() {
+    let device = Failing::new();
+    device.blind.store(true, SeqCst);
+    assert_eq!(RawFs::new(device.clone(), "device").superblock().unwrap().id(), 7);
+    device.write_zeroes(64 << 10, 4096).unwrap();
+    assert!(RawFs::new(device, "device").superblock().unwrap_err().to_string().contains("page 0"));
+}
+
+/// A device that fails, or is slow, where it is told to.
 struct Failing {
     below: CrashDevice,
+    /// The next write fails.
     armed: AtomicBool,
+    /// Byte 0 cannot be read.
+    blind: AtomicBool,
+    /// Told when the next discard begins, which takes long.
+    discarding: Mutex<Option<mpsc::Sender<()>>>,
+}
+
+impl Failing {
+    fn new() -> Arc<Failing> {
+        let (below, no) = (CrashDevice::new(&formatted()), || AtomicBool::new(false));
+        Arc::new(Failing { below, armed: no(), blind: no(), discarding: Mutex::default() })
+    }
+
+    fn fail<T>(what: &str) -> terrace_device::Result<T> {
+        let source = std::io::Error::other("injected");
+        Err(terrace_device::Error::Io { what: what.into(), source })
+    }
 }
 
 impl BlockDevice for Failing {
@@ -337,12 +389,11 @@ impl BlockDevice for Failing {
         self.below.block_bytes()
     }
     fn read_at(&self, offset: u64, into: &mut [u8]) -> terrace_device::Result<()> {
-        self.below.read_at(offset, into)
+        if offset == 0 && self.blind.load(SeqCst) { Failing::fail("page 0") } else { self.below.read_at(offset, into) }
     }
     fn write_at(&self, offset: u64, bytes: &[u8], stream: Stream) -> terrace_device::Result<()> {
         if self.armed.swap(false, SeqCst) {
-            let source = std::io::Error::other("injected");
-            return Err(terrace_device::Error::Io { what: "one write".into(), source });
+            return Failing::fail("one write");
         }
         self.below.write_at(offset, bytes, stream)
     }
@@ -350,6 +401,10 @@ impl BlockDevice for Failing {
         self.below.flush()
     }
     fn discard(&self, offset: u64, len: u64) -> terrace_device::Result<()> {
+        if let Some(told) = self.discarding.lock().unwrap().take() {
+            told.send(()).unwrap();
+            std::thread::sleep(Duration::from_millis(200));
+        }
         self.below.discard(offset, len)
     }
     fn write_zeroes(&self, offset: u64, len: u64) -> terrace_device::Result<()> {

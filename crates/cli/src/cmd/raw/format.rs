@@ -2,7 +2,7 @@
 use crate::{args::Usage, table::size};
 use anyhow::Result;
 use serde_json::json;
-use std::{io::Write, path::PathBuf};
+use std::{fs, io::Write, path::PathBuf};
 use terrace_lab::device::parse_size;
 use terrace_storage::backends::raw::{Sizes, make_file, prepare};
 
@@ -55,7 +55,11 @@ impl Format {
         if let Some(bytes) = bytes {
             make_file(&self.device, bytes)?;
         }
-        let made = prepare(&self.device, sizes, self.force)?;
+        let prepared = prepare(&self.device, sizes, self.force);
+        if bytes.is_some() && prepared.is_err() {
+            let _ = fs::remove_file(&self.device); // made just now; what went wrong matters more
+        }
+        let made = prepared?;
         if self.json {
             let sizes = made.sizes();
             let object = json!({ "device": self.device.display().to_string(), "bytes": made.device_bytes(),

@@ -140,10 +140,13 @@ pub fn format(device: &dyn BlockDevice, sizes: Sizes, id: u64) -> Result<Superbl
 
 /// The superblock of a device; `None` if it has none.
 pub fn find(device: &dyn BlockDevice) -> Result<Option<Superblock>> {
-    let mut damaged = None;
+    let mut damaged: Option<Error> = None;
     for place in PLACES.into_iter().filter(|place| place + PAGE as u64 <= device.len_bytes()) {
         let mut page = vec![0; PAGE];
-        device.read_at(place, &mut page).map_err(io)?;
+        if let Err(error) = device.read_at(place, &mut page) {
+            damaged = Some(io(error));
+            continue;
+        }
         match Superblock::decode(&page) {
             Ok(found) if found.device_bytes() <= device.len_bytes() => return Ok(Some(found)),
             Ok(found) => {
@@ -151,12 +154,12 @@ pub fn find(device: &dyn BlockDevice) -> Result<Option<Superblock>> {
                 return Err(invalid(format!("it was formatted as a device of {was} bytes, and has {is}")));
             }
             Err(found) if Superblock::is_claimed(&page) => {
-                damaged = Some(format!("superblock at {place}: {}", found.detail));
+                damaged = Some(invalid(format!("superblock at {place}: {}", found.detail)));
             }
             Err(_) => {}
         }
     }
-    damaged.map_or(Ok(None), |why| Err(invalid(why)))
+    damaged.map_or(Ok(None), Err)
 }
 
 impl FileSystem for RawFs {

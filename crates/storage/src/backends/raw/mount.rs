@@ -1,8 +1,8 @@
 //! A formatted device in use: its list of files, its slot journal, its space, and the order in which they change.
 //!
 //! A record is handed to the device before the call that made it returns, so a killed process loses none; a flush makes it, and all
-//! bytes written before, durable. After a write to the journal or a flush has failed, what the device holds is unknown: nothing is
-//! written, and nothing promised, any more.
+//! bytes written before, durable. After a write to the journal, a flush, or the last write of a file that was closed has failed, what the
+//! device holds is unknown: nothing is written, and nothing promised, any more.
 use super::{
     file::File,
     io,
@@ -28,7 +28,8 @@ pub struct Mount {
     pub device: Arc<dyn BlockDevice>,
     pub superblock: Superblock,
     state: Mutex<State>,
-    /// Held during a device flush: whoever waits here has been served by the flush before, if nothing was written since.
+    /// Held during a device flush, and while dead slots are discarded: whoever waits here has been served by the flush before, if nothing
+    /// was written since.
     flushing: Mutex<()>,
     /// Something was written since the last flush began.
     dirty: AtomicBool,
@@ -156,7 +157,8 @@ impl Mount {
     /// Takes `count` more slots for a file whose last one is `after`. `StorageFull` if there are not so many.
     pub fn allocate(&self, file: u64, count: u64, after: Option<u32>) -> Result<Vec<Run>> {
         match self.try_allocate(file, count, after) {
-            Err(error) if error.kind() == ErrorKind::StorageFull && self.reclaim()? => {
+            Err(error) if error.kind() == ErrorKind::StorageFull => {
+                self.reclaim()?;
                 self.try_allocate(file, count, after)
             }
             taken => taken,
@@ -184,18 +186,23 @@ impl Mount {
         Ok(runs)
     }
 
-    /// Makes freed slots reusable at the cost of a flush; whether there were any.
-    fn reclaim(&self) -> Result<bool> {
-        let wanted = self.state.lock().space.wants_flush();
-        if wanted {
-            self.flush()?;
+    /// Makes freed slots reusable, at the cost of a flush if there are any. Those that somebody else flushes or discards are so at return,
+    /// too.
+    fn reclaim(&self) -> Result<()> {
+        let one = self.flushing.lock();
+        if self.state.lock().space.wants_flush() {
+            self.flush_held(&one)?;
         }
-        Ok(self.discard_dead() || wanted)
+        self.discard_held(&one);
+        Ok(())
     }
 
     /// Everything written so far survives a power cut. No flush if nothing was written since the last one.
     pub fn flush(&self) -> Result<()> {
-        let _one = self.flushing.lock();
+        self.flush_held(&self.flushing.lock())
+    }
+
+    fn flush_held(&self, _one: &MutexGuard<'_, ()>) -> Result<()> {
         let freed = self.changing()?.space.flushing();
         if !self.dirty.swap(false, Ordering::SeqCst) && freed.is_empty() {
             return Ok(());
@@ -209,20 +216,23 @@ impl Mount {
         outcome
     }
 
-    /// Tells the device that nobody will read dead slots again, and gives them out anew. True if there were any.
-    pub fn discard_dead(&self) -> bool {
+    /// Tells the device that nobody will read dead slots again, and gives them out anew.
+    pub fn discard_dead(&self) {
+        self.discard_held(&self.flushing.lock());
+    }
+
+    fn discard_held(&self, _one: &MutexGuard<'_, ()>) {
         let dead = self.state.lock().space.take_dead();
         for run in &dead {
             let bytes = u64::from(run.count) * u64::from(self.superblock.sizes().slot_bytes);
             let _ = self.device.discard(self.superblock.slot_at(run.first), bytes); // a hint: a drive may not know it
         }
         self.state.lock().space.reuse(&dead);
-        !dead.is_empty()
     }
 
     /// Writes whole pages of a file's slots.
     pub fn write(&self, at: u64, pages: &[u8], stream: u8) -> Result<()> {
-        self.check()?;
+        drop(self.changing()?);
         let written = self.device.write_at(at, pages, Stream(stream + 1)).map_err(io); // stream 0 is the journal's
         self.dirty.store(true, Ordering::SeqCst); // afterwards, or a flush between could miss it
         written

@@ -23,7 +23,7 @@ pub fn open(path: &Path, mode: Mode) -> Result<Arc<super::RawFs>> {
         Error::Unsupported(why) => Error::Unsupported(format!("neither a directory nor a device for a store: {why}")),
         other => other,
     })?;
-    Ok(super::RawFs::new(Arc::new(device), path.display().to_string()))
+    Ok(super::RawFs::new(Arc::new(device.keeping()), path.display().to_string()))
 }
 
 /// Prepares the device at `path` for a store. What is on it is lost; so unless `force` says that it may be, anything
@@ -45,14 +45,18 @@ pub fn prepare<E: From<Error>>(
     Ok(format(&device, sizes(bytes)?, RandomState::new().hash_one(bytes)).map_err(failed("format"))?)
 }
 
-/// Makes a file of `bytes`, all of it allocated, that can be prepared for a store.
+/// Makes a file of `bytes`, all of it allocated, that can be prepared for a store. Its name is durable at return.
 pub fn make_file(path: &Path, bytes: u64) -> Result<()> {
     let made = File::create(path, bytes).map_err(|error| refused(path, error))?;
-    let allocated = made.allocate();
-    allocated.map_err(|error| {
-        let _ = fs::remove_file(path); // best effort: half a file helps nobody
-        refused(path, error)
-    })
+    let allocated = made.allocate().map_err(|error| refused(path, error)).and_then(|()| sync_name(path));
+    allocated.inspect_err(|_| drop(fs::remove_file(path))) // best effort: half a file helps nobody
+}
+
+/// The name of a file survives a power cut.
+fn sync_name(path: &Path) -> Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(|error| Error::io("sync", folder.display().to_string(), error))
 }
 
 /// Why a device could not be had.

@@ -2,10 +2,11 @@
 use super::RawFs;
 use crate::{
     Error, Result,
-    backends::files::{fs::FileSystem, lock_error, real::RealFs},
+    backends::files::{fs::FileSystem, lock_error, real::RealFs, root},
+    shape,
 };
 use std::{fs, path::Path};
-use terrace_format::FileName;
+use terrace_format::{FileName, Shape, Storage};
 
 /// What was copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,12 +30,17 @@ pub fn export(from: &RawFs, to: &Path) -> Result<Copied> {
     if fs::read_dir(to).map_err(failed("list", &target.name()))?.next().is_some() {
         return Err(Error::Unsupported(format!("{} is not empty; an export makes a new store", to.display())));
     }
-    let names: Vec<String> =
-        from.files().map_err(failed("list", &from.name()))?.into_iter().map(|file| file.name).collect();
-    if names.iter().any(|name| name.starts_with("lost/")) {
-        fs::create_dir(to.join("lost")).map_err(failed("make directory", &target.name()))?;
+    let names = from.files().map_err(failed("list", &from.name()))?.into_iter().map(|file| file.name);
+    let (lost, own): (Vec<String>, Vec<String>) = names.partition(|name| name.starts_with("lost/"));
+    let mut copied = Copied::default();
+    if !lost.is_empty() {
+        let folder = to.join("lost");
+        fs::create_dir(&folder).map_err(failed("make directory", &target.name()))?;
+        copied = copy(from, &target, lost)?;
+        fs::File::open(&folder).and_then(|folder| folder.sync_all()).map_err(failed("sync", &target.name()))?;
     }
-    copy(from, &target, names)
+    let more = copy(from, &target, own)?;
+    Ok(Copied { files: copied.files + more.files, bytes: copied.bytes + more.bytes })
 }
 
 /// Copies the store in the directory `from`, which nobody may be writing, to a device that holds no file. Durable at return; cut
@@ -58,6 +64,17 @@ pub fn import(from: &Path, to: &RawFs) -> Result<Copied> {
     let names: Vec<String> = there.filter(own).collect();
     if !names.contains(&FileName::Current.to_string()) {
         return Err(Error::Missing { what: "store", object: format!("{} (no file CURRENT)", from.display()) });
+    }
+    let shape = match root::read_marker_of(&source)? {
+        Some(text) => shape::read_marker(&source.name(), &text)?.shape,
+        None => Shape::default(),
+    };
+    if (Shape { storage: Storage::Directory, ..shape }) != Shape::default() {
+        let why = format!(
+            "{} is not a store of block tables with values in them; `terrace convert` makes one",
+            from.display()
+        );
+        return Err(Error::Unsupported(why));
     }
     copy(&source, to, names)
 }
