@@ -44,13 +44,13 @@ impl Amount {
         })
     }
 
-    /// Both.
+    /// Both. What a manifest says of bytes and entries may be anything.
     pub fn plus(&self, other: &Amount) -> Amount {
         Amount {
             tables: self.tables + other.tables,
-            bytes: self.bytes + other.bytes,
-            entries: self.entries + other.entries,
-            uncounted: self.uncounted + other.uncounted,
+            bytes: self.bytes.saturating_add(other.bytes),
+            entries: self.entries.saturating_add(other.entries),
+            uncounted: self.uncounted.saturating_add(other.uncounted),
         }
     }
 
