@@ -12,6 +12,7 @@ use terrace_format::{
     log_record::{Deframer, Event, Framer, is_ours},
     names,
     pair::{InFile, NAME_BYTES_MIN, PairFacts, PairName, Reference},
+    value_log::{self, Frames, Stored, read_entry},
 };
 
 /// All events of a log, its end included.
@@ -60,6 +61,45 @@ pub fn log(input: &[u8]) {
             events.into_iter().filter_map(bytes).collect()
         };
         assert_eq!(records(deframed(&again)), records(events), "framed anew");
+    }
+}
+
+/// Frames come in the order of the file and lie within it; each, framed anew under the segment's number, comes back, and each of its
+/// puts can be read by itself.
+pub fn value_log(input: &[u8]) {
+    let _ = (Stored::parse(input), read_entry(input, b"key", SeqNo(7)));
+    let (mut frames, mut at) = (Frames::new(7, input.len() as u64), 0);
+    let mut read = |offset: u64, buffer: &mut [u8]| -> Result<(), Infallible> {
+        buffer.copy_from_slice(&input[offset as usize..][..buffer.len()]);
+        Ok(())
+    };
+    loop {
+        let Ok(event) = frames.next(&mut read);
+        match event {
+            Event::End { .. } => return,
+            Event::Bad { offset, bytes, .. } => {
+                assert!(at <= offset && offset + bytes <= input.len() as u64 && bytes > 0);
+                at = offset + bytes;
+            }
+            Event::Record { offset, bytes } => {
+                assert!(at <= offset);
+                let (batch, mut again) = (Batch::decode(bytes).expect("checked"), value_log::MAGIC.to_vec());
+                at = frames.places().last().map_or(offset, |place| place.end);
+                for ((op, place), seq) in batch.ops().zip(frames.places()).zip(batch.sequence().0..) {
+                    if let Op::Put(key, value) = op {
+                        let entry = &input[place.start as usize..place.end as usize];
+                        assert_eq!(&*read_entry(entry, key, SeqNo(seq)).expect("read before"), value);
+                    }
+                }
+                value_log::Framer::new(7, Codec::None, 0, 0).frame(&batch, &mut again, |_, _| {});
+                let mut frames = Frames::new(7, again.len() as u64);
+                let Ok(event) = frames.next(|offset: u64, buffer: &mut [u8]| -> Result<(), Infallible> {
+                    buffer.copy_from_slice(&again[offset as usize..][..buffer.len()]);
+                    Ok(())
+                });
+                assert!(matches!(event, Event::Record { bytes, .. } if bytes == batch.as_bytes()), "framed anew");
+            }
+        }
     }
 }
 

@@ -31,6 +31,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("pair", decoders::pair),
     ("store", stores::store),
     ("table", stores::table),
+    ("value_log", decoders::value_log),
 ];
 
 /// Runs the target called `name` on `input`.

@@ -38,7 +38,7 @@ pub fn seeds(golden: &Path) -> Vec<Seed> {
             _ if file == "long.manifest" => take_log_apart(&bytes, "edit", &mut add),
             _ if file.ends_with(".hex") => {
                 let bytes = from_hex(&bytes);
-                for target in ["marker", "log", "edit", "filter", "pair"] {
+                for target in ["marker", "log", "edit", "filter", "pair", "value_log"] {
                     add(target, "", &bytes);
                 }
                 (0..5).for_each(|codec| add("compress", &format!("-{codec}"), &[&[codec], &bytes[..]].concat()));

@@ -1,16 +1,26 @@
 //! A log or manifest file read record by record without opening its store.
 use anyhow::{Context, Result};
 use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
-use terrace_format::log_record::{Deframer, Event, OURS_HEAD_BYTES, is_ours};
+use terrace_format::{
+    FileName,
+    log_record::{Deframer, Event, OURS_HEAD_BYTES, is_ours},
+    value_log::Frames,
+};
 
 /// An open log or manifest.
 pub struct LogFile {
     file: File,
-    deframer: Deframer,
+    form: Form,
     /// Size of the file in bytes when it was opened; what is appended later is not read.
     pub bytes: u64,
     /// Whether Terrace began it, rather than LevelDB.
     pub ours: bool,
+}
+
+enum Form {
+    Records(Deframer),
+    /// Of a value log.
+    Segment(Frames),
 }
 
 impl LogFile {
@@ -19,13 +29,26 @@ impl LogFile {
         let named = || path.display().to_string();
         let file = File::open(path).with_context(named)?;
         let bytes = file.metadata().with_context(named)?.len();
+        let name = path.file_name().and_then(|name| FileName::parse(name.to_str()?));
+        let segment = match name {
+            Some(FileName::ValueLog(id)) => Some(id.0),
+            Some(FileName::Values(id)) => Some(id.0),
+            _ => None,
+        };
+        if let Some(segment) = segment {
+            return Ok(LogFile { form: Form::Segment(Frames::new(segment, bytes)), ours: true, bytes, file });
+        }
         let mut head = vec![0; OURS_HEAD_BYTES.min(bytes as usize)];
         file.read_exact_at(&mut head, 0).with_context(named)?;
-        Ok(LogFile { deframer: Deframer::new(bytes), ours: is_ours(&head), bytes, file })
+        Ok(LogFile { form: Form::Records(Deframer::new(bytes)), ours: is_ours(&head), bytes, file })
     }
 
     /// The next record, or what is in its place; `End` again and again at the end.
     pub fn next(&mut self) -> io::Result<Event> {
-        self.deframer.next(|offset, buf| self.file.read_exact_at(buf, offset))
+        let read = |offset: u64, buf: &mut [u8]| self.file.read_exact_at(buf, offset);
+        match &mut self.form {
+            Form::Records(deframer) => deframer.next(read),
+            Form::Segment(frames) => frames.next(read),
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! However many there are, only some are open at once: each may hold a descriptor until it is durable.
 use crate::Result;
 use terrace_format::TableId;
-use terrace_storage::placement::{Build, EntryRef, Hint, Lifetime, ObjectId, Placement, TableMeta};
+use terrace_storage::placement::{Build, Hint, Lifetime, ObjectId, Placement, TableMeta};
 
 /// Writes that may come while tables are prepared, before the sequence under which they are to appear is passed and they must
 /// be prepared again.
@@ -34,7 +34,7 @@ impl<'a> Bulk<'a> {
     }
 
     /// Stores an entry. Internal keys come in their order, each once, and no two of one user key.
-    pub fn keep(&mut self, entry: EntryRef<'_>) -> Result<()> {
+    pub fn add(&mut self, internal: &[u8], value: &[u8]) -> Result<()> {
         if self.open && self.build.as_ref().is_some_and(|build| build.table_bytes() >= self.table_bytes) {
             self.end_table()?;
         }
@@ -52,7 +52,7 @@ impl<'a> Bulk<'a> {
             build.begin_table((self.draw_number)())?;
             self.open = true;
         }
-        Ok(build.keep(entry)?)
+        Ok(build.add(internal, value)?)
     }
 
     fn end_table(&mut self) -> Result<()> {
@@ -84,7 +84,9 @@ impl<'a> Bulk<'a> {
 impl Drop for Bulk<'_> {
     fn drop(&mut self) {
         for meta in &self.metas {
-            let _ = self.to.remove(ObjectId::Table(meta.id)); // best effort: the next opening removes it too
+            // Best effort: the next opening removes them too. What it refers to is of this build alone.
+            let referred = meta.refs.iter().map(|(object, _)| *object);
+            referred.chain([ObjectId::Table(meta.id)]).for_each(|object| drop(self.to.remove(object)));
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Checking a store from outside, without changing it.
 mod ages;
+mod values;
 
 use crate::{
     Options, Result, recover,
     version::{Version, objects},
 };
 use std::{collections::BTreeSet, path::Path};
-use terrace_format::{Shape, key};
+use terrace_format::{Shape, Values, key};
 use terrace_storage::{
     Location,
     placement::{Mode, ObjectId, Placement, ReadHow},
@@ -78,7 +79,7 @@ pub fn check_on(placement: &dyn Placement, options: &Options, deep: bool) -> Res
 fn leftovers(placement: &dyn Placement, version: &Version) -> Result<Vec<String>> {
     let named: BTreeSet<ObjectId> = version.tables().flat_map(|(_, table)| objects(table)).collect();
     let idle = |object: &ObjectId| match object {
-        ObjectId::Table(_) | ObjectId::Bundle(_) => !named.contains(object),
+        ObjectId::Table(_) | ObjectId::Bundle(_) | ObjectId::Segment(_) => !named.contains(object),
         ObjectId::Temporary(_) => true,
         ObjectId::Wal(_) | ObjectId::Manifest(_) => false,
     };
@@ -113,5 +114,11 @@ fn check_table(
         }
     }
     let entries = if deep { table.verify().map_err(text)?.entries } else { 0 };
+    if deep
+        && placement.shape().values == Values::Log
+        && let Some(wrong) = values::check(placement, meta).map_err(text)?
+    {
+        return Err(format!("table {}: {wrong}", meta.id));
+    }
     Ok((entries, deletes))
 }

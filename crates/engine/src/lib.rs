@@ -73,7 +73,7 @@ pub use check::{CheckReport, check, check_on};
 pub use db::{Checkpoint, Copied, Db, Durable, Ingested, LevelInfo, TableInfo};
 pub use error::{Error, Result};
 pub use events::{Event, Listener};
-pub use options::{Options, WriteOptions};
+pub use options::{Collection, Options, WriteOptions};
 pub use presets::PRESETS;
 pub use read::{
     pinned::PinnedValue,

@@ -2,10 +2,12 @@
 //!
 //! Numbers and switches live here and have a text form (`options/field.rs`). A preset is a named choice of
 //! them (`presets.rs`). Only what storage must remember (comparator, shape, codec features) is checked against the store.
+mod collection;
 mod field;
 mod text;
 
 use crate::{Error, Event, Listener, Result};
+pub use collection::Collection;
 use field::FIELDS;
 use std::{fmt, sync::Arc, time::Duration};
 use terrace_format::{
@@ -45,6 +47,18 @@ pub struct Options {
     /// Bytes that a value must have to get a file of its own in tables that are directories; smaller ones stay beside their
     /// keys, where they cost no inode but are copied by compactions. Default 0: all have files; 0 ..= 4 GiB.
     pub file_value_bytes_min: u64,
+    /// With `values=log`: bytes from which on a value stays in the log, and tables only point to it. Shorter ones are copied into
+    /// tables. Default 512; 0 ..= 1 GiB.
+    pub value_log_threshold: u64,
+    /// With `values=log`: bytes at which a segment of the log ends, and with it its memtable, however little that holds.
+    /// Larger: fewer files, and more to replay after a kill. Default 64 MiB; 64 KiB ..= 4 GiB.
+    pub segment_bytes: u64,
+    /// With `values=log`: who empties segments of the log once much of them is garbage. `segments`: compactions move what is
+    /// alive out of those where it pays; `off`: nobody, and a segment goes when all of it is garbage. Default segments.
+    pub collection: Collection,
+    /// With `values=log`: share of the segments, in percent, that may be garbage as far as tables know before some are emptied.
+    /// Smaller: less space, and more written. Default 20; 1 ..= 99.
+    pub garbage_percent: u64,
     /// Size, in bytes, at which a compaction ends a table. Default 2 MiB; 64 KiB ..= 1 GiB.
     pub table_bytes: u64,
     /// Uncompressed size of a table's blocks in bytes, the unit of reading. Default 4 KiB; 1 KiB ..= 4 MiB.
@@ -193,6 +207,10 @@ impl Options {
             tables: None,
             values: None,
             file_value_bytes_min: 0,
+            value_log_threshold: 512,
+            segment_bytes: 64 * MIB,
+            collection: Collection::Segments,
+            garbage_percent: 20,
             table_bytes: 2 * MIB,
             block_bytes: 4 * KIB,
             restart_interval: 16,
@@ -307,6 +325,7 @@ impl Options {
             log_writes: self.log_writes,
             batch_interval: Duration::from_millis(self.batch_interval_ms),
             sync_flushes: self.sync_flushes,
+            value_log_threshold: self.value_log_threshold as usize,
         }
     }
 

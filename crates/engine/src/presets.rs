@@ -1,6 +1,6 @@
 //! Named choices of parts, each with the system it stands for.
 use crate::{Error, Options, Result};
-use terrace_format::TableForm;
+use terrace_format::{TableForm, Values};
 use terrace_storage::{FilterForm, LogWrites, Tier};
 
 /// A preset's name and what it is.
@@ -34,6 +34,11 @@ pub const PRESETS: &[(&str, &str)] = &[
         "BoLT's design on leveldb's numbers: all tables of a compaction in one file, synced once; the space of those that go \
          before it is given back",
     ),
+    (
+        "wisckey",
+        "WiscKey's design on leveldb's numbers: every value stays in the write-ahead log, tables hold keys and where their values \
+         lie",
+    ),
     ("volatile", "as leveldb, never synced: the upper bound of speed; promises nothing at a power cut"),
 ];
 
@@ -63,6 +68,7 @@ impl Options {
                 options.made_of.tables = TableForm::Bundled;
                 Ok(options)
             }
+            "wisckey" => Ok(wisckey()),
             "volatile" => {
                 let mut options = Options::leveldb_compatible().named("volatile");
                 options.durability = Tier::None;
@@ -102,6 +108,13 @@ fn delsm() -> Options {
     options.seek_compaction = false;
     options.durability = Tier::Background;
     options.batch_interval_ms = 5000;
+    options
+}
+
+fn wisckey() -> Options {
+    let mut options = Options::leveldb_compatible().named("wisckey");
+    options.made_of.values = Values::Log;
+    options.value_log_threshold = 0;
     options
 }
 

@@ -8,12 +8,12 @@
 //! ```
 //! Readers take one atomic load of the view and, for a snapshot, a leaf lock: nothing that anybody holds during I/O.
 use crate::{
-    Error, Event, Options, Result,
+    Collection, Error, Event, Options, Result,
     clock::Clock,
     closed_logs::ClosedLogs,
     compact::{
         claim::Busy,
-        leveled, pace,
+        collect, leveled, pace,
         plan::{Limits, Plan, Policy, Situation},
     },
     read::{snapshot::Snapshots, view::View},
@@ -26,6 +26,7 @@ use crate::{
 use arc_swap::ArcSwap;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::{
+    collections::BTreeSet,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
@@ -34,7 +35,7 @@ use std::{
     time::Duration,
 };
 use terrace_format::{KeyOrder, SeqNo, TableForm, TableId};
-use terrace_storage::placement::Placement;
+use terrace_storage::placement::{ObjectId, Placement};
 
 /// Guarded by the control lock.
 pub struct Control {
@@ -48,6 +49,8 @@ pub struct Control {
     pub releasing: bool,
     /// A table that has cost too many seeks.
     pub seek_hint: Option<(usize, TableId)>,
+    /// Segments of the value log that are being emptied.
+    pub victims: BTreeSet<ObjectId>,
     /// The first failure; writes and background work stop with it.
     pub failed: Option<Error>,
     /// The store is being closed: releases do not wait for their time.
@@ -80,6 +83,8 @@ pub struct Shared {
     pub requires: Vec<String>,
     /// Whether one of them is deletes of ranges.
     pub deletes_ranges: bool,
+    /// Whether what is stored for a value is not the value: then the placement knows it.
+    pub values_apart: bool,
     /// Logs that this opening found to hold something which is no part of the history.
     pub torn_logs: u64,
     /// Time.
@@ -240,9 +245,33 @@ impl Shared {
         {
             self.start_compaction(control, plan);
         }
+        self.collect(control);
         if !control.releasing && control.versions.pending() > 0 {
             control.releasing = true;
             self.submit(Lane::Durability, "release", self.jobs.release, |control| control.releasing = false);
+        }
+    }
+
+    /// Empties segments of the value log, if there is too much garbage: one table at a time, so that it never has more than a
+    /// thread, and whatever else is due comes first.
+    fn collect(self: &Arc<Self>, control: &mut Control) {
+        if !self.values_apart || self.options.collection == Collection::Off || control.busy.is_collecting() {
+            return;
+        }
+        let segments = &control.versions.segments;
+        control.victims.retain(|victim| segments.live(*victim) > 0);
+        if control.victims.is_empty() {
+            control.victims = collect::victims(segments, self.options.garbage_percent);
+            self.placement.condemn(control.victims.clone());
+        }
+        if control.victims.is_empty() || control.busy.len() >= self.options.compactions_max as usize {
+            return;
+        }
+        let plan = self.situated(control, |situation| {
+            collect::plan(situation, &control.victims, |range| self.policy.plan_range(situation, 0, range))
+        });
+        if let Some(plan) = plan {
+            self.start_compaction(control, plan);
         }
     }
 

@@ -95,6 +95,20 @@ fn any_power_cut_leaves_directory_tables_whole() {
     assert!(failed > states / 100, "only {failed} of {states} states were found broken");
 }
 
+/// The same where values live in the log, which tables point into.
+#[test]
+fn so_with_values_in_the_log() {
+    let mut options = Options::preset("wisckey").expect("there is one");
+    options.value_log_threshold = 40;
+    options.segment_bytes = 64 << 10;
+    options.garbage_percent = 1; // so that something is collected all the time
+    let seeds = seeds_per_step().div_ceil(2);
+    let (states, failed, first) = campaigns(&options, &Tracker::PROMISING, 0..HISTORIES, seeds);
+    println!("{states} crash states, {failed} failed");
+    assert_eq!(failed, 0, "ORACLE: {failed} of {states} states: {}", first.unwrap_or_default());
+    assert!(seeds < 4 || states >= 50_000, "only {states} states: the campaign has shrunk");
+}
+
 /// The controls: a store that syncs nothing must be caught, and one that syncs everything but tables, or the test above proves
 /// nothing.
 #[test]

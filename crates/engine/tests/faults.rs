@@ -34,16 +34,20 @@ struct How {
     tier: &'static str,
     /// The form of tables.
     tables: &'static str,
+    /// Where values live.
+    values: &'static str,
 }
 
 impl How {
     const TIERS: [&str; 5] = ["sync", "group", "journal", "background", "journal-bpf"];
-    const BUNDLED: How = How { manual: true, tier: "sync", tables: "bundled" };
+    const BUNDLED: How = How { manual: true, tier: "sync", tables: "bundled", values: "table" };
 
-    /// By the first so many tiers, which differ the most, and with bundles.
+    /// By the first so many tiers, which differ the most, with bundles, and with values in the log.
     fn by_tiers(count: usize, manual: bool) -> impl Iterator<Item = How> {
-        let block = How::TIERS.into_iter().take(count).map(move |tier| How { manual, tier, tables: "block" });
-        block.chain([How { manual, ..How::BUNDLED }])
+        let tiers = How::TIERS.into_iter().take(count);
+        let block = tiers.map(move |tier| How { manual, tier, tables: "block", values: "table" });
+        let apart = How { manual, tier: "group", tables: "block", values: "log" };
+        block.chain([How { manual, ..How::BUNDLED }, apart])
     }
 
     fn options(self) -> Options {
@@ -54,6 +58,9 @@ impl How {
             ("log_writes", log_writes),
             ("tables", self.tables),
             ("file_value_bytes_min", "20"),
+            ("values", self.values),
+            ("value_log_threshold", "40"),
+            ("garbage_percent", "1"),
         ];
         options(&[TIGHT, changes].concat())
     }
@@ -202,7 +209,7 @@ impl Run<'_> {
 
     /// Reopens a store, which must be whole and as good as new. How many batches it has.
     fn reopened(&self, fs: Arc<dyn FileSystem>, what: &str) -> usize {
-        let options = options(TIGHT);
+        let options = options(&[TIGHT, &[("values", self.how.values)]].concat());
         let db = kit::open(&fs, &options, true).unwrap_or_else(|e| panic!("cannot reopen after a {what}: {e}"));
         let found = prefix(contents(&db).expect("scan"), self.states);
         let count = found.unwrap_or_else(|e| panic!("after a {what}: {e}; {} acknowledged", self.acknowledged));
@@ -292,7 +299,7 @@ fn a_sample_of_calls_may_fail_under_threads() {
 #[test]
 fn a_sample_of_calls_may_fail_with_directory_tables() {
     for manual in [true, false] {
-        a_sample_may_fail(How { manual, tier: "background", tables: "directory" }, 83);
+        a_sample_may_fail(How { manual, tier: "background", tables: "directory", values: "table" }, 83);
     }
 }
 

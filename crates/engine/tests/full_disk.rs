@@ -34,6 +34,8 @@ struct How {
     manual: bool,
     batched: bool,
     tables: &'static str,
+    /// Values live in the log.
+    apart: bool,
 }
 
 impl How {
@@ -41,7 +43,10 @@ impl How {
         let kept: &[_] = &[("log_keep_bytes", "1GiB")];
         let batched: &[_] = &[("durability", "group"), ("batch_interval_ms", "0"), ("pipelined_writes", "on")];
         let tables: &[_] = &[("tables", self.tables), ("file_value_bytes_min", "20")];
-        options(&[TIGHT, kept, tables, if self.batched { batched } else { &[] }].concat())
+        let apart: &[_] = &[("values", "log"), ("value_log_threshold", "40")];
+        let taken = [(self.batched, batched), (self.apart, apart)].into_iter().filter(|(taken, _)| *taken);
+        let taken: Vec<_> = taken.flat_map(|(_, changes)| changes).copied().collect();
+        options(&[TIGHT, kept, tables, &taken].concat())
     }
 }
 
@@ -206,35 +211,36 @@ fn campaign(how: How, faults: &[Fault], stride: usize) {
 
 #[test]
 fn a_disk_full_from_any_call_on_is_survived_and_cured() {
-    campaign(How { manual: true, batched: false, tables: "block" }, FULL, 2);
+    campaign(How { manual: true, batched: false, tables: "block", apart: false }, FULL, 2);
 }
 
 /// Found out only by a sync: then a whole batch may be in the log that was refused. Not with batches of tables: one of those
 /// that cannot be saved serves reads already, so nothing can go on with it.
 #[test]
 fn a_disk_found_full_by_a_sync_is_survived_and_cured() {
-    campaign(How { manual: true, batched: false, tables: "block" }, &[Fault::EnospcAtSync], 2);
+    campaign(How { manual: true, batched: false, tables: "block", apart: false }, &[Fault::EnospcAtSync], 2);
 }
 
 #[test]
 fn a_disk_full_is_cured_with_batches_and_pipelines() {
-    campaign(How { manual: true, batched: true, tables: "block" }, FULL, 4);
+    campaign(How { manual: true, batched: true, tables: "block", apart: false }, FULL, 4);
+    campaign(How { manual: true, batched: true, tables: "block", apart: true }, FULL, 4);
 }
 
 #[test]
 fn a_disk_full_is_cured_with_bundles() {
-    campaign(How { manual: true, batched: false, tables: "bundled" }, FULL, 4);
+    campaign(How { manual: true, batched: false, tables: "bundled", apart: false }, FULL, 4);
 }
 
 #[test]
 fn a_disk_full_is_cured_under_threads() {
-    campaign(How { manual: false, batched: false, tables: "block" }, FULL, 11);
-    campaign(How { manual: false, batched: true, tables: "block" }, FULL, 11);
+    campaign(How { manual: false, batched: false, tables: "block", apart: false }, FULL, 11);
+    campaign(How { manual: false, batched: true, tables: "block", apart: false }, FULL, 11);
 }
 
 #[test]
 fn a_disk_full_is_cured_with_directory_tables() {
-    campaign(How { manual: true, batched: true, tables: "directory" }, FULL, 12);
+    campaign(How { manual: true, batched: true, tables: "directory", apart: false }, FULL, 12);
 }
 
 /// A batch that was refused because it could not be synced is in the log all the same. It must stay refused once another one

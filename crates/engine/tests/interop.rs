@@ -137,9 +137,15 @@ fn each_engine_respects_the_others_lock() {
 #[test]
 fn leveldb_refuses_a_store_that_needs_more_than_it_knows() {
     let Some(_) = require("leveldb", Library::load()) else { return };
+    for (option, value, feature) in [("compression", "lz4", "lz4"), ("values", "log", "value-log")] {
+        is_refused(option, value, feature);
+    }
+}
+
+fn is_refused(option: &str, value: &str, feature: &str) {
     let dir = tempfile::tempdir().unwrap();
     let mut options = Shape::default().ours();
-    options.set("compression", "lz4").unwrap();
+    options.set(option, value).unwrap();
     let open = || Db::open(dir.path(), options.clone()).unwrap();
     open().close().unwrap();
     for round in 0..3u8 {
@@ -152,7 +158,7 @@ fn leveldb_refuses_a_store_that_needs_more_than_it_knows() {
         db.close().unwrap();
     }
     let marker = fs::read_to_string(dir.path().join("TERRACE")).expect("such a store has a marker");
-    assert!(marker.contains("lz4"), "the marker names what a reader must know:\n{marker}");
+    assert!(marker.contains(feature), "the marker names what a reader must know:\n{marker}");
 }
 
 #[test]

@@ -26,6 +26,7 @@ const SHAPES: &[(&str, &[(&str, &str)])] = &[
     ("mapped", &[("log_writes", "map"), ("durability", "auto"), ("batch_interval_ms", "20")]),
     ("background", &[("durability", "background"), ("batch_interval_ms", "20")]),
     ("bundled", &[("tables", "bundled")]),
+    ("apart", &[("values", "log"), ("value_log_threshold", "40"), ("durability", "auto"), ("garbage_percent", "1")]),
 ];
 const KILLS: usize = 40;
 /// A child that got so far waits to be killed.

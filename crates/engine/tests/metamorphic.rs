@@ -90,12 +90,33 @@ const SHAPES: &[Shape] = &[
     &[("durability", "group"), ("batch_interval_ms", "0"), ("sync_flushes", "on")],
     &[("durability", "journal-bpf"), ("batch_interval_ms", "5"), ("retained_bytes_max", "1MiB")],
     &[("durability", "journal"), ("batch_interval_ms", "0"), ("retained_bytes_max", "1MiB")],
+    &[("values", "log")],
+    &[
+        ("values", "log"),
+        ("value_log_threshold", "0"),
+        ("segment_bytes", "64KiB"),
+        ("durability", "auto"),
+        ("garbage_percent", "1"),
+    ],
+    &[
+        ("values", "log"),
+        ("value_log_threshold", "100"),
+        ("segment_bytes", "64KiB"),
+        ("garbage_percent", "1"),
+        ("pipelined_writes", "on"),
+        ("log_writes", "map"),
+        ("compactions_max", "3"),
+        ("subcompactions_max", "3"),
+        ("subcompaction_bytes", "1KiB"),
+        ("l0_merge_runs", "2"),
+        ("compression", "none"),
+    ],
     &[("durability_interval_ms", "1")],
     &[("durability_interval_ms", "0"), ("compactions_max", "2")],
 ];
 
 /// Each of these makes a store of ours, in which ranges are deleted as such.
-const MARKED: Shape = &[("range_deletes", "on"), ("compression", "lz4"), ("tables", "bundled")];
+const MARKED: Shape = &[("range_deletes", "on"), ("compression", "lz4"), ("tables", "bundled"), ("values", "log")];
 
 /// Everything that a user could see of the run.
 #[derive(PartialEq, Eq)]

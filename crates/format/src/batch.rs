@@ -160,6 +160,11 @@ impl Batch {
         &self.bytes
     }
 
+    /// The whole of it, as [`Batch::decode`] takes it.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
     /// Bytes that it has memory for.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()

@@ -15,11 +15,14 @@
 //!   101  varint32 level, varint64 table, varint64 bytes,      new, in a bundle; ours, in stores with feature bundled-tables
 //!        varint64 bundle, varint64 offset,
 //!        slice smallest internal key, slice largest internal key
+//!   102  varint64 table, byte kind, varint64 number,          ours; what a table that was added before in this edit
+//!        varint64 bytes                                       points into
 //!   110  varint64 table, varint64 entries                     ours, in stores with feature directory-tables
 //! ```
+//! Kinds: 1 a log of values, 2 a segment of moved values.
 //! Written in this order. Source: LevelDB's `db/version_edit.cc`; spec: docs/format/manifest.md.
 use crate::{
-    Corrupt, LEVELS, SeqNo, TableId, Within,
+    Corrupt, LEVELS, LogId, SegmentId, SeqNo, TableId, Within,
     coding::{Input, put_slice, put_varint32, put_varint64},
     key,
 };
@@ -35,6 +38,7 @@ const PREV_LOG_NUMBER: u32 = 9;
 const REQUIRES: u32 = 100;
 const ENTRIES: u32 = 110;
 const ADDED_WITHIN: u32 = 101;
+const REFERENCE: u32 = 102;
 
 /// What one record of a manifest changes. What it leaves out stays as it was.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,6 +78,34 @@ pub struct AddedTable {
     pub smallest: Vec<u8>,
     /// Last internal key.
     pub largest: Vec<u8>,
+    /// What it points into, and how many bytes it keeps alive there.
+    pub refs: Vec<(Referred, u64)>,
+}
+
+/// An object that tables may point into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Referred {
+    /// A log of values.
+    Log(LogId),
+    /// Values that were moved out of logs.
+    Values(SegmentId),
+}
+
+impl Referred {
+    fn encode(self) -> (u8, u64) {
+        match self {
+            Referred::Log(id) => (1, id.0),
+            Referred::Values(id) => (2, id.0),
+        }
+    }
+
+    fn decode(kind: u8, number: u64) -> Option<Referred> {
+        match kind {
+            1 => Some(Referred::Log(LogId(number))),
+            2 => Some(Referred::Values(SegmentId(number))),
+            _ => None,
+        }
+    }
 }
 
 impl Edit {
@@ -117,6 +149,14 @@ impl Edit {
             }
             put_slice(&mut out, &table.smallest);
             put_slice(&mut out, &table.largest);
+            for (referred, bytes) in &table.refs {
+                let (kind, number) = referred.encode();
+                put_varint32(&mut out, REFERENCE);
+                put_varint64(&mut out, table.id.0);
+                out.push(kind);
+                put_varint64(&mut out, number);
+                put_varint64(&mut out, *bytes);
+            }
         }
         for (id, entries) in &self.entries {
             put_varint32(&mut out, ENTRIES);
@@ -144,6 +184,7 @@ impl Edit {
                 ADDED => edit.added.push((level(&mut input)?, added(&mut input, false)?)),
                 ADDED_WITHIN => edit.added.push((level(&mut input)?, added(&mut input, true)?)),
                 ENTRIES => edit.entries.push((TableId(input.varint64()?), input.varint64()?)),
+                REFERENCE => reference(&mut input, &mut edit.added)?,
                 tag => return Err(start.corrupt(format!("unknown tag {tag}"))),
             }
         }
@@ -194,7 +235,21 @@ fn added(input: &mut Input<'_>, within: bool) -> Result<AddedTable, Corrupt> {
         },
         smallest: internal_key(input)?,
         largest: internal_key(input)?,
+        refs: Vec::new(),
     })
+}
+
+/// A reference of one of the tables `added` so far, which is mostly the last.
+fn reference(input: &mut Input<'_>, added: &mut [(usize, AddedTable)]) -> Result<(), Corrupt> {
+    let start = input.clone();
+    let id = TableId(input.varint64()?);
+    let (kind, number, bytes) = (input.byte()?, input.varint64()?, input.varint64()?);
+    let referred =
+        Referred::decode(kind, number).ok_or_else(|| start.corrupt(format!("unknown kind of object {kind}")))?;
+    let table = added.iter_mut().rev().map(|(_, table)| table).find(|table| table.id == id);
+    let table = table.ok_or_else(|| start.corrupt(format!("table {id} points somewhere, but is not new")))?;
+    table.refs.push((referred, bytes));
+    Ok(())
 }
 
 #[cfg(test)]
@@ -209,8 +264,13 @@ mod tests {
             within: None,
             smallest: key::encode(b"a", SeqNo(9), Kind::Put),
             largest: key::encode(b"z", SeqNo(3), Kind::Delete),
+            refs: vec![(Referred::Log(LogId(4)), 300), (Referred::Values(SegmentId(5)), 1)],
         };
-        let within = AddedTable { within: Some(Within { bundle: TableId(300), offset: 8192 }), ..table.clone() };
+        let within = AddedTable {
+            within: Some(Within { bundle: TableId(300), offset: 8192 }),
+            refs: Vec::new(),
+            ..table.clone()
+        };
         Edit {
             requires: vec!["lz4".into()],
             comparator: Some("leveldb.BytewiseComparator".into()),
@@ -231,6 +291,7 @@ mod tests {
         let mut want = b"\x64\x03lz4\x01\x1aleveldb.BytewiseComparator\x02\x05\x09\0\x03\xad\x02\x04\xe8\x07".to_vec();
         want.extend_from_slice(b"\x05\x01\x09m\x01\x01\0\0\0\0\0\0\x06\0\x07\x06\x06\x08");
         want.extend_from_slice(b"\x07\x02\xac\x02\xf0\xa2\x04\x09a\x01\x09\0\0\0\0\0\0\x09z\0\x03\0\0\0\0\0\0");
+        want.extend_from_slice(b"\x66\xac\x02\x01\x04\xac\x02\x66\xac\x02\x02\x05\x01");
         want.extend_from_slice(
             b"\x65\x03\xac\x02\xf0\xa2\x04\xac\x02\x80\x40\x09a\x01\x09\0\0\0\0\0\0\x09z\0\x03\0\0\0\0\0\0",
         );
@@ -244,7 +305,9 @@ mod tests {
     fn what_cannot_be_is_refused() {
         for (bytes, what) in [
             (&b"\x08\x01"[..], "unknown tag 8"),
-            (b"\x66", "unknown tag 102"),
+            (b"\x67", "unknown tag 103"),
+            (b"\x66\x01\x01\x01\x01", "table 000001 points somewhere, but is not new"),
+            (b"\x66\x01\x03\x01\x01", "unknown kind of object 3"),
             (b"\x02\x05junk", "unknown tag 106"),
             (b"\x02", "varint runs past the end"),
             (b"\x06\x07\x01", "level 7"),

@@ -8,6 +8,7 @@
 //! | numbers and strings | [`ids`], [`coding`], [`crc`], [`key`]; [`fences`] searches keys in memory |
 //! | logs and manifests | [`log_record`] frames records; a [`batch`] is a log's record, an [`edit`] a manifest's |
 //! | tables | [`block`] holds entries, [`compress`] and [`footer`] seal and find blocks, [`search`] finds them in damage, [`filter`], [`facts`] and [`range_deletes`] sit beside them; a [`bundle`] holds several tables |
+//! | values apart from tables | [`value_log`] frames batches, and says what tables hold instead of values |
 //! | the directory | [`names`] of files, a [`pair`] in a file of its own, the [`marker`] of stores that only we can read, the [`shape`] that it remembers |
 //! | a device without files | [`raw`]: its superblock, its slot journal, the pages of its logs |
 #![forbid(unsafe_code)]
@@ -34,13 +35,14 @@ pub mod range_deletes;
 pub mod raw;
 pub mod search;
 pub mod shape;
+pub mod value_log;
 
 pub use batch::{Batch, Op};
 pub use bundle::Within;
 pub use compress::Codec;
-pub use edit::{AddedTable, Edit};
+pub use edit::{AddedTable, Edit, Referred};
 pub use facts::TableFacts;
-pub use ids::{LEVELS, LogId, SeqNo, TableId};
+pub use ids::{LEVELS, LogId, SegmentId, SeqNo, TableId};
 pub use key::{Comparator, KeyOrder, Kind};
 pub use marker::Marker;
 pub use names::FileName;

@@ -2,7 +2,7 @@
 //!
 //! Numbers have at least six digits. Only names as they are written are known: `5.ldb` or `0000005.log` are
 //! somebody else's files. Source: LevelDB's `db/filename.h`; spec: docs/format/index.md, manifest.md.
-use crate::{Corrupt, LogId, TableId};
+use crate::{Corrupt, LogId, SegmentId, TableId};
 use std::fmt;
 
 /// A file of a store.
@@ -14,6 +14,10 @@ pub enum FileName {
     Bundle(TableId),
     /// `000005.log`: a write-ahead log.
     Log(LogId),
+    /// `000005.vlog`: a write-ahead log whose entries tables may point to.
+    ValueLog(LogId),
+    /// `000005.vals`: values that were moved out of such logs.
+    Values(SegmentId),
     /// `MANIFEST-000005`.
     Manifest(LogId),
     /// `CURRENT`: names the manifest.
@@ -53,6 +57,8 @@ impl FileName {
             "ldb" | "sst" => Some(FileName::Table(TableId(number))),
             "bundle" => Some(FileName::Bundle(TableId(number))),
             "log" => Some(FileName::Log(LogId(number))),
+            "vlog" => Some(FileName::ValueLog(LogId(number))),
+            "vals" => Some(FileName::Values(SegmentId(number))),
             "dbtmp" => Some(FileName::Temporary(number)),
             _ => None,
         }
@@ -70,6 +76,8 @@ impl fmt::Display for FileName {
             FileName::Table(id) => write!(f, "{id}.ldb"),
             FileName::Bundle(id) => write!(f, "{id}.bundle"),
             FileName::Log(id) => write!(f, "{id}.log"),
+            FileName::ValueLog(id) => write!(f, "{id}.vlog"),
+            FileName::Values(id) => write!(f, "{id}.vals"),
             FileName::Manifest(id) => write!(f, "MANIFEST-{id}"),
             FileName::Current => f.write_str("CURRENT"),
             FileName::Lock => f.write_str("LOCK"),
@@ -122,6 +130,8 @@ mod tests {
             (FileName::Table(TableId(12_345_678)), "12345678.ldb"),
             (FileName::Bundle(TableId(5)), "000005.bundle"),
             (FileName::Log(LogId(0)), "000000.log"),
+            (FileName::ValueLog(LogId(6)), "000006.vlog"),
+            (FileName::Values(SegmentId(7)), "000007.vals"),
             (FileName::Manifest(LogId(u64::MAX)), "MANIFEST-18446744073709551615"),
             (FileName::Current, "CURRENT"),
             (FileName::Lock, "LOCK"),

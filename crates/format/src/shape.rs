@@ -59,6 +59,8 @@ choices! {
     Values {
         /// In the tables, next to their keys.
         Table = "table", None;
+        /// In the write-ahead log, from some size on; tables point there.
+        Log = "log", Some("value-log");
     }
 }
 

@@ -38,7 +38,14 @@ fn any_edit() -> impl Strategy<Value = Edit> {
     let within = prop::option::of((any::<u64>(), any::<u64>()))
         .prop_map(|place| place.map(|(bundle, offset)| Within { bundle: TableId(bundle), offset }));
     let table = (any::<u64>(), any::<u64>(), within, internal_key(), internal_key()).prop_map(
-        |(id, bytes, within, smallest, largest)| AddedTable { id: TableId(id), bytes, within, smallest, largest },
+        |(id, bytes, within, smallest, largest)| AddedTable {
+            id: TableId(id),
+            bytes,
+            within,
+            smallest,
+            largest,
+            refs: Vec::new(),
+        },
     );
     let tables = (
         vec((0..7_usize, internal_key()), 0..3),

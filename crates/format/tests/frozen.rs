@@ -4,16 +4,17 @@
 //! one readable), `TERRACE_BLESS=1 cargo test -p terrace-format --test frozen` rewrites them.
 use std::{convert::Infallible, fs, path::PathBuf};
 use terrace_format::{
-    Batch, Codec, Edit, Marker, SeqNo, Shape, TableFacts, TableId,
+    Batch, Codec, Edit, LogId, Marker, Referred, SegmentId, SeqNo, Shape, TableFacts, TableId,
     batch::head,
     bundle::{self, Member},
     compress::{compress, decompress},
     edit::AddedTable,
     filter::{Bloom, FilterPolicy},
     key::{Kind, encode},
-    log_record::{Framer, is_ours},
+    log_record::{Event, Framer, is_ours},
     pair::{InFile, PairFacts, Reference},
     raw::{Change, Form, PAGE, Sizes, Superblock, journal, page},
+    value_log::{self, Frames, MAGIC, Pointer, put_inline, read_entry},
 };
 
 /// The bytes frozen under `name`; with TERRACE_BLESS set, `bytes` become those first.
@@ -72,12 +73,60 @@ fn manifest() {
         within: None,
         smallest: encode(b"a", SeqNo(2), Kind::Put),
         largest: encode(b"b", SeqNo(1), Kind::Delete),
+        refs: Vec::new(),
     };
     let change = Edit { added: vec![(0, table)], ..Edit::default() };
     let file = file_of_ours(&snapshot.encode(), &change.encode());
     let about = "A manifest of ours: a first edit with tag 100 (requires lz4), then a table in level 0.";
     assert_eq!(file, frozen("manifest.hex", about, &file));
     assert!(is_ours(&file));
+}
+
+#[test]
+fn references() {
+    let table = AddedTable {
+        id: TableId(5),
+        bytes: 1234,
+        smallest: encode(b"a", SeqNo(2), Kind::Put),
+        largest: encode(b"b", SeqNo(1), Kind::Delete),
+        within: None,
+        refs: vec![(Referred::Log(LogId(3)), 4096), (Referred::Values(SegmentId(4)), 100)],
+    };
+    let edit = Edit { added: vec![(0, table)], ..Edit::default() };
+    let about = "An edit: a table in level 0 that points into log 3 and segment 4.";
+    let bytes = frozen("edit-references.hex", about, &edit.encode());
+    assert_eq!((edit.encode(), Edit::decode(&bytes)), (bytes, Ok(edit)));
+}
+
+/// A codec may find better matches one day: the compressed value is frozen as it is read.
+#[test]
+fn value_log() {
+    let mut batch = Batch::new();
+    batch.put(b"key", b"value");
+    batch.put(b"long", &[b'x'; 600]);
+    batch.delete(b"gone");
+    batch.delete_range(b"a", b"b");
+    batch.set_sequence(SeqNo(42));
+    let (mut segment, mut entries) = (MAGIC.to_vec(), Vec::new());
+    let mut framer = value_log::Framer::new(7, Codec::Lz4, 1, 512);
+    framer.frame(&Batch::decode(head(SeqNo(42)).to_vec()).unwrap(), &mut segment, |_, _| {});
+    framer.frame(&batch, &mut segment, |_, entry| entries.push(entry));
+    let about = "Segment 7: the head for sequence 42, then two puts (one compressed), a delete, a delete of a range.";
+    let bytes = frozen("value-log.hex", about, &segment);
+    let mut frames = Frames::new(7, bytes.len() as u64);
+    let mut read = |at: u64, buf: &mut [u8]| {
+        buf.copy_from_slice(&bytes[at as usize..at as usize + buf.len()]);
+        Ok::<(), Infallible>(())
+    };
+    for wanted in [head(SeqNo(42)).to_vec(), batch.as_bytes().to_vec()] {
+        assert!(matches!(frames.next(&mut read), Ok(Event::Record { bytes, .. }) if bytes == wanted));
+    }
+    assert_eq!(read_entry(&bytes[entries[1].clone()], b"long", SeqNo(43)).unwrap(), vec![b'x'; 600]);
+    let mut stored = Vec::new();
+    Pointer { moved: false, segment: 7, offset: 60, bytes: 30 }.put(&mut stored);
+    Pointer { moved: true, segment: 300, offset: 8, bytes: 600 }.put(&mut stored);
+    put_inline(&mut stored, b"value");
+    assert_eq!(stored, frozen("stored-values.hex", "A pointer into log 7, one into segment 300, a value.", &stored));
 }
 
 #[test]

@@ -243,6 +243,10 @@ impl WriteFile for Handle {
         self.fs.record(|history| history.sync(self.id))
     }
 
+    fn twin(&self) -> io::Result<Box<dyn WriteFile>> {
+        Ok(Box::new(Handle { fs: self.fs.clone(), id: self.id }))
+    }
+
     fn write_back(&self) -> io::Result<()> {
         self.fs.record(|history| history.write_back(self.id));
         Ok(())

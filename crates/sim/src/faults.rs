@@ -137,7 +137,7 @@ impl FaultFs {
     }
 
     fn writer(&self, inner: Box<dyn WriteFile>) -> Box<dyn WriteFile> {
-        Box::new(Writer { fs: self.clone(), inner, in_doubt: AtomicBool::new(false) })
+        Box::new(Writer { fs: self.clone(), inner, in_doubt: Arc::default() })
     }
 
     /// Counts one call, and fails it if it is its turn.
@@ -348,7 +348,7 @@ struct Writer {
     fs: FaultFs,
     inner: Box<dyn WriteFile>,
     /// A sync failed. The kernel tells once and then forgets the pages, so later syncs succeed and save nothing.
-    in_doubt: AtomicBool,
+    in_doubt: Arc<AtomicBool>,
 }
 
 impl Writer {
@@ -370,6 +370,11 @@ impl WriteFile for Writer {
 
     fn sync(&self) -> io::Result<()> {
         if self.is_lost()? { Ok(()) } else { self.inner.sync() }
+    }
+
+    fn twin(&self) -> io::Result<Box<dyn WriteFile>> {
+        let (fs, inner) = (self.fs.clone(), self.inner.twin()?);
+        Ok(Box::new(Writer { fs, inner, in_doubt: self.in_doubt.clone() }))
     }
 
     fn write_back(&self) -> io::Result<()> {

@@ -133,6 +133,10 @@ impl WriteFile for Writer {
         self.inner.sync()
     }
 
+    fn twin(&self) -> io::Result<Box<dyn WriteFile>> {
+        Ok(Box::new(Writer { inner: self.inner.twin()?, bytes: self.bytes }))
+    }
+
     fn write_back(&self) -> io::Result<()> {
         self.inner.write_back()
     }

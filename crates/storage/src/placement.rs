@@ -6,9 +6,9 @@
 //! say here becomes a method here, never a side door. `contract.rs` is the suite that every backend passes.
 //!
 //! Keys are encoded internal keys (`terrace_format::key`) throughout. Nothing here takes an LSM decision.
-use crate::{Adopted, Budget, Result, TableFile, Ticket, Traffic};
-use std::sync::Arc;
-use terrace_format::{Kind, LogId, SeqNo, Shape, TableId};
+use crate::{Adopted, Budget, Error, Result, TableFile, Ticket, Traffic};
+use std::{collections::BTreeSet, sync::Arc};
+use terrace_format::{Batch, Kind, LogId, SegmentId, SeqNo, Shape, TableId};
 
 pub use crate::cursor::{Blocks, Cursor, Values};
 pub use terrace_format::{
@@ -16,6 +16,7 @@ pub use terrace_format::{
     block::{BlockCursor, Bytes},
     log_record::Event as LogEvent,
     range_deletes::Fragment,
+    value_log::{Pointer, Stored},
 };
 
 /// What a log is for.
@@ -40,6 +41,8 @@ pub enum ObjectId {
     Temporary(u64),
     /// A file of several tables, with the number of the first.
     Bundle(TableId),
+    /// Values that were moved out of logs.
+    Segment(SegmentId),
 }
 
 impl ObjectId {
@@ -49,6 +52,17 @@ impl ObjectId {
             ObjectId::Table(id) | ObjectId::Bundle(id) => id.0,
             ObjectId::Wal(id) | ObjectId::Manifest(id) => id.0,
             ObjectId::Temporary(number) => number,
+            ObjectId::Segment(id) => id.0,
+        }
+    }
+}
+
+impl From<&Pointer> for ObjectId {
+    /// The object in which a pointer's entry lies.
+    fn from(pointer: &Pointer) -> ObjectId {
+        match pointer.moved {
+            true => ObjectId::Segment(SegmentId(pointer.segment)),
+            false => ObjectId::Wal(LogId(pointer.segment)),
         }
     }
 }
@@ -100,7 +114,7 @@ pub struct TableMeta {
     pub smallest: Vec<u8>,
     /// Last internal key.
     pub largest: Vec<u8>,
-    /// Objects it points into and how many of their bytes it keeps alive. Live bytes of an object are the sum
+    /// Objects it is in or points into and how many of their bytes it keeps alive. Live bytes of an object are the sum
     /// over the tables of a version; an object that no version names is removable.
     pub refs: Vec<(ObjectId, u64)>,
 }
@@ -115,6 +129,11 @@ impl TableMeta {
     pub fn bounded(id: TableId, bytes: u64, within: Option<Within>, smallest: Vec<u8>, largest: Vec<u8>) -> TableMeta {
         let refs = within.iter().map(|within| (ObjectId::Bundle(within.bundle), bytes)).collect();
         TableMeta { id, bytes, within, entries: 0, smallest, largest, refs }
+    }
+
+    /// The segments of a value log that it points into: `refs` without the bundle that it is in.
+    pub fn segments(&self) -> impl Iterator<Item = (ObjectId, u64)> + '_ {
+        self.refs.iter().copied().filter(|(object, _)| !matches!(object, ObjectId::Bundle(_)))
     }
 }
 
@@ -172,6 +191,29 @@ pub trait Placement: Send + Sync {
     /// Opens a log from its beginning.
     fn open_log(&self, id: LogId, kind: LogKind) -> Result<Box<dyn LogReader>>;
 
+    /// Starts a write-ahead log of raw bytes, into which tables may point; an existing one of that number is an error.
+    fn create_segment(&self, log: LogId) -> Result<Box<dyn SegmentWriter>> {
+        Err(Error::Unsupported(format!("{} keeps no values apart: log {log}", self.name())))
+    }
+    /// Opens a segment to read from anywhere in it, also what is appended later.
+    fn open_segment(&self, object: ObjectId) -> Result<Arc<dyn SegmentReader>> {
+        Err(Error::Unsupported(format!("{} keeps no values apart: {object:?}", self.name())))
+    }
+    /// The value that is `stored` in a table or memtable for the put of `user` at `seq`. To be asked only where
+    /// [`Shape::values`](terrace_format::Shape) says that values live apart; verified whatever `how` says.
+    fn value(&self, user: &[u8], seq: SeqNo, stored: Bytes, how: ReadHow) -> Result<Bytes> {
+        let _ = (user, seq, how);
+        Ok(stored)
+    }
+    /// Says that [`value`](Placement::value) of `stored` will be asked for soon. A hint.
+    fn expect_value(&self, stored: &[u8]) {
+        let _ = stored;
+    }
+    /// From now on builds move the values that they keep out of these segments, so that nothing points there in the end.
+    fn condemn(&self, segments: BTreeSet<ObjectId>) {
+        let _ = segments;
+    }
+
     /// Starts a build.
     fn begin(&self, hint: Hint) -> Result<Box<dyn Build>>;
     /// Opens a table. It may be closed again while nobody reads from it, and opens by itself when somebody does; so hold on
@@ -207,9 +249,10 @@ pub trait Placement: Send + Sync {
     /// Keeps a durable copy of `object` under `lost/`; the object itself stays.
     fn set_aside(&self, object: ObjectId) -> Result<()>;
 
-    /// The file of a table that has one to itself, or of a bundle, for another store to [`adopt`](Placement::adopt).
+    /// The file of a table that has one to itself, of a bundle, or of a segment that nobody writes any more, for another store to
+    /// [`adopt`](Placement::adopt).
     fn file_of(&self, object: ObjectId) -> Result<TableFile>;
-    /// Takes over finished tables, and bundles, under new numbers, by links where that can be, else by copies. What was promised about them
+    /// Takes over finished tables, bundles and segments under these numbers, by links where that can be, else by copies. What was promised about them
     /// does not count: when this returns they survive a power cut here, if anything is promised here.
     fn adopt(&self, files: &[(TableFile, ObjectId)]) -> Result<Adopted>;
     /// Keeps `bytes` of space allocated that nobody else can take, or gives them up: 0. A reserve of another size is replaced.
@@ -241,11 +284,36 @@ pub trait LogWriter: Send + Sync {
     /// Appends one record and hands it to the operating system, so that it survives the end of this process.
     /// After an error the log's end is unknown: append nothing more.
     fn append(&mut self, record: &[u8]) -> Result<()>;
+    /// Appends a batch as a record. What memtables are to hold of it takes its place: the same operations, with what is
+    /// stored for each value.
+    fn append_batch(&mut self, batch: &mut Batch) -> Result<()> {
+        self.append(batch.as_bytes())
+    }
     /// Everything appended survives a power cut when this returns (under tier `none`: no promise).
     /// After an error the log's contents are unknown, and stay so: a second try proves nothing.
     fn sync(&self) -> Result<()>;
     /// Bytes so far.
     fn bytes(&self) -> u64;
+}
+
+/// Appends to a segment. One thread.
+pub trait SegmentWriter: Send + Sync {
+    /// Appends `bytes` and hands them to the operating system. After an error the segment's end is unknown: append nothing more.
+    fn append(&mut self, bytes: &[u8]) -> Result<()>;
+    /// As [`LogWriter::sync`].
+    fn sync(&self) -> Result<()>;
+    /// Bytes so far.
+    fn bytes(&self) -> u64;
+}
+
+/// Reads a segment that may still grow.
+pub trait SegmentReader: Send + Sync {
+    /// `bytes` bytes at `offset`; [`Error::Corrupt`] if the segment ends before.
+    fn read(&self, offset: u64, bytes: u64) -> Result<Vec<u8>>;
+    /// Says that this will be read soon. A hint.
+    fn expect(&self, offset: u64, bytes: u64);
+    /// Its size now, in bytes.
+    fn bytes(&self) -> Result<u64>;
 }
 
 /// Reads a log from its start. Trusts nothing in it.
@@ -254,6 +322,10 @@ pub trait LogReader: Send {
     fn ours(&self) -> bool;
     /// The next record, or what is in its place. Keeps returning `End` at the end. Fails only if reading fails.
     fn next(&mut self) -> Result<LogEvent>;
+    /// Turns `batch`, which the last record was, into what memtables are to hold of it: see [`LogWriter::append_batch`].
+    fn store(&mut self, batch: Batch) -> Batch {
+        batch
+    }
 }
 
 /// Where an entry comes from, for backends that can take it over without copying.
@@ -283,6 +355,18 @@ pub trait Build: Send {
     /// Stores an entry in the open table: a new one ([`Origin::Memory`]) or one taken over from an older table, by
     /// whatever means the backend has. Entries come in internal-key order, each once.
     fn keep(&mut self, entry: EntryRef<'_>) -> Result<()>;
+    /// Stores a new entry in the open table: as [`keep`](Build::keep), but with the value as the user gave it.
+    fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.keep(EntryRef { key, stored: value, origin: Origin::Memory })
+    }
+    /// Entries of this build point into `segment`: its ticket covers all that was appended there before.
+    fn rely_on(&mut self, segment: ObjectId) -> Result<()> {
+        Err(Error::Unsupported(format!("no build here points into {segment:?}")))
+    }
+    /// Appends raw bytes to the segment that belongs to this build, which begins with the first call; where in it they lie.
+    fn append_to_segment(&mut self, segment: SegmentId, bytes: &[u8]) -> Result<u64> {
+        Err(Error::Unsupported(format!("no build here writes {} bytes into segment {segment}", bytes.len())))
+    }
     /// Stores deletes of ranges in the open table, behind those stored in it before; their sequences are below no entry that
     /// they are to hide.
     fn delete_range(&mut self, fragment: &Fragment) -> Result<()>;

@@ -43,6 +43,8 @@ pub struct Setup {
     pub batch_interval: Duration,
     /// Syncs each table that a flush makes as it is finished, whatever the tier does with those of compactions. Default false.
     pub sync_flushes: bool,
+    /// Where values live in a log: from how many bytes on. Shorter ones are in the tables. Default 512.
+    pub value_log_threshold: usize,
 }
 
 impl Default for Setup {
@@ -64,6 +66,7 @@ impl Default for Setup {
             log_writes: LogWrites::Write,
             batch_interval: Duration::from_millis(200),
             sync_flushes: false,
+            value_log_threshold: 512,
         }
     }
 }
@@ -87,6 +90,7 @@ impl fmt::Debug for Setup {
             .field("log_writes", &self.log_writes)
             .field("batch_interval", &self.batch_interval)
             .field("sync_flushes", &self.sync_flushes)
+            .field("value_log_threshold", &self.value_log_threshold)
             .finish()
     }
 }

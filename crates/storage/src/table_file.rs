@@ -5,7 +5,7 @@ use crate::backends::files::{
 };
 use std::{fmt, path::Path, sync::Arc};
 
-/// A finished table in a file. Its bytes never change.
+/// A finished table, or segment of a value log, in a file. Its bytes never change.
 #[derive(Clone)]
 pub struct TableFile {
     pub(crate) fs: Arc<dyn FileSystem>,

@@ -13,6 +13,8 @@ pub enum Purpose {
     Flush,
     /// Tables made from tables.
     Compaction,
+    /// Values moved out of segments that are mostly garbage.
+    Collection,
     /// Manifest.
     Manifest,
     /// Root, marker, copies set aside.
@@ -21,12 +23,12 @@ pub enum Purpose {
 
 impl Purpose {
     /// Every purpose, in the order of reports.
-    pub const ALL: [Purpose; 5] =
-        [Purpose::Wal, Purpose::Flush, Purpose::Compaction, Purpose::Manifest, Purpose::Other];
+    pub const ALL: [Purpose; 6] =
+        [Purpose::Wal, Purpose::Flush, Purpose::Compaction, Purpose::Collection, Purpose::Manifest, Purpose::Other];
 
     /// As reports spell it.
     pub fn name(self) -> &'static str {
-        ["wal", "flush", "compaction", "manifest", "other"][self as usize]
+        ["wal", "flush", "compaction", "collection", "manifest", "other"][self as usize]
     }
 }
 

@@ -79,6 +79,11 @@ impl Busy {
         self.jobs.iter().any(|job| job.tables.contains(&table))
     }
 
+    /// Whether a table is being written anew in its own place, only to move its values.
+    pub fn is_collecting(&self) -> bool {
+        self.jobs.iter().any(|job| job.levels.0 == job.levels.1 && job.levels.0 > 0)
+    }
+
     /// Compactions running.
     pub fn len(&self) -> usize {
         self.jobs.len()

@@ -1,5 +1,6 @@
 //! What is merged when, and what a merge may leave out: pure decisions. `jobs/compact.rs` carries them out.
 pub mod claim;
+pub mod collect;
 pub mod level0;
 pub mod leveled;
 pub mod may_drop;

@@ -14,7 +14,7 @@ use terrace_format::{
 };
 use terrace_storage::{
     TableFile, Ticket,
-    placement::{Cursor, EntryRef, ObjectId, Origin, ReadHow, TableMeta},
+    placement::{Cursor, ObjectId, ReadHow, TableMeta},
 };
 
 /// What an ingest brought.
@@ -88,7 +88,11 @@ impl Db {
                 Some(Installed::TooMany) => few = true,
                 None => ahead *= 16, // writers have passed it: a larger step next time
             }
-            prepared.metas.iter().for_each(|meta| drop(shared.placement.remove(ObjectId::Table(meta.id))));
+            let objects = prepared.metas.iter().flat_map(|meta| {
+                let referred = meta.refs.iter().map(|(object, _)| *object); // of this build alone
+                std::iter::once(ObjectId::Table(meta.id)).chain(referred)
+            });
+            objects.for_each(|object| drop(shared.placement.remove(object)));
         }
     }
 
@@ -125,7 +129,7 @@ impl Db {
                 let found = key::apart(cursor.key());
                 if last.as_ref().is_none_or(|last| order.user(last, found.user).is_ne()) {
                     let key = key::encode(found.user, seq, found.kind);
-                    out.keep(EntryRef { key: &key, stored: cursor.value(), origin: Origin::Memory })?;
+                    out.add(&key, cursor.value())?;
                     (last, entries) = (Some(found.user.to_vec()), entries + 1);
                 }
                 cursor.next()?;

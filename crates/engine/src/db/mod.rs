@@ -32,6 +32,7 @@ pub use ingest::Ingested;
 use parking_lot::{Condvar, Mutex};
 pub use report::{LevelInfo, TableInfo};
 use std::{
+    collections::BTreeSet,
     path::Path,
     sync::{
         Arc, Weak,
@@ -39,7 +40,7 @@ use std::{
     },
     time::Duration,
 };
-use terrace_format::{batch::Batch, range_deletes};
+use terrace_format::{Values, batch::Batch, range_deletes};
 use terrace_storage::{
     Location, Memory,
     placement::{Mode, ObjectId, Placement},
@@ -148,7 +149,7 @@ impl Db {
     }
 
     fn build(placement: Arc<dyn Placement>, options: Options, executor: Executor, read_only: bool) -> Result<Db> {
-        let found = match recover::open(&*placement, &options, read_only) {
+        let mut found = match recover::open(&*placement, &options, read_only) {
             Err(full) if full.is_no_space() && !read_only => {
                 placement.reserve(0)?; // what a session before kept for such a moment
                 recover::open(&*placement, &options, read_only)?
@@ -159,6 +160,7 @@ impl Db {
         let (mem, manifest, writes, orphans) = match found.writer {
             Some(w) => {
                 let mem = Arc::new(MemTable::new(order.clone(), w.log, placement.budget()));
+                found.versions.retire.pin_log(&mem);
                 let writes = Writes::new(w.wal, found.last, mem.clone());
                 (Some(mem), Some(w.manifest), Some(Arc::new(writes)), w.orphans)
             }
@@ -171,6 +173,7 @@ impl Db {
             flushing: false,
             releasing: false,
             seek_hint: None,
+            victims: BTreeSet::new(),
             failed: None,
             closing: false,
             closed: false,
@@ -179,6 +182,7 @@ impl Db {
             order,
             deletes_ranges: found.requires.iter().any(|feature| feature == range_deletes::FEATURE),
             requires: found.requires,
+            values_apart: placement.shape().values == Values::Log,
             torn_logs: found.set_aside.len() as u64,
             clock: Clock::start(),
             work: Work::new(executor),

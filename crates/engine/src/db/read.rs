@@ -3,6 +3,7 @@ use super::Db;
 use crate::{
     Result,
     read::{
+        apart::Apart,
         covers::Covers,
         get::{self, Question, Value},
         merge::{Merge, Source},
@@ -54,9 +55,21 @@ impl Db {
     }
 
     fn look_up<'a>(&self, view: &'a View, lookup: &[u8], how: ReadHow) -> Result<Option<Value<'a>>> {
+        self.look_up_or_so(view, lookup, self.shared().values_apart, how)
+    }
+
+    /// The value, or what is stored for it where it lives apart and is not to be resolved.
+    #[inline]
+    fn look_up_or_so<'a>(
+        &self,
+        view: &'a View,
+        lookup: &[u8],
+        resolve: bool,
+        how: ReadHow,
+    ) -> Result<Option<Value<'a>>> {
         let shared = self.shared();
         let (placement, order, ranges) = (&*shared.placement, &shared.order, shared.deletes_ranges);
-        let question = Question { placement, order, lookup, ranges, how };
+        let question = Question { placement, order, lookup, ranges, resolve, how };
         get::get(&question, view, |level, table| shared.note_worn(level, table))
     }
 
@@ -85,6 +98,13 @@ impl Db {
             if window.len() > 1 {
                 // What goes wrong here goes wrong again below, where it is answered.
                 window.iter().for_each(|&at| drop(get::expect(&*shared.placement, &shared.order, &view, &lookup(at))));
+            }
+            if window.len() > 1 && shared.values_apart {
+                for &at in window {
+                    if let Ok(Some(stored)) = self.look_up_or_so(&view, &lookup(at), false, self.how(options)) {
+                        shared.placement.expect_value(stored.bytes());
+                    }
+                }
             }
             for &at in window {
                 let found = self.look_up(&view, &lookup(at), self.how(options));
@@ -138,7 +158,8 @@ impl Db {
             }
         });
         let fetches = shared.placement.values_elsewhere();
-        Cursor::new(shared.order.clone(), visible, sampler, &options, fetches, position.err())
+        let apart = shared.values_apart.then(|| Apart::new(shared.placement.clone(), how));
+        Cursor::new(shared.order.clone(), visible, apart, sampler, &options, fetches, position.err())
     }
 
     /// The sequence at which to read.

@@ -7,7 +7,7 @@ use crate::{
 use std::{collections::BTreeSet, path::Path};
 use terrace_format::SeqNo;
 use terrace_storage::{
-    Location, TableFile, Tier, lies_in,
+    Location, Setup, TableFile, Tier, lies_in,
     placement::{Mode, ObjectId, Placement},
 };
 
@@ -16,11 +16,11 @@ use terrace_storage::{
 pub struct Checkpoint {
     /// It holds every write up to this sequence, and no other.
     pub sequence: u64,
-    /// Files of tables that are links to the store's own files, which take no space as long as the store has them too.
+    /// Files of tables, and of segments they point into, that are links to the store's own files, which take no space as long as the store has them too.
     pub linked: u64,
-    /// Files of tables that had to be copied, because the checkpoint is on another file system or there are no links.
+    /// Those that had to be copied, because the checkpoint is on another file system or there are no links.
     pub copied: u64,
-    /// Bytes of all these files.
+    /// Bytes of all of them.
     pub bytes: u64,
 }
 
@@ -58,7 +58,8 @@ impl Db {
         let shared = self.shared();
         self.writes()?;
         let location = Location::at(to.as_ref());
-        let copy = terrace_storage::open(&location, Mode::Create, Tier::Sync, &shared.options.setup())?;
+        let setup = Setup { shape: shared.placement.shape(), ..shared.options.setup() };
+        let copy = terrace_storage::open(&location, Mode::Create, Tier::Sync, &setup)?;
         self.checkpoint_on(&*copy)
     }
 
@@ -67,6 +68,10 @@ impl Db {
     pub fn checkpoint_on(&self, to: &dyn Placement) -> Result<Checkpoint> {
         let (shared, writes) = (self.shared(), self.writes()?);
         recover::check_empty(to, "checkpoint")?;
+        if to.shape() != shared.placement.shape() {
+            let text = format!("{} is made of other parts than {}", to.name(), shared.placement.name());
+            return Err(Error::Invalid(text));
+        }
         let sequence = SeqNo(self.last_sequence());
         writes.seal(shared)?;
         let mut captured = None;

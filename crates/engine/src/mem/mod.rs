@@ -139,6 +139,11 @@ impl MemTable {
         Some((parsed.seq, parsed.kind, node))
     }
 
+    /// The internal key of an entry.
+    pub fn key(&self, node: NodeId) -> &[u8] {
+        self.list.key(node)
+    }
+
     /// The value of an entry.
     pub fn value(&self, node: NodeId) -> &[u8] {
         self.list.value(node)

@@ -1,5 +1,5 @@
 //! The text form of options: `--option name=value`, what there is, and which values may be.
-use super::{KIB, MIB, Options};
+use super::{Collection, KIB, MIB, Options};
 use terrace_format::{TableForm, Values, compress::Codec};
 use terrace_storage::{FilterForm, LogWrites, Tier};
 
@@ -78,6 +78,19 @@ pub(super) const FIELDS: &[Field] = &[
     choice!(tables, TableForm, "how a new store keeps tables, and what a store that is there must have"),
     number!(file_value_bytes_min, 0..=4 * GIB, "bytes of a value worth a file, where tables are directories"),
     choice!(values, Values, "where a new store keeps values, and what a store that is there must have"),
+    number!(value_log_threshold, 0..=GIB, "bytes from which on values stay in the log, with values=log"),
+    number!(segment_bytes, 64 * KIB..=4 * GIB, "bytes at which a segment of the value log ends"),
+    Field {
+        name: "collection",
+        help: "who empties segments of the value log: segments (compactions, where it pays) or off",
+        get: |options| options.collection.name().into(),
+        set: |options, text| {
+            options.collection = Collection::from_name(text).ok_or("not one of segments, off")?;
+            Ok(())
+        },
+        check: |_| None,
+    },
+    number!(garbage_percent, 1..=99, "percent of the value log that may be garbage before some is collected"),
     number!(table_bytes, 64 * KIB..=GIB, "bytes at which a compaction ends a table"),
     number!(block_bytes, KIB..=4 * MIB, "uncompressed bytes of a block"),
     number!(restart_interval, 1..=1024, "keys between restart points of a block"),

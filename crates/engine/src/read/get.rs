@@ -19,12 +19,17 @@ pub enum Value<'a> {
 }
 
 impl Value<'_> {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Value::Memory(mem, node) => mem.value(*node),
+            Value::Stored(bytes) => bytes,
+        }
+    }
+
     /// A copy.
     pub fn to_vec(&self) -> Vec<u8> {
-        match self {
-            Value::Memory(mem, node) => mem.value(*node).to_vec(),
-            Value::Stored(bytes) => bytes.to_vec(),
-        }
+        self.bytes().to_vec()
     }
 
     /// Keeps it where it is.
@@ -46,6 +51,8 @@ pub struct Question<'a> {
     pub lookup: &'a [u8],
     /// Whether tables may have deletes of ranges.
     pub ranges: bool,
+    /// Whether what is stored for a value is to be turned into the value, which lives elsewhere.
+    pub resolve: bool,
     /// How to read blocks.
     pub how: ReadHow,
 }
@@ -60,7 +67,13 @@ pub fn get<'a>(
     worn: impl FnOnce(usize, TableId),
 ) -> Result<Option<Value<'a>>> {
     if let Some(known) = in_memory(view, question.lookup) {
-        return Ok(known);
+        return match known {
+            Some(Value::Memory(mem, node)) if question.resolve => {
+                let stored = Bytes::from(mem.value(node).to_vec());
+                question.value(key::apart(mem.key(node)).seq, stored).map(|value| Some(Value::Stored(value)))
+            }
+            known => Ok(known),
+        };
     }
     let (mut answer, mut asked, mut first) = (None, 0, None);
     for (level, run) in view.version.runs() {
@@ -100,9 +113,17 @@ impl Question<'_> {
         let table = table.open(self.placement)?;
         let hidden = if self.ranges { self.hidden(&**table)? } else { SeqNo::ZERO };
         Ok(match table.get(self.lookup, self.how)? {
-            Some(found) => Some((found.kind == Kind::Put && found.seq > hidden).then_some(found.value)),
+            Some(found) if found.kind == Kind::Put && found.seq > hidden => {
+                Some(Some(if self.resolve { self.value(found.seq, found.value)? } else { found.value }))
+            }
+            Some(_) => Some(None),
             None => (hidden > SeqNo::ZERO).then_some(None),
         })
+    }
+
+    /// The value for which the put at `seq` has `stored`.
+    fn value(&self, seq: SeqNo, stored: Bytes) -> Result<Bytes> {
+        Ok(self.placement.value(key::user_key(self.lookup), seq, stored, self.how)?)
     }
 
     /// The newest delete of a range in `table` that hides the key; zero if none does.

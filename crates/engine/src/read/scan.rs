@@ -1,5 +1,5 @@
 //! Ranges: where a read begins and ends, a cursor to walk it by hand, and an iterator.
-use super::{snapshot::Snapshot, view::View, visible::Visible};
+use super::{apart::Apart, snapshot::Snapshot, view::View, visible::Visible};
 use crate::{Error, Result};
 use std::sync::Arc;
 use terrace_format::{KeyOrder, SeqNo, key};
@@ -120,6 +120,8 @@ fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
 /// same. After an error the cursor stands nowhere; seek again. Holds back the removal of the files it reads.
 pub struct Cursor {
     visible: Visible,
+    /// Where values live apart.
+    apart: Option<Apart>,
     bounds: Bounds,
     inside: bool,
     /// Values may lie elsewhere than their keys.
@@ -174,13 +176,14 @@ impl Cursor {
     pub(crate) fn new(
         order: KeyOrder,
         visible: Visible,
+        apart: Option<Apart>,
         sampler: Sampler,
         options: &ReadOptions,
         fetches: bool,
         refused: Option<Error>,
     ) -> Cursor {
         let bounds = Bounds::new(order, options);
-        Cursor { visible, bounds, inside: false, fetches, sampler, refused, _held: options.snapshot.clone() }
+        Cursor { visible, apart, bounds, inside: false, fetches, sampler, refused, _held: options.snapshot.clone() }
     }
 
     /// Whether it stands on a pair.
@@ -198,7 +201,10 @@ impl Cursor {
     /// The value. Panics if the cursor stands nowhere.
     pub fn value(&self) -> &[u8] {
         assert!(self.inside, "value() on a cursor that stands nowhere; check valid() first");
-        self.visible.value()
+        match &self.apart {
+            None => self.visible.value(),
+            Some(apart) => apart.value(),
+        }
     }
 
     /// To the first pair of the range.
@@ -285,6 +291,9 @@ impl Cursor {
                 break;
             }
             if self.bounds.admit(key) {
+                if let Some(apart) = &mut self.apart {
+                    apart.read(key, self.visible.seq(), value)?;
+                }
                 self.inside = true;
                 self.sampler.read(key, key.len() + value.len());
                 break;

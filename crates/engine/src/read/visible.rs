@@ -27,12 +27,23 @@ pub struct Visible {
     /// The user key that was shown last or is shown.
     key: Vec<u8>,
     value: Vec<u8>,
+    /// When the saved pair was written.
+    saved: SeqNo,
 }
 
 impl Visible {
     /// What a reader at `seq` sees; stands nowhere yet.
     pub fn new(order: KeyOrder, merge: Merge, covers: Option<Covers>, seq: SeqNo) -> Visible {
-        Visible { order, merge, covers, seq, shown: Shown::Nothing, key: Vec::new(), value: Vec::new() }
+        Visible {
+            order,
+            merge,
+            covers,
+            seq,
+            shown: Shown::Nothing,
+            key: Vec::new(),
+            value: Vec::new(),
+            saved: SeqNo::ZERO,
+        }
     }
 
     /// Whether it stands on a pair.
@@ -76,6 +87,14 @@ impl Visible {
         match self.shown {
             Shown::Saved => &self.value,
             _ => self.merge.value(),
+        }
+    }
+
+    /// When the pair was written. Must stand on a pair.
+    pub fn seq(&self) -> SeqNo {
+        match self.shown {
+            Shown::Saved => self.saved,
+            _ => self.merge.parsed().seq,
         }
     }
 
@@ -199,6 +218,7 @@ impl Visible {
         let mut found = false;
         while self.merge.valid() {
             let entry = self.merge.parsed();
+            let seq = entry.seq;
             if found && self.order.user(entry.user, &self.key).is_lt() {
                 break;
             }
@@ -224,6 +244,7 @@ impl Visible {
                     self.keep_key();
                     self.value.clear();
                     self.value.extend_from_slice(self.merge.value());
+                    self.saved = seq;
                 }
             }
             self.merge.prev()?;

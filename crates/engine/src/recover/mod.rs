@@ -16,13 +16,14 @@ use crate::{
     mem::MemTable,
     version::{
         TableRef, Version, add_to,
+        segments::Segments,
         set::{Manifest, Start, VersionSet},
     },
     write::wal::Wal,
 };
 use replay::{Replayed, replay};
-use std::sync::Arc;
-use terrace_format::{LogId, SeqNo, TableId, batch, edit::Edit};
+use std::{collections::BTreeMap, sync::Arc};
+use terrace_format::{LogId, SeqNo, TableId, Values, batch, edit::Edit};
 use terrace_storage::{
     Ticket,
     placement::{Listed, LogKind, ObjectId, Placement},
@@ -158,7 +159,10 @@ pub fn begin(
     placement.publish_root(id)?;
     let orphans = orphans::orphans(listed, versions.live(), &kept);
     versions.retire.keep_logs(options.log_keep_bytes, kept);
-    let writer = Writer { manifest, wal: Wal::new(log, writer), log, orphans };
+    let sizes: BTreeMap<ObjectId, u64> = listed.iter().map(|found| (found.object, found.bytes)).collect();
+    versions.segments = Segments::of(versions.live(), |object| sizes.get(&object).copied());
+    let log_bytes_max = if placement.shape().values == Values::Log { options.segment_bytes } else { u64::MAX };
+    let writer = Writer { manifest, wal: Wal::new(log, writer, log_bytes_max), log, orphans };
     Ok(Recovered { versions, last, memtables: Vec::new(), writer: Some(writer), requires, set_aside })
 }
 

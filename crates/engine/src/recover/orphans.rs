@@ -29,7 +29,7 @@ pub fn orphans(listed: &[Listed], version: &Version, kept: &[(LogId, u64)]) -> V
     listed.iter().map(|found| found.object).filter(|object| !named.contains(object)).collect()
 }
 
-/// Every table of the manifest must be there, as long as it was when it was made.
+/// Every table of the manifest must be there, as long as it was when it was made, and every segment that it points into.
 pub fn check_tables_present(placement: &dyn Placement, version: &Version, listed: &[Listed]) -> Result<()> {
     let sizes: BTreeMap<ObjectId, u64> = listed.iter().map(|found| (found.object, found.bytes)).collect();
     for (level, table) in version.tables() {
@@ -46,9 +46,30 @@ pub fn check_tables_present(placement: &dyn Placement, version: &Version, listed
                 let TableMeta { id, bytes, .. } = table.meta;
                 format!("{there} bytes where the manifest says that table {id} has {bytes} from byte {offset} on")
             }
-            _ => continue,
+            _ => {
+                check_segments_present(placement, &table.meta, &sizes)?;
+                continue;
+            }
         };
         return Err(Error::corrupt("table", placement.place_of(file), sizes[&file], detail));
+    }
+    Ok(())
+}
+
+fn check_segments_present(placement: &dyn Placement, table: &TableMeta, sizes: &BTreeMap<ObjectId, u64>) -> Result<()> {
+    for (segment, live) in table.segments() {
+        let place = || placement.place_of(segment);
+        match sizes.get(&segment) {
+            None => {
+                let object = format!("{} (table {} points into it)", place(), table.id);
+                return Err(Error::Missing { what: "segment of the value log", object });
+            }
+            Some(bytes) if *bytes < live => {
+                let detail = format!("{bytes} bytes, of which table {} needs {live}", table.id);
+                return Err(Error::corrupt("segment of the value log", place(), *bytes, detail));
+            }
+            Some(_) => {}
+        }
     }
     Ok(())
 }
@@ -58,7 +79,7 @@ pub fn check_tables_present(placement: &dyn Placement, version: &Version, listed
 pub fn check_uncreated(placement: &dyn Placement, listed: &[Listed]) -> Result<()> {
     for found in listed {
         let holds_data = match found.object {
-            ObjectId::Table(_) | ObjectId::Bundle(_) => true,
+            ObjectId::Table(_) | ObjectId::Bundle(_) | ObjectId::Segment(_) => true,
             ObjectId::Wal(log) => has_writes(placement, log)?,
             ObjectId::Manifest(_) | ObjectId::Temporary(_) => false,
         };

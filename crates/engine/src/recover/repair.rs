@@ -6,16 +6,16 @@
 use super::{
     begin, check_empty, features, fresh_start,
     remains::Remains,
-    survey::{Lost, Survey},
+    survey::{Lost, Survey, reason},
 };
 use crate::{
-    Options, Result,
+    Error, Options, Result,
     bulk::Bulk,
     version::{TableRef, Version},
 };
-use std::sync::Arc;
-use terrace_format::{Kind, LEVELS, SeqNo, TableId, key};
-use terrace_storage::placement::{EntryRef, Origin, Placement, TableMeta};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use terrace_format::{Kind, LEVELS, SeqNo, TableId, Values as Apart, key};
+use terrace_storage::placement::{Bytes, EntryRef, Placement, ReadHow, Stored, TableMeta};
 
 /// What a repair found and made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,9 +50,11 @@ pub fn repair(from: &dyn Placement, to: &dyn Placement, options: &Options) -> Re
     to.settle(&[])?;
     let requires = features::create(to, options)?;
     let mut start = fresh_start(&[]);
-    let (metas, pairs) =
-        write_newest(&survey, Remains::of(from, options, &survey)?, to, options, &mut start.next_file)?;
+    let mut values = Values::of(from);
+    let remains = Remains::of(from, options, &survey)?;
+    let (metas, pairs) = write_newest(&survey, remains, &mut values, to, options, &mut start.next_file)?;
     report.pairs = pairs;
+    report.lost.extend(values.lost.into_values());
     report.bytes = metas.iter().map(|meta| meta.bytes).sum();
     let level = level_for(options, report.bytes);
     let mut levels: [Vec<Arc<TableRef>>; LEVELS] = Default::default();
@@ -74,6 +76,7 @@ fn level_for(options: &Options, bytes: u64) -> usize {
 fn write_newest(
     survey: &Survey,
     mut remains: Remains<'_>,
+    values: &mut Values<'_>,
     to: &dyn Placement,
     options: &Options,
     next_file: &mut u64,
@@ -90,12 +93,51 @@ fn write_newest(
         if user.as_ref().is_some_and(|user| order.user(user, parsed.user).is_eq()) {
             continue; // an older version
         }
-        user = Some(parsed.user.to_vec());
         let hidden = survey.range_deletes.newest(order, parsed.user, SeqNo::MAX) > parsed.seq;
         if parsed.kind == Kind::Put && !hidden {
-            out.keep(EntryRef { origin: Origin::Memory, ..entry })?;
+            let Some(value) = values.read(&entry) else { continue }; // an older one is better than none
+            out.add(entry.key, &value)?;
             pairs += 1;
         }
+        user = Some(parsed.user.to_vec());
     }
     Ok((out.finish()?, pairs))
+}
+
+/// Values of the damaged store, where they live apart.
+struct Values<'a> {
+    from: &'a dyn Placement,
+    apart: bool,
+    /// What cannot be read, by file.
+    lost: BTreeMap<String, Lost>,
+}
+
+impl<'a> Values<'a> {
+    fn of(from: &'a dyn Placement) -> Values<'a> {
+        Values { from, apart: from.shape().values == Apart::Log, lost: BTreeMap::new() }
+    }
+
+    /// The value of `entry`, a put; `None` if it cannot be read, which is noted.
+    fn read<'e>(&mut self, entry: &EntryRef<'e>) -> Option<Cow<'e, [u8]>> {
+        if !self.apart {
+            return Some(Cow::Borrowed(entry.stored));
+        }
+        let (parsed, how) = (key::apart(entry.key), ReadHow { verify: true, fill_cache: false });
+        let error = match self.from.value(parsed.user, parsed.seq, Bytes::from(entry.stored.to_vec()), how) {
+            Ok(value) => return Some(Cow::Owned(value.to_vec())),
+            Err(error) => Error::from(error),
+        };
+        let (file, offset) = match &error {
+            Error::Corrupt { object, offset, .. } => (object.clone(), *offset),
+            Error::Missing { object, .. } | Error::Io { object, .. } => (object.clone(), 0),
+            other => (other.to_string(), 0),
+        };
+        let new = || Lost { file: file.clone(), offset, bytes: 0, reason: reason(&error), from: None, to: None };
+        let lost = self.lost.entry(file.clone()).or_insert_with(new);
+        lost.offset = lost.offset.min(offset);
+        if let Ok(Stored::At(pointer)) = Stored::parse(entry.stored) {
+            lost.bytes += pointer.bytes;
+        }
+        None
+    }
 }

@@ -88,12 +88,13 @@ impl History<'_> {
                             continue;
                         }
                     };
+                    let empty = batch.is_empty();
                     if leveldbs {
                         self.apply(log, &batch);
                     } else if !broken {
-                        broken = !self.contiguous(log, offset, &batch)?;
+                        broken = !self.contiguous(log, offset, batch, reader)?;
                     }
-                    if broken && !batch.is_empty() {
+                    if broken && !empty {
                         self.put_aside(log);
                     }
                 }
@@ -114,8 +115,9 @@ impl History<'_> {
         }
     }
 
-    /// Takes the batch if it is the next of the history. False if it is not: then this log has nothing to add.
-    fn contiguous(&mut self, log: LogId, offset: u64, batch: &Batch) -> Result<bool> {
+    /// Takes the batch, which `reader` has just read, if it is the next of the history. False if it is not: then this log has
+    /// nothing to add.
+    fn contiguous(&mut self, log: LogId, offset: u64, batch: Batch, reader: &mut dyn LogReader) -> Result<bool> {
         let first = batch.sequence();
         let expected = *self.expected.get_or_insert(first); // behind LevelDB's manifest the first head tells
         if batch.is_empty() {
@@ -133,7 +135,7 @@ impl History<'_> {
             self.suspicious(log, offset, &format!("sequence {first} where {expected} should be"))?;
             return Ok(false);
         }
-        self.apply(log, batch);
+        self.apply(log, &reader.store(batch));
         Ok(true)
     }
 

@@ -107,7 +107,7 @@ impl Survey {
                     let counts = manifest.as_ref().is_none_or(|m| id >= m.replay_from || Some(id) == m.also_replay);
                     survey.log(from, options, id, found.bytes, counts);
                 }
-                ObjectId::Manifest(_) | ObjectId::Temporary(_) => {}
+                ObjectId::Manifest(_) | ObjectId::Temporary(_) | ObjectId::Segment(_) => {}
             }
         }
         for meta in named.values() {
@@ -286,6 +286,7 @@ impl Survey {
                     if let Some(gap) = batch.as_ref().ok().and_then(|batch| self.gap(batch, named && reader.ours())) {
                         lose(self, Loss { offset, ..whole(gap) });
                     }
+                    let batch = batch.map(|batch| reader.store(batch));
                     match batch.and_then(|batch| self.batch(options, id, &batch, named)) {
                         Ok(held) => any |= held,
                         Err(reason) => lose(self, Loss { offset, bytes: end - offset, ..whole(reason) }),
@@ -407,7 +408,7 @@ fn whole(reason: impl Into<String>) -> Loss {
 }
 
 /// What went wrong, without the name of the file.
-fn reason(error: &Error) -> String {
+pub fn reason(error: &Error) -> String {
     match error {
         Error::Corrupt { detail, .. } => detail.clone(),
         Error::Io { op, source, .. } => format!("{op}: {source}"),

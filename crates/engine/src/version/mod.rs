@@ -4,6 +4,7 @@
 //! table, newest first (by table number: docs/durability.md); every deeper level of a leveled tree has one run.
 pub mod check;
 pub mod retire;
+pub mod segments;
 pub mod set;
 
 use std::{
@@ -17,7 +18,7 @@ use std::{
 };
 use terrace_format::{
     KeyOrder, LEVELS, TableId,
-    edit::{AddedTable, Edit},
+    edit::{AddedTable, Edit, Referred},
     fences::Fences,
     key,
 };
@@ -298,13 +299,29 @@ impl Version {
 /// What an edit says of a table.
 pub fn meta_of(added: &AddedTable, entries: u64) -> TableMeta {
     let (smallest, largest) = (added.smallest.clone(), added.largest.clone());
-    TableMeta { entries, ..TableMeta::bounded(added.id, added.bytes, added.within, smallest, largest) }
+    let mut meta = TableMeta::bounded(added.id, added.bytes, added.within, smallest, largest);
+    meta.refs.extend(added.refs.iter().map(|(referred, bytes)| (object_of(*referred), *bytes)));
+    TableMeta { entries, ..meta }
+}
+
+fn object_of(referred: Referred) -> ObjectId {
+    match referred {
+        Referred::Log(id) => ObjectId::Wal(id),
+        Referred::Values(id) => ObjectId::Segment(id),
+    }
 }
 
 /// Adds `meta` to an edit at `level`.
 pub fn add_to(edit: &mut Edit, level: usize, meta: &TableMeta) {
-    let TableMeta { id, bytes, within, entries, smallest, largest, refs: _ } = meta.clone();
-    edit.added.push((level, AddedTable { id, bytes, within, smallest, largest }));
+    let TableMeta { id, bytes, within, entries, smallest, largest, refs } = meta.clone();
+    let referred = |(object, bytes)| match object {
+        ObjectId::Wal(id) => Some((Referred::Log(id), bytes)),
+        ObjectId::Segment(id) => Some((Referred::Values(id), bytes)),
+        ObjectId::Bundle(_) => None, // `within` says it
+        ObjectId::Table(_) | ObjectId::Manifest(_) | ObjectId::Temporary(_) => None, // nothing points there
+    };
+    let refs = refs.into_iter().filter_map(referred).collect();
+    edit.added.push((level, AddedTable { id, bytes, within, smallest, largest, refs }));
     edit.entries.extend((entries > 0).then_some((id, entries)));
 }
 

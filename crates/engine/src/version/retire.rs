@@ -1,6 +1,7 @@
 //! What waits for what: an object may go when the manifest edit that stops needing it is durable and no version that
 //! anybody can still read names it (docs/durability.md, the one rule).
 use super::{Version, objects};
+use crate::mem::MemTable;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
@@ -18,6 +19,8 @@ pub struct Retire {
     candidates: BTreeSet<ObjectId>,
     /// Every version that was ever live and may still be read.
     versions: Vec<Weak<Version>>,
+    /// Every memtable that may still be read, and may point into its log.
+    memtables: Vec<Weak<MemTable>>,
     /// Live logs with their bytes, as far as they have ended: the durable manifest may still name one as the place to
     /// replay from.
     logs: BTreeMap<LogId, u64>,
@@ -44,6 +47,12 @@ impl Retire {
     pub fn pin(&mut self, version: &Arc<Version>) {
         self.versions.retain(|weak| weak.strong_count() > 0);
         self.versions.push(Arc::downgrade(version));
+    }
+
+    /// `memtable` becomes readable: what it holds may be in its log only.
+    pub fn pin_log(&mut self, memtable: &Arc<MemTable>) {
+        self.memtables.retain(|weak| weak.strong_count() > 0);
+        self.memtables.push(Arc::downgrade(memtable));
     }
 
     /// `log` begins to be needed.
@@ -100,6 +109,12 @@ impl Retire {
         let pinned: Vec<_> = self.versions.iter().filter_map(Weak::upgrade).collect();
         let followed = self.followers.iter().filter_map(Weak::upgrade).map(|follower| follower.0.load(Relaxed)).min();
         let mut go = self.candidates.clone();
+        // Tables may point into a log that others need besides.
+        let needed = self.logs.keys().chain(self.kept.keys()).copied();
+        let read = self.memtables.iter().filter_map(Weak::upgrade).map(|memtable| memtable.log);
+        for log in needed.chain(read) {
+            go.remove(&ObjectId::Wal(log));
+        }
         go.retain(|object| !matches!(object, ObjectId::Wal(log) if followed.is_some_and(|oldest| log.0 >= oldest)));
         forget_needed(&mut go, [live, durable].into_iter().chain(pinned.iter().map(|version| &**version)));
         self.candidates.retain(|object| !go.contains(object));

@@ -9,7 +9,12 @@
 //! removed only when the edit that stops needing it is durable and no reader holds it. Releasing first-in first-out keeps
 //! every prefix of the manifest a version that once was live. Only a flush into level 0 may overtake, and only compactions: it
 //! adds the newest run of all, whatever has become of those below.
-use super::{Version, add_to, retire::Retire, spare_above};
+use super::{
+    Version, add_to, meta_of,
+    retire::Retire,
+    segments::{self, Segments},
+    spare_above,
+};
 use crate::{Error, Result};
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -90,6 +95,8 @@ pub struct VersionSet {
     durable_pointers: [Vec<u8>; LEVELS],
     /// What waits for what.
     pub retire: Retire,
+    /// Of the value log.
+    pub segments: Segments,
 }
 
 /// Where a store stands after recovery: the beginning of a version set.
@@ -129,6 +136,7 @@ impl VersionSet {
             durable_pointers: start.pointers.clone(),
             pointers: start.pointers,
             retire,
+            segments: Segments::default(),
         }
     }
 
@@ -238,6 +246,9 @@ impl VersionSet {
         let next = self.live.apply(&self.order, &edit).map_err(inconsistent)?;
         edit.last_sequence = Some(self.base);
         edit.next_file_number = Some(self.next_file);
+        let gone = edit.deleted.iter().filter_map(|(level, id)| segments::table_of(&self.live, *level, *id));
+        gone.for_each(|table| self.segments.take(table)); // first: what moves is not to be counted twice
+        edit.added.iter().for_each(|(_, added)| self.segments.add(&meta_of(added, 0)));
         self.live = Arc::new(next);
         self.retire.pin(&self.live);
         let pending = Pending { edit, tickets, compaction, retains };
@@ -293,7 +304,9 @@ impl VersionSet {
 
     /// What nobody needs any more, readers included.
     pub fn removable(&mut self) -> Vec<ObjectId> {
-        self.retire.take_removable(&self.live, &self.durable)
+        let removable = self.retire.take_removable(&self.live, &self.durable);
+        removable.iter().for_each(|object| self.segments.forget(*object));
+        removable
     }
 
     /// Largest sequence that is in tables.

@@ -9,7 +9,7 @@ mod unlogged;
 pub mod wal;
 
 use crate::{
-    Error, Event, Result,
+    Error, Event, Options, Result,
     mem::MemTable,
     read::view::View,
     state::{Control, Shared},
@@ -68,6 +68,13 @@ struct Core {
     seen: Option<u64>,
     pulse: Pulse,
     unlogged: Unlogged,
+}
+
+impl Core {
+    /// Whether memtable or log have to end.
+    fn is_full(&self, options: &Options) -> bool {
+        self.mem.charged_bytes() > options.memtable_bytes || self.wal.is_full()
+    }
 }
 
 /// What the last synced group was like: how many writers come at once, and what a sync takes.
@@ -192,7 +199,7 @@ fn write_group(shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, mut batch: 
     let (before, last) = core.sequences(&batch)?;
     if !batch.is_empty() {
         batch.set_sequence(before.plus(1));
-        core.wal.append(batch.as_bytes())?;
+        core.wal.append(&mut batch)?;
     }
     let mut began = None;
     if sync {
@@ -266,7 +273,7 @@ fn wait_visible(shared: &Shared, seq: SeqNo) -> Result<()> {
 
 /// Returns once the active memtable may take `bytes` more.
 fn make_room(shared: &Arc<Shared>, core: &mut Core, bytes: usize) -> Result<()> {
-    let full = core.mem.charged_bytes() > shared.options.memtable_bytes;
+    let full = core.is_full(&shared.options);
     let nothing_new = core.seen == Some(shared.news.load(Ordering::Acquire));
     if !full && nothing_new && core.pace == 0.0 {
         return Ok(());
@@ -340,7 +347,7 @@ fn facts(shared: &Shared, core: &Core, control: &Control, delayed: bool) -> stal
     let view = shared.view.load();
     let levels = &view.version.levels;
     stall::Facts {
-        full: core.mem.charged_bytes() > shared.options.memtable_bytes,
+        full: core.is_full(&shared.options),
         sealed: view.sealed.len() as u64,
         l0_runs: levels[0].runs.len() as u64,
         debt_bytes: stall::debt(&shared.options, levels.iter().map(Level::bytes)),
@@ -363,7 +370,11 @@ fn change_log(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
     core.unlogged.open = false;
     let mut control = shared.control.lock();
     control.versions.retire.log_ended(ended, bytes);
+    if shared.values_apart {
+        control.versions.segments.log_ended(ended, bytes);
+    }
     control.versions.retire.log_made(log);
+    control.versions.retire.pin_log(&mem);
     let view = shared.view.load_full();
     let version = if full.is_none() && view.sealed.is_empty() {
         // No flush will say that the old log is not needed.

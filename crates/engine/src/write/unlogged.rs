@@ -6,7 +6,11 @@
 use super::{Core, Own, Writes, change_log, group::Turn, jump::vouch, make_room, publish};
 use crate::{Error, Result, state::Shared};
 use std::sync::Arc;
-use terrace_format::{SeqNo, batch::Batch};
+use terrace_format::{
+    SeqNo,
+    batch::{Batch, Op},
+    value_log::put_inline,
+};
 
 /// What the active memtable holds, and what no log has.
 #[derive(Default)]
@@ -36,10 +40,27 @@ impl Writes {
         core.unlogged = Unlogged { open: true, last: Some(last) };
         batch.set_sequence(before.plus(1));
         core.last = last;
-        core.mem.insert(&batch);
+        core.mem.insert(&if shared.values_apart { inlined(&batch) } else { batch });
         publish(shared, before, last)?;
         Ok(last)
     }
+}
+
+/// The batch as memtables hold it where values live in the log, which has none of these.
+fn inlined(batch: &Batch) -> Batch {
+    let (mut stored, mut value_of) = (Batch::new(), Vec::new());
+    for op in batch.ops() {
+        match op {
+            Op::Put(key, value) => {
+                value_of.clear();
+                put_inline(&mut value_of, value);
+                stored.put(key, &value_of);
+            }
+            other => stored.add(other),
+        }
+    }
+    stored.set_sequence(batch.sequence());
+    stored
 }
 
 /// Goes on in a new memtable and log, as soon as one more memtable may wait.

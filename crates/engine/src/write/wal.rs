@@ -3,21 +3,28 @@
 //! What survives a power cut must be a prefix of the history, so before a synced write is acknowledged *all* older live
 //! logs are synced, oldest first. LevelDB syncs only the newest and can lose the tail of an older one.
 use crate::{Result, closed_logs::ClosedLogs};
-use terrace_format::LogId;
+use terrace_format::{Batch, LogId};
 use terrace_storage::placement::LogWriter;
 
 /// The active log's writer.
 pub struct Wal {
     id: LogId,
     writer: Box<dyn LogWriter>,
+    /// How long it may become before its memtable is sealed, however little that holds.
+    bytes_max: u64,
     /// Something was appended since the last sync.
     dirty: bool,
 }
 
 impl Wal {
-    /// Goes on in a fresh log.
-    pub fn new(id: LogId, writer: Box<dyn LogWriter>) -> Wal {
-        Wal { id, writer, dirty: false }
+    /// Goes on in a fresh log, which is full with `bytes_max`.
+    pub fn new(id: LogId, writer: Box<dyn LogWriter>, bytes_max: u64) -> Wal {
+        Wal { id, writer, bytes_max, dirty: false }
+    }
+
+    /// Whether it is as long as it may become.
+    pub fn is_full(&self) -> bool {
+        self.writer.bytes() >= self.bytes_max
     }
 
     /// Its number, and its bytes so far.
@@ -25,15 +32,15 @@ impl Wal {
         (self.id, self.writer.bytes())
     }
 
-    /// Hands a record to the operating system.
-    pub fn append(&mut self, record: &[u8]) -> Result<()> {
+    /// Hands a batch to the operating system; what the memtable is to hold of it takes its place.
+    pub fn append(&mut self, batch: &mut Batch) -> Result<()> {
         self.dirty = true;
-        Ok(self.writer.append(record)?)
+        Ok(self.writer.append_batch(batch)?)
     }
 
     /// Closes the active log and goes on in another.
     pub fn rotate(&mut self, id: LogId, writer: Box<dyn LogWriter>, closed: &ClosedLogs) {
-        let old = std::mem::replace(self, Wal::new(id, writer));
+        let old = std::mem::replace(self, Wal::new(id, writer, self.bytes_max));
         if old.dirty {
             closed.add(old.id, old.writer);
         }

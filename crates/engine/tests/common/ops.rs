@@ -173,18 +173,27 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
         one_of("file_value_bytes_min", &["0", "20", "1KiB"]),
         one_of("level_base_entries", &["0", "20", "10000"]),
     );
-    let all = (single, other, writing);
-    all.prop_map(|((a, b, c, d, e, f, g, h, i, j), (k, l, m, n, o, p, q, r, s, t, level0), (u, v, w, x, y, z))| {
-        let mut shape = vec![a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z];
-        let names = ["l0_compact_runs", "l0_slow_runs", "l0_stop_runs"];
-        shape.extend(names.into_iter().zip(level0.map(String::from)));
-        shape
-    })
+    let apart = (
+        one_of("values", &["preset", "table", "log"]),
+        one_of("value_log_threshold", &["0", "100", "512"]),
+        one_of("segment_bytes", &["64KiB", "64MiB"]),
+        one_of("garbage_percent", &["1", "20"]),
+    );
+    let all = (single, other, writing, apart);
+    all.prop_map(
+        |((a, b, c, d, e, f, g, h, i, j), (k, l, m, n, o, p, q, r, s, t, level0), (u, v, w, x, y, z), apart)| {
+            let mut shape = vec![a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z];
+            shape.extend(<[_; 4]>::from(apart));
+            let names = ["l0_compact_runs", "l0_slow_runs", "l0_stop_runs"];
+            shape.extend(names.into_iter().zip(level0.map(String::from)));
+            shape
+        },
+    )
 }
 
 pub fn any_config() -> impl Strategy<Value = Config> {
     let place = prop_oneof![6 => Just(0u8), 3 => Just(1), 1 => Just(2), 3 => Just(3)];
-    let preset = prop::sample::select(vec!["leveldb", "terrace-block", "noblsm", "delsm", "volatile"]);
+    let preset = prop::sample::select(vec!["leveldb", "terrace-block", "noblsm", "delsm", "volatile", "wisckey"]);
     let tables = prop_oneof![3 => Just("block"), 1 => Just("bundled"), 1 => Just("directory")];
     let switches = (prop::bool::weighted(0.2), prop::bool::weighted(0.7));
     let all = (preset, any_shape(), any_shape(), tables, switches, place);
@@ -192,6 +201,8 @@ pub fn any_config() -> impl Strategy<Value = Config> {
         let (backwards, manual) = switches;
         let tables = if place == 3 && tables == "directory" { "block" } else { tables }; // a device has no folders
         let mut shapes = [first, second];
+        // Where values live is decided by the first opening.
+        shapes[1].iter_mut().filter(|(name, _)| *name == "values").for_each(|(_, value)| *value = "preset".into());
         let codec = |shape: &[(&str, String)]| shape.iter().any(|(_, value)| value == "lz4");
         if !codec(&shapes[0]) && codec(&shapes[1]) {
             // A store that was not made for LZ4 refuses it; durability.rs sees to that.
@@ -207,6 +218,10 @@ pub fn any_config() -> impl Strategy<Value = Config> {
         } else if !codec(&shapes[0]) {
             shapes[1].iter_mut().filter(|(_, value)| value == "lz4").for_each(|(_, value)| *value = "zstd".into());
         }
+        // Pairs in files of their own have no use for a log of values.
+        let log = shapes[0].contains(&("values", "log".to_string()))
+            || preset == "wisckey" && !shapes[0].contains(&("values", "table".to_string()));
+        let tables = if log { "block" } else { tables };
         Config { preset, shapes, tables, backwards, manual, place }
     })
 }

@@ -216,6 +216,10 @@ impl WriteFile for Writing {
         Ok(())
     }
 
+    fn twin(&self) -> io::Result<Box<dyn WriteFile>> {
+        Ok(Box::new(Writing(self.0.clone())))
+    }
+
     fn write_back(&self) -> io::Result<()> {
         Ok(())
     }

@@ -9,12 +9,14 @@ use files::{Files, fs::FileSystem, real::RealFs};
 use memory::Memory;
 use std::{io, path::Path, path::PathBuf, sync::Arc, time::Duration};
 use terrace_format::{Storage, TableForm, Values, names::FileName};
+use value_log::ValueLog;
 
 pub(crate) mod dirs;
 pub mod files;
 mod holders;
 pub mod memory;
 pub mod raw;
+mod value_log;
 
 /// Where a store is.
 #[derive(Clone, Debug)]
@@ -144,13 +146,19 @@ pub fn open_files(
     setup: &Setup,
 ) -> Result<Box<dyn Placement>> {
     let shape = crate::shape::of_files(&*fs, mode, setup)?;
+    let block = |shape| Files::open(fs, mode, tracker, setup, shape);
     match (shape.storage, shape.tables, shape.values) {
-        (Storage::Directory, TableForm::Block | TableForm::Bundled, Values::Table) => {
-            Ok(Box::new(Files::open(fs, mode, tracker, setup, shape)?))
+        (Storage::Directory, TableForm::Block | TableForm::Bundled, Values::Table) => Ok(Box::new(block(shape)?)),
+        (Storage::Directory, TableForm::Block, Values::Log) => {
+            Ok(Box::new(ValueLog::new(Box::new(block(shape)?), setup)))
         }
-        (Storage::Directory, TableForm::Directory, Values::Table) => {
-            Ok(Box::new(Dirs::open(Files::open(fs, mode, tracker, setup, shape)?)?))
-        }
+        (Storage::Directory, TableForm::Bundled, Values::Log) => Err(Error::Unsupported(
+            "values=log is refused with tables=bundled; make the store with tables=block".into(),
+        )),
+        (Storage::Directory, TableForm::Directory, Values::Table) => Ok(Box::new(Dirs::open(block(shape)?)?)),
+        (Storage::Directory, TableForm::Directory, Values::Log) => Err(Error::Unsupported(
+            "values=log is refused with tables=directory, whose values have files of their own".into(),
+        )),
     }
 }
 

@@ -2,7 +2,7 @@
 use super::{internal, user};
 use crate::{bytes::escaped, table::size};
 use serde_json::{Value, json};
-use terrace_format::{AddedTable, Edit, FileName, LEVELS, Within};
+use terrace_format::{AddedTable, Edit, FileName, LEVELS, Referred, Within};
 
 /// One line: numbers, and how many tables come and go on each level.
 pub fn summary(edit: &Edit) -> String {
@@ -31,7 +31,9 @@ pub fn lines(edit: &Edit) -> Vec<String> {
     lines.extend(edit.deleted.iter().map(|(level, id)| format!("L{level} - {id}")));
     lines.extend(edit.added.iter().map(|(level, table)| {
         let (smallest, largest) = (internal(&table.smallest), internal(&table.largest));
-        format!("L{level} + {}, {} B, {smallest} … {largest}", place(table), table.bytes)
+        let refs: Vec<_> = table.refs.iter().map(|(to, bytes)| format!("{bytes} B in {}", referred(*to))).collect();
+        let refs = if refs.is_empty() { String::new() } else { format!(", points to {}", refs.join(", ")) };
+        format!("L{level} + {}, {} B, {smallest} … {largest}{refs}", place(table), table.bytes)
     }));
     if lines.is_empty() {
         lines.push("nothing".to_owned());
@@ -44,6 +46,14 @@ fn place(table: &AddedTable) -> String {
     match table.within {
         None => FileName::Table(table.id).to_string(),
         Some(Within { bundle, offset }) => format!("{} at {offset} of {}", table.id, FileName::Bundle(bundle)),
+    }
+}
+
+/// The file that a table points into.
+pub fn referred(object: Referred) -> FileName {
+    match object {
+        Referred::Log(id) => FileName::ValueLog(id),
+        Referred::Values(id) => FileName::Values(id),
     }
 }
 
@@ -70,7 +80,9 @@ pub fn within_json(within: Option<Within>) -> Value {
 pub fn json(edit: &Edit) -> Value {
     let table = |(level, table): &(usize, AddedTable)| {
         json!({ "level": level, "number": table.id.0, "bytes": table.bytes, "within": within_json(table.within),
-            "smallest": escaped(user(&table.smallest)), "largest": escaped(user(&table.largest)) })
+            "smallest": escaped(user(&table.smallest)), "largest": escaped(user(&table.largest)),
+            "refs": table.refs.iter().map(|(to, bytes)| json!({ "file": referred(*to).to_string(), "bytes": bytes }))
+                .collect::<Value>() })
     };
     json!({
         "requires": edit.requires,
@@ -93,8 +105,14 @@ mod tests {
 
     #[test]
     fn an_edit_in_a_line() {
-        let table =
-            AddedTable { id: TableId(7), bytes: 100, within: None, smallest: b"a".to_vec(), largest: b"b".to_vec() };
+        let table = AddedTable {
+            id: TableId(7),
+            bytes: 100,
+            within: None,
+            smallest: b"a".to_vec(),
+            largest: b"b".to_vec(),
+            refs: Vec::new(),
+        };
         let edit = Edit {
             log_number: Some(3),
             last_sequence: Some(SeqNo(9)),

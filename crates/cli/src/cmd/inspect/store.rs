@@ -26,7 +26,9 @@ struct Store {
     history: Vec<(u64, Edit)>,
     broken_tail: bool,
     levels: Vec<BTreeMap<TableId, AddedTable>>,
-    logs: Vec<(LogId, Summary)>,
+    logs: Vec<(LogId, FileName, Summary)>,
+    /// Of a value log, with their sizes.
+    segments: Vec<(FileName, u64)>,
 }
 
 /// Prints the store in `path`.
@@ -39,7 +41,8 @@ pub fn show(path: &Path, as_json: bool, out: &mut dyn Write) -> Result<()> {
     store.show_head(path, out)?;
     store.show_levels(out)?;
     store.show_history(path, out)?;
-    store.show_logs(out)
+    store.show_logs(out)?;
+    store.show_segments(out)
 }
 
 /// A marker's fields.
@@ -70,7 +73,8 @@ impl Store {
             history: Vec::new(),
             broken_tail: false,
             levels: vec![BTreeMap::new(); LEVELS],
-            logs: read_logs(path)?,
+            logs: Vec::new(),
+            segments: list_segments(path)?,
         };
         store.broken_tail = loop {
             match file.next()? {
@@ -82,6 +86,7 @@ impl Store {
                 Event::End { torn, .. } => break torn,
             }
         };
+        store.logs = read_logs(path, store.log_number())?;
         Ok(store)
     }
 
@@ -176,7 +181,7 @@ impl Store {
     }
 
     fn show_logs(&self, out: &mut dyn Write) -> Result<()> {
-        let row = |(id, log): &(LogId, Summary)| {
+        let row = |(id, file, log): &(LogId, FileName, Summary)| {
             let sequences = log.sequences.map_or("-".into(), |(first, last)| format!("{first} to {last}"));
             let state = match (id.0 >= self.log_number(), log.torn, log.bad_bytes) {
                 (false, ..) => "no longer needed".into(),
@@ -197,11 +202,27 @@ impl Store {
                 begun_by.into(),
                 state,
             ];
-            [vec![FileName::Log(*id).to_string()], cells.to_vec()].concat()
+            [vec![file.to_string()], cells.to_vec()].concat()
         };
         let rows: Vec<Vec<String>> = self.logs.iter().map(row).collect();
         writeln!(out)?;
         table::write(out, &["log", "batches", "operations", "sequences", "size", "begun by", "state"], &rows)
+    }
+
+    /// Bytes of a segment that tables keep alive.
+    fn live(&self, file: FileName) -> u64 {
+        let refs = self.levels.iter().flat_map(|tables| tables.values()).flat_map(|table| &table.refs);
+        refs.filter(|(to, _)| edits::referred(*to) == file).fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
+    }
+
+    fn show_segments(&self, out: &mut dyn Write) -> Result<()> {
+        if self.segments.is_empty() {
+            return Ok(());
+        }
+        let row = |(file, bytes): &(FileName, u64)| vec![file.to_string(), size(*bytes), size(self.live(*file))];
+        let rows: Vec<Vec<String>> = self.segments.iter().map(row).collect();
+        writeln!(out)?;
+        table::write(out, &["segment", "size", "alive"], &rows)
     }
 
     fn json(&self, path: &Path) -> Value {
@@ -215,7 +236,12 @@ impl Store {
             .enumerate()
             .map(|(level, tables)| json!({ "level": level, "tables": tables.values().map(table).collect::<Value>() }))
             .collect();
-        let logs: Value = self.logs.iter().map(|(id, log)| {
+        let segments: Value = self
+            .segments
+            .iter()
+            .map(|(file, bytes)| json!({ "file": file.to_string(), "bytes": bytes, "live_bytes": self.live(*file) }))
+            .collect();
+        let logs: Value = self.logs.iter().map(|(id, _, log)| {
             json!({ "number": id.0, "bytes": log.bytes, "ours": log.ours, "batches": log.batches, "operations": log.operations,
                 "sequences": log.sequences, "bad_bytes": log.bad_bytes, "torn": log.torn, "needed": id.0 >= self.log_number() })
         }).collect();
@@ -230,20 +256,39 @@ impl Store {
             "manifest": { "number": self.manifest.0, "bytes": self.manifest_bytes, "edits": self.history.len(),
                 "broken_tail": self.broken_tail },
             "logs": logs,
+            "segments": segments,
         })
     }
 }
 
-fn read_logs(path: &Path) -> Result<Vec<(LogId, Summary)>> {
+/// Logs; of those that are segments of a value log, what the manifest still needs as a log, from number `from` on.
+fn read_logs(path: &Path, from: u64) -> Result<Vec<(LogId, FileName, Summary)>> {
     let mut logs = Vec::new();
     for entry in fs::read_dir(path)? {
         let entry = entry?;
-        if let Some(FileName::Log(id)) = FileName::parse(&entry.file_name().to_string_lossy()) {
-            logs.push((id, Summary::of(&entry.path())?));
+        match FileName::parse(&entry.file_name().to_string_lossy()) {
+            Some(file @ (FileName::Log(id) | FileName::ValueLog(id))) if id.0 >= from || file == FileName::Log(id) => {
+                logs.push((id, file, Summary::of(&entry.path())?));
+            }
+            _ => {}
         }
     }
-    logs.sort_by_key(|(id, _)| *id);
+    logs.sort_by_key(|(id, ..)| *id);
     Ok(logs)
+}
+
+/// Segments of a value log and their sizes.
+fn list_segments(path: &Path) -> Result<Vec<(FileName, u64)>> {
+    let mut segments = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        let name = FileName::parse(&entry.file_name().to_string_lossy());
+        if let Some(file @ (FileName::ValueLog(_) | FileName::Values(_))) = name {
+            segments.push((file, entry.metadata()?.len()));
+        }
+    }
+    segments.sort_by_key(|(file, _)| file.to_string());
+    Ok(segments)
 }
 
 /// `None` for a level without tables.

@@ -1,5 +1,5 @@
-//! Tables that others wrote become this store's: linked or copied, and made durable.
-use super::{Store, names};
+//! Tables and segments that others wrote become this store's: linked or copied, and made durable.
+use super::Store;
 use crate::{Adopted, Error, Purpose, Result, SyncKind, TableFile, durability::sync_directory, placement::ObjectId};
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ pub(super) fn adopt(store: &Store, files: &[(TableFile, ObjectId)]) -> Result<Ad
     for (at, (file, object)) in files.iter().enumerate() {
         if let Err(error) = take(store, file, *object, &mut adopted) {
             for (_, object) in &files[..at] {
-                let _ = store.remove_name(&names(*object)[0]); // best effort: no manifest names it
+                let _ = store.remove_name(&store.name_of(*object)); // best effort: no manifest names it
             }
             return Err(error);
         }
@@ -22,7 +22,7 @@ pub(super) fn adopt(store: &Store, files: &[(TableFile, ObjectId)]) -> Result<Ad
 }
 
 fn take(store: &Store, file: &TableFile, object: ObjectId, adopted: &mut Adopted) -> Result<()> {
-    let name = &names(object)[0];
+    let name = &store.name_of(object);
     let opened = file.fs.open(&file.name).and_then(|file| file.bytes());
     let bytes = opened.map_err(|e| Error::io("open", file.to_string(), e))?;
     let taken = store.fs.take(&*file.fs, &file.name, name);

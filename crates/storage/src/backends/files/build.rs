@@ -3,12 +3,12 @@ use super::{Store, bundle, fs::WriteFile};
 use crate::{
     Error, Purpose, Result, Ticket,
     durability::{CommitTracker, Finished, SyncTracker},
-    placement::{Build, EntryRef, Fragment, Hint, Lifetime, TableMeta},
+    placement::{Build, EntryRef, Fragment, Hint, Lifetime, ObjectId, TableMeta},
     sst::{Bounds, ByteSink, Writer},
 };
 use std::sync::Arc;
 use terrace_format::{
-    TableForm, TableId, Within,
+    SegmentId, TableForm, TableId, Within,
     bundle::{ALIGNMENT, Member},
     names::FileName,
 };
@@ -23,7 +23,7 @@ pub(super) fn begin(store: Arc<Store>, hint: Hint) -> Result<Box<dyn Build>> {
     let bundled = store.shape.tables == TableForm::Bundled && hint.lifetime == Lifetime::Compaction;
     let bundle = bundled.then(OpenBundle::default);
     let (metas, finished, names) = Default::default();
-    Ok(Box::new(FilesBuild { store, hint, bundle, open: None, metas, finished, names }))
+    Ok(Box::new(FilesBuild { store, hint, bundle, open: None, segment: None, metas, finished, names }))
 }
 
 /// What the bytes of a build are for.
@@ -47,6 +47,8 @@ struct FilesBuild {
     /// Of a build whose tables share a file.
     bundle: Option<OpenBundle>,
     open: Option<(TableId, Writer<Output>)>,
+    /// Values that belong to these tables.
+    segment: Option<Output>,
     metas: Vec<TableMeta>,
     finished: Vec<Finished>,
     /// Files made so far, to remove if the build is abandoned.
@@ -109,6 +111,27 @@ impl Build for FilesBuild {
         self.open()?.add(entry.key, entry.stored)
     }
 
+    fn rely_on(&mut self, segment: ObjectId) -> Result<()> {
+        self.finished.extend(self.store.unsettled.take(&self.store, segment)?);
+        Ok(())
+    }
+
+    fn append_to_segment(&mut self, segment: SegmentId, bytes: &[u8]) -> Result<u64> {
+        let mut output = match self.segment.take() {
+            Some(output) => output,
+            None => {
+                let name = self.store.name_of(ObjectId::Segment(segment));
+                let output = Output::create(&self.store, Purpose::Collection, &name)?;
+                self.names.push(name);
+                output
+            }
+        };
+        let offset = output.written();
+        let appended = output.append(bytes);
+        self.segment = Some(output);
+        appended.map(|()| offset)
+    }
+
     fn delete_range(&mut self, fragment: &Fragment) -> Result<()> {
         self.open()?.delete_range(fragment);
         Ok(())
@@ -144,6 +167,9 @@ impl Build for FilesBuild {
             return Err(Error::Unsupported(format!("table {open} of this build is still open")));
         }
         self.end_bundle()?;
+        if let Some(segment) = self.segment.take() {
+            self.finished.push(segment.finish()?);
+        }
         let ticket = watch(&self.store, purpose(self.hint), std::mem::take(&mut self.finished))?;
         self.names.clear();
         Ok((std::mem::take(&mut self.metas), ticket))

@@ -112,6 +112,10 @@ pub trait WriteFile: Send + Sync {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Everything appended, and the size, survives a power cut (`fdatasync`).
     fn sync(&self) -> io::Result<()>;
+    /// A second handle on the same open file, through which it can be synced and written back while it grows through this one.
+    fn twin(&self) -> io::Result<Box<dyn WriteFile>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// For questions to the kernel; `None` where this is no file of its own.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None

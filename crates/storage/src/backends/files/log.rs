@@ -7,6 +7,7 @@ use crate::{
     setup::LogWrites,
 };
 use std::{
+    io,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -17,29 +18,19 @@ use terrace_format::log_record::{Deframer, Framer, OURS_HEAD_BYTES, is_ours};
 
 /// Starts the log `name`, whose first record is `first`.
 pub(super) fn create(store: Arc<Store>, name: &str, kind: LogKind, first: &[u8]) -> Result<Box<dyn LogWriter>> {
-    store.writable("create log")?;
-    let how = match kind {
-        LogKind::Wal => store.setup.log_writes,
-        LogKind::Manifest => LogWrites::Write,
-    };
-    let file = store.fs.create_log(name, how).map_err(store.io("create", name))?;
-    let mut writer = Writer {
-        output: Output { file, name: store.path(name), kind, bytes: 0 },
-        framer: Framer::new(),
-        synced_bytes: AtomicU64::new(0),
-        named: AtomicBool::new(false),
-        broken: OnceLock::new(),
-        store,
-    };
-    let Writer { store, output, framer, .. } = &mut writer;
-    framer.frame_ours(first, |piece| output.append(store, piece))?;
+    let mut writer = Writer { file: LogFile::create(store, name, kind, Ok)?, framer: Framer::new() };
+    let Writer { file, framer } = &mut writer;
+    framer.frame_ours(first, |piece| file.write(piece))?;
     Ok(Box::new(writer))
 }
 
-struct Writer {
+/// A log's file, whatever the form of what is appended.
+pub(super) struct LogFile {
     store: Arc<Store>,
-    output: Output,
-    framer: Framer,
+    file: Box<dyn WriteFile>,
+    name: String,
+    kind: LogKind,
+    bytes: u64,
     /// Bytes that were there at the last sync.
     synced_bytes: AtomicU64,
     /// Whether the directory entry is durable; the first sync sees to it.
@@ -48,27 +39,65 @@ struct Writer {
     broken: OnceLock<Error>,
 }
 
-struct Output {
-    file: Box<dyn WriteFile>,
-    name: String,
-    kind: LogKind,
-    bytes: u64,
-}
+impl LogFile {
+    /// A new file `name`, with what `around` puts around it.
+    pub fn create(
+        store: Arc<Store>,
+        name: &str,
+        kind: LogKind,
+        around: impl FnOnce(Box<dyn WriteFile>) -> io::Result<Box<dyn WriteFile>>,
+    ) -> Result<LogFile> {
+        store.writable("create log")?;
+        let how = match kind {
+            LogKind::Wal => store.setup.log_writes,
+            LogKind::Manifest => LogWrites::Write,
+        };
+        Ok(LogFile {
+            file: store.fs.create_log(name, how).and_then(around).map_err(store.io("create", name))?,
+            name: store.path(name),
+            kind,
+            bytes: 0,
+            synced_bytes: AtomicU64::new(0),
+            named: AtomicBool::new(false),
+            broken: OnceLock::new(),
+            store,
+        })
+    }
 
-impl Output {
-    fn append(&mut self, store: &Store, piece: &[u8]) -> Result<()> {
+    /// Bytes so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Appends a piece of a record; see [`LogFile::attempt`].
+    pub fn write(&mut self, piece: &[u8]) -> Result<()> {
         self.file.append(piece).map_err(|e| Error::io("append to", &self.name, e))?;
         self.bytes += piece.len() as u64;
         let purpose = match self.kind {
             LogKind::Wal => Purpose::Wal,
             LogKind::Manifest => Purpose::Manifest,
         };
-        store.traffic.wrote(purpose, piece.len() as u64);
+        self.store.traffic.wrote(purpose, piece.len() as u64);
         Ok(())
     }
-}
 
-impl Writer {
+    /// Does something to a file that has not failed yet; a failure is for good.
+    pub fn attempt(&mut self, work: impl FnOnce(&mut LogFile) -> Result<()>) -> Result<()> {
+        self.check()?;
+        let outcome = work(self);
+        self.remember(outcome)
+    }
+
+    /// Makes everything appended durable.
+    pub fn sync(&self) -> Result<()> {
+        self.check()?;
+        if !self.store.tracker.promises() {
+            return Ok(());
+        }
+        let outcome = self.sync_all();
+        self.remember(outcome)
+    }
+
     /// Remembers a failure for whoever comes after.
     fn remember<T>(&self, outcome: Result<T>) -> Result<T> {
         if let Err(error) = &outcome {
@@ -84,11 +113,10 @@ impl Writer {
     /// Writers wait for a write-ahead log, nobody for a manifest.
     fn sync_all(&self) -> Result<()> {
         let start = Instant::now();
-        self.output.file.sync().map_err(|e| Error::io("sync", &self.output.name, e))?;
-        let bytes = self.output.bytes;
-        let new_bytes = bytes - self.synced_bytes.swap(bytes, Relaxed);
+        self.file.sync().map_err(|e| Error::io("sync", &self.name, e))?;
+        let new_bytes = self.bytes - self.synced_bytes.swap(self.bytes, Relaxed);
         let (traffic, time) = (&self.store.traffic, start.elapsed());
-        match self.output.kind {
+        match self.kind {
             LogKind::Manifest => traffic.synced(SyncKind::Manifest, new_bytes, time),
             LogKind::Wal => traffic.blocked(SyncKind::Log, new_bytes, time),
         }
@@ -100,25 +128,23 @@ impl Writer {
     }
 }
 
+struct Writer {
+    file: LogFile,
+    framer: Framer,
+}
+
 impl LogWriter for Writer {
     fn append(&mut self, record: &[u8]) -> Result<()> {
-        self.check()?;
-        let Writer { store, output, framer, .. } = self;
-        let outcome = framer.frame(record, |piece| output.append(store, piece));
-        self.remember(outcome)
+        let Writer { file, framer } = self;
+        file.attempt(|file| framer.frame(record, |piece| file.write(piece)))
     }
 
     fn sync(&self) -> Result<()> {
-        self.check()?;
-        if !self.store.tracker.promises() {
-            return Ok(());
-        }
-        let outcome = self.sync_all();
-        self.remember(outcome)
+        self.file.sync()
     }
 
     fn bytes(&self) -> u64 {
-        self.output.bytes
+        self.file.bytes()
     }
 }
 

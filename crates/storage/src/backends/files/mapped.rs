@@ -7,6 +7,7 @@
 use super::{
     fs::WriteFile,
     kernel::{self, Window},
+    real::RealFs,
 };
 use nix::{
     errno::Errno,
@@ -122,6 +123,10 @@ impl WriteFile for MappedFile {
             open.fill(self.bytes);
         }
         self.file.sync_data()
+    }
+
+    fn twin(&self) -> io::Result<Box<dyn WriteFile>> {
+        Ok(RealFs::adopt(self.file.try_clone()?))
     }
 
     fn write_back(&self) -> io::Result<()> {

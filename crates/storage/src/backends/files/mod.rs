@@ -7,13 +7,13 @@ use crate::{
     Adopted, Budget, Error, Result, Setup, TableFile, Traffic,
     durability::CommitTracker,
     placement::{
-        Build, Hint, Limits, Listed, LogKind, LogReader, LogWriter, Mode, ObjectId, Placement, Salvage, Table,
-        TableMeta,
+        Build, Hint, Limits, Listed, LogKind, LogReader, LogWriter, Mode, ObjectId, Placement, Salvage, SegmentReader,
+        SegmentWriter, Table, TableMeta,
     },
     sst::Salvager,
 };
 use std::{collections::BTreeMap, io, sync::Arc};
-use terrace_format::{LogId, Shape, TableId, names::FileName};
+use terrace_format::{LogId, Shape, TableId, Values, names::FileName};
 
 mod adopt;
 pub(super) mod build;
@@ -29,10 +29,12 @@ mod mapped;
 mod mapped_read;
 pub mod real;
 pub(crate) mod root;
+mod segment;
 pub(super) mod tables;
 
 use fs::FileSystem;
 pub(super) use input::Input;
+use segment::Unsettled;
 use tables::Tables;
 
 /// What the placement shares with the logs and builds it hands out. The lock is held until the last of them is gone.
@@ -44,6 +46,7 @@ pub(super) struct Store {
     bundles: bundle::Bundles,
     pub traffic: Traffic,
     mode: Mode,
+    unsettled: Unsettled,
     _lock: Box<dyn Send + Sync>,
 }
 
@@ -82,6 +85,7 @@ impl Files {
             bundles: Default::default(),
             traffic,
             mode,
+            unsettled: Unsettled::default(),
             _lock: lock,
         });
         let find = {
@@ -132,30 +136,37 @@ impl Store {
         }
     }
 
+    /// The names under which an object may be stored, the one we write first.
+    fn names(&self, object: ObjectId) -> Vec<String> {
+        match object {
+            ObjectId::Table(id) => vec![FileName::Table(id).to_string(), FileName::table_alternative(id)],
+            ObjectId::Bundle(id) => vec![bundle::name(id)],
+            ObjectId::Wal(id) if self.shape.values == Values::Log => vec![FileName::ValueLog(id).to_string()],
+            ObjectId::Wal(id) => vec![FileName::Log(id).to_string()],
+            ObjectId::Manifest(id) => vec![FileName::Manifest(id).to_string()],
+            ObjectId::Temporary(number) => vec![FileName::Temporary(number).to_string()],
+            ObjectId::Segment(id) => vec![FileName::Values(id).to_string()],
+        }
+    }
+
+    /// The first of them.
+    fn name_of(&self, object: ObjectId) -> String {
+        self.names(object).swap_remove(0)
+    }
+
+    fn log_name(&self, id: LogId, kind: LogKind) -> String {
+        self.name_of(match kind {
+            LogKind::Wal => ObjectId::Wal(id),
+            LogKind::Manifest => ObjectId::Manifest(id),
+        })
+    }
+
     /// Removes a name; absent is fine.
     pub fn remove_name(&self, name: &str) -> Result<()> {
         match self.fs.remove(name) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(self.io("remove", name)(e)),
             _ => Ok(()),
         }
-    }
-}
-
-/// The names under which an object may be stored, the one we write first.
-fn names(object: ObjectId) -> Vec<String> {
-    match object {
-        ObjectId::Table(id) => vec![FileName::Table(id).to_string(), FileName::table_alternative(id)],
-        ObjectId::Bundle(id) => vec![bundle::name(id)],
-        ObjectId::Wal(id) => vec![FileName::Log(id).to_string()],
-        ObjectId::Manifest(id) => vec![FileName::Manifest(id).to_string()],
-        ObjectId::Temporary(number) => vec![FileName::Temporary(number).to_string()],
-    }
-}
-
-fn log_name(id: LogId, kind: LogKind) -> String {
-    match kind {
-        LogKind::Wal => FileName::Log(id).to_string(),
-        LogKind::Manifest => FileName::Manifest(id).to_string(),
     }
 }
 
@@ -174,7 +185,7 @@ impl Placement for Files {
         {
             return format!("{} (table {id})", self.store.path(&bundle::name(within.bundle)));
         }
-        self.store.path(&names(object)[0])
+        self.store.path(&self.store.name_of(object))
     }
 
     fn tier(&self) -> &'static str {
@@ -190,11 +201,19 @@ impl Placement for Files {
     }
 
     fn create_log(&self, id: LogId, kind: LogKind, first: &[u8]) -> Result<Box<dyn LogWriter>> {
-        log::create(self.store.clone(), &log_name(id, kind), kind, first)
+        log::create(self.store.clone(), &self.store.log_name(id, kind), kind, first)
     }
 
     fn open_log(&self, id: LogId, kind: LogKind) -> Result<Box<dyn LogReader>> {
-        log::open(&self.store, &log_name(id, kind), kind)
+        log::open(&self.store, &self.store.log_name(id, kind), kind)
+    }
+
+    fn create_segment(&self, log: LogId) -> Result<Box<dyn SegmentWriter>> {
+        segment::create(self.store.clone(), log)
+    }
+
+    fn open_segment(&self, object: ObjectId) -> Result<Arc<dyn SegmentReader>> {
+        segment::open(&self.store, object)
     }
 
     fn begin(&self, hint: Hint) -> Result<Box<dyn Build>> {
@@ -237,9 +256,12 @@ impl Placement for Files {
             let object = match name {
                 FileName::Table(id) => ObjectId::Table(id),
                 FileName::Bundle(id) => ObjectId::Bundle(id),
-                FileName::Log(id) => ObjectId::Wal(id),
+                FileName::ValueLog(id) if self.store.shape.values == Values::Log => ObjectId::Wal(id),
+                FileName::Log(id) if self.store.shape.values != Values::Log => ObjectId::Wal(id),
+                FileName::Values(id) => ObjectId::Segment(id),
                 FileName::Manifest(id) => ObjectId::Manifest(id),
                 FileName::Temporary(number) => ObjectId::Temporary(number),
+                FileName::Log(_) | FileName::ValueLog(_) => continue, // of a store of another kind
                 FileName::Current
                 | FileName::Lock
                 | FileName::InfoLog
@@ -262,7 +284,8 @@ impl Placement for Files {
         {
             return Ok(());
         }
-        names(object).iter().try_for_each(|name| self.store.remove_name(name))
+        self.store.unsettled.forget(object);
+        self.store.names(object).iter().try_for_each(|name| self.store.remove_name(name))
     }
 
     fn trim(&self, tables: &[TableMeta]) -> Result<()> {
@@ -275,7 +298,7 @@ impl Placement for Files {
     }
 
     fn file_of(&self, object: ObjectId) -> Result<TableFile> {
-        let mut names = names(object);
+        let mut names = self.store.names(object);
         let there = names.iter().position(|name| self.store.fs.open(name).is_ok());
         Ok(TableFile::new(self.store.fs.clone(), names.swap_remove(there.unwrap_or(0))))
     }

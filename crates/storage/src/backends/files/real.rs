@@ -373,6 +373,10 @@ impl WriteFile for Writing {
         self.0.sync_data()
     }
 
+    fn twin(&self) -> io::Result<Box<dyn WriteFile>> {
+        Ok(Box::new(Writing(self.0.try_clone()?)))
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.0.as_fd())
     }

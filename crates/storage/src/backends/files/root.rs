@@ -2,7 +2,7 @@
 //!
 //! A replacement is written under a temporary name and synced *before* it is renamed, and the directory after:
 //! a rename whose file was not synced can leave zeros behind after a power cut (docs/durability.md).
-use super::{Store, bundle, fs::FileSystem, names};
+use super::{Store, bundle, fs::FileSystem};
 use crate::{
     Error, Purpose, Result, SyncKind, Traffic,
     durability::sync_directory,
@@ -124,10 +124,15 @@ pub(super) fn settle(store: &Store, tables: &[TableMeta]) -> Result<()> {
         opened => drop(opened.map_err(store.io("open", &name))?),
     }
     let mut files: BTreeMap<ObjectId, u64> = BTreeMap::new();
-    tables.iter().for_each(|table| *files.entry(bundle::file_object(table)).or_default() += table.bytes);
+    for table in tables {
+        *files.entry(bundle::file_object(table)).or_default() += table.bytes;
+        for (referred, _) in &table.refs {
+            files.entry(*referred).or_default();
+        }
+    }
     for (file, bytes) in files {
         let start = Instant::now();
-        sync_any(store, &names(file))?;
+        sync_any(store, &store.names(file))?;
         store.traffic.synced(SyncKind::Tables, bytes, start.elapsed());
     }
     sync_directory(&*store.fs, &store.traffic)?;
@@ -151,11 +156,11 @@ fn sync_any(store: &Store, names: &[String]) -> Result<()> {
 pub(super) fn set_aside(store: &Store, object: ObjectId) -> Result<()> {
     store.writable("set aside")?;
     let mut found = false;
-    for name in names(object) {
+    for name in store.names(object) {
         found |= link_into_lost(store, &name)?;
     }
     if !found {
-        return Err(Error::Missing { what: "object", object: store.path(&names(object)[0]) });
+        return Err(Error::Missing { what: "object", object: store.path(&store.name_of(object)) });
     }
     if store.tracker.promises() { sync_directory(&*store.fs, &store.traffic) } else { Ok(()) }
 }

@@ -284,6 +284,10 @@ impl WriteFile for Writing {
         self.0.mount.flush()
     }
 
+    fn twin(&self) -> Result<Box<dyn WriteFile>> {
+        Ok(Box::new(Writing(self.0.clone())))
+    }
+
     fn write_back(&self) -> Result<()> {
         self.0.save()
     }

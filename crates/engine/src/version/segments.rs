@@ -1,0 +1,120 @@
+//! Segments of the value log: how long each is, and how much of it the tables of the live version keep alive.
+use super::Version;
+use std::collections::BTreeMap;
+use terrace_format::{LogId, TableId, value_log::MAGIC};
+use terrace_storage::placement::{ObjectId, TableMeta};
+
+/// One segment, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segment {
+    /// All of it.
+    pub bytes: u64,
+    /// What tables point to: the sum of their references.
+    pub live: u64,
+}
+
+impl Segment {
+    /// What nothing points to.
+    pub fn garbage(&self) -> u64 {
+        self.bytes.saturating_sub(self.live)
+    }
+}
+
+/// Every segment that is known. Guarded by the control lock.
+#[derive(Clone, Debug, Default)]
+pub struct Segments(BTreeMap<ObjectId, Segment>);
+
+impl Segments {
+    /// Those that `version` points into, with their sizes as far as `bytes_of` knows them.
+    pub fn of(version: &Version, bytes_of: impl Fn(ObjectId) -> Option<u64>) -> Segments {
+        let mut segments = Segments::default();
+        version.tables().for_each(|(_, table)| segments.add(&table.meta));
+        for (object, segment) in &mut segments.0 {
+            let bytes = bytes_of(*object).unwrap_or(segment.live);
+            // Where values were moved to, nothing is garbage from birth: else collecting it would have no end.
+            let head = if matches!(object, ObjectId::Segment(_)) { MAGIC.len() as u64 } else { 0 };
+            segment.bytes = bytes.saturating_sub(head).max(segment.live);
+        }
+        segments
+    }
+
+    /// A table points to what it refers to. A segment that is new with it has as many bytes.
+    pub fn add(&mut self, table: &TableMeta) {
+        for (object, bytes) in table.segments() {
+            let segment = self.0.entry(object).or_default();
+            segment.live = segment.live.saturating_add(bytes);
+            segment.bytes = segment.bytes.max(segment.live);
+        }
+    }
+
+    /// A table points nowhere any more.
+    pub fn take(&mut self, table: &TableMeta) {
+        for (object, bytes) in table.segments() {
+            if let Some(segment) = self.0.get_mut(&object) {
+                segment.live = segment.live.saturating_sub(bytes);
+            }
+        }
+    }
+
+    /// `log` takes no more; it has `bytes`.
+    pub fn log_ended(&mut self, log: LogId, bytes: u64) {
+        self.0.entry(ObjectId::Wal(log)).or_default().bytes = bytes;
+    }
+
+    /// It is no more.
+    pub fn forget(&mut self, object: ObjectId) {
+        self.0.remove(&object);
+    }
+
+    /// Those that some table points into, by kind and number. The others go by themselves, or have memtables that point there.
+    pub fn pointed_into(&self) -> impl Iterator<Item = (ObjectId, Segment)> + '_ {
+        self.0.iter().filter(|(_, segment)| segment.live > 0).map(|(object, segment)| (*object, *segment))
+    }
+
+    /// All of those as one.
+    pub fn sum(&self) -> Segment {
+        self.pointed_into().fold(Segment::default(), |sum, (_, segment)| Segment {
+            bytes: sum.bytes + segment.bytes,
+            live: sum.live + segment.live,
+        })
+    }
+
+    /// How much of `object` is alive.
+    pub fn live(&self, object: ObjectId) -> u64 {
+        self.0.get(&object).map_or(0, |segment| segment.live)
+    }
+}
+
+/// The table `id` of `version`'s level `level`.
+pub(super) fn table_of(version: &Version, level: usize, id: TableId) -> Option<&TableMeta> {
+    version.levels[level].tables().map(|table| &table.meta).find(|meta| meta.id == id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(refs: &[(u64, u64)]) -> TableMeta {
+        let refs = refs.iter().map(|(log, bytes)| (ObjectId::Wal(LogId(*log)), *bytes)).collect();
+        TableMeta { refs, ..TableMeta::unbounded(TableId(1), 1) }
+    }
+
+    #[test]
+    fn live_is_the_sum_of_references() {
+        let mut segments = Segments::default();
+        segments.log_ended(LogId(1), 100);
+        segments.log_ended(LogId(3), 50);
+        let (a, b) = (table(&[(1, 60), (2, 7)]), table(&[(1, 30)]));
+        segments.add(&a);
+        segments.add(&b);
+        assert_eq!(segments.live(ObjectId::Wal(LogId(1))), 90);
+        assert_eq!(segments.sum(), Segment { bytes: 107, live: 97 });
+        segments.take(&a);
+        assert_eq!(
+            segments.pointed_into().collect::<Vec<_>>(),
+            [(ObjectId::Wal(LogId(1)), Segment { bytes: 100, live: 30 })]
+        );
+        segments.take(&b);
+        assert_eq!(segments.sum(), Segment::default());
+    }
+}

@@ -1,0 +1,307 @@
+//! Frames become batches again, from bytes that may be anything; and single entries their values.
+use super::{CRC_BYTES, DELETE, DELETE_RANGE, HEADER_BYTES, Header, MAGIC, PUT, PUT_COMPRESSED, begin_crc, entry_crc};
+use crate::{Batch, Corrupt, SeqNo, coding::Input, compress::decompress, crc, log_record::Event};
+use std::{borrow::Cow, ops::Range};
+
+/// Zeros are looked for in pieces of this size.
+const ZEROS_BYTES: u64 = 1 << 20;
+
+/// Reads the frames of one segment in order. Trusts nothing in it.
+#[derive(Debug)]
+pub struct Frames {
+    segment: u64,
+    file_bytes: u64,
+    at: u64,
+    /// Where the entries of the last batch lie in the segment.
+    places: Vec<Range<u64>>,
+}
+
+impl Frames {
+    /// For segment number `segment` in a file of `file_bytes` bytes. What is appended later is not seen.
+    pub fn new(segment: u64, file_bytes: u64) -> Frames {
+        Frames { segment, file_bytes, at: 0, places: Vec::new() }
+    }
+
+    /// Of the batch that was told last, where each entry lies in the segment.
+    pub fn places(&self) -> &[Range<u64>] {
+        &self.places
+    }
+
+    /// The next batch, or what is in its place; `read` fills a buffer from an offset. A frame that is damaged is skipped by
+    /// its length, if it has a believable one.
+    pub fn next<E>(&mut self, mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Result<Event, E> {
+        self.places.clear();
+        if self.at == 0 && self.file_bytes >= MAGIC.len() as u64 {
+            let mut magic = *MAGIC;
+            read(0, &mut magic)?;
+            if magic != *MAGIC && magic != [0; 8] {
+                return Ok(self.give_up(self.file_bytes, "no segment of a value log begins so"));
+            }
+            self.at = MAGIC.len() as u64;
+        }
+        let left = self.file_bytes - self.at;
+        if left < HEADER_BYTES as u64 {
+            let mut rest = vec![0; left as usize];
+            read(self.at, &mut rest)?;
+            return Ok(self.end(rest.iter().any(|&byte| byte != 0)));
+        }
+        let mut header = [0; HEADER_BYTES];
+        read(self.at, &mut header)?;
+        if header == [0; HEADER_BYTES] {
+            return self.zeros(read);
+        }
+        let header = Header::parse(&header);
+        if header.entry_bytes > left - HEADER_BYTES as u64 {
+            return Ok(self.end(true));
+        }
+        let mut body = vec![0; header.entry_bytes as usize];
+        read(self.at + HEADER_BYTES as u64, &mut body)?;
+        let offset = self.at;
+        let end = offset + HEADER_BYTES as u64 + header.entry_bytes;
+        Ok(match self.open(&header, &body) {
+            Ok(batch) => {
+                self.at = end;
+                Event::Record { offset, bytes: batch.into_bytes() }
+            }
+            Err(found) => self.give_up(end, &found.detail),
+        })
+    }
+
+    fn end(&mut self, torn: bool) -> Event {
+        let offset = self.at;
+        if torn {
+            self.at = self.file_bytes; // told once
+            return Event::Bad { offset, bytes: self.file_bytes - offset, reason: "it ends within a frame".into() };
+        }
+        Event::End { offset, torn: false }
+    }
+
+    fn give_up(&mut self, end: u64, reason: &str) -> Event {
+        let offset = self.at;
+        self.places.clear();
+        self.at = end;
+        Event::Bad { offset, bytes: end - offset, reason: reason.into() }
+    }
+
+    /// Zeros where a frame should begin: the end, if nothing else follows.
+    fn zeros<E>(&mut self, mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Result<Event, E> {
+        let mut from = self.at;
+        while from < self.file_bytes {
+            let mut piece = vec![0; (self.file_bytes - from).min(ZEROS_BYTES) as usize];
+            read(from, &mut piece)?;
+            if piece.iter().any(|&byte| byte != 0) {
+                return Ok(self.give_up(self.file_bytes, "zeros where a frame should begin"));
+            }
+            from += piece.len() as u64;
+        }
+        Ok(self.end(false))
+    }
+
+    fn open(&mut self, header: &Header, body: &[u8]) -> Result<Batch, Corrupt> {
+        let mut input = Input::new("frame", body);
+        let (mut batch, mut crc) = (Batch::new(), begin_crc(self.segment));
+        let entries = self.at + HEADER_BYTES as u64;
+        if header.first > SeqNo::MAX.0 - u64::from(header.count) {
+            return Err(Corrupt::new("frame", 8, format!("sequence {} above 56 bits", header.first)));
+        }
+        let mut seq = SeqNo(header.first);
+        for _ in 0..header.count {
+            let from = input.offset();
+            let entry = Entry::read(&mut input, seq)?;
+            crc = crc::extend(crc, &entry.stored_crc.to_le_bytes());
+            entry.add_to(&mut batch)?;
+            self.places.push(entries + from..entries + input.offset());
+            seq = seq.plus(1);
+        }
+        if !input.is_empty() {
+            return Err(input.corrupt(format!("{} entries announced, there are more", header.count)));
+        }
+        if header.sealed(crc).masked_crc != header.masked_crc {
+            return Err(Corrupt::new("frame", 0, "checksum of a frame"));
+        }
+        batch.set_sequence(SeqNo(header.first));
+        Ok(batch)
+    }
+}
+
+struct Entry<'a> {
+    stored_crc: u32,
+    kind: u8,
+    key: &'a [u8],
+    rest: &'a [u8],
+}
+
+impl<'a> Entry<'a> {
+    /// Reads and verifies the entry of sequence `seq`.
+    fn read(input: &mut Input<'a>, seq: SeqNo) -> Result<Entry<'a>, Corrupt> {
+        let begin = input.clone();
+        let stored_crc = input.fixed32()?;
+        let covered = input.rest();
+        let kind = input.byte()?;
+        let key = input.slice()?;
+        let rest = match kind {
+            PUT | PUT_COMPRESSED | DELETE_RANGE => input.slice()?,
+            DELETE => &[],
+            other => return Err(begin.corrupt(format!("unknown kind of entry {other}"))),
+        };
+        let bytes = (input.offset() - begin.offset()) as usize - CRC_BYTES;
+        if entry_crc(seq, &covered[..bytes]) != stored_crc {
+            return Err(begin.corrupt("checksum of an entry"));
+        }
+        Ok(Entry { stored_crc, kind, key, rest })
+    }
+
+    fn value(&self) -> Result<Cow<'a, [u8]>, Corrupt> {
+        match (self.kind, self.rest.split_first()) {
+            (PUT, _) => Ok(Cow::Borrowed(self.rest)),
+            (PUT_COMPRESSED, Some((codec, squeezed))) => decompress(*codec, squeezed).map(Cow::Owned),
+            (PUT_COMPRESSED, None) => Err(Corrupt::new("entry", 0, "a compressed value without a codec")),
+            _ => Err(Corrupt::new("entry", 0, "it is no put")),
+        }
+    }
+
+    fn add_to(&self, batch: &mut Batch) -> Result<(), Corrupt> {
+        match self.kind {
+            DELETE => batch.delete(self.key),
+            DELETE_RANGE => batch.delete_range(self.key, self.rest),
+            _ => batch.put(self.key, &self.value()?),
+        }
+        Ok(())
+    }
+}
+
+/// The value in `bytes`, which are an entry of user key `user` and sequence `seq`; borrowed from them if it is not compressed.
+pub fn read_entry<'a>(bytes: &'a [u8], user: &[u8], seq: SeqNo) -> Result<Cow<'a, [u8]>, Corrupt> {
+    let mut input = Input::new("entry", bytes);
+    let entry = Entry::read(&mut input, seq)?;
+    if !input.is_empty() {
+        return Err(input.corrupt("it ends before the pointer to it says"));
+    }
+    if entry.key != user {
+        return Err(Corrupt::new("entry", 0, "it is of another key"));
+    }
+    entry.value()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Framer;
+    use super::*;
+    use crate::{Codec, Op, batch};
+    use std::convert::Infallible;
+
+    fn sample() -> Batch {
+        let mut batch = Batch::new();
+        batch.put(b"k", b"value");
+        batch.put(b"large", &[b'x'; 2000]);
+        batch.delete(b"gone");
+        batch.delete_range(b"a", b"b");
+        batch.set_sequence(SeqNo(100));
+        batch
+    }
+
+    /// A segment with a head, two samples, and the places of the last one's entries.
+    fn segment() -> (Vec<u8>, Vec<Range<usize>>) {
+        let (mut out, mut places) = (MAGIC.to_vec(), Vec::new());
+        let mut framer = Framer::new(7, Codec::Snappy, 1, 100);
+        framer.frame(&Batch::decode(batch::head(SeqNo(100)).to_vec()).unwrap(), &mut out, |_, _| {});
+        for round in 0..2 {
+            places.clear();
+            let mut batch = sample();
+            batch.set_sequence(SeqNo(100 + 4 * round));
+            framer.frame(&batch, &mut out, |_, at| places.push(at));
+        }
+        (out, places)
+    }
+
+    fn events(segment: u64, bytes: &[u8]) -> Vec<Event> {
+        let mut frames = Frames::new(segment, bytes.len() as u64);
+        let mut events = Vec::new();
+        loop {
+            let read = |offset: u64, buf: &mut [u8]| {
+                buf.copy_from_slice(&bytes[offset as usize..offset as usize + buf.len()]);
+                Ok::<_, Infallible>(())
+            };
+            let Ok(event) = frames.next(read);
+            let end = matches!(event, Event::End { .. });
+            events.push(event);
+            if end {
+                return events;
+            }
+        }
+    }
+
+    #[test]
+    fn frames_come_back_and_entries_stand_alone() {
+        let (bytes, places) = segment();
+        let told = events(7, &bytes);
+        let batches: Vec<_> = told
+            .iter()
+            .filter_map(|event| match event {
+                Event::Record { bytes, .. } => Some(Batch::decode(bytes.clone()).unwrap()),
+                _ => None,
+            })
+            .collect();
+        let mut second = sample();
+        second.set_sequence(SeqNo(104));
+        assert_eq!((batches.len(), &batches[1], &batches[2]), (3, &sample(), &second));
+        assert_eq!(told.last(), Some(&Event::End { offset: bytes.len() as u64, torn: false }));
+        assert!(bytes.len() < 1000, "the large value is compressed");
+        for (number, op) in second.ops().enumerate() {
+            let found = read_entry(
+                &bytes[places[number].clone()],
+                [&b"k"[..], b"large", b"gone", b"a"][number],
+                SeqNo(104 + number as u64),
+            );
+            match op {
+                Op::Put(_, value) => assert_eq!(found.unwrap(), value),
+                _ => assert!(found.is_err(), "no put"),
+            }
+        }
+        let entry = &bytes[places[0].clone()];
+        assert!(read_entry(entry, b"k", SeqNo(105)).is_err(), "another sequence");
+        assert!(read_entry(entry, b"l", SeqNo(104)).is_err(), "another key");
+        assert!(read_entry(&bytes[places[0].start..places[1].end], b"k", SeqNo(104)).is_err(), "too long");
+    }
+
+    #[test]
+    fn nothing_damaged_passes() {
+        let (bytes, places) = segment();
+        let good = events(7, &bytes);
+        assert!(
+            events(8, &bytes).iter().all(|event| !matches!(event, Event::Record { .. })),
+            "another segment's frames"
+        );
+        for at in 0..bytes.len() {
+            let mut bad = bytes.clone();
+            bad[at] ^= 1 << (at % 8);
+            let told = events(7, &bad);
+            let records = |told: &[Event]| told.iter().filter(|event| matches!(event, Event::Record { .. })).count();
+            assert!(
+                told.iter().all(|event| !matches!(event, Event::Record { .. }) || good.contains(event)),
+                "byte {at}"
+            );
+            assert!(records(&told) < records(&good), "byte {at} is covered");
+            for place in places.iter().filter(|place| place.contains(&at)) {
+                assert!(read_entry(&bad[place.clone()], b"k", SeqNo(104)).is_err());
+            }
+        }
+        for end in 0..bytes.len() {
+            let told = events(7, &bytes[..end]);
+            assert!(
+                told.iter().all(|event| !matches!(event, Event::Record { .. }) || good.contains(event)),
+                "cut at {end}"
+            );
+        }
+    }
+
+    #[test]
+    fn zeros_end_a_segment_unless_something_follows() {
+        let (mut bytes, _) = segment();
+        let end = bytes.len() as u64;
+        bytes.resize(bytes.len() + 5000, 0);
+        assert_eq!(events(7, &bytes).last(), Some(&Event::End { offset: end, torn: false }));
+        *bytes.last_mut().unwrap() = 1;
+        assert!(events(7, &bytes).iter().any(|event| matches!(event, Event::Bad { offset, .. } if *offset == end)));
+    }
+}

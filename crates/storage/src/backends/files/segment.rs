@@ -1,0 +1,184 @@
+//! Segments of a value log: files of raw bytes, read from anywhere, some of them while they grow.
+use super::{
+    Store,
+    fs::{ReadFile, WriteFile},
+    log::LogFile,
+};
+use crate::{
+    Error, Result, SyncKind,
+    durability::Finished,
+    placement::{LogKind, ObjectId, SegmentReader, SegmentWriter},
+};
+use parking_lot::Mutex;
+use std::{
+    collections::BTreeMap,
+    io,
+    os::fd::BorrowedFd,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Instant,
+};
+use terrace_format::{Corrupt, LogId};
+
+/// Segments written in this session, which builds may rely on. A leaf lock; no I/O under it.
+#[derive(Default)]
+pub(super) struct Unsettled(Mutex<BTreeMap<ObjectId, Open>>);
+
+/// A segment that was written in this session.
+struct Open {
+    /// By which it is made durable, while its writer may still have it; gone with the build that relied on it first.
+    file: Option<Box<dyn WriteFile>>,
+    bytes: Arc<AtomicU64>,
+    fate: Arc<Fate>,
+}
+
+/// Whether a sync of the segment ever failed. The kernel tells that once, to one of the handles; from then on what the file holds
+/// is unknown, through whichever. Held while syncing, so that none succeeds beside one that fails.
+#[derive(Default)]
+struct Fate(Mutex<Option<io::Error>>);
+
+impl Fate {
+    fn attempt(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let mut failed = self.0.lock();
+        if let Some(first) = &*failed {
+            return Err(twin_of(first));
+        }
+        sync().inspect_err(|error| *failed = Some(twin_of(error)))
+    }
+}
+
+/// An error that says the same.
+fn twin_of(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), error.to_string())
+}
+
+impl Unsettled {
+    /// A build points into `segment`: what makes its ticket cover that, if anything is left to do.
+    pub fn take(&self, store: &Store, segment: ObjectId) -> Result<Option<Finished>> {
+        let name = store.name_of(segment);
+        let mut fate = None;
+        if let Some(open) = self.0.lock().get_mut(&segment) {
+            if let Some(file) = open.file.take() {
+                let (file, bytes) = (Box::new(Watched { file, fate: open.fate.clone() }), open.bytes.load(Relaxed));
+                return Ok(Some(Finished { name: store.path(&name), file, bytes }));
+            }
+            fate = Some(open.fate.clone());
+        }
+        if store.tracker.promises() {
+            // Of an earlier session, or relied on before, by a build that may have been given up.
+            let start = Instant::now();
+            fate.unwrap_or_default().attempt(|| store.fs.sync_file(&name)).map_err(store.io("sync", &name))?;
+            store.traffic.synced(SyncKind::Tables, 0, start.elapsed());
+        }
+        Ok(None)
+    }
+
+    /// `segment` is no more.
+    pub fn forget(&self, segment: ObjectId) {
+        let open = self.0.lock().remove(&segment);
+        drop(open); // closes a file, which is I/O
+    }
+}
+
+/// A segment's file: one of its handles.
+struct Watched {
+    file: Box<dyn WriteFile>,
+    fate: Arc<Fate>,
+}
+
+impl WriteFile for Watched {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.append(bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.fate.attempt(|| self.file.sync())
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.file.descriptor()
+    }
+
+    fn write_back(&self) -> io::Result<()> {
+        self.fate.attempt(|| self.file.write_back())
+    }
+}
+
+/// Starts the segment of log `id`.
+pub(super) fn create(store: Arc<Store>, id: LogId) -> Result<Box<dyn SegmentWriter>> {
+    let object = ObjectId::Wal(id);
+    let (bytes, fate) = (Arc::new(AtomicU64::new(0)), Arc::new(Fate::default()));
+    let mut twin = None;
+    let file = LogFile::create(store.clone(), &store.name_of(object), LogKind::Wal, |file| {
+        twin = Some(file.twin()?);
+        Ok(Box::new(Watched { file, fate: fate.clone() }))
+    })?;
+    let open = Open { file: twin, bytes: bytes.clone(), fate };
+    store.unsettled.0.lock().insert(object, open);
+    Ok(Box::new(Writer { file, bytes }))
+}
+
+struct Writer {
+    file: LogFile,
+    bytes: Arc<AtomicU64>,
+}
+
+impl SegmentWriter for Writer {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.attempt(|file| file.write(bytes))?;
+        self.bytes.store(self.file.bytes(), Relaxed);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.file.sync()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.file.bytes()
+    }
+}
+
+/// Opens a segment.
+pub(super) fn open(store: &Store, segment: ObjectId) -> Result<Arc<dyn SegmentReader>> {
+    let name = store.name_of(segment);
+    match store.fs.open(&name) {
+        Ok(file) => Ok(Arc::new(Reader { file, name: store.path(&name) })),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            Err(Error::Missing { what: "segment of the value log", object: store.path(&name) })
+        }
+        Err(e) => Err(store.io("open", &name)(e)),
+    }
+}
+
+struct Reader {
+    file: Box<dyn ReadFile>,
+    name: String,
+}
+
+impl SegmentReader for Reader {
+    fn read(&self, offset: u64, bytes: u64) -> Result<Vec<u8>> {
+        let short = || {
+            let detail = format!("it ends before the {bytes} bytes that a table points to");
+            Error::corrupt(&self.name, offset, Corrupt::new("segment", 0, detail))
+        };
+        // A pointer may be damaged: nothing is allocated that the file does not have.
+        if bytes > (1 << 20) && offset.saturating_add(bytes) > self.bytes()? {
+            return Err(short());
+        }
+        match self.file.read_at(offset, bytes as usize) {
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Err(short()),
+            read => read.map_err(|e| Error::io("read", &self.name, e)),
+        }
+    }
+
+    fn expect(&self, offset: u64, bytes: u64) {
+        self.file.expect(offset, bytes);
+    }
+
+    fn bytes(&self) -> Result<u64> {
+        self.file.bytes().map_err(|e| Error::io("read size of", &self.name, e))
+    }
+}

@@ -1,0 +1,161 @@
+//! Builds whose tables point into segments: counted, relied upon, and moved out of where they do not pay.
+use super::Shared;
+use crate::{
+    Result, Ticket,
+    placement::{Build, EntryRef, Fragment, Hint, ObjectId, Origin, TableMeta},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use terrace_format::{
+    Kind, SegmentId, TableId, key,
+    value_log::{Framer, Pointer, Stored, put_inline},
+};
+
+/// Starts a build.
+pub(super) fn begin(shared: Arc<Shared>, hint: Hint) -> Result<Box<dyn Build>> {
+    let inner = shared.inner.begin(hint)?;
+    let condemned = shared.condemned.lock().clone();
+    Ok(Box::new(PointingBuild {
+        inner,
+        condemned,
+        own: None,
+        refs: BTreeMap::new(),
+        finished: Vec::new(),
+        relied: BTreeSet::new(),
+        stored: Vec::new(),
+        shared,
+    }))
+}
+
+struct PointingBuild {
+    shared: Arc<Shared>,
+    inner: Box<dyn Build>,
+    condemned: Arc<BTreeSet<ObjectId>>,
+    /// The segment that belongs to this build.
+    own: Option<Own>,
+    /// Bytes that the open table keeps alive.
+    refs: BTreeMap<ObjectId, u64>,
+    /// The same of the tables before.
+    finished: Vec<Vec<(ObjectId, u64)>>,
+    /// Logs to which memtables pointed.
+    relied: BTreeSet<ObjectId>,
+    stored: Vec<u8>,
+}
+
+/// Values that this build writes, in the order of keys.
+struct Own {
+    id: SegmentId,
+    framer: Framer,
+    begun: bool,
+    frame: Vec<u8>,
+}
+
+impl PointingBuild {
+    /// Counts a pointer of the open table.
+    fn point(&mut self, pointer: &Pointer) {
+        *self.refs.entry(ObjectId::from(pointer)).or_default() += pointer.kept_bytes();
+    }
+
+    /// Writes the value of `internal` into the build's own segment, and stores where.
+    fn put_apart(&mut self, internal: &[u8], value: &[u8], origin: Origin) -> Result<()> {
+        let parsed = key::apart(internal);
+        let own =
+            self.own.as_mut().ok_or_else(|| crate::Error::Unsupported("no table of this build is open".into()))?;
+        own.frame.clear();
+        if !own.begun {
+            own.frame.extend_from_slice(terrace_format::value_log::MAGIC);
+            own.begun = true;
+        }
+        let at = own.framer.frame_put(parsed.user, parsed.seq, value, &mut own.frame);
+        let begin = self.inner.append_to_segment(own.id, &own.frame)?;
+        let (offset, bytes) = (begin + at.start as u64, at.len() as u64);
+        let pointer = Pointer { moved: true, segment: own.id.0, offset, bytes };
+        self.point(&pointer);
+        self.stored.clear();
+        pointer.put(&mut self.stored);
+        self.inner.keep(EntryRef { key: internal, stored: &self.stored, origin })
+    }
+
+    /// Moves the value at `pointer` into the build's own segment.
+    fn take_over(&mut self, entry: EntryRef<'_>, pointer: &Pointer) -> Result<()> {
+        let shared = self.shared.clone();
+        let parsed = key::apart(entry.key);
+        let bytes = shared.entry(pointer)?;
+        let value = shared.value_in(pointer, &bytes, parsed.user, parsed.seq)?;
+        self.put_apart(entry.key, &value, entry.origin)
+    }
+}
+
+impl Build for PointingBuild {
+    fn begin_table(&mut self, id: TableId) -> Result<()> {
+        self.inner.begin_table(id)?;
+        if self.own.is_none() {
+            // A segment has the number of the first table of its build, which no other segment can have.
+            let framer = self.shared.framer(id.0);
+            self.own = Some(Own { id: SegmentId(id.0), framer, begun: false, frame: Vec::new() });
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, entry: EntryRef<'_>) -> Result<()> {
+        if key::apart(entry.key).kind != Kind::Put {
+            return self.inner.keep(entry);
+        }
+        let Stored::At(pointer) = self.shared.parse(entry.stored)? else { return self.inner.keep(entry) };
+        let object = ObjectId::from(&pointer);
+        if self.condemned.contains(&object) {
+            return self.take_over(entry, &pointer);
+        }
+        if entry.origin == Origin::Memory {
+            self.relied.insert(object);
+        }
+        self.point(&pointer);
+        self.inner.keep(entry)
+    }
+
+    fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        if key::apart(key).kind == Kind::Put && value.len() >= self.shared.setup.value_log_threshold {
+            return self.put_apart(key, value, Origin::Memory);
+        }
+        self.stored.clear();
+        if key::apart(key).kind == Kind::Put {
+            put_inline(&mut self.stored, value);
+        }
+        self.inner.keep(EntryRef { key, stored: &self.stored, origin: Origin::Memory })
+    }
+
+    fn rely_on(&mut self, segment: ObjectId) -> Result<()> {
+        self.inner.rely_on(segment)
+    }
+
+    fn append_to_segment(&mut self, segment: SegmentId, bytes: &[u8]) -> Result<u64> {
+        self.inner.append_to_segment(segment, bytes)
+    }
+
+    fn delete_range(&mut self, fragment: &Fragment) -> Result<()> {
+        self.inner.delete_range(fragment)
+    }
+
+    fn table_bytes(&self) -> u64 {
+        self.inner.table_bytes()
+    }
+
+    fn end_table(&mut self) -> Result<()> {
+        self.inner.end_table()?;
+        self.finished.push(std::mem::take(&mut self.refs).into_iter().collect());
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(Vec<TableMeta>, Ticket)> {
+        for segment in &self.relied {
+            self.inner.rely_on(*segment)?;
+        }
+        let (mut metas, ticket) = self.inner.finish()?;
+        for (meta, refs) in metas.iter_mut().zip(self.finished) {
+            meta.refs.extend(refs);
+        }
+        Ok((metas, ticket))
+    }
+}

@@ -1,0 +1,235 @@
+//! Values apart from their keys: the write-ahead log keeps them, and tables point into it.
+//!
+//! Wraps another backend, which stores tables and the bytes of segments. What is `stored` in tables and memtables is a value or a
+//! pointer (`terrace_format::value_log`), never the value alone. A log's segment outlives the log: it goes when no table points
+//! into it any more. Compactions move values out of condemned segments into one that belongs to their build, in the order of keys.
+use crate::{
+    Adopted, Budget, Error, Result, Setup, TableFile, Traffic,
+    placement::{
+        Build, Bytes, Hint, Limits, Listed, LogKind, LogReader, LogWriter, ObjectId, Placement, ReadHow, Salvage,
+        SegmentReader, Table, TableMeta,
+    },
+};
+use parking_lot::Mutex;
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
+use terrace_format::{
+    LogId, SeqNo, Shape, TableId,
+    value_log::{Framer, Pointer, Stored, read_entry},
+};
+
+mod build;
+mod log;
+mod segments;
+
+use segments::Segments;
+
+/// A store with its values in a log.
+pub struct ValueLog {
+    shared: Arc<Shared>,
+}
+
+/// What the placement shares with the logs and builds that it hands out.
+struct Shared {
+    inner: Box<dyn Placement>,
+    setup: Setup,
+    segments: Segments,
+    /// Values that builds keep are moved out of these. A leaf lock; no I/O under it.
+    condemned: Mutex<Arc<BTreeSet<ObjectId>>>,
+}
+
+impl ValueLog {
+    /// Over what stores tables and segments.
+    pub fn new(inner: Box<dyn Placement>, setup: &Setup) -> ValueLog {
+        let segments = Segments::new(setup.open_tables_max);
+        ValueLog { shared: Arc::new(Shared { inner, setup: setup.clone(), segments, condemned: Mutex::default() }) }
+    }
+}
+
+impl Shared {
+    /// Makes the frames of segment number `segment`.
+    fn framer(&self, segment: u64) -> Framer {
+        let Setup { codec, zstd_level, value_log_threshold, .. } = self.setup;
+        Framer::new(segment, codec, zstd_level, value_log_threshold)
+    }
+
+    /// Takes `stored` apart.
+    fn parse<'a>(&self, stored: &'a [u8]) -> Result<Stored<'a>> {
+        Stored::parse(stored).map_err(|found| Error::corrupt(format!("a table of {}", self.inner.name()), 0, found))
+    }
+
+    /// The bytes of the entry at `pointer`, not verified.
+    fn entry(&self, pointer: &Pointer) -> Result<Vec<u8>> {
+        self.segments.get(&*self.inner, ObjectId::from(pointer))?.read(pointer.offset, pointer.bytes)
+    }
+
+    /// The value in the entry of `user` and `seq` at `pointer`, of which `bytes` were read.
+    fn value_in<'a>(&self, pointer: &Pointer, bytes: &'a [u8], user: &[u8], seq: SeqNo) -> Result<Cow<'a, [u8]>> {
+        let corrupt = |found| Error::corrupt(self.inner.place_of(ObjectId::from(pointer)), pointer.offset, found);
+        read_entry(bytes, user, seq).map_err(corrupt)
+    }
+}
+
+impl Placement for ValueLog {
+    fn name(&self) -> String {
+        self.shared.inner.name()
+    }
+
+    fn shape(&self) -> Shape {
+        self.shared.inner.shape()
+    }
+
+    fn place_of(&self, object: ObjectId) -> String {
+        self.shared.inner.place_of(object)
+    }
+
+    fn tier(&self) -> &'static str {
+        self.shared.inner.tier()
+    }
+
+    fn promises(&self) -> bool {
+        self.shared.inner.promises()
+    }
+
+    fn limits(&self) -> Limits {
+        let inner = self.shared.inner.limits();
+        // A table's value may be one with its form in front; a codec's number may stand before a compressed one.
+        Limits { value_bytes_max: inner.value_bytes_max - 1, ..inner }
+    }
+
+    fn create_log(&self, id: LogId, kind: LogKind, first: &[u8]) -> Result<Box<dyn LogWriter>> {
+        match kind {
+            LogKind::Wal => log::create(self.shared.clone(), id, first),
+            LogKind::Manifest => self.shared.inner.create_log(id, kind, first),
+        }
+    }
+
+    fn open_log(&self, id: LogId, kind: LogKind) -> Result<Box<dyn LogReader>> {
+        match kind {
+            LogKind::Wal => log::open(&self.shared, id),
+            LogKind::Manifest => self.shared.inner.open_log(id, kind),
+        }
+    }
+
+    fn open_segment(&self, object: ObjectId) -> Result<Arc<dyn SegmentReader>> {
+        self.shared.inner.open_segment(object)
+    }
+
+    fn value(&self, user: &[u8], seq: SeqNo, stored: Bytes, _: ReadHow) -> Result<Bytes> {
+        match self.shared.parse(&stored)? {
+            Stored::Inline(value) => {
+                let range = stored.len() - value.len()..stored.len();
+                Ok(stored.part(range).unwrap_or_else(|| Bytes::from(value.to_vec())))
+            }
+            Stored::At(pointer) => {
+                let entry = self.shared.entry(&pointer)?;
+                let value = match self.shared.value_in(&pointer, &entry, user, seq)? {
+                    Cow::Owned(value) => return Ok(Bytes::from(value)),
+                    Cow::Borrowed(value) => value.len(), // it ends the entry
+                };
+                let range = entry.len() - value..entry.len();
+                Ok(Bytes::shared(Arc::new(entry), range).unwrap_or_else(|| Bytes::from(Vec::new())))
+            }
+        }
+    }
+
+    fn expect_value(&self, stored: &[u8]) {
+        if let Ok(Stored::At(pointer)) = Stored::parse(stored)
+            && let Ok(segment) = self.shared.segments.get(&*self.shared.inner, ObjectId::from(&pointer))
+        {
+            segment.expect(pointer.offset, pointer.bytes);
+        }
+    }
+
+    fn condemn(&self, segments: BTreeSet<ObjectId>) {
+        *self.shared.condemned.lock() = Arc::new(segments);
+    }
+
+    fn begin(&self, hint: Hint) -> Result<Box<dyn Build>> {
+        build::begin(self.shared.clone(), hint)
+    }
+
+    fn open_table(&self, meta: &TableMeta) -> Result<Arc<dyn Table>> {
+        self.shared.inner.open_table(meta)
+    }
+
+    fn salvage(&self, table: &TableMeta) -> Result<Box<dyn Salvage>> {
+        self.shared.inner.salvage(table)
+    }
+
+    fn tables_in(&self, bundle: TableId) -> Result<Vec<TableMeta>> {
+        self.shared.inner.tables_in(bundle)
+    }
+
+    fn publish_root(&self, manifest: LogId) -> Result<()> {
+        self.shared.inner.publish_root(manifest)
+    }
+
+    fn load_root(&self) -> Result<Option<LogId>> {
+        self.shared.inner.load_root()
+    }
+
+    fn publish_marker(&self, text: &str) -> Result<()> {
+        self.shared.inner.publish_marker(text)
+    }
+
+    fn load_marker(&self) -> Result<Option<String>> {
+        self.shared.inner.load_marker()
+    }
+
+    fn list(&self) -> Result<Vec<Listed>> {
+        self.shared.inner.list()
+    }
+
+    fn remove(&self, object: ObjectId) -> Result<()> {
+        self.shared.segments.forget(object);
+        self.shared.inner.remove(object)
+    }
+
+    fn trim(&self, tables: &[TableMeta]) -> Result<()> {
+        self.shared.inner.trim(tables)
+    }
+
+    fn set_aside(&self, object: ObjectId) -> Result<()> {
+        self.shared.inner.set_aside(object)
+    }
+
+    fn file_of(&self, object: ObjectId) -> Result<TableFile> {
+        self.shared.inner.file_of(object)
+    }
+
+    fn adopt(&self, objects: &[(TableFile, ObjectId)]) -> Result<Adopted> {
+        self.shared.inner.adopt(objects)
+    }
+
+    fn reserve(&self, bytes: u64) -> Result<()> {
+        self.shared.inner.reserve(bytes)
+    }
+
+    fn settle(&self, tables: &[TableMeta]) -> Result<()> {
+        self.shared.inner.settle(tables)
+    }
+
+    fn unsynced(&self) -> bool {
+        self.shared.inner.unsynced()
+    }
+
+    fn is_patient(&self) -> bool {
+        self.shared.inner.is_patient()
+    }
+
+    fn advance(&self) -> Result<bool> {
+        self.shared.inner.advance()
+    }
+
+    fn commit(&self) -> Result<()> {
+        self.shared.inner.commit()
+    }
+
+    fn budget(&self) -> &Arc<Budget> {
+        self.shared.inner.budget()
+    }
+
+    fn traffic(&self) -> &Traffic {
+        self.shared.inner.traffic()
+    }
+}
