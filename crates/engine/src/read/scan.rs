@@ -124,8 +124,8 @@ pub struct Cursor {
     apart: Option<Apart>,
     bounds: Bounds,
     inside: bool,
-    /// Values may lie elsewhere than their keys.
-    fetches: bool,
+    /// Values may lie elsewhere than their keys: whatever may be in `apart`, or in the files of a table.
+    elsewhere: bool,
     sampler: Sampler,
     /// Why this cursor must not be used: its snapshot is not of this store.
     refused: Option<Error>,
@@ -183,7 +183,16 @@ impl Cursor {
         refused: Option<Error>,
     ) -> Cursor {
         let bounds = Bounds::new(order, options);
-        Cursor { visible, apart, bounds, inside: false, fetches, sampler, refused, _held: options.snapshot.clone() }
+        Cursor {
+            visible,
+            elsewhere: fetches || apart.is_some(),
+            apart,
+            bounds,
+            inside: false,
+            sampler,
+            refused,
+            _held: options.snapshot.clone(),
+        }
     }
 
     /// Whether it stands on a pair.
@@ -283,22 +292,30 @@ impl Cursor {
         }
         place(&mut self.visible)?;
         while self.visible.valid() {
-            if self.fetches && self.bounds.contain(self.visible.key()) {
-                self.visible.fetch()?;
+            if self.elsewhere && self.bounds.contain(self.visible.key()) {
+                self.fetch()?;
             }
             let (key, value) = self.visible.pair();
             if !self.bounds.hold(key) {
                 break;
             }
             if self.bounds.admit(key) {
-                if let Some(apart) = &mut self.apart {
-                    apart.read(key, self.visible.seq(), value)?;
-                }
                 self.inside = true;
                 self.sampler.read(key, key.len() + value.len());
                 break;
             }
             step(&mut self.visible)?;
+        }
+        Ok(())
+    }
+
+    /// Has the value of the pair that it stands on at hand.
+    #[inline(never)]
+    fn fetch(&mut self) -> Result<()> {
+        self.visible.fetch()?;
+        if let Some(apart) = &mut self.apart {
+            let (key, value) = self.visible.pair();
+            apart.read(key, self.visible.seq(), value)?;
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ impl Wal {
 
     /// Whether it is as long as it may become.
     pub fn is_full(&self) -> bool {
-        self.writer.bytes() >= self.bytes_max
+        self.bytes_max < u64::MAX && self.writer.bytes() >= self.bytes_max
     }
 
     /// Its number, and its bytes so far.

@@ -70,6 +70,7 @@ impl LogFile {
     }
 
     /// Appends a piece of a record; see [`LogFile::attempt`].
+    #[inline]
     pub fn write(&mut self, piece: &[u8]) -> Result<()> {
         self.file.append(piece).map_err(|e| Error::io("append to", &self.name, e))?;
         self.bytes += piece.len() as u64;
@@ -82,6 +83,7 @@ impl LogFile {
     }
 
     /// Does something to a file that has not failed yet; a failure is for good.
+    #[inline]
     pub fn attempt(&mut self, work: impl FnOnce(&mut LogFile) -> Result<()>) -> Result<()> {
         self.check()?;
         let outcome = work(self);
@@ -99,6 +101,7 @@ impl LogFile {
     }
 
     /// Remembers a failure for whoever comes after.
+    #[inline]
     fn remember<T>(&self, outcome: Result<T>) -> Result<T> {
         if let Err(error) = &outcome {
             let _ = self.broken.set(error.clone()); // an earlier one stands
