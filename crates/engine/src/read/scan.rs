@@ -98,10 +98,6 @@ impl Bounds {
             && self.to.as_ref().is_none_or(|to| self.order.user(key, to).is_lt())
     }
 
-    fn contain(&self, key: &[u8]) -> bool {
-        self.hold(key) && self.admit(key)
-    }
-
     #[inline]
     fn admit(&self, key: &[u8]) -> bool {
         self.prefix.as_ref().is_none_or(|prefix| key.starts_with(prefix))
@@ -292,7 +288,15 @@ impl Cursor {
         }
         place(&mut self.visible)?;
         while self.visible.valid() {
-            if self.elsewhere && self.bounds.contain(self.visible.key()) {
+            if self.elsewhere {
+                let key = self.visible.key();
+                if !self.bounds.hold(key) {
+                    break;
+                }
+                if !self.bounds.admit(key) {
+                    step(&mut self.visible)?;
+                    continue;
+                }
                 self.fetch()?;
             }
             let (key, value) = self.visible.pair();

@@ -1,7 +1,7 @@
 //! Folders below a store's directory, for tables of many files: the part of the seam that only directory tables need.
 //!
 //! Names are paths with `/` between their parts; files in folders are made, opened and removed by
-//! [`FileSystem`](super::fs::FileSystem)'s calls under such names.
+//! [`FileSystem`]'s calls under such names.
 use super::{
     fs::{FileSystem, WriteFile},
     real::RealFs,
@@ -26,7 +26,7 @@ pub trait Folders: Send + Sync {
     /// more.
     fn link_into(&self, from: &str, to: &str) -> io::Result<()>;
     /// The files in these folders, their names and the folders' own survive a power cut. May save more than that, and fail for
-    /// what others wrote; tells of each failure once, so that only [`Saver`] is to call it.
+    /// what others wrote; tells of each failure once, so that only `Saver` is to call it.
     fn sync_folders(&self, names: &[String]) -> io::Result<()>;
     /// Bytes that a part of a name may have.
     fn name_bytes_max(&self) -> io::Result<usize>;
