@@ -116,7 +116,7 @@ impl Stage for Mixgraph {
         let (target, content, num) = (store.target(), &store.content, job.spec.num);
         let (order, heat) = (Permutation::new(num, job.seed ^ label("load")), Heat::new(num));
         measure::run(job.plan(), progress, &|worker| {
-            let mut hands = Hands::new(target, content, false);
+            let mut hands = Hands::new(target, content, false).beside_writers(job.spec.threads > 1);
             let mut rng = job.rng(worker.index);
             for index in share_of(self.total(store, job), worker.index as u64, job.spec.threads as u64) {
                 if self.loads() {

@@ -11,6 +11,8 @@ pub struct Hands<'a> {
     target: &'a dyn Target,
     content: &'a Content,
     sync: bool,
+    /// Others change values while a scan goes on, which shows them as they were when it began.
+    overwritten: bool,
     key: Vec<u8>,
     from: Vec<u8>,
     value: Vec<u8>,
@@ -20,7 +22,20 @@ impl<'a> Hands<'a> {
     /// Writes are durable at return if `sync`.
     pub fn new(target: &'a dyn Target, content: &'a Content, sync: bool) -> Hands<'a> {
         let value = Vec::with_capacity(content.values.size());
-        Hands { target, content, sync, key: Vec::with_capacity(64), from: Vec::with_capacity(64), value }
+        Hands {
+            target,
+            content,
+            sync,
+            overwritten: false,
+            key: Vec::with_capacity(64),
+            from: Vec::with_capacity(64),
+            value,
+        }
+    }
+
+    /// Scans may then show older values than those that are due when they come to them.
+    pub fn beside_writers(self, overwritten: bool) -> Hands<'a> {
+        Hands { overwritten, ..self }
     }
 
     /// Puts the key's next value.
@@ -145,6 +160,7 @@ impl<'a> Hands<'a> {
         }
         let from_key = from.map(|_| self.from.as_slice());
         let mut walk = Walk::new(self.content, from, reverse, std::mem::take(&mut self.key));
+        walk.overwritten = self.overwritten;
         let (mut last, mut seen, mut failure) = (worker.now(), 0, None);
         let visit = &mut |key: &[u8], value: &[u8]| {
             if let Some(kind) = each {
@@ -187,6 +203,8 @@ pub struct Walk<'a> {
     reverse: bool,
     /// Inserts from here on may be missing: they may have come after the scan began.
     sure_below: u64,
+    /// See [`Hands::beside_writers`].
+    overwritten: bool,
     key: Vec<u8>,
 }
 
@@ -198,7 +216,7 @@ impl<'a> Walk<'a> {
             (place, false) => (place.unwrap_or(0), content.model.len()),
             (place, true) => (0, place.map_or(content.model.len(), |place| place + 1)),
         };
-        Walk { content, next, end, reverse, sure_below: content.inserts.below(), key }
+        Walk { content, next, end, reverse, sure_below: content.inserts.below(), overwritten: false, key }
     }
 
     fn step(&mut self) -> Option<u64> {
@@ -227,7 +245,8 @@ impl<'a> Walk<'a> {
                 continue;
             }
             self.content.keys.write(number, &mut self.key);
-            let (floor, newest) = (model.floor(number), model.newest(number));
+            let floor = if self.overwritten { 0 } else { model.floor(number) };
+            let newest = model.newest(number);
             if self.key == key {
                 let right = self.content.values.check(number, (floor, newest), Some(value));
                 ensure!(right, complaint(key, floor, newest, Some(value)));

@@ -77,11 +77,11 @@ impl Values {
         self.sizes.is_some()
     }
 
-    /// Bytes of the value that a generation has.
+    /// Bytes of the value that a generation has; the same for generations that are equal modulo 256.
     #[inline]
     pub fn len_of(&self, number: u64, generation: u32) -> usize {
         let Some(sizes) = &self.sizes else { return self.len };
-        let bits = mix(self.salt.wrapping_add(number) ^ u64::from(generation) << 40);
+        let bits = mix(self.salt.wrapping_add(number) ^ u64::from(generation as u8) << 40);
         sizes.size((bits >> 11) as f64 * (1.0 / (1u64 << 53) as f64)) as usize
     }
 
