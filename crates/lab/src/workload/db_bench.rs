@@ -179,6 +179,9 @@ impl Stage for &Bench {
     }
 }
 
+/// So many random keys are prepared together; see [`Hands::approach`].
+const APPROACHED: usize = 32;
+
 /// Puts or deletes `count` keys, in order or random ones of `num`, `batch` in a write.
 fn change(
     hands: &mut Hands<'_>,
@@ -190,15 +193,22 @@ fn change(
     let mut rng = job.rng(worker.index);
     let mut next = |i: u64| if random { rng.below(num) } else { i };
     if batch == 1 {
-        for i in 0..count {
-            let number = next(i);
-            if put {
-                hands.put(worker, number)?
-            } else {
-                hands.delete(worker, number)?
+        let mut room = [0; APPROACHED];
+        for start in (0..count).step_by(APPROACHED) {
+            let coming = &mut room[..APPROACHED.min((count - start) as usize)];
+            coming.iter_mut().zip(start..).for_each(|(number, i)| *number = next(i));
+            if random {
+                hands.approach(coming);
             }
-            if !worker.did(1) {
-                break;
+            for &mut number in coming {
+                if put {
+                    hands.put(worker, number)?
+                } else {
+                    hands.delete(worker, number)?
+                }
+                if !worker.did(1) {
+                    return Ok(());
+                }
             }
         }
         return Ok(());

@@ -171,6 +171,12 @@ impl Model {
         self.slot(number).newest
     }
 
+    /// The generation of a put that began now.
+    #[inline]
+    pub fn coming(&self, number: u64) -> u32 {
+        next(self.newest(number), true)
+    }
+
     /// Whether the key is there for certain, or not; `None` while that is open.
     #[inline]
     pub fn present(&self, number: u64) -> Option<bool> {

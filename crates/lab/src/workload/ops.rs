@@ -5,6 +5,12 @@ use crate::{
     target::{Change, Target},
 };
 use anyhow::{Result, bail, ensure};
+use std::hint::black_box;
+
+/// Bytes.
+const CACHE_LINE: usize = 64;
+/// The processor itself sees that the rest of a long value will follow.
+const APPROACHED_LINES: usize = 4;
 
 /// One thread's hands on a store. Reuses its buffers: an operation allocates nothing.
 pub struct Hands<'a> {
@@ -36,6 +42,20 @@ impl<'a> Hands<'a> {
     /// Scans may then show older values than those that are due when they come to them.
     pub fn beside_writers(self, overwritten: bool) -> Hands<'a> {
         Hands { overwritten, ..self }
+    }
+
+    /// Fetches into the caches what the puts of these keys will take from the driver's own memory. Random keys miss all caches
+    /// there: 0.2 µs each, one after the other between operations of the store, a tenth of that when they wait together.
+    pub fn approach(&self, numbers: &[u64]) {
+        let (model, values) = (&self.content.model, &self.content.values);
+        let slots = numbers.iter().fold(0, |all, number| all ^ model.newest(*number));
+        let text = |number: u64| values.text(number, model.coming(number));
+        let line = |all, byte: &u8| all ^ byte;
+        let texts = numbers.iter().fold(0, |all, number| {
+            let text = text(*number);
+            text.iter().step_by(CACHE_LINE).take(APPROACHED_LINES).chain(text.last()).fold(all, line)
+        });
+        black_box((slots, texts));
     }
 
     /// Puts the key's next value.
