@@ -250,7 +250,9 @@ impl<'a> Parser<'a> {
 fn figure(name: &str, mut arguments: Vec<&str>) -> Result<Figure, String> {
     let fits = name == "exponent";
     let mut next = |what: &str| {
-        let has = arguments.first().is_some_and(|first| !first.is_empty() && !first.contains('='));
+        // An engine may have options: `terrace:PRESET+OPTION=VALUE`.
+        let is_place = |argument: &str| argument.split_once('=').is_some_and(|(axis, _)| !axis.contains('+'));
+        let has = arguments.first().is_some_and(|first| !first.is_empty() && !is_place(first));
         if has { Ok(arguments.remove(0)) } else { Err(format!("{name}: {what} is missing")) }
     };
     let metric = metric::find(if fits { next("the metric")? } else { name })?;
@@ -306,6 +308,9 @@ mod tests {
             assert_eq!(comparison.sign.holds(left, right), holds, "{text}");
         }
         assert_eq!(Comparison::parse("wa(leveldb) < wa(terrace:bolt) + 1").unwrap().figures().len(), 2);
+        let options = Expression::parse("wa(terrace:bolt+mmap_reads=true+x=1, workload=fillseq)").unwrap();
+        let figure = options.figures()[0];
+        assert_eq!((&*figure.engine, figure.at.len()), ("terrace:bolt+mmap_reads=true+x=1", 1));
     }
 
     #[test]
