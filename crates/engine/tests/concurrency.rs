@@ -139,6 +139,8 @@ fn batches_are_whole_counters_rise_and_snapshots_stand_still() {
     const PIPELINED: &[(&str, &str)] = &[("pipelined_writes", "on"), ("group_wait_us", "500"), ("memtables_max", "3")];
     const SMOOTH: &[(&str, &str)] = &[("pipelined_writes", "on"), ("smooth_stalls", "on"), ("memtables_max", "4")];
     const BUNDLED: &[(&str, &str)] = &[("tables", "bundled"), ("open_tables_max", "16"), ("cache_bytes", "0")];
+    const PAIRS: &[(&str, &str)] =
+        &[("tables", "directory"), ("file_value_bytes_min", "100"), ("memtables_max", "4"), ("open_tables_max", "16")];
     for (place, changes) in [
         (Place::memory(), [&[][..], &[]]),
         (Place::directory(), [PARALLEL, &[]]),
@@ -147,6 +149,8 @@ fn batches_are_whole_counters_rise_and_snapshots_stand_still() {
         (Place::directory(), [SMOOTH, PARALLEL]),
         (Place::device(), [PIPELINED, PARALLEL]),
         (Place::directory(), [BUNDLED, PARALLEL]),
+        (Place::memory(), [PAIRS, PARALLEL]),
+        (Place::directory(), [PAIRS, &[("durability", "background")]]),
     ] {
         let tight = options(&[TIGHT, changes[0], changes[1]].concat());
         let db = place.open(&tight, false).unwrap();

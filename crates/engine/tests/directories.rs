@@ -9,7 +9,7 @@ mod loop_fs;
 
 use kit::{Place, contents, files_below};
 use leveldb::{Shape, Side, Store};
-use loop_fs::{LoopFs, is_root, run};
+use loop_fs::{LoopFs, is_root};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -229,7 +229,5 @@ fn a_file_system_without_inodes_stops_writes_and_reopens() {
     let db = Db::open(&path, delsm(&[("durability", "background"), ("file_value_bytes_min", "100")])).unwrap();
     assert_eq!(contents(&db).unwrap().len() as u32, written);
     db.close().unwrap();
-    let device = disk.device().to_string();
-    run("umount", &[disk.mount.to_str().unwrap()]).unwrap();
-    run("e2fsck", &["-fn", &device]).unwrap();
+    disk.check().unwrap();
 }

@@ -313,10 +313,16 @@ fn a_sample_may_fail(how: How, stride: usize) {
     campaign(sampled.collect(), how);
 }
 
+const FORMS: [&str; 3] = ["block", "bundled", "directory"];
+
+fn of_form(tables: &str) -> Options {
+    options(&[TIGHT, &[("tables", tables), ("file_value_bytes_min", "20")]].concat())
+}
+
 /// A finished store on `Memory`, with tables, logs and everything.
-fn finished() -> Arc<dyn FileSystem> {
+fn finished(tables: &str) -> Arc<dyn FileSystem> {
     let fs: Arc<dyn FileSystem> = Arc::new(Memory::new());
-    let db = kit::open(&fs, &options(TIGHT), true).unwrap();
+    let db = kit::open(&fs, &of_form(tables), true).unwrap();
     for number in 1..=BATCHES {
         write(&db, &batch(SEED, number), false).unwrap();
         if number % 20 == 0 {
@@ -328,29 +334,37 @@ fn finished() -> Arc<dyn FileSystem> {
 
 #[test]
 fn every_call_of_a_reading_open_may_fail() {
-    let faults = FaultFs::new(finished(), Plan::never());
-    let fs: Arc<dyn FileSystem> = Arc::new(faults.clone());
-    let check = || check_on(&*kit::placement(&fs, Mode::ReadOnly, &options(TIGHT))?, &options(TIGHT), true);
-    assert_eq!(check().unwrap().problems, Vec::<String>::new());
-    for call in 0..faults.calls() {
-        faults.arm(Plan::once(faults.calls() + call, Fault::Eio));
-        match check() {
-            Err(error) => assert!(is_told(&error), "call {call}: {error:?}"),
-            Ok(report) => {
-                assert!(report.problems.iter().any(|text| text.contains("injected")), "call {call}: {report:?}");
+    for tables in FORMS {
+        let faults = FaultFs::new(finished(tables), Plan::never());
+        let fs: Arc<dyn FileSystem> = Arc::new(faults.clone());
+        let own = of_form(tables);
+        let check = || check_on(&*kit::placement(&fs, Mode::ReadOnly, &own)?, &own, true);
+        assert_eq!(check().unwrap().problems, Vec::<String>::new());
+        for call in 0..faults.calls() {
+            faults.arm(Plan::once(faults.calls() + call, Fault::Eio));
+            match check() {
+                Err(error) => assert!(is_told(&error), "{tables}, call {call}: {error:?}"),
+                Ok(report) => {
+                    let told = report.problems.iter().any(|text| text.contains("injected"));
+                    assert!(told, "{tables}, call {call}: {report:?}");
+                }
             }
+            faults.heal();
+            assert_eq!(check().unwrap().problems, Vec::<String>::new(), "{tables}, call {call}, healed");
         }
-        faults.heal();
-        assert_eq!(check().unwrap().problems, Vec::<String>::new(), "call {call}, healed");
     }
 }
 
 /// A failed read is an error of that read only.
 #[test]
 fn every_read_may_fail_and_be_tried_again() {
-    let faults = FaultFs::new(finished(), Plan::never());
+    FORMS.into_iter().for_each(reads_may_fail);
+}
+
+fn reads_may_fail(tables: &str) {
+    let faults = FaultFs::new(finished(tables), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(faults.clone());
-    let mut cold = options(TIGHT);
+    let mut cold = of_form(tables);
     cold.cache_bytes = 0;
     cold.seek_compaction = false;
     let db = kit::open(&fs, &cold, true).unwrap();
@@ -358,12 +372,12 @@ fn every_read_may_fail_and_be_tried_again() {
     let before = faults.calls();
     kit::scan(&db, ReadOptions::new()).unwrap();
     let reads = faults.calls() - before;
-    assert!(reads > 4, "only {reads} reads: everything is cached");
+    assert!(reads > 4, "{tables}: only {reads} reads: everything is cached");
     for read in 0..reads {
         faults.arm(Plan::once(faults.calls() + read, Fault::Eio));
         let error = kit::scan(&db, ReadOptions::new()).expect_err("the planned error");
-        assert!(is_told(&error), "read {read}: {error:?}");
-        assert!(kit::scan(&db, ReadOptions::new()).unwrap() == wanted, "read {read}, tried again");
+        assert!(is_told(&error), "{tables}, read {read}: {error:?}");
+        assert!(kit::scan(&db, ReadOptions::new()).unwrap() == wanted, "{tables}, read {read}, tried again");
         let mut cursor = db.cursor(ReadOptions::new());
         faults.arm(Plan::once(faults.calls(), Fault::Eio));
         assert!(cursor.seek_to_last().is_err() && !cursor.valid(), "a failed cursor stands nowhere");

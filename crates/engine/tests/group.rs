@@ -33,17 +33,25 @@ fn tier(name: &str) -> Options {
 
 /// How many pairs of the store of this name a power cut would leave now.
 fn survivors_in(file_system: &LoopFs, name: &str) -> usize {
+    survivors_of(file_system, name, &tier("sync"))
+}
+
+fn survivors_of(file_system: &LoopFs, name: &str, options: &Options) -> usize {
     let image = file_system.after_power_cut().expect("the image can be mounted");
     let store = image.mount.join(name);
-    let Ok(db) = Db::open(&store, tier("sync")) else { return 0 };
+    let Ok(db) = Db::open(&store, options.clone()) else { return 0 };
     let pairs = contents(&db).expect("scan").len();
     drop(db);
-    assert_eq!(check(&store, &tier("sync"), true).expect("check").problems, Vec::<String>::new(), "{name}");
+    assert_eq!(check(&store, options, true).expect("check").problems, Vec::<String>::new(), "{name}");
     pairs
 }
 
 fn fill(store: &Path, tier_name: &str) -> Db {
-    let db = Db::open(store, tier(tier_name)).expect("open");
+    fill_with(store, tier(tier_name))
+}
+
+fn fill_with(store: &Path, options: Options) -> Db {
+    let db = Db::open(store, options).expect("open");
     for n in 0..2000u32 {
         db.put(format!("{:05}", n * 7919 % 2000), vec![n as u8; 300]).expect("put");
     }
@@ -71,6 +79,28 @@ fn what_a_batch_made_durable_is_on_the_device() {
     let db = fill(&file_system.mount.join("store"), "none");
     assert!(survivors_in(&file_system, "store") < 2000, "the kernel has written by itself");
     drop(db);
+}
+
+/// The same for pairs in files of their own: one sync of the file system saves all of a batch.
+#[test]
+fn what_a_batch_made_durable_of_directory_tables_is_on_the_device() {
+    let Some(()) = require("root", is_root()) else { return };
+    let Some(file_system) = require("loop", LoopFs::with(&[], QUIET)) else { return };
+    let pairs = |tier_name: &str| {
+        let mut options = tier(tier_name);
+        options.set("tables", "directory").expect("a form of tables");
+        options
+    };
+    for tier_name in ["group", "background", "journal"] {
+        let db = fill_with(&file_system.mount.join(tier_name), pairs(tier_name));
+        assert_eq!(db.durable_sequence(), 2000, "{tier_name}");
+        assert_eq!(survivors_of(&file_system, tier_name, &pairs("sync")), 2000, "{tier_name}");
+        db.close().expect("close");
+    }
+    let db = fill_with(&file_system.mount.join("none"), pairs("none"));
+    assert!(survivors_of(&file_system, "none", &pairs("sync")) < 2000, "the kernel has written by itself");
+    drop(db);
+    file_system.check().expect("a sound file system");
 }
 
 /// The same, by commits that ext4 makes anyway: once a second here.

@@ -5,7 +5,7 @@ use terrace_sim::{CrashFs, Fault, FaultFs, Plan, Rules};
 use terrace_storage::{
     Setup, Ticket,
     backends::files::fs::FileSystem,
-    durability::{BatchTracker, CommitTracker, SyncTracker, Way},
+    durability::{BatchTracker, CommitTracker, Evidence, JournalTracker, SyncTracker, Way},
     open_files,
     placement::{Build, EntryRef, Hint, Lifetime, Mode, Origin, Placement},
 };
@@ -141,6 +141,30 @@ fn begun(placement: &dyn Placement, id: u64) -> Box<dyn Build> {
     build.keep(EntryRef { key: &key, stored: &[7; 5000], origin: Origin::Memory }).unwrap();
     build.end_table().unwrap();
     build
+}
+
+/// However many builds a batch has, one call saves them all.
+#[test]
+fn a_batch_of_directory_tables_is_saved_by_one_call() {
+    let setup = Setup { shape: Shape { tables: TableForm::Directory, ..Shape::default() }, ..Setup::default() };
+    let batch = |way| Arc::new(BatchTracker::new(way, Duration::ZERO)) as Arc<dyn CommitTracker>;
+    let journal = |evidence| Arc::new(JournalTracker::new(evidence, Duration::ZERO, Duration::from_secs(3600)));
+    for tracker in [batch(Way::Background), batch(Way::Group), journal(Evidence::Count)] {
+        let (inner, fs) = wrapped(Plan::never());
+        let way = tracker.tier();
+        let placement = open_files(Arc::new(fs.clone()), Mode::Create, tracker, &setup).unwrap();
+        for builds in [1, 5] {
+            let ids: Vec<u64> = (0..builds).map(|n| 10 * builds + n).collect();
+            let tickets: Vec<Ticket> = ids.iter().map(|id| begun(&*placement, *id).finish().unwrap().1).collect();
+            let before = fs.calls();
+            placement.commit().unwrap();
+            assert_eq!(fs.calls() - before, 1, "{way}, {builds} builds");
+            assert!(tickets.iter().all(|ticket| matches!(ticket.is_durable(), Ok(true))), "{way}, {builds} builds");
+            let is_there =
+                |id: &u64, seed| inner.power_loss(inner.steps(), seed).read(&format!("L0/{id:06}/META")).is_some();
+            assert!((0..20).all(|seed| ids.iter().all(|id| is_there(id, seed))), "{way}: a build was forgotten");
+        }
+    }
 }
 
 /// Directory tables are saved by a call whose error does not say whose bytes were lost: whatever was written before it, and

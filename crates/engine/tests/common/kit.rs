@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 use tempfile::TempDir;
-use terrace::{Comparator, Db, Error, LevelInfo, Options, ReadOptions, WriteBatch, WriteOptions};
+use terrace::{Comparator, Db, Error, LevelInfo, Options, ReadOptions, TableForm, WriteBatch, WriteOptions};
 use terrace_sim::{Medium, Rng, ScrambleFs};
 use terrace_storage::{
     Memory,
@@ -50,8 +50,11 @@ impl Place {
         self.folder.as_ref().map(|folder| folder.path().join("store"))
     }
 
-    /// Why a store here cannot have the tier that `options` ask for.
+    /// Why a store here cannot have the form of tables or the tier that `options` ask for.
     pub fn refuses(&self, options: &Options) -> Option<String> {
+        if options.tables == Some(TableForm::Directory) && self.fs.folders().is_none() {
+            return Some(format!("{}: there can be no folders", self.name));
+        }
         options.durability.tracker(&*self.fs, &options.setup()).err().map(|error| error.to_string())
     }
 

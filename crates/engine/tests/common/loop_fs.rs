@@ -75,6 +75,12 @@ impl LoopFs {
         Ok(self)
     }
 
+    /// Unmounts it and looks for damage of the file system itself.
+    pub fn check(self) -> Result<(), String> {
+        run("umount", &[&self.mount.display().to_string()])?;
+        run("e2fsck", &["-fn", &self.device]).map(drop)
+    }
+
     /// The device that holds it.
     pub fn device(&self) -> &str {
         &self.device

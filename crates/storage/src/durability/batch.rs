@@ -6,6 +6,8 @@
 //!             one commit for all of them          makes what finds those bytes durable, and their names
 //! background  sync each file, then the directory  on any file system
 //! ```
+//! Files that one sync saves together with everything else (directory tables) need no second step.
+//!
 //! Both steps of `group` are needed. With delayed allocation a file's inode commits at size 0 before its bytes are written
 //! back, and space that is allocated but not yet written reads as zeros, whatever has been committed.
 use super::{CommitTracker, Finished, sync_directory};
@@ -48,6 +50,7 @@ impl BatchTracker {
         let (mut saved, mut outcome) = (Vec::new(), Ok(()));
         for build in batch {
             match build.files.iter().try_for_each(|file| self.save(file, traffic)) {
+                Ok(()) if build.files.iter().all(Finished::is_saved) => build.maturity.keep(),
                 Ok(()) => saved.push(build.maturity),
                 Err(error) => {
                     build.maturity.fail(error.clone());
@@ -69,8 +72,11 @@ impl BatchTracker {
     }
 
     fn save(&self, file: &Finished, traffic: &Traffic) -> Result<()> {
+        if file.is_saved() {
+            return Ok(());
+        }
         match self.way {
-            Way::Group => file.file.write_back().map_err(|e| Error::io("write back", &file.name, e)),
+            Way::Group => file.write_back(traffic),
             Way::Background => {
                 let start = Instant::now();
                 file.file.sync().map_err(|e| Error::io("sync", &file.name, e))?;

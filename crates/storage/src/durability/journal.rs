@@ -91,21 +91,20 @@ impl JournalTracker {
 
     /// Looks after new builds, then after old ones. Whatever cannot be told by asking is decided by force.
     fn ask(&self, progress: &mut Progress, fs: &dyn FileSystem, traffic: &Traffic) {
-        let (saved, _) = self.write_back(); // here and below, a failure is its tickets' to tell
+        let (saved, _) = self.write_back(traffic); // here and below, a failure is its tickets' to tell
         let entered = if saved.is_empty() { Ok(()) } else { progress.enter(saved, fs, self.evidence) };
         if entered.and_then(|()| progress.look(fs, self.evidence)).is_err() || progress.is_stuck(self.patience) {
             let _ = progress.force(fs, traffic);
         }
     }
 
-    /// Writes back what waits. The builds that this saved, and the first failure: it is its own build's alone.
-    fn write_back(&self) -> (Vec<Waiting>, Result<()>) {
+    /// Writes back what waits. The builds that a commit will make durable now, and the first failure: it is its own build's alone.
+    fn write_back(&self, traffic: &Traffic) -> (Vec<Waiting>, Result<()>) {
         let waiting = std::mem::take(&mut *self.waiting.lock());
         let (mut saved, mut outcome) = (Vec::new(), Ok(()));
         for build in waiting {
-            let write_back =
-                |file: &Finished| file.file.write_back().map_err(|e| Error::io("write back", &file.name, e));
-            match build.files.iter().try_for_each(write_back) {
+            match build.files.iter().try_for_each(|file| file.write_back(traffic)) {
+                Ok(()) if build.files.iter().all(Finished::is_saved) => build.maturity.keep(),
                 Ok(()) => saved.push(build),
                 Err(error) => {
                     build.maturity.fail(error.clone());
@@ -226,7 +225,7 @@ impl CommitTracker for JournalTracker {
 
     fn commit(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<()> {
         let mut progress = self.progress.lock();
-        let (saved, outcome) = self.write_back();
+        let (saved, outcome) = self.write_back(traffic);
         if !saved.is_empty() {
             let maturities = saved.into_iter().map(|build| build.maturity).collect();
             progress.batches.push_back(Batch { due: u64::MAX, maturities });

@@ -1,8 +1,9 @@
 //! Since when do finished files survive a power cut? One trait, one file per tier (docs/durability.md, "Tiers").
 use crate::{
-    Result, Ticket, Traffic,
+    Error, Result, SyncKind, Ticket, Traffic,
     backends::files::fs::{FileSystem, WriteFile},
 };
+use std::time::Instant;
 
 mod batch;
 mod journal;
@@ -24,6 +25,26 @@ pub struct Finished {
     pub file: Box<dyn WriteFile>,
     /// Bytes written.
     pub bytes: u64,
+}
+
+impl Finished {
+    /// Whether nothing is due any more to make it survive.
+    fn is_saved(&self) -> bool {
+        self.file.is_saved()
+    }
+
+    /// Writes its bytes back, unless they are; counts what was a whole sync.
+    fn write_back(&self, traffic: &Traffic) -> Result<()> {
+        if self.is_saved() {
+            return Ok(());
+        }
+        let start = Instant::now();
+        self.file.write_back().map_err(|e| Error::io("write back", &self.name, e))?;
+        if self.is_saved() {
+            traffic.synced(SyncKind::FileSystem, 0, start.elapsed());
+        }
+        Ok(())
+    }
 }
 
 /// How tickets mature.

@@ -3,7 +3,7 @@
 use super::super::files::{
     Input, Store,
     folders::{Folders, Inside, Saver, WholeFolders},
-    fs::FileSystem,
+    fs::{FileSystem, WriteFile},
 };
 use crate::{
     Error, Result, SyncKind,
@@ -131,18 +131,16 @@ impl Shelf {
 
     /// Makes everything in `folders` survive a power cut.
     pub fn sync(&self, folders: Vec<String>) -> Result<()> {
-        if folders.is_empty() {
-            return Ok(());
-        }
+        let Some(first) = folders.first().cloned() else { return Ok(()) };
         let start = Instant::now();
-        self.saver.save(&folders).map_err(self.store.io("sync", &folders[0]))?;
+        self.whole(folders).sync().map_err(self.store.io("sync", &first))?;
         self.store.traffic.synced(SyncKind::Tables, 0, start.elapsed());
         Ok(())
     }
 
-    /// What a tracker has to save of `folders`.
+    /// What a tracker has to save of `names`, which are finished.
     pub fn whole(&self, names: Vec<String>) -> Box<WholeFolders> {
-        Box::new(WholeFolders { saver: self.saver.clone(), names })
+        Box::new(self.saver.finished(names))
     }
 
     /// Gives a folder's files second names in one under `lost/`; if that is taken, with `-2`, `-3`, … behind it.

@@ -112,6 +112,10 @@ pub trait WriteFile: Send + Sync {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Everything appended, and the size, survives a power cut (`fdatasync`).
     fn sync(&self) -> io::Result<()>;
+    /// Whether a sync of something else has saved all of it since it was finished, so that none of its own is due.
+    fn is_saved(&self) -> bool {
+        false
+    }
     /// A second handle on the same open file, through which it can be synced and written back while it grows through this one.
     fn twin(&self) -> io::Result<Box<dyn WriteFile>> {
         Err(io::ErrorKind::Unsupported.into())
