@@ -148,6 +148,9 @@ pub struct Options {
     /// Sync each table that a flush makes as it is finished, whatever the tier does with those of compactions: its log then goes
     /// at once. Default false.
     pub sync_flushes: bool,
+    /// Sync a log once its memtable is sealed, as the flush begins: a power cut then costs no more than what the active memtable
+    /// holds, however late tables become durable. Nothing waits for it but the flush. Default false.
+    pub sync_logs: bool,
     /// Tiers `group` and `background`: time in milliseconds between two batches, unless what is retained (see
     /// `retained_bytes_max`) asks for one sooner. Larger: fewer commits, and more
     /// logs and replaced tables kept for as long. Tier `journal`: between two looks at the journal. Default 200;
@@ -243,6 +246,7 @@ impl Options {
             durability_interval_ms: 5000,
             durability: Tier::Sync,
             sync_flushes: false,
+            sync_logs: false,
             batch_interval_ms: 200,
             retained_bytes_max: 256 * MIB,
             log_writes: LogWrites::Write,

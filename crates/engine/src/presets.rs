@@ -92,8 +92,9 @@ fn noblsm() -> Options {
     options
 }
 
-/// Level 0 holds 10,000 entries, as in the paper; runs count only where values are large. The paper leaves writeback to the
-/// file system and keeps logs for a minute or two: here a sync of the file system each five seconds ends that sooner.
+/// Level 0 holds 10,000 entries, as in the paper; runs count only where values are large. As there, a log is synced when its
+/// memtable is sealed, and pairs are not. The paper leaves writeback to the file system and keeps logs for a minute or two: here a
+/// sync of the file system each five seconds ends that sooner.
 fn delsm() -> Options {
     let mut options = Options::leveldb_compatible().named("delsm");
     options.made_of.tables = TableForm::Directory;
@@ -108,6 +109,7 @@ fn delsm() -> Options {
     options.seek_compaction = false;
     options.durability = Tier::Background;
     options.batch_interval_ms = 5000;
+    options.sync_logs = true;
     options
 }
 

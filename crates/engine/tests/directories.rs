@@ -15,9 +15,12 @@ use std::{
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
-use terrace::{Db, Error, Options, WriteOptions};
+use terrace::{Db, Options, WriteOptions};
 use terrace_peers::{leveldb::Library, require};
+use terrace_sim::{CrashFs, Narrow, NarrowFs, Rules};
+use terrace_storage::backends::files::fs::FileSystem;
 
 /// Small memtables and tables; nothing synced unless asked for.
 fn delsm(changes: &[(&str, &str)]) -> Options {
@@ -202,31 +205,131 @@ fn copies_share_files_and_tables_come_and_go() {
     assert_eq!(contents(&db).unwrap(), contents(&copied).unwrap());
 }
 
-/// More files than the file system has inodes: a full disk with space left, which is said, and nothing is lost.
+/// What lies under names that a file system cuts short, folds or refuses is read as it was written, or not begun.
 #[test]
-fn a_file_system_without_inodes_stops_writes_and_reopens() {
+fn any_key_has_a_place_where_names_are_narrow() {
+    let narrow = [
+        Narrow { folds_case: true, ..Narrow::default() },
+        Narrow { folds_case: true, name_bytes_max: 143, links: false, ..Narrow::default() },
+        Narrow { names_max: 20, ..Narrow::default() },
+        Narrow { files_max: 1100, ..Narrow::default() },
+    ];
+    for narrow in narrow {
+        let fs: Arc<dyn FileSystem> = Arc::new(NarrowFs::new(narrow.clone()));
+        let db = kit::open(&fs, &delsm(&[]), true).unwrap();
+        let mut keys: Vec<Vec<u8>> =
+            ["key", "Key", "kEY", "KEY", "meta", "META"].map(|key| key.as_bytes().to_vec()).to_vec();
+        keys.extend((0..200).map(|n| [key(n).into_bytes(), vec![b'A' + (n % 2 * 32) as u8; n as usize]].concat()));
+        for (n, key) in keys.iter().enumerate() {
+            db.put(key, n.to_string()).unwrap();
+            if n % 30 == 29 {
+                db.flush().unwrap();
+            }
+        }
+        for _ in 0..2 {
+            for (n, key) in keys.iter().enumerate() {
+                assert_eq!(
+                    db.get(key).unwrap(),
+                    Some(n.to_string().into_bytes()),
+                    "{narrow:?}: {}",
+                    key.escape_ascii()
+                );
+            }
+            db.compact_range(None, None).unwrap();
+        }
+        drop(db);
+        let db = kit::open(&fs, &delsm(&[]), true).unwrap();
+        assert_eq!(contents(&db).unwrap().len(), keys.len(), "{narrow:?}");
+    }
+    for (narrow, told) in [
+        (Narrow { refused: "?*", ..Narrow::default() }, "names with"),
+        (Narrow { name_bytes_max: 40, ..Narrow::default() }, "40 bytes"),
+    ] {
+        let fs: Arc<dyn FileSystem> = Arc::new(NarrowFs::new(narrow));
+        let refused = kit::open(&fs, &delsm(&[]), true).map(drop).unwrap_err().to_string();
+        assert!(refused.contains("tables=directory is refused") && refused.contains(told), "{refused}");
+        kit::open(&fs, &kit::options(&[]), true).expect("block tables need no such names, and nothing was left behind");
+    }
+}
+
+/// A log is synced when its memtable is sealed, whenever the pairs may be: a power cut takes what the active memtable had.
+#[test]
+fn sealed_memtables_survive_before_their_pairs_do() {
+    let survivors = |sync_logs: &str| -> usize {
+        let disk = CrashFs::new(Rules::Ext4);
+        let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
+        let options = delsm(&[("durability", "background"), ("batch_interval_ms", "60000"), ("sync_logs", sync_logs)]);
+        let db = kit::open(&fs, &options, true).unwrap();
+        fill(&db, 500, 100);
+        db.wait_idle().unwrap(); // the first batch comes at once
+        for n in 500..1000 {
+            db.put(key(n), [7; 100]).unwrap();
+        }
+        db.flush().unwrap();
+        let left = |seed| {
+            let fs = disk.power_loss(disk.steps(), seed).file_system();
+            contents(&kit::open(&fs, &options, true).unwrap()).unwrap().len()
+        };
+        (0..20).map(left).min().unwrap()
+    };
+    assert_eq!(survivors("on"), 1000);
+    assert!(survivors("off") < 1000, "the control: pairs and log are there without a sync");
+}
+
+/// A file with as many names as it can have is copied where a compaction or a checkpoint would give it one more.
+#[test]
+fn a_file_with_all_its_names_is_copied() {
+    let Some(()) = require("root", is_root()) else { return };
+    let Some(disk) = require("loop", LoopFs::new()) else { return };
+    let path = disk.mount.join("store");
+    let db = Db::open(&path, delsm(&[])).unwrap();
+    fill(&db, 10, 5000);
+    db.flush().unwrap();
+    let file = pairs(&path).into_values().flatten().next().expect("a pair");
+    let names = disk.mount.join("names");
+    fs::create_dir(&names).unwrap();
+    let full = (0u32..).find_map(|n| fs::hard_link(&file, names.join(n.to_string())).err()).expect("an end of names");
+    assert_eq!(full.kind(), std::io::ErrorKind::TooManyLinks, "{full}");
+    db.checkpoint(disk.mount.join("copy")).unwrap();
+    fill(&db, 5, 100);
+    db.compact_range(None, None).unwrap();
+    let wanted = contents(&db).unwrap();
+    assert_eq!(wanted.len(), 10);
+    db.close().unwrap();
+    assert_eq!(contents(&Db::open(&path, delsm(&[])).unwrap()).unwrap(), wanted);
+    assert_eq!(contents(&Db::open(disk.mount.join("copy"), delsm(&[])).unwrap()).unwrap().len(), 10);
+    disk.check().unwrap();
+}
+
+/// More pairs than the file system has inodes: the last values stay beside their keys. Where others take all inodes, writes stop
+/// with the reason, and nothing is lost.
+#[test]
+fn a_file_system_with_few_inodes_holds_more_pairs_and_one_with_none_stops_writes() {
     let Some(()) = require("root", is_root()) else { return };
     let Some(disk) = require("loop", LoopFs::with(&["-N", "3000"], "defaults")) else { return };
     let path = disk.mount.join("store");
     let options = delsm(&[("durability", "background"), ("batch_interval_ms", "0")]);
     let db = Db::open(&path, options.clone()).unwrap();
-    let mut written = 0;
-    let error = loop {
-        match db.put_with(key(written), "small", WriteOptions { sync: written % 100 == 0 }) {
-            Ok(()) => written += 1,
-            Err(error) => break error,
-        }
-        assert!(written < 100_000, "the disk never got full");
-    };
+    let put = |db: &Db, n: u32| db.put_with(key(n), "small", WriteOptions { sync: n.is_multiple_of(100) });
+    (0..20_000).for_each(|n| put(&db, n).unwrap());
+    db.flush().unwrap();
+    db.close().unwrap();
+    let db = Db::open(&path, options.clone()).unwrap();
+    assert_eq!(contents(&db).unwrap().len(), 20_000);
+    let files = pairs(&path).values().map(Vec::len).sum::<usize>();
+    assert!((1000..3000).contains(&files), "{files} pairs have a file");
+
+    let others = disk.mount.join("others");
+    fs::create_dir(&others).unwrap();
+    let full = (0u32..).find_map(|n| fs::write(others.join(n.to_string()), "").err()).expect("an end of inodes");
+    assert_eq!(full.kind(), std::io::ErrorKind::StorageFull, "{full}");
+    let failing = |n: u32| put(&db, n).err().map(|error| (n, error));
+    let (written, error) = (20_000..200_000).find_map(failing).expect("no file can be made, and nobody noticed");
     assert!(error.is_no_space() && error.to_string().contains("inode"), "{error}");
-    assert!(written > 2000, "{written}");
     assert!(db.get(key(0)).unwrap().is_some(), "reads go on");
     drop(db);
-    // In the same form there is no room for the logs' pairs; small values beside their keys need none.
-    let Err(Error::NoSpace { .. }) = Db::open(&path, options.clone()).and_then(Db::close) else {
-        panic!("no inode is left")
-    };
-    let db = Db::open(&path, delsm(&[("durability", "background"), ("file_value_bytes_min", "100")])).unwrap();
+    fs::remove_dir_all(&others).unwrap();
+    let db = Db::open(&path, options).unwrap();
     assert_eq!(contents(&db).unwrap().len() as u32, written);
     db.close().unwrap();
     disk.check().unwrap();

@@ -75,6 +75,7 @@ const SHAPES: &[Shape] = &[
         ("l0_merge_runs", "2"),
         ("least_overlap", "on"),
         ("durability", "none"),
+        ("sync_logs", "on"),
     ],
     &[("bloom_bits", "10")],
     &[("bloom_bits", "10"), ("filter_form", "table")],

@@ -342,6 +342,10 @@ impl Folders for FaultFs {
     fn name_bytes_max(&self) -> io::Result<usize> {
         self.inner_folders()?.name_bytes_max()
     }
+
+    fn files_left(&self) -> io::Result<u64> {
+        self.inner_folders()?.files_left()
+    }
 }
 
 struct Writer {

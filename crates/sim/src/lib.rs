@@ -5,6 +5,7 @@
 //! - [`CrashDevice`] does the same for a block device, torn sectors included; [`Yanked`] is one that is pulled out;
 //! - [`Medium`] is either of the two, as a parameter;
 //! - [`FaultFs`] makes the n-th call fail;
+//! - [`NarrowFs`] takes few names, and not every one;
 //! - [`SmallFs`] runs full as a device of a given size does;
 //! - [`ScrambleFs`] makes bytes unreadable to whoever goes around the seam;
 //! - [`LateTracker`] lets tickets mature late, out of order, or not at all; [`LyingTracker`] calls them mature that are not.
@@ -22,6 +23,7 @@ mod late;
 mod loss;
 mod lying;
 mod medium;
+mod narrow;
 mod rng;
 mod scramble;
 mod small;
@@ -36,6 +38,7 @@ pub use late::LateTracker;
 pub use loss::Rules;
 pub use lying::LyingTracker;
 pub use medium::{Medium, Recorder, Remains};
+pub use narrow::{Narrow, NarrowFs};
 pub use rng::Rng;
 pub use scramble::ScrambleFs;
 pub use small::SmallFs;

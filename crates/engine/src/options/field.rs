@@ -166,6 +166,7 @@ pub(super) const FIELDS: &[Field] = &[
         check: |_| None,
     },
     switch!(sync_flushes, "sync each flushed table at once, whatever the tier"),
+    switch!(sync_logs, "sync each log once its memtable is sealed"),
     number!(
         batch_interval_ms,
         0..=60_000,

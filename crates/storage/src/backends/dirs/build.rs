@@ -16,13 +16,18 @@ use terrace_format::{
     pair::{self, InFile, PairFacts, Reference},
 };
 
+/// So many files are left for logs, manifests and tables: with fewer, values stay in the meta file.
+const FILES_KEPT: u64 = 1024;
+/// So many files are made before the file system is asked again how many there can be.
+const FILES_AT_ONCE: u64 = 64;
+
 /// Starts a build.
 pub(super) fn begin(shelf: Arc<Shelf>, hint: Hint) -> Result<Box<dyn Build>> {
     shelf.store.writable("build tables")?;
     let setup = Setup { filter_form: FilterForm::Table, ..shelf.store.setup.clone() };
     let (purpose, level) = (purpose(hint), hint.level);
     let (open, metas, finished, made) = Default::default();
-    Ok(Box::new(DirsBuild { shelf, setup, purpose, level, open, metas, bytes: 0, finished, made }))
+    Ok(Box::new(DirsBuild { shelf, setup, purpose, level, open, metas, bytes: 0, finished, made, files: 0 }))
 }
 
 struct DirsBuild {
@@ -38,6 +43,8 @@ struct DirsBuild {
     finished: Vec<String>,
     /// Tables begun, to remove if the build is abandoned.
     made: Vec<TableId>,
+    /// So many may be made without asking.
+    files: u64,
 }
 
 /// A table being built.
@@ -57,8 +64,9 @@ fn none_open() -> Error {
 enum Placed {
     /// It has one.
     File(InFile),
-    /// Its name is taken, by a pair whose key differs where the name does not say so.
-    Taken,
+    /// It stays beside its key: it is small, its name is taken by a pair whose key differs where the name does not say so, or the
+    /// folder or the file system takes no more files. Whether there is space for it is for the meta file to find out.
+    Here,
 }
 
 impl DirsBuild {
@@ -70,8 +78,20 @@ impl DirsBuild {
     fn add(&mut self, internal: &[u8], value: &[u8]) -> Result<()> {
         self.open()?;
         let here = (value.len() as u64) < self.setup.file_value_bytes_min;
-        let placed = if here { Placed::Taken } else { self.write(internal, value)? };
+        let placed = if here || !self.may_make_a_file()? { Placed::Here } else { self.write(internal, value)? };
         self.list(internal, placed, value)
+    }
+
+    /// Whether enough files can be made for this to be one of them.
+    fn may_make_a_file(&mut self) -> Result<bool> {
+        if self.files == 0 {
+            let left =
+                self.shelf.folders().files_left().map_err(self.shelf.store.io("ask for the files left in", ""))?;
+            self.files = left.saturating_sub(FILES_KEPT).min(FILES_AT_ONCE);
+        }
+        let may = self.files > 0;
+        self.files = self.files.saturating_sub(1);
+        Ok(may)
     }
 
     /// Writes `value` into a file of its own.
@@ -80,7 +100,7 @@ impl DirsBuild {
         let path = format!("{}/{}", self.open()?.folder, file.name(internal));
         let Shelf { store, .. } = &*self.shelf;
         let mut output = match store.fs.create(&path) {
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(Placed::Taken),
+            Err(e) if takes_no_more(&e) => return Ok(Placed::Here),
             made => made.map_err(store.io("create", &path))?,
         };
         let head = file.head(internal);
@@ -94,7 +114,7 @@ impl DirsBuild {
     fn take(&mut self, from: &str, internal: &[u8], stored: &[u8]) -> Result<()> {
         let corrupt = |found| Error::corrupt(self.shelf.store.path(&meta_of(from)), 0, found);
         let file = match Reference::decode(stored).map_err(corrupt)? {
-            Reference::Here(value) => return self.list(internal, Placed::Taken, value),
+            Reference::Here(value) => return self.list(internal, Placed::Here, value),
             Reference::File(file) => file,
         };
         let name = file.name(internal);
@@ -103,8 +123,7 @@ impl DirsBuild {
             Ok(()) => self.list(internal, Placed::File(file), &[]),
             Err(e) if is_no_link(&e) => {
                 let value = read_pair(&self.shelf.store, from, internal, &file, true)?;
-                let placed = self.write(internal, &value)?;
-                self.list(internal, placed, &value)
+                self.add(internal, &value)
             }
             Err(e) => Err(self.shelf.store.io("link to", &new)(e)),
         }
@@ -115,7 +134,7 @@ impl DirsBuild {
         let Open { writer, pairs, .. } = self.open()?;
         let (mut stored, mut value_bytes) = (Vec::new(), value.len() as u64);
         match placed {
-            Placed::Taken => Reference::Here(value).encode(&mut stored),
+            Placed::Here => Reference::Here(value).encode(&mut stored),
             Placed::File(file) => {
                 Reference::File(file).encode(&mut stored);
                 pairs.files += 1;
@@ -128,16 +147,17 @@ impl DirsBuild {
     }
 }
 
-/// Whether a file cannot have this further name: it has too many, the file system has no links, or the name is taken.
+/// Whether a file cannot have this further name: it has too many, the file system has no links, or the folder no place.
 fn is_no_link(error: &std::io::Error) -> bool {
     matches!(
         error.kind(),
-        ErrorKind::TooManyLinks
-            | ErrorKind::PermissionDenied
-            | ErrorKind::Unsupported
-            | ErrorKind::CrossesDevices
-            | ErrorKind::AlreadyExists
-    )
+        ErrorKind::TooManyLinks | ErrorKind::PermissionDenied | ErrorKind::Unsupported | ErrorKind::CrossesDevices
+    ) || takes_no_more(error)
+}
+
+/// Whether a folder has no place for this name: it is taken, or there are too many.
+fn takes_no_more(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::StorageFull)
 }
 
 impl Build for DirsBuild {

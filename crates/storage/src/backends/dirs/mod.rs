@@ -17,7 +17,10 @@ use crate::{
 };
 use shelf::Shelf;
 pub(super) use shelf::destroy;
-use std::sync::Arc;
+use std::{
+    io::{self, ErrorKind},
+    sync::Arc,
+};
 use table::DirectoryTable;
 use terrace_format::{LogId, Shape, pair};
 
@@ -49,6 +52,9 @@ impl Dirs {
                 pair::NAME_BYTES_MIN
             )));
         }
+        if store.writable("try names").is_ok() && files.load_root()?.is_none() {
+            try_signs(store)?.map_err(|e| refused(format!("names with {SIGNS} cannot be ({e})")))?;
+        }
         let shelf = Arc::new(Shelf::open(store.clone(), name_bytes_max)?);
         let find = {
             let shelf = shelf.clone();
@@ -64,6 +70,19 @@ impl Dirs {
     fn store(&self) -> &Arc<Store> {
         &self.files.store
     }
+}
+
+/// Signs that stand for themselves in names of pairs, and that some file systems refuse.
+const SIGNS: &str = r#""*:<>?|\"#;
+
+/// Makes and removes a file whose name has them. The inner error says that it cannot be.
+fn try_signs(store: &Store) -> Result<io::Result<()>> {
+    match store.fs.create(SIGNS) {
+        Err(e) if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidFilename) => return Ok(Err(e)),
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => {} // of an opening that was cut short
+        made => drop(made.map_err(store.io("create", SIGNS))?),
+    }
+    store.fs.remove(SIGNS).map_err(store.io("remove", SIGNS)).map(Ok)
 }
 
 impl Placement for Dirs {

@@ -30,6 +30,10 @@ pub trait Folders: Send + Sync {
     fn sync_folders(&self, names: &[String]) -> io::Result<()>;
     /// Bytes that a part of a name may have.
     fn name_bytes_max(&self) -> io::Result<usize>;
+    /// How many files more there can be; [`u64::MAX`] where nobody counts them.
+    fn files_left(&self) -> io::Result<u64> {
+        Ok(u64::MAX)
+    }
 }
 
 /// One thing in a folder.
@@ -166,6 +170,11 @@ impl Folders for RealFs {
 
     fn name_bytes_max(&self) -> io::Result<usize> {
         Ok(statvfs(&self.file(""))?.name_max() as usize)
+    }
+
+    fn files_left(&self) -> io::Result<u64> {
+        let found = statvfs(&self.file(""))?;
+        Ok(if found.files() == 0 { u64::MAX } else { found.files_available() })
     }
 }
 

@@ -1,0 +1,204 @@
+//! A file system that gives directory tables little room: names that are short, without some signs, or alike where only cases
+//! differ; folders and disks that take no more files.
+use std::{collections::BTreeMap, io, ops::Range, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use terrace_storage::{
+    LogWrites, Memory,
+    backends::files::{
+        folders::{Folders, Inside},
+        fs::{DirEntry, FileSystem, ReadFile, WriteFile},
+    },
+};
+
+/// What there is little of. The default has room for everything.
+#[derive(Clone, Debug)]
+pub struct Narrow {
+    /// Names that differ only in case are one; what is there keeps the case it was made with.
+    pub folds_case: bool,
+    /// Bytes that a part of a name may have.
+    pub name_bytes_max: usize,
+    /// Signs that no name may have.
+    pub refused: &'static str,
+    /// How many names a folder takes.
+    pub names_max: usize,
+    /// How many files there can be.
+    pub files_max: u64,
+    /// Whether a file may have a second name.
+    pub links: bool,
+}
+
+impl Default for Narrow {
+    fn default() -> Narrow {
+        let (names_max, files_max) = (usize::MAX, u64::MAX);
+        Narrow { folds_case: false, name_bytes_max: 255, refused: "", names_max, files_max, links: true }
+    }
+}
+
+/// Files in memory with little room for names. Clones share them.
+#[derive(Clone)]
+pub struct NarrowFs {
+    inner: Arc<Memory>,
+    narrow: Narrow,
+    /// Names as they were made, by how they are looked up. A leaf lock.
+    names: Arc<Mutex<BTreeMap<String, String>>>,
+}
+
+impl NarrowFs {
+    /// An empty one.
+    pub fn new(narrow: Narrow) -> NarrowFs {
+        NarrowFs { inner: Arc::new(Memory::new()), narrow, names: Arc::default() }
+    }
+
+    fn key(&self, name: &str) -> String {
+        if self.narrow.folds_case { name.to_lowercase() } else { name.into() }
+    }
+
+    /// The name under which `name` was made.
+    fn made(&self, name: &str) -> String {
+        self.names.lock().get(&self.key(name)).cloned().unwrap_or_else(|| name.into())
+    }
+
+    /// Whether `name` can be given to something new.
+    fn may_be_made(&self, name: &str) -> io::Result<()> {
+        let own = name.rsplit('/').next().unwrap_or(name);
+        if own.len() > self.narrow.name_bytes_max {
+            return Err(io::ErrorKind::InvalidFilename.into());
+        }
+        if own.chars().any(|sign| self.narrow.refused.contains(sign)) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let (names, folder) = (self.names.lock(), self.key(&name[..name.len() - own.len()]));
+        if names.contains_key(&self.key(name)) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let beside = names.keys().filter(|other| other.strip_prefix(&folder).is_some_and(|own| !own.contains('/')));
+        let is_full = names.len() as u64 >= self.narrow.files_max || beside.count() >= self.narrow.names_max;
+        if is_full { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
+    fn enter(&self, name: &str) {
+        self.names.lock().insert(self.key(name), name.into());
+    }
+
+    fn forget(&self, name: &str) {
+        self.names.lock().remove(&self.key(name));
+    }
+}
+
+impl FileSystem for NarrowFs {
+    fn name(&self) -> String {
+        "a narrow file system".into()
+    }
+
+    fn make_directory(&self) -> io::Result<()> {
+        self.inner.make_directory()
+    }
+
+    fn exists(&self) -> io::Result<bool> {
+        self.inner.exists()
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
+        self.may_be_made(name)?;
+        self.inner.create(name).inspect(|_| self.enter(name))
+    }
+
+    fn create_log(&self, name: &str, _: LogWrites) -> io::Result<Box<dyn WriteFile>> {
+        self.create(name)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {
+        self.inner.open(&self.made(name))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.inner.rename(&self.made(from), &self.made(to))?;
+        self.forget(from);
+        self.enter(&self.made(to));
+        Ok(())
+    }
+
+    fn link(&self, from: &str, to: &str) -> io::Result<()> {
+        self.link_into(from, to)
+    }
+
+    fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
+        self.inner.punch(&self.made(name), range)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.inner.remove(&self.made(name)).inspect(|()| self.forget(name))
+    }
+
+    fn folders(&self) -> Option<&dyn Folders> {
+        Some(self)
+    }
+
+    fn list(&self) -> io::Result<Vec<DirEntry>> {
+        self.inner.list()
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        self.inner.sync_directory()
+    }
+
+    fn sync_file(&self, name: &str) -> io::Result<()> {
+        self.inner.sync_file(&self.made(name))
+    }
+
+    fn commit(&self) -> io::Result<()> {
+        self.inner.commit()
+    }
+
+    fn can_commit(&self) -> Result<Duration, String> {
+        self.inner.can_commit()
+    }
+
+    fn commits(&self) -> io::Result<u64> {
+        self.inner.commits()
+    }
+
+    fn beat(&self) -> io::Result<()> {
+        self.inner.beat()
+    }
+
+    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
+        self.inner.lock(exclusive)
+    }
+}
+
+impl Folders for NarrowFs {
+    fn make_folder(&self, name: &str) -> io::Result<()> {
+        self.may_be_made(name)?;
+        self.inner.make_folder(name).inspect(|()| self.enter(name))
+    }
+
+    fn remove_folder(&self, name: &str) -> io::Result<()> {
+        self.inner.remove_folder(&self.made(name)).inspect(|()| self.forget(name))
+    }
+
+    fn list_folder(&self, name: &str) -> io::Result<Vec<Inside>> {
+        self.inner.list_folder(&self.made(name))
+    }
+
+    fn link_into(&self, from: &str, to: &str) -> io::Result<()> {
+        if !self.narrow.links {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        self.may_be_made(to)?;
+        self.inner.link_into(&self.made(from), to).inspect(|()| self.enter(to))
+    }
+
+    fn sync_folders(&self, names: &[String]) -> io::Result<()> {
+        self.inner.sync_folders(names)
+    }
+
+    fn name_bytes_max(&self) -> io::Result<usize> {
+        Ok(self.narrow.name_bytes_max)
+    }
+
+    fn files_left(&self) -> io::Result<u64> {
+        Ok(self.narrow.files_max.saturating_sub(self.names.lock().len() as u64))
+    }
+}
