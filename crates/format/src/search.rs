@@ -1,9 +1,19 @@
 //! Finds sealed blocks by their checksums alone, for tables whose index is lost.
 //!
 //! A block says nowhere how long it is. But it ends with a codec id and a checksum of all before it, so whoever knows where a
-//! block begins finds its end by computing the checksum byte by byte until it is the one that is stored there. The next block
-//! begins right behind. Where no end is found, a block is damaged; the next one begins somewhere behind what looks like a
-//! trailer. A match by accident happens once in 2^32 tries; callers decode what they find before they believe it.
+//! block begins knows its end by the checksum that is stored there. The next block begins right behind. Where no end is found, a
+//! block is damaged; the next one begins somewhere behind what looks like a trailer. A match by accident happens once in 2^32
+//! tries; callers decode what they find before they believe it.
+//!
+//! No checksum is computed twice. The state of a CRC is linear in what came before: with `S(p)` the state, begun with 0, before
+//! byte `p`, and `x8` the step over one zero byte, bytes `b .. e` have the state `S(e) ^ x8^(e-b) (S(b) ^ !0)`. So the
+//! block that begins at `b` ends at `e`, where the state should be `T`, if
+//!
+//! ```text
+//! x8^-b (S(b) ^ !0)  =  x8^-e (S(e) ^ T)
+//! ```
+//! whose right side is known for each place that may be an end, once, whatever begins where: [`Ends`]. To find an end is to look it
+//! up. (The step over zero bytes multiplies polynomials by x^8, which has an inverse.)
 use crate::{
     Codec, crc,
     footer::{BLOCK_TRAILER_BYTES, Handle},
@@ -13,44 +23,79 @@ use crate::{
 pub const BLOCK_BYTES_MAX: usize = 64 << 20;
 /// No longer block is looked for behind a damaged one, where every byte might begin it.
 pub const BEHIND_DAMAGE_BYTES_MAX: usize = 256 << 10;
+/// What is to be looked through at once, if there is so much: more than two of the longest blocks.
+pub const PIECE_BYTES: usize = 2 * BLOCK_BYTES_MAX + (1 << 20);
 
-/// The blocks in `bytes`, in order; no two share a byte. Takes time in proportion to the bytes, and to those that follow damage
-/// and look like the end of a block times [`BEHIND_DAMAGE_BYTES_MAX`].
-pub fn sealed_blocks(bytes: &[u8]) -> Vec<Handle> {
-    let mut found = Vec::new();
-    let (mut at, mut expected) = (0, true);
-    while at < bytes.len() {
-        let bytes_max = if expected { BLOCK_BYTES_MAX } else { BEHIND_DAMAGE_BYTES_MAX };
-        let end = (expected || follows_a_trailer(bytes, at)).then(|| first_end(&bytes[at..], bytes_max)).flatten();
-        match end {
-            Some(block_bytes) => {
-                found.push(Handle { offset: at as u64, bytes: block_bytes as u64 });
-                at += block_bytes + BLOCK_TRAILER_BYTES;
-            }
-            None => at += 1,
-        }
-        expected = end.is_some();
+/// Finds blocks in a file that is shown piece by piece.
+#[derive(Debug)]
+pub struct Search {
+    /// Where the search goes on in the file.
+    at: u64,
+    /// A block should begin there: the file's first, or one right behind another.
+    expected: bool,
+}
+
+impl Default for Search {
+    fn default() -> Search {
+        Search { at: 0, expected: true }
     }
-    found
+}
+
+impl Search {
+    /// Where the next piece is to begin: a little before what was not searched yet.
+    pub fn wants(&self) -> u64 {
+        self.at.saturating_sub(BLOCK_TRAILER_BYTES as u64)
+    }
+
+    /// The blocks in `piece` of the file, which begins where the search [`wants`](Search::wants) it and has [`PIECE_BYTES`] or, if
+    /// it is the `last`, goes to the end. In order; no two share a byte.
+    ///
+    /// Takes a few nanoseconds a byte, whatever the bytes are, and memory for each place that may be the end of a block: among
+    /// random bytes, for one in fifty.
+    pub fn blocks(&mut self, piece: &[u8], last: bool) -> Vec<Handle> {
+        let begin = self.wants();
+        let mut found = Vec::new();
+        let ends = Ends::of(piece);
+        let mut place = Place::default();
+        let mut at = (self.at - begin) as usize;
+        (0..at).for_each(|before| place.pass(piece[before]));
+        while at < piece.len() {
+            if !self.expected && !follows_a_trailer(piece, at) {
+                place.pass(piece[at]);
+                at += 1;
+                continue;
+            }
+            let bytes_max = if self.expected { BLOCK_BYTES_MAX } else { BEHIND_DAMAGE_BYTES_MAX };
+            let end = ends.of_block(at, place);
+            if end.is_none() && !last && piece.len() - at < bytes_max + BLOCK_TRAILER_BYTES {
+                break; // it may end in the next piece
+            }
+            let next = match end.filter(|end| end - at <= bytes_max) {
+                Some(end) => {
+                    found.push(Handle { offset: begin + at as u64, bytes: (end - at) as u64 });
+                    self.expected = true;
+                    end + BLOCK_TRAILER_BYTES
+                }
+                None => {
+                    self.expected = false;
+                    at + 1
+                }
+            };
+            piece[at..next].iter().for_each(|byte| place.pass(*byte));
+            at = next;
+        }
+        self.at = begin + at as u64;
+        found
+    }
 }
 
 /// Whether a codec id and a checksum may stand before `at`. Zeros are no checksum: they are what lost pages read as.
 fn follows_a_trailer(bytes: &[u8], at: usize) -> bool {
-    let trailer = at.checked_sub(BLOCK_TRAILER_BYTES).map(|from| &bytes[from..at]);
-    trailer.is_some_and(|trailer| is_codec(trailer[0]) && trailer[1..] != [0; 4])
+    at.checked_sub(BLOCK_TRAILER_BYTES).is_some_and(|from| is_trailer(&bytes[from..at]))
 }
 
-/// Bytes of the shortest block that begins with `bytes`, without its trailer.
-fn first_end(bytes: &[u8], bytes_max: usize) -> Option<usize> {
-    let mut state = !0u32;
-    let last = bytes.len().checked_sub(BLOCK_TRAILER_BYTES)?.min(bytes_max);
-    for (at, &byte) in bytes[..=last].iter().enumerate() {
-        state = state >> 8 ^ TABLE[usize::from(state as u8 ^ byte)];
-        if is_codec(byte) && bytes[at + 1..at + BLOCK_TRAILER_BYTES] == crc::mask(!state).to_le_bytes() {
-            return Some(at);
-        }
-    }
-    None
+fn is_trailer(bytes: &[u8]) -> bool {
+    is_codec(bytes[0]) && bytes[1..] != [0; 4]
 }
 
 fn is_codec(byte: u8) -> bool {
@@ -58,18 +103,112 @@ fn is_codec(byte: u8) -> bool {
     byte == DEFLATE || [Codec::None, Codec::Snappy, Codec::Zstd, Codec::Lz4].iter().any(|codec| *codec as u8 == byte)
 }
 
-/// CRC-32C of one byte more. The library's is faster for many bytes at once, and slower for one.
+/// A place among bytes: what the sides of the equation need of it.
+#[derive(Clone, Copy)]
+struct Place {
+    /// `S(p)`.
+    state: u32,
+    /// x^-8p.
+    back: u32,
+}
+
+impl Default for Place {
+    fn default() -> Place {
+        Place { state: 0, back: ONE }
+    }
+}
+
+impl Place {
+    /// Goes on behind `byte`.
+    fn pass(&mut self, byte: u8) {
+        self.state = self.state >> 8 ^ TABLE[usize::from(self.state as u8 ^ byte)];
+        self.back = self.back << 8 ^ BACK[(self.back >> 24) as usize];
+    }
+
+    /// x^-8p (`S(p)` ^ `state`).
+    fn side(self, state: u32) -> u32 {
+        multiply(self.state ^ state, self.back)
+    }
+}
+
+/// Where blocks may end, by the side of the equation that is theirs.
+struct Ends(Vec<(u32, u32)>);
+
+impl Ends {
+    /// Of every codec id with a checksum behind it.
+    fn of(bytes: &[u8]) -> Ends {
+        let (mut ends, mut place) = (Vec::new(), Place::default());
+        for (at, trailer) in bytes.windows(BLOCK_TRAILER_BYTES).enumerate() {
+            place.pass(trailer[0]);
+            if is_trailer(trailer) {
+                let stored = u32::from_le_bytes([trailer[1], trailer[2], trailer[3], trailer[4]]);
+                ends.push((place.side(!crc::unmask(stored)), at as u32));
+            }
+        }
+        ends.sort_unstable();
+        Ends(ends)
+    }
+
+    /// The end, without its trailer, of the shortest block that begins at `at`, which is `place`.
+    fn of_block(&self, at: usize, place: Place) -> Option<usize> {
+        let begin = (place.side(!0), at as u32);
+        let (side, end) = *self.0.get(self.0.partition_point(|end| *end < begin))?;
+        (side == begin.0).then_some(end as usize)
+    }
+}
+
+/// Reversed, as all polynomials here: the highest bit is that of x^0.
+const POLYNOMIAL: u32 = 0x82f6_3b78;
+const ONE: u32 = 1 << 31;
+
+/// The product of two polynomials, modulo that of CRC-32C.
+fn multiply(a: u32, mut b: u32) -> u32 {
+    let (mut product, mut bit) = (0, ONE);
+    while bit != 0 {
+        if a & bit != 0 {
+            product ^= b;
+        }
+        b = times_x(b);
+        bit >>= 1;
+    }
+    product
+}
+
+const fn times_x(a: u32) -> u32 {
+    if a & 1 == 1 { a >> 1 ^ POLYNOMIAL } else { a >> 1 }
+}
+
+const fn over_x(a: u32) -> u32 {
+    if a >> 31 == 1 { (a ^ POLYNOMIAL) << 1 | 1 } else { a << 1 }
+}
+
+/// A CRC one byte on: times x^8. The library's is faster for many bytes at once, and slower for one.
 const TABLE: [u32; 256] = {
-    const POLYNOMIAL: u32 = 0x82f6_3b78; // reflected
     let mut table = [0; 256];
     let mut byte = 0;
     while byte < 256 {
         let (mut crc, mut bit) = (byte as u32, 0);
         while bit < 8 {
-            crc = if crc & 1 == 1 { crc >> 1 ^ POLYNOMIAL } else { crc >> 1 };
+            crc = times_x(crc);
             bit += 1;
         }
         table[byte] = crc;
+        byte += 1;
+    }
+    table
+};
+
+/// What the highest byte leaves when all is divided by x^8.
+const BACK: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut quotient, mut bit) = ((byte as u32) << 24, 0);
+        while bit < 8 {
+            quotient = over_x(quotient);
+            bit += 1;
+        }
+        table[byte] = quotient;
         byte += 1;
     }
     table
@@ -79,6 +218,10 @@ const TABLE: [u32; 256] = {
 mod tests {
     use super::*;
     use crate::footer::seal_block;
+
+    fn sealed_blocks(bytes: &[u8]) -> Vec<Handle> {
+        Search::default().blocks(bytes, true)
+    }
 
     /// Blocks of these contents, one behind the other, and where they are.
     fn sealed(contents: &[&[u8]]) -> (Vec<u8>, Vec<Handle>) {
@@ -116,5 +259,52 @@ mod tests {
         let mut zeroed = bytes.clone();
         zeroed[4096..8000].fill(0);
         assert_eq!(sealed_blocks(&zeroed), [handles[0], handles[2], handles[3]]);
+    }
+
+    fn noise(bytes: usize) -> Vec<u8> {
+        let (mut state, mut noise) = (7_u64, vec![0; bytes]);
+        noise.fill_with(|| {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            (state >> 56) as u8
+        });
+        noise
+    }
+
+    #[test]
+    fn a_block_among_noise_is_found() {
+        let (block, _) = sealed(&[b"a block among noise"]);
+        let mut bytes = noise(3 << 20);
+        bytes.splice(1 << 20..1 << 20, [&[0, 1, 2, 3, 4], &block[..]].concat());
+        let found = sealed_blocks(&bytes);
+        assert!(found.contains(&Handle { offset: (1 << 20) + 5, bytes: 19 }) && found.len() < 5, "{found:?}");
+    }
+
+    #[test]
+    fn pieces_hide_no_block() {
+        let (short, long) = (noise(1000), noise(10 << 20));
+        let contents: Vec<&[u8]> = (0..40).map(|n| if n % 3 == 0 { &long[..] } else { &short }).collect();
+        let (mut bytes, mut handles) = sealed(&contents);
+        bytes[handles.remove(19).offset as usize + 9] ^= 1;
+        let (mut search, mut found, mut pieces) = (Search::default(), Vec::new(), 0);
+        loop {
+            let from = search.wants() as usize;
+            let piece = &bytes[from..bytes.len().min(from + PIECE_BYTES)];
+            let last = from + piece.len() == bytes.len();
+            found.extend(search.blocks(piece, last));
+            pieces += 1;
+            if last {
+                break;
+            }
+        }
+        assert_eq!((found, pieces), (handles, 2));
+    }
+
+    #[test]
+    fn a_step_back_undoes_a_step() {
+        let mut place = Place::default();
+        (0..1000).for_each(|at| place.pass((at * 7) as u8));
+        let ahead = (0..8000).fold(ONE, |power, _| times_x(power));
+        assert_eq!(multiply(place.back, ahead), ONE);
+        assert_eq!(multiply(0x1234_5678, ONE), 0x1234_5678);
     }
 }

@@ -13,6 +13,7 @@ static ALLOCATOR: Counting = Counting;
 
 static OF_PROCESS: AtomicU64 = AtomicU64::new(0);
 static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
+static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static OF_THREAD: Cell<u64> = const { Cell::new(0) };
@@ -33,17 +34,23 @@ pub fn live_bytes() -> usize {
     LIVE_BYTES.load(Relaxed)
 }
 
+/// The most that it has held so far.
+pub fn peak_bytes() -> usize {
+    PEAK_BYTES.load(Relaxed)
+}
+
 /// No counter allocates: numbers without a destructor.
-fn count() {
+fn count(more: usize) {
     OF_PROCESS.fetch_add(1, Relaxed);
     OF_THREAD.set(OF_THREAD.get() + 1);
+    let live = LIVE_BYTES.fetch_add(more, Relaxed).wrapping_add(more);
+    PEAK_BYTES.fetch_max(live, Relaxed);
 }
 
 // SAFETY: every call goes to the system's allocator unchanged; counting allocates nothing and cannot unwind.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        LIVE_BYTES.fetch_add(layout.size(), Relaxed);
+        count(layout.size());
         // SAFETY: the caller keeps `alloc`'s contract, which is the same.
         unsafe { System.alloc(layout) }
     }
@@ -55,8 +62,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        LIVE_BYTES.fetch_add(size.wrapping_sub(layout.size()), Relaxed);
+        count(size.wrapping_sub(layout.size()));
         // SAFETY: as above, and the caller keeps `realloc`'s contract for `size`.
         unsafe { System.realloc(pointer, layout, size) }
     }

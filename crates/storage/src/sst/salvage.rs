@@ -18,7 +18,8 @@ use terrace_format::{
     Corrupt, KeyOrder,
     block::{Block, BlockCursor},
     footer::Handle,
-    key, search,
+    key,
+    search::{self, Search},
 };
 
 /// A table being salvaged.
@@ -137,19 +138,30 @@ fn by_index(source: &dyn ByteSource, order: &KeyOrder) -> Result<VecDeque<Step>>
 /// Blocks by their checksums, and the gaps between them. `unindexed` says why.
 fn by_checksums(source: &dyn ByteSource, unindexed: &Error) -> VecDeque<Step> {
     let gap = |offset, bytes, reason| Step::Gap(Loss { offset, bytes, reason, from: None, to: None });
-    let bytes = match source.read(0..source.bytes()) {
-        Ok(bytes) => bytes,
-        Err(error) => return [gap(0, source.bytes(), reason(&error))].into(),
-    };
     let (mut steps, mut end) = (VecDeque::new(), 0);
     let why = format!("no sound block lies here, and without an index nothing tells what did ({})", reason(unindexed));
-    for handle in search::sealed_blocks(&bytes) {
-        if handle.offset > end {
-            steps.push_back(gap(end, handle.offset - end, why.clone()));
+    let mut search = Search::default();
+    loop {
+        let piece = search.wants()..source.bytes().min(search.wants() + search::PIECE_BYTES as u64);
+        let last = piece.end == source.bytes();
+        let bytes = match source.read(piece.clone()) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                steps.push_back(gap(end, source.bytes() - end, reason(&error)));
+                return steps;
+            }
+        };
+        for handle in search.blocks(&bytes, last) {
+            if handle.offset > end {
+                steps.push_back(gap(end, handle.offset - end, why.clone()));
+            }
+            end = handle.end().unwrap_or(handle.offset);
+            if !is_index(source, handle) {
+                steps.push_back(Step::Block(handle, Vec::new()));
+            }
         }
-        end = handle.end().unwrap_or(handle.offset);
-        if !is_index(source, handle) {
-            steps.push_back(Step::Block(handle, Vec::new()));
+        if last {
+            break;
         }
     }
     if end < source.bytes() || steps.is_empty() {
