@@ -4,7 +4,13 @@ use crate::{
     backends::files::{fs::FileSystem, root},
     placement::Mode,
 };
-use terrace_format::{Corrupt, Marker, Shape, Storage, marker::UNKNOWN};
+use std::io;
+use terrace_format::{
+    Batch, Corrupt, FileName, Marker, Shape, Storage, Values,
+    log_record::{Deframer, Event},
+    marker::UNKNOWN,
+    value_log::Frames,
+};
 
 /// What the marker `text` of the store `place` says; [`Error::Unsupported`] if it says what this version does not know.
 pub fn read_marker(place: &str, text: &str) -> Result<Marker> {
@@ -23,10 +29,69 @@ pub(crate) fn of_files(fs: &dyn FileSystem, mode: Mode, setup: &Setup) -> Result
         return Ok(marker.map_or(wanted, |marker| marker.shape));
     }
     if !root::is_there(fs)? {
+        if mode == Mode::Create {
+            check_uncreated(fs, wanted)?;
+        }
         return Ok(wanted);
     }
     match root::read_marker_of(fs)? {
         Some(text) => Ok(read_marker(&fs.name(), &text)?.shape),
         None => Ok(Shape::default()),
+    }
+}
+
+/// There is no root, and a store is to be made. Logs in which its placement would not look must hold no writes: whoever lost
+/// `CURRENT` and the marker still has them. (The logs that it looks at are the engine's matter.)
+fn check_uncreated(fs: &dyn FileSystem, wanted: Shape) -> Result<()> {
+    if !fs.exists().map_err(|e| Error::io("look for", fs.name(), e))? {
+        return Ok(());
+    }
+    for entry in fs.list().map_err(|e| Error::io("list", fs.name(), e))? {
+        let path = || format!("{}/{}", fs.name(), entry.name);
+        let apart = match FileName::parse(&entry.name) {
+            Some(FileName::Log(_)) => false,
+            Some(FileName::ValueLog(_)) => true,
+            _ => continue,
+        };
+        let other = apart != (wanted.values == Values::Log);
+        if other && has_writes(fs, &entry.name).map_err(|e| Error::io("read", path(), e))? {
+            return Err(Error::Missing {
+                what: "CURRENT file",
+                object: format!(
+                    "{}, although {} is there; restore it, or salvage the rest with `terrace repair`",
+                    fs.name(),
+                    path()
+                ),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Whether a log, or a segment of a value log, holds more than the empty batch that begins ours.
+fn has_writes(fs: &dyn FileSystem, name: &str) -> io::Result<bool> {
+    let file = fs.open(name)?;
+    let bytes = file.bytes()?;
+    let read = |offset: u64, buffer: &mut [u8]| file.read_exact_at(buffer, offset);
+    let mut next: Box<dyn FnMut() -> io::Result<Event>> = match FileName::parse(name) {
+        Some(FileName::ValueLog(id)) => {
+            let mut frames = Frames::new(id.0, bytes);
+            Box::new(move || frames.next(read))
+        }
+        _ => {
+            let mut records = Deframer::new(bytes);
+            Box::new(move || records.next(read))
+        }
+    };
+    loop {
+        match next()? {
+            Event::End { .. } => return Ok(false),
+            Event::Bad { .. } => {}
+            Event::Record { bytes, .. } => {
+                if !Batch::decode(bytes).is_ok_and(|batch| batch.is_empty()) {
+                    return Ok(true);
+                }
+            }
+        }
     }
 }

@@ -23,8 +23,15 @@ pub fn create(placement: &dyn Placement, options: &Options) -> Result<Vec<String
     let shape = placement.shape();
     agree(placement, options, shape)?;
     let mut features: Vec<_> = wanted(options).into_iter().map(|(feature, _)| feature).collect();
-    if features.is_empty() && shape == Shape::default() {
-        return Ok(Vec::new());
+    // One that a creation, or a removal, which was cut short has left says what that store was made of, not what this one is.
+    let left = match placement.load_marker() {
+        Ok(text) => text.map(|text| read_marker(&placement.name(), &text)).transpose(),
+        Err(unread) => Err(unread),
+    };
+    match left {
+        Err(unknown @ terrace_storage::Error::Unsupported(_)) => return Err(unknown.into()),
+        Ok(None) if features.is_empty() && shape == Shape::default() => return Ok(Vec::new()),
+        _ => {} // it is replaced, readable or not
     }
     if !options.range_deletes {
         features.push(range_deletes::FEATURE); // nobody is left who could not read them

@@ -185,7 +185,12 @@ impl Core {
 /// Log, memtable, publish: the life of a group. A failure is the end of all writing, because what the log holds is then
 /// unknown.
 fn commit(shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, batch: Batch, sync: bool) -> Result<SeqNo> {
-    match catch_unwind(AssertUnwindSafe(|| write_group(shared, lead, batch, sync))) {
+    or_fail(shared, || write_group(shared, lead, batch, sync))
+}
+
+/// Does what must not be left half done: an error, or a panic of the comparator, stops the store.
+fn or_fail<T>(shared: &Arc<Shared>, write: impl FnOnce() -> Result<T>) -> Result<T> {
+    match catch_unwind(AssertUnwindSafe(write)) {
         Ok(outcome) => outcome.inspect_err(|error| shared.fail(error)),
         Err(panic) => {
             shared.fail(&Error::Bug("a write panicked, or its comparator did, so what was written is unknown".into()));

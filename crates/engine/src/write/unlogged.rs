@@ -3,7 +3,7 @@
 //! No log has their sequences, and replay takes a gap for the end of the history. So a memtable has either logged writes or
 //! others, and a log that begins behind a gap counts once the manifest vouches for what is in it: whoever syncs waits for that
 //! (docs/durability.md, "How a log is replayed").
-use super::{Core, Own, Writes, change_log, group::Turn, jump::vouch, make_room, publish};
+use super::{Core, Own, Writes, change_log, group::Turn, jump::vouch, make_room, or_fail, publish};
 use crate::{Error, Result, state::Shared};
 use std::sync::Arc;
 use terrace_format::{
@@ -40,8 +40,11 @@ impl Writes {
         core.unlogged = Unlogged { open: true, last: Some(last) };
         batch.set_sequence(before.plus(1));
         core.last = last;
-        core.mem.insert(&if shared.values_apart { inlined(&batch) } else { batch });
-        publish(shared, before, last)?;
+        let batch = if shared.values_apart { inlined(&batch) } else { batch };
+        or_fail(shared, || {
+            core.mem.insert(&batch);
+            publish(shared, before, last)
+        })?;
         Ok(last)
     }
 }
