@@ -400,3 +400,20 @@ impl Manifest {
         self.writer.bytes() > limit.max(2 * self.begun_bytes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A manifest that began anew said the next file number, and what was installed before said a lower one behind it: LevelDB
+    /// believes the last, and would have given numbers that are taken.
+    #[test]
+    fn what_waits_says_no_lower_number_behind_a_snapshot() {
+        let mut set = VersionSet::new(KeyOrder::Bytewise, Start { next_file: 10, ..Start::default() });
+        set.install_flush(Edit::default(), SeqNo(5), LogId(3), 0, Ticket::mature()).expect("nothing contradicts it");
+        (0..5).for_each(|_| assert!(set.new_number() < 15));
+        let edits = [set.snapshot(&[])].into_iter().chain(set.releasable().expect("it is mature"));
+        let said: Vec<_> = edits.map(|edit| edit.next_file_number).collect();
+        assert_eq!(said, [Some(15), Some(15)], "numbers FALL");
+    }
+}
