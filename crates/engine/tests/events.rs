@@ -5,7 +5,7 @@ mod kit;
 use kit::{TIGHT, options};
 use std::{
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use terrace::{Db, Event, Options, WriteOptions};
 use terrace_sim::{Fault, FaultFs, Plan};
@@ -23,6 +23,25 @@ fn count(heard: &Heard, which: impl Fn(&Event) -> bool) -> usize {
     heard.lock().unwrap().iter().filter(|event| which(event)).count()
 }
 
+/// The end of a job is told when it is over, and so perhaps behind who waited for that.
+fn hear_the_ends(heard: &Heard) {
+    let given_up = Instant::now() + Duration::from_secs(100);
+    loop {
+        let flushes = count(heard, |e| matches!(e, Event::FlushBegun { .. }));
+        let compactions = count(heard, |e| matches!(e, Event::CompactionBegun { .. }));
+        let flushed = count(heard, |e| matches!(e, Event::FlushEnded { .. }));
+        let compacted = count(heard, |e| matches!(e, Event::CompactionEnded { .. }));
+        if (flushes, compactions) == (flushed, compacted) {
+            return;
+        }
+        assert!(
+            Instant::now() < given_up,
+            "{flushed} of {flushes} flushes, {compacted} of {compactions} compactions end"
+        );
+        std::thread::yield_now();
+    }
+}
+
 fn fill(db: &Db) {
     for number in 0..3000u32 {
         db.put((number * 7919 % 3000).to_be_bytes(), vec![number as u8; 500]).unwrap();
@@ -38,6 +57,7 @@ fn beginnings_and_ends_agree_with_the_statistics() {
         db.put_with("synced", "", WriteOptions::synced()).unwrap();
         db.flush().unwrap();
         db.wait_idle().unwrap();
+        hear_the_ends(&heard);
         let statistics = db.statistics();
         let sum = |which: fn(&Event) -> Option<u64>| heard.lock().unwrap().iter().filter_map(which).sum::<u64>();
         let flushed = sum(|event| match event {

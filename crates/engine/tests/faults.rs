@@ -227,7 +227,7 @@ impl Run<'_> {
     }
 }
 
-/// Runs all `plans` on all cores; each must end within a minute.
+/// Runs all `plans` on all cores; each must end within ten minutes, however busy the machine is.
 fn campaign(plans: Vec<(String, Plan)>, how: How) {
     let states: Arc<Vec<Model>> = Arc::new(states(SEED, BATCHES));
     let (next, plans) = (Arc::new(AtomicUsize::new(0)), Arc::new(plans));
@@ -249,7 +249,7 @@ fn campaign(plans: Vec<(String, Plan)>, how: How) {
         });
     }
     for _ in 0..plans.len() {
-        match progress.recv_timeout(Duration::from_secs(60)) {
+        match progress.recv_timeout(Duration::from_secs(600)) {
             Ok(outcome) => outcome.unwrap_or_else(|name| panic!("{name}, seed {SEED:#x}: see above")),
             Err(_) => panic!("a hang, seed {SEED:#x}, among {:?}", current.lock().unwrap()),
         }
