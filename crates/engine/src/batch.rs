@@ -6,6 +6,16 @@ use terrace_format::{
 };
 
 /// Puts and deletes that are applied together or not at all, in order.
+///
+/// ```
+/// # use terrace::{Db, Options, WriteBatch, WriteOptions};
+/// let db = Db::open_in_memory(Options::default())?;
+/// let mut batch = WriteBatch::new();
+/// batch.put("a", "1").delete("b").put("c", "3");
+/// assert_eq!(batch.len(), 3);
+/// db.write(batch, WriteOptions::default())?;
+/// # Ok::<(), terrace::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WriteBatch {
     pub(crate) batch: batch::Batch,

@@ -44,6 +44,22 @@ pub struct CheckReport {
 /// themselves is true, that no older version of a key stands above a newer one and no table holds what the manifest does not
 /// vouch for. A store that cannot be opened at all (a file that is missing or too short, tables that overlap, a feature that the
 /// marker does not know) is an error; what is wrong inside it is in the report.
+///
+/// # Errors
+/// As of opening the store for reading only, see [`Db::open_read_only`](crate::Db::open_read_only).
+///
+/// ```
+/// # use terrace::{Db, Options};
+/// # let place = tempfile::tempdir().unwrap();
+/// # let path = place.path().join("store");
+/// let db = Db::open(&path, Options::default())?;
+/// db.put("key", "value")?;
+/// db.close()?;
+/// let report = terrace::check(&path, &Options::default(), true)?;
+/// assert!(report.problems.is_empty());
+/// assert_eq!(report.last_sequence, 1);
+/// # Ok::<(), terrace::Error>(())
+/// ```
 pub fn check(path: impl AsRef<Path>, options: &Options, deep: bool) -> Result<CheckReport> {
     let location = Location::at(path.as_ref());
     let placement = terrace_storage::open(&location, Mode::ReadOnly, options.durability, &options.setup())?;
@@ -51,6 +67,9 @@ pub fn check(path: impl AsRef<Path>, options: &Options, deep: bool) -> Result<Ch
 }
 
 /// As [`check`], in any placement.
+///
+/// # Errors
+/// As of [`check`].
 pub fn check_on(placement: &dyn Placement, options: &Options, deep: bool) -> Result<CheckReport> {
     let found = recover::open(placement, options, true)?;
     let mut report = CheckReport { shape: placement.shape(), last_sequence: found.last.0, ..CheckReport::default() };

@@ -42,6 +42,7 @@
 //! The contract on durability is `docs/durability.md`; where bytes live is `terrace_storage::placement`.
 #![deny(unsafe_code)] // but for the memtable's arena and the list in it
 #![warn(clippy::disallowed_methods, clippy::disallowed_types)]
+#![deny(missing_docs, clippy::missing_errors_doc)]
 
 mod batch;
 mod bulk;

@@ -21,6 +21,15 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 /// How to open a store. Start from [`Options::default`] or [`Options::preset`].
+///
+/// ```
+/// # use terrace::{Codec, Db, Options};
+/// let mut options = Options::preset("terrace-block")?;
+/// options.memtable_bytes = 64 << 20;
+/// options.compression = Codec::Zstd;
+/// let db = Db::open_in_memory(options)?;
+/// # Ok::<(), terrace::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Options {
     /// Make the store if it is not there. Default true.
@@ -199,6 +208,12 @@ impl fmt::Debug for Options {
 
 impl Options {
     /// A block-table store in LevelDB's formats, with LevelDB's numbers: it can go back to LevelDB after a clean close.
+    ///
+    /// ```
+    /// # use terrace::Options;
+    /// assert_eq!(Options::leveldb_compatible().memtable_bytes, 4 << 20);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn leveldb_compatible() -> Options {
         Options {
             create_if_missing: true,
@@ -334,6 +349,18 @@ impl Options {
     }
 
     /// Sets one option by its name and text; the error names the option, or lists the names there are.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] names the option, or lists the names there are.
+    ///
+    /// ```
+    /// # use terrace::Options;
+    /// let mut options = Options::default();
+    /// options.set("memtable_bytes", "8MiB")?;
+    /// assert_eq!(options.memtable_bytes, 8 << 20);
+    /// assert!(options.set("memtable_byte", "8MiB").is_err());
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let Some(field) = FIELDS.iter().find(|field| field.name == name) else {
             return Err(text::unknown(name));
@@ -342,11 +369,30 @@ impl Options {
     }
 
     /// Every option as (name, value, help).
+    ///
+    /// ```
+    /// # use terrace::Options;
+    /// for (name, value, help) in Options::default().describe() {
+    ///     println!("{name} = {value}  # {help}");
+    /// }
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn describe(&self) -> Vec<(&'static str, String, &'static str)> {
         FIELDS.iter().map(|field| (field.name, (field.get)(self), field.help)).collect()
     }
 
     /// Checks every bound at once and names each offender.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with all offenders.
+    ///
+    /// ```
+    /// # use terrace::Options;
+    /// let mut options = Options::default();
+    /// options.memtables_max = 1;
+    /// assert!(options.validate().is_err());
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn validate(&self) -> Result<()> {
         let mut bad: Vec<String> = FIELDS.iter().filter_map(|field| (field.check)(self)).collect();
         if self.l0_slow_runs < self.l0_compact_runs {
@@ -368,6 +414,13 @@ impl Options {
 }
 
 /// How to write.
+///
+/// ```
+/// # use terrace::{Db, Options, WriteOptions};
+/// let db = Db::open_in_memory(Options::default())?;
+/// db.put_with("key", "value", WriteOptions { sync: true })?;
+/// # Ok::<(), terrace::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
     /// Survive a power cut once acknowledged (under tier `none`: no promise); without it, only the end of this process.

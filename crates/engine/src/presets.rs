@@ -44,6 +44,18 @@ pub const PRESETS: &[(&str, &str)] = &[
 
 impl Options {
     /// The options of the preset called `name`; the error lists those there are.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] lists the names there are.
+    ///
+    /// ```
+    /// # use terrace::{Options, PRESETS};
+    /// for (name, what) in PRESETS {
+    ///     println!("{name}: {what}");
+    ///     Options::preset(name)?;
+    /// }
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn preset(name: &str) -> Result<Options> {
         match name {
             "leveldb" => Ok(Options::leveldb_compatible()),

@@ -9,6 +9,17 @@ use terrace_storage::TableFileWriter;
 
 /// Writes a sorted table into a file, for [`Db::ingest`](crate::Db::ingest). It is a table of LevelDB's format. Dropped
 /// unfinished, it removes the file.
+///
+/// ```
+/// # use terrace::{Options, SortedTableWriter};
+/// # let place = tempfile::tempdir().unwrap();
+/// # let path = place.path().join("built.ldb");
+/// let mut table = SortedTableWriter::create(&path, &Options::default())?;
+/// table.put("a", "1")?;
+/// table.delete("b")?;
+/// assert_eq!(table.finish()?.entries, 2);
+/// # Ok::<(), terrace::Error>(())
+/// ```
 pub struct SortedTableWriter {
     path: PathBuf,
     options: Options,
@@ -35,6 +46,9 @@ pub struct SortedTable {
 impl SortedTableWriter {
     /// Makes the file `path`, which must not be there yet. Of `options` count the order of keys, which must be that of the
     /// store, and what they say of blocks, compression and filters.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io) for a file that is there or cannot be made.
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<SortedTableWriter> {
         options.validate()?;
         let file = TableFileWriter::create(path.as_ref(), &options.setup())?;
@@ -42,11 +56,18 @@ impl SortedTableWriter {
     }
 
     /// Adds a pair. Keys come in ascending order, each once.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`](crate::Error::Invalid) for a key out of order or too long; [`Error::Io`](crate::Error::Io) and
+    /// [`Error::NoSpace`](crate::Error::NoSpace) of writing.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.add(key.as_ref(), Kind::Put, value.as_ref())
     }
 
     /// Adds the deletion of a key. Keys come in ascending order, each once.
+    ///
+    /// # Errors
+    /// As of [`put`](SortedTableWriter::put).
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         self.add(key.as_ref(), Kind::Delete, &[])
     }
@@ -57,6 +78,10 @@ impl SortedTableWriter {
     }
 
     /// Ends the table, which must have an entry. It survives a power cut when this returns.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`](crate::Error::Invalid) without an entry; [`Error::Io`](crate::Error::Io) and
+    /// [`Error::NoSpace`](crate::Error::NoSpace) of writing. The file is removed then.
     pub fn finish(self) -> Result<SortedTable> {
         if self.entries == 0 {
             return Err(Error::Invalid(format!("{} would be an empty table", self.path.display())));

@@ -22,6 +22,25 @@ pub struct Durable {
 impl Db {
     /// As [`wait_durable`](Db::wait_durable), for asynchronous code: a future that sees to it when it is first polled, on a thread of
     /// the store's own. Many that wait at once share one sync.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a `sequence` that has not been written, [`Error::ReadOnly`] in a store opened for reading only. What goes wrong
+    /// later is told by the future.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// # let db = Db::open_in_memory(Options::default())?;
+    /// async fn keep(db: &Db) -> terrace::Result<()> {
+    ///     db.put("key", "value")?;
+    ///     db.when_durable(db.last_sequence())?.await
+    /// }
+    /// # let mut kept = std::pin::pin!(keep(&db));
+    /// # let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # while kept.as_mut().poll(&mut context)?.is_pending() {
+    /// #     std::thread::yield_now();
+    /// # }
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn when_durable(&self, sequence: u64) -> Result<Durable> {
         let shared = self.shared().clone();
         self.check_written(sequence)?;

@@ -62,6 +62,20 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::Corrupt`] for a table with any damage, [`Error::Invalid`] for tables that overlap: then nothing was changed.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options, SortedTableWriter};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// # let place = tempfile::tempdir().unwrap();
+    /// # let path = place.path().join("built.ldb");
+    /// let mut table = SortedTableWriter::create(&path, &Options::default())?;
+    /// table.put("a", "1")?;
+    /// table.put("b", "2")?;
+    /// table.finish()?;
+    /// assert_eq!(db.ingest(&[&path])?.entries, 2);
+    /// assert_eq!(db.get("b")?, Some(b"2".to_vec()));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn ingest<P: AsRef<Path>>(&self, paths: &[P]) -> Result<Ingested> {
         let (shared, writes) = (self.shared(), self.writes()?);
         let (mut ahead, mut few) = (SEQUENCES_AHEAD, false);
@@ -178,6 +192,20 @@ impl Db {
 
     /// Writes the pairs that `options` ask for as sorted tables of about `table_bytes` each into directory `to`, which must be
     /// there: `000001.ldb` and so on, in key order. No file is replaced. As of one moment; writers go on.
+    ///
+    /// # Errors
+    /// As of [`get`](Db::get); [`Error::Io`] or [`Error::NoSpace`] for a file that cannot be written, or is there already.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options, ReadOptions};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// # let place = tempfile::tempdir().unwrap();
+    /// # let folder = place.path();
+    /// ["ant", "bee", "cat"].iter().try_for_each(|key| db.put(key, ""))?;
+    /// let tables = db.export(folder, ReadOptions::new().from("b"))?;
+    /// assert_eq!((tables.len(), tables[0].entries), (1, 2));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn export(&self, to: impl AsRef<Path>, options: ReadOptions) -> Result<Vec<SortedTable>> {
         let own: &Options = &self.shared().options;
         let (mut tables, mut open) = (Vec::new(), None::<SortedTableWriter>);

@@ -57,6 +57,16 @@ pub use upkeep::Checkpoint;
 ///
 /// Dropping the last handle without [`close`](Db::close) is as killing the process: nothing acknowledged is lost, but
 /// what was not synced would not survive a power cut.
+///
+/// ```
+/// # use terrace::{Db, Options};
+/// let db = Db::open_in_memory(Options::default())?;
+/// db.put("key", "value")?;
+/// let same = db.clone();
+/// std::thread::spawn(move || same.put("other", "value")).join().unwrap()?;
+/// assert_eq!(db.get("other")?.as_deref(), Some(&b"value"[..]));
+/// # Ok::<(), terrace::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Db {
     inner: Arc<Inner>,
@@ -111,6 +121,21 @@ fn locate(path: &Path, options: &Options) -> Result<Location> {
 impl Db {
     /// Opens the store in directory `path` for reading and writing; makes it if `options` say so. A path of a block device, or of a
     /// regular file, that was prepared for a store is one, too.
+    ///
+    /// # Errors
+    /// As of [opening](Db#errors); [`Error::Invalid`] names every option that is out of bounds, [`Error::Unsupported`] what the store has and
+    /// this version, or these options, do not.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// # let place = tempfile::tempdir().unwrap();
+    /// # let path = place.path().join("store");
+    /// let db = Db::open(&path, Options::default())?;
+    /// db.put("key", "value")?;
+    /// db.close()?;
+    /// assert_eq!(Db::open(&path, Options::default())?.get("key")?.as_deref(), Some(&b"value"[..]));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Db> {
         options.validate()?;
         let location = locate(path.as_ref(), &options)?;
@@ -121,6 +146,20 @@ impl Db {
 
     /// Opens the store in directory, or on device, `path` for reading only, together with other readers but no writer. Replays logs in
     /// memory; creates, changes and removes nothing, and works on a read-only file system.
+    ///
+    /// # Errors
+    /// As of [`open`](Db::open).
+    ///
+    /// ```
+    /// # use terrace::{Db, Error, Options};
+    /// # let place = tempfile::tempdir().unwrap();
+    /// # let path = place.path().join("store");
+    /// Db::open(&path, Options::default())?.close()?;
+    /// let db = Db::open_read_only(&path, Options::default())?;
+    /// assert_eq!(db.get("key")?, None);
+    /// assert!(matches!(db.put("key", "value"), Err(Error::ReadOnly)));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn open_read_only(path: impl AsRef<Path>, options: Options) -> Result<Db> {
         options.validate()?;
         let location = locate(path.as_ref(), &options)?;
@@ -129,6 +168,16 @@ impl Db {
     }
 
     /// A new store in memory; it ends with its last handle.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] names every option that is out of bounds; [`Error::Unsupported`] for options that need a device.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// db.put("key", "value")?;
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn open_in_memory(options: Options) -> Result<Db> {
         options.validate()?;
         let location = Location::Memory(Memory::new());
@@ -136,6 +185,21 @@ impl Db {
     }
 
     /// Opens the store that `placement`, which is open for writing, holds. `options.durability` is the placement's matter.
+    ///
+    /// # Errors
+    /// As of [`open`](Db::open).
+    ///
+    /// ```
+    /// # use terrace::{Db, Options, Tier};
+    /// use terrace_storage::{Location, Memory, placement::Mode};
+    /// let options = Options::default();
+    /// let place = Location::Memory(Memory::new()); // clones show the same files
+    /// for _ in 0..2 {
+    ///     let placement = terrace_storage::open(&place, Mode::Create, Tier::Sync, &options.setup())?;
+    ///     Db::open_on(placement, options.clone())?.put("key", "value")?;
+    /// }
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn open_on(placement: Box<dyn Placement>, options: Options) -> Result<Db> {
         options.validate()?;
         Db::build(placement.into(), options, Executor::Threads, false)
@@ -143,6 +207,9 @@ impl Db {
 
     /// As [`open_on`](Db::open_on), but nothing happens in the background: the caller runs it by [`step`](Db::step).
     /// For tests that need to know what happens when.
+    ///
+    /// # Errors
+    /// As of [`open`](Db::open).
     pub fn open_manual(placement: Box<dyn Placement>, options: Options) -> Result<Db> {
         options.validate()?;
         Db::build(placement.into(), options, Executor::Manual, false)
@@ -256,6 +323,18 @@ impl Db {
 
     /// Makes everything written durable and ends background work. Other handles then refuse to write; the directory stays
     /// locked until they, and cursors and scans that are still alive, are dropped.
+    ///
+    /// # Errors
+    /// What kept the last writes from becoming durable; the store is closed all the same.
+    ///
+    /// ```
+    /// # use terrace::{Db, Error, Options};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// let other = db.clone();
+    /// db.close()?;
+    /// assert!(matches!(other.put("key", "value"), Err(Error::Closed)));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn close(self) -> Result<()> {
         let settled = self.inner.writes.as_ref().map_or(Ok(()), |writes| self.settle(writes));
         self.inner.end();
@@ -280,11 +359,37 @@ impl Db {
 
     /// Removes the store in directory, or on device, `path`: its own files and nothing else. Fine if there is none; refused while it is
     /// open.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] while it is open; [`Error::Io`] for what could not be removed.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// # let place = tempfile::tempdir().unwrap();
+    /// # let path = place.path().join("store");
+    /// Db::open(&path, Options::default())?.close()?;
+    /// Db::destroy(&path)?;
+    /// assert!(!path.exists());
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
         Ok(terrace_storage::destroy(&Location::at(path.as_ref()))?)
     }
 
     /// Returns when no background work is left: nothing to flush, nothing due for compaction, no edit unreleased.
+    ///
+    /// # Errors
+    /// As of [every write](Db#errors).
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// db.put("key", "value")?;
+    /// db.flush()?;
+    /// db.wait_idle()?;
+    /// assert_eq!(db.statistics().pending_edits, 0);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn wait_idle(&self) -> Result<()> {
         let shared = self.shared();
         self.writes()?;
@@ -301,6 +406,19 @@ impl Db {
 
     /// Runs one waiting background job of a store opened by [`open_manual`](Db::open_manual), the `pick`-th modulo their
     /// number, and tells its name; `None` if none waits.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// use terrace_storage::{Location, Memory, placement::Mode};
+    /// let options = Options::default();
+    /// let place = Location::Memory(Memory::new());
+    /// let placement = terrace_storage::open(&place, Mode::Create, options.durability, &options.setup())?;
+    /// let db = Db::open_manual(placement, options)?;
+    /// while let Some(job) = db.step(0) {
+    ///     println!("{job}");
+    /// }
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn step(&self, pick: u64) -> Option<&'static str> {
         self.shared().work.step(pick)
     }

@@ -31,17 +31,55 @@ const KEYS_EXPECTED_MAX: usize = 128;
 
 impl Db {
     /// The value of `key` now, if it has one.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`], [`Error::Missing`] or [`Error::Io`] where what holds the answer cannot be read; [`Error::Invalid`] for a snapshot of
+    /// another store.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// db.put("key", "value")?;
+    /// assert_eq!(db.get("key")?, Some(b"value".to_vec()));
+    /// assert_eq!(db.get("other")?, None);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.get_with(key, &READ_OPTIONS)
     }
 
     /// As [`get`](Db::get), as of a snapshot or with other choices. Bounds do not apply.
+    ///
+    /// # Errors
+    /// As of [`get`](Db::get).
+    ///
+    /// ```
+    /// # use terrace::{Db, Options, ReadOptions};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// db.put("key", "old")?;
+    /// let before = ReadOptions::new().snapshot(&db.snapshot());
+    /// db.put("key", "new")?;
+    /// assert_eq!(db.get_with("key", &before)?, Some(b"old".to_vec()));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn get_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Vec<u8>>> {
         self.look_up_now(key.as_ref(), options, |value| value.to_vec())
     }
 
     /// As [`get_with`](Db::get_with), without a copy: what is returned shows the value where it lies, in a cached block, a
     /// memtable, or a mapped table, and keeps that in memory. Worth it for values of some KiB and more.
+    ///
+    /// # Errors
+    /// As of [`get`](Db::get).
+    ///
+    /// ```
+    /// # use terrace::{Db, Options, ReadOptions};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// db.put("key", "a long value")?;
+    /// let value = db.get_pinned("key", &ReadOptions::new())?;
+    /// assert!(value.is_some_and(|value| value.starts_with(b"a long")));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn get_pinned(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<PinnedValue>> {
         self.look_up_now(key.as_ref(), options, |value| value.pin())
     }
@@ -78,11 +116,29 @@ impl Db {
     /// Keys are looked up in their order, whatever order they come in, so that those which lie together share blocks. Where
     /// tables are files that are read (not mapped), the kernel is told of the blocks of many keys before the first of them
     /// is waited for, so that a device that serves several reads at a time does.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// db.put("b", "2")?;
+    /// let found: terrace::Result<Vec<_>> = db.multi_get(&["a", "b"]).into_iter().collect();
+    /// assert_eq!(found?, [None, Some(b"2".to_vec())]);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Vec<u8>>>> {
         self.multi_get_with(keys, &ReadOptions::default())
     }
 
     /// As [`multi_get`](Db::multi_get), as of a snapshot or with other choices. Bounds do not apply.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options, ReadOptions};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// let empty = ReadOptions::new().snapshot(&db.snapshot());
+    /// db.put("b", "2")?;
+    /// assert!(db.multi_get_with(&["a", "b"], &empty).into_iter().all(|found| matches!(found, Ok(None))));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn multi_get_with<K: AsRef<[u8]>>(&self, keys: &[K], options: &ReadOptions) -> Vec<Result<Option<Vec<u8>>>> {
         let shared = self.shared();
         let view = shared.view.load_full(); // first, as in `get_with`
@@ -115,16 +171,48 @@ impl Db {
     }
 
     /// The pairs of a range in key order.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options, ReadOptions};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// ["ant", "bee", "bug", "cat"].iter().try_for_each(|key| db.put(key, ""))?;
+    /// for pair in db.scan(ReadOptions::new().from("bee").to("cat")) {
+    ///     let (key, _value) = pair?;
+    ///     assert!(key.starts_with(b"b"));
+    /// }
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn scan(&self, options: ReadOptions) -> Scan {
         Scan::new(self.cursor(options), false)
     }
 
     /// The pairs of a range in reverse key order.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options, ReadOptions};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// ["ant", "bee", "cat"].iter().try_for_each(|key| db.put(key, ""))?;
+    /// let last = db.scan_reverse(ReadOptions::new()).next().transpose()?;
+    /// assert!(last.is_some_and(|(key, _)| key == b"cat"));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn scan_reverse(&self, options: ReadOptions) -> Scan {
         Scan::new(self.cursor(options), true)
     }
 
     /// A cursor over a range, standing nowhere yet. It sees the store as it is now, or as of the snapshot.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options, ReadOptions};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// ["ant", "bee", "cat"].iter().try_for_each(|key| db.put(key, "1"))?;
+    /// let mut cursor = db.cursor(ReadOptions::new());
+    /// cursor.seek(b"bat")?;
+    /// assert_eq!(cursor.key(), b"bee");
+    /// cursor.prev()?;
+    /// assert_eq!((cursor.key(), cursor.value()), (&b"ant"[..], &b"1"[..]));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn cursor(&self, options: ReadOptions) -> Cursor {
         let shared = self.shared();
         let view = shared.view.load_full();
@@ -174,6 +262,15 @@ impl Db {
     }
 
     /// Holds the store as it is now, for reads through [`ReadOptions::snapshot`].
+    ///
+    /// ```
+    /// # use terrace::{Db, Options, ReadOptions};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// let before = db.snapshot();
+    /// db.put("key", "value")?;
+    /// assert_eq!(db.scan(ReadOptions::new().snapshot(&before)).count(), 0);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn snapshot(&self) -> Snapshot {
         let shared = self.shared();
         shared.snapshots.hold(|| shared.visible())
@@ -181,6 +278,19 @@ impl Db {
 
     /// About how many bytes of tables the keys from the first (included) to the second (excluded) of each pair take up.
     /// Memtables do not count.
+    ///
+    /// # Errors
+    /// Those of opening a table.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// (0..1000).try_for_each(|n| db.put(format!("key{n:04}"), [0; 100]))?;
+    /// db.flush()?;
+    /// let sizes = db.approximate_sizes(&[(b"key0000", b"key0500"), (b"a", b"b")])?;
+    /// assert!(sizes[0] > 0 && sizes[1] == 0);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn approximate_sizes(&self, ranges: &[(&[u8], &[u8])]) -> Result<Vec<u64>> {
         let view = self.shared().view.load_full();
         let before = |user: &[u8]| self.bytes_before(&view, &key::lookup(user, SeqNo::MAX));

@@ -39,6 +39,15 @@ pub struct TableInfo {
 
 impl Db {
     /// The levels and their tables.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// for level in db.layout() {
+    ///     println!("level {}: {} tables", level.level, level.tables.len());
+    /// }
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn layout(&self) -> Vec<LevelInfo> {
         let version = self.shared().view.load().version.clone();
         let info = |table: &Arc<TableRef>| TableInfo {
@@ -53,6 +62,14 @@ impl Db {
     }
 
     /// The state of the store and what it did since it was opened.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// db.put("key", "value")?;
+    /// assert!(db.statistics().memtable_bytes > 0);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn statistics(&self) -> Statistics {
         let shared = self.shared();
         let view = shared.view.load_full();

@@ -35,6 +35,21 @@ impl Db {
     /// # Errors
     /// Damage is no error: it is told in [`RepairReport::lost`]. [`Error::Missing`] where `from` is not there,
     /// [`Error::Invalid`] where `to` will not do or the comparator is another. After an error `to` holds no store.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// # let place = tempfile::tempdir().unwrap();
+    /// # let (damaged, fresh) = (place.path().join("damaged"), place.path().join("fresh"));
+    /// # let db = Db::open(&damaged, Options::default())?;
+    /// # db.put("key", "value")?;
+    /// # db.close()?;
+    /// std::fs::remove_file(damaged.join("CURRENT")).unwrap();
+    /// assert!(Db::open(&damaged, Options::default()).is_err());
+    /// let report = Db::repair(&damaged, &fresh, &Options::default())?;
+    /// assert_eq!(Db::open(&fresh, Options::default())?.get("key")?, Some(b"value".to_vec()));
+    /// assert_eq!(report.pairs, 1);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn repair(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &Options) -> Result<RepairReport> {
         options.validate()?;
         let (from, to) = (from.as_ref(), to.as_ref());
@@ -54,6 +69,22 @@ impl Db {
     ///
     /// The copy survives a power cut once this returns, whatever the store's tier promises. Cut short by one, it is no store
     /// yet, and opening it says so.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] or [`Error::Unsupported`] where `to` will not do; [`Error::Io`] or [`Error::NoSpace`] where the copy cannot be
+    /// written. The store itself goes on.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// # let place = tempfile::tempdir().unwrap();
+    /// # let (path, copy) = (place.path().join("store"), place.path().join("copy"));
+    /// let db = Db::open(&path, Options::default())?;
+    /// db.put("key", "value")?;
+    /// assert_eq!(db.checkpoint(&copy)?.sequence, 1);
+    /// db.delete("key")?;
+    /// assert_eq!(Db::open(&copy, Options::default())?.get("key")?, Some(b"value".to_vec()));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn checkpoint(&self, to: impl AsRef<Path>) -> Result<Checkpoint> {
         let shared = self.shared();
         self.writes()?;
@@ -65,6 +96,9 @@ impl Db {
 
     /// As [`checkpoint`](Db::checkpoint), in any placement that is open for writing and empty. If it promises nothing at a power
     /// cut, neither does the copy.
+    ///
+    /// # Errors
+    /// As of [`checkpoint`](Db::checkpoint); [`Error::Invalid`] if the placement is made of other parts than this store.
     pub fn checkpoint_on(&self, to: &dyn Placement) -> Result<Checkpoint> {
         let (shared, writes) = (self.shared(), self.writes()?);
         recover::check_empty(to, "checkpoint")?;

@@ -11,22 +11,68 @@ const DELETE_BATCH_BYTES: usize = 64 << 10;
 
 impl Db {
     /// Sets `key` to `value`. Survives the end of this process, not a power cut: see [`put_with`](Db::put_with).
+    ///
+    /// # Errors
+    /// As of [every write](Db#errors). [`Error::Invalid`] for a key or value that is too long for the store.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// db.put("key", "old")?;
+    /// db.put("key", [0, 1, 2])?;
+    /// assert_eq!(db.get("key")?, Some(vec![0, 1, 2]));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.put_with(key, value, WriteOptions::default())
     }
 
     /// As [`put`](Db::put), with a choice.
+    ///
+    /// # Errors
+    /// As of [`put`](Db::put).
+    ///
+    /// ```
+    /// # use terrace::{Db, Options, WriteOptions};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// db.put_with("key", "value", WriteOptions::synced())?; // survives a power cut from here on
+    /// # assert_eq!(db.durable_sequence(), db.last_sequence());
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn put_with(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         self.write_checked(Own::One(Op::Put(key, value)), (key.len() as u64, value.len() as u64), options).map(drop)
     }
 
     /// Removes `key`. Fine if it is not there.
+    ///
+    /// # Errors
+    /// As of [`put`](Db::put).
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// db.put("key", "value")?;
+    /// db.delete("key")?;
+    /// db.delete("key")?; // again is fine
+    /// assert_eq!(db.get("key")?, None);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.delete_with(key, WriteOptions::default())
     }
 
     /// As [`delete`](Db::delete), with a choice.
+    ///
+    /// # Errors
+    /// As of [`put`](Db::put).
+    ///
+    /// ```
+    /// # use terrace::{Db, Options, WriteOptions};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// db.delete_with("key", WriteOptions::synced())?;
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn delete_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
         let key = key.as_ref();
         self.write_checked(Own::One(Op::Delete(key)), (key.len() as u64, 0), options).map(drop)
@@ -38,6 +84,9 @@ impl Db {
     /// That is so in stores with feature `range-deletes` (option `range_deletes` at creation). In others, which LevelDB can
     /// read, every key of the range is looked up and deleted, some thousands a batch: that is *not* atomic, and what others
     /// write there meanwhile may stay or go.
+    ///
+    /// # Errors
+    /// As of [`put`](Db::put); where keys are deleted one by one, also as of [`get`](Db::get).
     ///
     /// ```
     /// # fn main() -> terrace::Result<()> {
@@ -78,6 +127,19 @@ impl Db {
 
     /// Applies `batch` atomically and returns the sequence of its last operation, for
     /// [`wait_durable`](Db::wait_durable). Keys up to 4 GiB − 17 and values up to 4 GiB − 1 bytes; more is refused.
+    ///
+    /// # Errors
+    /// As of [`put`](Db::put); [`Error::Unsupported`] for a batch that deletes a range where the store cannot. Nothing of it was applied then.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options, WriteBatch, WriteOptions};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// let mut batch = WriteBatch::new();
+    /// batch.put("from", "60").put("to", "40");
+    /// let sequence = db.write(batch, WriteOptions::default())?;
+    /// db.wait_durable(sequence)?;
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<u64> {
         self.check_batch(&batch)?;
         self.write_checked(Own::Many(batch.batch), (batch.key_bytes, batch.value_bytes), options)
@@ -159,6 +221,18 @@ impl Db {
 
     /// Moves what is in memory into tables. Returns when they serve reads; see [`wait_durable`](Db::wait_durable) for
     /// when they survive a power cut.
+    ///
+    /// # Errors
+    /// As of [every write](Db#errors).
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// db.put("key", "value")?;
+    /// db.flush()?;
+    /// assert_eq!(db.layout()[0].tables.len() + db.layout()[2].tables.len(), 1);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn flush(&self) -> Result<()> {
         self.writes()?.seal(self.shared())?;
         self.shared().wait_until(|_| self.shared().view.load().sealed.is_empty())
@@ -166,6 +240,20 @@ impl Db {
 
     /// Merges all tables that hold keys from `from` to `to`, both included, down the tree: deleted and overwritten data
     /// goes, unless a snapshot holds it. `None` is unbounded.
+    ///
+    /// # Errors
+    /// As of [every write](Db#errors).
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// db.put("key", "old")?;
+    /// db.flush()?;
+    /// db.put("key", "new")?;
+    /// db.compact_range(None, None)?;
+    /// assert_eq!(db.layout().iter().map(|level| level.tables.len()).sum::<usize>(), 1);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn compact_range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
         self.flush()?;
         let shared = self.shared();
@@ -242,18 +330,49 @@ impl Db {
     }
 
     /// Sequence of the newest visible write; 0 before the first.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// db.put("key", "value")?;
+    /// assert_eq!(db.last_sequence(), 1);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn last_sequence(&self) -> u64 {
         self.shared().visible().0
     }
 
     /// Every write up to here survives a power cut. Always 0 where nothing is promised: under tier `none`, and in a store
     /// opened for reading only.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// db.put("key", "value")?;
+    /// db.wait_durable(db.last_sequence())?;
+    /// assert_eq!(db.durable_sequence(), db.last_sequence());
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn durable_sequence(&self) -> u64 {
         self.shared().durable.load(Ordering::Acquire)
     }
 
     /// Returns once every write up to `sequence` survives a power cut, and sees to it that it happens. Under tier `none`
     /// it returns at once, without that promise.
+    ///
+    /// # Errors
+    /// As of [every write](Db#errors). [`Error::Invalid`] for a `sequence` that has not been written.
+    ///
+    /// ```
+    /// # use terrace::{Db, Error, Options, WriteOptions, WriteBatch};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// let mut batch = WriteBatch::new();
+    /// batch.put("key", "value");
+    /// let sequence = db.write(batch, WriteOptions::default())?;
+    /// db.wait_durable(sequence)?;
+    /// assert!(matches!(db.wait_durable(sequence + 1), Err(Error::Invalid(_))));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn wait_durable(&self, sequence: u64) -> Result<()> {
         self.check_written(sequence)?;
         if self.durable_sequence() >= sequence { Ok(()) } else { make_durable(self.shared(), self.writes()?) }

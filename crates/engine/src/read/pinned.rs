@@ -8,6 +8,16 @@ use terrace_storage::placement::Bytes;
 ///
 /// What it lies in is kept in memory for as long: a block, a whole memtable, or, with `mmap_reads`, the mapping of a table.
 /// So do not hoard it; [`to_vec`](slice::to_vec) makes a copy that costs only itself.
+///
+/// ```
+/// # use terrace::{Db, Options, ReadOptions};
+/// let db = Db::open_in_memory(Options::default())?;
+/// db.put("key", "value")?;
+/// let value = db.get_pinned("key", &ReadOptions::new())?;
+/// db.delete("key")?;
+/// assert_eq!(value.as_deref(), Some(&b"value"[..])); // as it was
+/// # Ok::<(), terrace::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct PinnedValue(Place);
 

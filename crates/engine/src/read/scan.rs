@@ -5,6 +5,15 @@ use std::sync::Arc;
 use terrace_format::{KeyOrder, SeqNo, key};
 
 /// How to read, and which keys. The default reads everything as of now.
+///
+/// ```
+/// # use terrace::{Db, Options, ReadOptions};
+/// let db = Db::open_in_memory(Options::default())?;
+/// ["a1", "b1", "b2", "b3"].iter().try_for_each(|key| db.put(key, ""))?;
+/// let pairs = db.scan(ReadOptions::new().prefix("b").to("b3"));
+/// assert_eq!(pairs.count(), 2);
+/// # Ok::<(), terrace::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
     pub(crate) snapshot: Option<Snapshot>,
@@ -114,6 +123,19 @@ fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
 
 /// A position among the pairs of a range, as the store was when the cursor was made. Forward and backward cost the
 /// same. After an error the cursor stands nowhere; seek again. Holds back the removal of the files it reads.
+///
+/// ```
+/// # use terrace::{Db, Options, ReadOptions};
+/// let db = Db::open_in_memory(Options::default())?;
+/// ["ant", "bee", "cat"].iter().try_for_each(|key| db.put(key, "1"))?;
+/// let mut cursor = db.cursor(ReadOptions::new());
+/// cursor.seek_to_last()?;
+/// while cursor.valid() {
+///     println!("{} = {}", cursor.key().escape_ascii(), cursor.value().escape_ascii());
+///     cursor.prev()?;
+/// }
+/// # Ok::<(), terrace::Error>(())
+/// ```
 pub struct Cursor {
     visible: Visible,
     /// Where values live apart.
@@ -213,6 +235,9 @@ impl Cursor {
     }
 
     /// To the first pair of the range.
+    ///
+    /// # Errors
+    /// As of [`Db::get`](crate::Db::get); so for all moves.
     pub fn seek_to_first(&mut self) -> Result<()> {
         match self.bounds.from.clone() {
             Some(from) => self.sought(Visible::next, |visible| visible.seek(&from)),
@@ -221,6 +246,9 @@ impl Cursor {
     }
 
     /// To the last pair of the range.
+    ///
+    /// # Errors
+    /// As of [`Db::get`](crate::Db::get).
     pub fn seek_to_last(&mut self) -> Result<()> {
         match self.bounds.to.clone() {
             Some(to) => self.sought(Visible::prev, |visible| visible.seek_before(&to)),
@@ -229,6 +257,9 @@ impl Cursor {
     }
 
     /// To the first pair at or after `key`.
+    ///
+    /// # Errors
+    /// As of [`Db::get`](crate::Db::get).
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         match &self.bounds.from {
             Some(from) if self.bounds.order.user(key, from).is_lt() => self.seek_to_first(),
@@ -237,6 +268,19 @@ impl Cursor {
     }
 
     /// To the last pair at or before `key`.
+    ///
+    /// # Errors
+    /// As of [`Db::get`](crate::Db::get).
+    ///
+    /// ```
+    /// # use terrace::{Db, Options, ReadOptions};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// ["ant", "bee", "cat"].iter().try_for_each(|key| db.put(key, ""))?;
+    /// let mut cursor = db.cursor(ReadOptions::new());
+    /// cursor.seek_for_prev(b"bug")?;
+    /// assert_eq!(cursor.key(), b"bee");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
         match &self.bounds.to {
             Some(to) if self.bounds.order.user(key, to).is_ge() => self.seek_to_last(),
@@ -255,12 +299,18 @@ impl Cursor {
     }
 
     /// One forward; stands nowhere after the last pair. Does nothing on a cursor that stands nowhere.
+    ///
+    /// # Errors
+    /// As of [`Db::get`](crate::Db::get).
     #[expect(clippy::should_implement_trait, reason = "a cursor goes both ways; `Scan` is the iterator")]
     pub fn next(&mut self) -> Result<()> {
         if self.inside { self.placed(Visible::next, Visible::next) } else { Ok(()) }
     }
 
     /// One back; stands nowhere before the first pair. Does nothing on a cursor that stands nowhere.
+    ///
+    /// # Errors
+    /// As of [`Db::get`](crate::Db::get).
     pub fn prev(&mut self) -> Result<()> {
         if self.inside { self.placed(Visible::prev, Visible::prev) } else { Ok(()) }
     }
@@ -326,6 +376,15 @@ impl Cursor {
 }
 
 /// The pairs of a range, one after the other. Ends after its first error.
+///
+/// ```
+/// # use terrace::{Db, Options, ReadOptions};
+/// let db = Db::open_in_memory(Options::default())?;
+/// db.put("a", "1")?;
+/// let pairs: terrace::Result<Vec<_>> = db.scan(ReadOptions::new()).collect();
+/// assert_eq!(pairs?, [(b"a".to_vec(), b"1".to_vec())]);
+/// # Ok::<(), terrace::Error>(())
+/// ```
 pub struct Scan {
     cursor: Cursor,
     reverse: bool,

@@ -10,6 +10,16 @@ pub struct Snapshots(Mutex<BTreeMap<SeqNo, usize>>);
 
 /// A read position: reads through it see the store as it was when it was made. Holds back the removal of what it sees;
 /// drop it soon. Clones hold the same position.
+///
+/// ```
+/// # use terrace::{Db, Options, ReadOptions};
+/// let db = Db::open_in_memory(Options::default())?;
+/// db.put("key", "old")?;
+/// let before = db.snapshot();
+/// db.put("key", "new")?;
+/// assert_eq!(db.get_with("key", &ReadOptions::new().snapshot(&before))?, Some(b"old".to_vec()));
+/// # Ok::<(), terrace::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Snapshot(Arc<Held>);
 

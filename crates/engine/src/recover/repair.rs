@@ -37,6 +37,9 @@ pub struct RepairReport {
 
 /// Salvages what `from` holds, which may be opened by [`Mode::Salvage`](terrace_storage::placement::Mode), into `to`, which
 /// must be empty. `options` say how the new store is made; its order of keys must be that of the old one.
+///
+/// # Errors
+/// As of [`Db::repair`](crate::Db::repair).
 pub fn repair(from: &dyn Placement, to: &dyn Placement, options: &Options) -> Result<RepairReport> {
     check_empty(to, "repair")?;
     let survey = Survey::of(from, options)?;
