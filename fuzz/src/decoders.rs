@@ -1,8 +1,9 @@
 //! Decoders of single structures.
 use super::heal;
 use std::{convert::Infallible, sync::Arc};
+use terrace::Options;
 use terrace_format::{
-    Batch, Codec, Edit, FileName, KeyOrder, Kind, Marker, Op, SeqNo, TableFacts,
+    Batch, Codec, Edit, FileName, KeyOrder, Kind, Marker, Op, RangeDeletes, SeqNo, TableFacts,
     block::{Block, BlockCursor},
     bundle,
     compress::{self, decompress},
@@ -210,6 +211,30 @@ pub fn marker(input: &[u8]) {
             let again = bundle::decode(&bundle::encode(&members, offset), offset);
             assert_eq!(again.expect("what we write, we read"), members);
         }
+    }
+}
+
+/// Deletes of ranges that decode say the same when they are written again, and when they are put together one by one; each is
+/// found at its first key.
+pub fn range_deletes(input: &[u8]) {
+    let order = KeyOrder::Bytewise;
+    let Ok(deletes) = RangeDeletes::decode(&order, input.to_vec()) else { return };
+    let again = RangeDeletes::decode(&order, deletes.encode()).expect("what we write, we read");
+    assert_eq!(again, deletes);
+    let mut together = RangeDeletes::default();
+    together.extend(&order, &deletes);
+    assert_eq!(together, deletes);
+    for fragment in deletes.fragments() {
+        assert_eq!(deletes.newest(&order, &fragment.from, SeqNo::MAX), fragment.sequences[0]);
+    }
+}
+
+/// Options that are understood say the same when they are printed and read again.
+pub fn options(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    if let Ok(options) = Options::from_text(text) {
+        let again = Options::from_text(&options.to_text()).expect("what we print, we read");
+        assert_eq!(format!("{again:?}"), format!("{options:?}"));
     }
 }
 

@@ -3,8 +3,9 @@ use std::{
     fs,
     path::{Path, PathBuf},
 };
+use terrace::{Options, PRESETS};
 use terrace_format::{
-    FileName,
+    FileName, KeyOrder, RangeDeletes, SeqNo,
     footer::{FOOTER_BYTES, Footer, open_block},
     log_record::{Deframer, Event},
 };
@@ -49,6 +50,18 @@ pub fn seeds(golden: &Path) -> Vec<Seed> {
     for (number, key) in ["", "a", "abc1abd", "user key\x7f\u{ff}user kez"].into_iter().enumerate() {
         let bytes = [&[key.len() as u8 / 2], key.as_bytes()].concat();
         seeds.push(Seed { target: "key", name: format!("pair-{number}"), bytes });
+    }
+    for (preset, _) in PRESETS {
+        let options = Options::preset(preset).expect("a preset of the list");
+        let (long, short) = (options.to_text(), format!("preset={preset}\nmemtable_bytes=1MiB\nmmap_reads=on\n"));
+        for (name, text) in [("all", long), ("few", short)] {
+            seeds.push(Seed { target: "options", name: format!("{preset}-{name}"), bytes: text.into_bytes() });
+        }
+    }
+    let (mut deletes, order) = (RangeDeletes::default(), KeyOrder::Bytewise);
+    for (number, (from, to)) in [("", "a"), ("b", "z"), ("k", "kk"), ("c", "d"), ("b", "c")].into_iter().enumerate() {
+        deletes.insert(&order, from.as_bytes(), to.as_bytes(), SeqNo(number as u64 + 1));
+        seeds.push(Seed { target: "range_deletes", name: format!("first-{number}"), bytes: deletes.encode() });
     }
     for how in 0..4_u8 {
         for file in 0..8_u8 {

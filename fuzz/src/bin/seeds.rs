@@ -1,4 +1,5 @@
 //! `seeds FOLDER`: writes every seed to FOLDER/TARGET/NAME, for libFuzzer.
+use libfuzzer_sys as _; // what counts covered edges is compiled into everything, and calls what is in it
 use std::{env, fs, path::Path};
 
 fn main() {
