@@ -1,7 +1,7 @@
 # What to type. Everything is cargo below; `make help` lists the words.
 .DEFAULT_GOAL := help
 HOST = $(shell rustc -vV | sed -n "s/^host: //p")
-.PHONY: help demo test lint mutants counts crash machine cascade noblsm peers bench study agree doc capi install python package licences book loom sanitize fuzz coverage
+.PHONY: help demo test lint mutants counts crash machine cascade noblsm peers bench study agree doc capi install python package licences book loom sanitize fuzz coverage platforms
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -13,24 +13,26 @@ test: ## every test, and the repository's own checks; what the machine lacks is 
 	cargo test --workspace
 	cargo xtask tidy
 
-lint: ## formatting, and clippy with warnings as errors
+lint: ## formatting, clippy with warnings as errors, licences of what we build on
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	cargo xtask licences
 
 loom: ## the parts without locks, in every order that few threads can take
 	cargo test --profile loom --config 'build.rustflags=["--cfg","loom"]' -p terrace --lib interleavings
 
-sanitize: ## what the unsafe code is used by, under AddressSanitizer; needs a nightly compiler
+sanitize: ## what the unsafe code is used by, under AddressSanitizer, and what threads share, under ThreadSanitizer; needs a nightly compiler
 	@rustup run nightly rustc --version > /dev/null || { echo "needs one: rustup toolchain install nightly" >&2; exit 2; }
-	ASAN_OPTIONS=handle_sigbus=0 RUSTFLAGS=-Zsanitizer=address cargo +nightly test --target $(HOST) -p terrace-storage --lib --tests
-	RUSTFLAGS=-Zsanitizer=address cargo +nightly test --target $(HOST) -p terrace --lib \
-	  $(foreach suite,allocations concurrency corpus corrupt interop iteration memory model reads seeks,--test $(suite))
+	@scripts/sanitize.sh
 
-fuzz: ## every decoder, and whole stores, on inputs that nobody thought of: a minute each, or SECONDS=; needs cargo-fuzz
+fuzz: ## every decoder, and whole stores, on inputs that nobody thought of: a minute each, or SECONDS=, RUNS=, SANITIZER=none; needs cargo-fuzz
 	@scripts/fuzz.sh $(or $(SECONDS),60)
 
 coverage: ## which lines of format, storage and engine tests reach, 90 % at least; needs llvm-tools
 	@scripts/coverage.sh
+
+platforms: ## the oldest Rust that is promised, and that the library compiles for 64-bit ARM, where rustup has what that needs
+	@scripts/platforms.sh
 
 mutants: ## breaks the engine on purpose, one known way at a time: each must make a test fail
 	cargo xtask mutants
@@ -95,7 +97,7 @@ python: ## the wheel terracedb, into target/wheels, and its tests in an environm
 package: ## packs the crates that are published as a registry would get them, and builds them from that
 	@scripts/package.sh
 
-licences: ## licences and sources of all dependencies against deny.toml; needs cargo-deny
+licences: ## what `make lint` checks of dependencies, more strictly: reads the texts of licences; needs cargo-deny
 	cargo deny --all-features check licenses bans sources
 
 book: ## docs/ as pages to browse in, target/book/index.html; needs mdbook

@@ -1,7 +1,9 @@
-//! Repository checks, in Rust so that they need nothing but cargo: `cargo xtask tidy`, `mutants`, `counts`.
+//! Repository checks, in Rust so that they need nothing but cargo: `cargo xtask tidy`, `mutants`, `counts`,
+//! `licences`.
 #![forbid(unsafe_code)]
 
 mod counts;
+mod licences;
 mod mutants;
 mod tidy;
 mod tree;
@@ -12,7 +14,8 @@ use std::{path::Path, process::ExitCode};
 const USAGE: &str = "\
 usage: cargo xtask tidy              imports, file lengths, dead modules, links, banned calls, unsafe, README's example
        cargo xtask mutants [NAME…]   applies each patch of mutants/ and requires that its test then fails
-       cargo xtask counts [--write]  what operations cost under callgrind, against what is written down";
+       cargo xtask counts [--write]  what operations cost under callgrind, against what is written down
+       cargo xtask licences [--write]  what we build on, against deny.toml and docs/licences.md";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -32,6 +35,8 @@ fn run(arguments: &[String]) -> Result<()> {
         Some((task, names)) if task == "mutants" => mutants::run(root, names),
         Some((task, [])) if task == "counts" => counts::run(root, false),
         Some((task, [write])) if task == "counts" && write == "--write" => counts::run(root, true),
+        Some((task, [])) if task == "licences" => licences::run(root, false),
+        Some((task, [write])) if task == "licences" && write == "--write" => licences::run(root, true),
         _ => bail!("{USAGE}"),
     }
 }
