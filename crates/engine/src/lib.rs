@@ -87,7 +87,7 @@ pub use recover::{
     survey::Lost,
 };
 pub use sorted_table::{SortedTable, SortedTableWriter};
-pub use stats::{LevelStatistics, MemoryStatistics, Statistics, WorkStatistics};
+pub use stats::{LevelStatistics, MemoryStatistics, Statistics, ValueLogStatistics, WorkStatistics};
 pub use terrace_format::{
     Comparator, KeyOrder, Shape, Storage, TableForm, Values,
     batch::Op,

@@ -68,6 +68,9 @@ pub struct Options {
     /// With `values=log`: share of the segments, in percent, that may be garbage as far as tables know before some are emptied.
     /// Smaller: less space, and more written. Default 20; 1 ..= 99.
     pub garbage_percent: u64,
+    /// Bytes of values in the log that a scan asks for ahead of where it is. Larger: more reads at once, for devices that serve many.
+    /// Default 1 MiB; 0 (none) ..= 1 GiB.
+    pub value_readahead_bytes: u64,
     /// Size, in bytes, at which a compaction ends a table. Default 2 MiB; 64 KiB ..= 1 GiB.
     pub table_bytes: u64,
     /// Uncompressed size of a table's blocks in bytes, the unit of reading. Default 4 KiB; 1 KiB ..= 4 MiB.
@@ -229,6 +232,7 @@ impl Options {
             segment_bytes: 64 * MIB,
             collection: Collection::Segments,
             garbage_percent: 20,
+            value_readahead_bytes: MIB,
             table_bytes: 2 * MIB,
             block_bytes: 4 * KIB,
             restart_interval: 16,

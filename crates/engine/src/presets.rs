@@ -1,5 +1,5 @@
 //! Named choices of parts, each with the system it stands for.
-use crate::{Error, Options, Result};
+use crate::{Collection, Error, Options, Result};
 use terrace_format::{TableForm, Values};
 use terrace_storage::{FilterForm, LogWrites, Tier};
 
@@ -37,7 +37,7 @@ pub const PRESETS: &[(&str, &str)] = &[
     (
         "wisckey",
         "WiscKey's design on leveldb's numbers: every value stays in the write-ahead log, tables hold keys and where their values \
-         lie",
+         lie; what is alive at the log's old end goes to its new one",
     ),
     ("volatile", "as leveldb, never synced: the upper bound of speed; promises nothing at a power cut"),
 ];
@@ -125,10 +125,12 @@ fn delsm() -> Options {
     options
 }
 
+/// The paper collects from the oldest end of the log on.
 fn wisckey() -> Options {
     let mut options = Options::leveldb_compatible().named("wisckey");
     options.made_of.values = Values::Log;
     options.value_log_threshold = 0;
+    options.collection = Collection::Tail;
     options
 }
 

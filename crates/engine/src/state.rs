@@ -13,13 +13,17 @@ use crate::{
     closed_logs::ClosedLogs,
     compact::{
         claim::Busy,
-        collect, leveled, pace,
+        collect::{self, Collecting},
+        leveled, pace,
         plan::{Limits, Plan, Policy, Situation},
     },
     read::{snapshot::Snapshots, view::View},
     reserve::Reserve,
     stats::Counters,
-    version::set::{Manifest, VersionSet},
+    version::{
+        KeyRange,
+        set::{Manifest, VersionSet},
+    },
     waiters::Waiters,
     work::{Lane, Work},
 };
@@ -49,8 +53,8 @@ pub struct Control {
     pub releasing: bool,
     /// A table that has cost too many seeks.
     pub seek_hint: Option<(usize, TableId)>,
-    /// Segments of the value log that are being emptied.
-    pub victims: BTreeSet<ObjectId>,
+    /// What is done about garbage in the value log.
+    pub collecting: Collecting,
     /// The first failure; writes and background work stop with it.
     pub failed: Option<Error>,
     /// The store is being closed: releases do not wait for their time.
@@ -69,7 +73,12 @@ pub struct Jobs {
     pub release: fn(&Arc<Shared>) -> Result<()>,
     /// The same for whoever needs the space that goes with it, beside that job.
     pub release_now: fn(&Arc<Shared>) -> Result<()>,
+    /// What is alive in the victims of the tail collector is put again.
+    pub put_again: Box<Job>,
 }
+
+/// A job that has more than what all share.
+type Job = dyn Fn(&Arc<Shared>) -> Result<()> + Send + Sync;
 
 /// One open store.
 pub struct Shared {
@@ -226,7 +235,7 @@ impl Shared {
         if !control.busy.is_empty() || control.versions.compaction_pending() {
             return 0;
         }
-        let range = crate::version::KeyRange { from: Some(smallest), to: Some(largest) };
+        let range = KeyRange { from: Some(smallest), to: Some(largest) };
         self.situated(control, |situation| leveled::level_for_flush(situation, &range))
     }
 
@@ -255,24 +264,82 @@ impl Shared {
     /// Empties segments of the value log, if there is too much garbage: one table at a time, so that it never has more than a
     /// thread, and whatever else is due comes first.
     fn collect(self: &Arc<Self>, control: &mut Control) {
-        if !self.values_apart || self.options.collection == Collection::Off || control.busy.is_collecting() {
+        let off = self.options.collection == Collection::Off || control.collecting.starved;
+        if !self.values_apart || off || control.busy.is_collecting() {
             return;
         }
-        let segments = &control.versions.segments;
-        control.victims.retain(|victim| segments.live(*victim) > 0);
-        if control.victims.is_empty() {
-            control.victims = collect::victims(segments, self.options.garbage_percent);
-            self.placement.condemn(control.victims.clone());
-        }
-        if control.victims.is_empty() || control.busy.len() >= self.options.compactions_max as usize {
+        let victims = match self.options.collection {
+            Collection::Tail => self.spent_by_tail(control),
+            _ => self.condemned(control),
+        };
+        if control.busy.len() >= self.options.compactions_max as usize {
             return;
         }
+        let percent = self.options.garbage_percent;
         let plan = self.situated(control, |situation| {
-            collect::plan(situation, &control.victims, |range| self.policy.plan_range(situation, 0, range))
+            let all = || control.versions.segments.sum_but(&control.collecting.spared);
+            let hiding = || collect::hiding(situation.version, &all(), percent);
+            match victims.is_empty() {
+                false => collect::plan(situation, &victims, |range| self.policy.plan_range(situation, 0, range)),
+                true if !control.collecting.resting => None,
+                true => hiding().and_then(|level| self.policy.plan_range(situation, level, &KeyRange::default())),
+            }
         });
-        if let Some(plan) = plan {
+        if let Some(plan) =
+            plan.filter(|plan| control.busy.admits(&self.order, plan) && !control.busy.hinders(&self.order, plan))
+        {
             self.start_compaction(control, plan);
         }
+    }
+
+    /// A plan that only collects came to nothing. Nothing depended on it, so nothing stops.
+    fn collection_failed(self: &Arc<Self>, plan: &Plan, error: Error) -> Result<()> {
+        let mut control = self.control.lock();
+        match &error {
+            full if full.is_no_space() => control.collecting.starved = true,
+            Error::Corrupt { .. } | Error::Missing { .. } | Error::Io { .. } => {
+                let segments = plan.upper.iter().flat_map(|table| table.meta.segments());
+                control.collecting.spare(segments.map(|(object, _)| object));
+                self.placement.condemn(control.collecting.victims.clone());
+            }
+            _ => return Err(error),
+        }
+        control.busy.end(plan);
+        self.schedule(&mut control);
+        Ok(())
+    }
+
+    /// The victims of collector `segments`.
+    fn condemned(&self, control: &mut Control) -> BTreeSet<ObjectId> {
+        let Control { versions, collecting, .. } = control;
+        collecting.victims.retain(|victim| versions.segments.live(*victim) > 0);
+        let percent = self.options.garbage_percent;
+        let due = collecting.is_due(&versions.segments.sum_but(&collecting.spared), percent);
+        if collecting.victims.is_empty() && due {
+            collecting.victims = collect::victims(&versions.segments, &collecting.spared, percent);
+            self.placement.condemn(collecting.victims.clone());
+        }
+        collecting.victims.clone()
+    }
+
+    /// The victims of collector `tail`, once tables need not point to them any more.
+    fn spent_by_tail(self: &Arc<Self>, control: &mut Control) -> BTreeSet<ObjectId> {
+        let Control { versions, collecting, closing, .. } = control;
+        if collecting.putting {
+            return BTreeSet::new();
+        }
+        collecting.victims.retain(|victim| versions.segments.live(*victim) > 0);
+        if collecting.victims.is_empty() {
+            collecting.put_by = None;
+            let Collecting { spared, .. } = &*collecting;
+            collecting.victims = collect::oldest(&versions.segments, spared, self.options.garbage_percent);
+        }
+        if collecting.put_by.is_none() && !collecting.victims.is_empty() && !*closing {
+            collecting.putting = true;
+            let job = |shared: &Arc<Shared>| (shared.jobs.put_again)(shared);
+            self.submit(Lane::Collect, "put again", job, |control| control.collecting.putting = false);
+        }
+        collecting.spent(self.snapshots.oldest(|| self.visible()), versions.base())
     }
 
     /// Threads that compactions get now, of the `most` that an option grants.
@@ -289,7 +356,10 @@ impl Shared {
             control.seek_hint = None;
         }
         let ended = plan.clone();
-        let job = move |shared: &Arc<Shared>| (shared.jobs.compact)(shared, &plan);
+        let job = move |shared: &Arc<Shared>| match (shared.jobs.compact)(shared, &plan) {
+            Err(error) if plan.only_collects() => shared.collection_failed(&plan, error),
+            outcome => outcome,
+        };
         self.submit(Lane::Compact, "compact", job, move |control| control.busy.end(&ended));
     }
 
@@ -345,7 +415,8 @@ impl Shared {
             self.changed.wait(control);
             return Ok(());
         }
-        match MutexGuard::unlocked(control, || self.work.step(0)) {
+        // Who waits may hold the baton, for which what puts again would wait.
+        match MutexGuard::unlocked(control, || self.work.step_but(Lane::Collect)) {
             Some(_) => Ok(()),
             None => Err(Error::Bug("waiting for background work that nobody has queued".into())),
         }

@@ -14,6 +14,7 @@ pub struct Counters {
     stall_nanos: AtomicU64,
     stalls: AtomicU64,
     removals_failed: AtomicU64,
+    put_again: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -57,6 +58,11 @@ impl Counters {
     pub fn stalled(&self, time: Duration) {
         self.stalls.fetch_add(1, Relaxed);
         self.stall_nanos.fetch_add(time.as_nanos() as u64, Relaxed);
+    }
+
+    /// Batches of `bytes` were put again by the tail collector.
+    pub fn put_again(&self, bytes: u64) {
+        self.put_again.fetch_add(bytes, Relaxed);
     }
 
     /// Something unneeded could not be removed.
@@ -111,6 +117,22 @@ impl MemoryStatistics {
     }
 }
 
+/// Segments of the value log, now. In a store without one, zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ValueLogStatistics {
+    /// Segments that tables point into.
+    pub segments: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes of them to which tables point. The rest is garbage, and small pairs and headers, which are garbage from birth.
+    pub live_bytes: u64,
+    /// Segments that are not collected, because something in them cannot be read. `terrace check --deep` tells what.
+    pub spared: u64,
+    /// Bytes that the tail collector has put again since the store was opened; they are part of what was written to logs. What
+    /// collector `segments` has moved is written with purpose `collection`.
+    pub put_again_bytes: u64,
+}
+
 /// The state of a store and what it did since it was opened.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
@@ -130,6 +152,8 @@ pub struct Statistics {
     pub levels: Vec<LevelStatistics>,
     /// Memtables to tables.
     pub flushes: WorkStatistics,
+    /// Where values live in the log.
+    pub value_log: ValueLogStatistics,
     /// Bytes of memtables, as LevelDB's arena counts.
     pub memtable_bytes: u64,
     /// Who holds how much memory.
@@ -172,6 +196,7 @@ impl Statistics {
         self.stalls = counters.stalls.load(Relaxed);
         self.stall_time = Duration::from_nanos(counters.stall_nanos.load(Relaxed));
         self.removals_failed = counters.removals_failed.load(Relaxed);
+        self.value_log.put_again_bytes = counters.put_again.load(Relaxed);
         self.bytes_written = Purpose::ALL.iter().map(|p| (p.name(), traffic.bytes(*p))).collect();
         self.syncs = SyncKind::ALL.iter().map(|kind| (kind.name(), traffic.syncs(*kind))).collect();
         self

@@ -19,6 +19,8 @@ pub enum Lane {
     Compact,
     /// Edits to the manifest.
     Durability,
+    /// Values of the log to its end. They are written as a user's, who may wait for any lane before this one.
+    Collect,
     /// Ticks. They may wait for a writer, which may wait for any other lane.
     Idle,
 }
@@ -32,10 +34,10 @@ pub enum Executor {
     Manual,
 }
 
-type Job = Box<dyn FnOnce() + Send>;
+type Jobs = VecDeque<(Lane, &'static str, Box<dyn FnOnce() + Send>)>;
 
 struct Queues {
-    jobs: VecDeque<(Lane, &'static str, Job)>,
+    jobs: Jobs,
     stopping: bool,
 }
 
@@ -58,11 +60,12 @@ impl Work {
         })
     }
 
-    /// Starts the threads: one for flushes, `compactions` for compactions, one for durability, and one that calls `tick`
-    /// once every `period`. A manual executor starts none.
+    /// Starts the threads: one for flushes, `compactions` for compactions, one for durability, one that calls `tick`
+    /// once every `period`, and one that collects if `collects`. A manual executor starts none.
     pub fn start(
         self: &Arc<Work>,
         compactions: usize,
+        collects: bool,
         period: Duration,
         tick: impl Fn() + Send + 'static,
     ) -> std::io::Result<()> {
@@ -80,6 +83,9 @@ impl Work {
             spawn("terrace-compact", Box::new(|work| work.serve(Lane::Compact, None)))?;
         }
         spawn("terrace-durable", Box::new(|work| work.serve(Lane::Durability, None)))?;
+        if collects {
+            spawn("terrace-collect", Box::new(|work| work.serve(Lane::Collect, None)))?;
+        }
         spawn("terrace-idle", Box::new(move |work| work.serve(Lane::Idle, Some((period, &tick)))))
     }
 
@@ -99,13 +105,24 @@ impl Work {
 
     /// Runs one waiting job of a manual executor, the `pick`-th modulo their number, and tells its name.
     pub fn step(&self, pick: u64) -> Option<&'static str> {
+        self.run_one(|jobs| (!jobs.is_empty()).then(|| (pick % jobs.len() as u64) as usize))
+    }
+
+    /// Runs the job of a manual executor that has waited longest and is not of `lane`.
+    pub fn step_but(&self, lane: Lane) -> Option<&'static str> {
+        self.run_one(|jobs| jobs.iter().position(|(of, _, _)| *of != lane))
+    }
+
+    /// Runs the job of a manual executor that has waited longest in `lane`.
+    pub fn step_in(&self, lane: Lane) -> Option<&'static str> {
+        self.run_one(|jobs| jobs.iter().position(|(of, _, _)| *of == lane))
+    }
+
+    fn run_one(&self, pick: impl FnOnce(&Jobs) -> Option<usize>) -> Option<&'static str> {
         let (_, name, job) = {
             let mut queues = self.queues.lock();
-            let count = queues.jobs.len() as u64;
-            if !self.is_manual() || count == 0 {
-                return None;
-            }
-            queues.jobs.remove((pick % count) as usize)?
+            let at = pick(&queues.jobs).filter(|_| self.is_manual())?;
+            queues.jobs.remove(at)?
         };
         job();
         Some(name)

@@ -15,7 +15,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
     thread,
 };
-use terrace::{Options, TableForm};
+use terrace::{Collection, Options, TableForm};
 
 const HISTORIES: u64 = 6;
 
@@ -102,8 +102,13 @@ fn so_with_values_in_the_log() {
     options.value_log_threshold = 40;
     options.segment_bytes = 64 << 10;
     options.garbage_percent = 1; // so that something is collected all the time
-    let seeds = seeds_per_step().div_ceil(2);
-    let (states, failed, first) = campaigns(&options, &Tracker::PROMISING, 0..HISTORIES, seeds);
+    let mut other = options.clone();
+    other.tables = Some(TableForm::Bundled);
+    other.collection = Collection::Segments;
+    let (seeds, half) = (seeds_per_step().div_ceil(2), HISTORIES / 2);
+    let (mut states, mut failed, mut first) = campaigns(&options, &Tracker::PROMISING, 0..half, seeds);
+    let (more, failed_too, then) = campaigns(&other, &Tracker::PROMISING, half..HISTORIES, seeds);
+    (states, failed, first) = (states + more, failed + failed_too, first.or(then));
     println!("{states} crash states, {failed} failed");
     assert_eq!(failed, 0, "ORACLE: {failed} of {states} states: {}", first.unwrap_or_default());
     assert!(seeds < 4 || states >= 50_000, "only {states} states: the campaign has shrunk");

@@ -42,11 +42,11 @@ impl How {
     const TIERS: [&str; 5] = ["sync", "group", "journal", "background", "journal-bpf"];
     const BUNDLED: How = How { manual: true, tier: "sync", tables: "bundled", values: "table" };
 
-    /// By the first so many tiers, which differ the most, with bundles, and with values in the log.
+    /// By the first so many tiers, which differ the most, with bundles, and with values in the log besides.
     fn by_tiers(count: usize, manual: bool) -> impl Iterator<Item = How> {
         let tiers = How::TIERS.into_iter().take(count);
         let block = tiers.map(move |tier| How { manual, tier, tables: "block", values: "table" });
-        let apart = How { manual, tier: "group", tables: "block", values: "log" };
+        let apart = How { manual, tier: "group", tables: "bundled", values: "log" };
         block.chain([How { manual, ..How::BUNDLED }, apart])
     }
 

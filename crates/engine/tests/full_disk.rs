@@ -43,7 +43,7 @@ impl How {
         let kept: &[_] = &[("log_keep_bytes", "1GiB")];
         let batched: &[_] = &[("durability", "group"), ("batch_interval_ms", "0"), ("pipelined_writes", "on")];
         let tables: &[_] = &[("tables", self.tables), ("file_value_bytes_min", "20")];
-        let apart: &[_] = &[("values", "log"), ("value_log_threshold", "40")];
+        let apart: &[_] = &[("values", "log"), ("value_log_threshold", "40"), ("garbage_percent", "1")];
         let taken = [(self.batched, batched), (self.apart, apart)].into_iter().filter(|(taken, _)| *taken);
         let taken: Vec<_> = taken.flat_map(|(_, changes)| changes).copied().collect();
         options(&[TIGHT, kept, tables, &taken].concat())
@@ -236,6 +236,7 @@ fn a_disk_full_is_cured_with_bundles() {
 fn a_disk_full_is_cured_under_threads() {
     campaign(How { manual: false, batched: false, tables: "block", apart: false }, FULL, 11);
     campaign(How { manual: false, batched: true, tables: "block", apart: false }, FULL, 11);
+    campaign(How { manual: false, batched: true, tables: "bundled", apart: true }, FULL, 11);
 }
 
 #[test]

@@ -41,6 +41,10 @@ const SHAPES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     ("apart", &[("values", "log"), ("value_log_threshold", "40"), ("durability", "auto"), ("garbage_percent", "1")]),
+    (
+        "apart, from the tail",
+        &[("values", "log"), ("value_log_threshold", "40"), ("garbage_percent", "1"), ("collection", "tail")],
+    ),
 ];
 const KILLS: usize = 40;
 /// A child that got so far waits to be killed.

@@ -125,6 +125,7 @@ const SHAPES: &[Shape] = &[
     &[
         ("values", "log"),
         ("value_log_threshold", "100"),
+        ("value_readahead_bytes", "1"),
         ("segment_bytes", "64KiB"),
         ("garbage_percent", "1"),
         ("pipelined_writes", "on"),

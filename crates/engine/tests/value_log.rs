@@ -3,9 +3,15 @@
 mod kit;
 
 use kit::{Model, Place, contents, options};
-use terrace::{Db, Options, ReadOptions, check_on};
-use terrace_sim::Rng;
-use terrace_storage::placement::Mode;
+use std::{fs, ops::Range, path::Path, sync::Arc};
+use terrace::{Codec, Db, Options, ReadOptions, WriteBatch, check_on};
+use terrace_format::{
+    Batch, SeqNo,
+    log_record::Event,
+    value_log::{Framer, Frames},
+};
+use terrace_sim::{Rng, SmallFs};
+use terrace_storage::{Memory, backends::files::fs::FileSystem, placement::Mode};
 
 /// One hundredth of usual sizes.
 const SMALL: &[(&str, &str)] = &[
@@ -66,10 +72,20 @@ fn a_fill_writes_values_once() {
     check(&place, &options);
 }
 
-/// Uniform overwrites and deletes, many times the size of the store.
 #[test]
 fn garbage_is_collected_and_nothing_else() {
-    let (place, options) = (Place::memory(), options(SMALL));
+    uniform_changes("segments", 1.35);
+}
+
+/// What tables still point to after the tail was put again goes with the next look at them.
+#[test]
+fn so_it_is_from_the_tail() {
+    uniform_changes("tail", 1.35);
+}
+
+/// Uniform overwrites and deletes, many times the size of the store, which settles at `space_max` times the live data.
+fn uniform_changes(collection: &str, space_max: f64) {
+    let (place, options) = (Place::memory(), options(&[SMALL, &[("collection", collection)]].concat()));
     let (mut rng, mut model) = (Rng::new(2), Model::new());
     let mut db = place.open(&options, true).expect("open");
     let before = {
@@ -112,13 +128,99 @@ fn garbage_is_collected_and_nothing_else() {
     let live: u64 = model.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum();
     let space = stored_bytes(&place) as f64 / live as f64;
     println!(
-        "overwrites of 1 KiB: WA1 {:.2} since the kill, {by_purpose:?}; space {space:.2}",
+        "overwrites of 1 KiB, {collection}: WA1 {:.2} since the kill, {by_purpose:?}; space {space:.2}",
         all as f64 / user as f64
     );
-    assert!(space < 1.35, "{space} times the live data");
+    let did = db.statistics().value_log;
+    assert_eq!(did.put_again_bytes > 0, collection == "tail", "{did:?}");
+    assert!(space < space_max, "{space} times the live data");
     assert!(Model::from_iter(contents(&db).expect("scan")) == model, "the contents are the map's");
     db.close().expect("close");
     check(&place, &options);
+}
+
+/// Whoever overwrites or deletes a key while the tail collector puts its value again has the last word.
+#[test]
+fn the_tail_collector_revives_nothing() {
+    let (place, options) =
+        (Place::memory(), options(&[SMALL, &[("collection", "tail"), ("garbage_percent", "1")]].concat()));
+    let db = place.open(&options, false).expect("open");
+    let (mut rng, mut model) = (Rng::new(6), Model::new());
+    let mut rounds = 0;
+    while rounds < 3 || db.statistics().value_log.put_again_bytes < 16 << 20 {
+        for _ in 0..4000 {
+            let key = key(rng.below(1000));
+            if rng.chance(1, 2) {
+                db.delete(&key).expect("delete");
+                model.remove(&key);
+            } else {
+                let value = value(&mut rng, 2048);
+                db.put(&key, &value).expect("put");
+                model.insert(key, value);
+            }
+        }
+        let found = Model::from_iter(contents(&db).expect("scan"));
+        let differs = |key: &&Vec<u8>| found.get(*key) != model.get(*key);
+        let wrong = found.keys().chain(model.keys()).filter(differs).count();
+        assert_eq!(wrong, 0, "keys whose last write was undone, round {rounds}");
+        rounds += 1;
+    }
+    db.close().expect("close");
+    // What was under way is gone with the next opening.
+    place.open(&options, true).expect("open").close().expect("close");
+    check(&place, &options);
+}
+
+/// The DeLSM paper's three stages with uniform keys: all are put, a share is deleted, all are put once more. Each stage settles.
+#[test]
+fn write_delete_write_costs_what_is_moved() {
+    for (bytes, pairs, limit) in [(4096, 4000, 2.0), (512, 16_000, 2.6)] {
+        for share in [10, 50, 90] {
+            let [tail, segments] = ["tail", "segments"].map(|collection| three_stages(collection, bytes, pairs, share));
+            let ratio = tail.stages[1] / segments.stages[1];
+            println!(
+                "{bytes} B, {share} % deleted: tail {tail:.2?}, segments {segments:.2?}; deletes {ratio:.1} times"
+            );
+            assert!(segments.overall <= limit && segments.space <= 1.25, "{segments:?}");
+        }
+    }
+}
+
+/// Bytes written for each of the user's, by stages and in all; and bytes stored for each that is alive in the end.
+#[derive(Debug)]
+struct Stages {
+    stages: [f64; 3],
+    overall: f64,
+    space: f64,
+}
+
+fn three_stages(collection: &str, bytes: usize, pairs: usize, share: usize) -> Stages {
+    let (place, options) = (Place::memory(), options(&[SMALL, &[("collection", collection)]].concat()));
+    let db = place.open(&options, true).expect("open");
+    let mut rng = Rng::new(7);
+    let (mut stages, mut user_bytes, mut before) = ([0.0; 3], 0, 0);
+    for (stage, amplification) in stages.iter_mut().enumerate() {
+        let mut order: Vec<usize> = (0..pairs).collect();
+        (1..pairs).rev().for_each(|at| order.swap(at, rng.below(at + 1)));
+        order.truncate(if stage == 1 { pairs * share / 100 } else { pairs });
+        for number in &order {
+            match stage {
+                1 => db.delete(key(*number)).expect("delete"),
+                _ => db.put(key(*number), value(&mut rng, bytes)).expect("put"),
+            };
+            while rng.chance(1, 2) && db.step(rng.next_u64()).is_some() {}
+        }
+        db.flush().expect("flush");
+        db.wait_idle().expect("idle");
+        let (_, all) = written(&db);
+        let user = order.len() * (16 + if stage == 1 { 0 } else { bytes });
+        *amplification = (all - before) as f64 / user as f64;
+        (user_bytes, before) = (user_bytes + user, all);
+    }
+    let space = stored_bytes(&place) as f64 / (pairs * (16 + bytes)) as f64;
+    db.close().expect("close");
+    check(&place, &options);
+    Stages { stages, overall: before as f64 / user_bytes as f64, space }
 }
 
 /// Values above and below the threshold, overwritten and deleted, in a directory; closed.
@@ -212,13 +314,196 @@ fn tables_from_outside_come_in_and_go_out() {
     check(&other, &options);
 }
 
+/// A marker that is lost or damaged says nothing of pointers; the files do.
 #[test]
-fn bundles_and_directories_are_refused_by_name() {
-    for tables in ["bundled", "directory"] {
-        let place = Place::memory();
-        let refused = place.open(&options(&[("values", "log"), ("tables", tables)]), true).map(drop).expect_err(tables);
-        let text = refused.to_string();
-        assert!(text.contains("values=log") && text.contains(&format!("tables={tables}")), "{text}");
-        assert_eq!(place.fs.list().expect("list").len(), 0, "nothing is made of what is refused");
+fn a_repair_without_a_marker_takes_no_pointer_for_a_value() {
+    for damage in [|path: &Path| fs::remove_file(path), |path: &Path| fs::write(path, "nonsense")] {
+        let (place, options) = (Place::directory(), options(SMALL));
+        let model = finished(&place, &options, 8);
+        let path = place.path().expect("a directory");
+        damage(&path.join("TERRACE")).expect("damage");
+        let repaired = Place::directory();
+        let to = repaired.path().expect("a directory");
+        Db::repair(&path, &to, &Options::default()).expect("repair");
+        let db = repaired.open(&Options::default(), true).expect("open");
+        assert!(Model::from_iter(contents(&db).expect("scan")) == model, "every pair is what it was");
     }
+}
+
+/// A refused batch lies at the end of a log, whose segment stays because tables point into it; its sequences were used again.
+#[test]
+fn a_repair_revives_no_refused_batch() {
+    let (small, options) = (SmallFs::new(Arc::new(Memory::new()), 64 << 20), options(SMALL));
+    let (fs, mut rng): (Arc<dyn FileSystem>, _) = (Arc::new(small.clone()), Rng::new(9));
+    let db = kit::open(&fs, &options, true).expect("open");
+    let kept = value(&mut rng, 4096);
+    (0..20).for_each(|number| db.put(key(number), &kept).expect("put"));
+    small.leave(100);
+    let refused = db.put(key(20), &kept).expect_err("there is no space");
+    assert!(refused.is_no_space(), "{refused}");
+    small.leave(64 << 20);
+    db.resume().expect("resume");
+    db.put(key(21), &kept).expect("put");
+    db.wait_idle().expect("idle");
+    db.close().expect("close");
+    // As if the device had taken the frame whole and failed then.
+    let log =
+        fs.list().expect("list").into_iter().map(|file| file.name).find(|name| name.ends_with(".vlog")).expect("a log");
+    let file = fs.open(&log).expect("open");
+    let mut bytes = file.read_at(0, file.bytes().expect("size") as usize).expect("read");
+    let number = log.trim_end_matches(".vlog").parse().expect("a number");
+    let places = frames_of(number, &bytes);
+    bytes.truncate(places.last().expect("a frame").1.end as usize);
+    let mut batch = Batch::new();
+    batch.put(&key(20), &kept);
+    batch.set_sequence(SeqNo(21));
+    Framer::new(number, Codec::None, 1, 512).frame(&batch, &mut bytes, |_, _| {});
+    fs.remove(&log).expect("remove");
+    fs.create(&log).and_then(|mut file| file.append(&bytes)).expect("write");
+    for with_manifest in [true, false] {
+        if !with_manifest {
+            fs.remove("CURRENT").expect("remove");
+            let names: Vec<_> = fs.list().expect("list").into_iter().map(|file| file.name).collect();
+            names.iter().filter(|name| name.starts_with("MANIFEST")).for_each(|name| fs.remove(name).expect("remove"));
+        }
+        let to: Arc<dyn FileSystem> = Arc::new(Memory::new());
+        let from = kit::placement(&fs, Mode::Salvage, &options).expect("open");
+        terrace::repair_on(&*from, &*kit::placement(&to, Mode::Create, &options).expect("create"), &options)
+            .expect("repair");
+        let repaired = kit::open(&to, &options, true).expect("open");
+        let found: Vec<_> = contents(&repaired).expect("scan").into_iter().map(|(key, _)| key).collect();
+        let expected: Vec<_> = (0..20).chain([21]).map(key).collect();
+        assert!(found == expected, "with manifest: {with_manifest}: {} keys", found.len());
+    }
+}
+
+/// Sequence and place of each frame's entries.
+fn frames_of(segment: u64, bytes: &[u8]) -> Vec<(SeqNo, Range<u64>)> {
+    let mut frames = Frames::new(segment, bytes.len() as u64);
+    let mut found = Vec::new();
+    loop {
+        let read = |offset: u64, buf: &mut [u8]| {
+            buf.copy_from_slice(&bytes[offset as usize..offset as usize + buf.len()]);
+            Ok::<_, terrace::Error>(())
+        };
+        let Ok(Event::Record { bytes, .. }) = frames.next(read) else { return found };
+        let places = frames.places();
+        let (Some(first), Some(last)) = (places.first(), places.last()) else { continue };
+        found.push((Batch::decode(bytes).expect("a batch").sequence(), first.start..last.end));
+    }
+}
+
+/// One value is damaged: whoever reads it is told where it lies, and neither writers nor the collector stop for it.
+#[test]
+fn a_value_that_cannot_be_read_stops_nobody() {
+    for collection in ["segments", "tail"] {
+        let (place, options) = (Place::directory(), options(&[SMALL, &[("collection", collection)]].concat()));
+        let (mut rng, path) = (Rng::new(10), place.path().expect("a directory"));
+        let db = place.open(&options, true).expect("open");
+        (0..1000).for_each(|number| db.put(key(number), value(&mut rng, 2048)).expect("put"));
+        db.wait_idle().expect("idle");
+        db.close().expect("close");
+        let log = segments(&place)[0][0].clone();
+        let mut bytes = fs::read(path.join(&log)).expect("read");
+        let (seq, at) = frames_of(log.trim_end_matches(".vlog").parse().expect("a number"), &bytes)[7].clone();
+        bytes[at.end as usize - 9] ^= 1;
+        fs::write(path.join(&log), &bytes).expect("write");
+        let damaged = seq.0 as usize - 1;
+        let db = place.open(&options, true).expect("open");
+        for round in 0..4 {
+            for number in (0..1000).filter(|number| *number != damaged && number % 4 == round) {
+                db.put(key(number), value(&mut rng, 2048)).expect("put");
+            }
+            db.flush().expect("flush");
+            db.wait_idle().expect("idle");
+        }
+        let told = db.get(key(damaged)).expect_err("it is damaged").to_string();
+        assert!(told.contains(&log) && told.contains("at byte"), "{told}");
+        let value_log = db.statistics().value_log;
+        assert_eq!(value_log.spared, 1, "{value_log:?}");
+        assert!(
+            value_log.bytes < 5 * value_log.live_bytes / 4 + (512 << 10),
+            "all others are collected: {value_log:?}"
+        );
+        db.close().expect("close");
+    }
+}
+
+/// Collecting takes space before it gives some: where there is none nothing else stops, and where there is again it goes on.
+#[test]
+fn a_full_disk_starves_only_the_collector() {
+    let (small, options) =
+        (SmallFs::new(Arc::new(Memory::new()), 64 << 20), options(&[SMALL, &[("compactions_max", "2")]].concat()));
+    let (fs, mut rng): (Arc<dyn FileSystem>, _) = (Arc::new(small.clone()), Rng::new(11));
+    let db = kit::open(&fs, &options, true).expect("open");
+    (0..2000).for_each(|number| db.put(key(number), value(&mut rng, 1024)).expect("put"));
+    (0..2000).step_by(2).for_each(|number| db.put(key(number), value(&mut rng, 1024)).expect("put"));
+    db.flush().expect("flush");
+    small.leave(300 << 10);
+    db.wait_idle().expect("idle");
+    let garbage = || {
+        let value_log = db.statistics().value_log;
+        100 * (value_log.bytes - value_log.live_bytes) / value_log.bytes
+    };
+    assert!(garbage() > 20, "{}", garbage());
+    db.put(key(0), "small").expect("there is space for that");
+    assert!(db.get(key(1)).expect("get").is_some_and(|value| value.len() == 1024));
+    small.leave(64 << 20);
+    db.put(key(3), "small").expect("put");
+    db.flush().expect("flush");
+    db.compact_range(None, None).expect("compact");
+    db.wait_idle().expect("idle");
+    assert!(garbage() <= 20, "{}", garbage());
+    assert_eq!(contents(&db).expect("scan").len(), 2000);
+    db.close().expect("close");
+}
+
+/// What was written without a log is in segments once it is flushed.
+#[test]
+fn values_without_a_log_are_apart_too() {
+    let (place, options) = (Place::memory(), options(SMALL));
+    let (db, mut rng, mut model) = (place.open(&options, true).expect("open"), Rng::new(12), Model::new());
+    for number in 0..200 {
+        let (key, value) = (key(number), value(&mut rng, 4096));
+        let mut batch = WriteBatch::new();
+        batch.put(&key, &value);
+        db.write_unlogged(batch).expect("write");
+        model.insert(key, value);
+    }
+    db.flush().expect("flush");
+    db.wait_idle().expect("idle");
+    let tables: u64 = db.layout().iter().flat_map(|level| &level.tables).map(|table| table.bytes).sum();
+    assert!(tables < 40_000, "tables have {tables} bytes");
+    assert!(Model::from_iter(contents(&db).expect("scan")) == model);
+    db.close().expect("close");
+    check(&place, &options);
+}
+
+/// A log that tables need not point into, but that is kept for those who follow the history, holds no descriptor.
+#[test]
+fn logs_without_large_values_are_closed() {
+    let (place, options) = (Place::directory(), options(&[SMALL, &[("log_keep_bytes", "1GiB")]].concat()));
+    let db = place.open(&options, true).expect("open");
+    (0..20_000).for_each(|number| db.put(key(number), "small").expect("put"));
+    db.flush().expect("flush");
+    db.wait_idle().expect("idle");
+    let logs = segments(&place)[0].len();
+    let path = place.path().expect("a directory");
+    let held = |entry: fs::DirEntry| fs::read_link(entry.path()).is_ok_and(|to| to.starts_with(&path));
+    let open = fs::read_dir("/proc/self/fd")
+        .expect("descriptors")
+        .filter_map(Result::ok)
+        .map(held)
+        .filter(|held| *held)
+        .count();
+    assert!(logs > 10 && open < 10, "{open} descriptors, {logs} logs");
+    db.close().expect("close");
+}
+
+#[test]
+fn directories_are_refused_by_name() {
+    let (place, asked) = (Place::memory(), options(&[("values", "log"), ("tables", "directory")]));
+    let refused = place.open(&asked, true).map(drop).expect_err("values have files of their own already").to_string();
+    assert!(refused.contains("values=log") && refused.contains("tables=directory"), "{refused}");
+    assert_eq!(place.fs.list().expect("list").len(), 0, "nothing is made of what is refused");
 }

@@ -142,6 +142,10 @@ impl WriteFile for Writer {
         self.inner.sync()
     }
 
+    fn twin(&self) -> io::Result<Box<dyn WriteFile>> {
+        Ok(self.fs.writer(self.inner.twin()?))
+    }
+
     fn write_back(&self) -> io::Result<()> {
         self.inner.write_back()
     }

@@ -199,6 +199,11 @@ pub trait Placement: Send + Sync {
     fn open_segment(&self, object: ObjectId) -> Result<Arc<dyn SegmentReader>> {
         Err(Error::Unsupported(format!("{} keeps no values apart: {object:?}", self.name())))
     }
+    /// Everything of log `log` that tables need is in tables by now, or it has nothing: nobody will
+    /// [rely](Build::rely_on) on it for what a memtable held.
+    fn log_flushed(&self, log: LogId) {
+        let _ = log;
+    }
     /// The value that is `stored` in a table or memtable for the put of `user` at `seq`. To be asked only where
     /// [`Shape::values`](terrace_format::Shape) says that values live apart; verified whatever `how` says.
     fn value(&self, user: &[u8], seq: SeqNo, stored: Bytes, how: ReadHow) -> Result<Bytes> {

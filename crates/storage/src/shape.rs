@@ -6,7 +6,7 @@ use crate::{
 };
 use std::io;
 use terrace_format::{
-    Batch, Corrupt, FileName, Marker, Shape, Storage, Values,
+    Batch, Corrupt, FileName, Marker, Shape, Storage, TableForm, Values,
     log_record::{Deframer, Event},
     marker::UNKNOWN,
     value_log::Frames,
@@ -21,12 +21,12 @@ pub fn read_marker(place: &str, text: &str) -> Result<Marker> {
 }
 
 /// The shape of the store in `fs`: as its marker says, LevelDB's if it has none, and as `setup` says if there is no store yet.
-/// What is salvaged may have lost either.
+/// What is salvaged may have lost either; then its files say what they are.
 pub(crate) fn of_files(fs: &dyn FileSystem, mode: Mode, setup: &Setup) -> Result<Shape> {
     let wanted = Shape { storage: Storage::Directory, ..setup.shape };
     if mode == Mode::Salvage {
         let marker = root::read_marker_of(fs).ok().flatten().and_then(|text| Marker::decode(&text).ok());
-        return Ok(marker.map_or(wanted, |marker| marker.shape));
+        return Ok(marker.map_or_else(|| by_names(fs, wanted), |marker| marker.shape));
     }
     if !root::is_there(fs)? {
         if mode == Mode::Create {
@@ -94,4 +94,19 @@ fn has_writes(fs: &dyn FileSystem, name: &str) -> io::Result<bool> {
             }
         }
     }
+}
+
+/// The shape of a store that has lost its marker: what there are files of, or `wanted` where no file tells. Where values lie must
+/// not be guessed wrong: pointers would be taken for values.
+fn by_names(fs: &dyn FileSystem, wanted: Shape) -> Shape {
+    let names = fs.list().unwrap_or_default(); // whoever opens it says what is wrong
+    names.iter().filter_map(|entry| FileName::parse(&entry.name)).fold(wanted, |shape, name| match name {
+        FileName::ValueLog(_) | FileName::Values(_) if shape.tables == TableForm::Directory => {
+            Shape { values: Values::Log, tables: TableForm::Block, ..shape }
+        }
+        FileName::ValueLog(_) | FileName::Values(_) => Shape { values: Values::Log, ..shape },
+        FileName::Log(_) => Shape { values: Values::Table, ..shape },
+        FileName::Bundle(_) => Shape { tables: TableForm::Bundled, ..shape },
+        _ => shape,
+    })
 }

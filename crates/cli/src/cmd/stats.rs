@@ -7,7 +7,7 @@ use crate::{
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::{io::Write, time::Duration};
-use terrace::{LevelStatistics, Statistics, Syncs, WorkStatistics};
+use terrace::{LevelStatistics, Statistics, Syncs, ValueLogStatistics, Values, WorkStatistics};
 
 /// Prints the state of a store in numbers: sequences, levels, memtables.
 ///
@@ -51,7 +51,13 @@ fn write_text(statistics: &Statistics, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "memtables      {} replayed from logs", size(*memtable_bytes))?;
     let tables: u64 = levels.iter().map(|level| level.tables).sum();
     let bytes: u64 = levels.iter().map(|level| level.bytes).sum();
-    writeln!(out, "tables         {tables}, {} ({bytes} B)\n", size(bytes))?;
+    writeln!(out, "tables         {tables}, {} ({bytes} B)", size(bytes))?;
+    if statistics.shape.values == Values::Log {
+        let ValueLogStatistics { segments, bytes, live_bytes, .. } = statistics.value_log;
+        let garbage = 100.0 * bytes.saturating_sub(live_bytes) as f64 / bytes.max(1) as f64;
+        writeln!(out, "value log      {segments} segments, {}, of which {garbage:.0} % is garbage", size(bytes))?;
+    }
+    writeln!(out)?;
     let row = |(level, LevelStatistics { tables, bytes, .. }): (usize, &LevelStatistics)| {
         vec![format!("L{level}"), tables.to_string(), size(*bytes)]
     };
@@ -75,6 +81,13 @@ fn json_of(statistics: &Statistics) -> Value {
         "durable_sequence": statistics.durable_sequence,
         "levels": statistics.levels.iter().map(level).collect::<Value>(),
         "flushes": work_json(&statistics.flushes),
+        "value_log": {
+            "segments": statistics.value_log.segments,
+            "bytes": statistics.value_log.bytes,
+            "live_bytes": statistics.value_log.live_bytes,
+            "spared": statistics.value_log.spared,
+            "put_again_bytes": statistics.value_log.put_again_bytes,
+        },
         "memtable_bytes": statistics.memtable_bytes,
         "memory": {
             "memtables": statistics.memory.memtables,

@@ -74,6 +74,11 @@ impl Busy {
         self.wanted.as_ref()
     }
 
+    /// Whether `plan` would be in the way of a user's own compaction.
+    pub fn hinders(&self, order: &KeyOrder, plan: &Plan) -> bool {
+        self.wanted.as_ref().is_some_and(|wanted| !wanted.is_apart(order, &Claim::of(order, plan)))
+    }
+
     /// Whether a running compaction reads `table`.
     pub fn has(&self, table: TableId) -> bool {
         self.jobs.iter().any(|job| job.tables.contains(&table))

@@ -1,21 +1,89 @@
 //! Collection of the value log: which segments are worth emptying, and which table to rewrite next for it. Pure.
 //!
-//! A segment that nothing points into goes without being read. Of the others those are chosen that give most space for what has
+//! There are two collectors. Collector *segments*: a segment that nothing points into goes without being read. Of the others those are chosen that give most space for what has
 //! to be moved, until the garbage is well below its limit. Tables that point into a chosen one are rewritten in place, in the
 //! order of their keys, and every compaction that passes meanwhile helps: builds move the values out. A table only ever carries
 //! on what it holds, under its own sequence, so nothing deleted can come back.
+//!
+//! Collector *tail* is WiscKey's: the oldest segments are emptied, and what is alive there is put again with a new sequence
+//! (`write/again.rs`). The pointers that this leaves behind are hidden by newer writes; tables that have them are rewritten too.
 use super::plan::{Plan, Situation};
 use crate::version::{
-    KeyRange, TableRef,
+    KeyRange, Level, TableRef, Version,
     segments::{Segment, Segments},
 };
 use std::{collections::BTreeSet, sync::Arc};
-use terrace_format::{LEVELS, key};
+use terrace_format::{LEVELS, SeqNo, key};
 use terrace_storage::placement::ObjectId;
 
-/// The segments to empty, if garbage is more than `percent` of all bytes; none if it is not.
-pub fn victims(segments: &Segments, percent: u64) -> BTreeSet<ObjectId> {
-    let all = segments.sum();
+/// A collection that is going on. Guarded by the control lock.
+#[derive(Debug, Default)]
+pub struct Collecting {
+    /// Segments that are being emptied.
+    pub victims: BTreeSet<ObjectId>,
+    /// By the tail collector: the job that puts again what is alive in them is queued or runs.
+    pub putting: bool,
+    /// It is over, and this was the last write then: whatever tables point to in the victims is older than what its key has.
+    pub put_by: Option<SeqNo>,
+    /// Segments that cannot be emptied, because something in them cannot be read. They are left alone until the next opening.
+    pub spared: BTreeSet<ObjectId>,
+    /// There was no space for it. Until some is given back nothing is collected.
+    pub starved: bool,
+    /// Nobody writes, as far as is known.
+    pub resting: bool,
+    /// Bytes of all segments when garbage was within its limit last.
+    calm_bytes: u64,
+}
+
+impl Collecting {
+    /// Whether garbage above the limit of `percent` is to be collected now. As long as the log takes no more space than it did
+    /// before, an eighth aside, that can wait until nobody writes: what is alive now may be garbage by then.
+    pub fn is_due(&mut self, all: &Segment, percent: u64) -> bool {
+        if all.garbage() * 100 <= all.bytes * percent {
+            self.calm_bytes = all.bytes;
+            return false;
+        }
+        self.resting || all.bytes > self.calm_bytes + self.calm_bytes / 8
+    }
+
+    /// Nothing more is tried with `segments`.
+    pub fn spare(&mut self, segments: impl IntoIterator<Item = ObjectId>) {
+        for segment in segments {
+            if self.victims.remove(&segment) {
+                self.spared.insert(segment);
+            }
+        }
+    }
+
+    /// Segments to which no table need point any more: nobody reads what is older than `oldest_reader`, and what hides the
+    /// pointers is in tables, as all writes up to `flushed` are.
+    pub fn spent(&self, oldest_reader: SeqNo, flushed: SeqNo) -> BTreeSet<ObjectId> {
+        match self.put_by {
+            Some(put_by) if put_by <= oldest_reader && put_by <= flushed => self.victims.clone(),
+            _ => BTreeSet::new(),
+        }
+    }
+}
+
+/// The tail collector's victims, if garbage is more than `percent` of all bytes: the oldest segment, and those behind it as long
+/// as more than `percent` of each is garbage; but no more than a quarter of all bytes, which are there twice for a while.
+pub fn oldest(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) -> BTreeSet<ObjectId> {
+    let above = |sum: &Segment| sum.garbage() * 100 > sum.bytes * percent;
+    let all = segments.sum_but(spared);
+    let wanted = segments.pointed_into().filter(|(object, _)| above(&all) && !spared.contains(object));
+    let mut by_age: Vec<_> = wanted.collect();
+    by_age.sort_by_key(|(object, _)| object.number());
+    let mut bytes = 0;
+    let worn = by_age.iter().enumerate().take_while(|(at, (_, segment))| {
+        bytes += segment.bytes;
+        *at == 0 || above(segment) && bytes * 4 <= all.bytes
+    });
+    worn.map(|(_, (object, _))| *object).collect()
+}
+
+/// The segments to empty, if garbage is more than `percent` of all bytes; none if it is not, and none of those `spared`.
+pub fn victims(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) -> BTreeSet<ObjectId> {
+    let all = segments.sum_but(spared);
     let above = |sum: &Segment, percent: u64| sum.garbage() * 100 > sum.bytes * percent;
     if !above(&all, percent) {
         return BTreeSet::new();
@@ -23,7 +91,7 @@ pub fn victims(segments: &Segments, percent: u64) -> BTreeSet<ObjectId> {
     let newest = segments.pointed_into().map(|(object, _)| object.number()).max().unwrap_or(0);
     let mut choice: Vec<(f64, ObjectId, Segment)> = segments
         .pointed_into()
-        .filter(|(_, segment)| segment.garbage() * 200 >= segment.bytes * percent)
+        .filter(|(object, segment)| segment.garbage() * 200 >= segment.bytes * percent && !spared.contains(object))
         .map(|(object, segment)| (worth(&segment, newest - object.number()), object, segment))
         .collect();
     choice.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -44,6 +112,17 @@ pub fn victims(segments: &Segments, percent: u64) -> BTreeSet<ObjectId> {
 fn worth(segment: &Segment, age: u64) -> f64 {
     let alive = segment.live as f64 / segment.bytes.max(1) as f64;
     (1.0 - alive) * (1 + age) as f64 / (1.0 + alive)
+}
+
+/// The level to merge into the next one for a store at rest: the uppermost, if garbage may be more than `percent` of all bytes
+/// once it is known. Each entry above the deepest level may hide one below, of about its own size, and values are spread likewise.
+pub fn hiding(version: &Version, all: &Segment, percent: u64) -> Option<usize> {
+    let levels: Vec<u64> = version.levels.iter().map(Level::bytes).collect();
+    let deepest = levels.iter().rposition(|bytes| *bytes > 0).filter(|deepest| *deepest > 0)?;
+    let (upper, tree) = (levels[..deepest].iter().sum::<u64>() as f64, levels.iter().sum::<u64>() as f64);
+    let live = all.live as f64 / all.bytes.max(1) as f64 * (1.0 - upper / tree);
+    let too_much = all.bytes > 0 && upper > 0.0 && (1.0 - live) * 100.0 > percent as f64;
+    levels.iter().position(|bytes| *bytes > 0).filter(|_| too_much)
 }
 
 /// Rewrites a table that points into one of `victims`; `None` if none does that can be had now.
@@ -85,7 +164,7 @@ mod tests {
         let mut segments = Segments::default();
         let mut refs = Vec::new();
         for (number, (bytes, live)) in of.iter().enumerate() {
-            segments.log_ended(LogId(number as u64), *bytes);
+            segments.log_ended(LogId(number as u64), *bytes + 56);
             refs.push((ObjectId::Wal(LogId(number as u64)), *live));
         }
         segments.add(&TableMeta { refs, ..TableMeta::unbounded(TableId(99), 1) });
@@ -93,7 +172,42 @@ mod tests {
     }
 
     fn numbers(of: &[(u64, u64)], percent: u64) -> Vec<u64> {
-        victims(&segments(of), percent).into_iter().map(ObjectId::number).collect()
+        victims(&segments(of), &BTreeSet::new(), percent).into_iter().map(ObjectId::number).collect()
+    }
+
+    #[test]
+    fn the_tail_is_emptied_from_its_end() {
+        let oldest_of = |of: &[(u64, u64)]| -> Vec<u64> {
+            oldest(&segments(of), &BTreeSet::new(), 20).into_iter().map(ObjectId::number).collect()
+        };
+        assert_eq!(oldest_of(&[(100, 80), (100, 85)]), [0; 0], "below the limit");
+        assert_eq!(oldest_of(&[(100, 95), (100, 30), (100, 99)]), [0], "the oldest, though there is nothing to win");
+        let worn = [(100, 50); 9];
+        assert_eq!(oldest_of(&worn), [0, 1], "a quarter at most");
+        let mut some = worn;
+        some[1] = (100, 90);
+        assert_eq!(oldest_of(&some), [0], "those behind it only if they are worth it");
+    }
+
+    #[test]
+    fn what_takes_no_more_space_than_before_can_wait() {
+        let mut collecting = Collecting::default();
+        let mut due = |bytes, live, resting| {
+            collecting.resting = resting;
+            collecting.is_due(&Segment { bytes, live }, 20)
+        };
+        assert!(due(1000, 700, false), "who knows how it was before");
+        assert!(!due(1000, 800, false), "within the limit");
+        assert!(!due(1100, 700, false) && due(1126, 700, false) && due(900, 500, true));
+    }
+
+    #[test]
+    fn a_pointer_is_spent_when_nobody_can_see_it_and_what_hides_it_is_in_tables() {
+        let mut collecting = Collecting { victims: [ObjectId::Wal(LogId(1))].into(), ..Collecting::default() };
+        assert!(collecting.spent(SeqNo::MAX, SeqNo::MAX).is_empty(), "not put again yet");
+        collecting.put_by = Some(SeqNo(10));
+        let spent = |reader, flushed| !collecting.spent(SeqNo(reader), SeqNo(flushed)).is_empty();
+        assert_eq!([spent(10, 10), spent(9, 10), spent(10, 9)], [true, false, false]);
     }
 
     #[test]

@@ -113,6 +113,11 @@ impl Plan {
         upper.chain(self.lower.iter().map(|table| (self.output_level, table)))
     }
 
+    /// Whether it writes a table anew in its place, only for where the values are that it points to. Nothing depends on that.
+    pub fn only_collects(&self) -> bool {
+        self.level == self.output_level && self.level > 0
+    }
+
     /// Bytes of all inputs.
     pub fn bytes(&self) -> u64 {
         self.inputs().map(|(_, table)| table.meta.bytes).sum()

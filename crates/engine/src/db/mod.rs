@@ -11,7 +11,7 @@ mod upkeep;
 mod write;
 
 use crate::{
-    Error, Options, Result,
+    Collection, Error, Options, Result,
     clock::Clock,
     closed_logs::ClosedLogs,
     compact::leveled::Leveled,
@@ -22,7 +22,7 @@ use crate::{
     reserve::Reserve,
     state::{Control, Jobs, Shared},
     stats::Counters,
-    work::{Executor, Work},
+    work::{Executor, Lane, Work},
     write::{Own, Writes},
 };
 use arc_swap::ArcSwap;
@@ -32,7 +32,6 @@ pub use ingest::Ingested;
 use parking_lot::{Condvar, Mutex};
 pub use report::{LevelInfo, TableInfo};
 use std::{
-    collections::BTreeSet,
     path::Path,
     sync::{
         Arc, Weak,
@@ -233,6 +232,18 @@ impl Db {
             }
             None => (None, None, None, Vec::new()),
         };
+        // Weak, as with ticks: a job must not keep what it is a part of.
+        let weak = writes.as_ref().map(Arc::downgrade);
+        let put_again = move |shared: &Arc<Shared>| match weak.as_ref().and_then(Weak::upgrade) {
+            Some(writes) => match writes.put_again(shared) {
+                Err(Error::Closed) => {
+                    shared.control.lock().collecting.putting = false; // it will be begun anew
+                    Ok(())
+                }
+                outcome => outcome,
+            },
+            None => Ok(()), // closed
+        };
         let view = View { mem, sealed: found.memtables, version: found.versions.live().clone() };
         let control = Control {
             versions: found.versions,
@@ -240,7 +251,7 @@ impl Db {
             flushing: false,
             releasing: false,
             seek_hint: None,
-            victims: BTreeSet::new(),
+            collecting: Default::default(),
             failed: None,
             closing: false,
             closed: false,
@@ -253,7 +264,13 @@ impl Db {
             torn_logs: found.set_aside.len() as u64,
             clock: Clock::start(),
             work: Work::new(executor),
-            jobs: Jobs { flush: flush::run, compact: compact::run, release: release::run, release_now: release::now },
+            jobs: Jobs {
+                flush: flush::run,
+                compact: compact::run,
+                release: release::run,
+                release_now: release::now,
+                put_again: Box::new(put_again),
+            },
             reserve: Reserve::new(options.reserve_bytes),
             policy: Box::new(Leveled),
             stats: Counters::default(),
@@ -299,11 +316,17 @@ impl Db {
             };
             let visible = shared.visible().0;
             let quiet = last_seen.swap(visible, Ordering::Relaxed) == visible;
+            if shared.values_apart {
+                let mut control = shared.control.lock();
+                control.collecting.resting = quiet;
+                shared.schedule(&mut control);
+            }
             if quiet && !interval.is_zero() {
                 let _ = make_durable(&shared, &writes); // a failure has stopped the store, and its next writer hears of it
             }
         };
-        let started = shared.work.start(shared.options.compactions_max as usize, period, tick);
+        let collects = shared.values_apart && shared.options.collection == Collection::Tail;
+        let started = shared.work.start(shared.options.compactions_max as usize, collects, period, tick);
         started.map_err(|source| Error::Io {
             op: "start threads for",
             object: shared.placement.name(),
@@ -376,7 +399,7 @@ impl Db {
         Ok(terrace_storage::destroy(&Location::at(path.as_ref()))?)
     }
 
-    /// Returns when no background work is left: nothing to flush, nothing due for compaction, no edit unreleased.
+    /// Returns when no background work is left: nothing to flush, nothing due for compaction or collection, no edit unreleased.
     ///
     /// # Errors
     /// As of [every write](Db#errors).
@@ -393,15 +416,30 @@ impl Db {
     pub fn wait_idle(&self) -> Result<()> {
         let shared = self.shared();
         self.writes()?;
-        shared.wait_until(|control| {
-            let quiet = !control.flushing && !control.releasing && control.busy.is_empty();
-            quiet && control.versions.pending() == 0 && shared.view.load().sealed.is_empty()
-        })?;
+        self.rest(true); // also, readers may have let go of what a collection waits for
+        loop {
+            shared.wait_until(|control| {
+                let putting = control.collecting.putting && !shared.work.is_manual();
+                let quiet = !control.flushing && !control.releasing && control.busy.is_empty() && !putting;
+                quiet && control.versions.pending() == 0 && shared.view.load().sealed.is_empty()
+            })?;
+            if shared.work.step_in(Lane::Collect).is_none() {
+                break;
+            }
+        }
+        self.rest(false);
         let mut control = shared.control.lock();
         let removable = control.versions.removable(); // readers may have let go of something since the last release
         drop(control);
         release::remove(shared, &removable);
         Ok(())
+    }
+
+    /// Lets what can wait for it be done as long as nobody writes.
+    fn rest(&self, resting: bool) {
+        let mut control = self.shared().control.lock();
+        control.collecting.resting = resting;
+        self.shared().schedule(&mut control);
     }
 
     /// Runs one waiting background job of a store opened by [`open_manual`](Db::open_manual), the `pick`-th modulo their

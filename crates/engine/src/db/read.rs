@@ -9,11 +9,12 @@ use crate::{
         merge::{Merge, Source},
         pinned::PinnedValue,
         run::RunCursor,
-        scan::{Cost, Cursor, ReadOptions, Sampler, Scan},
+        scan::{Bounds, Cost, Cursor, ReadOptions, Sampler, Scan},
         snapshot::Snapshot,
         view::View,
         visible::Visible,
     },
+    state::Shared,
 };
 use std::sync::Arc;
 use terrace_format::{
@@ -24,6 +25,21 @@ use terrace_storage::placement::ReadHow;
 
 /// What a plain [`Db::get`] reads with.
 static READ_OPTIONS: ReadOptions = ReadOptions::DEFAULT;
+
+/// What a reader at `seq` sees of `view`.
+fn visible(shared: &Arc<Shared>, view: &Arc<View>, seq: SeqNo, how: ReadHow) -> Visible {
+    let runs = view.version.runs();
+    let mut sources = Vec::with_capacity(view.memtables().count() + runs.len());
+    sources.extend(view.memtables().map(|mem| Source::Mem(mem.cursor())));
+    sources.extend(
+        runs.iter().map(|(_, run)| {
+            Source::Run(RunCursor::new(shared.placement.clone(), shared.order.clone(), run.clone(), how))
+        }),
+    );
+    let order = || shared.order.clone();
+    let covers = shared.deletes_ranges.then(|| Covers::new(shared.placement.clone(), order(), view, seq));
+    Visible::new(order(), Merge::new(order(), sources), covers, seq)
+}
 
 /// Keys whose blocks are asked for before the first is waited for. Enough for any queue of a device; few enough that the
 /// first ones are still in memory when they are read.
@@ -219,15 +235,11 @@ impl Db {
         let position = self.position(&options);
         let seq = position.as_ref().map_or(SeqNo::ZERO, |seq| *seq);
         let how = self.how(&options);
-        let runs = view.version.runs();
-        let mut sources = Vec::with_capacity(view.memtables().count() + runs.len());
-        sources.extend(view.memtables().map(|mem| Source::Mem(mem.cursor())));
-        sources.extend(runs.iter().map(|(_, run)| {
-            Source::Run(RunCursor::new(shared.placement.clone(), shared.order.clone(), run.clone(), how))
-        }));
-        let order = || shared.order.clone();
-        let covers = shared.deletes_ranges.then(|| Covers::new(shared.placement.clone(), order(), &view, seq));
-        let visible = Visible::new(order(), Merge::new(order(), sources), covers, seq);
+        let visible = {
+            let (shared, view) = (shared.clone(), view.clone());
+            move || visible(&shared, &view, seq, how)
+        };
+        let walked = visible();
         let (weak, worth) = (Arc::downgrade(shared), shared.options.l0_seek_bytes);
         let sampler = Sampler::new(view, move |view, cost| match cost {
             Cost::Seek => {
@@ -246,8 +258,14 @@ impl Db {
             }
         });
         let fetches = shared.placement.values_elsewhere();
-        let apart = shared.values_apart.then(|| Apart::new(shared.placement.clone(), how));
-        Cursor::new(shared.order.clone(), visible, apart, sampler, &options, fetches, position.err())
+        let apart = shared.values_apart.then(|| {
+            let (placement, order, bounds) =
+                (shared.placement.clone(), shared.order.clone(), Bounds::new(shared.order.clone(), &options));
+            Apart::new(placement, how, order, shared.options.value_readahead_bytes, visible, move |key| {
+                bounds.hold(key)
+            })
+        });
+        Cursor::new(shared.order.clone(), walked, apart, sampler, &options, fetches, position.err())
     }
 
     /// The sequence at which to read.

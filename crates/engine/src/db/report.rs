@@ -1,8 +1,11 @@
 //! What a store tells about itself.
 use super::Db;
 use crate::{
-    stats::{LevelStatistics, MemoryStatistics, Statistics},
-    version::{Level, TableRef},
+    stats::{LevelStatistics, MemoryStatistics, Statistics, ValueLogStatistics},
+    version::{
+        Level, TableRef,
+        segments::{Segment, Segments},
+    },
 };
 use std::sync::Arc;
 use terrace_format::{SeqNo, key};
@@ -11,6 +14,11 @@ use terrace_storage::Budget;
 fn memory(budget: &Budget) -> MemoryStatistics {
     let ([memtables, tails, cursors], blocks) = budget.held();
     MemoryStatistics { memtables, tails, cursors, blocks, limit: budget.limit() }
+}
+
+fn value_log(segments: &Segments, spared: usize) -> ValueLogStatistics {
+    let (count, Segment { bytes, live }) = (segments.pointed_into().count() as u64, segments.sum());
+    ValueLogStatistics { segments: count, bytes, live_bytes: live, spared: spared as u64, put_again_bytes: 0 }
 }
 
 /// One level of the tree.
@@ -78,9 +86,11 @@ impl Db {
             bytes: level.bytes(),
             ..LevelStatistics::default()
         };
-        let (pending_edits, retained, awaiting_removal) = {
-            let versions = &shared.control.lock().versions;
-            (versions.pending() as u64, versions.retained(), versions.retire.waiting() as u64)
+        let (pending_edits, retained, awaiting_removal, value_log) = {
+            let control = shared.control.lock();
+            let versions = &control.versions;
+            let value_log = value_log(&versions.segments, control.collecting.spared.len());
+            (versions.pending() as u64, versions.retained(), versions.retire.waiting() as u64, value_log)
         };
         let statistics = Statistics {
             place: shared.placement.name(),
@@ -97,6 +107,7 @@ impl Db {
             pending_edits,
             retained_log_bytes: retained.log_bytes,
             shadow_bytes: retained.shadow_bytes,
+            value_log,
             awaiting_removal,
             torn_logs: shared.torn_logs,
             unsynced: shared.placement.unsynced(),

@@ -15,11 +15,14 @@ use crate::{
     state::Shared,
     version::{KeyRange, TableRef, Tables, add_to},
 };
-use std::{collections::VecDeque, sync::Arc};
-use terrace_format::{KeyOrder, RangeDeletes, SeqNo, TableId, edit::Edit, key};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
+use terrace_format::{KeyOrder, Kind, RangeDeletes, SeqNo, TableId, edit::Edit, key};
 use terrace_storage::{
     Ticket,
-    placement::{Build, EntryRef, Fragment, Hint, Lifetime, ReadHow, TableMeta},
+    placement::{Build, EntryRef, Fragment, Hint, Lifetime, ObjectId, ReadHow, Stored, TableMeta},
 };
 
 /// Runs `plan` and installs its result.
@@ -50,6 +53,11 @@ pub fn run(shared: &Arc<Shared>, plan: &Plan) -> Result<()> {
     outputs.iter().for_each(|meta| add_to(&mut edit, plan.output_level, meta));
     let mut control = shared.control.lock();
     control.busy.end(plan);
+    if plan.only_collects() {
+        // Where it still points to, something could not be read.
+        control.collecting.spare(outputs.iter().flat_map(|meta| meta.segments()).map(|(object, _)| object));
+        shared.placement.condemn(control.collecting.victims.clone());
+    }
     if !plan.trivial_move {
         control.busy.lull.merge_ended(shared.visible().0);
     }
@@ -74,9 +82,14 @@ struct Part {
 /// keys that are merged at the same time; all of it ends in one edit.
 fn merge_in_parts(shared: &Arc<Shared>, plan: &Plan) -> Result<Option<(Vec<TableMeta>, Vec<Ticket>)>> {
     let oldest_reader = shared.snapshots.oldest(|| shared.visible());
+    let spent = {
+        let control = shared.control.lock();
+        control.collecting.spent(oldest_reader, control.versions.base())
+    };
     let parts = parts(shared, plan)?;
     let share = plan.bytes() / parts.len() as u64;
-    let jobs = parts.iter().map(|part| move || merge(shared, plan, part, share, oldest_reader)).collect();
+    let spent = &spent;
+    let jobs = parts.iter().map(|part| move || merge(shared, plan, part, share, oldest_reader, spent)).collect();
     let (mut outputs, mut tickets) = (Vec::new(), Vec::new());
     for merged in shared.work.together(jobs) {
         let Some((metas, ticket)) = merged? else { return Ok(None) };
@@ -107,13 +120,14 @@ fn parts(shared: &Shared, plan: &Plan) -> Result<Vec<Part>> {
     Ok(parts)
 }
 
-/// Merges one part; `None` if the store began to close meanwhile.
+/// Merges one part, without what leads into a segment that is `spent`; `None` if the store began to close meanwhile.
 fn merge(
     shared: &Arc<Shared>,
     plan: &Plan,
     part: &Part,
     expected_bytes: u64,
     oldest_reader: SeqNo,
+    spent: &BTreeSet<ObjectId>,
 ) -> Result<Option<(Vec<TableMeta>, Ticket)>> {
     /// How many entries pass between two looks at whether the store is closing.
     const ENTRIES_PER_LOOK: u64 = 4096;
@@ -141,12 +155,19 @@ fn merge(
         let bottom = || is_bottom(&shared.order, &plan.version, plan.output_level, parsed.user);
         out.pass(entry.key);
         let hidden = ranges.newest(&shared.order, parsed.user, oldest_reader) > parsed.seq;
-        if !rule.entry(&shared.order, &parsed, bottom) && !hidden {
+        if !rule.entry(&shared.order, &parsed, bottom) && !hidden && !leads_into(spent, parsed.kind, entry.stored) {
             out.keep(entry, rule.begins_key())?;
         }
         merge.next()?;
     }
     out.finish().map(Some)
+}
+
+/// Whether what is `stored` for an entry is a pointer into one of `segments`.
+fn leads_into(segments: &BTreeSet<ObjectId>, kind: Kind, stored: &[u8]) -> bool {
+    !segments.is_empty()
+        && kind == Kind::Put
+        && matches!(Stored::parse(stored), Ok(Stored::At(pointer)) if segments.contains(&ObjectId::from(&pointer)))
 }
 
 /// The inputs' deletes of ranges, within one part of the merge.

@@ -37,7 +37,11 @@ pub fn run(shared: &Arc<Shared>) -> Result<()> {
     let view = shared.view.load();
     let newer = view.memtables().take_while(|other| !Arc::ptr_eq(other, newest)).last();
     let replay_from = newer.expect("the active memtable is newer than a sealed one").log;
-    let log_bytes = waiting.iter().map(|mem| mem.charged_bytes()).sum();
+    let log_bytes = |mem: &Arc<MemTable>| match shared.values_apart {
+        true => control.versions.retire.log_bytes(mem.log), // far more than of the memtable
+        false => mem.charged_bytes(),
+    };
+    let log_bytes = waiting.iter().map(log_bytes).sum();
     let version = control.versions.install_flush(edit, newest.last_sequence(), replay_from, log_bytes, ticket)?;
     let flushed = |mem: &Arc<MemTable>| waiting.iter().any(|other| Arc::ptr_eq(other, mem));
     shared.set_view(&control, |view| View {
@@ -48,6 +52,7 @@ pub fn run(shared: &Arc<Shared>) -> Result<()> {
     control.flushing = false;
     shared.schedule(&mut control);
     drop(control);
+    waiting.iter().for_each(|mem| shared.placement.log_flushed(mem.log));
     shared.options.tell(|| Event::FlushEnded { bytes: meta.bytes, level, time: shared.clock.now() - started });
     Ok(())
 }

@@ -66,6 +66,7 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
         shared.durable_up_to(control.versions.durable_base());
         // First: who is told that nothing needs the old logs must not find them waiting for a sync.
         shared.closed_logs.let_go(control.versions.durable_replay_from());
+        control.collecting.starved &= removable.is_empty();
         shared.changed.notify_all();
         removable
     };

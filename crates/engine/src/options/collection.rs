@@ -8,17 +8,20 @@ pub enum Collection {
     /// Compactions, of those segments where it pays.
     #[default]
     Segments,
+    /// WiscKey's collector, of the oldest segments, whatever is in them: what is alive there is put again, as if by a user.
+    Tail,
 }
 
 impl Collection {
     /// Every choice.
-    pub const ALL: [Collection; 2] = [Collection::Off, Collection::Segments];
+    pub const ALL: [Collection; 3] = [Collection::Off, Collection::Segments, Collection::Tail];
 
     /// As options spell it.
     pub fn name(self) -> &'static str {
         match self {
             Collection::Off => "off",
             Collection::Segments => "segments",
+            Collection::Tail => "tail",
         }
     }
 

@@ -82,15 +82,16 @@ pub(super) const FIELDS: &[Field] = &[
     number!(segment_bytes, 64 * KIB..=4 * GIB, "bytes at which a segment of the value log ends"),
     Field {
         name: "collection",
-        help: "who empties segments of the value log: segments (compactions, where it pays) or off",
+        help: "who empties segments of the value log: segments (compactions, where it pays), tail (the oldest first) or off",
         get: |options| options.collection.name().into(),
         set: |options, text| {
-            options.collection = Collection::from_name(text).ok_or("not one of segments, off")?;
+            options.collection = Collection::from_name(text).ok_or("not one of segments, tail, off")?;
             Ok(())
         },
         check: |_| None,
     },
     number!(garbage_percent, 1..=99, "percent of the value log that may be garbage before some is collected"),
+    number!(value_readahead_bytes, 0..=GIB, "bytes of values in the log that a scan asks for ahead, 0 for none"),
     number!(table_bytes, 64 * KIB..=GIB, "bytes at which a compaction ends a table"),
     number!(block_bytes, KIB..=4 * MIB, "uncompressed bytes of a block"),
     number!(restart_interval, 1..=1024, "keys between restart points of a block"),

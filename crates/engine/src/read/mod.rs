@@ -1,4 +1,5 @@
 //! Reading: a view is pinned, its sources are merged, and what a reader may see is picked from the merge.
+pub mod ahead;
 pub mod apart;
 pub mod covers;
 pub mod get;

@@ -81,7 +81,7 @@ impl ReadOptions {
 
 /// The keys of a read: `from ..  to`, all of which begin with `prefix`.
 #[derive(Clone, Debug)]
-struct Bounds {
+pub(crate) struct Bounds {
     order: KeyOrder,
     from: Option<Vec<u8>>,
     to: Option<Vec<u8>>,
@@ -89,7 +89,7 @@ struct Bounds {
 }
 
 impl Bounds {
-    fn new(order: KeyOrder, options: &ReadOptions) -> Bounds {
+    pub(crate) fn new(order: KeyOrder, options: &ReadOptions) -> Bounds {
         let (mut from, mut to) = (options.from.clone(), options.to.clone());
         if let (KeyOrder::Bytewise, Some(prefix)) = (&order, &options.prefix) {
             from = from.filter(|from| from > prefix).or_else(|| Some(prefix.clone()));
@@ -102,7 +102,7 @@ impl Bounds {
     }
 
     #[inline]
-    fn hold(&self, key: &[u8]) -> bool {
+    pub(crate) fn hold(&self, key: &[u8]) -> bool {
         self.from.as_ref().is_none_or(|from| self.order.user(key, from).is_ge())
             && self.to.as_ref().is_none_or(|to| self.order.user(key, to).is_lt())
     }

@@ -31,7 +31,8 @@ pub struct RepairReport {
     /// The newest sequence found.
     pub last_sequence: u64,
     /// What could not be read. Of keys that were among it the new store holds an older version or none; and a deleted key is
-    /// back if its delete was lost and its value was not.
+    /// back if its delete was lost and its value was not. Where values live in the log that takes no more than the loss of the
+    /// manifest: a segment stays for as long as something in it is alive, and nothing else tells of the others that they are dead.
     pub lost: Vec<Lost>,
 }
 

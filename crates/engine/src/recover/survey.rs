@@ -96,23 +96,28 @@ impl Survey {
         if let Some(manifest) = &manifest {
             named.extend(manifest.version.tables().map(|(_, table)| (table.meta.id, table.meta.clone())));
         }
-        for found in &listed {
+        // Logs come last: what of them counts depends on what tables have lost.
+        let (logs, others): (Vec<_>, Vec<_>) =
+            listed.iter().partition(|found| matches!(found.object, ObjectId::Wal(_)));
+        for found in others {
             match found.object {
                 ObjectId::Table(id) => {
                     let meta = named.remove(&id);
                     survey.table(from, TableMeta::unbounded(id, found.bytes), meta.as_ref(), manifest.is_none());
                 }
                 ObjectId::Bundle(id) => survey.bundle(from, id, found.bytes, &mut named, manifest.is_none()),
-                ObjectId::Wal(id) => {
-                    let counts = manifest.as_ref().is_none_or(|m| id >= m.replay_from || Some(id) == m.also_replay);
-                    survey.log(from, options, id, found.bytes, counts);
-                }
-                ObjectId::Manifest(_) | ObjectId::Temporary(_) | ObjectId::Segment(_) => {}
+                ObjectId::Wal(_) | ObjectId::Manifest(_) | ObjectId::Temporary(_) | ObjectId::Segment(_) => {}
             }
         }
         for meta in named.values() {
             let loss = Loss { offset: 0, bytes: meta.bytes, reason: "it is missing".into(), from: None, to: None };
             survey.lose(from.place_of(ObjectId::Table(meta.id)), loss, Some(meta));
+        }
+        let ends = ends(from, &logs);
+        for (found, end) in logs.iter().zip(ends) {
+            let ObjectId::Wal(id) = found.object else { continue };
+            let named = manifest.as_ref().is_none_or(|m| id >= m.replay_from || Some(id) == m.also_replay);
+            survey.log(from, options, id, found.bytes, named, end);
         }
         for (mem, _) in &survey.memtables {
             survey.range_deletes.extend(&survey.order, &mem.range_deletes());
@@ -265,8 +270,8 @@ impl Survey {
         }
     }
 
-    /// Reads a log; every good record counts.
-    fn log(&mut self, from: &dyn Placement, options: &Options, id: LogId, bytes: u64, named: bool) {
+    /// Reads a log; every good record before `history_end` counts.
+    fn log(&mut self, from: &dyn Placement, options: &Options, id: LogId, bytes: u64, named: bool, history_end: SeqNo) {
         let file = from.place_of(ObjectId::Wal(id));
         let lose = |survey: &mut Survey, loss: Loss| {
             if named {
@@ -283,6 +288,9 @@ impl Survey {
                 Ok(LogEvent::Record { offset, bytes: record }) => {
                     end = offset + record.len() as u64;
                     let batch = Batch::decode(record).map_err(|found| found.to_string());
+                    if batch.as_ref().is_ok_and(|batch| !self.is_wanted(batch, named, history_end)) {
+                        continue;
+                    }
                     if let Some(gap) = batch.as_ref().ok().and_then(|batch| self.gap(batch, named && reader.ours())) {
                         lose(self, Loss { offset, ..whole(gap) });
                     }
@@ -310,6 +318,12 @@ impl Survey {
             }
         }
         self.logs += u64::from(any);
+    }
+
+    /// Whether a batch may count: not behind the end of its log's history, nor where tables have everything.
+    fn is_wanted(&self, batch: &Batch, named: bool, history_end: SeqNo) -> bool {
+        let last = batch.sequence().0.saturating_add(u64::from(batch.len()));
+        batch.sequence() < history_end && (named || !self.gaps.is_empty() || last > self.base.0)
     }
 
     /// What is missing before a batch of one of our logs, each of which begins with an empty one.
@@ -393,6 +407,27 @@ impl Sequences {
         let far = |only: SeqNo| only.0.saturating_sub(base.0) >= SEQUENCES_AHEAD;
         self.only.is_some_and(|only| only > base && (self.entries > 1 || far(only)))
     }
+}
+
+/// Where the history goes on in another log, of each of `logs`: where one begins that was made later. What is in a log behind that
+/// is no part of the history: it was refused, or given up, and its sequences were used again.
+fn ends(from: &dyn Placement, logs: &[&Listed]) -> Vec<SeqNo> {
+    let head = |found: &Listed| {
+        let ObjectId::Wal(id) = found.object else { return None };
+        let mut reader = from.open_log(id, LogKind::Wal).ok().filter(|reader| reader.ours())?;
+        match reader.next() {
+            Ok(LogEvent::Record { bytes, .. }) => Batch::decode(bytes).ok().map(|batch| batch.sequence()),
+            _ => None,
+        }
+    };
+    let mut end = SEQUENCES_END;
+    let mut ends: Vec<SeqNo> = Vec::with_capacity(logs.len());
+    for found in logs.iter().rev() {
+        ends.push(end);
+        end = head(found).map_or(end, |head| end.min(head));
+    }
+    ends.reverse();
+    ends
 }
 
 /// Whether the manifest can be all that its store's manifest was: one that was cut at the end of an edit names a log that is

@@ -65,6 +65,11 @@ impl Retire {
         self.logs.entry(log).and_modify(|known| *known = bytes);
     }
 
+    /// Bytes of `log`, if it has ended and may be needed still.
+    pub fn log_bytes(&self, log: LogId) -> u64 {
+        self.logs.get(&log).copied().unwrap_or(0)
+    }
+
     /// Up to `bytes` of logs are kept after they are needed no more; `logs` are there from an earlier session.
     pub fn keep_logs(&mut self, bytes: u64, logs: Vec<(LogId, u64)>) {
         self.kept_bytes_max = bytes;

@@ -1,7 +1,10 @@
 //! Segments of the value log: how long each is, and how much of it the tables of the live version keep alive.
 use super::Version;
-use std::collections::BTreeMap;
-use terrace_format::{LogId, TableId, value_log::MAGIC};
+use std::collections::{BTreeMap, BTreeSet};
+use terrace_format::{
+    LogId, TableId,
+    value_log::{HEADER_BYTES, MAGIC},
+};
 use terrace_storage::placement::{ObjectId, TableMeta};
 
 /// One segment, in bytes.
@@ -31,9 +34,7 @@ impl Segments {
         version.tables().for_each(|(_, table)| segments.add(&table.meta));
         for (object, segment) in &mut segments.0 {
             let bytes = bytes_of(*object).unwrap_or(segment.live);
-            // Where values were moved to, nothing is garbage from birth: else collecting it would have no end.
-            let head = if matches!(object, ObjectId::Segment(_)) { MAGIC.len() as u64 } else { 0 };
-            segment.bytes = bytes.saturating_sub(head).max(segment.live);
+            segment.bytes = bytes.saturating_sub(head_bytes(*object)).max(segment.live);
         }
         segments
     }
@@ -58,7 +59,8 @@ impl Segments {
 
     /// `log` takes no more; it has `bytes`.
     pub fn log_ended(&mut self, log: LogId, bytes: u64) {
-        self.0.entry(ObjectId::Wal(log)).or_default().bytes = bytes;
+        let object = ObjectId::Wal(log);
+        self.0.entry(object).or_default().bytes = bytes.saturating_sub(head_bytes(object));
     }
 
     /// It is no more.
@@ -73,16 +75,28 @@ impl Segments {
 
     /// All of those as one.
     pub fn sum(&self) -> Segment {
-        self.pointed_into().fold(Segment::default(), |sum, (_, segment)| Segment {
-            bytes: sum.bytes + segment.bytes,
-            live: sum.live + segment.live,
-        })
+        self.sum_but(&BTreeSet::new())
+    }
+
+    /// The same without those `spared`.
+    pub fn sum_but(&self, spared: &BTreeSet<ObjectId>) -> Segment {
+        self.pointed_into().filter(|(object, _)| !spared.contains(object)).fold(
+            Segment::default(),
+            |sum, (_, segment)| Segment { bytes: sum.bytes + segment.bytes, live: sum.live + segment.live },
+        )
     }
 
     /// How much of `object` is alive.
     pub fn live(&self, object: ObjectId) -> u64 {
         self.0.get(&object).map_or(0, |segment| segment.live)
     }
+}
+
+/// What every segment begins with, and what comes with every collection: it counts as no garbage, lest collecting had no end. In a
+/// log that is its head, and the header of one frame.
+fn head_bytes(segment: ObjectId) -> u64 {
+    let frames = if matches!(segment, ObjectId::Segment(_)) { 0 } else { 2 };
+    (MAGIC.len() + frames * HEADER_BYTES) as u64
 }
 
 /// The table `id` of `version`'s level `level`.
@@ -102,8 +116,8 @@ mod tests {
     #[test]
     fn live_is_the_sum_of_references() {
         let mut segments = Segments::default();
-        segments.log_ended(LogId(1), 100);
-        segments.log_ended(LogId(3), 50);
+        segments.log_ended(LogId(1), 156);
+        segments.log_ended(LogId(3), 106);
         let (a, b) = (table(&[(1, 60), (2, 7)]), table(&[(1, 30)]));
         segments.add(&a);
         segments.add(&b);

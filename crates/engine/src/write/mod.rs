@@ -1,4 +1,5 @@
 //! The write path: join a group, make room, append to the log, insert into the memtable, publish.
+mod again;
 pub mod group;
 #[cfg(all(test, loom))]
 mod interleavings;
@@ -373,6 +374,9 @@ fn change_log(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
     let mem = Arc::new(MemTable::new(shared.order.clone(), log, shared.placement.budget()));
     core.mem = mem.clone();
     core.unlogged.open = false;
+    if full.is_none() {
+        shared.placement.log_flushed(ended); // nothing is in it
+    }
     let mut control = shared.control.lock();
     control.versions.retire.log_ended(ended, bytes);
     if shared.values_apart {

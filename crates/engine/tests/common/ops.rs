@@ -178,12 +178,14 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
         one_of("value_log_threshold", &["0", "100", "512"]),
         one_of("segment_bytes", &["64KiB", "64MiB"]),
         one_of("garbage_percent", &["1", "20"]),
+        one_of("collection", &["segments", "tail"]),
+        one_of("value_readahead_bytes", &["0", "1", "1MiB"]),
     );
     let all = (single, other, writing, apart);
     all.prop_map(
         |((a, b, c, d, e, f, g, h, i, j), (k, l, m, n, o, p, q, r, s, t, level0), (u, v, w, x, y, z), apart)| {
             let mut shape = vec![a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z];
-            shape.extend(<[_; 4]>::from(apart));
+            shape.extend(<[_; 6]>::from(apart));
             let names = ["l0_compact_runs", "l0_slow_runs", "l0_stop_runs"];
             shape.extend(names.into_iter().zip(level0.map(String::from)));
             shape
@@ -221,7 +223,7 @@ pub fn any_config() -> impl Strategy<Value = Config> {
         // Pairs in files of their own have no use for a log of values.
         let log = shapes[0].contains(&("values", "log".to_string()))
             || preset == "wisckey" && !shapes[0].contains(&("values", "table".to_string()));
-        let tables = if log { "block" } else { tables };
+        let tables = if log && tables == "directory" { "block" } else { tables };
         Config { preset, shapes, tables, backwards, manual, place }
     })
 }

@@ -46,6 +46,9 @@ impl Terrace {
         options.memtable_bytes = settings.write_buffer_size;
         options.memtables_max = 2;
         options.table_bytes = settings.max_file_size;
+        // As many memtables as the preset's, so that segments shrink with everything else.
+        let segment_bytes = self.base.segment_bytes / self.base.memtable_bytes.max(1) * settings.write_buffer_size;
+        options.segment_bytes = segment_bytes.clamp(64 << 10, self.base.segment_bytes.max(64 << 10));
         options.block_bytes = settings.block_size;
         options.cache_bytes = settings.cache_size;
         options.bloom_bits = settings.bloom_bits.into();

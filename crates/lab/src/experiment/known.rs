@@ -45,6 +45,10 @@ pub const LIST: &[(&str, &str)] = &[
     known!("ours-growth"),
     known!("ours-mixgraph"),
     known!("ours-tour"),
+    known!("ours-value-log-deletes-4k"),
+    known!("ours-value-log-deletes-512"),
+    known!("ours-value-log-fill"),
+    known!("ours-value-log-updates"),
 ];
 
 /// Designs of the papers, and ours, that the engine is to have: what each is called, and what it is. Where one is not there

@@ -2,21 +2,28 @@
 //! bytes written. `num` writes of `value_size` bytes each.
 //!
 //! `bare:sequential` and `bare:random` write one file by direct I/O, in order, or again at random places of what was written
-//! before. `files:async`, `files:direct` and `files:sync` write a file for each (NobLSM, Figure 2a).
+//! before. `bare:frames` appends pairs as a value log would, a frame and a write each, and keeps none of them in memory: what a
+//! store that writes values once can reach. `files:async`, `files:direct` and `files:sync` write a file for each (NobLSM, Figure 2a).
 use super::{Job, Stage, store::Store};
 use crate::measure::{self, Kind, Outcome, Plan};
 use anyhow::{Context, Result, ensure};
 use nix::fcntl::OFlag;
 use std::{
     fs::{self, File},
+    io::Write,
     os::unix::fs::{FileExt, OpenOptionsExt},
     path::PathBuf,
 };
+use terrace_format::{Codec, SeqNo, value_log::Framer};
 
 /// Names and what they do.
-pub const LIST: [(&str, &str); 5] = [
+pub const LIST: [(&str, &str); 6] = [
     ("bare:sequential", "no engine: writes num pieces of value-size bytes in order to one file, by direct I/O"),
     ("bare:random", "no engine: the same pieces again at random places of the file"),
+    (
+        "bare:frames",
+        "no engine: appends num pairs with random keys to one file, as frames of a value log, a write each",
+    ),
     ("files:async", "no engine: writes num files of value-size bytes"),
     ("files:direct", "the same by direct I/O"),
     ("files:sync", "the same, each synced"),
@@ -36,6 +43,7 @@ pub struct Bare {
 enum Act {
     Sequential,
     Random,
+    Frames,
     Files { direct: bool, sync: bool },
 }
 
@@ -45,6 +53,7 @@ pub fn stage(name: &str) -> Option<Bare> {
     let act = match name {
         "bare:sequential" => Act::Sequential,
         "bare:random" => Act::Random,
+        "bare:frames" => Act::Frames,
         name => Act::Files { direct: name == "files:direct", sync: name == "files:sync" },
     };
     Some(Bare { name, act })
@@ -89,7 +98,8 @@ impl Stage for Bare {
 
     fn prepare(&self, store: &mut Store<'_>, job: &Job<'_>) -> Result<()> {
         let size = job.spec.value_size;
-        ensure!(size > 0 && size.is_multiple_of(BLOCK), "{}: value size {size} is not in blocks of {BLOCK}", self.name);
+        let fits = size > 0 && (self.act == Act::Frames || size.is_multiple_of(BLOCK));
+        ensure!(fits, "{}: value size {size} is not in blocks of {BLOCK}", self.name);
         ensure!(job.spec.threads == 1, "{} has one thread", self.name);
         if self.act == Act::Random {
             let whole = fs::metadata(Bare::path(store, None)).is_ok_and(|it| it.len() == job.spec.num * size as u64);
@@ -108,11 +118,19 @@ impl Stage for Bare {
             let mut rng = job.rng(0);
             let one = match self.act {
                 Act::Files { .. } => None,
+                Act::Frames => Some(Bare::open(store, None, false)?),
                 _ => Some(Bare::open(store, None, true)?),
             };
+            let (mut framer, mut frame) = (Framer::new(1, Codec::None, 1, 0), Vec::new());
             for number in 0..num {
                 let place = if self.act == Act::Random { rng.below(num) } else { number };
                 worker.timed(Kind::Put, || match (&one, self.act) {
+                    (Some(file), Act::Frames) => {
+                        let key = format!("{:016}", rng.below(num));
+                        frame.clear();
+                        framer.frame_put(key.as_bytes(), SeqNo(number + 1), piece.get(), &mut frame);
+                        (&mut &*file).write_all(&frame)
+                    }
                     (Some(file), _) => file.write_all_at(piece.get(), place * piece.len as u64),
                     (None, Act::Files { direct, sync }) => {
                         let file = Bare::open(store, Some(number), direct).map_err(std::io::Error::other)?;
@@ -121,7 +139,8 @@ impl Stage for Bare {
                     }
                     (None, _) => unreachable!("it has its file"),
                 })?;
-                worker.tally.written_bytes += piece.len as u64;
+                let key_bytes = if self.act == Act::Frames { 16 } else { 0 };
+                worker.tally.written_bytes += piece.len as u64 + key_bytes;
                 if !worker.did(1) {
                     break;
                 }
@@ -142,6 +161,7 @@ mod tests {
             assert_eq!((piece.get().as_ptr() as usize % BLOCK, piece.get().len()), (0, len));
         }
         assert_eq!(stage("files:direct").unwrap().act, Act::Files { direct: true, sync: false });
+        assert_eq!(stage("bare:frames").unwrap().act, Act::Frames);
         assert!(stage("files").is_none());
     }
 }

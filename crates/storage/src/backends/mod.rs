@@ -149,12 +149,9 @@ pub fn open_files(
     let block = |shape| Files::open(fs, mode, tracker, setup, shape);
     match (shape.storage, shape.tables, shape.values) {
         (Storage::Directory, TableForm::Block | TableForm::Bundled, Values::Table) => Ok(Box::new(block(shape)?)),
-        (Storage::Directory, TableForm::Block, Values::Log) => {
+        (Storage::Directory, TableForm::Block | TableForm::Bundled, Values::Log) => {
             Ok(Box::new(ValueLog::new(Box::new(block(shape)?), setup)))
         }
-        (Storage::Directory, TableForm::Bundled, Values::Log) => Err(Error::Unsupported(
-            "values=log is refused with tables=bundled; make the store with tables=block".into(),
-        )),
         (Storage::Directory, TableForm::Directory, Values::Table) => Ok(Box::new(Dirs::open(block(shape)?)?)),
         (Storage::Directory, TableForm::Directory, Values::Log) => Err(Error::Unsupported(
             "values=log is refused with tables=directory, whose values have files of their own".into(),

@@ -121,7 +121,8 @@ impl Build for FilesBuild {
             Some(output) => output,
             None => {
                 let name = self.store.name_of(ObjectId::Segment(segment));
-                let output = Output::create(&self.store, Purpose::Collection, &name)?;
+                let file = self.store.fs.create_table(&name, &self.hint).map_err(self.store.io("create", &name))?;
+                let output = Output::to(file, &self.store, Purpose::Collection, &name);
                 self.names.push(name);
                 output
             }

@@ -212,6 +212,10 @@ impl Placement for Files {
         segment::create(self.store.clone(), log)
     }
 
+    fn log_flushed(&self, log: LogId) {
+        self.store.unsettled.release(ObjectId::Wal(log));
+    }
+
     fn open_segment(&self, object: ObjectId) -> Result<Arc<dyn SegmentReader>> {
         segment::open(&self.store, object)
     }

@@ -75,6 +75,12 @@ impl Unsettled {
         Ok(None)
     }
 
+    /// Nobody will rely on `segment` for the first time any more.
+    pub fn release(&self, segment: ObjectId) {
+        let twin = self.0.lock().get_mut(&segment).and_then(|open| open.file.take());
+        drop(twin); // which is I/O
+    }
+
     /// `segment` is no more.
     pub fn forget(&self, segment: ObjectId) {
         let open = self.0.lock().remove(&segment);

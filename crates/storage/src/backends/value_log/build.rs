@@ -58,6 +58,11 @@ impl PointingBuild {
         *self.refs.entry(ObjectId::from(pointer)).or_default() += pointer.kept_bytes();
     }
 
+    /// Whether `value` is worth a place in a segment.
+    fn is_apart(&self, value: &[u8]) -> bool {
+        value.len() >= self.shared.setup.value_log_threshold
+    }
+
     /// Writes the value of `internal` into the build's own segment, and stores where.
     fn put_apart(&mut self, internal: &[u8], value: &[u8], origin: Origin) -> Result<()> {
         let parsed = key::apart(internal);
@@ -78,13 +83,25 @@ impl PointingBuild {
         self.inner.keep(EntryRef { key: internal, stored: &self.stored, origin })
     }
 
-    /// Moves the value at `pointer` into the build's own segment.
+    /// Moves the value at `pointer` into the build's own segment. One that cannot be read stays where it is: whoever reads it is
+    /// told why.
     fn take_over(&mut self, entry: EntryRef<'_>, pointer: &Pointer) -> Result<()> {
         let shared = self.shared.clone();
         let parsed = key::apart(entry.key);
-        let bytes = shared.entry(pointer)?;
-        let value = shared.value_in(pointer, &bytes, parsed.user, parsed.seq)?;
-        self.put_apart(entry.key, &value, entry.origin)
+        let Ok(bytes) = shared.entry(pointer) else { return self.carry(entry, pointer) };
+        match shared.value_in(pointer, &bytes, parsed.user, parsed.seq) {
+            Ok(value) => self.put_apart(entry.key, &value, entry.origin),
+            Err(_) => self.carry(entry, pointer),
+        }
+    }
+
+    /// Keeps the pointer.
+    fn carry(&mut self, entry: EntryRef<'_>, pointer: &Pointer) -> Result<()> {
+        if entry.origin == Origin::Memory {
+            self.relied.insert(ObjectId::from(pointer));
+        }
+        self.point(pointer);
+        self.inner.keep(entry)
     }
 }
 
@@ -103,20 +120,22 @@ impl Build for PointingBuild {
         if key::apart(entry.key).kind != Kind::Put {
             return self.inner.keep(entry);
         }
-        let Stored::At(pointer) = self.shared.parse(entry.stored)? else { return self.inner.keep(entry) };
-        let object = ObjectId::from(&pointer);
-        if self.condemned.contains(&object) {
-            return self.take_over(entry, &pointer);
+        let pointer = match self.shared.parse(entry.stored)? {
+            Stored::At(pointer) => pointer,
+            // It came without a log.
+            Stored::Inline(value) if entry.origin == Origin::Memory && self.is_apart(value) => {
+                return self.put_apart(entry.key, value, entry.origin);
+            }
+            Stored::Inline(_) => return self.inner.keep(entry),
+        };
+        match self.condemned.contains(&ObjectId::from(&pointer)) {
+            true => self.take_over(entry, &pointer),
+            false => self.carry(entry, &pointer),
         }
-        if entry.origin == Origin::Memory {
-            self.relied.insert(object);
-        }
-        self.point(&pointer);
-        self.inner.keep(entry)
     }
 
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        if key::apart(key).kind == Kind::Put && value.len() >= self.shared.setup.value_log_threshold {
+        if key::apart(key).kind == Kind::Put && self.is_apart(value) {
             return self.put_apart(key, value, Origin::Memory);
         }
         self.stored.clear();

@@ -110,6 +110,10 @@ impl Placement for ValueLog {
         }
     }
 
+    fn log_flushed(&self, log: LogId) {
+        self.shared.inner.log_flushed(log);
+    }
+
     fn open_segment(&self, object: ObjectId) -> Result<Arc<dyn SegmentReader>> {
         self.shared.inner.open_segment(object)
     }

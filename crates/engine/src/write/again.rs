@@ -1,0 +1,142 @@
+//! WiscKey's collector, as one of the writers: what is alive at the old end of the value log is put again, at its new end.
+//!
+//! Which values lie in the victims, their tables know; whether one is still alive, the tree is asked, twice: before the value is
+//! read, and once more with the baton in hand, when nobody else can overwrite or delete it any more. What is put again has a
+//! sequence of its own and is no news to anybody. When all is put, and flushed, whatever leads into the victims is hidden by
+//! something newer in tables, and may be left out of them (`compact/collect.rs`).
+use super::{Own, Writes, commit, group::Turn, make_room, unlogged, wait_visible};
+use crate::{
+    Error, Result,
+    read::{
+        get::{self, Question},
+        view::View,
+    },
+    state::Shared,
+    version::TableRef,
+};
+use std::{collections::BTreeSet, sync::Arc};
+use terrace_format::{
+    Batch, Kind, SeqNo,
+    key::{self, Lookup},
+};
+use terrace_storage::placement::{Bytes, ObjectId, ReadHow, Stored};
+
+/// Bytes of values that are put at once, as long as writers have to wait.
+const BYTES_AT_ONCE: usize = 256 << 10;
+const HOW: ReadHow = ReadHow { verify: true, fill_cache: false };
+
+/// A value that was alive when it was read.
+struct Living {
+    user: Vec<u8>,
+    /// What the tree has for it.
+    stored: Vec<u8>,
+    value: Bytes,
+}
+
+/// One turn of the collector.
+struct Turned {
+    victims: BTreeSet<ObjectId>,
+    /// Those in which something could not be read.
+    unreadable: BTreeSet<ObjectId>,
+    /// To be put with the next group. It goes on from table to table, lest small tables made small frames.
+    living: Vec<Living>,
+    /// Bytes of it.
+    bytes: usize,
+}
+
+impl Writes {
+    /// Puts again what is alive in the victims of the tail collector. Ends early if the store is being closed.
+    pub fn put_again(&self, shared: &Arc<Shared>) -> Result<()> {
+        let (victims, version) = {
+            let control = shared.control.lock();
+            (control.collecting.victims.clone(), control.versions.live().clone())
+        };
+        let mut turned = Turned { victims, unreadable: BTreeSet::new(), living: Vec::new(), bytes: 0 };
+        for (_, table) in version.tables() {
+            if table.meta.segments().any(|(object, _)| turned.victims.contains(&object)) {
+                self.put_again_of(shared, table, &mut turned)?;
+            }
+        }
+        self.put_living(shared, &mut turned)?;
+        let put_by = shared.visible();
+        if shared.control.lock().versions.base() < put_by {
+            self.seal(shared)?;
+        }
+        let mut control = shared.control.lock();
+        (control.collecting.putting, control.collecting.put_by) = (false, Some(put_by));
+        control.collecting.spare(turned.unreadable);
+        shared.schedule(&mut control);
+        Ok(())
+    }
+
+    /// The part of one table.
+    fn put_again_of(&self, shared: &Arc<Shared>, table: &TableRef, turned: &mut Turned) -> Result<()> {
+        let mut cursor = table.open(&*shared.placement)?.cursor(HOW)?;
+        cursor.seek_first()?;
+        while cursor.valid() {
+            let (entry, stored) = (key::apart(cursor.key()), cursor.value());
+            let victim = match Stored::parse(stored) {
+                Ok(Stored::At(at)) if entry.kind == Kind::Put => Some(ObjectId::from(&at)),
+                _ => None,
+            };
+            if let Some(victim) = victim.filter(|victim| turned.victims.contains(victim))
+                && is_current(shared, &shared.view.load(), shared.visible(), entry.user, stored)?
+            {
+                match shared.placement.value(entry.user, entry.seq, Bytes::from(stored.to_vec()), HOW) {
+                    Ok(value) => {
+                        turned.bytes += entry.user.len() + value.len();
+                        turned.living.push(Living { user: entry.user.to_vec(), stored: stored.to_vec(), value });
+                    }
+                    Err(_) => drop(turned.unreadable.insert(victim)), // whoever reads it is told why
+                }
+            }
+            cursor.next()?;
+            if turned.bytes >= BYTES_AT_ONCE {
+                self.put_living(shared, turned)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts those that are alive still. [`Error::Closed`] if the store is being closed.
+    fn put_living(&self, shared: &Arc<Shared>, turned: &mut Turned) -> Result<()> {
+        if shared.control.lock().closing {
+            return Err(Error::Closed);
+        }
+        let (living, bytes) = (std::mem::take(&mut turned.living), std::mem::take(&mut turned.bytes));
+        if living.is_empty() {
+            return Ok(());
+        }
+        let Turn::Lead(mut lead, _) = self.queue.join(Own::Alone, false) else {
+            return Err(Error::Bug("somebody who wanted the baton alone was taken along".into()));
+        };
+        let core = lead.baton();
+        make_room(shared, core, bytes)?;
+        if core.unlogged.last.is_some() {
+            unlogged::go_on_with_a_log(shared, core, false)?;
+        }
+        wait_visible(shared, core.last)?;
+        let (view, last) = (shared.view.load_full(), core.last);
+        let mut batch = Batch::new();
+        for Living { user, stored, value } in &living {
+            if is_current(shared, &view, last, user, stored)? {
+                batch.put(user, value);
+            }
+        }
+        if batch.is_empty() {
+            return Ok(());
+        }
+        shared.stats.put_again(batch.byte_len() as u64);
+        commit(shared, &mut lead, batch, false).map(drop)
+    }
+}
+
+/// Whether `stored` is what the tree has for `user` at `seq`. An entry of a segment is there once, so it is the same put.
+fn is_current(shared: &Shared, view: &View, seq: SeqNo, user: &[u8], stored: &[u8]) -> Result<bool> {
+    let lookup = Lookup::new(user, seq);
+    let (placement, order) = (&*shared.placement, &shared.order);
+    let question =
+        Question { placement, order, lookup: &lookup, ranges: shared.deletes_ranges, resolve: false, how: HOW };
+    let found = get::get(&question, view, |_, _| {})?;
+    Ok(found.is_some_and(|value| value.bytes() == stored))
+}
