@@ -143,6 +143,12 @@ impl Cursor {
         }
     }
 
+    /// Bytes of the internal key and of what the table has as its value. Must stand on an entry.
+    #[inline]
+    pub fn entry_bytes(&self) -> usize {
+        self.at.entry_bytes()
+    }
+
     /// The entry for [`Build::keep`](crate::placement::Build::keep). Must stand on an entry.
     #[inline]
     pub fn entry(&self) -> EntryRef<'_> {

@@ -222,6 +222,12 @@ impl Merge {
         }
     }
 
+    /// Bytes of the internal key and of the value, or of what stands in its place. Must stand on an entry.
+    #[inline]
+    pub fn entry_bytes(&self) -> usize {
+        each!(&self.sources[self.at()], c => c.key().len() + c.value().len(), c.entries().entry_bytes())
+    }
+
     /// Has the value at hand, wherever it lies. Must stand on an entry.
     pub fn fetch(&mut self) -> Result<()> {
         let at = self.at();

@@ -349,13 +349,13 @@ impl Cursor {
                 }
                 self.fetch()?;
             }
-            let (key, value) = self.visible.pair();
+            let key = self.visible.key();
             if !self.bounds.hold(key) {
                 break;
             }
             if self.bounds.admit(key) {
                 self.inside = true;
-                self.sampler.read(key, key.len() + value.len());
+                self.sampler.read(key, self.visible.entry_bytes());
                 break;
             }
             step(&mut self.visible)?;

@@ -81,6 +81,15 @@ impl Visible {
         }
     }
 
+    /// Bytes that were read for the pair, its value aside if that lies elsewhere. Must stand on a pair.
+    #[inline]
+    pub fn entry_bytes(&self) -> usize {
+        match self.shown {
+            Shown::Saved => self.key.len() + self.value.len(),
+            _ => self.merge.entry_bytes(),
+        }
+    }
+
     /// The value. Must stand on a pair.
     #[inline]
     pub fn value(&self) -> &[u8] {

@@ -79,6 +79,13 @@ impl BlockCursor {
         self.block.as_ref().map_or(&[], |block| &block.bytes.flat()[value])
     }
 
+    /// Bytes of the current key and value. Must stand on an entry.
+    #[inline]
+    pub fn entry_bytes(&self) -> usize {
+        let Entry { key, value, .. } = self.stands();
+        key.len() + value.len()
+    }
+
     /// Where in the block the current value is. Must stand on an entry.
     pub(super) fn value_in_block(&self) -> Range<usize> {
         self.stands().value.clone()
