@@ -1,47 +1,73 @@
 //! A device in memory, which takes only what was written to it.
 
-use std::collections::HashMap;
-use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::check_range;
 use crate::{BlockDevice, Error, Result, Stream};
 
-const BLOCK: usize = 4096;
+const BLOCK: u32 = 4096;
+/// The bytes of a chunk: more than what allocators keep for themselves, so that the system hands it over as zeros that take no
+/// memory before they are written, and takes it back at once.
+const CHUNK: usize = 1 << 20;
 
-/// A block device in memory. Blocks that read as zeros take no space; nothing survives the process.
+/// A block device in memory. What was never written takes no space, nor does what was discarded or zeroed by whole mebibytes;
+/// nothing survives the process.
 pub struct Memory {
     len: u64,
-    blocks: Mutex<HashMap<u64, Box<[u8; BLOCK]>>>,
+    /// One for each mebibyte; `None` reads as zeros.
+    chunks: Mutex<Vec<Option<Box<[u8]>>>>,
+}
+
+/// A part of a range that lies within one chunk.
+struct Part {
+    chunk: usize,
+    /// Where in the chunk it begins.
+    start: usize,
+    /// Where in the range it begins.
+    at: usize,
+    len: usize,
 }
 
 impl Memory {
     /// A device of `len` bytes, all zero.
     pub fn new(len: u64) -> Result<Self> {
-        if len == 0 || !len.is_multiple_of(BLOCK as u64) {
-            return Err(Error::Impossible {
-                field: "length",
-                why: format!("{len} bytes are not a whole number of {BLOCK} byte blocks, or none"),
-            });
+        let impossible = |why| Error::Impossible { field: "length", why };
+        if len == 0 || !len.is_multiple_of(BLOCK.into()) {
+            return Err(impossible(format!("{len} bytes are not a whole number of {BLOCK} byte blocks, or none")));
         }
-        Ok(Self { len, blocks: Mutex::default() })
+        let (mut chunks, count) = (Vec::new(), len.div_ceil(CHUNK as u64) as usize);
+        chunks.try_reserve_exact(count).map_err(|error| impossible(format!("{len} bytes: {error}")))?;
+        chunks.resize_with(count, || None);
+        Ok(Self { len, chunks: Mutex::new(chunks) })
     }
 
-    /// The numbers of the blocks of a range, once it is known to be one.
-    fn blocks(&self, offset: u64, len: u64) -> Result<Range<u64>> {
-        check_range(offset, len, BLOCK as u32, self.len)?;
-        Ok(offset / BLOCK as u64..(offset + len) / BLOCK as u64)
+    /// The parts of a range, once it is known to be one.
+    fn parts(&self, offset: u64, len: u64) -> Result<impl Iterator<Item = Part> + use<>> {
+        check_range(offset, len, BLOCK, self.len)?;
+        // What lies within the device can be counted in memory.
+        let (from, len) = (offset as usize, len as usize);
+        let chunks = from / CHUNK..(from + len).div_ceil(CHUNK);
+        Ok(chunks.map(move |chunk| {
+            let (begin, end) = (from.max(chunk * CHUNK), (from + len).min((chunk + 1) * CHUNK));
+            Part { chunk, start: begin % CHUNK, at: begin - from, len: end - begin }
+        }))
     }
 
     fn forget(&self, offset: u64, len: u64) -> Result<()> {
-        let range = self.blocks(offset, len)?;
-        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
-        if range.end - range.start > blocks.len() as u64 {
-            blocks.retain(|number, _| !range.contains(number));
-        } else {
-            range.for_each(|number| drop(blocks.remove(&number)));
+        let parts = self.parts(offset, len)?;
+        let mut chunks = self.chunks();
+        for Part { chunk, start, len, .. } in parts {
+            match &mut chunks[chunk] {
+                whole if len == CHUNK => *whole = None,
+                Some(bytes) => bytes[start..start + len].fill(0),
+                None => {}
+            }
         }
         Ok(())
+    }
+
+    fn chunks(&self) -> MutexGuard<'_, Vec<Option<Box<[u8]>>>> {
+        self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -51,15 +77,16 @@ impl BlockDevice for Memory {
     }
 
     fn block_bytes(&self) -> u32 {
-        BLOCK as u32
+        BLOCK
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        let range = self.blocks(offset, into.len() as u64)?;
-        let blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
-        for (number, into) in range.zip(into.chunks_exact_mut(BLOCK)) {
-            match blocks.get(&number) {
-                Some(block) => into.copy_from_slice(&block[..]),
+        let parts = self.parts(offset, into.len() as u64)?;
+        let chunks = self.chunks();
+        for Part { chunk, start, at, len } in parts {
+            let into = &mut into[at..at + len];
+            match &chunks[chunk] {
+                Some(bytes) => into.copy_from_slice(&bytes[start..start + len]),
                 None => into.fill(0),
             }
         }
@@ -67,10 +94,11 @@ impl BlockDevice for Memory {
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8], _: Stream) -> Result<()> {
-        let range = self.blocks(offset, bytes.len() as u64)?;
-        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
-        for (number, bytes) in range.zip(bytes.chunks_exact(BLOCK)) {
-            blocks.entry(number).or_insert_with(|| Box::new([0; BLOCK])).copy_from_slice(bytes);
+        let parts = self.parts(offset, bytes.len() as u64)?;
+        let mut chunks = self.chunks();
+        for Part { chunk, start, at, len } in parts {
+            let chunk = chunks[chunk].get_or_insert_with(|| vec![0; CHUNK].into_boxed_slice());
+            chunk[start..start + len].copy_from_slice(&bytes[at..at + len]);
         }
         Ok(())
     }
@@ -105,9 +133,38 @@ mod tests {
         assert_eq!(read[..4096], [0; 4096]);
     }
 
+    /// Beside a naive device: ranges within chunks, over their borders, and whole ones.
+    #[test]
+    fn ranges_over_the_borders_of_chunks_are_no_others() {
+        let (len, mut naive) = (3 * CHUNK + 8192, vec![0; 3 * CHUNK + 8192]);
+        let device = Memory::new(len as u64).unwrap();
+        for (byte, start, count) in [
+            (1, 0, len),
+            (0, CHUNK - 4096, 8192),
+            (2, 2 * CHUNK - 4096, CHUNK + 8192),
+            (0, CHUNK, CHUNK),
+            (3, CHUNK + 4096, 4096),
+            (0, 4096, 3 * CHUNK),
+            (4, len - 4096, 4096),
+        ] {
+            match byte {
+                0 => device.discard(start as u64, count as u64).unwrap(),
+                byte => device.write_at(start as u64, &vec![byte; count], Stream::default()).unwrap(),
+            }
+            naive[start..start + count].fill(byte);
+            let mut read = vec![9; len];
+            device.read_at(0, &mut read).unwrap();
+            assert!(read == naive, "after {byte} from {start} for {count}");
+            device.read_at(CHUNK as u64 - 4096, &mut read[..8192]).unwrap();
+            assert!(read[..8192] == naive[CHUNK - 4096..][..8192], "after {byte} from {start} for {count}");
+        }
+    }
+
     #[test]
     fn refuses_what_is_not_blocks_of_it() {
-        assert!(matches!(Memory::new(0), Err(Error::Impossible { field: "length", .. })));
+        for len in [0, 4095, u64::MAX - 4095] {
+            assert!(matches!(Memory::new(len), Err(Error::Impossible { field: "length", .. })), "{len}");
+        }
         let device = Memory::new(2 * 4096).unwrap();
         let refused = |offset, len: usize| device.write_at(offset, &vec![1; len], Stream::default()).unwrap_err();
         assert!(matches!(refused(512, 4096), Error::Unaligned { offset: 512, .. }));

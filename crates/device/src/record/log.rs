@@ -13,10 +13,11 @@
 //! ```
 //! Requests stand in the order in which the device carried them out. A file that ends within a record is damaged, as is one
 //! with a wrong checksum: a past with something missing would make crash states that never could have been.
+use super::appender::Appender;
 use crate::{Error, Result, Stream, error::check_range};
 use std::{
     fs::File,
-    io::{BufReader, BufWriter, Read, Write},
+    io::{BufReader, Read},
     path::{Path, PathBuf},
 };
 
@@ -24,7 +25,7 @@ const MAGIC: &[u8; 8] = b"TERRACEB";
 const FORMAT: u32 = 1;
 /// Of the file's head, and of each record's.
 const HEAD: usize = 32;
-/// Requests and their data are gathered before they go to the file.
+/// Bytes that are read at once.
 const BUFFER: usize = 1 << 20;
 
 /// What was asked.
@@ -68,7 +69,7 @@ pub(super) struct Shape {
 
 /// Writes a past.
 pub(super) struct Writer {
-    file: BufWriter<File>,
+    file: Appender,
     path: PathBuf,
     pub bytes: u64,
 }
@@ -77,7 +78,7 @@ impl Writer {
     /// Begins a new file.
     pub fn create(path: &Path, shape: Shape) -> Result<Writer> {
         let failed = |source| Error::Io { what: format!("create {}", path.display()), source };
-        let file = BufWriter::with_capacity(BUFFER, File::create(path).map_err(failed)?);
+        let file = Appender::create(path).map_err(failed)?;
         let mut writer = Writer { file, path: path.into(), bytes: 0 };
         writer.put(&head(shape))?;
         Ok(writer)
@@ -104,7 +105,7 @@ impl Writer {
 
     fn put(&mut self, bytes: &[u8]) -> Result<()> {
         self.bytes += bytes.len() as u64;
-        self.file.write_all(bytes).map_err(|source| self.failed(source))
+        self.file.append(bytes).map_err(|source| self.failed(source))
     }
 
     fn failed(&self, source: std::io::Error) -> Error {

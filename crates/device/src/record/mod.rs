@@ -5,6 +5,7 @@
 //! | [`Recorder`] | a device that writes down what is asked of the device below |
 //! | [`Past`] | such a file, read again: replayed, or asked for states |
 //! | [`State`] | the device as a power cut may have left it, writable, made without copying |
+mod appender;
 mod log;
 mod past;
 mod state;

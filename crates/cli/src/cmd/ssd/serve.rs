@@ -57,8 +57,8 @@ impl Serve {
             bail!("cannot serve a block device here: {reason}; {}", ublk());
         }
         let stop = stop::on_signal()?; // before there are threads
-        ready_process().iter().for_each(|refused| eprintln!("note: could not {refused}"));
         let (ssd, image) = self.ssd()?;
+        ready_process().iter().for_each(|refused| eprintln!("note: could not {refused}"));
         let recorder = self.record.as_ref().map(|file| Recorder::new(ssd.clone(), file).map(Arc::new)).transpose()?;
         let desk = Arc::new(Both { ssd: ssd.clone(), recorder: recorder.clone() });
         let mut device: Arc<dyn BlockDevice> = recorder.clone().map_or(ssd.clone() as _, |recorder| recorder as _);

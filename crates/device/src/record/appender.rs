@@ -1,0 +1,189 @@
+//! Bytes for the end of a file, around the page cache: a server that records takes no memory from those who wait for it, and spends
+//! no processor time on pages that nobody reads. They are gathered in pieces; a thread writes one while the next is filled.
+use nix::fcntl::OFlag;
+use std::{
+    fs::{File, OpenOptions},
+    io, mem,
+    os::unix::fs::{FileExt, OpenOptionsExt},
+    path::Path,
+    sync::{
+        Arc,
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
+    thread::{self, JoinHandle},
+};
+
+const PIECE: usize = 1 << 20;
+/// What direct I/O asks of memory, places and lengths at most.
+const ALIGNED: usize = 4096;
+
+/// The end of a file. Dropping it hands over what can be, without a word about the rest.
+pub(super) struct Appender {
+    file: Arc<File>,
+    filling: Piece,
+    /// Where in the file the piece that is being filled goes.
+    at: u64,
+    /// The other piece, unless the thread has it.
+    empty: Option<Piece>,
+    /// Pieces that are full, and where they go. `None` ends the thread, and all appending.
+    full: Option<SyncSender<(Piece, u64)>>,
+    written: Receiver<(Piece, io::Result<()>)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Appender {
+    /// Begins a new file.
+    pub fn create(path: &Path) -> io::Result<Appender> {
+        let create = |flags: OFlag| {
+            OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags.bits()).open(path)
+        };
+        let file = match create(OFlag::O_DIRECT) {
+            // A file system that knows no way around the page cache.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => create(OFlag::empty()),
+            done => done,
+        };
+        let file = Arc::new(file?);
+        let (full, pieces) = sync_channel::<(Piece, u64)>(1);
+        let (done, written) = sync_channel(1);
+        let of_thread = file.clone();
+        let write = move || {
+            for (piece, at) in pieces {
+                let result = of_thread.write_all_at(piece.bytes(), at);
+                if done.send((piece, result)).is_err() {
+                    return; // nobody listens any more
+                }
+            }
+        };
+        let thread = Some(thread::Builder::new().name("record".into()).spawn(write)?);
+        let (filling, empty) = (Piece::new(), Some(Piece::new()));
+        Ok(Appender { file, filling, at: 0, empty, full: Some(full), written, thread })
+    }
+
+    /// Adds bytes. The error may be about earlier ones; from then on there are only errors.
+    pub fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            bytes = self.filling.take(bytes);
+            if self.filling.len == PIECE {
+                let empty = self.other()?;
+                let full = mem::replace(&mut self.filling, empty);
+                let thread = self.full.as_ref().ok_or_else(gone)?;
+                thread.send((full, self.at)).map_err(|_| gone())?;
+                self.at += PIECE as u64;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands everything so far to the operating system. More may follow: what the file ends with is written again then.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.empty = Some(self.other()?);
+        self.filling.pad();
+        self.file.write_all_at(self.filling.bytes(), self.at)?;
+        self.file.set_len(self.at + self.filling.len as u64)
+    }
+
+    /// The other piece, once it is written.
+    fn other(&mut self) -> io::Result<Piece> {
+        if let Some(piece) = self.empty.take() {
+            return Ok(piece);
+        }
+        let (mut piece, result) = self.written.recv().map_err(|_| gone())?;
+        if result.is_err() {
+            self.full = None;
+        }
+        piece.len = 0;
+        result.map(|()| piece)
+    }
+}
+
+impl Drop for Appender {
+    fn drop(&mut self) {
+        if self.full.is_some() {
+            let _ = self.flush();
+        }
+        self.full = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn gone() -> io::Error {
+    io::Error::other("what came before could not be written")
+}
+
+/// Memory for direct I/O.
+struct Piece {
+    memory: Vec<u8>,
+    /// Where in it the piece begins.
+    start: usize,
+    /// How much of it is filled.
+    len: usize,
+}
+
+impl Piece {
+    fn new() -> Piece {
+        let memory = vec![0; PIECE + ALIGNED];
+        let start = memory.as_ptr().align_offset(ALIGNED);
+        Piece { memory, start, len: 0 }
+    }
+
+    /// Takes what there is room for; returns the rest.
+    fn take<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let (taken, rest) = bytes.split_at(bytes.len().min(PIECE - self.len));
+        let from = self.start + self.len;
+        self.memory[from..from + taken.len()].copy_from_slice(taken);
+        self.len += taken.len();
+        rest
+    }
+
+    /// Whole units, the last of them ended by zeros.
+    fn pad(&mut self) {
+        let end = self.start + self.len;
+        self.memory[end..self.start + self.len.next_multiple_of(ALIGNED)].fill(0);
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..self.start + self.len.next_multiple_of(ALIGNED)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// The file is what was appended, however it was cut, at each flush and at the end.
+    #[test]
+    fn the_file_is_what_was_appended() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let mut appender = Appender::create(&path).unwrap();
+        let mut naive = Vec::new();
+        for (nth, len) in
+            [0, 1, 4095, 4096, PIECE - 8192, 1, PIECE, 3 * PIECE + 5, 100, PIECE - 105, 0].iter().enumerate()
+        {
+            let bytes: Vec<u8> = (0..*len).map(|at| (at * 31 / 7 + nth) as u8).collect();
+            appender.append(&bytes).unwrap();
+            naive.extend(bytes);
+            if nth % 2 == 0 {
+                appender.flush().unwrap();
+                assert!(fs::read(&path).unwrap() == naive, "after {nth}");
+            }
+        }
+        appender.append(b"the end").unwrap();
+        naive.extend(b"the end");
+        drop(appender);
+        assert!(fs::read(&path).unwrap() == naive);
+    }
+
+    /// What was not written is told, late as it may be, and from then on nothing else is.
+    #[test]
+    fn a_full_disk_is_told_from_then_on() {
+        let Ok(mut appender) = Appender::create(Path::new("/dev/full")) else { return };
+        let mut failed = (0..4).filter_map(|_| appender.append(&[7; PIECE]).err());
+        assert_eq!(failed.next().map(|error| error.kind()), Some(io::ErrorKind::StorageFull));
+        drop(failed);
+        assert!(appender.append(&[7; PIECE]).is_err() && appender.flush().is_err());
+    }
+}
