@@ -5,9 +5,9 @@ use std::{
     fs::{self, File},
     io::{BufRead, BufReader, Read},
     os::unix::fs::{FileExt, MetadataExt},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -21,11 +21,14 @@ use terrace_peers::require;
 /// XFS takes no less than 300 MiB.
 const DEVICE_BYTES: u64 = 384 << 20;
 const ROLE: &str = "TERRACE_TEST_SERVE";
-/// mkfs.btrfs looks at every loop device of the machine, and fails if the server of one has just died.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-fn alone() -> MutexGuard<'static, ()> {
-    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+/// mkfs.btrfs looks at every loop device of the machine, and fails if the server of one has just died: also if that is one of
+/// another run of these tests.
+fn alone() -> File {
+    let path = env::temp_dir().join("terrace-test-loop-devices");
+    let file = File::create(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    file.lock().expect("locked");
+    file
 }
 
 /// A server in a process of its own, and where its file systems are mounted.
@@ -208,11 +211,27 @@ fn pattern(file: u64, len: usize) -> Vec<u8> {
     (0..len.div_ceil(8)).flat_map(|_| next()).take(len).collect()
 }
 
+/// Makes a file system. mkfs.btrfs looks at every loop device of the machine, and gives up where the server of another one has just
+/// died: that is tried again.
+fn make(mkfs: &[&str], node: &Path) {
+    let begin = Instant::now();
+    loop {
+        let output = Command::new(mkfs[0]).args(&mkfs[1..]).arg(node).output().expect("it is installed");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let is_others = said.contains("cannot check mount status") && begin.elapsed() < Duration::from_secs(60);
+        assert!(output.status.success() || is_others, "{mkfs:?}: {said}");
+        if output.status.success() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
 /// A file system is made, filled, unmounted, mounted again and read.
 fn carries(mkfs: &[&str]) {
     let Some(()) = require("mkfs", tool(mkfs[0])) else { return };
     let Some(server) = Server::start("memory") else { return };
-    run(Command::new(mkfs[0]).args(&mkfs[1..]).arg(&server.node));
+    make(mkfs, &server.node);
     server.mount("noatime");
     let files: Vec<(PathBuf, Vec<u8>)> = (0..40)
         .map(|n| (server.mount_point().join(format!("file{n}")), pattern(n, 1 + (n as usize * 37_813) % 3_000_000)))
@@ -362,7 +381,7 @@ fn file_systems_that_do_not_bear_the_device_s_number_are_taken_down() {
             node = PathBuf::from(format!("{}p1", node.display()));
         }
         let mkfs = if kind == "btrfs" { "mkfs.btrfs" } else { "mkfs.ext4" };
-        run(Command::new(mkfs).arg("-q").arg(&node));
+        make(&[mkfs, "-q"], &node);
         run(Command::new("mount").arg(&node).arg(server.mount_point()));
         fs::write(server.mount_point().join("file"), pattern(1, 100_000)).expect("written");
         server.process.kill().expect("killed");

@@ -79,6 +79,10 @@ pub trait Engine: Send + Sync {
     fn hurry(&mut self) -> Duration {
         Duration::ZERO
     }
+    /// Verifies everything in the closed store in `dir`, where the engine can.
+    fn check(&self, _dir: &Path) -> Result<()> {
+        Ok(())
+    }
     /// A control of crash campaigns: from now on its stores take files for durable that are not.
     ///
     /// # Errors

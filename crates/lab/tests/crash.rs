@@ -3,15 +3,25 @@
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use std::{
     env, fs,
+    io::{BufRead, BufReader, Write},
     os::unix::fs::MetadataExt,
     path::Path,
     process::{Command, Stdio},
+    sync::{Arc, mpsc::channel},
     thread,
     time::{Duration, Instant},
 };
-use terrace_device::serve::{FrontEnd, FuseLoop, cleanup};
+use terrace_device::{
+    Memory,
+    serve::{FrontEnd, FuseLoop, NoDesk, cleanup},
+};
 use terrace_lab::{
-    crash::{Campaign, Control, Tally, block, emulator::Emulator, machine, worker},
+    crash::{
+        Campaign, Control, Tally, block,
+        emulator::Emulator,
+        machine,
+        worker::{self, Order, Place, Task},
+    },
     target::Engine,
 };
 use terrace_peers::{leveldb::Library, require};
@@ -138,6 +148,37 @@ fn a_worker_keeps_no_mounts_of_others() {
     assert!(!kept, "the worker still has it");
 }
 
+/// A drive that others have unmounted and stopped is gone, although a worker of a private name space was started while it was there.
+#[test]
+fn a_worker_lets_go_of_drives_that_are_not_its_own() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let Some(()) = can_mount(dir.path()) else { return };
+    let front_end = FuseLoop { work: dir.path().into(), attached: false };
+    let serve = || {
+        let memory = Memory::new(64 << 20).expect("a device");
+        front_end.serve(Arc::new(memory), Arc::new(NoDesk)).expect("served")
+    };
+    let (mut own, mut other) = (serve(), serve());
+    let mut worker = command().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("started");
+    let (image, mount_point) = (own.node().into(), own.mount_point());
+    let place = Place { image, mount_point, engine: "terrace".into(), options: String::new() };
+    let order = serde_json::to_string(&Order { place, seed: 1, batches: 1, task: Task::Format }).expect("JSON");
+    writeln!(worker.stdin.as_mut().expect("piped"), "{order}").expect("sent");
+    let mut lines = BufReader::new(worker.stdout.take().expect("piped")).lines().map_while(Result::ok);
+    assert_eq!(lines.find(|line| line.starts_with('{')).as_deref(), Some(r#"{"Applied":0}"#));
+    let (done, stopped) = channel();
+    let stops = thread::spawn(move || {
+        other.stop().expect("taken down");
+        done.send(()).expect("heard");
+    });
+    let is_gone = stopped.recv_timeout(Duration::from_secs(60)).is_ok();
+    worker.kill().expect("killed");
+    worker.wait().expect("waited for");
+    stops.join().expect("stopped");
+    own.stop().expect("taken down");
+    assert!(is_gone, "the worker still has it");
+}
+
 #[test]
 fn what_is_broken_on_purpose_is_found() {
     for (name, control) in Control::ALL {
@@ -155,7 +196,7 @@ fn what_is_broken_on_purpose_is_found() {
 fn leveldb_s_hole_is_found_and_a_kept_state_shows_it_again() {
     let Some(_) = require("leveldb", Library::load()) else { return };
     let dir = tempfile::tempdir().expect("a directory");
-    let Some(tally) = campaign(dir.path(), "leveldb:debian", 100, None) else { return };
+    let Some(tally) = campaign(dir.path(), "leveldb:debian", 200, None) else { return };
     assert!(tally.by_kind.contains_key("HOLE"), "{tally:?}");
     assert!(!tally.by_kind.contains_key("OPEN") && !tally.by_kind.contains_key("MOUNT"), "{tally:?}");
     let kept: serde_json::Value = serde_json::from_slice(&fs::read(&tally.kept[0]).expect("read")).expect("JSON");

@@ -25,7 +25,7 @@ mod tally;
 mod wire;
 
 pub use loops::{Loop, attach};
-pub use mounts::{Cleaned, cleanup, new_directory};
+pub use mounts::{Cleaned, cleanup, let_go_of_others, new_directory};
 
 use crate::{BlockDevice, Error, Result};
 use nix::sys::mman::{MlockAllFlags, mlockall};

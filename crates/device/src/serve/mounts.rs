@@ -27,6 +27,8 @@ const PREFIX: &str = "terrace-ssd-";
 const CONNECTIONS: &str = "/sys/fs/fuse/connections";
 /// How long an unmount waits for those who still look at a file, and a loop device for those who have it open.
 const WAIT: Duration = Duration::from_secs(5);
+/// It tries so often at least: on a machine that stands still, time alone says little.
+const ATTEMPTS_MIN: u32 = 20;
 
 /// What [`cleanup`] did.
 #[derive(Debug, Default)]
@@ -95,14 +97,11 @@ pub fn cleanup(work: Option<&Path>) -> Result<Cleaned> {
 /// device cannot be killed.
 pub fn take_down(dir: &Path) -> Result<()> {
     for node in loops::below(dir)? {
-        let parts = loops::partitions(&node)?;
-        let devices = [std::slice::from_ref(&node), &parts[..]].concat();
-        let numbers = devices.iter().map(|node| device_of(node)).collect::<Result<Vec<_>>>()?;
-        let stands = |mount: &Mount| numbers.contains(&mount.device) || devices.contains(&mount.source);
-        while let Some(mount) = mounts()?.into_iter().rev().find(stands) {
+        let stands = standing_on(&node)?;
+        while let Some(mount) = mounts()?.into_iter().rev().find(&stands) {
             patiently(|| run(Command::new("umount").arg(&mount.point)))?;
         }
-        for part in &parts {
+        for part in &loops::partitions(&node)? {
             let number = part.to_string_lossy().rsplit('p').next().unwrap_or_default().to_owned();
             patiently(|| run(Command::new("delpart").arg(&node).arg(&number)))?;
         }
@@ -125,6 +124,31 @@ pub fn take_down(dir: &Path) -> Result<()> {
     }
 }
 
+/// Detaches what this process's name space of mounts holds of served drives, and of file systems on them, but for the drive of the
+/// file `own`. A name space that is a copy of another would keep them in use after all others have unmounted them.
+pub fn let_go_of_others(own: &Path) -> Result<()> {
+    let detach = |point: &Path| match umount2(point, MntFlags::MNT_DETACH) {
+        Ok(()) | Err(Errno::EINVAL | Errno::ENOENT) => Ok(()), // it has gone meanwhile
+        Err(errno) => Err(Error::Io { what: format!("let go of {}", point.display()), source: errno.into() }),
+    };
+    let is_others = |mount: &Mount| mount.kind == FILE_SYSTEM && !own.starts_with(&mount.point);
+    for dir in mounts()?.into_iter().filter(is_others).map(|mount| mount.point) {
+        for node in loops::below(&dir)? {
+            let stands = standing_on(&node)?;
+            mounts()?.iter().rev().filter(|mount| stands(mount)).try_for_each(|mount| detach(&mount.point))?;
+        }
+        detach(&dir)?;
+    }
+    Ok(())
+}
+
+/// Which mounts are of a block device or of its partitions.
+fn standing_on(node: &Path) -> Result<impl Fn(&Mount) -> bool + use<>> {
+    let devices = [&[node.to_owned()], &loops::partitions(node)?[..]].concat();
+    let numbers = devices.iter().map(|node| device_of(node)).collect::<Result<Vec<_>>>()?;
+    Ok(move |mount: &Mount| numbers.contains(&mount.device) || devices.contains(&mount.source))
+}
+
 /// Answers everything that still waits for a server that is gone. Usually the kernel has done so itself; not for one that was
 /// killed while it waited for its own device.
 fn abort(device: &str) {
@@ -141,9 +165,11 @@ fn abort(device: &str) {
 fn patiently(attempt: impl Fn() -> Result<()>) -> Result<()> {
     let start = Instant::now();
     let mut pause = Duration::from_millis(1);
+    let mut attempts = 0;
     loop {
+        attempts += 1;
         match attempt() {
-            Err(_) if start.elapsed() < WAIT => thread::sleep(pause),
+            Err(_) if attempts < ATTEMPTS_MIN || start.elapsed() < WAIT => thread::sleep(pause),
             done => return done,
         }
         pause = (pause * 2).min(Duration::from_millis(50));

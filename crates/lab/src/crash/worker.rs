@@ -70,7 +70,7 @@ pub enum Task {
     Judge {
         /// So many batches must be there.
         promised: u64,
-        /// It is closed and opened a second time.
+        /// It is closed and opened a second time, compacted, and checked.
         again: bool,
     },
 }
@@ -97,7 +97,8 @@ pub fn serve(out: &mut dyn Write, find: &dyn Fn(&str) -> Result<Box<dyn Engine>>
         return guest::run(&mut |orders, out| serve_all(orders, out, find));
     }
     unshare(CloneFlags::CLONE_NEWNS).context("a name space of its own for mounts: needs root")?;
-    // What is mounted here stays here; what others unmount goes here too, or it would be in use until this process ends.
+    // What is mounted here stays here; what others unmount goes here too, or it would be in use until this process ends. (Where
+    // they share nothing with us, what they have on served drives goes with the first order.)
     let slave = mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>);
     slave.context("keep mounts to this process")?;
     serve_all(&mut stdin().lock(), out, find)
@@ -126,6 +127,9 @@ fn carry_out(order: &Order, out: &mut dyn Write, find: &dyn Fn(&str) -> Result<B
     let script = Script { seed: *seed, batches: *batches };
     let mut engine = find(&place.engine)?;
     let lasts = engine.hurry();
+    if !guest::is_one() {
+        serve::let_go_of_others(&place.image)?;
+    }
     let device = Device::at(&place.image)?;
     if let Task::Format = task {
         make_file_system(&device.node)?;
@@ -182,6 +186,7 @@ pub(super) fn settings() -> Settings {
     }
 }
 
+/// With `again`, what recovery has made is put to use: the store is compacted, and everything in it is checked.
 fn judge(engine: &dyn Engine, dir: &Path, script: Script, promised: u64, again: bool) -> Result<u64, String> {
     let open = || engine.open(dir, &settings()).map_err(|error| format!("OPEN: {error:#}"));
     let close = |store: Box<dyn Target>| store.close().map_err(|error| format!("CLOSE: {error:#}"));
@@ -192,10 +197,15 @@ fn judge(engine: &dyn Engine, dir: &Path, script: Script, promised: u64, again: 
     if again {
         let store = open()?;
         check_after(&*store)?;
-        if script.judge(applied, &*store)? != applied {
-            return Err("WRONG: opened a second time, the store holds another prefix".into());
-        }
+        let same = |when: &str| match script.judge(applied, &*store)? {
+            prefix if prefix == applied => Ok(()),
+            _ => Err(format!("WRONG: {when}, the store holds another prefix")),
+        };
+        same("opened a second time")?;
+        store.compact().map_err(|error| format!("COMPACT: {error:#}"))?;
+        same("compacted")?;
         close(store)?;
+        engine.check(dir).map_err(|error| format!("CHECK: {error:#}"))?;
     }
     Ok(applied)
 }

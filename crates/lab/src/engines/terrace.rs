@@ -1,6 +1,6 @@
 //! Terrace as the lab sees it: a preset's choice of parts with the run's equal terms for all numbers.
 use crate::target::{Build, Change, Engine, Own, Reach, Result, Settings, SyncCount, Target};
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use std::{path::Path, sync::Arc, time::Duration};
 use terrace::{Codec, Db, FilterForm, LogWrites, Options, ReadOptions, Syncs, Tier, WriteBatch, WriteOptions};
 use terrace_sim::LyingTracker;
@@ -108,16 +108,20 @@ impl Engine for Terrace {
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Target>> {
         let read = ReadOptions::new().verify_checksums(settings.verify_checksums);
         let options = self.options(settings)?;
+        let promises = options.durability != Tier::None;
         let db = if self.is_deceived {
             let fs = Arc::new(RealFs::new(dir));
             Db::open_on(open_files(fs, Mode::Create, Arc::new(LyingTracker), &options.setup())?, options)?
         } else {
             Db::open(dir, options)?
         };
-        Ok(Box::new(Open { db, read }))
+        Ok(Box::new(Open { db, promises, read }))
     }
 
     fn hurry(&mut self) -> Duration {
+        // So that little data fills many segments of a value log, and leaves some to collect.
+        self.base.segment_bytes = 64 << 10;
+        self.base.garbage_percent = 5;
         self.base.batch_interval_ms = 20;
         self.base.durability_interval_ms = 20;
         match self.base.durability {
@@ -125,6 +129,12 @@ impl Engine for Terrace {
             Tier::Group | Tier::Background | Tier::Auto => Duration::from_secs(1),
             Tier::Journal | Tier::JournalBpf => Duration::from_secs(8), // ext4 commits once a second at most
         }
+    }
+
+    fn check(&self, dir: &Path) -> Result<()> {
+        let report = terrace::check(dir, &self.options(&Settings::default())?, true)?;
+        ensure!(report.problems.is_empty(), "{}", report.problems.join("; "));
+        Ok(())
     }
 
     fn deceive(&mut self) -> Result<()> {
@@ -145,6 +155,8 @@ fn hardware_crc() -> bool {
 
 struct Open {
     db: Db,
+    /// Whether anything is promised at a power cut.
+    promises: bool,
     read: ReadOptions,
 }
 
@@ -191,7 +203,7 @@ impl Target for Open {
     }
 
     fn reach(&self) -> Option<Reach> {
-        Some(Reach { written: self.db.last_sequence(), durable: self.db.durable_sequence() })
+        self.promises.then(|| Reach { written: self.db.last_sequence(), durable: self.db.durable_sequence() })
     }
 
     fn wait_durable(&self) -> Result<()> {
