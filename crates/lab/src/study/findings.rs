@@ -94,8 +94,13 @@ impl Findings {
         match (&entry.error, found.next()) {
             (_, Some(_)) => Err(format!("{engine} was measured more than once there")),
             (Some(error), None) if entry.rows.is_empty() => Err(format!("{engine} failed: {error}")),
-            (_, None) if entry.rows.is_empty() => Err(format!("{engine} was not measured yet")),
-            _ => Ok(entry),
+            // The rounds that are left are no sample of those that were to be.
+            (Some(error), None) => Err(format!("{engine} failed in some rounds: {error}")),
+            (None, None) if entry.rows.is_empty() => Err(format!("{engine} was not measured yet")),
+            (None, None) if entry.rows.len() < self.facts.rounds as usize => {
+                Err(format!("{engine} was measured in {} of {} rounds", entry.rows.len(), self.facts.rounds))
+            }
+            (None, None) => Ok(entry),
         }
     }
 

@@ -137,6 +137,11 @@ mod tests {
 
     /// Two engines, one of them pending, at sizes 100 B and 1 KiB; WA1 is 3 and 6 where the drive is new, 1 more where not.
     fn findings(out: &std::path::Path, more: &str) -> Findings {
+        measured(out, more, &Some)
+    }
+
+    /// As `each` leaves the rows.
+    fn measured(out: &std::path::Path, more: &str, each: &dyn Fn(Row) -> Option<Row>) -> Findings {
         let experiment = decode(&GOOD.replace("[[expect]]", &format!("{more}\n[[expect]]"))).unwrap();
         let pending = [("terrace:wisckey".to_owned(), "not built".to_owned())].into();
         let facts = Facts { scale: 0.0625, rounds: 3, program: 7, command: "typed".into(), pending };
@@ -151,6 +156,7 @@ mod tests {
                 let wa = Amplification { wa1: Some(wa1), ..Amplification::default() };
                 let row =
                     Row { name: "terrace:leveldb".into(), workload: "fillrandom".into(), round, wa, ..Row::default() };
+                let Some(row) = each(row) else { continue };
                 let record = Record { plan: plan.id().into(), step: 0, attempt: 1, others: None, row };
                 results.add(record).unwrap();
             }
@@ -160,6 +166,25 @@ mod tests {
 
     fn expect(that: &str) -> String {
         format!("[[expect]]\nthat = \"{that}\"\nbecause = \"a test\"\n")
+    }
+
+    /// An engine that fails in one round is not judged by the others, nor a study that was broken off by what it has.
+    #[test]
+    fn a_figure_of_some_of_the_rounds_is_none() {
+        let broken_off = |row: Row| (row.round < 3).then_some(row);
+        let failed = |row: Row| Some(Row { error: (row.round == 3).then(|| "it fell over".into()), ..row });
+        let each: [(&dyn Fn(Row) -> Option<Row>, &str); 2] =
+            [(&broken_off, "was measured in 2 of 3 rounds"), (&failed, "failed in some rounds: it fell over")];
+        for (each, why) in each {
+            let out = tempfile::tempdir().unwrap();
+            let findings = measured(out.path(), &expect("wa1(terrace:leveldb, workload=fillrandom) >= 0"), each);
+            let verdict = &verdicts(&findings)[0];
+            assert_eq!(verdict.outcome, Outcome::Pending, "{why}");
+            assert!(
+                verdict.cases.iter().all(|case| case.sides.as_ref().is_err_and(|told| told.contains(why))),
+                "{verdict:?}"
+            );
+        }
     }
 
     #[test]
