@@ -1,7 +1,7 @@
 # What to type. Everything is cargo below; `make help` lists the words.
 .DEFAULT_GOAL := help
 HOST = $(shell rustc -vV | sed -n "s/^host: //p")
-.PHONY: help demo test lint mutants counts crash machine cascade noblsm peers bench study agree doc capi install python package licences book loom sanitize fuzz coverage platforms
+.PHONY: help demo test lint mutants counts crash machine cascade speed noblsm peers bench study agree doc capi install python package licences book loom sanitize fuzz coverage platforms
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -44,8 +44,8 @@ crash: machine ## a quarter of an hour of power cuts, on paper and of machines, 
 	cargo build --release -p terrace-cli
 	for control in ignored-flushes no-barrier unsynced early-tickets; do \
 	  target/release/terrace crash --states 100 --control $$control || exit 1; done
-	for engine in leveldb leveldb+durability=background terrace-block noblsm noblsm+durability=journal-bpf; do \
-	  target/release/terrace crash --engine terrace:$$engine --seconds 100 || exit 1; done
+	for engine in leveldb leveldb+durability=background terrace-block noblsm noblsm+durability=journal-bpf wisckey bolt delsm; do \
+	  target/release/terrace crash --engine terrace:$$engine --seconds 60 || exit 1; done
 	for preset in leveldb terrace-block noblsm; do \
 	  target/release/terrace crash --engine terrace:$$preset --level seam --seconds 30 || exit 1; done
 	target/release/terrace crash --level machine --engine terrace:noblsm --states 20
@@ -63,6 +63,9 @@ noblsm: ## what non-blocking durability buys: presets, LevelDB and RocksDB, 10 M
 
 cascade: ## what ext4 and a virtual drive that was full before make of one user's byte; root
 	@demo/ssd.sh
+
+speed: ## of a virtual drive in memory, and what recording costs, against the bars; root, fio; on a quiet machine; ROUNDS for fewer
+	@scripts/ssd-speed.sh
 
 peers: ## the strongest builds of LevelDB and RocksDB for `make bench`, fetched and built once: RocksDB takes half an hour
 	@scripts/peers.sh

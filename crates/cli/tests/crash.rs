@@ -6,6 +6,9 @@ use std::{
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 use terrace_device::serve::{FrontEnd, FuseLoop};
 use terrace_peers::{leveldb::Library, require};
@@ -55,17 +58,48 @@ fn a_store_that_keeps_the_contract_ends_well_and_a_control_is_found() {
     let said = crash(&dir, &["--states", "20", "--batches", "200", "--json"]).ok();
     let said: serde_json::Value = serde_json::from_slice(&said).expect("JSON");
     assert_eq!((&said["states"], &said["failed"]), (&20.into(), &0.into()), "{said}");
-    let said = crash(&dir, &["--states", "20", "--batches", "200", "--control", "unsynced"]).ok();
-    assert!(String::from_utf8_lossy(&said).contains("LOST"));
+    assert!(
+        said["subsets_judged"].as_u64() > Some(5) && said["subsets"].as_u64() > said["subsets_judged"].as_u64(),
+        "{said}"
+    );
     assert!(!dir.join("kept").exists(), "nothing failed that should not");
+    let said = crash(&dir, &["--states", "20", "--batches", "200", "--control", "unsynced"]).ok();
+    let said = String::from_utf8_lossy(&said);
+    let file =
+        said.lines().find_map(|line| line.strip_prefix("replay: terrace crash --replay ")).expect("a kept state");
+    let error = crash(&dir, &["--replay", file]).fails(1);
+    assert!(said.contains("LOST") && error.contains("LOST"), "{said}{error}");
     assert_eq!(fs::read_dir(dir.join("work")).expect("there").count(), 0, "left behind");
+}
+
+/// Whoever looks at the exit status alone must not take a campaign for a good one that was broken off.
+#[test]
+fn a_campaign_that_is_broken_off_does_not_end_well() {
+    let mut campaign = Command::new(env!("CARGO_BIN_EXE_terrace"));
+    campaign.args(["crash", "--level", "seam", "--seconds", "600"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let campaign = campaign.spawn().expect("started");
+    let begin = Instant::now();
+    // Until it listens to signals.
+    let listens = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", campaign.id())).expect("it runs");
+        let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).expect("a set of signals");
+        u64::from_str_radix(blocked.trim(), 16).expect("a number") != 0
+    };
+    while !listens() && begin.elapsed() < Duration::from_secs(60) {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let told = Command::new("kill").args(["-INT", &campaign.id().to_string()]).status();
+    assert!(told.expect("kill").success());
+    let output = campaign.wait_with_output().expect("waited for");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && error.contains("stopped after"), "{:?} {error}", output.status);
 }
 
 #[test]
 fn a_failing_state_is_kept_and_its_command_shows_it_again() {
     let Some(_) = require("leveldb", Library::load()) else { return };
     let Some((_dir, dir)) = ground() else { return };
-    let ran = crash(&dir, &["--engine", "leveldb:debian", "--states", "100"]);
+    let ran = crash(&dir, &["--engine", "leveldb:debian", "--states", "200"]);
     assert_eq!(ran.status, 1, "{}", ran.err);
     let text = String::from_utf8(ran.out).expect("text");
     let file = text.lines().find_map(|line| line.strip_prefix("replay: terrace crash --replay ")).expect("a file");

@@ -48,15 +48,22 @@ pub fn histories(options: &Options, trackers: &[Tracker], history: u64, seeds: u
         .collect()
 }
 
+/// At most `max` of the steps `0..=last`, spread over all of them; the last is one of them.
+pub fn spread(last: usize, max: usize) -> impl Iterator<Item = usize> {
+    let stride = (last + 1).div_ceil(max.max(1));
+    (last % stride..=last).step_by(stride)
+}
+
 impl Cuts {
-    /// Writes the history and judges every state. `seen` is told of each, and says false to stop.
-    pub fn judge_all(&self, seen: &mut dyn FnMut(Option<Broken>) -> bool) {
+    /// Writes the history and judges the states after at most `steps_max` of its steps. `seen` is told of each, and says false to
+    /// stop.
+    pub fn judge_all(&self, steps_max: usize, seen: &mut dyn FnMut(Option<Broken>) -> bool) {
         let recorder = self.medium.recorder();
         let steps = || recorder.steps();
         let mut history =
             History::new(self.options.clone(), self.history, self.tracker, recorder.file_system(), &steps);
         history.run(ACTIONS);
-        for step in 0..=recorder.steps() {
+        for step in spread(recorder.steps(), steps_max) {
             for seed in (step as u64..).take(self.seeds as usize) {
                 let image = recorder.power_loss(step, seed);
                 let broken = self.judge(&history, &image, step, seed).err().map(|reason| Broken {

@@ -28,13 +28,13 @@ use terrace_device::{
 
 /// ext4 makes its journal of a quarter of so small a device; the store takes a few of its MiB.
 pub(super) const DEVICE_BYTES: u64 = 96 << 20;
-/// States of one history; then comes another one.
-const STATES_PER_HISTORY: u64 = 400;
+/// States of one history at least; then comes another one.
+const STATES_PER_HISTORY_MIN: u64 = 400;
 /// Flushes that a device ignores under [`Control::IgnoredFlushes`].
 pub(super) const IGNORED_FLUSHES: usize = 4;
 /// Failing states that are written to files: the others would tell the same.
 pub(super) const KEPT_MAX: u64 = 5;
-/// One state in so many is written to and opened a second time.
+/// One state in so many is opened a second time.
 const AGAIN_EVERY: u64 = 4;
 
 /// Runs a campaign; `worker` is the command of a process that does [`serve`](super::worker::serve). `watch` sees the tally grow, and
@@ -47,23 +47,23 @@ pub fn run(
     worker: &(dyn Fn() -> Command + Sync),
     watch: &mut dyn FnMut(&Tally) -> bool,
 ) -> Result<Tally> {
-    let mut tally = Tally::default();
-    let begin = Instant::now();
+    let (mut tally, start, mut first) = (Tally::default(), Instant::now(), None);
     for history in 0.. {
         let left = campaign.states.map_or(u64::MAX, |states| states.saturating_sub(tally.states));
-        let is_late = campaign.time.is_some_and(|time| begin.elapsed() >= time);
-        if left == 0 || is_late || !watch(&tally) {
+        let is_late = |first: Instant| campaign.time.is_some_and(|time| first.elapsed() >= time);
+        if left == 0 || tally.is_stopped || first.is_some_and(is_late) {
             break;
         }
         let script = Script { seed: campaign.seed.wrapping_add(history), batches: campaign.batches };
         let record = Record::make(campaign, script, worker)?;
         let past = Arc::new(Past::open(&record.0)?);
-        let job = Job { campaign, worker, past, script, begin, states: left.min(STATES_PER_HISTORY) };
+        let begin = *first.get_or_insert_with(Instant::now);
+        let job = Job { campaign, worker, past, script, begin, states: left };
         tally.histories += 1;
         tally.events += job.past.events().len() as u64;
         job.run(&mut tally, watch)?;
     }
-    tally.seconds = begin.elapsed().as_secs_f64();
+    tally.seconds = start.elapsed().as_secs_f64();
     Ok(tally)
 }
 
@@ -131,7 +131,9 @@ struct Job<'a> {
     worker: &'a (dyn Fn() -> Command + Sync),
     past: Arc<Past>,
     script: Script,
+    /// When the first state of the campaign was begun.
     begin: Instant,
+    /// At most so many.
     states: u64,
 }
 
@@ -140,7 +142,11 @@ impl Job<'_> {
         let ignored = if self.campaign.control == Some(Control::IgnoredFlushes) { IGNORED_FLUSHES } else { 0 };
         let chooser = Chooser::new(self.past.events(), ignored, self.script.seed);
         let chooser = chooser.context("the record has no changes behind a mark")?;
-        let shared = Shared { next: AtomicU64::new(0), stop: AtomicBool::new(false), tally: Mutex::new(tally) };
+        let all = chooser.states_of_all_subsets();
+        let (subsets, end) = (all / 2, self.states.min(STATES_PER_HISTORY_MIN.max(all)));
+        tally.subsets += subsets;
+        let shared =
+            Shared { end, subsets, next: AtomicU64::new(0), stop: AtomicBool::new(false), tally: Mutex::new(tally) };
         thread::scope(|scope| {
             let stations = (0..self.campaign.workers).map(|_| {
                 scope.spawn(|| {
@@ -155,7 +161,9 @@ impl Job<'_> {
             while !stations.iter().all(thread::ScopedJoinHandle::is_finished) {
                 thread::sleep(std::time::Duration::from_millis(20));
                 let is_late = self.campaign.time.is_some_and(|time| self.begin.elapsed() >= time);
-                if is_late || !watch(&shared.tally()) {
+                let mut tally = shared.tally();
+                tally.is_stopped |= !watch(&tally);
+                if is_late || tally.is_stopped {
                     shared.stop.store(true, Relaxed);
                 }
             }
@@ -168,13 +176,17 @@ impl Job<'_> {
         let mut bench = Bench::start(&self.past, &self.campaign.work, self.worker)?;
         while !shared.stop.load(Relaxed) {
             let number = shared.next.fetch_add(1, Relaxed);
-            if number >= self.states {
+            if number >= shared.end {
                 break;
             }
             let choice = chooser.choice(number);
             let again = number.is_multiple_of(AGAIN_EVERY);
             let verdict = bench.judge(&self.past, &self.campaign.engine, self.script, &choice, again)?;
-            let is_new = shared.tally().count(&verdict) <= KEPT_MAX;
+            let is_new = {
+                let mut tally = shared.tally();
+                tally.subsets_judged += u64::from(chooser.subset(number).is_some_and(|nth| nth < shared.subsets));
+                tally.count(&verdict) <= KEPT_MAX
+            };
             if let (Err(reason), Some(dir), true) = (&verdict, &self.campaign.keep, is_new) {
                 let engine = &self.campaign.engine;
                 let file = KeptState::write(dir, self.past.path(), engine, self.script, (number, &choice), reason)?;
@@ -192,6 +204,10 @@ impl Job<'_> {
 struct Shared<'a> {
     /// Number of the next state.
     next: AtomicU64,
+    /// Number of the last state, and one.
+    end: u64,
+    /// How many of them are subsets of small windows.
+    subsets: u64,
     stop: AtomicBool,
     /// Taken for a moment, never while a state is judged.
     tally: Mutex<&'a mut Tally>,

@@ -105,11 +105,22 @@ impl<'a> Chooser<'a> {
         self.small.last().map_or(0, |(_, subsets)| *subsets)
     }
 
+    /// After so many states all subsets of small windows came.
+    pub fn states_of_all_subsets(&self) -> u64 {
+        if self.ignored == 0 { self.small_states() * 2 } else { 0 }
+    }
+
+    /// Which of the subsets of small windows state number `number` is, if it is one; from [`small_states`](Chooser::small_states)
+    /// on, one that came before.
+    pub fn subset(&self, number: u64) -> Option<u64> {
+        (number.is_multiple_of(2) && self.states_of_all_subsets() > 0).then_some(number / 2)
+    }
+
     /// State number `number`.
     pub fn choice(&self, number: u64) -> Choice {
-        match number.is_multiple_of(2) && self.small_states() > 0 && self.ignored == 0 {
-            true => self.exhaustive(number / 2),
-            false => self.sampled(&mut Rng::of(self.seed, number)),
+        match self.subset(number) {
+            Some(nth) => self.exhaustive(nth),
+            None => self.sampled(&mut Rng::of(self.seed, number)),
         }
     }
 
@@ -238,7 +249,7 @@ mod tests {
     fn every_subset_of_every_small_window_comes_once() {
         let past = past(&[9, 2, 0, 3, 7, 1]);
         let chooser = Chooser::new(past.events(), 0, 1).unwrap();
-        assert_eq!(chooser.small_states(), 4 + 8 + 2);
+        assert_eq!((chooser.small_states(), chooser.states_of_all_subsets()), (4 + 8 + 2, 28));
         let states = (0..14).map(|number| chooser.choice(2 * number));
         let seen: BTreeSet<_> = states.map(|c| (c.until, c.cut, format!("{:?}", c.kept), c.promised)).collect();
         assert_eq!(seen.len(), 14, "{seen:#?}");

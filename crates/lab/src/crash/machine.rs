@@ -57,8 +57,9 @@ pub fn run(
     let host = Host { campaign, emulator, packed };
     let mut store: Option<Store> = None;
     loop {
-        let is_late = campaign.time.is_some_and(|time| begin.elapsed() >= time);
-        if is_late || campaign.states.is_some_and(|states| tally.states >= states) || !watch(&tally) {
+        let is_late = tally.states > 0 && campaign.time.is_some_and(|time| begin.elapsed() >= time);
+        tally.is_stopped = !watch(&tally);
+        if is_late || campaign.states.is_some_and(|states| tally.states >= states) || tally.is_stopped {
             break;
         }
         let now = match store.take() {
@@ -151,6 +152,8 @@ impl Host<'_> {
         let life = Duration::from_millis((LIFE_MS.start + store.rng.below(LIFE_MS.len())) as u64);
         match machine.hear(Instant::now() + life)? {
             None | Some(Answer::Applied(_)) => self.kill(machine, store, tally).map(Some),
+            // What it was judged to be sound, and then it fell over.
+            Some(Answer::Broken(reason)) => self.count(&store, Err(reason), tally).map(|()| None),
             Some(other) => bail!("fill a store of {}: {other:?}", self.campaign.engine),
         }
     }

@@ -102,11 +102,33 @@ pub struct Tally {
     pub first: Option<String>,
     /// Files of failing states.
     pub kept: Vec<PathBuf>,
+    /// What can be left of windows between two flushes with few requests: so many subsets of them there are in the histories.
+    pub subsets: u64,
+    /// So many of these were judged.
+    pub subsets_judged: u64,
+    /// Whether it was ended before it was over.
+    pub is_stopped: bool,
     /// How long it took.
     pub seconds: f64,
 }
 
 impl Tally {
+    /// Whether the campaign ended as it should: every state that was to be judged was, and the contract holds; under a control, what
+    /// was broken on purpose was found, by what is lost of the store and not by a file system that fell over.
+    ///
+    /// # Errors
+    /// What it found instead.
+    pub fn verdict(&self, control: Option<Control>) -> Result<(), String> {
+        let found: u64 = ["LOST", "HOLE", "OPEN"].iter().filter_map(|kind| self.by_kind.get(*kind)).sum();
+        match control {
+            None if self.failed > 0 => Err(format!("{} of {} states break the contract", self.failed, self.states)),
+            _ if self.is_stopped => Err(format!("stopped after {} states", self.states)),
+            _ if self.states == 0 => Err("no state was judged".into()),
+            Some(_) if found == 0 => Err(format!("what was broken on purpose was not found in {} states", self.states)),
+            _ => Ok(()),
+        }
+    }
+
     /// Counts a state; the number of failed ones.
     fn count(&mut self, verdict: &Result<u64, String>) -> u64 {
         self.states += 1;
@@ -116,5 +138,37 @@ impl Tally {
             self.first.get_or_insert_with(|| reason.clone());
         }
         self.failed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What says nothing about a store is no good end of a campaign.
+    #[test]
+    fn a_campaign_ends_well_only_if_it_judged_and_found_what_it_should() {
+        let tally = |words: &[&str]| {
+            let mut tally = Tally::default();
+            for word in words {
+                tally.count(&if word.is_empty() { Ok(1) } else { Err(format!("{word}: x")) });
+            }
+            tally
+        };
+        let verdict = |words: &[&str], control| tally(words).verdict(control);
+        let broken = Some(Control::NoBarrier);
+        assert_eq!(verdict(&[""], None), Ok(()));
+        assert_eq!(verdict(&["", "LOST"], None), Err("1 of 2 states break the contract".into()));
+        for control in [None, broken] {
+            assert_eq!(verdict(&[], control), Err("no state was judged".into()));
+            let stopped = Tally { is_stopped: true, ..tally(&["", ""]) };
+            assert_eq!(stopped.verdict(control), Err("stopped after 2 states".into()));
+        }
+        for word in ["LOST", "HOLE", "OPEN"] {
+            assert_eq!(verdict(&["", word, "MOUNT"], broken), Ok(()), "{word}");
+        }
+        for words in [&["", ""][..], &["MOUNT", "EXT4", "HANGS", "DIES"]] {
+            assert!(verdict(words, broken).unwrap_err().contains("was not found"), "{words:?}");
+        }
     }
 }

@@ -47,7 +47,7 @@ impl Script {
             changes.push((key, (!rng.chance(1, 5)).then(|| value().collect())));
         }
         let sync = rng.chance(1, 6) || number == self.batches;
-        Batch { changes, sync, reopen: rng.chance(1, 400), wait: rng.chance(1, 40), rest: rng.chance(1, 16) }
+        Batch { changes, sync, reopen: rng.chance(1, 150), wait: rng.chance(1, 40), rest: rng.chance(1, 16) }
     }
 
     /// The store after the first `count` batches.

@@ -24,6 +24,8 @@ use terrace::Options;
 
 /// States after each step.
 const SEEDS: u64 = 8;
+/// Steps of a history that are cut in a campaign that ends after some time: then comes another kind of history.
+const STEPS: usize = 32;
 
 /// Runs a campaign on a preset of ours. `watch` sees the tally grow, and says false to stop.
 ///
@@ -37,6 +39,9 @@ pub fn run(campaign: &Campaign, watch: &mut dyn FnMut(&Tally) -> bool) -> Result
         Some(Control::EarlyTickets) => &[Tracker::Lying],
         Some(control) => bail!("{control:?} is about a device; at the seam there is none"),
     };
+    // Every kind gets its share of the states, from all over its history.
+    let kinds = cuts::histories(&options, trackers, 0, SEEDS).len() as u64;
+    let steps_max = campaign.states.map_or(STEPS, |states| (states / kinds / SEEDS) as usize);
     let begin = Instant::now();
     let shared = Shared { next: AtomicUsize::new(0), stop: AtomicBool::new(false), tally: Mutex::default() };
     let is_late = || campaign.time.is_some_and(|time| begin.elapsed() >= time);
@@ -46,14 +51,16 @@ pub fn run(campaign: &Campaign, watch: &mut dyn FnMut(&Tally) -> bool) -> Result
                 if shared.stop.load(Relaxed) {
                     break;
                 }
-                shared.judge(&history(campaign, &options, trackers, number), campaign.states);
+                shared.judge(&history(campaign, &options, trackers, number), steps_max, campaign.states);
             }
         };
         let threads: Vec<_> = (0..campaign.workers).map(|_| scope.spawn(work)).collect();
         while !threads.iter().all(thread::ScopedJoinHandle::is_finished) {
             thread::sleep(Duration::from_millis(20));
-            let tally = shared.tally.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            if is_late() || !watch(&tally) {
+            let mut tally = shared.tally.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_over = shared.stop.load(Relaxed);
+            tally.is_stopped |= !watch(&tally) && !is_over;
+            if tally.states > 0 && is_late() || tally.is_stopped {
                 shared.stop.store(true, Relaxed);
             }
         }
@@ -86,9 +93,9 @@ struct Shared {
 }
 
 impl Shared {
-    fn judge(&self, history: &Cuts, states_max: Option<u64>) {
+    fn judge(&self, history: &Cuts, steps_max: usize, states_max: Option<u64>) {
         let mut is_new = true;
-        history.judge_all(&mut |broken| {
+        history.judge_all(steps_max, &mut |broken| {
             let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
             if self.stop.load(Relaxed) {
                 return false;
@@ -122,10 +129,25 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_the_steps_is_spread_over_all_of_them() {
+        for (last, max) in [(0, 0), (0, 5), (439, 15), (439, 440), (439, usize::MAX), (12, 3)] {
+            let steps: Vec<usize> = cuts::spread(last, max).collect();
+            assert!(
+                !steps.is_empty() && steps.len() <= max.max(1) && steps.last() == Some(&last),
+                "{last} {max}: {steps:?}"
+            );
+            assert!(steps[0] < (last + 1).div_ceil(max.max(1)), "{last} {max}: {steps:?}");
+        }
+        assert_eq!(cuts::spread(3, 9).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    }
+
+    #[test]
     fn presets_keep_the_contract_and_what_is_broken_on_purpose_is_found() {
         for preset in ["terrace:leveldb", "terrace:terrace-block"] {
             let tally = run(&campaign(preset, None), &mut |_| true).unwrap();
             assert_eq!((tally.states, tally.failed), (2000, 0), "{preset}: {tally:?}");
+            let kinds = cuts::histories(&options(preset).unwrap(), &Tracker::PROMISING, 0, SEEDS).len() as u64;
+            assert!(kinds > 10 && tally.histories >= kinds, "not every kind of history had its turn: {tally:?}");
         }
         for control in [Control::Unsynced, Control::EarlyTickets] {
             let tally = run(&campaign("terrace", Some(control)), &mut |_| true).unwrap();
