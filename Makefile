@@ -55,11 +55,11 @@ crash: machine ## a quarter of an hour of power cuts, on paper and of machines, 
 machine: ## a kernel for the machines that `make crash` kills, unpacked below ~/.cache/terrace; needs apt and QEMU
 	@scripts/machine.sh
 
-noblsm: ## what non-blocking durability buys: presets, LevelDB and RocksDB, 10 M pairs of 1 KiB; hours on a quiet machine; NUM for fewer
+noblsm: ## what waiting for no drive buys: times, tails, syncs and space by preset and tier, judged; half an hour on a quiet machine, SCALE=0.02 for less; root
 	cargo build --release -p terrace-cli
-	target/release/terrace bench --engine terrace:leveldb,terrace:noblsm,terrace:terrace-block,terrace:volatile,leveldb,rocksdb \
-	  --workload fillrandom,overwrite --num $(or $(NUM),10000000) --value-size 1024 --rounds 3 \
-	  --write-buffer-size 64MiB --max-file-size 64MiB --device loop:64GiB --json target/noblsm.jsonl
+	target/release/terrace study run ours-waiting ours-tiers --scale $(or $(SCALE),1) --out target/noblsm
+	target/release/terrace study run noblsm-table-1 --out target/noblsm
+	target/release/terrace study report target/noblsm
 
 cascade: ## what ext4 and a virtual drive that was full before make of one user's byte; root
 	@demo/ssd.sh

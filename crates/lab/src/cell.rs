@@ -299,12 +299,18 @@ pub struct Row {
     pub journal_commits: Option<u64>,
     /// Bytes of the store's files at the end.
     pub space_bytes: Option<u64>,
+    /// Most bytes that they had at once, looked at ten times a second.
+    #[serde(default)]
+    pub space_peak_bytes: Option<u64>,
     /// Most memory the process had, files it maps included.
     pub peak_rss_bytes: Option<u64>,
     /// Most memory of its own.
     pub peak_anon_bytes: Option<u64>,
     /// Processor time, settling included.
     pub cpu_seconds: Option<CpuSeconds>,
+    /// The same in seconds for those threads that lived on to the end, by name.
+    #[serde(default)]
+    pub cpu_by_thread: Option<BTreeMap<String, f64>>,
     /// Which build answered.
     pub build: Option<Build>,
     /// Equal terms.

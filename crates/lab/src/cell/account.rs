@@ -5,7 +5,7 @@ use crate::{
     measure::{Latencies, Outcome},
     target::{Own, SyncCount},
 };
-use std::{collections::BTreeMap, fs, io, path::Path};
+use std::collections::BTreeMap;
 
 /// The engine's own counts at the beginning of a stage, when its last operation ended, and when it had settled.
 pub struct OwnCounts {
@@ -92,6 +92,7 @@ pub fn fill(row: &mut Row, outcome: &Outcome, own: Option<&OwnCounts>, ledger: L
     row.device_flushes = ledger.device_flushes;
     row.journal_commits = ledger.journal_commits;
     row.cpu_seconds = Some(CpuSeconds { user: ledger.cpu_user, system: ledger.cpu_system });
+    row.cpu_by_thread = ledger.cpu_by_thread;
     row.notes.extend(ledger.notes);
 }
 
@@ -149,21 +150,6 @@ fn percentiles(latencies: &Latencies) -> BTreeMap<String, Latency> {
         }
     };
     latencies.recorded().map(|(kind, times)| (kind.name().into(), row(times))).collect()
-}
-
-/// Bytes of all files below `dir`, as their sizes say. A file that vanishes meanwhile counts as nothing.
-pub fn space(dir: &Path) -> io::Result<u64> {
-    let mut sum = 0;
-    for entry in fs::read_dir(dir)? {
-        let entry = entry?;
-        match entry.metadata() {
-            Ok(facts) if facts.is_dir() => sum += space(&entry.path())?,
-            Ok(facts) => sum += facts.len(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(sum)
 }
 
 #[cfg(test)]

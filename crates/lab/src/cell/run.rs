@@ -5,7 +5,7 @@ use super::{
     cost, preset_in,
 };
 use crate::{
-    ledger::{Ledger, Peaks, settle},
+    ledger::{Ledger, PeakSpace, Peaks, settle, space},
     machine::{self, Machine},
     target::{Build, Engine},
     workload::{self, Job, Stage, store::Store},
@@ -97,7 +97,7 @@ fn measure(
     };
 
     let start = store.target().own();
-    let peaks = Peaks::start();
+    let (peaks, space_peak) = (Peaks::start(), PeakSpace::start(store.dir()));
     let before = ledger.mark();
     let outcome = stage.run(store, job, &mut |done| tell("run", done))?;
     let ran = store.target().own();
@@ -110,7 +110,7 @@ fn measure(
     });
     let settled = settled.context("wait until background work is over")?;
     let after = ledger.mark();
-    let peaks = peaks.finish();
+    let (peaks, space_peak) = (peaks.finish(), space_peak.finish());
 
     let own = OwnCounts { start, ran, settled: store.target().own() };
     let delta = after.since(&before);
@@ -127,8 +127,9 @@ fn measure(
     let content = &store.content;
     row.key_size = content.keys.len_of(0);
     row.value_size = content.values.size();
-    let space = account::space(store.dir())?;
+    let space = space(store.dir())?;
     row.space_bytes = Some(space);
+    row.space_peak_bytes = space_peak;
     row.sa = account::ratio(space as f64, content.live_bytes() as f64);
     if let Some(driver) = &mut row.driver {
         driver.memory_bytes = content.memory_bytes();

@@ -126,7 +126,7 @@ impl Engine for Terrace {
         self.base.durability_interval_ms = 20;
         match self.base.durability {
             Tier::Sync | Tier::None => Duration::ZERO,
-            Tier::Group | Tier::Background | Tier::Auto => Duration::from_secs(1),
+            Tier::Group | Tier::Background | Tier::Auto | Tier::AsMade => Duration::from_secs(1),
             Tier::Journal | Tier::JournalBpf => Duration::from_secs(8), // ext4 commits once a second at most
         }
     }

@@ -1,6 +1,7 @@
 //! Figures of a row by the names that experiments use.
 use crate::{
     cell::{Latency, Row},
+    measure::Kind,
     report,
 };
 use serde::{Deserialize, Deserializer, de::Error};
@@ -54,6 +55,10 @@ pub const LIST: &[Metric] = &[
     metric("p95", "95th percentile of the time of an operation", "µs", |row| Some(latency(row)?.p95)),
     metric("p99", "99th percentile of the time of an operation", "µs", |row| Some(latency(row)?.p99)),
     metric("p999", "99.9th percentile of the time of an operation", "µs", |row| Some(latency(row)?.p999)),
+    metric("write_p99", "99th percentile of the time of a write", "µs", |row| Some(write_latency(row)?.p99)),
+    metric("write_p999", "99.9th percentile of the time of a write", "µs", |row| Some(write_latency(row)?.p999)),
+    metric("write_p9999", "99.99th percentile of the time of a write", "µs", |row| Some(write_latency(row)?.p9999)),
+    metric("write_max", "longest time of a write", "µs", |row| Some(write_latency(row)?.max)),
     metric("stall_seconds", "writers waiting for background work", "s", |row| row.stall_seconds),
     metric("wa_engine", "engine bytes / user bytes", "", |row| row.wa.engine),
     metric("wa_process", "process bytes / user bytes", "", |row| {
@@ -77,9 +82,13 @@ pub const LIST: &[Metric] = &[
     }),
     metric("nand_mib", "flash bytes", "MiB", |row| mebibytes(row.bytes.nand)),
     metric("space_mib", "bytes occupied", "MiB", |row| mebibytes(row.space_bytes)),
+    metric("space_peak_mib", "most bytes occupied at once", "MiB", |row| mebibytes(row.space_peak_bytes)),
     metric("syncs", "syncs", "", |row| row.syncs.count.map(|count| count as f64)),
     metric("syncs_blocking", "syncs that somebody waited for", "", |row| row.syncs.blocking.map(|count| count as f64)),
     metric("table_syncs", "syncs of tables", "", |row| Some((*row.syncs.kinds.get("tables")?)?.count as f64)),
+    metric("table_synced_mib", "bytes of tables that syncs covered", "MiB", |row| {
+        mebibytes((*row.syncs.kinds.get("tables")?)?.bytes)
+    }),
     metric("synced_mib", "bytes that syncs covered", "MiB", |row| {
         let kinds = row.syncs.kinds.values().copied().collect::<Option<Vec<_>>>()?;
         mebibytes(kinds.iter().map(|kind| kind.bytes).sum())
@@ -87,12 +96,24 @@ pub const LIST: &[Metric] = &[
     metric("device_flushes", "flushes of the device's cache", "", |row| row.device_flushes.map(|count| count as f64)),
     metric("journal_commits", "commits of the journal", "", |row| row.journal_commits.map(|count| count as f64)),
     metric("cpu_seconds", "processor time", "s", |row| row.cpu_seconds.map(|cpu| cpu.user + cpu.system)),
+    metric("durability_cpu_percent", "processor time of the thread that makes durable / processor time", "%", |row| {
+        let all = row.cpu_seconds?;
+        ratio(100.0 * row.cpu_by_thread.as_ref()?.get(DURABILITY_THREAD)?, all.user + all.system)
+    }),
     metric("anon_mib", "peak memory of its own", "MiB", |row| mebibytes(row.peak_anon_bytes)),
 ];
+
+/// As the kernel shows the name of the engine's thread that releases edits.
+const DURABILITY_THREAD: &str = "terrace-durable";
 
 /// Of the most frequent kind of operation.
 fn latency(row: &Row) -> Option<&Latency> {
     row.latency_us.values().max_by_key(|latency| latency.count)
+}
+
+/// Of puts, or of the reads and writes that YCSB's F makes of them.
+fn write_latency(row: &Row) -> Option<&Latency> {
+    row.latency_us.get(Kind::Put.name()).or_else(|| row.latency_us.get(Kind::Rmw.name()))
 }
 
 fn mebibytes(bytes: Option<u64>) -> Option<f64> {

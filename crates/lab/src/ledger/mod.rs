@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `process` | process | `/proc/self/io`, `getrusage`, `/proc/self/task` |
 //! | `memory` | process | `/proc/self/status`, the peak reset before each window |
+//! | `space` | store | the sizes of its files |
 //! | `block` | device, flash | `/sys/class/block/X/stat`, ext4's session counter, the journal's transactions; a virtual SSD's counts |
 //! | `causes` | device | ext4's and the block layer's tracepoints, `layout`: dumpe2fs and debugfs |
 //! | `syncs` | file system | ext4's tracepoints in a tracefs instance of our own |
@@ -20,19 +21,21 @@ mod names;
 mod own;
 pub(crate) mod process;
 mod settle;
+mod space;
 mod syncs;
 mod trace;
 mod tracefs;
 
 pub use memory::{PeakMemory, Peaks};
 pub use settle::{Settled, settle};
+pub use space::{PeakSpace, space};
 pub use tracefs::remove_stale;
 
 use crate::target::SyncCount;
 use block::{BlockCounters, BlockDevice};
 pub use causes::CAUSES;
 use causes::{Causes, Writes};
-use process::{Cpu, Io};
+use process::{Cpu, Io, Named};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -62,6 +65,7 @@ pub struct Ledger {
 pub struct Reading {
     io: Option<Io>,
     cpu: Cpu,
+    threads: Option<BTreeMap<i32, Named>>,
     block: Option<BlockCounters>,
     causes: Option<Causes>,
     syncs: Option<SyncReading>,
@@ -103,6 +107,8 @@ pub struct LedgerDelta {
     pub cpu_user: f64,
     /// Seconds of processor time in the kernel for it.
     pub cpu_system: f64,
+    /// Seconds of processor time by thread, of those that live, by name.
+    pub cpu_by_thread: Option<BTreeMap<String, f64>>,
     /// Why a figure is missing, or what to know about one.
     pub notes: Vec<String>,
 }
@@ -130,6 +136,7 @@ impl Ledger {
         Reading {
             io: process::io(),
             cpu: process::cpu(),
+            threads: process::threads_named(),
             block,
             causes,
             syncs: self.syncs.as_ref().and_then(|syncs| syncs.read().map_err(|why| notes.push(why)).ok()),
@@ -167,6 +174,11 @@ impl Reading {
         let mut delta = LedgerDelta {
             cpu_user: (self.cpu.user - earlier.cpu.user).max(0.0),
             cpu_system: (self.cpu.system - earlier.cpu.system).max(0.0),
+            cpu_by_thread: self
+                .threads
+                .as_ref()
+                .zip(earlier.threads.as_ref())
+                .map(|(now, then)| process::by_name(then, now)),
             notes: self.notes.clone(),
             ..LedgerDelta::default()
         };
@@ -257,6 +269,7 @@ mod tests {
         Reading {
             io: Some(Io { write_bytes, cancelled_write_bytes, ..Io::default() }),
             cpu: Cpu::default(),
+            threads: None,
             block: Some(BlockCounters { write_bytes: device, flushes: Some(device / 10), ..BlockCounters::default() }),
             causes: Some([("log".into(), device), ("journal".into(), 7)].into()),
             syncs: None,

@@ -66,6 +66,25 @@ pub fn threads_ns() -> Option<BTreeMap<i32, u64>> {
     (!threads.is_empty()).then_some(threads)
 }
 
+/// A thread's name and its nanoseconds on a processor.
+pub type Named = (String, u64);
+
+/// As [`threads_ns`], with the name of each thread.
+pub fn threads_named() -> Option<BTreeMap<i32, Named>> {
+    let name = |tid: i32| fs::read_to_string(format!("/proc/self/task/{tid}/comm")).unwrap_or_default();
+    Some(threads_ns()?.into_iter().map(|(tid, ns)| (tid, (name(tid).trim_end().to_owned(), ns))).collect())
+}
+
+/// Seconds by the name of threads, from one moment to the next; those of a thread that has ended are not known.
+pub fn by_name(before: &BTreeMap<i32, Named>, after: &BTreeMap<i32, Named>) -> BTreeMap<String, f64> {
+    let mut seconds = BTreeMap::new();
+    for (tid, (name, ns)) in after {
+        let then = before.get(tid).map_or(0, |(_, ns)| *ns);
+        *seconds.entry(name.clone()).or_default() += ns.saturating_sub(then) as f64 / 1e9;
+    }
+    seconds
+}
+
 /// The threads of this process.
 pub fn thread_ids() -> Option<Vec<i32>> {
     let entries = fs::read_dir("/proc/self/task").ok()?;
@@ -82,6 +101,15 @@ mod tests {
         let io = Io { wchar: 2, read_bytes: 5, write_bytes: 6, cancelled_write_bytes: 7 };
         assert_eq!(parse_io(text), Some(io));
         assert_eq!(parse_io("rchar: 1\n"), None);
+    }
+
+    #[test]
+    fn what_threads_used_is_told_by_name() {
+        let at = |ns: [u64; 2]| [(7, ("flush".to_owned(), ns[0])), (8, ("flush".to_owned(), ns[1]))].into();
+        let mut after: BTreeMap<i32, Named> = at([4_000_000_000, 500_000_000]);
+        after.insert(9, ("new".into(), 1_000_000_000));
+        let seconds = by_name(&at([1_000_000_000, 0]), &after);
+        assert_eq!(seconds, [("flush".to_owned(), 3.5), ("new".to_owned(), 1.0)].into());
     }
 
     #[test]
