@@ -154,8 +154,9 @@ pub struct Options {
     /// commits that ext4 makes anyway and forces none, so that replaced tables and logs are kept for some ten seconds;
     /// `journal-bpf` asks the kernel for the very commit that each table waits for, which takes a privilege, or an iterator that
     /// root has pinned (`terrace pin`);
-    /// `background` is as `group` with a sync of each file, on any file system; `auto` is `group`, else `background`. `none`
-    /// promises nothing at a power cut. Default sync.
+    /// `background` is as `group` with a sync of each file, on any file system; `auto` is `group`, else `background`. `as-made` is
+    /// `auto` in new stores, whose marker remembers it, and `sync` in stores that were there before, such as LevelDB's. `none`
+    /// promises nothing at a power cut. Default as-made; [`leveldb_compatible`](Options::leveldb_compatible) has sync.
     pub durability: Tier,
     /// Sync each table that a flush makes as it is finished, whatever the tier does with those of compactions: its log then goes
     /// at once. Default false.
@@ -195,7 +196,9 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options::leveldb_compatible()
+        let mut options = Options::leveldb_compatible().named("default");
+        options.durability = Tier::AsMade;
+        options
     }
 }
 

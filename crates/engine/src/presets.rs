@@ -6,6 +6,11 @@ use terrace_storage::{FilterForm, LogWrites, Tier};
 /// A preset's name and what it is.
 pub const PRESETS: &[(&str, &str)] = &[
     (
+        "default",
+        "what is taken where none is named: leveldb, but new stores become durable in batches, off the path of writes, and \
+         remember it",
+    ),
+    (
         "leveldb",
         "LevelDB's own design and numbers: block tables in a directory, synced inline, leveled, seek compaction",
     ),
@@ -58,6 +63,7 @@ impl Options {
     /// ```
     pub fn preset(name: &str) -> Result<Options> {
         match name {
+            "default" => Ok(Options::default()),
             "leveldb" => Ok(Options::leveldb_compatible()),
             "terrace-block" => Ok(terrace_block()),
             "noblsm" => Ok(noblsm()),

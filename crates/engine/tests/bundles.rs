@@ -168,7 +168,7 @@ fn a_store_stays_what_it_was_made_as() {
         db.close().map(|()| tables)
     };
     assert_eq!(close(&bundles.0, Options::preset("bolt").unwrap()).unwrap(), TableForm::Bundled);
-    assert_eq!(close(&blocks.0, Options::default()).unwrap(), TableForm::Block);
+    assert_eq!(close(&blocks.0, Options::leveldb_compatible()).unwrap(), TableForm::Block);
     for preset in ["leveldb", "bolt", "terrace-block"] {
         let preset = || Options::preset(preset).unwrap();
         assert_eq!(close(&bundles.0, preset()).unwrap(), TableForm::Bundled);

@@ -9,9 +9,16 @@ mod loop_fs;
 
 use kit::{TIGHT, contents, options};
 use loop_fs::{LoopFs, is_root, run};
-use std::path::Path;
-use terrace::{Db, Error, Options, Syncs, WriteOptions, check};
+use std::{
+    fs::{self, File},
+    io::Write,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+use terrace::{Db, Error, Options, Syncs, Tier, WriteOptions, check};
 use terrace_peers::require;
+use terrace_storage::Watch;
 
 /// No commit and no writeback of the kernel's own within the time of a test: what is on the device was put there.
 const QUIET: &str = "commit=300";
@@ -116,6 +123,30 @@ fn what_the_journal_committed_by_itself_is_on_the_device() {
     assert_eq!(said.syncs.iter().map(|(_, syncs)| syncs.blocking).sum::<u64>(), 0, "{:?}", said.syncs);
     assert_eq!(survivors_in(&file_system, "store"), 2000);
     drop(db);
+}
+
+/// What waiting costs: processor time of a thread that asks as often as a store does, while it waits for the journal.
+#[test]
+fn waiting_for_the_journal_takes_less_than_a_hundredth_of_a_processor() {
+    let Some(()) = require("root", is_root()) else { return };
+    let Some(file_system) = require("loop", LoopFs::with(&[], "commit=1")) else { return };
+    let on_processor = || {
+        let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+        Some(Duration::from_nanos(text.split_whitespace().next()?.parse().ok()?))
+    };
+    let watch = Watch::open(&file_system.mount, Tier::Journal, Duration::from_millis(200)).expect("a tracker");
+    let mut file = File::create(file_system.mount.join("table")).expect("create");
+    file.write_all(&[7; 1 << 20]).expect("write");
+    let ticket = watch.watch([file]).expect("watch");
+    assert!(!watch.is_committed(&ticket).expect("asked"), "it was only written back");
+    let (begin, Some(before)) = (Instant::now(), on_processor()) else { return };
+    while !watch.is_committed(&ticket).expect("asked") {
+        assert!(begin.elapsed() < Duration::from_secs(120), "the journal does not commit");
+        thread::sleep(Duration::from_millis(20));
+    }
+    let (waited, used) = (begin.elapsed(), on_processor().expect("as before") - before);
+    println!("{used:?} on a processor in {waited:?}");
+    assert!(used < waited / 100, "{used:?} on a processor in {waited:?}");
 }
 
 /// The paper's figures, by counts: as many table syncs as flushes, of as many bytes, and none for a compaction. Without the

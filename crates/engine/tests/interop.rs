@@ -185,6 +185,27 @@ fn a_leveldb_store_stays_one() {
     assert_eq!(keys, [&b"leveldb"[..], b"theirs", b"volatile"]);
 }
 
+/// What is remembered of how a store becomes durable asks nothing of LevelDB.
+#[test]
+fn a_store_made_by_default_is_leveldbs_as_much_as_ours() {
+    let Some(_) = require("leveldb", Library::load()) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let mut tiers = Vec::new();
+    for key in ["first", "second"] {
+        let db = Db::open(dir.path(), terrace::Options::default()).unwrap();
+        db.put(key, "ours").unwrap();
+        tiers.push(db.statistics().durability);
+        db.close().unwrap();
+        let store = Store::open(Side::Theirs, dir.path(), &Shape { paranoid: true, ..Shape::default() });
+        assert_eq!(store.get(key.as_bytes()).as_deref(), Some(&b"ours"[..]));
+        store.put(b"theirs", key.as_bytes());
+        store.close();
+    }
+    assert!(dir.path().join("TERRACE").exists() && tiers[0] != "sync" && tiers[0] == tiers[1], "{tiers:?}");
+    let db = Db::open_read_only(dir.path(), terrace::Options::default()).unwrap();
+    assert_eq!(db.get("theirs").unwrap().as_deref(), Some(&b"second"[..]));
+}
+
 /// Zstd blocks are the one thing that a store without marker may hold and LevelDB 1.23 cannot read; they come by
 /// explicit request only, and Terrace reads them without being asked.
 #[test]

@@ -7,8 +7,10 @@
 //! table_format = block
 //! values = table
 //! features = lz4
+//! durability = auto       (only in stores that were made so)
 //! ```
-//! A store without this file is LevelDB's as much as ours. Spec: docs/format/marker.md.
+//! A store without this file is LevelDB's as much as ours, and so is one whose file only says how it becomes durable.
+//! Spec: docs/format/marker.md.
 use crate::{Corrupt, Shape, Storage, TableForm, Values};
 use std::fmt::Write;
 
@@ -22,6 +24,8 @@ pub fn is_known(feature: &str) -> bool {
 
 const COMMENT: &str = "# A Terrace store. LevelDB does not look here; Terrace must.";
 const VERSION: &str = "1";
+const DURABILITY: &str = "durability";
+const IN_BATCHES: &str = "auto";
 
 /// What a store is. Chosen when it is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,12 +36,24 @@ pub struct Marker {
     pub shape: Shape,
     /// What a reader must know, that of the shape included; see [`is_known`].
     pub features: Vec<String>,
+    /// Whether who opens it without a wish of his own is to make it durable in batches, and not by a sync of each table.
+    pub in_batches: bool,
 }
 
 impl Marker {
     /// Of a store of this shape which announces what that takes, and `others`.
     pub fn new(shape: Shape, others: impl IntoIterator<Item = &'static str>) -> Marker {
-        Marker { version: 1, shape, features: shape.features().chain(others).map(String::from).collect() }
+        Marker {
+            version: 1,
+            shape,
+            features: shape.features().chain(others).map(String::from).collect(),
+            in_batches: false,
+        }
+    }
+
+    /// Whether it asks nothing of a reader: LevelDB can open such a store.
+    pub fn is_leveldbs(&self) -> bool {
+        self.shape == Shape::default() && self.features.is_empty()
     }
 
     /// The file's contents.
@@ -53,6 +69,9 @@ impl Marker {
             let line = format!("{name} = {value}");
             writeln!(out, "{}", line.trim_end()).expect("a string takes all");
         }
+        if self.in_batches {
+            writeln!(out, "{DURABILITY} = {IN_BATCHES}").expect("a string takes all");
+        }
         out
     }
 
@@ -67,11 +86,13 @@ impl Marker {
             values: fields.take("values", Values::from_name)?,
         };
         let features = fields.take_features()?;
+        let in_batches =
+            fields.has(DURABILITY) && fields.take(DURABILITY, |value| (value == IN_BATCHES).then_some(true))?;
         if let Some(field) = fields.0.first() {
             return Err(field.corrupt(format!("unknown name \"{}\"", field.name)));
         }
         match shape.features().find(|feature| features.iter().all(|announced| announced != feature)) {
-            None => Ok(Marker { version, shape, features }),
+            None => Ok(Marker { version, shape, features, in_batches }),
             Some(feature) => Err(Corrupt::new("marker", 0, format!("does not announce \"{feature}\", which it uses"))),
         }
     }
@@ -119,6 +140,10 @@ impl<'a> Fields<'a> {
         Ok(Fields(fields))
     }
 
+    fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|field| field.name == name)
+    }
+
     fn remove(&mut self, name: &str) -> Result<Field<'a>, Corrupt> {
         match self.0.iter().position(|field| field.name == name) {
             Some(at) => Ok(self.0.remove(at)),
@@ -149,8 +174,10 @@ mod tests {
         for features in [&[][..], &["lz4"], &["lz4", "range-deletes"]] {
             for tables in TableForm::ALL {
                 let shape = Shape { tables: *tables, ..Shape::default() };
-                let marker = Marker::new(shape, features.iter().copied());
-                assert_eq!(Marker::decode(&marker.encode()), Ok(marker));
+                for in_batches in [false, true] {
+                    let marker = Marker { in_batches, ..Marker::new(shape, features.iter().copied()) };
+                    assert_eq!(Marker::decode(&marker.encode()), Ok(marker));
+                }
             }
         }
     }
@@ -169,6 +196,7 @@ mod tests {
             ("lz4\n", "lz4\ncipher = none\n", "unknown name \"cipher\""),
             ("lz4\n", "lz4\nversion = 1\n", "\"version\" twice"),
             ("lz4\n", "lz4\nnonsense\n", "\"nonsense\" is no"),
+            ("lz4\n", "lz4\ndurability = never\n", "unknown durability \"never\""),
             ("lz4\n", "", "no newline"),
         ] {
             let error = Marker::decode(&good.replace(from, to)).unwrap_err().to_string();

@@ -181,3 +181,24 @@ fn a_commit_on_demand_decides_every_ticket() {
     assert_eq!((bench.judge("after").0, bench.forced()), (2, 1));
     assert!(!bench.advance(), "nothing is outstanding");
 }
+
+/// What waiting costs, by count: however often somebody drives the tracker, the file system is asked once in an interval.
+#[test]
+fn a_journal_is_asked_once_in_an_interval() {
+    for evidence in BOTH {
+        let inner = CrashFs::new(Rules::Ext4);
+        inner.make_directory().unwrap();
+        let asked = FaultFs::new(Arc::new(inner), Plan::never());
+        let (tracker, traffic) = (JournalTracker::new(evidence, HOUR, HOUR), Traffic::default());
+        let mut file = asked.create("000007.ldb").unwrap();
+        file.append(b"table").unwrap();
+        let finished = Finished { name: "000007.ldb".into(), file, bytes: 5 };
+        let ticket = tracker.watch(&asked, vec![finished], &traffic).unwrap();
+        let before = asked.calls();
+        assert!(tracker.advance(&asked, &traffic).unwrap());
+        let once = asked.calls();
+        assert!(once > before, "{evidence:?}: it was not asked at all");
+        (0..10_000).for_each(|_| assert!(tracker.advance(&asked, &traffic).unwrap()));
+        assert_eq!((asked.calls(), ticket.is_durable().unwrap()), (once, false), "{evidence:?}");
+    }
+}

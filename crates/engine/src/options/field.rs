@@ -157,11 +157,11 @@ pub(super) const FIELDS: &[Field] = &[
     number!(durability_interval_ms, 0..=86_400_000, "milliseconds until an idle store becomes durable, 0 for never"),
     Field {
         name: "durability",
-        help: "sync, group, background, journal, journal-bpf, auto (group, else background) or none",
+        help: "sync, group, background, journal, journal-bpf, auto (group, else background), as-made (auto in stores made so, else sync) or none",
         get: |options| options.durability.name().into(),
         set: |options, text| {
             options.durability =
-                Tier::from_name(text).ok_or("not one of sync, group, background, journal, journal-bpf, auto, none")?;
+                Tier::from_name(text).ok_or_else(|| format!("not one of {}", Tier::ALL.map(Tier::name).join(", ")))?;
             Ok(())
         },
         check: |_| None,

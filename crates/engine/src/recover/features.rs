@@ -1,6 +1,7 @@
 //! The marker: what a store remembers of how it is kept, and which options it therefore refuses.
 //!
-//! A directory without marker is a LevelDB store and stays one. What LevelDB could not read is refused there by name.
+//! A directory without marker, or with one that only says how it becomes durable, is a LevelDB store and stays one. What LevelDB
+//! could not read is refused there by name.
 use crate::{Error, Options, Result};
 use terrace_format::{
     Shape, TableForm, Values,
@@ -8,7 +9,7 @@ use terrace_format::{
     marker::{Marker, is_known},
     range_deletes,
 };
-use terrace_storage::{placement::Placement, shape::read_marker};
+use terrace_storage::{Tier, placement::Placement, shape::read_marker};
 
 const LZ4: &str = "lz4";
 
@@ -18,11 +19,13 @@ fn wanted(options: &Options) -> Vec<(&'static str, &'static str)> {
     lz4.into_iter().chain(options.range_deletes.then_some((range_deletes::FEATURE, "range_deletes=on"))).collect()
 }
 
-/// A new store: writes a marker if one is needed, before the first use of what it announces.
+/// A new store: writes a marker if there is something to remember, before the first use of what it announces.
 pub fn create(placement: &dyn Placement, options: &Options) -> Result<Vec<String>> {
     let shape = placement.shape();
     agree(placement, options, shape)?;
     let mut features: Vec<_> = wanted(options).into_iter().map(|(feature, _)| feature).collect();
+    let is_leveldbs = features.is_empty() && shape == Shape::default();
+    let in_batches = options.durability == Tier::AsMade;
     // One that a creation, or a removal, which was cut short has left says what that store was made of, not what this one is.
     let left = match placement.load_marker() {
         Ok(text) => text.map(|text| read_marker(&placement.name(), &text)).transpose(),
@@ -30,13 +33,13 @@ pub fn create(placement: &dyn Placement, options: &Options) -> Result<Vec<String
     };
     match left {
         Err(unknown @ terrace_storage::Error::Unsupported(_)) => return Err(unknown.into()),
-        Ok(None) if features.is_empty() && shape == Shape::default() => return Ok(Vec::new()),
+        Ok(None) if is_leveldbs && !in_batches => return Ok(Vec::new()),
         _ => {} // it is replaced, readable or not
     }
-    if !options.range_deletes {
+    if !is_leveldbs && !options.range_deletes {
         features.push(range_deletes::FEATURE); // nobody is left who could not read them
     }
-    let marker = Marker::new(shape, features);
+    let marker = Marker { in_batches, ..Marker::new(shape, features) };
     placement.publish_marker(&marker.encode())?;
     Ok(marker.features)
 }

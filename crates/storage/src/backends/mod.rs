@@ -3,6 +3,7 @@ use crate::{
     Error, Result, Setup,
     durability::{BatchTracker, CommitTracker, Evidence, JournalTracker, NoTracker, SyncTracker, Way},
     placement::{Mode, Placement},
+    shape::read_marker,
 };
 use dirs::Dirs;
 use files::{Files, fs::FileSystem, real::RealFs};
@@ -53,16 +54,26 @@ pub enum Tier {
     JournalBpf,
     /// `Group` where it keeps its promise, else `Background`.
     Auto,
+    /// `Auto` in a new store, and in one that was made with this tier; `Sync` in any other that is there.
+    AsMade,
     /// Never: nothing is promised at a power cut.
     None,
 }
 
 impl Tier {
     /// Every tier, in the order of help texts.
-    pub const ALL: [Tier; 7] =
-        [Tier::Sync, Tier::Group, Tier::Background, Tier::Journal, Tier::JournalBpf, Tier::Auto, Tier::None];
+    pub const ALL: [Tier; 8] = [
+        Tier::Sync,
+        Tier::Group,
+        Tier::Background,
+        Tier::Journal,
+        Tier::JournalBpf,
+        Tier::Auto,
+        Tier::AsMade,
+        Tier::None,
+    ];
 
-    /// As options spell it. Reports tell what `auto` has become.
+    /// As options spell it. Reports tell what `auto` and `as-made` have become.
     pub fn name(self) -> &'static str {
         match self {
             Tier::Sync => "sync",
@@ -71,6 +82,7 @@ impl Tier {
             Tier::Journal => "journal",
             Tier::JournalBpf => "journal-bpf",
             Tier::Auto => "auto",
+            Tier::AsMade => "as-made",
             Tier::None => "none",
         }
     }
@@ -90,6 +102,26 @@ impl Tier {
         }
     }
 
+    /// What `AsMade` is for the store in `fs`, or for the one that will be made there. Any other tier is itself.
+    fn resolved(self, fs: &dyn FileSystem) -> Result<Tier> {
+        if self != Tier::AsMade {
+            return Ok(self);
+        }
+        let is_new = !files::root::is_there(fs)?;
+        let text = if is_new { None } else { files::root::read_marker_of(fs)? };
+        let in_batches =
+            text.map(|text| read_marker(&fs.name(), &text)).transpose()?.is_some_and(|marker| marker.in_batches);
+        Ok(if is_new || in_batches { Tier::Auto } else { Tier::Sync })
+    }
+
+    /// What this tier is for the store in directory `path`, or for one that would be made there.
+    ///
+    /// # Errors
+    /// A marker that cannot be read, or that this version cannot follow.
+    pub fn at(self, path: &Path) -> Result<Tier> {
+        self.resolved(&RealFs::new(path))
+    }
+
     /// How often the journal that this tier rests on commits by itself; zero where it rests on none. Or why it cannot be had.
     fn interval(self, fs: &dyn FileSystem) -> std::result::Result<Duration, String> {
         match self {
@@ -99,7 +131,7 @@ impl Tier {
                 interval if self == Tier::Journal => Ok(interval),
                 interval => fs.can_tell_transactions().map(|()| interval),
             },
-            Tier::Sync | Tier::Background | Tier::Auto | Tier::None => Ok(Duration::ZERO),
+            Tier::Sync | Tier::Background | Tier::Auto | Tier::AsMade | Tier::None => Ok(Duration::ZERO),
         }
     }
 
@@ -116,6 +148,7 @@ impl Tier {
             Tier::Background => batched(Way::Background),
             Tier::Auto if fs.can_commit().is_err() => batched(Way::Background),
             Tier::Auto | Tier::Group => batched(Way::Group),
+            Tier::AsMade => self.resolved(fs)?.tracker(fs, setup)?,
             Tier::Journal => journal(Evidence::Count),
             Tier::JournalBpf => journal(Evidence::Transactions),
         })
@@ -132,8 +165,12 @@ pub fn open(location: &Location, mode: Mode, tier: Tier, setup: &Setup) -> Resul
         Location::Device(path) => raw::open(path, mode)?,
         Location::Memory(memory) => Arc::new(memory.clone()),
     };
-    let particular = matches!(tier, Tier::Group | Tier::Journal | Tier::JournalBpf);
-    let tier = if !mode.writes() && particular { Tier::Auto } else { tier }; // a reader is promised nothing
+    let particular = match tier {
+        Tier::Group | Tier::Journal | Tier::JournalBpf => !mode.writes(), // a reader is promised nothing
+        Tier::AsMade => mode == Mode::Salvage,                            // whose marker may be damaged
+        Tier::Sync | Tier::Background | Tier::Auto | Tier::None => false,
+    };
+    let tier = if particular { Tier::Auto } else { tier };
     let tracker = tier.tracker(&*fs, setup)?;
     open_files(fs, mode, tracker, setup)
 }

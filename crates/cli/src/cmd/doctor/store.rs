@@ -14,7 +14,12 @@ pub fn findings(path: &Path, options: &Options) -> Vec<Finding> {
         Ok(holds) => holds,
         Err(error) => return vec![Finding::new("store", format!("unknown: {error:#}"))],
     };
-    let codecs = if holds == Holds::LevelDbStore { zstd_warning(path, options) } else { None };
+    let is_leveldbs = match &holds {
+        Holds::LevelDbStore => true,
+        Holds::MarkedStore(text) => Marker::decode(text).is_ok_and(|marker| marker.is_leveldbs()),
+        _ => false,
+    };
+    let codecs = if is_leveldbs { zstd_warning(path, options) } else { None };
     [describe(holds), durability(path, options)].into_iter().chain(tiers(path)).chain(codecs).collect()
 }
 
@@ -29,6 +34,10 @@ fn describe(holds: Holds) -> Finding {
         Holds::Others(name) => Finding::new("store", format!("none, but other files, such as {name}"))
             .advise("choose an empty or a new directory for a store"),
         Holds::MarkedStore(text) => match Marker::decode(&text) {
+            Ok(marker) if marker.is_leveldbs() => Finding::new(
+                "store",
+                "LevelDB's format, with a marker that says how it becomes durable: LevelDB can open it",
+            ),
             Ok(marker) => Finding::new("store", format!("Terrace's, with a marker: {}", one_line(&marker.encode()))),
             Err(error) => {
                 Finding::new("store", format!("Terrace's, with a marker that this version cannot follow: {error}"))
@@ -45,13 +54,23 @@ fn one_line(marker: &str) -> String {
 }
 
 fn durability(path: &Path, options: &Options) -> Finding {
-    let (tier, refusal) = (options.durability, options.durability.refusal(path));
+    let tier = match options.durability.at(path) {
+        Ok(tier) => tier,
+        Err(error) => return Finding::new("durability", format!("unknown: {error}")),
+    };
+    let refusal = tier.refusal(path);
     let value = match (tier, &refusal) {
         (Tier::Auto, None) => "auto, which is group here".to_owned(),
         (Tier::Auto, Some(why)) => format!("auto, which is background here: {why}"),
         _ => tier.name().to_owned(),
     };
-    let finding = Finding::new("durability", value);
+    let finding = match (options.durability, tier) {
+        (Tier::AsMade, Tier::Sync) => Finding::new("durability", "as-made, which is sync here").advise(
+            "this store was not made to become durable in batches; `--option durability=auto` does so for a session",
+        ),
+        (Tier::AsMade, _) => Finding::new("durability", format!("as-made, which is {value}")),
+        _ => Finding::new("durability", value),
+    };
     let unsynced = path.join(FileName::Unsynced.to_string()).exists();
     match (tier, refusal) {
         (Tier::None, _) => finding.advise("promises nothing at a power cut"),

@@ -50,6 +50,7 @@ pub fn marker_json(marker: &Marker) -> Value {
     let mut object = shape::json(marker.shape);
     object["version"] = marker.version.into();
     object["features"] = json!(marker.features);
+    object["in_batches"] = marker.in_batches.into();
     object
 }
 
@@ -119,9 +120,11 @@ impl Store {
         match &self.marker {
             None => writeln!(out, "marker    none: LevelDB's format, LevelDB can open it")?,
             Some(marker) => {
+                let batches = if marker.in_batches { ", durable in batches" } else { "" };
+                let leveldbs = if marker.is_leveldbs() { "; LevelDB can open it" } else { "" };
                 let features = if marker.features.is_empty() { "none".to_owned() } else { marker.features.join(", ") };
                 let shape = shape::text(marker.shape);
-                writeln!(out, "marker    version {}: {shape}, features {features}", marker.version)?;
+                writeln!(out, "marker    version {}: {shape}, features {features}{batches}{leveldbs}", marker.version)?;
             }
         }
         writeln!(out, "order     {}", self.comparator())?;

@@ -108,7 +108,7 @@ fn write_new(store: &Store, name: &str, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Keeps the file `UNSYNCED` for as long as some table here may never have been synced. It need not survive a power cut
+/// Keeps the file `UNSYNCED` for as long as some table here, or the marker, may never have been synced. It need not survive a power cut
 /// itself: what is there after one has survived.
 pub(super) fn settle(store: &Store, tables: &[TableMeta]) -> Result<()> {
     store.writable("settle")?;
@@ -134,6 +134,11 @@ pub(super) fn settle(store: &Store, tables: &[TableMeta]) -> Result<()> {
         let start = Instant::now();
         sync_any(store, &store.names(file))?;
         store.traffic.synced(SyncKind::Tables, bytes, start.elapsed());
+    }
+    let marker = FileName::Marker.to_string();
+    match store.fs.sync_file(&marker) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(store.io("sync", &marker)(e)),
+        _ => {}
     }
     sync_directory(&*store.fs, &store.traffic)?;
     store.remove_name(&name)

@@ -1,0 +1,112 @@
+//! How much space waits for durability: what is live, and what was written while it was waited for, never more.
+#[path = "common/kit.rs"]
+mod kit;
+
+use kit::{Place, TIGHT, options};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+use terrace::{Db, LevelInfo};
+use terrace_sim::Rng;
+use terrace_storage::{
+    Result, Ticket, Traffic,
+    backends::files::fs::FileSystem,
+    durability::{BatchTracker, CommitTracker, Evidence, Finished, JournalTracker, Way},
+    open_files,
+    placement::Mode,
+};
+
+/// A tracker to whom nothing happens until somebody opens the gate.
+struct Gate {
+    inner: Box<dyn CommitTracker>,
+    open: AtomicBool,
+}
+
+impl CommitTracker for Gate {
+    fn tier(&self) -> &'static str {
+        self.inner.tier()
+    }
+
+    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &Traffic) -> Result<Ticket> {
+        self.inner.watch(fs, files, traffic)
+    }
+
+    fn is_patient(&self) -> bool {
+        true // or half of what may be retained would force a commit
+    }
+
+    fn advance(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<bool> {
+        if self.open.load(Relaxed) { self.inner.advance(fs, traffic) } else { Ok(true) }
+    }
+
+    fn commit(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<()> {
+        self.inner.commit(fs, traffic)
+    }
+}
+
+/// Bytes of the files there are.
+fn occupied(place: &Place) -> u64 {
+    place.fs.list().expect("list").iter().map(|entry| entry.bytes).sum()
+}
+
+fn live(layout: &[LevelInfo]) -> u64 {
+    layout.iter().flat_map(|level| &level.tables).map(|table| table.bytes).sum()
+}
+
+fn written(db: &Db) -> u64 {
+    db.statistics().bytes_written.iter().map(|(_, bytes)| bytes).sum()
+}
+
+/// A commit comes after so many puts: the lag of a tier that waits for the file system's own.
+const LAG: u32 = 3000;
+/// The log of the active memtable, and the manifest with the one before it.
+const OWN: u64 = 128 << 10;
+
+/// Live data + write rate × lag, for tiers that wait for somebody else's commits: between two of them nothing may go, and after
+/// each everything must that was replaced before it.
+#[test]
+fn transient_space_is_what_is_written_while_a_commit_is_awaited() {
+    let journal = JournalTracker::new(Evidence::Count, Duration::ZERO, Duration::from_secs(3600));
+    let batch = |way| Box::new(BatchTracker::new(way, Duration::ZERO));
+    let trackers: [Box<dyn CommitTracker>; 3] = [Box::new(journal), batch(Way::Group), batch(Way::Background)];
+    for inner in trackers {
+        let gate = Arc::new(Gate { inner, open: AtomicBool::new(true) });
+        let options = options(&[TIGHT, &[("retained_bytes_max", "1024GiB")]].concat());
+        let place = Place::memory();
+        let placement = open_files(place.fs.clone(), Mode::Create, gate.clone(), &options.setup()).expect("open");
+        let db = Db::open_manual(placement, options).expect("open");
+        keeps_no_more(&db, &place, &gate);
+    }
+}
+
+fn keeps_no_more(db: &Db, place: &Place, gate: &Gate) {
+    let (mut at_commit, mut most_kept) = ((0, 0), 0);
+    for n in 0..12 * LAG {
+        let mut value = [0; 100];
+        value[..8].copy_from_slice(&Rng::of(1, n.into()).next_u64().to_le_bytes());
+        db.put((n * 7919 % LAG).to_be_bytes(), value).expect("put");
+        if n % 250 == 0 {
+            for _ in 0..8 {
+                db.step(0);
+            }
+        }
+        let when = format!("{}, put {n}", gate.tier());
+        if n % LAG == 0 {
+            gate.open.store(true, Relaxed);
+            db.wait_idle().expect("all jobs, and a commit");
+            gate.open.store(false, Relaxed);
+            let (there, live) = (occupied(place), live(&db.layout()));
+            assert!(there <= live + OWN, "{when}: {there} B after a commit, {live} B live");
+            at_commit = (there, written(db));
+        } else if n % 250 == 0 {
+            let (there, since) = (occupied(place), written(db) - at_commit.1);
+            assert!(there <= at_commit.0 + since, "{when}: {there} B, {} B before {since} B came", at_commit.0);
+            most_kept = most_kept.max(there - at_commit.0);
+        }
+    }
+    assert!(most_kept > 2 * OWN, "{}: only {most_kept} B were ever kept, so nothing was awaited", gate.tier());
+}
