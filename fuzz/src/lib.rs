@@ -12,6 +12,7 @@ mod files;
 mod heal;
 #[path = "../../crates/engine/tests/common/kit.rs"]
 mod kit;
+mod raw;
 pub mod seeds;
 mod stores;
 
@@ -31,6 +32,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("options", decoders::options),
     ("pair", decoders::pair),
     ("range_deletes", decoders::range_deletes),
+    ("raw", raw::raw),
     ("store", stores::store),
     ("table", stores::table),
     ("value_log", decoders::value_log),

@@ -1,4 +1,5 @@
 //! Where the fuzzers begin: the golden files of LevelDB and of our own, whole and taken apart.
+use super::raw;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -62,6 +63,9 @@ pub fn seeds(golden: &Path) -> Vec<Seed> {
     for (number, (from, to)) in [("", "a"), ("b", "z"), ("k", "kk"), ("c", "d"), ("b", "c")].into_iter().enumerate() {
         deletes.insert(&order, from.as_bytes(), to.as_bytes(), SeqNo(number as u64 + 1));
         seeds.push(Seed { target: "range_deletes", name: format!("first-{number}"), bytes: deletes.encode() });
+    }
+    for (number, bytes) in raw::seeds().into_iter().enumerate() {
+        seeds.push(Seed { target: "raw", name: format!("history-{number}"), bytes });
     }
     for how in 0..4_u8 {
         for file in 0..8_u8 {

@@ -2,7 +2,7 @@
 use anyhow::{Context, Result, bail};
 use std::{fs, io, path::Path};
 use terrace_format::FileName;
-use terrace_storage::backends::raw::is_device;
+use terrace_storage::backends::raw::{DATA, is_device};
 
 /// What a directory holds.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub fn look(path: &Path) -> Result<Holds> {
     if has(FileName::Current) {
         return Ok(Holds::LevelDbStore);
     }
-    let ours = |name: &String| FileName::parse(name).is_some() || ["lost", "lost+found"].contains(&name.as_str());
+    let ours = |name: &String| FileName::parse(name).is_some() || ["lost", "lost+found", DATA].contains(&name.as_str());
     Ok(names.iter().find(|name| !ours(name)).map_or(Holds::Nothing, |name| Holds::Others(name.clone())))
 }
 
@@ -73,6 +73,7 @@ mod tests {
         for (name, holds) in [
             ("lost+found", Holds::Nothing),
             ("000007.ldb", Holds::Nothing),
+            ("DATA", Holds::Nothing),
             ("notes.txt", Holds::Others("notes.txt".into())),
             ("CURRENT", Holds::LevelDbStore),
             ("OPTIONS-000007", Holds::RocksDbStore),

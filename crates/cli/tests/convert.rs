@@ -32,8 +32,11 @@ fn every_preset_becomes_every_other_and_back() {
     let mut from = store.to_str().unwrap().to_owned();
     for (number, (preset, _)) in terrace::PRESETS.iter().chain(&terrace::PRESETS[..1]).enumerate() {
         let to = at(&format!("{number}"));
-        if terrace::Options::preset(preset).unwrap().device {
+        let options = terrace::Options::preset(preset).unwrap();
+        if options.device {
             terrace(["raw", "format", &to, "--size", "64MiB"]).ok();
+        } else if options.split {
+            terrace(["raw", "format", &at("data"), "--size", "64MiB", "--meta", &to]).ok();
         }
         let anywhere = ["--option", "durability=background"]; // not every file system gives every tier
         let said = terrace(["convert", &from, &to, "--preset", preset].iter().chain(&anywhere)).ok();

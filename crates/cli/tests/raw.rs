@@ -2,7 +2,12 @@
 mod common;
 
 use common::{Ran, command, fresh, terrace, terrace_with};
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    io::Write,
+    path::Path,
+    process::{Command, Stdio},
+};
 use terrace_peers::require;
 
 fn raw<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Ran {
@@ -45,6 +50,63 @@ fn a_store_goes_onto_a_device_and_back() {
     assert_eq!(dumps[0].iter().filter(|byte| **byte == b'\n').count(), 3002);
     assert!(raw(["import", &out, &other]).fails(1).contains("holds a store"));
     assert!(raw(["export", &device, &out]).fails(1).contains("not empty"));
+}
+
+/// A store in two halves: its directory's path is the store's, and neither half goes with another.
+#[test]
+fn logs_and_tables_may_be_on_a_device_and_the_rest_in_a_directory() {
+    let (directory, store) = fresh();
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    let (store, data) = (store.display().to_string(), at("data"));
+    let put = |store: &str| terrace(["put", store, "key", "value", "--preset", "leveldb-raw"]);
+    assert!(put(&store).fails(1).contains("--meta"));
+    raw(["format", &data, "--size", "16MiB", "--meta", &store]).ok();
+    let pairs: String = (0..2000).map(|n| format!("{n:08x}\t{:0200x}\n", n * n)).collect();
+    terrace_with(["load", &store, "-", "--format", "hex", "--preset", "leveldb-raw"], pairs.as_bytes()).ok();
+    terrace(["compact", &store]).ok();
+    put(&store).ok();
+    for checked in [terrace(["check", &store, "--deep"]), raw(["check", &data])] {
+        checked.ok();
+    }
+    let here: Vec<_> = fs::read_dir(&store).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(here.iter().all(|name| !name.display().to_string().contains('.')), "{here:?}");
+    let there = String::from_utf8(raw(["ls", &data]).ok()).unwrap();
+    assert!(there.contains(".ldb") && there.contains(".log") && !there.contains("MANIFEST"), "{there}");
+    let all = terrace(["dump", &store]).ok();
+    assert_eq!(all.iter().filter(|byte| **byte == b'\n').count(), 2001);
+
+    // Parts of pages, and past the page cache: the same store.
+    terrace(["put", &store, "key", "value", "--option", "padding=false"]).ok();
+    let direct = terrace(["put", &store, "key", "value", "--option", "direct_io=true"]);
+    assert!(direct.status == 0 || direct.err.contains("direct_io=true is refused"), "{}", direct.err); // tmpfs may
+    let both = ["put", &store, "k", "v", "--option", "padding=false", "--option", "direct_io=true"];
+    assert!(terrace(both).fails(2).contains("whole pages"));
+    assert!(
+        terrace(["put", &store, "k", "v", "--option", "durability=group"]).fails(1).contains("tier group is refused")
+    );
+
+    // A checkpoint is a store in a directory.
+    let copy = at("copy");
+    terrace(["checkpoint", &store, &copy]).ok();
+    assert!(terrace(["dump", &copy]).ok() == all);
+    terrace(["check", &copy, "--deep"]).ok();
+
+    // What does not belong together is not taken for a store, and nothing of it is removed.
+    let data_file = Path::new(&store).join("DATA");
+    let told = fs::read_to_string(&data_file).unwrap();
+    let other = at("other");
+    raw(["format", &other, "--size", "16MiB"]).ok();
+    fs::write(&data_file, told.replace(&data, &other)).unwrap();
+    assert!(terrace(["dump", &store]).fails(1).contains("another store's"));
+    fs::write(&data_file, told.replace(&data, &at("nowhere"))).unwrap();
+    assert!(terrace(["dump", &store]).fails(1).contains("nowhere"));
+    fs::write(&data_file, "somebody's notes").unwrap();
+    assert!(terrace(["dump", &store]).fails(1).contains("device = PATH"));
+    fs::remove_file(&data_file).unwrap();
+    assert!(terrace(["dump", &store]).fails(1).contains("missing device"));
+    fs::write(&data_file, told).unwrap();
+    assert!(terrace(["dump", &store]).ok() == all);
+    assert!(raw(["format", &other, "--force", "--meta", &store]).fails(1).contains("not empty"));
 }
 
 /// Tables that are not single files are not left behind.
@@ -101,6 +163,47 @@ fn what_is_there_is_not_overwritten_unasked() {
             .fails(1)
             .contains("tier journal is refused")
     );
+}
+
+/// What the tools of others have written is told by its name. Of those that make a file system in a plain file, whoever is not
+/// installed is left out, aloud.
+#[test]
+fn what_other_tools_leave_is_recognised() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut told = 0;
+    for (program, arguments, input, what) in [
+        ("mkfs.ext4", &["-q", "-F"][..], "", "an ext4 file system"),
+        ("mkswap", &[], "", "swap space"),
+        ("mkfs.xfs", &["-q", "-f"], "", "an XFS file system"),
+        ("mkfs.btrfs", &["-q", "-f"], "", "a btrfs file system"),
+        ("mkfs.f2fs", &["-q", "-f"], "", "an f2fs file system"),
+        ("mkfs.fat", &[], "", "a FAT file system"),
+        (
+            "cryptsetup",
+            &["-q", "--pbkdf-force-iterations", "1000", "--pbkdf", "pbkdf2", "luksFormat"],
+            "word",
+            "LUKS encryption",
+        ),
+        ("sfdisk", &["-q", "--label", "gpt"], "size=1MiB\n", "a partition table (GPT)"),
+        ("sfdisk", &["-q", "--label", "dos"], "size=1MiB\n", "a partition table (MBR)"),
+    ] {
+        let image = directory.path().join("image");
+        fs::File::create(&image).and_then(|file| file.set_len(512 << 20)).unwrap();
+        let image = image.display().to_string();
+        let child =
+            Command::new(program).args(arguments).arg(&image).stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+        let Ok(mut child) = child else {
+            println!("skipped: there is no {program}");
+            continue;
+        };
+        let _ = child.stdin.take().expect("it is piped").write_all(input.as_bytes()); // some read nothing
+        assert!(child.wait().unwrap().success(), "{program}");
+        let refused = raw(["format", &image]).fails(1);
+        assert!(refused.contains(what), "{program}: {refused}");
+        raw(["format", &image, "--force"]).ok();
+        told += 1;
+    }
+    require("mkfs", if told >= 2 { Ok(()) } else { Err("no two tools that make file systems") });
 }
 
 #[test]

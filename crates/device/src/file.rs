@@ -1,15 +1,17 @@
 //! A device in a file: a sparse one, which takes only the space of what was written to it, or the node of a real block device.
-use std::fs;
+use std::fs::{self, TryLockError};
 use std::io::{Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
-use nix::fcntl::{FallocateFlags, fallocate};
+use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
 use nix::libc::O_EXCL;
 
 use crate::error::check_range;
-use crate::{BlockDevice, Error, Result, Stream};
+use crate::{BlockDevice, Error, Result, Stream, aligned::Aligned, rewrite};
 
 const BLOCK: u32 = 4096;
 
@@ -24,6 +26,8 @@ pub struct File {
     is_node: bool,
     /// Its space stays its own: a discard does nothing.
     keeps: bool,
+    /// Past the kernel's page cache, which takes aligned memory.
+    direct: bool,
 }
 
 impl File {
@@ -60,14 +64,29 @@ impl File {
     pub fn open_read_only(path: &Path) -> Result<File> {
         let mut file = fs::File::open(path).map_err(|source| failed("open", path, source))?;
         let len = length(&mut file, path)?;
-        file.try_lock_shared().map_err(|refused| failed("lock", path, refused.into()))?;
-        Ok(File { file, path: path.to_owned(), len, is_node: is_node(path), keeps: false })
+        let is_node = is_node(path);
+        let locked = patiently(is_node, || file.try_lock_shared());
+        locked.map_err(|refused| failed("lock", path, refused.into()))?;
+        Ok(File { file, path: path.to_owned(), len, is_node, keeps: false, direct: false })
     }
 
     /// A file keeps its space: what is discarded stays there, with its bytes, so that no later write meets a full file system. A real
     /// device still discards.
-    pub fn keeping(self) -> File {
-        File { keeps: !self.is_node, ..self }
+    pub fn keeping(mut self) -> File {
+        self.keeps = !self.is_node;
+        self
+    }
+
+    /// From now on the kernel keeps nothing of it in memory: what is written goes to the device, what is read comes from there.
+    ///
+    /// # Errors
+    /// The file system cannot.
+    pub fn direct(mut self) -> Result<File> {
+        let flags = fcntl(&self.file, FcntlArg::F_GETFL).map(OFlag::from_bits_truncate);
+        let set = flags.and_then(|flags| fcntl(&self.file, FcntlArg::F_SETFL(flags | OFlag::O_DIRECT)));
+        set.map_err(|error| failed("read and write past the page cache of", &self.path, error.into()))?;
+        self.direct = true;
+        Ok(self)
     }
 
     /// Takes all the space that the file may need, so that no write meets a full file system. Nothing for a real device.
@@ -80,8 +99,10 @@ impl File {
     }
 
     fn locked(file: fs::File, path: &Path, len: u64) -> Result<File> {
-        file.try_lock().map_err(|refused| failed("lock", path, refused.into()))?;
-        Ok(File { file, path: path.to_owned(), len, is_node: is_node(path), keeps: false })
+        let is_node = is_node(path);
+        let locked = patiently(is_node, || file.try_lock());
+        locked.map_err(|refused| failed("lock", path, refused.into()))?;
+        Ok(File { file, path: path.to_owned(), len, is_node, keeps: false, direct: false })
     }
 
     fn check(&self, offset: u64, len: u64) -> Result<()> {
@@ -104,9 +125,15 @@ impl File {
     fn zero(&self, offset: u64, len: u64) -> Result<()> {
         let zeros = [0; BLOCK as usize];
         let mut blocks = (offset..offset + len).step_by(zeros.len());
-        blocks
-            .try_for_each(|at| self.file.write_all_at(&zeros, at))
-            .map_err(|source| failed("write", &self.path, source))
+        blocks.try_for_each(|at| self.write_at(at, &zeros, Stream(0)))
+    }
+}
+
+/// The lock is given up by a call rather than by closing: a child that another thread is just forking holds a copy of the descriptor until it
+/// executes, and with it the lock.
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = self.file.unlock(); // closing is next, and as good later
     }
 }
 
@@ -121,11 +148,27 @@ impl BlockDevice for File {
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         self.check(offset, into.len() as u64)?;
-        self.file.read_exact_at(into, offset).map_err(|source| failed("read", &self.path, source))
+        let read = match self.direct {
+            true => Aligned::new(into.len()).read(&self.file, offset, into),
+            false => self.file.read_exact_at(into, offset),
+        };
+        read.map_err(|source| failed("read", &self.path, source))
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8], _: Stream) -> Result<()> {
         self.check(offset, bytes.len() as u64)?;
+        let written = match self.direct {
+            true => self.file.write_all_at(Aligned::new(bytes.len()).holding(bytes), offset),
+            false => self.file.write_all_at(bytes, offset),
+        };
+        written.map_err(|source| failed("write", &self.path, source))
+    }
+
+    fn write_part(&self, offset: u64, bytes: &[u8], stream: Stream) -> Result<()> {
+        if self.direct {
+            return rewrite(self, offset, bytes, stream);
+        }
+        check_range(offset, bytes.len() as u64, 1, self.len)?;
         self.file.write_all_at(bytes, offset).map_err(|source| failed("write", &self.path, source))
     }
 
@@ -141,6 +184,21 @@ impl BlockDevice for File {
         self.check(offset, len)?;
         if self.is_node { self.zero(offset, len) } else { self.punch(offset, len) }
     }
+}
+
+/// Takes a lock. That of a device is tried for a second: who manages devices holds it for a moment whenever somebody has closed one, to
+/// see what is on it now.
+fn patiently(
+    is_node: bool,
+    lock: impl Fn() -> std::result::Result<(), TryLockError>,
+) -> std::result::Result<(), TryLockError> {
+    for _ in 0..if is_node { 50 } else { 0 } {
+        match lock() {
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(20)),
+            done => return done,
+        }
+    }
+    lock()
 }
 
 /// Whether the path is a block device's.
@@ -224,5 +282,30 @@ mod tests {
         drop(device);
         fs::write(&path, "short").unwrap();
         assert!(matches!(File::open(&path), Err(Error::Impossible { field: "length", .. })));
+    }
+
+    #[test]
+    fn past_the_page_cache_and_in_parts_of_blocks_the_same_is_written() {
+        let directory = tempfile::tempdir().unwrap();
+        for direct in [false, true] {
+            let path = directory.path().join(format!("{direct}"));
+            let device = File::create(&path, MIB as u64).unwrap();
+            let device = match if direct { device.direct() } else { Ok(device) } {
+                Ok(device) => device,
+                Err(why) => {
+                    println!("skipped: {why}");
+                    continue;
+                }
+            };
+            device.write_at(8192, &[1; 12288], Stream(0)).unwrap();
+            device.write_part(8190, &[2; 5000], Stream(0)).unwrap();
+            device.write_zeroes(16384, 4096).unwrap();
+            device.flush().unwrap();
+            let mut read = vec![9; 16384];
+            device.read_at(4096, &mut read).unwrap();
+            let wanted = [&[0; 4094][..], &[2; 5000], &[1; 3194], &[0; 4096]].concat();
+            assert!(read == wanted, "direct: {direct}");
+            assert!(device.write_part(MIB as u64 - 1, &[1; 2], Stream(0)).is_err());
+        }
     }
 }

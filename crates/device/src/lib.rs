@@ -2,6 +2,7 @@
 //! key or a file. Everything that can stand in for a drive implements [`BlockDevice`].
 #![deny(unsafe_code)]
 
+mod aligned;
 mod cached;
 mod error;
 mod file;
@@ -44,6 +45,11 @@ pub trait BlockDevice: Send + Sync {
     /// Writes all of `bytes` at `offset`.
     fn write_at(&self, offset: u64, bytes: &[u8], stream: Stream) -> Result<()>;
 
+    /// Writes bytes that need be no whole blocks. What else is in their blocks is read first: here, or by the kernel.
+    fn write_part(&self, offset: u64, bytes: &[u8], stream: Stream) -> Result<()> {
+        rewrite(self, offset, bytes, stream)
+    }
+
     /// Returns when every write, discard and zeroing that had returned before is durable.
     fn flush(&self) -> Result<()>;
 
@@ -52,4 +58,14 @@ pub trait BlockDevice: Send + Sync {
 
     /// Makes these bytes read as zeros.
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<()>;
+}
+
+/// Reads the blocks that `bytes` lie in, and writes them with `bytes` in them.
+fn rewrite(device: &(impl BlockDevice + ?Sized), offset: u64, bytes: &[u8], stream: Stream) -> Result<()> {
+    let block = u64::from(device.block_bytes());
+    let (first, within) = (offset - offset % block, (offset % block) as usize);
+    let mut blocks = vec![0; (within + bytes.len()).next_multiple_of(block as usize)];
+    device.read_at(first, &mut blocks)?;
+    blocks[within..within + bytes.len()].copy_from_slice(bytes);
+    device.write_at(first, &blocks, stream)
 }

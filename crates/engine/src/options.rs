@@ -39,6 +39,9 @@ pub struct Options {
     /// Refuse a directory: the store is to be on a block device, or on a file in its place, that was prepared for one. A device
     /// is used without this option too. Default false.
     pub device: bool,
+    /// Refuse a store that is not split: logs and tables on a device that was prepared for them, everything else in a directory. Such a
+    /// directory is known as half of a store without this option too. Default false.
+    pub split: bool,
     /// Any sign of corruption while opening is an error, even one that a power cut explains; every read verifies
     /// its checksum. Default false.
     pub paranoid_checks: bool,
@@ -177,6 +180,12 @@ pub struct Options {
     /// writes, synced ones too. After a kill the log ends in zeros, which LevelDB reads as its end, and now and then in half
     /// a record, which `paranoid_checks` takes for damage. Default write.
     pub log_writes: LogWrites,
+    /// On a device, write whole pages of 4096 bytes, with zeros behind what does not fill one. Without, the kernel reads what else is in
+    /// such a page before it writes; to measure what that costs. Default true.
+    pub padding: bool,
+    /// On a device, read and write past the kernel's page cache. What was written costs no memory there, and a synced write no search
+    /// for dirty pages; what is not in `cache_bytes` is read from the device each time. Default false.
+    pub direct_io: bool,
     /// Bytes of disk that a file `RESERVE` keeps allocated, for the manifest and one batch: a store that finds the disk full
     /// gives them up to make durable what it has and to remove what that replaces, before it stops
     /// ([`Db::resume`](crate::Db::resume)). Default 0; 0 ..= 1 GiB.
@@ -225,6 +234,7 @@ impl Options {
             create_if_missing: true,
             error_if_exists: false,
             device: false,
+            split: false,
             paranoid_checks: false,
             memtable_bytes: 4 * MIB,
             memtables_max: 2,
@@ -272,6 +282,8 @@ impl Options {
             batch_interval_ms: 200,
             retained_bytes_max: 256 * MIB,
             log_writes: LogWrites::Write,
+            padding: true,
+            direct_io: false,
             reserve_bytes: 0,
             log_keep_bytes: 0,
             manifest_bytes: 64 * MIB,
@@ -349,6 +361,8 @@ impl Options {
             file_value_bytes_min: self.file_value_bytes_min,
             mmap_reads: self.mmap_reads,
             log_writes: self.log_writes,
+            padding: self.padding,
+            direct_io: self.direct_io,
             batch_interval: Duration::from_millis(self.batch_interval_ms),
             sync_flushes: self.sync_flushes,
             value_log_threshold: self.value_log_threshold as usize,
@@ -407,6 +421,9 @@ impl Options {
         }
         if self.l0_stop_runs < self.l0_slow_runs {
             bad.push("l0_stop_runs is below l0_slow_runs".into());
+        }
+        if self.direct_io && !self.padding {
+            bad.push("direct_io=true writes whole pages, which padding=false refuses".into());
         }
         let memtables = self.memtables_max.saturating_mul(self.memtable_bytes);
         let least = MIB.saturating_add(memtables / 4 * 5);

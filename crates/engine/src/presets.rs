@@ -24,6 +24,11 @@ pub const PRESETS: &[(&str, &str)] = &[
         "NobLSM's design on leveldb's numbers: a flush syncs its table, a compaction nothing; what it replaced waits until \
          ext4 has committed its outputs, asked every five seconds",
     ),
+    (
+        "leveldb-raw",
+        "LevelDB-Raw's design on leveldb's numbers: logs and tables in slots of a device, the table of slots durable with each sync, \
+         the manifest in a directory of an ordinary file system",
+    ),
     ("raw", "terrace-block's numbers on a device without a file system, durable in batches of one device flush"),
     (
         "lds",
@@ -67,6 +72,11 @@ impl Options {
             "leveldb" => Ok(Options::leveldb_compatible()),
             "terrace-block" => Ok(terrace_block()),
             "noblsm" => Ok(noblsm()),
+            "leveldb-raw" => {
+                let mut options = Options::leveldb_compatible().named("leveldb-raw");
+                options.split = true;
+                Ok(options)
+            }
             "raw" => {
                 let mut options = terrace_block().named("raw");
                 options.device = true;

@@ -79,6 +79,7 @@ impl Harness {
             0 => Place::memory(),
             1 => Place::scrambled(),
             3 => Place::device(),
+            4 => Place::split(),
             _ => Place::directory(),
         };
         let (map, snapshots, cursors, pins) = Default::default();

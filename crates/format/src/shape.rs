@@ -39,6 +39,8 @@ choices! {
     Storage {
         /// In one flat directory of files.
         Directory = "directory", None;
+        /// Logs and tables on a device without a file system, everything else in a directory.
+        Split = "split", Some("split-storage");
     }
 }
 

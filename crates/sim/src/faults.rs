@@ -14,6 +14,7 @@ use std::{
     },
     time::Duration,
 };
+use terrace_format::Storage;
 use terrace_storage::{
     LogWrites,
     backends::files::{
@@ -248,6 +249,10 @@ impl FileSystem for FaultFs {
     fn commit(&self) -> io::Result<()> {
         self.call(Needs::Saving)?;
         self.inner.commit()
+    }
+
+    fn storage(&self) -> Storage {
+        self.inner.storage()
     }
 
     fn can_commit(&self) -> Result<Duration, String> {

@@ -27,6 +27,7 @@ mod narrow;
 mod rng;
 mod scramble;
 mod small;
+mod together;
 mod yanked;
 
 pub use crash::CrashFs;

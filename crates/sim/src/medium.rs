@@ -1,12 +1,13 @@
-//! What a store lies on when the power goes: a directory, by the rules of some file system, or a device without one.
-use crate::{CrashDevice, CrashFs, DeviceImage, Image, Rules};
+//! What a store lies on when the power goes: a directory, by the rules of some file system, a device without one, or both.
+use crate::{CrashDevice, CrashFs, DeviceImage, Image, Rules, together::Together};
 use std::{fmt, sync::Arc};
 use terrace_format::raw::Sizes;
 use terrace_storage::backends::{
     files::fs::FileSystem,
-    raw::{RawFs, format},
+    raw::{RawFs, format, split::SplitFs},
 };
 
+const DEVICE: &str = "(crash model of a device)";
 const DEVICE_BYTES: u64 = 16 << 20;
 /// Small slots, so that small files fill several.
 const SIZES: Sizes = Sizes { slot_bytes: 32 << 10, unit_slots: 4 };
@@ -18,6 +19,8 @@ pub enum Medium {
     Directory(Rules),
     /// A device that holds a store without a file system.
     Device,
+    /// A directory, with logs and tables on such a device.
+    Split(Rules),
 }
 
 /// A recording medium. Clones are handles on the same one.
@@ -27,6 +30,8 @@ pub enum Recorder {
     Directory(CrashFs),
     /// A device.
     Device(CrashDevice),
+    /// Both.
+    Split(CrashFs, Together),
 }
 
 /// What a power cut left.
@@ -36,6 +41,8 @@ pub enum Remains {
     Directory(Image),
     /// Of a device.
     Device(DeviceImage),
+    /// Of both.
+    Split(Image, DeviceImage),
 }
 
 impl Medium {
@@ -43,11 +50,8 @@ impl Medium {
     pub fn recorder(self) -> Recorder {
         match self {
             Medium::Directory(rules) => Recorder::Directory(CrashFs::new(rules)),
-            Medium::Device => {
-                let device = CrashDevice::new(&DeviceImage::empty(DEVICE_BYTES));
-                format(&device, SIZES, 1).expect("a device in memory takes what it is given");
-                Recorder::Device(CrashDevice::new(&device.now()))
-            }
+            Medium::Device => Recorder::Device(CrashDevice::new(&formatted())),
+            Medium::Split(rules) => Recorder::split(CrashFs::new(rules), &formatted()),
         }
     }
 
@@ -57,18 +61,35 @@ impl Medium {
             (Medium::Directory(rules), Remains::Directory(image)) => {
                 Recorder::Directory(CrashFs::from_image(image, rules))
             }
-            (_, Remains::Device(image)) => Recorder::Device(CrashDevice::new(image)),
-            (Medium::Device, Remains::Directory(_)) => panic!("what is left of a directory is no device"),
+            (Medium::Split(rules), Remains::Split(image, device)) => {
+                Recorder::split(CrashFs::from_image(image, rules), device)
+            }
+            (Medium::Device, Remains::Device(image)) => Recorder::Device(CrashDevice::new(image)),
+            _ => panic!("what is left is of another kind"),
         }
     }
 }
 
+fn formatted() -> DeviceImage {
+    let device = CrashDevice::new(&DeviceImage::empty(DEVICE_BYTES));
+    format(&device, SIZES, 1).expect("a device in memory takes what it is given");
+    device.now()
+}
+
 impl Recorder {
+    fn split(fs: CrashFs, device: &DeviceImage) -> Recorder {
+        let together = Together { below: CrashDevice::new(device), beside: fs.clone(), when: Arc::default() };
+        Recorder::Split(fs, together)
+    }
+
     /// The directory to write to.
     pub fn file_system(&self) -> Arc<dyn FileSystem> {
         match self {
             Recorder::Directory(fs) => Arc::new(fs.clone()),
-            Recorder::Device(device) => RawFs::new(Arc::new(device.clone()), "(crash model of a device)"),
+            Recorder::Device(device) => RawFs::new(Arc::new(device.clone()), DEVICE),
+            Recorder::Split(fs, device) => {
+                Arc::new(SplitFs::new(Arc::new(fs.clone()), RawFs::new(Arc::new(device.clone()), DEVICE)))
+            }
         }
     }
 
@@ -77,6 +98,7 @@ impl Recorder {
         match self {
             Recorder::Directory(fs) => fs.steps(),
             Recorder::Device(device) => device.steps(),
+            Recorder::Split(fs, device) => fs.steps() + device.below.steps(),
         }
     }
 
@@ -85,6 +107,10 @@ impl Recorder {
         match self {
             Recorder::Directory(fs) => Remains::Directory(fs.power_loss(step, seed)),
             Recorder::Device(device) => Remains::Device(device.power_loss(step, seed)),
+            Recorder::Split(fs, device) => {
+                let on_device = device.steps_within(step);
+                Remains::Split(fs.power_loss(step - on_device, seed), device.below.power_loss(on_device, seed))
+            }
         }
     }
 }
@@ -95,6 +121,10 @@ impl Remains {
         match self {
             Remains::Directory(image) => image.file_system(),
             Remains::Device(image) => Recorder::Device(CrashDevice::new(image)).file_system(),
+            Remains::Split(image, device) => {
+                let device = RawFs::new(Arc::new(CrashDevice::new(device)), DEVICE);
+                Arc::new(SplitFs::new(image.file_system(), device))
+            }
         }
     }
 }
@@ -104,6 +134,7 @@ impl fmt::Debug for Remains {
         match self {
             Remains::Directory(image) => image.fmt(f),
             Remains::Device(image) => image.fmt(f),
+            Remains::Split(image, device) => write!(f, "{image:?}, and {device:?}"),
         }
     }
 }

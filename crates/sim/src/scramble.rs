@@ -1,6 +1,7 @@
 //! A directory whose bytes make sense only through it: what goes around the seam reads and leaves garbage.
 use crate::rng::mix;
 use std::{io, ops::Range, sync::Arc, time::Duration};
+use terrace_format::Storage;
 use terrace_storage::{
     LogWrites,
     backends::files::{
@@ -92,6 +93,10 @@ impl FileSystem for ScrambleFs {
 
     fn commit(&self) -> io::Result<()> {
         self.0.commit()
+    }
+
+    fn storage(&self) -> Storage {
+        self.0.storage()
     }
 
     fn can_commit(&self) -> Result<Duration, String> {

@@ -2,6 +2,7 @@
 //! and what is reserved nobody else can take.
 use parking_lot::Mutex;
 use std::{io, sync::Arc, time::Duration};
+use terrace_format::Storage;
 use terrace_storage::backends::files::fs::{DirEntry, FileSystem, ReadFile, WriteFile};
 
 /// Clones are handles on the same directory. Names take no space.
@@ -98,6 +99,10 @@ impl FileSystem for SmallFs {
 
     fn commit(&self) -> io::Result<()> {
         self.inner.commit()
+    }
+
+    fn storage(&self) -> Storage {
+        self.inner.storage()
     }
 
     fn can_commit(&self) -> Result<Duration, String> {

@@ -39,6 +39,11 @@ pub struct Setup {
     pub mmap_reads: bool,
     /// How records reach the operating system. Default [`LogWrites::Write`].
     pub log_writes: LogWrites,
+    /// On a device, whole pages are written, and zeros behind what does not fill one. Without, the kernel reads what else is in the
+    /// page before it is written. Default true.
+    pub padding: bool,
+    /// A device is read and written past the kernel's page cache. Default false.
+    pub direct_io: bool,
     /// Least time between two batches of tiers `group` and `background`. Default 200 ms.
     pub batch_interval: Duration,
     /// Syncs each table that a flush makes as it is finished, whatever the tier does with those of compactions. Default false.
@@ -64,6 +69,8 @@ impl Default for Setup {
             file_value_bytes_min: 0,
             mmap_reads: false,
             log_writes: LogWrites::Write,
+            padding: true,
+            direct_io: false,
             batch_interval: Duration::from_millis(200),
             sync_flushes: false,
             value_log_threshold: 512,
@@ -88,6 +95,8 @@ impl fmt::Debug for Setup {
             .field("file_value_bytes_min", &self.file_value_bytes_min)
             .field("mmap_reads", &self.mmap_reads)
             .field("log_writes", &self.log_writes)
+            .field("padding", &self.padding)
+            .field("direct_io", &self.direct_io)
             .field("batch_interval", &self.batch_interval)
             .field("sync_flushes", &self.sync_flushes)
             .field("value_log_threshold", &self.value_log_threshold)

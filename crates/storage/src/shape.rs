@@ -1,7 +1,10 @@
 //! What a store turns out to be made of, before a backend is chosen for it.
 use crate::{
     Error, Result, Setup,
-    backends::files::{fs::FileSystem, root},
+    backends::{
+        files::{fs::FileSystem, root},
+        raw::DATA,
+    },
     placement::Mode,
 };
 use std::io;
@@ -23,7 +26,7 @@ pub fn read_marker(place: &str, text: &str) -> Result<Marker> {
 /// The shape of the store in `fs`: as its marker says, LevelDB's if it has none, and as `setup` says if there is no store yet.
 /// What is salvaged may have lost either; then its files say what they are.
 pub(crate) fn of_files(fs: &dyn FileSystem, mode: Mode, setup: &Setup) -> Result<Shape> {
-    let wanted = Shape { storage: Storage::Directory, ..setup.shape };
+    let wanted = Shape { storage: fs.storage(), ..setup.shape };
     if mode == Mode::Salvage {
         let marker = root::read_marker_of(fs).ok().flatten().and_then(|text| Marker::decode(&text).ok());
         return Ok(marker.map_or_else(|| by_names(fs, wanted), |marker| marker.shape));
@@ -34,10 +37,21 @@ pub(crate) fn of_files(fs: &dyn FileSystem, mode: Mode, setup: &Setup) -> Result
         }
         return Ok(wanted);
     }
-    match root::read_marker_of(fs)? {
-        Some(text) => Ok(read_marker(&fs.name(), &text)?.shape),
-        None => Ok(Shape::default()),
+    let shape = match root::read_marker_of(fs)? {
+        Some(text) => read_marker(&fs.name(), &text)?.shape,
+        None => Shape::default(),
+    };
+    match (shape.storage, fs.storage()) {
+        (told, there) if told == there => Ok(shape),
+        (Storage::Split, _) => {
+            Err(Error::Missing { what: "device", object: missing_half(fs, "the store's logs and tables") })
+        }
+        (Storage::Directory, _) => Err(Error::Unsupported(missing_half(fs, "nothing of the store that is here"))),
     }
+}
+
+fn missing_half(fs: &dyn FileSystem, what: &str) -> String {
+    format!("{} (the device that its file {DATA} names holds {what})", fs.name())
 }
 
 /// There is no root, and a store is to be made. Logs in which its placement would not look must hold no writes: whoever lost

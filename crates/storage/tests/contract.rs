@@ -3,7 +3,7 @@ use std::{sync::Arc, time::Duration};
 use terrace_format::{Shape, TableForm, raw::Sizes};
 use terrace_storage::backends::{
     files::real::RealFs,
-    raw::{self, RawFs},
+    raw::{self, RawFs, split::SplitFs},
 };
 use terrace_storage::{
     LogWrites, Memory, Setup, Tier, contract,
@@ -113,4 +113,22 @@ fn a_device_passes() {
     contract::run(&|| contract::on_files(a_device(), Arc::new(NoTracker)));
     let batches = || Arc::new(BatchTracker::new(Way::Group, Duration::from_secs(3600)));
     contract::run(&|| contract::on_files(a_device(), batches()));
+}
+
+#[test]
+fn a_directory_with_a_device_passes() {
+    let split = || Arc::new(SplitFs::new(Arc::new(Memory::new()), a_device()));
+    contract::run(&|| contract::on_files(split(), Arc::new(SyncTracker)));
+    contract::run(&|| contract::on_files_of(TableForm::Bundled, split(), Arc::new(NoTracker)));
+}
+
+/// Parts of pages are read as what was written.
+#[test]
+fn a_device_passes_without_padding() {
+    let unpadded = || {
+        let device = Arc::new(terrace_device::Memory::new(16 << 20).unwrap());
+        raw::format(&*device, Sizes { slot_bytes: 64 << 10, unit_slots: 4 }, 7).unwrap();
+        RawFs::writing(device, "device", false)
+    };
+    contract::run(&|| contract::on_files(unpadded(), Arc::new(SyncTracker)));
 }

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 use terrace::{Copied, Db, Options, ReadOptions};
-use terrace_storage::backends::raw::is_device;
+use terrace_storage::Location;
 
 /// In a directory that is being filled: of what. Its removal and the directory's last name come when all is there.
 const RECORD: &str = "CONVERTING";
@@ -16,8 +16,8 @@ const RECORD: &str = "CONVERTING";
 /// Copies a store into a new one of another make, such as another preset's, and back.
 ///
 /// SRC is only read, and nobody may write it meanwhile. The new store grows in DST.converting and becomes DST when it is complete and
-/// compared with SRC, pair by pair. Cut short, the same command goes on where it was. On a device, which `terrace raw format` has
-/// prepared, it grows in its place.
+/// compared with SRC, pair by pair. Cut short, the same command goes on where it was. On a device, or in a directory
+/// that goes with one, which `terrace raw format` has prepared, it grows in its place.
 #[derive(clap::Args)]
 pub struct Convert {
     /// The store to read.
@@ -39,9 +39,9 @@ impl Convert {
         let mut options = self.settings.resolve()?;
         refuse_foreign(&self.from)?;
         let from = Db::open_read_only(&self.from, Options::default())?;
-        let building = match is_device(&self.to) {
-            true => None,
-            false => Some(Building::of(&self.to, &self.from, from.last_sequence())?),
+        let building = match Location::at(&self.to) {
+            Location::Device(_) | Location::Split(_) => None,
+            _ => Some(Building::of(&self.to, &self.from, from.last_sequence())?),
         };
         options.create_if_missing = true;
         let to = Db::open(building.as_ref().map_or(&self.to, |building| &building.folder), options)?;

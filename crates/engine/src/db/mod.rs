@@ -108,12 +108,21 @@ fn make_durable(shared: &Arc<Shared>, writes: &Writes) -> Result<()> {
 
 /// What `path` is, once it is sure that `options` allow it.
 fn locate(path: &Path, options: &Options) -> Result<Location> {
-    match Location::at(path) {
-        Location::Directory(_) if options.device => Err(Error::Invalid(format!(
-            "device=true asks for a device, or a file in its place, and {} is none; `terrace raw format` prepares one",
-            path.display()
-        ))),
-        location => Ok(location),
+    let location = Location::at(path);
+    let wanted = match location {
+        Location::Split(_) => None,
+        _ if options.split => Some((
+            "split=true asks for a directory that goes with a device",
+            "terrace raw format DEVICE --meta DIRECTORY` makes",
+        )),
+        Location::Directory(_) if options.device => {
+            Some(("device=true asks for a device, or a file in its place", "terrace raw format` prepares"))
+        }
+        _ => None,
+    };
+    match wanted {
+        Some((asked, how)) => Err(Error::Invalid(format!("{asked}, and {} is none; `{how} one", path.display()))),
+        None => Ok(location),
     }
 }
 

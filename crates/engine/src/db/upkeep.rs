@@ -5,7 +5,7 @@ use crate::{
     version::{files, set::Start},
 };
 use std::{collections::BTreeSet, path::Path};
-use terrace_format::SeqNo;
+use terrace_format::{SeqNo, Shape};
 use terrace_storage::{
     Location, Setup, TableFile, Tier, lies_in,
     placement::{Mode, ObjectId, Placement},
@@ -102,7 +102,8 @@ impl Db {
     pub fn checkpoint_on(&self, to: &dyn Placement) -> Result<Checkpoint> {
         let (shared, writes) = (self.shared(), self.writes()?);
         recover::check_empty(to, "checkpoint")?;
-        if to.shape() != shared.placement.shape() {
+        let alike = Shape { storage: to.shape().storage, ..shared.placement.shape() };
+        if to.shape() != alike {
             let text = format!("{} is made of other parts than {}", to.name(), shared.placement.name());
             return Err(Error::Invalid(text));
         }
@@ -127,10 +128,8 @@ impl Db {
 
     fn adopt_into(&self, to: &dyn Placement, files: &[(TableFile, ObjectId)], start: Start) -> Result<Checkpoint> {
         let shared = self.shared();
-        let (sequence, requires) = (start.base.0, shared.requires.clone());
-        if let Some(marker) = shared.placement.load_marker()? {
-            to.publish_marker(&marker)?;
-        }
+        let sequence = start.base.0;
+        let requires = recover::create_alike(to, &*shared.placement, &shared.requires)?;
         to.settle(&[])?;
         let adopted = to.adopt(files)?;
         recover::begin(to, &shared.options, start, requires, Vec::new(), &[])?;

@@ -44,6 +44,20 @@ pub fn create(placement: &dyn Placement, options: &Options) -> Result<Vec<String
     Ok(marker.features)
 }
 
+/// A new store `to` with all that store `from`, which announces `features`, is made of, but for where it is: its marker, if it needs one.
+/// What it announces.
+pub fn create_alike(to: &dyn Placement, from: &dyn Placement, features: &[String]) -> Result<Vec<String>> {
+    let (there, here) = (to.shape(), from.shape());
+    let place = here.storage.feature();
+    let mut features: Vec<String> = features.iter().filter(|known| place != Some(known)).cloned().collect();
+    features.extend(there.storage.feature().map(String::from));
+    if features.is_empty() && there == Shape::default() {
+        return Ok(features);
+    }
+    to.publish_marker(&Marker { version: 1, shape: there, features: features.clone() }.encode())?;
+    Ok(features)
+}
+
 /// An existing store: its marker must be known, its manifest must ask for no more than the marker says, and the options
 /// must not ask for anything else.
 pub fn check(placement: &dyn Placement, options: &Options, in_manifest: &[String]) -> Result<Vec<String>> {

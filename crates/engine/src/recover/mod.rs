@@ -10,6 +10,8 @@ pub mod repair;
 mod replay;
 pub mod survey;
 
+pub use features::create_alike;
+
 use crate::{
     Error, Options, Result,
     jobs::flush,

@@ -34,15 +34,16 @@ pub struct Broken {
 
 /// The histories of a campaign, one for each tracker and each medium.
 pub fn histories(options: &Options, trackers: &[Tracker], history: u64, seeds: u64) -> Vec<Cuts> {
-    let media = [Medium::Directory(Rules::Ext4), Medium::Directory(Rules::Posix), Medium::Device];
+    let (ext4, posix) = (Medium::Directory(Rules::Ext4), Medium::Directory(Rules::Posix));
+    let media = [ext4, posix, Medium::Device, Medium::Split(Rules::Posix)];
     let in_folders = options.tables.is_some_and(|tables| tables.name() == "directory");
     let pairs = trackers.iter().flat_map(|&tracker| media.map(|medium| (tracker, medium)));
     pairs
         .filter(|(tracker, medium)| tracker.goes_with(*medium)) // refused there
-        .filter(|(_, medium)| *medium != Medium::Device || !in_folders) // a device has none
+        .filter(|(_, medium)| matches!(medium, Medium::Directory(_)) || !in_folders) // a device has none
         .map(|(tracker, medium)| {
             // A device is asked for much more than a directory is.
-            let seeds = if medium == Medium::Device { seeds.div_ceil(8) } else { seeds };
+            let seeds = if matches!(medium, Medium::Directory(_)) { seeds } else { seeds.div_ceil(8) };
             Cuts { options: options.clone(), tracker, medium, history, seeds }
         })
         .collect()

@@ -59,7 +59,7 @@ impl Tracker {
     pub fn goes_with(self, medium: Medium) -> bool {
         match medium {
             Medium::Directory(Rules::Ext4) => true,
-            Medium::Directory(Rules::Posix) => !self.needs_journal(),
+            Medium::Directory(Rules::Posix) | Medium::Split(_) => !self.needs_journal(),
             Medium::Device => !matches!(self, Tracker::Journal | Tracker::JournalBpf),
         }
     }

@@ -8,7 +8,7 @@ use std::{
 };
 use tempfile::TempDir;
 use terrace::{Comparator, Db, Error, LevelInfo, Options, ReadOptions, TableForm, WriteBatch, WriteOptions};
-use terrace_sim::{Medium, Rng, ScrambleFs};
+use terrace_sim::{Medium, Rng, Rules, ScrambleFs};
 use terrace_storage::{
     Memory,
     backends::files::{fs::FileSystem, real::RealFs},
@@ -43,6 +43,11 @@ impl Place {
     /// A device in memory, without a file system.
     pub fn device() -> Place {
         Place { name: "device", fs: Medium::Device.recorder().file_system(), folder: None }
+    }
+
+    /// A directory in memory that goes with such a device.
+    pub fn split() -> Place {
+        Place { name: "split", fs: Medium::Split(Rules::Ext4).recorder().file_system(), folder: None }
     }
 
     /// The store's path, if it is in a directory of a real file system.

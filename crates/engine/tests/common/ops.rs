@@ -194,14 +194,14 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
 }
 
 pub fn any_config() -> impl Strategy<Value = Config> {
-    let place = prop_oneof![6 => Just(0u8), 3 => Just(1), 1 => Just(2), 3 => Just(3)];
+    let place = prop_oneof![6 => Just(0u8), 3 => Just(1), 1 => Just(2), 2 => Just(3), 1 => Just(4)];
     let preset = prop::sample::select(vec!["leveldb", "terrace-block", "noblsm", "delsm", "volatile", "wisckey"]);
     let tables = prop_oneof![3 => Just("block"), 1 => Just("bundled"), 1 => Just("directory")];
     let switches = (prop::bool::weighted(0.2), prop::bool::weighted(0.7));
     let all = (preset, any_shape(), any_shape(), tables, switches, place);
     all.prop_map(|(preset, first, second, tables, switches, place)| {
         let (backwards, manual) = switches;
-        let tables = if place == 3 && tables == "directory" { "block" } else { tables }; // a device has no folders
+        let tables = if place >= 3 && tables == "directory" { "block" } else { tables }; // a device has no folders
         let mut shapes = [first, second];
         // Where values live is decided by the first opening.
         shapes[1].iter_mut().filter(|(name, _)| *name == "values").for_each(|(_, value)| *value = "preset".into());

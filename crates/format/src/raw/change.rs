@@ -8,6 +8,7 @@
 //! 4  it has a name      number, name; whoever had that name loses it
 //! 5  a name goes        name; a file goes with its last name, and its slots are free
 //! 6  numbers go on      number: smaller ones have been used
+//! 7  a flush is over    where in this half everything before was written by then
 //! ```
 use crate::{
     Corrupt,
@@ -65,6 +66,11 @@ pub enum Change {
         /// The name.
         name: String,
     },
+    /// What stands before this byte of the half was written when a flush of the device began that is over: no power cut takes it.
+    Flushed {
+        /// Where the next entry stood then.
+        end: u64,
+    },
     /// Numbers below this one have been used.
     Next {
         /// The number.
@@ -102,6 +108,7 @@ impl Change {
                 put_slice(out, name.as_bytes());
             }
             Change::Next { file } => start(6, *file),
+            Change::Flushed { end } => start(7, *end),
         }
     }
 
@@ -133,6 +140,7 @@ impl Change {
             3 => Change::Bytes { file, bytes: input.varint64()? },
             4 => Change::Name { file, name: name(input)? },
             6 => Change::Next { file },
+            7 => Change::Flushed { end: file },
             other => return Err(input.corrupt(format!("change {other} is not known"))),
         })
     }
@@ -157,6 +165,7 @@ mod tests {
             Change::Name { file: 1, name: "000005.ldb".into() },
             Change::Unname { name: "lost/000005.ldb".into() },
             Change::Next { file: 7 },
+            Change::Flushed { end: 8192 },
         ];
         let mut bytes = Vec::new();
         all.iter().for_each(|change| change.encode(&mut bytes));
@@ -164,7 +173,7 @@ mod tests {
         for end in 1..bytes.len() {
             let _ = Change::decode_all(&bytes[..end]); // no panic
         }
-        for bad in [&[7, 1][..], &[1, 1, 2, 0], &[4, 1, 1, 0xff], &[0, 0]] {
+        for bad in [&[8, 1][..], &[1, 1, 2, 0], &[4, 1, 1, 0xff], &[0, 0]] {
             assert!(Change::decode_all(bad).is_err(), "{bad:?}");
         }
     }

@@ -10,7 +10,8 @@
 //!                                            28  4  its crc32c
 //!                                            32  4  crc32c of bytes 0..32
 //! ```
-//! Entries stand one behind the other; the first whose length is 0 or whose checksum is wrong is the end. The checksum begins with that of
+//! Entries stand one behind the other; the first whose length is 0 or whose checksum is wrong is the end, unless an entry behind it tells
+//! of a flush that was later: then it is damaged, since no power cut took it. The checksum begins with that of
 //! the head, so that what an earlier generation left behind the end is not taken for a continuation. A page that is written
 //! again with more entries in it holds the earlier ones unchanged, so a torn page loses only what was not durable.
 use super::{Change, PAGE};
@@ -114,6 +115,10 @@ pub fn decode(half: &[u8], id: u64) -> Result<Option<Half>, Damaged> {
         changes.push(all(end + ENTRY_HEAD_BYTES, bytes)?);
         end += ENTRY_HEAD_BYTES + bytes.len();
     }
+    if is_outlived(&head, half, end) {
+        let why = Corrupt::new(WHAT, end as u64, "the entry here is damaged: a later one says that it was durable");
+        return Err(damaged(head.generation)(why));
+    }
     Ok(Some(Half { head, changes, end }))
 }
 
@@ -149,6 +154,15 @@ fn entry<'a>(head: &Head, half: &'a [u8], at: usize) -> Option<&'a [u8]> {
     (u32::from_le_bytes(*sum) == right).then_some(changes)
 }
 
+/// Whether an entry behind `end`, at which there is none, tells of a flush after something had been written there.
+fn is_outlived(head: &Head, half: &[u8], end: usize) -> bool {
+    let is_later = |change: &Change| matches!(change, Change::Flushed { end: told } if *told > end as u64);
+    (end + 1..half.len()).any(|at| {
+        let changes = entry(head, half, at).and_then(|bytes| Change::decode_all(bytes).ok());
+        changes.is_some_and(|changes| changes.iter().any(is_later))
+    })
+}
+
 fn behind(base: usize, found: Corrupt) -> Corrupt {
     Corrupt { offset: found.offset + base as u64, ..found }
 }
@@ -167,6 +181,29 @@ mod tests {
             vec![Change::Slots { file: 5, first: 0, count: 2 }],
             vec![Change::Unname { name: "three".into() }],
         ]
+    }
+
+    /// An entry that a flush was told to have saved is not the end of the history, whichever byte of it is wrong; the last one may be.
+    #[test]
+    fn a_wrong_byte_before_a_flush_is_told() {
+        let (mut half, ends) = half();
+        half.truncate(ends[3]);
+        let (head, _) = encode_checkpoint(9, 2, &history()[0]);
+        half.extend(encode_entry(&head, &[Change::Flushed { end: ends[2] as u64 }]));
+        half.resize(64 << 10, 0);
+        assert_eq!(decode(&half, 9).unwrap().unwrap().changes.len(), 5);
+        for at in ends[0]..ends[3] + 20 {
+            let mut bad = half.clone();
+            bad[at] ^= 4;
+            match decode(&bad, 9) {
+                Ok(found) => assert!(at >= ends[2] && found.is_some(), "byte {at}"),
+                Err(told) => {
+                    let begin = ends.iter().rfind(|end| **end <= at).unwrap();
+                    assert_eq!((told.generation, told.why.offset), (2, *begin as u64), "byte {at}");
+                    assert!(at < ends[2]);
+                }
+            }
+        }
     }
 
     /// A half with a history in it, and where each entry ends.

@@ -9,7 +9,7 @@ use dirs::Dirs;
 use files::{Files, fs::FileSystem, real::RealFs};
 use memory::Memory;
 use std::{io, path::Path, path::PathBuf, sync::Arc, time::Duration};
-use terrace_format::{Storage, TableForm, Values, names::FileName};
+use terrace_format::{TableForm, Values, names::FileName};
 use value_log::ValueLog;
 
 pub(crate) mod dirs;
@@ -26,15 +26,22 @@ pub enum Location {
     Directory(PathBuf),
     /// A block device, or a file in its place, that was prepared for a store.
     Device(PathBuf),
+    /// A directory, with logs and tables on the device that its file `DATA` names.
+    Split(PathBuf),
     /// Memory of this process.
     Memory(Memory),
 }
 
 impl Location {
-    /// What is at `path`: a device if it is that of a block device or a regular file, else a directory, which may be missing.
+    /// What is at `path`: a device if it is that of a block device or a regular file, else a directory, which may be missing, or
+    /// half of a store.
     pub fn at(path: impl Into<PathBuf>) -> Location {
         let path = path.into();
-        if raw::is_device(&path) { Location::Device(path) } else { Location::Directory(path) }
+        match path {
+            path if raw::is_device(&path) => Location::Device(path),
+            path if raw::split::is_split(&path) => Location::Split(path),
+            path => Location::Directory(path),
+        }
     }
 }
 
@@ -162,7 +169,8 @@ impl Tier {
 pub fn open(location: &Location, mode: Mode, tier: Tier, setup: &Setup) -> Result<Box<dyn Placement>> {
     let fs: Arc<dyn FileSystem> = match location {
         Location::Directory(path) => Arc::new(RealFs::new(path)),
-        Location::Device(path) => raw::open(path, mode)?,
+        Location::Device(path) => raw::open(path, mode, setup)?,
+        Location::Split(path) => raw::split::open(path, mode, setup)?,
         Location::Memory(memory) => Arc::new(memory.clone()),
     };
     let particular = match tier {
@@ -184,13 +192,13 @@ pub fn open_files(
 ) -> Result<Box<dyn Placement>> {
     let shape = crate::shape::of_files(&*fs, mode, setup)?;
     let block = |shape| Files::open(fs, mode, tracker, setup, shape);
-    match (shape.storage, shape.tables, shape.values) {
-        (Storage::Directory, TableForm::Block | TableForm::Bundled, Values::Table) => Ok(Box::new(block(shape)?)),
-        (Storage::Directory, TableForm::Block | TableForm::Bundled, Values::Log) => {
+    match (shape.tables, shape.values) {
+        (TableForm::Block | TableForm::Bundled, Values::Table) => Ok(Box::new(block(shape)?)),
+        (TableForm::Block | TableForm::Bundled, Values::Log) => {
             Ok(Box::new(ValueLog::new(Box::new(block(shape)?), setup)))
         }
-        (Storage::Directory, TableForm::Directory, Values::Table) => Ok(Box::new(Dirs::open(block(shape)?)?)),
-        (Storage::Directory, TableForm::Directory, Values::Log) => Err(Error::Unsupported(
+        (TableForm::Directory, Values::Table) => Ok(Box::new(Dirs::open(block(shape)?)?)),
+        (TableForm::Directory, Values::Log) => Err(Error::Unsupported(
             "values=log is refused with tables=directory, whose values have files of their own".into(),
         )),
     }
@@ -212,7 +220,15 @@ pub fn lies_in(inner: &Path, outer: &Path) -> Result<bool> {
 pub fn destroy(location: &Location) -> Result<()> {
     match location {
         Location::Directory(path) => destroy_directory(path),
-        Location::Device(path) => destroy_on_device(path),
+        Location::Device(path) => {
+            let device = raw::open(path, Mode::Write, &Setup::default())?;
+            destroy_prepared(path, &*device, || names_on(&device))
+        }
+        Location::Split(path) => {
+            let (split, fs) = (raw::split::open(path, Mode::Write, &Setup::default())?, RealFs::new(path));
+            let at = |name: &str| path.join(name).display().to_string();
+            destroy_prepared(path, &*split, || Ok([own_names(&fs, &at)?, names_on(split.device())?].concat()))
+        }
         Location::Memory(memory) => memory.clear().map_err(|e| files::lock_error("memory".into(), e)),
     }
 }
@@ -240,17 +256,27 @@ fn destroy_directory(path: &Path) -> Result<()> {
     fs.remove_empty().map_err(|e| Error::io("remove", fs.name(), e))
 }
 
-/// The device stays prepared, without files.
-fn destroy_on_device(path: &Path) -> Result<()> {
-    let fs = raw::open(path, Mode::Write)?;
+/// The device stays prepared, and the directory that goes with it, if there is one, without files. `CURRENT` goes first.
+fn destroy_prepared(path: &Path, fs: &dyn FileSystem, names: impl FnOnce() -> Result<Vec<String>>) -> Result<()> {
     let failed = |op| move |e| Error::io(op, path.display().to_string(), e);
     let held = fs.lock(true).map_err(|e| files::lock_error(fs.name(), e))?;
-    let mut names: Vec<String> = fs.files().map_err(failed("list"))?.into_iter().map(|file| file.name).collect();
-    names.sort_by_key(|name| *name != FileName::Current.to_string());
-    names.iter().try_for_each(|name| fs.remove(name)).map_err(failed("remove files of"))?;
+    let mut names = names()?;
+    let current = FileName::Current.to_string();
+    names.sort_by_key(|name| *name != current);
+    for name in &names {
+        fs.remove(name).map_err(failed("remove files of"))?;
+        if *name == current {
+            fs.sync_directory().map_err(failed("sync"))?;
+        }
+    }
     fs.sync_directory().map_err(failed("sync"))?;
     drop(held);
     Ok(())
+}
+
+fn names_on(device: &raw::RawFs) -> Result<Vec<String>> {
+    let files = device.files().map_err(|e| Error::io("list", device.name(), e))?;
+    Ok(files.into_iter().map(|file| file.name).collect())
 }
 
 /// The store's own files but `LOCK`.
@@ -263,7 +289,7 @@ fn own_names(fs: &RealFs, at: &dyn Fn(&str) -> String) -> Result<Vec<String>> {
         }
     }
     for name in fs.list_lost().map_err(|e| Error::io("list", at("lost"), e))? {
-        if files::root::is_set_aside(&name) {
+        if files::root::set_aside_from(&name).is_some() {
             names.push(format!("lost/{name}"));
         }
     }

@@ -17,7 +17,7 @@ use terrace_format::{
     names::decode_current,
     pair::{self, PairName},
 };
-use terrace_storage::{backends::raw, placement::Mode};
+use terrace_storage::{Setup, backends::raw, placement::Mode};
 
 /// Bytes of a key or value shown before it is cut.
 const SHOWN_BYTES: usize = 40;
@@ -53,7 +53,7 @@ impl Inspect {
             refuse_foreign(&self.path)?;
             return store::show(&self.path, self.json, out);
         }
-        if raw::open(&self.path, Mode::ReadOnly).is_ok_and(|device| device.superblock().is_ok()) {
+        if raw::open(&self.path, Mode::ReadOnly, &Setup::default()).is_ok_and(|device| device.superblock().is_ok()) {
             bail!(
                 "a device without a file system; `terrace raw export` makes a directory of it, which can be inspected"
             );

@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde_json::json;
 use std::{fs, io::Write, path::PathBuf};
 use terrace_lab::device::parse_size;
-use terrace_storage::backends::raw::{Sizes, make_file, prepare};
+use terrace_storage::backends::raw::{Sizes, make_file, prepare, split};
 
 /// Prepares a device for a store. Everything on it is lost.
 ///
@@ -25,6 +25,10 @@ pub struct Format {
     /// slots.
     #[arg(long, value_name = "BYTES")]
     unit: Option<String>,
+    /// Make this directory, absent or empty, the other half of a store as LevelDB-Raw has it: the manifest is there, logs and tables are
+    /// on the device. From then on its path is the store's. Slots are then a little larger than a table of 2MiB, and units single slots.
+    #[arg(long, value_name = "DIR")]
+    meta: Option<PathBuf>,
     /// Destroy what is there.
     #[arg(long, alias = "destroy-data")]
     force: bool,
@@ -40,7 +44,7 @@ impl Format {
             .map(|(name, text)| text.as_deref().map(parse_size).transpose().map_err(|why| Usage::of(name, why)));
         let (bytes, slot, unit) = (bytes?, slot?, unit?);
         let sizes = |device_bytes: u64| -> Result<Sizes> {
-            let usual = Sizes::of(device_bytes);
+            let usual = if self.meta.is_some() { split::usual_sizes(device_bytes) } else { Sizes::of(device_bytes) };
             let slot = slot.unwrap_or(usual.slot_bytes.into());
             let slot_bytes = u32::try_from(slot).map_err(|_| Usage::of("--slot", "too large"))?;
             let unit = unit.unwrap_or(slot.saturating_mul(usual.unit_slots.into()));
@@ -52,6 +56,9 @@ impl Format {
                 unit_slots: u32::try_from(unit / slot).map_err(|_| Usage::of("--unit", "too large"))?,
             })
         };
+        if let Some(meta) = &self.meta {
+            split::refuse_full(meta)?;
+        }
         if let Some(bytes) = bytes {
             make_file(&self.device, bytes)?;
         }
@@ -60,6 +67,9 @@ impl Format {
             let _ = fs::remove_file(&self.device); // made just now; what went wrong matters more
         }
         let made = prepared?;
+        if let Some(meta) = &self.meta {
+            split::join(meta, &self.device)?;
+        }
         if self.json {
             let sizes = made.sizes();
             let object = json!({ "device": self.device.display().to_string(), "bytes": made.device_bytes(),

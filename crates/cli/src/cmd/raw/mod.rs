@@ -7,6 +7,7 @@ mod transfer;
 use anyhow::{Context, Result};
 use std::{io::Write, path::Path, sync::Arc};
 use terrace_storage::{
+    Setup,
     backends::raw::{self, RawFs},
     placement::Mode,
 };
@@ -48,7 +49,7 @@ impl Raw {
 
 /// The prepared device at `path`, to be looked at beside other readers.
 fn open(path: &Path) -> Result<Arc<RawFs>> {
-    let device = raw::open(path, Mode::ReadOnly)?;
+    let device = raw::open(path, Mode::ReadOnly, &Setup::default())?;
     device.superblock().with_context(|| path.display().to_string())?;
     Ok(device)
 }

@@ -5,6 +5,7 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use std::{io::Write, path::PathBuf};
 use terrace_storage::{
+    Setup,
     backends::raw::{self, Copied},
     placement::Mode,
 };
@@ -51,7 +52,7 @@ impl Import {
     /// Prints what was copied.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         refuse_foreign(&self.from)?;
-        let device = raw::open(&self.device, Mode::Write)?;
+        let device = raw::open(&self.device, Mode::Write, &Setup::default())?;
         device.superblock().with_context(|| self.device.display().to_string())?;
         let copied = raw::import(&self.from, &device)?;
         tell(out, &copied, &self.device, self.json)

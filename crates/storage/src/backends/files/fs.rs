@@ -6,7 +6,7 @@
 use super::folders::Folders;
 use crate::{placement::Hint, setup::LogWrites};
 use std::{io, ops::Range, os::fd::BorrowedFd, path::Path, time::Duration};
-use terrace_format::block::Bytes;
+use terrace_format::{Storage, block::Bytes};
 
 /// One entry of the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,10 @@ pub struct DirEntry {
 pub trait FileSystem: Send + Sync {
     /// For messages: the directory.
     fn name(&self) -> String;
+    /// What the marker of a store here says of where it is.
+    fn storage(&self) -> Storage {
+        Storage::Directory
+    }
     /// Makes the directory and its parents; fine if it is there. Durable once the parent is synced, which it does.
     fn make_directory(&self) -> io::Result<()>;
     /// Whether the directory is there.

@@ -190,13 +190,13 @@ fn link_into_lost(store: &Store, name: &str) -> Result<bool> {
     }
 }
 
-/// Whether a file of this name in `lost/` is one that [`set_aside`], or LevelDB's repair, put there.
-pub(in crate::backends) fn is_set_aside(name: &str) -> bool {
+/// Of what a file of this name in `lost/` is a copy; `None` unless [`set_aside`], or LevelDB's repair, put it there.
+pub(in crate::backends) fn set_aside_from(name: &str) -> Option<FileName> {
     let numbered =
         name.rsplit_once('-').filter(|(_, copy)| !copy.is_empty() && copy.bytes().all(|b| b.is_ascii_digit()));
     let stem = numbered.map_or(name, |(stem, _)| stem);
     // `MANIFEST-000005` ends like a copy's number but is a name of its own.
-    FileName::parse(name).or_else(|| FileName::parse(stem)).is_some()
+    FileName::parse(name).or_else(|| FileName::parse(stem))
 }
 
 #[cfg(test)]
@@ -206,10 +206,10 @@ mod tests {
     #[test]
     fn knows_what_it_set_aside() {
         for name in ["000005.log", "000005.log-2", "MANIFEST-000005", "MANIFEST-000005-12", "000007.ldb"] {
-            assert!(is_set_aside(name), "{name}");
+            assert!(set_aside_from(name).is_some(), "{name}");
         }
         for name in ["notes.txt", "notes-2", "000005.log-", "000005.log-x", "-2"] {
-            assert!(!is_set_aside(name), "{name}");
+            assert!(set_aside_from(name).is_none(), "{name}");
         }
     }
 }

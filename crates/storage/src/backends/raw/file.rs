@@ -138,12 +138,23 @@ impl File {
         pieces
     }
 
-    fn write_pages(&self, contents: &mut Contents, at: u64, mut pages: &[u8]) -> Result<()> {
-        self.make_room(contents, at + pages.len() as u64)?;
-        for (place, len) in self.pieces(contents, at, pages.len() as u64) {
-            let (now, later) = pages.split_at(len as usize);
+    fn write(&self, contents: &mut Contents, at: u64, mut bytes: &[u8]) -> Result<()> {
+        self.make_room(contents, at + bytes.len() as u64)?;
+        for (place, len) in self.pieces(contents, at, bytes.len() as u64) {
+            let (now, later) = bytes.split_at(len as usize);
             self.mount.write(place, now, self.stream)?;
-            pages = later;
+            bytes = later;
+        }
+        Ok(())
+    }
+
+    /// Of a log's `pages` that which was not there before: what stands behind the first `old` bytes, and each page's trailer.
+    fn write_parts(&self, contents: &mut Contents, at: u64, pages: &[u8], mut old: usize, end: usize) -> Result<()> {
+        for (nth, page) in pages.chunks_exact(PAGE).enumerate() {
+            let (at, used) = (at + (nth * PAGE) as u64, (end - nth * PAYLOAD).min(PAYLOAD));
+            self.write(contents, at + old as u64, &page[old..used])?;
+            self.write(contents, at + PAYLOAD as u64, &page[PAYLOAD..])?;
+            old = 0;
         }
         Ok(())
     }
@@ -176,7 +187,7 @@ impl File {
         }
         let (at, tail) = (contents.written, std::mem::take(&mut contents.tail));
         let whole = tail.len() - tail.len() % PAGE;
-        let outcome = self.write_pages(contents, at, &tail[..whole]);
+        let outcome = self.write(contents, at, &tail[..whole]);
         contents.tail = tail;
         outcome?;
         contents.tail.drain(..whole);
@@ -195,7 +206,12 @@ impl File {
             page::seal(&mut page, self.number, payload.len());
             pages.extend_from_slice(&page);
         }
-        self.write_pages(contents, at, &pages).inspect_err(|_| contents.tail.truncate(before))?;
+        let end = contents.tail.len();
+        let written = match self.mount.padding {
+            true => self.write(contents, at, &pages),
+            false => self.write_parts(contents, at, &pages, before, end),
+        };
+        written.inspect_err(|_| contents.tail.truncate(before))?;
         let whole = contents.tail.len() / PAYLOAD;
         contents.tail.drain(..whole * PAYLOAD);
         contents.written += (whole * PAGE) as u64;
@@ -213,10 +229,12 @@ impl File {
             return Ok(()); // nobody will look for it
         }
         if !contents.tail.is_empty() {
-            let mut pages = contents.tail.clone();
-            pages.resize(pages.len().next_multiple_of(PAGE), 0);
+            let mut bytes = contents.tail.clone();
+            if self.mount.padding {
+                bytes.resize(bytes.len().next_multiple_of(PAGE), 0);
+            }
             let at = contents.written;
-            self.write_pages(&mut contents, at, &pages)?;
+            self.write(&mut contents, at, &bytes)?;
         }
         self.mount.set_bytes(self.number, bytes)?;
         contents.noted = bytes;

@@ -4,7 +4,7 @@ use std::{io as std_io, sync::Arc};
 use terrace_device::{BlockDevice, Stream};
 use terrace_format::raw::{
     Change, PAGE, Superblock,
-    journal::{GENERATION_MAX, Half, Head, decode, encode_checkpoint, encode_entry},
+    journal::{Damaged, GENERATION_MAX, Half, Head, decode, encode_checkpoint, encode_entry},
 };
 
 /// What the journal is written under, apart from everything else: it is overwritten all the time.
@@ -19,6 +19,21 @@ pub struct Journal {
     head: Head,
     /// The page that the next entry begins in, up to there; `None` before the first checkpoint.
     open: Option<Open>,
+    /// Of this half, how much has survived a flush, and how much the last entry that told of one said.
+    flushed: Told,
+}
+
+#[derive(Default)]
+struct Told {
+    is: u64,
+    told: u64,
+}
+
+/// A moment in the history: see [`Journal::mark`].
+#[derive(Clone, Copy)]
+pub struct Mark {
+    generation: u64,
+    end: u64,
 }
 
 struct Open {
@@ -33,9 +48,7 @@ impl Journal {
         let invalid = |why| std_io::Error::new(std_io::ErrorKind::InvalidData, why);
         let (mut newest, mut damaged): (Option<(usize, Half)>, Vec<_>) = (None, Vec::new());
         for half in 0..2 {
-            let mut bytes = vec![0; superblock.journal_bytes() as usize];
-            device.read_at(superblock.half_at(half), &mut bytes).map_err(io)?;
-            match decode(&bytes, superblock.id()) {
+            match read(&*device, superblock, half)? {
                 Ok(Some(found))
                     if newest.as_ref().is_none_or(|(_, other)| other.head.generation < found.head.generation) =>
                 {
@@ -47,15 +60,15 @@ impl Journal {
         }
         let is_newer = |generation| newest.as_ref().is_none_or(|(_, half)| half.head.generation <= generation);
         if let Some((half, found)) = damaged.into_iter().find(|(_, found)| is_newer(found.generation)) {
-            let (name, why) = (["A", "B"][half], found.why);
-            return Err(invalid(format!("slot journal, half {name}, byte {}: {}", why.offset, why.detail)));
+            return Err(invalid(tell(half, &found)));
         }
         let (half, found) = newest.ok_or_else(|| invalid("no half of its slot journal is whole".into()))?;
         let mut table = Table::new(superblock);
         for change in found.changes.iter().flatten() {
             table.apply(change).map_err(|why| invalid(format!("slot journal: {why}")))?;
         }
-        let journal = Journal { device, superblock: *superblock, half, head: found.head, open: None };
+        let journal =
+            Journal { device, superblock: *superblock, half, head: found.head, open: None, flushed: Told::default() };
         Ok((journal, table))
     }
 
@@ -65,10 +78,35 @@ impl Journal {
         (self.head.generation + u64::from(self.open.is_none())) << 32 // at most 2^32 - 1, see `checkpoint`
     }
 
+    /// How far the history has come; for [`flushed`](Journal::flushed), when a flush of the device that begins now is over.
+    pub fn mark(&self) -> Mark {
+        let end = self.open.as_ref().map_or(0, |open| open.at + open.bytes.len() as u64);
+        Mark { generation: self.head.generation, end }
+    }
+
+    /// What was written before `mark` survives a power cut.
+    pub fn flushed(&mut self, mark: Mark) {
+        if mark.generation == self.head.generation {
+            self.flushed.is = self.flushed.is.max(mark.end);
+        }
+    }
+
+    /// Tells of the last flush that no entry has told of yet, so that damage before it is known as such. For the end of a use: whether it
+    /// succeeds is of no matter.
+    pub fn tell(&mut self, table: &Table) {
+        if self.open.is_some() && self.flushed.is > self.flushed.told {
+            let _ = self.append(&[], table);
+        }
+    }
+
     /// Hands `changes`, which `table` holds already, to the device, as one. Not durable before its next flush, unless a checkpoint
     /// was due: that is durable at return.
     pub fn append(&mut self, changes: &[Change], table: &Table) -> std_io::Result<()> {
-        let entry = encode_entry(&self.head, changes);
+        let mut changes = changes.to_vec();
+        if self.flushed.is > self.flushed.told {
+            changes.push(Change::Flushed { end: self.flushed.is });
+        }
+        let entry = encode_entry(&self.head, &changes);
         let Some(open) = &mut self.open else { return self.checkpoint(table) };
         if open.at + (open.bytes.len() + entry.len()) as u64 > self.superblock.journal_bytes() {
             return self.checkpoint(table);
@@ -82,6 +120,7 @@ impl Journal {
         open.bytes.truncate(used);
         open.bytes.drain(..whole);
         open.at += whole as u64;
+        self.flushed.told = self.flushed.is;
         Ok(())
     }
 
@@ -102,6 +141,7 @@ impl Journal {
         self.device.flush().map_err(io)?;
         (self.half, self.head) = (half, head);
         self.open = Some(Open { at: bytes.len() as u64, bytes: Vec::new() });
+        self.flushed = Told::default(); // a checkpoint that is not whole is damaged, if entries follow
         Ok(())
     }
 }
@@ -113,4 +153,19 @@ pub fn format(device: &dyn BlockDevice, superblock: &Superblock) -> std_io::Resu
     device.write_at(superblock.half_at(0), &bytes, STREAM).map_err(io)?;
     device.write_zeroes(superblock.half_at(1), PAGE as u64).map_err(io)?;
     device.flush().map_err(io)
+}
+
+fn read(
+    device: &dyn BlockDevice,
+    superblock: &Superblock,
+    half: usize,
+) -> std_io::Result<Result<Option<Half>, Damaged>> {
+    let mut bytes = vec![0; superblock.journal_bytes() as usize];
+    device.read_at(superblock.half_at(half), &mut bytes).map_err(io)?;
+    Ok(decode(&bytes, superblock.id()))
+}
+
+fn tell(half: usize, found: &Damaged) -> String {
+    let (name, why) = (["A", "B"][half], &found.why);
+    format!("slot journal, half {name}, byte {}: {}", why.offset, why.detail)
 }

@@ -14,6 +14,7 @@ mod journal;
 mod mount;
 mod place;
 mod space;
+pub mod split;
 mod table;
 mod transfer;
 
@@ -35,6 +36,7 @@ use terrace_format::raw::{Form, PAGE, superblock::PLACES};
 
 pub use found::found;
 pub use place::{is_device, make_file, open, prepare};
+pub use split::DATA;
 pub use terrace_format::raw::{Sizes, Superblock};
 pub use transfer::{Copied, export, import};
 
@@ -67,6 +69,8 @@ pub struct RawFs {
     device: Arc<dyn BlockDevice>,
     name: String,
     holders: Holders,
+    /// See [`Setup::padding`](crate::Setup).
+    padding: bool,
     /// As read when it was last asked for, or locked.
     mount: Mutex<Option<Arc<Mount>>>,
 }
@@ -74,7 +78,13 @@ pub struct RawFs {
 impl RawFs {
     /// The store on `device`, which messages call `name`. Nothing is read yet.
     pub fn new(device: Arc<dyn BlockDevice>, name: impl Into<String>) -> Arc<RawFs> {
-        Arc::new(RawFs { device, name: name.into(), holders: Holders::default(), mount: Mutex::default() })
+        RawFs::writing(device, name, true)
+    }
+
+    /// As [`new`](RawFs::new), with [`padding`](crate::Setup::padding) or without.
+    pub fn writing(device: Arc<dyn BlockDevice>, name: impl Into<String>, padding: bool) -> Arc<RawFs> {
+        let (holders, mount) = (Holders::default(), Mutex::default());
+        Arc::new(RawFs { device, name: name.into(), holders, padding, mount })
     }
 
     /// How the device is divided.
@@ -93,10 +103,12 @@ impl RawFs {
         files.map(|(name, file)| Ok(Listed { name, bytes: file.bytes()?, slots: file.slots() })).collect()
     }
 
-    /// What is not as it must be: a slot with two owners or a lost one, a list of files that is not what the slot journal says.
-    /// Nobody may be writing, but on this handle.
+    /// What is not as it must be: a slot with two owners or a lost one, a list of files that is not what the slot journal says, a
+    /// superblock that is damaged while the other one makes up for it. Nobody may be writing.
     pub fn problems(&self) -> Result<Vec<String>> {
-        self.mount()?.problems()
+        let mut found = self.mount()?.problems()?;
+        found.extend(spoilt(&*self.device)?);
+        Ok(found)
     }
 
     fn mount(&self) -> Result<Arc<Mount>> {
@@ -107,7 +119,7 @@ impl RawFs {
         let superblock = find(&*self.device)?.ok_or_else(|| {
             Error::new(ErrorKind::NotFound, "it holds no store; `terrace raw format` prepares it for one")
         })?;
-        let loaded = Mount::load(self.device.clone(), superblock)?;
+        let loaded = Mount::load(self.device.clone(), superblock, self.padding)?;
         *mount = Some(loaded.clone());
         Ok(loaded)
     }
@@ -160,6 +172,22 @@ pub fn find(device: &dyn BlockDevice) -> Result<Option<Superblock>> {
         }
     }
     damaged.map_or(Ok(None), Err)
+}
+
+/// Superblocks that are not what formatting has written, of which another one makes up for. Nothing at all is what a power cut while
+/// formatting leaves.
+fn spoilt(device: &dyn BlockDevice) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for place in PLACES {
+        let mut page = vec![0; PAGE];
+        device.read_at(place, &mut page).map_err(io)?;
+        if let Err(why) = Superblock::decode(&page)
+            && page.iter().any(|byte| *byte != 0)
+        {
+            found.push(format!("superblock at {place}: {}", why.detail));
+        }
+    }
+    Ok(found)
 }
 
 impl FileSystem for RawFs {

@@ -20,13 +20,15 @@ use std::{
     },
 };
 use terrace_device::{BlockDevice, Stream};
-use terrace_format::raw::{Change, Form, Superblock};
+use terrace_format::raw::{Change, Form, PAGE, Superblock};
 
 /// A device in use. Locks: a file's contents, then `state`; `flushing` before `state`. The only I/O under `state` is that of the
 /// slot journal.
 pub struct Mount {
     pub device: Arc<dyn BlockDevice>,
     pub superblock: Superblock,
+    /// Whether only whole pages are written.
+    pub padding: bool,
     state: Mutex<State>,
     /// Held during a device flush, and while dead slots are discarded: whoever waits here has been served by the flush before, if nothing
     /// was written since.
@@ -48,13 +50,14 @@ struct State {
 
 impl Mount {
     /// Reads what `superblock` says is there. Writes nothing.
-    pub fn load(device: Arc<dyn BlockDevice>, superblock: Superblock) -> Result<Arc<Mount>> {
+    pub fn load(device: Arc<dyn BlockDevice>, superblock: Superblock, padding: bool) -> Result<Arc<Mount>> {
         let (journal, table) = Journal::load(device.clone(), &superblock)?;
         let space = Space::new(superblock.sizes().unit_slots, table.owners());
         let state = State { table, journal, space, open: HashMap::new(), broken: None };
         Ok(Arc::new(Mount {
             device,
             superblock,
+            padding,
             state: Mutex::new(state),
             flushing: Mutex::default(),
             dirty: AtomicBool::new(true), // by whoever was here before
@@ -64,7 +67,12 @@ impl Mount {
 
     /// From now on nothing is written.
     pub fn end(&self) {
-        self.ended.store(true, Ordering::SeqCst);
+        if self.ended.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let mut state = self.state.lock();
+        let State { table, journal, broken: None, .. } = &mut *state else { return };
+        journal.tell(table);
     }
 
     /// Slots that are free, or will be after a flush.
@@ -72,10 +80,17 @@ impl Mount {
         self.state.lock().space.free_slots()
     }
 
-    /// What is not as it must be. Reads the journal again.
+    /// What is not as it must be. Reads the journal again. Nobody may be writing.
     pub fn problems(&self) -> Result<Vec<String>> {
+        let gone: Vec<Arc<File>> = {
+            let state = self.state.lock();
+            let nameless = state.open.iter().filter(|(number, _)| state.table.file(**number).is_none());
+            nameless.filter_map(|(_, file)| file.upgrade()).collect()
+        };
+        let held: Vec<Run> = gone.iter().flat_map(|file| file.runs()).collect(); // whose lock comes first
         let state = self.state.lock();
         let mut found = state.table.problems();
+        found.extend(state.space.problems(state.table.owners(), &held));
         if Journal::load(self.device.clone(), &self.superblock)?.1 != state.table {
             found.push("the list of files is not what the slot journal says".into());
         }
@@ -203,14 +218,20 @@ impl Mount {
     }
 
     fn flush_held(&self, _one: &MutexGuard<'_, ()>) -> Result<()> {
-        let freed = self.changing()?.space.flushing();
+        let (freed, mark) = {
+            let mut state = self.changing()?;
+            (state.space.flushing(), state.journal.mark())
+        };
         if !self.dirty.swap(false, Ordering::SeqCst) && freed.is_empty() {
             return Ok(());
         }
         let outcome = self.device.flush().map_err(io);
         let mut state = self.state.lock();
         match outcome {
-            Ok(()) => state.space.flushed(freed),
+            Ok(()) => {
+                state.space.flushed(freed);
+                state.journal.flushed(mark);
+            }
             Err(ref error) => state.broken = Some(format!("a flush failed: {error}")),
         }
         outcome
@@ -230,10 +251,15 @@ impl Mount {
         self.state.lock().space.reuse(&dead);
     }
 
-    /// Writes whole pages of a file's slots.
-    pub fn write(&self, at: u64, pages: &[u8], stream: u8) -> Result<()> {
+    /// Writes to a file's slots: whole pages, or parts of them without [`padding`](Mount::padding).
+    pub fn write(&self, at: u64, bytes: &[u8], stream: u8) -> Result<()> {
         drop(self.changing()?);
-        let written = self.device.write_at(at, pages, Stream(stream + 1)).map_err(io); // stream 0 is the journal's
+        let stream = Stream(stream + 1); // stream 0 is the journal's
+        let page = PAGE as u64;
+        let is_whole = at.is_multiple_of(page) && (bytes.len() as u64).is_multiple_of(page);
+        let written =
+            if is_whole { self.device.write_at(at, bytes, stream) } else { self.device.write_part(at, bytes, stream) };
+        let written = written.map_err(io);
         self.dirty.store(true, Ordering::SeqCst); // afterwards, or a flush between could miss it
         written
     }

@@ -1,6 +1,6 @@
 //! Devices by their paths: opened, prepared, and what stands in the way of that.
 use super::{Sizes, Superblock, format, found::found};
-use crate::{Error, Result, placement::Mode};
+use crate::{Error, Result, Setup, placement::Mode};
 use std::{
     fs,
     hash::{BuildHasher, RandomState},
@@ -17,13 +17,20 @@ pub fn is_device(path: &Path) -> bool {
 }
 
 /// The store on the device at `path`, locked against other processes. Nothing is read yet.
-pub fn open(path: &Path, mode: Mode) -> Result<Arc<super::RawFs>> {
+pub fn open(path: &Path, mode: Mode, setup: &Setup) -> Result<Arc<super::RawFs>> {
     let device = if mode.writes() { File::open(path) } else { File::open_read_only(path) };
     let device = device.map_err(|error| match refused(path, error) {
         Error::Unsupported(why) => Error::Unsupported(format!("neither a directory nor a device for a store: {why}")),
         other => other,
     })?;
-    Ok(super::RawFs::new(Arc::new(device.keeping()), path.display().to_string()))
+    let device = match setup.direct_io {
+        true => device
+            .keeping()
+            .direct()
+            .map_err(|error| Error::Unsupported(format!("direct_io=true is refused: {error}")))?,
+        false => device.keeping(),
+    };
+    Ok(super::RawFs::writing(Arc::new(device), path.display().to_string(), setup.padding))
 }
 
 /// Prepares the device at `path` for a store. What is on it is lost; so unless `force` says that it may be, anything

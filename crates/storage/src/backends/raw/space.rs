@@ -95,6 +95,18 @@ impl Space {
         }
     }
 
+    /// What of the slots is lost, or is two things at once: each has an owner, or is `held` by who still reads a file that is gone, or is
+    /// free, or on its way there.
+    pub fn problems(&self, owners: &[u64], held: &[Run]) -> Vec<String> {
+        let mut uses: Vec<u32> =
+            owners.iter().zip(&self.free).map(|(owner, free)| u32::from(*owner != 0) + u32::from(*free)).collect();
+        for slot in self.freed.iter().chain(&self.dead).chain(held).flat_map(|run| run.slots()) {
+            uses[slot as usize] += 1;
+        }
+        let wrong = uses.iter().enumerate().filter(|(_, uses)| **uses != 1);
+        wrong.map(|(slot, uses)| format!("slot {slot} is {}", if *uses == 0 { "lost" } else { "used twice" })).collect()
+    }
+
     fn unit(&self, slot: u32) -> usize {
         (slot / self.unit_slots) as usize
     }

@@ -114,6 +114,7 @@ impl Table {
             Change::Name { file, name } => return self.name(*file, name),
             Change::Unname { name } => return self.unname(name),
             Change::Next { file } => self.next = self.next.max(*file),
+            Change::Flushed { .. } => {} // of the journal, not of files
         }
         Ok(Vec::new())
     }
