@@ -170,7 +170,7 @@ const SITUATIONS: &[(&str, Make, &[&str], i32, &str)] = &[
         |_| (),
         &["put", "{}", "k", "v", "--preset", "fastest"],
         2,
-        "terrace: --preset: invalid argument: no preset is named \"fastest\"; there are default, leveldb, terrace-block, noblsm, raw, lds, delsm, bolt, wisckey, volatile",
+        "terrace: --preset: invalid argument: no preset is named \"fastest\"; there are default, leveldb, terrace-block, terrace, noblsm, leveldb-raw, raw, lds, delsm, bolt, wisckey, volatile",
     ),
     (
         "an option without value",

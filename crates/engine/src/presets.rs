@@ -19,6 +19,7 @@ pub const PRESETS: &[(&str, &str)] = &[
         "for speed on block tables: larger memtables, filters over whole tables, writes pipelined into a mapped log, \
          durable in batches, compactions side by side",
     ),
+    ("terrace", "terrace-block with all tables of a compaction in one file: our best on a file system"),
     (
         "noblsm",
         "NobLSM's design on leveldb's numbers: a flush syncs its table, a compaction nothing; what it replaced waits until \
@@ -71,6 +72,11 @@ impl Options {
             "default" => Ok(Options::default()),
             "leveldb" => Ok(Options::leveldb_compatible()),
             "terrace-block" => Ok(terrace_block()),
+            "terrace" => {
+                let mut options = terrace_block().named("terrace");
+                options.made_of.tables = TableForm::Bundled;
+                Ok(options)
+            }
             "noblsm" => Ok(noblsm()),
             "leveldb-raw" => {
                 let mut options = Options::leveldb_compatible().named("leveldb-raw");

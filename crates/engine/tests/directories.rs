@@ -17,10 +17,10 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use terrace::{Db, Options, WriteOptions};
+use terrace::{Db, Options, ReadOptions, WriteOptions};
 use terrace_peers::{leveldb::Library, require};
-use terrace_sim::{CrashFs, Narrow, NarrowFs, Rules};
-use terrace_storage::backends::files::fs::FileSystem;
+use terrace_sim::{CrashFs, FaultFs, Narrow, NarrowFs, Plan, Rules};
+use terrace_storage::{Memory, backends::files::fs::FileSystem};
 
 /// Small memtables and tables; nothing synced unless asked for.
 fn delsm(changes: &[(&str, &str)]) -> Options {
@@ -203,6 +203,37 @@ fn copies_share_files_and_tables_come_and_go() {
     db.ingest(&files).unwrap();
     db.compact_range(None, None).unwrap();
     assert_eq!(contents(&db).unwrap(), contents(&copied).unwrap());
+}
+
+/// Once meta files are known, a pair that is found costs an open, a look at its size and a read; one that is not, nothing; and a
+/// range its own pairs, backward with their older versions.
+#[test]
+fn reads_open_what_they_return() {
+    let files = FaultFs::new(Arc::new(Memory::new()), Plan::never());
+    let fs: Arc<dyn FileSystem> = Arc::new(files.clone());
+    let db = kit::open(&fs, &delsm(&[]), true).unwrap();
+    fill(&db, 1000, 300);
+    fill(&db, 500, 200);
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    let count = |read: &dyn Fn()| {
+        let before = files.calls();
+        read();
+        files.calls() - before
+    };
+    let all = count(&|| drop(contents(&db).unwrap()));
+    assert!(all >= 2 * 3 * 1000, "{all} calls for everything, twice");
+    let get_all = || (0..1000).for_each(|n| assert!(db.get(key(n)).unwrap().is_some()));
+    get_all();
+    let found = count(&get_all);
+    assert_eq!(found, 3 * 1000, "calls for pairs that are there");
+    let missed = count(&|| (0..1000).for_each(|n| assert!(db.get(key(n) + "0").unwrap().is_none())));
+    assert_eq!(missed, 0, "calls for pairs that are not");
+    let ten = || ReadOptions::new().from(key(480)).to(key(490));
+    assert_eq!(count(&|| assert_eq!(db.scan(ten()).count(), 10)), 3 * 10, "a range");
+    // Backward, the versions of a key come oldest first, and the first key's end is told by the one before.
+    assert_eq!(count(&|| assert_eq!(db.scan_reverse(ten()).count(), 10)), 3 * 2 * (10 + 1), "a range backward");
+    println!("3 calls a pair; {all} for all, forward and backward");
 }
 
 /// What lies under names that a file system cuts short, folds or refuses is read as it was written, or not begun.
