@@ -51,10 +51,11 @@ pub fn create_alike(to: &dyn Placement, from: &dyn Placement, features: &[String
     let place = here.storage.feature();
     let mut features: Vec<String> = features.iter().filter(|known| place != Some(known)).cloned().collect();
     features.extend(there.storage.feature().map(String::from));
-    if features.is_empty() && there == Shape::default() {
-        return Ok(features);
+    let marker = from.load_marker()?.map(|text| read_marker(&from.name(), &text)).transpose()?;
+    let in_batches = marker.is_some_and(|marker| marker.in_batches);
+    if !(features.is_empty() && there == Shape::default()) || in_batches {
+        to.publish_marker(&Marker { version: 1, shape: there, features: features.clone(), in_batches }.encode())?;
     }
-    to.publish_marker(&Marker { version: 1, shape: there, features: features.clone() }.encode())?;
     Ok(features)
 }
 
