@@ -361,8 +361,8 @@ fn what_the_device_tells_is_never_torn() {
         }
         assert!(write_block(&server, block));
     }
-    let told: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
-    assert_eq!(told["requests"]["writes"]["requests"], opened_at, "what it was when the file was opened");
+    let told: serde_json::Value = serde_json::from_slice(&text).expect("one text, as when it was opened");
+    assert_eq!(told["requests"]["writes"]["requests"], opened_at, "one text, as when it was opened");
     assert!(server.count("writes").0 > opened_at + 9, "and it went on");
     drop(file);
     server.stop();

@@ -140,8 +140,10 @@ mod tests {
         measured(out, more, &Some)
     }
 
-    /// As `each` leaves the rows.
-    fn measured(out: &std::path::Path, more: &str, each: &dyn Fn(Row) -> Option<Row>) -> Findings {
+    /// What is left of a row, if anything.
+    type Each<'a> = &'a dyn Fn(Row) -> Option<Row>;
+
+    fn measured(out: &std::path::Path, more: &str, each: Each<'_>) -> Findings {
         let experiment = decode(&GOOD.replace("[[expect]]", &format!("{more}\n[[expect]]"))).unwrap();
         let pending = [("terrace:wisckey".to_owned(), "not built".to_owned())].into();
         let facts = Facts { scale: 0.0625, rounds: 3, program: 7, command: "typed".into(), pending };
@@ -173,9 +175,9 @@ mod tests {
     fn a_figure_of_some_of_the_rounds_is_none() {
         let broken_off = |row: Row| (row.round < 3).then_some(row);
         let failed = |row: Row| Some(Row { error: (row.round == 3).then(|| "it fell over".into()), ..row });
-        let each: [(&dyn Fn(Row) -> Option<Row>, &str); 2] =
+        let studies: [(Each<'_>, &str); 2] =
             [(&broken_off, "was measured in 2 of 3 rounds"), (&failed, "failed in some rounds: it fell over")];
-        for (each, why) in each {
+        for (each, why) in studies {
             let out = tempfile::tempdir().unwrap();
             let findings = measured(out.path(), &expect("wa1(terrace:leveldb, workload=fillrandom) >= 0"), each);
             let verdict = &verdicts(&findings)[0];
