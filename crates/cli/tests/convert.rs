@@ -90,6 +90,9 @@ fn what_will_not_do_is_refused() {
     assert!(terrace(["convert", store, &at("to"), "--preset", "fast"]).fails(2).contains("fast"));
     assert!(!Path::new(&at("to")).exists() && !Path::new(&at("to.converting")).exists());
 
+    let within = terrace(["convert", store, &format!("{store}/sub")]).fails(1);
+    assert!(within.contains("in which a conversion writes nothing"), "{within}");
+
     // Half a conversion of what the source was before.
     fs::create_dir(at("to.converting")).unwrap();
     fs::write(at("to.converting/CONVERTING"), r#"{"source":"elsewhere","last_sequence":1}"#).unwrap();
@@ -99,4 +102,61 @@ fn what_will_not_do_is_refused() {
     fs::write(at("to.converting/notes"), "mine").unwrap();
     let foreign = terrace(["convert", store, &at("to")]).fails(1);
     assert!(foreign.contains("to.converting is not empty"), "{foreign}");
+}
+
+/// What a conversion of `store` into the default make notes of itself.
+fn record(store: &Path) -> String {
+    let last = terrace::Db::open_read_only(store, terrace::Options::default()).unwrap().last_sequence();
+    let source = store.canonicalize().unwrap();
+    format!(
+        r#"{{"source":"{}","last_sequence":{last},"tables":"block","values":"table","range_deletes":false,"lz4":false}}"#,
+        source.display()
+    )
+}
+
+/// All was there, and it was killed before the directory had its name, or before the record was gone.
+#[test]
+fn one_that_was_killed_near_its_end_ends() {
+    let (folder, store) = fresh();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fill(store.to_str().unwrap(), 300);
+    for left in ["to.converting", "to"] {
+        terrace(["convert", store.to_str().unwrap(), &at("whole")]).ok();
+        fs::write(at("whole/CONVERTING"), record(&store)).unwrap();
+        fs::rename(at("whole"), at(left)).unwrap();
+        let said = terrace(["convert", store.to_str().unwrap(), &at("to")]).ok();
+        assert!(String::from_utf8_lossy(&said).contains("went on where it was cut short"));
+        assert!(terrace(["dump", &at("to")]).ok() == terrace(["dump", store.to_str().unwrap()]).ok());
+        assert!(!Path::new(&at("to/CONVERTING")).exists() && !Path::new(&at("to.converting")).exists());
+        fs::remove_dir_all(at("to")).unwrap();
+    }
+}
+
+/// It went on with what was begun, and said that all was copied.
+#[test]
+fn what_was_begun_as_something_else_is_not_taken_up() {
+    let (folder, store) = fresh();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fill(store.to_str().unwrap(), 10);
+    fs::create_dir(at("to.converting")).unwrap();
+    fs::write(at("to.converting/CONVERTING"), record(&store)).unwrap();
+    let refused = terrace(["convert", store.to_str().unwrap(), &at("to"), "--preset", "bolt"]).fails(1);
+    assert!(refused.contains("begun with tables=block, not tables=bundled"), "{refused}");
+    terrace(["convert", store.to_str().unwrap(), &at("to")]).ok();
+}
+
+/// A device has no record. It took whatever store was there, as long as its last pair was one of the source, for a copy.
+#[test]
+fn a_device_with_pairs_of_its_own_stays_as_it_is() {
+    let (folder, store) = fresh();
+    let (store, device) = (store.to_str().unwrap(), folder.path().join("device"));
+    let device = device.to_str().unwrap();
+    terrace(["raw", "format", device, "--size", "64MiB"]).ok();
+    fill(store, 100);
+    terrace(["convert", store, device]).ok();
+    let before = terrace(["dump", device]).ok();
+    fill(store, 300); // other pairs, up to the last one of before
+    let refused = terrace(["convert", store, device]).fails(1);
+    assert!(refused.contains("nothing was changed"), "{refused}");
+    assert!(terrace(["dump", device]).ok() == before, "MIXED");
 }

@@ -7,10 +7,11 @@ use std::{
     io::{ErrorKind, Write},
     path::{Path, PathBuf},
 };
-use terrace::{Copied, Db, Options, ReadOptions};
-use terrace_storage::Location;
+use terrace::{Codec, Copied, Db, Options, ReadOptions};
+use terrace_storage::{Location, lies_in};
 
-/// In a directory that is being filled: of what. Its removal and the directory's last name come when all is there.
+/// In a directory that is being filled: of what, and what it becomes. When all is there the directory gets its name, and the record
+/// goes.
 const RECORD: &str = "CONVERTING";
 
 /// Copies a store into a new one of another make, such as another preset's, and back.
@@ -39,17 +40,26 @@ impl Convert {
         let mut options = self.settings.resolve()?;
         refuse_foreign(&self.from)?;
         let from = Db::open_read_only(&self.from, Options::default())?;
+        ensure!(
+            !lies_in(&self.to, &self.from)?,
+            "{} lies in {}, in which a conversion writes nothing",
+            self.to.display(),
+            self.from.display()
+        );
         let building = match Location::at(&self.to) {
             Location::Device(_) | Location::Split(_) => None,
-            _ => Some(Building::of(&self.to, &self.from, from.last_sequence())?),
+            _ => Some(Building::of(&self.to, &record(&self.from, &from, &options)?)?),
         };
         options.create_if_missing = true;
         let to = Db::open(building.as_ref().map_or(&self.to, |building| &building.folder), options)?;
+        if building.is_none() {
+            compare(&from, &to, Extent::Begin)?; // no record says whose pairs these are
+        }
         let copied = {
             let pass = Pass::begin("copying", &from);
             from.copy_into(&to, |copied| copied.last.iter().for_each(|key| pass.at(key)))?
         };
-        compare(&from, &to)?;
+        compare(&from, &to, Extent::All)?;
         to.wait_idle()?;
         to.close()?;
         building.map_or(Ok(()), |building| building.finish())?;
@@ -77,8 +87,16 @@ fn refuse_full(folder: &Path) -> Result<()> {
     }
 }
 
-/// Every pair of the one is a pair of the other.
-fn compare(from: &Db, to: &Db) -> Result<()> {
+/// How much of a copy there is to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// Perhaps nothing, or the pairs up to some key.
+    Begin,
+    All,
+}
+
+/// The copy's pairs are those of the source, as far as it goes.
+fn compare(from: &Db, to: &Db, extent: Extent) -> Result<()> {
     let pass = Pass::begin("comparing", from);
     let all = || ReadOptions::new().verify_checksums(true).fill_cache(false);
     let (mut source, mut copy) = (from.cursor(all()), to.cursor(all()));
@@ -87,12 +105,19 @@ fn compare(from: &Db, to: &Db) -> Result<()> {
     for number in 0u64.. {
         let same = match (source.valid(), copy.valid()) {
             (false, false) => break,
+            (true, false) if extent == Extent::Begin => break,
             (true, true) => (source.key(), source.value()) == (copy.key(), copy.value()),
             _ => false,
         };
         if !same {
             let key = if source.valid() { source.key() } else { copy.key() };
-            bail!("the copy differs from the source at key '{}'; remove it and begin anew", key.escape_ascii());
+            let key = key.escape_ascii();
+            match extent {
+                Extent::All => bail!("the copy differs from the source at key '{key}'; remove it and begin anew"),
+                Extent::Begin => {
+                    bail!("the device holds another store, which differs at key '{key}'; nothing was changed")
+                }
+            }
         }
         if number % 4096 == 0 {
             pass.at(source.key());
@@ -103,6 +128,48 @@ fn compare(from: &Db, to: &Db) -> Result<()> {
     Ok(())
 }
 
+/// What is converted, and into what: that must be the same when a conversion is taken up again.
+fn record(path: &Path, from: &Db, options: &Options) -> Result<Value> {
+    let source = path.canonicalize().with_context(|| path.display().to_string())?;
+    let shape = options.shape();
+    Ok(json!({
+        "source": source.display().to_string(),
+        "last_sequence": from.last_sequence(),
+        "tables": shape.tables.name(),
+        "values": shape.values.name(),
+        "range_deletes": options.range_deletes,
+        "lz4": options.compression == Codec::Lz4,
+    }))
+}
+
+/// The record in `folder`, if there is one; it must be `record`.
+fn is_taken_up(folder: &Path, record: &Value) -> Result<bool> {
+    let shown = || folder.display().to_string();
+    let found = match fs::read(folder.join(RECORD)) {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(false),
+        text => serde_json::from_slice::<Value>(&text.with_context(shown)?).unwrap_or_default(),
+    };
+    let differs = |key: &&str| found[*key] != record[*key];
+    if let Some(key) = ["source", "last_sequence"].into_iter().find(differs) {
+        let what =
+            if key == "source" { "is a conversion of another store" } else { "has a source that has changed since" };
+        bail!("{} {what}; remove it to begin anew", shown());
+    }
+    if let Some(key) = ["tables", "values", "range_deletes", "lz4"].into_iter().find(differs) {
+        bail!(
+            "{} was begun with {key}={}, not {key}={}; take it up as it was begun, or remove it to begin anew",
+            shown(),
+            text(&found[key]),
+            text(&record[key])
+        );
+    }
+    Ok(true)
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
 /// The directory in which the new store grows.
 struct Building {
     folder: PathBuf,
@@ -110,42 +177,36 @@ struct Building {
 }
 
 impl Building {
-    /// Begins one beside `to`, or takes up the one that is there, if it is of the same source and that has not changed.
-    fn of(to: &Path, from: &Path, sequence: u64) -> Result<Building> {
+    /// Begins one beside `to`, or takes up the one that is there, if it is what `record` says. One that has its name already
+    /// lacks nothing but its end.
+    fn of(to: &Path, record: &Value) -> Result<Building> {
+        if is_taken_up(to, record)? {
+            return Ok(Building { folder: to.to_owned(), to: to.to_owned() });
+        }
         refuse_full(to)?;
         let name = to.file_name().with_context(|| format!("{} is no name for a directory", to.display()))?;
         let mut name = name.to_os_string();
         name.push(".converting");
         let folder = to.with_file_name(name);
-        let shown = || folder.display().to_string();
-        let source = from.canonicalize().with_context(|| from.display().to_string())?;
-        let record = json!({ "source": source.display().to_string(), "last_sequence": sequence });
-        match fs::read(folder.join(RECORD)) {
-            Ok(text) => {
-                let found: Value = serde_json::from_slice(&text).unwrap_or_default();
-                ensure!(
-                    found == record,
-                    "{} is a conversion of another store, or its source has changed since; remove it to begin anew",
-                    shown()
-                );
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                refuse_full(&folder)?;
-                fs::create_dir_all(&folder).with_context(shown)?;
-                let mut file = File::create(folder.join(RECORD)).with_context(shown)?;
-                file.write_all(record.to_string().as_bytes()).and_then(|()| file.sync_all()).with_context(shown)?;
-            }
-            Err(error) => return Err(error).with_context(shown),
+        if !is_taken_up(&folder, record)? {
+            let shown = || folder.display().to_string();
+            refuse_full(&folder)?;
+            fs::create_dir_all(&folder).with_context(shown)?;
+            let mut file = File::create(folder.join(RECORD)).with_context(shown)?;
+            file.write_all(record.to_string().as_bytes()).and_then(|()| file.sync_all()).with_context(shown)?;
         }
         Ok(Building { folder, to: to.to_owned() })
     }
 
-    /// All is there and durable.
+    /// All is there and durable. The record goes last: until then the same command finds what to do.
     fn finish(&self) -> Result<()> {
         let shown = || self.to.display().to_string();
-        fs::remove_file(self.folder.join(RECORD)).with_context(shown)?;
-        fs::rename(&self.folder, &self.to).with_context(shown)?;
-        let parent = self.to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(parent).and_then(|parent| parent.sync_all()).with_context(shown)
+        let sync = |folder: &Path| File::open(folder).and_then(|folder| folder.sync_all()).with_context(shown);
+        if self.folder != self.to {
+            fs::rename(&self.folder, &self.to).with_context(shown)?;
+            sync(self.to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
+        }
+        fs::remove_file(self.to.join(RECORD)).with_context(shown)?;
+        sync(&self.to)
     }
 }
