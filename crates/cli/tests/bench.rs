@@ -192,3 +192,40 @@ fn children(pid: u32) -> Vec<u32> {
     };
     all.filter(|&child| parent(child) == Some(pid)).collect()
 }
+
+/// Engines that take a device without a file system have it, beside others on the same one with ext4; all of their bytes are counted, and
+/// nothing is left.
+#[test]
+fn engines_without_a_file_system_have_the_bare_device() {
+    let owner = fs::metadata("/proc/self").expect("/proc").uid();
+    let Some(()) = require("root", if owner == 0 { Ok(()) } else { Err("a loop device takes root") }) else { return };
+    let work = tempfile::tempdir().unwrap();
+    let Some(()) = require("loop", FuseLoop { work: work.path().into(), attached: true }.available()) else { return };
+    let json = work.path().join("results.jsonl");
+    let engines = "terrace:leveldb,terrace:leveldb-raw,terrace:lds,terrace:raw";
+    let fixed =
+        ["bench", "--workload", "fillsync,readrandom", "--engine", engines, "--num", "3000", "--value-size", "400"];
+    let sizes =
+        ["--write-buffer-size", "64KiB", "--max-file-size", "64KiB", "--rounds", "1", "--disturbed-at", "100000"];
+    let place = ["--device", "loop:256MiB", "--work", work.path().to_str().unwrap(), "--json", json.to_str().unwrap()];
+    terrace([&fixed[..], &sizes, &place].concat()).ok();
+    let rows = fs::read_to_string(&json).unwrap();
+    let row = |engine: &str| -> serde_json::Value {
+        let rows = rows.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let mut rows = rows.filter(|row| row["name"] == engine);
+        let row = rows.find(|row| row["workload"] == "fillsync").unwrap_or_else(|| panic!("{engine} has no row"));
+        assert!(row["error"].is_null(), "{row}");
+        row
+    };
+    let bytes = |engine: &str| row(engine)["bytes"]["device"].as_u64().expect("it is counted");
+    for engine in ["terrace:leveldb-raw", "terrace:lds", "terrace:raw"] {
+        let user = row(engine)["bytes"]["user"].as_u64().unwrap();
+        assert!(
+            bytes(engine) > user && bytes(engine) < bytes("terrace:leveldb"),
+            "{engine}: {} of {user}",
+            bytes(engine)
+        );
+    }
+    let names: Vec<_> = fs::read_dir(work.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["results.jsonl"]);
+}

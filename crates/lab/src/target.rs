@@ -2,8 +2,9 @@
 //!
 //! An [`Engine`] is a way to open stores; a [`Target`] is one open store. Calls come from several threads. The driver
 //! calls nothing else in the measured window, so a target does its work and no bookkeeping of its own.
+use anyhow::Context;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 /// Result of an engine's call; the text ends up in the row of the cell that failed.
 pub type Result<T> = anyhow::Result<T>;
@@ -64,6 +65,21 @@ pub struct Build {
     pub assertions: Option<bool>,
 }
 
+/// What an engine's stores lie on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Below {
+    /// A file system.
+    #[default]
+    FileSystem,
+    /// A device without one.
+    Device,
+    /// A small file system, and the rest of the same device without one.
+    Both,
+}
+
+/// Beside the store, where it may lie on a device without a file system: a link to that.
+pub const BARE: &str = "bare";
+
 /// A way to open stores.
 pub trait Engine: Send + Sync {
     /// As `--engine` spells it, preset included: `terrace:volatile`, `leveldb`, `rocksdb:universal`.
@@ -72,6 +88,17 @@ pub trait Engine: Send + Sync {
     fn build(&self) -> std::result::Result<Build, String>;
     /// Terms that this engine cannot take over as they are, with what it does instead. Printed with its results.
     fn departures(&self, settings: &Settings) -> Vec<String>;
+    /// What its stores lie on.
+    fn below(&self) -> Below {
+        Below::FileSystem
+    }
+    /// Makes `dir` a place for a new store, whatever was there.
+    fn clear(&self, dir: &Path, _: &Settings) -> Result<()> {
+        if dir.exists() {
+            fs::remove_dir_all(dir).with_context(|| format!("remove {}", dir.display()))?;
+        }
+        fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))
+    }
     /// Opens the store in `dir`, making it if it is missing. Refuses what `settings` ask for and it cannot give.
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Target>>;
     /// For crash campaigns: from now on its stores do every few milliseconds what they otherwise do every few seconds. How long

@@ -5,8 +5,9 @@ use std::{
 };
 use terrace_lab::{
     cell::{CellSpec, Event, Row, SYNC_KINDS, SyncRow, run_cell},
-    device::DeviceSpec,
+    device::{DeviceSpec, FileSystem},
     engines::{self, fake::Fake},
+    target::Below,
     workload::{self, Job, store::Store, ycsb::Update},
 };
 use terrace_peers::require;
@@ -99,7 +100,11 @@ fn known_bytes_syncs_and_times_come_out() {
 fn the_device_sees_what_was_written() {
     let _alone = alone();
     let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the device");
-    let Some(device) = require("loop", DeviceSpec::Loop(64 << 20).prepare(work.path(), false)) else { return };
+    let Some(device) =
+        require("loop", DeviceSpec::Loop(64 << 20, FileSystem::Ext4).prepare(work.path(), Below::FileSystem, false))
+    else {
+        return;
+    };
     let fake = Fake { bytes_per_change: 4096, counts: true, ..Fake::default() };
     let spec = CellSpec { dir: device.dir.clone(), device: device.node.clone(), ..spec("fillseq") };
     let row = whole(rows_of(&spec, &fake)).remove(0);
@@ -264,7 +269,11 @@ fn writes_without_an_engine_are_counted_as_written() {
 fn a_shared_device_is_an_error_instead_of_a_row() {
     let _alone = alone();
     let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the device");
-    let Some(device) = require("loop", DeviceSpec::Loop(64 << 20).prepare(work.path(), false)) else { return };
+    let Some(device) =
+        require("loop", DeviceSpec::Loop(64 << 20, FileSystem::Ext4).prepare(work.path(), Below::FileSystem, false))
+    else {
+        return;
+    };
     let fake = Fake { write_time: Duration::from_millis(1), bytes_per_change: 4096, ..Fake::default() };
     let spec = CellSpec { dir: device.dir.clone(), device: device.node.clone(), ..spec("fillseq,fillseq") };
     let stranger = device.dir.parent().expect("the mount point").join("stranger");

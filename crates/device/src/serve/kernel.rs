@@ -40,6 +40,8 @@ struct LoopConfig {
 const _: () = assert!(size_of::<LoopInfo>() == 232 && size_of::<LoopConfig>() == 304);
 
 const AUTOCLEAR: u32 = 4;
+/// Partitions may be told to the kernel, which looks for none by itself here: a store with two of them lies on it.
+const PARTITIONS: u32 = 8;
 const DIRECT_IO: u32 = 16;
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
 
@@ -65,7 +67,7 @@ pub fn configure_loop(node: &File, image: RawFd, block: u32, autoclear: bool) ->
         number: 0,
         encrypt_type: 0,
         encrypt_key_size: 0,
-        flags: DIRECT_IO | if autoclear { AUTOCLEAR } else { 0 },
+        flags: DIRECT_IO | PARTITIONS | if autoclear { AUTOCLEAR } else { 0 },
         file_name: [0; 64],
         crypt_name: [0; 64],
         encrypt_key: [0; 32],

@@ -127,10 +127,12 @@ fn measure(
     let content = &store.content;
     row.key_size = content.keys.len_of(0);
     row.value_size = content.values.size();
-    let space = space(store.dir())?;
-    row.space_bytes = Some(space);
-    row.space_peak_bytes = space_peak;
-    row.sa = account::ratio(space as f64, content.live_bytes() as f64);
+    if store.is_in_file_system() {
+        row.space_peak_bytes = space_peak;
+        let space = space(store.dir())?;
+        row.space_bytes = Some(space);
+        row.sa = account::ratio(space as f64, content.live_bytes() as f64);
+    }
     if let Some(driver) = &mut row.driver {
         driver.memory_bytes = content.memory_bytes();
     }

@@ -3,17 +3,20 @@
 //! | `--device` | store | what the device counts |
 //! |---|---|---|
 //! | `dir:PATH` | in that directory | only if a file system is mounted there, as nobody else writes to it then |
-//! | `loop:SIZE` | on a fresh ext4 in a sparse file, made and removed by the run; root | everything |
+//! | `loop:SIZE`, `loop:SIZE:xfs` | on a fresh ext4 (XFS) in a sparse file, made and removed by the run; root | everything |
 //! | `block:/dev/X` | on a fresh ext4 on that device, whose content is lost; root | everything |
 //! | `vssd:PROFILE` | on a fresh ext4 on a virtual SSD in memory, served by another process; root | everything, and what it programs into flash |
+//!
+//! An engine whose stores lie on a device without a file system has the last three bare, or with a small ext4 in a first partition.
 //!
 //! [`DeviceSpec::check`] refuses what holds data before anything is touched. [`remove_stale`] removes what killed runs
 //! left behind; a run that ends, also by an error, removes its own.
 mod drive;
 mod scratch;
 
-pub use scratch::remove_stale;
+pub use scratch::{FileSystem, remove_stale};
 
+use crate::target::Below;
 use anyhow::{Context, Result, bail};
 use drive::{Drive, DriveSpec};
 use nix::{fcntl::OFlag, sys::stat};
@@ -26,16 +29,13 @@ use std::{
     str::FromStr,
 };
 
-/// The smallest loop device on which ext4 has a journal.
-const LOOP_BYTES_MIN: u64 = 16 << 20;
-
 /// What `--device` asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeviceSpec {
     /// `dir:PATH`.
     Dir(PathBuf),
-    /// `loop:SIZE`, in bytes.
-    Loop(u64),
+    /// `loop:SIZE`, in bytes, or `loop:SIZE:xfs`.
+    Loop(u64, FileSystem),
     /// `block:/dev/X`.
     Block(PathBuf),
     /// `vssd:PROFILE`, or `vssd:PROFILE:steady` for one that has been in use; `:discard` behind either.
@@ -61,10 +61,18 @@ impl FromStr for DeviceSpec {
         match text.split_once(':') {
             Some((_, "")) => Err(format!("--device {text}: what follows the colon is missing")),
             Some(("dir", path)) => Ok(DeviceSpec::Dir(path.into())),
-            Some(("loop", size)) => match parse_size(size)? {
-                bytes if bytes < LOOP_BYTES_MIN => Err(format!("--device {text}: at least 16MiB are needed")),
-                bytes => Ok(DeviceSpec::Loop(bytes)),
-            },
+            Some(("loop", size)) => {
+                let (size, kind) = match size.strip_suffix(":xfs") {
+                    Some(size) => (size, FileSystem::Xfs),
+                    None => (size, FileSystem::Ext4),
+                };
+                match (parse_size(size)?, kind.bytes_min()) {
+                    (bytes, min) if bytes < min => {
+                        Err(format!("--device {text}: at least {}MiB are needed", min >> 20))
+                    }
+                    (bytes, _) => Ok(DeviceSpec::Loop(bytes, kind)),
+                }
+            }
             Some(("block", path)) => Ok(DeviceSpec::Block(path.into())),
             Some(("vssd", drive)) => drive.parse().map(DeviceSpec::VirtualSsd),
             _ => Err(format!("--device {text}: unknown; known are dir:PATH, loop:SIZE, block:/dev/X and vssd:PROFILE")),
@@ -96,17 +104,17 @@ impl DeviceSpec {
     pub fn check(&self, destroy_data: bool) -> Result<()> {
         match self {
             DeviceSpec::Dir(path) => check_dir(path, destroy_data),
-            DeviceSpec::Loop(_) => check_root("loop:SIZE"),
+            DeviceSpec::Loop(..) => check_root("loop:SIZE"),
             DeviceSpec::Block(path) => check_block(path, destroy_data),
             DeviceSpec::VirtualSsd(drive) => check_root("vssd:PROFILE").and_then(|()| drive.check()),
         }
     }
 
-    /// Checks again, then makes the device. A loop device's file and mount point lie below `work`.
+    /// Checks again, then makes the device, for an engine that wants `below`. A loop device's file and mount point lie below `work`.
     ///
     /// # Errors
     /// As [`check`](Self::check); or a step failed, and what it had made is removed.
-    pub fn prepare(&self, work: &Path, destroy_data: bool) -> Result<Device> {
+    pub fn prepare(&self, work: &Path, below: Below, destroy_data: bool) -> Result<Device> {
         self.check(destroy_data)?;
         let mut drive = None;
         let scratch = match self {
@@ -115,11 +123,11 @@ impl DeviceSpec {
                 let node = node_mounted_at(path);
                 return Ok(Device { dir: path.join("store"), node, scratch: None, drive: None });
             }
-            DeviceSpec::Loop(bytes) => Scratch::on_loop(work, *bytes)?,
-            DeviceSpec::Block(path) => Scratch::on_block(work, path)?,
+            DeviceSpec::Loop(bytes, kind) => Scratch::on_loop(work, *bytes, *kind, below)?,
+            DeviceSpec::Block(path) => Scratch::on_block(work, path, below)?,
             DeviceSpec::VirtualSsd(spec) => {
                 let node = drive.insert(spec.serve(work)?).node();
-                Scratch::on_drive(work, node, spec.is_steady, spec.discards)?
+                Scratch::on_drive(work, node, spec, below)?
             }
         };
         let (dir, node) = (scratch.mount_point().join("store"), Some(scratch.node()));
@@ -237,8 +245,10 @@ mod tests {
     #[test]
     fn devices_are_parsed_and_unknown_ones_refused_with_the_known() {
         assert_eq!("dir:/a:b".parse(), Ok(DeviceSpec::Dir("/a:b".into())));
-        assert_eq!("loop:16GiB".parse(), Ok(DeviceSpec::Loop(16 << 30)));
+        assert_eq!("loop:16GiB".parse(), Ok(DeviceSpec::Loop(16 << 30, FileSystem::Ext4)));
         assert_eq!("block:/dev/x".parse(), Ok(DeviceSpec::Block("/dev/x".into())));
+        assert_eq!("loop:1GiB:xfs".parse(), Ok(DeviceSpec::Loop(1 << 30, FileSystem::Xfs)));
+        assert!("loop:64MiB:xfs".parse::<DeviceSpec>().expect_err("small").contains("300MiB"));
         assert!("loop:1MiB".parse::<DeviceSpec>().expect_err("small").contains("16MiB"));
         for bad in ["disk:/dev/x", "loop", "/tmp", "dir:", ""] {
             assert!(bad.parse::<DeviceSpec>().is_err(), "{bad}");
@@ -250,7 +260,7 @@ mod tests {
     fn a_directory_with_data_is_refused_by_name_and_its_store_goes_with_the_device() {
         let dir = tempfile::tempdir().expect("a directory");
         let spec = DeviceSpec::Dir(dir.path().to_owned());
-        let device = spec.prepare(dir.path(), false).expect("it is empty");
+        let device = spec.prepare(dir.path(), Below::FileSystem, false).expect("it is empty");
         fs::create_dir(&device.dir).expect("made");
         assert_eq!(device.node, None, "others write to this file system");
         let refused = spec.check(false).expect_err("it holds a store");

@@ -7,12 +7,17 @@
 //! ```
 //! What exists of it is asked of the kernel (mounts, backing files), never remembered, so that a run that is killed
 //! between any two steps leaves nothing that [`remove_stale`] does not find.
-use crate::ledger::process;
+use super::drive::DriveSpec;
+use crate::{
+    ledger::process,
+    target::{BARE, Below},
+};
 use anyhow::{Context, Result, bail};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use std::{
     fs::{self, File},
     io::{self, Read, Write},
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
     sync::atomic::{AtomicU32, Ordering},
@@ -26,7 +31,31 @@ const UNMOUNT_WAIT: Duration = Duration::from_secs(5);
 /// Bytes from the start of a device that tell whether it is empty; every device here has more.
 const START_BYTES: u64 = 1 << 20;
 
-/// An ext4 that nobody else uses; removed when dropped.
+/// Which file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileSystem {
+    /// The usual one.
+    Ext4,
+    /// Beside it.
+    Xfs,
+}
+
+impl FileSystem {
+    fn name(self) -> &'static str {
+        if self == FileSystem::Ext4 { "ext4" } else { "xfs" }
+    }
+
+    fn mount_options(self) -> &'static str {
+        if self == FileSystem::Ext4 { "data=ordered" } else { "" }
+    }
+
+    /// The smallest device for one: an ext4 with a journal, an XFS as its tool makes one.
+    pub fn bytes_min(self) -> u64 {
+        if self == FileSystem::Ext4 { 16 << 20 } else { 300 << 20 }
+    }
+}
+
+/// A file system that nobody else uses, or a device without one; removed when dropped.
 #[derive(Debug)]
 pub struct Scratch {
     dir: PathBuf,
@@ -37,33 +66,50 @@ pub struct Scratch {
 
 impl Scratch {
     /// On a new sparse file of `bytes` below `work`.
-    pub fn on_loop(work: &Path, bytes: u64) -> Result<Scratch> {
+    pub fn on_loop(work: &Path, bytes: u64, kind: FileSystem, below: Below) -> Result<Scratch> {
         let mut scratch = Scratch::new(work)?;
         let image = scratch.dir.join("image");
         let sized = File::create_new(&image).and_then(|file| file.set_len(bytes));
         sized.with_context(|| format!("make {}", image.display()))?;
         scratch.node = attach(&image)?;
-        scratch.make_file_system("", "data=ordered")?;
+        scratch.lay(below, kind, "", kind.mount_options())?;
         Ok(scratch)
     }
 
     /// On the block device `node`, whose content is lost. The caller has asked whether it may be.
-    pub fn on_block(work: &Path, node: &Path) -> Result<Scratch> {
+    pub fn on_block(work: &Path, node: &Path, below: Below) -> Result<Scratch> {
         let mut scratch = Scratch::new(work)?;
         scratch.node = node.to_owned();
         scratch.is_block = true;
-        scratch.make_file_system("", "data=ordered")?;
+        scratch.lay(below, FileSystem::Ext4, "", "data=ordered")?;
         Ok(scratch)
     }
 
     /// On the virtual SSD `node`. What `mkfs` would discard of one that is steady stays written: that is its state. With
     /// `discards` it is told what is deleted from then on.
-    pub fn on_drive(work: &Path, node: &Path, is_steady: bool, discards: bool) -> Result<Scratch> {
+    pub fn on_drive(work: &Path, node: &Path, spec: &DriveSpec, below: Below) -> Result<Scratch> {
         let mut scratch = Scratch::new(work)?;
         scratch.node = node.to_owned();
-        let options = if discards { "data=ordered,discard" } else { "data=ordered" };
-        scratch.make_file_system(if is_steady { ",nodiscard" } else { "" }, options)?;
+        let options = if spec.discards { "data=ordered,discard" } else { "data=ordered" };
+        scratch.lay(below, FileSystem::Ext4, if spec.is_steady { ",nodiscard" } else { "" }, options)?;
         Ok(scratch)
+    }
+
+    /// Makes what the engine wants: a file system, none, or a small one in a partition before the rest.
+    fn lay(&self, below: Below, kind: FileSystem, more: &str, options: &str) -> Result<()> {
+        let node = self.node.clone();
+        if below == Below::FileSystem {
+            return self.make_file_system(kind, &node, more, options);
+        }
+        let mut bare = node;
+        if below == Below::Both {
+            let [meta, data] = divide(&self.node)?;
+            self.make_file_system(FileSystem::Ext4, &meta, more, options)?;
+            bare = data;
+        }
+        let store = self.mount_point().join("store");
+        fs::create_dir(&store).with_context(|| format!("make {}", store.display()))?;
+        symlink(&bare, store.join(BARE)).with_context(|| format!("link to {}", bare.display()))
     }
 
     /// Where the file system is mounted.
@@ -92,18 +138,23 @@ impl Scratch {
     }
 
     /// Everything is initialised now, so that the kernel writes nothing of its own later.
-    fn make_file_system(&self, more: &str, options: &str) -> Result<()> {
+    fn make_file_system(&self, kind: FileSystem, node: &Path, more: &str, options: &str) -> Result<()> {
         let extended = format!("lazy_itable_init=0,lazy_journal_init=0{more}");
-        let features = ["-q", "-F", "-b", "4096", "-E", &extended];
-        run(Command::new("mkfs.ext4").args(features).arg(&self.node))?;
+        match kind {
+            FileSystem::Ext4 => {
+                let features = ["-q", "-F", "-b", "4096", "-E", &extended];
+                run(Command::new("mkfs.ext4").args(features).arg(node))?;
+            }
+            FileSystem::Xfs => drop(run(Command::new("mkfs.xfs").args(["-q", "-f"]).arg(node))?),
+        }
         let mounted = mount(
-            Some(&self.node),
+            Some(node),
             &self.mount_point(),
-            Some("ext4"),
+            Some(kind.name()),
             MsFlags::MS_NODEV | MsFlags::MS_NOSUID,
             Some(options),
         );
-        mounted.with_context(|| format!("mount {}", self.node.display()))?;
+        mounted.with_context(|| format!("mount {}", node.display()))?;
         nix::unistd::syncfs(File::open(self.mount_point())?).context("sync the new file system")
     }
 
@@ -113,6 +164,7 @@ impl Scratch {
         }
         dismantle(&self.dir)?;
         if self.is_block {
+            let _ = run(Command::new("partx").arg("-d").arg(&self.node)); // there may be none
             run(Command::new("wipefs").args(["-q", "-a"]).arg(&self.node))?;
             clear_start(&self.node).with_context(|| format!("clear {}", self.node.display()))?;
         }
@@ -155,12 +207,46 @@ pub fn remove_stale(work: &Path) -> Vec<String> {
     stale.filter_map(|entry| dismantle(&entry.path()).err()).map(|error| format!("{error:#}")).collect()
 }
 
+/// Divides a device, in the kernel's mind alone, into a small partition and the rest.
+fn divide(node: &Path) -> Result<[PathBuf; 2]> {
+    const META_SECTORS: u64 = (64 << 20) / 512;
+    let sectors = run(Command::new("blockdev").arg("--getsz").arg(node))?;
+    let sectors: u64 = sectors.trim().parse().with_context(|| format!("length of {}", node.display()))?;
+    if sectors < 2 * META_SECTORS {
+        bail!("{} is too small for a partition of 64 MiB and as much behind it", node.display());
+    }
+    let name = node.display().to_string();
+    let parts = [(1, 0, META_SECTORS), (2, META_SECTORS, sectors - META_SECTORS)];
+    let infix = if name.ends_with(|last: char| last.is_ascii_digit()) { "p" } else { "" };
+    for (number, start, len) in parts {
+        run(Command::new("addpart").arg(node).args([number, start, len].map(|number| number.to_string())))?;
+    }
+    Ok([1, 2].map(|number| format!("{name}{infix}{number}").into()))
+}
+
+/// Takes the links and the directory away that [`Scratch::lay`] and an engine have made without a file system.
+fn unlink(mount_point: &Path) -> Result<()> {
+    let store = mount_point.join("store");
+    for link in [store.join("store"), store.join(BARE)] {
+        if fs::symlink_metadata(&link).is_ok_and(|found| found.is_symlink()) {
+            fs::remove_file(&link).with_context(|| format!("remove {}", link.display()))?;
+        }
+    }
+    match fs::remove_dir(&store) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("remove {}", store.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Takes down what hangs on `dir`, innermost first. Removes only what [`Scratch`] makes: never a tree.
 fn dismantle(dir: &Path) -> Result<()> {
     let mount_point = dir.join("mnt");
     while is_mounted(&mount_point)? {
         unmount(&mount_point)?;
     }
+    unlink(&mount_point)?;
     let image = dir.join("image");
     for node in loops_on(&image)? {
         run(Command::new("losetup").arg("-d").arg(&node))?;
@@ -196,7 +282,7 @@ fn is_mounted(mount_point: &Path) -> Result<bool> {
 fn attach(image: &Path) -> Result<PathBuf> {
     let mut result = Ok(String::new());
     for attempt in 0..20 {
-        result = run(Command::new("losetup").args(["--find", "--show"]).arg(image));
+        result = run(Command::new("losetup").args(["--find", "--show", "--partscan"]).arg(image));
         if let Some(node) = loops_on(image)?.pop() {
             return Ok(node);
         }

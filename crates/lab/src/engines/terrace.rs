@@ -1,10 +1,17 @@
 //! Terrace as the lab sees it: a preset's choice of parts with the run's equal terms for all numbers.
-use crate::target::{Build, Change, Engine, Own, Reach, Result, Settings, SyncCount, Target};
-use anyhow::{Context, ensure};
-use std::{path::Path, sync::Arc, time::Duration};
+use crate::target::{BARE, Below, Build, Change, Engine, Own, Reach, Result, Settings, SyncCount, Target};
+use anyhow::{Context, bail, ensure};
+use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc, time::Duration};
 use terrace::{Codec, Db, FilterForm, LogWrites, Options, ReadOptions, Syncs, Tier, WriteBatch, WriteOptions};
 use terrace_sim::LyingTracker;
-use terrace_storage::{backends::files::real::RealFs, open_files, placement::Mode};
+use terrace_storage::{
+    backends::{
+        files::real::RealFs,
+        raw::{self, Sizes},
+    },
+    open_files,
+    placement::Mode,
+};
 
 /// Terrace under one preset, with or without options of its own.
 #[derive(Debug)]
@@ -103,6 +110,42 @@ impl Engine for Terrace {
         }
         all.extend(self.own.iter().map(|(option, value)| format!("{option} is {value}, whatever the terms say")));
         all
+    }
+
+    fn below(&self) -> Below {
+        match (self.base.split, self.base.device) {
+            (true, _) => Below::Both,
+            (false, true) => Below::Device,
+            (false, false) => Below::FileSystem,
+        }
+    }
+
+    /// A slot is a little larger than a table; where all is on the device, a unit is sixteen of them.
+    fn clear(&self, dir: &Path, settings: &Settings) -> Result<()> {
+        let below = self.below();
+        match fs::symlink_metadata(dir) {
+            Ok(found) if found.is_symlink() => {
+                fs::remove_file(dir).with_context(|| format!("remove {}", dir.display()))?
+            }
+            Ok(_) => fs::remove_dir_all(dir).with_context(|| format!("remove {}", dir.display()))?,
+            Err(_) => {}
+        }
+        if below == Below::FileSystem {
+            return fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()));
+        }
+        let bare = dir.with_file_name(BARE);
+        if !bare.exists() {
+            bail!("{} lies on a device without a file system, and --device gives none", self.name);
+        }
+        let table = self.options(settings)?.table_bytes;
+        let slot_bytes = (table + table / 32).next_multiple_of(4096) as u32; // at most a GiB and a thirty-second
+        let whole = Sizes { slot_bytes: slot_bytes / 8 / 4096 * 4096, unit_slots: 16 };
+        let sizes = if below == Below::Both { Sizes { slot_bytes, unit_slots: 1 } } else { whole };
+        raw::prepare(&bare, |_| Ok::<_, terrace_storage::Error>(sizes), true)?;
+        match below {
+            Below::Both => Ok(raw::split::join(dir, &bare)?),
+            _ => symlink(bare.canonicalize()?, dir).with_context(|| format!("link {}", dir.display())),
+        }
     }
 
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Target>> {

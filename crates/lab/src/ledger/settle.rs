@@ -3,6 +3,7 @@
 //! Settled: for one second no thread of the engine used more than 1 % of a processor and the process wrote nothing.
 //! Then the file system is synced once, inside the measured window, so that the device has all that was written.
 use super::{Ledger, own::Registration, process};
+use crate::target::BARE;
 use nix::unistd::syncfs;
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -108,15 +109,20 @@ fn is_quiet(samples: &VecDeque<Sample>) -> bool {
 /// Syncs the store's file system from a thread of the ledger's, so that it is not counted as the engine's sync.
 fn sync_as_ledger(ledger: &Ledger) -> io::Result<()> {
     let dir = File::open(&ledger.dir)?;
+    // What a store without a file system has handed to the kernel is a device's, not a file system's.
+    let bare = match File::open(ledger.dir.join(BARE)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        opened => Some(opened?),
+    };
     let work = move || {
         let registration = Registration::of_this_thread();
-        (syncfs(dir), registration)
+        (syncfs(dir).map_err(io::Error::from).and_then(|()| bare.map_or(Ok(()), |bare| bare.sync_all())), registration)
     };
     let done = thread::spawn(work).join().map_err(|_| io::Error::other("the syncing thread panicked"))?;
     // The event is read while its thread is still known as ours. The reading itself is nobody's business here.
     ledger.mark();
     drop(done.1);
-    Ok(done.0?)
+    done.0
 }
 
 #[cfg(test)]

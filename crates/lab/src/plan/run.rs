@@ -5,7 +5,10 @@ use super::{
     others::Sample,
     results::{Record, Results},
 };
-use crate::cell::{CellSpec, Event, Progress, Row};
+use crate::{
+    cell::{CellSpec, Event, Progress, Row},
+    target::Below,
+};
 use anyhow::{Context, Result};
 use std::{
     any::Any,
@@ -43,7 +46,7 @@ pub struct Means<'a> {
     /// The command of a cell's process.
     pub command: &'a dyn Fn() -> Command,
     /// Makes a fresh place for a cell.
-    pub ground: &'a mut dyn FnMut() -> Result<Ground>,
+    pub ground: &'a mut dyn FnMut(Below) -> Result<Ground>,
     /// Longest that a cell may take.
     pub timeout: Duration,
     /// Processors that others may keep busy before a row counts as disturbed.
@@ -108,6 +111,11 @@ pub fn run(plan: &Plan, results: &mut Results, means: &mut Means<'_>) -> Result<
     Ok(Ended::Complete { failed })
 }
 
+/// What the engine called so lies on. That of one that cannot be had does not matter.
+fn below(engine: &str) -> Below {
+    crate::engines::engine(engine).map_or(Below::FileSystem, |engine| engine.below())
+}
+
 fn run_cell(
     plan: &Plan,
     cell: Cell<'_>,
@@ -119,7 +127,7 @@ fn run_cell(
         return Ok(CellEnd::Stopped);
     }
     means.watch.begin(cell, share(0.0));
-    let ground = (means.ground)().context("a place for the store")?;
+    let ground = (means.ground)(below(cell.engine)).context("a place for the store")?;
     let spec = plan.spec(cell, ground.dir.clone(), ground.device.clone());
     let running = Running::start((means.command)(), &spec)?;
     let mut step = 0;
@@ -250,7 +258,7 @@ mod tests {
                 command.args(["-c", &script]);
                 command
             },
-            ground: &mut || Ok(Ground { dir: "/nowhere".into(), device: None, guard: Box::new(()) }),
+            ground: &mut |_| Ok(Ground { dir: "/nowhere".into(), device: None, guard: Box::new(()) }),
             timeout: Duration::from_secs(3),
             others_max,
             stop: &AtomicBool::new(stop),

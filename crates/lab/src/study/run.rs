@@ -120,8 +120,8 @@ fn run_point(task: &Task, point: &Point, plan: &Plan, share: Share, means: &mut 
         &mut results,
         &mut run::Means {
             command: means.command,
-            ground: &mut || {
-                let device = device.prepare(work, destroy_data)?;
+            ground: &mut |below| {
+                let device = device.prepare(work, below, destroy_data)?;
                 fs::create_dir_all(&device.dir).with_context(|| device.dir.display().to_string())?;
                 Ok(Ground { dir: device.dir.clone(), device: device.node.clone(), guard: Box::new(device) })
             },

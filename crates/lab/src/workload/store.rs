@@ -6,12 +6,11 @@ use super::{
 };
 use crate::{
     cell::CellSpec,
-    target::{Engine, Settings, Target},
+    target::{Below, Engine, Settings, Target},
 };
 use anyhow::{Context, Result, ensure};
 use std::{
     collections::BTreeSet,
-    fs,
     path::{Path, PathBuf},
     sync::{
         Mutex,
@@ -187,10 +186,7 @@ impl<'e> Store<'e> {
 
     fn begin_anew(&mut self) -> Result<()> {
         self.close()?;
-        if self.dir.exists() {
-            fs::remove_dir_all(&self.dir).with_context(|| format!("remove {}", self.dir.display()))?;
-        }
-        fs::create_dir_all(&self.dir).with_context(|| format!("make {}", self.dir.display()))?;
+        self.engine.clear(&self.dir, &self.settings)?;
         self.open()
     }
 
@@ -214,6 +210,11 @@ impl<'e> Store<'e> {
     /// Where it is.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Whether it is a directory's, whose files anybody can count.
+    pub fn is_in_file_system(&self) -> bool {
+        self.engine.below() == Below::FileSystem
     }
 
     /// Takes note that a single thread works on it from now on, or several.

@@ -9,6 +9,7 @@ use std::{
 use terrace_lab::{
     device::{DeviceSpec, remove_stale},
     plan::run::Ground,
+    target::Below,
 };
 
 /// Which device, and what may happen to it.
@@ -16,7 +17,9 @@ use terrace_lab::{
 pub struct Place {
     /// dir:PATH, a directory; loop:SIZE, a fresh ext4 in a file, counted to the byte (root); block:/dev/X, a fresh ext4
     /// on that device (root); vssd:PROFILE or vssd:PROFILE:steady, a fresh ext4 on a virtual SSD in memory, new or well
-    /// used, whose flash is counted (root); with :discard behind it, the drive is told what is deleted. Default: a temporary directory.
+    /// used, whose flash is counted (root); with :discard behind it, the drive is told what is deleted. On the last three, engines that
+    /// take a device without a file system (presets raw, lds, leveldb-raw) have it bare, and an ext4 may be an XFS: :xfs behind
+    /// loop:SIZE. Default: a temporary directory.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
     /// Lets a directory or device that holds data be overwritten.
@@ -35,7 +38,7 @@ impl fmt::Display for Place {
 
 impl Place {
     /// Refuses what cannot be had or holds data, and removes what killed runs left; then a place for each cell.
-    pub fn prepare(&self) -> Result<Box<dyn FnMut() -> Result<Ground>>> {
+    pub fn prepare(&self) -> Result<Box<dyn FnMut(Below) -> Result<Ground>>> {
         let work = self.work.clone().unwrap_or_else(std::env::temp_dir);
         let usage = |error: &dyn fmt::Display| Usage::of("--device", error);
         let (spec, temporary) = match &self.device {
@@ -48,9 +51,9 @@ impl Place {
         let destroy_data = self.destroy_data;
         spec.check(destroy_data).map_err(|error| usage(&format!("{error:#}")))?;
         remove_stale(&work).iter().for_each(|left| eprintln!("left behind by an earlier run: {left}"));
-        Ok(Box::new(move || {
+        Ok(Box::new(move |below| {
             let _keep: &Option<Temporary> = &temporary;
-            let device = spec.prepare(&work, destroy_data)?;
+            let device = spec.prepare(&work, below, destroy_data)?;
             fs::create_dir_all(&device.dir).with_context(|| device.dir.display().to_string())?;
             Ok(Ground { dir: device.dir.clone(), device: device.node.clone(), guard: Box::new(device) })
         }))
