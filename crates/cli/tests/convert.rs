@@ -83,15 +83,19 @@ fn what_will_not_do_is_refused() {
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let store = store.to_str().unwrap();
     fill(store, 10);
-    let full = terrace(["convert", store, store]).fails(1);
+    fs::create_dir(at("full")).unwrap();
+    fill(&at("full"), 10);
+    let full = terrace(["convert", store, &at("full")]).fails(1);
     assert!(full.contains("not empty"), "{full}");
     let missing = terrace(["convert", &at("absent"), &at("to")]).fails(1);
     assert!(missing.contains("absent"), "{missing}");
     assert!(terrace(["convert", store, &at("to"), "--preset", "fast"]).fails(2).contains("fast"));
     assert!(!Path::new(&at("to")).exists() && !Path::new(&at("to.converting")).exists());
 
-    let within = terrace(["convert", store, &format!("{store}/sub")]).fails(1);
-    assert!(within.contains("in which a conversion writes nothing"), "{within}");
+    for to in [store.to_owned(), format!("{store}/sub")] {
+        let within = terrace(["convert", store, &to]).fails(1);
+        assert!(within.contains("in which a conversion writes nothing"), "{within}");
+    }
 
     // Half a conversion of what the source was before.
     fs::create_dir(at("to.converting")).unwrap();
