@@ -27,6 +27,7 @@ use terrace_storage::placement::ReadHow;
 static READ_OPTIONS: ReadOptions = ReadOptions::DEFAULT;
 
 /// What a reader at `seq` sees of `view`.
+#[inline(always)] // it is large, and moves otherwise
 fn visible(shared: &Arc<Shared>, view: &Arc<View>, seq: SeqNo, how: ReadHow) -> Visible {
     let runs = view.version.runs();
     let mut sources = Vec::with_capacity(view.memtables().count() + runs.len());
@@ -39,6 +40,19 @@ fn visible(shared: &Arc<Shared>, view: &Arc<View>, seq: SeqNo, how: ReadHow) -> 
     let order = || shared.order.clone();
     let covers = shared.deletes_ranges.then(|| Covers::new(shared.placement.clone(), order(), view, seq));
     Visible::new(order(), Merge::new(order(), sources), covers, seq)
+}
+
+/// What a cursor of `view` needs where values live apart.
+#[inline(never)] // most stores have none
+fn apart(shared: &Arc<Shared>, view: &Arc<View>, seq: SeqNo, how: ReadHow, options: &ReadOptions) -> Box<Apart> {
+    let bounds = Bounds::new(shared.order.clone(), options.clone());
+    let again = {
+        let (shared, view) = (shared.clone(), view.clone());
+        move || visible(&shared, &view, seq, how)
+    };
+    let (placement, order) = (shared.placement.clone(), shared.order.clone());
+    let ahead_bytes = shared.options.value_readahead_bytes;
+    Box::new(Apart::new(placement, how, order, ahead_bytes, again, move |key| bounds.hold(key)))
 }
 
 /// Keys whose blocks are asked for before the first is waited for. Enough for any queue of a device; few enough that the
@@ -235,11 +249,8 @@ impl Db {
         let position = self.position(&options);
         let seq = position.as_ref().map_or(SeqNo::ZERO, |seq| *seq);
         let how = self.how(&options);
-        let visible = {
-            let (shared, view) = (shared.clone(), view.clone());
-            move || visible(&shared, &view, seq, how)
-        };
-        let walked = visible();
+        let walked = visible(shared, &view, seq, how);
+        let apart = shared.values_apart.then(|| apart(shared, &view, seq, how, &options));
         let (weak, worth) = (Arc::downgrade(shared), shared.options.l0_seek_bytes);
         let sampler = Sampler::new(view, move |view, cost| match cost {
             Cost::Seek => {
@@ -258,14 +269,7 @@ impl Db {
             }
         });
         let fetches = shared.placement.values_elsewhere();
-        let apart = shared.values_apart.then(|| {
-            let (placement, order, bounds) =
-                (shared.placement.clone(), shared.order.clone(), Bounds::new(shared.order.clone(), &options));
-            Apart::new(placement, how, order, shared.options.value_readahead_bytes, visible, move |key| {
-                bounds.hold(key)
-            })
-        });
-        Cursor::new(shared.order.clone(), walked, apart, sampler, &options, fetches, position.err())
+        Cursor::new(shared.order.clone(), walked, apart, sampler, options, fetches, position.err())
     }
 
     /// The sequence at which to read.

@@ -89,16 +89,15 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    pub(crate) fn new(order: KeyOrder, options: &ReadOptions) -> Bounds {
-        let (mut from, mut to) = (options.from.clone(), options.to.clone());
-        if let (KeyOrder::Bytewise, Some(prefix)) = (&order, &options.prefix) {
+    pub(crate) fn new(order: KeyOrder, ReadOptions { mut from, mut to, prefix, .. }: ReadOptions) -> Bounds {
+        if let (KeyOrder::Bytewise, Some(prefix)) = (&order, &prefix) {
             from = from.filter(|from| from > prefix).or_else(|| Some(prefix.clone()));
             to = match (to, after_prefix(prefix)) {
                 (Some(to), Some(end)) => Some(to.min(end)),
                 (to, end) => to.or(end),
             };
         }
-        Bounds { order, from, to, prefix: options.prefix.clone() }
+        Bounds { order, from, to, prefix }
     }
 
     #[inline]
@@ -138,8 +137,8 @@ fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
 /// ```
 pub struct Cursor {
     visible: Visible,
-    /// Where values live apart.
-    apart: Option<Apart>,
+    /// Where values live apart. Boxed: a cursor moves when it is made.
+    apart: Option<Box<Apart>>,
     bounds: Bounds,
     inside: bool,
     /// Values may lie elsewhere than their keys: whatever may be in `apart`, or in the files of a table.
@@ -194,12 +193,13 @@ impl Cursor {
     pub(crate) fn new(
         order: KeyOrder,
         visible: Visible,
-        apart: Option<Apart>,
+        apart: Option<Box<Apart>>,
         sampler: Sampler,
-        options: &ReadOptions,
+        mut options: ReadOptions,
         fetches: bool,
         refused: Option<Error>,
     ) -> Cursor {
+        let held = options.snapshot.take();
         let bounds = Bounds::new(order, options);
         Cursor {
             visible,
@@ -209,7 +209,7 @@ impl Cursor {
             inside: false,
             sampler,
             refused,
-            _held: options.snapshot.clone(),
+            _held: held,
         }
     }
 
