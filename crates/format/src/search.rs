@@ -12,7 +12,7 @@
 //! ```text
 //! x8^-b (S(b) ^ !0)  =  x8^-e (S(e) ^ T)
 //! ```
-//! whose right side is known for each place that may be an end, once, whatever begins where: [`Ends`]. To find an end is to look it
+//! whose right side is known for each place that may be an end, once, whatever begins where: `Ends`. To find an end is to look it
 //! up. (The step over zero bytes multiplies polynomials by x^8, which has an inverse.)
 use crate::{
     Codec, crc,

@@ -24,7 +24,9 @@ impl Db {
     /// the store's own. Many that wait at once share one sync.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a `sequence` that has not been written, [`Error::ReadOnly`] in a store opened for reading only. What goes wrong
+    /// [`Error::Invalid`](crate::Error::Invalid) for a `sequence` that has not been written,
+    /// [`Error::ReadOnly`](crate::Error::ReadOnly) in a store
+    /// opened for reading only. What goes wrong
     /// later is told by the future.
     ///
     /// ```

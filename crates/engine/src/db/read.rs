@@ -63,7 +63,8 @@ impl Db {
     /// The value of `key` now, if it has one.
     ///
     /// # Errors
-    /// [`Error::Corrupt`], [`Error::Missing`] or [`Error::Io`] where what holds the answer cannot be read; [`Error::Invalid`] for a snapshot of
+    /// [`Error::Corrupt`](crate::Error::Corrupt), [`Error::Missing`](crate::Error::Missing) or [`Error::Io`](crate::Error::Io)
+    /// where what holds the answer cannot be read; [`Error::Invalid`](crate::Error::Invalid) for a snapshot of
     /// another store.
     ///
     /// ```
