@@ -268,9 +268,8 @@ impl Ftl {
         }
     }
 
-    /// Slots of an open superblock were filled: units that became whole are programmed. Each page comes here: left to itself the
-    /// compiler inlines it or not as other code of the crate changes.
-    #[inline(always)]
+    /// Slots of an open superblock were filled: units that became whole are programmed.
+    #[inline]
     fn program(&mut self, number: u32, before: u32, written: u32, by_host: bool) {
         if let Some(timeline) = &mut self.timeline {
             let (unit, first) = (self.geometry.slots_per_program, number * self.geometry.units_per_superblock());
