@@ -1,5 +1,6 @@
 //! What the kernel offers and no safe library does: a mapped window of a file that is being written, and writeback of a
-//! file without a journal commit. All `unsafe` of this crate is here and in `mapped_read.rs`.
+//! file without a journal commit. The crate's other `unsafe` is in `mapped_read.rs`,
+//! `pages.rs` and `bpf/kernel.rs`.
 use nix::{
     errno::Errno,
     fcntl::{FallocateFlags, fallocate},
