@@ -7,7 +7,7 @@ use std::{
     os::unix::fs::MetadataExt,
     path::Path,
     process::{Command, Stdio},
-    sync::{Arc, mpsc::channel},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -148,17 +148,29 @@ fn a_worker_keeps_no_mounts_of_others() {
     assert!(!kept, "the worker still has it");
 }
 
-/// A drive that others have unmounted and stopped is gone, although a worker of a private name space was started while it was there.
+/// A drive that others have unmounted and stopped is gone, although a worker of a private name space was started while it was there
+/// and a file system stood on it.
 #[test]
 fn a_worker_lets_go_of_drives_that_are_not_its_own() {
     let dir = tempfile::tempdir().expect("a directory");
     let Some(()) = can_mount(dir.path()) else { return };
-    let front_end = FuseLoop { work: dir.path().into(), attached: false };
-    let serve = || {
+    let private = dir.path().join("private");
+    fs::create_dir(&private).expect("made");
+    mount(Some("none"), &private, Some("tmpfs"), MsFlags::empty(), None::<&str>).expect("mounted");
+    mount(None::<&str>, &private, None::<&str>, MsFlags::MS_PRIVATE, None::<&str>).expect("private");
+    let serve = |attached| {
         let memory = Memory::new(64 << 20).expect("a device");
+        let front_end = FuseLoop { work: private.clone(), attached };
         front_end.serve(Arc::new(memory), Arc::new(NoDesk)).expect("served")
     };
-    let (mut own, mut other) = (serve(), serve());
+    let (mut own, mut other) = (serve(false), serve(true));
+    // Other processes: this one serves what they wait for.
+    let run = |program: &str, args: &[&Path]| {
+        let output = Command::new(program).args(args).output().expect(program);
+        assert!(output.status.success(), "{program}: {output:?}");
+    };
+    run("mkfs.ext4", &["-q".as_ref(), other.node()]);
+    run("mount", &[other.node(), &other.mount_point()]);
     let mut worker = command().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("started");
     let (image, mount_point) = (own.node().into(), own.mount_point());
     let place = Place { image, mount_point, engine: "terrace".into(), options: String::new() };
@@ -166,17 +178,14 @@ fn a_worker_lets_go_of_drives_that_are_not_its_own() {
     writeln!(worker.stdin.as_mut().expect("piped"), "{order}").expect("sent");
     let mut lines = BufReader::new(worker.stdout.take().expect("piped")).lines().map_while(Result::ok);
     assert_eq!(lines.find(|line| line.starts_with('{')).as_deref(), Some(r#"{"Applied":0}"#));
-    let (done, stopped) = channel();
-    let stops = thread::spawn(move || {
-        other.stop().expect("taken down");
-        done.send(()).expect("heard");
-    });
-    let is_gone = stopped.recv_timeout(Duration::from_secs(60)).is_ok();
+    let stopped = other.stop();
     worker.kill().expect("killed");
     worker.wait().expect("waited for");
-    stops.join().expect("stopped");
     own.stop().expect("taken down");
-    assert!(is_gone, "the worker still has it");
+    let is_gone = stopped.is_ok();
+    other.stop().expect("taken down at last");
+    umount2(&private, MntFlags::empty()).expect("unmounted");
+    assert!(is_gone, "the worker still has it: {stopped:?}");
 }
 
 #[test]
