@@ -160,7 +160,14 @@ impl Shared {
     /// Stops writes and background work. The first failure stays the reason, unless it was a lack of space, which can be
     /// cured, and this one cannot.
     pub fn fail(&self, error: &Error) {
+        self.fail_ending(error, |_| ());
+    }
+
+    /// As [`fail`](Shared::fail), for a job that `ended` notes to be over. In one step: who waits for the end of all jobs to lift a
+    /// stop must not lift it in between.
+    fn fail_ending(&self, error: &Error, ended: impl FnOnce(&mut Control)) {
         let mut control = self.control.lock();
+        ended(&mut control);
         let counts = control.failed.as_ref().is_none_or(|first| first.is_no_space() && !error.is_no_space());
         if counts {
             control.failed = Some(error.clone());
@@ -377,8 +384,7 @@ impl Shared {
             let outcome = catch_unwind(AssertUnwindSafe(|| shared.with_relief(|| job(&shared))));
             let bug = |_| Err(Error::Bug(format!("job {name} panicked")));
             if let Err(error) = outcome.unwrap_or_else(bug) {
-                ended(&mut shared.control.lock());
-                shared.fail(&error);
+                shared.fail_ending(&error, ended);
                 shared.wake_failed();
             }
         });
