@@ -147,6 +147,10 @@ pub trait Target: Send + Sync {
     fn wait_durable(&self) -> Result<()> {
         anyhow::bail!("it promises durability with `sync` alone")
     }
+    /// Changes that are made but not yet durable, and so keep what they replace.
+    fn pending(&self) -> u64 {
+        0
+    }
     /// The engine's own counts, where it has any.
     fn own(&self) -> Own {
         Own::default()
@@ -169,7 +173,8 @@ pub struct Reach {
 /// What an engine counts by itself; peers leave it empty. Totals since the store was opened.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Own {
-    /// Bytes handed to storage by purpose (`wal flush compaction value_log gc manifest other`); `None` for peers.
+    /// Bytes handed to storage by purpose (`wal flush compaction value_log gc manifest other`, as far as there is such a thing);
+    /// `None` for peers.
     pub bytes_by_purpose: Option<BTreeMap<String, u64>>,
     /// Syncs by kind (`tables manifest log value_log directory root filesystem`); `None` for peers.
     pub syncs: Option<BTreeMap<String, SyncCount>>,

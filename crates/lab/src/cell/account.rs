@@ -31,7 +31,7 @@ impl OwnCounts {
         let (before, ran, after) = (self.start.syncs.as_ref()?, self.ran.syncs.as_ref()?, self.settled.syncs.as_ref()?);
         let row = |(kind, sum): (&String, &SyncCount)| {
             let old = before.get(kind).copied().unwrap_or_default();
-            let blocked = if kind == "log" { ran.get(kind).unwrap_or(sum) } else { sum };
+            let blocked = if matches!(kind.as_str(), "log" | "value_log") { ran.get(kind).unwrap_or(sum) } else { sum };
             let grown = SyncRow {
                 count: sum.count.saturating_sub(old.count),
                 blocking: Some(blocked.blocking.saturating_sub(old.blocking)),

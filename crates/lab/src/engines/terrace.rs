@@ -2,7 +2,7 @@
 use crate::target::{BARE, Below, Build, Change, Engine, Own, Reach, Result, Settings, SyncCount, Target};
 use anyhow::{Context, bail, ensure};
 use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc, time::Duration};
-use terrace::{Codec, Db, FilterForm, LogWrites, Options, ReadOptions, Syncs, Tier, WriteBatch, WriteOptions};
+use terrace::{Codec, Db, FilterForm, LogWrites, Options, ReadOptions, Syncs, Tier, Values, WriteBatch, WriteOptions};
 use terrace_sim::LyingTracker;
 use terrace_storage::{
     backends::{
@@ -152,13 +152,14 @@ impl Engine for Terrace {
         let read = ReadOptions::new().verify_checksums(settings.verify_checksums);
         let options = self.options(settings)?;
         let promises = options.durability != Tier::None;
+        let values_apart = options.setup().shape.values == Values::Log;
         let db = if self.is_deceived {
             let fs = Arc::new(RealFs::new(dir));
             Db::open_on(open_files(fs, Mode::Create, Arc::new(LyingTracker), &options.setup())?, options)?
         } else {
             Db::open(dir, options)?
         };
-        Ok(Box::new(Open { db, promises, read }))
+        Ok(Box::new(Open { db, promises, values_apart, read }))
     }
 
     fn hurry(&mut self) -> Duration {
@@ -200,13 +201,22 @@ struct Open {
     db: Db,
     /// Whether anything is promised at a power cut.
     promises: bool,
+    /// Whether values stay in the log.
+    values_apart: bool,
     read: ReadOptions,
 }
 
-/// Purposes of written bytes that this engine has no use for yet: none were written for them.
-const UNUSED_PURPOSES: [&str; 2] = ["value_log", "gc"];
-/// Kinds of syncs that it never makes.
-const UNUSED_SYNCS: [&str; 1] = ["value_log"];
+impl Open {
+    /// What the ledger calls a purpose or a kind of sync. Where values stay in the log, the log is the value log.
+    fn word(&self, own: &'static str) -> String {
+        let word = match own {
+            "collection" => "gc",
+            "wal" | "log" if self.values_apart => "value_log",
+            other => other,
+        };
+        word.into()
+    }
+}
 
 impl Target for Open {
     fn write(&self, changes: &[Change<'_>], sync: bool) -> Result<()> {
@@ -257,19 +267,20 @@ impl Target for Open {
     /// they happen.
     fn own(&self) -> Own {
         let statistics = self.db.statistics();
-        let unused = UNUSED_PURPOSES.map(|purpose| (purpose.to_string(), 0));
-        let bytes = statistics.bytes_written.iter().map(|(purpose, bytes)| (purpose.to_string(), *bytes));
+        let bytes = statistics.bytes_written.iter().map(|(purpose, bytes)| (self.word(purpose), *bytes));
         let syncs = statistics.syncs.iter().map(|(kind, syncs)| {
             let Syncs { count, blocking, bytes, time } = *syncs;
-            (kind.to_string(), SyncCount { count, blocking, bytes: Some(bytes), seconds: time.as_secs_f64() })
+            (self.word(kind), SyncCount { count, blocking, bytes: Some(bytes), seconds: time.as_secs_f64() })
         });
-        let none = SyncCount { bytes: Some(0), ..SyncCount::default() };
-        let never = UNUSED_SYNCS.map(|kind| (kind.to_string(), none));
         Own {
-            bytes_by_purpose: Some(unused.into_iter().chain(bytes).collect()),
-            syncs: Some(never.into_iter().chain(syncs).collect()),
+            bytes_by_purpose: Some(bytes.collect()),
+            syncs: Some(syncs.collect()),
             stall: Some(statistics.stall_time),
         }
+    }
+
+    fn pending(&self) -> u64 {
+        self.db.statistics().pending_edits
     }
 
     fn close(self: Box<Self>) -> Result<()> {

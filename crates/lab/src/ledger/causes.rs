@@ -93,10 +93,10 @@ fn files_there(root: &Path, dir: &Path, device: u64) -> Inodes {
         if facts.dev() != device {
             continue;
         }
-        let kind = match path.file_name().and_then(|name| name.to_str()) {
+        let kind = match path.strip_prefix(dir) {
             _ if facts.is_dir() => "directory",
-            Some(name) if path.starts_with(dir) => super::names::kind_of(name),
-            _ => "elsewhere",
+            Ok(below) => super::names::kind_of(below),
+            Err(_) => "elsewhere",
         };
         files.push((facts.ino(), kind));
         if facts.is_dir() {
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn every_kind_of_file_has_an_owner() {
         for name in ["CURRENT", "000001.ldb", "000001.log", "000001.blob", "MANIFEST-000001", "LOG"] {
-            let kind = super::super::names::kind_of(name);
+            let kind = super::super::names::kind_of(name.as_ref());
             assert_eq!(CAUSES[usize::from(owner(kind))], kind);
         }
     }

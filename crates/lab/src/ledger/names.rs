@@ -5,20 +5,31 @@ use std::{
     os::unix::fs::{DirEntryExt, MetadataExt},
     path::{Path, PathBuf},
 };
+use terrace_format::names::FileName;
 
 /// Directories below the store's own that are looked into.
 const DEPTH_MAX: u32 = 4;
 
-/// What a file of a store is for, by its name: Terrace's, LevelDB's and RocksDB's names. The words are those of reports.
-pub fn kind_of(name: &str) -> &'static str {
-    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
-    match (name, extension) {
-        ("CURRENT" | "TERRACE" | "IDENTITY", _) | (_, "dbtmp") => "root",
-        (_, "ldb" | "sst" | "bundle") => "tables",
-        (_, "log") => "log",
-        (_, "blob" | "vlog") => "value_log",
-        _ if name.starts_with("MANIFEST-") => "manifest",
-        _ => "other",
+/// What a file of a store is for, by its path below the store's directory: Terrace's, LevelDB's and RocksDB's names. The words
+/// are those of reports.
+pub fn kind_of(below: &Path) -> &'static str {
+    // A directory table: its pairs have the names of their keys, whatever those are.
+    let level = below.parent().and_then(|parent| parent.iter().next()?.to_str()?.strip_prefix('L'));
+    if level.is_some_and(|level| level.parse::<u8>().is_ok()) {
+        return "tables";
+    }
+    let name = below.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    match FileName::parse(name) {
+        Some(FileName::Table(_) | FileName::Bundle(_)) => "tables",
+        Some(FileName::Log(_)) => "log",
+        Some(FileName::ValueLog(_) | FileName::Values(_)) => "value_log",
+        Some(FileName::Manifest(_)) => "manifest",
+        Some(FileName::Current | FileName::Marker | FileName::Temporary(_)) => "root",
+        Some(FileName::Lock | FileName::InfoLog | FileName::Reserve | FileName::Unsynced) => "other",
+        None if name == "IDENTITY" => "root",
+        None if name.ends_with(".log") => "log",
+        None if name.ends_with(".blob") => "value_log",
+        None => "other",
     }
 }
 
@@ -65,7 +76,7 @@ impl Names {
         let metadata = fs::symlink_metadata(path)
             .ok()
             .filter(|metadata| (metadata.ino(), Some(metadata.dev())) == (inode, self.device))?;
-        if metadata.is_dir() { Some("directory") } else { Some(kind_of(path.file_name()?.to_str()?)) }
+        if metadata.is_dir() { Some("directory") } else { Some(kind_of(path.strip_prefix(&self.dir).ok()?)) }
     }
 
     fn remember(&mut self, path: PathBuf) {
@@ -97,6 +108,13 @@ mod tests {
             ("000005.sst", "tables"),
             ("000005.log", "log"),
             ("000009.blob", "value_log"),
+            ("000009.vlog", "value_log"),
+            ("000009.vals", "value_log"),
+            ("000009.bundle", "tables"),
+            ("L0/000009/META", "tables"),
+            ("L1/000009/MANIFEST-000001", "tables"), // a pair whose key is so called
+            ("lost/MANIFEST-000001", "manifest"),
+            ("RESERVE", "other"),
             ("MANIFEST-000004", "manifest"),
             ("CURRENT", "root"),
             ("000004.dbtmp", "root"),
@@ -104,7 +122,7 @@ mod tests {
             ("OPTIONS-000007", "other"),
         ];
         for (name, kind) in cases {
-            assert_eq!(kind_of(name), kind, "{name}");
+            assert_eq!(kind_of(Path::new(name)), kind, "{name}");
         }
     }
 

@@ -1,7 +1,9 @@
 //! Bytes of a store's files, now and at their most.
 use super::own::Registration;
 use std::{
+    collections::HashSet,
     fs, io,
+    os::unix::fs::MetadataExt,
     path::Path,
     sync::mpsc::{self, RecvTimeoutError, Sender},
     thread::{self, JoinHandle},
@@ -11,6 +13,8 @@ use std::{
 /// Between two looks at the directory, or so many times as long as one takes: thousands of files take a while.
 const PERIOD: Duration = Duration::from_millis(100);
 const REST: u32 = 20;
+/// The unit of [`MetadataExt::blocks`], whatever the file system's is.
+const BLOCK_BYTES: u64 = 512;
 
 /// Watches a directory from `start` to `finish`.
 pub struct PeakSpace {
@@ -46,14 +50,21 @@ impl PeakSpace {
     }
 }
 
-/// Bytes of all files below `dir`, as their sizes say. A file that vanishes meanwhile counts as nothing.
+/// Bytes that the files below `dir` occupy: holes take nothing, and a file of several names counts once. One that vanishes
+/// meanwhile counts as nothing.
 pub fn space(dir: &Path) -> io::Result<u64> {
+    add_space(dir, &mut HashSet::new())
+}
+
+/// `seen`: inodes of several names that are counted already.
+fn add_space(dir: &Path, seen: &mut HashSet<(u64, u64)>) -> io::Result<u64> {
     let mut sum = 0;
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         match entry.metadata() {
-            Ok(facts) if facts.is_dir() => sum += space(&entry.path())?,
-            Ok(facts) => sum += facts.len(),
+            Ok(facts) if facts.is_dir() => sum += add_space(&entry.path(), seen)?,
+            Ok(facts) if facts.nlink() > 1 && !seen.insert((facts.dev(), facts.ino())) => {}
+            Ok(facts) => sum += facts.blocks() * BLOCK_BYTES,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
@@ -64,17 +75,29 @@ pub fn space(dir: &Path) -> io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
 
     #[test]
     fn what_was_there_for_a_while_is_in_the_peak() {
         let dir = tempfile::tempdir().expect("a directory");
         let (kept, passing) = (dir.path().join("kept"), dir.path().join("passing"));
-        fs::write(&kept, [0; 1000]).expect("written");
-        fs::write(&passing, [0; 5000]).expect("written");
+        fs::write(&kept, [1; 4096]).expect("written");
+        fs::write(&passing, [1; 5000]).expect("written");
         let peak = PeakSpace::start(dir.path());
         thread::sleep(PERIOD * 5);
         fs::remove_file(&passing).expect("there");
-        assert_eq!((space(dir.path()).expect("read"), peak.finish()), (1000, Some(6000)));
+        assert_eq!((space(dir.path()).expect("read"), peak.finish()), (4096, Some(3 * 4096)));
         assert_eq!(PeakSpace::start(&dir.path().join("absent")).finish(), None);
+    }
+
+    #[test]
+    fn links_count_once_and_holes_not_at_all() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (file, below) = (dir.path().join("file"), dir.path().join("below"));
+        fs::create_dir(&below).expect("made");
+        fs::write(&file, [1; 1 << 20]).expect("written");
+        fs::hard_link(&file, below.join("link")).expect("linked");
+        File::create(dir.path().join("hole")).expect("made").set_len(1 << 20).expect("grown");
+        assert_eq!(space(dir.path()).expect("read"), 1 << 20);
     }
 }

@@ -2,8 +2,9 @@
 //! without being kept and costs no copy to make.
 //!
 //! The buffer is db_bench's: pieces of 100 bytes, each a random text repeated until the piece is full, from LevelDB's
-//! random numbers with seed 301. A value begins at one of 2^20 places; a wrong one passes for the right one with
-//! probability 2^-20, so a store that mixes up values does not get far.
+//! random numbers with seed 301. A value begins at one of 2^20 places, or, if it is made of whole pieces, at one of 10,485: its
+//! pieces are db_bench's then, and compress as those do. A wrong one passes for the right one that seldom, so a store that mixes
+//! up values does not get far.
 use super::rng::mix;
 
 /// Makes and checks the values of one store.
@@ -11,6 +12,8 @@ use super::rng::mix;
 pub struct Values {
     buffer: Vec<u8>,
     len: usize,
+    /// Whether a value is some of the pieces, from the beginning of one to the end of one.
+    whole_pieces: bool,
     salt: u64,
     form: Form,
     /// Of values that differ in size; `len` is then the most.
@@ -50,8 +53,12 @@ pub enum Form {
 /// Fields of a YCSB record.
 pub const FIELDS: usize = 10;
 
-/// Places in the buffer at which values begin.
+/// Places in the buffer at which values begin, or the walks of whole pieces.
 const PLACES: usize = 1 << 20;
+/// Bytes of a piece: each repeats its own text.
+const PIECE: usize = 100;
+/// Longest value that is made of whole pieces.
+const PIECES_MAX: usize = 1000;
 /// So many neighbouring keys of one generation walk through the buffer, as db_bench's values do: checking what a scan
 /// returns then costs no cache misses of its own.
 const WALK: u64 = 1 << 10;
@@ -60,16 +67,18 @@ impl Values {
     /// Values of `len` bytes that compress to `ratio` of their size. The seed says which value a key gets.
     pub fn new(len: usize, ratio: f64, seed: u64, form: Form) -> Values {
         let mut random = ParkMiller(301);
-        let mut buffer = Vec::with_capacity(PLACES + len + 100);
-        while buffer.len() < PLACES + len {
+        let whole_pieces = len > 0 && len.is_multiple_of(PIECE) && len <= PIECES_MAX;
+        let end = PLACES + if whole_pieces { WALK as usize * len } else { len };
+        let mut buffer = Vec::with_capacity(end + PIECE);
+        while buffer.len() < end {
             piece(&mut random, ratio, &mut buffer);
         }
-        Values { buffer, len, salt: mix(seed), form, sizes: None }
+        Values { buffer, len, whole_pieces, salt: mix(seed), form, sizes: None }
     }
 
     /// Values of sizes that follow from key and generation.
     pub fn pareto(sizes: Pareto, ratio: f64, seed: u64) -> Values {
-        Values { sizes: Some(sizes), ..Values::new(sizes.most as usize, ratio, seed, Form::Whole) }
+        Values { sizes: Some(sizes), whole_pieces: false, ..Values::new(sizes.most as usize, ratio, seed, Form::Whole) }
     }
 
     /// Whether sizes differ.
@@ -104,9 +113,14 @@ impl Values {
     #[inline]
     pub fn text(&self, number: u64, generation: u32) -> &[u8] {
         let start = mix(self.salt ^ (number / WALK).wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ u64::from(generation as u8));
-        // An odd stride, so that no two keys of a walk have the same place.
-        let step = (number % WALK).wrapping_mul(self.len as u64 | 1);
-        let place = start.wrapping_add(step) as usize % PLACES;
+        let step = number % WALK;
+        let place = if self.whole_pieces {
+            let first = ((start >> 32) * (PLACES / PIECE) as u64) >> 32;
+            first as usize * PIECE + step as usize * self.len
+        } else {
+            // An odd stride, so that no two keys of a walk have the same place.
+            start.wrapping_add(step.wrapping_mul(self.len as u64 | 1)) as usize % PLACES
+        };
         &self.buffer[place..place + self.len_of(number, generation)]
     }
 
@@ -173,11 +187,10 @@ fn turn(number: u64, update: u64) -> u64 {
 
 /// Appends 100 bytes: random printable text of 100 × `ratio` bytes, at least one, over and over.
 fn piece(random: &mut ParkMiller, ratio: f64, buffer: &mut Vec<u8>) {
-    const LEN: usize = 100;
-    let raw = ((LEN as f64 * ratio) as usize).clamp(1, LEN);
+    let raw = ((PIECE as f64 * ratio) as usize).clamp(1, PIECE);
     let start = buffer.len();
     buffer.extend((0..raw).map(|_| b' ' + (random.next() % 95) as u8));
-    for i in raw..LEN {
+    for i in raw..PIECE {
         buffer.push(buffer[start + i % raw]);
     }
 }
@@ -224,6 +237,18 @@ mod tests {
             let places: std::collections::BTreeSet<_> =
                 (0..WALK).map(|number| values.text(number, 1).as_ptr() as usize).collect();
             assert_eq!(places.len() as u64, WALK, "{len}");
+        }
+    }
+
+    #[test]
+    fn values_of_whole_pieces_repeat_themselves() {
+        for len in [100, 1000] {
+            let values = Values::new(len, 0.5, 1, Form::Whole);
+            for number in (0..100_000).step_by(7) {
+                for piece in values.text(number, 1).chunks(PIECE) {
+                    assert_eq!(piece[..50], piece[50..], "{number}");
+                }
+            }
         }
     }
 
