@@ -28,6 +28,7 @@ fn the_seam_needs_no_root_and_knows_no_devices() {
     let said = terrace(["crash", "--level", "seam", "--states", "3000", "--json"]).ok();
     let said: serde_json::Value = serde_json::from_slice(&said).expect("JSON");
     assert_eq!((&said["states"], &said["failed"]), (&3000.into(), &0.into()), "{said}");
+    assert!(said["events"].is_null() && said["batches"].is_null(), "nothing is recorded: {said}");
     let said = terrace(["crash", "--level", "seam", "--states", "3000", "--control", "unsynced"]).ok();
     assert!(String::from_utf8_lossy(&said).contains("LOST"));
     for (flag, value) in [("--engine", "leveldb"), ("--control", "no-barrier"), ("--states", "0")] {

@@ -163,7 +163,10 @@ impl Crash {
             tally;
         let per_second = *states as f64 / seconds.max(f64::EPSILON);
         if self.json {
-            let object = json!({ "level": self.level, "engine": self.engine, "seed": self.seed, "batches": campaign.batches, "control": self.control,
+            // At the seam a history has a length of its own, and no requests are recorded.
+            let is_recorded = self.level != "seam";
+            let (batches, events) = (is_recorded.then_some(campaign.batches), is_recorded.then_some(events));
+            let object = json!({ "level": self.level, "engine": self.engine, "seed": self.seed, "batches": batches, "control": self.control,
                 "histories": histories, "events": events, "states": states, "subsets": subsets,
                 "subsets_judged": subsets_judged, "failed": failed, "by_kind": by_kind, "first": first, "kept": kept, "seconds": seconds, "states_per_second": per_second });
             return Ok(writeln!(out, "{object}")?);
