@@ -44,7 +44,7 @@ pub struct Settings {
     /// File of options, as `terrace options` prints it.
     #[arg(long = "options", value_name = "FILE", conflicts_with = "preset")]
     options_file: Option<PathBuf>,
-    /// Named set of options; an unknown name lists the known ones. Default: leveldb.
+    /// Named set of options; an unknown name lists the known ones. Default: default.
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// Sets one option; may be repeated. An unknown name lists the known ones.

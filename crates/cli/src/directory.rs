@@ -1,7 +1,7 @@
 //! What a directory holds, told from names and the marker alone, before anything in it is opened or made.
 use anyhow::{Context, Result, bail};
 use std::{fs, io, path::Path};
-use terrace_format::FileName;
+use terrace_format::{FileName, LEVELS};
 use terrace_storage::backends::raw::{DATA, is_device};
 
 /// What a directory holds.
@@ -38,8 +38,22 @@ pub fn look(path: &Path) -> Result<Holds> {
     if has(FileName::Current) {
         return Ok(Holds::LevelDbStore);
     }
-    let ours = |name: &String| FileName::parse(name).is_some() || ["lost", "lost+found", DATA].contains(&name.as_str());
+    let ours = |name: &String| {
+        let known = ["lost", "lost+found", DATA].contains(&name.as_str());
+        known || FileName::parse(name).is_some() || is_level(path, name)
+    };
     Ok(names.iter().find(|name| !ours(name)).map_or(Holds::Nothing, |name| Holds::Others(name.clone())))
+}
+
+/// Whether this is a folder of directory tables, and of nothing else.
+fn is_level(path: &Path, name: &str) -> bool {
+    let is_table = |entry: io::Result<fs::DirEntry>| {
+        let named = |entry: fs::DirEntry| FileName::parse(&format!("{}.ldb", entry.file_name().display()));
+        entry.is_ok_and(|entry| matches!(named(entry), Some(FileName::Table(_))))
+    };
+    let level = name.strip_prefix('L').and_then(|level| level.parse().ok());
+    level.is_some_and(|level: usize| level < LEVELS)
+        && fs::read_dir(path.join(name)).is_ok_and(|mut inside| inside.all(is_table))
 }
 
 /// An error for a directory that is somebody else's, with what to do instead.
@@ -82,5 +96,10 @@ mod tests {
             fs::write(path.join(name), "").unwrap();
             assert_eq!(look(path).unwrap(), holds, "{name}");
         }
+        let other = tempfile::tempdir().unwrap();
+        fs::create_dir_all(other.path().join("L1/000010")).unwrap();
+        assert_eq!(look(other.path()).unwrap(), Holds::Nothing);
+        fs::create_dir(other.path().join("L1/photos")).unwrap();
+        assert_eq!(look(other.path()).unwrap(), Holds::Others("L1".into()));
     }
 }

@@ -158,11 +158,9 @@ fn what_is_there_is_not_overwritten_unasked() {
     let nowhere = directory.path().join("nowhere").display().to_string();
     assert!(terrace(["put", &nowhere, "key", "value", "--preset", "raw"]).fails(1).contains("raw format"));
     assert!(!Path::new(&nowhere).exists());
-    assert!(
-        terrace(["put", &zeros, "k", "v", "--option", "durability=journal"])
-            .fails(1)
-            .contains("tier journal is refused")
-    );
+    let (_directory, other) = prepared();
+    let refused = terrace(["put", &other, "k", "v", "--option", "durability=journal"]).fails(1);
+    assert!(refused.contains("tier journal is refused"), "{refused}");
 }
 
 /// What the tools of others have written is told by its name. Of those that make a file system in a plain file, whoever is not

@@ -1,13 +1,12 @@
-//! What a user meets when something is not as it should be: the exact first line on stderr, and the exit status.
-//! `{}` stands for the store's path.
+//! What a user meets when something is not as it should be: see `common/situations.rs`. Here: paths, arguments, and stores in LevelDB's
+//! format; other ones are in `situations_of_*.rs`.
 mod common;
+#[path = "common/situations.rs"]
+mod situations;
 
-use common::{fresh, terrace, terrace_with};
-use std::{
-    fs,
-    os::unix::fs::{PermissionsExt, symlink},
-    path::Path,
-};
+use common::{terrace, terrace_with};
+use situations::{CHECK, GET, PUT, Situation, judge, keep_only, names};
+use std::{fs, os::unix::fs::symlink, path::Path};
 
 /// A store in LevelDB's format with a table and a log.
 fn store(path: &Path) {
@@ -17,27 +16,10 @@ fn store(path: &Path) {
     terrace(["put", path.to_str().unwrap(), "k", "v"]).ok();
 }
 
-fn names(path: &Path, end: &str) -> Vec<String> {
-    let all = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<String> = all.filter(|name| name.contains(end)).collect();
-    names.sort();
-    names
-}
-
-fn keep_only(path: &Path, wanted: impl Fn(&str) -> bool) {
-    names(path, "").iter().filter(|name| !wanted(name)).for_each(|name| fs::remove_file(path.join(name)).unwrap());
-}
-
-/// Makes the situation at a path where nothing is yet.
-type Make = fn(&Path);
-
-const GET: &[&str] = &["get", "{}", "k"];
-const PUT: &[&str] = &["put", "{}", "k", "v"];
-const CHECK: &[&str] = &["check", "{}"];
 const NO_DEVICE: &str = "terrace: neither a directory nor a device for a store: {}: length: 4 bytes are not a whole number of \
      4096 byte blocks, or none";
 
-const SITUATIONS: &[(&str, Make, &[&str], i32, &str)] = &[
+const SITUATIONS: &[Situation] = &[
     ("wrong path", |_| (), GET, 1, "terrace: missing store: {} (no file CURRENT)"),
     ("wrong path to delete from", |_| (), &["delete", "{}", "k"], 1, "terrace: missing store: {} (no file CURRENT)"),
     ("wrong path to repair", |_| (), &["repair", "{}", "{}-new"], 1, "terrace: missing directory: {}"),
@@ -224,37 +206,5 @@ const SITUATIONS: &[(&str, Make, &[&str], i32, &str)] = &[
 
 #[test]
 fn first_lines_and_exit_statuses() {
-    let mut wrong = Vec::new();
-    for (situation, make, arguments, status, line) in SITUATIONS {
-        let (_directory, path) = fresh();
-        make(&path);
-        let shown = path.to_str().unwrap();
-        let ran = terrace(arguments.iter().map(|argument| argument.replace("{}", shown)));
-        let damaged = ["missing log", "missing manifest", "missing table", "missing CURRENT", "corrupt"];
-        if damaged.iter().any(|words| ran.err.contains(words)) && arguments[0] != "ingest" {
-            assert!(ran.err.contains("`terrace repair` salvages"), "{situation}: {}", ran.err);
-        }
-        let said = ran.err.lines().next().unwrap_or_default().replace(shown, "{}");
-        if (ran.status, said.as_str()) != (*status, *line) || !ran.out.is_empty() {
-            wrong.push(format!("{situation}:\n  exits {} with {said}\n  not   {status} with {line}", ran.status));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-/// As a user who may not read it. Root may read everything; then a directory that nobody can make stands in.
-#[test]
-fn permissions() {
-    let (_directory, path) = fresh();
-    store(&path);
-    let shown = path.to_str().unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
-    let locked_out = fs::read_dir(&path).is_err();
-    let ran = terrace(GET.iter().map(|argument| argument.replace("{}", shown)));
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    if locked_out {
-        assert_eq!(ran.fails(1).replace(shown, "{}"), "terrace: {}: Permission denied (os error 13)\n");
-    }
-    let said = terrace(["put", "/proc/store", "k", "v"]).fails(1);
-    assert_eq!(said, "terrace: make directory /proc/store: No such file or directory (os error 2)\n");
+    judge(SITUATIONS);
 }

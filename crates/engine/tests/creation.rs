@@ -118,3 +118,28 @@ fn writes_in_a_log_of_another_kind_are_not_written_over() {
         }
     }
 }
+
+/// The same with tables in folders, where other stores look for none; the log has nothing more.
+#[test]
+fn tables_in_folders_are_not_written_over() {
+    for second in ["leveldb", "bolt", "wisckey", "delsm"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        let db = Db::open(&path, Options::preset("delsm").unwrap()).unwrap();
+        db.put("k", "v").unwrap();
+        db.compact_range(None, None).unwrap();
+        db.close().unwrap();
+        ["CURRENT", "TERRACE"].iter().for_each(|lost| fs::remove_file(path.join(lost)).unwrap());
+        let before = names(&path);
+        match Db::open(&path, Options::preset(second).unwrap()).map(drop) {
+            Err(Error::Missing { what: "CURRENT file", object }) => {
+                assert!(object.contains("/L"), "{second}: {object}");
+                assert_eq!(names(&path), before, "{second}");
+            }
+            other => panic!("{second}: WRITTEN OVER, {other:?}"),
+        }
+        let fresh = folder.path().join("fresh");
+        let report = Db::repair(&path, &fresh, &Options::preset(second).unwrap()).unwrap();
+        assert_eq!((report.tables, report.pairs), (1, 1), "{second}: {report:?}");
+    }
+}

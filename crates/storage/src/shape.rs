@@ -2,6 +2,7 @@
 use crate::{
     Error, Result, Setup,
     backends::{
+        dirs,
         files::{fs::FileSystem, root},
         raw::DATA,
     },
@@ -46,7 +47,10 @@ pub(crate) fn of_files(fs: &dyn FileSystem, mode: Mode, setup: &Setup) -> Result
         (Storage::Split, _) => {
             Err(Error::Missing { what: "device", object: missing_half(fs, "the store's logs and tables") })
         }
-        (Storage::Directory, _) => Err(Error::Unsupported(missing_half(fs, "nothing of the store that is here"))),
+        (Storage::Directory, _) => Err(Error::Unsupported(missing_half(
+            fs,
+            "nothing of the store that is here, as its marker TERRACE says, or as there is none",
+        ))),
     }
 }
 
@@ -54,8 +58,8 @@ fn missing_half(fs: &dyn FileSystem, what: &str) -> String {
     format!("{} (the device that its file {DATA} names holds {what})", fs.name())
 }
 
-/// There is no root, and a store is to be made. Logs in which its placement would not look must hold no writes: whoever lost
-/// `CURRENT` and the marker still has them. (The logs that it looks at are the engine's matter.)
+/// There is no root, and a store is to be made. Logs in which its placement would not look must hold no writes, and where it would not
+/// look for tables there must be none: whoever lost `CURRENT` and the marker still has them. (What it looks at is the engine's matter.)
 fn check_uncreated(fs: &dyn FileSystem, wanted: Shape) -> Result<()> {
     if !fs.exists().map_err(|e| Error::io("look for", fs.name(), e))? {
         return Ok(());
@@ -69,17 +73,20 @@ fn check_uncreated(fs: &dyn FileSystem, wanted: Shape) -> Result<()> {
         };
         let other = apart != (wanted.values == Values::Log);
         if other && has_writes(fs, &entry.name).map_err(|e| Error::io("read", path(), e))? {
-            return Err(Error::Missing {
-                what: "CURRENT file",
-                object: format!(
-                    "{}, although {} is there; restore it, or salvage the rest with `terrace repair`",
-                    fs.name(),
-                    path()
-                ),
-            });
+            return Err(lost_root(fs, &entry.name));
         }
     }
-    Ok(())
+    match dirs::any_folder(fs)? {
+        Some(folder) if wanted.tables != TableForm::Directory => Err(lost_root(fs, &folder)),
+        _ => Ok(()),
+    }
+}
+
+fn lost_root(fs: &dyn FileSystem, there: &str) -> Error {
+    let place = fs.name();
+    let object =
+        format!("{place}, although {place}/{there} is there; restore it, or salvage the rest with `terrace repair`");
+    Error::Missing { what: "CURRENT file", object }
 }
 
 /// Whether a log, or a segment of a value log, holds more than the empty batch that begins ours.
@@ -114,6 +121,9 @@ fn has_writes(fs: &dyn FileSystem, name: &str) -> io::Result<bool> {
 /// not be guessed wrong: pointers would be taken for values.
 fn by_names(fs: &dyn FileSystem, wanted: Shape) -> Shape {
     let names = fs.list().unwrap_or_default(); // whoever opens it says what is wrong
+    let has_folders = dirs::any_folder(fs).is_ok_and(|folder| folder.is_some());
+    let in_folders = Shape { tables: TableForm::Directory, values: Values::Table, ..wanted };
+    let wanted = if has_folders { in_folders } else { wanted };
     names.iter().filter_map(|entry| FileName::parse(&entry.name)).fold(wanted, |shape, name| match name {
         FileName::ValueLog(_) | FileName::Values(_) if shape.tables == TableForm::Directory => {
             Shape { values: Values::Log, tables: TableForm::Block, ..shape }

@@ -70,7 +70,8 @@ pub fn check(placement: &dyn Placement, options: &Options, in_manifest: &[String
     }
     if let Some(lost) = in_manifest.iter().find(|feature| !features.contains(feature)) {
         return Err(Error::Unsupported(format!(
-            "{place} uses {lost:?} by its manifest, but its marker file TERRACE does not say so"
+            "{place} uses {lost:?} by its manifest, but its marker file TERRACE does not say so; restore that, or salvage what is \
+             there with `terrace repair`"
         )));
     }
     if shape != placement.shape() {

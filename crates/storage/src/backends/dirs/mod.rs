@@ -16,6 +16,7 @@ use crate::{
     },
 };
 use shelf::Shelf;
+pub(crate) use shelf::any_folder;
 pub(super) use shelf::destroy;
 use std::{
     io::{self, ErrorKind},
@@ -91,8 +92,13 @@ impl Placement for Dirs {
     }
 
     fn place_of(&self, object: ObjectId) -> String {
-        let folder = if let ObjectId::Table(id) = object { self.shelf.folder(id) } else { None };
-        folder.map_or_else(|| self.files.place_of(object), |folder| self.store().path(&folder))
+        let ObjectId::Table(id) = object else { return self.files.place_of(object) };
+        match self.shelf.folder(id) {
+            Some(folder) => self.store().path(&folder),
+            // Taken over as a file, or nowhere: nobody knows for which level it was made.
+            None if self.store().name_there(object).is_some() => self.files.place_of(object),
+            None => self.store().path(&format!("L*/{id}")),
+        }
     }
 
     fn tier(&self) -> &'static str {

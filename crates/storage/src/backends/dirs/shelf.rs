@@ -43,29 +43,13 @@ impl Shelf {
     pub fn open(store: Arc<Store>, name_bytes_max: usize) -> Result<Shelf> {
         let saver = Arc::new(Saver::new(store.fs.clone()));
         let shelf = Shelf { store, name_bytes_max, saver, levels: Mutex::default() };
-        let found = shelf.found()?;
+        let found = found(&*shelf.store.fs)?;
         shelf.levels.lock().extend(found);
         Ok(shelf)
     }
 
     pub fn folders(&self) -> &dyn Folders {
         self.store.fs.folders().expect("there were folders when the store was opened")
-    }
-
-    /// Every table that has a folder, and the level in whose folder that is.
-    fn found(&self) -> Result<Vec<(TableId, usize)>> {
-        let mut found = Vec::new();
-        for level in 0..LEVELS {
-            let name = level_folder(level);
-            match self.folders().list_folder(&name) {
-                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                listed => {
-                    let listed = listed.map_err(self.store.io("list", &name))?;
-                    found.extend(listed.iter().filter_map(table_of).map(|id| (id, level)));
-                }
-            }
-        }
-        Ok(found)
     }
 
     /// The folder of a table, if it has one.
@@ -92,7 +76,7 @@ impl Shelf {
     /// counts as long as that is.
     pub fn list(&self) -> Result<Vec<Listed>> {
         let mut listed = Vec::new();
-        for (id, level) in self.found()? {
+        for (id, level) in found(&*self.store.fs)? {
             let bytes = match self.store.open_file("meta file", &meta_of(&folder(level, id))) {
                 Ok(input) => match read_pair_facts(&input) {
                     Ok(pairs) => input.bytes.saturating_add(pairs.file_bytes),
@@ -164,6 +148,27 @@ impl Shelf {
         }
         if self.store.tracker.promises() { self.sync(vec![target]) } else { Ok(()) }
     }
+}
+
+/// Every table that has a folder, and the level in whose folder that is.
+fn found(fs: &dyn FileSystem) -> Result<Vec<(TableId, usize)>> {
+    let (Some(folders), mut found) = (fs.folders(), Vec::new()) else { return Ok(Vec::new()) };
+    for level in 0..LEVELS {
+        let name = level_folder(level);
+        match folders.list_folder(&name) {
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
+            listed => {
+                let listed = listed.map_err(|e| Error::io("list", format!("{}/{name}", fs.name()), e))?;
+                found.extend(listed.iter().filter_map(table_of).map(|id| (id, level)));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// A table's folder, if there is one: whoever has lost marker and root still has it.
+pub(crate) fn any_folder(fs: &dyn FileSystem) -> Result<Option<String>> {
+    Ok(found(fs)?.first().map(|(id, level)| folder(*level, *id)))
 }
 
 /// The meta file in a folder.

@@ -149,6 +149,11 @@ impl Store {
         }
     }
 
+    /// The one under which it is there.
+    pub fn name_there(&self, object: ObjectId) -> Option<String> {
+        self.names(object).into_iter().find(|name| self.fs.open(name).is_ok())
+    }
+
     /// The first of them.
     fn name_of(&self, object: ObjectId) -> String {
         self.names(object).swap_remove(0)
@@ -302,9 +307,8 @@ impl Placement for Files {
     }
 
     fn file_of(&self, object: ObjectId) -> Result<TableFile> {
-        let mut names = self.store.names(object);
-        let there = names.iter().position(|name| self.store.fs.open(name).is_ok());
-        Ok(TableFile::new(self.store.fs.clone(), names.swap_remove(there.unwrap_or(0))))
+        let there = self.store.name_there(object);
+        Ok(TableFile::new(self.store.fs.clone(), there.unwrap_or_else(|| self.store.name_of(object))))
     }
 
     fn adopt(&self, files: &[(TableFile, ObjectId)]) -> Result<Adopted> {

@@ -1,6 +1,6 @@
 //! Devices by their paths: opened, prepared, and what stands in the way of that.
 use super::{Sizes, Superblock, format, found::found};
-use crate::{Error, Result, Setup, placement::Mode};
+use crate::{Error, Result, Setup, backends::files::fs::FileSystem, placement::Mode};
 use std::{
     fs,
     hash::{BuildHasher, RandomState},
@@ -16,7 +16,7 @@ pub fn is_device(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|there| there.is_file() || there.file_type().is_block_device())
 }
 
-/// The store on the device at `path`, locked against other processes. Nothing is read yet.
+/// The store on the device at `path`, which must be prepared for one. Locked against other processes.
 pub fn open(path: &Path, mode: Mode, setup: &Setup) -> Result<Arc<super::RawFs>> {
     let device = if mode.writes() { File::open(path) } else { File::open_read_only(path) };
     let device = device.map_err(|error| match refused(path, error) {
@@ -30,7 +30,13 @@ pub fn open(path: &Path, mode: Mode, setup: &Setup) -> Result<Arc<super::RawFs>>
             .map_err(|error| Error::Unsupported(format!("direct_io=true is refused: {error}")))?,
         false => device.keeping(),
     };
-    Ok(super::RawFs::writing(Arc::new(device), path.display().to_string(), setup.padding))
+    let name = path.display().to_string();
+    let fs = super::RawFs::writing(Arc::new(device), &*name, setup.padding);
+    if !fs.exists().map_err(|error| Error::io("open", &*name, error))? {
+        let object = format!("{name} (`terrace raw format` prepares a device for one)");
+        return Err(Error::Missing { what: "store", object });
+    }
+    Ok(fs)
 }
 
 /// Prepares the device at `path` for a store. What is on it is lost; so unless `force` says that it may be, anything

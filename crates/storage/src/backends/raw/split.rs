@@ -231,7 +231,7 @@ pub fn open(path: &Path, mode: Mode, setup: &Setup) -> Result<Arc<SplitFs>> {
     let (device, formatting) = read(path)?;
     let data = super::open(&device, mode, setup).map_err(|error| match error {
         Error::Missing { .. } => Error::Missing {
-            what: "device",
+            what: if device.exists() { "half of the store on its device" } else { "device" },
             object: format!("{} (the file {} names it)", device.display(), path.join(DATA).display()),
         },
         other => other,
