@@ -80,6 +80,19 @@ impl WriteBatch {
 
     /// Removes every key from `from` on, up to but not including `to`, which must lie behind it. Only in stores with
     /// feature `range-deletes`; elsewhere the batch is refused, see [`Db::delete_range`](crate::Db::delete_range).
+    ///
+    /// ```
+    /// # use terrace::{Db, Options, WriteBatch, WriteOptions};
+    /// let mut options = Options::default();
+    /// options.range_deletes = true;
+    /// let db = Db::open_in_memory(options)?;
+    /// db.put("draft/1", "old")?;
+    /// let mut batch = WriteBatch::new();
+    /// batch.delete_range("draft/", "draft0").put("draft/2", "new"); // in this order
+    /// db.write(batch, WriteOptions::default())?;
+    /// assert_eq!((db.get("draft/1")?, db.get("draft/2")?), (None, Some(b"new".to_vec())));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn delete_range(&mut self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> &mut WriteBatch {
         let (from, to) = (from.as_ref(), to.as_ref());
         if self.fits(from.len().max(to.len()) as u64, 0) {

@@ -70,6 +70,17 @@ pub fn check(path: impl AsRef<Path>, options: &Options, deep: bool) -> Result<Ch
 ///
 /// # Errors
 /// As of [`check`].
+///
+/// ```
+/// # use terrace::{Db, Options, Tier};
+/// use terrace_storage::{Location, Memory, placement::Mode};
+/// let (place, options) = (Location::Memory(Memory::new()), Options::default());
+/// let open = |mode| terrace_storage::open(&place, mode, Tier::Sync, &options.setup());
+/// Db::open_on(open(Mode::Create)?, options.clone())?.put("key", "value")?;
+/// let report = terrace::check_on(&*open(Mode::ReadOnly)?, &options, false)?;
+/// assert_eq!((report.log_entries, report.problems.len()), (1, 0));
+/// # Ok::<(), terrace::Error>(())
+/// ```
 pub fn check_on(placement: &dyn Placement, options: &Options, deep: bool) -> Result<CheckReport> {
     let found = recover::open(placement, options, true)?;
     let mut report = CheckReport { shape: placement.shape(), last_sequence: found.last.0, ..CheckReport::default() };

@@ -3,6 +3,21 @@ use std::{io, sync::Arc};
 use terrace_storage as storage;
 
 /// A failed operation. Match on the variant; the text is for people and may change.
+///
+/// ```
+/// # use terrace::{Db, Error, Options};
+/// # let place = tempfile::tempdir().unwrap();
+/// # let path = place.path().join("store");
+/// let db = Db::open(&path, Options::default())?;
+/// let told = match Db::open(&path, Options::default()) {
+///     Err(Error::InUse { path, .. }) => format!("somebody has {path} open"),
+///     Err(Error::Corrupt { object, offset, .. }) => format!("damaged: {object} at byte {offset}"),
+///     Err(other) => other.to_string(),
+///     Ok(_) => unreachable!("one opener at a time"),
+/// };
+/// assert_eq!(told, format!("somebody has {} open", path.display()));
+/// # Ok::<(), terrace::Error>(())
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -90,6 +105,23 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     /// Whether space is all that there is a lack of: free some, and [`Db::resume`](crate::Db::resume).
+    ///
+    /// ```
+    /// # use terrace::{Db, Error, Options};
+    /// fn put_when_there_is_room(db: &Db, free_some: impl Fn()) -> terrace::Result<()> {
+    ///     match db.put("key", "value") {
+    ///         Err(error) if error.is_no_space() => {
+    ///             free_some();
+    ///             db.resume()?;
+    ///             db.put("key", "value")
+    ///         }
+    ///         done => done,
+    ///     }
+    /// }
+    /// put_when_there_is_room(&Db::open_in_memory(Options::default())?, || ())?;
+    /// assert!(!Error::Closed.is_no_space());
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn is_no_space(&self) -> bool {
         match self {
             Error::NoSpace { .. } => true,

@@ -306,6 +306,26 @@ impl Options {
     }
 
     /// Sorts keys by `comparator` instead of bytewise. Its name is remembered in the store and checked at open.
+    ///
+    /// ```
+    /// # use std::{cmp::Ordering, sync::Arc};
+    /// # use terrace::{Comparator, Db, Options, ReadOptions};
+    /// #[derive(Debug)]
+    /// struct Backward;
+    /// impl Comparator for Backward {
+    ///     fn name(&self) -> &str {
+    ///         "backward"
+    ///     }
+    ///     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+    ///         b.cmp(a)
+    ///     }
+    /// }
+    /// let db = Db::open_in_memory(Options::default().comparator(Arc::new(Backward)))?;
+    /// ["a", "b"].iter().try_for_each(|key| db.put(key, ""))?;
+    /// let first = db.scan(ReadOptions::new()).next().expect("a pair")?;
+    /// assert_eq!(first.0, b"b");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn comparator(mut self, comparator: Arc<dyn Comparator>) -> Options {
         self.order = KeyOrder::Custom(comparator);
         self
@@ -313,6 +333,12 @@ impl Options {
 
     /// Uses `policy` for filters instead of the Bloom filter of `bloom_bits`. Tables whose filters have another name are
     /// read without them.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use terrace::{Bloom, Options};
+    /// let options = Options::default().filter_policy(Arc::new(Bloom::new(16))); // 16 bits a key
+    /// ```
     pub fn filter_policy(mut self, policy: Arc<dyn FilterPolicy>) -> Options {
         self.filter = Some(policy);
         self

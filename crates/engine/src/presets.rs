@@ -4,6 +4,15 @@ use terrace_format::{TableForm, Values};
 use terrace_storage::{FilterForm, LogWrites, Tier};
 
 /// A preset's name and what it is.
+///
+/// ```
+/// # use terrace::{Options, PRESETS};
+/// for (name, what) in PRESETS {
+///     println!("{name}: {what}");
+///     assert_eq!(Options::preset(name)?.preset_name(), *name);
+/// }
+/// # Ok::<(), terrace::Error>(())
+/// ```
 pub const PRESETS: &[(&str, &str)] = &[
     (
         "default",

@@ -134,6 +134,19 @@ pub struct ValueLogStatistics {
 }
 
 /// The state of a store and what it did since it was opened.
+///
+/// ```
+/// # use terrace::{Db, Options};
+/// let db = Db::open_in_memory(Options::default())?;
+/// db.put("key", "value")?;
+/// db.flush()?;
+/// let told = db.statistics();
+/// assert_eq!((told.last_sequence, told.flushes.count), (1, 1));
+/// for (purpose, bytes) in &told.bytes_written {
+///     println!("{purpose}: {bytes} bytes");
+/// }
+/// # Ok::<(), terrace::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
     /// The directory, or what stands for one.

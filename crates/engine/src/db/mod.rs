@@ -218,6 +218,22 @@ impl Db {
     ///
     /// # Errors
     /// As of [`open`](Db::open).
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// use terrace_storage::{Location, Memory, placement::Mode};
+    /// let mut options = Options::default();
+    /// options.memtable_bytes = 64 << 10;
+    /// let place = Location::Memory(Memory::new());
+    /// let placement = terrace_storage::open(&place, Mode::Create, options.durability, &options.setup())?;
+    /// let db = Db::open_manual(placement, options)?;
+    /// db.put("key", vec![0; 64 << 10])?;
+    /// db.put("another", "")?; // the first filled the memtable, which waits now
+    /// assert_eq!(db.statistics().sealed_memtables, 1);
+    /// assert_eq!(db.step(0), Some("flush"));
+    /// assert_eq!(db.statistics().sealed_memtables, 0);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn open_manual(placement: Box<dyn Placement>, options: Options) -> Result<Db> {
         options.validate()?;
         Db::build(placement.into(), options, Executor::Manual, false)

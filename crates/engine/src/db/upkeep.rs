@@ -99,6 +99,19 @@ impl Db {
     ///
     /// # Errors
     /// As of [`checkpoint`](Db::checkpoint); [`Error::Invalid`] if the placement is made of other parts than this store.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options, Tier};
+    /// use terrace_storage::{Location, Memory, placement::Mode};
+    /// let options = Options::default();
+    /// let db = Db::open_in_memory(options.clone())?;
+    /// db.put("key", "value")?;
+    /// let place = Location::Memory(Memory::new());
+    /// let copy = terrace_storage::open(&place, Mode::Create, Tier::Sync, &options.setup())?;
+    /// assert_eq!(db.checkpoint_on(&*copy)?.sequence, 1);
+    /// assert_eq!(Db::open_on(copy, options)?.get("key")?, Some(b"value".to_vec()));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn checkpoint_on(&self, to: &dyn Placement) -> Result<Checkpoint> {
         let (shared, writes) = (self.shared(), self.writes()?);
         recover::check_empty(to, "checkpoint")?;

@@ -69,6 +69,15 @@ impl Options {
     ///
     /// # Errors
     /// [`Error::Invalid`], with the line, for a name that there is not, a value that will not do, or a name that is there twice.
+    ///
+    /// ```
+    /// # use terrace::Options;
+    /// let options = Options::from_text("preset = terrace-block\n\n# more than the preset has\ncache_bytes = 1GiB\n")?;
+    /// assert_eq!((options.preset_name(), options.cache_bytes), ("terrace-block", 1 << 30));
+    /// let error = Options::from_text("cache = 1GiB").unwrap_err();
+    /// assert!(error.to_string().contains("line 1"));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     pub fn from_text(text: &str) -> Result<Options> {
         let (mut options, mut seen) = (Options::default(), Vec::new());
         for (number, line) in text.lines().enumerate() {

@@ -13,6 +13,16 @@ use terrace_storage::{
 };
 
 /// Some of what was written, as one record of the log has it.
+///
+/// ```
+/// # use terrace::{Db, Op, Options};
+/// let db = Db::open_in_memory(Options::default())?;
+/// db.put("key", "value")?;
+/// let update = db.updates_since(0)?.next().expect("something was written")?;
+/// assert!(update.batch.ops().eq([Op::Put(b"key", b"value")]));
+/// assert_eq!(update.last_sequence(), db.last_sequence());
+/// # Ok::<(), terrace::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
     /// Sequence of the first operation; the others count up from it.

@@ -41,6 +41,19 @@ pub struct RepairReport {
 ///
 /// # Errors
 /// As of [`Db::repair`](crate::Db::repair).
+///
+/// ```
+/// # use terrace::{Db, Options, Tier};
+/// use terrace_storage::{Location, Memory, placement::Mode};
+/// let (damaged, fresh, options) = (Memory::new(), Memory::new(), Options::default());
+/// let open = |memory: &Memory, mode| {
+///     terrace_storage::open(&Location::Memory(memory.clone()), mode, Tier::Sync, &options.setup())
+/// };
+/// Db::open_on(open(&damaged, Mode::Create)?, options.clone())?.put("key", "value")?;
+/// let (from, to) = (open(&damaged, Mode::Salvage)?, open(&fresh, Mode::Create)?);
+/// assert_eq!(terrace::repair_on(&*from, &*to, &options)?.pairs, 1);
+/// # Ok::<(), terrace::Error>(())
+/// ```
 pub fn repair(from: &dyn Placement, to: &dyn Placement, options: &Options) -> Result<RepairReport> {
     check_empty(to, "repair")?;
     let survey = Survey::of(from, options)?;
