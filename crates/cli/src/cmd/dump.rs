@@ -24,14 +24,18 @@ impl Dump {
         let mut line = Vec::new();
         // On one terminal, a bar and what is dumped would be in each other's way.
         let pass = (!io::stdout().is_terminal()).then(|| Pass::begin("dumping", &db));
-        for (number, pair) in db.scan(ReadOptions::new().fill_cache(false)).enumerate() {
-            let (key, value) = pair?;
+        let mut cursor = db.cursor(ReadOptions::new().fill_cache(false));
+        cursor.seek_to_first()?;
+        let mut number = 0;
+        while cursor.valid() {
             if let Some(pass) = pass.as_ref().filter(|_| number % PAIRS_PER_LOOK == 0) {
-                pass.at(&key);
+                pass.at(cursor.key());
             }
+            number += 1;
             line.clear();
-            self.format.write(&key, &value, &mut line);
+            self.format.write(cursor.key(), cursor.value(), &mut line);
             out.write_all(&line)?;
+            cursor.next()?;
         }
         Ok(())
     }
