@@ -34,20 +34,20 @@ struct How {
     tier: &'static str,
     /// The form of tables.
     tables: &'static str,
-    /// Where values live.
-    values: &'static str,
+    /// Values live in the log, which is collected so.
+    collection: Option<&'static str>,
 }
 
 impl How {
     const TIERS: [&str; 5] = ["sync", "group", "journal", "background", "journal-bpf"];
-    const BUNDLED: How = How { manual: true, tier: "sync", tables: "bundled", values: "table" };
+    const BUNDLED: How = How { manual: true, tier: "sync", tables: "bundled", collection: None };
 
     /// By the first so many tiers, which differ the most, with bundles, and with values in the log besides.
     fn by_tiers(count: usize, manual: bool) -> impl Iterator<Item = How> {
         let tiers = How::TIERS.into_iter().take(count);
-        let block = tiers.map(move |tier| How { manual, tier, tables: "block", values: "table" });
-        let apart = How { manual, tier: "group", tables: "bundled", values: "log" };
-        block.chain([How { manual, ..How::BUNDLED }, apart])
+        let block = tiers.map(move |tier| How { manual, tier, tables: "block", collection: None });
+        let moved = How { manual, tier: "group", tables: "bundled", collection: Some("segments") };
+        block.chain([How { manual, ..How::BUNDLED }, moved])
     }
 
     fn options(self) -> Options {
@@ -58,11 +58,17 @@ impl How {
             ("log_writes", log_writes),
             ("tables", self.tables),
             ("file_value_bytes_min", "20"),
-            ("values", self.values),
+            ("values", self.values()),
             ("value_log_threshold", "40"),
             ("garbage_percent", "1"),
+            ("collection", self.collection.unwrap_or("off")),
         ];
         options(&[TIGHT, changes].concat())
+    }
+
+    /// Where values live.
+    fn values(self) -> &'static str {
+        if self.collection.is_some() { "log" } else { "table" }
     }
 }
 
@@ -81,6 +87,8 @@ struct Run<'a> {
     told: usize,
     /// Compactions seen, to know that the history has some.
     compactions: u64,
+    /// Bytes of values that a collector has moved or put again, likewise.
+    collected: u64,
 }
 
 /// The history cannot go on: the store has stopped, or cannot be opened.
@@ -90,8 +98,8 @@ impl Run<'_> {
     fn new(states: &[Model], plan: Plan, how: How) -> Run<'_> {
         let disk = CrashFs::new(Rules::Ext4);
         let faults = FaultFs::new(Arc::new(disk.clone()), plan);
-        let (acknowledged, promised, sequences, told, compactions) = Default::default();
-        Run { disk, faults, states, how, acknowledged, promised, sequences, told, compactions }
+        let (acknowledged, promised, sequences, told, compactions, collected) = Default::default();
+        Run { disk, faults, states, how, acknowledged, promised, sequences, told, compactions, collected }
     }
 
     /// An error must be the planned one, told properly.
@@ -105,14 +113,26 @@ impl Run<'_> {
         let fs: Arc<dyn FileSystem> = Arc::new(self.faults.clone());
         for _ in 0..2 {
             match kit::open(&fs, &self.how.options(), self.how.manual) {
-                Ok(db) => {
+                Ok(db) if self.how.collection.is_none() || self.is_all_there(&db) => {
                     self.promise(&db);
                     return Ok(db);
                 }
+                Ok(_) => return Err(Stopped),
                 Err(error) => self.note(&error),
             }
         }
         Err(Stopped)
+    }
+
+    /// What nobody was promised may be gone with a log that could not be saved; then the history ends.
+    fn is_all_there(&mut self, db: &Db) -> bool {
+        let found = self.faults.spared(|| prefix(contents(db).expect("scan"), self.states)).expect("a prefix");
+        assert!(found >= self.promised, "{found} batches of {} promised", self.promised);
+        assert!(found >= self.acknowledged || self.faults.failed() > 0, "a kill lost something");
+        let is_all = found >= self.acknowledged;
+        self.acknowledged = self.acknowledged.min(found);
+        self.sequences.truncate(self.acknowledged);
+        is_all
     }
 
     fn promise(&mut self, db: &Db) {
@@ -141,7 +161,10 @@ impl Run<'_> {
             let outcome = self.act(&db, number);
             self.promise(&db);
             if number % 30 == 29 {
-                self.compactions += db.statistics().levels.iter().map(|level| level.compactions.count).sum::<u64>();
+                let did = db.statistics();
+                self.compactions += did.levels.iter().map(|level| level.compactions.count).sum::<u64>();
+                let moved = did.bytes_written.iter().filter(|(purpose, _)| *purpose == "collection");
+                self.collected += moved.map(|(_, bytes)| bytes).sum::<u64>() + did.value_log.put_again_bytes;
             }
             if outcome.is_err() {
                 return (Some(db), true);
@@ -209,7 +232,7 @@ impl Run<'_> {
 
     /// Reopens a store, which must be whole and as good as new. How many batches it has.
     fn reopened(&self, fs: Arc<dyn FileSystem>, what: &str) -> usize {
-        let options = options(&[TIGHT, &[("values", self.how.values)]].concat());
+        let options = options(&[TIGHT, &[("values", self.how.values())]].concat());
         let db = kit::open(&fs, &options, true).unwrap_or_else(|e| panic!("cannot reopen after a {what}: {e}"));
         let found = prefix(contents(&db).expect("scan"), self.states);
         let count = found.unwrap_or_else(|e| panic!("after a {what}: {e}; {} acknowledged", self.acknowledged));
@@ -263,6 +286,7 @@ fn calls(how: How) -> u64 {
     let (_db, stopped) = run.history();
     assert!(!stopped && run.told == 0);
     assert!(run.compactions > 3, "only {} compactions: the history has shrunk", run.compactions);
+    assert_eq!(run.collected > 0, how.collection.is_some(), "what was collected with {:?}", how.collection);
     run.faults.calls()
 }
 
@@ -299,7 +323,14 @@ fn a_sample_of_calls_may_fail_under_threads() {
 #[test]
 fn a_sample_of_calls_may_fail_with_directory_tables() {
     for manual in [true, false] {
-        a_sample_may_fail(How { manual, tier: "background", tables: "directory", values: "table" }, 83);
+        a_sample_may_fail(How { manual, tier: "background", tables: "directory", collection: None }, 83);
+    }
+}
+
+#[test]
+fn a_sample_of_calls_may_fail_while_values_are_put_again() {
+    for (manual, stride) in [(true, 11), (false, 61)] {
+        a_sample_may_fail(How { manual, tier: "sync", tables: "block", collection: Some("tail") }, stride);
     }
 }
 

@@ -2,27 +2,26 @@
 //!
 //! Wraps any other. Every call that could fail on a real disk is counted, in the order the calls come; a dry run
 //! tells how many there are, and the runs after it fail one each.
-use crate::Rng;
+use crate::{Rng, pages::Pages};
 use parking_lot::Mutex;
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     io,
     ops::Range,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::Arc,
     time::Duration,
 };
 use terrace_format::Storage;
 use terrace_storage::{
     LogWrites,
     backends::files::{
-        folders::{Folders, Inside},
+        folders::Folders,
         fs::{DirEntry, FileSystem, ReadFile, WriteFile},
     },
     placement::Hint,
 };
+
+mod folders;
 
 /// How a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,9 +33,11 @@ pub enum Fault {
     Enospc,
     /// As [`Fault::Enospc`], but an append leaves some first part of its bytes behind, perhaps none.
     ShortWrite,
-    /// The disk turns out to be full only when bytes or names are to be saved: hits `sync`, `write_back`, `sync_directory` and
-    /// `commit`.
+    /// The disk turns out to be full only when bytes or names are to be saved: hits `sync`, `write_back`, `sync_file`,
+    /// `sync_directory` and `commit`.
     EnospcAtSync,
+    /// As [`Fault::EnospcAtSync`], but the device gives an error.
+    EioAtSync,
 }
 
 /// Which calls fail, and how.
@@ -82,6 +83,8 @@ struct Counter {
     plan: Plan,
     calls: u64,
     failed: u64,
+    /// Files made here.
+    files: BTreeMap<String, Pages>,
     /// Folders that no sync has saved yet.
     unsaved: BTreeSet<String>,
     /// Folders that were unsaved when a sync of folders failed. The kernel told it once, whoever asked, and then forgot the pages.
@@ -105,6 +108,7 @@ impl FaultFs {
                 plan,
                 calls: 0,
                 failed: 0,
+                files: BTreeMap::new(),
                 unsaved: BTreeSet::new(),
                 lost: BTreeSet::new(),
             })),
@@ -137,8 +141,34 @@ impl FaultFs {
         self.arm(Plan::never());
     }
 
-    fn writer(&self, inner: Box<dyn WriteFile>) -> Box<dyn WriteFile> {
-        Box::new(Writer { fs: self.clone(), inner, in_doubt: Arc::default() })
+    /// Does something that no fault hits.
+    pub fn spared<T>(&self, work: impl FnOnce() -> T) -> T {
+        let plan = std::mem::replace(&mut self.counter.lock().plan, Plan::never());
+        let done = work();
+        self.arm(plan);
+        done
+    }
+
+    /// Writes the new file `name`.
+    fn writer(&self, name: &str, inner: Box<dyn WriteFile>) -> Box<dyn WriteFile> {
+        let pages = Pages::default();
+        self.counter.lock().files.insert(name.into(), pages.clone());
+        Box::new(Writer { fs: self.clone(), inner, pages })
+    }
+
+    /// Of file `name`; of one that was there before nothing is lost.
+    fn pages(&self, name: &str) -> Pages {
+        self.counter.lock().files.get(name).cloned().unwrap_or_default()
+    }
+
+    /// Counts a call that saves bytes, and makes it, unless there is nothing left that it could save.
+    fn save(&self, pages: &Pages, save: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        self.call(Needs::Saving).inspect_err(|_| pages.lose())?;
+        if pages.are_lost() {
+            return Ok(());
+        }
+        let bytes = pages.bytes(); // more may come meanwhile
+        save().inspect(|()| pages.saved(bytes))
     }
 
     /// Counts one call, and fails it if it is its turn.
@@ -155,7 +185,7 @@ impl FaultFs {
         let hit = match plan.fault {
             Fault::Eio => true,
             Fault::Enospc | Fault::ShortWrite => needs == Needs::Space,
-            Fault::EnospcAtSync => needs == Needs::Saving,
+            Fault::EnospcAtSync | Fault::EioAtSync => needs == Needs::Saving,
         };
         if !due || !hit {
             return None;
@@ -170,7 +200,7 @@ impl FaultFs {
 
 fn error(fault: Fault) -> io::Error {
     match fault {
-        Fault::Eio => io::Error::other("injected input/output error"),
+        Fault::Eio | Fault::EioAtSync => io::Error::other("injected input/output error"),
         Fault::Enospc | Fault::ShortWrite | Fault::EnospcAtSync => {
             io::Error::new(io::ErrorKind::StorageFull, "injected full disk")
         }
@@ -194,32 +224,39 @@ impl FileSystem for FaultFs {
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
         self.call(Needs::Space)?;
-        Ok(self.writer(self.inner.create(name)?))
+        Ok(self.writer(name, self.inner.create(name)?))
     }
 
     fn create_log(&self, name: &str, how: LogWrites) -> io::Result<Box<dyn WriteFile>> {
         self.call(Needs::Space)?;
-        Ok(self.writer(self.inner.create_log(name, how)?))
+        Ok(self.writer(name, self.inner.create_log(name, how)?))
     }
 
     fn create_table(&self, name: &str, hint: &Hint) -> io::Result<Box<dyn WriteFile>> {
         self.call(Needs::Space)?;
-        Ok(self.writer(self.inner.create_table(name, hint)?))
+        Ok(self.writer(name, self.inner.create_table(name, hint)?))
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {
         self.call(Needs::Device)?;
-        Ok(Box::new(Reader { fs: self.clone(), inner: self.inner.open(name)? }))
+        Ok(Box::new(Reader { fs: self.clone(), inner: self.inner.open(name)?, pages: self.pages(name) }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.call(Needs::Space)?;
-        self.inner.rename(from, to)
+        self.inner.rename(from, to)?;
+        let mut counter = self.counter.lock();
+        let moved = counter.files.remove(from).unwrap_or_default();
+        counter.files.insert(to.into(), moved);
+        Ok(())
     }
 
     fn link(&self, from: &str, to: &str) -> io::Result<()> {
         self.call(Needs::Space)?;
-        self.inner.link(from, to)
+        self.inner.link(from, to)?;
+        let pages = self.pages(from);
+        self.counter.lock().files.insert(to.into(), pages);
+        Ok(())
     }
 
     fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
@@ -229,7 +266,9 @@ impl FileSystem for FaultFs {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         self.call(Needs::Device)?;
-        self.inner.remove(name)
+        self.inner.remove(name)?;
+        self.counter.lock().files.remove(name);
+        Ok(())
     }
 
     fn list(&self) -> io::Result<Vec<DirEntry>> {
@@ -284,8 +323,13 @@ impl FileSystem for FaultFs {
     }
 
     fn sync_file(&self, name: &str) -> io::Result<()> {
+        self.save(&self.pages(name), || self.inner.sync_file(name))
+    }
+
+    fn forget_cached(&self, name: &str) -> io::Result<()> {
         self.call(Needs::Device)?;
-        self.inner.sync_file(name)
+        self.pages(name).forget();
+        self.inner.forget_cached(name)
     }
 
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
@@ -294,112 +338,55 @@ impl FileSystem for FaultFs {
     }
 }
 
-impl FaultFs {
-    fn inner_folders(&self) -> io::Result<&dyn Folders> {
-        self.inner.folders().ok_or_else(|| io::ErrorKind::Unsupported.into())
-    }
-}
-
-impl Folders for FaultFs {
-    fn make_folder(&self, name: &str) -> io::Result<()> {
-        self.call(Needs::Space)?;
-        self.inner_folders()?.make_folder(name)?;
-        self.counter.lock().unsaved.insert(name.into());
-        Ok(())
-    }
-
-    fn remove_folder(&self, name: &str) -> io::Result<()> {
-        self.call(Needs::Device)?;
-        self.inner_folders()?.remove_folder(name)?;
-        let mut counter = self.counter.lock();
-        counter.unsaved.remove(name);
-        counter.lost.remove(name);
-        Ok(())
-    }
-
-    fn list_folder(&self, name: &str) -> io::Result<Vec<Inside>> {
-        self.call(Needs::Device)?;
-        self.inner_folders()?.list_folder(name)
-    }
-
-    fn link_into(&self, from: &str, to: &str) -> io::Result<()> {
-        self.call(Needs::Space)?;
-        self.inner_folders()?.link_into(from, to)
-    }
-
-    fn sync_folders(&self, names: &[String]) -> io::Result<()> {
-        if let Err(error) = self.call(Needs::Saving) {
-            let mut counter = self.counter.lock();
-            let unsaved = std::mem::take(&mut counter.unsaved);
-            counter.lost.extend(unsaved);
-            return Err(error);
-        }
-        let names: Vec<String> = {
-            let counter = self.counter.lock();
-            names.iter().filter(|name| !counter.lost.contains(*name)).cloned().collect()
-        };
-        self.inner_folders()?.sync_folders(&names)?;
-        let mut counter = self.counter.lock();
-        counter.unsaved.retain(|name| !names.contains(name));
-        Ok(())
-    }
-
-    fn name_bytes_max(&self) -> io::Result<usize> {
-        self.inner_folders()?.name_bytes_max()
-    }
-
-    fn files_left(&self) -> io::Result<u64> {
-        self.inner_folders()?.files_left()
-    }
-}
-
 struct Writer {
     fs: FaultFs,
     inner: Box<dyn WriteFile>,
-    /// A sync failed. The kernel tells once and then forgets the pages, so later syncs succeed and save nothing.
-    in_doubt: Arc<AtomicBool>,
+    pages: Pages,
 }
 
 impl Writer {
-    /// Counts a call that saves bytes; true if there is nothing left that it could save.
-    fn is_lost(&self) -> io::Result<bool> {
-        self.fs.call(Needs::Saving).inspect_err(|_| self.in_doubt.store(true, Relaxed))?;
-        Ok(self.in_doubt.load(Relaxed))
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.inner.append(bytes)?;
+        self.pages.appended(bytes.len());
+        Ok(())
     }
 }
 
 impl WriteFile for Writer {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let Some((fault, call)) = self.fs.turn(Needs::Space) else { return self.inner.append(bytes) };
+        let Some((fault, call)) = self.fs.turn(Needs::Space) else { return self.write(bytes) };
         if fault == Fault::ShortWrite && !bytes.is_empty() {
-            self.inner.append(&bytes[..Rng::new(call).below(bytes.len())])?;
+            self.write(&bytes[..Rng::new(call).below(bytes.len())])?;
         }
         Err(error(fault))
     }
 
     fn sync(&self) -> io::Result<()> {
-        if self.is_lost()? { Ok(()) } else { self.inner.sync() }
+        self.fs.save(&self.pages, || self.inner.sync())
     }
 
     fn twin(&self) -> io::Result<Box<dyn WriteFile>> {
         let (fs, inner) = (self.fs.clone(), self.inner.twin()?);
-        Ok(Box::new(Writer { fs, inner, in_doubt: self.in_doubt.clone() }))
+        Ok(Box::new(Writer { fs, inner, pages: self.pages.clone() }))
     }
 
     fn write_back(&self) -> io::Result<()> {
-        if self.is_lost()? { Ok(()) } else { self.inner.write_back() }
+        self.fs.save(&self.pages, || self.inner.write_back())
     }
 }
 
 struct Reader {
     fs: FaultFs,
     inner: Box<dyn ReadFile>,
+    pages: Pages,
 }
 
 impl ReadFile for Reader {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         self.fs.call(Needs::Device)?;
-        self.inner.read_exact_at(buf, offset)
+        self.inner.read_exact_at(buf, offset)?;
+        self.pages.show(buf, offset);
+        Ok(())
     }
 
     fn bytes(&self) -> io::Result<u64> {

@@ -24,6 +24,7 @@ mod loss;
 mod lying;
 mod medium;
 mod narrow;
+mod pages;
 mod rng;
 mod scramble;
 mod small;

@@ -147,6 +147,10 @@ impl FileSystem for NarrowFs {
         self.inner.sync_file(&self.made(name))
     }
 
+    fn forget_cached(&self, name: &str) -> io::Result<()> {
+        self.inner.forget_cached(&self.made(name))
+    }
+
     fn commit(&self) -> io::Result<()> {
         self.inner.commit()
     }

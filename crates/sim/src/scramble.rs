@@ -115,6 +115,10 @@ impl FileSystem for ScrambleFs {
         self.0.sync_file(name)
     }
 
+    fn forget_cached(&self, name: &str) -> io::Result<()> {
+        self.0.forget_cached(name)
+    }
+
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
         self.0.lock(exclusive)
     }

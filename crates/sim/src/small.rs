@@ -97,6 +97,10 @@ impl FileSystem for SmallFs {
         self.inner.sync_file(name)
     }
 
+    fn forget_cached(&self, name: &str) -> io::Result<()> {
+        self.inner.forget_cached(name)
+    }
+
     fn commit(&self) -> io::Result<()> {
         self.inner.commit()
     }

@@ -267,6 +267,11 @@ pub trait Placement: Send + Sync {
     /// Makes `tables`, which a finished session left, survive a power cut if that session promised nothing (tier `none`).
     /// To be called at open, before anything is promised about them.
     fn settle(&self, tables: &[TableMeta]) -> Result<()>;
+    /// To be called before a log that an earlier session left is replayed by one that writes. Where tables are going to point into it,
+    /// all of it survives a power cut that reads show from now on: what can be saved is, and what only memory shows is not believed.
+    fn settle_log(&self, _log: LogId) -> Result<()> {
+        Ok(())
+    }
     /// Whether tables here may not survive a power cut, because a session that promised nothing left them.
     fn unsynced(&self) -> bool;
     /// Whether tickets mature by themselves, if late, so that [`commit`](Placement::commit) is for emergencies.

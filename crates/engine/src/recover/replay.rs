@@ -41,6 +41,7 @@ pub fn replay(
         replayed: Replayed { memtables: Vec::new(), last: manifest.base, set_aside: Vec::new() },
     };
     for log in logs {
+        placement.settle_log(log)?;
         history.log(log, manifest.ours, placement.open_log(log, LogKind::Wal)?.as_mut())?;
     }
     Ok(history.replayed)

@@ -76,6 +76,13 @@ pub trait FileSystem: Send + Sync {
     fn sync_directory(&self) -> io::Result<()>;
     /// The bytes of an existing file survive a power cut; for files that somebody else wrote.
     fn sync_file(&self, name: &str) -> io::Result<()>;
+    /// From now on reads of `name` show what the device has of it, but for bytes that still wait to be written: a sync that failed
+    /// may have left others in memory which the device never got, and which no later sync saves. Does nothing where reads come
+    /// from the device anyway.
+    fn forget_cached(&self, name: &str) -> io::Result<()> {
+        let _ = name;
+        Ok(())
+    }
     /// Commits the file system's journal, once: all names as they are now survive a power cut, and all files whose bytes were
     /// [written back](WriteFile::write_back). A promise only where [`can_commit`](FileSystem::can_commit).
     fn commit(&self) -> io::Result<()>;

@@ -325,6 +325,12 @@ impl Placement for Files {
         root::settle(&self.store, tables)
     }
 
+    fn settle_log(&self, log: LogId) -> Result<()> {
+        // What is replayed from others is written anew, into tables.
+        let points = self.store.shape.values == Values::Log && self.store.mode.writes();
+        if points { segment::settle(&self.store, ObjectId::Wal(log)) } else { Ok(()) }
+    }
+
     fn unsynced(&self) -> bool {
         self.store.fs.open(&FileName::Unsynced.to_string()).is_ok()
     }

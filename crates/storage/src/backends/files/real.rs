@@ -255,6 +255,11 @@ impl FileSystem for RealFs {
         File::open(self.file(name))?.sync_data()
     }
 
+    fn forget_cached(&self, name: &str) -> io::Result<()> {
+        let file = File::open(self.file(name))?;
+        posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).map_err(io::Error::from) // all of it
+    }
+
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
         let path = self.root.join("LOCK");
         let opened = if exclusive {

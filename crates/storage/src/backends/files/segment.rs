@@ -34,24 +34,20 @@ struct Open {
     fate: Arc<Fate>,
 }
 
-/// Whether a sync of the segment ever failed. The kernel tells that once, to one of the handles; from then on what the file holds
-/// is unknown, through whichever. Held while syncing, so that none succeeds beside one that fails.
+/// Whether a sync of the segment ever failed, and why. The kernel tells that once, to one of the handles; from then on what the file
+/// holds is unknown, through whichever. Held while syncing, so that none succeeds beside one that fails.
 #[derive(Default)]
-struct Fate(Mutex<Option<io::Error>>);
+struct Fate(Mutex<Option<String>>);
 
 impl Fate {
+    /// Whatever the first failure was, those behind it are of no kind that could be cured: a full disk is, what it swallowed is not.
     fn attempt(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let mut failed = self.0.lock();
         if let Some(first) = &*failed {
-            return Err(twin_of(first));
+            return Err(io::Error::other(format!("an earlier sync failed: {first}")));
         }
-        sync().inspect_err(|error| *failed = Some(twin_of(error)))
+        sync().inspect_err(|error| *failed = Some(error.to_string()))
     }
-}
-
-/// An error that says the same.
-fn twin_of(error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), error.to_string())
 }
 
 impl Unsettled {
@@ -145,6 +141,18 @@ impl SegmentWriter for Writer {
     fn bytes(&self) -> u64 {
         self.file.bytes()
     }
+}
+
+/// Saves what can be saved of `segment`, which an earlier session wrote, and has memory forget the rest: after a sync that failed
+/// the kernel takes pages for clean that the device never got, shows them, and finds nothing to do at the next sync.
+pub(super) fn settle(store: &Store, segment: ObjectId) -> Result<()> {
+    let name = store.name_of(segment);
+    if store.tracker.promises() {
+        let start = Instant::now();
+        store.fs.sync_file(&name).map_err(store.io("sync", &name))?;
+        store.traffic.synced(SyncKind::Log, 0, start.elapsed());
+    }
+    store.fs.forget_cached(&name).map_err(store.io("drop cached pages of", &name))
 }
 
 /// Opens a segment.

@@ -170,6 +170,10 @@ impl FileSystem for SplitFs {
         self.of(name).sync_file(name)
     }
 
+    fn forget_cached(&self, name: &str) -> io::Result<()> {
+        self.of(name).forget_cached(name)
+    }
+
     fn reserve(&self, name: &str, bytes: u64) -> io::Result<()> {
         self.change(name).reserve(name, bytes)
     }

@@ -213,6 +213,10 @@ impl Placement for ValueLog {
         self.shared.inner.settle(tables)
     }
 
+    fn settle_log(&self, log: LogId) -> Result<()> {
+        self.shared.inner.settle_log(log)
+    }
+
     fn unsynced(&self) -> bool {
         self.shared.inner.unsynced()
     }
