@@ -294,6 +294,40 @@ fn a_repair_saves_what_can_be_read() {
     assert!(refusal.contains(&moved[0]), "{refusal}");
 }
 
+/// Tables that point to moved values are gone; the values say themselves whose they are and since when.
+#[test]
+fn a_repair_finds_moved_values_whose_tables_are_lost() {
+    for with_manifest in [true, false] {
+        let (place, options) = (Place::directory(), options(SMALL));
+        let model = finished(&place, &options, 13);
+        let path = place.path().expect("a directory");
+        let lost = |name: &str| {
+            name.ends_with(".ldb") || !with_manifest && (name == "CURRENT" || name.starts_with("MANIFEST"))
+        };
+        let missing = |saved: Model| {
+            let large = model.iter().filter(|(_, value)| value.len() >= 512);
+            large.filter(|(key, value)| saved.get(*key) != Some(value)).count()
+        };
+        let in_logs = missing(repaired_without(&path, &options, |name| lost(name) || name.ends_with(".vals")));
+        assert!(in_logs > 10, "with manifest: {with_manifest}: only {in_logs} values were moved");
+        assert_eq!(missing(repaired_without(&path, &options, lost)), 0, "with manifest: {with_manifest}");
+    }
+}
+
+/// What a repair makes of a copy of the store in `path` that has lost some files.
+fn repaired_without(path: &Path, options: &Options, lost: impl Fn(&str) -> bool) -> Model {
+    let (copy, repaired) = (tempfile::tempdir().expect("a temporary directory"), Place::directory());
+    for entry in fs::read_dir(path).expect("list") {
+        let entry = entry.expect("list");
+        if !lost(&entry.file_name().to_string_lossy()) {
+            fs::copy(entry.path(), copy.path().join(entry.file_name())).expect("copy");
+        }
+    }
+    Db::repair(copy.path(), repaired.path().expect("a directory"), options).expect("repair");
+    let db = repaired.open(options, true).expect("open");
+    Model::from_iter(contents(&db).expect("scan"))
+}
+
 #[test]
 fn tables_from_outside_come_in_and_go_out() {
     let (place, options) = (Place::directory(), options(SMALL));
@@ -506,4 +540,33 @@ fn directories_are_refused_by_name() {
     let refused = place.open(&asked, true).map(drop).expect_err("values have files of their own already").to_string();
     assert!(refused.contains("values=log") && refused.contains("tables=directory"), "{refused}");
     assert_eq!(place.fs.list().expect("list").len(), 0, "nothing is made of what is refused");
+}
+
+/// Overwritten and put again, or moved: what a snapshot saw it sees still, however often everything is collected meanwhile.
+#[test]
+fn collection_takes_nothing_from_a_snapshot() {
+    for collection in ["tail", "segments"] {
+        let (place, options) = (Place::memory(), options(&[SMALL, &[("collection", collection)]].concat()));
+        let (db, mut rng) = (place.open(&options, true).expect("open"), Rng::new(14));
+        let mut put_all = |share: usize| {
+            for number in 0..1000 {
+                if number % share == 0 {
+                    db.put(key(number), value(&mut rng, 1024)).expect("put");
+                }
+            }
+            db.flush().expect("flush");
+            db.wait_idle().expect("idle");
+        };
+        put_all(1);
+        put_all(3);
+        let (first, before) = (contents(&db).expect("scan"), db.snapshot());
+        (0..4).for_each(|_| put_all(2));
+        db.compact_range(None, None).expect("compact");
+        db.wait_idle().expect("idle");
+        let (did, moved) = (db.statistics().value_log, written(&db).0);
+        let moved = moved.iter().any(|(purpose, bytes)| *purpose == "collection" && *bytes > 0);
+        assert!(if collection == "tail" { did.put_again_bytes > 0 } else { moved }, "nothing was collected: {did:?}");
+        let seen: terrace::Result<Vec<_>> = db.scan(ReadOptions::new().snapshot(&before)).collect();
+        assert!(seen.expect("scan") == first, "{collection}: a snapshot lost something");
+    }
 }

@@ -227,6 +227,10 @@ pub trait Placement: Send + Sync {
 
     /// Reads what can be read of a table that may be damaged. Of `table` only where it is counts.
     fn salvage(&self, table: &TableMeta) -> Result<Box<dyn Salvage>>;
+    /// Opens a segment of moved values as if it were a log: each is a batch of its own, of the sequence under which it was put.
+    fn salvage_values(&self, segment: SegmentId) -> Result<Box<dyn LogReader>> {
+        Err(Error::Unsupported(format!("{} has no values apart, so no segment {segment}", self.name())))
+    }
     /// The tables of a bundle by its own word, those left out whose space was given back. They come without bounds.
     fn tables_in(&self, _bundle: TableId) -> Result<Vec<TableMeta>> {
         Ok(Vec::new())

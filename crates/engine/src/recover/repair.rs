@@ -59,7 +59,7 @@ pub fn repair(from: &dyn Placement, to: &dyn Placement, options: &Options) -> Re
     let survey = Survey::of(from, options)?;
     let mut report = RepairReport {
         tables: survey.tables.len() as u64,
-        logs: survey.logs,
+        logs: survey.logs_read,
         last_sequence: survey.last.0,
         lost: survey.lost.clone(),
         ..RepairReport::default()

@@ -6,11 +6,13 @@
 use super::manifest::{self, ManifestState};
 use crate::{Error, Options, Result, bulk::SEQUENCES_AHEAD, mem::MemTable};
 use std::{collections::BTreeMap, sync::Arc};
-use terrace_format::{KeyOrder, LogId, RangeDeletes, SeqNo, TableId, batch::Batch, key};
+use terrace_format::{KeyOrder, LogId, RangeDeletes, SeqNo, TableId, key};
 use terrace_storage::{
     Budget,
-    placement::{Listed, LogEvent, LogKind, Loss, ObjectId, Piece, Placement, TableMeta, Within},
+    placement::{Listed, Loss, ObjectId, Piece, Placement, TableMeta, Within},
 };
+
+mod logs;
 
 /// Sequences from here on cannot be: no store reaches them, and one that did could not go on.
 pub const SEQUENCES_END: SeqNo = SeqNo::MAX;
@@ -58,7 +60,7 @@ pub struct Survey {
     /// Deletes of ranges. They count wherever they were found: whatever is older was deleted.
     pub range_deletes: RangeDeletes,
     /// Logs of which something was read.
-    pub logs: u64,
+    pub logs_read: u64,
     /// What cannot be read.
     pub lost: Vec<Lost>,
     /// The newest sequence found.
@@ -81,7 +83,7 @@ impl Survey {
             tables: Vec::new(),
             memtables: Vec::new(),
             range_deletes: RangeDeletes::default(),
-            logs: 0,
+            logs_read: 0,
             lost: Vec::new(),
             last: SeqNo::ZERO,
             base: SeqNo::ZERO,
@@ -96,7 +98,7 @@ impl Survey {
         if let Some(manifest) = &manifest {
             named.extend(manifest.version.tables().map(|(_, table)| (table.meta.id, table.meta.clone())));
         }
-        // Logs come last: what of them counts depends on what tables have lost.
+        // Logs and moved values come last: what of them counts depends on what tables have lost.
         let (logs, others): (Vec<_>, Vec<_>) =
             listed.iter().partition(|found| matches!(found.object, ObjectId::Wal(_)));
         for found in others {
@@ -113,11 +115,11 @@ impl Survey {
             let loss = Loss { offset: 0, bytes: meta.bytes, reason: "it is missing".into(), from: None, to: None };
             survey.lose(from.place_of(ObjectId::Table(meta.id)), loss, Some(meta));
         }
-        let ends = ends(from, &logs);
-        for (found, end) in logs.iter().zip(ends) {
-            let ObjectId::Wal(id) = found.object else { continue };
-            let named = manifest.as_ref().is_none_or(|m| id >= m.replay_from || Some(id) == m.also_replay);
-            survey.log(from, options, id, found.bytes, named, end);
+        survey.logs(from, options, &logs, manifest.as_ref());
+        for found in &listed {
+            if let ObjectId::Segment(id) = found.object {
+                survey.moved(from, options, id, manifest.is_none());
+            }
         }
         for (mem, _) in &survey.memtables {
             survey.range_deletes.extend(&survey.order, &mem.range_deletes());
@@ -171,11 +173,15 @@ impl Survey {
     /// Whether an entry counts. All do, but those of leftovers for which something newer is known to be there.
     pub fn counts(&self, named: bool, internal: &[u8]) -> bool {
         let entry = key::apart(internal);
+        named || entry.seq > self.base || self.is_in_a_gap(entry.user)
+    }
+
+    fn is_in_a_gap(&self, user: &[u8]) -> bool {
         let within = |(from, to): &Gap| {
-            from.as_ref().is_none_or(|from| self.order.user(from, entry.user).is_le())
-                && to.as_ref().is_none_or(|to| self.order.user(entry.user, to).is_le())
+            from.as_ref().is_none_or(|from| self.order.user(from, user).is_le())
+                && to.as_ref().is_none_or(|to| self.order.user(user, to).is_le())
         };
-        named || entry.seq > self.base || self.gaps.iter().any(within)
+        self.gaps.iter().any(within)
     }
 
     /// The manifest, if it is whole and what it says fits what is there. A wrong comparator is an error.
@@ -270,94 +276,6 @@ impl Survey {
         }
     }
 
-    /// Reads a log; every good record before `history_end` counts.
-    fn log(&mut self, from: &dyn Placement, options: &Options, id: LogId, bytes: u64, named: bool, history_end: SeqNo) {
-        let file = from.place_of(ObjectId::Wal(id));
-        let lose = |survey: &mut Survey, loss: Loss| {
-            if named {
-                survey.lose(file.clone(), loss, None);
-            }
-        };
-        let mut reader = match from.open_log(id, LogKind::Wal) {
-            Ok(reader) => reader,
-            Err(error) => return lose(self, Loss { bytes, ..whole(reason(&error.into())) }),
-        };
-        let (mut any, mut end) = (false, 0);
-        loop {
-            match reader.next() {
-                Ok(LogEvent::Record { offset, bytes: record }) => {
-                    end = offset + record.len() as u64;
-                    let batch = Batch::decode(record).map_err(|found| found.to_string());
-                    if batch.as_ref().is_ok_and(|batch| !self.is_wanted(batch, named, history_end)) {
-                        continue;
-                    }
-                    if let Some(gap) = batch.as_ref().ok().and_then(|batch| self.gap(batch, named && reader.ours())) {
-                        lose(self, Loss { offset, ..whole(gap) });
-                    }
-                    let batch = batch.map(|batch| reader.store(batch));
-                    match batch.and_then(|batch| self.batch(options, id, &batch, named)) {
-                        Ok(held) => any |= held,
-                        Err(reason) => lose(self, Loss { offset, bytes: end - offset, ..whole(reason) }),
-                    }
-                }
-                Ok(LogEvent::Bad { offset, bytes, reason }) => {
-                    end = offset + bytes;
-                    lose(self, Loss { offset, bytes, ..whole(reason) });
-                }
-                Ok(LogEvent::End { torn: false, .. }) => break,
-                Ok(LogEvent::End { offset, torn: true }) => {
-                    let loss = Loss { offset, bytes: bytes.saturating_sub(offset), ..whole("it ends within a record") };
-                    lose(self, loss);
-                    break;
-                }
-                Err(error) => {
-                    let loss = Loss { offset: end, bytes: bytes.saturating_sub(end), ..whole(reason(&error.into())) };
-                    lose(self, loss);
-                    break;
-                }
-            }
-        }
-        self.logs += u64::from(any);
-    }
-
-    /// Whether a batch may count: not behind the end of its log's history, nor where tables have everything.
-    fn is_wanted(&self, batch: &Batch, named: bool, history_end: SeqNo) -> bool {
-        let last = batch.sequence().0.saturating_add(u64::from(batch.len()));
-        batch.sequence() < history_end && (named || !self.gaps.is_empty() || last > self.base.0)
-    }
-
-    /// What is missing before a batch of one of our logs, each of which begins with an empty one.
-    fn gap(&mut self, batch: &Batch, ours: bool) -> Option<String> {
-        let (first, expected) = (batch.sequence(), self.expected.filter(|_| ours)?);
-        self.expected = Some(expected.max(first.plus(u64::from(batch.len()))));
-        let gap = || format!("the writes from sequence {expected} to {} are in no log", SeqNo(first.0 - 1));
-        (first > expected && batch.is_empty()).then(gap)
-    }
-
-    /// Takes a batch of a log; whether it held anything.
-    fn batch(
-        &mut self,
-        options: &Options,
-        log: LogId,
-        batch: &Batch,
-        named: bool,
-    ) -> std::result::Result<bool, String> {
-        if batch.is_empty() {
-            return Ok(false);
-        }
-        let last = batch.sequence().plus(u64::from(batch.len()) - 1);
-        if last >= SEQUENCES_END {
-            return Err(format!("sequence {last} is larger than any store reaches"));
-        }
-        let fits = |(mem, _): &(Arc<MemTable>, bool)| mem.log == log && mem.charged_bytes() <= options.memtable_bytes;
-        if !self.memtables.last().is_some_and(fits) {
-            self.memtables.push((Arc::new(MemTable::new(self.order.clone(), log, &self.budget)), named));
-        }
-        self.memtables.last().expect("just pushed").0.insert(batch);
-        self.saw(last);
-        Ok(true)
-    }
-
     /// Whether a store can have reached `seq`.
     fn saw(&mut self, seq: SeqNo) -> bool {
         if seq < SEQUENCES_END {
@@ -407,27 +325,6 @@ impl Sequences {
         let far = |only: SeqNo| only.0.saturating_sub(base.0) >= SEQUENCES_AHEAD;
         self.only.is_some_and(|only| only > base && (self.entries > 1 || far(only)))
     }
-}
-
-/// Where the history goes on in another log, of each of `logs`: where one begins that was made later. What is in a log behind that
-/// is no part of the history: it was refused, or given up, and its sequences were used again.
-fn ends(from: &dyn Placement, logs: &[&Listed]) -> Vec<SeqNo> {
-    let head = |found: &Listed| {
-        let ObjectId::Wal(id) = found.object else { return None };
-        let mut reader = from.open_log(id, LogKind::Wal).ok().filter(|reader| reader.ours())?;
-        match reader.next() {
-            Ok(LogEvent::Record { bytes, .. }) => Batch::decode(bytes).ok().map(|batch| batch.sequence()),
-            _ => None,
-        }
-    };
-    let mut end = SEQUENCES_END;
-    let mut ends: Vec<SeqNo> = Vec::with_capacity(logs.len());
-    for found in logs.iter().rev() {
-        ends.push(end);
-        end = head(found).map_or(end, |head| end.min(head));
-    }
-    ends.reverse();
-    ends
 }
 
 /// Whether the manifest can be all that its store's manifest was: one that was cut at the end of an edit names a log that is

@@ -18,7 +18,7 @@ pub(super) fn create(shared: Arc<Shared>, id: LogId, first: &[u8]) -> Result<Box
     let mut out = shared.inner.create_segment(id)?;
     out.append(MAGIC)?;
     let (framer, threshold) = (shared.framer(id.0), shared.setup.value_log_threshold);
-    let mut writer = Writer { out, framer, storing: Storing::new(id, threshold), frame: Vec::new() };
+    let mut writer = Writer { out, framer, storing: Storing::new(ObjectId::Wal(id), threshold), frame: Vec::new() };
     writer.append(first)?;
     Ok(Box::new(writer))
 }
@@ -61,16 +61,16 @@ impl LogWriter for Writer {
 
 /// Makes of a batch what memtables hold of it.
 struct Storing {
-    log: LogId,
-    /// Values from so many bytes on stay in the log.
+    segment: ObjectId,
+    /// Values from so many bytes on stay in the segment.
     threshold: usize,
     batch: Batch,
     stored: Vec<u8>,
 }
 
 impl Storing {
-    fn new(log: LogId, threshold: usize) -> Storing {
-        Storing { log, threshold, batch: Batch::new(), stored: Vec::new() }
+    fn new(segment: ObjectId, threshold: usize) -> Storing {
+        Storing { segment, threshold, batch: Batch::new(), stored: Vec::new() }
     }
 
     fn begin(&mut self) {
@@ -84,7 +84,8 @@ impl Storing {
         if value.len() < self.threshold {
             put_inline(&mut self.stored, value);
         } else {
-            Pointer { moved: false, segment: self.log.0, offset, bytes }.put(&mut self.stored);
+            let moved = matches!(self.segment, ObjectId::Segment(_));
+            Pointer { moved, segment: self.segment.number(), offset, bytes }.put(&mut self.stored);
         }
         self.batch.put(key, &self.stored);
     }
@@ -98,11 +99,16 @@ impl Storing {
 
 /// Opens log `id` as it is now.
 pub(super) fn open(shared: &Shared, id: LogId) -> Result<Box<dyn LogReader>> {
-    let segment = shared.inner.open_segment(ObjectId::Wal(id)).map_err(|error| match error {
+    open_any(shared, ObjectId::Wal(id)).map_err(|error| match error {
         Error::Missing { object, .. } => Error::Missing { what: "log", object },
         other => other,
-    })?;
-    let frames = Frames::new(id.0, segment.bytes()?);
+    })
+}
+
+/// Opens a segment as a log, whether it was one or not.
+pub(super) fn open_any(shared: &Shared, id: ObjectId) -> Result<Box<dyn LogReader>> {
+    let segment = shared.inner.open_segment(id)?;
+    let frames = Frames::new(id.number(), segment.bytes()?);
     let storing = Storing::new(id, shared.setup.value_log_threshold);
     let mut reader = Reader { segment, frames, head: None, ours: false, storing };
     let head = reader.read()?;

@@ -13,7 +13,7 @@ use crate::{
 use parking_lot::Mutex;
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 use terrace_format::{
-    LogId, SeqNo, Shape, TableId,
+    LogId, SegmentId, SeqNo, Shape, TableId,
     value_log::{Framer, Pointer, Stored, read_entry},
 };
 
@@ -158,6 +158,10 @@ impl Placement for ValueLog {
 
     fn salvage(&self, table: &TableMeta) -> Result<Box<dyn Salvage>> {
         self.shared.inner.salvage(table)
+    }
+
+    fn salvage_values(&self, segment: SegmentId) -> Result<Box<dyn LogReader>> {
+        log::open_any(&self.shared, ObjectId::Segment(segment))
     }
 
     fn tables_in(&self, bundle: TableId) -> Result<Vec<TableMeta>> {
