@@ -244,7 +244,8 @@ fn a_power_cut_leaves_a_prefix_in_which_an_ingest_is_one_step() {
     }
 }
 
-/// Whatever call of an ingest fails: all of it is there later or nothing, and no write that is accepted behind it is lost.
+/// Whatever call of an ingest fails, or from which on the disk is full: all of it is there later or nothing, and no write that is
+/// accepted behind it, or once there is space again, is lost.
 #[test]
 fn an_ingest_that_fails_takes_nothing_with_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -253,7 +254,7 @@ fn an_ingest_that_fails_takes_nothing_with_it() {
     let before = states(SEED, 20).pop().unwrap();
     let mut with = before.clone();
     kit::apply(&mut with, &entries);
-    let run = |tier: &str, fault: Option<u64>| {
+    let run = |tier: &str, fault: Option<(u64, Fault)>| {
         let mut options = tight_options();
         options.set("durability", tier).unwrap();
         let disk = CrashFs::new(Rules::Ext4);
@@ -262,11 +263,15 @@ fn an_ingest_that_fails_takes_nothing_with_it() {
         let db = kit::open(&fs, &options, true).unwrap();
         (1..=20).for_each(|number| drop(kit::write(&db, &kit::batch(SEED, number), false)));
         let begin = faults.calls();
-        fault.inspect(|call| faults.arm(Plan::once(begin + call, Fault::Eio)));
+        fault.inspect(|(call, fault)| {
+            let plan = if *fault == Fault::Eio { Plan::once } else { Plan::from_then_on };
+            faults.arm(plan(begin + call, *fault));
+        });
         let made = db.ingest(&[&path]).is_ok();
         let calls = faults.calls() - begin;
         faults.heal();
-        let accepted = db.put_with("zz", "behind", WriteOptions::synced()).is_ok();
+        let put = || db.put_with("zz", "behind", WriteOptions::synced());
+        let accepted = put().is_ok() || db.resume().is_ok() && put().is_ok();
         (0..100).take_while(|_| db.step(0).is_some()).count(); // the manifest learns what there is
         drop(db);
         let end = disk.steps();
@@ -281,13 +286,19 @@ fn an_ingest_that_fails_takes_nothing_with_it() {
     };
     for tier in ["sync", "group"] {
         let (calls, ..) = run(tier, None);
-        let outcomes: Vec<_> = (0..calls).map(|call| run(tier, Some(call))).collect();
+        let outcomes: Vec<_> = (0..calls).map(|call| run(tier, Some((call, Fault::Eio)))).collect();
         let stopped = outcomes.iter().filter(|(_, made, accepted)| !made && !accepted).count();
         let refused = outcomes.iter().filter(|(_, made, accepted)| !made && *accepted).count();
         assert!(
             stopped > 3 && refused > 3,
             "{tier}: {stopped} of {calls} stopped the store, {refused} the ingest only"
         );
+        for full in [Fault::Enospc, Fault::EnospcAtSync] {
+            let cured =
+                (0..calls).map(|call| run(tier, Some((call, full)))).filter(|(_, made, accepted)| !made && *accepted);
+            let cured = cured.count();
+            assert!(cured > 3, "{tier}, {full:?}: only {cured} of {calls} were cured");
+        }
     }
 }
 
