@@ -9,7 +9,7 @@ mod cuts;
 mod history;
 
 use cuts::{Cuts, histories};
-use history::Tracker;
+use history::{Collected, Tracker};
 use std::{
     ops::Range,
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
@@ -23,44 +23,69 @@ fn seeds_per_step() -> u64 {
     std::env::var("TERRACE_CRASH_SEEDS").map_or(8, |text| text.parse().expect("TERRACE_CRASH_SEEDS is a number"))
 }
 
-/// Every step of a history, several images each. Returns the number of states, and of failed ones with the first reason.
-fn campaign(cuts: &Cuts) -> (usize, usize, Option<String>) {
-    let (mut states, mut failed, mut first) = (0, 0, None);
-    cuts.judge_all(usize::MAX, &mut |broken| {
-        states += 1;
+/// What came of some histories.
+#[derive(Default)]
+struct Sum {
+    states: usize,
+    failed: usize,
+    /// Why the first of them did.
+    first: Option<String>,
+    /// Of each history.
+    collected: Vec<Collected>,
+}
+
+impl Sum {
+    fn add(mut self, other: Sum) -> Sum {
+        self.collected.extend(other.collected);
+        let (states, failed) = (self.states + other.states, self.failed + other.failed);
+        Sum { states, failed, first: self.first.or(other.first), collected: self.collected }
+    }
+
+    fn is_sound(&self) {
+        println!("{} crash states, {} failed", self.states, self.failed);
+        let first = self.first.as_deref().unwrap_or_default();
+        assert_eq!(self.failed, 0, "ORACLE: {} of {} states: {first}", self.failed, self.states);
+    }
+
+    /// Of a control.
+    fn is_broken(&self, what: &str) {
+        let Sum { states, failed, .. } = self;
+        println!("{what}: {failed} of {states} states are broken");
+        assert!(failed > &(states / 100), "{what}: only {failed} of {states} states were found broken");
+    }
+}
+
+/// Every step of a history, several images each.
+fn campaign(cuts: &Cuts) -> Sum {
+    let mut sum = Sum::default();
+    let collected = cuts.judge_all(usize::MAX, &mut |broken| {
+        sum.states += 1;
         if let Some(broken) = broken {
-            failed += 1;
-            first.get_or_insert_with(|| format!("{}: {}\n{}", broken.place, broken.reason, broken.image));
+            sum.failed += 1;
+            sum.first.get_or_insert_with(|| format!("{}: {}\n{}", broken.place, broken.reason, broken.image));
         }
         true
     });
-    (states, failed, first)
+    Sum { collected: vec![collected], ..sum }
 }
 
 /// Runs every (rules, history) of the trackers on all cores and sums up.
-fn campaigns(
-    options: &Options,
-    trackers: &[Tracker],
-    numbers: Range<u64>,
-    seeds: u64,
-) -> (usize, usize, Option<String>) {
+fn campaigns(options: &Options, trackers: &[Tracker], numbers: Range<u64>, seeds: u64) -> Sum {
     let jobs: Vec<Cuts> = numbers.flat_map(|seed| histories(options, trackers, seed, seeds)).collect();
     let next = AtomicUsize::new(0);
     let workers = thread::available_parallelism().map_or(2, usize::from);
-    let results: Vec<_> = thread::scope(|scope| {
+    thread::scope(|scope| {
         let work = || {
-            let mut own = Vec::new();
+            let mut own = Sum::default();
             while let Some(cuts) = jobs.get(next.fetch_add(1, Relaxed)) {
-                own.push(campaign(cuts));
+                own = own.add(campaign(cuts));
             }
             own
         };
         let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().flat_map(|thread| thread.join().expect("a campaign panicked")).collect()
-    });
-    let states = results.iter().map(|(states, _, _)| states).sum();
-    let failed = results.iter().map(|(_, failed, _)| failed).sum();
-    (states, failed, results.into_iter().find_map(|(_, _, first)| first))
+        let sums = threads.into_iter().map(|thread| thread.join().expect("a campaign panicked"));
+        sums.fold(Sum::default(), Sum::add)
+    })
 }
 
 #[test]
@@ -69,13 +94,10 @@ fn any_power_cut_leaves_a_prefix_with_everything_promised() {
     let (plain, mut bundled) = (Options::default(), Options::default());
     bundled.tables = Some(TableForm::Bundled);
     let half = HISTORIES / 2;
-    let (mut states, failed, mut first) = campaigns(&plain, &Tracker::PROMISING, 0..half, seeds);
-    let (more, failed_too, then) = campaigns(&bundled, &Tracker::PROMISING, half..HISTORIES, seeds);
-    (states, first) = (states + more, first.or(then));
-    let failed = failed + failed_too;
-    println!("{states} crash states, {failed} failed");
-    assert_eq!(failed, 0, "ORACLE: {failed} of {states} states: {}", first.unwrap_or_default());
-    assert!(seeds < 8 || states >= 100_000, "only {states} states: the campaign has shrunk");
+    let sum = campaigns(&plain, &Tracker::PROMISING, 0..half, seeds);
+    let sum = sum.add(campaigns(&bundled, &Tracker::PROMISING, half..HISTORIES, seeds));
+    sum.is_sound();
+    assert!(seeds < 8 || sum.states >= 100_000, "only {} states: the campaign has shrunk", sum.states);
 }
 
 /// States around folders that are made and removed, and files that are linked and unlinked. `TERRACE_CRASH_SEEDS` scales
@@ -87,31 +109,39 @@ fn any_power_cut_leaves_directory_tables_whole() {
     options.file_value_bytes_min = 20;
     let numbers = 0..(seeds_per_step() / 8).max(1);
     let trackers = [Tracker::Background, Tracker::Late, Tracker::LateFailing];
-    let (states, failed, first) = campaigns(&options, &trackers, numbers.clone(), 1);
-    println!("{states} crash states, {failed} failed");
-    assert_eq!(failed, 0, "ORACLE: {failed} of {states} states: {}", first.unwrap_or_default());
-    assert!(states >= 5000, "only {states} states: the campaign has shrunk");
-    let (states, failed, _) = campaigns(&options, &[Tracker::Never], numbers, 1);
-    assert!(failed > states / 100, "only {failed} of {states} states were found broken");
+    let sum = campaigns(&options, &trackers, numbers.clone(), 1);
+    sum.is_sound();
+    assert!(sum.states >= 5000, "only {} states: the campaign has shrunk", sum.states);
+    campaigns(&options, &[Tracker::Never], numbers, 1).is_broken("directory tables that are not synced");
 }
 
-/// The same where values live in the log, which tables point into.
+/// The same where values live in the log, which tables point into, and each collector is at work all the time.
 #[test]
 fn so_with_values_in_the_log() {
-    let mut options = Options::preset("wisckey").expect("there is one");
-    options.value_log_threshold = 40;
-    options.segment_bytes = 64 << 10;
-    options.garbage_percent = 1; // so that something is collected all the time
-    let mut other = options.clone();
-    other.tables = Some(TableForm::Bundled);
-    other.collection = Collection::Segments;
+    let mut tail = Options::preset("wisckey").expect("there is one");
+    tail.value_log_threshold = 40;
+    tail.segment_bytes = 64 << 10;
+    tail.garbage_percent = 1;
+    let mut segments = tail.clone();
+    segments.tables = Some(TableForm::Bundled);
+    segments.collection = Collection::Segments;
     let (seeds, half) = (seeds_per_step().div_ceil(2), HISTORIES / 2);
-    let (mut states, mut failed, mut first) = campaigns(&options, &Tracker::PROMISING, 0..half, seeds);
-    let (more, failed_too, then) = campaigns(&other, &Tracker::PROMISING, half..HISTORIES, seeds);
-    (states, failed, first) = (states + more, failed + failed_too, first.or(then));
-    println!("{states} crash states, {failed} failed");
-    assert_eq!(failed, 0, "ORACLE: {failed} of {states} states: {}", first.unwrap_or_default());
-    assert!(seeds < 4 || states >= 50_000, "only {states} states: the campaign has shrunk");
+    let put_again = campaigns(&tail, &Tracker::PROMISING, 0..half, seeds);
+    let moved = campaigns(&segments, &Tracker::PROMISING, half..HISTORIES, seeds);
+    let idle = |sum: &Sum, did: fn(&Collected) -> u64| sum.collected.iter().filter(|one| did(one) == 0).count();
+    let (idle_tails, idle_movers) = (idle(&put_again, |one| one.put_again_bytes), idle(&moved, |one| one.moved_bytes));
+    println!(
+        "histories without collection: {idle_tails} of {}, {idle_movers} of {}",
+        put_again.collected.len(),
+        moved.collected.len()
+    );
+    assert_eq!((idle_tails, idle_movers), (0, 0), "histories in which nothing was collected");
+    let sum = put_again.add(moved);
+    sum.is_sound();
+    assert!(seeds < 4 || sum.states >= 50_000, "only {} states: the campaign has shrunk", sum.states);
+    for options in [&tail, &segments] {
+        campaigns(options, &[Tracker::Never, Tracker::Lying], 0..2, 1).is_broken("values that are not synced");
+    }
 }
 
 /// The controls: a store that syncs nothing must be caught, and one that syncs everything but tables, or the test above proves
@@ -119,8 +149,6 @@ fn so_with_values_in_the_log() {
 #[test]
 fn a_store_that_does_not_sync_what_it_should_is_caught() {
     for tracker in [Tracker::Never, Tracker::Lying] {
-        let (states, failed, _) = campaigns(&Options::default(), &[tracker], 0..HISTORIES, 2);
-        println!("{tracker:?}: {failed} of {states} states are broken");
-        assert!(failed > states / 100, "{tracker:?}: only {failed} of {states} states were found broken");
+        campaigns(&Options::default(), &[tracker], 0..HISTORIES, 2).is_broken(&format!("{tracker:?}"));
     }
 }

@@ -14,7 +14,14 @@ use proptest::{
     prelude::*,
     test_runner::{Config as Runs, RngAlgorithm, TestCaseResult, TestError, TestRng, TestRunner},
 };
-use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
+use std::{
+    cmp::Ordering,
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 use terrace::{Cursor, Db, Error, Options, PinnedValue, ReadOptions, Snapshot, Tier, WriteBatch, WriteOptions};
 
 type Map = BTreeMap<Key, Value>;
@@ -64,6 +71,10 @@ impl Walk {
         };
     }
 }
+
+/// By the collectors of values that live in the log, in all cases.
+static PUT_AGAIN_BYTES: AtomicU64 = AtomicU64::new(0);
+static MOVED_BYTES: AtomicU64 = AtomicU64::new(0);
 
 fn order(backwards: bool, a: &[u8], b: &[u8]) -> Ordering {
     if backwards { b.cmp(a) } else { a.cmp(b) }
@@ -207,6 +218,10 @@ impl Harness {
         self.cursors.clear();
         self.pins.drain(..self.pins.len().saturating_sub(4)); // some outlive their store
         let db = self.db.take().expect("open between operations");
+        let did = db.statistics();
+        let moved = did.bytes_written.iter().filter(|(purpose, _)| *purpose == "collection");
+        PUT_AGAIN_BYTES.fetch_add(did.value_log.put_again_bytes, Relaxed);
+        MOVED_BYTES.fetch_add(moved.map(|(_, bytes)| bytes).sum(), Relaxed);
         if orderly { fine(db.close()) } else { Ok(()) }
     }
 
@@ -324,6 +339,9 @@ fn answers_as_a_sorted_map_would() {
         Err(TestError::Fail(reason, (config, ops))) => panic!("seed {seed}: {reason}\n{config:#?}\n{ops:#?}"),
         Err(error) => panic!("seed {seed}: {error}"),
     }
+    let collected = [&PUT_AGAIN_BYTES, &MOVED_BYTES].map(|bytes| bytes.load(Relaxed));
+    println!("bytes put again and moved by collectors: {collected:?}");
+    assert!(cases < 1000 || collected.iter().all(|bytes| *bytes > 100_000), "nothing was collected: {collected:?}");
 }
 
 /// A range begins at a prefix only in the bytewise order: in another one the prefix itself may come last, or anywhere.

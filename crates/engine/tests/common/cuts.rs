@@ -1,7 +1,7 @@
 //! Power cuts on a directory or a device in memory: a history is written where all is recorded, then the power is cut after every
 //! step, and what is left is opened and judged.
 #![allow(dead_code, reason = "each user takes a part")]
-use super::history::{History, Tracker, contents, placement, tight};
+use super::history::{Collected, History, Tracker, contents, placement, tight};
 use std::sync::Arc;
 use terrace::{Db, Options, WriteOptions, check_on};
 use terrace_sim::{Medium, Remains, Rng, Rules};
@@ -57,8 +57,8 @@ pub fn spread(last: usize, max: usize) -> impl Iterator<Item = usize> {
 
 impl Cuts {
     /// Writes the history and judges the states after at most `steps_max` of its steps. `seen` is told of each, and says false to
-    /// stop.
-    pub fn judge_all(&self, steps_max: usize, seen: &mut dyn FnMut(Option<Broken>) -> bool) {
+    /// stop. What was collected in it.
+    pub fn judge_all(&self, steps_max: usize, seen: &mut dyn FnMut(Option<Broken>) -> bool) -> Collected {
         let recorder = self.medium.recorder();
         let steps = || recorder.steps();
         let mut history =
@@ -76,10 +76,11 @@ impl Cuts {
                     image: format!("{image:?}"),
                 });
                 if !seen(broken) {
-                    return;
+                    return history.collected;
                 }
             }
         }
+        history.collected
     }
 
     fn options(&self) -> Options {

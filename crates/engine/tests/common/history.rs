@@ -138,6 +138,15 @@ pub struct History<'a> {
     /// From this step on, at least so many batches survive a power cut.
     pub promises: Vec<(usize, usize)>,
     snapshots: Vec<(terrace::Snapshot, usize)>,
+    /// What the collectors of the value log did.
+    pub collected: Collected,
+}
+
+/// Bytes of values that a collector moved, and that one put again.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Collected {
+    pub moved_bytes: u64,
+    pub put_again_bytes: u64,
 }
 
 impl<'a> History<'a> {
@@ -167,6 +176,7 @@ impl<'a> History<'a> {
             last_sequences: Vec::new(),
             promises: Vec::new(),
             snapshots: Vec::new(),
+            collected: Collected::default(),
         }
     }
 
@@ -210,7 +220,12 @@ impl<'a> History<'a> {
 
     fn forget_db(&mut self) {
         self.snapshots.clear();
-        self.db = None;
+        if let Some(db) = self.db.take() {
+            let did = db.statistics();
+            let moved = did.bytes_written.iter().find(|(purpose, _)| *purpose == "collection");
+            self.collected.moved_bytes += moved.map_or(0, |(_, bytes)| *bytes);
+            self.collected.put_again_bytes += did.value_log.put_again_bytes;
+        }
     }
 
     fn act(&mut self) -> terrace::Result<()> {
