@@ -30,6 +30,9 @@ const KINDS: &[Kind] = &[
     Kind { name: "seek", prepare: settled, run: |db, keys| seeks(db, &keys.scattered) },
     Kind { name: "next", prepare: settled, run: |db, _| walk(db, false) },
     Kind { name: "prev", prepare: settled, run: |db, _| walk(db, true) },
+    Kind { name: "get-runs", prepare: spread, run: |db, keys| gets(db, &keys.scattered, true) },
+    Kind { name: "seek-runs", prepare: spread, run: |db, keys| seeks(db, &keys.scattered) },
+    Kind { name: "next-runs", prepare: spread, run: |db, _| walk(db, false) },
 ];
 
 /// Made before anything is counted.
@@ -74,6 +77,18 @@ fn two_runs(db: &Db, keys: &Keys) -> Result<()> {
 fn settled(db: &Db, keys: &Keys) -> Result<()> {
     two_runs(db, keys)?;
     db.compact_range(None, None)?;
+    gets(db, &keys.scattered, true).map(drop)
+}
+
+/// Five runs, three of them in level 0, each with every fifth key of those in scattered order; no memtable, every block read once.
+fn spread(db: &Db, keys: &Keys) -> Result<()> {
+    const RUNS: usize = 5;
+    for run in 0..RUNS {
+        keys.scattered.iter().skip(run).step_by(RUNS).try_for_each(|key| db.put(key, [7; VALUE_BYTES]))?;
+        db.flush()?;
+    }
+    let tables: Vec<_> = db.layout().iter().map(|level| level.tables.len()).collect();
+    assert_eq!(tables[..3], [RUNS - 2, 1, 1]);
     gets(db, &keys.scattered, true).map(drop)
 }
 

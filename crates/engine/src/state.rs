@@ -17,7 +17,7 @@ use crate::{
         leveled, pace,
         plan::{Limits, Plan, Policy, Situation},
     },
-    read::{snapshot::Snapshots, view::View},
+    read::{scan::Upkeep, snapshot::Snapshots, view::View},
     reserve::Reserve,
     stats::Counters,
     version::{
@@ -440,5 +440,15 @@ impl Shared {
         let mut control = self.control.lock();
         control.seek_hint = Some((level, table));
         self.schedule(&mut control);
+    }
+}
+
+impl Upkeep for Shared {
+    fn sought_enough(self: Arc<Self>, oldest: TableId) {
+        self.wish_for(0, oldest);
+    }
+
+    fn worn(self: Arc<Self>, level: usize, table: TableId) {
+        self.note_worn(level, table);
     }
 }

@@ -3,10 +3,22 @@
 //! A stored checksum is masked, so that bytes which themselves hold checksums do not verify by accident.
 //! Source: LevelDB's `util/crc32c.h`; spec: docs/format/coding.md.
 const MASK_DELTA: u32 = 0xa282_ead8;
+/// Castagnoli's, reversed: the highest bit is that of x^0.
+pub(crate) const POLYNOMIAL: u32 = 0x82f6_3b78;
 
 /// Checksum of `bytes`.
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes)
+}
+
+/// Checksum of one byte, while compiling.
+pub(crate) const fn of_byte(byte: u8) -> u32 {
+    let (mut state, mut bit) = (!(byte as u32), 0);
+    while bit < 8 {
+        state = if state & 1 == 1 { state >> 1 ^ POLYNOMIAL } else { state >> 1 };
+        bit += 1;
+    }
+    !state
 }
 
 /// Checksum of the bytes that gave `crc`, followed by `bytes`.
@@ -35,6 +47,7 @@ mod tests {
         assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
         assert_eq!(crc32c(&std::array::from_fn::<u8, 32, _>(|i| i as u8)), 0x46dd_794e);
         assert_eq!(crc32c(b"hello world"), extend(crc32c(b"hello "), b"world"));
+        assert!((0..=u8::MAX).all(|byte| of_byte(byte) == crc32c(&[byte])));
     }
 
     #[test]

@@ -70,8 +70,18 @@ impl Header {
     }
 }
 
+/// Of every type, whether there is such a one or not: computed anew for each record, it would cost as much as a short record.
+const KIND_CRCS: [u32; 256] = {
+    let (mut crcs, mut kind) = ([0; 256], 0);
+    while kind < crcs.len() {
+        crcs[kind] = crc::of_byte(kind as u8);
+        kind += 1;
+    }
+    crcs
+};
+
 fn masked_crc(kind: u8, payload: &[u8]) -> u32 {
-    crc::mask(crc::extend(crc::crc32c(&[kind]), payload))
+    crc::mask(crc::extend(KIND_CRCS[usize::from(kind)], payload))
 }
 
 /// Whether a file that starts so was begun by our writer. Fewer than [`OURS_HEAD_BYTES`] bytes are never ours: a

@@ -15,7 +15,8 @@
 //! whose right side is known for each place that may be an end, once, whatever begins where: `Ends`. To find an end is to look it
 //! up. (The step over zero bytes multiplies polynomials by x^8, which has an inverse.)
 use crate::{
-    Codec, crc,
+    Codec,
+    crc::{self, POLYNOMIAL},
     footer::{BLOCK_TRAILER_BYTES, Handle},
 };
 
@@ -157,8 +158,7 @@ impl Ends {
     }
 }
 
-/// Reversed, as all polynomials here: the highest bit is that of x^0.
-const POLYNOMIAL: u32 = 0x82f6_3b78;
+/// Reversed, as all polynomials here.
 const ONE: u32 = 1 << 31;
 
 /// The product of two polynomials, modulo that of CRC-32C.

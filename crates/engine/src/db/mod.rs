@@ -366,7 +366,10 @@ impl Db {
     }
 
     fn writes(&self) -> Result<&Writes> {
-        self.inner.writes.as_deref().ok_or(Error::ReadOnly)
+        match &self.inner.writes {
+            Some(writes) => Ok(writes),
+            None => Err(Error::ReadOnly),
+        }
     }
 
     /// Makes everything written durable and ends background work. Other handles then refuse to write; the directory stays

@@ -9,14 +9,14 @@ use crate::{
         merge::{Merge, Source},
         pinned::PinnedValue,
         run::RunCursor,
-        scan::{Bounds, Cost, Cursor, ReadOptions, Sampler, Scan},
+        scan::{Bounds, Cursor, ReadOptions, Sampler, Scan, Upkeep},
         snapshot::Snapshot,
         view::View,
         visible::Visible,
     },
     state::Shared,
 };
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use terrace_format::{
     SeqNo,
     key::{self, Lookup},
@@ -252,23 +252,8 @@ impl Db {
         let how = self.how(&options);
         let walked = visible(shared, &view, seq, how);
         let apart = shared.values_apart.then(|| apart(shared, &view, seq, how, &options));
-        let (weak, worth) = (Arc::downgrade(shared), shared.options.l0_seek_bytes);
-        let sampler = Sampler::new(view, move |view, cost| match cost {
-            Cost::Seek => {
-                if let Some(table) = view.version.charge_range_read(worth)
-                    && let Some(shared) = weak.upgrade()
-                {
-                    shared.wish_for(0, table);
-                }
-            }
-            Cost::Read(internal) => {
-                if let Some(shared) = weak.upgrade()
-                    && let Some((level, table)) = get::sample(&shared.order, view, internal)
-                {
-                    shared.note_worn(level, table);
-                }
-            }
-        });
+        let store: Weak<dyn Upkeep> = Arc::<Shared>::downgrade(shared);
+        let sampler = Sampler::new(view, store, shared.options.l0_seek_bytes);
         let fetches = shared.placement.values_elsewhere();
         Cursor::new(shared.order.clone(), walked, apart, sampler, options, fetches, position.err())
     }

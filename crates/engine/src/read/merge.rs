@@ -108,6 +108,7 @@ pub struct Merge {
 
 impl Merge {
     /// Stands nowhere yet.
+    #[inline]
     pub fn new(order: KeyOrder, sources: Vec<Source>) -> Merge {
         let queue = Vec::with_capacity(sources.len());
         Merge { order, sources, queue, direction: Direction::Forward, clear: false }
@@ -222,10 +223,13 @@ impl Merge {
         }
     }
 
-    /// Bytes of the internal key and of the value, or of what stands in its place. Must stand on an entry.
+    /// The internal key; and its bytes and those of the value, or of what stands in its place. Must stand on an entry.
     #[inline]
-    pub fn entry_bytes(&self) -> usize {
-        each!(&self.sources[self.at()], c => c.key().len() + c.value().len(), c.entries().entry_bytes())
+    pub fn sized_key(&self) -> (&[u8], usize) {
+        match &self.sources[self.at()] {
+            Source::Mem(c) => (c.key(), c.key().len() + c.value().len()),
+            Source::Run(c) => (c.entries().key(), c.entries().entry_bytes()),
+        }
     }
 
     /// Has the value at hand, wherever it lies. Must stand on an entry.

@@ -16,6 +16,7 @@ pub struct RunCursor {
 
 impl RunCursor {
     /// Stands nowhere yet.
+    #[inline]
     pub fn new(placement: Arc<dyn Placement>, order: KeyOrder, run: Run, how: ReadHow) -> RunCursor {
         RunCursor { placement, order, run, how, at: 0, table: None }
     }

@@ -1,8 +1,8 @@
 //! Ranges: where a read begins and ends, a cursor to walk it by hand, and an iterator.
-use super::{apart::Apart, snapshot::Snapshot, view::View, visible::Visible};
+use super::{apart::Apart, get, snapshot::Snapshot, view::View, visible::Visible};
 use crate::{Error, Result};
-use std::sync::Arc;
-use terrace_format::{KeyOrder, SeqNo, key};
+use std::sync::{Arc, Weak};
+use terrace_format::{KeyOrder, SeqNo, TableId, key};
 
 /// How to read, and which keys. The default reads everything as of now.
 ///
@@ -100,7 +100,7 @@ impl Bounds {
         Bounds { order, from, to, prefix }
     }
 
-    #[inline]
+    #[inline(always)] // for the many that have none
     pub(crate) fn hold(&self, key: &[u8]) -> bool {
         self.from.as_ref().is_none_or(|from| self.order.user(key, from).is_ge())
             && self.to.as_ref().is_none_or(|to| self.order.user(key, to).is_lt())
@@ -149,47 +149,63 @@ pub struct Cursor {
     _held: Option<Snapshot>,
 }
 
-/// Tells what a cursor's reads cost.
+/// Charges tables for what a cursor's reads cost the more, the more runs there are.
 pub(crate) struct Sampler {
     /// Also pins the version that the cursor reads.
     view: Arc<View>,
-    tell: Box<Tell>,
+    store: Weak<dyn Upkeep>,
+    /// Bytes of compaction that a seek is worth for each run of level 0.
+    seek_bytes: u64,
     left: usize,
 }
 
-type Tell = dyn Fn(&View, Cost<'_>) + Send;
-
-/// What a cursor has done that costs the more, the more runs there are.
-pub(crate) enum Cost<'a> {
-    /// It was placed anew: every run was searched.
-    Seek,
-    /// It has read another MiB or so, and stands on this internal key.
-    Read(&'a [u8]),
+/// Who hears of tables that have cost enough.
+pub(crate) trait Upkeep: Send + Sync {
+    /// Seeks have been worth merging level 0, of which this is the oldest table.
+    fn sought_enough(self: Arc<Self>, oldest: TableId);
+    /// A table of this level has used up its allowance of fruitless seeks.
+    fn worn(self: Arc<Self>, level: usize, table: TableId);
 }
 
 /// LevelDB's period, in bytes of keys and values read.
 const SAMPLE_BYTES: usize = 1 << 20;
 
 impl Sampler {
-    pub(crate) fn new(view: Arc<View>, tell: impl Fn(&View, Cost<'_>) + Send + 'static) -> Sampler {
-        Sampler { view, tell: Box::new(tell), left: SAMPLE_BYTES }
+    pub(crate) fn new(view: Arc<View>, store: Weak<dyn Upkeep>, seek_bytes: u64) -> Sampler {
+        Sampler { view, store, seek_bytes, left: SAMPLE_BYTES }
     }
 
+    /// The cursor was placed anew: every run was searched.
     fn sought(&self) {
-        (self.tell)(&self.view, Cost::Seek);
+        if let Some(oldest) = self.view.version.charge_range_read(self.seek_bytes)
+            && let Some(store) = self.store.upgrade()
+        {
+            store.sought_enough(oldest);
+        }
     }
 
+    /// The cursor stands on `user`, having read `bytes` more.
     #[inline]
-    fn read(&mut self, user: &[u8], bytes: usize) {
+    fn read(&mut self, order: &KeyOrder, user: &[u8], bytes: usize) {
         self.left = self.left.saturating_sub(bytes);
         if self.left == 0 {
-            self.left = SAMPLE_BYTES;
-            (self.tell)(&self.view, Cost::Read(&key::lookup(user, SeqNo::MAX)));
+            self.sample(order, user);
+        }
+    }
+
+    #[cold]
+    fn sample(&mut self, order: &KeyOrder, user: &[u8]) {
+        self.left = SAMPLE_BYTES;
+        if let Some((level, table)) = get::sample(order, &self.view, &key::lookup(user, SeqNo::MAX))
+            && let Some(store) = self.store.upgrade()
+        {
+            store.worn(level, table);
         }
     }
 }
 
 impl Cursor {
+    #[inline] // it is large, and moves otherwise
     pub(crate) fn new(
         order: KeyOrder,
         visible: Visible,
@@ -321,6 +337,10 @@ impl Cursor {
         step: impl Fn(&mut Visible) -> Result<()>,
         place: impl FnOnce(&mut Visible) -> Result<()>,
     ) -> Result<()> {
+        self.inside = false;
+        if let Some(error) = &self.refused {
+            return Err(error.clone());
+        }
         self.sampler.sought();
         self.placed(step, place)
     }
@@ -333,9 +353,6 @@ impl Cursor {
         place: impl FnOnce(&mut Visible) -> Result<()>,
     ) -> Result<()> {
         self.inside = false;
-        if let Some(error) = &self.refused {
-            return Err(error.clone());
-        }
         place(&mut self.visible)?;
         while self.visible.valid() {
             if self.elsewhere {
@@ -349,13 +366,13 @@ impl Cursor {
                 }
                 self.fetch()?;
             }
-            let key = self.visible.key();
+            let (key, bytes) = self.visible.sized_key();
             if !self.bounds.hold(key) {
                 break;
             }
             if self.bounds.admit(key) {
                 self.inside = true;
-                self.sampler.read(key, self.visible.entry_bytes());
+                self.sampler.read(&self.bounds.order, key, bytes);
                 break;
             }
             step(&mut self.visible)?;

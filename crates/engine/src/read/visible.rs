@@ -5,7 +5,10 @@
 //! merge stands before all of them and the entry shown is kept aside, unless the last one is told by what lies before it.
 use super::{covers::Covers, merge::Merge};
 use crate::Result;
-use terrace_format::{KeyOrder, Kind, SeqNo, key};
+use terrace_format::{
+    KeyOrder, Kind, SeqNo,
+    key::{self, Lookup},
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
@@ -33,6 +36,7 @@ pub struct Visible {
 
 impl Visible {
     /// What a reader at `seq` sees; stands nowhere yet.
+    #[inline]
     pub fn new(order: KeyOrder, merge: Merge, covers: Option<Covers>, seq: SeqNo) -> Visible {
         Visible {
             order,
@@ -81,12 +85,15 @@ impl Visible {
         }
     }
 
-    /// Bytes that were read for the pair, its value aside if that lies elsewhere. Must stand on a pair.
+    /// The user key, and the bytes that were read for the pair, its value aside if that lies elsewhere. Must stand on a pair.
     #[inline]
-    pub fn entry_bytes(&self) -> usize {
+    pub fn sized_key(&self) -> (&[u8], usize) {
         match self.shown {
-            Shown::Saved => self.key.len() + self.value.len(),
-            _ => self.merge.entry_bytes(),
+            Shown::Saved => (&self.key, self.key.len() + self.value.len()),
+            _ => {
+                let (internal, bytes) = self.merge.sized_key();
+                (key::user_key(internal), bytes)
+            }
         }
     }
 
@@ -110,9 +117,7 @@ impl Visible {
     /// To the first key at or after `user`.
     pub fn seek(&mut self, user: &[u8]) -> Result<()> {
         self.shown = Shown::Nothing;
-        self.key.clear();
-        key::append(&mut self.key, user, self.seq, Kind::Put);
-        self.merge.seek(&self.key)?;
+        self.merge.seek(&Lookup::new(user, self.seq))?;
         self.find_forward(false)
     }
 
@@ -133,7 +138,7 @@ impl Visible {
     /// To the last key before `user`.
     pub fn seek_before(&mut self, user: &[u8]) -> Result<()> {
         self.shown = Shown::Nothing;
-        self.merge.seek(&key::lookup(user, SeqNo::MAX))?;
+        self.merge.seek(&Lookup::new(user, SeqNo::MAX))?;
         if self.merge.valid() {
             self.merge.prev()?
         } else {

@@ -231,7 +231,7 @@ impl Version {
     /// have been worth merging level 0 into level 1, this is level 0's oldest table, one time.
     pub fn charge_range_read(&self, worth: u64) -> Option<TableId> {
         const GRAIN: u64 = 1 << 20; // levels are summed up that often, not at every read
-        let oldest = self.levels[0].runs.last()?;
+        let oldest = self.levels[0].runs.last().filter(|_| worth > 0)?;
         let pays = worth * self.levels[0].runs.len() as u64;
         let before = self.paid.0.fetch_add(pays, Relaxed);
         let (before, after) = (before / GRAIN, (before + pays) / GRAIN);

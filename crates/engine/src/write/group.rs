@@ -182,10 +182,15 @@ impl<T> Lead<'_, T> {
 
     /// Takes along those who wait, in order, up to the first that wants more durability than the leader does or that would
     /// make the group too large; their operations go behind those of `batch`.
+    #[inline]
     pub fn collect(&mut self, batch: &mut Batch, sync: bool) {
-        if self.awaited() == 0 {
-            return; // who comes this very moment waits for the next group
+        // Who comes this very moment waits for the next group.
+        if self.awaited() > 0 {
+            self.collect_some(batch, sync);
         }
+    }
+
+    fn collect_some(&mut self, batch: &mut Batch, sync: bool) {
         let max = match batch.byte_len() {
             own if batch.is_empty() => own, // not even one operation more
             own @ 0..=SMALL_BYTES => own + SMALL_BYTES,
@@ -226,12 +231,14 @@ impl<T> Lead<'_, T> {
     }
 
     /// Passes the baton on if that is yet to be done, and tells the members how it went.
+    #[inline]
     pub fn tell(mut self, outcome: Result<SeqNo>) -> Result<SeqNo> {
         self.pass_on();
         self.dismiss(|| outcome.clone());
         outcome
     }
 
+    #[inline]
     fn dismiss(&mut self, outcome: impl Fn() -> Result<SeqNo>) {
         while let Some(member) = self.members.pop() {
             member.wake(|_| State::Done(outcome()));
@@ -240,9 +247,12 @@ impl<T> Lead<'_, T> {
 }
 
 impl<T> Drop for Lead<'_, T> {
+    #[inline]
     fn drop(&mut self) {
-        self.pass_on();
-        self.dismiss(|| Err(Error::Bug("the leader of a write group panicked".into())));
+        if self.baton.is_some() || !self.members.is_empty() {
+            self.pass_on();
+            self.dismiss(|| Err(Error::Bug("the leader of a write group panicked".into())));
+        }
     }
 }
 

@@ -251,7 +251,9 @@ fn insert(shared: &Shared, lead: &mut Lead<'_, Box<Core>>, batch: Batch) {
 /// Readers may see the writes up to `last`, once they may see those up to `before`: groups become visible in the order of
 /// their sequences, whichever is inserted first.
 fn publish(shared: &Shared, before: SeqNo, last: SeqNo) -> Result<()> {
-    wait_visible(shared, before)?;
+    if shared.visible() < before {
+        wait_visible(shared, before)?;
+    }
     shared.visible.store(last.0, Ordering::Release);
     Ok(())
 }
@@ -278,14 +280,21 @@ fn wait_visible(shared: &Shared, seq: SeqNo) -> Result<()> {
 }
 
 /// Returns once the active memtable may take `bytes` more.
+#[inline]
 fn make_room(shared: &Arc<Shared>, core: &mut Core, bytes: usize) -> Result<()> {
     let full = core.is_full(&shared.options);
     let nothing_new = core.seen == Some(shared.news.load(Ordering::Acquire));
     if !full && nothing_new && core.pace == 0.0 {
         return Ok(());
     }
+    make_room_in_time(shared, core, bytes, full || !nothing_new)
+}
+
+/// As [`make_room`], where background work has a say: it is looked at anew, or writers only owe it time.
+#[inline(never)]
+fn make_room_in_time(shared: &Arc<Shared>, core: &mut Core, bytes: usize, look: bool) -> Result<()> {
     let mut waited = Duration::ZERO;
-    let outcome = if full || !nothing_new { wait_for_room(shared, core, &mut waited) } else { Ok(()) };
+    let outcome = if look { wait_for_room(shared, core, &mut waited) } else { Ok(()) };
     if outcome.is_ok() {
         pay(shared, core, bytes, &mut waited);
     }

@@ -3,14 +3,12 @@
 //! Keys are stored as differences, so an entry can be read only after the one before it. A cursor therefore decodes several
 //! at a time and keeps them: within its window a step either way is an index, and cannot fail.
 use super::{
-    Block, common_prefix,
-    entry::{BEYOND, corrupt},
+    Block,
+    entry::{BEYOND, Entries, corrupt},
+    find::{Hit, Search},
     keys::Keys,
 };
-use crate::{
-    Corrupt, KeyOrder, Kind,
-    key::{TRAILER_BYTES, user_key},
-};
+use crate::{Corrupt, KeyOrder, Kind, key::TRAILER_BYTES};
 use std::{cmp::Ordering, ops::Range, sync::Arc};
 
 /// Entries that a window decodes ahead of a forward step.
@@ -149,38 +147,18 @@ impl BlockCursor {
 
     /// To the first entry at or after `target` in the order `cmp`, which sorts the block.
     pub fn seek(&mut self, target: &[u8], cmp: impl Fn(&[u8], &[u8]) -> Ordering) -> Result<(), Corrupt> {
-        self.decode(|window, block| {
-            window.begin_before(block, target, &cmp)?;
-            while window.read_over(block)? {
-                if cmp(window.keys.get(window.base.clone()), target) != Ordering::Less {
-                    window.stand_on_base();
-                    return Ok(());
-                }
-            }
-            Ok(())
-        })
+        self.decode(|window, block| window.compare_each(block, target, cmp))
     }
 
-    /// As [`BlockCursor::seek`], in a block of internal keys.
+    /// As [`BlockCursor::seek`], in a block of internal keys that `order` sorts.
     pub fn seek_internal(&mut self, target: &[u8], order: &KeyOrder) -> Result<(), Corrupt> {
-        let cmp = |a: &[u8], b: &[u8]| order.internal(a, b);
-        if !order.is_bytewise() {
-            return self.seek(target, cmp);
-        }
-        self.decode(|window, block| {
-            window.begin_before(block, target, &cmp)?;
-            while window.read_over(block)? {
-                let key = window.keys.get(window.base.clone());
-                let common = common_prefix(user_key(key), user_key(target));
-                if order.internal_past(key, target, common) != Ordering::Less {
-                    window.stand_on_base();
-                    return Ok(());
-                }
-                if common < key.len().min(target.len()) - TRAILER_BYTES {
-                    window.pass_sharing(block, common)?;
-                }
+        self.decode(|window, block| match block.search(order, target)? {
+            Search::At(hit) => window.stand_on(block.entries(), target, hit),
+            Search::End => {
+                window.leave();
+                Ok(())
             }
-            Ok(())
+            Search::Scattered => window.compare_each(block, target, |a, b| order.internal(a, b)),
         })
     }
 
@@ -188,7 +166,7 @@ impl BlockCursor {
     pub fn seek_first(&mut self) -> Result<(), Corrupt> {
         self.decode(|window, block| {
             window.begin_at_restart(block, 0)?;
-            window.read_ahead(block)
+            window.read_ahead(block.entries())
         })
     }
 
@@ -206,7 +184,7 @@ impl BlockCursor {
         }
         self.decode(|window, block| {
             window.slide();
-            window.read_ahead(block)
+            window.read_ahead(block.entries())
         })
     }
 
@@ -230,56 +208,35 @@ impl BlockCursor {
         done
     }
 
-    /// An empty window at the last restart whose key is before `target`, or at the first.
-    #[inline]
-    fn begin_before(
+    /// To the first entry at or after `target`, by putting the keys before it together.
+    fn compare_each(
         &mut self,
         block: &Block,
         target: &[u8],
-        cmp: &impl Fn(&[u8], &[u8]) -> Ordering,
+        cmp: impl Fn(&[u8], &[u8]) -> Ordering,
     ) -> Result<(), Corrupt> {
-        let (mut low, mut high) = (0, block.restarts.saturating_sub(1));
-        while low < high {
-            // Keys at restarts 1..=low are before `target`, those behind `high` are not.
-            let middle = (low + high).div_ceil(2);
-            if cmp(block.restart_key(middle)?, target) == Ordering::Less {
-                low = middle;
-            } else {
-                high = middle - 1;
+        self.empty_at(block.restart_before(|key| cmp(key, target).is_lt())?);
+        while self.read_over(block.entries())? {
+            if cmp(self.keys.get(self.base.clone()), target).is_ge() {
+                self.stand_on_base();
+                return Ok(());
             }
         }
-        self.begin_at_restart(block, low)
+        Ok(())
     }
 
     /// Decodes the next key into the place of the one before, for a seek that keeps none but the last; false if the
     /// entries end.
     #[inline]
-    fn read_over(&mut self, block: &Block) -> Result<bool, Corrupt> {
-        if self.end == block.entries_end {
+    fn read_over(&mut self, entries: Entries<'_>) -> Result<bool, Corrupt> {
+        if self.end == entries.end() {
             self.leave();
             return Ok(false);
         }
         self.begin = self.end;
         self.keys.cut(self.base.start);
-        self.read_key(block)?;
+        self.read_key(entries)?;
         Ok(true)
-    }
-
-    /// Passes over the entries that share more than `common` bytes with the base. If that is a key before some target
-    /// because of its byte `common`, so are they. Of the base, the first `common` bytes stay true.
-    #[inline]
-    fn pass_sharing(&mut self, block: &Block, common: usize) -> Result<(), Corrupt> {
-        while self.end < block.entries_end {
-            let sizes = block.sizes(self.end)?;
-            if sizes.shared <= common {
-                break;
-            }
-            if sizes.shared + sizes.unshared <= common + TRAILER_BYTES {
-                return Err(corrupt(self.end, "a key that cannot be"));
-            }
-            self.end = sizes.key_at + sizes.unshared + sizes.value;
-        }
-        Ok(())
     }
 
     /// Bytes that the window takes, whether in use or kept for what comes.
@@ -299,15 +256,10 @@ impl BlockCursor {
         (self.current, self.at, self.begin, self.end, self.base) = (None, 0, offset, offset, 0..0);
     }
 
-    /// An empty window at restart `index`.
+    /// An empty window at restart `index`; nowhere if the block has no entries.
     fn begin_at_restart(&mut self, block: &Block, index: usize) -> Result<(), Corrupt> {
-        if block.entries_end == 0 {
-            self.leave();
-            return Ok(());
-        }
-        let offset = block.restart(index);
-        self.empty_at(offset);
-        if offset < block.entries_end { Ok(()) } else { Err(corrupt(offset, BEYOND)) }
+        self.empty_at(if block.entries_end == 0 { 0 } else { block.restart_entry(index)? });
+        Ok(())
     }
 
     /// Forgets all but the key on which the entry after the window is based.
@@ -318,9 +270,9 @@ impl BlockCursor {
     }
 
     /// Stands on the entry after the empty window, with some decoded behind it; nowhere if there is none.
-    fn read_ahead(&mut self, block: &Block) -> Result<(), Corrupt> {
-        while self.end < block.entries_end {
-            self.read_entry(block)?;
+    fn read_ahead(&mut self, entries: Entries<'_>) -> Result<(), Corrupt> {
+        while self.end < entries.end() {
+            self.read_entry(entries)?;
             if self.window.len() >= ENTRIES_AHEAD || self.keys.len() >= KEY_BYTES_MAX {
                 break;
             }
@@ -338,8 +290,9 @@ impl BlockCursor {
             return if at_front { Ok(()) } else { Err(corrupt(end, BEYOND)) };
         }
         self.begin_at_restart(block, restarts - 1)?;
+        let entries = block.entries();
         while self.end < end {
-            self.read_entry(block)?;
+            self.read_entry(entries)?;
         }
         self.stand(self.window.len().saturating_sub(1));
         if self.end == end { Ok(()) } else { Err(corrupt(end, "restarts and entries do not meet")) }
@@ -347,17 +300,27 @@ impl BlockCursor {
 
     /// Decodes the entry after the window. Forgets the window before it grows too large.
     #[inline]
-    fn read_entry(&mut self, block: &Block) -> Result<(), Corrupt> {
+    fn read_entry(&mut self, entries: Entries<'_>) -> Result<(), Corrupt> {
         if self.window.len() >= ENTRIES_MAX || self.keys.len() >= KEY_BYTES_MAX {
             self.slide();
         }
         let base = self.base.clone();
-        let shared = self.read_key(block)?;
+        let shared = self.read_key(entries)?;
         if self.window.capacity() == 0 {
             self.window.reserve_exact(ENTRIES_AHEAD);
         }
         let parts = !base.is_empty() && self.keys.users_differ(base, self.base.clone(), shared);
         self.window.push(Entry { parts, ..self.base_entry() });
+        Ok(())
+    }
+
+    /// Stands on what a search for `target` has found, and keeps no other entry.
+    fn stand_on(&mut self, entries: Entries<'_>, target: &[u8], hit: Hit<'_>) -> Result<(), Corrupt> {
+        self.empty_at(hit.begin);
+        self.base = self.keys.replace(&target[..hit.shared], hit.own);
+        (self.base_value, self.end) = (hit.value.start, hit.value.end);
+        self.check_kind(entries, hit.begin)?;
+        self.stand_on_base();
         Ok(())
     }
 
@@ -373,18 +336,23 @@ impl BlockCursor {
 
     /// Decodes the key after the window, which becomes the base. Returns how many bytes it takes over from the one before.
     #[inline(always)]
-    fn read_key(&mut self, block: &Block) -> Result<usize, Corrupt> {
+    fn read_key(&mut self, entries: Entries<'_>) -> Result<usize, Corrupt> {
         let at = self.end;
-        let sizes = block.sizes(at)?;
-        if sizes.shared > self.base.len() || sizes.shared + sizes.unshared < block.key_bytes_min {
+        let entry = entries.at(at)?;
+        if entry.shared > self.base.len() || entry.key_bytes() < entries.key_bytes_min {
             return Err(corrupt(at, "a key that cannot be"));
         }
-        let key_end = sizes.key_at + sizes.unshared;
-        self.base = self.keys.add(self.base.start, sizes.shared, block.bytes.flat(), sizes.key_at..key_end);
-        if block.key_bytes_min == TRAILER_BYTES && self.keys.kind_byte(&self.base) > Kind::Put as u8 {
-            return Err(corrupt(at, "a key of an unknown kind"));
-        }
-        (self.base_value, self.end) = (key_end, key_end + sizes.value);
-        Ok(sizes.shared)
+        self.base = self.keys.add(self.base.start, entry.shared, entry.own, entry.from_own);
+        self.end = entries.begin(entry.behind);
+        self.base_value = self.end - entry.value.len();
+        self.check_kind(entries, at)?;
+        Ok(entry.shared)
+    }
+
+    /// Whether the base, the key of the entry at `at`, is of a known kind.
+    #[inline(always)]
+    fn check_kind(&self, entries: Entries<'_>, at: usize) -> Result<(), Corrupt> {
+        let unknown = entries.key_bytes_min == TRAILER_BYTES && self.keys.kind_byte(&self.base) > Kind::Put as u8;
+        if unknown { Err(corrupt(at, "a key of an unknown kind")) } else { Ok(()) }
     }
 }

@@ -1,38 +1,47 @@
-//! The point lookup in a block of internal keys: finds an entry without putting any key together.
+//! The search in a block of internal keys: finds an entry without putting any key together.
 //!
 //! Keys are stored as differences, and so they can be compared. Of each key it is enough to know how many bytes it has
 //! in common with the wanted user key, and the first byte behind those: an entry that takes over more bytes than these
-//! from the key before it compares as that one did, any other shows the bytes that decide.
-use super::{
-    Block, BlockCursor, common_prefix,
-    entry::{corrupt, sizes},
-};
+//! from the key before it compares as that one did, any other shows the bytes that decide. And what the entry that is found takes
+//! over, it has in common with the wanted key.
+use super::{Block, BlockCursor, common_prefix, entry::corrupt};
 use crate::{Corrupt, KeyOrder, Kind, SeqNo, key};
 use std::{cmp::Ordering, ops::Range, sync::Arc};
 
-/// What a lookup comes to.
-enum Search {
-    /// The trailer of the newest entry that the lookup may see, and where in the block its value is.
-    Found(u64, Range<usize>),
-    Absent,
-    /// The entry is there, but part of its trailer is stored with an older entry.
+/// What a search comes to.
+pub(super) enum Search<'a> {
+    /// The first entry at or after what is wanted.
+    At(Hit<'a>),
+    /// All entries are before it.
+    End,
+    /// What the entry takes over must be looked for in those before it.
     Scattered,
+}
+
+/// An entry that a search has found.
+pub(super) struct Hit<'a> {
+    /// Where it begins.
+    pub begin: usize,
+    /// So many bytes its key begins with alike with the wanted user key …
+    pub shared: usize,
+    /// … and goes on with these.
+    pub own: &'a [u8],
+    /// Where in the block its value is.
+    pub value: Range<usize>,
+    /// Whether it has the wanted user key; then its trailer is among its own bytes.
+    pub is_wanted: bool,
 }
 
 impl Block {
     /// The newest entry for `lookup`'s user key at or below its sequence ([`key::lookup`]), in a block of internal keys
     /// that `order` sorts, and where its value is: see [`Block::part`] and [`Bytes::in_block`](super::Bytes::in_block).
     pub fn find(&self, order: &KeyOrder, lookup: &[u8]) -> Result<Option<(SeqNo, Kind, Range<usize>)>, Corrupt> {
-        let search = match order {
-            KeyOrder::Bytewise => self.search(order, lookup)?,
-            KeyOrder::Custom(_) => Search::Scattered,
-        };
-        match search {
-            Search::Found(trailer, value) => {
-                let kind = key::kind_of(trailer)?;
-                Ok(Some((SeqNo(trailer >> 8), kind, value)))
+        match self.search(order, lookup)? {
+            Search::At(hit) if hit.is_wanted => {
+                let trailer = key::trailer(hit.own);
+                Ok(Some((SeqNo(trailer >> 8), key::kind_of(trailer)?, hit.value)))
             }
-            Search::Absent => Ok(None),
+            Search::At(_) | Search::End => Ok(None),
             Search::Scattered => self.find_by_cursor(order, lookup),
         }
     }
@@ -49,58 +58,50 @@ impl Block {
         Ok(same.then(|| (found.seq, found.kind, cursor.value_in_block())))
     }
 
-    /// Bytewise order only.
-    fn search(&self, order: &KeyOrder, lookup: &[u8]) -> Result<Search, Corrupt> {
+    /// The first entry at or after `lookup`, in a block of internal keys that `order` sorts. Only in the bytewise order it can be
+    /// told so.
+    #[inline(always)] // what it comes to is large, and moves otherwise
+    pub(super) fn search(&self, order: &KeyOrder, lookup: &[u8]) -> Result<Search<'_>, Corrupt> {
+        if !order.is_bytewise() {
+            return Ok(Search::Scattered);
+        }
         let (wanted, newest) = (key::user_key(lookup), key::trailer(lookup));
-        let entries = &self.bytes.flat()[..self.entries_end];
-        let mut at = self.start_for(order, lookup)?;
+        let entries = self.entries();
+        let mut left = &entries.bytes[self.restart_before(|key| order.internal(key, lookup).is_lt())?..];
         let mut last_bytes = 0; // of the key before
         let mut common = 0; // bytes that it has in common with `wanted`
         let mut decided = Ordering::Equal; // how its byte behind those compares with the wanted one
-        while at < entries.len() {
-            let sizes = sizes(entries, at)?;
-            let key_bytes = sizes.shared + sizes.unshared;
-            if sizes.shared > last_bytes || key_bytes < key::TRAILER_BYTES {
-                return Err(corrupt(at, "a key that cannot be"));
+        while !left.is_empty() {
+            let entry = entries.first_of(left)?;
+            let (shared, own, key_bytes) = (entry.shared, entry.own, entry.key_bytes());
+            if shared > last_bytes || key_bytes < key::TRAILER_BYTES {
+                return Err(corrupt(entries.begin(left), "a key that cannot be"));
             }
             last_bytes = key_bytes;
-            let value_at = sizes.key_at + sizes.unshared;
-            let own = &entries[sizes.key_at..value_at];
-            if sizes.shared <= common {
-                let wanted = &wanted[sizes.shared..];
-                let more = common_prefix(own, wanted);
-                (common, decided) = (sizes.shared + more, own.get(more).cmp(&wanted.get(more)));
-            }
-            at = value_at + sizes.value;
-            let user_bytes = key_bytes - key::TRAILER_BYTES;
-            let order = if common < user_bytes { decided } else { user_bytes.cmp(&wanted.len()) };
-            match order {
-                Ordering::Less => {}
-                Ordering::Greater => return Ok(Search::Absent),
-                Ordering::Equal if sizes.shared > user_bytes => return Ok(Search::Scattered),
-                Ordering::Equal => {
-                    let trailer = key::trailer(own);
-                    if trailer <= newest {
-                        return Ok(Search::Found(trailer, value_at..at));
-                    }
+            let begins_so = shared <= common;
+            if begins_so {
+                let wanted = &wanted[shared..];
+                (common, decided) = (shared, own.first().cmp(&wanted.first())); // which mostly tells
+                if decided.is_eq() {
+                    let more = common_prefix(own, wanted);
+                    (common, decided) = (shared + more, own.get(more).cmp(&wanted.get(more)));
                 }
             }
+            let user_bytes = key_bytes - key::TRAILER_BYTES;
+            let order = if common < user_bytes { decided } else { user_bytes.cmp(&wanted.len()) };
+            if order.is_ge() {
+                if !begins_so || order.is_eq() && shared > user_bytes {
+                    return Ok(Search::Scattered);
+                }
+                if order.is_gt() || key::trailer(own) <= newest {
+                    let end = entries.begin(entry.behind);
+                    let (begin, value) = (entries.begin(left), end - entry.value.len()..end);
+                    return Ok(Search::At(Hit { begin, shared, own, value, is_wanted: order.is_eq() }));
+                }
+            }
+            left = entry.behind;
         }
-        Ok(Search::Absent)
-    }
-
-    /// Where the entries begin among which the first at or after `lookup` is: at the last restart before it.
-    fn start_for(&self, order: &KeyOrder, lookup: &[u8]) -> Result<usize, Corrupt> {
-        if self.entries_end == 0 {
-            return Ok(0);
-        }
-        let (mut low, mut high) = (0, self.restarts.saturating_sub(1));
-        while low < high {
-            let middle = (low + high).div_ceil(2);
-            if order.internal(self.restart_key(middle)?, lookup).is_lt() { low = middle } else { high = middle - 1 }
-        }
-        let at = self.restart(low);
-        if at < self.entries_end { Ok(at) } else { Err(corrupt(at, "a restart behind the last entry")) }
+        Ok(Search::End)
     }
 }
 
@@ -132,6 +133,13 @@ mod tests {
             for (user, seq) in wanted.into_iter().chain(there) {
                 let lookup = key::lookup(&user, SeqNo(seq));
                 prop_assert_eq!(block.find(&order, &lookup), block.find_by_cursor(&order, &lookup), "{:?}", lookup);
+                let [mut searched, mut compared] = [(); 2].map(|()| BlockCursor::new(Arc::new(block.clone())));
+                searched.seek_internal(&lookup, &order).unwrap();
+                compared.seek(&lookup, |a, b| order.internal(a, b)).unwrap();
+                let shown = |cursor: &BlockCursor| {
+                    cursor.valid().then(|| (cursor.key().to_vec(), cursor.value_in_block()))
+                };
+                prop_assert_eq!(shown(&searched), shown(&compared), "{:?}", lookup);
             }
         }
 
@@ -139,6 +147,7 @@ mod tests {
         fn takes_any_bytes(bytes in vec(any::<u8>(), 0..80), wanted in vec(0..4_u8, 8..12)) {
             if let Ok(block) = Block::of_internal_keys(bytes) {
                 let _ = block.find(&KeyOrder::Bytewise, &wanted);
+                let _ = BlockCursor::new(Arc::new(block)).seek_internal(&wanted, &KeyOrder::Bytewise);
             }
         }
 
@@ -148,6 +157,7 @@ mod tests {
             bytes.extend_from_slice(b"\0\0\0\0\x01\0\0\0");
             let block = Block::of_internal_keys(bytes).unwrap();
             let _ = block.find(&KeyOrder::Bytewise, &wanted);
+            let _ = BlockCursor::new(Arc::new(block)).seek_internal(&wanted, &KeyOrder::Bytewise);
         }
     }
 }

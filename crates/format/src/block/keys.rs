@@ -6,7 +6,7 @@ use std::ops::Range;
 /// too much is written over by the next key.
 const CHUNK: usize = 32;
 
-/// The keys. `bytes` is longer than what is used, by at least a chunk once there is a key.
+/// The keys. `bytes` is longer than what is used, by at least a chunk once a key was added.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     bytes: Vec<u8>,
@@ -65,22 +65,42 @@ impl Keys {
         0..self.end
     }
 
-    /// Adds the key that begins with the `shared` bytes at `from`, which are among the keys, and goes on with
-    /// `source[rest]`.
+    /// Forgets all keys but the one that these two parts make.
+    pub fn replace(&mut self, front: &[u8], rest: &[u8]) -> Range<usize> {
+        self.bytes.clear();
+        self.bytes.reserve_exact(front.len() + rest.len()); // many a seek reads no more than what it finds
+        self.bytes.extend_from_slice(front);
+        self.bytes.extend_from_slice(rest);
+        self.end = self.bytes.len();
+        0..self.end
+    }
+
     #[inline(always)]
-    pub fn add(&mut self, from: usize, shared: usize, source: &[u8], rest: Range<usize>) -> Range<usize> {
+    fn make_room(&mut self, end: usize) {
+        if self.bytes.len() < end + 2 * CHUNK {
+            self.grow(end);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, end: usize) {
+        self.bytes.resize((2 * end).next_power_of_two().max(16 * CHUNK), 0);
+    }
+
+    /// Adds the key that begins with the `shared` bytes at `from`, which are among the keys, and goes on with `rest`, with
+    /// which `from_rest` begins.
+    #[inline(always)]
+    pub fn add(&mut self, from: usize, shared: usize, rest: &[u8], from_rest: &[u8]) -> Range<usize> {
         let (start, middle) = (self.end, self.end + shared);
         let end = middle + rest.len();
-        if self.bytes.len() < end + 2 * CHUNK {
-            self.bytes.resize((2 * end).next_power_of_two().max(16 * CHUNK), 0);
-        }
+        self.make_room(end);
         match self.bytes[from..].first_chunk::<CHUNK>() {
             Some(&chunk) if shared <= CHUNK => self.bytes[start..start + CHUNK].copy_from_slice(&chunk),
             _ => self.bytes.copy_within(from..from + shared, start),
         }
-        match source[rest.start..].first_chunk::<CHUNK>() {
+        match from_rest.first_chunk::<CHUNK>() {
             Some(chunk) if rest.len() <= CHUNK => self.bytes[middle..middle + CHUNK].copy_from_slice(chunk),
-            _ => self.bytes[middle..end].copy_from_slice(&source[rest]),
+            _ => self.bytes[middle..end].copy_from_slice(rest),
         }
         self.end = end;
         start..end

@@ -110,21 +110,17 @@ impl FilterBlock {
             return true;
         }
         // The last filter's end is the word behind the offsets, which says where they begin.
-        let at = self.offsets_at + 4 * index as usize;
-        let (start, end) = (self.word(at), self.word(at + 4));
-        match self.bytes[..self.offsets_at].get(start..end) {
-            Some(filter) => self.policy.may_match(user_key, filter),
-            None => true,
-        }
+        let (filters, offsets) = self.bytes.split_at(self.offsets_at);
+        let ends: Option<&[u8; 8]> = offsets[4 * index as usize..].first_chunk();
+        let filter = ends.and_then(|&[a, b, c, d, e, f, g, h]| {
+            filters.get(u32::from_le_bytes([a, b, c, d]) as usize..u32::from_le_bytes([e, f, g, h]) as usize)
+        });
+        filter.is_none_or(|filter| self.policy.may_match(user_key, filter))
     }
 
     /// Bytes that it occupies.
     pub fn byte_len(&self) -> usize {
         self.bytes.len()
-    }
-
-    fn word(&self, at: usize) -> usize {
-        u32::from_le_bytes(self.bytes[at..at + 4].try_into().expect("four bytes")) as usize
     }
 }
 

@@ -30,7 +30,9 @@ impl TableBlocks {
             return Ok(());
         };
         if left != Some(handle) {
-            data.turn_to(None); // frees the block before the next one is read; and an error must leave it nowhere
+            if left.is_some() {
+                data.turn_to(None); // frees the block before the next one is read; and an error must leave it nowhere
+            }
             data.turn_to(Some(self.spans.block(&self.table, handle, self.how)?));
         }
         self.entered = Some(handle);
@@ -70,11 +72,11 @@ impl TableBlocks {
 
 impl Blocks for TableBlocks {
     fn seek(&mut self, key: &[u8], data: &mut BlockCursor) -> Result<()> {
-        let table = self.table.clone();
+        let order = self.table.order.clone();
         if !self.covers(key, data) {
-            self.index = table.tail.index.seek(&table.order, key);
+            self.index = self.table.tail.index.seek(&order, key);
         }
-        self.enter(data, |data| data.seek_internal(key, &table.order))?;
+        self.enter(data, |data| data.seek_internal(key, &order))?;
         self.skip_forward(data)
     }
 

@@ -20,11 +20,11 @@ const SINGLES: u32 = 2;
 /// What one cursor has read ahead.
 #[derive(Default)]
 pub(super) struct Spans {
-    /// Bytes of the table, and where in it they begin.
-    span: Arc<Vec<u8>>,
+    /// Bytes of the table, and where in it they begin; none until a span is read.
+    span: Option<Arc<Vec<u8>>>,
     begin: u64,
     /// The span before, whose last block may still be looked at. Its memory serves the next one.
-    spare: Arc<Vec<u8>>,
+    spare: Option<Arc<Vec<u8>>>,
     /// The block asked for last.
     last: Range<u64>,
     /// Blocks asked for in a row, each beside the one before it.
@@ -62,9 +62,10 @@ impl Spans {
     }
 
     fn within(&self, wanted: &Range<u64>) -> Option<Bytes> {
+        let span = self.span.as_ref()?;
         let start = usize::try_from(wanted.start.checked_sub(self.begin)?).ok()?;
         let end = usize::try_from(wanted.end.checked_sub(self.begin)?).ok()?;
-        Bytes::shared(self.span.clone(), start..end)
+        Bytes::shared(span.clone(), start..end)
     }
 
     /// Reads a span that has `wanted` at its front or, going back, at its end.
@@ -76,12 +77,12 @@ impl Spans {
             false => wanted.start..(wanted.start + self.bytes).min(blocks_end).max(wanted.end),
         };
         std::mem::swap(&mut self.span, &mut self.spare);
-        let mut buffer = Arc::try_unwrap(std::mem::take(&mut self.span)).unwrap_or_default();
+        let mut buffer = self.span.take().and_then(Arc::into_inner).unwrap_or_default();
         self.begin = span.start;
         table.source.read_into(&mut buffer, span)?;
-        let bytes = (buffer.capacity() + self.spare.capacity()) as u64;
+        let bytes = (buffer.capacity() + self.spare.as_ref().map_or(0, |spare| spare.capacity())) as u64;
         self.held.get_or_insert_with(|| table.budget.hold(Holder::Cursors)).set(bytes);
-        self.span = Arc::new(buffer);
+        self.span = Some(Arc::new(buffer));
         Ok(())
     }
 }
