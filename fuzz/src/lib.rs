@@ -1,9 +1,10 @@
 //! What the fuzzers do: each target decodes whatever bytes it is given, and requires what must hold of any answer.
 //!
-//! `make fuzz` runs each by libFuzzer; `crates/engine/tests/corpus.rs` includes this file and replays the seeds, and inputs
-//! that once failed, in every test run.
+//! `make fuzz` runs each by libFuzzer; `crates/engine/tests/corpus.rs` includes this file and replays the seeds, what fuzzing has
+//! found worth keeping, and inputs that once failed, in every test run.
 #![forbid(unsafe_code)]
 
+pub mod corpus;
 #[path = "../../crates/engine/tests/common/damage.rs"]
 mod damage;
 mod decoders;

@@ -452,7 +452,7 @@ impl Options {
             bad.push("direct_io=true writes whole pages, which padding=false refuses".into());
         }
         let memtables = self.memtables_max.saturating_mul(self.memtable_bytes);
-        let least = MIB.saturating_add(memtables / 4 * 5);
+        let least = MIB.saturating_add((memtables / 4).saturating_mul(5));
         if self.memory_bytes > 0 && self.memory_bytes < least {
             bad.push(format!("memory_bytes is below {least}: memtables take up to {memtables}"));
         }

@@ -1,5 +1,5 @@
-//! The fuzzers' targets (`make fuzz`), run on their seeds, on seeds that are a little damaged, and on inputs that once
-//! failed, which stay in `fuzz/found/TARGET`.
+//! The fuzzers' targets (`make fuzz`), run on their seeds, on seeds that are a little damaged, on inputs that fuzzing has found to take
+//! ways of their own (`fuzz/corpus/TARGET`), and on inputs that once failed, which stay in `fuzz/found/TARGET`.
 #[path = "../../../fuzz/src/lib.rs"]
 mod fuzz;
 
@@ -53,6 +53,18 @@ fn seeds_and_their_variants_are_decoded_or_refused() {
     }
     for (target, _) in TARGETS {
         assert!(counts.get(target).is_some_and(|count| *count > 1), "{target} has no seeds: {counts:?}");
+    }
+}
+
+/// Each takes a way through its target that no other one takes: so a change is tried on all ways that fuzzing has ever found.
+#[test]
+fn what_fuzzing_has_kept_is_decoded_or_refused() {
+    for (target, _) in TARGETS {
+        let inputs = fuzz::corpus::read(&repository().join("fuzz/corpus").join(target)).expect("whole");
+        assert!(!inputs.is_empty(), "{target} has no corpus");
+        for (number, input) in inputs.iter().enumerate() {
+            run(target, input, &format!("input {number} of fuzz/corpus/{target}"));
+        }
     }
 }
 
