@@ -8,7 +8,7 @@ tools=$(rustc --print sysroot)/lib/rustlib/$(rustc -vV | sed -n 's/^host: //p')/
 target=$(mkdir -p "${CARGO_TARGET_DIR:-target}/coverage" && cd "${CARGO_TARGET_DIR:-target}/coverage" && pwd)
 rm -rf "$target/profiles"
 export CARGO_TARGET_DIR="$target" RUSTFLAGS=-Cinstrument-coverage LLVM_PROFILE_FILE="$target/profiles/%8m.profraw"
-tests="-p terrace-format -p terrace-storage -p terrace --lib --tests"
+tests="-p terrace-format -p terrace-storage -p terrace -p terrace-sim --lib --tests"
 cargo test --no-fail-fast $tests
 "$tools/llvm-profdata" merge --sparse "$target"/profiles/*.profraw -o "$target/all.profdata"
 objects=$(cargo test $tests --no-run --message-format=json 2> /dev/null |

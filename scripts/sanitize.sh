@@ -11,15 +11,15 @@ target=${CARGO_TARGET_DIR:-$PWD/target}
 
 address() {
   export CARGO_TARGET_DIR=$target/address RUSTFLAGS=-Zsanitizer=address
-  ASAN_OPTIONS=handle_sigbus=0 cargo +nightly test --target "$host" -p terrace-storage --lib --tests
+  ASAN_OPTIONS=handle_sigbus=0 cargo +nightly test --no-fail-fast --target "$host" -p terrace-storage --lib --tests
   local suites=(allocations concurrency corpus corrupt creation interop iteration memory model reads seeks)
-  cargo +nightly test --target "$host" -p terrace --lib "${suites[@]/#/--test=}"
+  cargo +nightly test --no-fail-fast --target "$host" -p terrace --lib "${suites[@]/#/--test=}"
 }
 
 thread() {
   export CARGO_TARGET_DIR=$target/thread RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer"
   export TSAN_OPTIONS="suppressions=$PWD/scripts/tsan.txt halt_on_error=1"
-  cargo +nightly test --target "$host" -p terrace --lib --test=concurrency --test=group
+  cargo +nightly test --no-fail-fast --target "$host" -p terrace --lib --test=concurrency --test=group
 }
 
 for sanitizer in "${@:-address thread}"; do

@@ -5,6 +5,7 @@ use crate::clock::Clock;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::{
     collections::VecDeque,
+    panic::resume_unwind,
     sync::Arc,
     thread::{self, JoinHandle},
     time::Duration,
@@ -144,11 +145,12 @@ impl Work {
             }
         };
         thread::scope(|scope| {
-            for _ in 1..count {
-                // Without a thread of their own, parts wait for this one: that costs time and nothing else.
-                let _ = thread::Builder::new().name("terrace-part".into()).spawn_scoped(scope, serve);
-            }
+            let spawn = |_| thread::Builder::new().name("terrace-part".into()).spawn_scoped(scope, serve).ok();
+            // Without a thread of their own, parts wait for this one: that costs time and nothing else.
+            let helpers: Vec<_> = (1..count).filter_map(spawn).collect();
             serve();
+            // The scope would wait too; ThreadSanitizer sees this, and not that.
+            helpers.into_iter().for_each(|helper| helper.join().unwrap_or_else(|panicked| resume_unwind(panicked)));
         });
         let mut done = done.into_inner();
         done.sort_by_key(|(at, _)| *at);
