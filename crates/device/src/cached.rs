@@ -3,6 +3,7 @@
 use crate::{BlockDevice, Result, Stream, error::check_range};
 use std::{
     collections::BTreeMap,
+    ops::Range,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -31,10 +32,10 @@ impl Cached {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands all pages on, neighbours of one stream as one write.
-    fn write_back(&self, waiting: &mut Pages) -> Result<()> {
+    /// Hands pages on, neighbours of one stream as one write.
+    fn write_back(&self, pages: Pages) -> Result<()> {
         let mut run: Option<(u64, Stream, Vec<u8>)> = None;
-        for (number, (stream, page)) in std::mem::take(waiting) {
+        for (number, (stream, page)) in pages {
             match &mut run {
                 Some((first, of, bytes))
                     if *of == stream && first.wrapping_add(bytes.len() as u64) == number * PAGE =>
@@ -51,12 +52,18 @@ impl Cached {
         run.map_or(Ok(()), |(first, stream, bytes)| self.below.write_at(first, &bytes, stream))
     }
 
+    /// Takes what waits within a range out of `waiting`.
+    fn take(&self, waiting: &mut Pages, offset: u64, len: u64) -> Result<Pages> {
+        check_range(offset, len, PAGE as u32, self.len_bytes())?;
+        let mut taken = waiting.split_off(&(offset / PAGE));
+        waiting.append(&mut taken.split_off(&((offset + len) / PAGE)));
+        Ok(taken)
+    }
+
     /// Forgets what waits within a range.
     fn forget(&self, offset: u64, len: u64) -> Result<MutexGuard<'_, Pages>> {
-        check_range(offset, len, PAGE as u32, self.len_bytes())?;
         let mut waiting = self.waiting();
-        let mut behind = waiting.split_off(&(offset / PAGE));
-        waiting.append(&mut behind.split_off(&((offset + len) / PAGE)));
+        self.take(&mut waiting, offset, len)?;
         Ok(waiting)
     }
 }
@@ -87,11 +94,23 @@ impl BlockDevice for Cached {
         for (number, page) in (offset / PAGE..).zip(bytes.chunks_exact(PAGE as usize)) {
             waiting.insert(number, (stream, page.into()));
         }
-        if waiting.len() > PAGES_MAX { self.write_back(&mut waiting) } else { Ok(()) }
+        if waiting.len() > PAGES_MAX { self.write_back(std::mem::take(&mut waiting)) } else { Ok(()) }
     }
 
     fn flush(&self) -> Result<()> {
-        self.write_back(&mut self.waiting())?;
+        let mut waiting = self.waiting();
+        self.write_back(std::mem::take(&mut waiting))?;
+        drop(waiting);
+        self.below.flush()
+    }
+
+    fn flush_ranges(&self, ranges: &[Range<u64>]) -> Result<()> {
+        let mut waiting = self.waiting();
+        for range in ranges {
+            let pages = self.take(&mut waiting, range.start, range.end - range.start)?;
+            self.write_back(pages)?;
+        }
+        drop(waiting);
         self.below.flush()
     }
 
@@ -126,6 +145,8 @@ mod tests {
         device.write_at(16 * 4096, &[3; SMALL_BYTES], Stream(0)).unwrap();
         assert_eq!([0, 1, 2, 16].map(|page| read(&device, page)), [1, 2, 0, 3]);
         assert_eq!([0, 1, 2, 16].map(|page| read(&*below, page)), [0, 0, 0, 3]);
+        device.flush_ranges(&[4096..8192, 8192..12288]).unwrap();
+        assert_eq!([0, 1, 2, 16].map(|page| read(&*below, page)), [0, 2, 0, 3]);
         device.flush().unwrap();
         assert_eq!([0, 1, 2, 16].map(|page| read(&*below, page)), [1, 2, 0, 3]);
     }

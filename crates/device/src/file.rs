@@ -1,6 +1,7 @@
 //! A device in a file: a sparse one, which takes only the space of what was written to it, or the node of a real block device.
 use std::fs::{self, TryLockError};
 use std::io::{Seek, SeekFrom};
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -11,19 +12,21 @@ use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
 use nix::libc::O_EXCL;
 
 use crate::error::check_range;
-use crate::{BlockDevice, Error, Result, Stream, aligned::Aligned, rewrite};
+use crate::{BlockDevice, Error, Result, Stream, aligned::Aligned, node, rewrite};
 
 const BLOCK: u32 = 4096;
 
 /// A block device in a file, or the node of one, locked against other processes that use it so. What is discarded or zeroed is
 /// punched out of the file where its file system can do that, and written as zeros where it cannot. A real device that cannot
-/// discard says so instead.
+/// discard says so instead; what of it was discarded, it may go on to read as it was.
 pub struct File {
     file: fs::File,
     path: PathBuf,
     len: u64,
     /// A block device itself, not a file.
     is_node: bool,
+    /// Of a block device that is written to through the page cache, what tells its parts apart.
+    whole: Option<node::Whole>,
     /// Its space stays its own: a discard does nothing.
     keeps: bool,
     /// Past the kernel's page cache, which takes aligned memory.
@@ -67,7 +70,7 @@ impl File {
         let is_node = is_node(path);
         let locked = patiently(is_node, || file.try_lock_shared());
         locked.map_err(|refused| failed("lock", path, refused.into()))?;
-        Ok(File { file, path: path.to_owned(), len, is_node, keeps: false, direct: false })
+        Ok(File { file, path: path.to_owned(), len, is_node, whole: None, keeps: false, direct: false })
     }
 
     /// A file keeps its space: what is discarded stays there, with its bytes, so that no later write meets a full file system. A real
@@ -85,7 +88,7 @@ impl File {
         let flags = fcntl(&self.file, FcntlArg::F_GETFL).map(OFlag::from_bits_truncate);
         let set = flags.and_then(|flags| fcntl(&self.file, FcntlArg::F_SETFL(flags | OFlag::O_DIRECT)));
         set.map_err(|error| failed("read and write past the page cache of", &self.path, error.into()))?;
-        self.direct = true;
+        (self.direct, self.whole) = (true, None); // no page waits
         Ok(self)
     }
 
@@ -102,7 +105,9 @@ impl File {
         let is_node = is_node(path);
         let locked = patiently(is_node, || file.try_lock());
         locked.map_err(|refused| failed("lock", path, refused.into()))?;
-        Ok(File { file, path: path.to_owned(), len, is_node, keeps: false, direct: false })
+        // Without it, all of the device is flushed whenever a part of it is to be.
+        let whole = if is_node { node::Whole::map(&file, len).ok() } else { None };
+        Ok(File { file, path: path.to_owned(), len, is_node, whole, keeps: false, direct: false })
     }
 
     fn check(&self, offset: u64, len: u64) -> Result<()> {
@@ -117,7 +122,7 @@ impl File {
         let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
         // Both fit: no file is longer than what `off_t` counts.
         match fallocate(self.file.as_fd(), flags, offset as i64, len as i64) {
-            Err(nix::Error::EOPNOTSUPP) if !self.is_node => self.zero(offset, len),
+            Err(nix::Error::EOPNOTSUPP) => self.zero(offset, len),
             done => done.map_err(|error| failed("punch", &self.path, error.into())),
         }
     }
@@ -176,8 +181,18 @@ impl BlockDevice for File {
         self.file.sync_data().map_err(|source| failed("sync", &self.path, source))
     }
 
+    fn flush_ranges(&self, ranges: &[Range<u64>]) -> Result<()> {
+        ranges.iter().try_for_each(|range| self.check(range.start, range.end.saturating_sub(range.start)))?;
+        let Some(whole) = &self.whole else { return self.flush() };
+        whole.flush(&self.file, ranges).map_err(|source| failed("sync", &self.path, source))
+    }
+
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
-        if self.keeps { self.check(offset, len) } else { self.punch(offset, len) }
+        self.check(offset, len)?;
+        if self.is_node {
+            return node::discard(&self.file, offset, len).map_err(|source| failed("discard", &self.path, source));
+        }
+        if self.keeps { Ok(()) } else { self.punch(offset, len) }
     }
 
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {

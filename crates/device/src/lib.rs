@@ -7,6 +7,7 @@ mod cached;
 mod error;
 mod file;
 mod memory;
+mod node;
 pub mod process;
 #[cfg(feature = "lab")]
 pub mod record;
@@ -24,6 +25,8 @@ pub use file::File;
 pub use memory::Memory;
 pub use slow::SlowFlush;
 
+use std::ops::Range;
+
 /// Which of the drive's write frontiers a write goes to: data of one lifetime together, so that it dies together. A device
 /// without streams ignores it. Zero is where unlabelled writes go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -39,7 +42,7 @@ pub trait BlockDevice: Send + Sync {
     /// The unit of reading and writing: 512 or 4096.
     fn block_bytes(&self) -> u32;
 
-    /// Fills `into` from `offset`. What was never written, discarded or zeroed reads as zeros.
+    /// Fills `into` from `offset`. What was never written, or zeroed, reads as zeros.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()>;
 
     /// Writes all of `bytes` at `offset`.
@@ -53,7 +56,14 @@ pub trait BlockDevice: Send + Sync {
     /// Returns when every write, discard and zeroing that had returned before is durable.
     fn flush(&self) -> Result<()>;
 
-    /// Says that nobody will read these bytes again. They read as zeros afterwards.
+    /// Returns when every write within `ranges` that had returned before is durable. Others need not be: what waits in memory to be written
+    /// may wait on. A device that cannot tell them apart flushes all.
+    fn flush_ranges(&self, ranges: &[Range<u64>]) -> Result<()> {
+        let _ = ranges;
+        self.flush()
+    }
+
+    /// Says that nobody will read these bytes again. A real device may read as it did, or as it likes; others read as zeros afterwards.
     fn discard(&self, offset: u64, len: u64) -> Result<()>;
 
     /// Makes these bytes read as zeros.

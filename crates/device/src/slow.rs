@@ -1,6 +1,6 @@
 //! A device whose flushes take as long as somebody's drive takes: what waits for them waits that long here, too.
 use crate::{BlockDevice, Result, Stream};
-use std::{sync::Arc, thread, time::Duration};
+use std::{ops::Range, sync::Arc, thread, time::Duration};
 
 /// Another device with slow flushes. Everything else is passed on.
 pub struct SlowFlush {
@@ -35,6 +35,11 @@ impl BlockDevice for SlowFlush {
     fn flush(&self) -> Result<()> {
         thread::sleep(self.flush_time);
         self.below.flush()
+    }
+
+    fn flush_ranges(&self, ranges: &[Range<u64>]) -> Result<()> {
+        thread::sleep(self.flush_time);
+        self.below.flush_ranges(ranges)
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {

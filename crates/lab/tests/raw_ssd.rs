@@ -1,7 +1,7 @@
-//! What a store without a file system costs a drive: bytes programmed into flash for each byte that the drive was given (WA2), in
-//! steady state, with discards and without. Everything is scaled down from `ssd-s` together, and a function of its seed.
+//! What a store without a file system costs a drive: bytes that the drive is given, and bytes programmed into flash for each of them (WA2),
+//! in steady state, with discards and without. Everything is scaled down from `ssd-s` together, and a function of its seed.
 use std::sync::Arc;
-use terrace::{Db, Options, WriteOptions};
+use terrace::{Db, Options, WriteBatch, WriteOptions};
 use terrace_device::{
     BlockDevice, Cached, Memory, Result, Stream,
     ssd::{Counts, Profile, Ssd},
@@ -76,17 +76,23 @@ fn options() -> Options {
     options
 }
 
-/// Overwrites random keys for `passes` times the drive's capacity in host writes. What each pass cost, and how full the device was.
-fn run(discards: bool, passes: u64) -> (Vec<Counts>, f64) {
+/// A drive and a store on it, in slots of `slot_bytes`.
+fn store(discards: bool, slot_bytes: u32) -> (Arc<Drive>, Arc<RawFs>, Db) {
     let ssd = Ssd::new(profile(), Box::new(Memory::new(CAPACITY).unwrap())).unwrap();
     let drive = Arc::new(Drive { ssd, discards });
     let device = Arc::new(Cached::new(drive.clone()));
-    let made = raw::format(&*device, Sizes { slot_bytes: 16 << 10, unit_slots: 16 }, 1).unwrap();
+    raw::format(&*device, Sizes { slot_bytes, unit_slots: 16 }, 1).unwrap();
     let fs = RawFs::new(device, "drive");
     let options = options();
     let tracker = options.durability.tracker(&*fs, &options.setup()).unwrap();
     let placement = open_files(fs.clone(), Mode::Create, tracker, &options.setup()).unwrap();
-    let db = Db::open_manual(placement, options).unwrap();
+    (drive, fs, Db::open_manual(placement, options).unwrap())
+}
+
+/// Overwrites random keys for `passes` times the drive's capacity in host writes. What each pass cost, and how full the device was.
+fn run(discards: bool, passes: u64) -> (Vec<Counts>, f64) {
+    let (drive, fs, db) = store(discards, 16 << 10);
+    let slots = fs.superblock().unwrap().slots();
     let (mut rng, mut passed, mut before, mut number) = (Rng::new(1), Vec::new(), drive.ssd.counts(), 0);
     let mut fullest = 0.0f64;
     while (passed.len() as u64) < passes {
@@ -97,7 +103,7 @@ fn run(discards: bool, passes: u64) -> (Vec<Counts>, f64) {
         db.put_with(format!("key{key:08}"), value, WriteOptions { sync }).unwrap();
         while db.step(0).is_some() {}
         if number % 64 == 0 {
-            fullest = fullest.max(1.0 - fs.free_slots().unwrap() as f64 / f64::from(made.slots()));
+            fullest = fullest.max(1.0 - fs.free_slots().unwrap() as f64 / f64::from(slots));
             let counts = drive.ssd.counts();
             if counts.host_bytes - before.host_bytes >= CAPACITY {
                 passed.push(counts.since(&before));
@@ -117,4 +123,36 @@ fn a_full_drive_in_steady_state_moves_next_to_nothing_with_discards_or_without()
         assert!((0.75..0.95).contains(&fullest), "{fullest} of the device in use");
         assert!(*wa2.last().unwrap() <= 1.05, "discards {discards}: {wa2:.3?}");
     }
+}
+
+/// Puts 16,000 pairs in batches of `pairs`, perhaps with a sync each. What the drive was given, and what of it the store wrote to its log and
+/// elsewhere.
+fn fill(pairs: usize, sync: bool) -> [u64; 3] {
+    let (drive, _, db) = store(true, 64 << 10);
+    let before = drive.ssd.counts().host_bytes;
+    let mut rng = Rng::new(2);
+    for _ in 0..16_000 / pairs {
+        let mut batch = WriteBatch::new();
+        for _ in 0..pairs {
+            batch.put(format!("key{:08}", rng.below(KEYS)), [7; VALUE_BYTES]);
+        }
+        db.write(batch, WriteOptions { sync }).unwrap();
+        while db.step(0).is_some() {}
+    }
+    let statistics = db.statistics();
+    let log: u64 =
+        statistics.bytes_written.iter().filter(|(purpose, _)| *purpose == "wal").map(|(_, bytes)| bytes).sum();
+    let all: u64 = statistics.bytes_written.iter().map(|(_, bytes)| bytes).sum();
+    [drive.ssd.counts().host_bytes - before, log, all - log]
+}
+
+#[test]
+fn what_nobody_syncs_is_not_written_and_what_is_synced_only_once() {
+    let [unsynced, log, rest] = fill(1, false);
+    println!("no syncs: {unsynced} B to the drive, {log} B of log, {rest} B of tables and else");
+    assert!(unsynced < rest + rest / 20 + log / 20, "logs were written that nobody needs");
+    let [synced, log, rest] = fill(64, true);
+    println!("a sync for 64 pairs: {synced} B to the drive, {log} B of log, {rest} B of tables and else");
+    // Of each sync's log the last page is written again, with the next.
+    assert!(synced < log + log / 10 + rest + rest / 20, "more was written than there is");
 }

@@ -1,16 +1,17 @@
 //! A block device in memory that remembers all that was done to it, and can tell what a power cut would have left.
 //!
-//! A completed flush makes everything before it durable. Of what came after, each write and each discard may have reached the flash or
-//! not, whatever the others did; a write may be torn between sectors of 512 bytes, a sector never.
+//! A completed flush makes everything before it durable, one of some ranges everything within them. Of the rest, each write and each
+//! discard may have reached the flash or not, whatever the others did; a write may be torn between sectors of 512 bytes, a sector never.
 use crate::Rng;
 use parking_lot::Mutex;
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{collections::HashMap, fmt, ops::Range, sync::Arc};
 use terrace_device::{BlockDevice, Error, Result, Stream};
 
 const BLOCK: u64 = 4096;
 const SECTOR: usize = 512;
 
-type Blocks = HashMap<u64, Arc<[u8; BLOCK as usize]>>;
+type Block = Arc<[u8; BLOCK as usize]>;
+type Blocks = HashMap<u64, Block>;
 
 /// A recording device; clones are handles on the same one. Its first state is durable.
 #[derive(Clone)]
@@ -23,16 +24,29 @@ struct Past {
     now: Blocks,
     events: Vec<Event>,
     first: Blocks,
-    /// The state before event number `.0`, as it was asked for last.
-    base: (usize, Blocks),
+    /// As it was asked for last.
+    base: Durable,
     /// Flushes return and do nothing.
     lies: bool,
 }
 
+/// What is known before event number `at`.
+struct Durable {
+    at: usize,
+    /// What must be there.
+    blocks: Blocks,
+    /// What may have happened to them since, in order.
+    open: Vec<Event>,
+}
+
+#[derive(Clone)]
 enum Event {
-    Write(u64, Arc<[u8]>),
+    /// From this block on.
+    Write(u64, Arc<[Block]>),
+    /// From this block on, so many.
     Zero(u64, u64),
     Flush,
+    FlushRanges(Arc<[Range<u64>]>),
 }
 
 /// What a device holds after a crash. Cheap to make and to clone.
@@ -59,8 +73,8 @@ impl CrashDevice {
     /// A device that holds `image`, all of it durable.
     pub fn new(image: &DeviceImage) -> CrashDevice {
         let blocks = image.blocks.clone();
-        let (now, first) = (blocks.clone(), blocks.clone());
-        let past = Past { now, events: Vec::new(), first, base: (0, blocks), lies: false };
+        let (now, first, base) = (blocks.clone(), blocks.clone(), Durable { at: 0, blocks, open: Vec::new() });
+        let past = Past { now, events: Vec::new(), first, base, lies: false };
         CrashDevice { past: Arc::new(Mutex::new(past)), len: image.len }
     }
 
@@ -78,7 +92,8 @@ impl CrashDevice {
 
     /// How many of them were flushes.
     pub fn flushes(&self) -> usize {
-        self.past.lock().events.iter().filter(|event| matches!(event, Event::Flush)).count()
+        let is_flush = |event: &&Event| matches!(event, Event::Flush | Event::FlushRanges(_));
+        self.past.lock().events.iter().filter(is_flush).count()
     }
 
     /// What it holds now, as a killed process leaves it.
@@ -91,21 +106,16 @@ impl CrashDevice {
     pub fn power_loss(&self, step: usize, seed: u64) -> DeviceImage {
         let mut rng = Rng::of(seed, step as u64);
         let mut past = self.past.lock();
-        let is_flush = |event: &Event| matches!(event, Event::Flush);
-        let durable = if past.lies { 0 } else { past.events[..step].iter().rposition(is_flush).unwrap_or(0) };
-        past.advance(durable);
-        let mut blocks = past.base.1.clone();
+        past.advance(step);
+        let mut blocks = past.base.blocks.clone();
         let odds = [0, 4, 1 + rng.below(3), 1 + rng.below(3)][rng.below(4)]; // of four: none, all, some
-        for event in &past.events[durable..step] {
+        for event in &past.base.open {
             match event {
                 _ if !rng.chance(odds, 4) => {}
-                Event::Write(offset, bytes) => {
-                    let torn = odds < 4 && rng.chance(1, 3);
-                    let kept = if torn { sectors(bytes.len(), &mut rng) } else { 0..bytes.len() };
-                    put(&mut blocks, offset + kept.start as u64, &bytes[kept]);
+                Event::Write(first, written) if odds < 4 && rng.chance(1, 3) => {
+                    put_torn(&mut blocks, *first, written, sectors(written.len() * BLOCK as usize, &mut rng));
                 }
-                Event::Zero(offset, len) => clear(&mut blocks, *offset, *len),
-                Event::Flush => {}
+                event => event.happen(&mut blocks),
             }
         }
         DeviceImage { blocks, len: self.len }
@@ -129,41 +139,83 @@ fn sectors(bytes: usize, rng: &mut Rng) -> std::ops::Range<usize> {
 }
 
 impl Past {
-    /// Makes `base` the state in which everything before event number `until` has happened.
+    fn happened(&mut self, event: Event) {
+        event.happen(&mut self.now);
+        self.events.push(event);
+    }
+
+    /// Makes `base` what is known before event number `until`.
     fn advance(&mut self, until: usize) {
-        if until < self.base.0 {
-            self.base = (0, self.first.clone());
+        if until < self.base.at {
+            self.base = Durable { at: 0, blocks: self.first.clone(), open: Vec::new() };
         }
-        let (from, blocks) = (self.base.0, &mut self.base.1);
-        self.events[from..until].iter().for_each(|event| event.happen(blocks));
-        self.base.0 = until;
+        let base = &mut self.base;
+        for event in &self.events[base.at..until] {
+            match event {
+                Event::Flush | Event::FlushRanges(_) if self.lies => {}
+                Event::Flush => base.open.drain(..).for_each(|event| event.happen(&mut base.blocks)),
+                Event::FlushRanges(ranges) => base.settle(ranges),
+                event => base.open.push(event.clone()),
+            }
+        }
+        base.at = until;
+    }
+}
+
+impl Durable {
+    /// What happened to whole blocks within `ranges` has happened for good.
+    fn settle(&mut self, ranges: &[Range<u64>]) {
+        let holds =
+            |block: u64| ranges.iter().any(|range| range.start <= block * BLOCK && (block + 1) * BLOCK <= range.end);
+        for event in std::mem::take(&mut self.open) {
+            for (settled, part) in event.parts(holds) {
+                if settled { part.happen(&mut self.blocks) } else { self.open.push(part) }
+            }
+        }
     }
 }
 
 impl Event {
     fn happen(&self, blocks: &mut Blocks) {
         match self {
-            Event::Write(offset, bytes) => put(blocks, *offset, bytes),
-            Event::Zero(offset, len) => clear(blocks, *offset, *len),
-            Event::Flush => {}
+            Event::Write(first, written) => blocks.extend((*first..).zip(written.iter().cloned())),
+            Event::Zero(first, count) => (*first..first + count).for_each(|block| drop(blocks.remove(&block))),
+            Event::Flush | Event::FlushRanges(_) => {}
+        }
+    }
+
+    /// Its parts that lie in blocks of which `holds` says the same.
+    fn parts(&self, holds: impl Fn(u64) -> bool) -> Vec<(bool, Event)> {
+        let range = match self {
+            Event::Write(first, written) => *first..first + written.len() as u64,
+            Event::Zero(first, count) => *first..first + count,
+            Event::Flush | Event::FlushRanges(_) => 0..0,
+        };
+        let blocks: Vec<(u64, bool)> = range.map(|block| (block, holds(block))).collect();
+        let alike = blocks.chunk_by(|(_, one), (_, other)| one == other);
+        alike.map(|blocks| (blocks[0].1, self.part(blocks[0].0, blocks.len()))).collect()
+    }
+
+    fn part(&self, at: u64, count: usize) -> Event {
+        match self {
+            Event::Write(_, written) if written.len() == count => self.clone(),
+            Event::Write(first, written) => Event::Write(at, written[(at - first) as usize..][..count].into()),
+            _ => Event::Zero(at, count as u64),
         }
     }
 }
 
-/// Writes whole sectors.
-fn put(blocks: &mut Blocks, offset: u64, bytes: &[u8]) {
-    let (mut at, mut rest) = (offset, bytes);
-    while !rest.is_empty() {
-        let within = (at % BLOCK) as usize;
-        let (now, later) = rest.split_at(rest.len().min(BLOCK as usize - within));
-        let block = blocks.entry(at / BLOCK).or_insert_with(|| Arc::new([0; BLOCK as usize]));
-        Arc::make_mut(block)[within..within + now.len()].copy_from_slice(now);
-        (at, rest) = (at + now.len() as u64, later);
+/// Of a write from block `first` on, only the sectors in `kept`, which are bytes of it.
+fn put_torn(blocks: &mut Blocks, first: u64, written: &[Block], kept: Range<usize>) {
+    for (nth, block) in written.iter().enumerate() {
+        let begin = nth * BLOCK as usize;
+        let (from, end) = (kept.start.max(begin), kept.end.min(begin + BLOCK as usize));
+        if from < end {
+            let within = from - begin..end - begin;
+            let old = blocks.entry(first + nth as u64).or_insert_with(|| Arc::new([0; BLOCK as usize]));
+            Arc::make_mut(old)[within.clone()].copy_from_slice(&block[within]);
+        }
     }
-}
-
-fn clear(blocks: &mut Blocks, offset: u64, len: u64) {
-    (offset / BLOCK..(offset + len) / BLOCK).for_each(|block| drop(blocks.remove(&block)));
 }
 
 impl BlockDevice for CrashDevice {
@@ -189,22 +241,25 @@ impl BlockDevice for CrashDevice {
 
     fn write_at(&self, offset: u64, bytes: &[u8], _: Stream) -> Result<()> {
         self.check(offset, bytes.len() as u64)?;
-        let mut past = self.past.lock();
-        put(&mut past.now, offset, bytes);
-        past.events.push(Event::Write(offset, bytes.into()));
+        let blocks = bytes.chunks_exact(BLOCK as usize).map(|block| Arc::new(block.try_into().expect("a block")));
+        self.past.lock().happened(Event::Write(offset / BLOCK, blocks.collect()));
         Ok(())
     }
 
     fn flush(&self) -> Result<()> {
-        self.past.lock().events.push(Event::Flush);
+        self.past.lock().happened(Event::Flush);
+        Ok(())
+    }
+
+    fn flush_ranges(&self, ranges: &[Range<u64>]) -> Result<()> {
+        ranges.iter().try_for_each(|range| self.check(range.start, range.end - range.start))?;
+        self.past.lock().happened(Event::FlushRanges(ranges.into()));
         Ok(())
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         self.check(offset, len)?;
-        let mut past = self.past.lock();
-        clear(&mut past.now, offset, len);
-        past.events.push(Event::Zero(offset, len));
+        self.past.lock().happened(Event::Zero(offset / BLOCK, len / BLOCK));
         Ok(())
     }
 

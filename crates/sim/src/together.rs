@@ -1,7 +1,7 @@
 //! A recording device beside a recording directory: which request came after which step there, so that one power cut hits both.
 use crate::{CrashDevice, CrashFs};
 use parking_lot::Mutex;
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 use terrace_device::{BlockDevice, Result, Stream};
 
 /// The device. Clones are handles on the same one.
@@ -55,6 +55,10 @@ impl BlockDevice for Together {
 
     fn flush(&self) -> Result<()> {
         self.note(|| self.below.flush())
+    }
+
+    fn flush_ranges(&self, ranges: &[Range<u64>]) -> Result<()> {
+        self.note(|| self.below.flush_ranges(ranges))
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {

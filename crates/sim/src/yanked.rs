@@ -1,6 +1,7 @@
 //! A device that is pulled out: from some request on, every one fails.
 use std::{
     io,
+    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -54,6 +55,10 @@ impl BlockDevice for Yanked {
 
     fn flush(&self) -> Result<()> {
         self.there("flush").and_then(|()| self.below.flush())
+    }
+
+    fn flush_ranges(&self, ranges: &[Range<u64>]) -> Result<()> {
+        self.there("flush").and_then(|()| self.below.flush_ranges(ranges))
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {

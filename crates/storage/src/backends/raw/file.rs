@@ -142,7 +142,7 @@ impl File {
         self.make_room(contents, at + bytes.len() as u64)?;
         for (place, len) in self.pieces(contents, at, bytes.len() as u64) {
             let (now, later) = bytes.split_at(len as usize);
-            self.mount.write(place, now, self.stream)?;
+            self.mount.write(self.number, place, now, self.stream)?;
             bytes = later;
         }
         Ok(())
@@ -219,7 +219,7 @@ impl File {
         Ok(())
     }
 
-    /// Hands everything to the device and notes the length; durable after a flush.
+    /// Hands everything to the device and notes the length; durable after a [flush](File::flush).
     pub fn save(&self) -> Result<()> {
         let mut contents = self.contents.write();
         let Some(bytes) = contents.bytes.filter(|bytes| self.form == Form::Plain && *bytes != contents.noted) else {
@@ -239,6 +239,11 @@ impl File {
         self.mount.set_bytes(self.number, bytes)?;
         contents.noted = bytes;
         Ok(())
+    }
+
+    /// Everything handed to the device so far, and the name, survives a power cut.
+    pub fn flush(&self) -> Result<()> {
+        self.mount.flush(self.number)
     }
 
     /// `bytes` at `offset`.
@@ -299,7 +304,7 @@ impl WriteFile for Writing {
 
     fn sync(&self) -> Result<()> {
         self.0.save()?;
-        self.0.mount.flush()
+        self.0.flush()
     }
 
     fn twin(&self) -> Result<Box<dyn WriteFile>> {
@@ -307,7 +312,9 @@ impl WriteFile for Writing {
     }
 
     fn write_back(&self) -> Result<()> {
-        self.0.save()
+        self.0.save()?;
+        self.0.mount.is_due(self.0.number);
+        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The slot journal on a device: loaded, appended to, and begun anew in the other half when it is full.
 use super::{io, table::Table};
-use std::{io as std_io, sync::Arc};
+use std::{io as std_io, ops::Range, sync::Arc};
 use terrace_device::{BlockDevice, Stream};
 use terrace_format::raw::{
     Change, PAGE, Superblock,
@@ -84,6 +84,19 @@ impl Journal {
         Mark { generation: self.head.generation, end }
     }
 
+    /// Where on the device lies what of the history has not survived a flush. `None` before the first checkpoint, which flushes all of the
+    /// device: until then whatever an earlier use has written may be anywhere.
+    pub fn unflushed(&self) -> Option<Range<u64>> {
+        self.open.as_ref()?;
+        let (half, is) = (self.superblock.half_at(self.half), self.flushed.is);
+        let end = self.mark().end;
+        if end == is {
+            Some(0..0)
+        } else {
+            Some(half + is - is % PAGE as u64..half + end.next_multiple_of(PAGE as u64))
+        }
+    }
+
     /// What was written before `mark` survives a power cut.
     pub fn flushed(&mut self, mark: Mark) {
         if mark.generation == self.head.generation {
@@ -140,8 +153,9 @@ impl Journal {
         self.device.write_at(self.superblock.half_at(half), &bytes, STREAM).map_err(io)?;
         self.device.flush().map_err(io)?;
         (self.half, self.head) = (half, head);
-        self.open = Some(Open { at: bytes.len() as u64, bytes: Vec::new() });
-        self.flushed = Told::default(); // a checkpoint that is not whole is damaged, if entries follow
+        let len = bytes.len() as u64;
+        self.open = Some(Open { at: len, bytes: Vec::new() });
+        self.flushed = Told { is: len, told: len }; // a checkpoint that is not whole is damaged, if entries follow
         Ok(())
     }
 }

@@ -17,6 +17,7 @@ mod space;
 pub mod split;
 mod table;
 mod transfer;
+mod unflushed;
 
 use super::{
     files::fs::{DirEntry, FileSystem, ReadFile, WriteFile},
@@ -241,20 +242,20 @@ impl FileSystem for RawFs {
     }
 
     fn sync_directory(&self) -> Result<()> {
-        let mount = self.mount()?;
-        mount.flush()?;
-        mount.discard_dead();
-        Ok(())
+        self.commit()
     }
 
     fn sync_file(&self, name: &str) -> Result<()> {
-        let mount = self.mount()?;
-        mount.open(name)?.save()?;
-        mount.flush()
+        let file = self.mount()?.open(name)?;
+        file.save()?;
+        file.flush()
     }
 
     fn commit(&self) -> Result<()> {
-        self.sync_directory()
+        let mount = self.mount()?;
+        mount.commit()?;
+        mount.discard_dead();
+        Ok(())
     }
 
     /// One flush of the device is one for all; none happens by itself.

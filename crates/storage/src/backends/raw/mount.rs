@@ -1,7 +1,7 @@
 //! A formatted device in use: its list of files, its slot journal, its space, and the order in which they change.
 //!
-//! A record is handed to the device before the call that made it returns, so a killed process loses none; a flush makes it, and all
-//! bytes written before, durable. After a write to the journal, a flush, or the last write of a file that was closed has failed, what the
+//! A record is handed to the device before the call that made it returns, so a killed process loses none; every flush makes it durable, and
+//! those bytes of files that it is for. After a write to the journal, a flush, or the last write of a file that was closed has failed, what the
 //! device holds is unknown: nothing is written, and nothing promised, any more.
 use super::{
     file::File,
@@ -9,11 +9,13 @@ use super::{
     journal::Journal,
     space::Space,
     table::{Run, Table},
+    unflushed::Unflushed,
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::HashMap,
     io::{Error, ErrorKind, Result},
+    ops::Range,
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, Ordering},
@@ -23,18 +25,17 @@ use terrace_device::{BlockDevice, Stream};
 use terrace_format::raw::{Change, Form, PAGE, Superblock};
 
 /// A device in use. Locks: a file's contents, then `state`; `flushing` before `state`. The only I/O under `state` is that of the
-/// slot journal.
+/// slot journal. `unflushed` comes last.
 pub struct Mount {
     pub device: Arc<dyn BlockDevice>,
     pub superblock: Superblock,
     /// Whether only whole pages are written.
     pub padding: bool,
     state: Mutex<State>,
-    /// Held during a device flush, and while dead slots are discarded: whoever waits here has been served by the flush before, if nothing
-    /// was written since.
+    /// Held during a device flush, and while dead slots are discarded: whoever waits here has been served by the flush before, if that
+    /// took what it is for.
     flushing: Mutex<()>,
-    /// Something was written since the last flush began.
-    dirty: AtomicBool,
+    unflushed: Mutex<Unflushed>,
     /// Whoever had it in use has let go: what is still open may read, and write no more.
     ended: AtomicBool,
 }
@@ -60,7 +61,7 @@ impl Mount {
             padding,
             state: Mutex::new(state),
             flushing: Mutex::default(),
-            dirty: AtomicBool::new(true), // by whoever was here before
+            unflushed: Mutex::default(),
             ended: AtomicBool::new(false),
         }))
     }
@@ -206,26 +207,45 @@ impl Mount {
     fn reclaim(&self) -> Result<()> {
         let one = self.flushing.lock();
         if self.state.lock().space.wants_flush() {
-            self.flush_held(&one)?;
+            self.flush_held(&one, Vec::new())?;
         }
         self.discard_held(&one);
         Ok(())
     }
 
-    /// Everything written so far survives a power cut. No flush if nothing was written since the last one.
-    pub fn flush(&self) -> Result<()> {
-        self.flush_held(&self.flushing.lock())
+    /// What was written to `file` so far survives a power cut, and the list of files as it is.
+    pub fn flush(&self, file: u64) -> Result<()> {
+        let one = self.flushing.lock();
+        let ranges = self.unflushed.lock().take(file);
+        self.flush_held(&one, ranges)
     }
 
-    fn flush_held(&self, _one: &MutexGuard<'_, ()>) -> Result<()> {
-        let (freed, mark) = {
+    /// The list of files survives a power cut, and all files that are [due](Mount::is_due).
+    pub fn commit(&self) -> Result<()> {
+        let one = self.flushing.lock();
+        let ranges = self.unflushed.lock().take_due();
+        self.flush_held(&one, ranges)
+    }
+
+    /// The next [`commit`](Mount::commit) is for `file`, too.
+    pub fn is_due(&self, file: u64) {
+        self.unflushed.lock().is_due(file);
+    }
+
+    /// Flushes `ranges` and the slot journal, if there is anything to flush; what the journal has freed is dead then.
+    fn flush_held(&self, _one: &MutexGuard<'_, ()>, mut ranges: Vec<Range<u64>>) -> Result<()> {
+        let (freed, journal, mark) = {
             let mut state = self.changing()?;
-            (state.space.flushing(), state.journal.mark())
+            (state.space.flushing(), state.journal.unflushed(), state.journal.mark())
         };
-        if !self.dirty.swap(false, Ordering::SeqCst) && freed.is_empty() {
-            return Ok(());
-        }
-        let outcome = self.device.flush().map_err(io);
+        let outcome = match journal {
+            None => self.device.flush(),
+            Some(journal) => {
+                ranges.extend((!journal.is_empty()).then_some(journal));
+                if ranges.is_empty() { Ok(()) } else { self.device.flush_ranges(&ranges) }
+            }
+        };
+        let outcome = outcome.map_err(io);
         let mut state = self.state.lock();
         match outcome {
             Ok(()) => {
@@ -251,8 +271,8 @@ impl Mount {
         self.state.lock().space.reuse(&dead);
     }
 
-    /// Writes to a file's slots: whole pages, or parts of them without [`padding`](Mount::padding).
-    pub fn write(&self, at: u64, bytes: &[u8], stream: u8) -> Result<()> {
+    /// Writes to the slots of `file`: whole pages, or parts of them without [`padding`](Mount::padding).
+    pub fn write(&self, file: u64, at: u64, bytes: &[u8], stream: u8) -> Result<()> {
         drop(self.changing()?);
         let stream = Stream(stream + 1); // stream 0 is the journal's
         let page = PAGE as u64;
@@ -260,7 +280,7 @@ impl Mount {
         let written =
             if is_whole { self.device.write_at(at, bytes, stream) } else { self.device.write_part(at, bytes, stream) };
         let written = written.map_err(io);
-        self.dirty.store(true, Ordering::SeqCst); // afterwards, or a flush between could miss it
+        self.unflushed.lock().wrote(file, at, bytes.len() as u64); // afterwards, or a flush between could miss it
         written
     }
 
@@ -278,6 +298,7 @@ impl Mount {
             state.open.remove(&file.number);
             if state.table.file(file.number).is_none() {
                 state.space.release(file.runs());
+                self.unflushed.lock().forget(file.number);
             }
         }
     }
@@ -320,12 +341,13 @@ impl Mount {
             };
             let freed = state.table.apply(change).map_err(Error::other)?;
             // A file that is open keeps its slots until it is closed.
-            if before.is_some_and(|number| !state.open.contains_key(&number)) {
+            if let Some(number) = before.filter(|number| !state.open.contains_key(number)) {
                 state.space.release(freed);
+                if state.table.file(number).is_none() {
+                    self.unflushed.lock().forget(number);
+                }
             }
         }
-        let appended = state.journal.append(changes, &state.table);
-        self.dirty.store(true, Ordering::SeqCst);
-        appended
+        state.journal.append(changes, &state.table)
     }
 }

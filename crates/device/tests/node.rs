@@ -1,0 +1,72 @@
+//! The node of a block device, as the kernel counts what reaches it. Needs root and a loop device.
+use std::{fs, path::PathBuf, process::Command};
+use terrace_device::{BlockDevice, File, Stream};
+use terrace_peers::require;
+
+const BYTES: u64 = 64 << 20;
+const MIB: u64 = 1 << 20;
+
+struct Loop {
+    node: PathBuf,
+    _directory: tempfile::TempDir,
+}
+
+impl Loop {
+    fn new() -> Result<Loop, String> {
+        let directory = tempfile::tempdir().map_err(|e| e.to_string())?;
+        let image = directory.path().join("image");
+        fs::File::create(&image).and_then(|file| file.set_len(BYTES)).map_err(|e| e.to_string())?;
+        let output = Command::new("losetup").args(["-f", "--show"]).arg(&image).output().map_err(|e| e.to_string())?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+        let node = String::from_utf8_lossy(&output.stdout).trim().into();
+        Ok(Loop { node, _directory: directory })
+    }
+
+    /// Bytes written to it so far, as `/sys` counts them.
+    fn written(&self) -> u64 {
+        let stat = PathBuf::from("/sys/class/block").join(self.node.file_name().unwrap()).join("stat");
+        let fields = fs::read_to_string(stat).unwrap();
+        fields.split_whitespace().nth(6).unwrap().parse::<u64>().unwrap() * 512
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").arg("-d").arg(&self.node).status(); // its file goes with the test's directory
+    }
+}
+
+#[test]
+fn a_flush_of_a_part_writes_that_part_and_a_discard_writes_nothing() {
+    let Some(on) = require("loop", Loop::new()) else { return };
+    let device = File::open(&on.node).unwrap();
+    // The kernel writes by itself what has waited for half a minute: where that came between, once more.
+    let apart = (0..5).any(|_| {
+        let before = on.written();
+        device.write_at(0, &vec![1; 8 * MIB as usize], Stream(0)).unwrap();
+        device.write_at(16 * MIB, &[2; 8192], Stream(0)).unwrap();
+        device.write_at(24 * MIB, &[3; 4096], Stream(0)).unwrap();
+        device.flush_ranges(&[24 * MIB..24 * MIB + 4096, 16 * MIB..16 * MIB + 8192]).unwrap();
+        let part = on.written() - before;
+        device.flush().unwrap();
+        let all = on.written() - before;
+        assert!(part >= 12288 && all >= 8 * MIB + 12288, "{part} B, then {all} B");
+        part == 12288
+    });
+    assert!(apart, "a flush of three blocks writes all that waits");
+    let before = on.written();
+    device.flush_ranges(&[]).unwrap();
+    device.write_at(32 * MIB, &vec![4; 4 * MIB as usize], Stream(0)).unwrap();
+    device.discard(32 * MIB, 4 * MIB).unwrap();
+    device.discard(0, 8 * MIB).unwrap();
+    device.flush().unwrap();
+    assert!(on.written() - before <= 4 * MIB, "{} B were written to discard 12 MiB", on.written() - before);
+    let mut read = vec![9; 4096];
+    device.read_at(16 * MIB, &mut read).unwrap();
+    assert!(read.iter().all(|byte| *byte == 2));
+    for wrong in [BYTES - 4096..BYTES + 4096, 1..4097] {
+        assert!(device.flush_ranges(std::slice::from_ref(&wrong)).is_err(), "{wrong:?}");
+    }
+}
