@@ -9,6 +9,8 @@ use terrace_device::{BlockDevice, Error, Result, Stream};
 
 const BLOCK: u64 = 4096;
 const SECTOR: usize = 512;
+/// Of more requests than these the older half has reached the flash: what waits long is written without being asked for.
+const OPEN_MAX: usize = 256;
 
 type Block = Arc<[u8; BLOCK as usize]>;
 type Blocks = HashMap<u64, Block>;
@@ -156,6 +158,9 @@ impl Past {
                 Event::Flush => base.open.drain(..).for_each(|event| event.happen(&mut base.blocks)),
                 Event::FlushRanges(ranges) => base.settle(ranges),
                 event => base.open.push(event.clone()),
+            }
+            if !self.lies && base.open.len() > OPEN_MAX {
+                base.open.drain(..OPEN_MAX / 2).for_each(|event| event.happen(&mut base.blocks));
             }
         }
         base.at = until;
