@@ -7,7 +7,7 @@ mod leveldb;
 #[path = "common/loop_fs.rs"]
 mod loop_fs;
 
-use kit::{Place, contents, files_below};
+use kit::{Place, contents, names_below};
 use leveldb::{Shape, Side, Store};
 use loop_fs::{LoopFs, is_root};
 use std::{
@@ -42,7 +42,7 @@ fn fill(db: &Db, keys: u32, bytes: usize) {
 /// Files of pairs, by the folder that they are in.
 fn pairs(store: &Path) -> BTreeMap<PathBuf, Vec<PathBuf>> {
     let mut found = BTreeMap::<PathBuf, Vec<PathBuf>>::new();
-    for path in files_below(store).into_keys() {
+    for path in names_below(store) {
         let folder = path.parent().unwrap().to_path_buf();
         if folder.parent() != Some(store) && folder != store && !path.ends_with("META") {
             found.entry(folder).or_default().push(path);
@@ -79,7 +79,7 @@ fn names_can_be_read_and_compactions_link() {
         assert!(name.starts_with(&format!("{}.", key(number as u32))), "{name}");
     }
     Db::destroy(&path).unwrap();
-    assert!(!path.exists(), "destroy left {:?}", files_below(&path));
+    assert!(!path.exists(), "destroy left {:?}", names_below(&path));
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn leveldb_refuses_and_the_form_is_remembered() {
         db.flush().unwrap();
         assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"value"[..]));
     }
-    assert!(files_below(&path).keys().all(|file| file.extension().is_none_or(|end| end != "ldb")));
+    assert!(names_below(&path).iter().all(|file| file.extension().is_none_or(|end| end != "ldb")));
     let mut other = Options::default();
     other.set("tables", "block").unwrap();
     let refused = Db::open(&path, other).map(drop).unwrap_err().to_string();

@@ -221,16 +221,17 @@ pub fn is_told(error: &Error) -> bool {
     }
 }
 
-/// Every file below `folder` with its bytes.
+/// Every file below `folder` with its bytes, while nobody changes anything there.
 pub fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    for entry in std::fs::read_dir(folder).expect("list") {
-        let path = entry.expect("list").path();
-        if path.is_dir() {
-            found.extend(files_below(&path));
-        } else {
-            found.insert(path.clone(), std::fs::read(&path).expect("read"));
-        }
-    }
-    found
+    names_below(folder).into_iter().map(|path| (path.clone(), std::fs::read(&path).expect("read"))).collect()
+}
+
+/// Every file below `folder`; an open store may remove some meanwhile.
+pub fn names_below(folder: &Path) -> Vec<PathBuf> {
+    let listed = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
+        listed => listed.expect("list"),
+    };
+    let paths = listed.map(|entry| entry.expect("list").path());
+    paths.flat_map(|path| if path.is_dir() { names_below(&path) } else { vec![path] }).collect()
 }
