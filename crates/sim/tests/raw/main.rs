@@ -203,6 +203,35 @@ fn a_full_device_says_so_and_takes_more_when_something_went() {
     assert_eq!(fs.problems().unwrap(), Vec::<String>::new());
 }
 
+/// A power cut may bring a removed file back: then it has its own bytes, and not those of who took its slots.
+#[test]
+fn slots_are_not_used_again_before_their_file_is_gone_for_good() {
+    let device = CrashDevice::new(&formatted());
+    let fs = RawFs::new(Arc::new(device.clone()), "device");
+    let _held = fs.lock(true).unwrap();
+    let write = |name: &str, byte: u8, bytes: usize| {
+        let mut file = fs.create(name).unwrap();
+        file.append(&vec![byte; bytes]).unwrap();
+        file
+    };
+    write("old", 1, 30_000).sync().unwrap();
+    write("others", 2, fs.free_slots().unwrap() as usize * (16 << 10)).sync().unwrap();
+    let began = device.steps();
+    fs.remove("old").unwrap();
+    drop(write("new", 3, 30_000)); // has nowhere else to go
+    let mut seen = [0; 2];
+    for step in began..=device.steps() {
+        for seed in 0..100 {
+            let cut = RawFs::new(Arc::new(CrashDevice::new(&device.power_loss(step, seed))), "cut");
+            let is_back = cut.files().unwrap().iter().any(|file| file.name == "old");
+            let has_its_own = !is_back || read(&cut, "old").is_ok_and(|bytes| bytes == [1; 30_000]);
+            assert!(has_its_own, "ORACLE: step {step} seed {seed}: a file is back with the bytes of another");
+            seen[usize::from(is_back)] += 1;
+        }
+    }
+    assert!(seen[0] > 50 && seen[1] > 50, "{seen:?}");
+}
+
 /// Somebody who reads a file that is removed goes on reading it, whatever is written meanwhile.
 #[test]
 fn a_removed_file_keeps_its_slots_while_it_is_read() {
