@@ -258,7 +258,8 @@ fn writes_without_an_engine_are_counted_as_written() {
     let rows = whole(rows(&spec, &fake));
     assert!(rows.iter().all(|row| (row.ops, row.bytes.user) == (100, 819_200)), "{rows:?}");
     let process = rows[2].bytes.process.expect("/proc/self/io");
-    assert!(process >= 819_200 && rows[2].space_bytes == Some(2 * 819_200), "{process} {:?}", rows[2].space_bytes);
+    let space = rows[2].space_bytes.expect("a directory"); // with the block that a file system may need to find the others
+    assert!(process >= 819_200 && (2 * 819_200..=2 * 819_200 + 4096).contains(&space), "{process} {space}");
     if let Some(outside) = &rows[2].syncs_outside {
         assert_eq!(outside["tables"].count, 100, "each file is synced");
     }
