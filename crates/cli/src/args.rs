@@ -94,8 +94,14 @@ impl Store {
 
     /// Opens to write; a missing store is made, and the user told.
     pub fn open_or_create(&self) -> Result<Db> {
+        self.open_or_create_with(|_| ())
+    }
+
+    /// As [`open_or_create`](Self::open_or_create), with options that `change` has changed.
+    pub fn open_or_create_with(&self, change: impl FnOnce(&mut Options)) -> Result<Db> {
         let fresh = !self.path.exists();
         let mut options = self.options()?;
+        change(&mut options);
         options.create_if_missing = true;
         let db = Db::open(&self.path, options)?;
         if fresh {

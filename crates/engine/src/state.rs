@@ -272,7 +272,7 @@ impl Shared {
     /// thread, and whatever else is due comes first.
     fn collect(self: &Arc<Self>, control: &mut Control) {
         let off = self.options.collection == Collection::Off || control.collecting.starved;
-        if !self.values_apart || off || control.busy.is_collecting() {
+        if !self.values_apart || off || control.busy.is_renewing() {
             return;
         }
         let victims = match self.options.collection {
@@ -364,7 +364,7 @@ impl Shared {
         }
         let ended = plan.clone();
         let job = move |shared: &Arc<Shared>| match (shared.jobs.compact)(shared, &plan) {
-            Err(error) if plan.only_collects() => shared.collection_failed(&plan, error),
+            Err(error) if plan.only_collects => shared.collection_failed(&plan, error),
             outcome => outcome,
         };
         self.submit(Lane::Compact, "compact", job, move |control| control.busy.end(&ended));

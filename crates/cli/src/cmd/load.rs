@@ -11,17 +11,20 @@ use std::{
     io::{self, BufRead, BufReader, Write},
     path::PathBuf,
 };
-use terrace::{Db, WriteBatch, WriteOptions};
+use terrace::{Db, WriteBatch};
 
-/// A batch is written once it holds this many bytes of keys and values. One longer pair still goes in whole.
-const BATCH_BYTES: usize = 1 << 20;
-/// Or this many lines.
-const BATCH_LINES: u64 = 4096;
+/// A batch is written once it takes this many bytes. One longer pair still goes in whole.
+const BATCH_BYTES: usize = 16 << 20;
+/// What a line takes beside its key and its value, about.
+const LINE_BYTES: usize = 64;
+/// Memtables are at least that large: larger runs are merged fewer times.
+const MEMTABLE_BYTES: u64 = 64 << 20;
 
 /// Stores many pairs from a file. Makes the store if it is missing.
 ///
 /// One pair a line: key, tab, value (`jsonl`: {"key":"…","value":"…"}, escaped texts). A line with a key alone
-/// deletes that key. Stops at the first line it cannot read; what came before it is loaded.
+/// deletes that key. Stops at the first line it cannot read; what came before it is loaded. Writes no log: what is killed
+/// on the way leaves a store with only some of the lines, from the first on.
 #[derive(clap::Args)]
 pub struct Load {
     #[command(flatten)]
@@ -48,7 +51,9 @@ impl Load {
     /// Loads all lines; durable when it returns, whether well or not.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let (input, bytes) = self.input()?;
-        let db = self.store.open_or_create()?;
+        let db = self.store.open_or_create_with(|options| {
+            options.memtable_bytes = options.memtable_bytes.max(MEMTABLE_BYTES);
+        })?;
         let mut loaded = Loaded::default();
         let progress = progress::bar("loading", bytes);
         let outcome = self.load(&db, input, &mut loaded, &progress);
@@ -106,42 +111,42 @@ impl Load {
     }
 }
 
-/// Operations on their way to the store.
+/// Lines on their way to the store.
 #[derive(Default)]
 struct Batch {
-    operations: WriteBatch,
+    lines: Vec<Line>,
     bytes: usize,
-    counts: Loaded,
 }
 
 impl Batch {
     fn add(&mut self, line: Line) {
-        self.bytes += line.key.len() + line.value.as_ref().map_or(0, Vec::len);
-        self.counts.lines += 1;
-        match line.value {
-            Some(value) => {
-                self.counts.puts += 1;
-                self.operations.put(line.key, value);
-            }
-            None => {
-                self.counts.deletes += 1;
-                self.operations.delete(line.key);
-            }
-        }
+        self.bytes += LINE_BYTES + line.key.len() + line.value.as_ref().map_or(0, Vec::len);
+        self.lines.push(line);
     }
 
     fn is_full(&self) -> bool {
-        self.bytes >= BATCH_BYTES || self.counts.lines >= BATCH_LINES
+        self.bytes >= BATCH_BYTES
     }
 
+    /// Writes them by key, those of one key as they came: neighbours find their place in memory faster.
     fn write(&mut self, db: &Db, loaded: &mut Loaded) -> Result<()> {
-        let Batch { operations, counts, .. } = std::mem::take(self);
-        if !operations.is_empty() {
-            db.write(operations, WriteOptions::default())?;
+        let Batch { mut lines, .. } = std::mem::take(self);
+        if lines.is_empty() {
+            return Ok(());
         }
-        loaded.lines += counts.lines;
-        loaded.puts += counts.puts;
-        loaded.deletes += counts.deletes;
+        lines.sort_by(|a, b| a.key.cmp(&b.key));
+        let mut operations = WriteBatch::new();
+        for Line { key, value } in &lines {
+            match value {
+                Some(value) => operations.put(key, value),
+                None => operations.delete(key),
+            };
+        }
+        db.write_unlogged(operations)?;
+        let puts = lines.iter().filter(|line| line.value.is_some()).count() as u64;
+        loaded.lines += lines.len() as u64;
+        loaded.puts += puts;
+        loaded.deletes += lines.len() as u64 - puts;
         Ok(())
     }
 }

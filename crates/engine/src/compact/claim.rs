@@ -84,9 +84,14 @@ impl Busy {
         self.jobs.iter().any(|job| job.tables.contains(&table))
     }
 
-    /// Whether a table is being written anew in its own place, only to move its values.
-    pub fn is_collecting(&self) -> bool {
+    /// Whether a table is being written anew in its own place, as to move its values.
+    pub fn is_renewing(&self) -> bool {
         self.jobs.iter().any(|job| job.levels.0 == job.levels.1 && job.levels.0 > 0)
+    }
+
+    /// One input of each compaction that runs.
+    pub fn marks(&self) -> Vec<TableId> {
+        self.jobs.iter().filter_map(|job| job.tables.first().copied()).collect()
     }
 
     /// Compactions running.

@@ -133,15 +133,8 @@ pub fn plan(
 ) -> Option<Plan> {
     let points = |table: &&Arc<TableRef>| table.meta.refs.iter().any(|(object, _)| victims.contains(object));
     let plan_of = |(level, table): (usize, &Arc<TableRef>)| Plan {
-        level,
-        output_level: level,
-        pointer: table.meta.largest.clone(),
-        upper: vec![table.clone()],
-        lower: Vec::new(),
-        grandparents: Vec::new(),
-        version: Arc::clone(situation.version),
-        trivial_move: false,
-        number: None,
+        only_collects: true,
+        ..Plan::in_place(situation, level, vec![table.clone()])
     };
     let levels = (1..LEVELS).rev().flat_map(|level| situation.version.levels[level].tables().map(move |t| (level, t)));
     let wanted = levels.filter(|(_, table)| points(table)).map(plan_of);

@@ -38,6 +38,7 @@ pub fn merge_within(situation: &Situation<'_>) -> Option<Plan> {
         pointer: Vec::new(),
         version: Arc::clone(version),
         trivial_move: false,
+        only_collects: false,
     })
 }
 

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::version::{KeyRange, TableRef, Version};
 use std::{cmp::Ordering, sync::Arc};
-use terrace_format::{KeyOrder, LEVELS};
+use terrace_format::{KeyOrder, LEVELS, TableId};
 
 /// The policy; it has no state of its own.
 #[derive(Debug, Default)]
@@ -219,7 +219,8 @@ pub fn complete(situation: &Situation<'_>, level: usize, upper: Vec<Arc<TableRef
     let last = upper.iter().max_by(|a, b| order.internal(&a.meta.largest, &b.meta.largest)).expect("a plan has inputs");
     let pointer = last.meta.largest.clone();
     let version = Arc::clone(version);
-    Plan { level, output_level: level + 1, upper, lower, grandparents, pointer, version, trivial_move, number: None }
+    let (output_level, number, only_collects) = (level + 1, None, false);
+    Plan { level, output_level, upper, lower, grandparents, pointer, version, trivial_move, number, only_collects }
 }
 
 /// Tables of `level` that hold keys of `range`. In level 0 tables overlap each other, so the range grows until no
@@ -240,6 +241,23 @@ fn overlapping(situation: &Situation<'_>, level: usize, range: &KeyRange<'_>) ->
     }
 }
 
+/// The first of `level`'s tables with keys of `range` that begins behind user key `behind` and has a number below `older`,
+/// with all that its level has of its keys, to be written anew where it is.
+pub fn renewal(
+    situation: &Situation<'_>,
+    level: usize,
+    range: &KeyRange<'_>,
+    behind: Option<&[u8]>,
+    older: TableId,
+) -> Option<Plan> {
+    let order = situation.order;
+    let rest = KeyRange { from: behind.or(range.from), to: range.to };
+    let begins_behind = |table: &TableRef| behind.is_none_or(|behind| order.user(table.smallest(), behind).is_gt());
+    let mut tables = situation.version.levels[level].stretches(order, &rest).flatten();
+    let table = tables.find(|table| table.meta.id < older && begins_behind(table))?;
+    Some(Plan::in_place(situation, level, with_boundaries(situation, level, vec![table.clone()])))
+}
+
 /// Tables of the level below that the merge of `upper` meets.
 fn beneath(situation: &Situation<'_>, level: usize, upper: &[Arc<TableRef>]) -> Vec<Arc<TableRef>> {
     let (from, to) = span(situation.order, upper.iter()).expect("a plan has inputs");
@@ -248,7 +266,7 @@ fn beneath(situation: &Situation<'_>, level: usize, upper: &[Arc<TableRef>]) -> 
 
 /// LevelDB may have split one user key's versions over two neighbours. The one that begins with the user key another
 /// input ends with must come along, or its older versions would surface above newer ones.
-fn with_boundaries(situation: &Situation<'_>, level: usize, mut tables: Vec<Arc<TableRef>>) -> Vec<Arc<TableRef>> {
+pub fn with_boundaries(situation: &Situation<'_>, level: usize, mut tables: Vec<Arc<TableRef>>) -> Vec<Arc<TableRef>> {
     if level == 0 || tables.is_empty() {
         return tables;
     }

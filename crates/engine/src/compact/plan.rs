@@ -104,18 +104,31 @@ pub struct Plan {
     pub trivial_move: bool,
     /// In a merge within level 0: the number of its one output, which puts it in the place of its inputs.
     pub number: Option<TableId>,
+    /// It writes a table anew in its place, only for where the values are that it points to. Nothing depends on that.
+    pub only_collects: bool,
 }
 
 impl Plan {
+    /// Writes neighbours of one level anew where they are. They have all versions of each of their keys that this level has.
+    pub fn in_place(situation: &Situation<'_>, level: usize, tables: Vec<Arc<TableRef>>) -> Plan {
+        Plan {
+            level,
+            output_level: level,
+            pointer: tables.last().expect("a plan has inputs").meta.largest.clone(),
+            upper: tables,
+            lower: Vec::new(),
+            grandparents: Vec::new(),
+            version: Arc::clone(situation.version),
+            trivial_move: false,
+            number: None,
+            only_collects: false,
+        }
+    }
+
     /// Every input with its level.
     pub fn inputs(&self) -> impl Iterator<Item = (usize, &Arc<TableRef>)> {
         let upper = self.upper.iter().map(|table| (self.level, table));
         upper.chain(self.lower.iter().map(|table| (self.output_level, table)))
-    }
-
-    /// Whether it writes a table anew in its place, only for where the values are that it points to. Nothing depends on that.
-    pub fn only_collects(&self) -> bool {
-        self.level == self.output_level && self.level > 0
     }
 
     /// Bytes of all inputs.

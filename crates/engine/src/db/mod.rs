@@ -1,5 +1,6 @@
 //! The face. Opens and closes a store here; the calls on it are `write`, `read` and `report`, each of which checks its
 //! arguments and hands them to the part that does the work.
+mod by_hand;
 mod copy;
 mod durable;
 mod ingest;

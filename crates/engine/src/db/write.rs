@@ -1,10 +1,8 @@
 //! Writing, and what moves written data: flush, compaction, durability.
 use super::{Db, make_durable};
-use crate::{
-    Error, ReadOptions, Result, WriteBatch, WriteOptions, batch, compact::claim::Claim, version::KeyRange, write::Own,
-};
+use crate::{Error, ReadOptions, Result, WriteBatch, WriteOptions, batch, write::Own};
 use std::sync::atomic::Ordering;
-use terrace_format::{LEVELS, batch::Op, key};
+use terrace_format::batch::Op;
 
 /// Point deletes that stand for a delete of a range are written in batches of about this size.
 const DELETE_BATCH_BYTES: usize = 64 << 10;
@@ -236,71 +234,6 @@ impl Db {
     pub fn flush(&self) -> Result<()> {
         self.writes()?.seal(self.shared())?;
         self.shared().wait_until(|_| self.shared().view.load().sealed.is_empty())
-    }
-
-    /// Merges all tables that hold keys from `from` to `to`, both included, down the tree: deleted and overwritten data
-    /// goes, unless a snapshot holds it. `None` is unbounded.
-    ///
-    /// # Errors
-    /// As of [every write](Db#errors).
-    ///
-    /// ```
-    /// # use terrace::{Db, Options};
-    /// let db = Db::open_in_memory(Options::default())?;
-    /// db.put("key", "old")?;
-    /// db.flush()?;
-    /// db.put("key", "new")?;
-    /// db.compact_range(None, None)?;
-    /// assert_eq!(db.layout().iter().map(|level| level.tables.len()).sum::<usize>(), 1);
-    /// # Ok::<(), terrace::Error>(())
-    /// ```
-    pub fn compact_range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
-        self.flush()?;
-        let shared = self.shared();
-        let range = KeyRange { from, to };
-        let deepest = {
-            let version = shared.view.load().version.clone();
-            let held =
-                |level: &usize| version.levels[*level].tables().any(|table| table.overlaps(&shared.order, &range));
-            (1..LEVELS).rev().find(held).unwrap_or(1)
-        };
-        for level in 0..deepest {
-            let mut from = from.map(<[u8]>::to_vec);
-            while let Some(largest) = self.compact_some(level, &KeyRange { from: from.as_deref(), to })? {
-                from = Some(largest);
-            }
-        }
-        Ok(())
-    }
-
-    /// One compaction of `level`, from the start of `range`. Returns the last key it took from the level if there may be
-    /// more behind it.
-    fn compact_some(&self, level: usize, range: &KeyRange<'_>) -> Result<Option<Vec<u8>>> {
-        let shared = self.shared();
-        let mut started = None;
-        shared.wait_until(|control| {
-            let plan = shared.situated(control, |situation| shared.policy.plan_range(situation, level, range));
-            match plan {
-                Some(plan) if !control.busy.admits(&shared.order, &plan) => {
-                    control.busy.want(Some(Claim::of(&shared.order, &plan)));
-                    false
-                }
-                plan => {
-                    control.busy.want(None);
-                    started = plan.inspect(|plan| shared.start_compaction(control, plan.clone()));
-                    shared.schedule(control); // what the claim held back, if nobody else comes to start it
-                    true
-                }
-            }
-        })?;
-        let Some(plan) = started else { return Ok(None) };
-        let first = plan.upper[0].meta.id;
-        shared.wait_until(|control| !control.busy.has(first))?;
-        shared.check_writable(&shared.control.lock())?; // it may have ended by failing
-        let more = level > 0; // in level 0 everything that overlaps goes at once
-        let taken = || key::user_key(&plan.pointer).to_vec();
-        let past_end = range.to.is_some_and(|to| shared.order.user(&taken(), to).is_ge());
-        Ok((more && !past_end).then(taken))
     }
 
     /// Goes on after a full disk ([`Error::is_no_space`]) without opening anew, once there is space again: at least

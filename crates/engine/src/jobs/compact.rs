@@ -1,25 +1,21 @@
 //! Carries a plan out: merges its inputs, leaves out what nobody can see, installs the outputs.
 use crate::{
     Event, Options, Result,
-    compact::{
-        leveled::{is_bottom, is_range_bottom},
-        may_drop::MayDrop,
-        plan::Plan,
-        split,
-    },
+    compact::{plan::Plan, split},
+    jobs::sieve::{Part, Sieve},
     read::{
         merge::{Merge, Source},
         run::RunCursor,
         view::View,
     },
     state::Shared,
-    version::{KeyRange, TableRef, Tables, add_to},
+    version::{TableRef, Tables, add_to},
 };
 use std::{
     collections::{BTreeSet, VecDeque},
     sync::Arc,
 };
-use terrace_format::{KeyOrder, Kind, RangeDeletes, SeqNo, TableId, edit::Edit, key};
+use terrace_format::{KeyOrder, Kind, SeqNo, TableId, edit::Edit, key};
 use terrace_storage::{
     Ticket,
     placement::{Build, EntryRef, Fragment, Hint, Lifetime, ObjectId, ReadHow, Stored, TableMeta},
@@ -53,7 +49,7 @@ pub fn run(shared: &Arc<Shared>, plan: &Plan) -> Result<()> {
     outputs.iter().for_each(|meta| add_to(&mut edit, plan.output_level, meta));
     let mut control = shared.control.lock();
     control.busy.end(plan);
-    if plan.only_collects() {
+    if plan.only_collects {
         // Where it still points to, something could not be read.
         control.collecting.spare(outputs.iter().flat_map(|meta| meta.segments()).map(|(object, _)| object));
         shared.placement.condemn(control.collecting.victims.clone());
@@ -71,11 +67,22 @@ pub fn run(shared: &Arc<Shared>, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// User keys of one part of a merge: from the first, included, to the last, not included.
-#[derive(Default)]
-struct Part {
-    from: Option<Vec<u8>>,
-    to: Option<Vec<u8>>,
+/// Whether carrying `plan` out would leave something out. Reads its inputs as far as the first such entry.
+pub fn drops_some(shared: &Arc<Shared>, plan: &Plan) -> Result<bool> {
+    let oldest_reader = shared.snapshots.oldest(|| shared.visible());
+    let mut sieve = Sieve::new(shared, plan, &Part::default(), oldest_reader)?;
+    if sieve.kept_ranges() != sieve.ranges.fragments() {
+        return Ok(true);
+    }
+    let mut merge = input(shared, plan);
+    merge.seek_first()?;
+    while merge.valid() {
+        if sieve.drops(&key::apart(merge.entry().key)) {
+            return Ok(true);
+        }
+        merge.next()?;
+    }
+    Ok(false)
 }
 
 /// Merges the inputs into new tables; `None` if the store began to close meanwhile. A large merge is cut into ranges of
@@ -132,11 +139,10 @@ fn merge(
     /// How many entries pass between two looks at whether the store is closing.
     const ENTRIES_PER_LOOK: u64 = 4096;
     let mut merge = input(shared, plan);
-    let mut rule = MayDrop::new(oldest_reader);
-    let ranges = ranges(shared, plan, part)?;
+    let mut sieve = Sieve::new(shared, plan, part, oldest_reader)?;
     let hint = Hint { level: plan.output_level, expected_bytes, lifetime: Lifetime::Compaction };
     let mut out = Output::new(shared, plan, shared.placement.begin(hint)?);
-    out.ranges = kept(shared, plan, &ranges, oldest_reader).into();
+    out.ranges = sieve.kept_ranges().into();
     match &part.from {
         Some(user) => merge.seek(&key::lookup(user, SeqNo::MAX))?,
         None => merge.seek_first()?,
@@ -152,11 +158,9 @@ fn merge(
         if part.to.as_ref().is_some_and(|to| shared.order.user(parsed.user, to).is_ge()) {
             break;
         }
-        let bottom = || is_bottom(&shared.order, &plan.version, plan.output_level, parsed.user);
         out.pass(entry.key);
-        let hidden = ranges.newest(&shared.order, parsed.user, oldest_reader) > parsed.seq;
-        if !rule.entry(&shared.order, &parsed, bottom) && !hidden && !leads_into(spent, parsed.kind, entry.stored) {
-            out.keep(entry, rule.begins_key())?;
+        if !sieve.drops(&parsed) && !leads_into(spent, parsed.kind, entry.stored) {
+            out.keep(entry, sieve.rule.begins_key())?;
         }
         merge.next()?;
     }
@@ -168,31 +172,6 @@ fn leads_into(segments: &BTreeSet<ObjectId>, kind: Kind, stored: &[u8]) -> bool 
     !segments.is_empty()
         && kind == Kind::Put
         && matches!(Stored::parse(stored), Ok(Stored::At(pointer)) if segments.contains(&ObjectId::from(&pointer)))
-}
-
-/// The inputs' deletes of ranges, within one part of the merge.
-fn ranges(shared: &Shared, plan: &Plan, part: &Part) -> Result<RangeDeletes> {
-    let mut all = RangeDeletes::default();
-    for (_, table) in plan.inputs().filter(|_| shared.deletes_ranges) {
-        if let Some(ranges) = table.open(&*shared.placement)?.range_deletes()? {
-            all.extend(&shared.order, &ranges);
-        }
-    }
-    Ok(all.within(&shared.order, part.from.as_deref(), part.to.as_deref()))
-}
-
-/// What must be kept of them: those that some reader does not see yet, and the newest that all see, unless nothing is left
-/// that it could hide.
-fn kept(shared: &Shared, plan: &Plan, ranges: &RangeDeletes, oldest_reader: SeqNo) -> Vec<Fragment> {
-    let mut kept = ranges.clone();
-    kept.keep(|fragment| {
-        let unseen = fragment.sequences.partition_point(|seq| *seq > oldest_reader);
-        let range = KeyRange { from: Some(&fragment.from), to: Some(&fragment.to) };
-        let spent = is_range_bottom(&shared.order, &plan.version, plan.output_level, &range);
-        let count = if spent { unseen } else { (unseen + 1).min(fragment.sequences.len()) };
-        fragment.sequences[..count].to_vec()
-    });
-    kept.fragments().to_vec()
 }
 
 /// The plan's inputs as one. Every run of the upper level is a source of its own; the lower inputs are one run.

@@ -5,3 +5,4 @@
 pub mod compact;
 pub mod flush;
 pub mod release;
+pub mod sieve;

@@ -152,6 +152,11 @@ impl VersionSet {
         number
     }
 
+    /// The number that the next file gets: higher than that of every table there is.
+    pub fn next_number(&self) -> u64 {
+        self.next_file
+    }
+
     /// The number of a memtable's table, to be drawn as it is sealed. `spare` keeps the number above it free, for a merge
     /// within level 0 to take the table's place later, when younger tables have drawn theirs.
     pub fn new_sealed_number(&mut self, spare: bool) -> TableId {

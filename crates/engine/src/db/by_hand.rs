@@ -1,0 +1,122 @@
+//! Compaction by hand: every level of a range of keys into the next, and what lies at the bottom once more if that frees
+//! anything.
+use super::Db;
+use crate::{
+    Result,
+    compact::{
+        claim::Claim,
+        leveled,
+        plan::{Plan, Situation},
+    },
+    jobs,
+    version::KeyRange,
+};
+use terrace_format::{LEVELS, TableId, key};
+
+impl Db {
+    /// Merges all tables that hold keys from `from` to `to`, both included, down the tree, however young: deleted and
+    /// overwritten data goes, unless a snapshot holds it. `None` is unbounded. What lies at the bottom already, and meets
+    /// nothing, is read, and written anew only if it has something to drop.
+    ///
+    /// # Errors
+    /// As of [every write](Db#errors).
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// db.put("key", "old")?;
+    /// db.flush()?;
+    /// db.put("key", "new")?;
+    /// db.compact_range(None, None)?;
+    /// assert_eq!(db.layout().iter().map(|level| level.tables.len()).sum::<usize>(), 1);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn compact_range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
+        self.flush()?;
+        let begun = self.after_what_runs()?;
+        let mut level = 0;
+        while level < self.deepest(&KeyRange { from, to }) {
+            let mut from = from.map(<[u8]>::to_vec);
+            while let Some(largest) = self.compact_some(level, &KeyRange { from: from.as_deref(), to })? {
+                from = Some(largest);
+            }
+            level += 1;
+        }
+        self.renew(level, &KeyRange { from, to }, begun)
+    }
+
+    /// Waits until what is being compacted now is over: it heeds snapshots that may be gone. Every table made after that has a
+    /// number of at least the one returned.
+    fn after_what_runs(&self) -> Result<TableId> {
+        let shared = self.shared();
+        let running = shared.control.lock().busy.marks();
+        let mut next = 0;
+        shared.wait_until(|control| {
+            next = control.versions.next_number();
+            !running.iter().any(|mark| control.busy.has(*mark))
+        })?;
+        Ok(TableId(next))
+    }
+
+    /// The deepest level, below level 0, that has keys of `range`; 1 if none has.
+    fn deepest(&self, range: &KeyRange<'_>) -> usize {
+        let version = self.shared().view.load().version.clone();
+        let holds = |level: &usize| version.levels[*level].tables().any(|t| t.overlaps(&self.shared().order, range));
+        (1..LEVELS).rev().find(holds).unwrap_or(1)
+    }
+
+    /// One compaction of `level`, from the start of `range`. Returns the last key it took from the level if there may be
+    /// more behind it.
+    fn compact_some(&self, level: usize, range: &KeyRange<'_>) -> Result<Option<Vec<u8>>> {
+        let shared = self.shared();
+        let done = self.carry_out(|situation| shared.policy.plan_range(situation, level, range))?;
+        let Some(plan) = done else { return Ok(None) };
+        let more = level > 0; // in level 0 everything that overlaps goes at once
+        let taken = || key::user_key(&plan.pointer).to_vec();
+        let past_end = range.to.is_some_and(|to| shared.order.user(&taken(), to).is_ge());
+        Ok((more && !past_end).then(taken))
+    }
+
+    /// Writes those of `level`'s tables anew that are older than table `begun` and have something to drop.
+    fn renew(&self, level: usize, range: &KeyRange<'_>, begun: TableId) -> Result<()> {
+        let shared = self.shared();
+        let mut behind: Option<Vec<u8>> = None;
+        loop {
+            let next = |situation: &Situation<'_>| leveled::renewal(situation, level, range, behind.as_deref(), begun);
+            let Some(mut plan) = shared.situated(&shared.control.lock(), next) else { return Ok(()) };
+            if jobs::compact::drops_some(shared, &plan)? {
+                match self.carry_out(next)? {
+                    Some(done) => plan = done,
+                    None => return Ok(()),
+                }
+            }
+            behind = Some(key::user_key(&plan.pointer).to_vec());
+        }
+    }
+
+    /// Runs what `choose` chooses, once nothing is in its way, to its end. Returns what that was.
+    fn carry_out(&self, choose: impl Fn(&Situation<'_>) -> Option<Plan>) -> Result<Option<Plan>> {
+        let shared = self.shared();
+        let mut started = None;
+        shared.wait_until(|control| {
+            let plan = shared.situated(control, &choose);
+            match plan {
+                Some(plan) if !control.busy.admits(&shared.order, &plan) => {
+                    control.busy.want(Some(Claim::of(&shared.order, &plan)));
+                    false
+                }
+                plan => {
+                    control.busy.want(None);
+                    started = plan.inspect(|plan| shared.start_compaction(control, plan.clone()));
+                    shared.schedule(control); // what the claim held back, if nobody else comes to start it
+                    true
+                }
+            }
+        })?;
+        let Some(plan) = started else { return Ok(None) };
+        let first = plan.upper[0].meta.id;
+        shared.wait_until(|control| !control.busy.has(first))?;
+        shared.check_writable(&shared.control.lock())?; // it may have ended by failing
+        Ok(Some(plan))
+    }
+}
