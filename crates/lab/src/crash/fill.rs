@@ -99,6 +99,7 @@ impl Promises<'_> {
 mod tests {
     use super::*;
     use crate::engines;
+    use std::{collections::BTreeSet, fs};
 
     /// Batches that were promised, of a preset's store, and the script, which lasts so long.
     fn promised(engine: &str, lasts: Duration) -> (Vec<u64>, Script) {
@@ -136,6 +137,32 @@ mod tests {
         let (told, script) = promised("terrace:volatile", Duration::from_secs(2));
         let synced = (1..=script.batches).filter(|number| script.batch(*number).sync);
         assert_eq!(told.len(), synced.count() + 1, "a store that promises nothing tells nothing by itself");
+    }
+
+    /// So that power cuts on a device hit a collector of values at work (`make crash` has this engine).
+    #[test]
+    fn values_in_the_log_are_collected_in_the_midst() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = "terrace:wisckey+collection=segments+garbage_percent=1+durability=background";
+        let mut engine = engines::engine(name).unwrap();
+        let lasts = engine.hurry();
+        let moved = |name: &std::ffi::OsString| name.to_string_lossy().ends_with(".vals");
+        let mut seen = BTreeSet::new();
+        let fill = Fill {
+            engine: &*engine,
+            dir: dir.path(),
+            script: Script { seed: 3, batches: 400 },
+            from: 1,
+            lasts,
+            broken: None,
+        };
+        fill.run(&mut |_| {
+            let names = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+            seen.extend(names.filter(moved));
+            Ok(())
+        })
+        .unwrap();
+        assert!(!seen.is_empty(), "no value was moved");
     }
 
     fn is_asked(script: &Script, number: u64) -> bool {

@@ -63,6 +63,10 @@ impl Terrace {
         options.compression =
             Codec::from_name(&settings.compression).with_context(|| format!("{}: {known}", settings.compression))?;
         options.level_base_bytes = settings.level_base;
+        // What levels hold by number shrinks with what they hold by size.
+        let usual = Settings::default().level_base;
+        let entries = u128::from(self.base.level_base_entries) * u128::from(settings.level_base.min(usual));
+        options.level_base_entries = entries.div_ceil(u128::from(usual)) as u64; // at most the preset's
         let (compact, slow, stop) = settings.l0_triggers;
         (options.l0_compact_runs, options.l0_slow_runs, options.l0_stop_runs) =
             (compact.into(), slow.into(), stop.into());
@@ -300,5 +304,16 @@ mod tests {
         let options = engine.options(&settings).unwrap();
         assert_eq!((options.mmap_reads, options.table_bytes, options.memtable_bytes), (true, 1 << 20, 3 << 20));
         assert!(engine.departures(&settings).iter().any(|told| told.contains("table_bytes is 1MiB")));
+    }
+
+    #[test]
+    fn levels_by_entries_shrink_with_levels_by_bytes() {
+        let entries = |preset: &str, level_base: u64| {
+            let settings = Settings { level_base, ..Settings::default() };
+            Terrace::new(Some(preset)).unwrap().options(&settings).unwrap().level_base_entries
+        };
+        let shrunk = [100 << 20, 10 << 20, 1 << 20, 64 << 10].map(|level_base| entries("delsm", level_base));
+        assert_eq!(shrunk, [10_000, 10_000, 1000, 63]);
+        assert_eq!(entries("leveldb", 1 << 20), 0);
     }
 }
