@@ -45,6 +45,7 @@ crash: machine ## a quarter of an hour of power cuts, on paper and of machines, 
 	for control in ignored-flushes no-barrier unsynced early-tickets; do \
 	  target/release/terrace crash --states 100 --control $$control || exit 1; done
 	for engine in leveldb leveldb+durability=background terrace-block noblsm noblsm+durability=journal-bpf \
+	  wisckey+garbage_percent=1+durability=background \
 	  wisckey+collection=segments+garbage_percent=1+durability=background bolt delsm; do \
 	  target/release/terrace crash --engine terrace:$$engine --seconds 60 || exit 1; done
 	for preset in leveldb terrace-block noblsm; do \

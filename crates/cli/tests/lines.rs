@@ -3,7 +3,7 @@ mod common;
 
 use common::{command, fresh, terrace, terrace_with};
 use proptest::{collection::btree_map, collection::vec, prelude::any, prop_assert_eq, test_runner::Config};
-use std::io::Read;
+use std::{io::Read, process::Command};
 
 proptest::proptest! {
     #![proptest_config(Config { failure_persistence: None, ..Config::with_cases(12) })]
@@ -70,6 +70,30 @@ fn a_bad_line_is_named_and_what_was_before_it_stays() {
     assert_eq!(terrace(["dump", store]).ok(), b"a\t1\nb\t2\n");
     let error = terrace_with(["load", store, "-", "--format", "jsonl"], b"{}\n").fails(1);
     assert!(error.contains("line 1"), "{error}");
+}
+
+#[test]
+fn a_load_that_the_store_breaks_off_says_what_is_sure_to_be_there() {
+    let (directory, store) = fresh();
+    let lines = directory.path().join("lines");
+    // The second batch makes a table of 70 MiB, where files may have 32 (64, where a shell counts in KiB).
+    let line = |key: u32, mebibytes: usize| format!("{key:03}\t{}\n", "v".repeat(mebibytes << 20));
+    std::fs::write(&lines, (0..17).map(|key| line(key, if key < 16 { 1 } else { 70 })).collect::<String>()).unwrap();
+    let limited = "trap '' XFSZ; ulimit -f 65536; exec \"$@\"";
+    let ran = Command::new("sh")
+        .args(["-c", limited, "sh", env!("CARGO_BIN_EXE_terrace"), "load"])
+        .args([&store, &lines])
+        .args(["--option", "memtable_bytes=64KiB", "--option", "compression=none"])
+        .output()
+        .unwrap();
+    let error = String::from_utf8(ran.stderr).unwrap();
+    assert_eq!((ran.status.code(), &*ran.stdout), (Some(1), &b""[..]), "{error}");
+    let told = error.split("of which the first ").nth(1).and_then(|rest| rest.split_once(" are sure to be loaded"));
+    let sure: usize = told.unwrap_or_else(|| panic!("{error}")).0.parse().unwrap();
+    let there = terrace(["dump", store.to_str().unwrap()]).ok();
+    let keys: Vec<String> = String::from_utf8(there).unwrap().lines().map(|line| line[..3].to_owned()).collect();
+    assert!(sure <= keys.len() && keys.len() < 17, "{sure} sure, {keys:?}; {error}");
+    assert!(keys.iter().enumerate().all(|(at, key)| *key == format!("{at:03}")), "{keys:?}");
 }
 
 #[test]

@@ -11,20 +11,21 @@ use std::{
     io::{self, BufRead, BufReader, Write},
     path::PathBuf,
 };
-use terrace::{Db, WriteBatch};
+use terrace::{Db, Error, WriteBatch, WriteOptions};
 
 /// A batch is written once it takes this many bytes. One longer pair still goes in whole.
 const BATCH_BYTES: usize = 16 << 20;
 /// What a line takes beside its key and its value, about.
 const LINE_BYTES: usize = 64;
-/// Memtables are at least that large: larger runs are merged fewer times.
-const MEMTABLE_BYTES: u64 = 64 << 20;
+/// All memtables together may be that large, unless the options say how large: larger runs are merged fewer times.
+const MEMTABLES_BYTES: u64 = 128 << 20;
 
 /// Stores many pairs from a file. Makes the store if it is missing.
 ///
 /// One pair a line: key, tab, value (`jsonl`: {"key":"…","value":"…"}, escaped texts). A line with a key alone
-/// deletes that key. Stops at the first line it cannot read; what came before it is loaded. Writes no log: what is killed
-/// on the way leaves a store with only some of the lines, from the first on.
+/// deletes that key. Stops at the first line it cannot read; what came before it is loaded. Writes no log, unless
+/// log_keep_bytes asks for one: what is killed on the way leaves a store with only some of the lines, from the first on.
+/// Gathers 128 MiB in memory, unless memtable_bytes or memory_bytes is set.
 #[derive(clap::Args)]
 pub struct Load {
     #[command(flatten)]
@@ -40,7 +41,7 @@ pub struct Load {
 }
 
 /// What has been handed to the store.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Loaded {
     lines: u64,
     puts: u64,
@@ -48,20 +49,33 @@ struct Loaded {
 }
 
 impl Load {
-    /// Loads all lines; durable when it returns, whether well or not.
+    /// Loads all lines; durable when it returns, unless the store itself has failed.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let (input, bytes) = self.input()?;
+        let sized = self.store.names("memtable_bytes") || self.store.names("memory_bytes");
+        let mut log = false;
         let db = self.store.open_or_create_with(|options| {
-            options.memtable_bytes = options.memtable_bytes.max(MEMTABLE_BYTES);
+            if !sized {
+                options.memtable_bytes = options.memtable_bytes.max(MEMTABLES_BYTES / options.memtables_max);
+            }
+            log = options.log_keep_bytes > 0;
         })?;
+        let before = db.last_sequence();
         let mut loaded = Loaded::default();
         let progress = progress::bar("loading", bytes);
-        let outcome = self.load(&db, input, &mut loaded, &progress);
+        let outcome = self.load(&Target { db: &db, log }, input, &mut loaded, &progress);
         progress.finish_and_clear();
+        let durable = db.durable_sequence().saturating_sub(before).min(loaded.lines); // each line takes one
         let closed = db.close().map_err(anyhow::Error::from);
+        let whole = closed.is_ok();
         if let Err(error) = outcome.and(closed) {
             let Loaded { lines, puts, deletes } = loaded;
-            return Err(error.context(format!("loaded {lines} lines ({puts} puts, {deletes} deletes), then stopped")));
+            return Err(error.context(match whole {
+                true => format!("loaded {lines} lines ({puts} puts, {deletes} deletes), then stopped"),
+                false => {
+                    format!("read {lines} lines, of which the first {durable} are sure to be loaded, then stopped")
+                }
+            }));
         }
         let Loaded { puts, deletes, .. } = loaded;
         if self.json {
@@ -83,7 +97,13 @@ impl Load {
         Ok((Box::new(BufReader::with_capacity(1 << 20, file)), about.is_file().then_some(about.len())))
     }
 
-    fn load(&self, db: &Db, mut input: Box<dyn BufRead>, loaded: &mut Loaded, progress: &ProgressBar) -> Result<()> {
+    fn load(
+        &self,
+        target: &Target<'_>,
+        mut input: Box<dyn BufRead>,
+        loaded: &mut Loaded,
+        progress: &ProgressBar,
+    ) -> Result<()> {
         let mut batch = Batch::default();
         let mut text = Vec::new();
         let mut number = 0u64;
@@ -92,7 +112,7 @@ impl Load {
             number += 1;
             let bytes = input.read_until(b'\n', &mut text).with_context(|| format!("read line {number}"));
             let parsed = match bytes {
-                Ok(0) => return batch.write(db, loaded),
+                Ok(0) => return target.write(&mut batch, loaded),
                 Ok(bytes) => {
                     progress.inc(bytes as u64);
                     let line = text.strip_suffix(b"\n").unwrap_or(&text);
@@ -102,10 +122,10 @@ impl Load {
             };
             match parsed {
                 Ok(line) => batch.add(line),
-                Err(error) => return batch.write(db, loaded).and(Err(error)),
+                Err(error) => return target.write(&mut batch, loaded).and(Err(error)),
             }
             if batch.is_full() {
-                batch.write(db, loaded).with_context(|| format!("line {number}"))?;
+                target.write(&mut batch, loaded)?;
             }
         }
     }
@@ -127,26 +147,56 @@ impl Batch {
     fn is_full(&self) -> bool {
         self.bytes >= BATCH_BYTES
     }
+}
 
-    /// Writes them by key, those of one key as they came: neighbours find their place in memory faster.
-    fn write(&mut self, db: &Db, loaded: &mut Loaded) -> Result<()> {
-        let Batch { mut lines, .. } = std::mem::take(self);
-        if lines.is_empty() {
-            return Ok(());
+/// Where they go.
+struct Target<'a> {
+    db: &'a Db,
+    /// With a log.
+    log: bool,
+}
+
+impl Target<'_> {
+    /// Writes the batch by key, lines of one key as they came: neighbours find their place in memory faster. If the store
+    /// refuses a pair, those before it are written.
+    fn write(&self, batch: &mut Batch, loaded: &mut Loaded) -> Result<()> {
+        let lines = std::mem::take(batch).lines;
+        let mut sorted: Vec<&Line> = lines.iter().collect();
+        sorted.sort_by(|a, b| a.key.cmp(&b.key));
+        match self.write_lines(&sorted, loaded) {
+            Err(Error::Invalid(_)) if lines.len() > 1 => {
+                lines.iter().try_for_each(|line| self.write_lines(&[line], loaded).with_context(|| at(loaded)))
+            }
+            outcome => outcome.with_context(|| at(loaded)),
         }
-        lines.sort_by(|a, b| a.key.cmp(&b.key));
-        let mut operations = WriteBatch::new();
-        for Line { key, value } in &lines {
+    }
+
+    fn write_lines(&self, lines: &[&Line], loaded: &mut Loaded) -> terrace::Result<()> {
+        let (mut operations, mut now) = (WriteBatch::new(), *loaded);
+        for Line { key, value } in lines {
+            now.lines += 1;
             match value {
-                Some(value) => operations.put(key, value),
-                None => operations.delete(key),
-            };
+                Some(value) => {
+                    now.puts += 1;
+                    operations.put(key, value);
+                }
+                None => {
+                    now.deletes += 1;
+                    operations.delete(key);
+                }
+            }
         }
-        db.write_unlogged(operations)?;
-        let puts = lines.iter().filter(|line| line.value.is_some()).count() as u64;
-        loaded.lines += lines.len() as u64;
-        loaded.puts += puts;
-        loaded.deletes += lines.len() as u64 - puts;
+        match self.log {
+            _ if operations.is_empty() => 0,
+            true => self.db.write(operations, WriteOptions::default())?,
+            false => self.db.write_unlogged(operations)?,
+        };
+        *loaded = now;
         Ok(())
     }
+}
+
+/// Behind which line something failed.
+fn at(loaded: &Loaded) -> String {
+    format!("behind line {}", loaded.lines)
 }

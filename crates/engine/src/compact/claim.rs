@@ -84,7 +84,7 @@ impl Busy {
         self.jobs.iter().any(|job| job.tables.contains(&table))
     }
 
-    /// Whether a table is being written anew in its own place, as to move its values.
+    /// Whether a table is being written anew in its own place, for instance to move its values.
     pub fn is_renewing(&self) -> bool {
         self.jobs.iter().any(|job| job.levels.0 == job.levels.1 && job.levels.0 > 0)
     }

@@ -109,7 +109,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Writes neighbours of one level anew where they are. They have all versions of each of their keys that this level has.
+    /// Writes neighbours of one level anew where they are. Behind the last, the level has no older versions of its keys: the
+    /// caller sees to that.
     pub fn in_place(situation: &Situation<'_>, level: usize, tables: Vec<Arc<TableRef>>) -> Plan {
         Plan {
             level,

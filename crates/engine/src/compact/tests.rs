@@ -1,7 +1,7 @@
 //! The policy on random trees whose compactions end in any order. Tables are lists of entries here, so that every step can
 //! be judged by what a reader would find.
 use super::{
-    leveled::{Leveled, is_bottom, level_for_flush, score},
+    leveled::{Leveled, is_bottom, level_for_flush, renewal, score},
     plan::{Amount, Limits, Plan, Policy, Situation, span},
 };
 use crate::{
@@ -331,4 +331,27 @@ fn tables_without_a_number_of_entries_count_by_their_bytes() {
     let none = there.minus(&there);
     assert_eq!(none, Amount::default());
     assert!((score(&Limits { level_base_entries: 0, ..limits }, 1, &there) - 8.2).abs() < 1e-9, "levels hold bytes");
+}
+
+/// What is written anew has no older version of one of its keys beside it, which a delete that goes would bring back.
+#[test]
+fn what_is_written_anew_takes_the_rest_of_its_last_key_along() {
+    let mut tree = Tree::new(0, Limits::default(), 1);
+    let mut edit = Edit::default();
+    let mut ids = Vec::new();
+    for (first, last) in [((1, 9), (2, 9)), ((2, 5), (2, 3)), ((2, 1), (3, 1)), ((4, 1), (5, 1))] {
+        let entry = |(n, seq): (usize, u64)| (user(n), seq, Kind::Put);
+        ids.push(TableId(tree.versions.new_number()));
+        add_to(&mut edit, 2, &tree.made(ids[ids.len() - 1], vec![entry(first), entry(last)]));
+    }
+    tree.versions.install_flush(edit, SeqNo(9), LogId(0), 0, Ticket::mature()).expect("tables");
+    let taken = |behind: Option<usize>, older: u64| -> Vec<TableId> {
+        let (behind, all) = (behind.map(user), KeyRange::default());
+        let plan = tree.situated(|situation| renewal(situation, 2, &all, behind.as_deref(), TableId(older)));
+        plan.map_or_else(Vec::new, |plan| plan.inputs().map(|(_, table)| table.meta.id).collect())
+    };
+    assert_eq!(taken(None, u64::MAX), ids[..3]);
+    assert_eq!(taken(Some(3), u64::MAX), ids[3..]);
+    assert_eq!(taken(Some(3), ids[3].0), [], "it was made later");
+    assert_eq!(taken(Some(5), u64::MAX), []);
 }

@@ -9,8 +9,9 @@ use crate::{
         plan::{Plan, Situation},
     },
     jobs,
-    version::KeyRange,
+    version::{KeyRange, TableRef},
 };
+use std::sync::Arc;
 use terrace_format::{LEVELS, TableId, key};
 
 impl Db {
@@ -19,7 +20,7 @@ impl Db {
     /// nothing, is read, and written anew only if it has something to drop.
     ///
     /// # Errors
-    /// As of [every write](Db#errors).
+    /// As of [every write](Db#errors), and of a [read](Db::get) of what lies at the bottom.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -33,20 +34,25 @@ impl Db {
     /// ```
     pub fn compact_range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
         self.flush()?;
+        let range = KeyRange { from, to };
         let begun = self.after_what_runs()?;
-        let mut level = 0;
-        while level < self.deepest(&KeyRange { from, to }) {
-            let mut from = from.map(<[u8]>::to_vec);
-            while let Some(largest) = self.compact_some(level, &KeyRange { from: from.as_deref(), to })? {
-                from = Some(largest);
+        let deepest = self.deepest(&range);
+        for level in 0..LEVELS {
+            if level < deepest {
+                self.push_down(level, &range)?;
+                continue;
             }
-            level += 1;
+            // Automatic compactions may have moved tables below the deepest level meanwhile; what comes to lie above is newer.
+            for table in self.below(level, &range) {
+                self.push_down(level, &KeyRange { from: Some(table.smallest()), to: Some(table.largest()) })?;
+            }
+            self.renew(level, &range, begun)?;
         }
-        self.renew(level, &KeyRange { from, to }, begun)
+        Ok(())
     }
 
-    /// Waits until what is being compacted now is over: it heeds snapshots that may be gone. Every table made after that has a
-    /// number of at least the one returned.
+    /// Waits until what is being compacted now is over: it heeds snapshots that may be gone. Tables made after that have numbers
+    /// from the one returned on, merges within level 0 aside.
     fn after_what_runs(&self) -> Result<TableId> {
         let shared = self.shared();
         let running = shared.control.lock().busy.marks();
@@ -63,6 +69,21 @@ impl Db {
         let version = self.shared().view.load().version.clone();
         let holds = |level: &usize| version.levels[*level].tables().any(|t| t.overlaps(&self.shared().order, range));
         (1..LEVELS).rev().find(holds).unwrap_or(1)
+    }
+
+    /// The tables below `level` that hold keys of `range`.
+    fn below(&self, level: usize, range: &KeyRange<'_>) -> Vec<Arc<TableRef>> {
+        let version = self.shared().view.load().version.clone();
+        version.levels[level + 1..].iter().flat_map(|l| l.overlapping(&self.shared().order, range)).collect()
+    }
+
+    /// Merges what `level` has of `range` into the next one.
+    fn push_down(&self, level: usize, range: &KeyRange<'_>) -> Result<()> {
+        let mut from = range.from.map(<[u8]>::to_vec);
+        while let Some(largest) = self.compact_some(level, &KeyRange { from: from.as_deref(), to: range.to })? {
+            from = Some(largest);
+        }
+        Ok(())
     }
 
     /// One compaction of `level`, from the start of `range`. Returns the last key it took from the level if there may be
@@ -82,6 +103,7 @@ impl Db {
         let shared = self.shared();
         let mut behind: Option<Vec<u8>> = None;
         loop {
+            shared.check_writable(&shared.control.lock())?;
             let next = |situation: &Situation<'_>| leveled::renewal(situation, level, range, behind.as_deref(), begun);
             let Some(mut plan) = shared.situated(&shared.control.lock(), next) else { return Ok(()) };
             if jobs::compact::drops_some(shared, &plan)? {
@@ -98,7 +120,7 @@ impl Db {
     fn carry_out(&self, choose: impl Fn(&Situation<'_>) -> Option<Plan>) -> Result<Option<Plan>> {
         let shared = self.shared();
         let mut started = None;
-        shared.wait_until(|control| {
+        let waited = shared.wait_until(|control| {
             let plan = shared.situated(control, &choose);
             match plan {
                 Some(plan) if !control.busy.admits(&shared.order, &plan) => {
@@ -112,7 +134,8 @@ impl Db {
                     true
                 }
             }
-        })?;
+        });
+        waited.inspect_err(|_| shared.control.lock().busy.want(None))?;
         let Some(plan) = started else { return Ok(None) };
         let first = plan.upper[0].meta.id;
         shared.wait_until(|control| !control.busy.has(first))?;

@@ -21,6 +21,9 @@ use terrace_storage::{
     placement::{Build, EntryRef, Fragment, Hint, Lifetime, ObjectId, ReadHow, Stored, TableMeta},
 };
 
+/// How many entries pass between two looks at whether the store is closing.
+const ENTRIES_PER_LOOK: u64 = 4096;
+
 /// Runs `plan` and installs its result.
 pub fn run(shared: &Arc<Shared>, plan: &Plan) -> Result<()> {
     let started = shared.clock.now();
@@ -68,6 +71,9 @@ pub fn run(shared: &Arc<Shared>, plan: &Plan) -> Result<()> {
 }
 
 /// Whether carrying `plan` out would leave something out. Reads its inputs as far as the first such entry.
+///
+/// # Errors
+/// An input that cannot be read; a store that has stopped or is closed meanwhile.
 pub fn drops_some(shared: &Arc<Shared>, plan: &Plan) -> Result<bool> {
     let oldest_reader = shared.snapshots.oldest(|| shared.visible());
     let mut sieve = Sieve::new(shared, plan, &Part::default(), oldest_reader)?;
@@ -76,7 +82,12 @@ pub fn drops_some(shared: &Arc<Shared>, plan: &Plan) -> Result<bool> {
     }
     let mut merge = input(shared, plan);
     merge.seek_first()?;
+    let mut entries = 0u64;
     while merge.valid() {
+        entries += 1;
+        if entries.is_multiple_of(ENTRIES_PER_LOOK) {
+            shared.check_writable(&shared.control.lock())?;
+        }
         if sieve.drops(&key::apart(merge.entry().key)) {
             return Ok(true);
         }
@@ -136,8 +147,6 @@ fn merge(
     oldest_reader: SeqNo,
     spent: &BTreeSet<ObjectId>,
 ) -> Result<Option<(Vec<TableMeta>, Ticket)>> {
-    /// How many entries pass between two looks at whether the store is closing.
-    const ENTRIES_PER_LOOK: u64 = 4096;
     let mut merge = input(shared, plan);
     let mut sieve = Sieve::new(shared, plan, part, oldest_reader)?;
     let hint = Hint { level: plan.output_level, expected_bytes, lifetime: Lifetime::Compaction };
