@@ -94,7 +94,7 @@ const SITUATIONS: &[Situation] = &[
         },
         PUT,
         1,
-        "terrace: missing CURRENT file: {}, although {}/000007.ldb is there; restore it, or salvage the rest with `terrace repair`",
+        "terrace: missing CURRENT file: {}, although {}/000005.ldb is there; restore it, or salvage the rest with `terrace repair`",
     ),
     (
         "half a copy: no manifest",
@@ -114,7 +114,7 @@ const SITUATIONS: &[Situation] = &[
         },
         GET,
         1,
-        "terrace: missing table that the manifest names: {}/000007.ldb of level 1",
+        "terrace: missing table that the manifest names: {}/000005.ldb of level 2",
     ),
     (
         "half a copy: no logs",
@@ -135,7 +135,7 @@ const SITUATIONS: &[Situation] = &[
         },
         GET,
         1,
-        "terrace: corrupt table in {}/000007.ldb at byte 100: 100 bytes where the manifest says 4523",
+        "terrace: corrupt table in {}/000005.ldb at byte 100: 100 bytes where the manifest says 4523",
     ),
     (
         "CURRENT lost in a power cut",

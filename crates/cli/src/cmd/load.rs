@@ -41,11 +41,20 @@ pub struct Load {
 }
 
 /// What has been handed to the store.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Loaded {
     lines: u64,
     puts: u64,
     deletes: u64,
+    /// After each batch, the store's last sequence and the lines so far.
+    batches: Vec<(u64, u64)>,
+}
+
+impl Loaded {
+    /// How many lines are certainly there, if the store has everything up to `sequence`.
+    fn up_to(&self, sequence: u64) -> u64 {
+        self.batches.iter().take_while(|(last, _)| *last <= sequence).last().map_or(0, |(_, lines)| *lines)
+    }
 }
 
 impl Load {
@@ -60,24 +69,23 @@ impl Load {
             }
             log = options.log_keep_bytes > 0;
         })?;
-        let before = db.last_sequence();
         let mut loaded = Loaded::default();
         let progress = progress::bar("loading", bytes);
         let outcome = self.load(&Target { db: &db, log }, input, &mut loaded, &progress);
         progress.finish_and_clear();
-        let durable = db.durable_sequence().saturating_sub(before).min(loaded.lines); // each line takes one
-        let closed = db.close().map_err(anyhow::Error::from);
-        let whole = closed.is_ok();
-        if let Err(error) = outcome.and(closed) {
-            let Loaded { lines, puts, deletes } = loaded;
-            return Err(error.context(match whole {
-                true => format!("loaded {lines} lines ({puts} puts, {deletes} deletes), then stopped"),
-                false => {
-                    format!("read {lines} lines, of which the first {durable} are sure to be loaded, then stopped")
-                }
-            }));
+        let sure = loaded.up_to(db.durable_sequence());
+        let closed = db.close();
+        let Loaded { lines, puts, deletes, .. } = loaded;
+        if let Err(failure) = closed {
+            let error = match outcome {
+                Err(error) if !error.is::<Error>() => error.context(failure),
+                outcome => outcome.err().unwrap_or_else(|| failure.into()),
+            };
+            return Err(error.context(format!(
+                "handed {lines} lines to the store, of which the first {sure} are sure to be loaded, then stopped"
+            )));
         }
-        let Loaded { puts, deletes, .. } = loaded;
+        outcome.with_context(|| format!("loaded {lines} lines ({puts} puts, {deletes} deletes), then stopped"))?;
         if self.json {
             writeln!(out, "{}", serde_json::json!({ "puts": puts, "deletes": deletes }))?;
         } else {
@@ -157,46 +165,30 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// Writes the batch by key, lines of one key as they came: neighbours find their place in memory faster. If the store
-    /// refuses a pair, those before it are written.
+    /// Writes the batch by key, lines of one key as they came: neighbours find their place in memory faster.
     fn write(&self, batch: &mut Batch, loaded: &mut Loaded) -> Result<()> {
-        let lines = std::mem::take(batch).lines;
-        let mut sorted: Vec<&Line> = lines.iter().collect();
-        sorted.sort_by(|a, b| a.key.cmp(&b.key));
-        match self.write_lines(&sorted, loaded) {
-            Err(Error::Invalid(_)) if lines.len() > 1 => {
-                lines.iter().try_for_each(|line| self.write_lines(&[line], loaded).with_context(|| at(loaded)))
-            }
-            outcome => outcome.with_context(|| at(loaded)),
+        let mut lines = std::mem::take(batch).lines;
+        if lines.is_empty() {
+            return Ok(());
         }
-    }
-
-    fn write_lines(&self, lines: &[&Line], loaded: &mut Loaded) -> terrace::Result<()> {
-        let (mut operations, mut now) = (WriteBatch::new(), *loaded);
-        for Line { key, value } in lines {
-            now.lines += 1;
+        lines.sort_by(|a, b| a.key.cmp(&b.key));
+        let mut operations = WriteBatch::new();
+        for Line { key, value } in &lines {
             match value {
-                Some(value) => {
-                    now.puts += 1;
-                    operations.put(key, value);
-                }
-                None => {
-                    now.deletes += 1;
-                    operations.delete(key);
-                }
-            }
+                Some(value) => operations.put(key, value),
+                None => operations.delete(key),
+            };
         }
-        match self.log {
-            _ if operations.is_empty() => 0,
-            true => self.db.write(operations, WriteOptions::default())?,
-            false => self.db.write_unlogged(operations)?,
+        let written = match self.log {
+            true => self.db.write(operations, WriteOptions::default()),
+            false => self.db.write_unlogged(operations),
         };
-        *loaded = now;
+        let last = written.with_context(|| format!("from line {} on", loaded.lines + 1))?;
+        let puts = lines.iter().filter(|line| line.value.is_some()).count() as u64;
+        loaded.lines += lines.len() as u64;
+        loaded.puts += puts;
+        loaded.deletes += lines.len() as u64 - puts;
+        loaded.batches.push((last, loaded.lines));
         Ok(())
     }
-}
-
-/// Behind which line something failed.
-fn at(loaded: &Loaded) -> String {
-    format!("behind line {}", loaded.lines)
 }

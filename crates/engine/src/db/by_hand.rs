@@ -71,10 +71,14 @@ impl Db {
         (1..LEVELS).rev().find(holds).unwrap_or(1)
     }
 
-    /// The tables below `level` that hold keys of `range`.
+    /// The tables below `level` that hold keys of `range` and meet one of its own.
     fn below(&self, level: usize, range: &KeyRange<'_>) -> Vec<Arc<TableRef>> {
-        let version = self.shared().view.load().version.clone();
-        version.levels[level + 1..].iter().flat_map(|l| l.overlapping(&self.shared().order, range)).collect()
+        let (version, order) = (self.shared().view.load().version.clone(), &self.shared().order);
+        let meets = |table: &Arc<TableRef>| {
+            let keys = KeyRange { from: Some(table.smallest()), to: Some(table.largest()) };
+            version.levels[level].stretches(order, &keys).any(|tables| !tables.is_empty())
+        };
+        version.levels[level + 1..].iter().flat_map(|l| l.overlapping(order, range)).filter(meets).collect()
     }
 
     /// Merges what `level` has of `range` into the next one.
