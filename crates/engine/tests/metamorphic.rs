@@ -319,9 +319,9 @@ fn one_history_has_the_same_answers_under_all_options_and_in_all_places() {
                     let _context = Context { shape, place: place.name };
                     // Real directories get the real executor: there, background work meets a file system's timing.
                     let answers = run(&place, &shaped(shape), place.path().is_none());
-                    assert!(answers.contents == reference.contents, "other contents");
-                    assert!(answers.gets == reference.gets, "other gets");
-                    assert!(answers.scans == reference.scans, "other scans");
+                    assert!(answers.contents == reference.contents, "other answers: contents");
+                    assert!(answers.gets == reference.gets, "other answers: gets");
+                    assert!(answers.scans == reference.scans, "other answers: scans");
                     assert_eq!(answers.last_sequence, reference.last_sequence);
                 }
             });
