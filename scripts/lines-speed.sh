@@ -16,6 +16,7 @@ slow=0
 measure() {
   local what=$1 used
   shift
+  sync # what the steps before have left to be written is not its cost
   TIMEFORMAT='%U %S'
   used=$({ time "$@" > "$folder/out" 2> "$folder/told"; } 2>&1)
   awk -v what="$what" -v bytes="$bytes" '{
