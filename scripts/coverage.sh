@@ -10,7 +10,7 @@ rm -rf "$target/profiles"
 export CARGO_TARGET_DIR="$target" RUSTFLAGS=-Cinstrument-coverage LLVM_PROFILE_FILE="$target/profiles/%8m.profraw"
 cargo test --no-run --message-format=json -p terrace-format -p terrace-storage -p terrace -p terrace-sim --lib --tests > "$target/built"
 sed -n 's/.*"manifest_path":"\([^"]*\)\/Cargo.toml".*"executable":"\([^"]*\)".*/\1 \2/p' "$target/built" |
-  grep -v '/engine .*/crash-' > "$target/tests" # counted, its power cuts take an hour, and reach what the others do
+  grep -v '/engine .*/crash-' > "$target/tests" # counted, its power cuts take more than half an hour
 # Threads on several processors that count in the same places take ten times as long, so each test gets one processor.
 cpus=$(awk '/^Cpus_allowed_list/ {
   parts = split($2, part, ",")

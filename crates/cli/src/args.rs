@@ -53,12 +53,6 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Whether they set option `name`, or may.
-    fn name(&self, name: &str) -> bool {
-        let names = |setting: &String| setting.split_once('=').is_some_and(|(named, _)| named == name);
-        self.options_file.is_some() || self.options.iter().any(names)
-    }
-
     /// The preset with the single options over it.
     pub fn resolve(&self) -> Result<Options> {
         let mut options = match (&self.options_file, &self.preset) {
@@ -105,7 +99,8 @@ impl Store {
 
     /// Whether the flags set option `name`, or may.
     pub fn names(&self, name: &str) -> bool {
-        self.settings.name(name)
+        let names = |setting: &String| setting.split_once('=').is_some_and(|(named, _)| named == name);
+        self.settings.options_file.is_some() || self.settings.options.iter().any(names)
     }
 
     /// As [`open_or_create`](Self::open_or_create), with options that `change` has changed.

@@ -266,7 +266,7 @@ fn beneath(situation: &Situation<'_>, level: usize, upper: &[Arc<TableRef>]) -> 
 
 /// LevelDB may have split one user key's versions over two neighbours. The one that begins with the user key another
 /// input ends with must come along, or its older versions would surface above newer ones.
-pub fn with_boundaries(situation: &Situation<'_>, level: usize, mut tables: Vec<Arc<TableRef>>) -> Vec<Arc<TableRef>> {
+fn with_boundaries(situation: &Situation<'_>, level: usize, mut tables: Vec<Arc<TableRef>>) -> Vec<Arc<TableRef>> {
     if level == 0 || tables.is_empty() {
         return tables;
     }
