@@ -12,7 +12,7 @@ target=${CARGO_TARGET_DIR:-$PWD/target}
 address() {
   export CARGO_TARGET_DIR=$target/address RUSTFLAGS=-Zsanitizer=address
   ASAN_OPTIONS=handle_sigbus=0 cargo +nightly test --no-fail-fast --target "$host" -p terrace-storage --lib --tests
-  cargo +nightly test --target "$host" -p terrace-device --test node
+  cargo +nightly test --target "$host" -p terrace-device --test node --test serve
   local suites=(allocations concurrency corpus corrupt creation interop iteration memory model reads seeks)
   cargo +nightly test --no-fail-fast --target "$host" -p terrace --lib "${suites[@]/#/--test=}"
 }
