@@ -7,7 +7,7 @@
 //! tables are closed, the one used longest ago first, before their tails take more than half of what memtables leave.
 //!
 //! Not counted: the block that a cursor stands on, buffers of files being written, the names of tables.
-use crate::{Setup, sst::BlockCache};
+use crate::{Setup, spare::Spare, sst::BlockCache};
 use parking_lot::Mutex;
 use std::sync::{
     Arc,
@@ -22,7 +22,7 @@ const GRAIN_BYTES: u64 = 64 << 10;
 /// Who holds memory, besides the block cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// The newest writes, also those that a reader still looks at.
+    /// The newest writes, also those that a reader still looks at, and room kept for the next.
     Memtables,
     /// Indexes and filters of open tables.
     Tails,
@@ -36,6 +36,7 @@ pub struct Budget {
     /// `u64::MAX` for no bound.
     memory_bytes: u64,
     pub(crate) blocks: BlockCache,
+    pub(crate) spare: Spare,
     /// A leaf, but for the cache's own locks.
     shares: Mutex<Shares>,
 }
@@ -56,6 +57,7 @@ impl Budget {
             cache_bytes: setup.cache_bytes,
             memory_bytes: setup.memory_bytes.unwrap_or(u64::MAX),
             blocks: BlockCache::new(setup),
+            spare: Spare::default(),
             shares: Mutex::new(Shares { held: [0; 3], granted: setup.cache_bytes }),
         };
         budget.fit(&mut budget.shares.lock());
@@ -85,7 +87,7 @@ impl Budget {
         tails > own.min(self.memory_bytes.saturating_sub(memtables) / 2)
     }
 
-    fn change(&self, holder: Holder, bytes: i64) {
+    pub(crate) fn change(&self, holder: Holder, bytes: i64) {
         let mut shares = self.shares.lock();
         let held = &mut shares.held[holder as usize];
         *held = held.saturating_add_signed(bytes);
@@ -113,6 +115,11 @@ pub struct Held {
 }
 
 impl Held {
+    /// Whose memory it is.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
     /// Holds so many bytes more.
     pub fn add(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);

@@ -27,6 +27,11 @@ impl Pages {
         Ok(Pages { start, bytes })
     }
 
+    /// How much was asked for.
+    pub fn bytes(&self) -> NonZeroUsize {
+        self.bytes
+    }
+
     /// Where they are, until they are dropped.
     pub fn start(&self) -> NonNull<u8> {
         self.start.cast()

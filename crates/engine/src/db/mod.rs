@@ -342,6 +342,7 @@ impl Db {
             };
             let visible = shared.visible().0;
             let quiet = last_seen.swap(visible, Ordering::Relaxed) == visible;
+            shared.placement.budget().rest();
             if shared.values_apart {
                 let mut control = shared.control.lock();
                 control.collecting.resting = quiet;

@@ -24,9 +24,10 @@ use std::{
     num::NonZeroUsize,
     ptr::{self, NonNull},
     slice,
+    sync::Arc,
 };
 use terrace_format::key::TRAILER_BYTES;
-use terrace_storage::{Held, Pages};
+use terrace_storage::{Budget, Held, Lent, Pages};
 
 const ALIGN: usize = align_of::<Node>();
 /// The first block's size; each later one doubles it, up to the last number.
@@ -81,15 +82,20 @@ fn address(id: Option<NodeId>) -> *mut Node {
 /// Where a block's memory is from; it goes back there when this is dropped.
 enum Room {
     Heap(NonNull<u8>, Layout),
+    /// Of a node's own size.
     Pages(Pages),
+    /// Of a usual size, which the next memtable will want too.
+    Lent(Lent),
 }
 
 impl Room {
-    /// `bytes`, more than none.
-    fn new(bytes: usize) -> Room {
-        let pages = NonZeroUsize::new(bytes).filter(|bytes| bytes.get() >= PAGES_BYTES_MIN).map(Pages::new);
-        if let Some(Ok(pages)) = pages {
-            return Room::Pages(pages);
+    /// `bytes`, more than none; `own` if one node wants just these.
+    fn new(bytes: usize, own: bool, budget: &Arc<Budget>) -> Room {
+        if let Some(bytes) = NonZeroUsize::new(bytes).filter(|bytes| bytes.get() >= PAGES_BYTES_MIN) {
+            let pages = if own { Pages::new(bytes).map(Room::Pages) } else { budget.lend(bytes).map(Room::Lent) };
+            if let Ok(room) = pages {
+                return room;
+            }
         }
         let layout = Layout::from_size_align(bytes, ALIGN).expect("a batch fits into memory");
         // SAFETY: `layout` has a size above zero.
@@ -101,6 +107,7 @@ impl Room {
         match self {
             Room::Heap(start, _) => *start,
             Room::Pages(pages) => pages.start(),
+            Room::Lent(pages) => pages.start(),
         }
     }
 }
@@ -240,7 +247,7 @@ impl Arena {
         let usual = (BLOCK_BYTES_MIN << blocks.len().min(16)).min(BLOCK_BYTES_MAX);
         let own = bytes > usual / 4; // a large node has a block of its own, and the current one goes on
         let size = if own { bytes } else { usual };
-        let room = Room::new(size);
+        let room = Room::new(size, own, self.held.budget());
         let (start, used, whole) = (room.start(), AtomicUsize::new(bytes), Witness::new());
         let block = Box::into_raw(Box::new(Block { start, bytes: size, used, _room: room, whole }));
         blocks.push(NonNull::new(block).expect("a box is nowhere near address zero"));

@@ -1,10 +1,11 @@
 //! A log that is appended to without a system call for each record: the file is allocated window by window, and each window
-//! is mapped while it is filled.
+//! is mapped while it is filled. The next one is made ready meanwhile; see [`Ahead`].
 //!
 //! Until the writer is dropped, and after a kill, the file is longer than what was appended and ends in zeros, which every
 //! reader of logs takes for its end. A sync fills the stretch in which the log ends with zeros, if it is the first there. From
 //! then on syncing a record changes no metadata of the file, so it costs a device flush and no commit of the journal.
 use super::{
+    ahead::Ahead,
     fs::WriteFile,
     kernel::{self, Window},
     real::RealFs,
@@ -18,13 +19,19 @@ use std::{
     io,
     num::NonZeroUsize,
     os::unix::fs::FileExt,
-    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
 /// Bytes mapped at a time; a multiple of every page size.
-const WINDOW_BYTES: NonZeroUsize = NonZeroUsize::new(1 << 20).expect("not zero");
+pub(super) const WINDOW_BYTES: NonZeroUsize = NonZeroUsize::new(1 << 20).expect("not zero");
 /// Bytes filled with zeros at a time; divides a window.
 const FILL_BYTES: usize = 256 << 10;
+/// Bytes of a window from which on the next one is wanted, unless the log is synced: then what is filled ahead would be
+/// written twice.
+const ASK_BYTES: u64 = WINDOW_BYTES.get() as u64 / 4;
 /// Records of at least this many bytes are written by a system call: one costs less than a page fault for each page.
 const CALL_BYTES: usize = 16 << 10;
 /// File systems that rewrite an allocated page in place. Others may need room for it, and could have none.
@@ -32,8 +39,9 @@ const IN_PLACE: [FsType; 3] = [EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, TMPFS_MAGIC];
 
 /// A log's file while it grows.
 pub(super) struct MappedFile {
-    file: File,
+    file: Arc<File>,
     window: Option<Open>,
+    ahead: Ahead,
     /// Bytes appended.
     bytes: u64,
     /// Windows cannot be had here after all: everything is written by system calls.
@@ -56,7 +64,8 @@ impl MappedFile {
 
     /// `file` is empty and open for reading and writing.
     pub fn new(file: File) -> MappedFile {
-        MappedFile { file, window: None, bytes: 0, calls_only: false }
+        let file = Arc::new(file);
+        MappedFile { ahead: Ahead::new(file.clone()), file, window: None, bytes: 0, calls_only: false }
     }
 
     fn call(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -69,7 +78,7 @@ impl MappedFile {
     fn advance(&mut self) -> io::Result<()> {
         self.window = None;
         let from = self.bytes - self.bytes % WINDOW_BYTES.get() as u64;
-        match Window::map(&self.file, from, WINDOW_BYTES) {
+        match self.ahead.take(from).unwrap_or_else(|| Window::map(&self.file, from, WINDOW_BYTES)) {
             Ok(window) => self.window = Some(Open { window, from, filled: AtomicUsize::new(0) }),
             Err(e) if is_refusal(&e) => self.calls_only = true,
             Err(e) => return Err(e),
@@ -113,6 +122,9 @@ impl WriteFile for MappedFile {
                 let written = open.window.write((self.bytes - open.from) as usize, left);
                 left = &left[written..];
                 self.bytes += written as u64;
+                if self.bytes - open.from >= ASK_BYTES && open.filled.load(Relaxed) == 0 {
+                    self.ahead.ask(open.from + WINDOW_BYTES.get() as u64);
+                }
             }
         }
         Ok(())
@@ -138,6 +150,7 @@ impl WriteFile for MappedFile {
 impl Drop for MappedFile {
     fn drop(&mut self) {
         self.window = None;
+        self.ahead.end();
         let _ = self.file.set_len(self.bytes);
     }
 }
@@ -168,5 +181,36 @@ mod tests {
         }
         drop(mapped);
         assert!(fs::read(&path).unwrap() == wanted);
+    }
+
+    /// Wherever a log ends, also while its next window is being made ready, the file ends with it; and a synced log has no more
+    /// filled than the stretch it ends in.
+    #[test]
+    fn a_window_is_ready_ahead_and_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        const LOGS: [usize; 6] = [10, 65, 66, 67, 140, 500];
+        let record = [7; 4000];
+        for (log, records) in LOGS.into_iter().enumerate() {
+            let path = folder.path().join(log.to_string());
+            let open = File::options().read(true).write(true).create_new(true).open(&path);
+            let mut mapped = MappedFile::new(open.unwrap());
+            (0..records).for_each(|_| mapped.append(&record).unwrap());
+            let window = mapped.window.as_ref().unwrap().from;
+            let wanted = records as u64 * 4000 - window >= ASK_BYTES;
+            assert_eq!(mapped.ahead.asked() == Some(window + WINDOW_BYTES.get() as u64), wanted, "{records} records");
+            drop(mapped);
+            assert!(fs::read(&path).unwrap() == record.repeat(records), "{records} records");
+        }
+        let open = File::options().read(true).write(true).create_new(true).open(folder.path().join("synced"));
+        let mut mapped = MappedFile::new(open.unwrap());
+        for _ in 0..200 {
+            mapped.append(&record).unwrap();
+            mapped.sync().unwrap();
+        }
+        assert_eq!(mapped.ahead.asked(), None);
+        for (log, records) in LOGS.into_iter().enumerate() {
+            let bytes = fs::metadata(folder.path().join(log.to_string())).unwrap().len();
+            assert_eq!(bytes, records as u64 * 4000, "{records} records: what was on its way CAME LATER");
+        }
     }
 }

@@ -16,6 +16,7 @@ use std::{collections::BTreeMap, io, sync::Arc};
 use terrace_format::{LogId, Shape, TableId, Values, names::FileName};
 
 mod adopt;
+mod ahead;
 pub(super) mod build;
 mod bundle;
 pub mod folders;

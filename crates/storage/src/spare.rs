@@ -1,0 +1,145 @@
+//! Pages that memtables leave, kept for those to come. The kernel clears each page that it hands out, and takes it by way of
+//! a page fault: for values of 1 KiB that was a quarter of what a put cost.
+use crate::{Budget, Holder, Pages};
+use parking_lot::Mutex;
+use std::{io, num::NonZeroUsize, ops::Deref, sync::Arc};
+
+/// Bytes kept at most. There are never more than memtables had at one time.
+const BYTES_MAX: usize = 64 << 20;
+
+/// Pages that nobody uses.
+#[derive(Default)]
+pub(crate) struct Spare(Mutex<Kept>); // a leaf
+
+#[derive(Default)]
+struct Kept {
+    pages: Vec<Pages>,
+    bytes: usize,
+    /// The fewest bytes there were since the last [`Spare::rest`].
+    unused: usize,
+}
+
+impl Spare {
+    fn take(&self, bytes: NonZeroUsize) -> Option<Pages> {
+        let mut kept = self.0.lock();
+        let at = kept.pages.iter().rposition(|pages| pages.bytes() == bytes)?;
+        kept.bytes -= bytes.get();
+        kept.unused = kept.unused.min(kept.bytes);
+        Some(kept.pages.swap_remove(at))
+    }
+
+    /// Returns those that would be too many.
+    fn keep(&self, pages: Pages) -> Result<(), Pages> {
+        let mut kept = self.0.lock();
+        if kept.bytes + pages.bytes().get() > BYTES_MAX {
+            return Err(pages);
+        }
+        kept.bytes += pages.bytes().get();
+        kept.pages.push(pages);
+        Ok(())
+    }
+
+    /// Takes out what nobody needed since the last call.
+    fn rest(&self) -> Vec<Pages> {
+        let mut kept = self.0.lock();
+        let mut left = kept.unused;
+        let goes = |pages: &mut Pages| {
+            let fits = pages.bytes().get() <= left;
+            left -= if fits { pages.bytes().get() } else { 0 };
+            fits
+        };
+        let gone: Vec<Pages> = kept.pages.extract_if(.., goes).collect();
+        kept.bytes -= kept.unused - left;
+        kept.unused = kept.bytes;
+        gone
+    }
+}
+
+/// Pages of a store's budget; dropped, they are kept for the next who wants as many. What is in them at first is anybody's.
+pub struct Lent {
+    /// There until dropped.
+    pages: Option<Pages>,
+    budget: Arc<Budget>,
+}
+
+impl Deref for Lent {
+    type Target = Pages;
+
+    fn deref(&self) -> &Pages {
+        self.pages.as_ref().expect("there until dropped")
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let pages = self.pages.take().expect("dropped once");
+        let bytes = pages.bytes().get();
+        // Whoever bounds all memory wants it for blocks rather.
+        if self.budget.limit().is_none() && self.budget.spare.keep(pages).is_ok() {
+            self.budget.change(Holder::Memtables, bytes as i64);
+        }
+    }
+}
+
+impl Budget {
+    /// At least `bytes`, for a memtable, which counts them as its own.
+    ///
+    /// # Errors
+    /// The kernel's, where it has none.
+    pub fn lend(self: &Arc<Budget>, bytes: NonZeroUsize) -> io::Result<Lent> {
+        let kept = self.spare.take(bytes);
+        if kept.is_some() {
+            self.change(Holder::Memtables, -(bytes.get() as i64));
+        }
+        let pages = kept.map_or_else(|| Pages::new(bytes), Ok)?;
+        Ok(Lent { pages: Some(pages), budget: self.clone() })
+    }
+
+    /// Gives the kernel the pages that no memtable needed since the last call.
+    pub fn rest(&self) {
+        let gone = self.spare.rest();
+        let bytes: usize = gone.iter().map(|pages| pages.bytes().get()).sum();
+        self.change(Holder::Memtables, -(bytes as i64));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Setup;
+
+    const BYTES: NonZeroUsize = NonZeroUsize::new(1 << 20).unwrap();
+
+    fn held(budget: &Budget) -> u64 {
+        budget.held().0[Holder::Memtables as usize]
+    }
+
+    #[test]
+    fn pages_are_lent_again_until_nobody_wanted_them_for_a_while() {
+        let budget = Budget::new(&Setup::default());
+        let lent: Vec<Lent> = (0..3).map(|_| budget.lend(BYTES).unwrap()).collect();
+        let starts: Vec<_> = lent.iter().map(|pages| pages.start()).collect();
+        drop(lent);
+        assert_eq!(held(&budget), 3 << 20, "what is kept is counted");
+        budget.rest();
+        let again = budget.lend(BYTES).unwrap();
+        assert!(starts.contains(&again.start()));
+        assert!(budget.lend(NonZeroUsize::new(1 << 19).unwrap()).unwrap().bytes().get() == 1 << 19, "not of this size");
+        assert_eq!(held(&budget), (2 << 20) + (1 << 19));
+        drop(again);
+        budget.rest(); // two of the first three were not wanted
+        assert_eq!(held(&budget), (1 << 20) + (1 << 19));
+        budget.rest();
+        assert_eq!(held(&budget), 0);
+    }
+
+    #[test]
+    fn no_more_is_kept_than_the_bound_and_nothing_where_all_memory_is_bounded() {
+        let budget = Budget::new(&Setup::default());
+        drop((0..100).map(|_| budget.lend(BYTES).unwrap()).collect::<Vec<_>>());
+        assert_eq!(held(&budget), BYTES_MAX as u64);
+        let bounded = Budget::new(&Setup { memory_bytes: Some(1 << 30), ..Setup::default() });
+        drop(bounded.lend(BYTES));
+        assert_eq!(held(&bounded), 0);
+    }
+}
