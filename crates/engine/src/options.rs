@@ -126,6 +126,9 @@ pub struct Options {
     pub group_wait_us: u64,
     /// Bytes that level 1 may hold; each deeper level holds ten times its upper neighbour. Default 10 MiB; 64 KiB ..= 1 TiB.
     pub level_base_bytes: u64,
+    /// Level 1 holds at least what level 0 brings at once, `l0_compact_runs` memtables: with less, what just came would only be
+    /// written again to go deeper. Default false.
+    pub level_base_grows: bool,
     /// Where tables are directories: entries that level 0 may hold; each deeper level holds ten times its upper neighbour, and
     /// `level_base_bytes` does not count. Default 0 (levels hold bytes); 0 ..= 1,000,000,000.
     pub level_base_entries: u64,
@@ -266,6 +269,7 @@ impl Options {
             pipelined_writes: false,
             group_wait_us: 0,
             level_base_bytes: 10 * MIB,
+            level_base_grows: false,
             level_base_entries: 0,
             seek_compaction: true,
             l0_seek_bytes: 0,
@@ -426,6 +430,12 @@ impl Options {
     /// ```
     pub fn describe(&self) -> Vec<(&'static str, String, &'static str)> {
         FIELDS.iter().map(|field| (field.name, (field.get)(self), field.help)).collect()
+    }
+
+    /// Bytes that level 1 may hold, all things considered.
+    pub(crate) fn level_1_bytes(&self) -> u64 {
+        let brought = self.l0_compact_runs.saturating_mul(self.memtable_bytes);
+        self.level_base_bytes.max(if self.level_base_grows { brought } else { 0 })
     }
 
     /// Checks every bound at once and names each offender.

@@ -166,7 +166,8 @@ fn wisckey() -> Options {
 }
 
 /// Moderate numbers: at most 4 × 32 MiB of memtables in memory, and 64 MiB of blocks with up to 32 MiB of indexes and filters
-/// beside them. After a crash as much log is replayed as the memtables held, and what waited for its batch, 256 MiB at most.
+/// beside them. After a crash as much log is replayed as the memtables held, and what waited for its batch. With replaced tables that
+/// is 2 GiB at most; with less, a compaction of a full level 0 stopped writes until it was durable.
 /// Level 1 holds what level 0 brings when its compaction starts, 4 memtables, so that the two are merged about one to one.
 fn terrace_block() -> Options {
     let mut options = Options::leveldb_compatible().named("terrace-block");
@@ -174,6 +175,7 @@ fn terrace_block() -> Options {
     options.memtables_max = 4;
     options.table_bytes = 16 << 20;
     options.level_base_bytes = 128 << 20;
+    options.level_base_grows = true;
     options.cache_bytes = 64 << 20;
     options.bloom_bits = 10;
     options.filter_form = FilterForm::Table;
@@ -187,6 +189,7 @@ fn terrace_block() -> Options {
     options.group_wait_us = 200;
     options.log_writes = LogWrites::Map;
     options.durability = Tier::Auto;
+    options.retained_bytes_max = 2 << 30;
     options.reserve_bytes = 1 << 20;
     // For two processors; more of them want more.
     options.compactions_max = 2;

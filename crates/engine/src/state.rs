@@ -209,7 +209,8 @@ impl Shared {
 
     /// Sizes for policies.
     pub fn limits(&self) -> Limits {
-        let Options { table_bytes, level_base_bytes, mut level_base_entries, .. } = self.options;
+        let Options { table_bytes, mut level_base_entries, .. } = self.options;
+        let level_base_bytes = self.options.level_1_bytes();
         if self.placement.shape().tables != TableForm::Directory {
             level_base_entries = 0; // nobody counts them
         }

@@ -73,7 +73,7 @@ fn share(at: u64, from: u64, to: u64) -> f64 {
 
 /// Bytes that lie above the limits of levels 1 and deeper: what compactions have yet to move.
 pub fn debt(options: &Options, levels: impl Iterator<Item = u64>) -> u64 {
-    let mut limit = options.level_base_bytes;
+    let mut limit = options.level_1_bytes();
     let mut above = 0;
     for bytes in levels.skip(1) {
         above += bytes.saturating_sub(limit);
@@ -140,5 +140,9 @@ mod tests {
         options.level_base_bytes = 10;
         assert_eq!(debt(&options, [500, 10, 99, 1000].into_iter()), 0);
         assert_eq!(debt(&options, [500, 12, 101, 1001].into_iter()), 4);
+        (options.level_base_grows, options.memtable_bytes, options.l0_compact_runs) = (true, 3, 4);
+        assert_eq!(debt(&options, [500, 13, 122, 1001].into_iter()), 1 + 2, "level 1 holds four memtables");
+        options.level_base_bytes = 13;
+        assert_eq!(debt(&options, [500, 13, 130, 1301].into_iter()), 1, "or its own base if that is more");
     }
 }
