@@ -124,7 +124,8 @@ pub struct Options {
     /// Microseconds that a synced write waits for those writers to come back whom the last sync served, but never more than
     /// half as long as that sync took. More writes for each sync when several threads sync. Default 0; 0 ..= 100,000.
     pub group_wait_us: u64,
-    /// Bytes that level 1 may hold; each deeper level holds ten times its upper neighbour. Default 10 MiB; 64 KiB ..= 1 TiB.
+    /// Bytes that level 1 may hold; each deeper level holds ten times its upper neighbour. See
+    /// also `level_base_grows`. Default 10 MiB; 64 KiB ..= 1 TiB.
     pub level_base_bytes: u64,
     /// Level 1 holds at least what level 0 brings at once, `l0_compact_runs` memtables: with less, what just came would only be
     /// written again to go deeper. Default false.

@@ -98,7 +98,7 @@ pub struct LevelStatistics {
 /// Memory held now, in bytes; [`memory_bytes`](crate::Options::memory_bytes) says what is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryStatistics {
-    /// Memtables, also those that were flushed and that a reader still looks at.
+    /// Memtables, also those that were flushed and that a reader still looks at, and up to 64 MiB kept for a few seconds for the next.
     pub memtables: u64,
     /// Indexes and filters of open tables.
     pub tails: u64,

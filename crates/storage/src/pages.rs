@@ -1,4 +1,4 @@
-//! Memory from the kernel, page by page, that goes back to it at once.
+//! Memory from the kernel, page by page, that goes back to it at once when it is dropped.
 //!
 //! The C library's allocator keeps what large blocks leave behind: once one has been freed, it takes all later ones up to
 //! that size from heaps that hardly ever shrink. A store that fills and drops memtables of 8 MiB held 56 MiB that way where
@@ -30,6 +30,14 @@ impl Pages {
     /// How much was asked for.
     pub fn bytes(&self) -> NonZeroUsize {
         self.bytes
+    }
+
+    /// Whoever still looks at what was there is to see nonsense, in builds with debug assertions.
+    pub fn spoil(&mut self) {
+        if cfg!(debug_assertions) {
+            // SAFETY: the range is this mapping, writable, and `&mut self` says that nobody uses it.
+            unsafe { self.start.cast::<u8>().as_ptr().write_bytes(0xDB, self.bytes.get()) };
+        }
     }
 
     /// Where they are, until they are dropped.

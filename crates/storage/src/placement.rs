@@ -306,6 +306,8 @@ pub trait LogWriter: Send + Sync {
     /// Everything appended survives a power cut when this returns (under tier `none`: no promise).
     /// After an error the log's contents are unknown, and stay so: a second try proves nothing.
     fn sync(&self) -> Result<()>;
+    /// Nothing more is appended: what is kept for that, space and memory, may go.
+    fn end(&mut self) {}
     /// Bytes so far.
     fn bytes(&self) -> u64;
 }
@@ -316,6 +318,8 @@ pub trait SegmentWriter: Send + Sync {
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
     /// As [`LogWriter::sync`].
     fn sync(&self) -> Result<()>;
+    /// As [`LogWriter::end`].
+    fn end(&mut self) {}
     /// Bytes so far.
     fn bytes(&self) -> u64;
 }

@@ -72,7 +72,8 @@ impl Deref for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let pages = self.pages.take().expect("dropped once");
+        let mut pages = self.pages.take().expect("dropped once");
+        pages.spoil();
         let bytes = pages.bytes().get();
         // Whoever bounds all memory wants it for blocks rather.
         if self.budget.limit().is_none() && self.budget.spare.keep(pages).is_ok() {
@@ -93,6 +94,12 @@ impl Budget {
         }
         let pages = kept.map_or_else(|| Pages::new(bytes), Ok)?;
         Ok(Lent { pages: Some(pages), budget: self.clone() })
+    }
+
+    /// Gives the kernel all pages that no memtable has.
+    pub fn empty(&self) {
+        self.rest();
+        self.rest(); // none was needed between the two
     }
 
     /// Gives the kernel the pages that no memtable needed since the last call.
@@ -130,6 +137,9 @@ mod tests {
         budget.rest(); // two of the first three were not wanted
         assert_eq!(held(&budget), (1 << 20) + (1 << 19));
         budget.rest();
+        assert_eq!(held(&budget), 0);
+        drop(budget.lend(BYTES));
+        budget.empty();
         assert_eq!(held(&budget), 0);
     }
 

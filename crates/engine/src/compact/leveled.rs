@@ -81,11 +81,13 @@ impl Policy for Leveled {
     fn plan_range(&self, situation: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Option<Plan> {
         let mut upper = overlapping(situation, level, range);
         if level > 0 {
-            // One table's worth at a time, so that a huge range does not become one huge merge.
-            let mut sum = 0;
+            // One table's worth at a time, so that a huge range does not become one huge merge; less where that meets much,
+            // as small tables of deletes do.
+            let (mut sum, mut met) = (0, 0);
             let full = upper.iter().position(|table| {
                 sum += table.meta.bytes;
-                sum >= situation.limits.table_bytes
+                met += bytes(&beneath(situation, level + 1, std::slice::from_ref(table)));
+                sum >= situation.limits.table_bytes || met >= situation.limits.grandparent_bytes()
             });
             upper.truncate(full.map_or(upper.len(), |at| at + 1));
         }

@@ -88,6 +88,7 @@ impl Inner {
         self.shared.changed.notify_all();
         self.shared.work.stop();
         self.shared.waiters.wake(u64::MAX);
+        self.shared.placement.budget().empty();
     }
 }
 

@@ -33,7 +33,7 @@ const ALIGN: usize = align_of::<Node>();
 /// The first block's size; each later one doubles it, up to the last number.
 const BLOCK_BYTES_MIN: usize = 16 << 10;
 const BLOCK_BYTES_MAX: usize = 1 << 20;
-/// Blocks from this size on are the kernel's pages, which go back to it.
+/// Blocks from this size on are the kernel's pages, which go to the next memtable or back to it.
 const PAGES_BYTES_MIN: usize = 128 << 10;
 
 #[repr(C)]

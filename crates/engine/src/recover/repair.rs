@@ -84,7 +84,7 @@ pub fn repair(from: &dyn Placement, to: &dyn Placement, options: &Options) -> Re
 
 /// The first level that may hold so many bytes.
 fn level_for(options: &Options, bytes: u64) -> usize {
-    let room = |level: usize| options.level_base_bytes.saturating_mul(10u64.pow(level as u32 - 1));
+    let room = |level: usize| options.level_1_bytes().saturating_mul(10u64.pow(level as u32 - 1));
     (1..LEVELS).find(|level| bytes <= room(*level)).unwrap_or(LEVELS - 1)
 }
 

@@ -40,8 +40,9 @@ impl Wal {
 
     /// Closes the active log and goes on in another.
     pub fn rotate(&mut self, id: LogId, writer: Box<dyn LogWriter>, closed: &ClosedLogs) {
-        let old = std::mem::replace(self, Wal::new(id, writer, self.bytes_max));
+        let mut old = std::mem::replace(self, Wal::new(id, writer, self.bytes_max));
         if old.dirty {
+            old.writer.end();
             closed.add(old.id, old.writer);
         }
     }

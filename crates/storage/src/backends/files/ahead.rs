@@ -10,19 +10,13 @@ use std::{
         Arc,
         mpsc::{Receiver, Sender, channel},
     },
-    thread,
+    thread::{self, JoinHandle},
 };
 
 /// Where in the file a window begins, and the window.
 type Ready = (u64, io::Result<Window>);
 
-/// Ends when it is dropped.
-struct Helper {
-    ask: Sender<u64>,
-    ready: Mutex<Receiver<Ready>>, // never locked: a receiver alone could not be in what threads share
-}
-
-/// Makes windows of a log ready, one at a time. Has a thread once one was asked for.
+/// Makes windows of a log ready, one at a time. Has a thread from the first that is asked for to the end.
 pub(super) struct Ahead {
     file: Arc<File>,
     helper: Option<Helper>,
@@ -30,12 +24,20 @@ pub(super) struct Ahead {
     asked: Option<u64>,
     /// Whether it has not been taken.
     under_way: bool,
+    /// A window could not be had: then it is no time to take space that is not needed yet.
+    refused: bool,
+}
+
+struct Helper {
+    ask: Sender<u64>,
+    ready: Mutex<Receiver<Ready>>, // never locked: a receiver alone could not be in what threads share
+    thread: JoinHandle<()>,
 }
 
 impl Ahead {
     /// For the log in `file`.
     pub fn new(file: Arc<File>) -> Ahead {
-        Ahead { file, helper: None, asked: None, under_way: false }
+        Ahead { file, helper: None, asked: None, under_way: false, refused: false }
     }
 
     /// The window that begins at `from` will be wanted. Asking again does nothing.
@@ -49,18 +51,22 @@ impl Ahead {
     #[cold]
     fn request(&mut self, from: u64) {
         self.asked = Some(from);
+        if self.refused {
+            return;
+        }
         if self.helper.is_none() {
             self.helper = start(self.file.clone()).ok(); // without a thread, windows are had when they are wanted
         }
         self.under_way = self.helper.as_ref().is_some_and(|helper| helper.ask.send(from).is_ok());
     }
 
-    /// The window that begins at `from`, if it was asked for; waits for it. None if it could not be had: whoever wants it
-    /// now finds out why.
-    pub fn take(&mut self, from: u64) -> Option<io::Result<Window>> {
+    /// The window that begins at `from`, if it was asked for; waits for it. `None` also if it could not be had: whoever wants
+    /// it now finds out why.
+    pub fn take(&mut self, from: u64) -> Option<Window> {
         let helper = self.helper.as_mut().filter(|_| std::mem::take(&mut self.under_way))?;
         let (at, window) = helper.ready.get_mut().recv().ok()?;
-        (at == from && window.is_ok()).then_some(window)
+        self.refused |= window.is_err();
+        window.ok().filter(|_| at == from)
     }
 
     /// Where the window begins that was asked for last.
@@ -69,10 +75,11 @@ impl Ahead {
         self.asked
     }
 
-    /// Nothing is done to the file after this.
+    /// Nothing is done to the file after this, and nobody else holds it.
     pub fn end(&mut self) {
-        let _ = self.take(u64::MAX);
-        self.helper = None;
+        let Some(Helper { ask, ready, thread }) = self.helper.take() else { return };
+        drop((ask, ready));
+        let _ = thread.join(); // it has nothing to tell any more
     }
 }
 
@@ -89,6 +96,6 @@ fn start(file: Arc<File>) -> io::Result<Helper> {
             }
         }
     };
-    thread::Builder::new().name("terrace-log".into()).spawn(serve)?;
-    Ok(Helper { ask, ready: Mutex::new(ready) })
+    let thread = thread::Builder::new().name("terrace-log".into()).spawn(serve)?;
+    Ok(Helper { ask, ready: Mutex::new(ready), thread })
 }

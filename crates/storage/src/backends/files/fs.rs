@@ -127,6 +127,8 @@ pub trait WriteFile: Send + Sync {
     fn is_saved(&self) -> bool {
         false
     }
+    /// Nothing more is appended: what is kept for that may go.
+    fn end(&mut self) {}
     /// A second handle on the same open file, through which it can be synced and written back while it grows through this one.
     fn twin(&self) -> io::Result<Box<dyn WriteFile>> {
         Err(io::ErrorKind::Unsupported.into())

@@ -90,6 +90,11 @@ impl LogFile {
         self.remember(outcome)
     }
 
+    /// Nothing more is appended.
+    pub fn end(&mut self) {
+        self.file.end();
+    }
+
     /// Makes everything appended durable.
     pub fn sync(&self) -> Result<()> {
         self.check()?;
@@ -144,6 +149,10 @@ impl LogWriter for Writer {
 
     fn sync(&self) -> Result<()> {
         self.file.sync()
+    }
+
+    fn end(&mut self) {
+        self.file.end();
     }
 
     fn bytes(&self) -> u64 {

@@ -1,7 +1,7 @@
 //! A log that is appended to without a system call for each record: the file is allocated window by window, and each window
 //! is mapped while it is filled. The next one is made ready meanwhile; see [`Ahead`].
 //!
-//! Until the writer is dropped, and after a kill, the file is longer than what was appended and ends in zeros, which every
+//! Until the log is ended, and after a kill, the file is longer than what was appended and ends in zeros, which every
 //! reader of logs takes for its end. A sync fills the stretch in which the log ends with zeros, if it is the first there. From
 //! then on syncing a record changes no metadata of the file, so it costs a device flush and no commit of the journal.
 use super::{
@@ -29,8 +29,8 @@ use std::{
 pub(super) const WINDOW_BYTES: NonZeroUsize = NonZeroUsize::new(1 << 20).expect("not zero");
 /// Bytes filled with zeros at a time; divides a window.
 const FILL_BYTES: usize = 256 << 10;
-/// Bytes of a window from which on the next one is wanted, unless the log is synced: then what is filled ahead would be
-/// written twice.
+/// Bytes of a window from which on the next one is wanted, unless there was a sync in this one: what is filled ahead of a log
+/// that is synced again and again would be written twice.
 const ASK_BYTES: u64 = WINDOW_BYTES.get() as u64 / 4;
 /// Records of at least this many bytes are written by a system call: one costs less than a page fault for each page.
 const CALL_BYTES: usize = 16 << 10;
@@ -78,7 +78,7 @@ impl MappedFile {
     fn advance(&mut self) -> io::Result<()> {
         self.window = None;
         let from = self.bytes - self.bytes % WINDOW_BYTES.get() as u64;
-        match self.ahead.take(from).unwrap_or_else(|| Window::map(&self.file, from, WINDOW_BYTES)) {
+        match self.ahead.take(from).map_or_else(|| Window::map(&self.file, from, WINDOW_BYTES), Ok) {
             Ok(window) => self.window = Some(Open { window, from, filled: AtomicUsize::new(0) }),
             Err(e) if is_refusal(&e) => self.calls_only = true,
             Err(e) => return Err(e),
@@ -137,6 +137,12 @@ impl WriteFile for MappedFile {
         self.file.sync_data()
     }
 
+    fn end(&mut self) {
+        self.window = None;
+        self.ahead.end();
+        let _ = self.file.set_len(self.bytes); // best effort: zeros there do no harm
+    }
+
     fn twin(&self) -> io::Result<Box<dyn WriteFile>> {
         Ok(RealFs::adopt(self.file.try_clone()?))
     }
@@ -146,12 +152,10 @@ impl WriteFile for MappedFile {
     }
 }
 
-/// The file ends where its records end. Best effort: zeros there do no harm.
+/// The file ends where its records end.
 impl Drop for MappedFile {
     fn drop(&mut self) {
-        self.window = None;
-        self.ahead.end();
-        let _ = self.file.set_len(self.bytes);
+        self.end();
     }
 }
 

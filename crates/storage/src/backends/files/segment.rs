@@ -99,6 +99,10 @@ impl WriteFile for Watched {
         self.fate.attempt(|| self.file.sync())
     }
 
+    fn end(&mut self) {
+        self.file.end();
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.file.descriptor()
     }
@@ -136,6 +140,10 @@ impl SegmentWriter for Writer {
 
     fn sync(&self) -> Result<()> {
         self.file.sync()
+    }
+
+    fn end(&mut self) {
+        self.file.end();
     }
 
     fn bytes(&self) -> u64 {

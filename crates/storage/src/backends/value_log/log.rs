@@ -54,6 +54,10 @@ impl LogWriter for Writer {
         self.out.sync()
     }
 
+    fn end(&mut self) {
+        self.out.end();
+    }
+
     fn bytes(&self) -> u64 {
         self.out.bytes()
     }
