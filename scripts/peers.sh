@@ -9,7 +9,7 @@
 # rocksdb-maven  RocksDB 10.4.2, the shared object in Maven's jar of its Java binding: a portable build without the CRC
 #                instruction, for the time until the next is done. Needs: mvn, unzip.
 # rocksdb        RocksDB 11.8.1 out of the crate librocksdb-sys, for this processor. Half a processor hour.
-#                Needs: cargo, g++, libclang.
+#                Needs: cargo, g++, libclang (installed from Debian where it is missing, by root).
 #
 # Results go to $TERRACE_PEERS, by default ~/.cache/terrace/peers: each lib*.so with a lib*.so.txt beside it that holds
 # version and source, one line each. What is there is not built again: delete a library to get it anew.
@@ -113,9 +113,19 @@ rocksdb_maven() {
     publish "$build/maven/out.so" librocksdb-maven.so 10.4.2 "Maven org.rocksdb:rocksdbjni:10.4.2:linux64, a portable build"
 }
 
+# What the crate reads RocksDB's header with, and what most machines lack.
+libclang() {
+    for library in ${LIBCLANG_PATH:+"$LIBCLANG_PATH"/libclang*} /usr/lib/llvm*/lib/libclang[-.]* /usr/lib*/libclang.so* /usr/lib/*/libclang[-.]*; do
+        case $library in *libclang-cpp* | *'*'*) ;; *) return 0 ;; esac
+    done
+    if [ "$(id -u)" = 0 ] && apt-get update -q && apt-get install -q -y --no-install-recommends libclang-dev; then return 0; fi
+    say "needs libclang, in Debian: apt-get install libclang-dev"
+    return 1
+}
+
 rocksdb() {
     [ ! -f "$peers/librocksdb.so" ] || return 0
-    have cargo g++ || return 1
+    have cargo g++ && libclang || return 1
     at=$build/rocksdb
     package "$at" 'librocksdb-sys = { version = "=0.19.0", default-features = false, features = ["bindgen-runtime", "lz4", "snappy", "zlib", "zstd"] }'
     say "RocksDB: about half an hour of one processor; the log is in $build/rocksdb.log"
