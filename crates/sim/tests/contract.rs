@@ -1,6 +1,6 @@
 //! As long as nothing goes wrong, the models are places like any other.
 use std::sync::Arc;
-use terrace_format::TableForm;
+use terrace_format::{Shape, TableForm, Values};
 use terrace_sim::{CrashFs, FaultFs, LateTracker, Plan, Rules, ScrambleFs};
 use terrace_storage::{
     Memory,
@@ -20,9 +20,12 @@ fn crash_models() {
 }
 
 #[test]
-fn bundles() {
+fn bundles_and_values_apart() {
     let pass = |fs: fn() -> Arc<dyn FileSystem>| {
-        contract::run(&|| contract::on_files_of(TableForm::Bundled, fs(), Arc::new(SyncTracker)));
+        let bundled = Shape { tables: TableForm::Bundled, ..Shape::default() };
+        for shape in [bundled, Shape { values: Values::Log, ..bundled }] {
+            contract::run(&|| contract::on_files_of(shape, fs(), Arc::new(SyncTracker)));
+        }
     };
     pass(|| Arc::new(CrashFs::new(Rules::Ext4)));
     pass(|| Arc::new(ScrambleFs::new(Arc::new(Memory::new()))));

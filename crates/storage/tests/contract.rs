@@ -1,6 +1,6 @@
 //! The contract suite, on each backend.
 use std::{sync::Arc, time::Duration};
-use terrace_format::{Shape, TableForm, raw::Sizes};
+use terrace_format::{Shape, TableForm, Values, raw::Sizes};
 use terrace_storage::backends::{
     files::real::RealFs,
     raw::{self, RawFs, split::SplitFs},
@@ -11,6 +11,10 @@ use terrace_storage::{
     open_files,
 };
 
+fn bundled() -> Shape {
+    Shape { tables: TableForm::Bundled, ..Shape::default() }
+}
+
 #[test]
 fn memory_passes() {
     contract::run(&|| contract::on_files(Arc::new(Memory::new()), Arc::new(SyncTracker)));
@@ -20,11 +24,11 @@ fn memory_passes() {
 fn bundles_pass() {
     let folder = tempfile::tempdir().unwrap();
     let number = std::cell::Cell::new(0);
-    contract::run(&|| contract::on_files_of(TableForm::Bundled, Arc::new(Memory::new()), Arc::new(SyncTracker)));
+    contract::run(&|| contract::on_files_of(bundled(), Arc::new(Memory::new()), Arc::new(SyncTracker)));
     contract::run(&|| {
         number.set(number.get() + 1);
         let fs = Arc::new(RealFs::new(folder.path().join(number.get().to_string())));
-        contract::on_files_of(TableForm::Bundled, fs, Arc::new(SyncTracker))
+        contract::on_files_of(bundled(), fs, Arc::new(SyncTracker))
     });
 }
 
@@ -119,7 +123,7 @@ fn a_device_passes() {
 fn a_directory_with_a_device_passes() {
     let split = || Arc::new(SplitFs::new(Arc::new(Memory::new()), a_device()));
     contract::run(&|| contract::on_files(split(), Arc::new(SyncTracker)));
-    contract::run(&|| contract::on_files_of(TableForm::Bundled, split(), Arc::new(NoTracker)));
+    contract::run(&|| contract::on_files_of(bundled(), split(), Arc::new(NoTracker)));
 }
 
 /// Parts of pages are read as what was written.
@@ -131,4 +135,21 @@ fn a_device_passes_without_padding() {
         RawFs::writing(device, "device", false)
     };
     contract::run(&|| contract::on_files(unpadded(), Arc::new(SyncTracker)));
+}
+
+/// The log keeps the values, in directories and on devices, whichever way they become durable.
+#[test]
+fn values_apart_pass() {
+    let folder = tempfile::tempdir().unwrap();
+    let number = std::cell::Cell::new(0);
+    let real = || {
+        number.set(number.get() + 1);
+        Arc::new(RealFs::new(folder.path().join(number.get().to_string())))
+    };
+    let batches = || Arc::new(BatchTracker::new(Way::Group, Duration::from_secs(3600)));
+    for shape in [Shape::default(), bundled()].map(|shape| Shape { values: Values::Log, ..shape }) {
+        contract::run(&|| contract::on_files_of(shape, Arc::new(Memory::new()), Arc::new(SyncTracker)));
+        contract::run(&|| contract::on_files_of(shape, real(), Arc::new(NoTracker)));
+        contract::run(&|| contract::on_files_of(shape, a_device(), batches()));
+    }
 }

@@ -13,10 +13,10 @@ use crate::{
     Error, Result, Setup,
     backends::{files::fs::FileSystem, open_files},
     durability::CommitTracker,
-    placement::{Build, EntryRef, Hint, Lifetime, Mode, Origin, Placement, TableMeta},
+    placement::{Build, Bytes, Hint, Lifetime, LogKind, Mode, Placement, ReadHow, TableMeta},
 };
 use std::{fmt::Debug, sync::Arc};
-use terrace_format::{LogId, Marker, Shape, TableForm, TableId};
+use terrace_format::{Batch, Kind, LogId, Marker, SeqNo, Shape, TableId, key};
 
 mod logs;
 mod places;
@@ -30,12 +30,9 @@ pub fn on_files(fs: Arc<dyn FileSystem>, tracker: Arc<dyn CommitTracker>) -> Ope
     Box::new(move |mode, setup| open_files(fs.clone(), mode, tracker.clone(), setup))
 }
 
-/// As [`on_files`], with tables in this form.
-pub fn on_files_of(tables: TableForm, fs: Arc<dyn FileSystem>, tracker: Arc<dyn CommitTracker>) -> Opener {
-    Box::new(move |mode, setup| {
-        let shape = Shape { tables, ..setup.shape };
-        open_files(fs.clone(), mode, tracker.clone(), &Setup { shape, ..setup.clone() })
-    })
+/// As [`on_files`], with stores of this shape.
+pub fn on_files_of(shape: Shape, fs: Arc<dyn FileSystem>, tracker: Arc<dyn CommitTracker>) -> Opener {
+    Box::new(move |mode, setup| open_files(fs.clone(), mode, tracker.clone(), &Setup { shape, ..setup.clone() }))
 }
 
 /// Runs every case, each on a place of its own from `fresh`.
@@ -66,14 +63,29 @@ impl Place {
         if placement.shape() != Shape::default() {
             good(placement.publish_marker(&Marker::new(placement.shape(), []).encode()));
         }
-        good(good(placement.create_log(LogId(1), crate::placement::LogKind::Manifest, HEAD)).sync());
+        good(good(placement.create_log(LogId(1), LogKind::Manifest, HEAD)).sync());
         good(placement.publish_root(LogId(1)));
         placement
     }
 }
 
-/// A first record of a log.
-const HEAD: &[u8] = b"twelve bytes";
+/// A first record of a log, of either kind: a batch of nothing.
+const HEAD: &[u8] = &[7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// A record for a log of this kind, of `bytes` bytes where it may be anything and of not many more where it must be a batch.
+fn record(kind: LogKind, bytes: usize) -> Vec<u8> {
+    let contents: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
+    if kind == LogKind::Manifest {
+        return contents;
+    }
+    let mut batch = Batch::new();
+    batch.set_sequence(SeqNo(bytes as u64 + 1));
+    let head = HEAD.len() + [1, 1, 3].len(); // of the batch; of a put of no key: its kind, both lengths
+    if let Some(value) = bytes.checked_sub(head) {
+        batch.put(b"", &contents[..value]);
+    }
+    batch.into_bytes()
+}
 
 /// What must work.
 fn good<T>(outcome: Result<T>) -> T {
@@ -100,8 +112,11 @@ fn hint(lifetime: Lifetime) -> Hint {
     Hint { level: 0, expected_bytes: 1 << 20, lifetime }
 }
 
-fn keep(build: &mut dyn Build, key: &[u8], value: &[u8]) -> Result<()> {
-    build.keep(EntryRef { key, stored: value, origin: Origin::Memory })
+/// What a reader is shown of an entry of which `stored` was found.
+fn shown(placement: &dyn Placement, internal: &[u8], stored: Bytes) -> Vec<u8> {
+    let key::Parsed { user, seq, kind } = key::apart(internal);
+    let how = ReadHow { verify: true, fill_cache: true };
+    if kind == Kind::Put { good(placement.value(user, seq, stored, how)).to_vec() } else { stored.to_vec() }
 }
 
 /// Finishes a build and sees its ticket through.
@@ -122,7 +137,7 @@ fn one_table<'a>(
     let mut build = good(placement.begin(hint(lifetime)));
     good(build.begin_table(TableId(id)));
     for (key, value) in entries {
-        good(keep(&mut *build, key, value));
+        good(build.add(key, value));
     }
     good(build.end_table());
     finish(placement, build).remove(0)

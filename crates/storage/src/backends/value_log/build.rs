@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 use terrace_format::{
-    Kind, SegmentId, TableId, key,
+    SegmentId, TableId, key,
     value_log::{Framer, Pointer, Stored, put_inline},
 };
 
@@ -117,7 +117,7 @@ impl Build for PointingBuild {
     }
 
     fn keep(&mut self, entry: EntryRef<'_>) -> Result<()> {
-        if key::apart(entry.key).kind != Kind::Put {
+        if !self.shared.is_put(entry.key)? {
             return self.inner.keep(entry);
         }
         let pointer = match self.shared.parse(entry.stored)? {
@@ -135,11 +135,12 @@ impl Build for PointingBuild {
     }
 
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        if key::apart(key).kind == Kind::Put && self.is_apart(value) {
+        let put = self.shared.is_put(key)?;
+        if put && self.is_apart(value) {
             return self.put_apart(key, value, Origin::Memory);
         }
         self.stored.clear();
-        if key::apart(key).kind == Kind::Put {
+        if put {
             put_inline(&mut self.stored, value);
         }
         self.inner.keep(EntryRef { key, stored: &self.stored, origin: Origin::Memory })

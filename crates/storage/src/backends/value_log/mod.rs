@@ -13,7 +13,7 @@ use crate::{
 use parking_lot::Mutex;
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 use terrace_format::{
-    LogId, SegmentId, SeqNo, Shape, TableId,
+    Corrupt, Kind, LogId, SegmentId, SeqNo, Shape, TableId, key,
     value_log::{Framer, Pointer, Stored, read_entry},
 };
 
@@ -54,7 +54,17 @@ impl Shared {
 
     /// Takes `stored` apart.
     fn parse<'a>(&self, stored: &'a [u8]) -> Result<Stored<'a>> {
-        Stored::parse(stored).map_err(|found| Error::corrupt(format!("a table of {}", self.inner.name()), 0, found))
+        Stored::parse(stored).map_err(|found| self.corrupt_table(found))
+    }
+
+    /// Whether an entry has a value; its key may come out of a damaged table.
+    fn is_put(&self, internal: &[u8]) -> Result<bool> {
+        let parsed = key::parse(internal).map_err(|found| self.corrupt_table(found))?;
+        Ok(parsed.kind == Kind::Put)
+    }
+
+    fn corrupt_table(&self, found: Corrupt) -> Error {
+        Error::corrupt(format!("a table of {}", self.inner.name()), 0, found)
     }
 
     /// The bytes of the entry at `pointer`, not verified.
