@@ -113,10 +113,14 @@ rocksdb_maven() {
     publish "$build/maven/out.so" librocksdb-maven.so 10.4.2 "Maven org.rocksdb:rocksdbjni:10.4.2:linux64, a portable build"
 }
 
-# What the crate reads RocksDB's header with, and what most machines lack.
+# What the crate reads RocksDB's header with, and what most machines lack: the library, and headers of the compiler's own.
 libclang() {
-    for library in ${LIBCLANG_PATH:+"$LIBCLANG_PATH"/libclang*} /usr/lib/llvm*/lib/libclang[-.]* /usr/lib*/libclang.so* /usr/lib/*/libclang[-.]*; do
-        case $library in *libclang-cpp* | *'*'*) ;; *) return 0 ;; esac
+    [ -z "${LIBCLANG_PATH:-}" ] || return 0
+    for library in /usr/lib*/libclang*.so* /usr/lib/*/libclang*.so* /usr/lib/llvm*/lib/libclang*.so* /usr/local/lib/libclang*.so*; do
+        case $library in *libclang-cpp* | *'*'*) continue ;; esac
+        for header in /usr/lib/clang/*/include/stddef.h /usr/lib/llvm*/lib/clang/*/include/stddef.h /usr/local/lib/clang/*/include/stddef.h; do
+            [ ! -f "$header" ] || return 0
+        done
     done
     if [ "$(id -u)" = 0 ] && apt-get update -q && apt-get install -q -y --no-install-recommends libclang-dev; then return 0; fi
     say "needs libclang, in Debian: apt-get install libclang-dev"

@@ -19,11 +19,9 @@ fn own() -> MutexGuard<'static, Own> {
     OWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says that the thread which made it works for the ledger, from then on until dropped.
+/// Says that the thread which made it works for the ledger, until dropped.
 pub struct Registration {
     tid: i32,
-    /// What the thread had used before.
-    start: (f64, f64),
 }
 
 impl Registration {
@@ -31,16 +29,14 @@ impl Registration {
     pub fn of_this_thread() -> Option<Registration> {
         let link = fs::read_link("/proc/thread-self").ok()?;
         let tid = link.file_name()?.to_str()?.parse().ok()?;
-        let start = seconds(&getrusage(UsageWho::RUSAGE_THREAD).ok()?);
         own().threads.insert(tid, (0.0, 0.0));
-        Some(Registration { tid, start })
+        Some(Registration { tid })
     }
 
     /// Brings the account up to date. Called by the registered thread after each piece of work.
     pub fn account(&self) {
         if let Ok(usage) = getrusage(UsageWho::RUSAGE_THREAD) {
-            let (user, system) = seconds(&usage);
-            own().threads.insert(self.tid, (user - self.start.0, system - self.start.1));
+            own().threads.insert(self.tid, seconds(&usage));
         }
     }
 }
@@ -70,28 +66,4 @@ pub fn cpu() -> (f64, f64) {
 pub fn seconds(usage: &Usage) -> (f64, f64) {
     let of = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 * 1e-6;
     (of(usage.user_time()), of(usage.system_time()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_thread_is_the_ledgers_from_when_it_says_so() {
-        let burn = |least: f64| {
-            let used = || seconds(&getrusage(UsageWho::RUSAGE_THREAD).expect("usage")).0;
-            let before = used();
-            while used() - before < least {}
-        };
-        std::thread::spawn(move || {
-            burn(0.2);
-            let registration = Registration::of_this_thread().expect("/proc");
-            burn(0.02);
-            registration.account();
-            let (user, _) = own().threads[&registration.tid];
-            assert!((0.02..0.15).contains(&user), "{user} s");
-        })
-        .join()
-        .expect("its own account");
-    }
 }

@@ -9,7 +9,12 @@ use nix::unistd::syncfs;
 use std::{
     collections::{BTreeMap, VecDeque},
     fs::File,
-    io, thread,
+    io,
+    sync::{
+        Mutex, PoisonError,
+        mpsc::{self, Sender},
+    },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -18,6 +23,10 @@ const QUIET: Duration = Duration::from_secs(1);
 /// After this it is given up, and the row says so.
 const CAP: Duration = Duration::from_secs(600);
 const PERIOD: Duration = Duration::from_millis(50);
+/// Every so many samples it is told how long it has been.
+const TELL_EACH: u32 = 5;
+/// Name of the thread that looks.
+const WATCHER: &str = "ledger-settle";
 /// 1 % of [`QUIET`], in ns.
 const BUSY_NS: u64 = 10_000_000;
 
@@ -42,7 +51,7 @@ struct Sample {
 
 /// Waits until background work is over, then syncs the file system of the store.
 ///
-/// `progress` hears every 50 ms how long it has waited; what it writes (a progress line) is not taken for the engine's.
+/// `progress` hears every 250 ms how long it has waited; what it writes (a progress line) is not taken for the engine's.
 ///
 /// # Errors
 /// The kernel's counters cannot be read, so nobody can tell; or the sync failed.
@@ -54,20 +63,36 @@ pub fn settle(ledger: &mut Ledger, progress: &mut dyn FnMut(Duration)) -> io::Re
     Ok(Settled { seconds: waited.as_secs_f64() + sync_seconds, sync_seconds, settled })
 }
 
+/// Looks from a thread of the ledger's, so that what looking takes is not the engine's; tells from the calling one.
 fn wait_until_quiet(progress: &mut dyn FnMut(Duration), cap: Duration) -> io::Result<(Duration, bool)> {
-    let watching = Registration::of_this_thread();
-    let waited = watch_until_quiet(progress, cap);
-    watching.iter().for_each(Registration::account);
-    waited
+    // Held while something is told, so that no sample is taken between the telling and its being known.
+    let told_bytes = &Mutex::new(0);
+    let (tell, told) = mpsc::channel();
+    thread::scope(|scope| {
+        let work = move || {
+            let registration = Registration::of_this_thread();
+            let watched = watch_until_quiet(told_bytes, &tell, cap);
+            registration.iter().for_each(Registration::account);
+            watched
+        };
+        let watcher = thread::Builder::new().name(WATCHER.into()).spawn_scoped(scope, work)?;
+        for waited in told {
+            let mut told_bytes = told_bytes.lock().unwrap_or_else(PoisonError::into_inner);
+            let before = written_bytes()?;
+            progress(waited);
+            *told_bytes += written_bytes()?.saturating_sub(before);
+        }
+        watcher.join().map_err(|_| io::Error::other("the thread that looks panicked"))?
+    })
 }
 
-fn watch_until_quiet(progress: &mut dyn FnMut(Duration), cap: Duration) -> io::Result<(Duration, bool)> {
+/// How long it took until the quiet second began, and whether there was one before `cap`; or until nobody listens to `tell`.
+fn watch_until_quiet(told_bytes: &Mutex<u64>, tell: &Sender<Duration>, cap: Duration) -> io::Result<(Duration, bool)> {
     let start = Instant::now();
     let mut samples = VecDeque::new();
-    let mut foreign = 0;
-    loop {
-        let (threads_ns, written) = sample()?;
-        samples.push_back(Sample { at: start.elapsed(), threads_ns, written: written.saturating_sub(foreign) });
+    for number in 1.. {
+        let (threads_ns, written) = sample(told_bytes)?;
+        samples.push_back(Sample { at: start.elapsed(), threads_ns, written });
         // The oldest sample is kept at least QUIET old: with the next one as the oldest the window would be too short.
         while samples.get(1).is_some_and(|next| start.elapsed().saturating_sub(next.at) >= QUIET) {
             samples.pop_front();
@@ -75,20 +100,20 @@ fn watch_until_quiet(progress: &mut dyn FnMut(Duration), cap: Duration) -> io::R
         if is_quiet(&samples) {
             return Ok((samples[0].at, true));
         }
-        if start.elapsed() >= cap {
-            return Ok((start.elapsed(), false));
+        if start.elapsed() >= cap || number % TELL_EACH == 0 && tell.send(start.elapsed()).is_err() {
+            break;
         }
-        let before = written_bytes()?;
-        progress(start.elapsed());
-        foreign += written_bytes()?.saturating_sub(before);
         thread::sleep(PERIOD);
     }
+    Ok((start.elapsed(), false))
 }
 
-fn sample() -> io::Result<(BTreeMap<i32, u64>, u64)> {
+/// Time of each thread, and bytes written by others than who tells.
+fn sample(told_bytes: &Mutex<u64>) -> io::Result<(BTreeMap<i32, u64>, u64)> {
     let threads =
         process::threads_ns().ok_or_else(|| io::Error::other("/proc/self/task/*/schedstat cannot be read"))?;
-    Ok((threads, written_bytes()?))
+    let told_bytes = told_bytes.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok((threads, written_bytes()?.saturating_sub(*told_bytes)))
 }
 
 fn written_bytes() -> io::Result<u64> {
@@ -180,12 +205,18 @@ mod tests {
 
     #[test]
     fn it_gives_up_at_the_cap_and_does_not_look_at_itself() {
-        let me = nix::unistd::gettid().as_raw();
-        let seen = || process::threads_ns().expect("counters").contains_key(&me);
-        assert!(seen());
-        let mut look = |_| assert!(!seen(), "what looking takes keeps it waiting");
-        let (waited, settled) = wait_until_quiet(&mut look, Duration::from_millis(300)).expect("counters");
-        assert!(seen());
-        assert!(!settled && waited >= Duration::from_millis(300));
+        let looks = |(name, _): &(String, u64)| name == WATCHER;
+        let mut told = 0;
+        let mut look = |_| {
+            told += 1;
+            let engine = process::threads_named().expect("counters");
+            assert!(!engine.values().any(looks), "what looking takes keeps it waiting");
+            let comm = |tid| std::fs::read_to_string(format!("/proc/self/task/{tid}/comm")).unwrap_or_default();
+            let all = process::thread_ids().expect("threads");
+            assert!(all.into_iter().any(|tid| comm(tid).trim_end() == WATCHER), "somebody looks");
+        };
+        let (waited, settled) = wait_until_quiet(&mut look, Duration::from_millis(600)).expect("counters");
+        assert!(!settled && waited >= Duration::from_millis(600));
+        assert!(told > 0);
     }
 }
