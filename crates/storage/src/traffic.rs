@@ -9,9 +9,9 @@ use std::{
 pub enum Purpose {
     /// Write-ahead log.
     Wal,
-    /// Tables made from memtables.
+    /// Tables made from memtables, and values that they bring with them.
     Flush,
-    /// Tables made from tables.
+    /// Tables made from tables, or brought from elsewhere.
     Compaction,
     /// Values moved out of segments that are mostly garbage.
     Collection,

@@ -16,7 +16,7 @@ use crate::{
     placement::{Build, Bytes, Hint, Lifetime, LogKind, Mode, Placement, ReadHow, TableMeta},
 };
 use std::{fmt::Debug, sync::Arc};
-use terrace_format::{Batch, Kind, LogId, Marker, SeqNo, Shape, TableId, key};
+use terrace_format::{Batch, Kind, LogId, Marker, Shape, TableId, Values, key};
 
 mod logs;
 mod places;
@@ -72,19 +72,27 @@ impl Place {
 /// A first record of a log, of either kind: a batch of nothing.
 const HEAD: &[u8] = &[7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// A record for a log of this kind, of `bytes` bytes where it may be anything and of not many more where it must be a batch.
-fn record(kind: LogKind, bytes: usize) -> Vec<u8> {
+/// Whether the write-ahead log keeps the values.
+fn is_apart(placement: &dyn Placement) -> bool {
+    placement.shape().values == Values::Log
+}
+
+/// A record for a log of this kind, of `bytes` bytes; a batch where values are read out of it, with a few more if need be.
+fn record(placement: &dyn Placement, kind: LogKind, bytes: usize) -> Vec<u8> {
     let contents: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
-    if kind == LogKind::Manifest {
+    if kind == LogKind::Manifest || !is_apart(placement) {
         return contents;
     }
     let mut batch = Batch::new();
-    batch.set_sequence(SeqNo(bytes as u64 + 1));
-    let head = HEAD.len() + [1, 1, 3].len(); // of the batch; of a put of no key: its kind, both lengths
-    if let Some(value) = bytes.checked_sub(head) {
-        batch.put(b"", &contents[..value]);
+    let mut value_bytes = bytes;
+    loop {
+        batch.clear();
+        batch.put(b"", &contents[..value_bytes]);
+        match batch.byte_len().saturating_sub(bytes).min(value_bytes) {
+            0 => break batch.into_bytes(),
+            excess => value_bytes -= excess,
+        }
     }
-    batch.into_bytes()
 }
 
 /// What must work.

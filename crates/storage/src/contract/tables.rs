@@ -1,15 +1,15 @@
 //! Builds and tables: what was kept is found, forward, backward and by key, under any setup.
-use super::{Case, Place, finish, good, hint, is_missing, one_table, refused, same, shown};
+use super::{Case, Place, finish, good, hint, is_apart, is_missing, one_table, refused, same, shown};
 use crate::{
     Error, FilterForm, Setup,
-    placement::{Cursor, Found, Lifetime, Mode, ObjectId, Placement, ReadHow, Table, TableMeta},
+    placement::{Cursor, EntryRef, Found, Lifetime, Mode, ObjectId, Origin, Placement, ReadHow, Table, TableMeta},
 };
 use std::{
     cmp::{Ordering, Reverse},
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use terrace_format::{Comparator, KeyOrder, Kind, SeqNo, TableId, Values, compress::Codec, filter::Bloom, key};
+use terrace_format::{Comparator, KeyOrder, Kind, SeqNo, TableId, compress::Codec, filter::Bloom, key};
 
 pub(super) const CASES: &[Case] = &[
     tables_answer_as_a_map_would,
@@ -116,10 +116,15 @@ fn stored_here(cursor: &mut Cursor) -> Option<(Vec<u8>, Vec<u8>)> {
     Some((key, stored))
 }
 
+/// The entry with its value.
+fn value_here(placement: &dyn Placement, cursor: &mut Cursor) -> Option<(Vec<u8>, Vec<u8>)> {
+    let (key, stored) = stored_here(cursor)?;
+    let value = shown(placement, &key, stored.into());
+    Some((key, value))
+}
+
 fn walks(placement: &dyn Placement, table: Arc<dyn Table>, all: &[(Vec<u8>, Vec<u8>)]) {
-    let here = |cursor: &mut Cursor| {
-        stored_here(cursor).map(|(key, stored)| (key.clone(), shown(placement, &key, stored.into())))
-    };
+    let here = |cursor: &mut Cursor| value_here(placement, cursor);
     let mut cursor = good(table.cursor(HOW));
     assert!(!cursor.valid(), "a new cursor stands nowhere");
     good(cursor.seek_first());
@@ -153,7 +158,7 @@ fn facts_are_true(placement: &dyn Placement, table: &dyn Table, model: &Versions
     let deletes = model.values().filter(|(kind, _)| *kind == Kind::Delete).count();
     same((counted.entries, counted.deletes), (model.len() as u64, deletes as u64), "entries and deletes");
     let value_bytes = model.values().map(|(_, value)| value.len() as u64).sum();
-    if placement.shape().values == Values::Table {
+    if !is_apart(placement) {
         same(counted.value_bytes, value_bytes, "bytes of values");
     }
     let sequences = || model.keys().map(|at| SeqNo(at.1.0));
@@ -209,7 +214,7 @@ fn a_custom_order_rules_everything(place: &Place) {
     let mut cursor = good(table.cursor(HOW));
     for want in &all {
         good(cursor.seek(&want.0));
-        same(cursor.valid().then(|| cursor.key()), Some(&want.0[..]), "seek under a custom order");
+        same(value_here(&*placement, &mut cursor).as_ref(), Some(want), "seek under a custom order");
         assert!(good(table.get(&want.0, HOW)).is_some());
     }
 }
@@ -315,6 +320,8 @@ fn damage_is_not_built_in(place: &Place) {
         good(build.begin_table(TableId(5)));
         good(build.add(first, b""));
         refused(build.add(second, b""), |error| matches!(error, Error::Corrupt { .. }));
+        let merged = EntryRef { key: second, stored: b"\0", origin: Origin::Memory };
+        refused(build.keep(merged), |error| matches!(error, Error::Corrupt { .. }));
     }
     let mut build = good(placement.begin(hint(Lifetime::Flush)));
     refused(build.add(&low, b""), |error| !is_missing(error));

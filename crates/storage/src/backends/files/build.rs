@@ -122,7 +122,7 @@ impl Build for FilesBuild {
             None => {
                 let name = self.store.name_of(ObjectId::Segment(segment));
                 let file = self.store.fs.create_table(&name, &self.hint).map_err(self.store.io("create", &name))?;
-                // A compaction has values only of the segments that it empties; who brings new ones writes what it is for.
+                // A compaction moves values out of the segments that it empties; others bring new ones, as they do tables.
                 let purpose = match self.hint.lifetime {
                     Lifetime::Compaction => Purpose::Collection,
                     Lifetime::Flush | Lifetime::Ingest => purpose(self.hint),

@@ -13,7 +13,7 @@ use crate::{
 use parking_lot::Mutex;
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 use terrace_format::{
-    Corrupt, Kind, LogId, SegmentId, SeqNo, Shape, TableId, key,
+    Kind, LogId, SegmentId, SeqNo, Shape, TableId, key,
     value_log::{Framer, Pointer, Stored, read_entry},
 };
 
@@ -54,17 +54,13 @@ impl Shared {
 
     /// Takes `stored` apart.
     fn parse<'a>(&self, stored: &'a [u8]) -> Result<Stored<'a>> {
-        Stored::parse(stored).map_err(|found| self.corrupt_table(found))
+        Stored::parse(stored).map_err(|found| Error::corrupt(format!("a table of {}", self.inner.name()), 0, found))
     }
 
-    /// Whether an entry has a value; its key may come out of a damaged table.
+    /// Whether an entry that is to be built has a value; its key may come from damage.
     fn is_put(&self, internal: &[u8]) -> Result<bool> {
-        let parsed = key::parse(internal).map_err(|found| self.corrupt_table(found))?;
-        Ok(parsed.kind == Kind::Put)
-    }
-
-    fn corrupt_table(&self, found: Corrupt) -> Error {
-        Error::corrupt(format!("a table of {}", self.inner.name()), 0, found)
+        let broken = |found| Error::corrupt(format!("an entry for a table of {}", self.inner.name()), 0, found);
+        Ok(key::parse(internal).map_err(broken)?.kind == Kind::Put)
     }
 
     /// The bytes of the entry at `pointer`, not verified.
