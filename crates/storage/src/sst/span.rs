@@ -3,7 +3,8 @@
 //!
 //! The first two blocks come one by one, so that a short range read reads no more than it shows and leaves its blocks in
 //! the cache. After that it is a scan: spans of [`BYTES_MIN`] and twice as much each time, up to [`BYTES_MAX`], whose
-//! blocks stay where they were read to and do not enter the cache.
+//! blocks stay where they were read to and do not enter the cache. Mapped tables are scanned likewise: to copy a span is cheaper
+//! than to have the processor find each page of it.
 use super::Reader;
 use crate::{Held, Holder, Result, placement::ReadHow};
 use std::{ops::Range, sync::Arc};
@@ -48,7 +49,7 @@ impl Spans {
         if let Some(sealed) = self.within(&wanted) {
             return table.open_data(handle, sealed, how).map(Arc::new);
         }
-        if self.neighbours <= SINGLES || table.source.mapped() || wanted.end - wanted.start >= BYTES_MAX {
+        if self.neighbours <= SINGLES || wanted.end - wanted.start >= BYTES_MAX {
             return table.block(handle, how);
         }
         if let Some(block) = table.cached(handle, how.verify) {

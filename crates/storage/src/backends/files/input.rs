@@ -49,6 +49,11 @@ impl ByteSource for Input {
     }
 
     fn read_into(&self, buffer: &mut Vec<u8>, range: Range<u64>) -> Result<()> {
+        if self.map.is_some() {
+            buffer.clear();
+            buffer.extend_from_slice(&self.read(range)?);
+            return Ok(());
+        }
         buffer.resize(length(&range)?, 0);
         self.read_exact_at(buffer, range.start)
     }
