@@ -76,7 +76,10 @@ impl Work {
         let mut threads = self.threads.lock();
         let mut spawn = |name: &str, serve: Box<dyn FnOnce(&Work) + Send>| -> std::io::Result<()> {
             let work = self.clone();
-            threads.push(thread::Builder::new().name(name.into()).spawn(move || serve(&work))?);
+            threads.push(thread::Builder::new().name(name.into()).spawn(move || {
+                terrace_storage::give_way();
+                serve(&work);
+            })?);
             Ok(())
         };
         spawn("terrace-flush", Box::new(|work| work.serve(Lane::Flush, None)))?;

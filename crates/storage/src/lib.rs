@@ -25,7 +25,7 @@ mod ticket;
 mod traffic;
 mod watch;
 
-pub use backends::{Location, Tier, destroy, lies_in, memory::Memory, open, open_files};
+pub use backends::{Location, Tier, destroy, files::give_way, lies_in, memory::Memory, open, open_files};
 pub use budget::{Budget, Held, Holder};
 pub use error::{Error, Result};
 pub use pages::Pages;

@@ -36,8 +36,8 @@ use wal::Wal;
 
 /// LevelDB's brake: each write gives compaction this much time once level 0 grows long.
 const DELAY: Duration = Duration::from_millis(1);
-/// A shorter sleep would take as long as this one, so smaller debts add up first.
-const SLEEP_MIN: Duration = Duration::from_millis(1);
+/// The kernel wakes a sleeper some 50 µs late, so smaller debts add up first; larger ones would be a write's whole latency.
+const SLEEP_MIN: Duration = Duration::from_micros(250);
 /// One write sleeps no longer than this, however large it is; the rest is forgiven.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
 /// A buffer for single operations is kept up to this size.

@@ -1,11 +1,19 @@
 //! The next window of a log, made ready by a thread of its own while the one before is filled: a page of a file that is touched
 //! for the first time is allocated, filled with zeros and told to the file system, which for values of 1 KiB was half of
-//! what a put cost.
-use super::{kernel::Window, mapped::WINDOW_BYTES};
+//! what a put cost. The thread also lets go of windows that are full, which takes as long as a hundred puts.
+//!
+//! The zeros are written by system calls, although the range reads as zeros anyway: the page cache holds what is written in
+//! large pieces by large folios where the file system has them (ext4 from Linux 6.16 on), and what is touched page by page by pages.
+//! Mapping the former takes a fifth of the time in all.
+use super::{
+    kernel::{self, Window},
+    mapped::Span,
+};
 use parking_lot::Mutex;
 use std::{
     fs::File,
     io,
+    os::unix::fs::FileExt,
     sync::{
         Arc,
         mpsc::{Receiver, Sender, channel},
@@ -13,8 +21,17 @@ use std::{
     thread::{self, JoinHandle},
 };
 
+/// Zeros that one system call writes; divides every window.
+const ZEROS_BYTES: usize = 1 << 20;
+
 /// Where in the file a window begins, and the window.
 type Ready = (u64, io::Result<Window>);
+
+enum Work {
+    /// This window will be wanted.
+    Make(Span),
+    LetGo(Window),
+}
 
 /// Makes windows of a log ready, one at a time. Has a thread from the first that is asked for to the end.
 pub(super) struct Ahead {
@@ -22,14 +39,16 @@ pub(super) struct Ahead {
     helper: Option<Helper>,
     /// Where the window begins that was asked for last.
     asked: Option<u64>,
-    /// Whether it has not been taken.
+    /// Whether it is not made yet, as far as is known.
     under_way: bool,
+    /// The one that was asked for last, made and not taken.
+    made: Option<(u64, Window)>,
     /// A window could not be had: then it is no time to take space that is not needed yet.
     refused: bool,
 }
 
 struct Helper {
-    ask: Sender<u64>,
+    work: Sender<Work>,
     ready: Mutex<Receiver<Ready>>, // never locked: a receiver alone could not be in what threads share
     thread: JoinHandle<()>,
 }
@@ -37,36 +56,56 @@ struct Helper {
 impl Ahead {
     /// For the log in `file`.
     pub fn new(file: Arc<File>) -> Ahead {
-        Ahead { file, helper: None, asked: None, under_way: false, refused: false }
+        Ahead { file, helper: None, asked: None, under_way: false, made: None, refused: false }
     }
 
-    /// The window that begins at `from` will be wanted. Asking again does nothing.
+    /// This window will be wanted. Asking again does nothing.
     #[inline]
-    pub fn ask(&mut self, from: u64) {
-        if self.asked != Some(from) {
-            self.request(from);
+    pub fn ask(&mut self, window: Span) {
+        if self.asked != Some(window.from) {
+            self.request(window);
         }
     }
 
     #[cold]
-    fn request(&mut self, from: u64) {
-        self.asked = Some(from);
+    fn request(&mut self, window: Span) {
+        self.asked = Some(window.from);
         if self.refused {
             return;
         }
         if self.helper.is_none() {
             self.helper = start(self.file.clone()).ok(); // without a thread, windows are had when they are wanted
         }
-        self.under_way = self.helper.as_ref().is_some_and(|helper| helper.ask.send(from).is_ok());
+        self.under_way = self.helper.as_ref().is_some_and(|helper| helper.work.send(Work::Make(window)).is_ok());
     }
 
     /// The window that begins at `from`, if it was asked for; waits for it. `None` also if it could not be had: whoever wants
     /// it now finds out why.
     pub fn take(&mut self, from: u64) -> Option<Window> {
-        let helper = self.helper.as_mut().filter(|_| std::mem::take(&mut self.under_way))?;
-        let (at, window) = helper.ready.get_mut().recv().ok()?;
-        self.refused |= window.is_err();
-        window.ok().filter(|_| at == from)
+        self.wait();
+        self.made.take().filter(|(at, _)| *at == from).map(|(_, window)| window)
+    }
+
+    /// Waits if bytes of the file before `end` are being filled with zeros. Called before somebody else writes there.
+    pub fn wait_below(&mut self, end: u64) {
+        if self.asked.is_some_and(|from| from < end) {
+            self.wait();
+        }
+    }
+
+    fn wait(&mut self) {
+        let Some(helper) = self.helper.as_mut().filter(|_| std::mem::take(&mut self.under_way)) else { return };
+        if let Ok((at, window)) = helper.ready.get_mut().recv() {
+            self.refused |= window.is_err();
+            self.made = window.ok().map(|window| (at, window));
+        }
+    }
+
+    /// `window` is full.
+    pub fn let_go(&mut self, window: Window) {
+        if let Some(helper) = &self.helper {
+            let _ = helper.work.send(Work::LetGo(window)); // what nobody takes goes with the error
+        }
     }
 
     /// Where the window begins that was asked for last.
@@ -77,19 +116,33 @@ impl Ahead {
 
     /// Nothing is done to the file after this, and nobody else holds it.
     pub fn end(&mut self) {
-        let Some(Helper { ask, ready, thread }) = self.helper.take() else { return };
-        drop((ask, ready));
+        self.made = None;
+        let Some(Helper { work, ready, thread }) = self.helper.take() else { return };
+        drop((work, ready));
         let _ = thread.join(); // it has nothing to tell any more
     }
 }
 
 fn start(file: Arc<File>) -> io::Result<Helper> {
-    let ((ask, asked), (give, ready)) = (channel(), channel());
+    let ((work, todo), (give, ready)) = (channel(), channel());
     let serve = move || {
-        for from in asked {
-            let window = Window::map(&file, from, WINDOW_BYTES);
+        kernel::give_way();
+        let zeros = vec![0; ZEROS_BYTES];
+        for work in todo {
+            let Span { from, bytes } = match work {
+                Work::Make(window) => window,
+                Work::LetGo(full) => {
+                    drop(full);
+                    continue;
+                }
+            };
+            let window = Window::map(&file, from, bytes);
             if let Ok(window) = &window {
-                window.touch(0..WINDOW_BYTES.get());
+                for at in (0..bytes.get()).step_by(ZEROS_BYTES) {
+                    let _ = file.write_all_at(&zeros, from + at as u64); // for speed only, as is what follows
+                    thread::yield_now(); // if this runs where the writer does, the writer goes on in between
+                }
+                window.touch(0..bytes.get());
             }
             if give.send((from, window)).is_err() {
                 break;
@@ -97,5 +150,5 @@ fn start(file: Arc<File>) -> io::Result<Helper> {
         }
     };
     let thread = thread::Builder::new().name("terrace-log".into()).spawn(serve)?;
-    Ok(Helper { ask, ready: Mutex::new(ready), thread })
+    Ok(Helper { work, ready: Mutex::new(ready), thread })
 }

@@ -1,5 +1,5 @@
-//! What the kernel offers and no safe library does: a mapped window of a file that is being written, and writeback of a
-//! file without a journal commit. The crate's other `unsafe` is in `mapped_read.rs`,
+//! What the kernel offers and no safe library does: a mapped window of a file that is being written, writeback of a file
+//! without a journal commit, and threads that give way. The crate's other `unsafe` is in `mapped_read.rs`,
 //! `pages.rs` and `bpf/kernel.rs`.
 use nix::{
     errno::Errno,
@@ -44,6 +44,11 @@ impl Window {
         // was just made that long, and `self` unmaps it when nobody can hold a pointer into it: none is handed out.
         let start = unsafe { mmap(None, bytes, access, MapFlags::MAP_SHARED, file, from) }?;
         Ok(Window { start, bytes })
+    }
+
+    /// How many bytes of the file it shows.
+    pub fn bytes(&self) -> NonZeroUsize {
+        self.bytes
     }
 
     /// Copies `bytes` to `at`, and returns how many had room.
@@ -102,4 +107,12 @@ pub(super) fn write_back(file: &File) -> io::Result<()> {
             outcome => return Ok(outcome.map(drop)?),
         }
     }
+}
+
+/// The calling thread, and those that it starts, do background work: when one of them wakes up it waits for a processor that is
+/// free, or for its turn, where it would else take the one of the thread that woke it. For speed only.
+pub fn give_way() {
+    let priority = libc::sched_param { sched_priority: 0 };
+    // SAFETY: reads the one number behind the pointer, which lives until the call returns; 0 is the calling thread.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const priority) };
 }

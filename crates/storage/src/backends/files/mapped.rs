@@ -25,13 +25,15 @@ use std::{
     },
 };
 
-/// Bytes mapped at a time; a multiple of every page size.
-pub(super) const WINDOW_BYTES: NonZeroUsize = NonZeroUsize::new(1 << 20).expect("not zero");
+/// Bytes mapped at a time at least; a multiple of every page size.
+const WINDOW_MIN: u64 = 1 << 20;
+/// … and at most, in logs that are long: fewer writers meet a window's end, and the next is asked for earlier.
+const WINDOW_MAX: u64 = 4 << 20;
 /// Bytes filled with zeros at a time; divides a window.
 const FILL_BYTES: usize = 256 << 10;
-/// Bytes of a window from which on the next one is wanted, unless there was a sync in this one: what is filled ahead of a log
+/// Bytes of the first window from which on the next one is wanted, unless there was a sync: what is filled ahead of a log
 /// that is synced again and again would be written twice.
-const ASK_BYTES: u64 = WINDOW_BYTES.get() as u64 / 4;
+const ASK_BYTES: u64 = WINDOW_MIN / 4;
 /// Records of at least this many bytes are written by a system call: one costs less than a page fault for each page.
 const CALL_BYTES: usize = 16 << 10;
 /// File systems that rewrite an allocated page in place. Others may need room for it, and could have none.
@@ -50,7 +52,7 @@ pub(super) struct MappedFile {
 
 struct Open {
     window: Window,
-    /// Where in the file it begins; a multiple of [`WINDOW_BYTES`].
+    /// Where in the file it begins; a multiple of its bytes.
     from: u64,
     /// Up to where in the window zeros were filled in; a multiple of [`FILL_BYTES`].
     filled: AtomicUsize,
@@ -69,6 +71,7 @@ impl MappedFile {
     }
 
     fn call(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.ahead.wait_below(self.bytes + bytes.len() as u64);
         self.file.write_all_at(bytes, self.bytes)?;
         self.bytes += bytes.len() as u64;
         Ok(())
@@ -76,20 +79,45 @@ impl MappedFile {
 
     /// On to the next window, if the file system, for all its good name, gives one.
     fn advance(&mut self) -> io::Result<()> {
-        self.window = None;
-        let from = self.bytes - self.bytes % WINDOW_BYTES.get() as u64;
-        match self.ahead.take(from).map_or_else(|| Window::map(&self.file, from, WINDOW_BYTES), Ok) {
+        let full = self.window.take();
+        let Span { from, bytes } = Span::of(self.bytes);
+        match self.ahead.take(from).map_or_else(|| Window::map(&self.file, from, bytes), Ok) {
             Ok(window) => self.window = Some(Open { window, from, filled: AtomicUsize::new(0) }),
             Err(e) if is_refusal(&e) => self.calls_only = true,
             Err(e) => return Err(e),
+        }
+        if let Some(full) = full {
+            if full.filled.load(Relaxed) == 0 {
+                self.ahead.ask(Span::of(from + bytes.get() as u64)); // it will be wanted, at this pace
+            }
+            self.ahead.let_go(full.window);
         }
         Ok(())
     }
 }
 
+/// Where a window is in its file.
+#[derive(Clone, Copy)]
+pub(super) struct Span {
+    pub from: u64,
+    pub bytes: NonZeroUsize,
+}
+
+impl Span {
+    /// That of the window which holds the byte at `at`: a fourth of the log before it, rounded down to a power of two.
+    fn of(at: u64) -> Span {
+        let bytes = 1 << (at / 4).clamp(WINDOW_MIN, WINDOW_MAX).ilog2();
+        Span { from: at - at % bytes, bytes: NonZeroUsize::new(bytes as usize).expect("a power of two") }
+    }
+}
+
 impl Open {
+    fn end(&self) -> u64 {
+        self.from + self.window.bytes().get() as u64
+    }
+
     fn holds(&self, at: u64) -> bool {
-        at - self.from < WINDOW_BYTES.get() as u64
+        (self.from..self.end()).contains(&at)
     }
 
     /// Fills the stretch that holds `at`, the end of the log, unless it is filled.
@@ -123,7 +151,7 @@ impl WriteFile for MappedFile {
                 left = &left[written..];
                 self.bytes += written as u64;
                 if self.bytes - open.from >= ASK_BYTES && open.filled.load(Relaxed) == 0 {
-                    self.ahead.ask(open.from + WINDOW_BYTES.get() as u64);
+                    self.ahead.ask(Span::of(open.end()));
                 }
             }
         }
@@ -171,7 +199,7 @@ mod tests {
         let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
         let (mut mapped, mut wanted) = (MappedFile::new(file), Vec::new());
         let sizes =
-            [1, 100, 0, CALL_BYTES - 1, CALL_BYTES, 7, WINDOW_BYTES.get() - 100, 3 * WINDOW_BYTES.get() + 5, 50];
+            [1, 100, 0, CALL_BYTES - 1, CALL_BYTES, 7, WINDOW_MIN as usize - 100, 9 * WINDOW_MIN as usize + 5, 50];
         for (n, bytes) in sizes.into_iter().chain([CALL_BYTES - 1; 40]).enumerate() {
             let record = vec![n as u8 + 1; bytes];
             mapped.append(&record).unwrap();
@@ -192,16 +220,16 @@ mod tests {
     #[test]
     fn a_window_is_ready_ahead_and_leaves_nothing_behind() {
         let folder = tempfile::tempdir().unwrap();
-        const LOGS: [usize; 6] = [10, 65, 66, 67, 140, 500];
+        const LOGS: [usize; 7] = [10, 65, 66, 67, 140, 270, 5000];
         let record = [7; 4000];
         for (log, records) in LOGS.into_iter().enumerate() {
             let path = folder.path().join(log.to_string());
             let open = File::options().read(true).write(true).create_new(true).open(&path);
             let mut mapped = MappedFile::new(open.unwrap());
             (0..records).for_each(|_| mapped.append(&record).unwrap());
-            let window = mapped.window.as_ref().unwrap().from;
-            let wanted = records as u64 * 4000 - window >= ASK_BYTES;
-            assert_eq!(mapped.ahead.asked() == Some(window + WINDOW_BYTES.get() as u64), wanted, "{records} records");
+            let window = mapped.window.as_ref().unwrap();
+            let wanted = window.from > 0 || records as u64 * 4000 >= ASK_BYTES;
+            assert_eq!(mapped.ahead.asked() == Some(window.end()), wanted, "{records} records");
             drop(mapped);
             assert!(fs::read(&path).unwrap() == record.repeat(records), "{records} records");
         }
@@ -215,6 +243,37 @@ mod tests {
         for (log, records) in LOGS.into_iter().enumerate() {
             let bytes = fs::metadata(folder.path().join(log.to_string())).unwrap().len();
             assert_eq!(bytes, records as u64 * 4000, "{records} records: what was on its way CAME LATER");
+        }
+    }
+
+    #[test]
+    fn windows_follow_each_other_and_grow() {
+        let (mut from, mut sizes) = (0, Vec::new());
+        while from < 64 << 20 {
+            let Span { from: begins, bytes } = Span::of(from);
+            let last = from + bytes.get() as u64 - 1;
+            assert_eq!((begins, Span::of(last).from, Span::of(last).bytes), (from, from, bytes));
+            sizes.push(bytes.get() >> 20);
+            from = last + 1;
+        }
+        assert_eq!((&sizes[..9], &sizes[12..]), (&[1, 1, 1, 1, 1, 1, 1, 1, 2][..], &[4; 12][..]));
+    }
+
+    /// Records that are written by a system call, where a window is being filled with zeros.
+    #[test]
+    fn zeros_never_come_later_than_records() {
+        let folder = tempfile::tempdir().unwrap();
+        let (small, large) = (vec![7; 4000], vec![9; 3 << 20]);
+        for log in 0..50 {
+            let path = folder.path().join(log.to_string());
+            let open = File::options().read(true).write(true).create_new(true).open(&path);
+            let mut mapped = MappedFile::new(open.unwrap());
+            (0..67).for_each(|_| mapped.append(&small).unwrap());
+            assert!(mapped.ahead.asked().is_some(), "nothing is filled");
+            mapped.append(&large).unwrap();
+            mapped.append(&small).unwrap();
+            drop(mapped);
+            assert!(fs::read(&path).unwrap() == [small.repeat(67), large.clone(), small.clone()].concat(), "log {log}");
         }
     }
 }

@@ -35,6 +35,7 @@ pub(super) mod tables;
 
 use fs::FileSystem;
 pub(super) use input::Input;
+pub use kernel::give_way;
 use segment::Unsettled;
 use tables::Tables;
 
