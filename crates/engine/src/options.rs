@@ -49,8 +49,11 @@ pub struct Options {
     /// Larger: fewer and longer tables, less compaction, slower recovery. Default 4 MiB; 64 KiB ..= 4 GiB.
     pub memtable_bytes: u64,
     /// Memtables alive at once, the active one included; writers wait above it. So memtables take at most this many times
-    /// `memtable_bytes`, and one write more. Default 2; 2 ..= 64.
+    /// `memtable_bytes`, and one write more; `memtable_filter` adds a 64th. Default 2; 2 ..= 64.
     pub memtables_max: u64,
+    /// Keep a filter of each memtable's keys beside it, a 64th of `memtable_bytes`, so that reads of keys which it has not do not search
+    /// it. Only where keys are compared bytewise. Default false.
+    pub memtable_filter: bool,
     /// How tables are stored. Decided when a store is made: `None` then leaves it to the preset, and opens a store that is there
     /// as it is. Asking for another form than a store has is refused. Default `None`.
     pub tables: Option<TableForm>,
@@ -242,6 +245,7 @@ impl Options {
             paranoid_checks: false,
             memtable_bytes: 4 * MIB,
             memtables_max: 2,
+            memtable_filter: false,
             tables: None,
             values: None,
             file_value_bytes_min: 0,
@@ -431,6 +435,11 @@ impl Options {
     /// ```
     pub fn describe(&self) -> Vec<(&'static str, String, &'static str)> {
         FIELDS.iter().map(|field| (field.name, (field.get)(self), field.help)).collect()
+    }
+
+    /// Bytes of the filter of a memtable: enough for 8 bits a key where pairs are as small as they can usefully be.
+    pub(crate) fn memtable_filter_bytes(&self) -> u64 {
+        if self.memtable_filter { self.memtable_bytes / 64 } else { 0 }
     }
 
     /// Bytes that level 1 may hold, all things considered.

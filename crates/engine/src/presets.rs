@@ -174,6 +174,7 @@ fn terrace_block() -> Options {
     let mut options = Options::leveldb_compatible().named("terrace-block");
     options.memtable_bytes = 32 << 20;
     options.memtables_max = 4;
+    options.memtable_filter = true;
     options.table_bytes = 16 << 20;
     options.level_base_bytes = 128 << 20;
     options.level_base_grows = true;

@@ -252,7 +252,8 @@ impl Db {
         let order = options.order().clone();
         let (mem, manifest, writes, orphans) = match found.writer {
             Some(w) => {
-                let mem = Arc::new(MemTable::new(order.clone(), w.log, placement.budget()));
+                let mem = MemTable::new(order.clone(), w.log, placement.budget());
+                let mem = Arc::new(mem.with_filter(options.memtable_filter_bytes(), placement.budget()));
                 found.versions.retire.pin_log(&mem);
                 let writes = Writes::new(w.wal, found.last, mem.clone());
                 (Some(mem), Some(w.manifest), Some(Arc::new(writes)), w.orphans)

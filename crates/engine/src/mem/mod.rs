@@ -1,11 +1,13 @@
 //! A memtable: the newest writes, sorted, in memory; its log makes them survive.
 mod arena;
+mod filter;
 #[cfg(all(test, loom))]
 mod interleavings;
 mod meter;
 mod skiplist;
 
 pub use arena::NodeId;
+use filter::KeyFilter;
 use meter::ArenaMeter;
 use parking_lot::RwLock;
 use skiplist::{SkipList, height};
@@ -29,6 +31,8 @@ use terrace_storage::{Budget, Holder};
 /// Sorted entries in memory. Readers and writers at any time; entries are never changed or removed.
 pub struct MemTable {
     list: SkipList,
+    /// Of the keys in the list, where there is one.
+    filter: Option<KeyFilter>,
     /// Deletes of ranges. Guards only itself; no I/O under it.
     ranges: RwLock<RangeDeletes>,
     /// Whether there are any.
@@ -47,6 +51,7 @@ impl MemTable {
     pub fn new(order: KeyOrder, log: LogId, budget: &Arc<Budget>) -> MemTable {
         MemTable {
             list: SkipList::new(order, budget.hold(Holder::Memtables)),
+            filter: None,
             ranges: RwLock::default(),
             has_ranges: AtomicBool::new(false),
             meter: ArenaMeter::default(),
@@ -54,6 +59,13 @@ impl MemTable {
             log,
             table: OnceLock::new(),
         }
+    }
+
+    /// The same, still empty, with a filter of `bytes`; with none where there are none, or keys are not compared bytewise.
+    pub fn with_filter(mut self, bytes: u64, budget: &Arc<Budget>) -> MemTable {
+        let wanted = bytes > 0 && self.list.order().is_bytewise();
+        self.filter = wanted.then(|| KeyFilter::new(bytes, budget.hold(Holder::Memtables)));
+        self
     }
 
     /// No more entries come; these will become `table`.
@@ -79,6 +91,9 @@ impl MemTable {
                     continue;
                 }
             };
+            if let Some(filter) = &self.filter {
+                filter.add(user); // before the write becomes visible
+            }
             let links = height(seq.0);
             self.list.insert(user, key::trailer_of(seq, kind), value, links);
             self.meter.entry(user.len() + key::TRAILER_BYTES, value.len(), links);
@@ -130,6 +145,9 @@ impl MemTable {
 
     /// The newest entry for `lookup`'s user key that `lookup` may see.
     pub fn get(&self, lookup: &[u8]) -> Option<(SeqNo, Kind, NodeId)> {
+        if self.filter.as_ref().is_some_and(|filter| !filter.may_hold(key::user_key(lookup))) {
+            return None;
+        }
         let node = self.list.seek(lookup)?;
         let found = self.list.key(node);
         if self.list.order().user(key::user_key(found), key::user_key(lookup)).is_ne() {
@@ -200,5 +218,43 @@ impl MemCursor {
     /// The value; must stand on an entry.
     pub fn value(&self) -> &[u8] {
         self.mem.list.value(self.at.expect("the cursor stands on an entry"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use terrace_storage::Setup;
+
+    fn found_kind(mem: &MemTable, user: &[u8]) -> Option<Kind> {
+        mem.get(&key::lookup(user, SeqNo(5000))).map(|(_, kind, _)| kind)
+    }
+
+    /// One memtable with a filter and one without are asked the same.
+    #[test]
+    fn a_filter_changes_no_answer() {
+        let budget = Budget::new(&Setup::default());
+        let plain = MemTable::new(KeyOrder::default(), LogId(1), &budget);
+        let filtered = MemTable::new(KeyOrder::default(), LogId(1), &budget).with_filter(1 << 10, &budget);
+        let user = |n: u64| format!("key {n}").into_bytes();
+        for n in 0..2000 {
+            let (mut batch, key) = (Batch::new(), user(2 * (n * 7919 % 1009)));
+            if n % 3 == 0 {
+                batch.delete(&key)
+            } else {
+                batch.put(&key, b"value")
+            }
+            batch.set_sequence(SeqNo(n + 1));
+            plain.insert(&batch);
+            filtered.insert(&batch);
+        }
+        for (n, at) in (0..3000).zip([1, 500, 1999, 5000].into_iter().cycle()) {
+            let (lookup, found) = (key::lookup(&user(n), SeqNo(at)), |mem: &MemTable, lookup: &[u8]| {
+                mem.get(lookup).map(|(seq, kind, _)| (seq, kind))
+            });
+            assert_eq!(found(&filtered, &lookup), found(&plain, &lookup), "key {n} at {at}");
+        }
+        let kinds = |kind| (0..2000).filter(|n| found_kind(&plain, &user(*n)) == kind).count();
+        assert!(kinds(Some(Kind::Put)) > 300 && kinds(Some(Kind::Delete)) > 300 && kinds(None) > 900);
     }
 }

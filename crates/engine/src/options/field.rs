@@ -76,6 +76,7 @@ pub(super) const FIELDS: &[Field] = &[
     switch!(paranoid_checks, "any sign of corruption is an error; verify every read"),
     number!(memtable_bytes, 64 * KIB..=4 * GIB, "bytes a memtable may fill before it is flushed"),
     number!(memtables_max, 2..=64, "memtables alive at once"),
+    switch!(memtable_filter, "keep a filter of each memtable's keys"),
     choice!(tables, TableForm, "how a new store keeps tables, and what a store that is there must have"),
     number!(file_value_bytes_min, 0..=4 * GIB, "bytes of a value worth a file, where tables are directories"),
     choice!(values, Values, "where a new store keeps values, and what a store that is there must have"),

@@ -380,7 +380,9 @@ fn change_log(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
     let (log, writer, table) = created.inspect_err(|error| shared.fail(error))?;
     let (ended, bytes) = core.wal.size();
     core.wal.rotate(log, writer, &shared.closed_logs);
-    let mem = Arc::new(MemTable::new(shared.order.clone(), log, shared.placement.budget()));
+    let budget = shared.placement.budget();
+    let mem = MemTable::new(shared.order.clone(), log, budget);
+    let mem = Arc::new(mem.with_filter(shared.options.memtable_filter_bytes(), budget));
     core.mem = mem.clone();
     core.unlogged.open = false;
     if full.is_none() {

@@ -38,6 +38,7 @@ pub const LIST: &[(&str, &str)] = &[
     known!("bars-100"),
     known!("bars-mixed"),
     known!("bars-sync"),
+    known!("bars-sync-8"),
     known!("bars-raw"),
     known!("ours-ageing"),
     known!("ours-chainstate"),
