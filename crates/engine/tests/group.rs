@@ -216,6 +216,26 @@ fn synced_writes_through_a_mapping_leave_the_journal_alone() {
     assert!(written >= WRITES / 2, "the control: {written} commits where each write makes the log grow");
 }
 
+/// A window of the log that was made ready ahead is in the page cache in large pieces. A sync writes the stretch that is new, not the piece.
+#[test]
+fn a_synced_write_behind_others_writes_its_own_bytes() {
+    let Some(()) = require("root", is_root()) else { return };
+    let Some(file_system) = require("loop", LoopFs::with(&[], QUIET)) else { return };
+    let mut options = Options::preset("terrace-block").expect("a preset");
+    options.durability_interval_ms = 0;
+    let db = Db::open(file_system.mount.join("store"), options).expect("open");
+    for n in 0..4000_u32 {
+        db.put(n.to_be_bytes(), [7; 1000]).expect("put");
+    }
+    let synced = |n: u32| db.put_with(n.to_be_bytes(), [9; 100], WriteOptions::synced()).expect("put");
+    synced(5000); // brings what lies before it, and the windows' zeros
+    let before = file_system.bytes_written();
+    (0..100).for_each(synced);
+    let written = file_system.bytes_written() - before;
+    println!("{written} B written for 100 synced puts");
+    assert!(written <= 100 * (64 << 10), "{written} B were written for 100 synced puts of 100 B");
+}
+
 #[test]
 fn where_a_commit_could_not_promise_it_its_tiers_refuse_and_say_why() {
     let Some(()) = require("root", is_root()) else { return };

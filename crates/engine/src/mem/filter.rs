@@ -3,7 +3,6 @@
 //!
 //! All bits of a key are in one word, so asking costs one load and adding one atomic operation.
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use terrace_format::crc::crc32c;
 use terrace_storage::Held;
 
 /// Bits set for each key. Of absent keys fewer than one in twenty-five passes with a word for eight keys, which is what the smallest
@@ -17,14 +16,14 @@ pub struct KeyFilter {
 }
 
 impl KeyFilter {
-    /// An empty filter of `bytes`, rounded to a power of two.
+    /// An empty filter of `bytes`.
     pub fn new(bytes: u64, mut held: Held) -> KeyFilter {
-        let words = (bytes / 8).max(1).next_power_of_two();
+        let words = bytes.div_ceil(8);
         held.set(words * 8);
-        KeyFilter { words: (0..words).map(|_| AtomicU64::new(0)).collect(), _held: held }
+        KeyFilter { words: vec![0; words as usize].into_iter().map(AtomicU64::new).collect(), _held: held }
     }
 
-    /// Adds a key. Whoever sees an entry of it, sees this: its caller publishes both.
+    /// Adds a key. Who may read at its sequence sees this: the sequence becomes visible by a `Release` store later than this.
     pub fn add(&self, user: &[u8]) {
         let (word, bits) = self.place(user);
         word.fetch_or(bits, Relaxed);
@@ -37,11 +36,21 @@ impl KeyFilter {
     }
 
     fn place(&self, user: &[u8]) -> (&AtomicU64, u64) {
-        // The odd number spreads the 32 bits of the checksum, which is one or two instructions a word of the key, over 64.
-        let hash = u64::from(crc32c(user)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let bits = (0..BITS).fold(0, |bits, nth| bits | 1 << (hash >> (6 * nth + 8) & 63));
-        (&self.words[(hash >> 32) as usize & (self.words.len() - 1)], bits)
+        let hash = hash(user);
+        let bits = (0..BITS).fold(0, |bits, nth| bits | 1 << (hash >> (6 * nth) & 63));
+        (&self.words[((hash >> 32) * self.words.len() as u64 >> 32) as usize], bits)
     }
+}
+
+/// Multiplicative, eight bytes at a time. Whoever chooses keys can make it useless, and reads no slower than without a filter.
+fn hash(user: &[u8]) -> u64 {
+    let mix = |hash: u64, word: u64| {
+        let product = (hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15); // 2^64 by the golden ratio, made odd
+        product ^ product >> 32
+    };
+    let (words, rest) = user.as_chunks();
+    let last = rest.iter().fold(user.len() as u64, |word, byte| word << 8 | u64::from(*byte));
+    mix(words.iter().fold(0, |hash, word| mix(hash, u64::from_le_bytes(*word))), last)
 }
 
 #[cfg(test)]

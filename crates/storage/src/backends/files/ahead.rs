@@ -16,6 +16,7 @@ use std::{
     os::unix::fs::FileExt,
     sync::{
         Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
         mpsc::{Receiver, Sender, channel},
     },
     thread::{self, JoinHandle},
@@ -43,6 +44,8 @@ pub(super) struct Ahead {
     under_way: bool,
     /// The one that was asked for last, made and not taken.
     made: Option<(u64, Window)>,
+    /// What the thread does is not wanted any more.
+    ended: Arc<AtomicBool>,
     /// A window could not be had: then it is no time to take space that is not needed yet.
     refused: bool,
 }
@@ -56,7 +59,7 @@ struct Helper {
 impl Ahead {
     /// For the log in `file`.
     pub fn new(file: Arc<File>) -> Ahead {
-        Ahead { file, helper: None, asked: None, under_way: false, made: None, refused: false }
+        Ahead { file, helper: None, asked: None, under_way: false, made: None, ended: Arc::default(), refused: false }
     }
 
     /// This window will be wanted. Asking again does nothing.
@@ -74,7 +77,7 @@ impl Ahead {
             return;
         }
         if self.helper.is_none() {
-            self.helper = start(self.file.clone()).ok(); // without a thread, windows are had when they are wanted
+            self.helper = start(self.file.clone(), self.ended.clone()).ok(); // without a thread, windows are had when they are wanted
         }
         self.under_way = self.helper.as_ref().is_some_and(|helper| helper.work.send(Work::Make(window)).is_ok());
     }
@@ -114,16 +117,17 @@ impl Ahead {
         self.asked
     }
 
-    /// Nothing is done to the file after this, and nobody else holds it.
+    /// The thread does nothing to the file after this, and does not hold it.
     pub fn end(&mut self) {
         self.made = None;
+        self.ended.store(true, Relaxed);
         let Some(Helper { work, ready, thread }) = self.helper.take() else { return };
         drop((work, ready));
         let _ = thread.join(); // it has nothing to tell any more
     }
 }
 
-fn start(file: Arc<File>) -> io::Result<Helper> {
+fn start(file: Arc<File>, ended: Arc<AtomicBool>) -> io::Result<Helper> {
     let ((work, todo), (give, ready)) = (channel(), channel());
     let serve = move || {
         kernel::give_way();
@@ -138,11 +142,7 @@ fn start(file: Arc<File>) -> io::Result<Helper> {
             };
             let window = Window::map(&file, from, bytes);
             if let Ok(window) = &window {
-                for at in (0..bytes.get()).step_by(ZEROS_BYTES) {
-                    let _ = file.write_all_at(&zeros, from + at as u64); // for speed only, as is what follows
-                    thread::yield_now(); // if this runs where the writer does, the writer goes on in between
-                }
-                window.touch(0..bytes.get());
+                fill(&file, window, from, &zeros, &ended);
             }
             if give.send((from, window)).is_err() {
                 break;
@@ -151,4 +151,17 @@ fn start(file: Arc<File>) -> io::Result<Helper> {
     };
     let thread = thread::Builder::new().name("terrace-log".into()).spawn(serve)?;
     Ok(Helper { work, ready: Mutex::new(ready), thread })
+}
+
+/// Has the page cache hold `window` of `file`, which begins at `from`. For speed only, so what fails is left undone.
+fn fill(file: &File, window: &Window, from: u64, zeros: &[u8], ended: &AtomicBool) {
+    let bytes = window.bytes().get();
+    for at in (0..bytes).step_by(zeros.len()) {
+        if ended.load(Relaxed) {
+            return;
+        }
+        let _ = file.write_all_at(zeros, from + at as u64);
+        thread::yield_now(); // if this runs where the writer does, the writer goes on in between
+    }
+    window.touch(0..bytes);
 }

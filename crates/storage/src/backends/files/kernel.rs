@@ -113,6 +113,11 @@ pub(super) fn write_back(file: &File) -> io::Result<()> {
 /// free, or for its turn, where it would else take the one of the thread that woke it. For speed only.
 pub fn give_way() {
     let priority = libc::sched_param { sched_priority: 0 };
-    // SAFETY: reads the one number behind the pointer, which lives until the call returns; 0 is the calling thread.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const priority) };
+    // SAFETY: 0 is the calling thread; the second call reads the one number behind the pointer, which lives until it returns.
+    unsafe {
+        // Whoever has chosen otherwise, for a real-time process or an idle one, has chosen for these threads too.
+        if libc::sched_getscheduler(0) == libc::SCHED_OTHER {
+            libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const priority);
+        }
+    }
 }

@@ -31,8 +31,8 @@ const WINDOW_MIN: u64 = 1 << 20;
 const WINDOW_MAX: u64 = 4 << 20;
 /// Bytes filled with zeros at a time; divides a window.
 const FILL_BYTES: usize = 256 << 10;
-/// Bytes of the first window from which on the next one is wanted, unless there was a sync: what is filled ahead of a log
-/// that is synced again and again would be written twice.
+/// Bytes of the first window from which on the next one is wanted, unless there was a sync; later ones are as soon as a window was
+/// filled without one. What is filled ahead of a log that is synced again and again would be written twice.
 const ASK_BYTES: u64 = WINDOW_MIN / 4;
 /// Records of at least this many bytes are written by a system call: one costs less than a page fault for each page.
 const CALL_BYTES: usize = 16 << 10;
@@ -54,7 +54,10 @@ struct Open {
     window: Window,
     /// Where in the file it begins; a multiple of its bytes.
     from: u64,
-    /// Up to where in the window zeros were filled in; a multiple of [`FILL_BYTES`].
+    /// It was made ahead, so the page cache has it in large folios: whoever writes through the mapping after a sync would have the next
+    /// sync write a whole folio, of up to 1 MiB.
+    zeroed: bool,
+    /// Up to where in the window zeros were filled in, or would have been; a multiple of [`FILL_BYTES`], and 0 before the first sync.
     filled: AtomicUsize,
 }
 
@@ -77,22 +80,36 @@ impl MappedFile {
         Ok(())
     }
 
-    /// On to the next window, if the file system, for all its good name, gives one.
+    /// On to the next window, if the file system, for all its good name, gives one. A disk that has no room for a window may have
+    /// room for a record.
     fn advance(&mut self) -> io::Result<()> {
         let full = self.window.take();
         let Span { from, bytes } = Span::of(self.bytes);
-        match self.ahead.take(from).map_or_else(|| Window::map(&self.file, from, bytes), Ok) {
-            Ok(window) => self.window = Some(Open { window, from, filled: AtomicUsize::new(0) }),
+        let ready = self.ahead.take(from);
+        let zeroed = ready.is_some();
+        match ready.map_or_else(|| Window::map(&self.file, from, bytes), Ok) {
+            Ok(window) => self.window = Some(Open { window, from, zeroed, filled: AtomicUsize::new(0) }),
             Err(e) if is_refusal(&e) => self.calls_only = true,
+            Err(e) if e.kind() == io::ErrorKind::StorageFull => {}
             Err(e) => return Err(e),
         }
         if let Some(full) = full {
-            if full.filled.load(Relaxed) == 0 {
+            if !full.is_synced() && self.window.is_some() {
                 self.ahead.ask(Span::of(from + bytes.get() as u64)); // it will be wanted, at this pace
             }
             self.ahead.let_go(full.window);
         }
         Ok(())
+    }
+
+    /// Bytes of a record that is `left` long which are written by a system call, if any are.
+    fn by_call(&self, left: usize) -> Option<usize> {
+        match &self.window {
+            Some(open) if left < CALL_BYTES => {
+                (open.zeroed && open.is_synced()).then(|| left.min((open.end() - self.bytes) as usize))
+            }
+            _ => Some(left),
+        }
     }
 }
 
@@ -120,11 +137,15 @@ impl Open {
         (self.from..self.end()).contains(&at)
     }
 
+    fn is_synced(&self) -> bool {
+        self.filled.load(Relaxed) > 0
+    }
+
     /// Fills the stretch that holds `at`, the end of the log, unless it is filled.
     fn fill(&self, at: u64) {
         let at = (at - self.from) as usize;
         let to = at.next_multiple_of(FILL_BYTES);
-        if to > self.filled.swap(to, Relaxed) {
+        if to > self.filled.swap(to, Relaxed) && !self.zeroed {
             self.window.touch(at - at % FILL_BYTES..to);
         }
     }
@@ -140,17 +161,18 @@ impl WriteFile for MappedFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut left = bytes;
         while !left.is_empty() {
-            if self.calls_only || left.len() >= CALL_BYTES {
-                return self.call(left);
-            }
-            if self.window.as_ref().is_none_or(|open| !open.holds(self.bytes)) {
+            let wants_window = !self.calls_only && left.len() < CALL_BYTES;
+            if wants_window && self.window.as_ref().is_none_or(|open| !open.holds(self.bytes)) {
                 self.advance()?;
             }
-            if let Some(open) = &mut self.window {
+            if let Some(bytes) = self.by_call(left.len()) {
+                self.call(&left[..bytes])?;
+                left = &left[bytes..];
+            } else if let Some(open) = &mut self.window {
                 let written = open.window.write((self.bytes - open.from) as usize, left);
                 left = &left[written..];
                 self.bytes += written as u64;
-                if self.bytes - open.from >= ASK_BYTES && open.filled.load(Relaxed) == 0 {
+                if open.from == 0 && self.bytes >= ASK_BYTES && !open.is_synced() {
                     self.ahead.ask(Span::of(open.end()));
                 }
             }
