@@ -37,8 +37,8 @@ impl KeyFilter {
 
     fn place(&self, user: &[u8]) -> (&AtomicU64, u64) {
         let hash = hash(user);
-        let bits = (0..BITS).fold(0, |bits, nth| bits | 1 << (hash >> (6 * nth) & 63));
-        (&self.words[((hash >> 32) * self.words.len() as u64 >> 32) as usize], bits)
+        let bits = (0..BITS).fold(0, |bits, nth| bits | (1 << ((hash >> (6 * nth)) & 63)));
+        (&self.words[(((hash >> 32) * self.words.len() as u64) >> 32) as usize], bits)
     }
 }
 
@@ -46,10 +46,10 @@ impl KeyFilter {
 fn hash(user: &[u8]) -> u64 {
     let mix = |hash: u64, word: u64| {
         let product = (hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15); // 2^64 by the golden ratio, made odd
-        product ^ product >> 32
+        product ^ (product >> 32)
     };
     let (words, rest) = user.as_chunks();
-    let last = rest.iter().fold(user.len() as u64, |word, byte| word << 8 | u64::from(*byte));
+    let last = rest.iter().fold(user.len() as u64, |word, byte| (word << 8) | u64::from(*byte));
     mix(words.iter().fold(0, |hash, word| mix(hash, u64::from_le_bytes(*word))), last)
 }
 
