@@ -106,9 +106,9 @@ pub struct Options {
     /// Tables kept open at once, each one descriptor, unless it is mapped; fewer, if their indexes and filters take more
     /// than 32 MiB and three quarters of `cache_bytes`. Default 990; 16 ..= 1,000,000.
     pub open_tables_max: u64,
-    /// Map the files of tables instead of reading them, and read uncompressed blocks where they lie, without a copy or a place in the
-    /// cache; scans copy ahead what they will show. A page that cannot be had, because the file was cut short or its device fails, ends the process with a
-    /// message instead of an error. Only in real directories. Default false.
+    /// Map the files of tables instead of reading them, and read uncompressed blocks where they lie, without a copy or a place
+    /// in the cache; scans copy ahead what they will show. A page that cannot be had, because the file was cut short or its
+    /// device fails, ends the process with a message instead of an error. Only in real directories. Default false.
     pub mmap_reads: bool,
     /// Runs in level 0 at which its compaction starts. Default 4; 1 ..= 1000.
     pub l0_compact_runs: u64,

@@ -19,7 +19,10 @@ struct State {
 }
 
 /// While it lives, the space is free for the taking.
-pub struct Relief<'a>(&'a Reserve);
+pub struct Relief<'a> {
+    reserve: &'a Reserve,
+    placement: &'a dyn Placement,
+}
 
 impl Reserve {
     /// Of so many bytes, and not taken yet.
@@ -37,18 +40,20 @@ impl Reserve {
         Ok(())
     }
 
-    /// Frees the space. It is taken again by the first release behind the end of what this returns.
-    pub fn give_up(&self, placement: &dyn Placement) -> Relief<'_> {
+    /// Frees the space. It is taken again at the end of what this returns or, if there is too little then, by a release.
+    pub fn give_up<'a>(&'a self, placement: &'a dyn Placement) -> Relief<'a> {
         let mut state = self.state.lock();
         state.users += 1;
         state.held = false;
         let _ = placement.reserve(0); // who finds no space still will say so
-        Relief(self)
+        Relief { reserve: self, placement }
     }
 }
 
 impl Drop for Relief<'_> {
     fn drop(&mut self) {
-        self.0.state.lock().users -= 1;
+        self.reserve.state.lock().users -= 1;
+        // The release that made space may be over: nobody knows when the next one is.
+        let _ = self.reserve.take(self.placement);
     }
 }

@@ -45,8 +45,12 @@ fn a_reserve_that_was_used_is_taken_again() {
     let (disk, fs) = small();
     let db = kit::open(&fs, &reserving(&[]), false).unwrap();
     flush_from_the_reserve(&db, &disk);
-    db.wait_idle().unwrap(); // now the log is gone
-    assert_eq!(disk.reserved(), RESERVE, "there would be space for it");
+    db.wait_idle().unwrap(); // now the log is gone; who needed the space may not know yet that it is over
+    let begun = Instant::now();
+    while disk.reserved() != RESERVE {
+        assert!(begun.elapsed() < Duration::from_secs(30), "there would be space for it");
+        std::thread::sleep(Duration::from_millis(1));
+    }
     flush_from_the_reserve(&db, &disk);
     db.close().unwrap();
 }
@@ -55,9 +59,10 @@ fn a_reserve_that_was_used_is_taken_again() {
 fn a_stop_takes_the_reserve_and_a_cure_gives_it_back() {
     let (disk, fs) = small();
     let db = kit::open(&fs, &reserving(&[]), false).unwrap();
-    disk.leave(1000);
-    let still = (0..1000).find_map(|_| {
-        let refused = db.put("k", noise(9000)).err()?;
+    db.put("k", noise(50_000)).unwrap();
+    disk.leave(100); // less than by what a table is larger than its log: what takes the latter's place takes the reserve's too
+    let still = (0..1000u32).find_map(|n| {
+        let refused = db.put(n.to_le_bytes(), noise(9000)).err()?;
         assert!(refused.is_no_space(), "{refused}");
         db.resume().err() // while there is some of the reserve left, it goes on with that
     });
@@ -94,6 +99,34 @@ fn one_release_is_queued_at_a_time() {
     assert_eq!(db.step(1), Some("flush"), "with what the release beside it has freed");
     let rest: Vec<_> = std::iter::from_fn(|| db.step(0)).collect();
     assert_eq!(rest, ["release"]);
+}
+
+/// No release follows the one that made the space, which ran while the reserve was in use.
+#[test]
+fn who_gave_the_reserve_up_takes_it_again() {
+    let (disk, fs) = small();
+    let db = kit::open(&fs, &reserving(&[]), true).unwrap();
+    let put = |n: u8| db.put([n], noise(30_000)).unwrap();
+    (0..4).for_each(put); // the fourth finds the memtable full
+    assert_eq!(db.step(0), Some("flush"));
+    (4..6).for_each(put);
+    disk.leave(10); // too little for the next log, until the first one is gone
+    put(6);
+    assert_eq!(disk.reserved(), RESERVE);
+}
+
+/// What a reader holds has its values in memory, and not in its log.
+#[test]
+fn a_reader_of_a_memtable_keeps_no_log() {
+    let (_, fs) = small();
+    let db = kit::open(&fs, &reserving(&[]), false).unwrap();
+    db.put("k", noise(50_000)).unwrap();
+    let reader = db.scan(Default::default());
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    let logs: u64 = fs.list().unwrap().iter().filter(|file| file.name.ends_with(".log")).map(|file| file.bytes).sum();
+    assert!(logs < 100, "{logs} bytes of logs");
+    assert_eq!(reader.count(), 1);
 }
 
 /// A batch of tables comes once a minute here, or when it is forced. The flush that resuming makes is followed by a compaction,

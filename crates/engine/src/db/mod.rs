@@ -250,11 +250,14 @@ impl Db {
             found => found?,
         };
         let order = options.order().clone();
+        let values_apart = placement.shape().values == Values::Log;
         let (mem, manifest, writes, orphans) = match found.writer {
             Some(w) => {
-                let mem = MemTable::new(order.clone(), w.log, placement.budget());
-                let mem = Arc::new(mem.with_filter(options.memtable_filter_bytes(), placement.budget()));
-                found.versions.retire.pin_log(&mem);
+                let filter_bytes = options.memtable_filter_bytes();
+                let mem = Arc::new(MemTable::new(order.clone(), w.log, filter_bytes, placement.budget()));
+                if values_apart {
+                    found.versions.retire.pin_log(&mem);
+                }
                 let writes = Writes::new(w.wal, found.last, mem.clone());
                 (Some(mem), Some(w.manifest), Some(Arc::new(writes)), w.orphans)
             }
@@ -288,7 +291,7 @@ impl Db {
             order,
             deletes_ranges: found.requires.iter().any(|feature| feature == range_deletes::FEATURE),
             requires: found.requires,
-            values_apart: placement.shape().values == Values::Log,
+            values_apart,
             torn_logs: found.set_aside.len() as u64,
             clock: Clock::start(),
             work: Work::new(executor),

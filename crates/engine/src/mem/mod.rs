@@ -47,11 +47,13 @@ pub struct MemTable {
 }
 
 impl MemTable {
-    /// An empty memtable whose entries are in `log` and whose memory is of `budget`.
-    pub fn new(order: KeyOrder, log: LogId, budget: &Arc<Budget>) -> MemTable {
+    /// An empty memtable whose entries are in `log` and whose memory is of `budget`. Its filter has `filter_bytes`; it has
+    /// none where these are none, or keys are not compared bytewise.
+    pub fn new(order: KeyOrder, log: LogId, filter_bytes: u64, budget: &Arc<Budget>) -> MemTable {
+        let filtered = filter_bytes > 0 && order.is_bytewise();
         MemTable {
             list: SkipList::new(order, budget.hold(Holder::Memtables)),
-            filter: None,
+            filter: filtered.then(|| KeyFilter::new(filter_bytes, budget.hold(Holder::Memtables))),
             ranges: RwLock::default(),
             has_ranges: AtomicBool::new(false),
             meter: ArenaMeter::default(),
@@ -59,13 +61,6 @@ impl MemTable {
             log,
             table: OnceLock::new(),
         }
-    }
-
-    /// The same, still empty, with a filter of `bytes`; with none where there are none, or keys are not compared bytewise.
-    pub fn with_filter(mut self, bytes: u64, budget: &Arc<Budget>) -> MemTable {
-        let wanted = bytes > 0 && self.list.order().is_bytewise();
-        self.filter = wanted.then(|| KeyFilter::new(bytes, budget.hold(Holder::Memtables)));
-        self
     }
 
     /// No more entries come; these will become `table`.
@@ -226,16 +221,16 @@ mod tests {
     use super::*;
     use terrace_storage::Setup;
 
-    fn found_kind(mem: &MemTable, user: &[u8]) -> Option<Kind> {
-        mem.get(&key::lookup(user, SeqNo(5000))).map(|(_, kind, _)| kind)
+    fn found(mem: &MemTable, user: &[u8], at: u64) -> Option<(SeqNo, Kind)> {
+        mem.get(&key::lookup(user, SeqNo(at))).map(|(seq, kind, _)| (seq, kind))
     }
 
     /// One memtable with a filter and one without are asked the same.
     #[test]
     fn a_filter_changes_no_answer() {
         let budget = Budget::new(&Setup::default());
-        let plain = MemTable::new(KeyOrder::default(), LogId(1), &budget);
-        let filtered = MemTable::new(KeyOrder::default(), LogId(1), &budget).with_filter(1 << 10, &budget);
+        let plain = MemTable::new(KeyOrder::default(), LogId(1), 0, &budget);
+        let filtered = MemTable::new(KeyOrder::default(), LogId(1), 1 << 10, &budget);
         let user = |n: u64| format!("key {n}").into_bytes();
         for n in 0..2000 {
             let (mut batch, key) = (Batch::new(), user(2 * (n * 7919 % 1009)));
@@ -249,12 +244,10 @@ mod tests {
             filtered.insert(&batch);
         }
         for (n, at) in (0..3000).zip([1, 500, 1999, 5000].into_iter().cycle()) {
-            let (lookup, found) = (key::lookup(&user(n), SeqNo(at)), |mem: &MemTable, lookup: &[u8]| {
-                mem.get(lookup).map(|(seq, kind, _)| (seq, kind))
-            });
-            assert_eq!(found(&filtered, &lookup), found(&plain, &lookup), "key {n} at {at}");
+            assert_eq!(found(&filtered, &user(n), at), found(&plain, &user(n), at), "key {n} at {at}");
         }
-        let kinds = |kind| (0..2000).filter(|n| found_kind(&plain, &user(*n)) == kind).count();
+        let kind_of = |n| found(&plain, &user(n), 5000).map(|(_, kind)| kind);
+        let kinds = |kind| (0..2000).filter(|n| kind_of(*n) == kind).count();
         assert!(kinds(Some(Kind::Put)) > 300 && kinds(Some(Kind::Delete)) > 300 && kinds(None) > 900);
     }
 }

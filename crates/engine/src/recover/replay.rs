@@ -146,7 +146,7 @@ impl History<'_> {
         }
         let full = |mem: &Arc<MemTable>| mem.charged_bytes() > self.options.memtable_bytes;
         if self.replayed.memtables.last().is_none_or(full) {
-            let mem = MemTable::new(self.options.order().clone(), log, self.placement.budget());
+            let mem = MemTable::new(self.options.order().clone(), log, 0, self.placement.budget());
             self.replayed.memtables.push(Arc::new(mem));
         }
         self.replayed.memtables.last().expect("just pushed").insert(batch);

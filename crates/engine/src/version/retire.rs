@@ -19,7 +19,7 @@ pub struct Retire {
     candidates: BTreeSet<ObjectId>,
     /// Every version that was ever live and may still be read.
     versions: Vec<Weak<Version>>,
-    /// Every memtable that may still be read, and may point into its log.
+    /// Every memtable that may still be read and points into its log.
     memtables: Vec<Weak<MemTable>>,
     /// Live logs with their bytes, as far as they have ended: the durable manifest may still name one as the place to
     /// replay from.
@@ -49,7 +49,7 @@ impl Retire {
         self.versions.push(Arc::downgrade(version));
     }
 
-    /// `memtable` becomes readable: what it holds may be in its log only.
+    /// `memtable` becomes readable, and its values are in its log only.
     pub fn pin_log(&mut self, memtable: &Arc<MemTable>) {
         self.memtables.retain(|weak| weak.strong_count() > 0);
         self.memtables.push(Arc::downgrade(memtable));

@@ -380,9 +380,8 @@ fn change_log(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
     let (log, writer, table) = created.inspect_err(|error| shared.fail(error))?;
     let (ended, bytes) = core.wal.size();
     core.wal.rotate(log, writer, &shared.closed_logs);
-    let budget = shared.placement.budget();
-    let mem = MemTable::new(shared.order.clone(), log, budget);
-    let mem = Arc::new(mem.with_filter(shared.options.memtable_filter_bytes(), budget));
+    let filter_bytes = shared.options.memtable_filter_bytes();
+    let mem = Arc::new(MemTable::new(shared.order.clone(), log, filter_bytes, shared.placement.budget()));
     core.mem = mem.clone();
     core.unlogged.open = false;
     if full.is_none() {
@@ -390,11 +389,11 @@ fn change_log(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
     }
     let mut control = shared.control.lock();
     control.versions.retire.log_ended(ended, bytes);
+    control.versions.retire.log_made(log);
     if shared.values_apart {
         control.versions.segments.log_ended(ended, bytes);
+        control.versions.retire.pin_log(&mem);
     }
-    control.versions.retire.log_made(log);
-    control.versions.retire.pin_log(&mem);
     let view = shared.view.load_full();
     let version = if full.is_none() && view.sealed.is_empty() {
         // No flush will say that the old log is not needed.

@@ -129,7 +129,7 @@ impl Survey {
         }
         let fits = |(mem, _): &(Arc<MemTable>, bool)| mem.log == log && mem.charged_bytes() <= options.memtable_bytes;
         if !self.memtables.last().is_some_and(fits) {
-            self.memtables.push((Arc::new(MemTable::new(self.order.clone(), log, &self.budget)), named));
+            self.memtables.push((Arc::new(MemTable::new(self.order.clone(), log, 0, &self.budget)), named));
         }
         self.memtables.last().expect("just pushed").0.insert(batch);
         self.saw(last);
