@@ -6,11 +6,12 @@ use crate::{
         apart::Apart,
         covers::Covers,
         get::{self, Question, Value},
-        merge::{Merge, Source},
+        merge::Merge,
         pinned::PinnedValue,
         run::RunCursor,
         scan::{Bounds, Cursor, ReadOptions, Sampler, Scan, Upkeep},
         snapshot::Snapshot,
+        source::{Source, Sources},
         view::View,
         visible::Visible,
     },
@@ -30,7 +31,7 @@ static READ_OPTIONS: ReadOptions = ReadOptions::DEFAULT;
 #[inline(always)] // it is large, and moves otherwise
 fn visible(shared: &Arc<Shared>, view: &Arc<View>, seq: SeqNo, how: ReadHow) -> Visible {
     let runs = view.version.runs();
-    let mut sources = Vec::with_capacity(view.memtables().count() + runs.len());
+    let mut sources = Sources::new();
     sources.extend(view.memtables().map(|mem| Source::Mem(mem.cursor())));
     sources.extend(
         runs.iter().map(|(_, run)| {

@@ -4,8 +4,9 @@ use crate::{
     compact::{plan::Plan, split},
     jobs::sieve::{Part, Sieve},
     read::{
-        merge::{Merge, Source},
+        merge::Merge,
         run::RunCursor,
+        source::{Source, Sources},
         view::View,
     },
     state::Shared,
@@ -190,7 +191,7 @@ fn input(shared: &Arc<Shared>, plan: &Plan) -> Merge {
         let run = Arc::new(Tables::new(&shared.order, tables));
         Source::Run(RunCursor::new(shared.placement.clone(), shared.order.clone(), run, how))
     };
-    let mut sources = Vec::new();
+    let mut sources = Sources::new();
     if plan.level == 0 {
         sources.extend(plan.upper.iter().map(|table| source(vec![table.clone()])));
     } else {

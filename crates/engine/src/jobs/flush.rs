@@ -3,7 +3,8 @@ use crate::{
     Event, Result,
     mem::MemTable,
     read::{
-        merge::{Merge, Source},
+        merge::Merge,
+        source::{Source, Sources},
         view::View,
     },
     state::Shared,
@@ -90,7 +91,9 @@ fn keep_all(build: &mut dyn Build, mem: &Arc<MemTable>) -> Result<()> {
 }
 
 fn merge_all(build: &mut dyn Build, order: &KeyOrder, mems: &[Arc<MemTable>]) -> Result<()> {
-    let mut merge = Merge::new(order.clone(), mems.iter().map(|mem| Source::Mem(mem.cursor())).collect());
+    let mut sources = Sources::new();
+    sources.extend(mems.iter().map(|mem| Source::Mem(mem.cursor())));
+    let mut merge = Merge::new(order.clone(), sources);
     merge.seek_first()?;
     while merge.valid() {
         build.keep(merge.entry())?;

@@ -4,90 +4,14 @@
 //! comes before the second, as it mostly does, that one comparison is all, and there is none for entries that lie decoded
 //! before the second source's. Where two sources hold the same internal key the
 //! earlier source comes first; both entries are then the same write.
-use super::run::RunCursor;
-use crate::{Result, mem::MemCursor};
+use super::source::{Source, Sources};
+use crate::Result;
 use std::cmp::Ordering;
 use terrace_format::{
     KeyOrder,
     key::{self, Parsed},
 };
 use terrace_storage::placement::{EntryRef, Origin};
-
-/// One sorted source.
-#[expect(clippy::large_enum_variant, reason = "boxed, every key would be one step further away")]
-pub enum Source {
-    /// A memtable.
-    Mem(MemCursor),
-    /// A run of tables.
-    Run(RunCursor),
-}
-
-/// Calls the same method on whichever cursor a source has; memtables cannot fail.
-macro_rules! each {
-    ($source:expr, $cursor:ident => $mem:expr, $run:expr) => {
-        match $source {
-            Source::Mem($cursor) => $mem,
-            Source::Run($cursor) => $run,
-        }
-    };
-}
-
-impl Source {
-    #[inline]
-    fn valid(&self) -> bool {
-        each!(self, c => c.valid(), c.valid())
-    }
-
-    #[inline]
-    fn key(&self) -> &[u8] {
-        each!(self, c => c.key(), c.entries().key())
-    }
-
-    fn seek(&mut self, target: &[u8]) -> Result<()> {
-        each!(self, c => { c.seek(target); Ok(()) }, c.seek(target))
-    }
-
-    fn seek_first(&mut self) -> Result<()> {
-        each!(self, c => { c.seek_first(); Ok(()) }, c.seek_first())
-    }
-
-    fn seek_last(&mut self) -> Result<()> {
-        each!(self, c => { c.seek_last(); Ok(()) }, c.seek_last())
-    }
-
-    fn next(&mut self) -> Result<()> {
-        each!(self, c => { c.next(); Ok(()) }, c.next())
-    }
-
-    fn prev(&mut self) -> Result<()> {
-        each!(self, c => { c.prev(); Ok(()) }, c.prev())
-    }
-
-    /// One forward among what is decoded.
-    #[inline]
-    fn step_forward(&mut self) -> bool {
-        match self {
-            Source::Mem(_) => false,
-            Source::Run(c) => c.entries_mut().step_forward(),
-        }
-    }
-
-    /// One back among what is decoded.
-    #[inline]
-    fn step_back(&mut self) -> bool {
-        match self {
-            Source::Mem(_) => false,
-            Source::Run(c) => c.entries_mut().step_back(),
-        }
-    }
-
-    /// The last key that steps among what is decoded may reach.
-    fn farthest(&self, direction: Direction) -> Option<&[u8]> {
-        let Source::Run(c) = self else { return None };
-        let [first, last] = c.entries().decoded().bounds();
-        Some(if direction == Direction::Forward { last } else { first })
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
@@ -98,7 +22,7 @@ enum Direction {
 /// All sources as one. After an error it stands nowhere until the next seek.
 pub struct Merge {
     order: KeyOrder,
-    sources: Vec<Source>,
+    sources: Sources,
     /// Numbers of the sources that stand on an entry, the current one first, then as they come in `direction`.
     queue: Vec<usize>,
     direction: Direction,
@@ -109,7 +33,7 @@ pub struct Merge {
 impl Merge {
     /// Stands nowhere yet.
     #[inline]
-    pub fn new(order: KeyOrder, sources: Vec<Source>) -> Merge {
+    pub fn new(order: KeyOrder, sources: Sources) -> Merge {
         let queue = Vec::with_capacity(sources.len());
         Merge { order, sources, queue, direction: Direction::Forward, clear: false }
     }
@@ -211,7 +135,7 @@ impl Merge {
     /// The value. Must stand on an entry.
     #[inline]
     pub fn value(&self) -> &[u8] {
-        each!(&self.sources[self.at()], c => c.value(), c.entries().value())
+        self.sources[self.at()].value()
     }
 
     /// The internal key and the value. Must stand on an entry.
@@ -358,7 +282,7 @@ impl Merge {
         let Some(&first) = self.queue.first() else { return };
         let second = self.queue.get(1).copied();
         let precedes = |key| second.is_none_or(|second| self.precedes(key, first, second));
-        self.clear = self.sources[first].farthest(self.direction).is_some_and(precedes);
+        self.clear = self.sources[first].farthest(self.direction == Direction::Forward).is_some_and(precedes);
     }
 
     /// Whether `key`, of source `a`, comes before the entry of source `b`, in the direction of the walk.

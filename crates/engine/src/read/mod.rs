@@ -8,6 +8,7 @@ pub mod pinned;
 pub mod run;
 pub mod scan;
 pub mod snapshot;
+pub mod source;
 pub mod updates;
 pub mod view;
 pub mod visible;
