@@ -16,6 +16,8 @@ struct State {
     held: bool,
     /// Who needs the space just now.
     users: usize,
+    /// It was to be taken while somebody needed the space.
+    missed: bool,
 }
 
 /// While it lives, the space is free for the taking.
@@ -30,17 +32,18 @@ impl Reserve {
         Reserve { bytes, state: Mutex::default() }
     }
 
-    /// Takes it, unless it is there already or somebody needs the space.
+    /// Takes it, unless it is there already. If somebody needs the space, it is taken when that is over.
     pub fn take(&self, placement: &dyn Placement) -> Result<()> {
         let mut state = self.state.lock();
-        if !state.held && state.users == 0 {
+        state.missed = state.users > 0;
+        if !state.held && !state.missed {
             placement.reserve(self.bytes)?;
             state.held = true;
         }
         Ok(())
     }
 
-    /// Frees the space. It is taken again at the end of what this returns or, if there is too little then, by a release.
+    /// Frees the space until what this returns is dropped. The next release takes it again, or that drop if a release came before.
     pub fn give_up<'a>(&'a self, placement: &'a dyn Placement) -> Relief<'a> {
         let mut state = self.state.lock();
         state.users += 1;
@@ -52,8 +55,13 @@ impl Reserve {
 
 impl Drop for Relief<'_> {
     fn drop(&mut self) {
-        self.reserve.state.lock().users -= 1;
-        // The release that made space may be over: nobody knows when the next one is.
-        let _ = self.reserve.take(self.placement);
+        let missed = {
+            let mut state = self.reserve.state.lock();
+            state.users -= 1;
+            state.missed
+        };
+        if missed {
+            let _ = self.reserve.take(self.placement); // if there is too little space, after the next release
+        }
     }
 }

@@ -575,3 +575,25 @@ fn collection_takes_nothing_from_a_snapshot() {
         assert!(seen.expect("scan") == first, "{collection}: a snapshot lost something");
     }
 }
+
+/// Its memtable points into a log that no table needs any more when the scan comes to read the values.
+#[test]
+fn collection_takes_nothing_from_a_scan_of_a_memtable() {
+    let changes: &[_] = &[("garbage_percent", "1"), ("memtable_bytes", "1MiB")];
+    let (place, options) = (Place::memory(), options(&[SMALL, changes].concat()));
+    let (db, mut rng) = (place.open(&options, true).expect("open"), Rng::new(15));
+    let mut put_all = || (0..1000).for_each(|number| db.put(key(number), value(&mut rng, 1024)).expect("put"));
+    put_all();
+    let scan = db.scan(ReadOptions::new());
+    let (expected, [first, _]) = (contents(&db).expect("scan"), segments(&place));
+    for _ in 0..4 {
+        put_all();
+        db.flush().expect("flush");
+        db.wait_idle().expect("idle");
+    }
+    println!("{first:?} at first, {:?} now", segments(&place));
+    let seen: terrace::Result<Vec<_>> = scan.collect();
+    assert!(seen.expect("scan") == expected, "the scan saw something else");
+    db.wait_idle().expect("idle");
+    assert!(!segments(&place)[0].contains(&first[0]), "nobody needs the first log now");
+}

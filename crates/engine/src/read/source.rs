@@ -100,7 +100,7 @@ thread_local! {
 }
 
 impl Sources {
-    /// None yet, and memory for as many as most walks have.
+    /// None yet, in the memory that the last walk has left.
     #[inline]
     pub fn new() -> Sources {
         Sources(SPARE.try_with(Cell::take).unwrap_or_default()) // none where the thread ends
@@ -111,7 +111,7 @@ impl Drop for Sources {
     fn drop(&mut self) {
         self.0.clear();
         if self.0.capacity() <= KEPT_MAX {
-            let _ = SPARE.try_with(|spare| spare.set(std::mem::take(&mut self.0)));
+            let _ = SPARE.try_with(|spare| spare.set(std::mem::take(&mut self.0))); // the other, if walks overlap, goes
         }
     }
 }

@@ -49,7 +49,7 @@ impl Retire {
         self.versions.push(Arc::downgrade(version));
     }
 
-    /// `memtable` becomes readable, and its values are in its log only.
+    /// `memtable` becomes readable, and its values may be in its log only.
     pub fn pin_log(&mut self, memtable: &Arc<MemTable>) {
         self.memtables.retain(|weak| weak.strong_count() > 0);
         self.memtables.push(Arc::downgrade(memtable));
