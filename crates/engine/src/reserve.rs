@@ -43,7 +43,7 @@ impl Reserve {
         Ok(())
     }
 
-    /// Frees the space until what this returns is dropped. The next release takes it again, or that drop if a release came before.
+    /// Frees the space until what this returns is dropped. The next release takes it again; that drop does if a release was first.
     pub fn give_up<'a>(&'a self, placement: &'a dyn Placement) -> Relief<'a> {
         let mut state = self.state.lock();
         state.users += 1;

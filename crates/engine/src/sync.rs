@@ -10,10 +10,10 @@ mod plain;
 #[cfg(loom)]
 pub use loom::sync::atomic;
 #[cfg(loom)]
-pub use modelled::{Condvar, Mutex, Witness, hint, yield_until};
+pub use modelled::{Condvar, Mutex, Witness, ready_soon};
 #[cfg(not(loom))]
 pub use parking_lot::{Condvar, Mutex};
 #[cfg(not(loom))]
-pub use plain::{Witness, yield_until};
+pub use plain::{Witness, ready_soon};
 #[cfg(not(loom))]
-pub use std::{hint, sync::atomic};
+pub use std::sync::atomic;

@@ -4,7 +4,7 @@
 //! comes before the second, as it mostly does, that one comparison is all, and there is none for entries that lie decoded
 //! before the second source's. Where two sources hold the same internal key the
 //! earlier source comes first; both entries are then the same write.
-use super::source::{Source, Sources};
+use super::source::{Direction, Source, Sources};
 use crate::Result;
 use std::cmp::Ordering;
 use terrace_format::{
@@ -12,12 +12,6 @@ use terrace_format::{
     key::{self, Parsed},
 };
 use terrace_storage::placement::{EntryRef, Origin};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Direction {
-    Forward,
-    Backward,
-}
 
 /// All sources as one. After an error it stands nowhere until the next seek.
 pub struct Merge {
@@ -282,7 +276,7 @@ impl Merge {
         let Some(&first) = self.queue.first() else { return };
         let second = self.queue.get(1).copied();
         let precedes = |key| second.is_none_or(|second| self.precedes(key, first, second));
-        self.clear = self.sources[first].farthest(self.direction == Direction::Forward).is_some_and(precedes);
+        self.clear = self.sources[first].farthest(self.direction).is_some_and(precedes);
     }
 
     /// Whether `key`, of source `a`, comes before the entry of source `b`, in the direction of the walk.

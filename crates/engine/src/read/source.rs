@@ -6,6 +6,13 @@ use std::{
     ops::{Deref, DerefMut},
 };
 
+/// Which way a walk goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    Forward,
+    Backward,
+}
+
 /// One sorted source.
 #[expect(clippy::large_enum_variant, reason = "boxed, every key would be one step further away")]
 pub enum Source {
@@ -80,10 +87,10 @@ impl Source {
     }
 
     /// The last key that steps among what is decoded may reach.
-    pub fn farthest(&self, forward: bool) -> Option<&[u8]> {
+    pub fn farthest(&self, direction: Direction) -> Option<&[u8]> {
         let Source::Run(c) = self else { return None };
         let [first, last] = c.entries().decoded().bounds();
-        Some(if forward { last } else { first })
+        Some(if direction == Direction::Forward { last } else { first })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Loom's locks with the faces of `parking_lot`'s.
 use std::ops::{Deref, DerefMut};
 
-pub use loom::hint;
+use loom::hint;
 
 /// A lock without poisoning.
 #[derive(Debug, Default)]
@@ -63,8 +63,12 @@ impl Condvar {
     }
 }
 
-/// No time passes in a model: what else the others do while somebody gives way, they do while it sleeps.
-pub fn yield_until(_ready: impl Fn() -> bool) {}
+/// Looks once: no time passes in a model, and what else the others do while somebody waits awake, they do while it sleeps.
+pub fn ready_soon(ready: impl Fn() -> bool) -> bool {
+    let now = ready();
+    hint::spin_loop();
+    now
+}
 
 /// Stands for bytes that are written before others may see them: whoever reads them without being ordered behind their
 /// writing fails the model.

@@ -1,7 +1,9 @@
 //! Outside of Loom's models nobody has to watch, and time passes.
 use crate::clock::Clock;
-use std::{thread, time::Duration};
+use std::{hint, thread, time::Duration};
 
+/// Looks before somebody gives way to others.
+const SPINS: u32 = 60;
 /// How long somebody gives way: twice what being woken takes.
 const YIELD_MAX: Duration = Duration::from_micros(100);
 
@@ -20,15 +22,23 @@ impl Witness {
     pub fn read(&self) {}
 }
 
-/// Gives way to others until it is `ready`, but not for long. Source of the idea: RocksDB's `WriteThread::AwaitState`.
-pub fn yield_until(ready: impl Fn() -> bool) {
-    if ready() {
-        return;
+/// Waits awake until it is `ready`, but not for long; gives way to others after a few looks. Whether it is. Source of the idea:
+/// RocksDB's `WriteThread::AwaitState`.
+pub fn ready_soon(ready: impl Fn() -> bool) -> bool {
+    for _ in 0..SPINS {
+        if ready() {
+            return true;
+        }
+        hint::spin_loop();
     }
     let clock = Clock::start();
-    while !ready() && clock.now() < YIELD_MAX {
+    while clock.now() < YIELD_MAX {
+        if ready() {
+            return true;
+        }
         thread::yield_now();
     }
+    false
 }
 
 #[cfg(test)]
@@ -39,10 +49,10 @@ mod tests {
     #[test]
     fn patience_ends() {
         let (ready, clock) = (AtomicBool::new(false), Clock::start());
-        yield_until(|| ready.load(SeqCst));
+        assert!(!ready_soon(|| ready.load(SeqCst)));
         assert!(clock.now() >= YIELD_MAX, "it gives up too soon");
         ready.store(true, SeqCst);
-        yield_until(|| ready.swap(false, SeqCst));
-        assert!(!ready.load(SeqCst), "it looks at least once");
+        assert!(ready_soon(|| ready.swap(false, SeqCst)), "it looks at least once");
+        assert!(!ready.load(SeqCst));
     }
 }

@@ -12,7 +12,7 @@ use crate::{
             AtomicBool, AtomicUsize,
             Ordering::{Acquire, Relaxed, Release},
         },
-        hint, yield_until,
+        ready_soon,
     },
 };
 use std::{collections::VecDeque, sync::Arc};
@@ -25,8 +25,6 @@ use terrace_format::{
 const GROUP_BYTES_MAX: usize = 1 << 20;
 /// … but a small write waits for no more than this much beyond its own size.
 const SMALL_BYTES: usize = 128 << 10;
-/// Looks at its outcome that an unsynced writer takes before it gives way to others.
-const SPINS: u32 = if cfg!(loom) { 1 } else { 60 };
 
 /// What a writer brings.
 pub enum Own<'a> {
@@ -120,7 +118,7 @@ impl<T> Queue<T> {
         line.writers.push_back(me.clone());
         self.waiting.store(line.writers.len(), Relaxed);
         drop(line);
-        match me.wait(if sync { 0 } else { SPINS }) {
+        match me.wait(!sync) {
             State::Lead(baton, Wish { alone: true, .. }) => Turn::Lead(self.lead(baton), Own::Alone),
             State::Lead(baton, wish) => Turn::Lead(self.lead(baton), Own::Many(wish.batch)),
             State::Done(outcome) => Turn::Done(outcome),
@@ -139,15 +137,9 @@ impl<T> Queue<T> {
 }
 
 impl<T> Writer<T> {
-    fn wait(&self, spins: u32) -> State<T> {
-        for _ in 0..spins {
-            if self.ready.load(Acquire) {
-                break;
-            }
-            hint::spin_loop();
-        }
-        if spins > 0 {
-            yield_until(|| self.ready.load(Acquire));
+    fn wait(&self, awake: bool) -> State<T> {
+        if awake {
+            ready_soon(|| self.ready.load(Acquire));
         }
         let mut state = self.state.lock();
         while !self.ready.load(Relaxed) {

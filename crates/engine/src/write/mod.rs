@@ -14,13 +14,13 @@ use crate::{
     mem::MemTable,
     read::view::View,
     state::{Control, Shared},
+    sync::ready_soon,
     version::Level,
 };
 pub use group::Own;
 use group::{Lead, Queue, Turn};
 use stall::{Room, room};
 use std::{
-    hint,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{Arc, atomic::Ordering},
     thread,
@@ -261,22 +261,17 @@ fn publish(shared: &Shared, before: SeqNo, last: SeqNo) -> Result<()> {
 /// Waits until everything up to `seq` is inserted. That is a matter of microseconds, without I/O; an error if one of the
 /// inserts panicked. A lack of space keeps no insert from ending, and is not for ever.
 fn wait_visible(shared: &Shared, seq: SeqNo) -> Result<()> {
-    for look in 0_u32.. {
-        if shared.visible() >= seq {
-            return Ok(());
-        }
-        match look {
-            0..64 => hint::spin_loop(),
-            64..128 => thread::yield_now(),
-            _ => {
-                if let Some(first) = shared.control.lock().failed.as_ref().filter(|first| !first.is_no_space()) {
-                    return Err(Error::FailStopped(Arc::new(first.clone())));
-                }
-                thread::sleep(LONG_INSERT_LOOK);
-            }
-        }
+    let visible = || shared.visible() >= seq;
+    if ready_soon(visible) {
+        return Ok(());
     }
-    unreachable!("the loop has no end")
+    while !visible() {
+        if let Some(first) = shared.control.lock().failed.as_ref().filter(|first| !first.is_no_space()) {
+            return Err(Error::FailStopped(Arc::new(first.clone())));
+        }
+        thread::sleep(LONG_INSERT_LOOK);
+    }
+    Ok(())
 }
 
 /// Returns once the active memtable may take `bytes` more.
