@@ -128,11 +128,12 @@ pub struct Options {
     /// half as long as that sync took. More writes for each sync when several threads sync. Default 0; 0 ..= 100,000.
     pub group_wait_us: u64,
     /// Bytes that level 1 may hold; each deeper level holds ten times its upper neighbour. See
-    /// also `level_base_grows`. Default 10 MiB; 64 KiB ..= 1 TiB.
+    /// also `levels_fit`. Default 10 MiB; 64 KiB ..= 1 TiB.
     pub level_base_bytes: u64,
-    /// Level 1 holds at least what level 0 brings at once, `l0_compact_runs` memtables: with less, what just came would only be
-    /// written again to go deeper. Default false.
-    pub level_base_grows: bool,
+    /// Levels are sized from both ends. Level 1 holds at least what level 0 brings at once, `l0_compact_runs` memtables: with less,
+    /// what just came would only be written again to go deeper. The last level holds all, each one above it a tenth of the next:
+    /// less space, and fewer old versions for scans to pass, than with sizes that count from level 1 only. Default false.
+    pub levels_fit: bool,
     /// Where tables are directories: entries that level 0 may hold; each deeper level holds ten times its upper neighbour, and
     /// `level_base_bytes` does not count. Default 0 (levels hold bytes); 0 ..= 1,000,000,000.
     pub level_base_entries: u64,
@@ -274,7 +275,7 @@ impl Options {
             pipelined_writes: false,
             group_wait_us: 0,
             level_base_bytes: 10 * MIB,
-            level_base_grows: false,
+            levels_fit: false,
             level_base_entries: 0,
             seek_compaction: true,
             l0_seek_bytes: 0,
@@ -445,7 +446,7 @@ impl Options {
     /// Bytes that level 1 may hold, all things considered.
     pub(crate) fn level_1_bytes(&self) -> u64 {
         let brought = self.l0_compact_runs.saturating_mul(self.memtable_bytes);
-        self.level_base_bytes.max(if self.level_base_grows { brought } else { 0 })
+        self.level_base_bytes.max(if self.levels_fit { brought } else { 0 })
     }
 
     /// Checks every bound at once and names each offender.

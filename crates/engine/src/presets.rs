@@ -169,7 +169,7 @@ fn wisckey() -> Options {
 /// beside them. After a crash as much log is replayed as the memtables held, and what waited for its batch. From 2 GiB of such logs
 /// and of replaced tables on, writers wait; with less, a compaction of a full level 0 stopped them until it was durable.
 /// Level 1 holds what level 0 brings when its compaction starts, 4 memtables, so that the two are merged about one to one; it does
-/// so too where memtables are made larger (`level_base_grows`).
+/// so too where memtables are made larger, and deeper levels are sized from the last (`levels_fit`).
 fn terrace_block() -> Options {
     let mut options = Options::leveldb_compatible().named("terrace-block");
     options.memtable_bytes = 32 << 20;
@@ -177,7 +177,7 @@ fn terrace_block() -> Options {
     options.memtable_filter = true;
     options.table_bytes = 16 << 20;
     options.level_base_bytes = 128 << 20;
-    options.level_base_grows = true;
+    options.levels_fit = true;
     options.cache_bytes = 64 << 20;
     options.bloom_bits = 10;
     options.filter_form = FilterForm::Table;

@@ -214,8 +214,16 @@ impl Shared {
         if self.placement.shape().tables != TableForm::Directory {
             level_base_entries = 0; // nobody counts them
         }
-        let Options { l0_compact_runs, l0_merge_runs, least_overlap, .. } = self.options;
-        Limits { table_bytes, level_base_bytes, level_base_entries, l0_compact_runs, l0_merge_runs, least_overlap }
+        let Options { l0_compact_runs, l0_merge_runs, least_overlap, levels_fit, .. } = self.options;
+        Limits {
+            table_bytes,
+            level_base_bytes,
+            levels_fit,
+            level_base_entries,
+            l0_compact_runs,
+            l0_merge_runs,
+            least_overlap,
+        }
     }
 
     /// Hands a policy what it looks at.

@@ -93,7 +93,7 @@ const SHAPES: &[Shape] = &[
     &[("seek_compaction", "off"), ("l0_seek_bytes", "1MiB")],
     &[("compactions_max", "3"), ("memtables_max", "4")],
     &[("subcompactions_max", "4"), ("subcompaction_bytes", "16KiB")],
-    &[("least_overlap", "on"), ("level_base_grows", "on")],
+    &[("least_overlap", "on"), ("levels_fit", "on")],
     &[("memtable_filter", "on"), ("memtables_max", "4")],
     &[("compactions_max", "4"), ("compactions_calm", "2"), ("l0_compact_runs", "2")],
     &[("l0_merge_runs", "2"), ("compactions_max", "2"), ("memtables_max", "4")],

@@ -1,6 +1,6 @@
 //! LevelDB's leveled policy: each level below 0 is one run; the fullest level gives one table to the next.
 //!
-//! Level 0 is due by its number of runs, level n ≥ 1 by its bytes (base · 10^(n−1)); or each by its entries (base · 10^n), and tables whose
+//! Level 0 is due by its number of runs, level n ≥ 1 by its bytes ([`LevelSizes`]); or each by its entries (base · 10^n), and tables whose
 //! entries nobody knows by their bytes. Tables are taken in turn around
 //! the key space, or those first that meet least below. A level whose work is blocked by what is running keeps its
 //! place: nothing less urgent may begin in its way. Source: LevelDB's `version_set.cc`; with its numbers the same
@@ -9,8 +9,9 @@ use super::{
     claim::Claim,
     level0,
     plan::{Amount, Limits, Plan, Policy, Situation, span},
+    sizes::LevelSizes,
 };
-use crate::version::{KeyRange, TableRef, Version};
+use crate::version::{KeyRange, Level, TableRef, Version};
 use std::{cmp::Ordering, sync::Arc};
 use terrace_format::{KeyOrder, LEVELS, TableId};
 
@@ -31,16 +32,18 @@ impl Limits {
 }
 
 /// How due a level is; 1 is due.
-pub fn score(limits: &Limits, level: usize, there: &Amount) -> f64 {
+pub fn score(limits: &Limits, sizes: &LevelSizes, level: usize, there: &Amount) -> f64 {
     let entries = match limits.level_base_entries {
         0 => 0.0,
         base => there.entries as f64 / (base as f64 * 10f64.powi(level as i32)),
     };
     if level == 0 {
-        return entries.max(there.tables as f64 / limits.l0_compact_runs as f64);
+        // A run that was merged from several is one to search, but all of them to move.
+        let brought = if limits.levels_fit { there.bytes as f64 / limits.level_base_bytes as f64 } else { 0.0 };
+        return entries.max(brought).max(there.tables as f64 / limits.l0_compact_runs as f64);
     }
     let bytes = if limits.level_base_entries > 0 { there.uncounted } else { there.bytes };
-    entries + bytes as f64 / (limits.level_base_bytes as f64 * 10f64.powi(level as i32 - 1))
+    entries + bytes as f64 / sizes.of(level) as f64
 }
 
 /// The deepest level, at most 2, that a new table of these keys may enter without meeting what is newer than it or
@@ -107,10 +110,11 @@ enum Relief {
 
 /// Levels that are due, the most urgent first. What is on its way down counts no more.
 fn due(situation: &Situation<'_>) -> Vec<usize> {
+    let sizes = situation.limits.level_sizes(situation.version.levels.iter().map(Level::bytes));
     let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)
         .map(|n| {
             let there = Amount::of(situation.version.levels[n].tables()).minus(&situation.busy.leaving(n));
-            (score(situation.limits, n, &there), n)
+            (score(situation.limits, &sizes, n, &there), n)
         })
         .filter(|(score, _)| *score >= 1.0)
         .collect();

@@ -1,5 +1,5 @@
 //! What is merged when: a policy looks at a version and answers with a plan. Pure: no I/O, no clock, no locks.
-use super::claim::Busy;
+use super::{claim::Busy, sizes::LevelSizes};
 use crate::version::{KeyRange, TableRef, Version};
 use std::{collections::BTreeSet, sync::Arc};
 use terrace_format::{KeyOrder, LEVELS, TableId};
@@ -10,8 +10,10 @@ use terrace_storage::placement::TableMeta;
 pub struct Limits {
     /// A compaction ends a table here.
     pub table_bytes: u64,
-    /// What level 1 may hold.
+    /// What level 1 may hold …
     pub level_base_bytes: u64,
+    /// … at least, if levels are sized from the last one.
+    pub levels_fit: bool,
     /// Entries that level 0 may hold, each deeper level ten times its upper neighbour; 0 if levels hold bytes.
     pub level_base_entries: u64,
     /// Runs in level 0 that start its compaction.
@@ -20,6 +22,17 @@ pub struct Limits {
     pub l0_merge_runs: u64,
     /// A level gives away what meets least below, not what comes next.
     pub least_overlap: bool,
+}
+
+impl Limits {
+    /// What levels may hold that hold so much now.
+    pub fn level_sizes(&self, held: impl Iterator<Item = u64> + Clone) -> LevelSizes {
+        if self.levels_fit {
+            LevelSizes::from_last(self.level_base_bytes, held)
+        } else {
+            LevelSizes::from_first(self.level_base_bytes)
+        }
+    }
 }
 
 /// How much there is of something.

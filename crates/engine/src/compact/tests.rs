@@ -7,7 +7,7 @@ use super::{
 use crate::{
     compact::claim::{Busy, Claim},
     version::{
-        KeyRange, TableRef, add_to,
+        KeyRange, Level, TableRef, add_to,
         set::{Start, VersionSet},
     },
 };
@@ -208,6 +208,7 @@ impl Tree {
 
 /// Levels that are due, the most urgent first, as the policy is meant to see them.
 fn due(situation: &Situation<'_>) -> Vec<usize> {
+    let sizes = situation.limits.level_sizes(situation.version.levels.iter().map(Level::bytes));
     let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)
         .map(|n| {
             let (level, leaving) = (&situation.version.levels[n], situation.busy.leaving(n));
@@ -216,7 +217,7 @@ fn due(situation: &Situation<'_>) -> Vec<usize> {
             let entries = there.entries - leaving.entries;
             let uncounted = there.uncounted - leaving.uncounted;
             let there = Amount { tables, bytes: level.bytes() - leaving.bytes, entries, uncounted };
-            (score(situation.limits, n, &there), n)
+            (score(situation.limits, &sizes, n, &there), n)
         })
         .filter(|(score, _)| *score >= 1.0)
         .collect();
@@ -285,10 +286,11 @@ proptest! {
         l0_compact_runs in 1..5u64,
         l0_merge_runs in 0..4u64,
         least_overlap in any::<bool>(),
+        levels_fit in any::<bool>(),
         level_base_entries in prop::sample::select(vec![0u64, 20]),
     ) {
         let limits =
-            Limits { table_bytes: 10_000, level_base_bytes: 20_000, l0_compact_runs, l0_merge_runs, least_overlap, level_base_entries };
+            Limits { table_bytes: 10_000, level_base_bytes: 20_000, levels_fit, l0_compact_runs, l0_merge_runs, least_overlap, level_base_entries };
         let mut tree = Tree::new(seed, limits, jobs_max);
         for _ in 0..400 {
             match tree.rng.below(10) {
@@ -327,10 +329,14 @@ fn tables_without_a_number_of_entries_count_by_their_bytes() {
     let there = Amount::of(version.levels[1].tables());
     assert_eq!(there, Amount { tables: 3, bytes: 8200, entries: 30, uncounted: 1200 });
     let limits = Limits { level_base_bytes: 1000, level_base_entries: 100, ..Limits::default() };
-    assert!((score(&limits, 1, &there) - (0.03 + 1.2)).abs() < 1e-9);
+    let sizes = limits.level_sizes(std::iter::empty());
+    assert!((score(&limits, &sizes, 1, &there) - (0.03 + 1.2)).abs() < 1e-9);
     let none = there.minus(&there);
     assert_eq!(none, Amount::default());
-    assert!((score(&Limits { level_base_entries: 0, ..limits }, 1, &there) - 8.2).abs() < 1e-9, "levels hold bytes");
+    assert!(
+        (score(&Limits { level_base_entries: 0, ..limits }, &sizes, 1, &there) - 8.2).abs() < 1e-9,
+        "levels hold bytes"
+    );
 }
 
 /// What is written anew has no older version of one of its keys beside it, which a delete that goes would bring back.

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     Error, Options, Result,
     bulk::Bulk,
+    compact::sizes::LevelSizes,
     version::{TableRef, Version},
 };
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
@@ -84,8 +85,8 @@ pub fn repair(from: &dyn Placement, to: &dyn Placement, options: &Options) -> Re
 
 /// The first level that may hold so many bytes.
 fn level_for(options: &Options, bytes: u64) -> usize {
-    let room = |level: usize| options.level_1_bytes().saturating_mul(10u64.pow(level as u32 - 1));
-    (1..LEVELS).find(|level| bytes <= room(*level)).unwrap_or(LEVELS - 1)
+    let sizes = LevelSizes::from_first(options.level_1_bytes());
+    (1..LEVELS).find(|level| bytes <= sizes.of(*level)).unwrap_or(LEVELS - 1)
 }
 
 /// Writes the newest version of each key, if it is a put that no delete of a range hides, in tables numbered from `next_file`

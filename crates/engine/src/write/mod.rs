@@ -360,7 +360,7 @@ fn facts(shared: &Shared, core: &Core, control: &Control, delayed: bool) -> stal
         full: core.is_full(&shared.options),
         sealed: view.sealed.len() as u64,
         l0_runs: levels[0].runs.len() as u64,
-        debt_bytes: stall::debt(&shared.options, levels.iter().map(Level::bytes)),
+        debt_bytes: stall::debt(&shared.limits(), levels.iter().map(Level::bytes)),
         retained: control.versions.retained_bytes() >= shared.options.retained_bytes_max,
         delayed,
     }

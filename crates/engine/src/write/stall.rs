@@ -1,6 +1,6 @@
 //! May a write go on, or must background work catch up first? Pure. LevelDB's rules, in LevelDB's order; and, with
 //! `smooth_stalls`, a pace that falls steadily as background work falls behind, so that no write waits long.
-use crate::Options;
+use crate::{Options, compact::plan::Limits};
 
 /// Bytes a second that writers get when background work begins to fall behind …
 const FASTEST: f64 = (512 << 20) as f64;
@@ -72,14 +72,9 @@ fn share(at: u64, from: u64, to: u64) -> f64 {
 }
 
 /// Bytes that lie above the limits of levels 1 and deeper: what compactions have yet to move.
-pub fn debt(options: &Options, levels: impl Iterator<Item = u64>) -> u64 {
-    let mut limit = options.level_1_bytes();
-    let mut above = 0;
-    for bytes in levels.skip(1) {
-        above += bytes.saturating_sub(limit);
-        limit = limit.saturating_mul(10);
-    }
-    above
+pub fn debt(limits: &Limits, levels: impl Iterator<Item = u64> + Clone) -> u64 {
+    let sizes = limits.level_sizes(levels.clone());
+    levels.enumerate().skip(1).map(|(level, bytes)| bytes.saturating_sub(sizes.of(level))).sum()
 }
 
 #[cfg(test)]
@@ -136,13 +131,14 @@ mod tests {
 
     #[test]
     fn debt_is_what_lies_above_the_levels() {
-        let mut options = Options::default();
-        options.level_base_bytes = 10;
-        assert_eq!(debt(&options, [500, 10, 99, 1000].into_iter()), 0);
-        assert_eq!(debt(&options, [500, 12, 101, 1001].into_iter()), 4);
-        (options.level_base_grows, options.memtable_bytes, options.l0_compact_runs) = (true, 3, 4);
-        assert_eq!(debt(&options, [500, 13, 122, 1001].into_iter()), 1 + 2, "level 1 holds four memtables");
-        options.level_base_bytes = 13;
-        assert_eq!(debt(&options, [500, 13, 130, 1301].into_iter()), 1, "or its own base if that is more");
+        let mut limits = Limits { level_base_bytes: 10, ..Limits::default() };
+        assert_eq!(debt(&limits, [500, 10, 99, 1000].into_iter()), 0);
+        assert_eq!(debt(&limits, [500, 12, 101, 1001].into_iter()), 4);
+        limits.levels_fit = true;
+        assert_eq!(
+            debt(&limits, [500, 38, 301, 3001].into_iter()),
+            0,
+            "0 of all 3840 are above a hundredth, a tenth and all"
+        );
     }
 }

@@ -106,8 +106,8 @@ impl Engine for Terrace {
         if l0_merge_runs > 0 {
             all.push(format!("merges {l0_merge_runs} runs of level 0 among themselves while level 1 is busy"));
         }
-        if self.base.level_base_grows {
-            all.push("level 1 holds what level 0 brings at once, if that is more than the level base".into());
+        if self.base.levels_fit {
+            all.push("level 1 holds what level 0 brings at once, if that is more than the level base; the last level all, those above it a tenth each".into());
         }
         if self.base.filter_form == FilterForm::Table {
             all.push("has one filter for a whole table, not one for each 2 KiB".into());
