@@ -94,6 +94,7 @@ const SHAPES: &[Shape] = &[
     &[("compactions_max", "3"), ("memtables_max", "4")],
     &[("subcompactions_max", "4"), ("subcompaction_bytes", "16KiB")],
     &[("least_overlap", "on"), ("levels_fit", "on")],
+    &[("levels_fit", "on"), ("l0_compact_runs", "1"), ("compactions_max", "3")],
     &[("memtable_filter", "on"), ("memtables_max", "4")],
     &[("compactions_max", "4"), ("compactions_calm", "2"), ("l0_compact_runs", "2")],
     &[("l0_merge_runs", "2"), ("compactions_max", "2"), ("memtables_max", "4")],

@@ -9,9 +9,9 @@ use super::{
     claim::Claim,
     level0,
     plan::{Amount, Limits, Plan, Policy, Situation, span},
-    sizes::LevelSizes,
+    sizes::{self, LevelSizes},
 };
-use crate::version::{KeyRange, Level, TableRef, Version};
+use crate::version::{KeyRange, TableRef, Version};
 use std::{cmp::Ordering, sync::Arc};
 use terrace_format::{KeyOrder, LEVELS, TableId};
 
@@ -39,7 +39,7 @@ pub fn score(limits: &Limits, sizes: &LevelSizes, level: usize, there: &Amount) 
     };
     if level == 0 {
         // A run that was merged from several is one to search, but all of them to move.
-        let brought = if limits.levels_fit { there.bytes as f64 / limits.level_base_bytes as f64 } else { 0.0 };
+        let brought = if limits.fits() { there.bytes as f64 / limits.level_base_bytes as f64 } else { 0.0 };
         return entries.max(brought).max(there.tables as f64 / limits.l0_compact_runs as f64);
     }
     let bytes = if limits.level_base_entries > 0 { there.uncounted } else { there.bytes };
@@ -49,14 +49,14 @@ pub fn score(limits: &Limits, sizes: &LevelSizes, level: usize, there: &Amount) 
 /// The deepest level, at most 2, that a new table of these keys may enter without meeting what is newer than it or
 /// too much of what lies below. LevelDB's rule; the caller makes sure that nothing is being compacted.
 pub fn level_for_flush(situation: &Situation<'_>, range: &KeyRange<'_>) -> usize {
-    const DEEPEST: usize = 2;
+    let deepest = if situation.limits.fits() { sizes::last(&situation.version.held()).min(2) } else { 2 };
     let levels = &situation.version.levels;
     let meets = |level: usize| levels[level].tables().any(|table| table.overlaps(situation.order, range));
     if meets(0) {
         return 0;
     }
     let below = |level: usize| -> u64 { bytes(&levels[level].overlapping(situation.order, range)) };
-    (1..=DEEPEST)
+    (1..=deepest)
         .take_while(|&level| !meets(level) && below(level + 1) <= situation.limits.grandparent_bytes())
         .last()
         .unwrap_or(0)
@@ -65,6 +65,12 @@ pub fn level_for_flush(situation: &Situation<'_>, range: &KeyRange<'_>) -> usize
 impl Policy for Leveled {
     fn plan(&self, situation: &Situation<'_>) -> Option<Plan> {
         let mut waiting: Vec<Claim> = situation.busy.wanted().cloned().into_iter().collect();
+        if let Some(plan) = sink(situation) {
+            if admits(situation, &waiting, &plan) {
+                return Some(plan);
+            }
+            waiting.push(Claim::of(situation.order, &plan));
+        }
         for level in due(situation) {
             let blocked = match relieve(situation, level, &waiting) {
                 Relief::Plan(plan) => return Some(plan),
@@ -99,6 +105,22 @@ impl Policy for Leveled {
     }
 }
 
+/// A level as a whole goes down, as it is, if a level more is to be begun or if it is due and nothing is in the next one. So what
+/// belongs a level deeper comes there without being written, the last level first.
+fn sink(situation: &Situation<'_>) -> Option<Plan> {
+    let Situation { limits, version, .. } = situation;
+    if !limits.fits() {
+        return None;
+    }
+    let held = version.held();
+    let (sizes, last) = (LevelSizes::from_last(limits.level_base_bytes, &held), sizes::last(&held));
+    let begins = held[last] > 0 && sizes::last_needed(limits.level_base_bytes, &held) > last;
+    let due = |level: &usize| held[*level] >= sizes.of(*level) && held[level + 1] == 0;
+    let level = if begins { last } else { (1..last).rev().find(due)? };
+    let tables = version.levels[level].tables().cloned().collect();
+    Some(Plan { trivial_move: true, ..complete(situation, level, tables, true) })
+}
+
 /// What can be done for a level that is due.
 enum Relief {
     Plan(Plan),
@@ -110,7 +132,7 @@ enum Relief {
 
 /// Levels that are due, the most urgent first. What is on its way down counts no more.
 fn due(situation: &Situation<'_>) -> Vec<usize> {
-    let sizes = situation.limits.level_sizes(situation.version.levels.iter().map(Level::bytes));
+    let sizes = situation.limits.level_sizes(&situation.version.held());
     let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)
         .map(|n| {
             let there = Amount::of(situation.version.levels[n].tables()).minus(&situation.busy.leaving(n));

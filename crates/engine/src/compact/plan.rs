@@ -25,9 +25,14 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Whether levels of bytes are sized from the last one.
+    pub fn fits(&self) -> bool {
+        self.levels_fit && self.level_base_entries == 0
+    }
+
     /// What levels may hold that hold so much now.
-    pub fn level_sizes(&self, held: impl Iterator<Item = u64> + Clone) -> LevelSizes {
-        if self.levels_fit {
+    pub fn level_sizes(&self, held: &[u64; LEVELS]) -> LevelSizes {
+        if self.fits() {
             LevelSizes::from_last(self.level_base_bytes, held)
         } else {
             LevelSizes::from_first(self.level_base_bytes)
@@ -113,7 +118,7 @@ pub struct Plan {
     pub pointer: Vec<u8>,
     /// The version the plan was made from; it says which keys have older entries further down.
     pub version: Arc<Version>,
-    /// The one input goes down as it is.
+    /// The inputs, of one level, go down as they are.
     pub trivial_move: bool,
     /// In a merge within level 0: the number of its one output, which puts it in the place of its inputs.
     pub number: Option<TableId>,

@@ -7,7 +7,7 @@ const GROWTH: u64 = 10;
 /// cost, and reads search one level less.
 const FIRST_MAX: u64 = 4;
 
-/// Bytes that levels 1 and deeper may hold; with more they are due. No level may hold less than the one above it.
+/// Bytes that levels 1 and deeper may hold; from there on they are due. No level may hold less than the one above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LevelSizes([u64; LEVELS]);
 
@@ -19,20 +19,15 @@ impl LevelSizes {
         }))
     }
 
-    /// The last level holds all that is there, each upper level a tenth of its lower neighbour but no less than `base`: of what is
-    /// stored, little is old versions, wherever the growth of the store has got to. There are as few levels as `base` allows, or as many
-    /// as have something (`held`, by level). Source of the idea: RocksDB's `level_compaction_dynamic_level_bytes`.
-    pub fn from_last(base: u64, held: impl Iterator<Item = u64> + Clone) -> LevelSizes {
-        let LevelSizes(mut sizes) = LevelSizes::from_first(base);
-        let all = held.clone().fold(0, u64::saturating_add);
-        let needed = (1..LEVELS).find(|level| all <= sizes[*level].saturating_mul(FIRST_MAX));
-        let deepest = held.enumerate().filter(|(_, bytes)| *bytes > 0).last();
-        let last = needed.unwrap_or(LEVELS - 1).max(deepest.map_or(0, |(level, _)| level));
-        for (level, size) in sizes.iter_mut().enumerate().skip(1) {
-            let above_last = last.saturating_sub(level) as u32;
-            *size = if above_last > 0 { base } else { *size }.max(all / GROWTH.pow(above_last));
-        }
-        LevelSizes(sizes)
+    /// The last level that has anything of `held` holds all, each upper level a tenth of its lower neighbour but no less than `base`: of
+    /// what is stored, little is old versions, wherever the growth of the store has got to. Source of the idea: RocksDB's
+    /// `level_compaction_dynamic_level_bytes`.
+    pub fn from_last(base: u64, held: &[u64; LEVELS]) -> LevelSizes {
+        let (all, last) = (sum(held), last(held));
+        LevelSizes(std::array::from_fn(|level| match last.checked_sub(level) {
+            None | Some(0) => u64::MAX,
+            Some(above_last) => base.max(all / GROWTH.pow(above_last as u32)),
+        }))
     }
 
     /// Of `level`, 1 or deeper.
@@ -41,39 +36,53 @@ impl LevelSizes {
     }
 }
 
+/// The last level that has anything; 1 if none below level 0 has.
+pub fn last(held: &[u64; LEVELS]) -> usize {
+    held.iter().rposition(|bytes| *bytes > 0).unwrap_or(0).max(1)
+}
+
+/// The last level that there should be, so that level 1 stays within four times `base`. What level 0 has will soon lie below.
+pub fn last_needed(base: u64, held: &[u64; LEVELS]) -> usize {
+    let (all, sizes) = (sum(held), LevelSizes::from_first(base));
+    (1..LEVELS).find(|level| all <= sizes.of(*level).saturating_mul(FIRST_MAX)).unwrap_or(LEVELS - 1)
+}
+
+fn sum(held: &[u64; LEVELS]) -> u64 {
+    held.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
     #[test]
-    fn a_level_more_is_begun_when_level_1_would_be_large() {
-        let sizes = |held: &[u64]| LevelSizes::from_last(16, held.iter().copied()).0[1..4].to_vec();
-        assert_eq!(LevelSizes::from_first(16).0[1..4], [16, 160, 1600]);
-        let cases: [(&[u64], [u64; 3]); 8] = [
-            (&[], [16, 160, 1600]),
-            (&[16, 48], [64, 160, 1600]),
-            (&[16, 49], [16, 160, 1600]),
-            (&[0, 16, 484], [50, 500, 1600]),
-            (&[0, 60, 580], [64, 640, 1600]),
-            (&[0, 60, 581], [16, 64, 1600]),
-            (&[0, 60, 540, 5400], [60, 600, 6000]),
-            (&[0, 0, 0, 20], [16, 16, 1600]), // it held more once
+    fn levels_are_few_and_the_last_holds_all() {
+        const ALL: u64 = u64::MAX;
+        assert_eq!([1, 2, 3].map(|level| LevelSizes::from_first(16).of(level)), [16, 160, 1600]);
+        let cases = [
+            ([0, 0, 0, 0], 1, [ALL, ALL, ALL]),
+            ([16, 48, 0, 0], 1, [ALL, ALL, ALL]),
+            ([16, 49, 0, 0], 2, [ALL, ALL, ALL]),
+            ([0, 16, 484, 0], 2, [50, ALL, ALL]),
+            ([0, 60, 580, 0], 2, [64, ALL, ALL]),
+            ([0, 60, 581, 0], 3, [64, ALL, ALL]), // until there is something in level 3
+            ([0, 60, 0, 581], 3, [16, 64, ALL]),
+            ([0, 0, 0, 20], 1, [16, 16, ALL]), // it held more once
         ];
-        for (held, want) in cases {
-            assert_eq!(sizes(held), want, "{held:?}");
+        for (first, needed, want) in cases {
+            let held: [u64; LEVELS] = std::array::from_fn(|level| first.get(level).copied().unwrap_or(0));
+            let sizes = LevelSizes::from_last(16, &held);
+            assert_eq!((last_needed(16, &held), [1, 2, 3].map(|level| sizes.of(level))), (needed, want), "{held:?}");
         }
     }
 
     proptest! {
         #[test]
-        fn what_is_there_fits(base in 1..1_u64 << 40, held in prop::collection::vec(0..1_u64 << 62, LEVELS)) {
-            let sizes = LevelSizes::from_last(base, held.iter().copied());
-            let all = held.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
-            prop_assert!(sizes.of(LEVELS - 1) >= all);
-            for level in 1..LEVELS - 1 {
-                prop_assert!(sizes.of(level) >= base && sizes.of(level) <= sizes.of(level + 1), "{sizes:?}");
-            }
+        fn no_level_may_hold_less_than_the_one_above(base in 1..1_u64 << 40, held in prop::array::uniform7(0..1_u64 << 62)) {
+            let sizes = LevelSizes::from_last(base, &held);
+            prop_assert!(sizes.of(1) >= base && (1..LEVELS - 1).all(|level| sizes.of(level) <= sizes.of(level + 1)), "{sizes:?}");
+            prop_assert!((1..LEVELS).contains(&last_needed(base, &held)));
         }
     }
 }

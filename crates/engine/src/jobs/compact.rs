@@ -34,7 +34,7 @@ pub fn run(shared: &Arc<Shared>, plan: &Plan) -> Result<()> {
         Event::CompactionBegun { level, output_level, tables, bytes }
     });
     let (outputs, tickets) = if plan.trivial_move {
-        (vec![plan.upper[0].meta.clone()], Vec::new())
+        (plan.upper.iter().map(|table| table.meta.clone()).collect(), Vec::new())
     } else {
         match merge_in_parts(shared, plan)? {
             Some(merged) => merged,

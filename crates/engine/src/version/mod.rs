@@ -8,7 +8,7 @@ pub mod segments;
 pub mod set;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     ops::Deref,
     sync::{
@@ -155,7 +155,7 @@ impl Level {
     }
 
     /// Takes tables of level `number` out and puts others in.
-    fn change(&mut self, order: &KeyOrder, number: usize, out: &[TableId], put: Vec<Arc<TableRef>>) {
+    fn change(&mut self, order: &KeyOrder, number: usize, out: &BTreeSet<TableId>, put: Vec<Arc<TableRef>>) {
         if out.is_empty() && put.is_empty() {
             return; // its runs stay shared with the version before
         }
@@ -222,6 +222,19 @@ impl Version {
         &self.runs
     }
 
+    /// Those of `tables`, by level and number, that there are.
+    pub fn named(&self, tables: &[(usize, TableId)]) -> impl Iterator<Item = (usize, &Arc<TableRef>)> {
+        let levels: BTreeSet<_> = tables.iter().map(|(level, _)| *level).collect();
+        let wanted: BTreeSet<_> = tables.iter().copied().collect();
+        let there = levels.into_iter().flat_map(|level| self.levels[level].tables().map(move |table| (level, table)));
+        there.filter(move |(level, table)| wanted.contains(&(*level, table.meta.id)))
+    }
+
+    /// Bytes of each level.
+    pub fn held(&self) -> [u64; LEVELS] {
+        std::array::from_fn(|level| self.levels[level].bytes())
+    }
+
     /// Every table with its level.
     pub fn tables(&self) -> impl Iterator<Item = (usize, &Arc<TableRef>)> {
         self.levels.iter().enumerate().flat_map(|(level, l)| l.tables().map(move |table| (level, table)))
@@ -245,22 +258,20 @@ impl Version {
     /// The version that `edit` makes of this one, or what is wrong with the edit. Levels that the edit leaves alone are
     /// shared, not copied, and not checked again.
     pub fn apply(&self, order: &KeyOrder, edit: &Edit) -> Result<Version, String> {
-        let mut gone = Vec::new();
-        let mut out: [Vec<TableId>; LEVELS] = Default::default();
+        let gone: BTreeMap<_, _> =
+            self.named(&edit.deleted).map(|(level, table)| (table.meta.id, (level, table))).collect();
+        let mut out: [BTreeSet<TableId>; LEVELS] = Default::default();
         for (number, id) in &edit.deleted {
-            let found = self.levels[*number].tables().find(|table| table.meta.id == *id);
-            let Some(table) = found.filter(|_| !out[*number].contains(id)) else {
+            if gone.get(id).is_none_or(|(level, _)| level != number) || !out[*number].insert(*id) {
                 return Err(format!("an edit deletes table {id}, which level {number} does not have"));
-            };
-            gone.push(table);
-            out[*number].push(*id);
+            }
         }
         let mut put: [Vec<Arc<TableRef>>; LEVELS] = Default::default();
         let entries: BTreeMap<TableId, u64> = edit.entries.iter().copied().collect();
         for (number, added) in &edit.added {
             let meta = || meta_of(added, entries.get(&added.id).copied().unwrap_or(0));
-            let moved = gone.iter().find(|table| table.meta.id == added.id).copied(); // it keeps its seek allowance
-            put[*number].push(moved.cloned().unwrap_or_else(|| Arc::new(TableRef::new(meta()))));
+            let moved = gone.get(&added.id).map(|(_, table)| Arc::clone(table)); // it keeps its seek allowance
+            put[*number].push(moved.unwrap_or_else(|| Arc::new(TableRef::new(meta()))));
         }
         let mut next = self.clone();
         for (number, (out, put)) in out.iter().zip(put).enumerate() {

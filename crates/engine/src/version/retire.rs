@@ -88,11 +88,7 @@ impl Retire {
     /// The durable version moves from `old` to `new` by deleting tables, and replay from `replay_from` on. Works on the
     /// difference of object sets, because a moved table is deleted and added by one edit.
     pub fn durable_moved(&mut self, old: &Version, new: &Version, deleted: &[(usize, TableId)], replay_from: LogId) {
-        let mut gone = BTreeSet::new();
-        for (level, id) in deleted {
-            let table = old.levels[*level].tables().find(|table| table.meta.id == *id);
-            gone.extend(table.into_iter().flat_map(|table| objects(table)));
-        }
+        let mut gone: BTreeSet<_> = old.named(deleted).flat_map(|(_, table)| objects(table)).collect();
         forget_needed(&mut gone, [new]);
         self.candidates.extend(gone);
         let kept = self.logs.split_off(&replay_from);

@@ -2,7 +2,7 @@
 use super::Version;
 use std::collections::{BTreeMap, BTreeSet};
 use terrace_format::{
-    LogId, TableId,
+    LogId,
     value_log::{HEADER_BYTES, MAGIC},
 };
 use terrace_storage::placement::{ObjectId, TableMeta};
@@ -99,14 +99,10 @@ fn head_bytes(segment: ObjectId) -> u64 {
     (MAGIC.len() + frames * HEADER_BYTES) as u64
 }
 
-/// The table `id` of `version`'s level `level`.
-pub(super) fn table_of(version: &Version, level: usize, id: TableId) -> Option<&TableMeta> {
-    version.levels[level].tables().map(|table| &table.meta).find(|meta| meta.id == id)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use terrace_format::TableId;
 
     fn table(refs: &[(u64, u64)]) -> TableMeta {
         let refs = refs.iter().map(|(log, bytes)| (ObjectId::Wal(LogId(*log)), *bytes)).collect();

@@ -9,12 +9,7 @@
 //! removed only when the edit that stops needing it is durable and no reader holds it. Releasing first-in first-out keeps
 //! every prefix of the manifest a version that once was live. Only a flush into level 0 may overtake, and only compactions: it
 //! adds the newest run of all, whatever has become of those below.
-use super::{
-    Version, add_to, meta_of,
-    retire::Retire,
-    segments::{self, Segments},
-    spare_above,
-};
+use super::{Version, add_to, meta_of, retire::Retire, segments::Segments, spare_above};
 use crate::{Error, Result};
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -234,10 +229,9 @@ impl VersionSet {
         for (_, table) in &edit.deleted {
             self.spares.remove(&spare_above(*table));
         }
-        let moved = |id: TableId| edit.added.iter().any(|(_, added)| added.id == id);
-        let gone: BTreeSet<_> = edit.deleted.iter().filter(|(_, id)| !moved(*id)).collect();
-        let tables = self.live.tables().filter(|(level, table)| gone.contains(&(*level, table.meta.id)));
-        let shadow_bytes = tables.map(|(_, table)| table.meta.bytes).sum();
+        let moved: BTreeSet<_> = edit.added.iter().map(|(_, added)| added.id).collect();
+        let gone = self.live.named(&edit.deleted).filter(|(_, table)| !moved.contains(&table.meta.id));
+        let shadow_bytes = gone.map(|(_, table)| table.meta.bytes).sum();
         self.install(edit, tickets, true, shadow_bytes)
     }
 
@@ -251,8 +245,7 @@ impl VersionSet {
         let next = self.live.apply(&self.order, &edit).map_err(inconsistent)?;
         edit.last_sequence = Some(self.base);
         edit.next_file_number = Some(self.next_file);
-        let gone = edit.deleted.iter().filter_map(|(level, id)| segments::table_of(&self.live, *level, *id));
-        gone.for_each(|table| self.segments.take(table)); // first: what moves is not to be counted twice
+        self.live.named(&edit.deleted).for_each(|(_, table)| self.segments.take(&table.meta)); // first: what moves is not to be counted twice
         edit.added.iter().for_each(|(_, added)| self.segments.add(&meta_of(added, 0)));
         self.live = Arc::new(next);
         self.retire.pin(&self.live);

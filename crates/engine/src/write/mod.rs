@@ -15,7 +15,6 @@ use crate::{
     read::view::View,
     state::{Control, Shared},
     sync::ready_soon,
-    version::Level,
 };
 pub use group::Own;
 use group::{Lead, Queue, Turn};
@@ -360,7 +359,7 @@ fn facts(shared: &Shared, core: &Core, control: &Control, delayed: bool) -> stal
         full: core.is_full(&shared.options),
         sealed: view.sealed.len() as u64,
         l0_runs: levels[0].runs.len() as u64,
-        debt_bytes: stall::debt(&shared.limits(), levels.iter().map(Level::bytes)),
+        debt_bytes: stall::debt(&shared.limits(), &view.version.held()),
         retained: control.versions.retained_bytes() >= shared.options.retained_bytes_max,
         delayed,
     }

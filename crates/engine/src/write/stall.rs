@@ -1,6 +1,7 @@
 //! May a write go on, or must background work catch up first? Pure. LevelDB's rules, in LevelDB's order; and, with
 //! `smooth_stalls`, a pace that falls steadily as background work falls behind, so that no write waits long.
 use crate::{Options, compact::plan::Limits};
+use terrace_format::LEVELS;
 
 /// Bytes a second that writers get when background work begins to fall behind …
 const FASTEST: f64 = (512 << 20) as f64;
@@ -72,9 +73,9 @@ fn share(at: u64, from: u64, to: u64) -> f64 {
 }
 
 /// Bytes that lie above the limits of levels 1 and deeper: what compactions have yet to move.
-pub fn debt(limits: &Limits, levels: impl Iterator<Item = u64> + Clone) -> u64 {
-    let sizes = limits.level_sizes(levels.clone());
-    levels.enumerate().skip(1).map(|(level, bytes)| bytes.saturating_sub(sizes.of(level))).sum()
+pub fn debt(limits: &Limits, held: &[u64; LEVELS]) -> u64 {
+    let sizes = limits.level_sizes(held);
+    held.iter().enumerate().skip(1).map(|(level, bytes)| bytes.saturating_sub(sizes.of(level))).sum()
 }
 
 #[cfg(test)]
@@ -132,11 +133,11 @@ mod tests {
     #[test]
     fn debt_is_what_lies_above_the_levels() {
         let mut limits = Limits { level_base_bytes: 10, ..Limits::default() };
-        assert_eq!(debt(&limits, [500, 10, 99, 1000].into_iter()), 0);
-        assert_eq!(debt(&limits, [500, 12, 101, 1001].into_iter()), 4);
+        assert_eq!(debt(&limits, &[500, 10, 99, 1000, 0, 0, 0]), 0);
+        assert_eq!(debt(&limits, &[500, 12, 101, 1001, 0, 0, 0]), 4);
         limits.levels_fit = true;
         assert_eq!(
-            debt(&limits, [500, 38, 301, 3001].into_iter()),
+            debt(&limits, &[500, 38, 301, 3001, 0, 0, 0]),
             0,
             "0 of all 3840 are above a hundredth, a tenth and all"
         );
