@@ -9,6 +9,7 @@ use super::{
     claim::Claim,
     level0,
     plan::{Amount, Limits, Plan, Policy, Situation, span},
+    sink,
     sizes::{self, LevelSizes},
 };
 use crate::version::{KeyRange, TableRef, Version};
@@ -65,7 +66,7 @@ pub fn level_for_flush(situation: &Situation<'_>, range: &KeyRange<'_>) -> usize
 impl Policy for Leveled {
     fn plan(&self, situation: &Situation<'_>) -> Option<Plan> {
         let mut waiting: Vec<Claim> = situation.busy.wanted().cloned().into_iter().collect();
-        if let Some(plan) = sink(situation) {
+        if let Some(plan) = sink::sink(situation) {
             if admits(situation, &waiting, &plan) {
                 return Some(plan);
             }
@@ -103,22 +104,6 @@ impl Policy for Leveled {
         let trivial_moves = false; // a wish to compact is a wish to rewrite
         (!upper.is_empty()).then(|| complete(situation, level, upper, trivial_moves))
     }
-}
-
-/// A level as a whole goes down, as it is, if a level more is to be begun or if it is due and nothing is in the next one. So what
-/// belongs a level deeper comes there without being written, the last level first.
-fn sink(situation: &Situation<'_>) -> Option<Plan> {
-    let Situation { limits, version, .. } = situation;
-    if !limits.fits() {
-        return None;
-    }
-    let held = version.held();
-    let (sizes, last) = (LevelSizes::from_last(limits.level_base_bytes, &held), sizes::last(&held));
-    let begins = held[last] > 0 && sizes::last_needed(limits.level_base_bytes, &held) > last;
-    let due = |level: &usize| held[*level] >= sizes.of(*level) && held[level + 1] == 0;
-    let level = if begins { last } else { (1..last).rev().find(due)? };
-    let tables = version.levels[level].tables().cloned().collect();
-    Some(Plan { trivial_move: true, ..complete(situation, level, tables, true) })
 }
 
 /// What can be done for a level that is due.

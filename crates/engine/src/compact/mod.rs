@@ -6,6 +6,7 @@ pub mod leveled;
 pub mod may_drop;
 pub mod pace;
 pub mod plan;
+mod sink;
 pub mod sizes;
 pub mod split;
 

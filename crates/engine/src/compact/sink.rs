@@ -1,0 +1,51 @@
+//! How a store comes to have a level more: all levels go down by one, the last one first, and as nothing lies below it, without a
+//! byte written.
+use super::{
+    leveled::complete,
+    plan::{Plan, Situation},
+    sizes::{self, LevelSizes},
+};
+
+/// A level as a whole goes down, as it is, if a level more is to be begun or if it is due and nothing is in the next one. So what
+/// belongs a level deeper comes there without being written, the last level first.
+pub fn sink(situation: &Situation<'_>) -> Option<Plan> {
+    let Situation { limits, version, .. } = situation;
+    if !limits.fits() {
+        return None;
+    }
+    let held = version.held();
+    let (sizes, last) = (LevelSizes::from_last(limits.level_base_bytes, &held), sizes::last(&held));
+    let begins = held[last] > 0 && sizes::last_needed(limits.level_base_bytes, &held) > last;
+    let due = |level: &usize| held[*level] >= sizes.of(*level) && held[level + 1] == 0;
+    let level = if begins { last } else { (1..last).rev().find(due)? };
+    let tables = version.levels[level].tables().cloned().collect();
+    Some(Plan { trivial_move: true, ..complete(situation, level, tables, true) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{plan::Limits, tests::Tree};
+
+    #[test]
+    fn levels_go_down_by_one_without_being_written() {
+        let limits = Limits {
+            table_bytes: 1000,
+            level_base_bytes: 2000,
+            levels_fit: true,
+            l0_compact_runs: 4,
+            ..Limits::default()
+        };
+        for (before, after, is_written) in [
+            ([0, 8, 0, 0, 0, 0, 0], [0, 8, 0, 0, 0, 0, 0], false), // four times the base is not too much …
+            ([0, 9, 0, 0, 0, 0, 0], [0, 0, 9, 0, 0, 0, 0], false), // … but more is
+            ([0, 0, 80, 0, 0, 0, 0], [0, 0, 80, 0, 0, 0, 0], false), // the last level is never due
+            ([0, 8, 73, 0, 0, 0, 0], [0, 0, 8, 73, 0, 0, 0], false), // the last one first, so nothing is in anybody's way
+            ([0, 8, 8, 73, 0, 0, 0], [0, 1, 8, 73, 0, 0, 0], true),  // nothing to begin: what is too much is merged
+        ] {
+            let mut tree = Tree::stacked(limits, before);
+            let written = tree.settle();
+            assert_eq!(tree.tables_held(), after, "of {before:?}");
+            assert_eq!(written > 0, is_written, "{written} bytes written for {before:?}");
+        }
+    }
+}
