@@ -32,13 +32,13 @@ impl Claim {
     /// Whether both may run at once: no common input, and no common level where their key ranges meet. In level 0
     /// tables overlap anyway, so a merge within it only has to leave other merges' inputs alone.
     pub fn is_apart(&self, order: &KeyOrder, other: &Claim) -> bool {
-        if self.tables.iter().any(|table| other.tables.contains(table)) {
-            return false;
-        }
         let apart_in_depth = self.levels.1 < other.levels.0 || self.levels.0 > other.levels.1;
         let apart_in_keys =
             order.user(&self.largest, &other.smallest).is_lt() || order.user(&self.smallest, &other.largest).is_gt();
-        apart_in_depth || apart_in_keys || self.levels.1 == 0 || other.levels.1 == 0
+        // What is apart in depth or keys has no table in common, and need not be searched for one.
+        let within_level_0 = self.levels.1 == 0 || other.levels.1 == 0;
+        let has_common = || self.tables.iter().any(|table| other.tables.contains(table));
+        apart_in_depth || apart_in_keys || within_level_0 && !has_common()
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Level 0 is due by its number of runs, level n ≥ 1 by its bytes ([`LevelSizes`]); or each by its entries (base · 10^n), and tables whose
 //! entries nobody knows by their bytes. Tables are taken in turn around
-//! the key space, or those first that meet least below. A level whose work is blocked by what is running keeps its
+//! the key space, or those first that meet least below. Before all others comes a level that goes down as a whole ([`sink`]). A level whose work is blocked by what is running keeps its
 //! place: nothing less urgent may begin in its way. Source: LevelDB's `version_set.cc`; with its numbers the same
 //! history picks the same tables.
 use super::{

@@ -19,7 +19,8 @@ pub fn sink(situation: &Situation<'_>) -> Option<Plan> {
     let due = |level: &usize| held[*level] >= sizes.of(*level) && held[level + 1] == 0;
     let level = if begins { last } else { (1..last).rev().find(due)? };
     let tables = version.levels[level].tables().cloned().collect();
-    Some(Plan { trivial_move: true, ..complete(situation, level, tables, true) })
+    let plan = complete(situation, level, tables, false);
+    plan.lower.is_empty().then_some(Plan { trivial_move: true, ..plan })
 }
 
 #[cfg(test)]

@@ -19,8 +19,8 @@ impl LevelSizes {
         }))
     }
 
-    /// The last level that has anything of `held` holds all, each upper level a tenth of its lower neighbour but no less than `base`: of
-    /// what is stored, little is old versions, wherever the growth of the store has got to. Source of the idea: RocksDB's
+    /// The last level that has anything of `held` is never due; each upper level holds a tenth of its lower neighbour, where the last counts
+    /// as holding all, but no less than `base`: of what is stored, little is old versions, wherever the growth of the store has got to. Source of the idea: RocksDB's
     /// `level_compaction_dynamic_level_bytes`.
     pub fn from_last(base: u64, held: &[u64; LEVELS]) -> LevelSizes {
         let (all, last) = (sum(held), last(held));
@@ -41,13 +41,14 @@ pub fn last(held: &[u64; LEVELS]) -> usize {
     held.iter().rposition(|bytes| *bytes > 0).unwrap_or(0).max(1)
 }
 
-/// The last level that there should be, so that level 1 stays within four times `base`. What level 0 has will soon lie below.
+/// The last level that there should be, so that level 1 stays within four times `base`. What level 0 brings at once will soon lie
+/// below; more than that is mostly what is written over again.
 pub fn last_needed(base: u64, held: &[u64; LEVELS]) -> usize {
-    let (all, sizes) = (sum(held), LevelSizes::from_first(base));
+    let (all, sizes) = (sum(&held[1..]).saturating_add(held[0].min(base)), LevelSizes::from_first(base));
     (1..LEVELS).find(|level| all <= sizes.of(*level).saturating_mul(FIRST_MAX)).unwrap_or(LEVELS - 1)
 }
 
-fn sum(held: &[u64; LEVELS]) -> u64 {
+fn sum(held: &[u64]) -> u64 {
     held.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes))
 }
 
@@ -64,6 +65,7 @@ mod tests {
             ([0, 0, 0, 0], 1, [ALL, ALL, ALL]),
             ([16, 48, 0, 0], 1, [ALL, ALL, ALL]),
             ([16, 49, 0, 0], 2, [ALL, ALL, ALL]),
+            ([500, 48, 0, 0], 1, [ALL, ALL, ALL]), // a backlog begins no level
             ([0, 16, 484, 0], 2, [50, ALL, ALL]),
             ([0, 60, 580, 0], 2, [64, ALL, ALL]),
             ([0, 60, 581, 0], 3, [64, ALL, ALL]), // until there is something in level 3

@@ -147,7 +147,7 @@ pub(super) const FIELDS: &[Field] = &[
     switch!(pipelined_writes, "insert a group of writes while the next one's log is written"),
     number!(group_wait_us, 0..=100_000, "microseconds that a synced write waits for others to join it"),
     number!(level_base_bytes, 64 * KIB..=1024 * GIB, "bytes that level 1 may hold"),
-    switch!(levels_fit, "levels hold what fits what level 0 brings and what the store holds"),
+    switch!(levels_fit, "size levels by what level 0 brings and by what the last one holds"),
     number!(level_base_entries, 0..=1_000_000_000, "entries that level 0 may hold, 0 for levels by bytes"),
     switch!(seek_compaction, "compact tables that cost many seeks"),
     number!(l0_seek_bytes, 0..=GIB, "bytes of compaction that a seek is worth for each run of level 0, 0 for none"),

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     Error, Options, Result,
     bulk::Bulk,
-    compact::sizes::LevelSizes,
+    compact::sizes::{self, LevelSizes},
     version::{TableRef, Version},
 };
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
@@ -85,7 +85,11 @@ pub fn repair(from: &dyn Placement, to: &dyn Placement, options: &Options) -> Re
 
 /// The first level that may hold so many bytes.
 fn level_for(options: &Options, bytes: u64) -> usize {
-    let sizes = LevelSizes::from_first(options.level_1_bytes());
+    let base = options.level_1_bytes();
+    if options.levels_fit {
+        return sizes::last_needed(base, &[0, bytes, 0, 0, 0, 0, 0]);
+    }
+    let sizes = LevelSizes::from_first(base);
     (1..LEVELS).find(|level| bytes <= sizes.of(*level)).unwrap_or(LEVELS - 1)
 }
 

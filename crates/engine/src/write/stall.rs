@@ -1,6 +1,9 @@
 //! May a write go on, or must background work catch up first? Pure. LevelDB's rules, in LevelDB's order; and, with
 //! `smooth_stalls`, a pace that falls steadily as background work falls behind, so that no write waits long.
-use crate::{Options, compact::plan::Limits};
+use crate::{
+    Options,
+    compact::{plan::Limits, sizes::LevelSizes},
+};
 use terrace_format::LEVELS;
 
 /// Bytes a second that writers get when background work begins to fall behind …
@@ -72,10 +75,13 @@ fn share(at: u64, from: u64, to: u64) -> f64 {
     if to <= from { 0.0 } else { (at.saturating_sub(from) as f64 / (to - from) as f64).min(1.0) }
 }
 
-/// Bytes that lie above the limits of levels 1 and deeper: what compactions have yet to move.
+/// Bytes that lie above the limits of levels 1 and deeper: what compactions have yet to move. What goes down without being written is
+/// no debt, nor is what another way of sizing levels had left there.
 pub fn debt(limits: &Limits, held: &[u64; LEVELS]) -> u64 {
-    let sizes = limits.level_sizes(held);
-    held.iter().enumerate().skip(1).map(|(level, bytes)| bytes.saturating_sub(sizes.of(level))).sum()
+    let (sizes, from_first) = (limits.level_sizes(held), LevelSizes::from_first(limits.level_base_bytes));
+    let sinks = |level: usize| limits.fits() && held.get(level + 1).is_none_or(|below| *below == 0);
+    let over = |level: usize| held[level].saturating_sub(sizes.of(level).max(from_first.of(level)));
+    (1..LEVELS).filter(|level| !sinks(*level)).map(over).sum()
 }
 
 #[cfg(test)]
@@ -136,10 +142,13 @@ mod tests {
         assert_eq!(debt(&limits, &[500, 10, 99, 1000, 0, 0, 0]), 0);
         assert_eq!(debt(&limits, &[500, 12, 101, 1001, 0, 0, 0]), 4);
         limits.levels_fit = true;
-        assert_eq!(
-            debt(&limits, &[500, 38, 301, 3001, 0, 0, 0]),
-            0,
-            "0 of all 3840 are above a hundredth, a tenth and all"
-        );
+        for (held, want) in [
+            ([500, 40, 301, 2999, 0, 0, 0], 2), // a hundredth of all 3840 is 38
+            ([0, 9, 90, 500, 0, 0, 0], 0),      // more than a tenth of all, but not more than LevelDB's 100
+            ([0, 0, 4000, 0, 0, 0, 0], 0),
+            ([0, 40, 400, 0, 3600, 0, 0], 30), // level 2 will go down as it is
+        ] {
+            assert_eq!(debt(&limits, &held), want, "{held:?}");
+        }
     }
 }

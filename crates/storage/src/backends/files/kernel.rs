@@ -119,6 +119,7 @@ pub(super) fn write_back(file: &File) -> io::Result<()> {
 pub fn give_way() {
     /// As long as the kernel knew them first, which is all that is asked for here.
     const BYTES: u32 = size_of::<libc::sched_attr>() as u32;
+    let priority = libc::sched_param { sched_priority: 0 };
     let mut how = libc::sched_attr {
         size: BYTES,
         sched_policy: 0,
@@ -129,13 +130,15 @@ pub fn give_way() {
         sched_deadline: 0,
         sched_period: 0,
     };
-    // SAFETY: 0 is the calling thread; the first call writes at most `BYTES` behind the pointer, the second reads as many, and
-    // `how`, which is so large, lives until they return.
+    // SAFETY: 0 is the calling thread. The kernel reads the one number behind `priority`, writes at most `BYTES` into `how`, and
+    // reads as many from there; both live until the calls return.
     unsafe {
         // Whoever has chosen otherwise, for a real-time process or an idle one, has chosen for these threads too.
-        let asked = libc::syscall(libc::SYS_sched_getattr, 0, &raw mut how, BYTES, 0);
-        if asked == 0 && i32::try_from(how.sched_policy) == Ok(libc::SCHED_OTHER) {
-            how.sched_policy = libc::SCHED_BATCH.unsigned_abs();
+        if libc::sched_getscheduler(0) != libc::SCHED_OTHER {
+            return;
+        }
+        libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const priority);
+        if libc::syscall(libc::SYS_sched_getattr, 0, &raw mut how, BYTES, 0) == 0 {
             how.sched_runtime = TURN_NS;
             libc::syscall(libc::SYS_sched_setattr, 0, &raw const how, 0);
         }
