@@ -15,7 +15,7 @@ use terrace_storage::{
 
 const CAPACITY: u64 = 64 << 20;
 /// Values that fill, with what compactions need meanwhile, about four fifths of the device.
-const KEYS: usize = 29_000;
+const KEYS: usize = 42_000;
 const VALUE_BYTES: usize = 1000;
 
 /// The drive, some of which know no discard.
