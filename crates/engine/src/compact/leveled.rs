@@ -1,9 +1,9 @@
 //! LevelDB's leveled policy: each level below 0 is one run; the fullest level gives one table to the next.
 //!
-//! Level 0 is due by its number of runs, level n ≥ 1 by its bytes ([`LevelSizes`]); or each by its entries (base · 10^n), and tables whose
-//! entries nobody knows by their bytes. Tables are taken in turn around
-//! the key space, or those first that meet least below. Before all others comes a level that goes down as a whole ([`sink`]). A level whose work is blocked by what is running keeps its
-//! place: nothing less urgent may begin in its way. Source: LevelDB's `version_set.cc`; with its numbers the same
+//! Level 0 is due by its number of runs, and by its bytes where levels are sized from the last; level n ≥ 1 by its bytes
+//! ([`LevelSizes`]); or each by its entries (base · 10^n), and tables whose entries nobody knows by their bytes. Tables are taken
+//! in turn around the key space, or those first that meet least below. Before all others comes a level that goes down as a whole
+//! ([`sink`]). A level whose work is blocked by what is running keeps its place: nothing less urgent may begin in its way. Source: LevelDB's `version_set.cc`; with its numbers the same
 //! history picks the same tables.
 use super::{
     claim::Claim,
@@ -66,13 +66,14 @@ pub fn level_for_flush(situation: &Situation<'_>, range: &KeyRange<'_>) -> usize
 impl Policy for Leveled {
     fn plan(&self, situation: &Situation<'_>) -> Option<Plan> {
         let mut waiting: Vec<Claim> = situation.busy.wanted().cloned().into_iter().collect();
-        if let Some(plan) = sink::sink(situation) {
+        let held = situation.version.held();
+        if let Some(plan) = sink::sink(situation, &held) {
             if admits(situation, &waiting, &plan) {
                 return Some(plan);
             }
             waiting.push(Claim::of(situation.order, &plan));
         }
-        for level in due(situation) {
+        for level in due(situation, &held) {
             let blocked = match relieve(situation, level, &waiting) {
                 Relief::Plan(plan) => return Some(plan),
                 Relief::Blocked(claim) => claim,
@@ -116,8 +117,8 @@ enum Relief {
 }
 
 /// Levels that are due, the most urgent first. What is on its way down counts no more.
-fn due(situation: &Situation<'_>) -> Vec<usize> {
-    let sizes = situation.limits.level_sizes(&situation.version.held());
+fn due(situation: &Situation<'_>, held: &[u64; LEVELS]) -> Vec<usize> {
+    let sizes = situation.limits.level_sizes(held);
     let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)
         .map(|n| {
             let there = Amount::of(situation.version.levels[n].tables()).minus(&situation.busy.leaving(n));

@@ -3,19 +3,19 @@
 use super::{
     leveled::complete,
     plan::{Plan, Situation},
-    sizes::{self, LevelSizes},
+    sizes,
 };
+use terrace_format::LEVELS;
 
 /// A level as a whole goes down, as it is, if a level more is to be begun or if it is due and nothing is in the next one. So what
-/// belongs a level deeper comes there without being written, the last level first.
-pub fn sink(situation: &Situation<'_>) -> Option<Plan> {
+/// belongs a level deeper comes there without being written, the last level first. `held` are the bytes of each level.
+pub fn sink(situation: &Situation<'_>, held: &[u64; LEVELS]) -> Option<Plan> {
     let Situation { limits, version, .. } = situation;
     if !limits.fits() {
         return None;
     }
-    let held = version.held();
-    let (sizes, last) = (LevelSizes::from_last(limits.level_base_bytes, &held), sizes::last(&held));
-    let begins = held[last] > 0 && sizes::last_needed(limits.level_base_bytes, &held) > last;
+    let (sizes, last) = (limits.level_sizes(held), sizes::last(held));
+    let begins = held[last] > 0 && sizes::last_needed(limits.level_base_bytes, held) > last;
     let due = |level: &usize| held[*level] >= sizes.of(*level) && held[level + 1] == 0;
     let level = if begins { last } else { (1..last).rev().find(due)? };
     let tables = version.levels[level].tables().cloned().collect();
