@@ -92,7 +92,7 @@ pub use terrace_format::{
     Comparator, KeyOrder, Shape, Storage, TableForm, Values,
     batch::Op,
     compress::Codec,
-    filter::{Bloom, FilterPolicy},
+    filter::{Bloom, FilterPolicy, HashPolicy},
 };
 pub use terrace_storage::{FilterForm, LogWrites, Setup, Syncs, Tier, placement::Placement};
 

@@ -133,7 +133,7 @@ pub struct Options {
     /// Levels are sized from both ends. Level 1 holds at least what level 0 brings at once, `l0_compact_runs` memtables: with less,
     /// what just came would only be written again to go deeper; and up to four times that before a level is begun. The last level holds
     /// all, each one above it a tenth of the next: less space, and fewer old versions for scans to pass, than with sizes that count from
-    /// level 1 only. Level 0 is due, too, when it holds what level 1 may at least. Where levels hold
+    /// level 1 only. While nobody writes, level 0 is due, too, when it holds what level 1 may at least. Where levels hold
     /// entries (`level_base_entries`) nothing of this holds. Default
     /// false.
     pub levels_fit: bool,

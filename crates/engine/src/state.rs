@@ -277,6 +277,13 @@ impl Shared {
         }
     }
 
+    /// Nobody writes, as far as is known, or somebody does: what can wait for a lull is done in it.
+    pub fn rest(self: &Arc<Self>, resting: bool) {
+        let mut control = self.control.lock();
+        control.busy.lull.rest(resting);
+        self.schedule(&mut control);
+    }
+
     /// Empties segments of the value log, if there is too much garbage: one table at a time, so that it never has more than a
     /// thread, and whatever else is due comes first.
     fn collect(self: &Arc<Self>, control: &mut Control) {
@@ -297,7 +304,7 @@ impl Shared {
             let hiding = || collect::hiding(situation.version, &all(), percent);
             match victims.is_empty() {
                 false => collect::plan(situation, &victims, |range| self.policy.plan_range(situation, 0, range)),
-                true if !control.collecting.resting => None,
+                true if !control.busy.lull.is_resting() => None,
                 true => hiding().and_then(|level| self.policy.plan_range(situation, level, &KeyRange::default())),
             }
         });
@@ -327,10 +334,10 @@ impl Shared {
 
     /// The victims of collector `segments`.
     fn condemned(&self, control: &mut Control) -> BTreeSet<ObjectId> {
-        let Control { versions, collecting, .. } = control;
+        let Control { versions, collecting, busy, .. } = control;
         collecting.victims.retain(|victim| versions.segments.live(*victim) > 0);
         let percent = self.options.garbage_percent;
-        let due = collecting.is_due(&versions.segments.sum_but(&collecting.spared), percent);
+        let due = collecting.is_due(&versions.segments.sum_but(&collecting.spared), percent, busy.lull.is_resting());
         if collecting.victims.is_empty() && due {
             collecting.victims = collect::victims(&versions.segments, &collecting.spared, percent);
             self.placement.condemn(collecting.victims.clone());

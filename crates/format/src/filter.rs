@@ -13,6 +13,7 @@ mod bloom;
 
 pub use block::{FilterBlock, FilterBlockBuilder};
 pub use bloom::Bloom;
+use std::sync::Arc;
 
 /// A kind of filter. What it writes under a name must not change for as long as it uses the name.
 pub trait FilterPolicy: Send + Sync {
@@ -22,6 +23,18 @@ pub trait FilterPolicy: Send + Sync {
     fn create(&self, keys: &[&[u8]], out: &mut Vec<u8>);
     /// Whether `key` may be among the keys of `filter`, which may be any bytes. False is certain.
     fn may_match(&self, key: &[u8], filter: &[u8]) -> bool;
+    /// The same as a policy of hashes, if that is what it is: whoever gathers keys for a filter then gathers only those.
+    fn by_hash(self: Arc<Self>) -> Option<Arc<dyn HashPolicy>> {
+        None
+    }
+}
+
+/// A kind of filter that needs no more of each key than a hash.
+pub trait HashPolicy: Send + Sync {
+    /// What it needs of `key`.
+    fn hash(&self, key: &[u8]) -> u32;
+    /// As [`FilterPolicy::create`], of keys that have `hashes`.
+    fn create_of(&self, hashes: &[u32], out: &mut Vec<u8>);
 }
 
 /// Key of LevelDB's filter block in the metaindex.

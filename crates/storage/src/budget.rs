@@ -7,7 +7,11 @@
 //! tables are closed, the one used longest ago first, before their tails take more than half of what memtables leave.
 //!
 //! Not counted: the block that a cursor stands on, buffers of files being written, the names of tables.
-use crate::{Setup, spare::Spare, sst::BlockCache};
+use crate::{
+    Setup,
+    spare::Spare,
+    sst::{BlockCache, Buffers},
+};
 use parking_lot::Mutex;
 use std::sync::{
     Arc,
@@ -26,7 +30,7 @@ pub enum Holder {
     Memtables,
     /// Indexes and filters of open tables.
     Tails,
-    /// What cursors, those of compactions too, have read ahead.
+    /// What cursors, those of compactions too, have read ahead, and room kept for the next.
     Cursors,
 }
 
@@ -37,6 +41,7 @@ pub struct Budget {
     memory_bytes: u64,
     pub(crate) blocks: BlockCache,
     pub(crate) spare: Spare,
+    pub(crate) buffers: Buffers,
     /// A leaf, but for the cache's own locks.
     shares: Mutex<Shares>,
 }
@@ -58,6 +63,7 @@ impl Budget {
             memory_bytes: setup.memory_bytes.unwrap_or(u64::MAX),
             blocks: BlockCache::new(setup),
             spare: Spare::default(),
+            buffers: Buffers::default(),
             shares: Mutex::new(Shares { held: [0; 3], granted: setup.cache_bytes }),
         };
         budget.fit(&mut budget.shares.lock());

@@ -29,21 +29,19 @@ pub struct Collecting {
     pub spared: BTreeSet<ObjectId>,
     /// There was no space for it. Until some is given back nothing is collected.
     pub starved: bool,
-    /// Nobody writes, as far as is known.
-    pub resting: bool,
     /// Bytes of all segments when garbage was within its limit last.
     calm_bytes: u64,
 }
 
 impl Collecting {
     /// Whether garbage above the limit of `percent` is to be collected now. As long as the log takes no more space than it did
-    /// before, an eighth aside, that can wait until nobody writes: what is alive now may be garbage by then.
-    pub fn is_due(&mut self, all: &Segment, percent: u64) -> bool {
+    /// before, an eighth aside, that can wait until the store is `resting`: what is alive now may be garbage by then.
+    pub fn is_due(&mut self, all: &Segment, percent: u64, resting: bool) -> bool {
         if all.garbage() * 100 <= all.bytes * percent {
             self.calm_bytes = all.bytes;
             return false;
         }
-        self.resting || all.bytes > self.calm_bytes + self.calm_bytes / 8
+        resting || all.bytes > self.calm_bytes + self.calm_bytes / 8
     }
 
     /// Nothing more is tried with `segments`.
@@ -185,10 +183,7 @@ mod tests {
     #[test]
     fn what_takes_no_more_space_than_before_can_wait() {
         let mut collecting = Collecting::default();
-        let mut due = |bytes, live, resting| {
-            collecting.resting = resting;
-            collecting.is_due(&Segment { bytes, live }, 20)
-        };
+        let mut due = |bytes, live, resting| collecting.is_due(&Segment { bytes, live }, 20, resting);
         assert!(due(1000, 700, false), "who knows how it was before");
         assert!(!due(1000, 800, false), "within the limit");
         assert!(!due(1100, 700, false) && due(1126, 700, false) && due(900, 500, true));

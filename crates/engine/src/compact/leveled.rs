@@ -1,6 +1,6 @@
 //! LevelDB's leveled policy: each level below 0 is one run; the fullest level gives one table to the next.
 //!
-//! Level 0 is due by its number of runs, and by its bytes where levels are sized from the last; level n ≥ 1 by its bytes
+//! Level 0 is due by its number of runs and, where levels are sized from the last and nobody writes, by its bytes; level n ≥ 1 by its bytes
 //! ([`LevelSizes`]); or each by its entries (base · 10^n), and tables whose entries nobody knows by their bytes. Tables are taken
 //! in turn around the key space, or those first that meet least below. Before all others comes a level that goes down as a whole
 //! ([`sink`]). A level whose work is blocked by what is running keeps its place: nothing less urgent may begin in its way. Source: LevelDB's `version_set.cc`; with its numbers the same
@@ -32,15 +32,15 @@ impl Limits {
     }
 }
 
-/// How due a level is; 1 is due.
-pub fn score(limits: &Limits, sizes: &LevelSizes, level: usize, there: &Amount) -> f64 {
+/// How due a level is, in a store that is `resting` or not; 1 is due.
+pub fn score(limits: &Limits, sizes: &LevelSizes, level: usize, there: &Amount, resting: bool) -> f64 {
     let entries = match limits.level_base_entries {
         0 => 0.0,
         base => there.entries as f64 / (base as f64 * 10f64.powi(level as i32)),
     };
     if level == 0 {
-        // A run that was merged from several is one to search, but all of them to move.
-        let brought = if limits.fits() { there.bytes as f64 / limits.level_base_bytes as f64 } else { 0.0 };
+        // A run that was merged from several is one to search, but all of them to scan.
+        let brought = if limits.fits() && resting { there.bytes as f64 / limits.level_base_bytes as f64 } else { 0.0 };
         return entries.max(brought).max(there.tables as f64 / limits.l0_compact_runs as f64);
     }
     let bytes = if limits.level_base_entries > 0 { there.uncounted } else { there.bytes };
@@ -122,7 +122,7 @@ fn due(situation: &Situation<'_>, held: &[u64; LEVELS]) -> Vec<usize> {
     let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)
         .map(|n| {
             let there = Amount::of(situation.version.levels[n].tables()).minus(&situation.busy.leaving(n));
-            (score(situation.limits, &sizes, n, &there), n)
+            (score(situation.limits, &sizes, n, &there, situation.busy.lull.is_resting()), n)
         })
         .filter(|(score, _)| *score >= 1.0)
         .collect();

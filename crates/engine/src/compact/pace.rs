@@ -12,11 +12,12 @@ pub fn threads(options: &Options, most: u64, l0_runs: u64, quiet: bool) -> usize
     usize::try_from(granted).unwrap_or(usize::MAX)
 }
 
-/// Whether anybody writes, as far as compactions notice.
+/// Whether anybody writes, as far as is known.
 #[derive(Debug, Default)]
 pub struct Lull {
     last_sequence: u64,
     quiet: bool,
+    resting: bool,
 }
 
 impl Lull {
@@ -26,9 +27,19 @@ impl Lull {
         self.last_sequence = last_sequence;
     }
 
-    /// Nothing was written while the last merge ran.
+    /// Who looks from time to time has seen no write since, or some.
+    pub fn rest(&mut self, resting: bool) {
+        self.resting = resting;
+    }
+
+    /// Nothing was written while the last merge ran, or since somebody looked.
     pub fn is_quiet(&self) -> bool {
-        self.quiet
+        self.quiet || self.resting
+    }
+
+    /// Nothing was written since somebody looked: what can wait for that is due.
+    pub fn is_resting(&self) -> bool {
+        self.resting
     }
 }
 
@@ -50,5 +61,7 @@ mod tests {
             lull.is_quiet()
         });
         assert_eq!(seen, [false, false, true, false]);
+        lull.rest(true);
+        assert!(lull.is_quiet() && lull.is_resting());
     }
 }

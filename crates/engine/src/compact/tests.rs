@@ -248,7 +248,7 @@ fn due(situation: &Situation<'_>) -> Vec<usize> {
             let entries = there.entries - leaving.entries;
             let uncounted = there.uncounted - leaving.uncounted;
             let there = Amount { tables, bytes: level.bytes() - leaving.bytes, entries, uncounted };
-            (score(situation.limits, &sizes, n, &there), n)
+            (score(situation.limits, &sizes, n, &there, situation.busy.lull.is_resting()), n)
         })
         .filter(|(score, _)| *score >= 1.0)
         .collect();
@@ -308,6 +308,22 @@ fn what_is_less_urgent_does_not_begin_in_the_way() {
     assert_eq!(tree.running.iter().map(|plan| plan.level).collect::<Vec<_>>(), [0], "now it is its turn");
 }
 
+/// What is written over meanwhile need not be merged into level 1 again and again.
+#[test]
+fn the_bytes_of_level_0_can_wait_until_nobody_writes() {
+    let limits =
+        Limits { table_bytes: 1000, level_base_bytes: 2000, levels_fit: true, l0_compact_runs: 4, ..Limits::default() };
+    let mut tree = Tree::stacked(limits, [3, 1, 0, 0, 0, 0, 0]);
+    tree.settle();
+    assert_eq!(tree.tables_held(), [3, 1, 0, 0, 0, 0, 0]);
+    tree.busy.lull.rest(true);
+    tree.settle();
+    assert_eq!(tree.tables_held()[0], 1, "a run of half the base is left");
+    let mut tree = Tree::stacked(limits, [4, 1, 0, 0, 0, 0, 0]);
+    tree.settle();
+    assert_eq!(tree.tables_held()[0], 3, "runs cannot wait");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
@@ -329,6 +345,10 @@ proptest! {
                 3..6 => tree.flush(),
                 6..9 => tree.end_one(),
                 _ => tree.release(),
+            }
+            if tree.rng.chance(1, 20) {
+                let resting = tree.rng.chance(1, 2);
+                tree.busy.lull.rest(resting);
             }
             tree.schedule();
             tree.judge();
@@ -361,11 +381,11 @@ fn tables_without_a_number_of_entries_count_by_their_bytes() {
     assert_eq!(there, Amount { tables: 3, bytes: 8200, entries: 30, uncounted: 1200 });
     let limits = Limits { level_base_bytes: 1000, level_base_entries: 100, ..Limits::default() };
     let sizes = limits.level_sizes(&[0; LEVELS]);
-    assert!((score(&limits, &sizes, 1, &there) - (0.03 + 1.2)).abs() < 1e-9);
+    assert!((score(&limits, &sizes, 1, &there, false) - (0.03 + 1.2)).abs() < 1e-9);
     let none = there.minus(&there);
     assert_eq!(none, Amount::default());
     assert!(
-        (score(&Limits { level_base_entries: 0, ..limits }, &sizes, 1, &there) - 8.2).abs() < 1e-9,
+        (score(&Limits { level_base_entries: 0, ..limits }, &sizes, 1, &there, false) - 8.2).abs() < 1e-9,
         "levels hold bytes"
     );
 }

@@ -348,11 +348,7 @@ impl Db {
             let visible = shared.visible().0;
             let quiet = last_seen.swap(visible, Ordering::Relaxed) == visible;
             shared.placement.budget().rest();
-            if shared.values_apart {
-                let mut control = shared.control.lock();
-                control.collecting.resting = quiet;
-                shared.schedule(&mut control);
-            }
+            shared.rest(quiet);
             if quiet && !interval.is_zero() {
                 let _ = make_durable(&shared, &writes); // a failure has stopped the store, and its next writer hears of it
             }
@@ -451,7 +447,7 @@ impl Db {
     pub fn wait_idle(&self) -> Result<()> {
         let shared = self.shared();
         self.writes()?;
-        self.rest(true); // also, readers may have let go of what a collection waits for
+        shared.rest(true); // also, readers may have let go of what a collection waits for
         loop {
             shared.wait_until(|control| {
                 let putting = control.collecting.putting && !shared.work.is_manual();
@@ -462,19 +458,12 @@ impl Db {
                 break;
             }
         }
-        self.rest(false);
+        shared.rest(false);
         let mut control = shared.control.lock();
         let removable = control.versions.removable(); // readers may have let go of something since the last release
         drop(control);
         release::remove(shared, &removable);
         Ok(())
-    }
-
-    /// Lets what can wait for it be done as long as nobody writes.
-    fn rest(&self, resting: bool) {
-        let mut control = self.shared().control.lock();
-        control.collecting.resting = resting;
-        self.shared().schedule(&mut control);
     }
 
     /// Runs one waiting background job of a store opened by [`open_manual`](Db::open_manual), the `pick`-th modulo their

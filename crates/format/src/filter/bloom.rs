@@ -1,5 +1,6 @@
 //! LevelDB's Bloom filter, bit for bit.
-use super::FilterPolicy;
+use super::{FilterPolicy, HashPolicy};
+use std::sync::Arc;
 
 /// Probes that a filter may announce; more are kept for forms yet to come, which admit every key.
 const PROBES_MAX: u8 = 30;
@@ -25,34 +26,53 @@ impl FilterPolicy for Bloom {
     }
 
     fn create(&self, keys: &[&[u8]], out: &mut Vec<u8>) {
-        let bits = (keys.len() as u64 * u64::from(self.bits_per_key)).max(64); // tiny filters would admit too much
-        let bytes = bits.div_ceil(8) as usize;
-        let start = out.len();
-        out.resize(start + bytes, 0);
-        let (filter, bits) = (&mut out[start..], bytes as u64 * 8);
-        for key in keys {
-            for bit in probes(key, bits, self.probes) {
-                filter[(bit / 8) as usize] |= 1 << (bit % 8);
-            }
-        }
-        out.push(self.probes);
+        self.fill(keys.len(), keys.iter().map(|key| hash(key)), out);
     }
 
     fn may_match(&self, key: &[u8], filter: &[u8]) -> bool {
         match filter {
             [bits @ .., count] if !bits.is_empty() => {
                 *count > PROBES_MAX
-                    || probes(key, bits.len() as u64 * 8, *count)
+                    || probes(hash(key), bits.len() as u64 * 8, *count)
                         .all(|bit| bits[(bit / 8) as usize] & (1 << (bit % 8)) != 0)
             }
             _ => false,
         }
     }
+
+    fn by_hash(self: Arc<Self>) -> Option<Arc<dyn HashPolicy>> {
+        Some(self)
+    }
 }
 
-/// Which of `bits` bits `key` sets: one hash, then steps of the same hash turned.
-fn probes(key: &[u8], bits: u64, count: u8) -> impl Iterator<Item = u64> {
-    let mut hash = hash(key);
+impl HashPolicy for Bloom {
+    fn hash(&self, key: &[u8]) -> u32 {
+        hash(key)
+    }
+
+    fn create_of(&self, hashes: &[u32], out: &mut Vec<u8>) {
+        self.fill(hashes.len(), hashes.iter().copied(), out);
+    }
+}
+
+impl Bloom {
+    /// Appends the filter of `count` keys with these hashes.
+    fn fill(&self, count: usize, hashes: impl Iterator<Item = u32>, out: &mut Vec<u8>) {
+        let bits = (count as u64 * u64::from(self.bits_per_key)).max(64); // tiny filters would admit too much
+        let bytes = bits.div_ceil(8) as usize;
+        let start = out.len();
+        out.reserve_exact(bytes + 1);
+        out.resize(start + bytes, 0);
+        let (filter, bits) = (&mut out[start..], bytes as u64 * 8);
+        for bit in hashes.flat_map(|hash| probes(hash, bits, self.probes)) {
+            filter[(bit / 8) as usize] |= 1 << (bit % 8);
+        }
+        out.push(self.probes);
+    }
+}
+
+/// Which of `bits` bits a key of `hash` sets: the hash itself, then steps of the same hash turned.
+fn probes(mut hash: u32, bits: u64, count: u8) -> impl Iterator<Item = u64> {
     let step = hash.rotate_right(17);
     let narrow = u32::try_from(bits).ok(); // a division of half the width takes a fraction of the time
     (0..count).map(move |_| {

@@ -4,13 +4,15 @@
 use crate::{FilterForm, Setup};
 use std::sync::Arc;
 use terrace_format::block::Bytes;
-use terrace_format::filter::{FilterBlock, FilterBlockBuilder, FilterPolicy, block_meta_name, table_meta_name};
+use terrace_format::filter::{
+    FilterBlock, FilterBlockBuilder, FilterPolicy, HashPolicy, block_meta_name, table_meta_name,
+};
 
-/// Gathers the keys of a table being written.
+/// Gathers what the filter of a table being written needs.
 pub(super) enum FilterMaker {
     None,
     Blocks(Arc<dyn FilterPolicy>, Box<FilterBlockBuilder>),
-    Whole(WholeMaker),
+    Whole(Arc<dyn FilterPolicy>, Gathered),
 }
 
 impl FilterMaker {
@@ -22,7 +24,7 @@ impl FilterMaker {
                 builder.start_block(0);
                 FilterMaker::Blocks(policy.clone(), Box::new(builder))
             }
-            (Some(policy), FilterForm::Table) => FilterMaker::Whole(WholeMaker::new(policy.clone())),
+            (Some(policy), FilterForm::Table) => FilterMaker::Whole(policy.clone(), Gathered::new(policy)),
         }
     }
 
@@ -30,7 +32,7 @@ impl FilterMaker {
         match self {
             FilterMaker::None => {}
             FilterMaker::Blocks(_, builder) => builder.add_key(user_key),
-            FilterMaker::Whole(maker) => maker.add(user_key),
+            FilterMaker::Whole(_, gathered) => gathered.add(user_key),
         }
     }
 
@@ -46,39 +48,68 @@ impl FilterMaker {
         match self {
             FilterMaker::None => None,
             FilterMaker::Blocks(policy, builder) => Some((block_meta_name(&*policy), builder.finish())),
-            FilterMaker::Whole(maker) => Some((table_meta_name(&*maker.policy), maker.finish())),
+            FilterMaker::Whole(policy, gathered) => Some((table_meta_name(&*policy), gathered.filter(&*policy))),
         }
     }
 }
 
-/// All user keys of a table, each once, end to end.
-pub(super) struct WholeMaker {
-    policy: Arc<dyn FilterPolicy>,
-    keys: Vec<u8>,
-    /// Where in `keys` each one ends.
+/// What a policy needs of each user key of a table. Versions of one key come one after the other, so comparing with the last key, or
+/// its hash, is enough to have each once.
+pub(super) enum Gathered {
+    Hashes(Arc<dyn HashPolicy>, Vec<u32>),
+    Keys(Keys),
+}
+
+impl Gathered {
+    fn new(policy: &Arc<dyn FilterPolicy>) -> Gathered {
+        match policy.clone().by_hash() {
+            Some(policy) => Gathered::Hashes(policy, Vec::new()),
+            None => Gathered::Keys(Keys::default()),
+        }
+    }
+
+    fn add(&mut self, user_key: &[u8]) {
+        match self {
+            Gathered::Hashes(policy, hashes) => {
+                let hash = policy.hash(user_key);
+                if hashes.last() != Some(&hash) {
+                    hashes.push(hash);
+                }
+            }
+            Gathered::Keys(keys) => keys.add(user_key),
+        }
+    }
+
+    fn filter(&self, policy: &dyn FilterPolicy) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Gathered::Hashes(policy, hashes) => policy.create_of(hashes, &mut out),
+            Gathered::Keys(keys) => policy.create(&keys.all(), &mut out),
+        }
+        out
+    }
+}
+
+/// Keys end to end.
+#[derive(Default)]
+pub(super) struct Keys {
+    bytes: Vec<u8>,
+    /// Where in `bytes` each one ends.
     ends: Vec<usize>,
 }
 
-impl WholeMaker {
-    fn new(policy: Arc<dyn FilterPolicy>) -> WholeMaker {
-        WholeMaker { policy, keys: Vec::new(), ends: Vec::new() }
-    }
-
-    /// Versions of one key come one after the other, so comparing with the last key is enough.
+impl Keys {
     fn add(&mut self, user_key: &[u8]) {
         let last_start = self.ends.iter().rev().nth(1).copied().unwrap_or(0);
-        if self.ends.is_empty() || &self.keys[last_start..] != user_key {
-            self.keys.extend_from_slice(user_key);
-            self.ends.push(self.keys.len());
+        if self.ends.is_empty() || &self.bytes[last_start..] != user_key {
+            self.bytes.extend_from_slice(user_key);
+            self.ends.push(self.bytes.len());
         }
     }
 
-    fn finish(&self) -> Vec<u8> {
+    fn all(&self) -> Vec<&[u8]> {
         let starts = std::iter::once(&0).chain(&self.ends);
-        let keys: Vec<&[u8]> = starts.zip(&self.ends).map(|(&start, &end)| &self.keys[start..end]).collect();
-        let mut out = Vec::new();
-        self.policy.create(&keys, &mut out);
-        out
+        starts.zip(&self.ends).map(|(&start, &end)| &self.bytes[start..end]).collect()
     }
 }
 
@@ -121,17 +152,35 @@ mod tests {
     use super::*;
     use terrace_format::filter::Bloom;
 
+    /// A policy that wants whole keys.
+    struct Whole(Bloom);
+
+    impl FilterPolicy for Whole {
+        fn name(&self) -> &str {
+            self.0.name()
+        }
+        fn create(&self, keys: &[&[u8]], out: &mut Vec<u8>) {
+            self.0.create(keys, out);
+        }
+        fn may_match(&self, key: &[u8], filter: &[u8]) -> bool {
+            self.0.may_match(key, filter)
+        }
+    }
+
     #[test]
     fn a_whole_filter_takes_each_key_once() {
-        let policy: Arc<dyn FilterPolicy> = Arc::new(Bloom::new(10));
         let keys: [&[u8]; 4] = [b"", b"a", b"ab", b"b"];
-        let mut maker = WholeMaker::new(policy.clone());
-        for key in keys {
-            maker.add(key);
-            maker.add(key);
-        }
         let mut want = Vec::new();
-        policy.create(&keys, &mut want);
-        assert_eq!(maker.finish(), want);
+        Bloom::new(1000).create(&keys, &mut want);
+        let policies: [Arc<dyn FilterPolicy>; 2] = [Arc::new(Bloom::new(1000)), Arc::new(Whole(Bloom::new(1000)))];
+        for (policy, is_hashed) in policies.into_iter().zip([true, false]) {
+            let mut gathered = Gathered::new(&policy);
+            assert_eq!(matches!(gathered, Gathered::Hashes(..)), is_hashed);
+            for key in keys {
+                gathered.add(key);
+                gathered.add(key);
+            }
+            assert_eq!(gathered.filter(&*policy), want);
+        }
     }
 }

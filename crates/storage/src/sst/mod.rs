@@ -6,6 +6,7 @@ use crate::Result;
 use std::ops::Range;
 use terrace_format::block::Bytes;
 
+mod buffers;
 mod cache;
 mod cursor;
 mod filter;
@@ -17,6 +18,7 @@ mod tail;
 mod verify;
 mod writer;
 
+pub(crate) use buffers::Buffers;
 pub(crate) use cache::BlockCache;
 pub(crate) use reader::Reader;
 pub(crate) use salvage::Salvager;

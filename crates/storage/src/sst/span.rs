@@ -5,8 +5,11 @@
 //! the cache. After that it is a scan: spans of [`BYTES_MIN`] and twice as much each time, up to [`BYTES_MAX`], whose
 //! blocks stay where they were read to and do not enter the cache. Mapped tables are scanned likewise: to copy a span is cheaper
 //! than to have the processor find each page of it.
-use super::Reader;
-use crate::{Held, Holder, Result, placement::ReadHow};
+use super::{
+    Reader,
+    buffers::{self, Buffer},
+};
+use crate::{Result, placement::ReadHow};
 use std::{ops::Range, sync::Arc};
 use terrace_format::{
     block::{Block, Bytes},
@@ -14,7 +17,7 @@ use terrace_format::{
 };
 
 const BYTES_MIN: u64 = 16 << 10;
-const BYTES_MAX: u64 = 256 << 10;
+const BYTES_MAX: u64 = buffers::BYTES as u64;
 /// Neighbours read one by one before the first span.
 const SINGLES: u32 = 2;
 
@@ -22,18 +25,14 @@ const SINGLES: u32 = 2;
 #[derive(Default)]
 pub(super) struct Spans {
     /// Bytes of the table, and where in it they begin; none until a span is read.
-    span: Option<Arc<Vec<u8>>>,
+    span: Option<Buffer>,
     begin: u64,
-    /// The span before, whose last block may still be looked at. Its memory serves the next one.
-    spare: Option<Arc<Vec<u8>>>,
     /// The block asked for last.
     last: Range<u64>,
     /// Blocks asked for in a row, each beside the one before it.
     neighbours: u32,
     /// Of the span read last; 0 before the first one.
     bytes: u64,
-    /// The memory of both spans.
-    held: Option<Held>,
 }
 
 impl Spans {
@@ -63,7 +62,7 @@ impl Spans {
     }
 
     fn within(&self, wanted: &Range<u64>) -> Option<Bytes> {
-        let span = self.span.as_ref()?;
+        let span = self.span.as_ref()?.filled();
         let start = usize::try_from(wanted.start.checked_sub(self.begin)?).ok()?;
         let end = usize::try_from(wanted.end.checked_sub(self.begin)?).ok()?;
         Bytes::shared(span.clone(), start..end)
@@ -77,13 +76,10 @@ impl Spans {
             true => wanted.end.saturating_sub(self.bytes).min(wanted.start)..wanted.end,
             false => wanted.start..(wanted.start + self.bytes).min(blocks_end).max(wanted.end),
         };
-        std::mem::swap(&mut self.span, &mut self.spare);
-        let mut buffer = self.span.take().and_then(Arc::into_inner).unwrap_or_default();
         self.begin = span.start;
-        table.source.read_into(&mut buffer, span)?;
-        let bytes = (buffer.capacity() + self.spare.as_ref().map_or(0, |spare| spare.capacity())) as u64;
-        self.held.get_or_insert_with(|| table.budget.hold(Holder::Cursors)).set(bytes);
-        self.span = Some(Arc::new(buffer));
+        let mut buffer = self.span.take().unwrap_or_else(|| Buffer::of(&table.budget));
+        buffer.fill(|bytes| table.source.read_into(bytes, span))?;
+        self.span = Some(buffer);
         Ok(())
     }
 }

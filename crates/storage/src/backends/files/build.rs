@@ -210,7 +210,9 @@ impl Output {
 
     /// Writes to `file`, which is new and called `name`.
     fn to(file: Box<dyn WriteFile>, store: &Arc<Store>, purpose: Purpose, name: &str) -> Output {
-        Output { name: store.path(name), store: store.clone(), purpose, file, gathered: Vec::new(), bytes: 0 }
+        // Once: grown again by each file, it left holes in the heap.
+        let gathered = Vec::with_capacity(GATHER_BYTES + store.setup.block_bytes.min(GATHER_BYTES));
+        Output { name: store.path(name), store: store.clone(), purpose, file, gathered, bytes: 0 }
     }
 
     /// Bytes so far.
