@@ -261,6 +261,7 @@ impl Shared {
         if self.view.load().mem.is_none() || control.failed.is_some() || control.closed {
             return;
         }
+        control.busy.lull.look(self.visible().0);
         if !control.flushing && !self.view.load().sealed.is_empty() {
             control.flushing = true;
             self.submit(Lane::Flush, "flush", self.jobs.flush, |control| control.flushing = false);
@@ -277,10 +278,10 @@ impl Shared {
         }
     }
 
-    /// Nobody writes, as far as is known, or somebody does: what can wait for a lull is done in it.
-    pub fn rest(self: &Arc<Self>, resting: bool) {
+    /// Nothing newer than `newest` was written for as long as makes a lull: what can wait for one is due.
+    pub fn rest(self: &Arc<Self>, newest: SeqNo) {
         let mut control = self.control.lock();
-        control.busy.lull.rest(resting);
+        control.busy.lull.rest(newest.0);
         self.schedule(&mut control);
     }
 

@@ -113,6 +113,19 @@ fn a_scan_reads_many_blocks_by_one_call() {
 }
 
 #[test]
+fn a_scan_that_ends_early_leaves_its_buffer_to_the_next() {
+    let db = store(Arc::new(Memory::new()), &[("block_bytes", "1KiB"), ("table_bytes", "1MiB")]);
+    db.compact_range(None, None).unwrap();
+    db.wait_idle().unwrap();
+    let held = || db.statistics().memory.cursors;
+    let before = held();
+    for _ in 0..3 {
+        assert_eq!(db.scan(ReadOptions::new()).take(200).map(Result::unwrap).count(), 200);
+        assert!(held() >= 256 << 10 && held() <= before.max(256 << 10), "{} were held, then {}", before, held());
+    }
+}
+
+#[test]
 fn no_more_tables_are_open_than_may_be() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");

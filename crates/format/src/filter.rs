@@ -23,17 +23,17 @@ pub trait FilterPolicy: Send + Sync {
     fn create(&self, keys: &[&[u8]], out: &mut Vec<u8>);
     /// Whether `key` may be among the keys of `filter`, which may be any bytes. False is certain.
     fn may_match(&self, key: &[u8], filter: &[u8]) -> bool;
-    /// The same as a policy of hashes, if that is what it is: whoever gathers keys for a filter then gathers only those.
+    /// The same as a policy of hashes, if that is what it is: for the filter of a whole table only those are gathered then.
     fn by_hash(self: Arc<Self>) -> Option<Arc<dyn HashPolicy>> {
         None
     }
 }
 
-/// A kind of filter that needs no more of each key than a hash.
+/// A kind of filter that needs no more of each key than 32 bits of hash, as LevelDB's does.
 pub trait HashPolicy: Send + Sync {
     /// What it needs of `key`.
     fn hash(&self, key: &[u8]) -> u32;
-    /// As [`FilterPolicy::create`], of keys that have `hashes`.
+    /// As [`FilterPolicy::create`], of keys that have `hashes`; neighbours of the same hash come as one.
     fn create_of(&self, hashes: &[u32], out: &mut Vec<u8>);
 }
 

@@ -33,8 +33,9 @@ pub trait Values: Send {
 /// Walks a table's entries in internal-key order. After an error it stands nowhere.
 pub struct Cursor {
     table: TableId,
-    blocks: Box<dyn Blocks>,
+    /// Dropped before `blocks`, who keeps the memory of the block for others.
     at: BlockCursor,
+    blocks: Box<dyn Blocks>,
     /// `None` where blocks hold the values themselves.
     values: Option<Box<dyn Values>>,
     fetched: Option<Bytes>,

@@ -96,17 +96,19 @@ impl Budget {
         Ok(Lent { pages: Some(pages), budget: self.clone() })
     }
 
-    /// Gives the kernel all pages that no memtable has.
+    /// Gives back all pages that no memtable has, and all buffers that no cursor has.
     pub fn empty(&self) {
         self.rest();
         self.rest(); // none was needed between the two
     }
 
-    /// Gives the kernel the pages that no memtable needed since the last call.
+    /// Gives back the pages that no memtable, and the buffers that no cursor needed since the last call.
     pub fn rest(&self) {
-        let gone = self.spare.rest();
-        let bytes: usize = gone.iter().map(|pages| pages.bytes().get()).sum();
+        let (pages, buffers) = (self.spare.rest(), self.buffers.rest());
+        let bytes: usize = pages.iter().map(|pages| pages.bytes().get()).sum();
         self.change(Holder::Memtables, -(bytes as i64));
+        let bytes: usize = buffers.iter().map(Vec::capacity).sum();
+        self.change(Holder::Cursors, -(bytes as i64));
     }
 }
 

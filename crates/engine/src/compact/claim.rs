@@ -1,6 +1,6 @@
 //! What a compaction holds while it runs, and which compactions may run at once.
 use super::{
-    pace::Lull,
+    lull::Lull,
     plan::{Amount, Plan, span},
 };
 use terrace_format::{KeyOrder, TableId};

@@ -3,6 +3,7 @@ pub mod claim;
 pub mod collect;
 pub mod level0;
 pub mod leveled;
+pub mod lull;
 pub mod may_drop;
 pub mod pace;
 pub mod plan;

@@ -12,37 +12,6 @@ pub fn threads(options: &Options, most: u64, l0_runs: u64, quiet: bool) -> usize
     usize::try_from(granted).unwrap_or(usize::MAX)
 }
 
-/// Whether anybody writes, as far as is known.
-#[derive(Debug, Default)]
-pub struct Lull {
-    last_sequence: u64,
-    quiet: bool,
-    resting: bool,
-}
-
-impl Lull {
-    /// A merge has ended when `last_sequence` was the newest write.
-    pub fn merge_ended(&mut self, last_sequence: u64) {
-        self.quiet = last_sequence == self.last_sequence;
-        self.last_sequence = last_sequence;
-    }
-
-    /// Who looks from time to time has seen no write since, or some.
-    pub fn rest(&mut self, resting: bool) {
-        self.resting = resting;
-    }
-
-    /// Nothing was written while the last merge ran, or since somebody looked.
-    pub fn is_quiet(&self) -> bool {
-        self.quiet || self.resting
-    }
-
-    /// Nothing was written since somebody looked: what can wait for that is due.
-    pub fn is_resting(&self) -> bool {
-        self.resting
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,14 +23,5 @@ mod tests {
         let at = |l0_runs, quiet| threads(&options, 3, l0_runs, quiet);
         assert_eq!([at(0, false), at(5, false), at(6, false), at(0, true)], [1, 1, 3, 3]);
         assert_eq!(threads(&Options::default(), 3, 0, false), 3, "by default there is no such bound");
-
-        let mut lull = Lull::default();
-        let seen = [5, 9, 9, 12].map(|last| {
-            lull.merge_ended(last);
-            lull.is_quiet()
-        });
-        assert_eq!(seen, [false, false, true, false]);
-        lull.rest(true);
-        assert!(lull.is_quiet() && lull.is_resting());
     }
 }

@@ -316,7 +316,7 @@ fn the_bytes_of_level_0_can_wait_until_nobody_writes() {
     let mut tree = Tree::stacked(limits, [3, 1, 0, 0, 0, 0, 0]);
     tree.settle();
     assert_eq!(tree.tables_held(), [3, 1, 0, 0, 0, 0, 0]);
-    tree.busy.lull.rest(true);
+    tree.busy.lull.rest(tree.last);
     tree.settle();
     assert_eq!(tree.tables_held()[0], 1, "a run of half the base is left");
     let mut tree = Tree::stacked(limits, [4, 1, 0, 0, 0, 0, 0]);
@@ -347,8 +347,8 @@ proptest! {
                 _ => tree.release(),
             }
             if tree.rng.chance(1, 20) {
-                let resting = tree.rng.chance(1, 2);
-                tree.busy.lull.rest(resting);
+                let rests = tree.rng.chance(1, 2);
+                if rests { tree.busy.lull.rest(tree.last) } else { tree.busy.lull.look(u64::MAX) }
             }
             tree.schedule();
             tree.judge();

@@ -7,6 +7,7 @@ mod ingest;
 mod property;
 mod read;
 mod report;
+mod ticks;
 mod updates;
 mod upkeep;
 mod write;
@@ -38,13 +39,13 @@ use std::{
         Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 use terrace_format::{Values, batch::Batch, range_deletes};
 use terrace_storage::{
     Location, Memory,
     placement::{Mode, ObjectId, Placement},
 };
+use ticks::{Ticks, Waiting};
 pub use upkeep::Checkpoint;
 
 /// An open store. Clones are handles on the same one; use it from any thread.
@@ -98,8 +99,7 @@ impl Drop for Inner {
     }
 }
 
-/// Makes every visible write durable, unless nothing is promised here. A free function, because a tick must not keep the
-/// store open: it would have to close it.
+/// Makes every visible write durable, unless nothing is promised here.
 fn make_durable(shared: &Arc<Shared>, writes: &Writes) -> Result<()> {
     let durable = shared.durable.load(Ordering::Acquire) >= shared.visible().0;
     if durable || !shared.placement.promises() {
@@ -337,22 +337,8 @@ impl Db {
             taken => taken?,
         }
         shared.durable_up_to(shared.visible()); // recovery made the whole history durable
-        let interval = Duration::from_millis(shared.options.durability_interval_ms);
-        let period = if interval.is_zero() { Duration::from_secs(3600) } else { interval / 2 };
-        let weak = (Arc::downgrade(shared), self.inner.writes.as_ref().map(Arc::downgrade));
-        let last_seen = AtomicU64::new(0);
-        let tick = move || {
-            let (Some(shared), Some(writes)) = (weak.0.upgrade(), weak.1.as_ref().and_then(Weak::upgrade)) else {
-                return;
-            };
-            let visible = shared.visible().0;
-            let quiet = last_seen.swap(visible, Ordering::Relaxed) == visible;
-            shared.placement.budget().rest();
-            shared.rest(quiet);
-            if quiet && !interval.is_zero() {
-                let _ = make_durable(&shared, &writes); // a failure has stopped the store, and its next writer hears of it
-            }
-        };
+        let ticks = Ticks::new(shared, self.inner.writes.as_ref());
+        let (period, tick) = (ticks.period(), move || ticks.tick());
         let collects = shared.values_apart && shared.options.collection == Collection::Tail;
         let started = shared.work.start(shared.options.compactions_max as usize, collects, period, tick);
         started.map_err(|source| Error::Io {
@@ -447,7 +433,7 @@ impl Db {
     pub fn wait_idle(&self) -> Result<()> {
         let shared = self.shared();
         self.writes()?;
-        shared.rest(true); // also, readers may have let go of what a collection waits for
+        let waiting = Waiting::begin(shared); // also, readers may have let go of what a collection waits for
         loop {
             shared.wait_until(|control| {
                 let putting = control.collecting.putting && !shared.work.is_manual();
@@ -458,7 +444,7 @@ impl Db {
                 break;
             }
         }
-        shared.rest(false);
+        drop(waiting);
         let mut control = shared.control.lock();
         let removable = control.versions.removable(); // readers may have let go of something since the last release
         drop(control);

@@ -61,11 +61,13 @@ impl Bloom {
         let bits = (count as u64 * u64::from(self.bits_per_key)).max(64); // tiny filters would admit too much
         let bytes = bits.div_ceil(8) as usize;
         let start = out.len();
-        out.reserve_exact(bytes + 1);
+        out.reserve(bytes + 1);
         out.resize(start + bytes, 0);
         let (filter, bits) = (&mut out[start..], bytes as u64 * 8);
-        for bit in hashes.flat_map(|hash| probes(hash, bits, self.probes)) {
-            filter[(bit / 8) as usize] |= 1 << (bit % 8);
+        for hash in hashes {
+            for bit in probes(hash, bits, self.probes) {
+                filter[(bit / 8) as usize] |= 1 << (bit % 8);
+            }
         }
         out.push(self.probes);
     }

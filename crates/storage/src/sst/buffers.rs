@@ -11,21 +11,40 @@ const KEPT_MAX: usize = 16;
 
 /// Buffers that nobody uses.
 #[derive(Default)]
-pub(crate) struct Buffers(Mutex<Vec<Vec<u8>>>); // a leaf
+pub(crate) struct Buffers(Mutex<Kept>); // a leaf
+
+#[derive(Default)]
+struct Kept {
+    buffers: Vec<Vec<u8>>,
+    /// The fewest there were since the last [`Buffers::rest`].
+    unused: usize,
+}
 
 impl Buffers {
     fn take(&self) -> Option<Vec<u8>> {
-        self.0.lock().pop()
+        let mut kept = self.0.lock();
+        let buffer = kept.buffers.pop();
+        kept.unused = kept.unused.min(kept.buffers.len());
+        buffer
     }
 
     /// Whether there was room for it.
     fn keep(&self, buffer: Vec<u8>) -> bool {
         let mut kept = self.0.lock();
-        let fits = kept.len() < KEPT_MAX;
+        let fits = kept.buffers.len() < KEPT_MAX;
         if fits {
-            kept.push(buffer);
+            kept.buffers.push(buffer);
         }
         fits
+    }
+
+    /// Takes out what nobody needed since the last call.
+    pub fn rest(&self) -> Vec<Vec<u8>> {
+        let mut kept = self.0.lock();
+        let unused = kept.unused;
+        let gone = kept.buffers.drain(..unused).collect();
+        kept.unused = kept.buffers.len();
+        gone
     }
 }
 
@@ -39,12 +58,15 @@ impl Buffer {
     /// One that was kept, or a new one.
     pub fn of(budget: &Arc<Budget>) -> Buffer {
         let mut held = budget.hold(Holder::Cursors);
-        held.set(BYTES as u64);
         let kept = budget.buffers.take();
-        if kept.is_some() {
-            budget.change(Holder::Cursors, -(BYTES as i64));
+        let was_kept = kept.is_some();
+        // Whoever bounds all memory has no more of it held than is read.
+        let bytes = kept.unwrap_or_else(|| Vec::with_capacity(if budget.limit().is_none() { BYTES } else { 0 }));
+        held.set(bytes.capacity() as u64);
+        if was_kept {
+            budget.change(Holder::Cursors, -(bytes.capacity() as i64));
         }
-        Buffer { bytes: Arc::new(kept.unwrap_or_else(|| Vec::with_capacity(BYTES))), held }
+        Buffer { bytes: Arc::new(bytes), held }
     }
 
     /// What is in it.
@@ -58,19 +80,19 @@ impl Buffer {
             *self = Buffer::of(self.held.budget());
         }
         let bytes = Arc::get_mut(&mut self.bytes).expect("just taken, or nobody else's");
-        read(bytes)
+        let filled = read(bytes);
+        self.held.set(bytes.capacity() as u64);
+        filled
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
         let budget = self.held.budget();
-        // Whoever bounds all memory wants it for blocks rather.
-        if budget.limit().is_none()
-            && let Some(buffer) = Arc::into_inner(std::mem::take(&mut self.bytes))
-            && budget.buffers.keep(buffer)
-        {
-            budget.change(Holder::Cursors, BYTES as i64);
+        let Some(buffer) = Arc::into_inner(std::mem::take(&mut self.bytes)) else { return };
+        let bytes = buffer.capacity();
+        if bytes >= BYTES && budget.limit().is_none() && budget.buffers.keep(buffer) {
+            budget.change(Holder::Cursors, bytes as i64);
         }
     }
 }
@@ -90,29 +112,38 @@ mod tests {
         buffer.filled().as_ptr()
     }
 
+    fn held(budget: &Budget) -> u64 {
+        budget.held().0[Holder::Cursors as usize]
+    }
+
     #[test]
     fn what_one_cursor_leaves_serves_the_next() {
         let budget = Budget::new(&Setup::default());
-        let held = || budget.held().0[Holder::Cursors as usize];
         let mut buffers: Vec<Buffer> = (0..KEPT_MAX + 2).map(|_| Buffer::of(&budget)).collect();
         let places: Vec<_> = buffers.iter_mut().map(|buffer| filled(buffer, 1)).collect();
-        assert_eq!(held(), ((KEPT_MAX + 2) * BYTES) as u64);
+        assert_eq!(held(&budget), ((KEPT_MAX + 2) * BYTES) as u64);
         drop(buffers);
-        assert_eq!(held(), (KEPT_MAX * BYTES) as u64, "the rest went back");
+        assert_eq!(held(&budget), (KEPT_MAX * BYTES) as u64, "the rest went back");
         let mut next = Buffer::of(&budget);
-        assert_eq!(held(), (KEPT_MAX * BYTES) as u64, "it was counted before");
+        assert_eq!(held(&budget), (KEPT_MAX * BYTES) as u64, "it was counted before");
         let place = filled(&mut next, 2);
         assert!(places.contains(&place) && filled(&mut next, 3) == place);
 
         let looked_at = next.filled().clone();
         assert_ne!(filled(&mut next, 4), place);
         assert_eq!((looked_at[0], next.filled()[0]), (3, 4));
+        drop((looked_at, next));
+        (0..2).for_each(|_| budget.rest());
+        assert_eq!(held(&budget), 0, "nobody needed them");
     }
 
     #[test]
-    fn whoever_bounds_all_memory_has_none_kept() {
+    fn whoever_bounds_all_memory_has_no_more_held_than_is_read() {
         let budget = Budget::new(&Setup { memory_bytes: Some(64 << 20), ..Setup::default() });
-        drop(Buffer::of(&budget));
-        assert_eq!(budget.held().0[Holder::Cursors as usize], 0);
+        let mut buffer = Buffer::of(&budget);
+        filled(&mut buffer, 1);
+        assert!((1000..2000).contains(&held(&budget)));
+        drop(buffer);
+        assert_eq!(held(&budget), 0);
     }
 }

@@ -210,7 +210,7 @@ impl Output {
 
     /// Writes to `file`, which is new and called `name`.
     fn to(file: Box<dyn WriteFile>, store: &Arc<Store>, purpose: Purpose, name: &str) -> Output {
-        // Once: grown again by each file, it left holes in the heap.
+        // As large as it can get: grown again by each file, it left holes in the heap.
         let gathered = Vec::with_capacity(GATHER_BYTES + store.setup.block_bytes.min(GATHER_BYTES));
         Output { name: store.path(name), store: store.clone(), purpose, file, gathered, bytes: 0 }
     }
@@ -254,8 +254,11 @@ impl Output {
 
 impl ByteSink for Output {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        if bytes.len() >= GATHER_BYTES {
+        let alone = bytes.len() >= GATHER_BYTES;
+        if alone || self.gathered.len() + bytes.len() > self.gathered.capacity() {
             self.hand_over()?;
+        }
+        if alone {
             return self.write(bytes);
         }
         self.gathered.extend_from_slice(bytes);
