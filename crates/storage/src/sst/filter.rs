@@ -189,7 +189,7 @@ mod tests {
         let policy: Arc<dyn FilterPolicy> = Arc::new(Bloom::new(10));
         let by_hash = policy.clone().by_hash().unwrap();
         let mut seen = std::collections::HashMap::new();
-        let mut keys = (0..1_000_000).map(|n: u64| (n << 40 | n * n).to_le_bytes());
+        let mut keys = (0..1_000_000).map(|n: u64| ((n << 40) | (n * n)).to_le_bytes());
         let (a, b) = keys.find_map(|key| seen.insert(by_hash.hash(&key), key).map(|other| (other, key))).unwrap();
         let mut gathered = Gathered::new(&policy);
         [a, b].iter().for_each(|key| gathered.add(key));
