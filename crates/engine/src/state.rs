@@ -14,7 +14,7 @@ use crate::{
     compact::{
         claim::Busy,
         collect::{self, Collecting},
-        leveled, pace,
+        leveled, lull, pace,
         plan::{Limits, Plan, Policy, Situation},
     },
     read::{scan::Upkeep, snapshot::Snapshots, view::View},
@@ -278,11 +278,13 @@ impl Shared {
         }
     }
 
-    /// Nothing newer than `newest` was written for as long as makes a lull: what can wait for one is due.
-    pub fn rest(self: &Arc<Self>, newest: SeqNo) {
+    /// What waits for a lull may have become due, as `told` tells it.
+    pub fn rest(self: &Arc<Self>, told: impl FnOnce(&mut lull::Lull)) {
         let mut control = self.control.lock();
-        control.busy.lull.rest(newest.0);
-        self.schedule(&mut control);
+        if !control.closing {
+            told(&mut control.busy.lull);
+            self.schedule(&mut control);
+        }
     }
 
     /// Empties segments of the value log, if there is too much garbage: one table at a time, so that it never has more than a
@@ -305,7 +307,7 @@ impl Shared {
             let hiding = || collect::hiding(situation.version, &all(), percent);
             match victims.is_empty() {
                 false => collect::plan(situation, &victims, |range| self.policy.plan_range(situation, 0, range)),
-                true if !control.busy.lull.is_resting() => None,
+                true if !control.busy.lull.is_long() => None,
                 true => hiding().and_then(|level| self.policy.plan_range(situation, level, &KeyRange::default())),
             }
         });
@@ -338,7 +340,7 @@ impl Shared {
         let Control { versions, collecting, busy, .. } = control;
         collecting.victims.retain(|victim| versions.segments.live(*victim) > 0);
         let percent = self.options.garbage_percent;
-        let due = collecting.is_due(&versions.segments.sum_but(&collecting.spared), percent, busy.lull.is_resting());
+        let due = collecting.is_due(&versions.segments.sum_but(&collecting.spared), percent, busy.lull.is_long());
         if collecting.victims.is_empty() && due {
             collecting.victims = collect::victims(&versions.segments, &collecting.spared, percent);
             self.placement.condemn(collecting.victims.clone());

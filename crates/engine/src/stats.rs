@@ -102,7 +102,7 @@ pub struct MemoryStatistics {
     pub memtables: u64,
     /// Indexes and filters of open tables.
     pub tails: u64,
-    /// What cursors have read ahead, and up to 4 MiB kept for a few seconds for the next.
+    /// What cursors have read ahead, and up to 4 MiB kept for the next.
     pub cursors: u64,
     /// Cached blocks.
     pub blocks: u64,

@@ -7,6 +7,8 @@ pub struct Lull {
     merged: (u64, bool),
     /// The newest write, by who looks from time to time and has found it unchanged.
     rested: Option<u64>,
+    /// Whether it was, too, when they looked a good while before.
+    long: bool,
     /// Who waits for all work to be done.
     waiting: usize,
 }
@@ -17,7 +19,7 @@ impl Lull {
         self.merged = (newest, newest == self.merged.0);
     }
 
-    /// Who looks from time to time has seen no newer write than `newest` for as long as makes a lull.
+    /// Who looks from time to time has found no newer write than `newest`.
     pub fn rest(&mut self, newest: u64) {
         self.rested = Some(newest);
     }
@@ -25,6 +27,11 @@ impl Lull {
     /// Now `newest` is the newest write: the lull may be over.
     pub fn look(&mut self, newest: u64) {
         self.rested = self.rested.filter(|rested| *rested == newest);
+    }
+
+    /// Whether nothing was written for a good while, until it is told otherwise.
+    pub fn rest_long(&mut self, long: bool) {
+        self.long = long;
     }
 
     /// Somebody begins to wait until all work is done, also what would wait for a lull …
@@ -42,9 +49,14 @@ impl Lull {
         self.waiting > 0 || self.rested.is_some()
     }
 
-    /// Nothing was written while the last merge ran, or it is a lull.
+    /// What waits for a long lull is due.
+    pub fn is_long(&self) -> bool {
+        self.waiting > 0 || self.long
+    }
+
+    /// Nobody needs the processors to write: nothing was written while the last merge ran, or it is a lull.
     pub fn is_quiet(&self) -> bool {
-        self.merged.1 || self.is_resting()
+        self.merged.1 || self.rested.is_some()
     }
 }
 
@@ -67,7 +79,10 @@ mod tests {
         lull.wait();
         lull.look(13);
         assert!(lull.is_resting(), "somebody waits");
+        assert!(lull.is_long() && !lull.is_quiet(), "but others may write");
         lull.wait_no_more();
-        assert!(!lull.is_resting() && !lull.is_quiet());
+        assert!(!lull.is_resting() && !lull.is_long());
+        lull.rest_long(true);
+        assert!(lull.is_long());
     }
 }

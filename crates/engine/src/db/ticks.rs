@@ -8,73 +8,87 @@ use std::{
     time::Duration,
 };
 
-/// Without a write for so long it is a lull.
-const LULL: Duration = Duration::from_millis(250);
-/// Memory is given back that nobody needed for so long.
-const SPARE: Duration = Duration::from_millis(2500);
+/// Between two ticks at most. Without a write from one to the next it is a lull.
+const PERIOD: Duration = Duration::from_millis(250);
+/// Between two of the turns that do more, where nothing becomes durable on its own.
+const TURN: Duration = Duration::from_millis(2500);
 
 /// A store, as its ticks see it.
 pub struct Ticks {
     shared: Weak<Shared>,
     writes: Option<Weak<Writes>>,
-    /// The option; zero for never.
-    durability_interval: Duration,
+    /// Half of what an idle store has time to become durable: what was written is seen by one turn, and that nothing followed by the next.
+    turn: Duration,
+    makes_durable: bool,
     seen: Mutex<Seen>, // a leaf
 }
 
-/// Times are the store's.
-#[derive(Default)]
+/// What there was at the last tick.
+#[derive(Debug, Default)]
 struct Seen {
     newest: u64,
-    /// When that write was seen first.
-    since: Duration,
-    /// When memory was given back last.
-    gave_back: Duration,
+    /// Whether the lull that began with it was told.
+    told: bool,
+    ticks: u32,
+    /// At the last turn.
+    turned: u64,
+}
+
+/// What a tick has found.
+#[derive(Debug, PartialEq, Eq)]
+struct Found {
+    /// A lull begins.
+    lull: bool,
+    /// It is time for more; and whether nothing was written since the last such turn.
+    turn: Option<bool>,
 }
 
 impl Ticks {
     pub fn new(shared: &Arc<Shared>, writes: Option<&Arc<Writes>>) -> Ticks {
-        let durability_interval = Duration::from_millis(shared.options.durability_interval_ms);
+        let interval = Duration::from_millis(shared.options.durability_interval_ms);
+        let makes_durable = !interval.is_zero();
+        let turn = if makes_durable { interval / 2 } else { TURN };
         let writes = writes.map(Arc::downgrade);
-        Ticks { shared: Arc::downgrade(shared), writes, durability_interval, seen: Mutex::default() }
+        Ticks { shared: Arc::downgrade(shared), writes, turn, makes_durable, seen: Mutex::default() }
     }
 
-    /// Between two ticks. A write is seen by the next one, and a quiet half of the interval ends at one: so a quarter is little
-    /// enough to be done within the whole.
+    /// Between two ticks.
     pub fn period(&self) -> Duration {
-        let quarter = self.durability_interval / 4;
-        if quarter.is_zero() { LULL } else { LULL.min(quarter) }
+        self.turn / self.in_turn()
+    }
+
+    fn in_turn(&self) -> u32 {
+        u32::try_from(self.turn.as_nanos().div_ceil(PERIOD.as_nanos())).unwrap_or(u32::MAX)
     }
 
     pub fn tick(&self) {
         let (Some(shared), Some(writes)) = (self.shared.upgrade(), self.writes.as_ref().and_then(Weak::upgrade)) else {
             return;
         };
-        let (now, newest) = (shared.clock.now(), shared.visible());
-        let (quiet, gives_back) = self.seen.lock().look(now, newest.0);
-        if gives_back {
-            shared.placement.budget().rest();
+        let newest = shared.visible().0;
+        let found = self.seen.lock().look(newest, self.in_turn());
+        if found.lull {
+            shared.rest(|lull| lull.rest(newest));
         }
-        if quiet >= LULL {
-            shared.rest(newest);
+        let Some(quiet) = found.turn else { return };
+        shared.placement.budget().rest();
+        if shared.values_apart {
+            shared.rest(|lull| lull.rest_long(quiet));
         }
-        if !self.durability_interval.is_zero() && quiet >= self.durability_interval / 2 {
+        if quiet && self.makes_durable {
             let _ = make_durable(&shared, &writes); // a failure has stopped the store, and its next writer hears of it
         }
     }
 }
 
 impl Seen {
-    /// For how long `newest` has been the newest write, and whether it is time to give memory back.
-    fn look(&mut self, now: Duration, newest: u64) -> (Duration, bool) {
-        if newest != self.newest {
-            (self.newest, self.since) = (newest, now);
-        }
-        let gives_back = now.saturating_sub(self.gave_back) >= SPARE;
-        if gives_back {
-            self.gave_back = now;
-        }
-        (now.saturating_sub(self.since), gives_back)
+    fn look(&mut self, newest: u64, in_turn: u32) -> Found {
+        let quiet = newest == self.newest;
+        let lull = quiet && !self.told;
+        (self.newest, self.told) = (newest, quiet);
+        self.ticks = (self.ticks + 1) % in_turn;
+        let turn = (self.ticks == 0).then(|| newest == std::mem::replace(&mut self.turned, newest));
+        Found { lull, turn }
     }
 }
 
@@ -101,11 +115,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quiet_begins_where_the_newest_write_was_seen_first() {
+    fn a_lull_is_told_once_and_a_turn_sees_what_ticks_between_it_saw() {
         let mut seen = Seen::default();
-        let ms = Duration::from_millis;
-        let looks = [(100, 0), (200, 5), (2600, 5), (2700, 6), (5200, 6)].map(|(at, newest)| seen.look(ms(at), newest));
-        let expected = [(100, false), (0, false), (2400, true), (0, false), (2500, true)];
-        assert_eq!(looks, expected.map(|(quiet, gives_back)| (ms(quiet), gives_back)));
+        let found: Vec<_> = [5, 5, 5, 6, 6, 6, 6, 6, 6].map(|newest| seen.look(newest, 3)).into();
+        let lulls: Vec<_> = found.iter().map(|found| found.lull).collect();
+        assert_eq!(lulls, [false, true, false, false, true, false, false, false, false]);
+        let turns: Vec<_> = found.iter().map(|found| found.turn).collect();
+        assert_eq!(turns, [None, None, Some(false), None, None, Some(false), None, None, Some(true)]);
     }
 }
