@@ -202,7 +202,7 @@ fn every_workload_runs_and_verifies_on_terrace() {
     let lists = [
         "fillseq,readseq,readreverse,overwrite,readrandom,readmissing,readhot,seekrandom,deleterandom,readrandom,readseq,\
          deleteseq,readseq,seekrandom",
-        "fillrandom,readwhilewriting,compact,readreverse,open,readrandom,fillsync,fillbatch,readseq,fill100K,readseq",
+        "fillrandom,readwhilewriting,compact,readreverse,open,crc32c,readrandom,fillsync,fillbatch,readseq,fill100K,readseq",
         "write-delete-write:30,write-delete-read",
         "ycsb-load,ycsb-a,ycsb-b,ycsb-c,ycsb-f,ycsb-d,ycsb-e,readseq,readreverse,readrandom",
         "ycsb-load,ycsb-write:80,ycsb-write-uniform:60,readrandom,forestdb-load,forestdb-update:1,forestdb-update:100,\

@@ -9,6 +9,8 @@ use super::{
 };
 use crate::measure::{self, Kind, Outcome, Plan, Worker};
 use anyhow::{Result, ensure};
+use std::hint::black_box;
+use terrace_format::crc::crc32c;
 
 /// One of db_bench's workloads.
 #[derive(Debug)]
@@ -31,6 +33,7 @@ enum Act {
     ReadWhileWriting,
     Compact,
     Open,
+    Checksum,
 }
 
 /// How writes go.
@@ -90,6 +93,7 @@ pub const LIST: &[Bench] = &[
     bench("readwhilewriting", "reads random keys while one more thread puts random keys", Act::ReadWhileWriting),
     bench("compact", "merges everything down", Act::Compact),
     bench("open", "closes and opens the store num / 10000 times", Act::Open),
+    bench("crc32c", "no engine: checksums of 4 KiB, for what the processor gives so many threads", Act::Checksum),
 ];
 
 const fn bench(name: &'static str, help: &'static str, act: Act) -> Bench {
@@ -170,6 +174,10 @@ impl Stage for &Bench {
                     worker.timed(Kind::Compact, || target.compact())
                 }
                 Act::Open => Ok(()),
+                Act::Checksum => {
+                    checksum(worker, job.reads());
+                    Ok(())
+                }
             }
         })
     }
@@ -252,6 +260,18 @@ fn seek(hands: &mut Hands<'_>, worker: &mut Worker<'_>, job: &Job<'_>, num: u64)
         }
     }
     Ok(())
+}
+
+/// Bytes that stay in the nearest cache: all that threads share is what the processor shares.
+fn checksum(worker: &mut Worker<'_>, count: u64) {
+    let piece = [b'x'; 4096];
+    for _ in 0..count {
+        black_box(crc32c(black_box(&piece)));
+        worker.tally.returned_bytes += piece.len() as u64;
+        if !worker.did(1) {
+            break;
+        }
+    }
 }
 
 fn opens(job: &Job<'_>) -> u64 {
