@@ -117,7 +117,8 @@ pub struct Options {
     /// Runs in level 0 at which writes wait. Default 12; 1 ..= 10,000, not below `l0_slow_runs`.
     pub l0_stop_runs: u64,
     /// Slow writes in proportion to what background work is behind (runs of level 0 from `l0_slow_runs` to `l0_stop_runs`,
-    /// sealed memtables, `debt_bytes_max`) instead of by 1 ms each, so that few ever wait. Default false.
+    /// sealed memtables, `debt_bytes_max`, the last quarter of `retained_bytes_max`) instead of by 1 ms each, so that few ever wait.
+    /// Default false.
     pub smooth_stalls: bool,
     /// Bytes above their levels' limits at which `smooth_stalls` slows writes most; it begins at half of them. Default 0, which
     /// is no limit; 0 ..= 1 PiB.
@@ -184,7 +185,8 @@ pub struct Options {
     /// 0 ..= 60,000.
     pub batch_interval_ms: u64,
     /// Bytes of logs and of replaced tables that may wait for what replaces them to be durable. A batch is begun at half of
-    /// it, or at `memtable_bytes` if that is less; writes wait at the whole, and tier `journal` forces a commit then. Bounds the work of reopening after a kill. Default 256 MiB; 1 MiB ..= 1 TiB.
+    /// it, or at `memtable_bytes` if that is less; writes wait at the whole, and tier `journal` forces a commit then. With `smooth_stalls` they
+    /// are slowed from three quarters on. Bounds the work of reopening after a kill. Default 256 MiB; 1 MiB ..= 1 TiB.
     pub retained_bytes_max: u64,
     /// How records of the write-ahead log reach the operating system: `write` by a system call each, as LevelDB does; `map`
     /// through a mapping of the preallocated file, on ext4, xfs and tmpfs (elsewhere it writes). `map` is faster for small

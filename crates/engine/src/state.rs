@@ -114,8 +114,8 @@ pub struct Shared {
     pub view: ArcSwap<View>,
     /// Logs that a sync must still reach.
     pub closed_logs: ClosedLogs,
-    /// Counts what may be an obstacle to writers: changes of the view, a failure, the close. While it stands still, they
-    /// need not take the control lock. Raised under that lock.
+    /// Counts what may change what stands in writers' way: a new view, a release, a failure, the close. While it stands still, they need
+    /// not take the control lock. Raised under that lock.
     pub news: AtomicU64,
     /// The last sequence readers may see.
     pub visible: AtomicU64,

@@ -74,26 +74,36 @@ fn transient_space_is_what_is_written_while_a_commit_is_awaited() {
     let batch = |way| Box::new(BatchTracker::new(way, Duration::ZERO));
     let trackers: [Box<dyn CommitTracker>; 3] = [Box::new(journal), batch(Way::Group), batch(Way::Background)];
     for inner in trackers {
-        let gate = Arc::new(Gate { inner, open: AtomicBool::new(true) });
-        let options = options(&[TIGHT, &[("retained_bytes_max", "1024GiB")]].concat());
-        let place = Place::memory();
-        let placement = open_files(place.fs.clone(), Mode::Create, gate.clone(), &options.setup()).expect("open");
-        let db = Db::open_manual(placement, options).expect("open");
+        let (gate, place, db) = store(inner, &[("retained_bytes_max", "1024GiB")]);
         keeps_no_more(&db, &place, &gate);
+    }
+}
+
+fn store(inner: Box<dyn CommitTracker>, more: &[(&str, &str)]) -> (Arc<Gate>, Place, Db) {
+    let gate = Arc::new(Gate { inner, open: AtomicBool::new(true) });
+    let options = options(&[TIGHT, more].concat());
+    let place = Place::memory();
+    let placement = open_files(place.fs.clone(), Mode::Create, gate.clone(), &options.setup()).expect("open");
+    let db = Db::open_manual(placement, options).expect("open");
+    (gate, place, db)
+}
+
+/// Every 250 times, with all that is due then.
+fn put(db: &Db, n: u32) {
+    let mut value = [0; 100];
+    value[..8].copy_from_slice(&Rng::of(1, n.into()).next_u64().to_le_bytes());
+    db.put((n * 7919 % LAG).to_be_bytes(), value).expect("put");
+    if n.is_multiple_of(250) {
+        for _ in 0..8 {
+            db.step(0);
+        }
     }
 }
 
 fn keeps_no_more(db: &Db, place: &Place, gate: &Gate) {
     let (mut at_commit, mut most_kept) = ((0, 0), 0);
     for n in 0..12 * LAG {
-        let mut value = [0; 100];
-        value[..8].copy_from_slice(&Rng::of(1, n.into()).next_u64().to_le_bytes());
-        db.put((n * 7919 % LAG).to_be_bytes(), value).expect("put");
-        if n % 250 == 0 {
-            for _ in 0..8 {
-                db.step(0);
-            }
-        }
+        put(db, n);
         let when = format!("{}, put {n}", gate.tier());
         if n % LAG == 0 {
             gate.open.store(true, Relaxed);
@@ -109,4 +119,35 @@ fn keeps_no_more(db: &Db, place: &Place, gate: &Gate) {
         }
     }
     assert!(most_kept > 2 * OWN, "{}: only {most_kept} B were ever kept, so nothing was awaited", gate.tier());
+}
+
+/// Who would have to wait for a commit is slowed before, and no longer than until it comes.
+#[test]
+fn writers_are_slowed_as_more_is_retained_and_no_longer() {
+    const MAX: u64 = 8 << 20;
+    let group = Box::new(BatchTracker::new(Way::Group, Duration::ZERO));
+    let smooth = [("smooth_stalls", "on"), ("retained_bytes_max", "8MiB"), ("debt_bytes_max", "1GiB")];
+    let (gate, place, db) = store(group, &smooth);
+    gate.open.store(false, Relaxed);
+    let (mut n, mut unslowed) = (0, 0);
+    loop {
+        put(&db, n);
+        n += 1;
+        let kept = occupied(&place) - live(&db.layout());
+        if db.statistics().stalls == 0 {
+            assert!(n < 100_000, "nobody was ever slowed");
+            unslowed = kept;
+        } else if kept > MAX / 8 * 7 {
+            break;
+        }
+    }
+    assert!((MAX / 2..MAX / 8 * 7).contains(&unslowed), "{unslowed} B were retained before anybody was slowed");
+    while db.step(0).is_some_and(|job| job != "release") {} // what would be news to the writers
+    (1..25).for_each(|more| put(&db, n / 250 * 250 + more));
+    gate.open.store(true, Relaxed);
+    assert!(db.statistics().pending_edits > 0);
+    db.wait_idle().expect("a commit");
+    let stalls = db.statistics().stalls;
+    (25..50).for_each(|more| put(&db, n / 250 * 250 + more));
+    assert_eq!(db.statistics().stalls, stalls, "stalls after the commit");
 }

@@ -67,6 +67,7 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
         // First: who is told that nothing needs the old logs must not find them waiting for a sync.
         shared.closed_logs.let_go(control.versions.durable_replay_from());
         control.collecting.starved &= removable.is_empty();
+        shared.tell_writers(&control); // less is retained
         shared.changed.notify_all();
         removable
     };

@@ -4,6 +4,7 @@ pub mod group;
 #[cfg(all(test, loom))]
 mod interleavings;
 mod jump;
+mod owed;
 mod resume;
 pub mod stall;
 mod unlogged;
@@ -18,6 +19,7 @@ use crate::{
 };
 pub use group::Own;
 use group::{Lead, Queue, Turn};
+use owed::Owed;
 use stall::{Room, room};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
@@ -27,7 +29,7 @@ use std::{
 };
 use terrace_format::{LogId, SeqNo, TableId, batch, batch::Batch, edit::Edit};
 use terrace_storage::{
-    Ticket,
+    Ticket, nap,
     placement::{LogKind, LogWriter, ObjectId},
 };
 use unlogged::Unlogged;
@@ -35,10 +37,6 @@ use wal::Wal;
 
 /// LevelDB's brake: each write gives compaction this much time once level 0 grows long.
 const DELAY: Duration = Duration::from_millis(1);
-/// The kernel wakes a sleeper some 50 µs late, so smaller debts add up first; larger ones would be a write's whole latency.
-const SLEEP_MIN: Duration = Duration::from_micros(250);
-/// One write sleeps no longer than this, however large it is; the rest is forgiven.
-const SLEEP_MAX: Duration = Duration::from_millis(50);
 /// A buffer for single operations is kept up to this size.
 const SPARE_BYTES_MAX: usize = 64 << 10;
 /// A group of at least this size is worth passing the baton on for before its insert, even if nobody waits yet.
@@ -60,8 +58,7 @@ struct Core {
     mem: Arc<MemTable>,
     /// A buffer for the next single operation.
     spare: Option<Batch>,
-    /// Sleep that the pace asks for and nobody has taken yet.
-    owed: Duration,
+    owed: Owed,
     /// Seconds that writers owe for each byte.
     pace: f64,
     /// The news that the pace, and the leave to go on, go by.
@@ -92,7 +89,7 @@ impl Writes {
             last,
             mem,
             spare: None,
-            owed: Duration::ZERO,
+            owed: Owed::default(),
             pace: 0.0,
             seen: None,
             pulse: Pulse::default(),
@@ -299,16 +296,15 @@ fn make_room_in_time(shared: &Arc<Shared>, core: &mut Core, bytes: usize, look: 
     outcome
 }
 
-/// Gives background work the time that `bytes` are due, as soon as there is enough of it for a sleep.
+/// Gives background work the time that `bytes` are due.
 fn pay(shared: &Shared, core: &mut Core, bytes: usize, waited: &mut Duration) {
-    core.owed += Duration::from_secs_f64(core.pace * bytes as f64);
-    if core.owed < SLEEP_MIN {
-        return;
-    }
-    let sleep = std::mem::take(&mut core.owed).min(SLEEP_MAX);
+    let Some(time) = core.owed.add(core.pace * bytes as f64) else { return };
     begin_stall(shared, *waited);
-    thread::sleep(sleep);
-    *waited += sleep;
+    let started = shared.clock.now();
+    nap(time);
+    let slept = shared.clock.now() - started;
+    core.owed.paid(slept);
+    *waited += slept;
 }
 
 /// Tells of a stall that begins, unless this write has waited before.
@@ -360,7 +356,7 @@ fn facts(shared: &Shared, core: &Core, control: &Control, delayed: bool) -> stal
         sealed: view.sealed.len() as u64,
         l0_runs: levels[0].runs.len() as u64,
         debt_bytes: stall::debt(&shared.limits(), &view.version.held()),
-        retained: control.versions.retained_bytes() >= shared.options.retained_bytes_max,
+        retained_bytes: control.versions.retained_bytes(),
         delayed,
     }
 }

@@ -22,8 +22,8 @@ pub struct Facts {
     pub l0_runs: u64,
     /// Bytes that lie above their level's limit.
     pub debt_bytes: u64,
-    /// As many bytes as may wait for what replaces them to be durable do so.
-    pub retained: bool,
+    /// Bytes that wait for what replaces them to be durable.
+    pub retained_bytes: u64,
     /// This write was delayed already.
     pub delayed: bool,
 }
@@ -43,11 +43,12 @@ pub enum Room {
 
 /// Decides.
 pub fn room(options: &Options, facts: &Facts) -> Room {
+    let retained = facts.retained_bytes >= options.retained_bytes_max;
     if !options.smooth_stalls && !facts.delayed && facts.l0_runs >= options.l0_slow_runs {
         Room::Delay
     } else if !facts.full {
         Room::Enough
-    } else if facts.sealed + 1 >= options.memtables_max || facts.l0_runs >= options.l0_stop_runs || facts.retained {
+    } else if facts.sealed + 1 >= options.memtables_max || facts.l0_runs >= options.l0_stop_runs || retained {
         Room::Wait
     } else {
         Room::Seal
@@ -63,7 +64,10 @@ pub fn pace(options: &Options, facts: &Facts) -> f64 {
     let runs = share(facts.l0_runs, options.l0_slow_runs - 1, options.l0_stop_runs);
     let sealed = share(facts.sealed, 1, options.memtables_max); // one is being flushed: that is as it should be
     let debt = share(facts.debt_bytes, options.debt_bytes_max / 2, options.debt_bytes_max);
-    let worst = runs.max(sealed).max(debt);
+    // A long compaction retains much at once. Who is slowed meanwhile has less to wait for in the end.
+    let most = options.retained_bytes_max;
+    let retained = share(facts.retained_bytes, most - most / 4, most);
+    let worst = runs.max(sealed).max(debt).max(retained);
     if worst == 0.0 {
         return 0.0;
     }
@@ -102,17 +106,18 @@ mod tests {
             ((true, 0, 12, true), Room::Wait),
         ];
         for ((full, sealed, l0_runs, delayed), want) in cases {
-            let facts = Facts { full, sealed, l0_runs, debt_bytes: 0, retained: false, delayed };
+            let facts = Facts { full, sealed, l0_runs, debt_bytes: 0, retained_bytes: 0, delayed };
             assert_eq!(room(&options, &facts), want, "{facts:?}");
         }
-        let facts = |full| Facts { full, sealed: 0, l0_runs: 0, debt_bytes: 0, retained: true, delayed: false };
+        let facts =
+            |full| Facts { full, sealed: 0, l0_runs: 0, debt_bytes: 0, retained_bytes: 1 << 50, delayed: false };
         assert_eq!([true, false].map(|full| room(&options, &facts(full))), [Room::Wait, Room::Enough]);
     }
 
     #[test]
     fn the_pace_falls_steadily_and_never_stands_still() {
         let mut options = Options::default();
-        let calm = Facts { full: false, sealed: 0, l0_runs: 0, debt_bytes: 0, retained: false, delayed: false };
+        let calm = Facts { full: false, sealed: 0, l0_runs: 0, debt_bytes: 0, retained_bytes: 0, delayed: false };
         let busy = Facts { l0_runs: 11, sealed: 1, ..calm };
         assert_eq!(pace(&options, &busy), 0.0, "off");
         (options.smooth_stalls, options.memtables_max, options.debt_bytes_max) = (true, 4, 1 << 30);
@@ -127,6 +132,9 @@ mod tests {
             (Facts { sealed: 3, ..calm }, 12.6),
             (Facts { debt_bytes: 3 << 28, ..calm }, 32.0),
             (Facts { debt_bytes: 3 << 28, l0_runs: 12, ..calm }, 2.0), // the worst counts
+            (Facts { retained_bytes: 192 << 20, ..calm }, f64::INFINITY), // of 256 MiB
+            (Facts { retained_bytes: 224 << 20, ..calm }, 32.0),
+            (Facts { retained_bytes: 1 << 30, ..calm }, 2.0),
         ];
         for (facts, want) in cases {
             let rate = mib(&facts);
