@@ -186,7 +186,7 @@ pub struct Options {
     pub batch_interval_ms: u64,
     /// Bytes of logs and of replaced tables that may wait for what replaces them to be durable. A batch is begun at half of
     /// it, or at `memtable_bytes` if that is less; writes wait at the whole, and tier `journal` forces a commit then. With `smooth_stalls` they
-    /// are slowed from three quarters on. Bounds the work of reopening after a kill. Default 256 MiB; 1 MiB ..= 1 TiB.
+    /// are slowed from three quarters on, and a commit is forced there: several times `memtable_bytes` is enough not to be. Bounds the work of reopening after a kill. Default 256 MiB; 1 MiB ..= 1 TiB.
     pub retained_bytes_max: u64,
     /// How records of the write-ahead log reach the operating system: `write` by a system call each, as LevelDB does; `map`
     /// through a mapping of the preallocated file, on ext4, xfs and tmpfs (elsewhere it writes). `map` is faster for small
@@ -446,6 +446,12 @@ impl Options {
     /// Bytes of the filter of a memtable: enough for 8 bits a key where pairs are as small as they can usefully be.
     pub(crate) fn memtable_filter_bytes(&self) -> u64 {
         if self.memtable_filter { self.memtable_bytes / 64 } else { 0 }
+    }
+
+    /// Bytes that may be retained before writers are held up by it, one way or the other.
+    pub(crate) fn retained_unhindered(&self) -> u64 {
+        let most = self.retained_bytes_max;
+        if self.smooth_stalls { most - most / 4 } else { most }
     }
 
     /// Bytes that level 1 may hold, all things considered.

@@ -6,11 +6,10 @@ use std::{thread, time::Duration};
 /// Sleeps for `time`, and a little longer: some 10 µs. The thread's own slack is as it was afterwards.
 pub fn nap(time: Duration) {
     let slack = prctl::get_timerslack().ok().and_then(|slack| c_ulong::try_from(slack).ok());
+    let Some(slack) = slack else { return thread::sleep(time) };
     let _ = prctl::set_timerslack(1); // where that is refused, it takes longer
     thread::sleep(time);
-    if let Some(slack) = slack {
-        let _ = prctl::set_timerslack(slack); // it was allowed once, in whichever way
-    }
+    let _ = prctl::set_timerslack(slack); // it was allowed once, in whichever way
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Here the one rule of docs/durability.md is carried out: nothing is logged before its ticket is mature, nothing is
 //! removed before its edit is durable. One release runs at a time.
-use crate::{Error, Event, Options, Result, state::Shared, version::set::Manifest};
+use crate::{Error, Event, Result, state::Shared, version::set::Manifest};
 use std::{sync::Arc, thread, time::Duration};
 use terrace_format::LogId;
 use terrace_storage::placement::ObjectId;
@@ -80,12 +80,13 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
     Ok(edits.len())
 }
 
-/// Bytes retained at which a commit is forced. Where a commit is to come by itself, that is when writers begin to wait.
+/// Bytes retained at which a commit is forced. Where a commit is to come by itself, that is when writers begin to be held up.
 /// Elsewhere it is soon: logs that wait long for their batch are written to the device for nothing, as kernels do not keep
 /// much for long.
 fn retained_before_commit(shared: &Shared) -> u64 {
-    let Options { retained_bytes_max, memtable_bytes, .. } = shared.options;
-    if shared.placement.is_patient() { retained_bytes_max } else { memtable_bytes.min(retained_bytes_max / 2) }
+    let options = &shared.options;
+    let soon = options.memtable_bytes.min(options.retained_bytes_max / 2);
+    if shared.placement.is_patient() { options.retained_unhindered() } else { soon }
 }
 
 /// Replaces a manifest by one that begins with the durable version.

@@ -6,7 +6,7 @@ mod interleavings;
 mod jump;
 mod owed;
 mod resume;
-pub mod stall;
+mod stall;
 mod unlogged;
 pub mod wal;
 

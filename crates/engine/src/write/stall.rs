@@ -65,8 +65,7 @@ pub fn pace(options: &Options, facts: &Facts) -> f64 {
     let sealed = share(facts.sealed, 1, options.memtables_max); // one is being flushed: that is as it should be
     let debt = share(facts.debt_bytes, options.debt_bytes_max / 2, options.debt_bytes_max);
     // A long compaction retains much at once. Who is slowed meanwhile has less to wait for in the end.
-    let most = options.retained_bytes_max;
-    let retained = share(facts.retained_bytes, most - most / 4, most);
+    let retained = share(facts.retained_bytes, options.retained_unhindered(), options.retained_bytes_max);
     let worst = runs.max(sealed).max(debt).max(retained);
     if worst == 0.0 {
         return 0.0;
