@@ -185,8 +185,9 @@ pub struct Options {
     /// 0 ..= 60,000.
     pub batch_interval_ms: u64,
     /// Bytes of logs and of replaced tables that may wait for what replaces them to be durable. A batch is begun at half of
-    /// it, or at `memtable_bytes` if that is less; writes wait at the whole, and tier `journal` forces a commit then. With `smooth_stalls` they
-    /// are slowed from three quarters on, and a commit is forced there: several times `memtable_bytes` is enough not to be. Bounds the work of reopening after a kill. Default 256 MiB; 1 MiB ..= 1 TiB.
+    /// it, or at `memtable_bytes` if that is less. Writes wait at the whole; with `smooth_stalls` they are slowed from three quarters on, so
+    /// it should then be several times `memtable_bytes`. Tier `journal` forces a commit where the first of the two begins. Bounds the work
+    /// of reopening after a kill. Default 256 MiB; 1 MiB ..= 1 TiB.
     pub retained_bytes_max: u64,
     /// How records of the write-ahead log reach the operating system: `write` by a system call each, as LevelDB does; `map`
     /// through a mapping of the preallocated file, on ext4, xfs and tmpfs (elsewhere it writes). `map` is faster for small
