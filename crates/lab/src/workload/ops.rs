@@ -185,7 +185,7 @@ impl<'a> Hands<'a> {
         let (mut last, mut seen, mut failure) = (worker.now(), 0, None);
         let visit = &mut |key: &[u8], value: &[u8]| {
             if let Some(kind) = each {
-                worker.record_since(kind, last);
+                last = worker.record_lap(kind, last);
             }
             if let Err(error) = walk.meet(key, value) {
                 failure = Some(error);
@@ -194,11 +194,7 @@ impl<'a> Hands<'a> {
             seen += 1;
             worker.tally.found += 1;
             worker.tally.returned_bytes += (key.len() + value.len()) as u64;
-            let go_on = each.is_none() || worker.did(1);
-            if each.is_some() {
-                last = worker.now();
-            }
-            go_on && seen < limit
+            (each.is_none() || worker.did(1)) && seen < limit
         };
         let result = if limit == 0 { Ok(()) } else { self.target.scan(from_key, reverse, visit) };
         let ended = seen < limit;

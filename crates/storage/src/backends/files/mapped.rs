@@ -21,7 +21,7 @@ use std::{
     os::unix::fs::FileExt,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
 };
 
@@ -29,8 +29,12 @@ use std::{
 const WINDOW_MIN: u64 = 1 << 20;
 /// … and at most, in logs that are long: fewer writers meet a window's end, and the next is asked for earlier.
 const WINDOW_MAX: u64 = 4 << 20;
-/// Bytes filled with zeros at a time; divides a window.
-const FILL_BYTES: usize = 256 << 10;
+/// Bytes filled with zeros at a time; both divide a window.
+const FILL_MIN: usize = 64 << 10;
+const FILL_MAX: usize = 256 << 10;
+/// Syncs that a stretch is filled for. The first in it costs a commit of the journal, several times the others, and the longer
+/// the stretch the more.
+const FILL_SYNCS: u64 = 64;
 /// Bytes of the first window from which on the next one is wanted, unless there was a sync; later ones are as soon as a window was
 /// filled without one. What is filled ahead of a log that is synced again and again would be written twice.
 const ASK_BYTES: u64 = WINDOW_MIN / 4;
@@ -46,6 +50,8 @@ pub(super) struct MappedFile {
     ahead: Ahead,
     /// Bytes appended.
     bytes: u64,
+    /// Bytes that were there at the last sync.
+    synced: AtomicU64,
     /// Windows cannot be had here after all: everything is written by system calls.
     calls_only: bool,
 }
@@ -57,7 +63,7 @@ struct Open {
     /// It was made ahead, so the page cache has it in large folios: whoever writes through the mapping after a sync would have the next
     /// sync write a whole folio, of up to 1 MiB.
     zeroed: bool,
-    /// Up to where in the window zeros were filled in, or would have been; a multiple of [`FILL_BYTES`], and 0 before the first sync.
+    /// Up to where in the window zeros were filled in, or would have been; a multiple of [`FILL_MIN`], and 0 before the first sync.
     filled: AtomicUsize,
 }
 
@@ -70,7 +76,14 @@ impl MappedFile {
     /// `file` is empty and open for reading and writing.
     pub fn new(file: File) -> MappedFile {
         let file = Arc::new(file);
-        MappedFile { ahead: Ahead::new(file.clone()), file, window: None, bytes: 0, calls_only: false }
+        MappedFile {
+            ahead: Ahead::new(file.clone()),
+            file,
+            window: None,
+            bytes: 0,
+            synced: AtomicU64::new(0),
+            calls_only: false,
+        }
     }
 
     fn call(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -141,12 +154,17 @@ impl Open {
         self.filled.load(Relaxed) > 0
     }
 
-    /// Fills the stretch that holds `at`, the end of the log, unless it is filled.
-    fn fill(&self, at: u64) {
+    /// Fills a stretch from `at` on, the end of the log, unless that is filled; `added` came since the last sync.
+    fn fill(&self, at: u64, added: u64) {
         let at = (at - self.from) as usize;
-        let to = at.next_multiple_of(FILL_BYTES);
-        if to > self.filled.swap(to, Relaxed) && !self.zeroed {
-            self.window.touch(at - at % FILL_BYTES..to);
+        let begin = at - at % FILL_MIN;
+        let stretch = (added * FILL_SYNCS).clamp(FILL_MIN as u64, FILL_MAX as u64) as usize;
+        let to = (begin + stretch - stretch % FILL_MIN).min(self.window.bytes().get());
+        if at > self.filled.load(Relaxed) {
+            self.filled.store(to, Relaxed);
+            if !self.zeroed {
+                self.window.touch(begin..to);
+            }
         }
     }
 }
@@ -181,8 +199,9 @@ impl WriteFile for MappedFile {
     }
 
     fn sync(&self) -> io::Result<()> {
+        let added = self.bytes - self.synced.swap(self.bytes, Relaxed);
         if let Some(open) = self.window.as_ref().filter(|open| open.holds(self.bytes)) {
-            open.fill(self.bytes);
+            open.fill(self.bytes, added);
         }
         self.file.sync_data()
     }
@@ -265,6 +284,28 @@ mod tests {
         for (log, records) in LOGS.into_iter().enumerate() {
             let bytes = fs::metadata(folder.path().join(log.to_string())).unwrap().len();
             assert_eq!(bytes, records as u64 * 4000, "{records} records: what was on its way CAME LATER");
+        }
+    }
+
+    #[test]
+    fn zeros_are_filled_for_the_next_syncs_and_not_again() {
+        let folder = tempfile::tempdir().unwrap();
+        // Bytes of a record; and after 1, 70 and 140 synced ones up to where zeros are.
+        for (bytes, wanted) in
+            [(100, [64, 64, 64]), (1000, [64, 128, 192]), (3000, [128, 256, 512]), (6000, [256, 512, 1024])]
+        {
+            let open =
+                File::options().read(true).write(true).create_new(true).open(folder.path().join(bytes.to_string()));
+            let mut mapped = MappedFile::new(open.unwrap());
+            let mut filled = Vec::new();
+            for n in 1..=140 {
+                mapped.append(&vec![7; bytes]).unwrap();
+                mapped.sync().unwrap();
+                if n == 1 || n % 70 == 0 {
+                    filled.push(mapped.window.as_ref().unwrap().filled.load(Relaxed) >> 10);
+                }
+            }
+            assert_eq!(filled, wanted, "{bytes}");
         }
     }
 
