@@ -30,9 +30,12 @@ impl Comparator for Caseless {
     }
 }
 
-fn options(comparator: Option<Arc<dyn Comparator>>) -> Options {
+fn options(comparator: Option<Arc<dyn Comparator>>, bloom_bits: &str) -> Options {
     let preset = Options::preset("leveldb").unwrap();
     let mut options = comparator.into_iter().fold(preset, Options::comparator);
+    for (name, value) in [("bloom_bits", bloom_bits), ("filter_form", "table")] {
+        options.set(name, value).unwrap();
+    }
     options.block_bytes = 1024;
     options.memtable_bytes = 64 << 20;
     (options.l0_compact_runs, options.l0_slow_runs, options.l0_stop_runs) = (100, 200, 300);
@@ -80,9 +83,9 @@ fn same(cursor: &Cursor, want: Option<&(Vec<u8>, Vec<u8>)>, walk: &str) {
 #[test]
 fn walks_go_over_many_runs_as_over_a_sorted_map() {
     let custom: Arc<dyn Comparator> = Arc::new(Caseless);
-    for (seed, comparator) in [(1, None), (2, None), (3, Some(custom))] {
+    for (seed, comparator, bloom_bits) in [(1, None, "0"), (2, None, "10"), (3, Some(custom), "10")] {
         let mut dice = Dice(seed);
-        let (db, snapshot, models) = store(&mut dice, options(comparator));
+        let (db, snapshot, models) = store(&mut dice, options(comparator, bloom_bits));
         for (model, read) in models.iter().zip([ReadOptions::new(), ReadOptions::new().snapshot(&snapshot)]) {
             let pairs: Vec<_> = model.clone().into_iter().collect();
             let mut cursor = db.cursor(read);
@@ -130,7 +133,7 @@ fn to_and_fro(dice: &mut Dice, cursor: &mut Cursor, pairs: &[(Vec<u8>, Vec<u8>)]
 /// To this order keys that differ in case are one key, of which the newest version counts.
 #[test]
 fn different_bytes_may_be_the_same_key_in_a_custom_order() {
-    let db = Db::open_in_memory(options(Some(Arc::new(Caseless)))).unwrap();
+    let db = Db::open_in_memory(options(Some(Arc::new(Caseless)), "10")).unwrap();
     for key in ["b", "B", "a", "C", "c", "A"] {
         db.put(key, key).unwrap();
     }
@@ -138,4 +141,9 @@ fn different_bytes_may_be_the_same_key_in_a_custom_order() {
     let keys = |scan: terrace::Scan| scan.map(|pair| String::from_utf8(pair.unwrap().0).unwrap()).collect::<String>();
     assert_eq!(keys(db.scan(ReadOptions::new())), "ABc", "the walk forward");
     assert_eq!(keys(db.scan_reverse(ReadOptions::new())), "cBA", "the walk backward");
+    db.put("C", "newer").unwrap();
+    db.flush().unwrap();
+    let mut cursor = db.cursor(ReadOptions::new());
+    cursor.seek(b"c").unwrap(); // for which the filter of the newer table says no
+    assert_eq!((cursor.key(), cursor.value()), (&b"C"[..], &b"newer"[..]));
 }

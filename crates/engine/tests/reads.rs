@@ -1,4 +1,4 @@
-//! What point reads cost, by counts: allocations, and calls to storage.
+//! What reads of a key cost, by counts: allocations, and calls to storage.
 #[path = "common/counting.rs"]
 mod counting;
 #[path = "common/kit.rs"]
@@ -89,6 +89,38 @@ fn a_filter_saves_the_read() {
     let in_vain = calls(&mut (1..KEYS).step_by(2));
     // One key in a hundred passes a filter of ten bits, and several tables have one that is asked.
     assert!(in_vain < KEYS / 2 / 5, "of {} absent keys, {in_vain} cost a read", KEYS / 2);
+}
+
+#[test]
+fn a_seek_to_a_key_that_is_there_reads_one_block() {
+    let fs = FaultFs::new(Arc::new(Memory::new()), Plan::never());
+    let db = store(Arc::new(fs.clone()), &[("cache_bytes", "0")]);
+    let placed = |number: u64| {
+        let mut cursor = db.cursor(ReadOptions::new());
+        cursor.seek(&key(number)).unwrap();
+        assert_eq!(cursor.key(), key(number.next_multiple_of(2)));
+        cursor
+    };
+    let calls = |numbers: std::ops::Range<u64>| {
+        let before = fs.calls();
+        numbers.step_by(2).for_each(|number| drop(placed(number)));
+        fs.calls() - before
+    };
+    calls(0..KEYS); // opens tables
+    let (there, absent) = (calls(0..KEYS), calls(1..KEYS - 1));
+    assert!(
+        there < KEYS / 2 * 11 / 10,
+        "{there} calls for {} keys, and one in a hundred passes a filter in vain",
+        KEYS / 2
+    );
+    assert!(absent > KEYS / 2 * 3 / 2, "{absent} calls for {} absent keys: there are not several runs", KEYS / 2);
+    // What was not looked at comes when the walk goes on, either way.
+    for number in (2..KEYS - 2).step_by(2) {
+        let (mut forward, mut back) = (placed(number), placed(number));
+        forward.next().unwrap();
+        back.prev().unwrap();
+        assert_eq!([forward.key(), back.key()], [key(number + 2), key(number - 2)]);
+    }
 }
 
 #[test]

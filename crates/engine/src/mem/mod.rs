@@ -138,9 +138,14 @@ impl MemTable {
         SeqNo(self.last.load(Relaxed))
     }
 
+    /// Whether it may have entries of this user key, by its filter. True if it has none.
+    pub fn may_have(&self, user: &[u8]) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.may_hold(user))
+    }
+
     /// The newest entry for `lookup`'s user key that `lookup` may see.
     pub fn get(&self, lookup: &[u8]) -> Option<(SeqNo, Kind, NodeId)> {
-        if self.filter.as_ref().is_some_and(|filter| !filter.may_hold(key::user_key(lookup))) {
+        if !self.may_have(key::user_key(lookup)) {
             return None;
         }
         let node = self.list.seek(lookup)?;
@@ -175,6 +180,11 @@ pub struct MemCursor {
 }
 
 impl MemCursor {
+    /// As [`MemTable::may_have`].
+    pub fn may_have(&self, user: &[u8]) -> bool {
+        self.mem.may_have(user)
+    }
+
     /// Whether it stands on an entry.
     pub fn valid(&self) -> bool {
         self.at.is_some()

@@ -4,6 +4,9 @@
 //! comes before the second, as it mostly does, that one comparison is all, and there is none for entries that lie decoded
 //! before the second source's. Where two sources hold the same internal key the
 //! earlier source comes first; both entries are then the same write.
+//!
+//! Who looks for a key and finds it needs no other source until the walk goes on: [`Merge::find`] asks filters first, and leaves the
+//! sources that it can do without where they are. A seek to a key that is there then costs little more than a point read.
 use super::source::{Direction, Source, Sources};
 use crate::Result;
 use std::cmp::Ordering;
@@ -22,6 +25,8 @@ pub struct Merge {
     direction: Direction,
     /// All that the current source has decoded, in `direction`, comes before the second source's entry.
     clear: bool,
+    /// Sources, by bits, that are not placed yet: what they have comes after the current entry. Only walking forward.
+    deferred: u64,
 }
 
 impl Merge {
@@ -29,7 +34,7 @@ impl Merge {
     #[inline]
     pub fn new(order: KeyOrder, sources: Sources) -> Merge {
         let queue = Vec::with_capacity(sources.len());
-        Merge { order, sources, queue, direction: Direction::Forward, clear: false }
+        Merge { order, sources, queue, direction: Direction::Forward, clear: false, deferred: 0 }
     }
 
     /// Whether it stands on an entry.
@@ -41,6 +46,22 @@ impl Merge {
     /// To the first entry at or after `target`.
     pub fn seek(&mut self, target: &[u8]) -> Result<()> {
         self.place(Direction::Forward, |_, source| source.seek(target))
+    }
+
+    /// As [`Merge::seek`] for what a reader sees of a user key, where earlier sources have what is newer.
+    pub fn find(&mut self, target: &[u8]) -> Result<()> {
+        // What an order takes for the same key, a filter may not.
+        if self.sources.len() > u64::BITS as usize || !self.order.is_bytewise() {
+            return self.seek(target);
+        }
+        self.queue.clear();
+        self.direction = Direction::Forward;
+        self.deferred = u64::MAX.checked_shl(self.sources.len() as u32).map_or(u64::MAX, |none| !none);
+        if !self.ask_each(target)? {
+            self.catch_up(target)?;
+        }
+        self.line_up();
+        Ok(())
     }
 
     /// To the first entry.
@@ -58,6 +79,9 @@ impl Merge {
     pub fn next(&mut self) -> Result<()> {
         if self.direction == Direction::Backward {
             return self.turn_forward();
+        }
+        if self.deferred > 0 {
+            self.place_deferred()?;
         }
         let at = self.at();
         if self.sources[at].step_forward() {
@@ -97,6 +121,9 @@ impl Merge {
     /// then stands on the first entry of all sources.
     pub fn skip_to(&mut self, target: &[u8]) -> Result<()> {
         debug_assert_eq!(self.direction, Direction::Forward);
+        if self.deferred > 0 {
+            self.place_deferred()?;
+        }
         let at = self.at();
         let moved = self.sources[at].seek(target);
         self.clear = false;
@@ -231,17 +258,63 @@ impl Merge {
     fn place(&mut self, direction: Direction, mut step: impl FnMut(usize, &mut Source) -> Result<()>) -> Result<()> {
         self.queue.clear();
         self.direction = direction;
-        self.clear = false;
+        self.deferred = 0;
         for (number, source) in self.sources.iter_mut().enumerate() {
             step(number, source)?;
         }
-        for number in (0..self.sources.len()).filter(|&number| self.sources[number].valid()) {
-            let key = self.sources[number].key();
-            let place = self.queue.partition_point(|&other| !self.precedes(key, number, other));
-            self.queue.insert(place, number);
+        self.line_up();
+        Ok(())
+    }
+
+    /// Places one source after the other that may have `target`'s user key, until one has; tells whether one has. The last is
+    /// placed in any case, as all are if it does not have the key.
+    fn ask_each(&mut self, target: &[u8]) -> Result<bool> {
+        let last = self.sources.len().wrapping_sub(1);
+        for (number, source) in self.sources.iter_mut().enumerate() {
+            if number != last && !source.may_have(target)? {
+                continue;
+            }
+            source.seek(target)?;
+            self.deferred &= !(1 << number);
+            if source.valid() && key::user_key(source.key()) == key::user_key(target) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Places the deferred sources.
+    fn catch_up(&mut self, target: &[u8]) -> Result<()> {
+        while self.deferred > 0 {
+            let number = self.deferred.trailing_zeros() as usize;
+            self.sources[number].seek(target)?;
+            self.deferred &= self.deferred - 1;
+        }
+        Ok(())
+    }
+
+    /// Places the deferred sources behind the current entry.
+    #[inline(never)]
+    fn place_deferred(&mut self) -> Result<()> {
+        let key = self.key().to_vec();
+        self.queue.clear(); // an error must leave it nowhere
+        self.catch_up(&key)?;
+        self.line_up();
+        Ok(())
+    }
+
+    /// Queues the placed sources that stand on an entry.
+    fn line_up(&mut self) {
+        self.queue.clear();
+        self.clear = false;
+        for (number, source) in self.sources.iter().enumerate() {
+            let is_deferred = self.deferred.checked_shr(number as u32).is_some_and(|bits| bits & 1 == 1);
+            if !is_deferred && source.valid() {
+                let place = self.queue.partition_point(|&other| !self.precedes(source.key(), number, other));
+                self.queue.insert(place, number);
+            }
         }
         self.look_ahead();
-        Ok(())
     }
 
     /// Source `at`, which heads the queue, has moved to what it had not decoded.
@@ -273,7 +346,7 @@ impl Merge {
 
     /// Finds out whether the current source may walk through all that it has decoded.
     fn look_ahead(&mut self) {
-        let Some(&first) = self.queue.first() else { return };
+        let Some(&first) = self.queue.first().filter(|_| self.deferred == 0) else { return };
         let second = self.queue.get(1).copied();
         let precedes = |key| second.is_none_or(|second| self.precedes(key, first, second));
         self.clear = self.sources[first].farthest(self.direction).is_some_and(precedes);

@@ -5,6 +5,7 @@ use std::{
     cell::Cell,
     ops::{Deref, DerefMut},
 };
+use terrace_format::key;
 
 /// Which way a walk goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,11 @@ impl Source {
     #[inline]
     pub fn value(&self) -> &[u8] {
         each!(self, c => c.value(), c.entries().value())
+    }
+
+    /// Whether it may have entries of `target`'s user key, as far as that can be told without reading blocks.
+    pub fn may_have(&self, target: &[u8]) -> Result<bool> {
+        each!(self, c => Ok(c.may_have(key::user_key(target))), c.may_have(target))
     }
 
     pub fn seek(&mut self, target: &[u8]) -> Result<()> {

@@ -117,7 +117,7 @@ impl Visible {
     /// To the first key at or after `user`.
     pub fn seek(&mut self, user: &[u8]) -> Result<()> {
         self.shown = Shown::Nothing;
-        self.merge.seek(&Lookup::new(user, self.seq))?;
+        self.merge.find(&Lookup::new(user, self.seq))?;
         self.find_forward(false)
     }
 

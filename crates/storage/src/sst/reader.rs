@@ -55,6 +55,11 @@ impl Reader {
         found.map_err(corrupt)
     }
 
+    /// See [`Table::may_have`](crate::placement::Table::may_have).
+    pub fn may_have(&self, user_key: &[u8]) -> bool {
+        self.tail.filter.table_may_match(user_key)
+    }
+
     /// Whether [`Reader::get`] would look into a block; if so, that block is on its way to memory.
     pub fn expect(&self, lookup: &[u8]) -> Result<bool> {
         let Some(handle) = self.block_for(lookup) else { return Ok(false) };
@@ -68,7 +73,7 @@ impl Reader {
     /// before every key of the next one. Filters come first.
     fn block_for(&self, lookup: &[u8]) -> Option<Handle> {
         let user = key::user_key(lookup);
-        if !self.tail.filter.table_may_match(user) {
+        if !self.may_have(user) {
             return None;
         }
         let handle = self.tail.index.handle(self.tail.index.seek(&self.order, lookup))?;

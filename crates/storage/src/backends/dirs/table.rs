@@ -94,6 +94,10 @@ impl Table for DirectoryTable {
         Ok(Some(Found { value, ..found }))
     }
 
+    fn may_have(&self, user_key: &[u8]) -> Result<bool> {
+        self.file.may_have(user_key)
+    }
+
     fn expect(&self, lookup: &[u8]) -> Result<bool> {
         self.file.expect(lookup)
     }
