@@ -143,7 +143,8 @@ pub struct Options {
     pub level_base_entries: u64,
     /// Compact a table once it has cost many fruitless seeks, as LevelDB does. Default true.
     pub seek_compaction: bool,
-    /// What a seek of a cursor is worth for each run of level 0 that it has to search, in bytes of compaction. Seeks that have
+    /// What a seek of a cursor that has to search every run is worth for each of level 0, in bytes of compaction: one that finds its key
+    /// in the first that filters let pass, and goes no further, is not. Seeks that have
     /// been worth merging level 0 into level 1, while no table came or went, have it merged, however few its runs are.
     /// Default 0 (never); 0 ..= 1 GiB. LevelDB reckons 16 KiB for a seek.
     pub l0_seek_bytes: u64,

@@ -130,6 +130,30 @@ fn to_and_fro(dice: &mut Dice, cursor: &mut Cursor, pairs: &[(Vec<u8>, Vec<u8>)]
     }
 }
 
+/// Seeks leave out as many runs as fit into a word.
+#[test]
+fn seeks_find_in_any_number_of_runs() {
+    for runs in 61..68_u8 {
+        let db = Db::open_in_memory(options(None, "10")).unwrap();
+        for run in 0..runs {
+            db.put("key", [run]).unwrap();
+            db.put(format!("key{run:03}"), [run]).unwrap();
+            db.flush().unwrap();
+        }
+        let tables: usize = db.layout().iter().map(|level| level.tables.len()).sum();
+        assert_eq!(tables, usize::from(runs));
+        let mut cursor = db.cursor(ReadOptions::new());
+        cursor.seek(b"key").unwrap();
+        assert_eq!(cursor.value(), [runs - 1]);
+        for run in 0..runs {
+            cursor.seek(format!("key{run:03}").as_bytes()).unwrap();
+            assert_eq!(cursor.value(), [run], "of {runs}");
+            cursor.next().unwrap();
+            assert_eq!(cursor.valid().then(|| cursor.value()[0]), Some(run + 1).filter(|next| *next < runs));
+        }
+    }
+}
+
 /// To this order keys that differ in case are one key, of which the newest version counts.
 #[test]
 fn different_bytes_may_be_the_same_key_in_a_custom_order() {

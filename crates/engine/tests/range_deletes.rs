@@ -33,6 +33,26 @@ fn filled(db: &Db, keys: u64) {
     db.compact_range(None, None).unwrap();
 }
 
+/// A seek finds its key in a table, and leaves out those that are older; but the key is hidden, and the next one is among them.
+#[test]
+fn a_seek_to_a_hidden_key_goes_on_everywhere() {
+    let mut options = ranged();
+    (options.l0_compact_runs, options.l0_slow_runs, options.l0_stop_runs) = (100, 200, 300);
+    let db = Db::open_in_memory(options).unwrap();
+    for numbers in [&[0, 5][..], &[1, 2, 8], &[9]] {
+        numbers.iter().for_each(|number| db.put(key(*number), "").unwrap());
+        if numbers == [9] {
+            db.delete_range(key(1), key(3), WriteOptions::default()).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    let mut cursor = db.cursor(ReadOptions::new());
+    for (sought, wanted) in [(1, 5), (2, 5), (3, 5), (5, 5), (6, 8), (9, 9)] {
+        cursor.seek(&key(sought)).unwrap();
+        assert_eq!(cursor.key(), key(wanted), "sought {sought}");
+    }
+}
+
 #[test]
 fn a_range_costs_one_write_and_is_passed_over_at_once() {
     let disk = FaultFs::new(Arc::new(Memory::new()), Plan::never());

@@ -6,7 +6,7 @@ mod kit;
 
 use std::sync::Arc;
 use terrace::{Db, ReadOptions};
-use terrace_sim::{FaultFs, Plan};
+use terrace_sim::{Fault, FaultFs, Plan};
 use terrace_storage::{
     Memory,
     backends::files::{fs::FileSystem, real::RealFs},
@@ -19,6 +19,10 @@ fn key(number: u64) -> [u8; 16] {
     let mut key = *b"user/00000000000";
     key[8..].copy_from_slice(format!("{number:08}").as_bytes());
     key
+}
+
+fn number(key: &[u8]) -> u64 {
+    std::str::from_utf8(&key[8..]).unwrap().parse().unwrap()
 }
 
 const BASE: &[(&str, &str)] = &[
@@ -120,6 +124,25 @@ fn a_seek_to_a_key_that_is_there_reads_one_block() {
         forward.next().unwrap();
         back.prev().unwrap();
         assert_eq!([forward.key(), back.key()], [key(number + 2), key(number - 2)]);
+    }
+}
+
+#[test]
+fn what_a_seek_has_left_out_may_fail_the_step() {
+    let fs = FaultFs::new(Arc::new(Memory::new()), Plan::never());
+    let db = store(Arc::new(fs.clone()), &[("cache_bytes", "0")]);
+    for step in [terrace::Cursor::next, terrace::Cursor::prev] {
+        let mut cursor = db.cursor(ReadOptions::new());
+        for wanted in [1000, 1002] {
+            cursor.seek(&key(wanted)).unwrap();
+            fs.arm(Plan::from_then_on(fs.calls(), Fault::Eio));
+            let failed = step(&mut cursor);
+            assert!(failed.is_err() && !cursor.valid(), "{failed:?}");
+            fs.heal();
+            cursor.seek(&key(wanted)).unwrap();
+            step(&mut cursor).unwrap();
+            assert!([wanted - 2, wanted + 2].contains(&number(cursor.key())));
+        }
     }
 }
 

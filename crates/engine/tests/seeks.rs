@@ -60,10 +60,27 @@ fn long_scans_wear_a_table_out() {
     }
 }
 
-/// What a cursor must search, it pays for; what filters and a point read's first answer spare, nobody does.
+/// What a cursor must search, it pays for; what filters and the first answer spare, nobody does.
 #[test]
 fn seeks_that_are_worth_it_merge_level_0() {
-    for (worth, cursors, empties) in [("64KiB", true, true), ("64KiB", false, false), ("0", true, false)] {
+    #[derive(Clone, Copy, Debug)]
+    enum By {
+        /// A seek to a key that is not there.
+        Seek,
+        /// One to a key that is, and a step.
+        SeekAndStep,
+        /// One to a key that is.
+        SeekFound,
+        Get,
+    }
+    let cases = [
+        ("64KiB", By::Seek, true),
+        ("64KiB", By::SeekAndStep, true),
+        ("64KiB", By::SeekFound, false),
+        ("64KiB", By::Get, false),
+        ("0", By::Seek, false),
+    ];
+    for (worth, by, empties) in cases {
         let mut options: Options = tight_options();
         options.set("seek_compaction", "off").unwrap();
         options.set("l0_seek_bytes", worth).unwrap();
@@ -82,13 +99,14 @@ fn seeks_that_are_worth_it_merge_level_0() {
         let (before, needed) = (runs(), 1 + (2 << 20) / (64 << 10)); // levels 0 and 1 are less than 2 MiB
         assert!(before > 1, "{before} runs in level 0");
         let seek = || {
-            if cursors {
-                let mut cursor = db.cursor(ReadOptions::new());
-                cursor.seek(b"050").unwrap();
-                assert_eq!(cursor.value(), vec![4; 1000]);
-            } else {
-                assert_eq!(db.get("050").unwrap(), Some(vec![4; 1000]));
+            let mut cursor = db.cursor(ReadOptions::new());
+            match by {
+                By::Seek => cursor.seek(b"0495").unwrap(),
+                By::SeekFound => cursor.seek(b"050").unwrap(),
+                By::SeekAndStep => cursor.seek(b"049").and_then(|()| cursor.next()).unwrap(),
+                By::Get => return assert_eq!(db.get("050").unwrap(), Some(vec![4; 1000])),
             }
+            assert_eq!((cursor.key(), cursor.value()), (&b"050"[..], &[4; 1000][..]));
         };
         seek();
         db.wait_idle().unwrap();
@@ -99,6 +117,6 @@ fn seeks_that_are_worth_it_merge_level_0() {
             (0..needed).for_each(|_| seek());
             db.wait_idle().unwrap();
         }
-        assert_eq!(runs() == 0, empties, "worth {worth}, by cursors: {cursors}");
+        assert_eq!(runs() == 0, empties, "worth {worth}, {by:?}");
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! They lie end to end. In the bytewise order what all user keys have in common is set apart, and of each the next
 //! eight bytes stand in an array of numbers, so that a search compares numbers in one stretch of memory and seldom
-//! looks at a key; a smaller array, of each [`STRETCH`]th, which stays in the processor's caches, tells where. The last key takes no part in that: an index ends with the shortest key behind everything, which has
-//! nothing in common with the others.
+//! looks at a key; a smaller array, of each [`STRETCH`]th, which stays in the processor's caches, tells where. The last
+//! key takes no part in that: an index ends with the shortest key behind everything, which has nothing in common with the
+//! others.
 use crate::{KeyOrder, block::common_prefix, key};
 use std::{cmp::Ordering, ops::Range};
 
@@ -170,10 +171,29 @@ mod tests {
     }
 
     #[test]
+    fn keys_alike_in_their_beginnings_are_told_apart() {
+        let order = KeyOrder::default();
+        // Of 100 keys those from 20 on begin with the same eight bytes behind what all have in common, and so do ever more.
+        for alike in [1, 2, 15, 16, 17, 31, 33, 64, 80] {
+            let user =
+                |n: u64| [&[b'k'; 3][..], &n.min(20).to_be_bytes(), &n.saturating_sub(20).to_be_bytes()].concat();
+            let keys: Vec<_> = (0..20 + alike).map(|n| key::lookup(&user(n), SeqNo(1))).collect();
+            for (n, key) in keys.iter().enumerate() {
+                assert_eq!(fences(&order, &keys).first_at_or_after(&order, key), n, "{alike}");
+            }
+        }
+    }
+
+    #[test]
     fn none_and_unsorted_ones_do_no_harm() {
         let order = KeyOrder::Bytewise;
         assert_eq!(fences(&order, &[]).first_at_or_after(&order, &key::lookup(b"k", SeqNo(1))), 0);
-        let unsorted = [b"d", b"a", b"c"].map(|user| key::lookup(user, SeqNo(1)));
-        assert!(fences(&order, &unsorted).first_at_or_after(&order, &key::lookup(b"b", SeqNo(1))) <= 3);
+        for count in [3, 15, 16, 17, 40, 100] {
+            let unsorted: Vec<_> = (0..count).map(|n| key::lookup(&[(n * 89) as u8], SeqNo(1))).collect();
+            for wanted in 0..=u8::MAX {
+                let found = fences(&order, &unsorted).first_at_or_after(&order, &key::lookup(&[wanted], SeqNo(1)));
+                assert!(found <= count);
+            }
+        }
     }
 }

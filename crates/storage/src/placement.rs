@@ -421,8 +421,8 @@ pub struct Found {
 pub trait Table: Send + Sync {
     /// The newest entry for `lookup`'s user key at or below `lookup`'s sequence (see `key::lookup`).
     fn get(&self, lookup: &[u8], how: ReadHow) -> Result<Option<Found>>;
-    /// Whether it may have entries of this user key, by its filter. True if it has none.
-    fn may_have(&self, user_key: &[u8]) -> Result<bool>;
+    /// Whether it may have entries of `lookup`'s user key, by its filter. True if it has none.
+    fn may_have(&self, lookup: &[u8]) -> Result<bool>;
     /// Starts to read what [`get`](Table::get) of the same `lookup` would wait for, if it can be told without reading and
     /// the backend knows how; false if `get` would find nothing for certain.
     fn expect(&self, lookup: &[u8]) -> Result<bool>;

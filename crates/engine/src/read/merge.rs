@@ -25,7 +25,8 @@ pub struct Merge {
     direction: Direction,
     /// All that the current source has decoded, in `direction`, comes before the second source's entry.
     clear: bool,
-    /// Sources, by bits, that are not placed yet: what they have comes after the current entry. Only walking forward.
+    /// Sources, by bits, that are not placed yet: what they have at or after the current key comes after the current entry, or is newer
+    /// than what was looked for. Only walking forward.
     deferred: u64,
 }
 
@@ -48,7 +49,8 @@ impl Merge {
         self.place(Direction::Forward, |_, source| source.seek(target))
     }
 
-    /// As [`Merge::seek`] for what a reader sees of a user key, where earlier sources have what is newer.
+    /// To the first entry at or after `target`, which is what a reader looks for: its user key at its sequence. Earlier sources must have what
+    /// is newer. If one has the key, others are not placed until the walk goes on.
     pub fn find(&mut self, target: &[u8]) -> Result<()> {
         // What an order takes for the same key, a filter may not.
         if self.sources.len() > u64::BITS as usize || !self.order.is_bytewise() {
@@ -62,6 +64,11 @@ impl Merge {
         }
         self.line_up();
         Ok(())
+    }
+
+    /// Whether every source is placed.
+    pub fn is_whole(&self) -> bool {
+        self.deferred == 0
     }
 
     /// To the first entry.
@@ -308,6 +315,7 @@ impl Merge {
         self.queue.clear();
         self.clear = false;
         for (number, source) in self.sources.iter().enumerate() {
+            // No bit is set where there are more sources than bits.
             let is_deferred = self.deferred.checked_shr(number as u32).is_some_and(|bits| bits & 1 == 1);
             if !is_deferred && source.valid() {
                 let place = self.queue.partition_point(|&other| !self.precedes(source.key(), number, other));

@@ -1,7 +1,7 @@
 //! A cursor over a run: its tables one after the other, each opened when the cursor reaches it.
 use crate::{Result, version::Run};
 use std::sync::Arc;
-use terrace_format::{KeyOrder, key};
+use terrace_format::KeyOrder;
 use terrace_storage::placement::{Cursor, Placement, ReadHow};
 
 /// Walks the entries of a run's tables.
@@ -30,7 +30,7 @@ impl RunCursor {
     /// Whether it may have entries of `target`'s user key, as far as that can be told without reading blocks.
     pub fn may_have(&self, target: &[u8]) -> Result<bool> {
         match self.run.find(&self.order, target) {
-            Some(table) => Ok(table.open(&*self.placement)?.may_have(key::user_key(target))?),
+            Some(table) => Ok(table.open(&*self.placement)?.may_have(target)?),
             None => Ok(false),
         }
     }

@@ -144,6 +144,8 @@ pub struct Cursor {
     /// Values may lie elsewhere than their keys: whatever may be in `apart`, or in the files of a table.
     elsewhere: bool,
     sampler: Sampler,
+    /// The last seek found its key before it had searched every run, so it was not charged for.
+    spared: bool,
     /// Why this cursor must not be used: its snapshot is not of this store.
     refused: Option<Error>,
     _held: Option<Snapshot>,
@@ -175,7 +177,7 @@ impl Sampler {
         Sampler { view, store, seek_bytes, left: SAMPLE_BYTES }
     }
 
-    /// The cursor was placed anew: every run was searched.
+    /// Every run was searched.
     fn sought(&self) {
         if let Some(oldest) = self.view.version.charge_range_read(self.seek_bytes)
             && let Some(store) = self.store.upgrade()
@@ -224,6 +226,7 @@ impl Cursor {
             bounds,
             inside: false,
             sampler,
+            spared: false,
             refused,
             _held: held,
         }
@@ -320,7 +323,7 @@ impl Cursor {
     /// As of [`Db::get`](crate::Db::get).
     #[expect(clippy::should_implement_trait, reason = "a cursor goes both ways; `Scan` is the iterator")]
     pub fn next(&mut self) -> Result<()> {
-        if self.inside { self.placed(Visible::next, Visible::next) } else { Ok(()) }
+        if self.inside { self.stepped(Visible::next) } else { Ok(()) }
     }
 
     /// One back; stands nowhere before the first pair. Does nothing on a cursor that stands nowhere.
@@ -328,10 +331,19 @@ impl Cursor {
     /// # Errors
     /// As of [`Db::get`](crate::Db::get).
     pub fn prev(&mut self) -> Result<()> {
-        if self.inside { self.placed(Visible::prev, Visible::prev) } else { Ok(()) }
+        if self.inside { self.stepped(Visible::prev) } else { Ok(()) }
     }
 
-    /// As [`placed`](Cursor::placed), by a search in every run.
+    /// As [`placed`](Cursor::placed), one entry on. What the seek before has spared is searched now.
+    #[inline]
+    fn stepped(&mut self, step: impl Fn(&mut Visible) -> Result<()>) -> Result<()> {
+        if std::mem::take(&mut self.spared) {
+            self.sampler.sought();
+        }
+        self.placed(&step, &step)
+    }
+
+    /// As [`placed`](Cursor::placed), by a search in as many runs as it takes.
     fn sought(
         &mut self,
         step: impl Fn(&mut Visible) -> Result<()>,
@@ -341,8 +353,12 @@ impl Cursor {
         if let Some(error) = &self.refused {
             return Err(error.clone());
         }
-        self.sampler.sought();
-        self.placed(step, place)
+        self.placed(step, place)?;
+        self.spared = !self.visible.is_whole();
+        if !self.spared {
+            self.sampler.sought();
+        }
+        Ok(())
     }
 
     /// Places the cursor, then goes on by `step` while it stands on keys of the range without the prefix.

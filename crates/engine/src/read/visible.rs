@@ -114,6 +114,11 @@ impl Visible {
         }
     }
 
+    /// Whether every source was searched for where it stands.
+    pub fn is_whole(&self) -> bool {
+        self.merge.is_whole()
+    }
+
     /// To the first key at or after `user`.
     pub fn seek(&mut self, user: &[u8]) -> Result<()> {
         self.shown = Shown::Nothing;

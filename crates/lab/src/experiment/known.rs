@@ -37,6 +37,7 @@ pub const LIST: &[(&str, &str)] = &[
     known!("bars-1k"),
     known!("bars-100"),
     known!("bars-mixed"),
+    known!("bars-mixed-100"),
     known!("bars-sync"),
     known!("bars-sync-8"),
     known!("bars-raw"),

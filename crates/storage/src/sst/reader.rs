@@ -2,6 +2,7 @@
 use super::{
     ByteSource,
     cursor::TableBlocks,
+    filter::Filter,
     tail::{Tail, open_sealed, sealed_range},
     verify,
 };
@@ -56,8 +57,11 @@ impl Reader {
     }
 
     /// See [`Table::may_have`](crate::placement::Table::may_have).
-    pub fn may_have(&self, user_key: &[u8]) -> bool {
-        self.tail.filter.table_may_match(user_key)
+    pub fn may_have(&self, lookup: &[u8]) -> bool {
+        match self.tail.filter {
+            Filter::Blocks(_) => self.block_for(lookup).is_some(),
+            Filter::None | Filter::Whole(..) => self.tail.filter.table_may_match(key::user_key(lookup)),
+        }
     }
 
     /// Whether [`Reader::get`] would look into a block; if so, that block is on its way to memory.
@@ -73,7 +77,7 @@ impl Reader {
     /// before every key of the next one. Filters come first.
     fn block_for(&self, lookup: &[u8]) -> Option<Handle> {
         let user = key::user_key(lookup);
-        if !self.may_have(user) {
+        if !self.tail.filter.table_may_match(user) {
             return None;
         }
         let handle = self.tail.index.handle(self.tail.index.seek(&self.order, lookup))?;

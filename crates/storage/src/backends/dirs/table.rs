@@ -94,8 +94,8 @@ impl Table for DirectoryTable {
         Ok(Some(Found { value, ..found }))
     }
 
-    fn may_have(&self, user_key: &[u8]) -> Result<bool> {
-        self.file.may_have(user_key)
+    fn may_have(&self, lookup: &[u8]) -> Result<bool> {
+        self.file.may_have(lookup)
     }
 
     fn expect(&self, lookup: &[u8]) -> Result<bool> {

@@ -29,12 +29,13 @@ use std::{
 const WINDOW_MIN: u64 = 1 << 20;
 /// … and at most, in logs that are long: fewer writers meet a window's end, and the next is asked for earlier.
 const WINDOW_MAX: u64 = 4 << 20;
-/// Bytes filled with zeros at a time; both divide a window.
+/// Bytes filled with zeros at a time at least, and in multiples of which; divides a window.
 const FILL_MIN: usize = 64 << 10;
+/// … and at most; divides a window.
 const FILL_MAX: usize = 256 << 10;
-/// Syncs that a stretch is filled for. The first in it costs a commit of the journal, several times the others, and the longer
-/// the stretch the more.
-const FILL_SYNCS: u64 = 64;
+/// Syncs that a stretch is filled for, if so many fit. The first in it costs a commit of the journal, several times the others, and the
+/// longer the stretch the more.
+const FILL_SYNCS: u64 = 100;
 /// Bytes of the first window from which on the next one is wanted, unless there was a sync; later ones are as soon as a window was
 /// filled without one. What is filled ahead of a log that is synced again and again would be written twice.
 const ASK_BYTES: u64 = WINDOW_MIN / 4;
@@ -154,17 +155,21 @@ impl Open {
         self.filled.load(Relaxed) > 0
     }
 
-    /// Fills a stretch from `at` on, the end of the log, unless that is filled; `added` came since the last sync.
+    /// Fills the stretch in which the log ends, at `at`, unless that is filled; `added` bytes came since the last sync. Two syncs at once
+    /// fill it twice at the worst.
     fn fill(&self, at: u64, added: u64) {
         let at = (at - self.from) as usize;
+        if at <= self.filled.load(Relaxed) {
+            return;
+        }
         let begin = at - at % FILL_MIN;
-        let stretch = (added * FILL_SYNCS).clamp(FILL_MIN as u64, FILL_MAX as u64) as usize;
-        let to = (begin + stretch - stretch % FILL_MIN).min(self.window.bytes().get());
-        if at > self.filled.load(Relaxed) {
-            self.filled.store(to, Relaxed);
-            if !self.zeroed {
-                self.window.touch(begin..to);
-            }
+        let stretch =
+            (added * FILL_SYNCS).clamp(FILL_MIN as u64, FILL_MAX as u64).next_multiple_of(FILL_MIN as u64) as usize;
+        let to = (begin + stretch).min(self.window.bytes().get());
+        self.filled.store(to, Relaxed);
+        let is_of_use = at as u64 + added <= to as u64; // to the next sync, if it is like this one
+        if is_of_use && !self.zeroed {
+            self.window.touch(begin..to);
         }
     }
 }
@@ -290,18 +295,18 @@ mod tests {
     #[test]
     fn zeros_are_filled_for_the_next_syncs_and_not_again() {
         let folder = tempfile::tempdir().unwrap();
-        // Bytes of a record; and after 1, 70 and 140 synced ones up to where zeros are.
+        // Bytes of a record; and after 1, 140 and 280 synced ones up to where zeros are.
         for (bytes, wanted) in
-            [(100, [64, 64, 64]), (1000, [64, 128, 192]), (3000, [128, 256, 512]), (6000, [256, 512, 1024])]
+            [(100, [64, 64, 64]), (1000, [128, 256, 384]), (3000, [256, 512, 1024]), (9000, [256, 256, 512])]
         {
             let open =
                 File::options().read(true).write(true).create_new(true).open(folder.path().join(bytes.to_string()));
             let mut mapped = MappedFile::new(open.unwrap());
             let mut filled = Vec::new();
-            for n in 1..=140 {
+            for n in 1..=280 {
                 mapped.append(&vec![7; bytes]).unwrap();
                 mapped.sync().unwrap();
-                if n == 1 || n % 70 == 0 {
+                if n == 1 || n % 140 == 0 {
                     filled.push(mapped.window.as_ref().unwrap().filled.load(Relaxed) >> 10);
                 }
             }

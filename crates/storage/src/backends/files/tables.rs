@@ -147,8 +147,8 @@ impl Table for FileTable {
         self.with(|reader| reader.get(lookup, how))
     }
 
-    fn may_have(&self, user_key: &[u8]) -> Result<bool> {
-        self.with(|reader| Ok(reader.may_have(user_key)))
+    fn may_have(&self, lookup: &[u8]) -> Result<bool> {
+        self.with(|reader| Ok(reader.may_have(lookup)))
     }
 
     fn expect(&self, lookup: &[u8]) -> Result<bool> {
