@@ -152,6 +152,9 @@ impl Tree {
         while self.running.len() < self.jobs_max
             && let Some(plan) = self.situated(|situation| Leveled.plan(situation))
         {
+            // What has become more urgent, as where sizes follow what levels hold, is no wait: it is soon done with.
+            let first = self.situated(due).first().copied();
+            self.waits.take_if(|waits| Some(waits.level) != first);
             self.running.iter().for_each(|other| apart(other, &plan));
             self.busy.begin(&ORDER, &plan);
             self.waits.take_if(|waits| waits.level == plan.level);
