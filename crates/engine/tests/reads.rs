@@ -95,10 +95,19 @@ fn a_filter_saves_the_read() {
     assert!(in_vain < KEYS / 2 / 5, "of {} absent keys, {in_vain} cost a read", KEYS / 2);
 }
 
+/// No cache, and nothing is merged: keys are in two runs, whatever the flushes made of them.
+const UNMERGED: &[(&str, &str)] = &[
+    ("cache_bytes", "0"),
+    ("level_base_bytes", "64MiB"),
+    ("l0_compact_runs", "100"),
+    ("l0_slow_runs", "200"),
+    ("l0_stop_runs", "300"),
+];
+
 #[test]
 fn a_seek_to_a_key_that_is_there_reads_one_block() {
     let fs = FaultFs::new(Arc::new(Memory::new()), Plan::never());
-    let db = store(Arc::new(fs.clone()), &[("cache_bytes", "0")]);
+    let db = store(Arc::new(fs.clone()), UNMERGED);
     let placed = |number: u64| {
         let mut cursor = db.cursor(ReadOptions::new());
         cursor.seek(&key(number)).unwrap();
@@ -130,19 +139,19 @@ fn a_seek_to_a_key_that_is_there_reads_one_block() {
 #[test]
 fn what_a_seek_has_left_out_may_fail_the_step() {
     let fs = FaultFs::new(Arc::new(Memory::new()), Plan::never());
-    let db = store(Arc::new(fs.clone()), &[("cache_bytes", "0")]);
+    let db = store(Arc::new(fs.clone()), UNMERGED);
+    db.put(key(1000), "newer").unwrap();
+    db.flush().unwrap();
     for step in [terrace::Cursor::next, terrace::Cursor::prev] {
         let mut cursor = db.cursor(ReadOptions::new());
-        for wanted in [1000, 1002] {
-            cursor.seek(&key(wanted)).unwrap();
-            fs.arm(Plan::from_then_on(fs.calls(), Fault::Eio));
-            let failed = step(&mut cursor);
-            assert!(failed.is_err() && !cursor.valid(), "{failed:?}");
-            fs.heal();
-            cursor.seek(&key(wanted)).unwrap();
-            step(&mut cursor).unwrap();
-            assert!([wanted - 2, wanted + 2].contains(&number(cursor.key())));
-        }
+        cursor.seek(&key(1000)).unwrap();
+        fs.arm(Plan::from_then_on(fs.calls(), Fault::Eio));
+        let failed = step(&mut cursor);
+        assert!(failed.is_err() && !cursor.valid(), "{failed:?}");
+        fs.heal();
+        cursor.seek(&key(1000)).unwrap();
+        step(&mut cursor).unwrap();
+        assert!([998, 1002].contains(&number(cursor.key())));
     }
 }
 
