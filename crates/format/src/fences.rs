@@ -2,13 +2,13 @@
 //!
 //! They lie end to end. In the bytewise order what all user keys have in common is set apart, and of each the next
 //! eight bytes stand in an array of numbers, so that a search compares numbers in one stretch of memory and seldom
-//! looks at a key; a smaller array, of each [`STRETCH`]th, which stays in the processor's caches, tells where. The last
+//! looks at a key; a smaller array, of each sixteenth, which stays in the processor's caches, tells where. The last
 //! key takes no part in that: an index ends with the shortest key behind everything, which has nothing in common with the
 //! others.
 use crate::{KeyOrder, block::common_prefix, key};
 use std::{cmp::Ordering, ops::Range};
 
-/// Numbers searched in the end: two cache lines.
+/// Numbers searched in the end, two cache lines: the smaller array has the last of as many.
 const STRETCH: usize = 16;
 
 /// See the module's text. Which keys they are does not change.
