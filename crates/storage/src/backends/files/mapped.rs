@@ -62,7 +62,7 @@ struct Open {
     /// Where in the file it begins; a multiple of its bytes.
     from: u64,
     /// It was made ahead, so the page cache has it in large folios: whoever writes through the mapping after a sync would have the next
-    /// sync write a whole folio, of up to 1 MiB.
+    /// sync write a whole folio, of up to 128 KiB.
     zeroed: bool,
     /// Up to where in the window zeros were filled in, or would have been; a multiple of [`FILL_MIN`], and 0 before the first sync.
     filled: AtomicUsize,
