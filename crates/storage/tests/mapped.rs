@@ -54,6 +54,29 @@ fn a_mapped_table_outlives_its_name() {
     assert_eq!(cursor.value(), [231; 1000], "a cursor keeps the mapping");
 }
 
+/// Copied, block would follow block in a buffer, and the buffer be used again.
+#[test]
+fn a_scan_of_a_mapped_table_shows_values_where_they_lie() {
+    let folder = tempfile::tempdir().unwrap();
+    let placement = placement(folder.path(), Mode::Create);
+    let meta = table(&*placement);
+    let mut cursor = placement.open_table(&meta).unwrap().cursor(HOW).unwrap();
+    let mut places = Vec::new();
+    cursor.seek_first().unwrap();
+    while cursor.valid() {
+        assert_eq!(cursor.value(), [places.len() as u8; 1000]);
+        places.push(cursor.value().as_ptr().addr());
+        cursor.next().unwrap();
+    }
+    assert!(places.len() == 1000 && places.is_sorted() && places[999] - places[0] < meta.bytes as usize);
+    cursor.seek_last().unwrap();
+    for place in places.into_iter().rev() {
+        assert_eq!(cursor.value().as_ptr().addr(), place);
+        cursor.prev().unwrap();
+    }
+    assert!(!cursor.valid());
+}
+
 #[test]
 fn what_is_mapped_is_verified_at_every_read() {
     let folder = tempfile::tempdir().unwrap();

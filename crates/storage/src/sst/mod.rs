@@ -41,6 +41,8 @@ pub(crate) trait ByteSource: Send + Sync {
     fn read_into(&self, buffer: &mut Vec<u8>, range: Range<u64>) -> Result<()>;
     /// Says that `range` will be read soon. A hint, which may come to nothing.
     fn expect(&self, range: Range<u64>);
+    /// Has the processor fetch what is mapped of `range`, which need not lie within the table, while it goes on. A hint.
+    fn prefetch(&self, range: Range<u64>);
     /// Whether the bytes lie in memory already.
     fn mapped(&self) -> bool;
     /// Size in bytes.

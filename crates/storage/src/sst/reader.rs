@@ -135,16 +135,8 @@ impl Reader {
         verify::verify(self)
     }
 
-    /// The data block at `handle`. A cached block is not verified again.
-    pub(super) fn block(&self, handle: Handle, how: ReadHow) -> Result<Arc<Block>> {
-        match self.in_place(handle, how)? {
-            Some(block) => Ok(Arc::new(block)),
-            None => self.kept(handle, how),
-        }
-    }
-
     /// The block at `handle` of a mapped table, where it lies; `None` if it must be read or decompressed.
-    fn in_place(&self, handle: Handle, how: ReadHow) -> Result<Option<Block>> {
+    pub(super) fn in_place(&self, handle: Handle, how: ReadHow) -> Result<Option<Block>> {
         if !self.source.mapped() {
             return Ok(None);
         }
@@ -155,8 +147,8 @@ impl Reader {
         self.open_data(handle, sealed, how).map(Some)
     }
 
-    /// The block at `handle` from the cache, or read for it.
-    fn kept(&self, handle: Handle, how: ReadHow) -> Result<Arc<Block>> {
+    /// The block at `handle` from the cache, where it is not verified again, or read for it.
+    pub(super) fn kept(&self, handle: Handle, how: ReadHow) -> Result<Arc<Block>> {
         if let Some(block) = self.cached(handle, how.verify) {
             return Ok(block);
         }

@@ -3,8 +3,9 @@
 //!
 //! The first two blocks come one by one, so that a short range read reads no more than it shows and leaves its blocks in
 //! the cache. After that it is a scan: spans of [`BYTES_MIN`] and twice as much each time, up to [`BYTES_MAX`], whose
-//! blocks stay where they were read to and do not enter the cache. Mapped tables are scanned likewise: to copy a span is cheaper
-//! than to have the processor find each page of it.
+//! blocks stay where they were read to and do not enter the cache.
+//!
+//! Blocks that are mapped as they are need no span: while one is looked at, the processor fetches the one after it.
 use super::{
     Reader,
     buffers::{self, Buffer},
@@ -20,6 +21,8 @@ const BYTES_MIN: u64 = 16 << 10;
 const BYTES_MAX: u64 = buffers::BYTES as u64;
 /// Neighbours read one by one before the first span.
 const SINGLES: u32 = 2;
+/// Bytes of a mapped block that the processor is told to fetch ahead, at most: more would push out what is looked at.
+const AHEAD_MAX: u64 = 8 << 10;
 
 /// What one cursor has read ahead.
 #[derive(Default)]
@@ -48,8 +51,14 @@ impl Spans {
         if let Some(sealed) = self.within(&wanted) {
             return table.open_data(handle, sealed, how).map(Arc::new);
         }
+        if let Some(block) = table.in_place(handle, how)? {
+            if ahead || back {
+                table.source.prefetch(beyond(&wanted, back));
+            }
+            return Ok(Arc::new(block));
+        }
         if self.neighbours <= SINGLES || wanted.end - wanted.start >= BYTES_MAX {
-            return table.block(handle, how);
+            return table.kept(handle, how);
         }
         if let Some(block) = table.cached(handle, how.verify) {
             return Ok(block);
@@ -57,7 +66,7 @@ impl Spans {
         self.read(table, &wanted, back)?;
         match self.within(&wanted) {
             Some(sealed) => table.open_data(handle, sealed, how).map(Arc::new),
-            None => table.block(handle, how),
+            None => table.kept(handle, how),
         }
     }
 
@@ -82,4 +91,10 @@ impl Spans {
         self.span = Some(buffer);
         Ok(())
     }
+}
+
+/// As many bytes as those of `block`, within limits, in front of it if `back`, else behind it.
+fn beyond(block: &Range<u64>, back: bool) -> Range<u64> {
+    let bytes = (block.end - block.start).min(AHEAD_MAX);
+    if back { block.start.saturating_sub(bytes)..block.start } else { block.end..block.end + bytes }
 }

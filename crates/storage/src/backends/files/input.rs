@@ -1,5 +1,5 @@
 //! A file that is read: by calls, or where the kernel keeps it.
-use super::fs::ReadFile;
+use super::{fs::ReadFile, mapped_read};
 use crate::{Error, Result, sst::ByteSource};
 use std::{io, ops::Range};
 use terrace_format::block::Bytes;
@@ -60,6 +60,13 @@ impl ByteSource for Input {
 
     fn expect(&self, range: Range<u64>) {
         self.file.expect(range.start, range.end.saturating_sub(range.start));
+    }
+
+    fn prefetch(&self, range: Range<u64>) {
+        let ends = [range.start, range.end.min(self.bytes)].map(usize::try_from);
+        if let (Some(map), [Ok(start), Ok(end)]) = (&self.map, ends) {
+            mapped_read::prefetch(map.get(start..end).unwrap_or_default());
+        }
     }
 
     fn mapped(&self) -> bool {
