@@ -25,6 +25,7 @@ const KINDS: &[Kind] = &[
     Kind { name: "fillrandom", prepare: nothing, run: |db, keys| fill(db, &keys.scattered) },
     Kind { name: "flush", prepare: filled, run: |db, _| db.flush().map(|()| PAIRS) },
     Kind { name: "compact", prepare: two_runs, run: |db, _| db.compact_range(None, None).map(|()| 2 * PAIRS) },
+    Kind { name: "compact-sparse", prepare: sparse, run: |db, _| db.compact_range(None, None).map(|()| PAIRS) },
     Kind { name: "get", prepare: settled, run: |db, keys| gets(db, &keys.scattered, true) },
     Kind { name: "get-absent", prepare: settled, run: |db, keys| gets(db, &keys.absent, false) },
     Kind { name: "seek", prepare: settled, run: |db, keys| seeks(db, &keys.scattered) },
@@ -71,6 +72,14 @@ fn two_runs(db: &Db, keys: &Keys) -> Result<()> {
         db.flush()?;
     }
     Ok(())
+}
+
+/// A run of all keys, and one of each 200th.
+fn sparse(db: &Db, keys: &Keys) -> Result<()> {
+    filled(db, keys)?;
+    db.compact_range(None, None)?;
+    keys.ascending.iter().step_by(200).try_for_each(|key| db.put(key, [7; VALUE_BYTES]))?;
+    db.flush()
 }
 
 /// One run, no memtable, nothing to do, every block read once.

@@ -107,7 +107,7 @@ pub struct Options {
     /// than 32 MiB and three quarters of `cache_bytes`. Default 990; 16 ..= 1,000,000.
     pub open_tables_max: u64,
     /// Map the files of tables instead of reading them, and read uncompressed blocks where they lie, without a copy or a place
-    /// in the cache; scans copy ahead what they will show. A page that cannot be had, because the file was cut short or its
+    /// in the cache. A page that cannot be had, because the file was cut short or its
     /// device fails, ends the process with a message instead of an error. Only in real directories. Default false.
     pub mmap_reads: bool,
     /// Runs in level 0 at which its compaction starts. Default 4; 1 ..= 1000.
@@ -163,6 +163,10 @@ pub struct Options {
     /// Compact the table first that meets the least below, and end outputs where tables below end, at half to one and a half
     /// `table_bytes`: fewer bytes are written than by LevelDB's turns around the key space. Default false.
     pub least_overlap: bool,
+    /// Compactions write a block of an input as it is, still compressed, where no other input has a key among its own and nothing of it is
+    /// dropped, if it has the codec of new ones and is no larger than three of them. What lies between such blocks may be small ones; in each
+    /// table they hold three quarters of `block_bytes` on average. Off, tables are cut into blocks as LevelDB would. Default false.
+    pub whole_blocks: bool,
     /// An idle store starts to become durable after this many milliseconds. Default 5000; 0 (never) ..= 86,400,000.
     pub durability_interval_ms: u64,
     /// How written tables become durable: `sync` each as it is finished, as LevelDB does; `group` many by one commit of the
@@ -292,6 +296,7 @@ impl Options {
             subcompaction_bytes: 4 * MIB,
             l0_merge_runs: 0,
             least_overlap: false,
+            whole_blocks: false,
             durability_interval_ms: 5000,
             durability: Tier::Sync,
             sync_flushes: false,

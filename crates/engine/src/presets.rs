@@ -199,5 +199,6 @@ fn terrace_block() -> Options {
     options.subcompactions_max = 2;
     options.l0_merge_runs = 4;
     options.least_overlap = true;
+    options.whole_blocks = true;
     options
 }

@@ -22,6 +22,23 @@ pub trait Blocks: Send {
     fn next(&mut self, at: &mut BlockCursor) -> Result<()>;
     /// Moves `at` one back, into the block before if need be.
     fn prev(&mut self, at: &mut BlockCursor) -> Result<()>;
+    /// Turns `at` to the first entry behind the block that it is in.
+    fn skip_block(&mut self, at: &mut BlockCursor) -> Result<()>;
+    /// The key that no entry of the block at hand lies behind.
+    fn bound(&self) -> Option<&[u8]>;
+    /// The block that `at` is in as it is stored, with its trailer, with all its entries at hand. `None` if they are too many, or the block was
+    /// not read with others, or not verified.
+    fn whole(&self, at: &mut BlockCursor) -> Result<Option<Bytes>>;
+}
+
+/// A block as it is stored, for [`Build::keep_block`](crate::placement::Build::keep_block).
+pub struct WholeBlock<'a> {
+    /// Has all its entries at hand.
+    pub entries: &'a BlockCursor,
+    /// The same, with its trailer, maybe compressed; verified.
+    pub sealed: Bytes,
+    /// No entry lies behind this internal key.
+    pub bound: &'a [u8],
 }
 
 /// Reads values that lie elsewhere than their keys.
@@ -107,6 +124,27 @@ impl Cursor {
     #[inline]
     pub fn step_back(&mut self) -> bool {
         self.at.step_back()
+    }
+
+    /// The block that it has just come to, standing on its first entry: the key that none of its entries lies behind.
+    #[inline]
+    pub fn comes_to_block(&self) -> Option<&[u8]> {
+        if self.at.is_first() { self.blocks.bound().filter(|_| self.values.is_none()) } else { None }
+    }
+
+    /// That block, if it can be had as it is.
+    pub fn whole_block(&mut self) -> Result<Option<WholeBlock<'_>>> {
+        if self.comes_to_block().is_none() {
+            return Ok(None);
+        }
+        let sealed = self.blocks.whole(&mut self.at)?;
+        let (entries, bound) = (&self.at, self.blocks.bound());
+        Ok(sealed.zip(bound).map(|(sealed, bound)| WholeBlock { entries, sealed, bound }))
+    }
+
+    /// To the first entry behind the block that it is in.
+    pub fn skip_block(&mut self) -> Result<()> {
+        self.blocks.skip_block(&mut self.at)
     }
 
     /// See [`BlockCursor::next_apart`].

@@ -10,7 +10,7 @@ use crate::{Adopted, Budget, Error, Result, TableFile, Ticket, Traffic};
 use std::{collections::BTreeSet, sync::Arc};
 use terrace_format::{Batch, Kind, LogId, SegmentId, SeqNo, Shape, TableId};
 
-pub use crate::cursor::{Blocks, Cursor, Values};
+pub use crate::cursor::{Blocks, Cursor, Values, WholeBlock};
 pub use terrace_format::{
     RangeDeletes, TableFacts, Within,
     block::{BlockCursor, Bytes},
@@ -373,6 +373,10 @@ pub trait Build: Send {
     /// Stores an entry in the open table: a new one ([`Origin::Memory`]) or one taken over from an older table, by
     /// whatever means the backend has. Entries come in internal-key order, each once.
     fn keep(&mut self, entry: EntryRef<'_>) -> Result<()>;
+    /// Stores a whole block of an older table as it is. False, and nothing done, where its entries have to be [kept](Build::keep) one by one.
+    fn keep_block(&mut self, _block: &WholeBlock<'_>) -> Result<bool> {
+        Ok(false)
+    }
     /// Stores a new entry in the open table: as [`keep`](Build::keep), but with the value as the user gave it.
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.keep(EntryRef { key, stored: value, origin: Origin::Memory })

@@ -2,7 +2,7 @@
 use terrace_format::{KeyOrder, Kind, SeqNo, key::Parsed};
 
 /// Fed a merge's entries in internal-key order; remembers the last user key.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct MayDrop {
     oldest_reader: SeqNo,
     last_user: Option<Vec<u8>>,

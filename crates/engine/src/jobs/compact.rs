@@ -19,7 +19,7 @@ use std::{
 use terrace_format::{KeyOrder, Kind, SeqNo, TableId, edit::Edit, key};
 use terrace_storage::{
     Ticket,
-    placement::{Build, EntryRef, Fragment, Hint, Lifetime, ObjectId, ReadHow, Stored, TableMeta},
+    placement::{Build, EntryRef, Fragment, Hint, Lifetime, ObjectId, ReadHow, Stored, TableMeta, WholeBlock},
 };
 
 /// How many entries pass between two looks at whether the store is closing.
@@ -157,11 +157,21 @@ fn merge(
         Some(user) => merge.seek(&key::lookup(user, SeqNo::MAX))?,
         None => merge.seek_first()?,
     }
+    let wholes = shared.options.whole_blocks && spent.is_empty();
     let mut entries = 0;
     while merge.valid() {
         entries += 1;
         if entries % ENTRIES_PER_LOOK == 0 && shared.work.stopping() {
             return Ok(None);
+        }
+        if wholes
+            && merge.comes_to_block()
+            && let Some(block) = merge.whole_block()?
+            && part.to.as_ref().is_none_or(|to| shared.order.user(key::user_key(block.bound), to).is_lt())
+            && out.keep_block(&block, &mut sieve)?
+        {
+            merge.skip_block()?;
+            continue;
         }
         let entry = merge.entry();
         let parsed = key::apart(entry.key);
@@ -265,6 +275,36 @@ impl<'a> Output<'a> {
         }
         self.begin_table()?;
         Ok(self.build.keep(entry)?)
+    }
+
+    /// Stores a block as it is if `sieve` keeps all of it and no output needs to end within it. If not, nothing has happened, but that
+    /// the open table may have ended.
+    fn keep_block(&mut self, block: &WholeBlock<'_>, sieve: &mut Sieve<'_>) -> Result<bool> {
+        let order = &self.shared.order;
+        let next = self.plan.grandparents.get(self.grandparent);
+        if next.is_some_and(|table| order.internal(block.bound, &table.meta.largest).is_gt()) {
+            return Ok(false);
+        }
+        let rule = sieve.rule.clone();
+        let kept = match sieve.keeps_all(block.entries) {
+            Some(begins_key) => self.put_block(block, begins_key)?,
+            None => false,
+        };
+        if kept {
+            self.seen_key = true;
+        } else {
+            sieve.rule = rule;
+        }
+        Ok(kept)
+    }
+
+    fn put_block(&mut self, block: &WholeBlock<'_>, begins_key: bool) -> Result<bool> {
+        if self.open && begins_key && self.is_full() {
+            let first = block.entries.at_hand().next().map(|(first, _)| key::user_key(first));
+            self.end_table(first)?;
+        }
+        self.begin_table()?;
+        Ok(self.build.keep_block(block)?)
     }
 
     fn begin_table(&mut self) -> Result<()> {

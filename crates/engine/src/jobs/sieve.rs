@@ -9,8 +9,11 @@ use crate::{
     state::Shared,
     version::KeyRange,
 };
-use terrace_format::{RangeDeletes, SeqNo, key::Parsed};
-use terrace_storage::placement::Fragment;
+use terrace_format::{
+    RangeDeletes, SeqNo,
+    key::{self, Parsed},
+};
+use terrace_storage::placement::{BlockCursor, Fragment};
 
 /// User keys of one part of a merge.
 #[derive(Default)]
@@ -54,6 +57,19 @@ impl<'a> Sieve<'a> {
         let bottom = || is_bottom(order, &plan.version, plan.output_level, entry.user);
         let by_rule = self.rule.entry(order, entry, bottom);
         by_rule || self.ranges.newest(order, entry.user, self.oldest_reader) > entry.seq
+    }
+
+    /// Whether none of the entries at hand goes, and if so, whether the first one begins a user key. They count as asked for: who asks for
+    /// them again must set the rule back.
+    pub fn keeps_all(&mut self, entries: &BlockCursor) -> Option<bool> {
+        let mut begins_key = None;
+        for (internal_key, _) in entries.at_hand() {
+            if self.drops(&key::apart(internal_key)) {
+                return None;
+            }
+            begins_key.get_or_insert(self.rule.begins_key());
+        }
+        begins_key
     }
 
     /// What must be kept of the deletes of ranges: those that some reader does not see yet, and the newest that all see,

@@ -14,7 +14,7 @@ use terrace_format::{
     KeyOrder,
     key::{self, Parsed},
 };
-use terrace_storage::placement::{EntryRef, Origin};
+use terrace_storage::placement::{EntryRef, Origin, WholeBlock};
 
 /// All sources as one. After an error it stands nowhere until the next seek.
 pub struct Merge {
@@ -202,6 +202,37 @@ impl Merge {
         }
     }
 
+    /// Whether it has just come to a block, walking forward, among whose entries no other source has anything.
+    #[inline]
+    pub fn comes_to_block(&self) -> bool {
+        debug_assert!(self.direction == Direction::Forward && self.is_whole());
+        let first = self.at();
+        let Source::Run(c) = &self.sources[first] else { return false };
+        c.entries().comes_to_block().is_some_and(|bound| self.is_alone_up_to(bound))
+    }
+
+    #[inline(never)]
+    fn is_alone_up_to(&self, bound: &[u8]) -> bool {
+        self.queue.get(1).is_none_or(|&second| self.precedes(bound, self.at(), second))
+    }
+
+    /// That block, if it can be had as it is.
+    pub fn whole_block(&mut self) -> Result<Option<WholeBlock<'_>>> {
+        let at = self.at();
+        match &mut self.sources[at] {
+            Source::Run(c) => Ok(c.entries_mut().whole_block()?),
+            Source::Mem(_) => Ok(None),
+        }
+    }
+
+    /// To the first entry behind the block that it is in, in which no other source has anything.
+    pub fn skip_block(&mut self) -> Result<()> {
+        let at = self.at();
+        let Source::Run(c) = &mut self.sources[at] else { return self.next() };
+        let moved = c.skip_block();
+        self.enqueue(at, moved)
+    }
+
     /// One forward if the next entry is at hand, surely of another user key, and `wanted`; else it stays and the answer is
     /// false.
     #[inline]
@@ -361,7 +392,7 @@ impl Merge {
     }
 
     /// Whether `key`, of source `a`, comes before the entry of source `b`, in the direction of the walk.
-    #[inline]
+    #[inline(always)] // into what is done for each entry
     fn precedes(&self, key: &[u8], a: usize, b: usize) -> bool {
         let order = self.order.internal(key, self.sources[b].key()).then(a.cmp(&b));
         order == if self.direction == Direction::Forward { Ordering::Less } else { Ordering::Greater }

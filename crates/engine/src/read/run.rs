@@ -72,6 +72,12 @@ impl RunCursor {
         self.backward_to_entry()
     }
 
+    /// To the first entry behind the block that it is in. Must stand on an entry.
+    pub fn skip_block(&mut self) -> Result<()> {
+        self.entries_mut().skip_block()?;
+        self.forward_to_entry()
+    }
+
     /// Where it stands; must be on an entry.
     #[inline]
     pub fn entries(&self) -> &Cursor {

@@ -107,6 +107,7 @@ fn parallel(options: Options) -> Options {
     options.subcompaction_bytes = 1 << 10;
     options.l0_merge_runs = 2;
     options.least_overlap = true;
+    options.whole_blocks = true;
     options.range_deletes = true;
     options
 }

@@ -172,6 +172,7 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
         one_of("range_deletes", &["on", "off"]),
         one_of("file_value_bytes_min", &["0", "20", "1KiB"]),
         one_of("level_base_entries", &["0", "20", "10000"]),
+        one_of("whole_blocks", &["on", "off"]),
     );
     let apart = (
         one_of("values", &["preset", "table", "log"]),
@@ -183,8 +184,8 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
     );
     let all = (single, other, writing, apart);
     all.prop_map(
-        |((a, b, c, d, e, f, g, h, i, j), (k, l, m, n, o, p, q, r, s, t, level0), (u, v, w, x, y, z), apart)| {
-            let mut shape = vec![a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z];
+        |((a, b, c, d, e, f, g, h, i, j), (k, l, m, n, o, p, q, r, s, t, level0), (u, v, w, x, y, z, whole), apart)| {
+            let mut shape = vec![a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, whole];
             shape.extend(<[_; 6]>::from(apart));
             let names = ["l0_compact_runs", "l0_slow_runs", "l0_stop_runs"];
             shape.extend(names.into_iter().zip(level0.map(String::from)));

@@ -58,6 +58,13 @@ impl BlockBuilder {
         self.since_restart += 1;
     }
 
+    /// Takes note of a key that goes into a block made elsewhere. There must be no entry yet.
+    pub fn pass(&mut self, key: &[u8]) {
+        debug_assert!(self.is_empty());
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
+    }
+
     /// Bytes that [`BlockBuilder::finish`] would return now.
     pub fn byte_len(&self) -> usize {
         self.bytes.len() + 4 * self.restarts.len() + 4

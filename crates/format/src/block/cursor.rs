@@ -58,6 +58,43 @@ impl BlockCursor {
         self.current.is_some()
     }
 
+    /// Bytes of the block that it is in.
+    pub fn block_bytes(&self) -> usize {
+        self.block.as_ref().map_or(0, |block| block.byte_len())
+    }
+
+    /// Whether it stands on the block's first entry.
+    #[inline]
+    pub fn is_first(&self) -> bool {
+        self.begin == 0 && self.at == 0 && self.valid()
+    }
+
+    /// Has all of the block decoded and at hand, standing on its first entry; false if that is too much.
+    pub fn decode_all(&mut self) -> Result<bool, Corrupt> {
+        debug_assert!(self.is_first());
+        let mut fits = true;
+        self.decode(|window, block| {
+            if window.window.is_empty() {
+                window.begin_at_restart(block, 0)?; // a search keeps what it found, and nothing beside it
+                window.read_ahead(block.entries())?;
+            }
+            while window.end < block.entries_end && fits {
+                fits = window.window.len() < ENTRIES_MAX && window.keys.len() < KEY_BYTES_MAX;
+                if fits {
+                    window.read_entry(block.entries())?;
+                }
+            }
+            Ok(())
+        })?;
+        Ok(fits)
+    }
+
+    /// The entries at hand, in their order: keys and values.
+    pub fn at_hand(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let bytes = self.block.as_ref().map_or(&[][..], |block| block.bytes.flat());
+        self.window.iter().map(move |entry| (self.keys.get(entry.key.clone()), &bytes[entry.value.clone()]))
+    }
+
     /// The first key of the block, if there is one and it makes sense.
     pub fn first_in_block(&self) -> Option<&[u8]> {
         let block = self.block.as_ref().filter(|block| block.entries_end > 0)?;

@@ -183,6 +183,30 @@ fn block_of(keys: &[Vec<u8>]) -> Vec<u8> {
     block(&keys.iter().map(|key| (&key[..], &b""[..])).collect::<Vec<_>>(), 16)
 }
 
+#[test]
+fn all_of_a_block_is_at_hand_unless_it_is_too_much() {
+    for (count, fits) in [(1, true), (16, true), (17, true), (1024, true), (1025, false), (3000, false)] {
+        let keys: Vec<Vec<u8>> = (0..count).map(|n: u32| n.to_be_bytes().to_vec()).collect();
+        let bytes = block_of(&keys);
+        for by_search in [false, true] {
+            let mut cursor = cursor(&bytes);
+            match by_search {
+                true => cursor.seek(&keys[0], |a, b| a.cmp(b)).unwrap(),
+                false => cursor.seek_first().unwrap(),
+            }
+            assert_eq!(cursor.decode_all().unwrap(), fits, "{count} entries");
+            if fits {
+                assert!(cursor.at_hand().map(|(key, _)| key.to_vec()).eq(keys.iter().cloned()), "{count} entries");
+            }
+            for key in &keys {
+                assert!(cursor.key() == key && cursor.is_first() == (key == &keys[0]));
+                cursor.next().unwrap();
+            }
+            assert!(!cursor.valid());
+        }
+    }
+}
+
 /// A block may say of each of its entries that it shares a long key: a window keeps few of them.
 #[test]
 fn a_window_is_bounded_whatever_keys_share() {

@@ -9,12 +9,13 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use terrace_format::{Comparator, KeyOrder, Kind, SeqNo, TableId, compress::Codec, filter::Bloom, key};
+use terrace_format::{Comparator, KeyOrder, Kind, SeqNo, TableForm, TableId, compress::Codec, filter::Bloom, key};
 
 pub(super) const CASES: &[Case] = &[
     tables_answer_as_a_map_would,
     a_custom_order_rules_everything,
     a_build_has_many_tables,
+    blocks_are_taken_over,
     tables_of_a_build_go_one_by_one,
     abandoned_builds_leave_nothing,
     damage_is_not_built_in,
@@ -216,6 +217,45 @@ fn a_custom_order_rules_everything(place: &Place) {
         good(cursor.seek(&want.0));
         same(value_here(&*placement, &mut cursor).as_ref(), Some(want), "seek under a custom order");
         assert!(good(table.get(&want.0, HOW)).is_some());
+    }
+}
+
+/// A table of another one's blocks, as they are where all of it is wanted, and of its other entries.
+fn blocks_are_taken_over(place: &Place) {
+    for (number, setup) in (0..).zip(setups()) {
+        let placement = good(place.open(Mode::Create, &setup));
+        let mut model = versions(800);
+        let all = entries(&model);
+        let meta = one_table(&*placement, 2 * number + 1, Lifetime::Flush, all.iter().map(|(k, v)| (k, v)));
+        let unwanted: BTreeSet<&Vec<u8>> = all.iter().step_by(100).map(|(key, _)| key).collect();
+        let mut cursor = good(good(placement.open_table(&meta)).cursor(HOW));
+        let mut build = good(placement.begin(hint(Lifetime::Compaction)));
+        good(build.begin_table(TableId(2 * number + 2)));
+        let mut taken = 0;
+        good(cursor.seek_first());
+        while cursor.valid() {
+            if let Some(block) = good(cursor.whole_block())
+                && block.entries.at_hand().all(|(key, _)| !unwanted.contains(&key.to_vec()))
+                && good(build.keep_block(&block))
+            {
+                taken += block.entries.at_hand().count();
+                good(cursor.skip_block());
+                continue;
+            }
+            if !unwanted.contains(&cursor.key().to_vec()) {
+                good(build.keep(cursor.entry()));
+            }
+            good(cursor.next());
+        }
+        good(build.end_table());
+        let blocks = placement.shape().tables != TableForm::Directory && !is_apart(&*placement);
+        assert_eq!(taken > 0, blocks, "{taken} entries taken over with their blocks, under setup {number}");
+        let meta = finish(&*placement, build).remove(0);
+        model.retain(|at, (kind, _)| !unwanted.contains(&internal(at, *kind)));
+        let table = good(placement.open_table(&meta));
+        lookups(&*placement, &*table, &model);
+        walks(&*placement, table.clone(), &entries(&model));
+        facts_are_true(&*placement, &*table, &model);
     }
 }
 

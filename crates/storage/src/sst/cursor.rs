@@ -2,7 +2,11 @@
 use super::{Reader, span::Spans};
 use crate::{Result, cursor::Blocks, placement::ReadHow};
 use std::sync::Arc;
-use terrace_format::{Corrupt, block::BlockCursor, footer::Handle};
+use terrace_format::{
+    Corrupt,
+    block::{BlockCursor, Bytes},
+    footer::Handle,
+};
 
 type Step = std::result::Result<(), Corrupt>;
 
@@ -100,5 +104,24 @@ impl Blocks for TableBlocks {
     fn prev(&mut self, data: &mut BlockCursor) -> Result<()> {
         self.step(data, BlockCursor::prev)?;
         self.skip_backward(data)
+    }
+
+    fn skip_block(&mut self, data: &mut BlockCursor) -> Result<()> {
+        self.index += 1;
+        self.enter(data, BlockCursor::seek_first)?;
+        self.skip_forward(data)
+    }
+
+    fn bound(&self) -> Option<&[u8]> {
+        self.entered.map(|_| self.table.tail.index.key(self.index))
+    }
+
+    fn whole(&self, data: &mut BlockCursor) -> Result<Option<Bytes>> {
+        let sealed = self.spans.sealed(&self.table).filter(|_| self.how.verify && self.entered.is_some());
+        let mut fits = false;
+        if sealed.is_some() {
+            self.step(data, |data| data.decode_all().map(|all| fits = all))?;
+        }
+        Ok(sealed.filter(|_| fits))
     }
 }

@@ -70,6 +70,11 @@ impl Spans {
         }
     }
 
+    /// The block asked for last as it is stored, unless it came alone.
+    pub fn sealed(&self, table: &Reader) -> Option<Bytes> {
+        if table.source.mapped() { table.source.read(self.last.clone()).ok() } else { self.within(&self.last) }
+    }
+
     fn within(&self, wanted: &Range<u64>) -> Option<Bytes> {
         let span = self.span.as_ref()?.filled();
         let start = usize::try_from(wanted.start.checked_sub(self.begin)?).ok()?;

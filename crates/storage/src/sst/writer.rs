@@ -6,7 +6,7 @@
 //! In memory are one block, the index and what the filter needs. Without our facts block, and with LevelDB's
 //! kind of filter, the bytes are those that LevelDB writes.
 use super::{ByteSink, filter::FilterMaker};
-use crate::{Error, Result, Setup};
+use crate::{Error, Result, Setup, placement::WholeBlock};
 use std::cmp::Ordering;
 use terrace_format::{
     Corrupt, KeyOrder, Kind, RangeDeletes, SeqNo, TableFacts,
@@ -22,6 +22,7 @@ use terrace_format::{
 const COMPRESSED_BYTES_MAX: usize = 1 << 30;
 /// Index entries begin before this offset, as 32 bits say where. Only keys of gigabytes come near it.
 const INDEX_BYTES_MAX: usize = u32::MAX as usize;
+const OUT_OF_ORDER: &str = "an entry does not follow the one before it";
 /// A buffer that grew past this is given back rather than kept for the next block.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
@@ -45,6 +46,9 @@ pub(crate) struct Writer<S> {
     /// Meta blocks of the caller's, by their names.
     metas: Vec<(&'static str, Vec<u8>)>,
     smallest: Vec<u8>,
+    /// Data blocks so far, and their uncompressed bytes.
+    cut: u64,
+    cut_bytes: u64,
     /// The block that ended with the last key. Its index entry waits for the next key, to be no longer than it must.
     unindexed: Option<Handle>,
 }
@@ -70,6 +74,8 @@ impl<S: ByteSink> Writer<S> {
             range_deletes: RangeDeletes::default(),
             metas: Vec::new(),
             smallest: Vec::new(),
+            cut: 0,
+            cut_bytes: 0,
             unindexed: None,
         }
     }
@@ -88,17 +94,56 @@ impl<S: ByteSink> Writer<S> {
         if self.facts.entries == 0 {
             self.smallest.extend_from_slice(internal_key);
         } else if self.order.internal_past(last, internal_key, shared) != Ordering::Less {
-            return Err(self.corrupt(Corrupt::new("table", 0, "an entry does not follow the one before it")));
+            return Err(self.corrupt(Corrupt::new("table", 0, OUT_OF_ORDER)));
         }
-        if let Some(handle) = self.unindexed.take() {
-            let mut listed = last.to_vec();
-            self.order.shorten_between(&mut listed, internal_key);
-            self.list_block(handle, &listed)?;
-        }
+        self.list_unindexed(internal_key)?;
         self.filter.add(parsed.user);
         self.data.add_sharing(shared, internal_key, value);
         count(&mut self.facts, parsed.seq, parsed.kind, internal_key, value);
         if self.data.byte_len() >= self.block_bytes { self.end_block() } else { Ok(()) }
+    }
+
+    /// Adds a block as it is stored. False, and nothing done, if it is not what this table would be made of: another codec, or another size,
+    /// or blocks would become too small with it.
+    pub fn add_block(&mut self, block: &WholeBlock<'_>) -> Result<bool> {
+        let Some((first, _)) = block.entries.at_hand().next().filter(|_| self.takes(block)) else { return Ok(false) };
+        self.end_block()?;
+        self.list_unindexed(first)?;
+        for (internal_key, value) in block.entries.at_hand() {
+            let parsed = key::parse(internal_key).map_err(|found| self.corrupt(found))?;
+            if self.facts.entries == 0 {
+                self.smallest.extend_from_slice(internal_key);
+            } else if self.order.internal(self.data.last_key(), internal_key) != Ordering::Less {
+                return Err(self.corrupt(Corrupt::new("table", 0, OUT_OF_ORDER)));
+            }
+            self.filter.add(parsed.user);
+            count(&mut self.facts, parsed.seq, parsed.kind, internal_key, value);
+            self.data.pass(internal_key);
+        }
+        self.unindexed = Some(self.blocks.copy(&block.sealed)?);
+        self.cut_bytes += block.entries.block_bytes() as u64;
+        self.cut += 1;
+        self.filter.start_block(self.blocks.bytes);
+        Ok(true)
+    }
+
+    /// What lies before it ends with a block that may be small, and it may be small itself; indexes and scans pay for blocks that are. On
+    /// average they keep three quarters of the size.
+    fn takes(&self, block: &WholeBlock<'_>) -> bool {
+        let (bytes, begun) = (block.entries.block_bytes(), usize::from(!self.data.is_empty()));
+        let all = self.cut_bytes + (bytes + begun * self.data.byte_len()) as u64;
+        let is_enough = 4 * all >= 3 * self.block_bytes as u64 * (self.cut + begun as u64 + 1);
+        let is_too_much = bytes >= 3 * self.block_bytes && block.entries.at_hand().nth(1).is_some();
+        let codec = block.sealed.len().checked_sub(BLOCK_TRAILER_BYTES).map(|at| block.sealed[at]);
+        is_enough && !is_too_much && codec == Some(self.blocks.codec as u8)
+    }
+
+    /// Lists the block before `next` in the index.
+    fn list_unindexed(&mut self, next: &[u8]) -> Result<()> {
+        let Some(handle) = self.unindexed.take() else { return Ok(()) };
+        let mut listed = self.data.last_key().to_vec();
+        self.order.shorten_between(&mut listed, next);
+        self.list_block(handle, &listed)
     }
 
     /// Adds deletes of ranges, at any time.
@@ -166,7 +211,10 @@ impl<S: ByteSink> Writer<S> {
         if self.data.is_empty() {
             return Ok(());
         }
-        self.unindexed = Some(self.blocks.write(self.data.finish(), self.blocks.codec)?);
+        let contents = self.data.finish();
+        self.cut_bytes += contents.len() as u64;
+        self.cut += 1;
+        self.unindexed = Some(self.blocks.write(contents, self.blocks.codec)?);
         self.data.reset();
         self.filter.start_block(self.blocks.bytes);
         Ok(())
@@ -227,6 +275,14 @@ impl<S: ByteSink> BlockStream<S> {
         self.sink.append(stored)?;
         self.sink.append(&trailer(stored, codec))?;
         self.bytes += handle.bytes + BLOCK_TRAILER_BYTES as u64;
+        Ok(handle)
+    }
+
+    /// Writes a block that has its trailer.
+    fn copy(&mut self, sealed: &[u8]) -> Result<Handle> {
+        let handle = Handle { offset: self.bytes, bytes: (sealed.len() - BLOCK_TRAILER_BYTES) as u64 };
+        self.sink.append(sealed)?;
+        self.bytes += sealed.len() as u64;
         Ok(handle)
     }
 }

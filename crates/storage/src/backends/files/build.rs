@@ -3,7 +3,7 @@ use super::{Store, bundle, fs::WriteFile};
 use crate::{
     Error, Purpose, Result, Ticket,
     durability::{CommitTracker, Finished, SyncTracker},
-    placement::{Build, EntryRef, Fragment, Hint, Lifetime, ObjectId, TableMeta},
+    placement::{Build, EntryRef, Fragment, Hint, Lifetime, ObjectId, TableMeta, WholeBlock},
     sst::{Bounds, ByteSink, Writer},
 };
 use std::sync::Arc;
@@ -109,6 +109,10 @@ impl Build for FilesBuild {
 
     fn keep(&mut self, entry: EntryRef<'_>) -> Result<()> {
         self.open()?.add(entry.key, entry.stored)
+    }
+
+    fn keep_block(&mut self, block: &WholeBlock<'_>) -> Result<bool> {
+        self.open()?.add_block(block)
     }
 
     fn rely_on(&mut self, segment: ObjectId) -> Result<()> {
