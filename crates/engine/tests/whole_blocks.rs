@@ -116,7 +116,9 @@ fn blocks_behind_a_change_stay_what_they_are() {
             db.put(key(number), [number as u8; 100]).unwrap();
         }
         db.compact_range(None, None).unwrap();
+        db.close().unwrap();
         let before = tables(&store);
+        let db = place.open(&kit::options(&shape), false).unwrap();
         db.put(key(KEYS / 2), [7; 150]).unwrap();
         db.put(key(KEYS / 2 + 1), [7; 150]).unwrap();
         db.compact_range(None, None).unwrap();

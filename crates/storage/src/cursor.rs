@@ -26,9 +26,9 @@ pub trait Blocks: Send {
     fn skip_block(&mut self, at: &mut BlockCursor) -> Result<()>;
     /// The key that no entry of the block at hand lies behind.
     fn bound(&self) -> Option<&[u8]>;
-    /// The block that `at` is in as it is stored, with its trailer, with all its entries at hand. `None` if they are too many, or the block was
-    /// not read with others, or not verified.
-    fn whole(&self, at: &mut BlockCursor) -> Result<Option<Bytes>>;
+    /// The block that `at` is in as it is stored, with its trailer, and all its entries at hand, none of which lies behind its bound. `None` if
+    /// they are too many, or the block was not read with others, or not verified.
+    fn stored(&self, at: &mut BlockCursor) -> Result<Option<Bytes>>;
 }
 
 /// A block as it is stored, for [`Build::keep_block`](crate::placement::Build::keep_block).
@@ -37,8 +37,6 @@ pub struct WholeBlock<'a> {
     pub entries: &'a BlockCursor,
     /// The same, with its trailer, maybe compressed; verified.
     pub sealed: Bytes,
-    /// No entry lies behind this internal key.
-    pub bound: &'a [u8],
 }
 
 /// Reads values that lie elsewhere than their keys.
@@ -132,14 +130,14 @@ impl Cursor {
         if self.at.is_first() { self.blocks.bound().filter(|_| self.values.is_none()) } else { None }
     }
 
-    /// That block, if it can be had as it is.
-    pub fn whole_block(&mut self) -> Result<Option<WholeBlock<'_>>> {
-        if self.comes_to_block().is_none() {
-            return Ok(None);
-        }
-        let sealed = self.blocks.whole(&mut self.at)?;
-        let (entries, bound) = (&self.at, self.blocks.bound());
-        Ok(sealed.zip(bound).map(|(sealed, bound)| WholeBlock { entries, sealed, bound }))
+    /// That block as it is stored, if it can be had so. All its entries are at hand then.
+    pub fn stored_block(&mut self) -> Result<Option<Bytes>> {
+        if self.comes_to_block().is_some() { self.blocks.stored(&mut self.at) } else { Ok(None) }
+    }
+
+    /// The same with its entries.
+    pub fn whole_block(&self, sealed: Bytes) -> WholeBlock<'_> {
+        WholeBlock { entries: &self.at, sealed }
     }
 
     /// To the first entry behind the block that it is in.

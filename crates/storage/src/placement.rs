@@ -373,9 +373,13 @@ pub trait Build: Send {
     /// Stores an entry in the open table: a new one ([`Origin::Memory`]) or one taken over from an older table, by
     /// whatever means the backend has. Entries come in internal-key order, each once.
     fn keep(&mut self, entry: EntryRef<'_>) -> Result<()>;
-    /// Stores a whole block of an older table as it is. False, and nothing done, where its entries have to be [kept](Build::keep) one by one.
-    fn keep_block(&mut self, _block: &WholeBlock<'_>) -> Result<bool> {
-        Ok(false)
+    /// Whether a block of an older table may be [stored](Build::keep_block) as it is. If not, its entries are to be [kept](Build::keep).
+    fn takes_block(&self, _block: &WholeBlock<'_>) -> bool {
+        false
+    }
+    /// Stores a block of an older table in the open one as it is.
+    fn keep_block(&mut self, _block: &WholeBlock<'_>) -> Result<()> {
+        Err(Error::Unsupported("no build here takes whole blocks".into()))
     }
     /// Stores a new entry in the open table: as [`keep`](Build::keep), but with the value as the user gave it.
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {

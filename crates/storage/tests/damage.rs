@@ -3,12 +3,12 @@ use proptest::{collection::vec, prelude::*, sample::Index};
 use std::sync::Arc;
 use terrace_format::{
     LogId, SeqNo, TableId,
-    block::{Block, BlockCursor},
+    block::{Block, BlockBuilder, BlockCursor},
     compress::Codec,
     crc,
     filter::Bloom,
-    footer::{FOOTER_BYTES, Footer, Handle},
-    key,
+    footer::{FOOTER_BYTES, Footer, Handle, seal_block},
+    key::{self, TRAILER_BYTES},
 };
 use terrace_storage::{
     FilterForm, Memory, Result, Setup,
@@ -266,5 +266,45 @@ fn logs_cut_at_any_length() {
         assert_eq!(found, records[..whole], "cut at {length}");
         let offset = whole.checked_sub(1).map_or(0, |last| ends[last]);
         assert_eq!(end, LogEvent::End { offset, torn: length as u64 > offset }, "cut at {length}");
+    }
+}
+
+/// Such a block would be passed on ahead of what comes between its entries.
+#[test]
+fn a_block_that_goes_on_behind_its_index_key_is_not_passed_on() {
+    let setup = &setups()[0];
+    let (meta, bytes) = table_file(setup);
+    let footer = Footer::decode(&bytes[bytes.len() - FOOTER_BYTES..]).unwrap();
+    let (from, end) = (footer.index.offset as usize, (footer.index.offset + footer.index.bytes) as usize);
+    let mut listed = BlockCursor::new(Arc::new(Block::new(bytes[from..end].to_vec()).unwrap()));
+    listed.seek_first().unwrap();
+    for lies in [false, true] {
+        let mut index = BlockBuilder::new(1);
+        listed.seek_first().unwrap();
+        while listed.valid() {
+            let mut key = listed.key().to_vec();
+            let at = key.len() - TRAILER_BYTES - 1; // the user key's last byte
+            key[at] -= u8::from(lies && key[at] > 0);
+            index.add(&key, listed.value());
+            listed.next().unwrap();
+        }
+        let mut changed = bytes[..from].to_vec();
+        changed.extend_from_slice(index.finish());
+        seal_block(&mut changed, from, Codec::None);
+        changed.extend_from_slice(&footer.encode());
+        assert_eq!(changed.len(), bytes.len());
+        let placement = open(&place_with("000001.ldb", &changed), setup);
+        let mut cursor =
+            placement.open_table(&meta).unwrap().cursor(ReadHow { verify: true, fill_cache: false }).unwrap();
+        cursor.seek_first().unwrap();
+        let mut outcome = Ok(None);
+        while cursor.valid() && matches!(outcome, Ok(None)) {
+            outcome = cursor.stored_block();
+            cursor.next().unwrap();
+        }
+        match outcome {
+            Ok(block) => assert!(!lies && block.is_some()),
+            Err(error) => assert!(lies && error.to_string().contains("under which the block is listed"), "{error}"),
+        }
     }
 }

@@ -160,19 +160,21 @@ fn merge(
     let wholes = shared.options.whole_blocks && spent.is_empty();
     let mut entries = 0;
     while merge.valid() {
+        if entries >= ENTRIES_PER_LOOK {
+            entries = 0;
+            if shared.work.stopping() {
+                return Ok(None);
+            }
+        }
+        if wholes && merge.comes_to_block() {
+            let kept = merge.whole_block()?.map(|block| out.keep_block(&block, &mut sieve, part)).transpose()?;
+            if let Some(kept @ 1..) = kept {
+                entries += kept;
+                merge.skip_block()?;
+                continue;
+            }
+        }
         entries += 1;
-        if entries % ENTRIES_PER_LOOK == 0 && shared.work.stopping() {
-            return Ok(None);
-        }
-        if wholes
-            && merge.comes_to_block()
-            && let Some(block) = merge.whole_block()?
-            && part.to.as_ref().is_none_or(|to| shared.order.user(key::user_key(block.bound), to).is_lt())
-            && out.keep_block(&block, &mut sieve)?
-        {
-            merge.skip_block()?;
-            continue;
-        }
         let entry = merge.entry();
         let parsed = key::apart(entry.key);
         if part.to.as_ref().is_some_and(|to| shared.order.user(parsed.user, to).is_ge()) {
@@ -277,34 +279,30 @@ impl<'a> Output<'a> {
         Ok(self.build.keep(entry)?)
     }
 
-    /// Stores a block as it is if `sieve` keeps all of it and no output needs to end within it. If not, nothing has happened, but that
-    /// the open table may have ended.
-    fn keep_block(&mut self, block: &WholeBlock<'_>, sieve: &mut Sieve<'_>) -> Result<bool> {
+    /// Stores a block as it is if all of it belongs to the part and is kept by `sieve`, and no output needs to end within it: how many entries it
+    /// has. Else nothing has happened, and there are none.
+    fn keep_block(&mut self, block: &WholeBlock<'_>, sieve: &mut Sieve<'_>, part: &Part) -> Result<u64> {
         let order = &self.shared.order;
-        let next = self.plan.grandparents.get(self.grandparent);
-        if next.is_some_and(|table| order.internal(block.bound, &table.meta.largest).is_gt()) {
-            return Ok(false);
+        let [first, last] = block.entries.bounds();
+        let ends = self.plan.grandparents.get(self.grandparent).map(|table| &table.meta.largest);
+        if !self.build.takes_block(block)
+            || ends.is_some_and(|end| order.internal(last, end).is_gt())
+            || part.to.as_ref().is_some_and(|to| order.user(key::user_key(last), to).is_ge())
+        {
+            return Ok(0);
         }
         let rule = sieve.rule.clone();
-        let kept = match sieve.keeps_all(block.entries) {
-            Some(begins_key) => self.put_block(block, begins_key)?,
-            None => false,
-        };
-        if kept {
-            self.seen_key = true;
-        } else {
+        let Some(begins_key) = sieve.keeps_all(block.entries) else {
             sieve.rule = rule;
-        }
-        Ok(kept)
-    }
-
-    fn put_block(&mut self, block: &WholeBlock<'_>, begins_key: bool) -> Result<bool> {
+            return Ok(0);
+        };
+        self.seen_key = true;
         if self.open && begins_key && self.is_full() {
-            let first = block.entries.at_hand().next().map(|(first, _)| key::user_key(first));
-            self.end_table(first)?;
+            self.end_table(Some(key::user_key(first)))?;
         }
         self.begin_table()?;
-        Ok(self.build.keep_block(block)?)
+        self.build.keep_block(block)?;
+        Ok(block.entries.at_hand().count() as u64)
     }
 
     fn begin_table(&mut self) -> Result<()> {

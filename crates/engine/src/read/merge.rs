@@ -219,16 +219,21 @@ impl Merge {
     /// That block, if it can be had as it is.
     pub fn whole_block(&mut self) -> Result<Option<WholeBlock<'_>>> {
         let at = self.at();
-        match &mut self.sources[at] {
-            Source::Run(c) => Ok(c.entries_mut().whole_block()?),
-            Source::Mem(_) => Ok(None),
+        let Source::Run(c) = &mut self.sources[at] else { return Ok(None) };
+        match c.entries_mut().stored_block() {
+            Ok(Some(sealed)) => Ok(Some(c.entries().whole_block(sealed))),
+            Ok(None) => Ok(None),
+            Err(error) => {
+                self.queue.clear();
+                Err(error.into())
+            }
         }
     }
 
-    /// To the first entry behind the block that it is in, in which no other source has anything.
+    /// To the first entry behind that block.
     pub fn skip_block(&mut self) -> Result<()> {
         let at = self.at();
-        let Source::Run(c) = &mut self.sources[at] else { return self.next() };
+        let Source::Run(c) = &mut self.sources[at] else { unreachable!("memtables have no blocks") };
         let moved = c.skip_block();
         self.enqueue(at, moved)
     }

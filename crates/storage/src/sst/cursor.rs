@@ -116,12 +116,18 @@ impl Blocks for TableBlocks {
         self.entered.map(|_| self.table.tail.index.key(self.index))
     }
 
-    fn whole(&self, data: &mut BlockCursor) -> Result<Option<Bytes>> {
-        let sealed = self.spans.sealed(&self.table).filter(|_| self.how.verify && self.entered.is_some());
-        let mut fits = false;
-        if sealed.is_some() {
-            self.step(data, |data| data.decode_all().map(|all| fits = all))?;
-        }
-        Ok(sealed.filter(|_| fits))
+    fn stored(&self, data: &mut BlockCursor) -> Result<Option<Bytes>> {
+        let sealed = self.spans.sealed(&self.table).filter(|_| self.how.verify);
+        let (Some(bound), Some(sealed)) = (self.bound(), sealed) else { return Ok(None) };
+        let (order, mut fits) = (&self.table.order, false);
+        self.step(data, |data| {
+            fits = data.decode_all()?;
+            let [_, last] = data.bounds();
+            if order.internal(last, bound).is_gt() {
+                return Err(Corrupt::new("block", 0, "an entry behind the key under which the block is listed"));
+            }
+            Ok(())
+        })?;
+        Ok(Some(sealed).filter(|_| fits))
     }
 }

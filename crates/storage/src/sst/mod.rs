@@ -9,6 +9,7 @@ use terrace_format::block::Bytes;
 mod buffers;
 mod cache;
 mod cursor;
+mod cut;
 mod filter;
 mod index;
 mod reader;
@@ -20,6 +21,7 @@ mod writer;
 
 pub(crate) use buffers::Buffers;
 pub(crate) use cache::BlockCache;
+pub(crate) use cut::Cut;
 pub(crate) use reader::Reader;
 pub(crate) use salvage::Salvager;
 pub(crate) use tail::read_pair_facts;

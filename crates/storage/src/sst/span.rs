@@ -30,8 +30,9 @@ pub(super) struct Spans {
     /// Bytes of the table, and where in it they begin; none until a span is read.
     span: Option<Buffer>,
     begin: u64,
-    /// The block asked for last.
+    /// The block asked for last, and whether it is shown where it is mapped.
     last: Range<u64>,
+    in_place: bool,
     /// Blocks asked for in a row, each beside the one before it.
     neighbours: u32,
     /// Of the span read last; 0 before the first one.
@@ -47,11 +48,12 @@ impl Spans {
             (self.neighbours, self.bytes) = (0, 0);
         }
         self.neighbours = self.neighbours.saturating_add(1);
-        self.last = wanted.clone();
+        (self.last, self.in_place) = (wanted.clone(), false);
         if let Some(sealed) = self.within(&wanted) {
             return table.open_data(handle, sealed, how).map(Arc::new);
         }
         if let Some(block) = table.in_place(handle, how)? {
+            self.in_place = true;
             if ahead || back {
                 table.source.prefetch(beyond(&wanted, back));
             }
@@ -70,9 +72,9 @@ impl Spans {
         }
     }
 
-    /// The block asked for last as it is stored, unless it came alone.
+    /// The block asked for last as it was read from storage, unless it came alone or from the cache.
     pub fn sealed(&self, table: &Reader) -> Option<Bytes> {
-        if table.source.mapped() { table.source.read(self.last.clone()).ok() } else { self.within(&self.last) }
+        if self.in_place { table.source.read(self.last.clone()).ok() } else { self.within(&self.last) }
     }
 
     fn within(&self, wanted: &Range<u64>) -> Option<Bytes> {

@@ -5,7 +5,7 @@
 //! ```
 //! In memory are one block, the index and what the filter needs. Without our facts block, and with LevelDB's
 //! kind of filter, the bytes are those that LevelDB writes.
-use super::{ByteSink, filter::FilterMaker};
+use super::{ByteSink, Cut, filter::FilterMaker};
 use crate::{Error, Result, Setup, placement::WholeBlock};
 use std::cmp::Ordering;
 use terrace_format::{
@@ -46,9 +46,8 @@ pub(crate) struct Writer<S> {
     /// Meta blocks of the caller's, by their names.
     metas: Vec<(&'static str, Vec<u8>)>,
     smallest: Vec<u8>,
-    /// Data blocks so far, and their uncompressed bytes.
-    cut: u64,
-    cut_bytes: u64,
+    /// Of the blocks that ended.
+    cut: Cut,
     /// The block that ended with the last key. Its index entry waits for the next key, to be no longer than it must.
     unindexed: Option<Handle>,
 }
@@ -74,8 +73,7 @@ impl<S: ByteSink> Writer<S> {
             range_deletes: RangeDeletes::default(),
             metas: Vec::new(),
             smallest: Vec::new(),
-            cut: 0,
-            cut_bytes: 0,
+            cut: Cut::default(),
             unindexed: None,
         }
     }
@@ -103,12 +101,18 @@ impl<S: ByteSink> Writer<S> {
         if self.data.byte_len() >= self.block_bytes { self.end_block() } else { Ok(()) }
     }
 
-    /// Adds a block as it is stored. False, and nothing done, if it is not what this table would be made of: another codec, or another size,
-    /// or blocks would become too small with it.
-    pub fn add_block(&mut self, block: &WholeBlock<'_>) -> Result<bool> {
-        let Some((first, _)) = block.entries.at_hand().next().filter(|_| self.takes(block)) else { return Ok(false) };
+    /// What it was cut into, if the block that is being filled ended here.
+    pub fn cut(&self) -> Cut {
+        let mut cut = self.cut;
+        if !self.data.is_empty() {
+            cut.add(self.data.byte_len());
+        }
+        cut
+    }
+
+    /// Adds a block as it is stored.
+    pub fn add_block(&mut self, block: &WholeBlock<'_>) -> Result<()> {
         self.end_block()?;
-        self.list_unindexed(first)?;
         for (internal_key, value) in block.entries.at_hand() {
             let parsed = key::parse(internal_key).map_err(|found| self.corrupt(found))?;
             if self.facts.entries == 0 {
@@ -116,26 +120,15 @@ impl<S: ByteSink> Writer<S> {
             } else if self.order.internal(self.data.last_key(), internal_key) != Ordering::Less {
                 return Err(self.corrupt(Corrupt::new("table", 0, OUT_OF_ORDER)));
             }
+            self.list_unindexed(internal_key)?;
             self.filter.add(parsed.user);
             count(&mut self.facts, parsed.seq, parsed.kind, internal_key, value);
             self.data.pass(internal_key);
         }
         self.unindexed = Some(self.blocks.copy(&block.sealed)?);
-        self.cut_bytes += block.entries.block_bytes() as u64;
-        self.cut += 1;
+        self.cut.add(block.entries.block_bytes());
         self.filter.start_block(self.blocks.bytes);
-        Ok(true)
-    }
-
-    /// What lies before it ends with a block that may be small, and it may be small itself; indexes and scans pay for blocks that are. On
-    /// average they keep three quarters of the size.
-    fn takes(&self, block: &WholeBlock<'_>) -> bool {
-        let (bytes, begun) = (block.entries.block_bytes(), usize::from(!self.data.is_empty()));
-        let all = self.cut_bytes + (bytes + begun * self.data.byte_len()) as u64;
-        let is_enough = 4 * all >= 3 * self.block_bytes as u64 * (self.cut + begun as u64 + 1);
-        let is_too_much = bytes >= 3 * self.block_bytes && block.entries.at_hand().nth(1).is_some();
-        let codec = block.sealed.len().checked_sub(BLOCK_TRAILER_BYTES).map(|at| block.sealed[at]);
-        is_enough && !is_too_much && codec == Some(self.blocks.codec as u8)
+        Ok(())
     }
 
     /// Lists the block before `next` in the index.
@@ -212,8 +205,7 @@ impl<S: ByteSink> Writer<S> {
             return Ok(());
         }
         let contents = self.data.finish();
-        self.cut_bytes += contents.len() as u64;
-        self.cut += 1;
+        self.cut.add(contents.len());
         self.unindexed = Some(self.blocks.write(contents, self.blocks.codec)?);
         self.data.reset();
         self.filter.start_block(self.blocks.bytes);

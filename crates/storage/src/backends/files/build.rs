@@ -4,7 +4,7 @@ use crate::{
     Error, Purpose, Result, Ticket,
     durability::{CommitTracker, Finished, SyncTracker},
     placement::{Build, EntryRef, Fragment, Hint, Lifetime, ObjectId, TableMeta, WholeBlock},
-    sst::{Bounds, ByteSink, Writer},
+    sst::{Bounds, ByteSink, Cut, Writer},
 };
 use std::sync::Arc;
 use terrace_format::{
@@ -111,7 +111,12 @@ impl Build for FilesBuild {
         self.open()?.add(entry.key, entry.stored)
     }
 
-    fn keep_block(&mut self, block: &WholeBlock<'_>) -> Result<bool> {
+    fn takes_block(&self, block: &WholeBlock<'_>) -> bool {
+        let cut = self.open.as_ref().map_or(Cut::default(), |(_, writer)| writer.cut());
+        cut.takes(&self.store.setup, block)
+    }
+
+    fn keep_block(&mut self, block: &WholeBlock<'_>) -> Result<()> {
         self.open()?.add_block(block)
     }
 
