@@ -102,9 +102,10 @@ fn known_bytes_syncs_and_times_come_out() {
 fn the_device_sees_what_was_written() {
     let _alone = alone();
     let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the device");
-    let Some(device) =
-        require("loop", DeviceSpec::Loop(64 << 20, FileSystem::Ext4).prepare(work.path(), Below::FileSystem, false))
-    else {
+    let Some(device) = require(
+        "loop",
+        DeviceSpec::Loop(64 << 20, FileSystem::Ext4).prepare(work.path(), Below::FileSystem, false, None),
+    ) else {
         return;
     };
     let fake = Fake { bytes_per_change: 4096, counts: true, ..Fake::default() };
@@ -272,9 +273,10 @@ fn writes_without_an_engine_are_counted_as_written() {
 fn a_shared_device_is_an_error_instead_of_a_row() {
     let _alone = alone();
     let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the device");
-    let Some(device) =
-        require("loop", DeviceSpec::Loop(64 << 20, FileSystem::Ext4).prepare(work.path(), Below::FileSystem, false))
-    else {
+    let Some(device) = require(
+        "loop",
+        DeviceSpec::Loop(64 << 20, FileSystem::Ext4).prepare(work.path(), Below::FileSystem, false, None),
+    ) else {
         return;
     };
     let fake = Fake { write_time: Duration::from_millis(1), bytes_per_change: 4096, ..Fake::default() };
@@ -319,7 +321,7 @@ fn a_value_log_s_bytes_have_their_names() {
 fn a_stage_ends_when_all_of_it_is_durable() {
     let _alone = alone();
     let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the device");
-    let device = DeviceSpec::Loop(64 << 20, FileSystem::Ext4).prepare(work.path(), Below::FileSystem, false);
+    let device = DeviceSpec::Loop(64 << 20, FileSystem::Ext4).prepare(work.path(), Below::FileSystem, false, None);
     let Some(device) = require("loop", device) else { return };
     let settings = Settings { write_buffer_size: 64 << 10, ..Settings::default() };
     let spec = CellSpec {

@@ -37,8 +37,9 @@ fn part_of_a_child() {
         "settle" => settle_after_work(&dir),
         "cost" => cost(&dir),
         "killed" => {
-            let _device =
-                DeviceSpec::Loop(64 << 20, FileSystem::Ext4).prepare(&dir, Below::FileSystem, false).expect("a device");
+            let _device = DeviceSpec::Loop(64 << 20, FileSystem::Ext4)
+                .prepare(&dir, Below::FileSystem, false, None)
+                .expect("a device");
             let _ledger = Ledger::open(&dir, None);
             fs::write(&answer, "ready").expect("told");
             Command::new("kill").args(["-9", &std::process::id().to_string()]).status().expect("kill");
@@ -69,8 +70,10 @@ fn child(part: &str, under: Option<&str>, dir: &Path, node: &Path) -> (Output, S
 /// A loop device with an empty store, if this machine gives one.
 fn loop_device() -> Option<(tempfile::TempDir, Device)> {
     let work = tempfile::tempdir().expect("a directory");
-    let device =
-        require("loop", DeviceSpec::Loop(256 << 20, FileSystem::Ext4).prepare(work.path(), Below::FileSystem, false))?;
+    let device = require(
+        "loop",
+        DeviceSpec::Loop(256 << 20, FileSystem::Ext4).prepare(work.path(), Below::FileSystem, false, None),
+    )?;
     fs::create_dir(&device.dir).expect("made");
     Some((work, device))
 }
@@ -325,7 +328,7 @@ fn a_block_device_in_use_or_with_data_is_refused() {
     let node = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
     let spec = DeviceSpec::Block(node.clone());
     let refused = spec.check(false).expect_err("it holds a file system").to_string();
-    let prepared = spec.prepare(work.path(), Below::FileSystem, true).map(|device| device.remove());
+    let prepared = spec.prepare(work.path(), Below::FileSystem, true, None).map(|device| device.remove());
     let empty = spec.check(false);
     fs::write(&node, "a diary in no known format").expect("written");
     let unknown = spec.check(false).expect_err("it holds data").to_string();

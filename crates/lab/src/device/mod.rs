@@ -3,7 +3,7 @@
 //! | `--device` | store | what the device counts |
 //! |---|---|---|
 //! | `dir:PATH` | in that directory | only if a file system is mounted there, as nobody else writes to it then |
-//! | `loop:SIZE`, `loop:SIZE:xfs` | on a fresh ext4 (XFS) in a sparse file, made and removed by the run; root | everything |
+//! | `loop:SIZE`, `loop:SIZE:xfs` | on a fresh ext4 (XFS) in a file that the run makes, keeps for all its cells and removes; root | everything |
 //! | `block:/dev/X` | on a fresh ext4 on that device, whose content is lost; root | everything |
 //! | `vssd:PROFILE` | on a fresh ext4 on a virtual SSD in memory, served by another process; root | everything, and what it programs into flash |
 //!
@@ -12,8 +12,10 @@
 //! [`DeviceSpec::check`] refuses what holds data before anything is touched. [`remove_stale`] removes what killed runs
 //! left behind; a run that ends, also by an error, removes its own.
 mod drive;
+mod images;
 mod scratch;
 
+pub use images::Images;
 pub use scratch::{FileSystem, remove_stale};
 
 use crate::target::Below;
@@ -27,6 +29,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     str::FromStr,
+    sync::Arc,
 };
 
 /// What `--device` asks for.
@@ -110,11 +113,18 @@ impl DeviceSpec {
         }
     }
 
-    /// Checks again, then makes the device, for an engine that wants `below`. A loop device's file and mount point lie below `work`.
+    /// Checks again, then makes the device, for an engine that wants `below`. A loop device's file and mount point lie below `work`; the file
+    /// is one of `images` if that can be, and goes back there.
     ///
     /// # Errors
     /// As [`check`](Self::check); or a step failed, and what it had made is removed.
-    pub fn prepare(&self, work: &Path, below: Below, destroy_data: bool) -> Result<Device> {
+    pub fn prepare(
+        &self,
+        work: &Path,
+        below: Below,
+        destroy_data: bool,
+        images: Option<&Arc<Images>>,
+    ) -> Result<Device> {
         self.check(destroy_data)?;
         let mut drive = None;
         let scratch = match self {
@@ -123,7 +133,7 @@ impl DeviceSpec {
                 let node = node_mounted_at(path);
                 return Ok(Device { dir: path.join("store"), node, scratch: None, drive: None });
             }
-            DeviceSpec::Loop(bytes, kind) => Scratch::on_loop(work, *bytes, *kind, below)?,
+            DeviceSpec::Loop(bytes, kind) => Scratch::on_loop(work, *bytes, *kind, below, images)?,
             DeviceSpec::Block(path) => Scratch::on_block(work, path, below)?,
             DeviceSpec::VirtualSsd(spec) => {
                 let node = drive.insert(spec.serve(work)?).node();
@@ -260,7 +270,7 @@ mod tests {
     fn a_directory_with_data_is_refused_by_name_and_its_store_goes_with_the_device() {
         let dir = tempfile::tempdir().expect("a directory");
         let spec = DeviceSpec::Dir(dir.path().to_owned());
-        let device = spec.prepare(dir.path(), Below::FileSystem, false).expect("it is empty");
+        let device = spec.prepare(dir.path(), Below::FileSystem, false, None).expect("it is empty");
         fs::create_dir(&device.dir).expect("made");
         assert_eq!(device.node, None, "others write to this file system");
         let refused = spec.check(false).expect_err("it holds a store");

@@ -2,12 +2,15 @@
 //!
 //! All of it hangs on one directory, whose name says whose it is:
 //! ```text
-//! WORK/terrace-lab-PID-START-N/image   what the loop device is backed by (absent on a real device)
+//! WORK/terrace-lab-PID-START-N/image   what the loop device is backed by (absent on a real device; alone: one that is kept)
 //!                              mnt/    where ext4 is mounted
 //! ```
 //! What exists of it is asked of the kernel (mounts, backing files), never remembered, so that a run that is killed
 //! between any two steps leaves nothing that [`remove_stale`] does not find.
-use super::drive::DriveSpec;
+use super::{
+    drive::DriveSpec,
+    images::{self, Images},
+};
 use crate::{
     ledger::process,
     target::{BARE, Below},
@@ -20,7 +23,10 @@ use std::{
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -49,6 +55,11 @@ impl FileSystem {
         if self == FileSystem::Ext4 { "data=ordered" } else { "" }
     }
 
+    /// What tells its tool not to discard what the device holds.
+    fn keeps_blocks(self) -> &'static str {
+        if self == FileSystem::Ext4 { ",nodiscard" } else { "-K" }
+    }
+
     /// The smallest device for one: an ext4 with a journal, an XFS as its tool makes one.
     pub fn bytes_min(self) -> u64 {
         if self == FileSystem::Ext4 { 16 << 20 } else { 300 << 20 }
@@ -62,17 +73,30 @@ pub struct Scratch {
     node: PathBuf,
     /// Whether `node` is a real device, on which no file system shall remain.
     is_block: bool,
+    /// Where the image goes that this one does not need any more.
+    images: Option<Arc<Images>>,
 }
 
 impl Scratch {
-    /// On a new sparse file of `bytes` below `work`.
-    pub fn on_loop(work: &Path, bytes: u64, kind: FileSystem, below: Below) -> Result<Scratch> {
+    /// On a file of `bytes` below `work`: a new sparse one, or one of `images`, where it goes afterwards. Engines that find a device as it is
+    /// have a new one.
+    pub fn on_loop(
+        work: &Path,
+        bytes: u64,
+        kind: FileSystem,
+        below: Below,
+        images: Option<&Arc<Images>>,
+    ) -> Result<Scratch> {
         let mut scratch = Scratch::new(work)?;
         let image = scratch.dir.join("image");
-        let sized = File::create_new(&image).and_then(|file| file.set_len(bytes));
-        sized.with_context(|| format!("make {}", image.display()))?;
+        scratch.images = images.filter(|_| below == Below::FileSystem).cloned();
+        let is_used = match &scratch.images {
+            Some(images) => images.take(&image, bytes)?,
+            None => images::make(&image, bytes).map(|()| false)?,
+        };
         scratch.node = attach(&image)?;
-        scratch.lay(below, kind, "", kind.mount_options())?;
+        let more = if is_used { kind.keeps_blocks() } else { "" };
+        scratch.lay(below, kind, more, kind.mount_options())?;
         Ok(scratch)
     }
 
@@ -128,13 +152,9 @@ impl Scratch {
     }
 
     fn new(work: &Path) -> Result<Scratch> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        fs::create_dir_all(work).with_context(|| format!("make {}", work.display()))?;
-        let work = fs::canonicalize(work)?;
-        let me = process::identity(std::process::id()).context("/proc is not mounted")?;
-        let dir = work.join(format!("{PREFIX}{me}-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
-        fs::create_dir(&dir).and_then(|()| fs::create_dir(dir.join("mnt")))?;
-        Ok(Scratch { dir, node: PathBuf::new(), is_block: false })
+        let dir = new_dir(work)?;
+        fs::create_dir(dir.join("mnt"))?;
+        Ok(Scratch { dir, node: PathBuf::new(), is_block: false, images: None })
     }
 
     /// Everything is initialised now, so that the kernel writes nothing of its own later.
@@ -145,7 +165,10 @@ impl Scratch {
                 let features = ["-q", "-F", "-b", "4096", "-E", &extended];
                 run(Command::new("mkfs.ext4").args(features).arg(node))?;
             }
-            FileSystem::Xfs => drop(run(Command::new("mkfs.xfs").args(["-q", "-f"]).arg(node))?),
+            FileSystem::Xfs => {
+                let more = [more].into_iter().filter(|more| !more.is_empty());
+                run(Command::new("mkfs.xfs").args(["-q", "-f"]).args(more).arg(node))?;
+            }
         }
         let mounted = mount(
             Some(node),
@@ -161,6 +184,13 @@ impl Scratch {
     fn clear(&mut self) -> Result<()> {
         if !self.dir.exists() {
             return Ok(());
+        }
+        if let (Some(images), Some(work)) = (self.images.take(), self.dir.parent()) {
+            let image = self.dir.join("image");
+            let_go(&self.dir)?;
+            if image.exists() {
+                images.keep(work, &image)?;
+            }
         }
         dismantle(&self.dir)?;
         if self.is_block {
@@ -240,17 +270,34 @@ fn unlink(mount_point: &Path) -> Result<()> {
     }
 }
 
-/// Takes down what hangs on `dir`, innermost first. Removes only what [`Scratch`] makes: never a tree.
-fn dismantle(dir: &Path) -> Result<()> {
+/// A new directory below `work`, of this process.
+pub(super) fn new_dir(work: &Path) -> Result<PathBuf> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    fs::create_dir_all(work).with_context(|| format!("make {}", work.display()))?;
+    let work = fs::canonicalize(work)?;
+    let me = process::identity(std::process::id()).context("/proc is not mounted")?;
+    let dir = work.join(format!("{PREFIX}{me}-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
+    fs::create_dir(&dir).with_context(|| format!("make {}", dir.display()))?;
+    Ok(dir)
+}
+
+/// Unmounts what is mounted on `dir`, and detaches its image.
+fn let_go(dir: &Path) -> Result<()> {
     let mount_point = dir.join("mnt");
     while is_mounted(&mount_point)? {
         unmount(&mount_point)?;
     }
     unlink(&mount_point)?;
-    let image = dir.join("image");
-    for node in loops_on(&image)? {
+    for node in loops_on(&dir.join("image"))? {
         run(Command::new("losetup").arg("-d").arg(&node))?;
     }
+    Ok(())
+}
+
+/// Takes down what hangs on `dir`, innermost first. Removes only what [`Scratch`] and [`Images`] make: never a tree.
+pub(super) fn dismantle(dir: &Path) -> Result<()> {
+    let_go(dir)?;
+    let (mount_point, image) = (dir.join("mnt"), dir.join("image"));
     if image.exists() {
         fs::remove_file(&image).with_context(|| format!("remove {}", image.display()))?;
     }

@@ -2,7 +2,7 @@
 use super::folder::{Facts, Folder};
 use crate::{
     cell::{Progress, Row},
-    device::DeviceSpec,
+    device::{DeviceSpec, Images},
     experiment::{Experiment, points::Point},
     plan::{
         Cell, Plan,
@@ -15,7 +15,10 @@ use std::{
     fs,
     path::Path,
     process::Command,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -115,13 +118,14 @@ fn run_point(task: &Task, point: &Point, plan: &Plan, share: Share, means: &mut 
     };
     let destroy_data = false; // each place is made for its cell
     device.check(destroy_data)?;
+    let images = Arc::new(Images::default());
     let ended = run::run(
         plan,
         &mut results,
         &mut run::Means {
             command: means.command,
             ground: &mut |below| {
-                let device = device.prepare(work, below, destroy_data)?;
+                let device = device.prepare(work, below, destroy_data, Some(&images))?;
                 fs::create_dir_all(&device.dir).with_context(|| device.dir.display().to_string())?;
                 Ok(Ground { dir: device.dir.clone(), device: device.node.clone(), guard: Box::new(device) })
             },

@@ -5,9 +5,10 @@ use std::{
     fmt, fs, io,
     path::{Path, PathBuf},
     process,
+    sync::Arc,
 };
 use terrace_lab::{
-    device::{DeviceSpec, remove_stale},
+    device::{DeviceSpec, Images, remove_stale},
     plan::run::Ground,
     target::Below,
 };
@@ -51,9 +52,10 @@ impl Place {
         let destroy_data = self.destroy_data;
         spec.check(destroy_data).map_err(|error| usage(&format!("{error:#}")))?;
         remove_stale(&work).iter().for_each(|left| eprintln!("left behind by an earlier run: {left}"));
+        let images = Arc::new(Images::default());
         Ok(Box::new(move |below| {
             let _keep: &Option<Temporary> = &temporary;
-            let device = spec.prepare(&work, below, destroy_data)?;
+            let device = spec.prepare(&work, below, destroy_data, Some(&images))?;
             fs::create_dir_all(&device.dir).with_context(|| device.dir.display().to_string())?;
             Ok(Ground { dir: device.dir.clone(), device: device.node.clone(), guard: Box::new(device) })
         }))

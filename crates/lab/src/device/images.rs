@@ -1,0 +1,116 @@
+//! The file behind the loop devices of one run, kept from cell to cell.
+//!
+//! Made and removed with each cell, it gives its memory and its blocks back and takes them again, gigabytes of each, while the next engine is
+//! measured: the slowest puts then tell of the machine. So it is also filled before the first cell, where there is room.
+use super::scratch::{dismantle, new_dir};
+use anyhow::{Context, Result};
+use nix::sys::statvfs::statvfs;
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+/// At most one image that nobody uses; removed when dropped.
+#[derive(Debug, Default)]
+pub struct Images(Mutex<Option<PathBuf>>); // its directory, which has the form of a scratch directory
+
+impl Images {
+    fn kept(&self) -> std::sync::MutexGuard<'_, Option<PathBuf>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts an image of `bytes` at `image`: the kept one, if it is as large, else a new sparse file. Tells whether it has been used.
+    pub(super) fn take(&self, image: &Path, bytes: u64) -> Result<bool> {
+        if let Some(dir) = self.kept().take() {
+            let kept = dir.join("image");
+            let fits = fs::metadata(&kept).is_ok_and(|found| found.len() == bytes);
+            if fits {
+                fs::rename(&kept, image).with_context(|| format!("move {}", kept.display()))?;
+            }
+            dismantle(&dir)?;
+            if fits {
+                return Ok(true);
+            }
+        }
+        make(image, bytes)?;
+        if has_room(image, bytes)? {
+            fill(image, bytes).with_context(|| format!("fill {}", image.display()))?;
+        }
+        Ok(false)
+    }
+
+    /// Keeps `image`, which no device uses any more; if there is one already, leaves it where it is.
+    pub(super) fn keep(&self, work: &Path, image: &Path) -> Result<()> {
+        let mut kept = self.kept();
+        if kept.is_none() {
+            let dir = new_dir(work)?;
+            fs::rename(image, dir.join("image")).with_context(|| format!("move {}", image.display()))?;
+            *kept = Some(dir);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Images {
+    fn drop(&mut self) {
+        if let Some(Err(error)) = self.kept().take().map(|dir| dismantle(&dir)) {
+            eprintln!("left behind: {error:#}");
+        }
+    }
+}
+
+/// A new sparse file.
+pub(super) fn make(image: &Path, bytes: u64) -> Result<()> {
+    let sized = File::create_new(image).and_then(|file| file.set_len(bytes));
+    sized.with_context(|| format!("make {}", image.display()))
+}
+
+/// Whether half of the memory that is available, and half of the space left, are enough for a file of `bytes`.
+fn has_room(image: &Path, bytes: u64) -> Result<bool> {
+    let text = fs::read_to_string("/proc/meminfo").context("/proc/meminfo")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0);
+    let disk = statvfs(image).with_context(|| format!("space left for {}", image.display()))?;
+    let free = disk.blocks_available() as u64 * disk.fragment_size() as u64;
+    Ok(bytes <= kib * 1024 / 2 && bytes <= free / 2)
+}
+
+/// Writes zeros all over it, in pieces that the page cache keeps as large as they are.
+fn fill(image: &Path, bytes: u64) -> io::Result<()> {
+    let mut file = File::options().write(true).open(image)?;
+    let piece = vec![0; 1 << 20];
+    let mut left = bytes;
+    while left > 0 {
+        let now = left.min(piece.len() as u64);
+        file.write_all(&piece[..now as usize])?;
+        left -= now;
+    }
+    file.sync_data()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_image_is_kept_if_it_is_as_large() {
+        let work = tempfile::tempdir().expect("a directory");
+        let [a, b] = ["a", "b"].map(|name| work.path().join(name));
+        let images = Images::default();
+        assert!(!images.take(&a, 1000).expect("a new one"));
+        fs::write(&a, [7; 1000]).expect("it can be written");
+        images.keep(work.path(), &a).expect("it is kept");
+        assert!(!a.exists() && images.take(&b, 1000).expect("the kept one"));
+        assert_eq!(fs::read(&b).expect("it is there"), [7; 1000]);
+        images.keep(work.path(), &b).expect("it is kept");
+        assert!(!images.take(&a, 2000).expect("a new one, which is larger"));
+        images.keep(work.path(), &a).expect("it is kept");
+        fs::write(&b, "another").expect("it can be written");
+        images.keep(work.path(), &b).expect("there is one already");
+        assert!(b.exists());
+        drop((images, fs::remove_file(&b)));
+        assert_eq!(fs::read_dir(work.path()).expect("a directory").count(), 0, "nothing is left");
+    }
+}
