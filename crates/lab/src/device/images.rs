@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use nix::sys::statvfs::statvfs;
 use std::{
     fs::{self, File},
-    io::{self, Write},
+    io::{self, BufWriter, Read},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
@@ -21,8 +21,9 @@ impl Images {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts an image of `bytes` at `image`: the kept one, if it is as large, else a new sparse file. Tells whether it has been used.
-    pub(super) fn take(&self, image: &Path, bytes: u64) -> Result<bool> {
+    /// Puts an image of `bytes` at `image`: the kept one, if it is as large, else a new one, filled if there is room. Who discards what it
+    /// holds makes it sparse again.
+    pub(super) fn take(&self, image: &Path, bytes: u64) -> Result<()> {
         if let Some(dir) = self.kept().take() {
             let kept = dir.join("image");
             let fits = fs::metadata(&kept).is_ok_and(|found| found.len() == bytes);
@@ -31,14 +32,14 @@ impl Images {
             }
             dismantle(&dir)?;
             if fits {
-                return Ok(true);
+                return Ok(());
             }
         }
         make(image, bytes)?;
         if has_room(image, bytes)? {
             fill(image, bytes).with_context(|| format!("fill {}", image.display()))?;
         }
-        Ok(false)
+        Ok(())
     }
 
     /// Keeps `image`, which no device uses any more; if there is one already, leaves it where it is.
@@ -79,15 +80,9 @@ fn has_room(image: &Path, bytes: u64) -> Result<bool> {
 
 /// Writes zeros all over it, in pieces that the page cache keeps as large as they are.
 fn fill(image: &Path, bytes: u64) -> io::Result<()> {
-    let mut file = File::options().write(true).open(image)?;
-    let piece = vec![0; 1 << 20];
-    let mut left = bytes;
-    while left > 0 {
-        let now = left.min(piece.len() as u64);
-        file.write_all(&piece[..now as usize])?;
-        left -= now;
-    }
-    file.sync_data()
+    let mut file = BufWriter::with_capacity(1 << 20, File::options().write(true).open(image)?);
+    io::copy(&mut io::repeat(0).take(bytes), &mut file)?;
+    file.into_inner()?.sync_data()
 }
 
 #[cfg(test)]
@@ -99,13 +94,16 @@ mod tests {
         let work = tempfile::tempdir().expect("a directory");
         let [a, b] = ["a", "b"].map(|name| work.path().join(name));
         let images = Images::default();
-        assert!(!images.take(&a, 1000).expect("a new one"));
+        images.take(&a, 1000).expect("a new one");
+        assert_eq!(fs::read(&a).expect("it is there"), [0; 1000]);
         fs::write(&a, [7; 1000]).expect("it can be written");
         images.keep(work.path(), &a).expect("it is kept");
-        assert!(!a.exists() && images.take(&b, 1000).expect("the kept one"));
+        assert!(!a.exists());
+        images.take(&b, 1000).expect("the kept one");
         assert_eq!(fs::read(&b).expect("it is there"), [7; 1000]);
         images.keep(work.path(), &b).expect("it is kept");
-        assert!(!images.take(&a, 2000).expect("a new one, which is larger"));
+        images.take(&a, 2000).expect("a new one, which is larger");
+        assert_eq!(fs::read(&a).expect("it is there"), [0; 2000]);
         images.keep(work.path(), &a).expect("it is kept");
         fs::write(&b, "another").expect("it can be written");
         images.keep(work.path(), &b).expect("there is one already");

@@ -90,12 +90,11 @@ impl Scratch {
         let mut scratch = Scratch::new(work)?;
         let image = scratch.dir.join("image");
         scratch.images = images.filter(|_| below == Below::FileSystem).cloned();
-        let is_used = match &scratch.images {
-            Some(images) => images.take(&image, bytes)?,
-            None => images::make(&image, bytes).map(|()| false)?,
+        let more = match &scratch.images {
+            Some(images) => images.take(&image, bytes).map(|()| kind.keeps_blocks())?,
+            None => images::make(&image, bytes).map(|()| "")?,
         };
         scratch.node = attach(&image)?;
-        let more = if is_used { kind.keeps_blocks() } else { "" };
         scratch.lay(below, kind, more, kind.mount_options())?;
         Ok(scratch)
     }
@@ -185,14 +184,12 @@ impl Scratch {
         if !self.dir.exists() {
             return Ok(());
         }
-        if let (Some(images), Some(work)) = (self.images.take(), self.dir.parent()) {
-            let image = self.dir.join("image");
-            let_go(&self.dir)?;
-            if image.exists() {
-                images.keep(work, &image)?;
-            }
+        let_go(&self.dir)?;
+        let image = self.dir.join("image");
+        if let (Some(images), Some(work)) = (self.images.take(), self.dir.parent().filter(|_| image.exists())) {
+            images.keep(work, &image)?;
         }
-        dismantle(&self.dir)?;
+        clear_away(&self.dir)?;
         if self.is_block {
             let _ = run(Command::new("partx").arg("-d").arg(&self.node)); // there may be none
             run(Command::new("wipefs").args(["-q", "-a"]).arg(&self.node))?;
@@ -297,6 +294,11 @@ fn let_go(dir: &Path) -> Result<()> {
 /// Takes down what hangs on `dir`, innermost first. Removes only what [`Scratch`] and [`Images`] make: never a tree.
 pub(super) fn dismantle(dir: &Path) -> Result<()> {
     let_go(dir)?;
+    clear_away(dir)
+}
+
+/// Removes `dir`, on which nothing hangs any more.
+fn clear_away(dir: &Path) -> Result<()> {
     let (mount_point, image) = (dir.join("mnt"), dir.join("image"));
     if image.exists() {
         fs::remove_file(&image).with_context(|| format!("remove {}", image.display()))?;

@@ -57,6 +57,7 @@ pub struct Means<'a> {
 /// Carries out what `tasks` still lack. The engine and experiment of each cell that failed, or `None` if it was stopped.
 pub fn run(tasks: &[Task], means: &mut Means<'_>) -> Result<Option<Vec<String>>> {
     let total: f64 = tasks.iter().flat_map(|task| &task.points).map(weight).sum();
+    let images = Arc::new(Images::default());
     let (mut before, mut failed) = (0.0, Vec::new());
     for task in tasks {
         for point in &task.points {
@@ -64,7 +65,7 @@ pub fn run(tasks: &[Task], means: &mut Means<'_>) -> Result<Option<Vec<String>>>
             let Some(plan) = Folder::plan(&task.experiment, &task.facts, point)? else { continue };
             (means.begin)(task, point);
             let share = Share { before: before / total, of: weight / total };
-            match run_point(task, point, &plan, share, means).with_context(|| task.experiment.name.clone())? {
+            match run_point(task, point, &plan, share, &images, means).with_context(|| task.experiment.name.clone())? {
                 Ended::Stopped => return Ok(None),
                 Ended::Complete { failed: names } => {
                     failed.extend(names.iter().map(|name| format!("{} in {}", name, task.experiment.name)));
@@ -109,7 +110,14 @@ impl Watch for Within<'_> {
     }
 }
 
-fn run_point(task: &Task, point: &Point, plan: &Plan, share: Share, means: &mut Means<'_>) -> Result<Ended> {
+fn run_point(
+    task: &Task,
+    point: &Point,
+    plan: &Plan,
+    share: Share,
+    images: &Arc<Images>,
+    means: &mut Means<'_>,
+) -> Result<Ended> {
     let mut results = Results::open(Some(&task.folder.rows()), plan, means.fresh)?;
     let work = means.work;
     let device = match task.folder.device(&point.place)? {
@@ -118,14 +126,13 @@ fn run_point(task: &Task, point: &Point, plan: &Plan, share: Share, means: &mut 
     };
     let destroy_data = false; // each place is made for its cell
     device.check(destroy_data)?;
-    let images = Arc::new(Images::default());
     let ended = run::run(
         plan,
         &mut results,
         &mut run::Means {
             command: means.command,
             ground: &mut |below| {
-                let device = device.prepare(work, below, destroy_data, Some(&images))?;
+                let device = device.prepare(work, below, destroy_data, Some(images))?;
                 fs::create_dir_all(&device.dir).with_context(|| device.dir.display().to_string())?;
                 Ok(Ground { dir: device.dir.clone(), device: device.node.clone(), guard: Box::new(device) })
             },
