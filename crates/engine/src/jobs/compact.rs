@@ -167,8 +167,11 @@ fn merge(
             }
         }
         if wholes && merge.comes_to_block() {
-            let kept = merge.whole_block()?.map(|block| out.keep_block(&block, &mut sieve, part)).transpose()?;
-            if let Some(kept @ 1..) = kept {
+            let kept = match merge.whole_block()? {
+                Some(block) => out.keep_block(&block, &mut sieve, part)?,
+                None => 0,
+            };
+            if kept > 0 {
                 entries += kept;
                 merge.skip_block()?;
                 continue;
@@ -291,11 +294,7 @@ impl<'a> Output<'a> {
         {
             return Ok(0);
         }
-        let rule = sieve.rule.clone();
-        let Some(begins_key) = sieve.keeps_all(block.entries) else {
-            sieve.rule = rule;
-            return Ok(0);
-        };
+        let Some(begins_key) = sieve.keeps_all(block.entries) else { return Ok(0) };
         self.seen_key = true;
         if self.open && begins_key && self.is_full() {
             self.end_table(Some(key::user_key(first)))?;

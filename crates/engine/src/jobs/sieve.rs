@@ -59,12 +59,12 @@ impl<'a> Sieve<'a> {
         by_rule || self.ranges.newest(order, entry.user, self.oldest_reader) > entry.seq
     }
 
-    /// Whether none of the entries at hand goes, and if so, whether the first one begins a user key. They count as asked for: who asks for
-    /// them again must set the rule back.
+    /// Whether none of the entries at hand goes, and if so, whether the first one begins a user key. If one goes, all are still to be asked.
     pub fn keeps_all(&mut self, entries: &BlockCursor) -> Option<bool> {
-        let mut begins_key = None;
+        let (rule, mut begins_key) = (self.rule.clone(), None);
         for (internal_key, _) in entries.at_hand() {
             if self.drops(&key::apart(internal_key)) {
+                self.rule = rule;
                 return None;
             }
             begins_key.get_or_insert(self.rule.begins_key());

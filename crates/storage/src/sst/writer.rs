@@ -22,7 +22,6 @@ use terrace_format::{
 const COMPRESSED_BYTES_MAX: usize = 1 << 30;
 /// Index entries begin before this offset, as 32 bits say where. Only keys of gigabytes come near it.
 const INDEX_BYTES_MAX: usize = u32::MAX as usize;
-const OUT_OF_ORDER: &str = "an entry does not follow the one before it";
 /// A buffer that grew past this is given back rather than kept for the next block.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
@@ -86,19 +85,30 @@ impl<S: ByteSink> Writer<S> {
     /// Adds an entry. An internal key that is none, or not behind the last one, is an error: it comes from damage
     /// that must not be given a fresh checksum.
     pub fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
+        let shared = self.note(internal_key, value)?;
+        self.data.add_sharing(shared, internal_key, value);
+        if self.data.byte_len() >= self.block_bytes { self.end_block() } else { Ok(()) }
+    }
+
+    /// Takes all notes of the next entry but for its block; how many bytes of its key the last one begins with.
+    #[inline]
+    fn note(&mut self, internal_key: &[u8], value: &[u8]) -> Result<usize> {
         let parsed = key::parse(internal_key).map_err(|found| self.corrupt(found))?;
         let last = self.data.last_key();
         let shared = common_prefix(last, internal_key);
         if self.facts.entries == 0 {
             self.smallest.extend_from_slice(internal_key);
         } else if self.order.internal_past(last, internal_key, shared) != Ordering::Less {
-            return Err(self.corrupt(Corrupt::new("table", 0, OUT_OF_ORDER)));
+            return Err(self.corrupt(Corrupt::new("table", 0, "an entry does not follow the one before it")));
         }
-        self.list_unindexed(internal_key)?;
+        if let Some(handle) = self.unindexed.take() {
+            let mut listed = last.to_vec();
+            self.order.shorten_between(&mut listed, internal_key);
+            self.list_block(handle, &listed)?;
+        }
         self.filter.add(parsed.user);
-        self.data.add_sharing(shared, internal_key, value);
         count(&mut self.facts, parsed.seq, parsed.kind, internal_key, value);
-        if self.data.byte_len() >= self.block_bytes { self.end_block() } else { Ok(()) }
+        Ok(shared)
     }
 
     /// What it was cut into, if the block that is being filled ended here.
@@ -114,29 +124,13 @@ impl<S: ByteSink> Writer<S> {
     pub fn add_block(&mut self, block: &WholeBlock<'_>) -> Result<()> {
         self.end_block()?;
         for (internal_key, value) in block.entries.at_hand() {
-            let parsed = key::parse(internal_key).map_err(|found| self.corrupt(found))?;
-            if self.facts.entries == 0 {
-                self.smallest.extend_from_slice(internal_key);
-            } else if self.order.internal(self.data.last_key(), internal_key) != Ordering::Less {
-                return Err(self.corrupt(Corrupt::new("table", 0, OUT_OF_ORDER)));
-            }
-            self.list_unindexed(internal_key)?;
-            self.filter.add(parsed.user);
-            count(&mut self.facts, parsed.seq, parsed.kind, internal_key, value);
+            self.note(internal_key, value)?;
             self.data.pass(internal_key);
         }
         self.unindexed = Some(self.blocks.copy(&block.sealed)?);
         self.cut.add(block.entries.block_bytes());
         self.filter.start_block(self.blocks.bytes);
         Ok(())
-    }
-
-    /// Lists the block before `next` in the index.
-    fn list_unindexed(&mut self, next: &[u8]) -> Result<()> {
-        let Some(handle) = self.unindexed.take() else { return Ok(()) };
-        let mut listed = self.data.last_key().to_vec();
-        self.order.shorten_between(&mut listed, next);
-        self.list_block(handle, &listed)
     }
 
     /// Adds deletes of ranges, at any time.
