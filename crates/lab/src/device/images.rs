@@ -1,13 +1,11 @@
 //! The file behind the loop devices of one run, kept from cell to cell.
 //!
 //! Made and removed with each cell, it gives its memory and its blocks back and takes them again, gigabytes of each, while the next engine is
-//! measured: the slowest puts then tell of the machine. So it is also filled before the first cell, where there is room.
+//! measured: the slowest puts then tell of the machine.
 use super::scratch::{dismantle, new_dir};
 use anyhow::{Context, Result};
-use nix::sys::statvfs::statvfs;
 use std::{
     fs::{self, File},
-    io::{self, BufWriter, Read},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
@@ -21,7 +19,7 @@ impl Images {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts an image of `bytes` at `image`: the kept one, if it is as large, else a new one, filled if there is room. Who discards what it
+    /// Puts an image of `bytes` at `image`: the kept one, if it is as large, else a new sparse one. Who discards what it
     /// holds makes it sparse again.
     pub(super) fn take(&self, image: &Path, bytes: u64) -> Result<()> {
         if let Some(dir) = self.kept().take() {
@@ -35,11 +33,7 @@ impl Images {
                 return Ok(());
             }
         }
-        make(image, bytes)?;
-        if has_room(image, bytes)? {
-            fill(image, bytes).with_context(|| format!("fill {}", image.display()))?;
-        }
-        Ok(())
+        make(image, bytes)
     }
 
     /// Keeps `image`, which no device uses any more; if there is one already, leaves it where it is.
@@ -66,23 +60,6 @@ impl Drop for Images {
 pub(super) fn make(image: &Path, bytes: u64) -> Result<()> {
     let sized = File::create_new(image).and_then(|file| file.set_len(bytes));
     sized.with_context(|| format!("make {}", image.display()))
-}
-
-/// Whether half of the memory that is available, and half of the space left, are enough for a file of `bytes`.
-fn has_room(image: &Path, bytes: u64) -> Result<bool> {
-    let text = fs::read_to_string("/proc/meminfo").context("/proc/meminfo")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0);
-    let disk = statvfs(image).with_context(|| format!("space left for {}", image.display()))?;
-    let free = disk.blocks_available() as u64 * disk.fragment_size() as u64;
-    Ok(bytes <= kib * 1024 / 2 && bytes <= free / 2)
-}
-
-/// Writes zeros all over it, in pieces that the page cache keeps as large as they are.
-fn fill(image: &Path, bytes: u64) -> io::Result<()> {
-    let mut file = BufWriter::with_capacity(1 << 20, File::options().write(true).open(image)?);
-    io::copy(&mut io::repeat(0).take(bytes), &mut file)?;
-    file.into_inner()?.sync_data()
 }
 
 #[cfg(test)]
