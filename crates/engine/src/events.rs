@@ -44,7 +44,7 @@ pub enum Event {
         /// Since the beginning.
         time: Duration,
     },
-    /// A writer is slowed, or waits, because background work is behind. While writers are slowed, that is each nap of some 30 µs.
+    /// A writer is slowed, or waits, because background work is behind. While writers are slowed, that is each nap of some 20 µs.
     StallBegun,
     /// It goes on.
     StallEnded {

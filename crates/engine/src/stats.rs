@@ -189,7 +189,7 @@ pub struct Statistics {
     pub torn_logs: u64,
     /// Whether tables here were left by a session of tier `none` and may not survive a power cut.
     pub unsynced: bool,
-    /// Writes that waited for background work, however short: with `smooth_stalls` some 30 µs each. `stall_time` says whether it matters.
+    /// Writes that waited for background work, however short: with `smooth_stalls` some 20 µs each. `stall_time` says whether it matters.
     pub stalls: u64,
     /// Time that writes waited.
     pub stall_time: Duration,

@@ -1,9 +1,9 @@
 //! Short sleeps. By default Linux wakes a sleeper up to 50 µs late, so that it can wake several at once (`PR_SET_TIMERSLACK`): a sleep
-//! of 20 µs takes 80. Who sleeps here is woken as soon as its time is up, which takes 30.
+//! of 20 µs takes 80. Who sleeps here is woken as soon as its time is up, which takes some 15 longer on a virtual machine.
 use nix::{libc::c_ulong, sys::prctl};
 use std::{thread, time::Duration};
 
-/// Sleeps for `time`, and a little longer: some 10 µs. The thread's own slack is as it was afterwards.
+/// Sleeps for `time`, and a little longer. The thread's own slack is as it was afterwards.
 pub fn nap(time: Duration) {
     let slack = prctl::get_timerslack().ok().and_then(|slack| c_ulong::try_from(slack).ok());
     let Some(slack) = slack else { return thread::sleep(time) };

@@ -1,4 +1,4 @@
-//! The next window of a log, made ready by a thread of its own while the one before is filled: a page of a file that is touched
+//! The next windows of a log, made ready by a thread of its own while the one before is filled: a page of a file that is touched
 //! for the first time is allocated, filled with zeros and told to the file system, which for values of 1 KiB was half of
 //! what a put cost. The thread also lets go of windows that are full, which takes as long as a hundred puts.
 //!
@@ -11,6 +11,7 @@ use super::{
 };
 use parking_lot::Mutex;
 use std::{
+    collections::VecDeque,
     fs::File,
     io,
     os::unix::fs::FileExt,
@@ -27,6 +28,10 @@ use std::{
 /// 1 MiB takes 2.6 ms.
 const ZEROS_BYTES: usize = 128 << 10;
 
+/// Windows that are made ready before they are wanted. The thread gives way to others, and may make one for longer than the one before takes to
+/// be filled.
+const DEPTH: usize = 2;
+
 /// Where in the file a window begins, and the window.
 type Ready = (u64, io::Result<Window>);
 
@@ -36,16 +41,18 @@ enum Work {
     LetGo(Window),
 }
 
-/// Makes windows of a log ready, one at a time. Has a thread from the first that is asked for to the end.
+/// Makes windows of a log ready, one after the other. Has a thread from the first that is asked for to the end.
 pub(super) struct Ahead {
     file: Arc<File>,
     helper: Option<Helper>,
-    /// Where the window begins that was asked for last.
+    /// From where on windows were asked for last.
     asked: Option<u64>,
-    /// Whether it is not made yet, as far as is known.
-    under_way: bool,
-    /// The one that was asked for last, made and not taken.
-    made: Option<(u64, Window)>,
+    /// Up to where windows were asked for.
+    end: u64,
+    /// Where the windows begin that are not made yet, as far as is known; in the order of the file, like those that are made.
+    under_way: VecDeque<u64>,
+    /// Those that are made and not taken.
+    made: VecDeque<(u64, Window)>,
     /// What the thread does is not wanted any more.
     ended: Arc<AtomicBool>,
     /// A window could not be had: then it is no time to take space that is not needed yet.
@@ -61,48 +68,72 @@ struct Helper {
 impl Ahead {
     /// For the log in `file`.
     pub fn new(file: Arc<File>) -> Ahead {
-        Ahead { file, helper: None, asked: None, under_way: false, made: None, ended: Arc::default(), refused: false }
+        Ahead {
+            file,
+            helper: None,
+            asked: None,
+            end: 0,
+            under_way: VecDeque::new(),
+            made: VecDeque::new(),
+            ended: Arc::default(),
+            refused: false,
+        }
     }
 
-    /// This window will be wanted. Asking again does nothing.
+    /// The windows from `at` on, where one begins, will be wanted. Asking again does nothing.
     #[inline]
-    pub fn ask(&mut self, window: Span) {
-        if self.asked != Some(window.from) {
-            self.request(window);
+    pub fn ask(&mut self, at: u64) {
+        if self.asked != Some(at) {
+            self.request(at);
         }
     }
 
     #[cold]
-    fn request(&mut self, window: Span) {
-        self.asked = Some(window.from);
-        if self.refused {
-            return;
+    fn request(&mut self, mut at: u64) {
+        self.asked = Some(at);
+        for _ in 0..DEPTH {
+            let window = Span::of(at);
+            at = window.end();
+            if window.from >= self.end && !self.refused {
+                self.end = at;
+                self.send(window);
+            }
         }
+    }
+
+    fn send(&mut self, window: Span) {
         if self.helper.is_none() {
             self.helper = start(self.file.clone(), self.ended.clone()).ok(); // without a thread, windows are had when they are wanted
         }
-        self.under_way = self.helper.as_ref().is_some_and(|helper| helper.work.send(Work::Make(window)).is_ok());
+        if self.helper.as_ref().is_some_and(|helper| helper.work.send(Work::Make(window)).is_ok()) {
+            self.under_way.push_back(window.from);
+        }
     }
 
     /// The window that begins at `from`, if it was asked for; waits for it. `None` also if it could not be had: whoever wants
     /// it now finds out why.
     pub fn take(&mut self, from: u64) -> Option<Window> {
-        self.wait();
-        self.made.take().filter(|(at, _)| *at == from).map(|(_, window)| window)
+        self.wait_below(from + 1);
+        while let Some((at, window)) = self.made.pop_front_if(|(at, _)| *at <= from) {
+            if at == from {
+                return Some(window);
+            }
+        }
+        None
     }
 
     /// Waits if bytes of the file before `end` are being filled with zeros. Called before somebody else writes there.
     pub fn wait_below(&mut self, end: u64) {
-        if self.asked.is_some_and(|from| from < end) {
+        while self.under_way.pop_front_if(|from| *from < end).is_some() {
             self.wait();
         }
     }
 
     fn wait(&mut self) {
-        let Some(helper) = self.helper.as_mut().filter(|_| std::mem::take(&mut self.under_way)) else { return };
+        let Some(helper) = &mut self.helper else { return };
         if let Ok((at, window)) = helper.ready.get_mut().recv() {
             self.refused |= window.is_err();
-            self.made = window.ok().map(|window| (at, window));
+            self.made.extend(window.ok().map(|window| (at, window)));
         }
     }
 
@@ -113,7 +144,7 @@ impl Ahead {
         }
     }
 
-    /// Where the window begins that was asked for last.
+    /// From where on windows were asked for last.
     #[cfg(test)]
     pub fn asked(&self) -> Option<u64> {
         self.asked
@@ -121,7 +152,7 @@ impl Ahead {
 
     /// The thread does nothing to the file after this, and does not hold it.
     pub fn end(&mut self) {
-        self.made = None;
+        self.made.clear();
         self.ended.store(true, Relaxed);
         let Some(Helper { work, ready, thread }) = self.helper.take() else { return };
         drop((work, ready));

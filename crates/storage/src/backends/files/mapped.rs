@@ -109,7 +109,7 @@ impl MappedFile {
         }
         if let Some(full) = full {
             if !full.is_synced() && self.window.is_some() {
-                self.ahead.ask(Span::of(from + bytes.get() as u64)); // it will be wanted, at this pace
+                self.ahead.ask(from + bytes.get() as u64); // it will be wanted, at this pace
             }
             self.ahead.let_go(full.window);
         }
@@ -136,9 +136,13 @@ pub(super) struct Span {
 
 impl Span {
     /// That of the window which holds the byte at `at`: a fourth of the log before it, rounded down to a power of two.
-    fn of(at: u64) -> Span {
+    pub fn of(at: u64) -> Span {
         let bytes = 1 << (at / 4).clamp(WINDOW_MIN, WINDOW_MAX).ilog2();
         Span { from: at - at % bytes, bytes: NonZeroUsize::new(bytes as usize).expect("a power of two") }
+    }
+
+    pub fn end(&self) -> u64 {
+        self.from + self.bytes.get() as u64
     }
 }
 
@@ -196,7 +200,7 @@ impl WriteFile for MappedFile {
                 left = &left[written..];
                 self.bytes += written as u64;
                 if open.from == 0 && self.bytes >= ASK_BYTES && !open.is_synced() {
-                    self.ahead.ask(Span::of(open.end()));
+                    self.ahead.ask(open.end());
                 }
             }
         }
