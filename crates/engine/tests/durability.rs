@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use terrace::{Db, Error, Options, WriteOptions};
+use terrace::{Db, Error, Options, ReadOptions, WriteOptions};
 use terrace_sim::{CrashFs, LateTracker, Rules};
 use terrace_storage::{
     Traffic,
@@ -214,6 +214,24 @@ fn a_table_that_came_and_went_between_two_releases_is_removed() {
     let named: usize = db.layout().iter().map(|level| level.tables.len()).sum();
     let there = place.fs.list().unwrap().iter().filter(|entry| entry.name.ends_with(".ldb")).count();
     assert_eq!((there, db.statistics().awaiting_removal), (named, 0), "files of tables, and tables");
+}
+
+/// Tables that a reader kept go with the store at the latest, if it is closed.
+#[test]
+fn a_closed_store_leaves_no_table_that_it_does_not_name() {
+    let place = Place::memory();
+    let db = place.open(&options(TIGHT), false).unwrap();
+    let there = || place.fs.list().unwrap().iter().filter(|entry| entry.name.ends_with(".ldb")).count();
+    db.put("a", "1").unwrap();
+    db.flush().unwrap();
+    let cursor = db.cursor(ReadOptions::default());
+    db.put("a", "2").unwrap();
+    db.compact_range(None, None).unwrap();
+    db.wait_idle().unwrap();
+    assert_eq!(there(), 2, "the cursor's, and the one that replaced it");
+    drop(cursor);
+    db.close().unwrap();
+    assert_eq!(there(), 1);
 }
 
 /// What waits to be replaced is bounded, however rarely batches are made otherwise: writes wait for one.

@@ -378,7 +378,17 @@ impl Db {
     pub fn close(self) -> Result<()> {
         let settled = self.inner.writes.as_ref().map_or(Ok(()), |writes| self.settle(writes));
         self.inner.end();
+        if self.inner.writes.is_some() {
+            self.remove_unneeded();
+        }
         settled
+    }
+
+    /// Jobs and readers may have let go of something since the last release.
+    fn remove_unneeded(&self) {
+        let shared = self.shared();
+        let removable = shared.control.lock().versions.removable();
+        release::remove(shared, &removable);
     }
 
     fn settle(&self, writes: &Writes) -> Result<()> {
@@ -445,10 +455,7 @@ impl Db {
             }
         }
         drop(waiting);
-        let mut control = shared.control.lock();
-        let removable = control.versions.removable(); // readers may have let go of something since the last release
-        drop(control);
-        release::remove(shared, &removable);
+        self.remove_unneeded();
         Ok(())
     }
 

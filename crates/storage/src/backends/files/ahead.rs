@@ -48,7 +48,7 @@ pub(super) struct Ahead {
     /// From where on windows were asked for last.
     asked: Option<u64>,
     /// Up to where windows were asked for.
-    end: u64,
+    asked_to: u64,
     /// Where the windows begin that are not made yet, as far as is known; in the order of the file, like those that are made.
     under_way: VecDeque<u64>,
     /// Those that are made and not taken.
@@ -72,7 +72,7 @@ impl Ahead {
             file,
             helper: None,
             asked: None,
-            end: 0,
+            asked_to: 0,
             under_way: VecDeque::new(),
             made: VecDeque::new(),
             ended: Arc::default(),
@@ -94,8 +94,8 @@ impl Ahead {
         for _ in 0..DEPTH {
             let window = Span::of(at);
             at = window.end();
-            if window.from >= self.end && !self.refused {
-                self.end = at;
+            if window.from >= self.asked_to && !self.refused {
+                self.asked_to = at;
                 self.send(window);
             }
         }
@@ -110,7 +110,7 @@ impl Ahead {
         }
     }
 
-    /// The window that begins at `from`, if it was asked for; waits for it. `None` also if it could not be had: whoever wants
+    /// The window that begins at `from`, if it was asked for; waits for it, and lets go of those before it. `None` also if it could not be had: whoever wants
     /// it now finds out why.
     pub fn take(&mut self, from: u64) -> Option<Window> {
         self.wait_below(from + 1);
@@ -144,14 +144,15 @@ impl Ahead {
         }
     }
 
-    /// From where on windows were asked for last.
+    /// Up to where windows were asked for.
     #[cfg(test)]
-    pub fn asked(&self) -> Option<u64> {
-        self.asked
+    pub fn asked_to(&self) -> u64 {
+        self.asked_to
     }
 
     /// The thread does nothing to the file after this, and does not hold it.
     pub fn end(&mut self) {
+        self.under_way.clear();
         self.made.clear();
         self.ended.store(true, Relaxed);
         let Some(Helper { work, ready, thread }) = self.helper.take() else { return };
@@ -167,6 +168,7 @@ fn start(file: Arc<File>, ended: Arc<AtomicBool>) -> io::Result<Helper> {
         let zeros = vec![0; ZEROS_BYTES];
         for work in todo {
             let Span { from, bytes } = match work {
+                Work::Make(_) if ended.load(Relaxed) => break,
                 Work::Make(window) => window,
                 Work::LetGo(full) => {
                     drop(full);
