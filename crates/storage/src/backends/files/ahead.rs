@@ -110,8 +110,8 @@ impl Ahead {
         }
     }
 
-    /// The window that begins at `from`, if it was asked for; waits for it, and lets go of those before it. `None` also if it could not be had: whoever wants
-    /// it now finds out why.
+    /// The window that begins at `from`, if it was asked for; waits for it, and drops those before it, which the log has passed. `None`
+    /// also if it could not be had: whoever wants it now finds out why.
     pub fn take(&mut self, from: u64) -> Option<Window> {
         self.wait_below(from + 1);
         while let Some((at, window)) = self.made.pop_front_if(|(at, _)| *at <= from) {

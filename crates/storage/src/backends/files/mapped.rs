@@ -98,18 +98,18 @@ impl MappedFile {
     /// room for a record.
     fn advance(&mut self) -> io::Result<()> {
         let full = self.window.take();
-        let Span { from, bytes } = Span::of(self.bytes);
-        let ready = self.ahead.take(from);
+        let span = Span::of(self.bytes);
+        let ready = self.ahead.take(span.from);
         let zeroed = ready.is_some();
-        match ready.map_or_else(|| Window::map(&self.file, from, bytes), Ok) {
-            Ok(window) => self.window = Some(Open { window, from, zeroed, filled: AtomicUsize::new(0) }),
+        match ready.map_or_else(|| Window::map(&self.file, span.from, span.bytes), Ok) {
+            Ok(window) => self.window = Some(Open { window, from: span.from, zeroed, filled: AtomicUsize::new(0) }),
             Err(e) if is_refusal(&e) => self.calls_only = true,
             Err(e) if e.kind() == io::ErrorKind::StorageFull => {}
             Err(e) => return Err(e),
         }
         if let Some(full) = full {
             if !full.is_synced() && self.window.is_some() {
-                self.ahead.ask(from + bytes.get() as u64); // it will be wanted, at this pace
+                self.ahead.ask(span.end()); // they will be wanted, at this pace
             }
             self.ahead.let_go(full.window);
         }
