@@ -1,6 +1,7 @@
 //! What the kernel offers and no safe library does: a mapped window of a file that is being written, writeback of a file
 //! without a journal commit, and threads that give way. The crate's other `unsafe` is in `mapped_read.rs`,
 //! `pages.rs` and `bpf/kernel.rs`.
+use super::mapped_read::watch;
 use nix::{
     errno::Errno,
     fcntl::{FallocateFlags, fallocate},
@@ -23,9 +24,9 @@ const TURN_NS: u64 = 20_000_000;
 /// A range of a file in memory: what is copied there is in the page cache at once and survives the end of the process.
 ///
 /// # When the device fails
-/// A page that cannot be had any more ends the process (`SIGBUS`): somebody has truncated the file, or the device failed
-/// to give back a page that memory pressure had taken. That is as a kill, which loses nothing acknowledged. A full disk is
-/// none of these causes: the range is allocated first.
+/// A page that cannot be had any more ends the process (`SIGBUS`) with a message that names the file: somebody has truncated it, or
+/// the device failed to give back a page that memory pressure had taken. That is as a kill, which loses nothing acknowledged. A full
+/// disk is none of these causes: the range is allocated first.
 pub(super) struct Window {
     start: NonNull<c_void>,
     bytes: NonZeroUsize,
@@ -39,6 +40,7 @@ unsafe impl Sync for Window {}
 impl Window {
     /// Allocates `bytes` of `file` from `offset`, a multiple of the page size, and maps them.
     pub fn map(file: &File, offset: u64, bytes: NonZeroUsize) -> io::Result<Window> {
+        watch();
         let from = off_t::try_from(offset).map_err(|_| io::Error::from(Errno::EFBIG))?;
         let length = off_t::try_from(bytes.get()).map_err(|_| io::Error::from(Errno::EFBIG))?;
         fallocate(file, FallocateFlags::empty(), from, length)?;

@@ -6,6 +6,7 @@ use crate::{
     placement::{LogEvent, LogKind, LogReader, LogWriter},
     setup::LogWrites,
 };
+use parking_lot::Mutex;
 use std::{
     io,
     sync::{
@@ -37,6 +38,8 @@ pub(super) struct LogFile {
     named: AtomicBool,
     /// The first failure. What the file holds since is unknown, so nothing more is written or promised.
     broken: OnceLock<Error>,
+    /// Held while syncing: a kernel tells of a failure once, to one of those who sync at the same time.
+    syncing: Mutex<()>,
 }
 
 impl LogFile {
@@ -60,6 +63,7 @@ impl LogFile {
             synced_bytes: AtomicU64::new(0),
             named: AtomicBool::new(false),
             broken: OnceLock::new(),
+            syncing: Mutex::new(()),
             store,
         })
     }
@@ -97,6 +101,7 @@ impl LogFile {
 
     /// Makes everything appended durable.
     pub fn sync(&self) -> Result<()> {
+        let _alone = self.syncing.lock();
         self.check()?;
         if !self.store.tracker.promises() {
             return Ok(());
@@ -186,5 +191,55 @@ impl LogReader for Reader {
     fn next(&mut self) -> Result<LogEvent> {
         let file = &self.file;
         self.deframer.next(|offset, buf| file.read_exact_at(buf, offset))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Memory, Setup, backends::files::Files, durability::SyncTracker, placement::Mode};
+    use std::{sync::atomic::AtomicUsize, thread, time::Duration};
+    use terrace_format::Shape;
+
+    /// Its first sync fails, after a while, and none after it has anything to tell.
+    struct ToldOnce {
+        inner: Box<dyn WriteFile>,
+        syncs: Arc<AtomicUsize>,
+    }
+
+    impl WriteFile for ToldOnce {
+        fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+            self.inner.append(bytes)
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            if self.syncs.fetch_add(1, Relaxed) > 0 {
+                return self.inner.sync();
+            }
+            thread::sleep(Duration::from_millis(100));
+            Err(io::Error::other("the device failed"))
+        }
+
+        fn write_back(&self) -> io::Result<()> {
+            self.inner.write_back()
+        }
+    }
+
+    #[test]
+    fn no_sync_succeeds_beside_one_that_fails() {
+        let (fs, tracker) = (Arc::new(Memory::new()), Arc::new(SyncTracker));
+        let files = Files::open(fs, Mode::Create, tracker, &Setup::default(), Shape::default()).unwrap();
+        let syncs = Arc::new(AtomicUsize::new(0));
+        let around = |inner| Ok(Box::new(ToldOnce { inner, syncs: syncs.clone() }) as Box<dyn WriteFile>);
+        let mut log = LogFile::create(files.store.clone(), "000003.log", LogKind::Wal, around).unwrap();
+        log.write(b"a record").unwrap();
+        thread::scope(|scope| {
+            let first = scope.spawn(|| log.sync());
+            while syncs.load(Relaxed) == 0 {
+                thread::yield_now();
+            }
+            assert!(log.sync().is_err(), "what failed was promised");
+            assert!(first.join().unwrap().is_err());
+        });
     }
 }

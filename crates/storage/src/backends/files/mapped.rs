@@ -240,7 +240,43 @@ impl Drop for MappedFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use std::{
+        fs,
+        os::unix::process::ExitStatusExt,
+        process::{Command, Output},
+    };
+
+    const LOG: &str = "TERRACE_TEST_MAPPED_LOG";
+    const SIGBUS: i32 = 7;
+
+    /// Runs only as the child of the test below.
+    #[test]
+    fn child_that_appends_to_a_log_cut_short() {
+        let Some(path) = std::env::var_os(LOG) else { return };
+        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        let mut mapped = MappedFile::new(file);
+        mapped.append(&[1; 100]).unwrap(); // too little for a window ahead, which would make the file longer
+        File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
+        let appended = mapped.append(&[2; 100]);
+        unreachable!("a page that is gone was written: {appended:?}");
+    }
+
+    #[test]
+    fn a_page_of_a_log_that_is_gone_ends_the_process_and_names_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("000003.log");
+        let Output { status, stderr, .. } = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "backends::files::mapped::tests::child_that_appends_to_a_log_cut_short", "--nocapture"])
+            .env(LOG, &path)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&stderr);
+        assert_eq!(status.signal(), Some(SIGBUS), "{status}, {said}");
+        assert!(
+            said.contains("a page of a mapped file is gone") && said.contains(path.to_str().unwrap()),
+            "its last words: {said}"
+        );
+    }
 
     #[test]
     fn bytes_are_there_at_once_and_the_file_ends_with_them_in_the_end() {

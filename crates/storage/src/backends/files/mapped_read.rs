@@ -96,8 +96,8 @@ pub(super) fn prefetch(bytes: &[u8]) {
 /// What SIGBUS did before we asked for it.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// Sees to it that a page that cannot be had ends the process with a message.
-fn watch() {
+/// Sees to it that a page that cannot be had ends the process with a message. For whoever maps a file.
+pub(super) fn watch() {
     BEFORE.get_or_init(|| {
         // SAFETY: all of these are plain numbers and pointers, of which zero is a value.
         let (mut ours, mut before): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
@@ -137,7 +137,7 @@ fn mapping_around(address: u64, line: &mut [u8]) -> Option<&[u8]> {
     // SAFETY: a constant path.
     let maps = unsafe { libc::open(c"/proc/self/maps".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
     if maps < 0 {
-        return None;
+        return Some(b"nobody can say which");
     }
     let (mut bytes, mut found) = (0, None);
     let mut chunk = [0_u8; 512];
