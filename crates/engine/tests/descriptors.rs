@@ -3,10 +3,11 @@
 mod kit;
 
 use kit::{TIGHT, options};
-use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 use terrace::{Db, SortedTableWriter};
 
@@ -16,7 +17,13 @@ const MANY: usize = 300;
 const FEW_OPEN: &[(&str, &str)] = &[("open_tables_max", "16"), ("log_keep_bytes", "1GiB")];
 
 fn few_descriptors() {
-    setrlimit(Resource::RLIMIT_NOFILE, LIMIT, LIMIT).expect("a lower limit is always allowed");
+    allow(LIMIT);
+}
+
+/// For this process; a child may have more again.
+fn allow(descriptors: u64) {
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).expect("ask");
+    setrlimit(Resource::RLIMIT_NOFILE, descriptors.min(most), most).expect("set");
 }
 
 /// Tables of two keys each.
@@ -73,4 +80,43 @@ fn many_logs_are_followed() {
     let followed: Vec<_> = db.updates_since(0).unwrap().map(|update| update.unwrap().sequence).collect();
     assert!(followed.into_iter().eq(1..=MANY as u64));
     db.close().unwrap();
+}
+
+const STORE: &str = "TERRACE_TEST_MANY_FILES";
+/// What a process usually may have, and more than that.
+const USUAL: u64 = 1024;
+const MORE: u64 = 1200;
+
+/// Reads all of many tables, and of many segments. Runs only as the child of the test below.
+#[test]
+fn child_that_reads_many_files() {
+    let Some(folder) = std::env::var_os(STORE) else { return };
+    allow(USUAL);
+    for values in ["table", "log"] {
+        let changes = [("values", values), ("segment_bytes", "64KiB"), ("compression", "none"), ("durability", "none")];
+        let db = Db::open(Path::new(&folder).join(values), options(&[TIGHT, &changes].concat())).unwrap();
+        for number in 0..MORE {
+            db.put(number.to_be_bytes(), [number as u8; 70_000]).unwrap(); // a memtable each
+        }
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+        for number in (0..MORE).chain(0..MORE) {
+            assert_eq!(db.get(number.to_be_bytes()).unwrap().unwrap(), [number as u8; 70_000], "{values}");
+        }
+        db.close().unwrap();
+    }
+}
+
+/// With nothing set: a process that may have few descriptors has few files open.
+#[test]
+fn no_more_files_are_open_than_the_process_may_have() {
+    let folder = tempfile::tempdir().unwrap();
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child_that_reads_many_files", "--nocapture"])
+        .env(STORE, folder.path())
+        .output()
+        .unwrap();
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+    assert!(fs::read_dir(folder.path().join("table")).unwrap().count() > USUAL as usize);
+    assert!(fs::read_dir(folder.path().join("log")).unwrap().count() > USUAL as usize);
 }
