@@ -68,7 +68,7 @@ pub fn log(input: &[u8]) {
 /// Frames come in the order of the file and lie within it; each, framed anew under the segment's number, comes back, and each of its
 /// puts can be read by itself.
 pub fn value_log(input: &[u8]) {
-    let _ = (Stored::parse(input), read_entry(input, b"key", SeqNo(7)));
+    let _ = (Stored::parse(input), read_entry(input, |key| key == b"key", SeqNo(7)));
     let (mut frames, mut at) = (Frames::new(7, input.len() as u64), 0);
     let mut read = |offset: u64, buffer: &mut [u8]| -> Result<(), Infallible> {
         buffer.copy_from_slice(&input[offset as usize..][..buffer.len()]);
@@ -89,7 +89,7 @@ pub fn value_log(input: &[u8]) {
                 for ((op, place), seq) in batch.ops().zip(frames.places()).zip(batch.sequence().0..) {
                     if let Op::Put(key, value) = op {
                         let entry = &input[place.start as usize..place.end as usize];
-                        assert_eq!(&*read_entry(entry, key, SeqNo(seq)).expect("read before"), value);
+                        assert_eq!(&*read_entry(entry, |found| found == key, SeqNo(seq)).expect("read before"), value);
                     }
                 }
                 value_log::Framer::new(7, Codec::None, 0, 0).frame(&batch, &mut again, |_, _| {});

@@ -171,3 +171,19 @@ fn different_bytes_may_be_the_same_key_in_a_custom_order() {
     cursor.seek(b"c").unwrap(); // for which the filter of the newer table says no
     assert_eq!((cursor.key(), cursor.value()), (&b"C"[..], &b"newer"[..]));
 }
+
+#[test]
+fn a_key_of_other_bytes_finds_the_value_in_the_log() {
+    let mut options = options(Some(Arc::new(Caseless)), "0");
+    for (name, value) in [("values", "log"), ("value_log_threshold", "10")] {
+        options.set(name, value).unwrap();
+    }
+    let db = Db::open_in_memory(options).unwrap();
+    db.put("Key", [7; 1000]).unwrap();
+    db.put("Other", [8; 1000]).unwrap();
+    for place in ["a memtable", "a table"] {
+        assert_eq!(db.get("KEY").unwrap().as_deref(), Some(&[7; 1000][..]), "in {place}");
+        assert_eq!(db.multi_get(&["kEy", "other"]).remove(1).unwrap().unwrap(), [8; 1000], "in {place}");
+        db.flush().unwrap();
+    }
+}

@@ -121,7 +121,7 @@ fn value_log() {
     for wanted in [head(SeqNo(42)).to_vec(), batch.as_bytes().to_vec()] {
         assert!(matches!(frames.next(&mut read), Ok(Event::Record { bytes, .. }) if bytes == wanted));
     }
-    assert_eq!(read_entry(&bytes[entries[1].clone()], b"long", SeqNo(43)).unwrap(), vec![b'x'; 600]);
+    assert_eq!(read_entry(&bytes[entries[1].clone()], |key| key == b"long", SeqNo(43)).unwrap(), vec![b'x'; 600]);
     let mut stored = Vec::new();
     Pointer { moved: false, segment: 7, offset: 60, bytes: 30 }.put(&mut stored);
     Pointer { moved: true, segment: 300, offset: 8, bytes: 600 }.put(&mut stored);

@@ -71,7 +71,7 @@ impl Shared {
     /// The value in the entry of `user` and `seq` at `pointer`, of which `bytes` were read.
     fn value_in<'a>(&self, pointer: &Pointer, bytes: &'a [u8], user: &[u8], seq: SeqNo) -> Result<Cow<'a, [u8]>> {
         let corrupt = |found| Error::corrupt(self.inner.place_of(ObjectId::from(pointer)), pointer.offset, found);
-        read_entry(bytes, user, seq).map_err(corrupt)
+        read_entry(bytes, |key| self.setup.order.user(key, user).is_eq(), seq).map_err(corrupt)
     }
 }
 
