@@ -18,13 +18,12 @@ impl ClosedLogs {
         self.0.lock().push((id, writer.into()));
     }
 
-    /// Durable tables have what is in logs before `replay_from`.
-    pub fn let_go(&self, replay_from: LogId) {
+    /// Durable tables have what is in logs before `replay_from`. Dropping what is returned closes their files, which is I/O.
+    #[must_use = "it is dropped under no lock"]
+    pub fn let_go(&self, replay_from: LogId) -> Vec<Arc<dyn LogWriter>> {
         let mut logs = self.0.lock();
         let kept = logs.iter().position(|(id, _)| *id >= replay_from).unwrap_or(logs.len());
-        let gone: Vec<_> = logs.drain(..kept).collect();
-        drop(logs);
-        drop(gone); // closes files, which is I/O
+        logs.drain(..kept).map(|(_, writer)| writer).collect()
     }
 
     /// Makes them durable, oldest first; after an error the rest is left as it is.
@@ -32,7 +31,7 @@ impl ClosedLogs {
         loop {
             let Some((id, writer)) = self.0.lock().first().cloned() else { return Ok(()) };
             writer.sync()?;
-            self.let_go(LogId(id.0 + 1));
+            drop(self.let_go(LogId(id.0 + 1)));
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::{
         collect::{self, Collecting},
         leveled, lull, pace,
         plan::{Limits, Plan, Policy, Situation},
+        rate::Rate,
     },
     read::{scan::Upkeep, snapshot::Snapshots, view::View},
     reserve::Reserve,
@@ -104,6 +105,8 @@ pub struct Shared {
     pub jobs: Jobs,
     /// Space for when there is none.
     pub reserve: Reserve,
+    /// How fast compactions have written. A leaf lock.
+    pub rate: Mutex<Rate>,
     /// What is merged when.
     pub policy: Box<dyn Policy>,
     /// Counters.

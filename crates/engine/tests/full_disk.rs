@@ -11,6 +11,7 @@ mod loop_fs;
 use kit::{Model, TIGHT, batch, contents, is_told, options, prefix, states, write};
 use loop_fs::{LoopFs, is_root};
 use std::{
+    collections::BTreeSet,
     fs,
     ops::Range,
     sync::{
@@ -244,6 +245,65 @@ fn a_disk_full_is_cured_with_directory_tables() {
     campaign(How { manual: true, batched: true, tables: "directory", apart: false }, FULL, 12);
 }
 
+/// A merge in parts of which one finds no room, or fails: what the others have made goes with it, and not only when the store is
+/// opened again.
+#[test]
+fn what_other_parts_of_a_merge_have_made_goes_too() {
+    let by_hand: &[_] = &[("l0_compact_runs", "98"), ("l0_slow_runs", "99"), ("l0_stop_runs", "100")];
+    let parts: &[_] = &[("subcompactions_max", "4"), ("subcompaction_bytes", "32KiB"), ("compression", "none")];
+    let apart: &[_] = &[("values", "log"), ("value_log_threshold", "40"), ("garbage_percent", "1")];
+    for (options, fault) in [
+        (options(&[TIGHT, parts].concat()), Fault::Enospc),
+        (options(&[TIGHT, parts, apart].concat()), Fault::Enospc),
+        (options(&[TIGHT, by_hand, parts].concat()), Fault::Eio),
+    ] {
+        let mut hits = 0;
+        for call in 0.. {
+            let disk = FaultFs::new(Arc::new(terrace_storage::Memory::new()), Plan::never());
+            let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
+            let db = kit::open(&fs, &options, true).unwrap();
+            for number in 0..4000u32 {
+                db.put((number * 7919 % 2000).to_be_bytes(), [number as u8; 100]).unwrap();
+            }
+            db.flush().unwrap();
+            if fault == Fault::Eio {
+                db.wait_idle().unwrap(); // what the store owes when it stops, it leaves behind
+            }
+            disk.arm(Plan::once(disk.calls() + 5 * call, fault));
+            let merged = db.compact_range(None, None);
+            if disk.failed() == 0 {
+                break;
+            }
+            disk.heal();
+            match (merged, fault) {
+                (merged, Fault::Enospc) => {
+                    merged.expect("the reserve was given up, and the merge begun anew");
+                    db.wait_idle().unwrap();
+                }
+                (merged, _) => assert!(!merged.unwrap_err().is_no_space()),
+            }
+            if fault == Fault::Eio && db.layout()[0].tables.is_empty() {
+                break; // the merge took place, and what is made of its edit remains open
+            }
+            hits += 1;
+            let made = || {
+                let names = fs.list().unwrap().into_iter().map(|entry| entry.name);
+                names.filter(|name| name.ends_with(".ldb") || name.ends_with(".vals")).collect::<BTreeSet<_>>()
+            };
+            let before = made();
+            drop(db);
+            kit::open(&fs, &options, true).unwrap();
+            let left: Vec<_> = before.difference(&made()).cloned().collect();
+            assert!(
+                left.is_empty(),
+                "{fault:?} at call {}: {left:?} stayed until the store was opened again",
+                5 * call
+            );
+        }
+        assert!(hits > 20, "only {hits} calls failed");
+    }
+}
+
 /// A batch that was refused because it could not be synced is in the log all the same. It must stay refused once another one
 /// has its sequence.
 #[test]
@@ -280,6 +340,30 @@ fn what_was_refused_stays_refused() {
         assert_eq!(values, [true, false, true], "flushed: {flushed}");
         db.delete("accepted").unwrap();
         db.close().unwrap();
+    }
+}
+
+/// A store that stops with nothing in memory goes on with another log, which no flush makes durable. The manifest names it.
+#[test]
+fn the_log_with_which_an_idle_store_goes_on_survives_a_power_cut() {
+    for (rules, tier) in [(Rules::Ext4, "sync"), (Rules::Posix, "sync"), (Rules::Posix, "background")] {
+        let disk = CrashFs::new(rules);
+        let faults = FaultFs::new(Arc::new(disk.clone()), Plan::never());
+        let fs: Arc<dyn FileSystem> = Arc::new(faults.clone());
+        let options = options(&[TIGHT, &[("durability", tier), ("batch_interval_ms", "0")]].concat());
+        let db = kit::open(&fs, &options, true).unwrap();
+        db.put("kept", "1").unwrap();
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+        faults.arm(Plan::from_then_on(faults.calls(), Fault::Enospc));
+        assert!(db.put("refused", "2").unwrap_err().is_no_space());
+        faults.heal();
+        db.resume().unwrap();
+        for seed in 0..50 {
+            let left = disk.power_loss(disk.steps(), seed).file_system();
+            let found = kit::open(&left, &options, true).and_then(|db| db.get("kept"));
+            assert!(matches!(&found, Ok(Some(value)) if value == b"1"), "{rules:?}, {tier}, seed {seed}: {found:?}");
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 use terrace::{Db, LevelInfo};
 use terrace_sim::Rng;
@@ -122,6 +123,49 @@ fn keeps_no_more(db: &Db, place: &Place, gate: &Gate) {
     gate.open.store(true, Relaxed);
 }
 
+/// Those who are taken along with another's write owe as much as if they wrote alone.
+#[test]
+fn who_is_taken_along_is_slowed_too() {
+    const MAX: u64 = 8 << 20;
+    let changes = [
+        ("smooth_stalls", "on"),
+        ("retained_bytes_max", "8MiB"),
+        ("debt_bytes_max", "1GiB"),
+        ("memtable_bytes", "1MiB"),
+        ("pipelined_writes", "off"),
+    ];
+    let (gate, place, db) = store(Box::new(BatchTracker::new(Way::Group, Duration::ZERO)), &changes);
+    gate.open.store(false, Relaxed);
+    let mut n = 0;
+    while occupied(&place) - live(&db.layout()) < MAX / 16 * 15 {
+        put(&db, n);
+        n += 1;
+        assert!(n < 200_000, "too little is retained");
+    }
+    db.flush().expect("flush");
+    while db.step(0).is_some_and(|job| job != "release") {}
+    let slept = |writers: usize| {
+        let before = db.statistics().stall_time;
+        thread::scope(|scope| {
+            for writer in 0..writers {
+                let db = &db;
+                let puts =
+                    move || (0..64 / writers).for_each(|n| db.put([writer as u8, n as u8], [7; 1000]).expect("put"));
+                scope.spawn(puts);
+            }
+        });
+        db.statistics().stall_time - before
+    };
+    let (mut alone, mut together) = (Duration::ZERO, Duration::ZERO);
+    for _ in 0..6 {
+        alone += slept(1);
+        together += slept(8);
+    }
+    assert!(alone > Duration::from_millis(5), "one writer sleeps {alone:?}");
+    assert!(together > alone / 2, "eight writers sleep {together:?} for what one sleeps {alone:?}");
+    gate.open.store(true, Relaxed);
+}
+
 /// Who would have to wait for a commit is slowed before, and no longer than until it comes.
 #[test]
 fn writers_are_slowed_as_more_is_retained_and_no_longer() {
@@ -144,9 +188,11 @@ fn writers_are_slowed_as_more_is_retained_and_no_longer() {
     }
     assert!((MAX / 8 * 5..MAX / 8 * 7).contains(&unslowed), "{unslowed} B were retained before anybody was slowed");
     while db.step(0).is_some_and(|job| job != "release") {} // what would be news to the writers
-    let slowed = db.statistics().stalls;
+    let (begun, slowed) = (Instant::now(), db.statistics());
     (1..25).for_each(|more| put(&db, n / 250 * 250 + more));
-    assert!(db.statistics().stalls > slowed, "nobody is slowed");
+    let (stalls, time) = (db.statistics().stalls - slowed.stalls, db.statistics().stall_time - slowed.stall_time);
+    assert!(stalls > 0, "nobody is slowed");
+    assert!(!time.is_zero() && time <= begun.elapsed(), "{time:?} in {stalls} stalls");
     gate.open.store(true, Relaxed);
     assert!(db.statistics().pending_edits > 0);
     db.wait_idle().expect("a commit");

@@ -7,6 +7,7 @@ pub mod lull;
 pub mod may_drop;
 pub mod pace;
 pub mod plan;
+pub mod rate;
 mod sink;
 pub mod sizes;
 pub mod split;

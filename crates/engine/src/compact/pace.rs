@@ -7,9 +7,13 @@ use crate::Options;
 
 /// Threads, of the `most` that an option grants: compactions that may run at once, or parts of one.
 pub fn threads(options: &Options, most: u64, l0_runs: u64, quiet: bool) -> usize {
-    let pressing = l0_runs >= options.l0_compact_runs.midpoint(options.l0_slow_runs);
-    let granted = if pressing || quiet { most } else { most.min(options.compactions_calm) };
+    let granted = if is_pressing(options, l0_runs) || quiet { most } else { most.min(options.compactions_calm) };
     usize::try_from(granted).unwrap_or(usize::MAX)
+}
+
+/// Whether level 0 is half way to where writes are slowed.
+pub fn is_pressing(options: &Options, l0_runs: u64) -> bool {
+    l0_runs >= options.l0_compact_runs.midpoint(options.l0_slow_runs)
 }
 
 #[cfg(test)]

@@ -38,6 +38,15 @@ impl Limits {
             LevelSizes::from_first(self.level_base_bytes)
         }
     }
+
+    /// Bytes that lie above the limits of levels 1 and deeper: what compactions have yet to move. What goes down without being written
+    /// is no debt, nor is what another way of sizing levels had left there.
+    pub fn debt(&self, held: &[u64; LEVELS]) -> u64 {
+        let (sizes, from_first) = (self.level_sizes(held), LevelSizes::from_first(self.level_base_bytes));
+        let sinks = |level: usize| self.fits() && held.get(level + 1).is_none_or(|below| *below == 0);
+        let over = |level: usize| held[level].saturating_sub(sizes.of(level).max(from_first.of(level)));
+        (1..LEVELS).filter(|level| !sinks(*level)).map(over).sum()
+    }
 }
 
 /// How much there is of something.
@@ -171,4 +180,25 @@ pub fn span<'a>(order: &KeyOrder, tables: impl Iterator<Item = &'a Arc<TableRef>
         let low = if order.user(smallest, low).is_lt() { smallest } else { low };
         (low, if order.user(largest, high).is_gt() { largest } else { high })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debt_is_what_lies_above_the_levels() {
+        let mut limits = Limits { level_base_bytes: 10, ..Limits::default() };
+        assert_eq!(limits.debt(&[500, 10, 99, 1000, 0, 0, 0]), 0);
+        assert_eq!(limits.debt(&[500, 12, 101, 1001, 0, 0, 0]), 4);
+        limits.levels_fit = true;
+        for (held, want) in [
+            ([500, 40, 301, 2999, 0, 0, 0], 2), // a hundredth of all 3840 is 38
+            ([0, 9, 90, 500, 0, 0, 0], 0),      // more than a tenth of all, but not more than LevelDB's 100
+            ([0, 0, 4000, 0, 0, 0, 0], 0),
+            ([0, 40, 400, 0, 3600, 0, 0], 30), // level 2 will go down as it is
+        ] {
+            assert_eq!(limits.debt(&held), want, "{held:?}");
+        }
+    }
 }

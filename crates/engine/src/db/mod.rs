@@ -303,6 +303,7 @@ impl Db {
                 put_again: Box::new(put_again),
             },
             reserve: Reserve::new(options.reserve_bytes),
+            rate: Mutex::default(),
             policy: Box::new(Leveled),
             stats: Counters::default(),
             snapshots: Arc::default(),

@@ -2,7 +2,11 @@
 use crate::{
     Event, Options, Result,
     compact::{plan::Plan, split},
-    jobs::sieve::{Part, Sieve},
+    jobs::{
+        output::Output,
+        release,
+        sieve::{Part, Sieve},
+    },
     read::{
         merge::Merge,
         run::RunCursor,
@@ -12,14 +16,11 @@ use crate::{
     state::Shared,
     version::{TableRef, Tables, add_to},
 };
-use std::{
-    collections::{BTreeSet, VecDeque},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 use terrace_format::{KeyOrder, Kind, SeqNo, TableId, edit::Edit, key};
 use terrace_storage::{
     Ticket,
-    placement::{Build, EntryRef, Fragment, Hint, Lifetime, ObjectId, ReadHow, Stored, TableMeta, WholeBlock},
+    placement::{Hint, Lifetime, ObjectId, ReadHow, Stored, TableMeta},
 };
 
 /// How many entries pass between two looks at whether the store is closing.
@@ -109,13 +110,28 @@ fn merge_in_parts(shared: &Arc<Shared>, plan: &Plan) -> Result<Option<(Vec<Table
     let share = plan.bytes() / parts.len() as u64;
     let spent = &spent;
     let jobs = parts.iter().map(|part| move || merge(shared, plan, part, share, oldest_reader, spent)).collect();
-    let (mut outputs, mut tickets) = (Vec::new(), Vec::new());
+    let (mut outputs, mut tickets, mut unmerged) = (Vec::new(), Vec::new(), None);
     for merged in shared.work.together(jobs) {
-        let Some((metas, ticket)) = merged? else { return Ok(None) };
-        outputs.extend(metas);
-        tickets.push(ticket);
+        match merged {
+            Ok(Some((metas, ticket))) => {
+                outputs.extend(metas);
+                tickets.push(ticket);
+            }
+            other => unmerged = unmerged.or(Some(other.map(|_| None))),
+        }
     }
-    Ok(Some((outputs, tickets)))
+    let Some(unmerged) = unmerged else { return Ok(Some((outputs, tickets))) };
+    release::remove(shared, &made(&outputs)); // what a part has finished, no other part gives up
+    unmerged
+}
+
+/// The objects that came to be with `metas`: tables, and the segments that have their numbers.
+fn made(metas: &[TableMeta]) -> Vec<ObjectId> {
+    let tables: BTreeSet<TableId> = metas.iter().map(|meta| meta.id).collect();
+    let is_new = |object: &ObjectId| matches!(object, ObjectId::Segment(id) if tables.contains(&TableId(id.0)));
+    let segments: BTreeSet<ObjectId> =
+        metas.iter().flat_map(|meta| meta.segments()).map(|(object, _)| object).filter(is_new).collect();
+    tables.into_iter().map(ObjectId::Table).chain(segments).collect()
 }
 
 /// Where the merge is cut: nowhere if it is small, or may yield only one table.
@@ -151,8 +167,7 @@ fn merge(
     let mut merge = input(shared, plan);
     let mut sieve = Sieve::new(shared, plan, part, oldest_reader)?;
     let hint = Hint { level: plan.output_level, expected_bytes, lifetime: Lifetime::Compaction };
-    let mut out = Output::new(shared, plan, shared.placement.begin(hint)?);
-    out.ranges = sieve.kept_ranges().into();
+    let mut out = Output::new(shared, plan, shared.placement.begin(hint)?, sieve.kept_ranges());
     match &part.from {
         Some(user) => merge.seek(&key::lookup(user, SeqNo::MAX))?,
         None => merge.seek_first()?,
@@ -220,150 +235,4 @@ fn in_order(order: &KeyOrder, tables: &[Arc<TableRef>]) -> Vec<Arc<TableRef>> {
     let mut tables = tables.to_vec();
     tables.sort_by(|a, b| order.internal(&a.meta.smallest, &b.meta.smallest));
     tables
-}
-
-/// The outputs: where one table ends and the next begins.
-struct Output<'a> {
-    shared: &'a Shared,
-    plan: &'a Plan,
-    build: Box<dyn Build>,
-    /// Deletes of ranges that are not stored yet, in order.
-    ranges: VecDeque<Fragment>,
-    open: bool,
-    any: bool,
-    end_due: bool,
-    /// Grandparents passed so far, and their bytes since the open table began.
-    grandparent: usize,
-    overlapped: u64,
-    seen_key: bool,
-}
-
-impl<'a> Output<'a> {
-    fn new(shared: &'a Shared, plan: &'a Plan, build: Box<dyn Build>) -> Output<'a> {
-        Output {
-            shared,
-            plan,
-            build,
-            ranges: VecDeque::new(),
-            open: false,
-            any: false,
-            end_due: false,
-            grandparent: 0,
-            overlapped: 0,
-            seen_key: false,
-        }
-    }
-
-    /// The merge passes `internal`, kept or not. An output that met too many grandparents would be dear to compact
-    /// further; it ends before this key.
-    fn pass(&mut self, internal: &[u8]) {
-        let order = &self.shared.order;
-        let aligned = self.shared.options.least_overlap;
-        while let Some(table) = self.plan.grandparents.get(self.grandparent)
-            && order.internal(internal, &table.meta.largest).is_gt()
-        {
-            self.overlapped += if self.seen_key { table.meta.bytes } else { 0 };
-            self.grandparent += 1;
-            self.end_due |= self.seen_key && aligned && self.build.table_bytes() >= self.shared.options.table_bytes / 2;
-        }
-        self.seen_key = true;
-        if self.overlapped > self.shared.limits().grandparent_bytes() {
-            self.overlapped = 0;
-            self.end_due = true;
-        }
-    }
-
-    /// Stores an entry. Versions of one user key never part: only one that begins a user key may begin a table.
-    fn keep(&mut self, entry: EntryRef<'_>, begins_key: bool) -> Result<()> {
-        if self.open && begins_key && self.is_full() {
-            self.end_table(Some(key::user_key(entry.key)))?;
-        }
-        self.begin_table()?;
-        Ok(self.build.keep(entry)?)
-    }
-
-    /// Stores a block as it is if all of it belongs to the part and is kept by `sieve`, and no output needs to end within it: how many entries it
-    /// has. Else nothing has happened, and there are none.
-    fn keep_block(&mut self, block: &WholeBlock<'_>, sieve: &mut Sieve<'_>, part: &Part) -> Result<u64> {
-        let order = &self.shared.order;
-        let [first, last] = block.entries.bounds();
-        let ends = self.plan.grandparents.get(self.grandparent).map(|table| &table.meta.largest);
-        if !self.build.takes_block(block)
-            || ends.is_some_and(|end| order.internal(last, end).is_gt())
-            || part.to.as_ref().is_some_and(|to| order.user(key::user_key(last), to).is_ge())
-        {
-            return Ok(0);
-        }
-        let Some(begins_key) = sieve.keeps_all(block.entries) else { return Ok(0) };
-        self.seen_key = true;
-        if self.open && begins_key && self.is_full() {
-            self.end_table(Some(key::user_key(first)))?;
-        }
-        self.begin_table()?;
-        self.build.keep_block(block)?;
-        Ok(block.entries.at_hand().count() as u64)
-    }
-
-    fn begin_table(&mut self) -> Result<()> {
-        if !self.open {
-            self.end_due = false; // there was nothing to end
-            let drawn = || TableId(self.shared.control.lock().versions.new_number());
-            let id = self.plan.number.unwrap_or_else(drawn);
-            self.build.begin_table(id)?;
-            (self.open, self.any) = (true, true);
-        }
-        Ok(())
-    }
-
-    /// Stores the deletes of ranges before `next`. A range that goes on there is cut: tables do not overlap, and each has
-    /// all that hides its keys.
-    fn delete_ranges(&mut self, next: Option<&[u8]>) -> Result<()> {
-        let order = &self.shared.order;
-        while let Some(first) = self.ranges.front_mut() {
-            if next.is_some_and(|next| order.user(&first.from, next).is_ge()) {
-                break;
-            }
-            match next.filter(|next| order.user(&first.to, next).is_gt()) {
-                Some(next) => {
-                    let begin = std::mem::replace(&mut first.from, next.to_vec());
-                    let (to, sequences) = (next.to_vec(), first.sequences.clone());
-                    self.build.delete_range(&Fragment { from: begin, to, sequences })?;
-                }
-                None => {
-                    self.build.delete_range(first)?;
-                    self.ranges.pop_front();
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the open table is to end before the next user key. Where outputs look for the ends of tables below, one may
-    /// grow beyond its size to find one, so that they have that size on average.
-    fn is_full(&self) -> bool {
-        let Options { table_bytes, least_overlap, .. } = self.shared.options;
-        let most = if least_overlap { table_bytes + table_bytes / 2 } else { table_bytes };
-        let single = self.plan.number.is_some(); // a number was kept for one output
-        !single && (self.end_due || self.build.table_bytes() >= most)
-    }
-
-    /// The next table begins at user key `next`, if there is one.
-    fn end_table(&mut self, next: Option<&[u8]>) -> Result<()> {
-        self.delete_ranges(next)?;
-        (self.open, self.end_due) = (false, false);
-        Ok(self.build.end_table()?)
-    }
-
-    fn finish(mut self) -> Result<(Vec<TableMeta>, Ticket)> {
-        if !self.ranges.is_empty() {
-            self.begin_table()?;
-        }
-        if self.open {
-            self.end_table(None)?;
-        }
-        if !self.any {
-            return Ok((Vec::new(), Ticket::mature())); // everything was dropped
-        }
-        Ok(self.build.finish()?)
-    }
 }

@@ -60,17 +60,18 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
         }
         logged => logged?,
     }
-    let removable = {
+    let (removable, gone) = {
         let mut control = shared.control.lock();
-        let removable = control.versions.released(edits.len())?;
+        let (removable, tables) = control.versions.released(edits.len())?;
         shared.durable_up_to(control.versions.durable_base());
         // First: who is told that nothing needs the old logs must not find them waiting for a sync.
-        shared.closed_logs.let_go(control.versions.durable_replay_from());
+        let logs = shared.closed_logs.let_go(control.versions.durable_replay_from());
         control.collecting.starved &= removable.is_empty();
         shared.tell_writers(&control); // less is retained
         shared.changed.notify_all();
-        removable
+        (removable, (tables, logs))
     };
+    drop(gone); // which closes files
     shared.tell_synced(started);
     remove(shared, &removable);
     if manifest.overlong(shared.options.manifest_bytes) {

@@ -153,6 +153,11 @@ pub(super) const FIELDS: &[Field] = &[
     number!(l0_seek_bytes, 0..=GIB, "bytes of compaction that a seek is worth for each run of level 0, 0 for none"),
     number!(compactions_max, 1..=64, "compactions that may run at once"),
     number!(compactions_calm, 1..=64, "compactions, and threads of each, enough while level 0 is short"),
+    number!(
+        compaction_bytes_per_second,
+        0..=1024 * GIB,
+        "bytes that compactions may write in a second, 0 for no limit"
+    ),
     number!(subcompactions_max, 1..=64, "threads that one large compaction may use"),
     number!(subcompaction_bytes, KIB..=1024 * GIB, "bytes of inputs that are worth a thread"),
     number!(l0_merge_runs, 0..=1000, "runs of level 0 merged among themselves while level 1 is busy, 0 for never"),

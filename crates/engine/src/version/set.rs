@@ -9,7 +9,7 @@
 //! removed only when the edit that stops needing it is durable and no reader holds it. Releasing first-in first-out keeps
 //! every prefix of the manifest a version that once was live. Only a flush into level 0 may overtake, and only compactions: it
 //! adds the newest run of all, whatever has become of those below.
-use super::{Version, add_to, meta_of, retire::Retire, segments::Segments, spare_above};
+use super::{TableRef, Version, add_to, meta_of, retire::Retire, segments::Segments, spare_above};
 use crate::{Error, Result};
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -283,8 +283,9 @@ impl VersionSet {
     }
 
     /// The first `count` edits, which were [`releasable`](VersionSet::releasable), are durable in the manifest. Returns what may
-    /// be removed now.
-    pub fn released(&mut self, count: usize) -> Result<Vec<ObjectId>> {
+    /// be removed now; and the tables that were replaced, to be dropped under no lock, since that may close them.
+    pub fn released(&mut self, count: usize) -> Result<(Vec<ObjectId>, Vec<Arc<TableRef>>)> {
+        let mut replaced = Vec::new();
         for pending in self.pending.drain(..count) {
             *self.retained.of(&pending) -= pending.retains;
             let next = Arc::new(self.durable.apply(&self.order, &pending.edit).map_err(inconsistent)?);
@@ -295,9 +296,10 @@ impl VersionSet {
             }
             // Edit by edit: a table may come and go within one batch.
             self.retire.durable_moved(&self.durable, &next, &pending.edit.deleted, self.durable_replay_from);
+            replaced.extend(self.durable.named(&pending.edit.deleted).map(|(_, table)| table.clone()));
             self.durable = next;
         }
-        Ok(self.removable())
+        Ok((self.removable(), replaced))
     }
 
     /// What nobody needs any more, readers included.

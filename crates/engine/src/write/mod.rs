@@ -139,7 +139,10 @@ impl Writes {
         if sync {
             self.gather(shared, &lead.baton().pulse);
         }
+        let own_bytes = batch.byte_len();
         lead.collect(&mut batch, sync);
+        let core = lead.baton();
+        core.owed.owe(core.pace * (batch.byte_len() - own_bytes) as f64); // who was taken along has paid nothing
         commit(shared, lead, batch, sync)
     }
 
@@ -355,7 +358,7 @@ fn facts(shared: &Shared, core: &Core, control: &Control, delayed: bool) -> stal
         full: core.is_full(&shared.options),
         sealed: view.sealed.len() as u64,
         l0_runs: levels[0].runs.len() as u64,
-        debt_bytes: stall::debt(&shared.limits(), &view.version.held()),
+        debt_bytes: shared.limits().debt(&view.version.held()),
         retained_bytes: control.versions.retained_bytes(),
         delayed,
     }
@@ -366,7 +369,7 @@ fn facts(shared: &Shared, core: &Core, control: &Control, delayed: bool) -> stal
 fn change_log(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
     wait_visible(shared, core.last)?;
     let full = (!core.mem.is_empty()).then(|| core.mem.clone());
-    let created = shared.with_relief(|| new_log(shared, core.last));
+    let created = shared.with_relief(|| new_log(shared, core.last, full.is_none()));
     let (log, writer, table) = created.inspect_err(|error| shared.fail(error))?;
     let (ended, bytes) = core.wal.size();
     core.wal.rotate(log, writer, &shared.closed_logs);
@@ -399,13 +402,15 @@ fn change_log(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
     Ok(())
 }
 
-/// A log that goes on behind `last`, and the number of the table that the memtable before it becomes.
-fn new_log(shared: &Shared, last: SeqNo) -> Result<(LogId, Box<dyn LogWriter>, TableId)> {
+/// A log that goes on behind `last`, and the number of the table that the memtable before it becomes. The manifest may name a log
+/// only once a power cut leaves its name: that is so with the first table flushed behind it, or at once if it is to be `durable`.
+fn new_log(shared: &Shared, last: SeqNo, durable: bool) -> Result<(LogId, Box<dyn LogWriter>, TableId)> {
     let (log, table) = {
         let mut control = shared.control.lock();
         (LogId(control.versions.new_number()), control.versions.new_sealed_number(shared.options.l0_merge_runs > 0))
     };
     let created = shared.placement.create_log(log, LogKind::Wal, &batch::head(last.plus(1)));
+    let created = created.and_then(|writer| if durable { writer.sync().map(|()| writer) } else { Ok(writer) });
     if created.is_err() {
         let _ = shared.placement.remove(ObjectId::Wal(log)); // half a log; best effort, the next open removes it too
     }

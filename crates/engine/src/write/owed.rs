@@ -19,9 +19,14 @@ pub struct Owed {
 }
 
 impl Owed {
+    /// So much more is owed, to be slept by whoever writes next.
+    pub fn owe(&mut self, seconds: f64) {
+        self.debt = (self.debt + seconds).min(NAP_MAX);
+    }
+
     /// A write owes so much more. Returns for how long it must ask to sleep, if it must; then say how long it [did](Owed::paid).
     pub fn add(&mut self, seconds: f64) -> Option<Duration> {
-        self.debt = (self.debt + seconds).min(NAP_MAX);
+        self.owe(seconds);
         if self.debt < NAP_MIN {
             return None;
         }
@@ -80,6 +85,15 @@ mod tests {
             owed.paid(asked + Duration::from_micros(12));
             assert!(nap < 30 || (7..=9).contains(&asked.as_micros()), "{asked:?} in write {nap}");
         }
+    }
+
+    #[test]
+    fn what_others_owe_is_slept_with_the_next_write() {
+        let mut owed = Owed::default();
+        (0..7).for_each(|_| owed.owe(100e-6));
+        assert_eq!(owed.add(100e-6), Some(Duration::from_micros(800)));
+        owed.owe(3.0);
+        assert_eq!(owed.add(0.0), Some(Duration::from_millis(50)), "never longer");
     }
 
     #[test]

@@ -1,10 +1,6 @@
 //! May a write go on, or must background work catch up first? Pure. LevelDB's rules, in LevelDB's order; and, with
 //! `smooth_stalls`, a pace that falls steadily as background work falls behind, so that no write waits long.
-use crate::{
-    Options,
-    compact::{plan::Limits, sizes::LevelSizes},
-};
-use terrace_format::LEVELS;
+use crate::Options;
 
 /// Bytes a second that writers get when background work begins to fall behind …
 const FASTEST: f64 = (512 << 20) as f64;
@@ -78,15 +74,6 @@ fn share(at: u64, from: u64, to: u64) -> f64 {
     if to <= from { 0.0 } else { (at.saturating_sub(from) as f64 / (to - from) as f64).min(1.0) }
 }
 
-/// Bytes that lie above the limits of levels 1 and deeper: what compactions have yet to move. What goes down without being written is
-/// no debt, nor is what another way of sizing levels had left there.
-pub fn debt(limits: &Limits, held: &[u64; LEVELS]) -> u64 {
-    let (sizes, from_first) = (limits.level_sizes(held), LevelSizes::from_first(limits.level_base_bytes));
-    let sinks = |level: usize| limits.fits() && held.get(level + 1).is_none_or(|below| *below == 0);
-    let over = |level: usize| held[level].saturating_sub(sizes.of(level).max(from_first.of(level)));
-    (1..LEVELS).filter(|level| !sinks(*level)).map(over).sum()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,21 +128,5 @@ mod tests {
         }
         options.debt_bytes_max = 0;
         assert_eq!(pace(&options, &Facts { debt_bytes: 1 << 40, ..calm }), 0.0, "no limit");
-    }
-
-    #[test]
-    fn debt_is_what_lies_above_the_levels() {
-        let mut limits = Limits { level_base_bytes: 10, ..Limits::default() };
-        assert_eq!(debt(&limits, &[500, 10, 99, 1000, 0, 0, 0]), 0);
-        assert_eq!(debt(&limits, &[500, 12, 101, 1001, 0, 0, 0]), 4);
-        limits.levels_fit = true;
-        for (held, want) in [
-            ([500, 40, 301, 2999, 0, 0, 0], 2), // a hundredth of all 3840 is 38
-            ([0, 9, 90, 500, 0, 0, 0], 0),      // more than a tenth of all, but not more than LevelDB's 100
-            ([0, 0, 4000, 0, 0, 0, 0], 0),
-            ([0, 40, 400, 0, 3600, 0, 0], 30), // level 2 will go down as it is
-        ] {
-            assert_eq!(debt(&limits, &held), want, "{held:?}");
-        }
     }
 }

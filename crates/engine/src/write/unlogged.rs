@@ -3,7 +3,7 @@
 //! No log has their sequences, and replay takes a gap for the end of the history. So a memtable has either logged writes or
 //! others, and a log that begins behind a gap counts once the manifest vouches for what is in it: whoever syncs waits for that
 //! (docs/durability.md, "How a log is replayed").
-use super::{Core, Own, Writes, change_log, group::Turn, jump::vouch, make_room, or_fail, publish};
+use super::{Core, Own, Writes, change_log, group::Turn, jump::vouch, make_room, or_fail, publish, wait_visible};
 use crate::{Error, Result, state::Shared};
 use std::sync::Arc;
 use terrace_format::{
@@ -33,8 +33,11 @@ impl Writes {
             return Ok(core.last);
         }
         make_room(shared, core, batch.byte_len())?;
-        if !core.unlogged.open && !core.mem.is_empty() {
-            make_way(shared, core)?;
+        if !core.unlogged.open {
+            wait_visible(shared, core.last)?; // a group whose insert goes on has the memtable already
+            if !core.mem.is_empty() {
+                make_way(shared, core)?;
+            }
         }
         let (before, last) = core.sequences(&batch)?;
         core.unlogged = Unlogged { open: true, last: Some(last) };

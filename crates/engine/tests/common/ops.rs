@@ -157,6 +157,7 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
         one_of("seek_compaction", &["on", "off"]),
         one_of("compactions_max", &["1", "2", "3"]),
         one_of("compactions_calm", &["1", "64"]),
+        one_of("compaction_bytes_per_second", &["0", "64MiB"]),
         one_of("subcompactions_max", &["1", "3"]),
         one_of("subcompaction_bytes", &["1KiB", "4MiB"]),
         one_of("l0_merge_runs", &["0", "2", "3"]),
@@ -184,8 +185,14 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
     );
     let all = (single, other, writing, apart);
     all.prop_map(
-        |((a, b, c, d, e, f, g, h, i, j), (k, l, m, n, o, p, q, r, s, t, level0), (u, v, w, x, y, z, whole), apart)| {
-            let mut shape = vec![a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, whole];
+        |(
+            (a, b, c, d, e, f, g, h, i, j),
+            (k, l, m, n, o, p, q, r, s, t, per_second, level0),
+            (u, v, w, x, y, z, whole),
+            apart,
+        )| {
+            let mut shape = vec![a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z];
+            shape.extend([per_second, whole]);
             shape.extend(<[_; 6]>::from(apart));
             let names = ["l0_compact_runs", "l0_slow_runs", "l0_stop_runs"];
             shape.extend(names.into_iter().zip(level0.map(String::from)));

@@ -1,0 +1,38 @@
+//! Compactions that write too fast for the share of the device that they are granted wait.
+use crate::{compact::pace, state::Shared};
+use std::{thread, time::Duration};
+use terrace_storage::Purpose;
+
+/// Shorter waits add up first.
+const WAIT_MIN: Duration = Duration::from_millis(1);
+/// How long to sleep before looking again whether there is still a reason to.
+const WAIT_MAX: Duration = Duration::from_millis(50);
+
+/// Waits as long as compactions may not write: not at all where they have fallen behind, since writers would wait for them.
+pub fn hold_back(shared: &Shared) {
+    let per_second = shared.options.compaction_bytes_per_second;
+    if per_second == 0 {
+        return;
+    }
+    loop {
+        let traffic = shared.placement.traffic();
+        let total = traffic.bytes(Purpose::Compaction) + traffic.bytes(Purpose::Collection);
+        let now = shared.clock.now();
+        if shared.work.stopping() || are_behind(shared) {
+            return shared.rate.lock().forgive(total, now);
+        }
+        let wait = shared.rate.lock().wait(total, per_second, now);
+        if wait < WAIT_MIN {
+            return;
+        }
+        thread::sleep(wait.min(WAIT_MAX));
+    }
+}
+
+/// Whether writes are slowed for want of compactions, or soon would be.
+fn are_behind(shared: &Shared) -> bool {
+    let (view, options) = (shared.view.load(), &shared.options);
+    let debt = shared.limits().debt(&view.version.held());
+    let indebted = options.debt_bytes_max > 0 && debt >= options.debt_bytes_max / 2;
+    indebted || pace::is_pressing(options, view.version.levels[0].runs.len() as u64)
+}

@@ -1,0 +1,182 @@
+//! The tables that a merge makes: where one ends and the next begins.
+use crate::{
+    Options, Result,
+    compact::plan::Plan,
+    jobs::{
+        hold::hold_back,
+        sieve::{Part, Sieve},
+    },
+    state::Shared,
+};
+use std::collections::VecDeque;
+use terrace_format::{TableId, key};
+use terrace_storage::{
+    Ticket,
+    placement::{Build, EntryRef, Fragment, TableMeta, WholeBlock},
+};
+
+/// How many bytes are stored between two looks at whether that is too fast.
+const BYTES_PER_HOLD: usize = 64 << 10;
+
+/// What one part of a merge yields.
+pub struct Output<'a> {
+    shared: &'a Shared,
+    plan: &'a Plan,
+    build: Box<dyn Build>,
+    /// Deletes of ranges that are not stored yet, in order.
+    ranges: VecDeque<Fragment>,
+    open: bool,
+    any: bool,
+    end_due: bool,
+    /// Grandparents passed so far, and their bytes since the open table began.
+    grandparent: usize,
+    overlapped: u64,
+    seen_key: bool,
+    /// Bytes stored since the last look at how fast compactions write.
+    unheld: usize,
+}
+
+impl<'a> Output<'a> {
+    /// To hold what `plan` merges, and the deletes of `ranges`, in their order.
+    pub fn new(shared: &'a Shared, plan: &'a Plan, build: Box<dyn Build>, ranges: Vec<Fragment>) -> Output<'a> {
+        Output {
+            shared,
+            plan,
+            build,
+            ranges: ranges.into(),
+            open: false,
+            any: false,
+            end_due: false,
+            grandparent: 0,
+            overlapped: 0,
+            seen_key: false,
+            unheld: 0,
+        }
+    }
+
+    /// The merge passes `internal`, kept or not. An output that met too many grandparents would be dear to compact
+    /// further; it ends before this key.
+    pub fn pass(&mut self, internal: &[u8]) {
+        let order = &self.shared.order;
+        let aligned = self.shared.options.least_overlap;
+        while let Some(table) = self.plan.grandparents.get(self.grandparent)
+            && order.internal(internal, &table.meta.largest).is_gt()
+        {
+            self.overlapped += if self.seen_key { table.meta.bytes } else { 0 };
+            self.grandparent += 1;
+            self.end_due |= self.seen_key && aligned && self.build.table_bytes() >= self.shared.options.table_bytes / 2;
+        }
+        self.seen_key = true;
+        if self.overlapped > self.shared.limits().grandparent_bytes() {
+            self.overlapped = 0;
+            self.end_due = true;
+        }
+    }
+
+    /// Stores an entry. Versions of one user key never part: only one that begins a user key may begin a table.
+    pub fn keep(&mut self, entry: EntryRef<'_>, begins_key: bool) -> Result<()> {
+        if self.open && begins_key && self.is_full() {
+            self.end_table(Some(key::user_key(entry.key)))?;
+        }
+        self.begin_table()?;
+        self.build.keep(entry)?;
+        self.stored(entry.key.len() + entry.stored.len());
+        Ok(())
+    }
+
+    /// So many bytes more. Waits if that was too fast.
+    fn stored(&mut self, bytes: usize) {
+        self.unheld += bytes;
+        if self.unheld >= BYTES_PER_HOLD {
+            self.unheld = 0;
+            hold_back(self.shared);
+        }
+    }
+
+    /// Stores a block as it is if all of it belongs to the part and is kept by `sieve`, and no output needs to end within it: how many entries it
+    /// has. Else nothing has happened, and there are none.
+    pub fn keep_block(&mut self, block: &WholeBlock<'_>, sieve: &mut Sieve<'_>, part: &Part) -> Result<u64> {
+        let order = &self.shared.order;
+        let [first, last] = block.entries.bounds();
+        let ends = self.plan.grandparents.get(self.grandparent).map(|table| &table.meta.largest);
+        if !self.build.takes_block(block)
+            || ends.is_some_and(|end| order.internal(last, end).is_gt())
+            || part.to.as_ref().is_some_and(|to| order.user(key::user_key(last), to).is_ge())
+        {
+            return Ok(0);
+        }
+        let Some(begins_key) = sieve.keeps_all(block.entries) else { return Ok(0) };
+        self.seen_key = true;
+        if self.open && begins_key && self.is_full() {
+            self.end_table(Some(key::user_key(first)))?;
+        }
+        self.begin_table()?;
+        self.build.keep_block(block)?;
+        self.stored(block.sealed.len());
+        Ok(block.entries.at_hand().count() as u64)
+    }
+
+    fn begin_table(&mut self) -> Result<()> {
+        if !self.open {
+            self.end_due = false; // there was nothing to end
+            let drawn = || TableId(self.shared.control.lock().versions.new_number());
+            let id = self.plan.number.unwrap_or_else(drawn);
+            self.build.begin_table(id)?;
+            (self.open, self.any) = (true, true);
+        }
+        Ok(())
+    }
+
+    /// Stores the deletes of ranges before `next`. A range that goes on there is cut: tables do not overlap, and each has
+    /// all that hides its keys.
+    fn delete_ranges(&mut self, next: Option<&[u8]>) -> Result<()> {
+        let order = &self.shared.order;
+        while let Some(first) = self.ranges.front_mut() {
+            if next.is_some_and(|next| order.user(&first.from, next).is_ge()) {
+                break;
+            }
+            match next.filter(|next| order.user(&first.to, next).is_gt()) {
+                Some(next) => {
+                    let begin = std::mem::replace(&mut first.from, next.to_vec());
+                    let (to, sequences) = (next.to_vec(), first.sequences.clone());
+                    self.build.delete_range(&Fragment { from: begin, to, sequences })?;
+                }
+                None => {
+                    self.build.delete_range(first)?;
+                    self.ranges.pop_front();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the open table is to end before the next user key. Where outputs look for the ends of tables below, one may
+    /// grow beyond its size to find one, so that they have that size on average.
+    fn is_full(&self) -> bool {
+        let Options { table_bytes, least_overlap, .. } = self.shared.options;
+        let most = if least_overlap { table_bytes + table_bytes / 2 } else { table_bytes };
+        let single = self.plan.number.is_some(); // a number was kept for one output
+        !single && (self.end_due || self.build.table_bytes() >= most)
+    }
+
+    /// The next table begins at user key `next`, if there is one.
+    fn end_table(&mut self, next: Option<&[u8]>) -> Result<()> {
+        self.delete_ranges(next)?;
+        (self.open, self.end_due) = (false, false);
+        Ok(self.build.end_table()?)
+    }
+
+    /// The tables, and since when they will be durable.
+    pub fn finish(mut self) -> Result<(Vec<TableMeta>, Ticket)> {
+        if !self.ranges.is_empty() {
+            self.begin_table()?;
+        }
+        if self.open {
+            self.end_table(None)?;
+        }
+        if !self.any {
+            return Ok((Vec::new(), Ticket::mature())); // everything was dropped
+        }
+        Ok(self.build.finish()?)
+    }
+}
