@@ -230,3 +230,20 @@ fn many_keys_at_once_are_answered_in_their_order() {
     assert!(refused.len() == keys.len() && refused.iter().all(Result::is_err));
     assert!(db.multi_get::<&[u8]>(&[]).is_empty());
 }
+
+/// What many keys need is asked for before the first of it is waited for, unless it is at hand.
+#[test]
+fn many_keys_at_once_are_asked_for_ahead() {
+    let fs = FaultFs::new(Arc::new(Memory::new()), Plan::never());
+    let db = store(Arc::new(fs.clone()), &[]);
+    let keys: Vec<_> = (0..16).map(|number| key(number * 200)).collect();
+    let expected = |keys: &[[u8; 16]]| {
+        let before = fs.expected();
+        let found: terrace::Result<Vec<_>> = db.multi_get(keys).into_iter().collect();
+        assert!(found.unwrap().iter().all(Option::is_some));
+        fs.expected() - before
+    };
+    assert_eq!(expected(&keys[..1]), 0, "one key waits for nothing else");
+    assert_eq!(expected(&keys), 15, "a block for each key but the first");
+    assert_eq!(expected(&keys), 0, "all are cached");
+}

@@ -83,6 +83,7 @@ struct Counter {
     plan: Plan,
     calls: u64,
     failed: u64,
+    expected: u64,
     /// Files made here.
     files: BTreeMap<String, Pages>,
     /// Folders that no sync has saved yet.
@@ -108,6 +109,7 @@ impl FaultFs {
                 plan,
                 calls: 0,
                 failed: 0,
+                expected: 0,
                 files: BTreeMap::new(),
                 unsaved: BTreeSet::new(),
                 lost: BTreeSet::new(),
@@ -123,6 +125,11 @@ impl FaultFs {
     /// How many of them failed by plan.
     pub fn failed(&self) -> u64 {
         self.counter.lock().failed
+    }
+
+    /// How many ranges of files somebody said he would read soon. These hints are no calls, and never fail.
+    pub fn expected(&self) -> u64 {
+        self.counter.lock().expected
     }
 
     /// Whether the next call that the plan can hit fails.
@@ -392,5 +399,10 @@ impl ReadFile for Reader {
     fn bytes(&self) -> io::Result<u64> {
         self.fs.call(Needs::Device)?;
         self.inner.bytes()
+    }
+
+    fn expect(&self, offset: u64, bytes: u64) {
+        self.fs.counter.lock().expected += 1;
+        self.inner.expect(offset, bytes);
     }
 }
