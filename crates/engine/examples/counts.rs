@@ -31,6 +31,9 @@ const KINDS: &[Kind] = &[
     Kind { name: "seek", prepare: settled, run: |db, keys| seeks(db, &keys.scattered) },
     Kind { name: "next", prepare: settled, run: |db, _| walk(db, false) },
     Kind { name: "prev", prepare: settled, run: |db, _| walk(db, true) },
+    Kind { name: "next-memtable", prepare: filled, run: |db, _| walk(db, false) },
+    Kind { name: "prev-memtable", prepare: filled, run: |db, _| walk(db, true) },
+    Kind { name: "multi-get", prepare: settled, run: |db, keys| many_gets(db, &keys.scattered) },
     Kind { name: "get-runs", prepare: spread, run: |db, keys| gets(db, &keys.scattered, true) },
     Kind { name: "seek-runs", prepare: spread, run: |db, keys| seeks(db, &keys.scattered) },
     Kind { name: "next-runs", prepare: spread, run: |db, _| walk(db, false) },
@@ -110,6 +113,16 @@ fn fill(db: &Db, keys: &[[u8; 16]]) -> Result<u64> {
 fn gets(db: &Db, keys: &[[u8; 16]], there: bool) -> Result<u64> {
     for key in keys {
         assert_eq!(black_box(db.get(key)?).is_some(), there);
+    }
+    Ok(PAIRS)
+}
+
+/// Sixteen keys at a time.
+fn many_gets(db: &Db, keys: &[[u8; 16]]) -> Result<u64> {
+    for keys in keys.chunks(16) {
+        for found in black_box(db.multi_get(keys)) {
+            assert!(found?.is_some());
+        }
     }
     Ok(PAIRS)
 }
