@@ -104,8 +104,8 @@ pub struct Options {
     /// 1 MiB and five quarters of `memtables_max` × `memtable_bytes`.
     pub memory_bytes: u64,
     /// Tables kept open at once, each one descriptor, unless it is mapped, and as many segments of a value log; fewer, if their indexes
-    /// and filters take more than 32 MiB and three quarters of `cache_bytes`, or both together more than seven eighths of the
-    /// descriptors that the process may have. Default 990; 16 ..= 1,000,000.
+    /// and filters take more than 32 MiB and three quarters of `cache_bytes`, or this store's tables and segments would take more than
+    /// seven eighths of the descriptors that the process may have when it is opened. Default 990; 16 ..= 1,000,000.
     pub open_tables_max: u64,
     /// Map the files of tables instead of reading them, and read uncompressed blocks where they lie, without a copy or a place
     /// in the cache. A page that cannot be had, because the file was cut short or its
@@ -154,9 +154,9 @@ pub struct Options {
     /// Compactions at once, and threads of each, that are enough while level 0 is short and somebody writes: fewer than there
     /// are processors leave some to writers and readers. Default 64, which is no bound; 1 ..= 64.
     pub compactions_calm: u64,
-    /// Bytes that all compactions together may write in a second, so that others who use the device get their share of it. No limit
-    /// while level 0, or what lies above the levels' sizes, is so much that writes are slowed or soon would be. Flushes have none.
-    /// Default 0, which is no limit; 0 ..= 1 TiB.
+    /// Bytes that all compactions together may write in a second, so that others who use the device get their share of it. Not held
+    /// while level 0 is half way to where writes are slowed, or more lies above the levels' sizes than half of `debt_bytes_max`. Flushes
+    /// and what is ingested have no limit. Default 0, which is none; 0 ..= 1 TiB.
     pub compaction_bytes_per_second: u64,
     /// Threads that one large compaction may use, each for a range of its keys. Default 1; 1 ..= 64.
     pub subcompactions_max: u64,

@@ -19,6 +19,7 @@ use std::{
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
     thread,
+    time::{Duration, Instant},
 };
 use terrace::{Db, Error, Op, Options, WriteOptions, check_on};
 use terrace_peers::require;
@@ -252,10 +253,13 @@ fn what_other_parts_of_a_merge_have_made_goes_too() {
     let by_hand: &[_] = &[("l0_compact_runs", "98"), ("l0_slow_runs", "99"), ("l0_stop_runs", "100")];
     let parts: &[_] = &[("subcompactions_max", "4"), ("subcompaction_bytes", "32KiB"), ("compression", "none")];
     let apart: &[_] = &[("values", "log"), ("value_log_threshold", "40"), ("garbage_percent", "1")];
-    for (options, fault) in [
-        (options(&[TIGHT, parts].concat()), Fault::Enospc),
-        (options(&[TIGHT, parts, apart].concat()), Fault::Enospc),
-        (options(&[TIGHT, by_hand, parts].concat()), Fault::Eio),
+    let values: &[_] = &[("tables", "directory"), ("file_value_bytes_min", "20")]; // of which each is a file
+    for (options, fault, stride) in [
+        (options(&[TIGHT, parts].concat()), Fault::Enospc, 5),
+        (options(&[TIGHT, parts, &[("tables", "bundled")]].concat()), Fault::Enospc, 5),
+        (options(&[TIGHT, parts, values].concat()), Fault::Enospc, 200),
+        (options(&[TIGHT, parts, apart].concat()), Fault::Enospc, 5),
+        (options(&[TIGHT, by_hand, parts].concat()), Fault::Eio, 5),
     ] {
         let mut hits = 0;
         for call in 0.. {
@@ -269,7 +273,7 @@ fn what_other_parts_of_a_merge_have_made_goes_too() {
             if fault == Fault::Eio {
                 db.wait_idle().unwrap(); // what the store owes when it stops, it leaves behind
             }
-            disk.arm(Plan::once(disk.calls() + 5 * call, fault));
+            disk.arm(Plan::once(disk.calls() + stride * call, fault));
             let merged = db.compact_range(None, None);
             if disk.failed() == 0 {
                 break;
@@ -288,7 +292,8 @@ fn what_other_parts_of_a_merge_have_made_goes_too() {
             hits += 1;
             let made = || {
                 let names = fs.list().unwrap().into_iter().map(|entry| entry.name);
-                names.filter(|name| name.ends_with(".ldb") || name.ends_with(".vals")).collect::<BTreeSet<_>>()
+                let is_log = |name: &str| name.ends_with("log") || name.starts_with("MANIFEST");
+                names.filter(|name| !is_log(name)).collect::<BTreeSet<_>>()
             };
             let before = made();
             drop(db);
@@ -297,11 +302,40 @@ fn what_other_parts_of_a_merge_have_made_goes_too() {
             assert!(
                 left.is_empty(),
                 "{fault:?} at call {}: {left:?} stayed until the store was opened again",
-                5 * call
+                stride * call
             );
         }
         assert!(hits > 20, "only {hits} calls failed");
     }
+}
+
+/// Who resumes writes waits for all jobs, but not for one that leaves others their share of the device.
+#[test]
+fn writes_go_on_beside_a_compaction_that_is_held_back() {
+    let due = |runs| [("l0_compact_runs", runs), ("l0_slow_runs", "98"), ("l0_stop_runs", "99")];
+    let held: &[_] = &[("compaction_bytes_per_second", "8KiB"), ("compression", "none"), ("level_base_bytes", "1GiB")];
+    let disk = FaultFs::new(Arc::new(terrace_storage::Memory::new()), Plan::never());
+    let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
+    let db = kit::open(&fs, &options(&[TIGHT, &due("4"), held].concat()), false).unwrap();
+    for run in 0..5u32 {
+        (0..400u32).for_each(|n| db.put((n * 5 + run).to_be_bytes(), [7; 1000]).unwrap());
+        db.flush().unwrap();
+    }
+    let begun = Instant::now(); // of a merge that takes minutes
+    while db.statistics().levels[0].tables < 4 {
+        thread::yield_now();
+    }
+    thread::sleep(Duration::from_millis(200));
+    disk.arm(Plan::from_then_on(disk.calls(), Fault::Enospc));
+    let mut n = 0;
+    while db.put("more", [7; 1000]).and_then(|()| db.flush()).is_ok() {
+        n += 1;
+        assert!(n < 1000, "the disk is not full");
+    }
+    disk.heal();
+    db.resume().unwrap();
+    db.put("more", "").unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(10), "writes go on after {:?}", begun.elapsed());
 }
 
 /// A batch that was refused because it could not be synced is in the log all the same. It must stay refused once another one

@@ -123,7 +123,7 @@ fn keeps_no_more(db: &Db, place: &Place, gate: &Gate) {
     gate.open.store(true, Relaxed);
 }
 
-/// Those who are taken along with another's write owe as much as if they wrote alone.
+/// Those who are taken along with another's write owe as much as if they wrote alone, as long as there is a reason.
 #[test]
 fn who_is_taken_along_is_slowed_too() {
     const MAX: u64 = 8 << 20;
@@ -164,6 +164,10 @@ fn who_is_taken_along_is_slowed_too() {
     assert!(alone > Duration::from_millis(5), "one writer sleeps {alone:?}");
     assert!(together > alone / 2, "eight writers sleep {together:?} for what one sleeps {alone:?}");
     gate.open.store(true, Relaxed);
+    db.wait_idle().expect("all jobs, and a commit");
+    let before = db.statistics().stall_time;
+    db.put("later", "").expect("put");
+    assert_eq!(db.statistics().stall_time, before, "it pays what others owed for a reason that is gone");
 }
 
 /// Who would have to wait for a commit is slowed before, and no longer than until it comes.

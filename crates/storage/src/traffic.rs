@@ -11,8 +11,10 @@ pub enum Purpose {
     Wal,
     /// Tables made from memtables, and values that they bring with them.
     Flush,
-    /// Tables made from tables, or brought from elsewhere.
+    /// Tables made from tables.
     Compaction,
+    /// Tables brought from elsewhere, and values that they bring with them.
+    Ingest,
     /// Values moved out of segments that are mostly garbage.
     Collection,
     /// Manifest.
@@ -23,12 +25,19 @@ pub enum Purpose {
 
 impl Purpose {
     /// Every purpose, in the order of reports.
-    pub const ALL: [Purpose; 6] =
-        [Purpose::Wal, Purpose::Flush, Purpose::Compaction, Purpose::Collection, Purpose::Manifest, Purpose::Other];
+    pub const ALL: [Purpose; 7] = [
+        Purpose::Wal,
+        Purpose::Flush,
+        Purpose::Compaction,
+        Purpose::Ingest,
+        Purpose::Collection,
+        Purpose::Manifest,
+        Purpose::Other,
+    ];
 
     /// As reports spell it.
     pub fn name(self) -> &'static str {
-        ["wal", "flush", "compaction", "collection", "manifest", "other"][self as usize]
+        ["wal", "flush", "compaction", "ingest", "collection", "manifest", "other"][self as usize]
     }
 }
 

@@ -125,13 +125,17 @@ fn merge_in_parts(shared: &Arc<Shared>, plan: &Plan) -> Result<Option<(Vec<Table
     unmerged
 }
 
-/// The objects that came to be with `metas`: tables, and the segments that have their numbers.
+/// The objects that came to be with `metas`: tables, then their bundles, and the segments that have their numbers.
 fn made(metas: &[TableMeta]) -> Vec<ObjectId> {
     let tables: BTreeSet<TableId> = metas.iter().map(|meta| meta.id).collect();
-    let is_new = |object: &ObjectId| matches!(object, ObjectId::Segment(id) if tables.contains(&TableId(id.0)));
-    let segments: BTreeSet<ObjectId> =
-        metas.iter().flat_map(|meta| meta.segments()).map(|(object, _)| object).filter(is_new).collect();
-    tables.into_iter().map(ObjectId::Table).chain(segments).collect()
+    let is_new = |object: &ObjectId| match object {
+        ObjectId::Bundle(_) => true,
+        ObjectId::Segment(id) => tables.contains(&TableId(id.0)),
+        ObjectId::Table(_) | ObjectId::Wal(_) | ObjectId::Manifest(_) | ObjectId::Temporary(_) => false,
+    };
+    let referred = metas.iter().flat_map(|meta| &meta.refs).map(|(object, _)| *object);
+    let others: BTreeSet<ObjectId> = referred.filter(is_new).collect();
+    tables.into_iter().map(ObjectId::Table).chain(others).collect()
 }
 
 /// Where the merge is cut: nowhere if it is small, or may yield only one table.

@@ -3,22 +3,32 @@ use crate::{compact::pace, state::Shared};
 use std::{thread, time::Duration};
 use terrace_storage::Purpose;
 
+/// How many bytes compactions write between two looks at whether that is too fast.
+const BYTES_PER_LOOK: u64 = 64 << 10;
+
 /// Shorter waits add up first.
 const WAIT_MIN: Duration = Duration::from_millis(1);
 /// How long to sleep before looking again whether there is still a reason to.
 const WAIT_MAX: Duration = Duration::from_millis(50);
 
-/// Waits as long as compactions may not write: not at all where they have fallen behind, since writers would wait for them.
-pub fn hold_back(shared: &Shared) {
+/// Waits as long as compactions may not write, which had written `looked_at` bytes when this was last asked: not at all where they have
+/// fallen behind, since writers would wait for them, nor where nothing will come of what they write.
+pub fn hold_back(shared: &Shared, looked_at: &mut u64) {
     let per_second = shared.options.compaction_bytes_per_second;
     if per_second == 0 {
         return;
     }
-    loop {
+    let total = || {
         let traffic = shared.placement.traffic();
-        let total = traffic.bytes(Purpose::Compaction) + traffic.bytes(Purpose::Collection);
-        let now = shared.clock.now();
-        if shared.work.stopping() || are_behind(shared) {
+        traffic.bytes(Purpose::Compaction) + traffic.bytes(Purpose::Collection)
+    };
+    if total() < *looked_at + BYTES_PER_LOOK {
+        return;
+    }
+    loop {
+        let (total, now) = (total(), shared.clock.now());
+        *looked_at = total;
+        if shared.work.stopping() || has_failed(shared) || are_behind(shared) {
             return shared.rate.lock().forgive(total, now);
         }
         let wait = shared.rate.lock().wait(total, per_second, now);
@@ -27,6 +37,11 @@ pub fn hold_back(shared: &Shared) {
         }
         thread::sleep(wait.min(WAIT_MAX));
     }
+}
+
+/// Who resumes writes waits for every job.
+fn has_failed(shared: &Shared) -> bool {
+    shared.check_writable(&shared.control.lock()).is_err()
 }
 
 /// Whether writes are slowed for want of compactions, or soon would be.

@@ -15,9 +15,6 @@ use terrace_storage::{
     placement::{Build, EntryRef, Fragment, TableMeta, WholeBlock},
 };
 
-/// How many bytes are stored between two looks at whether that is too fast.
-const BYTES_PER_HOLD: usize = 64 << 10;
-
 /// What one part of a merge yields.
 pub struct Output<'a> {
     shared: &'a Shared,
@@ -32,8 +29,8 @@ pub struct Output<'a> {
     grandparent: usize,
     overlapped: u64,
     seen_key: bool,
-    /// Bytes stored since the last look at how fast compactions write.
-    unheld: usize,
+    /// What compactions had written at the last look at how fast they do.
+    looked_at: u64,
 }
 
 impl<'a> Output<'a> {
@@ -50,7 +47,7 @@ impl<'a> Output<'a> {
             grandparent: 0,
             overlapped: 0,
             seen_key: false,
-            unheld: 0,
+            looked_at: 0,
         }
     }
 
@@ -80,17 +77,8 @@ impl<'a> Output<'a> {
         }
         self.begin_table()?;
         self.build.keep(entry)?;
-        self.stored(entry.key.len() + entry.stored.len());
+        hold_back(self.shared, &mut self.looked_at);
         Ok(())
-    }
-
-    /// So many bytes more. Waits if that was too fast.
-    fn stored(&mut self, bytes: usize) {
-        self.unheld += bytes;
-        if self.unheld >= BYTES_PER_HOLD {
-            self.unheld = 0;
-            hold_back(self.shared);
-        }
     }
 
     /// Stores a block as it is if all of it belongs to the part and is kept by `sieve`, and no output needs to end within it: how many entries it
@@ -112,7 +100,7 @@ impl<'a> Output<'a> {
         }
         self.begin_table()?;
         self.build.keep_block(block)?;
-        self.stored(block.sealed.len());
+        hold_back(self.shared, &mut self.looked_at);
         Ok(block.entries.at_hand().count() as u64)
     }
 

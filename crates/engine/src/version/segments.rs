@@ -48,13 +48,17 @@ impl Segments {
         }
     }
 
-    /// A table points nowhere any more.
-    pub fn take(&mut self, table: &TableMeta) {
-        for (object, bytes) in table.segments() {
+    /// Tables are replaced by others. Returns the bytes of the segments that nothing points into any more.
+    pub fn replace<'a>(&mut self, gone: impl Iterator<Item = &'a TableMeta>, added: &[TableMeta]) -> u64 {
+        let mut touched = BTreeSet::new();
+        for (object, bytes) in gone.flat_map(|table| table.segments()) {
             if let Some(segment) = self.0.get_mut(&object) {
                 segment.live = segment.live.saturating_sub(bytes);
+                touched.insert(object);
             }
         }
+        added.iter().for_each(|table| self.add(table)); // last: what moves is not to be counted twice
+        touched.iter().filter_map(|object| self.0.get(object)).filter(|one| one.live == 0).map(|one| one.bytes).sum()
     }
 
     /// `log` takes no more; it has `bytes`.
@@ -119,12 +123,13 @@ mod tests {
         segments.add(&b);
         assert_eq!(segments.live(ObjectId::Wal(LogId(1))), 90);
         assert_eq!(segments.sum(), Segment { bytes: 107, live: 97 });
-        segments.take(&a);
+        assert_eq!(segments.replace([&a].into_iter(), &[]), 7, "nothing leads to segment 2");
         assert_eq!(
             segments.pointed_into().collect::<Vec<_>>(),
             [(ObjectId::Wal(LogId(1)), Segment { bytes: 100, live: 30 })]
         );
-        segments.take(&b);
+        assert_eq!(segments.replace([&b].into_iter(), std::slice::from_ref(&b)), 0, "it has only moved");
+        assert_eq!(segments.replace([&b].into_iter(), &[]), 100);
         assert_eq!(segments.sum(), Segment::default());
     }
 }

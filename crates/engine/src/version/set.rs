@@ -245,8 +245,9 @@ impl VersionSet {
         let next = self.live.apply(&self.order, &edit).map_err(inconsistent)?;
         edit.last_sequence = Some(self.base);
         edit.next_file_number = Some(self.next_file);
-        self.live.named(&edit.deleted).for_each(|(_, table)| self.segments.take(&table.meta)); // first: what moves is not to be counted twice
-        edit.added.iter().for_each(|(_, added)| self.segments.add(&meta_of(added, 0)));
+        let gone = self.live.named(&edit.deleted).map(|(_, table)| &table.meta);
+        let added: Vec<_> = edit.added.iter().map(|(_, added)| meta_of(added, 0)).collect();
+        let retains = retains + self.segments.replace(gone, &added);
         self.live = Arc::new(next);
         self.retire.pin(&self.live);
         let pending = Pending { edit, tickets, compaction, retains };

@@ -301,6 +301,9 @@ fn make_room_in_time(shared: &Arc<Shared>, core: &mut Core, bytes: usize, look: 
 
 /// Gives background work the time that `bytes` are due.
 fn pay(shared: &Shared, core: &mut Core, bytes: usize, waited: &mut Duration) {
+    if core.pace == 0.0 {
+        return core.owed.forgive();
+    }
     let Some(time) = core.owed.add(core.pace * bytes as f64) else { return };
     begin_stall(shared, *waited);
     let started = shared.clock.now();

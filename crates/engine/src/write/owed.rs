@@ -19,7 +19,7 @@ pub struct Owed {
 }
 
 impl Owed {
-    /// So much more is owed, to be slept by whoever writes next.
+    /// So much more is owed, to be slept by whoever writes next, who sleeps no longer than one write does.
     pub fn owe(&mut self, seconds: f64) {
         self.debt = (self.debt + seconds).min(NAP_MAX);
     }
@@ -32,6 +32,11 @@ impl Owed {
         }
         self.asked = (self.debt - self.late).max(1e-9);
         Some(Duration::from_secs_f64(self.asked))
+    }
+
+    /// There is no reason left to sleep.
+    pub fn forgive(&mut self) {
+        self.debt = self.debt.min(0.0);
     }
 
     /// A write has slept.
@@ -94,6 +99,8 @@ mod tests {
         assert_eq!(owed.add(100e-6), Some(Duration::from_micros(800)));
         owed.owe(3.0);
         assert_eq!(owed.add(0.0), Some(Duration::from_millis(50)), "never longer");
+        owed.forgive();
+        assert_eq!(owed.add(0.0), None);
     }
 
     #[test]

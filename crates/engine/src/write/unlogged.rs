@@ -34,7 +34,7 @@ impl Writes {
         }
         make_room(shared, core, batch.byte_len())?;
         if !core.unlogged.open {
-            wait_visible(shared, core.last)?; // a group whose insert goes on has the memtable already
+            wait_visible(shared, core.last)?; // what is still being inserted may have the memtable, empty as it looks
             if !core.mem.is_empty() {
                 make_way(shared, core)?;
             }

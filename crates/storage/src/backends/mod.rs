@@ -8,7 +8,6 @@ use crate::{
 use dirs::Dirs;
 use files::{Files, fs::FileSystem, real::RealFs};
 use memory::Memory;
-use nix::sys::resource::{Resource, getrlimit};
 use std::{io, path::Path, path::PathBuf, sync::Arc, time::Duration};
 use terrace_format::{Shape, TableForm, Values, names::FileName};
 use value_log::ValueLog;
@@ -192,7 +191,7 @@ pub fn open_files(
     setup: &Setup,
 ) -> Result<Box<dyn Placement>> {
     let shape = crate::shape::of_files(&*fs, mode, setup)?;
-    let setup = &within_descriptors(setup, shape);
+    let setup = &within_descriptors(setup, shape, fs.open_files_max());
     let block = |shape| Files::open(fs, mode, tracker, setup, shape);
     match (shape.tables, shape.values) {
         (TableForm::Block | TableForm::Bundled, Values::Table) => Ok(Box::new(block(shape)?)),
@@ -206,14 +205,16 @@ pub fn open_files(
     }
 }
 
-/// No more open files than the process may have descriptors for: an eighth of these is left to logs, to tables that are being made or
-/// wait to be durable, and to whoever else is in the process.
-fn within_descriptors(setup: &Setup, shape: Shape) -> Setup {
-    let allowed = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft - soft / 8);
-    let kinds = u64::from(!setup.mmap_reads) + u64::from(shape.values == Values::Log); // tables, and segments
-    let most = usize::try_from(allowed / kinds.max(1)).unwrap_or(usize::MAX);
-    let open_tables_max = if kinds == 0 { setup.open_tables_max } else { setup.open_tables_max.min(most) };
-    Setup { open_tables_max, ..setup.clone() }
+/// No more tables and segments open than seven eighths of the files that may be: the others are for logs, for tables that are being made
+/// or wait to be durable, and for whoever else is in the process.
+fn within_descriptors(setup: &Setup, shape: Shape, files_max: Option<u64>) -> Setup {
+    let mapped = setup.mmap_reads && shape.tables != TableForm::Bundled; // then the file is closed
+    let kinds = u64::from(!mapped) + u64::from(shape.values == Values::Log);
+    let mut within = setup.clone();
+    if let Some(most) = files_max.and_then(|files| (files - files / 8).checked_div(kinds)) {
+        within.open_tables_max = within.open_tables_max.min(usize::try_from(most).unwrap_or(usize::MAX));
+    }
+    within
 }
 
 /// Whether the directory `inner`, which need not exist yet, is `outer` or lies below it.

@@ -30,7 +30,8 @@ pub(super) fn begin(store: Arc<Store>, hint: Hint) -> Result<Box<dyn Build>> {
 pub(in crate::backends) fn purpose(hint: Hint) -> Purpose {
     match hint.lifetime {
         Lifetime::Flush => Purpose::Flush,
-        Lifetime::Compaction | Lifetime::Ingest => Purpose::Compaction,
+        Lifetime::Compaction => Purpose::Compaction,
+        Lifetime::Ingest => Purpose::Ingest,
     }
 }
 

@@ -83,6 +83,10 @@ pub trait FileSystem: Send + Sync {
         let _ = name;
         Ok(())
     }
+    /// How many files may be open at once, where each takes a descriptor of the process.
+    fn open_files_max(&self) -> Option<u64> {
+        None
+    }
     /// Commits the file system's journal, once: all names as they are now survive a power cut, and all files whose bytes were
     /// [written back](WriteFile::write_back). A promise only where [`can_commit`](FileSystem::can_commit).
     fn commit(&self) -> io::Result<()>;

@@ -159,8 +159,7 @@ impl Open {
         self.filled.load(Relaxed) > 0
     }
 
-    /// Fills the stretch in which the log ends, at `at`, unless that is filled; `added` bytes came since the last sync. Two syncs at once
-    /// fill it twice at the worst.
+    /// Fills the stretch in which the log ends, at `at`, unless that is filled; `added` bytes came since the last sync.
     fn fill(&self, at: u64, added: u64) {
         let at = (at - self.from) as usize;
         if at <= self.filled.load(Relaxed) {

@@ -103,7 +103,7 @@ pub(super) fn watch() {
         let (mut ours, mut before): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
         let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = page_missing;
         ours.sa_sigaction = handler as usize;
-        ours.sa_flags = libc::SA_SIGINFO; // on the stack of whoever reads: the small one for signals may not hold a path
+        ours.sa_flags = libc::SA_SIGINFO; // on the stack of whoever touches the page: the small one for signals may not hold a path
         // SAFETY: the handler does only what a signal handler may.
         unsafe { libc::sigaction(libc::SIGBUS, &ours, &mut before) };
         before
@@ -137,7 +137,7 @@ fn mapping_around(address: u64, line: &mut [u8]) -> Option<&[u8]> {
     // SAFETY: a constant path.
     let maps = unsafe { libc::open(c"/proc/self/maps".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
     if maps < 0 {
-        return Some(b"nobody can say which");
+        return Some(b"which one cannot be told, or whether it is one");
     }
     let (mut bytes, mut found) = (0, None);
     let mut chunk = [0_u8; 512];

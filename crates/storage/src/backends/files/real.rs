@@ -19,7 +19,11 @@ use nix::{
     errno::Errno,
     fcntl::{FcntlArg, PosixFadviseAdvice, fcntl, posix_fadvise},
     libc,
-    sys::{stat::futimens, time::TimeSpec},
+    sys::{
+        resource::{Resource, getrlimit},
+        stat::futimens,
+        time::TimeSpec,
+    },
 };
 use std::{
     fs::{self, File, OpenOptions},
@@ -213,6 +217,10 @@ impl FileSystem for RealFs {
 
     fn commit(&self) -> io::Result<()> {
         self.heart.commit(&self.root)
+    }
+
+    fn open_files_max(&self) -> Option<u64> {
+        getrlimit(Resource::RLIMIT_NOFILE).ok().map(|(now, _)| now)
     }
 
     fn can_commit(&self) -> Result<Duration, String> {
