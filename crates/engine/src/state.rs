@@ -325,7 +325,7 @@ impl Shared {
     fn collection_failed(self: &Arc<Self>, plan: &Plan, error: Error) -> Result<()> {
         let mut control = self.control.lock();
         match &error {
-            full if full.is_no_space() => control.collecting.starved = true,
+            full if full.is_no_space() => drop(self.starve(&mut control)),
             Error::Corrupt { .. } | Error::Missing { .. } | Error::Io { .. } => {
                 let segments = plan.upper.iter().flat_map(|table| table.meta.segments());
                 control.collecting.spare(segments.map(|(object, _)| object));
@@ -336,6 +336,19 @@ impl Shared {
         control.busy.end(plan);
         self.schedule(&mut control);
         Ok(())
+    }
+
+    /// There is no space for what is collected, so nothing is until some is given back. Tells whether compactions moved values out of
+    /// victims so far: they do without it now.
+    fn starve(&self, control: &mut Control) -> bool {
+        let collecting = &mut control.collecting;
+        collecting.starved = true;
+        let moved = self.options.collection == Collection::Segments && !collecting.victims.is_empty();
+        if moved {
+            collecting.victims.clear();
+            self.placement.condemn(BTreeSet::new());
+        }
+        moved
     }
 
     /// The victims of collector `segments`.
@@ -387,6 +400,9 @@ impl Shared {
         let ended = plan.clone();
         let job = move |shared: &Arc<Shared>| match (shared.jobs.compact)(shared, &plan) {
             Err(error) if plan.only_collects => shared.collection_failed(&plan, error),
+            Err(full) if full.is_no_space() && shared.starve(&mut shared.control.lock()) => {
+                (shared.jobs.compact)(shared, &plan)
+            }
             outcome => outcome,
         };
         self.submit(Lane::Compact, "compact", job, move |control| control.busy.end(&ended));

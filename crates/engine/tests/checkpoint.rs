@@ -221,7 +221,7 @@ fn a_power_cut_leaves_a_whole_checkpoint_or_none() {
         campaign(tracker, Rules::Ext4, true, TableForm::Bundled);
     }
     campaign(Tracker::Sync, Rules::Posix, false, TableForm::Bundled);
-    for tracker in [Tracker::Sync, Tracker::Background, Tracker::Late] {
+    for tracker in Tracker::sound() {
         campaign(tracker, Rules::Ext4, true, TableForm::Directory);
     }
     campaign(Tracker::Background, Rules::Posix, false, TableForm::Directory);

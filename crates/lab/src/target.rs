@@ -173,7 +173,7 @@ pub struct Reach {
 /// What an engine counts by itself; peers leave it empty. Totals since the store was opened.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Own {
-    /// Bytes handed to storage by purpose (`wal flush compaction value_log gc manifest other`, as far as there is such a thing);
+    /// Bytes handed to storage by purpose (`wal flush compaction ingest value_log gc manifest other`, as far as there is such a thing);
     /// `None` for peers.
     pub bytes_by_purpose: Option<BTreeMap<String, u64>>,
     /// Syncs by kind (`tables manifest log value_log directory root filesystem`); `None` for peers.

@@ -84,8 +84,15 @@ fn plan(work: &Path, engine: &str, states: u64, control: Option<Control>) -> Cam
 #[test]
 fn terrace_keeps_the_contract() {
     let exact = CommitIterator::open(Path::new(PINNED)).map(drop);
-    let mut engines =
-        vec!["terrace:leveldb", "terrace:terrace-block", "terrace:noblsm", "terrace:leveldb+durability=background"];
+    let mut engines = vec![
+        "terrace:default",
+        "terrace:leveldb",
+        "terrace:leveldb+durability=background",
+        "terrace:noblsm",
+        "terrace:terrace",
+        "terrace:terrace-block",
+        "terrace:terrace-block+durability=journal",
+    ];
     engines.extend(require("bpf", exact).map(|()| "terrace:noblsm+durability=journal-bpf"));
     for engine in engines {
         let dir = tempfile::tempdir().expect("a directory");
