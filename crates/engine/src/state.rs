@@ -325,7 +325,7 @@ impl Shared {
     fn collection_failed(self: &Arc<Self>, plan: &Plan, error: Error) -> Result<()> {
         let mut control = self.control.lock();
         match &error {
-            full if full.is_no_space() => drop(self.starve(&mut control)),
+            full if full.is_no_space() => self.starve(&mut control),
             Error::Corrupt { .. } | Error::Missing { .. } | Error::Io { .. } => {
                 let segments = plan.upper.iter().flat_map(|table| table.meta.segments());
                 control.collecting.spare(segments.map(|(object, _)| object));
@@ -338,17 +338,18 @@ impl Shared {
         Ok(())
     }
 
-    /// There is no space for what is collected, so nothing is until some is given back. Tells whether compactions moved values out of
-    /// victims so far: they do without it now.
-    fn starve(&self, control: &mut Control) -> bool {
-        let collecting = &mut control.collecting;
-        collecting.starved = true;
-        let moved = self.options.collection == Collection::Segments && !collecting.victims.is_empty();
-        if moved {
-            collecting.victims.clear();
+    /// Whether compactions that begin now move values out of victims.
+    fn moves_values(&self, control: &Control) -> bool {
+        self.options.collection == Collection::Segments && !control.collecting.victims.is_empty()
+    }
+
+    /// There is no space for what is collected, so nothing is until some is given back. Compactions leave values where they are.
+    fn starve(&self, control: &mut Control) {
+        control.collecting.starved = true;
+        if self.moves_values(control) {
+            control.collecting.victims.clear();
             self.placement.condemn(BTreeSet::new());
         }
-        moved
     }
 
     /// The victims of collector `segments`.
@@ -398,12 +399,16 @@ impl Shared {
             control.seek_hint = None;
         }
         let ended = plan.clone();
-        let job = move |shared: &Arc<Shared>| match (shared.jobs.compact)(shared, &plan) {
-            Err(error) if plan.only_collects => shared.collection_failed(&plan, error),
-            Err(full) if full.is_no_space() && shared.starve(&mut shared.control.lock()) => {
-                (shared.jobs.compact)(shared, &plan)
+        let job = move |shared: &Arc<Shared>| {
+            let moved = shared.moves_values(&shared.control.lock());
+            match (shared.jobs.compact)(shared, &plan) {
+                Err(error) if plan.only_collects => shared.collection_failed(&plan, error),
+                Err(full) if full.is_no_space() && moved => {
+                    shared.starve(&mut shared.control.lock());
+                    (shared.jobs.compact)(shared, &plan)
+                }
+                outcome => outcome,
             }
-            outcome => outcome,
         };
         self.submit(Lane::Compact, "compact", job, move |control| control.busy.end(&ended));
     }

@@ -179,7 +179,8 @@ pub struct Statistics {
     pub pending_edits: u64,
     /// Bytes of logs that are kept because the tables made of them are not known to be durable.
     pub retained_log_bytes: u64,
-    /// Bytes of replaced tables that are kept because what replaces them is not known to be durable.
+    /// Bytes of replaced tables, and of segments that none points into any more, kept because what replaces them is not known to be
+    /// durable.
     pub shadow_bytes: u64,
     /// Objects that wait for durability or a reader before they are removed.
     pub awaiting_removal: u64,

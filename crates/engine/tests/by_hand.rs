@@ -53,25 +53,27 @@ fn the_bottom_drops_what_a_snapshot_held() {
 /// All parts of a merge together write no faster than compactions may; unless writers would have to wait for them.
 #[test]
 fn a_merge_leaves_others_their_share_of_the_device() {
-    let merged = |slow_runs: &str| {
+    let merged = |slow_runs: &str, per_second: u32| {
+        let rate = per_second.to_string();
         let level0 = [("l0_compact_runs", "4"), ("l0_slow_runs", slow_runs), ("l0_stop_runs", "200")];
         let sizes =
-            [("compaction_bytes_per_second", "4MiB"), ("level_base_bytes", "64MiB"), ("memtable_bytes", "1MiB")];
+            [("compaction_bytes_per_second", rate.as_str()), ("level_base_bytes", "64MiB"), ("memtable_bytes", "1MiB")];
         let parts = [("subcompactions_max", "4"), ("subcompaction_bytes", "64KiB"), ("compression", "none")];
         let db = Db::open_in_memory(options(&[TIGHT, &level0, &sizes, &parts].concat())).expect("open");
+        let mut begun = Instant::now();
         for run in 0..5u32 {
             // The first one does not stay in level 0.
             (0..2000).for_each(|n| db.put((n * 5 + run).to_be_bytes(), [7; 400]).expect("put"));
+            begun = Instant::now();
             db.flush().expect("flush");
         }
-        let begun = Instant::now();
         db.wait_idle().expect("wait");
         let bytes = compacted_bytes(&db);
         assert!(bytes > 3_200_000, "{bytes} B");
-        (begun.elapsed(), Duration::from_secs_f64(bytes as f64 / f64::from(4 << 20)))
+        (begun.elapsed(), Duration::from_secs_f64(bytes as f64 / f64::from(per_second)))
     };
-    let (time, due) = merged("100");
+    let (time, due) = merged("100", 4 << 20);
     assert!(time > due * 3 / 4, "{time:?} instead of {due:?}"); // what a part stores last, it leaves for others to wait for
-    let (time, due) = merged("4");
+    let (time, due) = merged("4", 1 << 20);
     assert!(time < due / 2, "{time:?}, as if nobody were waiting: {due:?}");
 }

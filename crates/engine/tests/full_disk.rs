@@ -313,7 +313,7 @@ fn what_other_parts_of_a_merge_have_made_goes_too() {
 #[test]
 fn writes_go_on_beside_a_compaction_that_is_held_back() {
     let due = |runs| [("l0_compact_runs", runs), ("l0_slow_runs", "98"), ("l0_stop_runs", "99")];
-    let held: &[_] = &[("compaction_bytes_per_second", "8KiB"), ("compression", "none"), ("level_base_bytes", "1GiB")];
+    let held: &[_] = &[("compaction_bytes_per_second", "512"), ("compression", "none"), ("level_base_bytes", "1GiB")];
     let disk = FaultFs::new(Arc::new(terrace_storage::Memory::new()), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
     let db = kit::open(&fs, &options(&[TIGHT, &due("4"), held].concat()), false).unwrap();
@@ -321,7 +321,7 @@ fn writes_go_on_beside_a_compaction_that_is_held_back() {
         (0..400u32).for_each(|n| db.put((n * 5 + run).to_be_bytes(), [7; 1000]).unwrap());
         db.flush().unwrap();
     }
-    let begun = Instant::now(); // of a merge that takes minutes
+    let begun = Instant::now(); // of merges that take minutes
     while db.statistics().levels[0].tables < 4 {
         thread::yield_now();
     }

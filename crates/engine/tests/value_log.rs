@@ -467,8 +467,8 @@ fn a_value_that_cannot_be_read_stops_nobody() {
 /// Collecting takes space before it gives some: where there is none nothing else stops, and where there is again it goes on.
 #[test]
 fn a_full_disk_starves_only_the_collector() {
-    let (small, options) =
-        (SmallFs::new(Arc::new(Memory::new()), 64 << 20), options(&[SMALL, &[("compactions_max", "2")]].concat()));
+    let options = options(&[SMALL, &[("compactions_max", "2")]].concat());
+    let small = SmallFs::new(Arc::new(Memory::new()), 64 << 20);
     let (fs, mut rng): (Arc<dyn FileSystem>, _) = (Arc::new(small.clone()), Rng::new(11));
     let db = kit::open(&fs, &options, true).expect("open");
     (0..2000).for_each(|number| db.put(key(number), value(&mut rng, 1024)).expect("put"));

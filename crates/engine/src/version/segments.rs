@@ -48,8 +48,12 @@ impl Segments {
         }
     }
 
-    /// Tables are replaced by others. Returns the bytes of the segments that nothing points into any more.
-    pub fn replace<'a>(&mut self, gone: impl Iterator<Item = &'a TableMeta>, added: &[TableMeta]) -> u64 {
+    /// Tables are replaced by others. Returns the segments that nothing points into any more, with their bytes.
+    pub fn replace<'a>(
+        &mut self,
+        gone: impl Iterator<Item = &'a TableMeta>,
+        added: &[TableMeta],
+    ) -> Vec<(ObjectId, u64)> {
         let mut touched = BTreeSet::new();
         for (object, bytes) in gone.flat_map(|table| table.segments()) {
             if let Some(segment) = self.0.get_mut(&object) {
@@ -58,7 +62,8 @@ impl Segments {
             }
         }
         added.iter().for_each(|table| self.add(table)); // last: what moves is not to be counted twice
-        touched.iter().filter_map(|object| self.0.get(object)).filter(|one| one.live == 0).map(|one| one.bytes).sum()
+        let dead = |object: ObjectId| self.0.get(&object).filter(|one| one.live == 0).map(|one| (object, one.bytes));
+        touched.into_iter().filter_map(dead).collect()
     }
 
     /// `log` takes no more; it has `bytes`.
@@ -123,13 +128,14 @@ mod tests {
         segments.add(&b);
         assert_eq!(segments.live(ObjectId::Wal(LogId(1))), 90);
         assert_eq!(segments.sum(), Segment { bytes: 107, live: 97 });
-        assert_eq!(segments.replace([&a].into_iter(), &[]), 7, "nothing leads to segment 2");
+        let log = |number| ObjectId::Wal(LogId(number));
+        assert_eq!(segments.replace([&a].into_iter(), &[]), [(log(2), 7)], "nothing leads there");
         assert_eq!(
             segments.pointed_into().collect::<Vec<_>>(),
             [(ObjectId::Wal(LogId(1)), Segment { bytes: 100, live: 30 })]
         );
-        assert_eq!(segments.replace([&b].into_iter(), std::slice::from_ref(&b)), 0, "it has only moved");
-        assert_eq!(segments.replace([&b].into_iter(), &[]), 100);
+        assert_eq!(segments.replace([&b].into_iter(), std::slice::from_ref(&b)), [], "it has only moved");
+        assert_eq!(segments.replace([&b].into_iter(), &[]), [(log(1), 100)]);
         assert_eq!(segments.sum(), Segment::default());
     }
 }

@@ -37,7 +37,7 @@ struct Pending {
 pub struct Retained {
     /// Of logs whose memtables were flushed.
     pub log_bytes: u64,
-    /// Of tables that a compaction replaced.
+    /// Of tables that a compaction replaced, and of segments that nothing points into since.
     pub shadow_bytes: u64,
 }
 
@@ -247,7 +247,10 @@ impl VersionSet {
         edit.next_file_number = Some(self.next_file);
         let gone = self.live.named(&edit.deleted).map(|(_, table)| &table.meta);
         let added: Vec<_> = edit.added.iter().map(|(_, added)| meta_of(added, 0)).collect();
-        let retains = retains + self.segments.replace(gone, &added);
+        let dead = self.segments.replace(gone, &added).into_iter();
+        // Logs that replay may need count as such already.
+        let kept_anyway = |object| matches!(object, ObjectId::Wal(log) if log >= self.durable_replay_from);
+        let retains = retains + dead.filter(|(object, _)| !kept_anyway(*object)).map(|(_, bytes)| bytes).sum::<u64>();
         self.live = Arc::new(next);
         self.retire.pin(&self.live);
         let pending = Pending { edit, tickets, compaction, retains };
