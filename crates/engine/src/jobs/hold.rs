@@ -13,15 +13,10 @@ const WAIT_MAX: Duration = Duration::from_millis(50);
 
 /// Waits as long as compactions may not write, which had written `looked_at` bytes when this was last asked: not at all where they have
 /// fallen behind, since writers would wait for them, nor where writing has failed, since who resumes it does.
-#[inline]
-pub fn hold_back(shared: &Shared, looked_at: &mut u64) {
-    if shared.options.compaction_bytes_per_second > 0 {
-        hold(shared, shared.options.compaction_bytes_per_second, looked_at);
-    }
-}
-
 #[cold]
-fn hold(shared: &Shared, per_second: u64, looked_at: &mut u64) {
+#[inline(never)]
+pub fn hold_back(shared: &Shared, looked_at: &mut u64) {
+    let per_second = shared.options.compaction_bytes_per_second;
     let total = || {
         let traffic = shared.placement.traffic();
         traffic.bytes(Purpose::Compaction) + traffic.bytes(Purpose::Collection)

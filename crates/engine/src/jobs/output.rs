@@ -29,6 +29,8 @@ pub struct Output<'a> {
     grandparent: usize,
     overlapped: u64,
     seen_key: bool,
+    /// Whether compactions have a limit.
+    is_held: bool,
     /// What compactions had written at the last look at how fast they do.
     looked_at: u64,
 }
@@ -47,6 +49,7 @@ impl<'a> Output<'a> {
             grandparent: 0,
             overlapped: 0,
             seen_key: false,
+            is_held: shared.options.compaction_bytes_per_second > 0,
             looked_at: 0,
         }
     }
@@ -77,7 +80,9 @@ impl<'a> Output<'a> {
         }
         self.begin_table()?;
         self.build.keep(entry)?;
-        hold_back(self.shared, &mut self.looked_at);
+        if self.is_held {
+            hold_back(self.shared, &mut self.looked_at);
+        }
         Ok(())
     }
 
@@ -100,7 +105,9 @@ impl<'a> Output<'a> {
         }
         self.begin_table()?;
         self.build.keep_block(block)?;
-        hold_back(self.shared, &mut self.looked_at);
+        if self.is_held {
+            hold_back(self.shared, &mut self.looked_at);
+        }
         Ok(block.entries.at_hand().count() as u64)
     }
 

@@ -382,8 +382,10 @@ impl Merge {
             && !self.precedes(self.sources[first].key(), first, second)
         {
             let rest = &self.queue[2..];
-            let place = 2 + rest.partition_point(|&other| !self.precedes(self.sources[first].key(), first, other));
-            self.queue[..place].rotate_left(1);
+            match rest.partition_point(|&other| !self.precedes(self.sources[first].key(), first, other)) {
+                0 => self.queue.swap(0, 1),
+                passed => self.queue[..2 + passed].rotate_left(1),
+            }
             self.clear = false;
         }
     }
