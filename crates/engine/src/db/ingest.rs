@@ -3,6 +3,7 @@ use super::Db;
 use crate::{
     Error, Options, ReadOptions, Result, SortedTable, SortedTableWriter,
     bulk::{Bulk, SEQUENCES_AHEAD},
+    jobs::release,
     read::view::View,
     version::add_to,
 };
@@ -102,11 +103,7 @@ impl Db {
                 Some(Installed::TooMany) => few = true,
                 None => ahead *= 16, // writers have passed it: a larger step next time
             }
-            let objects = prepared.metas.iter().flat_map(|meta| {
-                let referred = meta.refs.iter().map(|(object, _)| *object); // of this build alone
-                std::iter::once(ObjectId::Table(meta.id)).chain(referred)
-            });
-            objects.for_each(|object| drop(shared.placement.remove(object)));
+            release::remove_made(shared, &prepared.metas);
         }
     }
 

@@ -17,7 +17,7 @@ use crate::{
     version::{TableRef, Tables, add_to},
 };
 use std::{collections::BTreeSet, sync::Arc};
-use terrace_format::{KeyOrder, Kind, SeqNo, TableId, edit::Edit, key};
+use terrace_format::{KeyOrder, Kind, SeqNo, edit::Edit, key};
 use terrace_storage::{
     Ticket,
     placement::{Hint, Lifetime, ObjectId, ReadHow, Stored, TableMeta},
@@ -121,21 +121,8 @@ fn merge_in_parts(shared: &Arc<Shared>, plan: &Plan) -> Result<Option<(Vec<Table
         }
     }
     let Some(unmerged) = unmerged else { return Ok(Some((outputs, tickets))) };
-    release::remove(shared, &made(&outputs)); // what a part has finished, no other part gives up
+    release::remove_made(shared, &outputs); // what a part has finished, no other part gives up
     unmerged
-}
-
-/// The objects that came to be with `metas`: tables, then their bundles, and the segments that have their numbers.
-fn made(metas: &[TableMeta]) -> Vec<ObjectId> {
-    let tables: BTreeSet<TableId> = metas.iter().map(|meta| meta.id).collect();
-    let is_new = |object: &ObjectId| match object {
-        ObjectId::Bundle(_) => true,
-        ObjectId::Segment(id) => tables.contains(&TableId(id.0)),
-        ObjectId::Table(_) | ObjectId::Wal(_) | ObjectId::Manifest(_) | ObjectId::Temporary(_) => false,
-    };
-    let referred = metas.iter().flat_map(|meta| &meta.refs).map(|(object, _)| *object);
-    let others: BTreeSet<ObjectId> = referred.filter(is_new).collect();
-    tables.into_iter().map(ObjectId::Table).chain(others).collect()
 }
 
 /// Where the merge is cut: nowhere if it is small, or may yield only one table.

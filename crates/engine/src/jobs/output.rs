@@ -29,8 +29,6 @@ pub struct Output<'a> {
     grandparent: usize,
     overlapped: u64,
     seen_key: bool,
-    /// Whether compactions have a limit.
-    is_held: bool,
     /// What compactions had written at the last look at how fast they do.
     looked_at: u64,
 }
@@ -49,7 +47,6 @@ impl<'a> Output<'a> {
             grandparent: 0,
             overlapped: 0,
             seen_key: false,
-            is_held: shared.options.compaction_bytes_per_second > 0,
             looked_at: 0,
         }
     }
@@ -80,10 +77,16 @@ impl<'a> Output<'a> {
         }
         self.begin_table()?;
         self.build.keep(entry)?;
-        if self.is_held {
+        self.hold_back();
+        Ok(())
+    }
+
+    /// Waits if compactions have a limit and have written too fast.
+    #[inline]
+    fn hold_back(&mut self) {
+        if self.shared.options.compaction_bytes_per_second > 0 {
             hold_back(self.shared, &mut self.looked_at);
         }
-        Ok(())
     }
 
     /// Stores a block as it is if all of it belongs to the part and is kept by `sieve`, and no output needs to end within it: how many entries it
@@ -105,9 +108,7 @@ impl<'a> Output<'a> {
         }
         self.begin_table()?;
         self.build.keep_block(block)?;
-        if self.is_held {
-            hold_back(self.shared, &mut self.looked_at);
-        }
+        self.hold_back();
         Ok(block.entries.at_hand().count() as u64)
     }
 

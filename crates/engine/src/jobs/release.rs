@@ -3,9 +3,9 @@
 //! Here the one rule of docs/durability.md is carried out: nothing is logged before its ticket is mature, nothing is
 //! removed before its edit is durable. One release runs at a time.
 use crate::{Error, Event, Result, state::Shared, version::set::Manifest};
-use std::{sync::Arc, thread, time::Duration};
-use terrace_format::LogId;
-use terrace_storage::placement::ObjectId;
+use std::{collections::BTreeSet, sync::Arc, thread, time::Duration};
+use terrace_format::{LogId, TableId};
+use terrace_storage::placement::{ObjectId, TableMeta};
 
 /// How long to wait before asking again for tickets that are not mature.
 const POLL: Duration = Duration::from_millis(2);
@@ -116,4 +116,18 @@ pub fn remove(shared: &Shared, objects: &[ObjectId]) {
             shared.stats.removal_failed();
         }
     }
+}
+
+/// Removes what came to be with `metas`, which are in no version: tables, then their bundles, and the segments that have their numbers.
+pub fn remove_made(shared: &Shared, metas: &[TableMeta]) {
+    let tables: BTreeSet<TableId> = metas.iter().map(|meta| meta.id).collect();
+    let is_new = |object: &ObjectId| match object {
+        ObjectId::Bundle(_) => true,
+        ObjectId::Segment(id) => tables.contains(&TableId(id.0)),
+        ObjectId::Table(_) | ObjectId::Wal(_) | ObjectId::Manifest(_) | ObjectId::Temporary(_) => false,
+    };
+    let referred = metas.iter().flat_map(|meta| &meta.refs).map(|(object, _)| *object);
+    let others: BTreeSet<ObjectId> = referred.filter(is_new).collect();
+    let objects: Vec<ObjectId> = tables.into_iter().map(ObjectId::Table).chain(others).collect();
+    remove(shared, &objects);
 }

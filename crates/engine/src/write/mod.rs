@@ -412,8 +412,12 @@ fn new_log(shared: &Shared, last: SeqNo, durable: bool) -> Result<(LogId, Box<dy
         let mut control = shared.control.lock();
         (LogId(control.versions.new_number()), control.versions.new_sealed_number(shared.options.l0_merge_runs > 0))
     };
-    let created = shared.placement.create_log(log, LogKind::Wal, &batch::head(last.plus(1)));
-    let created = created.and_then(|writer| if durable { writer.sync().map(|()| writer) } else { Ok(writer) });
+    let created = shared.placement.create_log(log, LogKind::Wal, &batch::head(last.plus(1))).and_then(|writer| {
+        if durable {
+            writer.sync()?;
+        }
+        Ok(writer)
+    });
     if created.is_err() {
         let _ = shared.placement.remove(ObjectId::Wal(log)); // half a log; best effort, the next open removes it too
     }
