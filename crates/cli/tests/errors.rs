@@ -3,12 +3,14 @@ mod common;
 
 use common::{command, fresh, terrace, terrace_with};
 use std::{
-    fs,
+    fs::{self, Permissions},
     io::{Read, Write},
     os::unix::fs::PermissionsExt,
     path::Path,
-    process::Stdio,
+    process::{Command, Stdio},
 };
+use terrace_peers::require;
+use terrace_storage::bpf::CommitIterator;
 
 const READING: [&str; 5] = ["scan", "dump", "stats", "check", "inspect"];
 
@@ -174,4 +176,27 @@ fn only_a_bpf_file_system_can_be_pinned_in() {
     let out = String::from_utf8(terrace(["pin", "--remove", &path]).ok()).unwrap();
     assert!(out.contains("nothing was pinned"), "{out}");
     assert!(terrace(["pin", &path, "more"]).fails(2).contains("more"));
+}
+
+/// Many systems mount `/sys/fs/bpf` for root alone: then what is pinned there is nobody else's.
+#[test]
+fn a_pin_that_others_cannot_reach_is_no_pin_for_everybody() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    let pins = folder.path().join("pins");
+    fs::create_dir(&pins).unwrap();
+    let privileged = CommitIterator::open(Path::new("/nothing is pinned here")).map(drop);
+    let Some(()) = require("bpf", privileged) else { return };
+    let mounted = Command::new("mount").args(["-t", "bpf", "-o", "mode=700", "bpf"]).arg(&pins).status().unwrap();
+    assert!(mounted.success());
+    let path = pins.join("commits").display().to_string();
+    let outcome = std::panic::catch_unwind(|| {
+        let pin = || String::from_utf8(terrace(["pin", &path]).ok()).unwrap();
+        let told = pin();
+        assert!(told.contains("only root") && told.contains(&format!("chmod o+x {}", pins.display())), "{told}");
+        fs::set_permissions(&pins, Permissions::from_mode(0o711)).unwrap();
+        assert!(pin().contains("everybody"));
+    });
+    assert!(Command::new("umount").arg(&pins).status().unwrap().success());
+    outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
 }

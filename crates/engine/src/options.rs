@@ -190,14 +190,14 @@ pub struct Options {
     /// holds, however late tables become durable. Nothing waits for it but the flush. Default false.
     pub sync_logs: bool,
     /// Tiers `group` and `background`: time in milliseconds between two batches, unless what is retained (see
-    /// `retained_bytes_max`) asks for one sooner. Larger: fewer commits, and more
-    /// logs and replaced tables kept for as long. Tier `journal`: between two looks at the journal. Default 200;
-    /// 0 ..= 60,000.
+    /// `retained_bytes_max`) asks for one sooner. Larger: fewer commits, fewer bytes, since a table that is merged before its batch
+    /// begins is never written to the device, and more logs and replaced tables kept for as long. Tier `journal`: between two looks at
+    /// the journal. Default 1000; 0 ..= 60,000.
     pub batch_interval_ms: u64,
     /// Bytes of logs and of replaced tables that may wait for what replaces them to be durable. A batch is begun at half of
-    /// it, or at `memtable_bytes` if that is less. Writes wait at the whole; with `smooth_stalls` they are slowed from three quarters on, so
+    /// it, or at 512 MiB or sixteen memtables if that is less. Writes wait at the whole; with `smooth_stalls` they are slowed from three quarters on, so
     /// it should then be several times `memtable_bytes`. Tier `journal` forces a commit where the first of the two begins. Bounds the work
-    /// of reopening after a kill. Default 256 MiB; 1 MiB ..= 1 TiB.
+    /// of reopening after a kill. Default 1 GiB; 1 MiB ..= 1 TiB.
     pub retained_bytes_max: u64,
     /// How records of the write-ahead log reach the operating system: `write` by a system call each, as LevelDB does; `map`
     /// through a mapping of the preallocated file, on ext4, xfs and tmpfs (elsewhere it writes). `map` is faster for small
@@ -307,8 +307,8 @@ impl Options {
             durability: Tier::Sync,
             sync_flushes: false,
             sync_logs: false,
-            batch_interval_ms: 200,
-            retained_bytes_max: 256 * MIB,
+            batch_interval_ms: 1000,
+            retained_bytes_max: 1 << 30,
             log_writes: LogWrites::Write,
             padding: true,
             direct_io: false,

@@ -3,7 +3,7 @@
 //! ```text
 //! lock order:  write core → manifest → control → (view, stats, snapshots: leaves)
 //! write core   log writers and the next sequence; held during log I/O; readers never take it
-//! manifest     the manifest's writer; held during its I/O; only the releasing job takes it
+//! manifest     the manifest's writer; held during its I/O; only who releases takes it: the job, or whoever needs the space
 //! control      versions, running jobs, failure; never held during I/O
 //! ```
 //! Readers take one atomic load of the view and, for a snapshot, a leaf lock: nothing that anybody holds during I/O.
@@ -19,7 +19,7 @@ use crate::{
         rate::Rate,
     },
     read::{scan::Upkeep, snapshot::Snapshots, view::View},
-    reserve::Reserve,
+    reserve::{Relief, Reserve},
     stats::Counters,
     version::{
         KeyRange,
@@ -52,6 +52,10 @@ pub struct Control {
     pub flushing: bool,
     /// A release is queued or runs.
     pub releasing: bool,
+    /// Held by whoever copies the tables of a version: none is given up meanwhile, or nobody would hear that it never got to the device.
+    pub copies: Arc<()>,
+    /// Since when no table is being made.
+    pub calm_since: Option<Duration>,
     /// A table that has cost too many seeks.
     pub seek_hint: Option<(usize, TableId)>,
     /// What is done about garbage in the value log.
@@ -275,6 +279,8 @@ impl Shared {
             self.start_compaction(control, plan);
         }
         self.collect(control);
+        let busy = control.flushing || !control.busy.is_empty();
+        control.calm_since = control.calm_since.or_else(|| Some(self.clock.now())).filter(|_| !busy);
         if !control.releasing && control.versions.pending() > 0 {
             control.releasing = true;
             self.submit(Lane::Durability, "release", self.jobs.release, |control| control.releasing = false);
@@ -440,10 +446,16 @@ impl Shared {
             Err(full) if full.is_no_space() => {}
             outcome => return outcome,
         }
-        let _relief = self.reserve.give_up(&*self.placement);
+        let _relief = self.relieve()?;
+        attempt()
+    }
+
+    /// Gives up what is kept for safety only. The reserve is free for the taking for as long as what this returns lives.
+    pub fn relieve(self: &Arc<Self>) -> Result<Relief<'_>> {
+        let relief = self.reserve.give_up(&*self.placement);
         let _ = self.placement.commit(); // a failure is its tickets' to tell
         (self.jobs.release_now)(self)?;
-        attempt()
+        Ok(relief)
     }
 
     /// Waits until `done`, running background steps where nobody else does. An error once the store has failed.

@@ -4,7 +4,7 @@ use std::{
     time::Duration,
 };
 use terrace_format::{LEVELS, Shape};
-use terrace_storage::{Purpose, SyncKind, Syncs, Traffic};
+use terrace_storage::{Purpose, Syncs, Traffic};
 
 /// Bumped by the parts, from any thread.
 #[derive(Debug, Default)]
@@ -198,6 +198,8 @@ pub struct Statistics {
     pub bytes_written: Vec<(&'static str, u64)>,
     /// Syncs, by kind.
     pub syncs: Vec<(&'static str, Syncs)>,
+    /// Those of tables, by what these were written for. Where many builds become durable at a time, `syncs` has that as `filesystem`.
+    pub table_syncs: Vec<(&'static str, Syncs)>,
 }
 
 impl Statistics {
@@ -212,7 +214,8 @@ impl Statistics {
         self.removals_failed = counters.removals_failed.load(Relaxed);
         self.value_log.put_again_bytes = counters.put_again.load(Relaxed);
         self.bytes_written = Purpose::ALL.iter().map(|p| (p.name(), traffic.bytes(*p))).collect();
-        self.syncs = SyncKind::ALL.iter().map(|kind| (kind.name(), traffic.syncs(*kind))).collect();
+        self.syncs = traffic.all_syncs();
+        self.table_syncs = traffic.table_syncs();
         self
     }
 }

@@ -23,7 +23,7 @@ use std::{
 };
 use terrace::{Db, Error, Op, Options, WriteOptions, check_on};
 use terrace_peers::require;
-use terrace_sim::{CrashFs, Fault, FaultFs, Plan, Rng, Rules};
+use terrace_sim::{CrashFs, Fault, FaultFs, Plan, Rng, Rules, SmallFs};
 use terrace_storage::{backends::files::fs::FileSystem, placement::Mode};
 
 const SEED: u64 = 0xf011;
@@ -399,6 +399,37 @@ fn the_log_with_which_an_idle_store_goes_on_survives_a_power_cut() {
             assert!(matches!(&found, Ok(Some(value)) if value == b"1"), "{rules:?}, {tier}, seed {seed}: {found:?}");
         }
     }
+}
+
+/// Whoever is opened on a full disk removes what the manifest does not name, and what memory shows of the manifest may not be on the device.
+#[test]
+fn what_a_full_disk_makes_an_opening_remove_no_power_cut_misses() {
+    let (mut removed, options) = (0, options(&[TIGHT, &[("compression", "none")]].concat()));
+    let value = |n: u32| (0..200).flat_map(|at| Rng::of(n.into(), at).next_u64().to_le_bytes()).collect::<Vec<u8>>();
+    for call in 300..700 {
+        let disk = CrashFs::new(Rules::Posix);
+        let faults = FaultFs::new(Arc::new(disk.clone()), Plan::from_then_on(call, Fault::Eio));
+        let fs: Arc<dyn FileSystem> = Arc::new(faults.clone());
+        let db = kit::open(&fs, &options, true).unwrap();
+        let put = |n: u32| db.put((n % 100).to_le_bytes(), value(n));
+        let last = (0..2000).take_while(|n| put(*n).is_ok() && (n % 5 != 4 || db.step(0).is_none_or(|_| true))).count();
+        drop(db);
+        let small = SmallFs::new(Arc::new(disk.clone()), 1 << 30);
+        small.leave(3000);
+        let before = disk.steps();
+        let fs: Arc<dyn FileSystem> = Arc::new(small);
+        let names = |fs: &dyn FileSystem| fs.list().unwrap().iter().filter(|file| file.name.ends_with(".ldb")).count();
+        let tables = names(&*fs);
+        let opened = kit::open(&fs, &options, true);
+        removed += usize::from(names(&*fs) < tables);
+        drop(opened);
+        for (step, seed) in (before..=disk.steps()).flat_map(|step| (0..4).map(move |seed| (step, seed))) {
+            let left = disk.power_loss(step, seed).file_system();
+            let found = kit::open(&left, &options, true).and_then(|db| contents(&db));
+            assert!(found.is_ok(), "call {call}, {last} puts, step {step}, seed {seed}: GONE: {}", found.unwrap_err());
+        }
+    }
+    assert!(removed > 5, "only {removed} openings removed tables");
 }
 
 #[test]

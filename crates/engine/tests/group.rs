@@ -166,6 +166,7 @@ fn noblsm_syncs_each_flush_once_and_the_default_in_batches_blocks_nobody() {
             db.put(format!("{:05}", n * 7919 % 2000), vec![n as u8; 300]).expect("put");
         }
         db.flush().expect("flush");
+        db.wait_idle().expect("idle");
         let said = db.statistics();
         let compacted: u64 = said.levels.iter().map(|level| level.compactions.bytes_written).sum();
         assert!(compacted > said.flushes.bytes_written, "{preset}: {compacted} B compacted");
@@ -175,16 +176,28 @@ fn noblsm_syncs_each_flush_once_and_the_default_in_batches_blocks_nobody() {
             (new.count - old.count, new.blocking - old.blocking, new.bytes - old.bytes)
         };
         let (tables, commits) = (since("tables"), since("filesystem"));
+        let of = |purpose: &str| {
+            let syncs = said.table_syncs.iter().find(|(name, _)| *name == purpose).expect("a purpose").1;
+            (syncs.count, syncs.blocking, syncs.bytes)
+        };
+        let flushes = (said.flushes.count, said.flushes.count, said.flushes.bytes_written);
         println!("{preset}: {} flushes, {tables:?} syncs of tables, {} B compacted", said.flushes.count, compacted);
         match preset {
             "noblsm" => {
-                assert_eq!(tables, (said.flushes.count, said.flushes.count, said.flushes.bytes_written));
+                assert_eq!((tables, of("flush"), of("compaction")), (flushes, flushes, (0, 0, 0)));
                 assert_eq!(commits, (0, 0, 0), "commits that were forced");
             }
-            "leveldb" => assert!(tables.0 > 2 * said.flushes.count && tables.2 > compacted, "the control: {tables:?}"),
+            "leveldb" => {
+                let merged = of("compaction"); // the control
+                assert_eq!((of("flush"), merged.2, merged.0), (flushes, compacted, merged.1));
+                assert_eq!((tables.0, tables.2), (flushes.0 + merged.0, flushes.2 + compacted));
+                assert!(merged.0 > flushes.0, "{merged:?}");
+            }
             _ => {
                 let blocking: u64 = said.syncs.iter().map(|(_, syncs)| syncs.blocking).sum();
                 assert_eq!((blocking, tables), (0, (0, 0, 0)), "{preset}: {:?}", said.syncs);
+                let most = flushes.2 + compacted; // tables that were merged before their batch began are in none
+                assert!(commits.1 == 0 && (1..=most).contains(&commits.2), "{commits:?} of {most} B");
             }
         }
         db.close().expect("close");

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 use terrace::{Db, Error, Options};
-use terrace_sim::{Fault, FaultFs, Plan, Rng, SmallFs};
+use terrace_sim::{CrashFs, Fault, FaultFs, Plan, Rng, Rules, SmallFs};
 use terrace_storage::{Memory, backends::files::fs::FileSystem};
 
 const RESERVE: u64 = 256 << 10;
@@ -99,6 +99,37 @@ fn one_release_is_queued_at_a_time() {
     assert_eq!(db.step(1), Some("flush"), "with what the release beside it has freed");
     let rest: Vec<_> = std::iter::from_fn(|| db.step(0)).collect();
     assert_eq!(rest, ["release"]);
+}
+
+/// What was replaced waits for a commit that nobody makes, and fills the disk meanwhile.
+#[test]
+fn a_disk_full_of_what_waits_to_be_durable_stops_nobody() {
+    let waiting = [("durability", "journal"), ("batch_interval_ms", "60000"), ("retained_bytes_max", "1GiB")];
+    let options = options(&[TIGHT, &waiting, &[("compression", "none"), ("reserve_bytes", "64KiB")]].concat());
+    // Threads take more at once.
+    for (manual, mebibytes) in [(true, 2), (false, 6)] {
+        let disk = CrashFs::new(Rules::Ext4);
+        let small = SmallFs::new(Arc::new(disk.clone()), mebibytes << 20);
+        let fs: Arc<dyn FileSystem> = Arc::new(small.clone());
+        let db = kit::open(&fs, &options, manual).unwrap();
+        let value = |n: u32| [n.to_le_bytes().to_vec(), noise(9000)].concat();
+        for n in 0..1000u32 {
+            db.put((n % 20).to_le_bytes(), value(n)).unwrap_or_else(|e| panic!("manual {manual}, put {n}: {e}"));
+        }
+        let forced = db.statistics().syncs.iter().find(|(kind, _)| *kind == "filesystem").unwrap().1.count;
+        assert!((1..200).contains(&forced), "{forced} commits");
+        drop(db);
+        small.leave(8 << 20); // for what is in the logs
+        let db = kit::open(&fs, &options, manual).unwrap();
+        (980..1000u32).for_each(|n| assert_eq!(db.get((n % 20).to_le_bytes()).unwrap(), Some(value(n)), "put {n}"));
+        db.wait_durable(db.last_sequence()).unwrap();
+        drop(db);
+        for seed in 0..20 {
+            let left = disk.power_loss(disk.steps(), seed).file_system();
+            let db = kit::open(&left, &options, true).unwrap();
+            assert!((980..1000u32).all(|n| db.get((n % 20).to_le_bytes()).unwrap() == Some(value(n))), "seed {seed}");
+        }
+    }
 }
 
 /// No release follows the one that made the space, which ran while the reserve was in use.

@@ -52,6 +52,8 @@ pub struct CellSpec {
     pub check_answers: bool,
     /// Operations of a thread in workloads that read, and operations in all of YCSB; `num` if `None`.
     pub reads: Option<u64>,
+    /// Random puts of a thread in db_bench's fills and `overwrite`; `num` if `None`.
+    pub writes: Option<u64>,
     /// Size of values after compression over their size before it.
     pub compression_ratio: f64,
     /// What a YCSB update does.
@@ -77,6 +79,7 @@ impl Default for CellSpec {
             histogram: true,
             check_answers: true,
             reads: None,
+            writes: None,
             compression_ratio: 0.5,
             ycsb_update: Update::Blind,
         }
@@ -205,6 +208,9 @@ pub struct SyncRows {
     pub count: Option<u64>,
     /// Blocking calls of every kind.
     pub blocking: Option<u64>,
+    /// Those of tables, by what these were written for, where the engine tells.
+    #[serde(default)]
+    pub tables_by_purpose: Option<BTreeMap<String, SyncRow>>,
     /// By kind; `None` where nobody counted it.
     #[serde(flatten)]
     pub kinds: BTreeMap<String, Option<SyncRow>>,
@@ -293,6 +299,9 @@ pub struct Row {
     pub syncs: SyncRows,
     /// The same as the kernel counts them for the process, where it does.
     pub syncs_outside: Option<BTreeMap<String, SyncRow>>,
+    /// Memtables that became tables, where the engine tells.
+    #[serde(default)]
+    pub flushes: Option<u64>,
     /// Times the device was told to empty its cache.
     pub device_flushes: Option<u64>,
     /// Commits of the file system's journal.

@@ -178,6 +178,10 @@ pub struct Own {
     pub bytes_by_purpose: Option<BTreeMap<String, u64>>,
     /// Syncs by kind (`tables manifest log value_log directory root filesystem`); `None` for peers.
     pub syncs: Option<BTreeMap<String, SyncCount>>,
+    /// Those of tables, by what these were written for (`flush compaction …`).
+    pub table_syncs: Option<BTreeMap<String, SyncCount>>,
+    /// Memtables that became tables.
+    pub flushes: Option<u64>,
     /// Time that writers waited for background work; `None` if the engine does not tell.
     pub stall: Option<Duration>,
 }

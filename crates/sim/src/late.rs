@@ -70,6 +70,14 @@ impl CommitTracker for LateTracker {
         Ok(ticket)
     }
 
+    fn give_up(&self, name: &str) -> Option<Finished> {
+        let mut state = self.state.lock();
+        state.waiting.iter_mut().find_map(|build| {
+            let at = build.files.iter().position(|file| file.name == name)?;
+            Some(build.files.swap_remove(at))
+        })
+    }
+
     /// One step. True if there was anything to wait for, also if this settled the last of it.
     fn advance(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<bool> {
         let mut state = self.state.lock();
@@ -109,7 +117,7 @@ impl Waiting {
     fn sync(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<()> {
         for file in &self.files {
             file.file.sync().map_err(|error| Error::io("sync", &file.name, error))?;
-            traffic.synced(SyncKind::Tables, file.bytes, Duration::ZERO);
+            traffic.synced(SyncKind::Tables(file.purpose), file.bytes, Duration::ZERO);
         }
         fs.sync_directory().map_err(|error| Error::io("sync", fs.name(), error))?;
         traffic.synced(SyncKind::Directory, 0, Duration::ZERO);

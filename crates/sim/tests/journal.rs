@@ -2,7 +2,7 @@
 use std::{sync::Arc, time::Duration};
 use terrace_sim::{CrashFs, FaultFs, Plan, Rng, Rules};
 use terrace_storage::{
-    Error, SyncKind, Ticket, Traffic,
+    Error, Purpose, Ticket, Traffic,
     backends::files::fs::FileSystem,
     durability::{CommitTracker, Evidence, Finished, JournalTracker},
 };
@@ -37,7 +37,7 @@ impl Bench {
         let bytes = vec![7; 1 + rng.below(20_000)];
         let mut file = self.fs.create(&name).unwrap();
         file.append(&bytes).unwrap();
-        let finished = Finished { name: name.clone(), file, bytes: bytes.len() as u64 };
+        let finished = Finished { name: name.clone(), file, bytes: bytes.len() as u64, purpose: Purpose::Flush };
         let ticket = self.tracker.watch(&*self.fs, vec![finished], &self.traffic).unwrap();
         self.builds.push((name, bytes, ticket));
     }
@@ -69,7 +69,7 @@ impl Bench {
     }
 
     fn forced(&self) -> u64 {
-        SyncKind::ALL.iter().map(|kind| self.traffic.syncs(*kind).count).sum()
+        self.traffic.all_syncs().iter().map(|(_, syncs)| syncs.count).sum()
     }
 }
 
@@ -192,7 +192,7 @@ fn a_journal_is_asked_once_in_an_interval() {
         let (tracker, traffic) = (JournalTracker::new(evidence, HOUR, HOUR), Traffic::default());
         let mut file = asked.create("000007.ldb").unwrap();
         file.append(b"table").unwrap();
-        let finished = Finished { name: "000007.ldb".into(), file, bytes: 5 };
+        let finished = Finished { name: "000007.ldb".into(), file, bytes: 5, purpose: Purpose::Flush };
         let ticket = tracker.watch(&asked, vec![finished], &traffic).unwrap();
         let before = asked.calls();
         assert!(tracker.advance(&asked, &traffic).unwrap());

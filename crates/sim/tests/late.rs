@@ -1,7 +1,7 @@
 //! Tickets of the late tracker mature by steps, out of order, and never lie.
 use terrace_sim::{CrashFs, LateTracker, Rules};
 use terrace_storage::{
-    SyncKind, Ticket, Traffic,
+    Purpose, SyncKind, Ticket, Traffic,
     backends::files::fs::FileSystem,
     durability::{CommitTracker, Finished},
 };
@@ -22,7 +22,7 @@ impl Bench {
     fn watch(&self, name: &str) -> Ticket {
         let mut file = self.fs.create(name).unwrap();
         file.append(b"table").unwrap();
-        let files = vec![Finished { name: name.into(), file, bytes: 5 }];
+        let files = vec![Finished { name: name.into(), file, bytes: 5, purpose: Purpose::Flush }];
         self.tracker.watch(&self.fs, files, &self.traffic).unwrap()
     }
 
@@ -68,7 +68,7 @@ fn a_ticket_is_durable_exactly_when_the_files_are() {
             bench.tracker.advance(&bench.fs, &bench.traffic).unwrap();
         }
         assert!(ticket.is_durable().unwrap());
-        assert_eq!(bench.traffic.syncs(SyncKind::Tables).bytes, 5);
+        assert_eq!(bench.traffic.syncs(SyncKind::Tables(Purpose::Flush)).bytes, 5);
         assert_eq!(bench.traffic.syncs(SyncKind::Directory).count, 1);
     }
 }
@@ -96,6 +96,6 @@ fn failing_builds_are_never_synced_and_stay_failed() {
         // Other builds' directory syncs save the names; the bytes of a failed build stay in doubt.
         assert_eq!(ticket.is_durable().is_ok(), bench.survives_every_cut(&build.to_string()), "build {build}");
     }
-    let synced = bench.traffic.syncs(SyncKind::Tables).count;
+    let synced = bench.traffic.syncs(SyncKind::Tables(Purpose::Flush)).count;
     assert_eq!(synced as usize, 60 - failed);
 }

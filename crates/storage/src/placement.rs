@@ -6,7 +6,7 @@
 //! say here becomes a method here, never a side door. `contract.rs` is the suite that every backend passes.
 //!
 //! Keys are encoded internal keys (`terrace_format::key`) throughout. Nothing here takes an LSM decision.
-use crate::{Adopted, Budget, Error, Result, TableFile, Ticket, Traffic};
+use crate::{Adopted, Budget, Error, Result, TableFile, Ticket, Traffic, durability::Finished};
 use std::{collections::BTreeSet, sync::Arc};
 use terrace_format::{Batch, Kind, LogId, SegmentId, SeqNo, Shape, TableId};
 
@@ -276,8 +276,16 @@ pub trait Placement: Send + Sync {
     fn settle_log(&self, _log: LogId) -> Result<()> {
         Ok(())
     }
+    /// All of manifest `id`, which an earlier session left and the root names, survives a power cut from now on.
+    fn settle_manifest(&self, id: LogId) -> Result<()>;
     /// Whether tables here may not survive a power cut, because a session that promised nothing left them.
     fn unsynced(&self) -> bool;
+    /// The table has gone before the manifest heard of it, so it need not survive a power cut: if nothing has been done for that yet,
+    /// nothing will be, and the table is to be [removed](Placement::remove). `None` if it has begun. Takes no I/O, unlike dropping what
+    /// this returns.
+    fn give_up(&self, _table: &TableMeta) -> Option<Finished> {
+        None
+    }
     /// Whether tickets mature by themselves, if late, so that [`commit`](Placement::commit) is for emergencies.
     fn is_patient(&self) -> bool {
         false

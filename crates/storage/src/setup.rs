@@ -71,7 +71,7 @@ impl Default for Setup {
             log_writes: LogWrites::Write,
             padding: true,
             direct_io: false,
-            batch_interval: Duration::from_millis(200),
+            batch_interval: Duration::from_secs(1),
             sync_flushes: false,
             value_log_threshold: 512,
         }

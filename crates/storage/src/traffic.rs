@@ -44,8 +44,8 @@ impl Purpose {
 /// What a sync was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SyncKind {
-    /// A table's bytes.
-    Tables,
+    /// Bytes of tables, and of values that they point to, by what these were written for.
+    Tables(Purpose),
     /// The manifest.
     Manifest,
     /// A write-ahead log.
@@ -59,19 +59,20 @@ pub enum SyncKind {
 }
 
 impl SyncKind {
-    /// Every kind, in the order of reports.
-    pub const ALL: [SyncKind; 6] = [
-        SyncKind::Tables,
-        SyncKind::Manifest,
-        SyncKind::Log,
-        SyncKind::Directory,
-        SyncKind::Root,
-        SyncKind::FileSystem,
-    ];
+    /// Every kind but tables, in the order of reports.
+    const OTHERS: [SyncKind; 5] =
+        [SyncKind::Manifest, SyncKind::Log, SyncKind::Directory, SyncKind::Root, SyncKind::FileSystem];
 
     /// As reports spell it.
     pub fn name(self) -> &'static str {
-        ["tables", "manifest", "log", "directory", "root", "filesystem"][self as usize]
+        match self {
+            SyncKind::Tables(_) => "tables",
+            SyncKind::Manifest => "manifest",
+            SyncKind::Log => "log",
+            SyncKind::Directory => "directory",
+            SyncKind::Root => "root",
+            SyncKind::FileSystem => "filesystem",
+        }
     }
 }
 
@@ -79,7 +80,8 @@ impl SyncKind {
 #[derive(Debug, Default)]
 pub struct Traffic {
     bytes: [AtomicU64; Purpose::ALL.len()],
-    syncs: [SyncCounter; SyncKind::ALL.len()],
+    tables: [SyncCounter; Purpose::ALL.len()],
+    others: [SyncCounter; SyncKind::OTHERS.len()],
 }
 
 #[derive(Debug, Default)]
@@ -98,7 +100,8 @@ pub struct Syncs {
     /// How many of them a flush or a compaction waited for, or held up writers, as the sync of a log does even if the store
     /// is idle and nobody writes.
     pub blocking: u64,
-    /// Bytes written to the synced files since their last sync.
+    /// Bytes that they made durable: those written to the synced files since their last sync or, where the file system's journal is
+    /// made to commit, those of the files that this saves.
     pub bytes: u64,
     /// Time spent waiting for them.
     pub time: Duration,
@@ -112,13 +115,13 @@ impl Traffic {
 
     /// As [`synced`](Traffic::synced), for which a write, a flush or a compaction had to wait.
     pub fn blocked(&self, kind: SyncKind, bytes: u64, time: Duration) {
-        self.syncs[kind as usize].blocking.fetch_add(1, Relaxed);
+        self.counter(kind).blocking.fetch_add(1, Relaxed);
         self.synced(kind, bytes, time);
     }
 
     /// One sync of `kind` covered `bytes` and took `time`.
     pub fn synced(&self, kind: SyncKind, bytes: u64, time: Duration) {
-        let counter = &self.syncs[kind as usize];
+        let counter = self.counter(kind);
         counter.count.fetch_add(1, Relaxed);
         counter.bytes.fetch_add(bytes, Relaxed);
         counter.nanos.fetch_add(time.as_nanos() as u64, Relaxed);
@@ -131,12 +134,46 @@ impl Traffic {
 
     /// Syncs of `kind` so far.
     pub fn syncs(&self, kind: SyncKind) -> Syncs {
-        let counter = &self.syncs[kind as usize];
+        let counter = self.counter(kind);
         Syncs {
             count: counter.count.load(Relaxed),
             blocking: counter.blocking.load(Relaxed),
             bytes: counter.bytes.load(Relaxed),
             time: Duration::from_nanos(counter.nanos.load(Relaxed)),
+        }
+    }
+
+    /// Syncs of tables, by what these were written for.
+    pub fn table_syncs(&self) -> Vec<(&'static str, Syncs)> {
+        Purpose::ALL.iter().map(|purpose| (purpose.name(), self.syncs(SyncKind::Tables(*purpose)))).collect()
+    }
+
+    /// All syncs, by kind.
+    pub fn all_syncs(&self) -> Vec<(&'static str, Syncs)> {
+        let tables = self.table_syncs().into_iter().fold(Syncs::default(), |sum, (_, syncs)| sum.and(syncs));
+        let others = SyncKind::OTHERS.iter().map(|kind| (kind.name(), self.syncs(*kind)));
+        std::iter::once(("tables", tables)).chain(others).collect()
+    }
+
+    fn counter(&self, kind: SyncKind) -> &SyncCounter {
+        match kind {
+            SyncKind::Tables(purpose) => &self.tables[purpose as usize],
+            SyncKind::Manifest => &self.others[0],
+            SyncKind::Log => &self.others[1],
+            SyncKind::Directory => &self.others[2],
+            SyncKind::Root => &self.others[3],
+            SyncKind::FileSystem => &self.others[4],
+        }
+    }
+}
+
+impl Syncs {
+    fn and(self, more: Syncs) -> Syncs {
+        Syncs {
+            count: self.count + more.count,
+            blocking: self.blocking + more.blocking,
+            bytes: self.bytes + more.bytes,
+            time: self.time + more.time,
         }
     }
 }

@@ -1,10 +1,16 @@
 //! Commit trackers for programs that are no stores: since when do files of one's own survive a power cut?
 use crate::{
-    Error, Result, Setup, Ticket, Tier, Traffic,
+    Error, Purpose, Result, Setup, Ticket, Tier, Traffic,
     backends::files::{fs::FileSystem, real::RealFs},
     durability::{CommitTracker, Finished},
 };
-use std::{fs::File, os::unix::fs::MetadataExt, path::Path, sync::Arc, time::Duration};
+use std::{
+    fs::{self, File},
+    os::{fd::AsRawFd, unix::fs::MetadataExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 /// Watches finished files of one directory until they are durable, by any [`Tier`]: NobLSM's `check_commit` and `is_committed` on a
 /// kernel as it is.
@@ -30,7 +36,8 @@ pub struct Watch {
     fs: RealFs,
     tracker: Arc<dyn CommitTracker>,
     traffic: Traffic,
-    device: u64,
+    /// Device and inode of the directory.
+    place: (u64, u64),
 }
 
 impl Watch {
@@ -41,12 +48,12 @@ impl Watch {
         let facts = directory.metadata().map_err(|e| Error::io("look at", directory.display().to_string(), e))?;
         let fs = RealFs::new(directory);
         let tracker = tier.tracker(&fs, &Setup { batch_interval: poll, ..Setup::default() })?;
-        Ok(Watch { fs, tracker, traffic: Traffic::default(), device: facts.dev() })
+        Ok(Watch { fs, tracker, traffic: Traffic::default(), place: (facts.dev(), facts.ino()) })
     }
 
-    /// Takes charge of finished files that lie directly in the directory, and of their names. They must be the descriptors that
-    /// wrote them, because a failed writeback is told to those, and nobody may change the files any more. The ticket is of
-    /// all of them together.
+    /// Takes charge of finished files that lie directly in the directory, and of their names; others are refused. They must be the
+    /// descriptors that wrote them, because a failed writeback is told to those, and nobody may change the files any more. The
+    /// ticket is of all of them together.
     pub fn watch(&self, files: impl IntoIterator<Item = File>) -> Result<Ticket> {
         let files = files.into_iter().map(|file| self.finished(file)).collect::<Result<_>>()?;
         self.tracker.watch(&self.fs, files, &self.traffic)
@@ -55,10 +62,15 @@ impl Watch {
     fn finished(&self, file: File) -> Result<Finished> {
         let name = || format!("a file to be watched in {}", self.fs.name());
         let facts = file.metadata().map_err(|e| Error::io("look at", name(), e))?;
-        if facts.dev() != self.device {
+        if facts.dev() != self.place.0 {
             return Err(Error::Unsupported(format!("{} is on another file system", name())));
         }
-        Ok(Finished { name: name(), bytes: facts.len(), file: RealFs::adopt(file) })
+        if let Some(folder) = folder_of(&file)
+            && folder.metadata().is_ok_and(|folder| (folder.dev(), folder.ino()) != self.place)
+        {
+            return Err(Error::Unsupported(format!("{} lies in {}", name(), folder.display())));
+        }
+        Ok(Finished { name: name(), bytes: facts.len(), file: RealFs::adopt(file), purpose: Purpose::Other })
     }
 
     /// Whether the files of `ticket` survive a power cut by now; the error if they never will. Also looks after all other tickets, so
@@ -81,5 +93,27 @@ impl Watch {
     /// Syncs made so far.
     pub fn traffic(&self) -> &Traffic {
         &self.traffic
+    }
+}
+
+/// Where the name is by which `file` was opened, as far as the system tells.
+fn folder_of(file: &File) -> Option<PathBuf> {
+    let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+    path.parent().map(Path::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_of_the_directory_itself_are_watched() {
+        let directory = tempfile::tempdir().unwrap();
+        let watch = Watch::open(directory.path(), Tier::Background, Duration::ZERO).unwrap();
+        fs::create_dir(directory.path().join("within")).unwrap();
+        let error = watch.watch([File::create(directory.path().join("within/file")).unwrap()]).unwrap_err();
+        assert!(error.to_string().contains("within"), "{error}");
+        let ticket = watch.watch([File::create(directory.path().join("file")).unwrap()]).unwrap();
+        assert!(watch.is_committed(&ticket).unwrap());
     }
 }

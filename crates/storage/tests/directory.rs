@@ -2,7 +2,7 @@
 use std::{fs, path::Path, sync::Arc};
 use terrace_format::{LogId, Marker, SeqNo, Shape, TableForm, TableId, filter::Bloom, key};
 use terrace_storage::{
-    Error, FilterForm, Location, Memory, Setup, SyncKind, Tier, destroy, open,
+    Error, FilterForm, Location, Memory, Purpose, Setup, SyncKind, Tier, destroy, open,
     placement::{EntryRef, Hint, Lifetime, LogKind, Mode, ObjectId, Origin, Piece, Placement, ReadHow, TableMeta},
 };
 
@@ -138,7 +138,8 @@ fn syncs_happen_once_and_only_where_something_is_promised() {
     for tier in [Tier::Sync, Tier::Background, Tier::None] {
         let folder = tempfile::tempdir().unwrap();
         let placement = create(folder.path(), tier);
-        let kinds = [SyncKind::Log, SyncKind::Manifest, SyncKind::Tables, SyncKind::Root, SyncKind::Directory];
+        let kinds =
+            [SyncKind::Log, SyncKind::Manifest, SyncKind::Tables(Purpose::Flush), SyncKind::Root, SyncKind::Directory];
         let syncs = || kinds.map(|kind| placement.traffic().syncs(kind).count);
         assert_eq!(syncs(), [0, 0, 0, 0, 1], "making the directory");
         let mut log = placement.create_log(LogId(2), LogKind::Wal, b"twelve bytes").unwrap();

@@ -1,6 +1,11 @@
 //! `pin`: what tier `journal-bpf` asks the kernel through, for everybody.
 use anyhow::{Result, bail};
-use std::{fs, io::ErrorKind, io::Write, path::PathBuf};
+use std::{
+    fs,
+    io::{ErrorKind, Write},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
 use terrace_storage::bpf;
 
 /// Lets everybody on this machine use tier `journal-bpf`; takes root.
@@ -31,12 +36,24 @@ impl Pin {
         }
         if self.path.exists() && bpf::CommitIterator::open(&self.path).is_ok() {
             writeln!(out, "{name}: is there already")?;
-            return Ok(());
+        } else if let Err(why) = bpf::pin(&self.path) {
+            bail!("{why}\n  a bpf file system must be there: `mount -t bpf bpf /sys/fs/bpf`, as root");
         }
-        match bpf::pin(&self.path) {
-            Ok(()) => writeln!(out, "{name}: everybody can use tier journal-bpf now")?,
-            Err(why) => bail!("{why}\n  a bpf file system must be there: `mount -t bpf bpf /sys/fs/bpf`, as root"),
+        match closed_folder(&self.path) {
+            None => writeln!(out, "{name}: everybody can use tier journal-bpf now")?,
+            Some(folder) => {
+                let folder = folder.display();
+                writeln!(out, "{name}: only root can use tier journal-bpf, as nobody else may enter {folder}")?;
+                writeln!(out, "  `chmod o+x {folder}` lets everybody; or pin it in another bpf file system")?;
+            }
         }
         Ok(())
     }
+}
+
+/// The first folder on the way to `path` that only its owner, or a group, may enter.
+fn closed_folder(path: &Path) -> Option<PathBuf> {
+    let folders = path.canonicalize().ok()?;
+    let closed = |folder: &&Path| fs::metadata(folder).is_ok_and(|facts| facts.permissions().mode() & 0o001 == 0);
+    folders.ancestors().skip(1).filter(closed).last().map(Path::to_owned)
 }

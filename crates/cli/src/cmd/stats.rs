@@ -109,6 +109,7 @@ fn json_of(statistics: &Statistics) -> Value {
         "stall_seconds": seconds(statistics.stall_time),
         "bytes_written": statistics.bytes_written.iter().map(written).collect::<serde_json::Map<_, _>>(),
         "syncs": statistics.syncs.iter().map(sync).collect::<serde_json::Map<_, _>>(),
+        "table_syncs": statistics.table_syncs.iter().map(sync).collect::<serde_json::Map<_, _>>(),
     })
 }
 

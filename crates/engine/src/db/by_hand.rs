@@ -109,7 +109,11 @@ impl Db {
         loop {
             shared.check_writable(&shared.control.lock())?;
             let next = |situation: &Situation<'_>| leveled::renewal(situation, level, range, behind.as_deref(), begun);
-            let Some(mut plan) = shared.situated(&shared.control.lock(), next) else { return Ok(()) };
+            let (plan, _version) = {
+                let control = shared.control.lock();
+                (shared.situated(&control, next), control.versions.live().clone()) // which keeps the plan's tables
+            };
+            let Some(mut plan) = plan else { return Ok(()) };
             if jobs::compact::drops_some(shared, &plan)? {
                 match self.carry_out(next)? {
                     Some(done) => plan = done,

@@ -244,7 +244,7 @@ impl Db {
     fn build(placement: Arc<dyn Placement>, options: Options, executor: Executor, read_only: bool) -> Result<Db> {
         let mut found = match recover::open(&*placement, &options, read_only) {
             Err(full) if full.is_no_space() && !read_only => {
-                placement.reserve(0)?; // what a session before kept for such a moment
+                recover::make_space(&*placement, &options)?;
                 recover::open(&*placement, &options, read_only)?
             }
             found => found?,
@@ -281,6 +281,8 @@ impl Db {
             busy: Default::default(),
             flushing: false,
             releasing: false,
+            copies: Arc::default(),
+            calm_since: None,
             seek_hint: None,
             collecting: Default::default(),
             failed: None,

@@ -125,10 +125,11 @@ impl Db {
         let mut captured = None;
         shared.wait_until(|control| {
             let flushed = control.versions.base() >= sequence;
-            captured = flushed.then(|| (control.versions.live().clone(), control.versions.live_start()));
+            let capture = || (control.versions.live().clone(), control.versions.live_start(), control.copies.clone());
+            captured = flushed.then(capture);
             flushed
         })?;
-        let (_pinned, start) = captured.expect("waited for");
+        let (_pinned, start, _copies) = captured.expect("waited for");
         // Its tables may be on their way to the device still. One that never gets there must not be copied as if it had.
         shared.placement.commit()?;
         shared.control.lock().versions.releasable()?;

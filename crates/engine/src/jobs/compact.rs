@@ -52,6 +52,15 @@ pub fn run(shared: &Arc<Shared>, plan: &Plan) -> Result<()> {
     }
     edit.deleted.extend(plan.inputs().map(|(level, table)| (level, table.meta.id)));
     outputs.iter().for_each(|meta| add_to(&mut edit, plan.output_level, meta));
+    install(shared, plan, edit, &outputs, tickets)?;
+    let (tables, bytes) = (outputs.len(), written);
+    let time = shared.clock.now() - started;
+    shared.options.tell(|| Event::CompactionEnded { level, output_level, tables, bytes, time });
+    Ok(())
+}
+
+/// Makes `outputs` part of the version, in the place of the plan's inputs. Those of the inputs that nobody has begun to make durable go at once.
+fn install(shared: &Arc<Shared>, plan: &Plan, edit: Edit, outputs: &[TableMeta], tickets: Vec<Ticket>) -> Result<()> {
     let mut control = shared.control.lock();
     control.busy.end(plan);
     if plan.only_collects {
@@ -62,13 +71,18 @@ pub fn run(shared: &Arc<Shared>, plan: &Plan) -> Result<()> {
     if !plan.trivial_move {
         control.busy.lull.merge_ended(shared.visible().0);
     }
-    let version = control.versions.install_compaction(edit, tickets)?;
+    let copied = Arc::strong_count(&control.copies) > 1;
+    let young = control.versions.perhaps_unheard_of(&edit).filter(|_| !copied);
+    let given_up: Vec<_> = young.filter_map(|meta| Some((meta.id, shared.placement.give_up(meta)?))).collect();
+    let tables = given_up.iter().map(|(table, _)| *table).collect();
+    let version = control.versions.install_compaction(edit, tickets, tables)?;
     shared.set_view(&control, |view| View { mem: view.mem.clone(), sealed: view.sealed.clone(), version });
     shared.schedule(&mut control);
+    let removable = if given_up.is_empty() { Vec::new() } else { control.versions.removable() };
+    control.collecting.starved &= removable.is_empty();
     drop(control);
-    let (tables, bytes) = (outputs.len(), written);
-    let time = shared.clock.now() - started;
-    shared.options.tell(|| Event::CompactionEnded { level, output_level, tables, bytes, time });
+    drop(given_up); // which closes files
+    release::remove(shared, &removable);
     Ok(())
 }
 

@@ -2,7 +2,11 @@
 //!
 //! Here the one rule of docs/durability.md is carried out: nothing is logged before its ticket is mature, nothing is
 //! removed before its edit is durable. One release runs at a time.
-use crate::{Error, Event, Result, state::Shared, version::set::Manifest};
+use crate::{
+    Error, Event, Result,
+    state::{Control, Shared},
+    version::set::Manifest,
+};
 use std::{collections::BTreeSet, sync::Arc, thread, time::Duration};
 use terrace_format::{LogId, TableId};
 use terrace_storage::placement::{ObjectId, TableMeta};
@@ -11,6 +15,12 @@ use terrace_storage::placement::{ObjectId, TableMeta};
 const POLL: Duration = Duration::from_millis(2);
 /// The same where they take seconds to mature.
 const PATIENT_POLL: Duration = Duration::from_millis(20);
+/// No table is about to be merged if none has been made for so long.
+const CALM: Duration = Duration::from_millis(200);
+/// A batch begins when so much is retained, or sooner.
+const BATCH_BYTES_MAX: u64 = 512 << 20;
+/// The same in memtables: whoever opens the store after a kill makes a run of level 0 of each.
+const BATCH_MEMTABLES_MAX: u64 = 16;
 
 /// Releases every mature edit at the front of the queue; queues itself again if some are left.
 pub fn run(shared: &Arc<Shared>) -> Result<()> {
@@ -34,18 +44,16 @@ pub fn now(shared: &Arc<Shared>) -> Result<()> {
 fn release(shared: &Arc<Shared>) -> Result<usize> {
     let mut slot = shared.manifest.lock();
     let manifest = slot.as_mut().expect("a store that is written has a manifest");
-    let (closing, retained) = {
+    let due = {
         let control = shared.control.lock();
-        (control.closing, control.versions.retained_bytes())
+        control.closing
+            || control.versions.retained_bytes() >= retained_before_commit(shared)
+            || is_calm(shared, &control)
     };
-    let decided = if closing || retained >= retained_before_commit(shared) {
-        shared.placement.commit()
-    } else {
-        shared.placement.advance().map(drop)
-    };
-    let mut edits = shared.control.lock().versions.releasable()?; // what a failure means for one of them comes first
+    let decided = if due { shared.placement.commit() } else { shared.placement.advance().map(drop) };
+    let (mut count, mut edits) = shared.control.lock().versions.releasable()?; // what a failure means for one of them comes first
     decided?;
-    if edits.is_empty() {
+    if count == 0 {
         return Ok(0);
     }
     let started = shared.clock.now();
@@ -55,14 +63,14 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
             // Where the manifest ends is unknown now, so nothing can be appended to it.
             let _relief = shared.reserve.give_up(&*shared.placement);
             begin_anew(shared, manifest)?;
-            edits = shared.control.lock().versions.releasable()?;
+            (count, edits) = shared.control.lock().versions.releasable()?;
             manifest.log(&edits)?;
         }
         logged => logged?,
     }
     let (removable, gone) = {
         let mut control = shared.control.lock();
-        let (removable, tables) = control.versions.released(edits.len())?;
+        let (removable, tables) = control.versions.released(count)?;
         shared.durable_up_to(control.versions.durable_base());
         // First: who is told that nothing needs the old logs must not find them waiting for a sync.
         let logs = shared.closed_logs.let_go(control.versions.durable_replay_from());
@@ -78,16 +86,22 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
         begin_anew(shared, manifest)?;
     }
     let _ = shared.reserve.take(&*shared.placement); // if there is too little space, after the next release
-    Ok(edits.len())
+    Ok(count)
 }
 
 /// Bytes retained at which a commit is forced. Where a commit is to come by itself, that is when writers begin to be held up.
-/// Elsewhere it is soon: logs that wait long for their batch are written to the device for nothing, as kernels do not keep
-/// much for long.
+/// Elsewhere it is sooner: what waits long is written to the device for nothing, as kernels do not keep much for long. It is not at
+/// once, either: a table that is merged before its batch begins never needs to be written.
 fn retained_before_commit(shared: &Shared) -> u64 {
     let options = &shared.options;
-    let soon = options.memtable_bytes.min(options.retained_bytes_max / 2);
+    let soon = BATCH_BYTES_MAX.min(BATCH_MEMTABLES_MAX * options.memtable_bytes).min(options.retained_bytes_max / 2);
     if shared.placement.is_patient() { options.retained_unhindered() } else { soon }
+}
+
+/// Whether nothing will be merged soon, so that a batch gains nothing by waiting until it is due.
+fn is_calm(shared: &Shared, control: &Control) -> bool {
+    let patient = shared.placement.is_patient() || shared.work.is_manual();
+    !patient && control.calm_since.is_some_and(|since| shared.clock.now() - since >= CALM)
 }
 
 /// Replaces a manifest by one that begins with the durable version.

@@ -113,6 +113,18 @@ pub fn open(placement: &dyn Placement, options: &Options, read_only: bool) -> Re
     begin(placement, options, start, requires, replayed.set_aside, &listed)
 }
 
+/// The disk was full when this was opened. What a session before kept for such a moment is given up, and tables that it had no time to
+/// tell the manifest of are removed. First the manifest that is believed in this is made durable, of which memory may show more than the device has.
+pub fn make_space(placement: &dyn Placement, options: &Options) -> Result<()> {
+    placement.reserve(0)?;
+    let Some(root) = placement.load_root()? else { return Ok(()) };
+    let manifest = manifest::read(placement, options, root)?;
+    orphans::check_tables_present(placement, &manifest.version, &placement.list()?)?;
+    placement.settle_manifest(root)?;
+    let _ = placement.commit(); // lets go of files that the attempt has made
+    orphans::remove_tables(placement, &manifest.version)
+}
+
 fn fresh_start(listed: &[Listed]) -> Start {
     Start { next_file: above(listed).max(2), ..Start::default() }
 }

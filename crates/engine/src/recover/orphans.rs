@@ -29,6 +29,13 @@ pub fn orphans(listed: &[Listed], version: &Version, kept: &[(LogId, u64)]) -> V
     listed.iter().map(|found| found.object).filter(|object| !named.contains(object)).collect()
 }
 
+/// Removes the tables that are there and that `version`, which is what the durable manifest says, does not name.
+pub fn remove_tables(placement: &dyn Placement, version: &Version) -> Result<()> {
+    let is_table = |object: &ObjectId| matches!(object, ObjectId::Table(_) | ObjectId::Bundle(_));
+    let orphans = orphans(&placement.list()?, version, &[]);
+    orphans.into_iter().filter(is_table).try_for_each(|object| Ok(placement.remove(object)?))
+}
+
 /// Every table of the manifest must be there, as long as it was when it was made, and every segment that it points into.
 pub fn check_tables_present(placement: &dyn Placement, version: &Version, listed: &[Listed]) -> Result<()> {
     let sizes: BTreeMap<ObjectId, u64> = listed.iter().map(|found| (found.object, found.bytes)).collect();

@@ -3,6 +3,7 @@
 //! A level is a list of *runs*; a run is a list of tables that do not overlap, in key order. Level 0 has a run per
 //! table, newest first (by table number: docs/durability.md); every deeper level of a leveled tree has one run.
 pub mod check;
+pub mod pending;
 pub mod retire;
 pub mod segments;
 pub mod set;
@@ -343,6 +344,10 @@ pub fn files(table: &TableRef) -> impl Iterator<Item = ObjectId> + '_ {
 
 /// The objects that a table needs: itself and what it refers to.
 pub fn objects(table: &TableRef) -> impl Iterator<Item = ObjectId> + '_ {
-    let own = ObjectId::Table(table.meta.id);
-    std::iter::once(own).chain(table.meta.refs.iter().map(|(object, _)| *object))
+    objects_of(&table.meta)
+}
+
+/// The same of a table that may be in no version.
+pub fn objects_of(meta: &TableMeta) -> impl Iterator<Item = ObjectId> + '_ {
+    std::iter::once(ObjectId::Table(meta.id)).chain(meta.refs.iter().map(|(object, _)| *object))
 }

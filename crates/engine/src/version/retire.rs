@@ -85,10 +85,22 @@ impl Retire {
         (logs, follower)
     }
 
-    /// The durable version moves from `old` to `new` by deleting tables, and replay from `replay_from` on. Works on the
-    /// difference of object sets, because a moved table is deleted and added by one edit.
-    pub fn durable_moved(&mut self, old: &Version, new: &Version, deleted: &[(usize, TableId)], replay_from: LogId) {
-        let mut gone: BTreeSet<_> = old.named(deleted).flat_map(|(_, table)| objects(table)).collect();
+    /// The manifest will never name `tables`, and the live version does not any more. What they point into may be needed still.
+    pub fn never_durable(&mut self, tables: &BTreeSet<TableId>) {
+        self.candidates.extend(tables.iter().map(|table| ObjectId::Table(*table)));
+    }
+
+    /// The durable version moves from `old` to `new` by deleting tables; objects that came and went since `old`, and that it never had, have
+    /// `passed`. Replay begins at `replay_from` now. Works on the difference of object sets, because a moved table is deleted and
+    /// added by one edit.
+    pub fn durable_moved(
+        &mut self,
+        old: &Version,
+        new: &Version,
+        (deleted, passed): (&[(usize, TableId)], Vec<ObjectId>),
+        replay_from: LogId,
+    ) {
+        let mut gone: BTreeSet<_> = old.named(deleted).flat_map(|(_, table)| objects(table)).chain(passed).collect();
         forget_needed(&mut gone, [new]);
         self.candidates.extend(gone);
         let kept = self.logs.split_off(&replay_from);

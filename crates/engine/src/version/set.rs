@@ -9,64 +9,20 @@
 //! removed only when the edit that stops needing it is durable and no reader holds it. Releasing first-in first-out keeps
 //! every prefix of the manifest a version that once was live. Only a flush into level 0 may overtake, and only compactions: it
 //! adds the newest run of all, whatever has become of those below.
-use super::{TableRef, Version, add_to, meta_of, retire::Retire, segments::Segments, spare_above};
-use crate::{Error, Result};
-use std::{
-    collections::{BTreeSet, VecDeque},
-    sync::Arc,
+use super::{
+    TableRef, Version, add_to, meta_of,
+    pending::{Pending, Queue, Released, Retained},
+    retire::Retire,
+    segments::Segments,
+    spare_above,
 };
+use crate::{Error, Result};
+use std::{collections::BTreeSet, sync::Arc};
 use terrace_format::{KeyOrder, LEVELS, LogId, SeqNo, TableId, edit::Edit};
 use terrace_storage::{
     Ticket,
-    placement::{LogKind, LogWriter, ObjectId, Placement},
+    placement::{LogKind, LogWriter, ObjectId, Placement, TableMeta},
 };
-
-/// An installed edit that the manifest does not have yet.
-#[derive(Debug)]
-struct Pending {
-    edit: Edit,
-    /// One for each build that made its tables.
-    tickets: Vec<Ticket>,
-    compaction: bool,
-    /// Bytes that go when it is released: of logs if it is a flush, else of tables.
-    retains: u64,
-}
-
-/// Bytes that are kept because what replaces them is not known to be durable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Retained {
-    /// Of logs whose memtables were flushed.
-    pub log_bytes: u64,
-    /// Of tables that a compaction replaced, and of segments that nothing points into since.
-    pub shadow_bytes: u64,
-}
-
-impl Retained {
-    fn of(&mut self, pending: &Pending) -> &mut u64 {
-        if pending.compaction { &mut self.shadow_bytes } else { &mut self.log_bytes }
-    }
-}
-
-impl Pending {
-    /// It is released behind `flush`, which was installed later: what the manifest says of numbers never falls.
-    fn let_pass(&mut self, flush: &Edit) {
-        self.edit.last_sequence = self.edit.last_sequence.max(flush.last_sequence);
-        self.edit.next_file_number = self.edit.next_file_number.max(flush.next_file_number);
-    }
-
-    /// The manifest says `next_file` before it says this.
-    fn not_below(&mut self, next_file: u64) {
-        self.edit.next_file_number = self.edit.next_file_number.max(Some(next_file));
-    }
-
-    fn is_durable(&self) -> Result<bool> {
-        let mut durable = true;
-        for ticket in &self.tickets {
-            durable &= ticket.is_durable().map_err(|error| Error::from(error).lasting())?;
-        }
-        Ok(durable)
-    }
-}
 
 /// The versions and the numbers that go with them. Guarded by the control lock; does no I/O.
 #[derive(Debug)]
@@ -74,9 +30,7 @@ pub struct VersionSet {
     order: KeyOrder,
     live: Arc<Version>,
     durable: Arc<Version>,
-    pending: VecDeque<Pending>,
-    /// Sums over `pending`.
-    retained: Retained,
+    pending: Queue,
     next_file: u64,
     /// Numbers kept free for merges within level 0, each right above that of a flushed or sealed table.
     spares: BTreeSet<TableId>,
@@ -120,8 +74,7 @@ impl VersionSet {
             order,
             live: version.clone(),
             durable: version,
-            pending: VecDeque::new(),
-            retained: Retained::default(),
+            pending: Queue::default(),
             next_file: start.next_file,
             spares: BTreeSet::new(),
             base: start.base,
@@ -190,17 +143,18 @@ impl VersionSet {
 
     /// Whether an edit of a compaction waits.
     pub fn compaction_pending(&self) -> bool {
-        self.pending.iter().any(|pending| pending.compaction)
+        self.pending.has_compaction()
     }
 
     /// What is replaced but kept.
     pub fn retained(&self) -> Retained {
-        self.retained
+        self.pending.retained()
     }
 
     /// The same in one sum, in bytes.
     pub fn retained_bytes(&self) -> u64 {
-        self.retained.log_bytes + self.retained.shadow_bytes
+        let Retained { log_bytes, shadow_bytes } = self.retained();
+        log_bytes + shadow_bytes
     }
 
     /// The memtables up to `base` are in tables of `edit`; replay begins at `replay_from`, behind about `log_bytes` of logs.
@@ -218,31 +172,43 @@ impl VersionSet {
         );
         (self.base, self.replay_from) = (base, replay_from);
         edit.log_number = Some(replay_from.0);
-        self.install(edit, vec![ticket], false, log_bytes)
+        self.install(Pending { edit, tickets: vec![ticket], retains: log_bytes, ..Pending::default() })
     }
 
-    /// Tables were replaced by others.
-    pub fn install_compaction(&mut self, edit: Edit, tickets: Vec<Ticket>) -> Result<Arc<Version>> {
+    /// The tables that go with `edit` and that the manifest may never have heard of: storage knows whether it has.
+    pub fn perhaps_unheard_of<'a>(&'a self, edit: &'a Edit) -> impl Iterator<Item = &'a TableMeta> {
+        let added = self.pending.added();
+        self.gone(edit).map(|table| &table.meta).filter(move |meta| added.contains(&meta.id))
+    }
+
+    /// The tables that are in no level any more behind `edit`; moved ones are.
+    fn gone<'a>(&'a self, edit: &'a Edit) -> impl Iterator<Item = &'a Arc<TableRef>> {
+        let moved: BTreeSet<_> = edit.added.iter().map(|(_, added)| added.id).collect();
+        self.live.named(&edit.deleted).map(|(_, table)| table).filter(move |table| !moved.contains(&table.meta.id))
+    }
+
+    /// Tables were replaced by others. Nothing has been done to make those that were `given_up` durable, nor will be.
+    pub fn install_compaction(
+        &mut self,
+        edit: Edit,
+        tickets: Vec<Ticket>,
+        given_up: BTreeSet<TableId>,
+    ) -> Result<Arc<Version>> {
         for (level, pointer) in &edit.compact_pointers {
             self.pointers[*level].clone_from(pointer);
         }
         for (_, table) in &edit.deleted {
             self.spares.remove(&spare_above(*table));
         }
-        let moved: BTreeSet<_> = edit.added.iter().map(|(_, added)| added.id).collect();
-        let gone = self.live.named(&edit.deleted).filter(|(_, table)| !moved.contains(&table.meta.id));
-        let shadow_bytes = gone.map(|(_, table)| table.meta.bytes).sum();
-        self.install(edit, tickets, true, shadow_bytes)
+        let shadows = self.gone(&edit).filter(|table| !given_up.contains(&table.meta.id));
+        let retains = shadows.map(|table| table.meta.bytes).sum();
+        self.retire.never_durable(&given_up);
+        self.install(Pending { edit, tickets, compaction: true, retains, given_up, ..Pending::default() })
     }
 
-    fn install(
-        &mut self,
-        mut edit: Edit,
-        tickets: Vec<Ticket>,
-        compaction: bool,
-        retains: u64,
-    ) -> Result<Arc<Version>> {
-        let next = self.live.apply(&self.order, &edit).map_err(inconsistent)?;
+    fn install(&mut self, mut pending: Pending) -> Result<Arc<Version>> {
+        let edit = &mut pending.edit;
+        let next = self.live.apply(&self.order, edit).map_err(inconsistent)?;
         edit.last_sequence = Some(self.base);
         edit.next_file_number = Some(self.next_file);
         let gone = self.live.named(&edit.deleted).map(|(_, table)| &table.meta);
@@ -250,57 +216,34 @@ impl VersionSet {
         let dead = self.segments.replace(gone, &added).into_iter();
         // Logs that replay may need count as such already.
         let kept_anyway = |object| matches!(object, ObjectId::Wal(log) if log >= self.durable_replay_from);
-        let retains = retains + dead.filter(|(object, _)| !kept_anyway(*object)).map(|(_, bytes)| bytes).sum::<u64>();
+        pending.retains += dead.filter(|(object, _)| !kept_anyway(*object)).map(|(_, bytes)| bytes).sum::<u64>();
         self.live = Arc::new(next);
         self.retire.pin(&self.live);
-        let pending = Pending { edit, tickets, compaction, retains };
-        *self.retained.of(&pending) += retains;
-        self.pending.push_back(pending);
+        self.pending.push(pending);
         Ok(self.live.clone())
     }
 
-    /// The edits that may enter the manifest now, in their order; the error if one of them, or of those behind, never can.
-    pub fn releasable(&mut self) -> Result<Vec<Edit>> {
-        let count = self.let_flushes_overtake()?;
-        Ok(self.pending.iter().take(count).map(|pending| pending.edit.clone()).collect())
-    }
-
-    /// Moves flushes whose tables are durable before compactions whose tables are not; no flush passes another one. One that was
-    /// installed while a compaction waits went into level 0 (`Shared::flush_level`). How many durable edits are at the front now.
-    fn let_flushes_overtake(&mut self) -> Result<usize> {
-        let mut front = 0;
-        for at in 0..self.pending.len() {
-            let pending = &self.pending[at];
-            let durable = pending.is_durable()?;
-            if durable && at == front {
-                front += 1;
-            } else if durable && !pending.compaction {
-                let flush = self.pending.remove(at).expect("it was just looked at");
-                self.pending.range_mut(front..at).for_each(|waiting| waiting.let_pass(&flush.edit));
-                self.pending.insert(front, flush);
-                front += 1;
-            } else if !pending.compaction {
-                break;
-            }
-        }
-        Ok(front)
+    /// How many edits may enter the manifest now, and as which records, in their order; the error if one of them, or of those behind,
+    /// never can.
+    pub fn releasable(&mut self) -> Result<(usize, Vec<Edit>)> {
+        let count = self.pending.releasable()?;
+        Ok((count, self.pending.records(count)))
     }
 
     /// The first `count` edits, which were [`releasable`](VersionSet::releasable), are durable in the manifest. Returns what may
     /// be removed now; and the tables that were replaced, to be dropped under no lock, since that may close them.
     pub fn released(&mut self, count: usize) -> Result<(Vec<ObjectId>, Vec<Arc<TableRef>>)> {
         let mut replaced = Vec::new();
-        for pending in self.pending.drain(..count) {
-            *self.retained.of(&pending) -= pending.retains;
-            let next = Arc::new(self.durable.apply(&self.order, &pending.edit).map_err(inconsistent)?);
-            self.durable_base = pending.edit.last_sequence.unwrap_or(self.durable_base);
-            self.durable_replay_from = pending.edit.log_number.map_or(self.durable_replay_from, LogId);
-            for (level, pointer) in pending.edit.compact_pointers {
+        for Released { edit, passed } in self.pending.release(count) {
+            let next = Arc::new(self.durable.apply(&self.order, &edit).map_err(inconsistent)?);
+            self.durable_base = edit.last_sequence.unwrap_or(self.durable_base);
+            self.durable_replay_from = edit.log_number.map_or(self.durable_replay_from, LogId);
+            for (level, pointer) in edit.compact_pointers {
                 self.durable_pointers[level] = pointer;
             }
-            // Edit by edit: a table may come and go within one batch.
-            self.retire.durable_moved(&self.durable, &next, &pending.edit.deleted, self.durable_replay_from);
-            replaced.extend(self.durable.named(&pending.edit.deleted).map(|(_, table)| table.clone()));
+            // Record by record: a table may come and go within one batch.
+            self.retire.durable_moved(&self.durable, &next, (&edit.deleted, passed), self.durable_replay_from);
+            replaced.extend(self.durable.named(&edit.deleted).map(|(_, table)| table.clone()));
             self.durable = next;
         }
         Ok((self.removable(), replaced))
@@ -331,7 +274,7 @@ impl VersionSet {
 
     /// One edit that says all of the durable version, to begin a manifest with. Edits that wait come behind it there.
     pub fn snapshot(&mut self, requires: &[String]) -> Edit {
-        self.pending.iter_mut().for_each(|pending| pending.not_below(self.next_file));
+        self.pending.not_below(self.next_file);
         let mut edit = Edit {
             requires: requires.to_vec(),
             comparator: Some(self.order.name().to_string()),
@@ -416,7 +359,7 @@ mod tests {
         let mut set = VersionSet::new(KeyOrder::Bytewise, Start { next_file: 10, ..Start::default() });
         set.install_flush(Edit::default(), SeqNo(5), LogId(3), 0, Ticket::mature()).expect("nothing contradicts it");
         (0..5).for_each(|_| assert!(set.new_number() < 15));
-        let edits = [set.snapshot(&[])].into_iter().chain(set.releasable().expect("it is mature"));
+        let edits = [set.snapshot(&[])].into_iter().chain(set.releasable().expect("it is mature").1);
         let said: Vec<_> = edits.map(|edit| edit.next_file_number).collect();
         assert_eq!(said, [Some(15), Some(15)], "numbers FALL");
     }

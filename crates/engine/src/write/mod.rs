@@ -204,7 +204,7 @@ fn write_group(shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, mut batch: 
     let (before, last) = core.sequences(&batch)?;
     if !batch.is_empty() {
         batch.set_sequence(before.plus(1));
-        core.wal.append(&mut batch)?;
+        append(shared, core, &mut batch)?;
     }
     let mut began = None;
     if sync {
@@ -228,6 +228,25 @@ fn write_group(shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, mut batch: 
         shared.tell_synced(began);
     }
     Ok(last)
+}
+
+/// Hands `batch` to the log. If the disk is full, and shadows and old logs are a part of what fills it, what they wait for is made durable
+/// at once. Where the full log ends is unknown by then, so writing goes on in another one, as after a stop. Not where tables are going to point
+/// into that log: it would have to be synced on a full disk.
+fn append(shared: &Arc<Shared>, core: &mut Core, batch: &mut Batch) -> Result<()> {
+    let full = match core.wal.append(batch) {
+        Err(full) if full.is_no_space() && !shared.values_apart && retains(shared) => full,
+        appended => return appended,
+    };
+    shared.relieve().map(drop)?;
+    match resume::start_over(shared, core) {
+        Err(still) if still.is_no_space() => Err(full),
+        begun => begun.and_then(|()| core.wal.append(batch)),
+    }
+}
+
+fn retains(shared: &Shared) -> bool {
+    shared.control.lock().versions.retained_bytes() > 0
 }
 
 /// Inserts a group whose sequences are given away. With pipelined writes, and if somebody waits for it, the next group's

@@ -51,11 +51,12 @@ fn lift_stop(shared: &Shared) -> Result<bool> {
     Ok(true)
 }
 
-fn start_over(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
+/// Moves on to a fresh log, with nothing left that needs an older one.
+pub fn start_over(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
     wait_visible(shared, core.last)?;
     shared.reserve.take(&*shared.placement)?;
     change_log(shared, core)?;
-    // No sync is asked for before this is over, so none meets the old log, which would fail it.
+    // No sync that anybody waits for is asked for before this is over: the old log would fail it.
     shared.wait_until(|_| shared.view.load().sealed.is_empty())?;
     shared.placement.commit()?;
     // Not for compactions: there may be hours of them.

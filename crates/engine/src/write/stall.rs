@@ -118,9 +118,9 @@ mod tests {
             (Facts { sealed: 3, ..calm }, 12.6),
             (Facts { debt_bytes: 3 << 28, ..calm }, 32.0),
             (Facts { debt_bytes: 3 << 28, l0_runs: 12, ..calm }, 2.0), // the worst counts
-            (Facts { retained_bytes: 192 << 20, ..calm }, f64::INFINITY), // of 256 MiB
-            (Facts { retained_bytes: 224 << 20, ..calm }, 32.0),
-            (Facts { retained_bytes: 1 << 30, ..calm }, 2.0),
+            (Facts { retained_bytes: 768 << 20, ..calm }, f64::INFINITY), // of 1 GiB
+            (Facts { retained_bytes: 896 << 20, ..calm }, 32.0),
+            (Facts { retained_bytes: 4 << 30, ..calm }, 2.0),
         ];
         for (facts, want) in cases {
             let rate = mib(&facts);

@@ -26,9 +26,9 @@ impl OwnCounts {
         Some(after.iter().map(grown).collect())
     }
 
-    /// By kind. Once the last operation has ended no foreground write waits, so a log's later syncs block nobody.
-    fn syncs(&self) -> Option<BTreeMap<String, SyncRow>> {
-        let (before, ran, after) = (self.start.syncs.as_ref()?, self.ran.syncs.as_ref()?, self.settled.syncs.as_ref()?);
+    /// Of the counts that `of` picks. Once the last operation has ended no foreground write waits, so a log's later syncs block nobody.
+    fn syncs(&self, of: fn(&Own) -> Option<&BTreeMap<String, SyncCount>>) -> Option<BTreeMap<String, SyncRow>> {
+        let (before, ran, after) = (of(&self.start)?, of(&self.ran)?, of(&self.settled)?);
         let row = |(kind, sum): (&String, &SyncCount)| {
             let old = before.get(kind).copied().unwrap_or_default();
             let blocked = if matches!(kind.as_str(), "log" | "value_log") { ran.get(kind).unwrap_or(sum) } else { sum };
@@ -41,6 +41,10 @@ impl OwnCounts {
             (kind.clone(), grown)
         };
         Some(after.iter().map(row).collect())
+    }
+
+    fn flushes(&self) -> Option<u64> {
+        Some(self.settled.flushes?.saturating_sub(self.start.flushes?))
     }
 
     fn stall_seconds(&self) -> Option<f64> {
@@ -87,7 +91,9 @@ pub fn fill(row: &mut Row, outcome: &Outcome, own: Option<&OwnCounts>, ledger: L
         };
         kinds.into_iter().map(|(kind, sync)| (kind.clone(), seen(&kind, sync))).collect()
     });
-    row.syncs = sync_rows(own.and_then(OwnCounts::syncs).or_else(|| outside.clone()));
+    row.syncs = sync_rows(own.and_then(|own| own.syncs(|own| own.syncs.as_ref())).or_else(|| outside.clone()));
+    row.syncs.tables_by_purpose = own.and_then(|own| own.syncs(|own| own.table_syncs.as_ref()));
+    row.flushes = own.and_then(OwnCounts::flushes);
     row.syncs_outside = outside;
     row.device_flushes = ledger.device_flushes;
     row.journal_commits = ledger.journal_commits;
@@ -110,7 +116,7 @@ fn sync_rows(counted: Option<BTreeMap<String, SyncRow>>) -> SyncRows {
     let none = SyncRow { blocking: Some(0), bytes: Some(0), seconds: Some(0.0), count: 0 };
     let mut kinds: BTreeMap<String, Option<SyncRow>> = SYNC_KINDS.map(|kind| (kind.to_string(), Some(none))).into();
     kinds.extend(counted.into_iter().map(|(kind, row)| (kind, Some(row))));
-    SyncRows { count: Some(count), blocking, kinds }
+    SyncRows { count: Some(count), blocking, tables_by_purpose: None, kinds }
 }
 
 /// LAB.md's ratios, each where both its layers are known.
@@ -185,7 +191,8 @@ mod tests {
             let sync = SyncCount { count, blocking: count, bytes: Some(count * 10), seconds: count as f64 };
             Own { syncs: Some([("log".into(), sync), ("tables".into(), sync)].into()), ..Own::default() }
         };
-        let rows = OwnCounts { start: own(1), ran: own(3), settled: own(7) }.syncs().unwrap();
+        let rows = OwnCounts { start: own(1), ran: own(3), settled: own(7) };
+        let rows = rows.syncs(|own| own.syncs.as_ref()).unwrap();
         let log = SyncRow { count: 6, blocking: Some(2), bytes: Some(60), seconds: Some(6.0) };
         assert_eq!((rows["log"], rows["tables"]), (log, SyncRow { blocking: Some(6), ..log }));
     }

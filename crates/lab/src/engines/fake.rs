@@ -157,6 +157,7 @@ impl Target for Open {
             bytes_by_purpose: Some([("wal".to_string(), state.bytes)].into()),
             syncs: Some([("log".to_string(), state.syncs)].into()),
             stall: Some(self.costs.stall * state.writes as u32),
+            ..Own::default()
         }
     }
 }

@@ -275,13 +275,15 @@ impl Target for Open {
     fn own(&self) -> Own {
         let statistics = self.db.statistics();
         let bytes = statistics.bytes_written.iter().map(|(purpose, bytes)| (self.word(purpose), *bytes));
-        let syncs = statistics.syncs.iter().map(|(kind, syncs)| {
+        let counted = |(name, syncs): &(&'static str, Syncs)| {
             let Syncs { count, blocking, bytes, time } = *syncs;
-            (self.word(kind), SyncCount { count, blocking, bytes: Some(bytes), seconds: time.as_secs_f64() })
-        });
+            (self.word(name), SyncCount { count, blocking, bytes: Some(bytes), seconds: time.as_secs_f64() })
+        };
         Own {
             bytes_by_purpose: Some(bytes.collect()),
-            syncs: Some(syncs.collect()),
+            syncs: Some(statistics.syncs.iter().map(counted).collect()),
+            table_syncs: Some(statistics.table_syncs.iter().map(counted).collect()),
+            flushes: Some(statistics.flushes.count),
             stall: Some(statistics.stall_time),
         }
     }

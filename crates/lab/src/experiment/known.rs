@@ -50,6 +50,7 @@ pub const LIST: &[(&str, &str)] = &[
     known!("ours-flush-latency"),
     known!("ours-growth"),
     known!("ours-mixgraph"),
+    known!("ours-syncs"),
     known!("ours-tiers"),
     known!("ours-tour"),
     known!("ours-waiting"),

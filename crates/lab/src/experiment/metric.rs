@@ -1,6 +1,6 @@
 //! Figures of a row by the names that experiments use.
 use crate::{
-    cell::{Latency, Row},
+    cell::{Latency, Row, SyncRow},
     measure::Kind,
     report,
 };
@@ -86,6 +86,14 @@ pub const LIST: &[Metric] = &[
     metric("syncs", "syncs", "", |row| row.syncs.count.map(|count| count as f64)),
     metric("syncs_blocking", "syncs that somebody waited for", "", |row| row.syncs.blocking.map(|count| count as f64)),
     metric("table_syncs", "syncs of tables", "", |row| Some((*row.syncs.kinds.get("tables")?)?.count as f64)),
+    metric("flush_syncs", "syncs of flushed tables", "", |row| Some(table_syncs(row, "flush")?.count as f64)),
+    metric("compaction_syncs", "syncs of compacted tables", "", |row| {
+        Some(table_syncs(row, "compaction")?.count as f64)
+    }),
+    metric("flushes", "memtables that became tables", "", |row| row.flushes.map(|count| count as f64)),
+    metric("flushed_mib", "bytes of flushed tables", "MiB", |row| {
+        mebibytes(row.bytes.engine_by_purpose.as_ref()?.get("flush").copied())
+    }),
     metric("table_synced_mib", "bytes of tables that syncs covered", "MiB", |row| {
         mebibytes((*row.syncs.kinds.get("tables")?)?.bytes)
     }),
@@ -105,6 +113,11 @@ pub const LIST: &[Metric] = &[
 
 /// As the kernel shows the name of the engine's thread that releases edits.
 const DURABILITY_THREAD: &str = "terrace-durable";
+
+/// Of tables that were written for `purpose`.
+fn table_syncs<'a>(row: &'a Row, purpose: &str) -> Option<&'a SyncRow> {
+    row.syncs.tables_by_purpose.as_ref()?.get(purpose)
+}
 
 /// Of the most frequent kind of operation.
 fn latency(row: &Row) -> Option<&Latency> {

@@ -107,6 +107,7 @@ fn point(experiment: &Experiment, scale: f64, at: Vec<(String, String)>, table: 
         workloads: experiment.workloads.iter().map(|WorkloadName(name)| name.clone()).collect(),
         num: load.keys()?,
         reads: load.reads,
+        writes: load.writes,
         key_size: load.key_size,
         value_size: load.value_size.0 as usize,
         threads: load.threads,

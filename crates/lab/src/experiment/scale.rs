@@ -19,7 +19,7 @@ pub struct Scale {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shrinks {
-    /// `num` or `bytes`, and `reads`.
+    /// `num` or `bytes`, `reads` and `writes`.
     Load,
     /// The size of the device.
     Device,
@@ -59,6 +59,7 @@ impl Scale {
                     let pair = load.key_size as u64 + load.value_size.0;
                     load.bytes.iter_mut().for_each(|Size(bytes)| shrink("load.bytes", bytes, KEYS_MIN * pair));
                     load.reads.iter_mut().for_each(|reads| shrink("load.reads", reads, KEYS_MIN));
+                    load.writes.iter_mut().for_each(|writes| shrink("load.writes", writes, KEYS_MIN));
                 }
                 Shrinks::Device => {
                     device.size.iter_mut().for_each(|Size(size)| shrink("device.size", size, DEVICE_MIN));

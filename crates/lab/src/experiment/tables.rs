@@ -13,6 +13,8 @@ pub struct Load {
     pub bytes: Option<Size>,
     /// Operations of a thread in workloads that read, and of YCSB and its kin in all; `num` if it is left out.
     pub reads: Option<u64>,
+    /// Random puts of a thread in db_bench's fills and `overwrite`; `num` if it is left out.
+    pub writes: Option<u64>,
     /// Bytes of a key.
     pub key_size: usize,
     /// Bytes of a value.
@@ -34,8 +36,8 @@ impl Default for Load {
         let CellSpec { key_size, value_size, threads, batch, seed, compression_ratio, ycsb_update, .. } =
             CellSpec::default();
         let value_size = Size(value_size as u64);
-        let (num, bytes, reads) = (None, None, None);
-        Load { num, bytes, reads, key_size, value_size, threads, batch, seed, compression_ratio, ycsb_update }
+        let (num, bytes, reads, writes) = (None, None, None, None);
+        Load { num, bytes, reads, writes, key_size, value_size, threads, batch, seed, compression_ratio, ycsb_update }
     }
 }
 

@@ -19,14 +19,15 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Takes one. `child` has not been waited for. `None` where the kernel does not tell.
-    pub fn take(child: u32) -> Option<Sample> {
+    /// Takes one. This run is this process, and those that it or its own have begun, such as the server of a virtual SSD. `None`
+    /// where the kernel does not tell.
+    pub fn take() -> Option<Sample> {
         let busy = busy(&fs::read_to_string("/proc/stat").ok()?)?;
-        let own = Task::read(process::id())?;
-        let child = Task::read(child).map_or(0, |task| task.ticks);
         let names = fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        let kernel = names.filter_map(|pid| Some((pid, Task::read(pid).filter(|task| task.kernel)?.ticks))).collect();
-        Some(Sample { at: Instant::now(), busy, own: own.ticks + own.ticks_of_waited + child, kernel })
+        let tasks: BTreeMap<u32, Task> = names.filter_map(|pid| Some((pid, Task::read(pid)?))).collect();
+        let own = tasks.keys().filter(|pid| descends(&tasks, **pid, process::id())).map(|pid| tasks[pid].whole()).sum();
+        let kernel = tasks.iter().filter(|(_, task)| task.kernel).map(|(pid, task)| (*pid, task.ticks)).collect();
+        Some(Sample { at: Instant::now(), busy, own, kernel })
     }
 
     /// Processors that others kept busy on average since `earlier`. Less than a second counts as one, since times come
@@ -40,6 +41,19 @@ impl Sample {
     }
 }
 
+/// Whether `pid` is `ancestor`, or was begun by it or its own.
+fn descends(tasks: &BTreeMap<u32, Task>, mut pid: u32, ancestor: u32) -> bool {
+    // Processes come and go while they are read, so that parents might lead in a circle.
+    for _ in 0..tasks.len() {
+        match tasks.get(&pid) {
+            _ if pid == ancestor => return true,
+            Some(task) => pid = task.parent,
+            None => return false,
+        }
+    }
+    false
+}
+
 /// Ticks of user, nice, system and stolen time in the first line of /proc/stat, proc(5).
 fn busy(stat: &str) -> Option<u64> {
     let ticks: Vec<u64> =
@@ -49,6 +63,7 @@ fn busy(stat: &str) -> Option<u64> {
 
 /// What /proc/PID/stat says.
 struct Task {
+    parent: u32,
     kernel: bool,
     ticks: u64,
     ticks_of_waited: u64,
@@ -64,10 +79,16 @@ impl Task {
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
         Some(Task {
+            parent: field(4)? as u32,
             kernel: field(9)? & KERNEL_THREAD != 0,
             ticks: field(14)? + field(15)?,
             ticks_of_waited: field(16)? + field(17)?,
         })
+    }
+
+    /// With those of its children that it has waited for.
+    fn whole(&self) -> u64 {
+        self.ticks + self.ticks_of_waited
     }
 }
 
@@ -81,9 +102,27 @@ mod tests {
         assert_eq!(busy("cpu  100 20 3 9999 88 77 66 4 0 0\ncpu0 1 1 1 1\n"), Some(127));
         assert_eq!(busy("intr 1 2 3"), None);
         let task = Task::parse("7 (a) b) R 1 7 7 0 -1 2129984 9 9 9 9 5 6 70 80 20 0 1").unwrap();
-        assert_eq!((task.kernel, task.ticks, task.ticks_of_waited), (true, 11, 150));
+        assert_eq!((task.parent, task.kernel, task.ticks, task.whole()), (1, true, 11, 161));
         assert!(!Task::parse("7 (x) R 1 7 7 0 -1 4194304 9 9 9 9 5 6 70 80 20").unwrap().kernel);
         assert!(Task::parse("7 (x) R 1").is_none());
+    }
+
+    #[test]
+    fn what_a_run_has_begun_is_its_own() {
+        let task = |parent| Task { parent, kernel: false, ticks: 1, ticks_of_waited: 0 };
+        let tasks =
+            BTreeMap::from([(1, task(0)), (5, task(1)), (9, task(5)), (7, task(9)), (3, task(4)), (4, task(3))]);
+        let own = |ancestor| tasks.keys().copied().filter(|pid| descends(&tasks, *pid, ancestor)).collect::<Vec<_>>();
+        assert_eq!((own(5), own(3), own(8)), (vec![5, 7, 9], vec![3, 4], vec![]));
+        // A child that works is not another: neither before nor after it has been waited for.
+        let before = Sample::take().unwrap();
+        let mut child = process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        let with_child = Sample::take().unwrap();
+        assert!(with_child.own >= before.own + 10, "{before:?} {with_child:?}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(Sample::take().unwrap().own >= with_child.own);
     }
 
     #[test]

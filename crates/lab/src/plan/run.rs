@@ -175,7 +175,7 @@ fn follow(
     add: &mut dyn FnMut(Row, Option<f64>) -> Result<()>,
 ) -> Result<Followed> {
     let deadline = Instant::now() + means.timeout;
-    let mut before = Sample::take(running.id());
+    let mut before = Sample::take();
     let mut rows = 0;
     loop {
         if means.stop.load(Ordering::Relaxed) {
@@ -192,7 +192,7 @@ fn follow(
                 means.watch.progress(cell, &progress, share(of_cell.min(1.0)));
             }
             Ok(News::Event(Event::Row(mut row))) => {
-                let after = Sample::take(running.id());
+                let after = Sample::take();
                 let others = before.as_ref().zip(after.as_ref()).map(|(before, after)| after.others_since(before));
                 row.disturbed = others.map(|others| others > means.others_max);
                 before = after;

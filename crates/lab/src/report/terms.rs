@@ -23,6 +23,9 @@ pub fn of(plan: &Plan, device: &str, records: &[&Record]) -> Vec<(&'static str, 
     if let Some(reads) = spec.reads {
         work += &format!(", {}", counted(reads, "read"));
     }
+    if let Some(writes) = spec.writes {
+        work += &format!(", {}", counted(writes, "random put"));
+    }
     if !spec.check_answers {
         work += ", answers not checked";
     }

@@ -1,4 +1,5 @@
-//! LevelDB's db_bench under its own names, with its scales: what `num` and `reads` mean is said in each help text.
+//! LevelDB's db_bench under its own names, with its scales: what `num` and `reads` mean is said in each help text;
+//! `writes` stands for `num` where that counts random puts.
 //!
 //! Numbers and batches are as in LevelDB's code where its comments differ: `fillsync` and `fill100K` do `num` / 1000
 //! operations on keys of the whole range. Fills begin with an empty store; the others go on with what is there.
@@ -102,7 +103,8 @@ const fn bench(name: &'static str, help: &'static str, act: Act) -> Bench {
 
 impl Write {
     fn count(self, job: &Job<'_>) -> u64 {
-        (job.spec.num / self.divisor).max(1)
+        let all = job.spec.writes.filter(|_| self.random).unwrap_or(job.spec.num);
+        (all / self.divisor).max(1)
     }
 }
 

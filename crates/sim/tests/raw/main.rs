@@ -16,7 +16,7 @@ use terrace_device::{BlockDevice, Stream};
 use terrace_format::raw::{Change, Sizes, Superblock, journal, page::PAYLOAD};
 use terrace_sim::{CrashDevice, DeviceImage, Rng, Yanked};
 use terrace_storage::{
-    LogWrites, Traffic,
+    LogWrites, Purpose, Traffic,
     backends::{
         files::fs::FileSystem,
         raw::{self, RawFs},
@@ -475,7 +475,7 @@ fn a_sync_is_one_flush() {
         let table = |number: u64| {
             let mut file = fs.create(&format!("{number}")).unwrap();
             file.append(&[7; 5000]).unwrap();
-            Finished { name: format!("{number}"), file, bytes: 5000 }
+            Finished { name: format!("{number}"), file, bytes: 5000, purpose: Purpose::Flush }
         };
         let ticket = SyncTracker.watch(&*fs, (0..5).map(table).collect(), &Traffic::default()).unwrap();
         assert!(ticket.is_durable().unwrap());

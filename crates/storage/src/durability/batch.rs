@@ -10,8 +10,8 @@
 //!
 //! Both steps of `group` are needed. With delayed allocation a file's inode commits at size 0 before its bytes are written
 //! back, and space that is allocated but not yet written reads as zeros, whatever has been committed.
-use super::{CommitTracker, Finished, sync_directory};
-use crate::{Error, Maturity, Result, SyncKind, Ticket, Traffic, backends::files::fs::FileSystem};
+use super::{CommitTracker, Finished, Waiting, sync_directory};
+use crate::{Error, Result, SyncKind, Ticket, Traffic, backends::files::fs::FileSystem};
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
@@ -32,12 +32,6 @@ pub struct BatchTracker {
     last: Mutex<Option<Instant>>, // when the last batch ended; held while one is made durable; taken before `waiting`
 }
 
-/// A build whose ticket is pending.
-struct Waiting {
-    files: Vec<Finished>,
-    maturity: Maturity,
-}
-
 impl BatchTracker {
     /// Unless somebody asks for one, `interval` passes between a batch and the next.
     pub fn new(way: Way, interval: Duration) -> BatchTracker {
@@ -47,11 +41,14 @@ impl BatchTracker {
     /// Decides every ticket there is. The first failure is the answer.
     fn settle(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<()> {
         let batch = std::mem::take(&mut *self.waiting.lock());
-        let (mut saved, mut outcome) = (Vec::new(), Ok(()));
+        let (mut saved, mut bytes, mut outcome) = (Vec::new(), 0, Ok(()));
         for build in batch {
             match build.files.iter().try_for_each(|file| self.save(file, traffic)) {
-                Ok(()) if build.files.iter().all(Finished::is_saved) => build.maturity.keep(),
-                Ok(()) => saved.push(build.maturity),
+                Ok(()) if build.is_saved() => build.maturity.keep(),
+                Ok(()) => {
+                    bytes += build.unsaved();
+                    saved.push(build.maturity);
+                }
                 Err(error) => {
                     build.maturity.fail(error.clone());
                     outcome = outcome.and(Err(error));
@@ -61,7 +58,7 @@ impl BatchTracker {
         if saved.is_empty() {
             return outcome;
         }
-        let finished = self.finish(fs, traffic);
+        let finished = self.finish(fs, bytes, traffic);
         for maturity in saved {
             match &finished {
                 Ok(()) => maturity.keep(),
@@ -80,18 +77,19 @@ impl BatchTracker {
             Way::Background => {
                 let start = Instant::now();
                 file.file.sync().map_err(|e| Error::io("sync", &file.name, e))?;
-                traffic.synced(SyncKind::Tables, file.bytes, start.elapsed());
+                traffic.synced(SyncKind::Tables(file.purpose), file.bytes, start.elapsed());
                 Ok(())
             }
         }
     }
 
-    fn finish(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<()> {
+    /// The last step, for files of so many bytes.
+    fn finish(&self, fs: &dyn FileSystem, bytes: u64, traffic: &Traffic) -> Result<()> {
         match self.way {
             Way::Group => {
                 let start = Instant::now();
                 fs.commit().map_err(|e| Error::io("commit the journal of", fs.name(), e))?;
-                traffic.synced(SyncKind::FileSystem, 0, start.elapsed());
+                traffic.synced(SyncKind::FileSystem, bytes, start.elapsed());
                 Ok(())
             }
             Way::Background => sync_directory(fs, traffic),
@@ -108,9 +106,13 @@ impl CommitTracker for BatchTracker {
     }
 
     fn watch(&self, _: &dyn FileSystem, files: Vec<Finished>, _: &Traffic) -> Result<Ticket> {
-        let (ticket, maturity) = Ticket::pending();
-        self.waiting.lock().push(Waiting { files, maturity });
+        let (ticket, build) = Waiting::new(files);
+        self.waiting.lock().push(build);
         Ok(ticket)
+    }
+
+    fn give_up(&self, name: &str) -> Option<Finished> {
+        super::give_up(&self.waiting, name)
     }
 
     fn advance(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<bool> {

@@ -14,7 +14,7 @@
 //!
 //! Where the kernel tells the transaction of each file (`bpf/`), steps 2 and 4 ask for that one instead, and step 2 first makes
 //! sure that the inode takes part in the transaction that runs.
-use super::{CommitTracker, Finished};
+use super::{CommitTracker, Finished, Waiting};
 use crate::{Error, Maturity, Result, SyncKind, Ticket, Traffic, backends::files::fs::FileSystem};
 use parking_lot::Mutex;
 use std::{
@@ -46,12 +46,6 @@ pub struct JournalTracker {
     progress: Mutex<Progress>,    // held while files are written back and the journal is asked; taken before `waiting`
 }
 
-/// A build that nobody has looked after yet.
-struct Waiting {
-    files: Vec<Finished>,
-    maturity: Maturity,
-}
-
 /// How far the journal is, and who waits for it.
 struct Progress {
     /// In the order in which they are due.
@@ -74,7 +68,16 @@ impl Default for Progress {
 struct Batch {
     /// The count that makes them durable.
     due: u64,
+    /// Of those files.
+    bytes: u64,
     maturities: Vec<Maturity>,
+}
+
+impl Batch {
+    fn of(builds: Vec<Waiting>, due: u64) -> Batch {
+        let bytes = builds.iter().map(Waiting::unsaved).sum();
+        Batch { due, bytes, maturities: builds.into_iter().map(|build| build.maturity).collect() }
+    }
 }
 
 impl JournalTracker {
@@ -104,7 +107,7 @@ impl JournalTracker {
         let (mut saved, mut outcome) = (Vec::new(), Ok(()));
         for build in waiting {
             match build.files.iter().try_for_each(|file| file.write_back(traffic)) {
-                Ok(()) if build.files.iter().all(Finished::is_saved) => build.maturity.keep(),
+                Ok(()) if build.is_saved() => build.maturity.keep(),
                 Ok(()) => saved.push(build),
                 Err(error) => {
                     build.maturity.fail(error.clone());
@@ -123,8 +126,7 @@ impl Progress {
         if self.batches.is_empty() {
             self.moved = Some(Instant::now());
         }
-        let maturities = builds.into_iter().map(|build| build.maturity).collect();
-        self.batches.push_back(Batch { due: *due.as_ref().unwrap_or(&u64::MAX), maturities });
+        self.batches.push_back(Batch::of(builds, *due.as_ref().unwrap_or(&u64::MAX)));
         due.and_then(|_| fs.beat())
     }
 
@@ -134,10 +136,12 @@ impl Progress {
             return Ok(fs.commits()? + COMMITS);
         }
         let now = self.count(fs, evidence)?;
+        // No file is left that would tell when the names of that moment are committed.
+        let least = if builds.iter().any(|build| build.lacks_some) { now + COMMITS } else { now };
         let files = builds.iter().flat_map(|build| &build.files);
         files
             .map(|file| fs.transaction(&*file.file).map(|number| unwrapped(now, number)))
-            .try_fold(now, |due, next| next.map(|next| due.max(next)))
+            .try_fold(least, |due, next| next.map(|next| due.max(next)))
     }
 
     fn count(&self, fs: &dyn FileSystem, evidence: Evidence) -> io::Result<u64> {
@@ -175,7 +179,8 @@ impl Progress {
         let start = Instant::now();
         let committed = fs.commit().map_err(|e| Error::io("commit the journal of", fs.name(), e));
         if committed.is_ok() {
-            traffic.synced(SyncKind::FileSystem, 0, start.elapsed());
+            let bytes = self.batches.iter().map(|batch| batch.bytes).sum();
+            traffic.synced(SyncKind::FileSystem, bytes, start.elapsed());
         }
         for maturity in self.batches.drain(..).flat_map(|batch| batch.maturities) {
             match &committed {
@@ -206,9 +211,13 @@ impl CommitTracker for JournalTracker {
     }
 
     fn watch(&self, _: &dyn FileSystem, files: Vec<Finished>, _: &Traffic) -> Result<Ticket> {
-        let (ticket, maturity) = Ticket::pending();
-        self.waiting.lock().push(Waiting { files, maturity });
+        let (ticket, build) = Waiting::new(files);
+        self.waiting.lock().push(build);
         Ok(ticket)
+    }
+
+    fn give_up(&self, name: &str) -> Option<Finished> {
+        super::give_up(&self.waiting, name)
     }
 
     fn advance(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<bool> {
@@ -227,8 +236,7 @@ impl CommitTracker for JournalTracker {
         let mut progress = self.progress.lock();
         let (saved, outcome) = self.write_back(traffic);
         if !saved.is_empty() {
-            let maturities = saved.into_iter().map(|build| build.maturity).collect();
-            progress.batches.push_back(Batch { due: u64::MAX, maturities });
+            progress.batches.push_back(Batch::of(saved, u64::MAX));
         }
         outcome.and(progress.force(fs, traffic))
     }

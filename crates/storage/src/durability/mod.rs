@@ -1,8 +1,9 @@
 //! Since when do finished files survive a power cut? One trait, one file per tier (docs/durability.md, "Tiers").
 use crate::{
-    Error, Result, SyncKind, Ticket, Traffic,
+    Error, Maturity, Purpose, Result, SyncKind, Ticket, Traffic,
     backends::files::fs::{FileSystem, WriteFile},
 };
+use parking_lot::Mutex;
 use std::time::Instant;
 
 mod batch;
@@ -25,6 +26,8 @@ pub struct Finished {
     pub file: Box<dyn WriteFile>,
     /// Bytes written.
     pub bytes: u64,
+    /// What for.
+    pub purpose: Purpose,
 }
 
 impl Finished {
@@ -41,10 +44,46 @@ impl Finished {
         let start = Instant::now();
         self.file.write_back().map_err(|e| Error::io("write back", &self.name, e))?;
         if self.is_saved() {
-            traffic.synced(SyncKind::FileSystem, 0, start.elapsed());
+            traffic.synced(SyncKind::FileSystem, self.bytes, start.elapsed());
         }
         Ok(())
     }
+}
+
+/// A build whose ticket is pending and that nothing has been done for yet.
+struct Waiting {
+    files: Vec<Finished>,
+    maturity: Maturity,
+    /// Some of its files were given up.
+    lacks_some: bool,
+}
+
+impl Waiting {
+    fn new(files: Vec<Finished>) -> (Ticket, Waiting) {
+        let (ticket, maturity) = Ticket::pending();
+        (ticket, Waiting { files, maturity, lacks_some: false })
+    }
+
+    /// Whether nothing is due any more. Of a build without some of its files something is, names: whoever releases its edit may rely on
+    /// the directory having been saved since it was finished.
+    fn is_saved(&self) -> bool {
+        !self.lacks_some && self.files.iter().all(Finished::is_saved)
+    }
+
+    /// Bytes that wait for a commit.
+    fn unsaved(&self) -> u64 {
+        self.files.iter().filter(|file| !file.is_saved()).map(|file| file.bytes).sum()
+    }
+}
+
+/// Takes the file called `name` out of the build that has it. It is to be dropped under no lock, which closes it.
+fn give_up(waiting: &Mutex<Vec<Waiting>>, name: &str) -> Option<Finished> {
+    let mut waiting = waiting.lock();
+    waiting.iter_mut().find_map(|build| {
+        let at = build.files.iter().position(|file| file.name == name)?;
+        build.lacks_some = true;
+        Some(build.files.swap_remove(at))
+    })
 }
 
 /// How tickets mature.
@@ -57,6 +96,12 @@ pub trait CommitTracker: Send + Sync {
     }
     /// Takes charge of the files of one build, and of their directory entries.
     fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &Traffic) -> Result<Ticket>;
+    /// Nobody needs the file called `name` to be durable any more, as nothing durable will ever name it: if nothing has been done for
+    /// that yet, nothing will be, and its build's ticket speaks of the other files alone. Takes no I/O, unlike dropping what
+    /// this returns.
+    fn give_up(&self, _name: &str) -> Option<Finished> {
+        None
+    }
     /// Whether tickets mature by commits that the file system makes anyway, so that forcing one is for emergencies.
     fn is_patient(&self) -> bool {
         false

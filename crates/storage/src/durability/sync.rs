@@ -23,7 +23,7 @@ impl CommitTracker for SyncTracker {
         for finished in &files {
             let start = Instant::now();
             finished.file.sync().map_err(|e| Error::io("sync", &finished.name, e))?;
-            traffic.blocked(SyncKind::Tables, finished.bytes, start.elapsed());
+            traffic.blocked(SyncKind::Tables(finished.purpose), finished.bytes, start.elapsed());
         }
         if !files.is_empty() {
             let start = Instant::now();
@@ -44,11 +44,11 @@ impl CommitTracker for SyncTracker {
 
 /// Where a commit happens when it is asked for, and never else, one saves all files and their names.
 fn together(fs: &dyn FileSystem, files: &[Finished], traffic: &Traffic) -> Result<Ticket> {
-    if !files.is_empty() {
+    if let Some(first) = files.first() {
         let start = Instant::now();
         files.iter().try_for_each(|file| file.file.write_back().map_err(|e| Error::io("write back", &file.name, e)))?;
         fs.commit().map_err(|e| Error::io("flush", fs.name(), e))?;
-        traffic.blocked(SyncKind::Tables, files.iter().map(|file| file.bytes).sum(), start.elapsed());
+        traffic.blocked(SyncKind::Tables(first.purpose), files.iter().map(|file| file.bytes).sum(), start.elapsed());
     }
     Ok(Ticket::mature())
 }

@@ -34,6 +34,9 @@ pub struct Load {
     /// Operations of a thread in workloads that read, and of YCSB in all. Default: as many as keys.
     #[arg(long, value_name = "COUNT")]
     reads: Option<u64>,
+    /// Random puts of a thread in fills and in overwrite. Default: as many as keys
+    #[arg(long, value_name = "COUNT")]
+    writes: Option<u64>,
     /// Whether the latency of each operation is recorded.
     #[arg(long, value_name = "ON|OFF", default_value = "on")]
     histogram: Switch,
@@ -120,6 +123,7 @@ impl Load {
             histogram: self.histogram == Switch::On,
             check_answers: self.check_answers == Switch::On,
             reads: self.reads,
+            writes: self.writes,
             compression_ratio: self.compression_ratio,
             ycsb_update: match self.ycsb_update {
                 UpdateFlag::Blind => Update::Blind,

@@ -218,6 +218,7 @@ impl Build for DirsBuild {
             name: self.shelf.store.path(first),
             file: self.shelf.whole(folders.clone()),
             bytes: self.bytes,
+            purpose: self.purpose,
         });
         let ticket = watch(&self.shelf.store, self.purpose, whole.into_iter().collect())?;
         self.made.clear();

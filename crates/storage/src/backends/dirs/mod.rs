@@ -202,6 +202,10 @@ impl Placement for Dirs {
         self.files.reserve(bytes)
     }
 
+    fn settle_manifest(&self, id: LogId) -> Result<()> {
+        self.files.settle_manifest(id)
+    }
+
     fn settle(&self, tables: &[TableMeta]) -> Result<()> {
         let (folders, others): (Vec<_>, Vec<_>) = tables.iter().partition(|meta| self.shelf.folder(meta.id).is_some());
         if self.promises() && self.unsynced() {

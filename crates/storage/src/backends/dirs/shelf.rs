@@ -6,7 +6,7 @@ use super::super::files::{
     fs::{FileSystem, WriteFile},
 };
 use crate::{
-    Error, Result, SyncKind,
+    Error, Purpose, Result, SyncKind,
     placement::{Listed, ObjectId, TableMeta},
     sst::read_pair_facts,
 };
@@ -118,7 +118,7 @@ impl Shelf {
         let Some(first) = folders.first().cloned() else { return Ok(()) };
         let start = Instant::now();
         self.whole(folders).sync().map_err(self.store.io("sync", &first))?;
-        self.store.traffic.synced(SyncKind::Tables, 0, start.elapsed());
+        self.store.traffic.synced(SyncKind::Tables(Purpose::Other), 0, start.elapsed());
         Ok(())
     }
 

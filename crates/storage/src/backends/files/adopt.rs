@@ -34,7 +34,7 @@ fn take(store: &Store, file: &TableFile, object: ObjectId, adopted: &mut Adopted
         let start = Instant::now();
         let synced = store.fs.sync_file(name).map_err(store.io("sync", name));
         synced.inspect_err(|_| drop(store.remove_name(name)))?;
-        store.traffic.synced(SyncKind::Tables, if linked { 0 } else { bytes }, start.elapsed());
+        store.traffic.synced(SyncKind::Tables(Purpose::Other), if linked { 0 } else { bytes }, start.elapsed());
     }
     adopted.linked += u64::from(linked);
     adopted.copied += u64::from(!linked);

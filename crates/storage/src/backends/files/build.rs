@@ -122,7 +122,7 @@ impl Build for FilesBuild {
     }
 
     fn rely_on(&mut self, segment: ObjectId) -> Result<()> {
-        self.finished.extend(self.store.unsettled.take(&self.store, segment)?);
+        self.finished.extend(self.store.unsettled.take(&self.store, segment, purpose(self.hint))?);
         Ok(())
     }
 
@@ -239,7 +239,7 @@ impl Output {
     /// Everything is handed to the operating system.
     pub fn finish(mut self) -> Result<Finished> {
         self.hand_over()?;
-        Ok(Finished { name: self.name, file: self.file, bytes: self.bytes })
+        Ok(Finished { name: self.name, file: self.file, bytes: self.bytes, purpose: self.purpose })
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {

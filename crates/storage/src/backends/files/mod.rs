@@ -5,7 +5,7 @@
 //! logs and roots, and for finished tables where the tier says: `durability/`.
 use crate::{
     Adopted, Budget, Error, Result, Setup, TableFile, Traffic,
-    durability::CommitTracker,
+    durability::{CommitTracker, Finished, sync_directory},
     placement::{
         Build, Hint, Limits, Listed, LogKind, LogReader, LogWriter, Mode, ObjectId, Placement, Salvage, SegmentReader,
         SegmentWriter, Table, TableMeta,
@@ -333,12 +333,26 @@ impl Placement for Files {
         if points { segment::settle(&self.store, ObjectId::Wal(log)) } else { Ok(()) }
     }
 
+    fn settle_manifest(&self, id: LogId) -> Result<()> {
+        let name = self.store.log_name(id, LogKind::Manifest);
+        self.store.fs.sync_file(&name).map_err(self.store.io("sync", &name))?;
+        sync_directory(&*self.store.fs, &self.store.traffic)
+    }
+
     fn unsynced(&self) -> bool {
         self.store.fs.open(&FileName::Unsynced.to_string()).is_ok()
     }
 
     fn is_patient(&self) -> bool {
         self.store.tracker.is_patient()
+    }
+
+    /// Not of tables that share a file with others, which need it still.
+    fn give_up(&self, table: &TableMeta) -> Option<Finished> {
+        if table.within.is_some() {
+            return None;
+        }
+        self.store.tracker.give_up(&self.store.path(&FileName::Table(table.id).to_string()))
     }
 
     fn advance(&self) -> Result<bool> {

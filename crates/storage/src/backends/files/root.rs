@@ -133,7 +133,7 @@ pub(super) fn settle(store: &Store, tables: &[TableMeta]) -> Result<()> {
     for (file, bytes) in files {
         let start = Instant::now();
         sync_any(store, &store.names(file))?;
-        store.traffic.synced(SyncKind::Tables, bytes, start.elapsed());
+        store.traffic.synced(SyncKind::Tables(Purpose::Other), bytes, start.elapsed());
     }
     let marker = FileName::Marker.to_string();
     match store.fs.sync_file(&marker) {

@@ -5,7 +5,7 @@ use super::{
     log::LogFile,
 };
 use crate::{
-    Error, Result, SyncKind,
+    Error, Purpose, Result, SyncKind,
     durability::Finished,
     placement::{LogKind, ObjectId, SegmentReader, SegmentWriter},
 };
@@ -51,14 +51,14 @@ impl Fate {
 }
 
 impl Unsettled {
-    /// A build points into `segment`: what makes its ticket cover that, if anything is left to do.
-    pub fn take(&self, store: &Store, segment: ObjectId) -> Result<Option<Finished>> {
+    /// A build for `purpose` points into `segment`: what makes its ticket cover that, if anything is left to do.
+    pub fn take(&self, store: &Store, segment: ObjectId, purpose: Purpose) -> Result<Option<Finished>> {
         let name = store.name_of(segment);
         let mut fate = None;
         if let Some(open) = self.0.lock().get_mut(&segment) {
             if let Some(file) = open.file.take() {
                 let (file, bytes) = (Box::new(Watched { file, fate: open.fate.clone() }), open.bytes.load(Relaxed));
-                return Ok(Some(Finished { name: store.path(&name), file, bytes }));
+                return Ok(Some(Finished { name: store.path(&name), file, bytes, purpose }));
             }
             fate = Some(open.fate.clone());
         }
@@ -66,7 +66,7 @@ impl Unsettled {
             // Of an earlier session, or relied on before, by a build that may have been given up.
             let start = Instant::now();
             fate.unwrap_or_default().attempt(|| store.fs.sync_file(&name)).map_err(store.io("sync", &name))?;
-            store.traffic.synced(SyncKind::Tables, 0, start.elapsed());
+            store.traffic.blocked(SyncKind::Tables(purpose), 0, start.elapsed());
         }
         Ok(None)
     }

@@ -5,6 +5,7 @@
 //! into it any more. Compactions move values out of condemned segments into one that belongs to their build, in the order of keys.
 use crate::{
     Adopted, Budget, Error, Result, Setup, TableFile, Traffic,
+    durability::Finished,
     placement::{
         Build, Bytes, Hint, Limits, Listed, LogKind, LogReader, LogWriter, ObjectId, Placement, ReadHow, Salvage,
         SegmentReader, Table, TableMeta,
@@ -233,6 +234,14 @@ impl Placement for ValueLog {
 
     fn is_patient(&self) -> bool {
         self.shared.inner.is_patient()
+    }
+
+    fn settle_manifest(&self, id: LogId) -> Result<()> {
+        self.shared.inner.settle_manifest(id)
+    }
+
+    fn give_up(&self, table: &TableMeta) -> Option<Finished> {
+        self.shared.inner.give_up(table)
     }
 
     fn advance(&self) -> Result<bool> {
