@@ -142,6 +142,10 @@ fn role_of_a_server() {
     let mut served = FuseLoop { work, attached: true }.serve(device, Arc::new(NoDesk)).expect("served");
     println!("\nserved {}\nserved {}", served.node().display(), served.stats().display());
     std::io::stdin().read_to_end(&mut Vec::new()).expect("read");
+    let begin = Instant::now(); // who was refused knows it from the kernel, while the thread that panicked is still unwinding
+    while is_broken && served.is_served() && begin.elapsed() < Duration::from_secs(10) {
+        thread::sleep(Duration::from_millis(1));
+    }
     assert_eq!(served.is_served(), !is_broken);
     let stopped = served.stop();
     match is_broken {
