@@ -432,6 +432,23 @@ fn what_a_full_disk_makes_an_opening_remove_no_power_cut_misses() {
     assert!(removed > 5, "only {removed} openings removed tables");
 }
 
+/// A process that was killed while it moved values left a segment that no table names, and with it a full disk: nobody could open the
+/// store to write, although the space is its own.
+#[test]
+fn what_a_killed_collection_left_keeps_no_store_from_being_opened() {
+    let options = options(&[TIGHT, &[("values", "log"), ("value_log_threshold", "40")]].concat());
+    let small = SmallFs::new(Arc::new(terrace_storage::Memory::new()), 1 << 30);
+    let fs: Arc<dyn FileSystem> = Arc::new(small.clone());
+    let db = kit::open(&fs, &options, true).unwrap();
+    (0..50u32).for_each(|n| db.put(n.to_le_bytes(), [7; 100]).unwrap());
+    drop(db);
+    fs.create("000999.vals").and_then(|mut segment| segment.append(&[0; 1 << 20])).unwrap();
+    small.leave(100);
+    let db = kit::open(&fs, &options, true).unwrap_or_else(|error| panic!("STAYS FULL: {error}"));
+    assert!(!fs.list().unwrap().iter().any(|file| file.name == "000999.vals"));
+    assert_eq!(contents(&db).unwrap().len(), 50);
+}
+
 #[test]
 fn what_is_no_lack_of_space_is_not_cured() {
     let disk = FaultFs::new(Arc::new(terrace_storage::Memory::new()), Plan::never());

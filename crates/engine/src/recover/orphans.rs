@@ -29,9 +29,11 @@ pub fn orphans(listed: &[Listed], version: &Version, kept: &[(LogId, u64)]) -> V
     listed.iter().map(|found| found.object).filter(|object| !named.contains(object)).collect()
 }
 
-/// Removes the tables that are there and that `version`, which is what the durable manifest says, does not name.
+/// Removes the tables that are there and that `version`, which is what the durable manifest says, does not name; and the segments that
+/// compactions moved values into for them, into which nothing else points.
 pub fn remove_tables(placement: &dyn Placement, version: &Version) -> Result<()> {
-    let is_table = |object: &ObjectId| matches!(object, ObjectId::Table(_) | ObjectId::Bundle(_));
+    let is_table =
+        |object: &ObjectId| matches!(object, ObjectId::Table(_) | ObjectId::Bundle(_) | ObjectId::Segment(_));
     let orphans = orphans(&placement.list()?, version, &[]);
     orphans.into_iter().filter(is_table).try_for_each(|object| Ok(placement.remove(object)?))
 }

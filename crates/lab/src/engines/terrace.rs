@@ -47,11 +47,15 @@ impl Terrace {
         &self.base
     }
 
+    /// Levels hold entries, level 0 too, and several memtables wait: a design in which these numbers go together.
+    fn counts_entries(&self) -> bool {
+        self.base.level_base_entries > 0
+    }
+
     /// The preset's parts with the numbers of `settings`, and its own options.
     fn options(&self, settings: &Settings) -> Result<Options> {
         let mut options = self.base.clone();
         options.memtable_bytes = settings.write_buffer_size;
-        options.memtables_max = 2;
         options.table_bytes = settings.max_file_size;
         // As many memtables as the preset's, so that segments shrink with everything else.
         let segment_bytes = self.base.segment_bytes / self.base.memtable_bytes.max(1) * settings.write_buffer_size;
@@ -67,9 +71,12 @@ impl Terrace {
         let usual = Settings::default().level_base;
         let entries = u128::from(self.base.level_base_entries) * u128::from(settings.level_base.min(usual));
         options.level_base_entries = entries.div_ceil(u128::from(usual)) as u64; // at most the preset's
-        let (compact, slow, stop) = settings.l0_triggers;
-        (options.l0_compact_runs, options.l0_slow_runs, options.l0_stop_runs) =
-            (compact.into(), slow.into(), stop.into());
+        if !self.counts_entries() {
+            options.memtables_max = 2;
+            let (compact, slow, stop) = settings.l0_triggers;
+            (options.l0_compact_runs, options.l0_slow_runs, options.l0_stop_runs) =
+                (compact.into(), slow.into(), stop.into());
+        }
         // LevelDB keeps ten descriptors of its limit for other files
         options.open_tables_max = u64::from(settings.max_open_files).saturating_sub(10).max(16);
         self.own.iter().try_for_each(|(option, value)| options.set(option, value))?;
@@ -105,6 +112,12 @@ impl Engine for Terrace {
         }
         if l0_merge_runs > 0 {
             all.push(format!("merges {l0_merge_runs} runs of level 0 among themselves while level 1 is busy"));
+        }
+        if self.counts_entries() {
+            let Options { memtables_max, level_base_entries, l0_compact_runs, l0_stop_runs, .. } = self.base;
+            all.push(format!(
+                "up to {memtables_max} memtables; level 0 holds {level_base_entries} entries (fewer where the level base is smaller) or {l0_compact_runs} runs, writers stop at {l0_stop_runs}; each level below holds ten times as many"
+            ));
         }
         if self.base.levels_fit {
             all.push("level 1 holds what level 0 brings at once, if that is more than the level base; the last level all, those above it a tenth each".into());
@@ -320,5 +333,19 @@ mod tests {
         let shrunk = [100 << 20, 10 << 20, 1 << 20, 64 << 10].map(|level_base| entries("delsm", level_base));
         assert_eq!(shrunk, [10_000, 10_000, 1000, 63]);
         assert_eq!(entries("leveldb", 1 << 20), 0);
+    }
+
+    /// DeLSM's paper owes its fills to memtables that wait and to a wide level 0.
+    #[test]
+    fn numbers_that_go_with_entries_stay() {
+        let numbers = |preset: &str| {
+            let engine = Terrace::new(Some(preset)).unwrap();
+            let told = engine.departures(&Settings::default()).concat().contains("up to 8 memtables");
+            let Options { memtables_max, l0_compact_runs, l0_slow_runs, l0_stop_runs, .. } =
+                engine.options(&Settings::default()).unwrap();
+            (memtables_max, (l0_compact_runs, l0_slow_runs, l0_stop_runs), told)
+        };
+        assert_eq!(numbers("delsm"), (8, (32, 64, 96), true));
+        assert_eq!(numbers("terrace-block"), (2, (4, 8, 12), false));
     }
 }
