@@ -210,9 +210,9 @@ fn who_is_taken_along_is_slowed_too() {
 /// Who would have to wait for a commit is slowed before, and no longer than until it comes.
 #[test]
 fn writers_are_slowed_as_more_is_retained_and_no_longer() {
-    const MAX: u64 = 8 << 20;
+    const MAX: u64 = 32 << 20;
     let group = Box::new(BatchTracker::new(Way::Group, Duration::ZERO));
-    let smooth = [("smooth_stalls", "on"), ("retained_bytes_max", "8MiB"), ("debt_bytes_max", "1GiB")];
+    let smooth = [("smooth_stalls", "on"), ("retained_bytes_max", "32MiB"), ("debt_bytes_max", "1GiB")];
     let (gate, place, db) = store(group, &smooth);
     gate.open.store(false, Relaxed);
     let (mut n, mut unslowed) = (0, 0);
@@ -221,9 +221,9 @@ fn writers_are_slowed_as_more_is_retained_and_no_longer() {
         n += 1;
         let kept = retained(&db);
         if db.statistics().stalls == 0 {
-            assert!(n < 100_000, "nobody was ever slowed");
+            assert!(n < 400_000, "nobody was ever slowed");
             unslowed = kept;
-        } else if kept > MAX / 8 * 7 {
+        } else if kept > MAX / 32 * 31 {
             break;
         }
     }
@@ -232,14 +232,18 @@ fn writers_are_slowed_as_more_is_retained_and_no_longer() {
     assert!((MAX / 8 * 5..MAX / 8 * 7).contains(&unslowed), "{unslowed} B were retained before anybody was slowed");
     while db.step(0).is_some_and(|job| job != "release") {} // what would be news to the writers
     let (begun, slowed) = (Instant::now(), db.statistics());
-    (1..25).for_each(|more| put(&db, n / 250 * 250 + more));
+    // On a busy machine somebody overslept, and at most 50 ms of that count for those who come then: 1,900 of them, at 4 MiB/s.
+    let is_slowed = |n: &u32| {
+        put(&db, *n);
+        db.statistics().stalls > slowed.stalls
+    };
+    let last = (n..n + 4000).find(is_slowed).expect("nobody is slowed");
     let (stalls, time) = (db.statistics().stalls - slowed.stalls, db.statistics().stall_time - slowed.stall_time);
-    assert!(stalls > 0, "nobody is slowed");
     assert!(!time.is_zero() && time <= begun.elapsed(), "{time:?} in {stalls} stalls");
     gate.open.store(true, Relaxed);
     assert!(db.statistics().pending_edits > 0);
     db.wait_idle().expect("a commit");
     let stalls = db.statistics().stalls;
-    (25..50).for_each(|more| put(&db, n / 250 * 250 + more));
+    (last + 1..last + 26).for_each(|n| put(&db, n));
     assert_eq!(db.statistics().stalls, stalls, "stalls after the commit");
 }

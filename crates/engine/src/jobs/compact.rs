@@ -72,10 +72,13 @@ fn install(shared: &Arc<Shared>, plan: &Plan, edit: Edit, outputs: &[TableMeta],
         control.busy.lull.merge_ended(shared.visible().0);
     }
     let copied = Arc::strong_count(&control.copies) > 1;
-    let young = control.versions.perhaps_unheard_of(&edit).filter(|_| !copied);
-    let given_up: Vec<_> = young.filter_map(|meta| Some((meta.id, shared.placement.give_up(meta)?))).collect();
-    let tables = given_up.iter().map(|(table, _)| *table).collect();
-    let version = control.versions.install_compaction(edit, tickets, tables)?;
+    let mut given_up = Vec::new();
+    let version = control.versions.install_compaction(edit, tickets, |meta| {
+        let file = if copied { None } else { shared.placement.give_up(meta) };
+        let is_given_up = file.is_some();
+        given_up.extend(file);
+        is_given_up
+    })?;
     shared.set_view(&control, |view| View { mem: view.mem.clone(), sealed: view.sealed.clone(), version });
     shared.schedule(&mut control);
     let removable = if given_up.is_empty() { Vec::new() } else { control.versions.removable() };

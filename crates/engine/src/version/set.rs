@@ -166,17 +166,18 @@ impl VersionSet {
         log_bytes: u64,
         ticket: Ticket,
     ) -> Result<Arc<Version>> {
+        let next = self.next(&edit)?;
         debug_assert!(
             base >= self.base && replay_from >= self.replay_from,
             "flushes end in the order of their memtables"
         );
         (self.base, self.replay_from) = (base, replay_from);
         edit.log_number = Some(replay_from.0);
-        self.install(Pending { edit, tickets: vec![ticket], retains: log_bytes, ..Pending::default() })
+        Ok(self.install(next, Pending { edit, tickets: vec![ticket], retains: log_bytes, ..Pending::default() }))
     }
 
     /// The tables that go with `edit` and that the manifest may never have heard of: storage knows whether it has.
-    pub fn perhaps_unheard_of<'a>(&'a self, edit: &'a Edit) -> impl Iterator<Item = &'a TableMeta> {
+    fn perhaps_unheard_of<'a>(&'a self, edit: &'a Edit) -> impl Iterator<Item = &'a TableMeta> {
         let added = self.pending.added();
         self.gone(edit).map(|table| &table.meta).filter(move |meta| added.contains(&meta.id))
     }
@@ -187,13 +188,17 @@ impl VersionSet {
         self.live.named(&edit.deleted).map(|(_, table)| table).filter(move |table| !moved.contains(&table.meta.id))
     }
 
-    /// Tables were replaced by others. Nothing has been done to make those that were `given_up` durable, nor will be.
+    /// Tables were replaced by others. Of those that the manifest may never have heard of `give_up` tells whether nothing has been done to
+    /// make them durable, nor will be. It is asked once nothing can fail any more: a table that is given up has to be released with `edit`.
     pub fn install_compaction(
         &mut self,
         edit: Edit,
         tickets: Vec<Ticket>,
-        given_up: BTreeSet<TableId>,
+        mut give_up: impl FnMut(&TableMeta) -> bool,
     ) -> Result<Arc<Version>> {
+        let next = self.next(&edit)?;
+        let unheard_of = self.perhaps_unheard_of(&edit).filter(|meta| give_up(meta));
+        let given_up: BTreeSet<_> = unheard_of.map(|meta| meta.id).collect();
         for (level, pointer) in &edit.compact_pointers {
             self.pointers[*level].clone_from(pointer);
         }
@@ -203,12 +208,16 @@ impl VersionSet {
         let shadows = self.gone(&edit).filter(|table| !given_up.contains(&table.meta.id));
         let retains = shadows.map(|table| table.meta.bytes).sum();
         self.retire.never_durable(&given_up);
-        self.install(Pending { edit, tickets, compaction: true, retains, given_up, ..Pending::default() })
+        Ok(self.install(next, Pending { edit, tickets, compaction: true, retains, given_up, ..Pending::default() }))
     }
 
-    fn install(&mut self, mut pending: Pending) -> Result<Arc<Version>> {
+    /// What the live version becomes with `edit`.
+    fn next(&self, edit: &Edit) -> Result<Version> {
+        self.live.apply(&self.order, edit).map_err(inconsistent)
+    }
+
+    fn install(&mut self, next: Version, mut pending: Pending) -> Arc<Version> {
         let edit = &mut pending.edit;
-        let next = self.live.apply(&self.order, edit).map_err(inconsistent)?;
         edit.last_sequence = Some(self.base);
         edit.next_file_number = Some(self.next_file);
         let gone = self.live.named(&edit.deleted).map(|(_, table)| &table.meta);
@@ -220,7 +229,7 @@ impl VersionSet {
         self.live = Arc::new(next);
         self.retire.pin(&self.live);
         self.pending.push(pending);
-        Ok(self.live.clone())
+        self.live.clone()
     }
 
     /// How many edits may enter the manifest now, and as which records, in their order; the error if one of them, or of those behind,
@@ -351,6 +360,7 @@ impl Manifest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use terrace_format::edit::AddedTable;
 
     /// A manifest that began anew said the next file number, and what was installed before said a lower one behind it: LevelDB
     /// believes the last, and would have given numbers that are taken.
@@ -362,5 +372,28 @@ mod tests {
         let edits = [set.snapshot(&[])].into_iter().chain(set.releasable().expect("it is mature").1);
         let said: Vec<_> = edits.map(|edit| edit.next_file_number).collect();
         assert_eq!(said, [Some(15), Some(15)], "numbers FALL");
+    }
+
+    /// The edit that brought a table goes on to wait for it alone if that of its consumer is refused.
+    #[test]
+    fn nothing_is_given_up_for_an_edit_that_is_refused() {
+        let mut set = VersionSet::new(KeyOrder::Bytewise, Start { next_file: 10, ..Start::default() });
+        let key = terrace_format::key::lookup(b"a", SeqNo(1));
+        let table = AddedTable { id: TableId(7), bytes: 9, within: None, smallest: key, largest: vec![], refs: vec![] };
+        let added = AddedTable { largest: table.smallest.clone(), ..table };
+        let flush = Edit { added: vec![(0, added)], ..Edit::default() };
+        let (ticket, _maturity) = Ticket::pending();
+        set.install_flush(flush, SeqNo(5), LogId(3), 0, ticket).expect("nothing contradicts it");
+        let mut asked = Vec::new();
+        for missing in [Some((1, TableId(8))), None] {
+            let deleted = [(0, TableId(7))].into_iter().chain(missing).collect();
+            let edit = Edit { deleted, ..Edit::default() };
+            let installed = set.install_compaction(edit, Vec::new(), |meta| {
+                asked.push((meta.id, missing));
+                true
+            });
+            assert_eq!(installed.is_ok(), missing.is_none());
+        }
+        assert_eq!(asked, [(TableId(7), None)], "given up too SOON");
     }
 }
