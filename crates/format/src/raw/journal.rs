@@ -270,23 +270,6 @@ mod tests {
         assert_eq!(decode(&half, 9).unwrap().unwrap().changes, history()[..1]);
     }
 
-    /// Behind a fresh checkpoint lie as many old entries as a half holds. Lengths read between two of them are megabytes, and a checksum
-    /// over each came to 9 s here.
-    #[test]
-    fn what_an_earlier_use_filled_is_opened_at_once() {
-        let (old, mut half) = encode_checkpoint(9, 2, &history()[0]);
-        while half.len() < 8 << 20 {
-            let file = half.len() as u64;
-            let begins = Change::File { file, form: Form::Log, stream: 1 };
-            half.extend(encode_entry(&old, &[begins, Change::Slots { file, first: 7, count: 1 }]));
-        }
-        let (_, fresh) = encode_checkpoint(9, 3, &history()[0]);
-        half[..fresh.len()].copy_from_slice(&fresh);
-        let begin = std::time::Instant::now();
-        assert_eq!(decode(&half, 9).unwrap().unwrap().changes, history()[..1]);
-        assert!(begin.elapsed() < std::time::Duration::from_secs(5), "SLOW: {:?}", begin.elapsed());
-    }
-
     /// A power cut while a checkpoint was written: its head is there, or its changes, and no entry.
     #[test]
     fn half_a_checkpoint_is_none() {
