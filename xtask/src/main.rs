@@ -12,7 +12,8 @@ use anyhow::{Result, bail};
 use std::{path::Path, process::ExitCode};
 
 const USAGE: &str = "\
-usage: cargo xtask tidy              imports, file lengths, dead modules, links, banned calls, unsafe, README's example
+usage: cargo xtask tidy              imports, file lengths, dead modules, links, banned calls, unsafe, README's example,
+                                   mutants that do not apply
        cargo xtask mutants [NAME…]   applies each patch of mutants/ and requires that its test then fails
        cargo xtask counts [--write]  what operations cost under callgrind, against what is written down
        cargo xtask licences [--write]  what we build on, against deny.toml and docs/licences.md";

@@ -63,6 +63,26 @@ pub fn run(root: &Path, names: &[String]) -> Result<()> {
     Ok(())
 }
 
+/// The mutants whose patches are not of this source any more, and what `patch` says of them.
+pub fn outdated(root: &Path) -> Result<Vec<(String, String)>> {
+    let mut outdated = Vec::new();
+    for mutant in read_all(&root.join("mutants"), &[])? {
+        let tried = patch(root, &mutant).arg("--dry-run").output().context("patch")?;
+        if !tried.status.success() {
+            outdated.push((mutant.name, tail(&tried)));
+        }
+    }
+    Ok(outdated)
+}
+
+/// What applies a mutant to the source in `folder`, exactly or not at all.
+fn patch(folder: &Path, mutant: &Mutant) -> Command {
+    let mut patch = Command::new("patch");
+    let options = ["-p1", "--fuzz=0", "--batch", "--no-backup-if-mismatch", "--reject-file=-", "--input"];
+    patch.args(options).arg(&mutant.patch).current_dir(folder);
+    patch
+}
+
 fn read_all(folder: &Path, names: &[String]) -> Result<Vec<Mutant>> {
     let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
     let mut patches: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
@@ -135,11 +155,7 @@ impl Bench<'_> {
 
     /// Applies the mutant, runs its test, takes the mutant back. The inner error says why it was not caught.
     fn verdict(&self, mutant: &Mutant) -> Result<Result<(), String>> {
-        let mut patch = Command::new("patch");
-        patch
-            .args(["-p1", "--fuzz=0", "--batch", "--no-backup-if-mismatch", "--reject-file=-", "--input"])
-            .arg(&mutant.patch);
-        let applied = patch.current_dir(&self.copy).output().context("patch")?;
+        let applied = patch(&self.copy, mutant).output().context("patch")?;
         let verdict = match applied.status.success() {
             true => self.try_test(mutant)?,
             false => Err(format!("the patch does not apply\n{}", tail(&applied))),

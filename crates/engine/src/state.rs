@@ -40,7 +40,10 @@ use std::{
     time::Duration,
 };
 use terrace_format::{KeyOrder, SeqNo, TableForm, TableId};
-use terrace_storage::placement::{ObjectId, Placement};
+use terrace_storage::{
+    Awaited,
+    placement::{ObjectId, Placement},
+};
 
 /// Guarded by the control lock.
 pub struct Control {
@@ -430,6 +433,7 @@ impl Shared {
     ) {
         let shared = self.clone();
         self.work.submit(lane, name, move || {
+            let _awaited = matches!(lane, Lane::Flush | Lane::Compact).then(Awaited::new);
             let outcome = catch_unwind(AssertUnwindSafe(|| shared.with_relief(|| job(&shared))));
             let bug = |_| Err(Error::Bug(format!("job {name} panicked")));
             if let Err(error) = outcome.unwrap_or_else(bug) {
@@ -452,6 +456,7 @@ impl Shared {
 
     /// Gives up what is kept for safety only. The reserve is free for the taking for as long as what this returns lives.
     pub fn relieve(self: &Arc<Self>) -> Result<Relief<'_>> {
+        let _awaited = Awaited::new();
         let relief = self.reserve.give_up(&*self.placement);
         let _ = self.placement.commit(); // a failure is its tickets' to tell
         (self.jobs.release_now)(self)?;

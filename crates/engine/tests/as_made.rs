@@ -83,7 +83,7 @@ fn nothing_waits_for_a_sync_by_default() {
     };
     let mut options = by_default();
     options.durability_interval_ms = 0; // an idle store's own sync of its log is for nobody to wait
-    assert_eq!(blocking(options.clone(), false), 0);
+    assert_eq!(blocking(options.clone(), false), 0, "somebody waited for a sync");
     assert!(blocking(options.clone(), true) > 0, "it is counted");
     options.durability = Tier::Sync;
     assert!(blocking(options, false) > 10, "LevelDB's way");

@@ -11,6 +11,7 @@ mod history;
 use cuts::{Cuts, histories};
 use history::{Collected, Tracker};
 use std::{
+    collections::BTreeMap,
     ops::Range,
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
     thread,
@@ -69,22 +70,24 @@ fn campaign(cuts: &Cuts) -> Sum {
     Sum { collected: vec![collected], ..sum }
 }
 
-/// Runs every (rules, history) of the trackers on all cores and sums up.
+/// Runs every (rules, history) of the trackers on all cores and sums up, in their order: what failed first is the same
+/// on any number of cores.
 fn campaigns(options: &Options, trackers: &[Tracker], numbers: Range<u64>, seeds: u64) -> Sum {
     let jobs: Vec<Cuts> = numbers.flat_map(|seed| histories(options, trackers, seed, seeds)).collect();
     let next = AtomicUsize::new(0);
     let workers = thread::available_parallelism().map_or(2, usize::from);
     thread::scope(|scope| {
         let work = || {
-            let mut own = Sum::default();
-            while let Some(cuts) = jobs.get(next.fetch_add(1, Relaxed)) {
-                own = own.add(campaign(cuts));
+            let mut own = Vec::new();
+            loop {
+                let at = next.fetch_add(1, Relaxed);
+                let Some(cuts) = jobs.get(at) else { return own };
+                own.push((at, campaign(cuts)));
             }
-            own
         };
         let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        let sums = threads.into_iter().map(|thread| thread.join().expect("a campaign panicked"));
-        sums.fold(Sum::default(), Sum::add)
+        let sums = threads.into_iter().flat_map(|thread| thread.join().expect("a campaign panicked"));
+        sums.collect::<BTreeMap<_, _>>().into_values().fold(Sum::default(), Sum::add)
     })
 }
 

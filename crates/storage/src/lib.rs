@@ -36,5 +36,5 @@ pub use spare::Lent;
 pub use table_file::{Adopted, TableFile};
 pub use table_writer::{FinishedTable, TableFileWriter};
 pub use ticket::{Maturity, State, Ticket};
-pub use traffic::{Purpose, SyncKind, Syncs, Traffic};
+pub use traffic::{Awaited, Purpose, SyncKind, Syncs, Traffic};
 pub use watch::Watch;

@@ -1,5 +1,7 @@
 //! What was written and synced, counted at the one place where it happens.
 use std::{
+    cell::Cell,
+    marker::PhantomData,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
@@ -92,13 +94,38 @@ struct SyncCounter {
     nanos: AtomicU64,
 }
 
+thread_local! {
+    /// Reasons for which somebody waits for this thread.
+    static AWAITED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// As long as it lives, a writer, a flush or a compaction waits for what this thread does: each of its syncs is a blocking one,
+/// whatever code makes it.
+#[must_use]
+pub struct Awaited(PhantomData<*const ()>); // of this thread
+
+impl Awaited {
+    /// From now on.
+    #[expect(clippy::new_without_default, reason = "it is not a value but a span of time")]
+    pub fn new() -> Awaited {
+        AWAITED.set(AWAITED.get() + 1);
+        Awaited(PhantomData)
+    }
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        AWAITED.set(AWAITED.get() - 1);
+    }
+}
+
 /// Syncs of one kind, at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Syncs {
     /// How many calls.
     pub count: u64,
-    /// How many of them a flush or a compaction waited for, or held up writers, as the sync of a log does even if the store
-    /// is idle and nobody writes.
+    /// How many of them a flush or a compaction waited for or made itself, or held up writers, as the sync of a log does even if the
+    /// store is idle and nobody writes.
     pub blocking: u64,
     /// Bytes that they made durable: those written to the synced files since their last sync or, where the file system's journal is
     /// made to commit, those of the files that this saves.
@@ -115,13 +142,14 @@ impl Traffic {
 
     /// As [`synced`](Traffic::synced), for which a write, a flush or a compaction had to wait.
     pub fn blocked(&self, kind: SyncKind, bytes: u64, time: Duration) {
-        self.counter(kind).blocking.fetch_add(1, Relaxed);
+        let _awaited = Awaited::new();
         self.synced(kind, bytes, time);
     }
 
-    /// One sync of `kind` covered `bytes` and took `time`.
+    /// One sync of `kind` covered `bytes` and took `time`. It is a blocking one if this thread is [`Awaited`].
     pub fn synced(&self, kind: SyncKind, bytes: u64, time: Duration) {
         let counter = self.counter(kind);
+        counter.blocking.fetch_add(u64::from(AWAITED.get() > 0), Relaxed);
         counter.count.fetch_add(1, Relaxed);
         counter.bytes.fetch_add(bytes, Relaxed);
         counter.nanos.fetch_add(time.as_nanos() as u64, Relaxed);

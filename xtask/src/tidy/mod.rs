@@ -8,7 +8,7 @@ mod readme;
 mod source;
 mod words;
 
-use crate::tree;
+use crate::{mutants, tree};
 use anyhow::{Result, bail};
 use source::Source;
 use std::{fmt::Display, path::Path};
@@ -44,6 +44,9 @@ pub fn run(root: &Path) -> Result<()> {
     words::check(&sources, &mut report);
     links::check(root, &pages, &mut report);
     readme::check(root, &mut report)?;
+    for (mutant, why) in mutants::outdated(root)? {
+        report.problem(format!("mutants/{mutant}.patch"), why);
+    }
     book::check(&pages, &sources, &mut report);
     report.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     report.problems.iter().for_each(|problem| eprintln!("error: {problem}"));

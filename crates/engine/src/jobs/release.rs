@@ -9,7 +9,10 @@ use crate::{
 };
 use std::{collections::BTreeSet, sync::Arc, thread, time::Duration};
 use terrace_format::{LogId, TableId};
-use terrace_storage::placement::{ObjectId, TableMeta};
+use terrace_storage::{
+    Awaited,
+    placement::{ObjectId, TableMeta},
+};
 
 /// How long to wait before asking again for tickets that are not mature.
 const POLL: Duration = Duration::from_millis(2);
@@ -44,12 +47,13 @@ pub fn now(shared: &Arc<Shared>) -> Result<()> {
 fn release(shared: &Arc<Shared>) -> Result<usize> {
     let mut slot = shared.manifest.lock();
     let manifest = slot.as_mut().expect("a store that is written has a manifest");
-    let due = {
+    let (due, stops_writers) = {
         let control = shared.control.lock();
-        control.closing
-            || control.versions.retained_bytes() >= retained_before_commit(shared)
-            || is_calm(shared, &control)
+        let retained = control.versions.retained_bytes();
+        let due = control.closing || retained >= retained_before_commit(shared) || is_calm(shared, &control);
+        (due, retained >= shared.options.retained_bytes_max)
     };
+    let _awaited = stops_writers.then(Awaited::new);
     let decided = if due { shared.placement.commit() } else { shared.placement.advance().map(drop) };
     let (mut count, mut edits) = shared.control.lock().versions.releasable()?; // what a failure means for one of them comes first
     decided?;

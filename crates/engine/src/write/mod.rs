@@ -29,7 +29,7 @@ use std::{
 };
 use terrace_format::{LogId, SeqNo, TableId, batch, batch::Batch, edit::Edit};
 use terrace_storage::{
-    Ticket, nap,
+    Awaited, Ticket, nap,
     placement::{LogKind, LogWriter, ObjectId},
 };
 use unlogged::Unlogged;
@@ -389,6 +389,7 @@ fn facts(shared: &Shared, core: &Core, control: &Control, delayed: bool) -> stal
 /// Goes on in a new log with a new memtable; the active one, if it has anything, stops growing and waits for its flush. If
 /// the log cannot be made, writing is over, here as at every failure of a log.
 fn change_log(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
+    let _awaited = Awaited::new();
     wait_visible(shared, core.last)?;
     let full = (!core.mem.is_empty()).then(|| core.mem.clone());
     let created = shared.with_relief(|| new_log(shared, core.last, full.is_none()));

@@ -1,7 +1,7 @@
 //! Logs: LevelDB's record format in one file, each record handed to the operating system before `append` returns.
 use super::{Input, Store, fs::WriteFile};
 use crate::{
-    Error, Purpose, Result, SyncKind,
+    Awaited, Error, Purpose, Result, SyncKind,
     durability::sync_directory,
     placement::{LogEvent, LogKind, LogReader, LogWriter},
     setup::LogWrites,
@@ -125,14 +125,14 @@ impl LogFile {
 
     /// Writers wait for a write-ahead log, nobody for a manifest.
     fn sync_all(&self) -> Result<()> {
+        let (kind, _awaited) = match self.kind {
+            LogKind::Manifest => (SyncKind::Manifest, None),
+            LogKind::Wal => (SyncKind::Log, Some(Awaited::new())),
+        };
         let start = Instant::now();
         self.file.sync().map_err(|e| Error::io("sync", &self.name, e))?;
         let new_bytes = self.bytes - self.synced_bytes.swap(self.bytes, Relaxed);
-        let (traffic, time) = (&self.store.traffic, start.elapsed());
-        match self.kind {
-            LogKind::Manifest => traffic.synced(SyncKind::Manifest, new_bytes, time),
-            LogKind::Wal => traffic.blocked(SyncKind::Log, new_bytes, time),
-        }
+        self.store.traffic.synced(kind, new_bytes, start.elapsed());
         if !self.named.load(Relaxed) {
             sync_directory(&*self.store.fs, &self.store.traffic)?;
             self.named.store(true, Relaxed);

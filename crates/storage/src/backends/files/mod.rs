@@ -4,7 +4,7 @@
 //! `log.rs`, outputs `build.rs`, everything that is replaced atomically or set aside `root.rs`. Syncs happen in
 //! logs and roots, and for finished tables where the tier says: `durability/`.
 use crate::{
-    Adopted, Budget, Error, Result, Setup, TableFile, Traffic,
+    Adopted, Budget, Error, Result, Setup, SyncKind, TableFile, Traffic,
     durability::{CommitTracker, Finished, sync_directory},
     placement::{
         Build, Hint, Limits, Listed, LogKind, LogReader, LogWriter, Mode, ObjectId, Placement, Salvage, SegmentReader,
@@ -12,7 +12,7 @@ use crate::{
     },
     sst::Salvager,
 };
-use std::{collections::BTreeMap, io, sync::Arc};
+use std::{collections::BTreeMap, io, sync::Arc, time::Instant};
 use terrace_format::{LogId, Shape, TableId, Values, names::FileName};
 
 mod adopt;
@@ -335,7 +335,9 @@ impl Placement for Files {
 
     fn settle_manifest(&self, id: LogId) -> Result<()> {
         let name = self.store.log_name(id, LogKind::Manifest);
+        let start = Instant::now();
         self.store.fs.sync_file(&name).map_err(self.store.io("sync", &name))?;
+        self.store.traffic.synced(SyncKind::Manifest, 0, start.elapsed());
         sync_directory(&*self.store.fs, &self.store.traffic)
     }
 
