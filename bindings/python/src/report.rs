@@ -17,6 +17,7 @@ pub fn statistics<'py>(py: Python<'py>, of: &Statistics) -> PyResult<Bound<'py, 
         ("pending_edits", of.pending_edits),
         ("retained_log_bytes", of.retained_log_bytes),
         ("shadow_bytes", of.shadow_bytes),
+        ("tables_given_up", of.tables_given_up),
         ("torn_logs", of.torn_logs),
         ("stalls", of.stalls),
     ] {

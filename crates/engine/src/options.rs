@@ -420,6 +420,7 @@ impl Options {
             batch_interval: Duration::from_millis(self.batch_interval_ms),
             sync_flushes: self.sync_flushes,
             value_log_threshold: self.value_log_threshold as usize,
+            segment_bytes: self.segment_bytes,
         }
     }
 

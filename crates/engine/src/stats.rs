@@ -15,6 +15,7 @@ pub struct Counters {
     stalls: AtomicU64,
     removals_failed: AtomicU64,
     put_again: AtomicU64,
+    given_up: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -63,6 +64,11 @@ impl Counters {
     /// Batches of `bytes` were put again by the tail collector.
     pub fn put_again(&self, bytes: u64) {
         self.put_again.fetch_add(bytes, Relaxed);
+    }
+
+    /// Tables were merged before anything had been done to make them durable.
+    pub fn given_up(&self, tables: usize) {
+        self.given_up.fetch_add(tables as u64, Relaxed);
     }
 
     /// Something unneeded could not be removed.
@@ -182,6 +188,8 @@ pub struct Statistics {
     /// Bytes of replaced tables, and of segments that none points into any more, kept because what replaces them is not known to be
     /// durable.
     pub shadow_bytes: u64,
+    /// Tables that were merged before anything had been done to make them durable, so that nothing ever was.
+    pub tables_given_up: u64,
     /// Objects that wait for durability or a reader before they are removed.
     pub awaiting_removal: u64,
     /// Objects that could not be removed; the next open removes them.
@@ -212,6 +220,7 @@ impl Statistics {
         self.stalls = counters.stalls.load(Relaxed);
         self.stall_time = Duration::from_nanos(counters.stall_nanos.load(Relaxed));
         self.removals_failed = counters.removals_failed.load(Relaxed);
+        self.tables_given_up = counters.given_up.load(Relaxed);
         self.value_log.put_again_bytes = counters.put_again.load(Relaxed);
         self.bytes_written = Purpose::ALL.iter().map(|p| (p.name(), traffic.bytes(*p))).collect();
         self.syncs = traffic.all_syncs();

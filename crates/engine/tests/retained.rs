@@ -175,21 +175,21 @@ fn who_is_taken_along_is_slowed_too() {
     let (_gate, _place, db) = store(Box::new(BatchTracker::new(Way::Group, Duration::ZERO)), &changes);
     let fill = |bytes: usize| (0..bytes / 4000).for_each(|n| db.put(n.to_be_bytes(), [7; 4000]).expect("put"));
     fill(MEMTABLE / 5 * 31); // six that wait to be flushed: writers get 10 MiB a second
-    let slept = |writers: usize| {
+    let slept = |writers: usize, puts: usize, bytes: usize| {
         let before = db.statistics().stall_time;
         thread::scope(|scope| {
             for writer in 0..writers {
                 let db = &db;
-                scope.spawn(move || {
-                    (0..2048 / writers).for_each(|n| db.put([writer as u8, n as u8], [7; 1000]).expect("put"));
-                });
+                let put = move |n| db.put([writer as u8, n as u8], vec![7; bytes]).expect("put");
+                scope.spawn(move || (0..puts / writers).for_each(put));
             }
         });
         db.statistics().stall_time - before
     };
-    let (alone, together) = (slept(1), slept(8));
+    let (alone, together) = (slept(1, 2048, 1000), slept(8, 2048, 1000));
     assert!(alone > Duration::from_millis(100), "one writer sleeps {alone:?}");
     assert!(together > alone / 2, "eight writers sleep {together:?} for what one sleeps {alone:?}");
+    slept(8, 8, 128 << 10); // the first has one sleep, in which the others gather behind a second, who sleeps for nobody but itself
     db.wait_idle().expect("all jobs");
     let before = db.statistics().stall_time;
     db.put("later", "").expect("put");

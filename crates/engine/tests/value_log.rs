@@ -77,6 +77,30 @@ fn garbage_is_collected_and_nothing_else() {
     uniform_changes("segments", 1.35);
 }
 
+/// Segments that compactions write are no longer than logs are.
+#[test]
+fn moved_values_fill_many_segments() {
+    const MAX: u64 = 64 << 10;
+    let more =
+        [("segment_bytes", "64KiB"), ("garbage_percent", "1"), ("memtable_bytes", "4MiB"), ("table_bytes", "4MiB")];
+    let (place, options) = (Place::memory(), options(&[SMALL, &more].concat()));
+    let db = place.open(&options, true).expect("open");
+    let (mut rng, mut model) = (Rng::new(9), Model::new());
+    for number in (0..1000).chain((0..1000).step_by(2)) {
+        let value = value(&mut rng, 1024);
+        db.put(key(number), &value).expect("put");
+        model.insert(key(number), value);
+    }
+    db.compact_range(None, None).expect("compact");
+    db.wait_idle().expect("idle");
+    assert!(Model::from_iter(contents(&db).expect("scan")) == model, "every value is found");
+    db.close().expect("close");
+    let bytes = place.fs.list().expect("list").into_iter().filter(|entry| entry.name.ends_with(".vals"));
+    let bytes: Vec<u64> = bytes.map(|entry| entry.bytes).collect();
+    assert!(bytes.len() > 4 && bytes.iter().all(|bytes| *bytes <= MAX + 2048), "LONG {bytes:?}");
+    check(&place, &options);
+}
+
 /// What tables still point to after the tail was put again goes with the next look at them.
 #[test]
 fn so_it_is_from_the_tail() {

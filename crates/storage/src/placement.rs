@@ -397,14 +397,15 @@ pub trait Build: Send {
     fn rely_on(&mut self, segment: ObjectId) -> Result<()> {
         Err(Error::Unsupported(format!("no build here points into {segment:?}")))
     }
-    /// Appends raw bytes to the segment that belongs to this build, which begins with the first call; where in it they lie.
+    /// Appends raw bytes to a segment that belongs to this build; where in it they lie. It begins with the first call that names it, which
+    /// ends the one before.
     fn append_to_segment(&mut self, segment: SegmentId, bytes: &[u8]) -> Result<u64> {
         Err(Error::Unsupported(format!("no build here writes {} bytes into segment {segment}", bytes.len())))
     }
     /// Stores deletes of ranges in the open table, behind those stored in it before; their sequences are below no entry that
     /// they are to hide.
     fn delete_range(&mut self, fragment: &Fragment) -> Result<()>;
-    /// Bytes of the open table so far, about.
+    /// Bytes of the open table so far, about; far more if it had better end.
     fn table_bytes(&self) -> u64;
     /// Ends the open table, which must have an entry or a delete of a range.
     fn end_table(&mut self) -> Result<()>;

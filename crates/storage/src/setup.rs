@@ -50,6 +50,8 @@ pub struct Setup {
     pub sync_flushes: bool,
     /// Where values live in a log: from how many bytes on. Shorter ones are in the tables. Default 512.
     pub value_log_threshold: usize,
+    /// Bytes at which a segment that belongs to a build ends, and with it the table that is open then. Default 64 MiB.
+    pub segment_bytes: u64,
 }
 
 impl Default for Setup {
@@ -74,6 +76,7 @@ impl Default for Setup {
             batch_interval: Duration::from_secs(1),
             sync_flushes: false,
             value_log_threshold: 512,
+            segment_bytes: 64 << 20,
         }
     }
 }

@@ -101,6 +101,7 @@ fn json_of(statistics: &Statistics) -> Value {
         "pending_edits": statistics.pending_edits,
         "retained_log_bytes": statistics.retained_log_bytes,
         "shadow_bytes": statistics.shadow_bytes,
+        "tables_given_up": statistics.tables_given_up,
         "awaiting_removal": statistics.awaiting_removal,
         "removals_failed": statistics.removals_failed,
         "torn_logs": statistics.torn_logs,

@@ -84,6 +84,7 @@ fn install(shared: &Arc<Shared>, plan: &Plan, edit: Edit, outputs: &[TableMeta],
     let removable = if given_up.is_empty() { Vec::new() } else { control.versions.removable() };
     control.collecting.starved &= removable.is_empty();
     drop(control);
+    shared.stats.given_up(given_up.len());
     drop(given_up); // which closes files
     release::remove(shared, &removable);
     Ok(())

@@ -139,15 +139,16 @@ pub struct History<'a> {
     /// From this step on, at least so many batches survive a power cut.
     pub promises: Vec<(usize, usize)>,
     snapshots: Vec<(terrace::Snapshot, usize)>,
-    /// What the collectors of the value log did.
+    /// What the collectors of the value log did, and what was never made durable.
     pub collected: Collected,
 }
 
-/// Bytes of values that a collector moved, and that one put again.
+/// Bytes of values that a collector moved, and that one put again; tables that were merged before anything was done to make them durable.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Collected {
     pub moved_bytes: u64,
     pub put_again_bytes: u64,
+    pub tables_given_up: u64,
 }
 
 impl<'a> History<'a> {
@@ -226,6 +227,7 @@ impl<'a> History<'a> {
             let moved = did.bytes_written.iter().find(|(purpose, _)| *purpose == "collection");
             self.collected.moved_bytes += moved.map_or(0, |(_, bytes)| *bytes);
             self.collected.put_again_bytes += did.value_log.put_again_bytes;
+            self.collected.tables_given_up += did.tables_given_up;
         }
     }
 

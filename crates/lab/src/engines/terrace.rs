@@ -186,7 +186,7 @@ impl Engine for Terrace {
         // So that little data fills many segments of a value log, and leaves some to collect.
         self.base.segment_bytes = 64 << 10;
         self.base.garbage_percent = 5;
-        self.base.batch_interval_ms = 20;
+        self.base.batch_interval_ms = 100; // several in a history, each of which finds tables that were merged before it
         self.base.durability_interval_ms = 20;
         match self.base.durability {
             Tier::Sync | Tier::None => Duration::ZERO,

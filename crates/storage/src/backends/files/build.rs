@@ -49,7 +49,7 @@ struct FilesBuild {
     bundle: Option<OpenBundle>,
     open: Option<(TableId, Writer<Output>)>,
     /// Values that belong to these tables.
-    segment: Option<Output>,
+    segment: Option<(SegmentId, Output)>,
     metas: Vec<TableMeta>,
     finished: Vec<Finished>,
     /// Files made so far, to remove if the build is abandoned.
@@ -85,6 +85,27 @@ impl FilesBuild {
             None if bundle.members.is_empty() => self.create(bundle::name(id)),
             None => Err(Error::Unsupported("a table of this build has failed".into())),
         }
+    }
+
+    fn create_segment(&mut self, segment: SegmentId) -> Result<Output> {
+        let name = self.store.name_of(ObjectId::Segment(segment));
+        let file = self.store.fs.create_table(&name, &self.hint).map_err(self.store.io("create", &name))?;
+        // A compaction moves values out of the segments that it empties; others bring new ones, as they do tables.
+        let purpose = match self.hint.lifetime {
+            Lifetime::Compaction => Purpose::Collection,
+            Lifetime::Flush | Lifetime::Ingest => purpose(self.hint),
+        };
+        let output = Output::to(file, &self.store, purpose, &name);
+        self.names.push(name);
+        Ok(output)
+    }
+
+    /// Ends the segment that takes values, if one does.
+    fn end_segment(&mut self) -> Result<()> {
+        if let Some((_, output)) = self.segment.take() {
+            self.finished.push(output.finish()?);
+        }
+        Ok(())
     }
 
     /// Ends the bundle, if this build has one.
@@ -127,25 +148,13 @@ impl Build for FilesBuild {
     }
 
     fn append_to_segment(&mut self, segment: SegmentId, bytes: &[u8]) -> Result<u64> {
-        let mut output = match self.segment.take() {
-            Some(output) => output,
-            None => {
-                let name = self.store.name_of(ObjectId::Segment(segment));
-                let file = self.store.fs.create_table(&name, &self.hint).map_err(self.store.io("create", &name))?;
-                // A compaction moves values out of the segments that it empties; others bring new ones, as they do tables.
-                let purpose = match self.hint.lifetime {
-                    Lifetime::Compaction => Purpose::Collection,
-                    Lifetime::Flush | Lifetime::Ingest => purpose(self.hint),
-                };
-                let output = Output::to(file, &self.store, purpose, &name);
-                self.names.push(name);
-                output
-            }
-        };
+        if self.segment.as_ref().is_none_or(|(open, _)| *open != segment) {
+            self.end_segment()?;
+            self.segment = Some((segment, self.create_segment(segment)?));
+        }
+        let (_, output) = self.segment.as_mut().expect("made above");
         let offset = output.written();
-        let appended = output.append(bytes);
-        self.segment = Some(output);
-        appended.map(|()| offset)
+        output.append(bytes).map(|()| offset)
     }
 
     fn delete_range(&mut self, fragment: &Fragment) -> Result<()> {
@@ -183,9 +192,7 @@ impl Build for FilesBuild {
             return Err(Error::Unsupported(format!("table {open} of this build is still open")));
         }
         self.end_bundle()?;
-        if let Some(segment) = self.segment.take() {
-            self.finished.push(segment.finish()?);
-        }
+        self.end_segment()?;
         let ticket = watch(&self.store, purpose(self.hint), std::mem::take(&mut self.finished))?;
         self.names.clear();
         Ok((std::mem::take(&mut self.metas), ticket))

@@ -44,11 +44,12 @@ struct PointingBuild {
     stored: Vec<u8>,
 }
 
-/// Values that this build writes, in the order of keys.
+/// Values that this build writes, in the order of keys: the segment that takes them.
 struct Own {
     id: SegmentId,
     framer: Framer,
-    begun: bool,
+    /// So many are in it.
+    bytes: u64,
     frame: Vec<u8>,
 }
 
@@ -56,6 +57,11 @@ impl PointingBuild {
     /// Counts a pointer of the open table.
     fn point(&mut self, pointer: &Pointer) {
         *self.refs.entry(ObjectId::from(pointer)).or_default() += pointer.kept_bytes();
+    }
+
+    /// Whether the next table goes on in another segment.
+    fn is_own_full(&self) -> bool {
+        self.own.as_ref().is_some_and(|own| own.bytes >= self.shared.setup.segment_bytes)
     }
 
     /// Whether `value` is worth a place in a segment.
@@ -69,12 +75,12 @@ impl PointingBuild {
         let own =
             self.own.as_mut().ok_or_else(|| crate::Error::Unsupported("no table of this build is open".into()))?;
         own.frame.clear();
-        if !own.begun {
+        if own.bytes == 0 {
             own.frame.extend_from_slice(terrace_format::value_log::MAGIC);
-            own.begun = true;
         }
         let at = own.framer.frame_put(parsed.user, parsed.seq, value, &mut own.frame);
         let begin = self.inner.append_to_segment(own.id, &own.frame)?;
+        own.bytes = begin + own.frame.len() as u64;
         let (offset, bytes) = (begin + at.start as u64, at.len() as u64);
         let pointer = Pointer { moved: true, segment: own.id.0, offset, bytes };
         self.point(&pointer);
@@ -108,10 +114,10 @@ impl PointingBuild {
 impl Build for PointingBuild {
     fn begin_table(&mut self, id: TableId) -> Result<()> {
         self.inner.begin_table(id)?;
-        if self.own.is_none() {
-            // A segment has the number of the first table of its build, which no other segment can have.
+        if self.own.is_none() || self.is_own_full() {
+            // A segment has the number of the first table that points into it, which no other segment can have.
             let framer = self.shared.framer(id.0);
-            self.own = Some(Own { id: SegmentId(id.0), framer, begun: false, frame: Vec::new() });
+            self.own = Some(Own { id: SegmentId(id.0), framer, bytes: 0, frame: Vec::new() });
         }
         Ok(())
     }
@@ -158,8 +164,9 @@ impl Build for PointingBuild {
         self.inner.delete_range(fragment)
     }
 
+    /// Without limit where the table is to end with its segment.
     fn table_bytes(&self) -> u64 {
-        self.inner.table_bytes()
+        if self.is_own_full() { u64::MAX } else { self.inner.table_bytes() }
     }
 
     fn end_table(&mut self) -> Result<()> {
