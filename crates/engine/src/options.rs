@@ -96,16 +96,17 @@ pub struct Options {
     /// Whether filters cover a block's worth of keys (LevelDB's form, which it can use too) or the whole table. Default block.
     pub filter_form: FilterForm,
     /// Bytes of memory for reading: uncompressed blocks, and indexes and filters of open tables as far as these take more
-    /// than 32 MiB; blocks keep a quarter. Default 8 MiB; 0 ..= 1 TiB.
+    /// than 32 MiB; blocks keep a quarter, and tables stay open. Default 8 MiB; 0 ..= 1 TiB.
     pub cache_bytes: u64,
     /// Bytes of memory that memtables, indexes and filters of open tables, what cursors have read ahead, and cached blocks may
     /// take together. Blocks get what the others leave, `cache_bytes` at most; then tables are closed. Not counted: the block
     /// each cursor stands on, buffers of tables being written. Default 0: each is bounded by itself. At most 1 PiB; at least
     /// 1 MiB and five quarters of `memtables_max` × `memtable_bytes`.
     pub memory_bytes: u64,
-    /// Tables kept open at once, each one descriptor, unless it is mapped, and as many segments of a value log; fewer, if their indexes
-    /// and filters take more than 32 MiB and three quarters of `cache_bytes`, or this store's tables and segments would take more than
-    /// seven eighths of the descriptors that the process may have when it is opened. Default 990; 16 ..= 1,000,000.
+    /// Tables kept open at once, each one descriptor, unless it is mapped, its index and its filter in memory (about a hundredth of a table
+    /// with values of 1 KiB), and as many segments of a value log or pairs of directory tables; fewer, if `memory_bytes` leaves no more, or this
+    /// store's tables and segments would take more than seven eighths of the descriptors that the process may have when it is opened.
+    /// Default 990; 16 ..= 1,000,000.
     pub open_tables_max: u64,
     /// Map the files of tables instead of reading them, and read uncompressed blocks where they lie, without a copy or a place
     /// in the cache. A page that cannot be had, because the file was cut short or its

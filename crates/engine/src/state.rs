@@ -357,14 +357,30 @@ impl Shared {
         control.collecting.starved = true;
         if self.moves_values(control) {
             control.collecting.victims.clear();
+            control.collecting.sorts = false;
             self.placement.condemn(BTreeSet::new());
         }
+    }
+
+    /// From now on values are moved out of all logs that tables point into, if the collector is one that moves.
+    pub fn condemn_logs(self: &Arc<Self>, control: &mut Control) {
+        if !self.values_apart || self.options.collection != Collection::Segments || control.collecting.starved {
+            return;
+        }
+        let Control { versions, collecting, .. } = &mut *control;
+        let logs = versions.segments.pointed_into().map(|(object, _)| object);
+        let logs = logs.filter(|object| matches!(object, ObjectId::Wal(_)) && !collecting.spared.contains(object));
+        collecting.victims.extend(logs);
+        collecting.sorts = !collecting.victims.is_empty();
+        self.placement.condemn(collecting.victims.clone());
+        self.schedule(control);
     }
 
     /// The victims of collector `segments`.
     fn condemned(&self, control: &mut Control) -> BTreeSet<ObjectId> {
         let Control { versions, collecting, busy, .. } = control;
         collecting.victims.retain(|victim| versions.segments.live(*victim) > 0);
+        collecting.sorts &= !collecting.victims.is_empty();
         let percent = self.options.garbage_percent;
         let due = collecting.is_due(&versions.segments.sum_but(&collecting.spared), percent, busy.lull.is_long());
         if collecting.victims.is_empty() && due {

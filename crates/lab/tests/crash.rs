@@ -92,6 +92,9 @@ fn terrace_keeps_the_contract() {
         "terrace:terrace",
         "terrace:terrace-block",
         "terrace:terrace-block+durability=journal",
+        "terrace:bolt",
+        "terrace:delsm",
+        "terrace:wisckey+garbage_percent=1+durability=background",
     ];
     engines.extend(require("bpf", exact).map(|()| "terrace:noblsm+durability=journal-bpf"));
     for engine in engines {

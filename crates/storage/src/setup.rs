@@ -29,8 +29,7 @@ pub struct Setup {
     pub cache_bytes: u64,
     /// Memory for everything that the [budget](crate::Budget) counts, in bytes. Default `None`: each is bounded by itself.
     pub memory_bytes: Option<u64>,
-    /// Tables kept open, each one descriptor, its index and its filter in memory. Fewer, if indexes and filters take more
-    /// than 32 MiB and three quarters of `cache_bytes`. Default 990.
+    /// Tables kept open, each one descriptor, its index and its filter in memory. Fewer, if `memory_bytes` leaves no more. Default 990.
     pub open_tables_max: usize,
     /// Values of fewer bytes stay beside their keys in tables that are directories. Default 0: each has a file.
     pub file_value_bytes_min: u64,

@@ -27,6 +27,8 @@ pub struct Collecting {
     pub put_by: Option<SeqNo>,
     /// Segments that cannot be emptied, because something in them cannot be read. They are left alone until the next opening.
     pub spared: BTreeSet<ObjectId>,
+    /// All of the victims are to be emptied, however little garbage is in them, and somebody waits for that.
+    pub sorts: bool,
     /// There was no space for it. Until some is given back nothing is collected.
     pub starved: bool,
     /// Bytes of all segments when garbage was within its limit last.

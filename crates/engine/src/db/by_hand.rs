@@ -19,6 +19,10 @@ impl Db {
     /// overwritten data goes, unless a snapshot holds it. `None` is unbounded. What lies at the bottom already, and meets
     /// nothing, is read, and written anew only if it has something to drop.
     ///
+    /// Where values live in the log and collector `segments` works there, a compaction of all keys also moves those that lie in the order
+    /// in which they were written into the order of their keys, so that scans read what lies side by side. That takes as much space as they do
+    /// until it is over; if there is not so much, they stay where they are.
+    ///
     /// # Errors
     /// As of [every write](Db#errors), and of a [read](Db::get) of what lies at the bottom.
     ///
@@ -35,6 +39,9 @@ impl Db {
     pub fn compact_range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
         self.flush()?;
         let range = KeyRange { from, to };
+        if from.is_none() && to.is_none() {
+            self.shared().condemn_logs(&mut self.shared().control.lock());
+        }
         let begun = self.after_what_runs()?;
         let deepest = self.deepest(&range);
         for level in 0..LEVELS {
@@ -48,7 +55,7 @@ impl Db {
             }
             self.renew(level, &range, begun)?;
         }
-        Ok(())
+        self.shared().wait_until(|control| !control.collecting.sorts)
     }
 
     /// Waits until what is being compacted now is over: it heeds snapshots that may be gone. Tables made after that have numbers

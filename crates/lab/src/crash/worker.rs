@@ -70,7 +70,7 @@ pub enum Task {
     Judge {
         /// So many batches must be there.
         promised: u64,
-        /// It is closed and opened a second time, compacted, and checked.
+        /// It is closed and opened a second time, compacted, and checked, and so is the file system, outside a guest.
         again: bool,
     },
 }
@@ -158,6 +158,12 @@ fn carry_out(order: &Order, out: &mut dyn Write, find: &dyn Fn(&str) -> Result<B
             .and_then(|applied| mounted.sound().map(|()| applied)),
     };
     let unmounted = mounted.unmount();
+    let verdict = match (verdict, task) {
+        (Ok(applied), Task::Judge { again: true, .. }) if unmounted.is_ok() && !guest::is_one() => {
+            check_file_system(&mounted.device.node)?.map(|()| applied)
+        }
+        (verdict, _) => verdict,
+    };
     match verdict {
         Ok(applied) => unmounted.map(|()| Answer::Applied(applied)),
         Err(broken) => Ok(Answer::Broken(broken)), // may be why it is still in use
@@ -172,6 +178,13 @@ pub(super) fn make_file_system(device: &Path) -> Result<()> {
         bail!("mkfs.ext4: {}", String::from_utf8_lossy(&made.stderr).trim());
     }
     Ok(())
+}
+
+/// Whether e2fsck finds nothing wrong with what is not mounted. It counts links, inodes and blocks anew, as no mount does.
+fn check_file_system(device: &Path) -> Result<Result<(), String>> {
+    let run = Command::new("e2fsck").args(["-f", "-n"]).arg(device).output().context("run e2fsck")?;
+    let said = String::from_utf8_lossy(&run.stdout);
+    Ok(if run.status.success() { Ok(()) } else { Err(format!("FSCK: {}: {}", run.status, said.trim())) })
 }
 
 /// Small numbers, so that few writes go through every part of an engine.
@@ -231,7 +244,7 @@ impl Device {
 struct Mounted {
     point: PathBuf,
     name: String,
-    _device: Device,
+    device: Device,
 }
 
 impl Mounted {
@@ -240,7 +253,7 @@ impl Mounted {
         let options = Some(place.options.as_str());
         mount(Some(&device.node), &place.mount_point, Some("ext4"), MsFlags::MS_NOATIME, options)
             .map_err(|errno| format!("ext4 on the device is refused: {errno}"))?;
-        Ok(Mounted { point: place.mount_point.clone(), name, _device: device })
+        Ok(Mounted { point: place.mount_point.clone(), name, device })
     }
 
     fn store(&self) -> PathBuf {
@@ -257,7 +270,7 @@ impl Mounted {
         }
     }
 
-    fn unmount(self) -> Result<()> {
+    fn unmount(&self) -> Result<()> {
         umount2(&self.point, MntFlags::empty()).with_context(|| format!("unmount {}", self.point.display()))
     }
 }
@@ -266,5 +279,27 @@ impl Drop for Mounted {
     /// After an error nothing may be left on the mount point: the next state is mounted there.
     fn drop(&mut self) {
         let _ = umount2(&self.point, MntFlags::MNT_DETACH);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use terrace_peers::require;
+
+    /// `debugfs` changes what nothing reads when it is mounted.
+    #[test]
+    fn a_link_that_nobody_has_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let image = dir.path().join("image");
+        File::create(&image).unwrap().set_len(16 << 20).unwrap();
+        let made = require("mkfs", make_file_system(&image).map_err(|error| format!("{error:#}")));
+        let Some(()) = made else { return };
+        assert_eq!(check_file_system(&image).unwrap(), Ok(()));
+        let change = ["-w", "-R", "set_inode_field <2> links_count 9"];
+        let changed = Command::new("debugfs").args(change).arg(&image).output().unwrap();
+        assert!(changed.status.success(), "{changed:?}");
+        let found = check_file_system(&image).unwrap().expect_err("UNSEEN");
+        assert!(found.starts_with("FSCK") && found.contains("ref count"), "{found}");
     }
 }

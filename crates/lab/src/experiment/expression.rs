@@ -4,7 +4,7 @@
 //! comparison  sum (< | <= | > | >=) sum
 //! sum         product ((+ | -) product)*
 //! product     factor ((* | /) factor)*
-//! factor      number | ( sum ) | - factor | figure
+//! factor      number | ( sum ) | - factor | (min | max)(sum, sum) | figure
 //! figure      METRIC(ENGINE, AXIS=LABEL, …)         the median over rounds
 //!             exponent(METRIC, ENGINE, AXIS, …)     k of METRIC ~ AXIS^k, fitted over all values of AXIS
 //! ```
@@ -33,6 +33,8 @@ pub enum Join {
     Minus,
     Times,
     Over,
+    Lower,
+    Higher,
 }
 
 /// What is looked up.
@@ -113,6 +115,8 @@ impl Expression {
                     Join::Minus => left - right,
                     Join::Times => left * right,
                     Join::Over => left / right,
+                    Join::Lower => left.min(right),
+                    Join::Higher => left.max(right),
                 }
             }
         };
@@ -240,10 +244,26 @@ impl<'a> Parser<'a> {
         if !self.take("(") {
             return Err(self.wrong("an opening bracket behind the name of a figure"));
         }
+        if let Some((_, join)) = [("min", Join::Lower), ("max", Join::Higher)].iter().find(|(word, _)| *word == name) {
+            return self.one_of_two(*join);
+        }
         let rest = self.rest();
         let close = rest.find(')').ok_or_else(|| format!("the bracket behind {name} is never closed"))?;
         self.at += close + 1;
         figure(name, rest[..close].split(',').map(str::trim).collect()).map(Expression::Figure)
+    }
+
+    /// What stands behind the opening bracket of `min` or `max`.
+    fn one_of_two(&mut self, join: Join) -> Result<Expression, String> {
+        let first = self.sum()?;
+        if !self.take(",") {
+            return Err(self.wrong("a comma"));
+        }
+        let second = self.sum()?;
+        if !self.take(")") {
+            return Err(self.wrong("a closing bracket"));
+        }
+        Ok(Expression::Join(Box::new(first), join, Box::new(second)))
     }
 }
 
@@ -291,6 +311,7 @@ mod tests {
             value("1 - wa1(terrace:bolt, workload=write-delete-write:10/write, x = 1KiB) / wa1(leveldb)"),
             Ok(0.4)
         );
+        assert_eq!(value("min(2 * wa1(leveldb), 7) + max(1, 2)"), Ok(9.0));
         assert_eq!(value("1 / (1 - 1)"), Err("a division by nothing".into()));
         assert_eq!(value("wa(redb) * 2"), Err("redb is not here".into()));
     }
@@ -326,6 +347,8 @@ mod tests {
             ("wa1(x=1) < 1", "engine is missing"),
             ("wa1(a, b) < 1", "AXIS=LABEL"),
             ("exponent(wa1, a) < 1", "axis is missing"),
+            ("min(1) < 2", "a comma is expected"),
+            ("max(1, 2 < 2", "closing bracket"),
             ("1 = 2", "one of < <= > >="),
         ] {
             let error = Comparison::parse(text).unwrap_err();

@@ -41,6 +41,7 @@ pub const LIST: &[(&str, &str)] = &[
     known!("bars-sync"),
     known!("bars-sync-8"),
     known!("bars-raw"),
+    known!("bars-value-log"),
     known!("bars-threads"),
     known!("bars-open"),
     known!("bars-growth"),
@@ -50,6 +51,7 @@ pub const LIST: &[(&str, &str)] = &[
     known!("ours-flush-latency"),
     known!("ours-growth"),
     known!("ours-mixgraph"),
+    known!("ours-raw-ssd"),
     known!("ours-syncs"),
     known!("ours-tiers"),
     known!("ours-tour"),
@@ -57,19 +59,14 @@ pub const LIST: &[(&str, &str)] = &[
     known!("ours-value-log-deletes-4k"),
     known!("ours-value-log-deletes-512"),
     known!("ours-value-log-fill"),
+    known!("ours-value-log-mixed"),
     known!("ours-value-log-updates"),
 ];
 
 /// Designs of the papers, and ours, that the engine is to have: what each is called, and what it is. Where one is not there
 /// yet, its row is pending; it is never a row of zeros.
-const TO_COME: &[(&str, &str)] = &[
-    ("terrace:wisckey", "WiscKey: values in a log"),
-    ("terrace:bolt", "BoLT: one file, and one sync, for all tables of a compaction"),
-    ("terrace:delsm", "DeLSM: a file for each pair, tables as directories"),
-    ("terrace:terrace", "ours: bundled tables, values in a log"),
-    ("terrace:pebblesdb", "PebblesDB: levels fragmented by guards"),
-    ("terrace:l2sm", "L2SM: hot pairs apart"),
-];
+const TO_COME: &[(&str, &str)] =
+    &[("terrace:pebblesdb", "PebblesDB: levels fragmented by guards"), ("terrace:l2sm", "L2SM: hot pairs apart")];
 
 /// What engine `name` will be, if it is one of those to come.
 pub fn to_come(name: &str) -> Option<&'static str> {

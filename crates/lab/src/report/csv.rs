@@ -55,13 +55,23 @@ const BEHIND_CAUSES: &[(&str, Value)] = &[
 
 /// All records as RFC 4180 has it, with a header.
 pub fn render(records: &[&Record]) -> String {
+    render_swept(&records.iter().map(|record| (&[][..], *record)).collect::<Vec<_>>())
+}
+
+/// The same of an experiment: before each record stand the labels of its point, a column for each axis, `at_AXIS`. All points have the
+/// same axes.
+pub fn render_swept(records: &[(&[(String, String)], &Record)]) -> String {
+    let axes = records.first().map_or(&[][..], |(at, _)| at).iter().map(|(axis, _)| format!("at_{axis}"));
     let name = |(name, _): &(&str, Value)| (*name).to_owned();
     let causes = CAUSES.iter().map(|cause| format!("device_{cause}_bytes"));
-    let mut text = line(BEFORE_CAUSES.iter().map(name).chain(causes).chain(BEHIND_CAUSES.iter().map(name)));
-    for Record { row, .. } in records {
+    let names = BEFORE_CAUSES.iter().map(name).chain(causes).chain(BEHIND_CAUSES.iter().map(name));
+    let mut text = line(axes.chain(names));
+    for (at, Record { row, .. }) in records {
+        let labels = at.iter().map(|(_, label)| label.clone());
         let cell = |(_, value): &(&str, Value)| value(row);
         let causes = CAUSES.iter().map(|cause| caused(row, cause));
-        text += &line(BEFORE_CAUSES.iter().map(cell).chain(causes).chain(BEHIND_CAUSES.iter().map(cell)));
+        let cells = BEFORE_CAUSES.iter().map(cell).chain(causes).chain(BEHIND_CAUSES.iter().map(cell));
+        text += &line(labels.chain(cells));
     }
     text
 }
@@ -106,5 +116,15 @@ mod tests {
         assert!(
             lines[0].contains(",device_bytes,device_tables_bytes,") && lines[0].contains(",device_unknown_bytes,never")
         );
+    }
+
+    #[test]
+    fn records_of_an_experiment_say_where_they_were_measured() {
+        let (_, records) = crate::report::tests::sample(1);
+        let at = [("value_size", "16B"), ("discard", "true")].map(|(axis, label)| (axis.to_owned(), label.to_owned()));
+        let text = render_swept(&records.iter().map(|record| (&at[..], record)).collect::<Vec<_>>());
+        let mut lines = text.split_terminator("\r\n");
+        assert!(lines.next().is_some_and(|line| line.starts_with("at_value_size,at_discard,engine,")), "{text}");
+        assert!(lines.clone().count() == records.len() && lines.all(|line| line.starts_with("16B,true,")), "{text}");
     }
 }

@@ -26,6 +26,8 @@ pub struct Findings {
     pub entries: Vec<Entry>,
     /// Every record that counts.
     pub records: Vec<Record>,
+    /// The point of each of them.
+    points_of_records: Vec<usize>,
 }
 
 /// One engine in one row at one point.
@@ -62,8 +64,8 @@ impl Findings {
     pub fn read(folder: &Folder, engine_is_known: &dyn Fn(&str) -> Result<(), String>) -> Result<Findings> {
         let (experiment, facts) = folder.read(engine_is_known)?;
         let points = experiment.points(facts.scale).map_err(|why| anyhow!(why))?;
-        let (mut entries, mut records) = (Vec::new(), Vec::new());
-        for point in &points {
+        let (mut entries, mut records, mut points_of_records) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, point) in points.iter().enumerate() {
             let Some(plan) = Folder::plan(&experiment, &facts, point)? else { continue };
             let results = Results::open(Some(&folder.rows()), &plan, false)?;
             let last = results.last();
@@ -79,9 +81,16 @@ impl Findings {
                     });
                 }
             }
+            points_of_records.extend(last.iter().map(|_| number));
             records.extend(last.into_iter().cloned());
         }
-        Ok(Findings { experiment, facts, points, entries, records })
+        Ok(Findings { experiment, facts, points, entries, records, points_of_records })
+    }
+
+    /// Every record that counts, with axes and labels of its point.
+    pub fn records_at(&self) -> impl Iterator<Item = (&[(String, String)], &Record)> {
+        let at = self.points_of_records.iter().map(|point| &self.points[*point].at[..]);
+        at.zip(&self.records)
     }
 
     /// The one entry of an engine at this point and row.

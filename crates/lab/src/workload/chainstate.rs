@@ -15,6 +15,7 @@ use super::{
 };
 use crate::measure::{self, Outcome, Plan};
 use anyhow::{Result, ensure};
+use std::collections::HashSet;
 
 /// Names and what they do.
 pub const LIST: [(&str, &str); 2] = [
@@ -64,15 +65,18 @@ impl Chainstate {
 
     /// A minute after the other, until all coins are spent that shall be.
     fn live(job: &Job<'_>, content: &Content, hands: &mut Hands<'_>, worker: &mut measure::Worker<'_>) -> Result<()> {
-        let (mut rng, mut room, mut spent) = (job.rng(0), Batch::default(), Vec::new());
+        let (mut rng, mut room) = (job.rng(0), Batch::default());
+        let (mut spent, mut are_spent) = (Vec::new(), HashSet::new());
         let mut left = job.reads();
         while left > 0 {
             let count = left.min(burst(job) / 2);
             spent.clear();
+            are_spent.clear();
             for _ in 0..count {
-                let number = unspent(content, &mut rng, &spent)?;
+                let number = unspent(content, &mut rng, &are_spent)?;
                 hands.get(worker, number)?;
                 spent.push(number);
+                are_spent.insert(number);
             }
             hands.batch(worker, false, spent.iter().copied(), &mut room)?;
             let made: Vec<u64> = (0..count).map(|_| content.inserts.begin()).collect();
@@ -89,7 +93,7 @@ impl Chainstate {
 }
 
 /// A coin that is there and is not about to be spent. Of all that were ever made a share is there that makes few draws enough.
-fn unspent(content: &Content, rng: &mut Rng, spent: &[u64]) -> Result<u64> {
+fn unspent(content: &Content, rng: &mut Rng, spent: &HashSet<u64>) -> Result<u64> {
     for _ in 0..1_000_000 {
         let number = rng.below(content.inserts.below());
         // A burst is small beside all coins, so a coin of its own is drawn seldom.
@@ -148,11 +152,11 @@ mod tests {
             content.model.end(content.model.begin(number, false));
         }
         let mut rng = Rng::new(1, 0);
-        let first: Vec<u64> = (0..6).map(|_| unspent(&content, &mut rng, &[]).unwrap()).collect();
+        let first: Vec<u64> = (0..6).map(|_| unspent(&content, &mut rng, &HashSet::new()).unwrap()).collect();
         assert_eq!(first, [24, 23, 24, 32, 12, 2]);
         let (mut counts, draws) = ([0u64; 50], 100_000u64);
         for _ in 0..draws {
-            counts[unspent(&content, &mut rng, &[7]).unwrap() as usize] += 1;
+            counts[unspent(&content, &mut rng, &[7].into()).unwrap() as usize] += 1;
         }
         assert_eq!(counts[7], 0, "it is about to be spent");
         let expected = draws as f64 / 49.0;

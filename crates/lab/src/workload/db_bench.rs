@@ -2,11 +2,12 @@
 //! `writes` stands for `num` where that counts random puts.
 //!
 //! Numbers and batches are as in LevelDB's code where its comments differ: `fillsync` and `fill100K` do `num` / 1000
-//! operations on keys of the whole range. Fills begin with an empty store; the others go on with what is there.
+//! operations on keys of the whole range. `fillmixed` is ours. Fills begin with an empty store; the others go on with what is there.
 use super::{
     Job, Stage,
     ops::{Batch, Hands},
     store::{Content, Store},
+    values::Sizes,
 };
 use crate::measure::{self, Kind, Outcome, Plan, Worker};
 use anyhow::{Result, ensure};
@@ -47,6 +48,8 @@ struct Write {
     /// Instead of the cell's.
     batch: Option<usize>,
     value_size: Option<usize>,
+    /// Values are of two sizes, [`MIXED`].
+    mixed: bool,
 }
 
 /// Which keys are read.
@@ -60,7 +63,10 @@ enum Keys {
 /// Changes in one write of `fillbatch`.
 pub const FILLBATCH: usize = 1000;
 
-const SEQ: Write = Write { random: false, sync: false, divisor: 1, batch: None, value_size: None };
+/// Bytes of the values of `fillmixed`, as many bytes in those of one size as in those of the other.
+pub const MIXED: Sizes = Sizes::HalfOfBytes([100, 4096]);
+
+const SEQ: Write = Write { random: false, sync: false, divisor: 1, batch: None, value_size: None, mixed: false };
 const RANDOM: Write = Write { random: true, ..SEQ };
 
 /// All of them.
@@ -82,6 +88,11 @@ pub const LIST: &[Bench] = &[
         "fill100K",
         "puts num / 1000 random keys with values of 100,000 bytes into an empty store",
         Act::Fill(Write { divisor: 1000, value_size: Some(100_000), ..RANDOM }),
+    ),
+    bench(
+        "fillmixed",
+        "puts num random keys into an empty store: half of the bytes in values of 100 B, half in those of 4 KiB",
+        Act::Fill(Write { mixed: true, ..RANDOM }),
     ),
     bench("readseq", "reads pairs in order, from the first", Act::Scan { reverse: false }),
     bench("readreverse", "reads pairs in reverse order, from the last", Act::Scan { reverse: true }),
@@ -115,7 +126,10 @@ impl Stage for &Bench {
 
     fn prepare(&self, store: &mut Store<'_>, job: &Job<'_>) -> Result<()> {
         if let Act::Fill(write) = self.act {
-            store.fresh(Content::decimal(job.spec, write.value_size.unwrap_or(job.spec.value_size))?)?;
+            store.fresh(match write.mixed {
+                true => Content::mixed(job.spec, MIXED)?,
+                false => Content::decimal(job.spec, write.value_size.unwrap_or(job.spec.value_size))?,
+            })?;
         }
         let writes = matches!(self.act, Act::Write(_) | Act::Delete { .. } | Act::ReadWhileWriting);
         let whole = store.content.values.form() == super::values::Form::Whole;

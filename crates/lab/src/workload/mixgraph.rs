@@ -11,7 +11,7 @@ use super::{
     ops::Hands,
     rng::{Permutation, Rng, label},
     store::{Content, Store},
-    values::{Pareto, Values},
+    values::{Pareto, Sizes, Values},
 };
 use crate::measure::{self, Kind, Outcome};
 use anyhow::{Result, ensure};
@@ -33,6 +33,7 @@ const KEYS_A: f64 = 0.002312;
 const KEYS_B: f64 = 0.3467;
 /// Sizes of values.
 pub const VALUES: Pareto = Pareto { k: 0.2615, sigma: 25.45, least: 10, most: 1024 };
+const SIZES: Sizes = Sizes::Pareto(VALUES);
 /// Pairs of a scan.
 const SCANS: Pareto = Pareto { k: 2.517, sigma: 14.236, least: 1, most: 10_000 };
 
@@ -99,10 +100,10 @@ impl Stage for Mixgraph {
         if self.loads() {
             let spec = job.spec;
             ensure!(spec.num >= RANGES, "mixgraph needs {RANGES} keys or more");
-            let values = Values::pareto(VALUES, spec.compression_ratio, spec.seed);
+            let values = Values::sized(SIZES, spec.compression_ratio, spec.seed);
             store.fresh(Content::new(Keys::decimal(spec.key_size, spec.num)?, values, spec.num, 0))?;
         } else {
-            ensure!(store.content.values.is_pareto(), "mixgraph needs mixgraph-load before it");
+            ensure!(store.content.values.sizes() == Some(SIZES), "mixgraph needs mixgraph-load before it");
         }
         store.set_threads(job.spec.threads);
         Ok(())

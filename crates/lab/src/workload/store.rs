@@ -2,7 +2,7 @@
 use super::{
     keys::Keys,
     model::Model,
-    values::{Form, Values},
+    values::{Form, Sizes, Values},
 };
 use crate::{
     cell::CellSpec,
@@ -65,6 +65,12 @@ impl Content {
         let keys = Keys::decimal(spec.key_size, spec.num)?;
         let values = Values::new(value_size, spec.compression_ratio, spec.seed, Form::Whole);
         Ok(Content::new(keys, values, spec.num, 0))
+    }
+
+    /// The same keys, with values of several sizes.
+    pub fn mixed(spec: &CellSpec, sizes: Sizes) -> Result<Content> {
+        let keys = Keys::decimal(spec.key_size, spec.num)?;
+        Ok(Content::new(keys, Values::sized(sizes, spec.compression_ratio, spec.seed), spec.num, 0))
     }
 
     /// Makes what scans need to know.

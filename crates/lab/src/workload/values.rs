@@ -17,7 +17,37 @@ pub struct Values {
     salt: u64,
     form: Form,
     /// Of values that differ in size; `len` is then the most.
-    sizes: Option<Pareto>,
+    sizes: Option<Sizes>,
+}
+
+/// How sizes are spread.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Sizes {
+    /// As RocksDB's mixgraph has them.
+    Pareto(Pareto),
+    /// Two sizes, the smaller first, and as many bytes in values of one as of the other.
+    HalfOfBytes([u64; 2]),
+}
+
+impl Sizes {
+    /// The size at `u` of 0 to 1, the smallest `u` the largest.
+    fn size(&self, u: f64) -> u64 {
+        match self {
+            Sizes::Pareto(pareto) => pareto.size(u),
+            Sizes::HalfOfBytes([small, large]) => {
+                if u < *small as f64 / (small + large) as f64 {
+                    *large
+                } else {
+                    *small
+                }
+            }
+        }
+    }
+
+    fn most(&self) -> usize {
+        let (Sizes::Pareto(Pareto { most, .. }) | Sizes::HalfOfBytes([_, most])) = self;
+        *most as usize
+    }
 }
 
 /// Generalised Pareto sizes that begin at 0, as RocksDB's db_bench cuts them: at least `least`; beyond `most`, the rest of a
@@ -77,13 +107,13 @@ impl Values {
     }
 
     /// Values of sizes that follow from key and generation.
-    pub fn pareto(sizes: Pareto, ratio: f64, seed: u64) -> Values {
-        Values { sizes: Some(sizes), whole_pieces: false, ..Values::new(sizes.most as usize, ratio, seed, Form::Whole) }
+    pub fn sized(sizes: Sizes, ratio: f64, seed: u64) -> Values {
+        Values { sizes: Some(sizes), whole_pieces: false, ..Values::new(sizes.most(), ratio, seed, Form::Whole) }
     }
 
-    /// Whether sizes differ.
-    pub fn is_pareto(&self) -> bool {
-        self.sizes.is_some()
+    /// How they differ in size, if they do.
+    pub fn sizes(&self) -> Option<Sizes> {
+        self.sizes
     }
 
     /// Bytes of the value that a generation has; the same for generations that are equal modulo 256.
@@ -238,6 +268,16 @@ mod tests {
                 (0..WALK).map(|number| values.text(number, 1).as_ptr() as usize).collect();
             assert_eq!(places.len() as u64, WALK, "{len}");
         }
+    }
+
+    #[test]
+    fn half_of_the_bytes_are_in_values_of_each_size() {
+        let values = Values::sized(Sizes::HalfOfBytes([100, 4096]), 0.5, 1);
+        let sizes: Vec<usize> = (0..200_000).map(|number| values.text(number, 1).len()).collect();
+        let [small, large] = [100, 4096].map(|size| sizes.iter().filter(|len| **len == size).sum::<usize>());
+        assert_eq!(small + large, sizes.iter().sum::<usize>(), "there are two sizes");
+        assert!((0.95..1.05).contains(&(small as f64 / large as f64)), "{small} and {large} bytes");
+        assert!(values.check(7, (3, 3), Some(values.text(7, 3))) && !values.check(7, (3, 3), Some(&[b'x'; 100])));
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub(crate) mod dirs;
 pub mod files;
 mod holders;
 pub mod memory;
+mod open_files;
 pub mod raw;
 mod value_log;
 
@@ -205,11 +206,11 @@ pub fn open_files(
     }
 }
 
-/// No more tables and segments open than seven eighths of the files that may be: the others are for logs, for tables that are being made
+/// No more tables, and segments or pairs, open than seven eighths of the files that may be: the others are for logs, for tables that are being made
 /// or wait to be durable, and for whoever else is in the process.
 fn within_descriptors(setup: &Setup, shape: Shape, files_max: Option<u64>) -> Setup {
     let mapped = setup.mmap_reads && shape.tables != TableForm::Bundled; // then the file is closed
-    let kinds = u64::from(!mapped) + u64::from(shape.values == Values::Log);
+    let kinds = u64::from(!mapped) + u64::from(shape.values == Values::Log || shape.tables == TableForm::Directory);
     let mut within = setup.clone();
     if let Some(most) = files_max.and_then(|files| (files - files / 8).checked_div(kinds)) {
         within.open_tables_max = within.open_tables_max.min(usize::try_from(most).unwrap_or(usize::MAX));

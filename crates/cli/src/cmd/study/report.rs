@@ -32,7 +32,7 @@ impl Report {
         for folder in Folder::all(&self.dir)? {
             let findings = Findings::read(&folder, &engine_is_known).with_context(|| folder.name().to_owned())?;
             let csv = self.dir.join(folder.name()).join("rows.csv");
-            write(&csv, &csv::render(&findings.records.iter().collect::<Vec<_>>()))?;
+            write(&csv, &csv::render_swept(&findings.records_at().collect::<Vec<_>>()))?;
             all.push(findings);
         }
         for (name, text) in [("report.html", html::render(&all)?), ("report.md", markdown::render(&all))] {

@@ -5,6 +5,7 @@ use super::super::files::{
     folders::{Folders, Inside, Saver, WholeFolders},
     fs::{FileSystem, WriteFile},
 };
+use super::super::open_files::OpenFiles;
 use crate::{
     Error, Purpose, Result, SyncKind,
     placement::{Listed, ObjectId, TableMeta},
@@ -20,6 +21,8 @@ pub(super) struct Shelf {
     /// Bytes that a part of a name may have.
     pub name_bytes_max: usize,
     saver: Arc<Saver>,
+    /// Files of pairs, by folder and name.
+    pub pairs: OpenFiles<(String, String), Arc<Input>>,
     /// The level in whose folder each table is. No I/O under it.
     levels: Mutex<BTreeMap<TableId, usize>>,
 }
@@ -42,7 +45,8 @@ impl Shelf {
     /// Looks which tables are there.
     pub fn open(store: Arc<Store>, name_bytes_max: usize) -> Result<Shelf> {
         let saver = Arc::new(Saver::new(store.fs.clone()));
-        let shelf = Shelf { store, name_bytes_max, saver, levels: Mutex::default() };
+        let pairs = OpenFiles::new(store.setup.open_tables_max);
+        let shelf = Shelf { store, name_bytes_max, saver, pairs, levels: Mutex::default() };
         let found = found(&*shelf.store.fs)?;
         shelf.levels.lock().extend(found);
         Ok(shelf)
@@ -108,6 +112,7 @@ impl Shelf {
     /// Removes a table's folder and all in it.
     pub fn remove(&self, id: TableId) -> Result<()> {
         let Some(name) = self.folder(id) else { return Ok(()) };
+        self.pairs.forget(|(folder, _)| *folder == name);
         remove_all(&*self.store.fs, self.folders(), &name).map_err(self.store.io("remove", &name))?;
         self.levels.lock().remove(&id);
         Ok(())

@@ -1,6 +1,6 @@
 //! Reads a directory table: its meta file is a table of blocks, in which references stand for values.
 use super::{
-    super::files::{Store, tables::FileTable},
+    super::files::{Input, Store, tables::FileTable},
     shelf::{Shelf, meta_of},
 };
 use crate::{
@@ -50,16 +50,31 @@ impl Place {
                 let at = stored.len() - value.len()..stored.len();
                 stored.part(at).ok_or_else(|| Error::Unsupported("a value within its reference".into()))
             }
-            Reference::File(file) => read_pair(store, &self.folder, internal, &file, verify),
+            Reference::File(file) => {
+                let at = (self.folder.clone(), file.name(internal));
+                value_in(
+                    &*self.shelf.pairs.get(&at, || open_pair(store, &at.0, &at.1).map(Arc::new))?,
+                    internal,
+                    &file,
+                    verify,
+                )
+            }
         }
     }
 }
 
-/// The value of `internal` in a file of `folder`.
+/// The value of `internal` in a file of `folder`, read once.
 pub(super) fn read_pair(store: &Store, folder: &str, internal: &[u8], file: &InFile, verify: bool) -> Result<Bytes> {
-    let name = format!("{folder}/{}", file.name(internal));
-    let input = store.open_file("pair", &name)?;
-    let corrupt = |found| Error::corrupt(store.path(&name), 0, found);
+    value_in(&open_pair(store, folder, &file.name(internal))?, internal, file, verify)
+}
+
+fn open_pair(store: &Store, folder: &str, name: &str) -> Result<Input> {
+    store.open_file("pair", &format!("{folder}/{name}"))
+}
+
+/// The value of `internal` in its file, which is read whole.
+fn value_in(input: &Input, internal: &[u8], file: &InFile, verify: bool) -> Result<Bytes> {
+    let corrupt = |found| Error::corrupt(input.name.clone(), 0, found);
     let short = file.file_bytes(internal) != input.bytes;
     // What is read is what the file has; that it is not what the table says is found out from the bytes.
     let bytes = input.read(0..if short { input.bytes.min(file.file_bytes(internal)) } else { input.bytes })?;
@@ -67,7 +82,7 @@ pub(super) fn read_pair(store: &Store, folder: &str, internal: &[u8], file: &InF
     let value = bytes.part(at..bytes.len()).filter(|_| !short);
     value.ok_or_else(|| {
         let detail = format!("{} bytes long, where the table says {}", input.bytes, file.file_bytes(internal));
-        Error::Corrupt { what: "pair", object: store.path(&name), offset: input.bytes, detail }
+        Error::Corrupt { what: "pair", object: input.name.clone(), offset: input.bytes, detail }
     })
 }
 

@@ -3,6 +3,7 @@
 //! Wraps another backend, which stores tables and the bytes of segments. What is `stored` in tables and memtables is a value or a
 //! pointer (`terrace_format::value_log`), never the value alone. A log's segment outlives the log: it goes when no table points
 //! into it any more. Compactions move values out of condemned segments into one that belongs to their build, in the order of keys.
+use super::open_files::OpenFiles;
 use crate::{
     Adopted, Budget, Error, Result, Setup, TableFile, Traffic,
     durability::Finished,
@@ -20,9 +21,6 @@ use terrace_format::{
 
 mod build;
 mod log;
-mod segments;
-
-use segments::Segments;
 
 /// A store with its values in a log.
 pub struct ValueLog {
@@ -33,7 +31,7 @@ pub struct ValueLog {
 struct Shared {
     inner: Box<dyn Placement>,
     setup: Setup,
-    segments: Segments,
+    segments: OpenFiles<ObjectId, Arc<dyn SegmentReader>>,
     /// Values that builds keep are moved out of these. A leaf lock; no I/O under it.
     condemned: Mutex<Arc<BTreeSet<ObjectId>>>,
 }
@@ -41,7 +39,7 @@ struct Shared {
 impl ValueLog {
     /// Over what stores tables and segments.
     pub fn new(inner: Box<dyn Placement>, setup: &Setup) -> ValueLog {
-        let segments = Segments::new(setup.open_tables_max);
+        let segments = OpenFiles::new(setup.open_tables_max);
         ValueLog { shared: Arc::new(Shared { inner, setup: setup.clone(), segments, condemned: Mutex::default() }) }
     }
 }
@@ -51,6 +49,11 @@ impl Shared {
     fn framer(&self, segment: u64) -> Framer {
         let Setup { codec, zstd_level, value_log_threshold, .. } = self.setup;
         Framer::new(segment, codec, zstd_level, value_log_threshold)
+    }
+
+    /// The segment, opened if need be.
+    fn segment(&self, object: ObjectId) -> Result<Arc<dyn SegmentReader>> {
+        self.segments.get(&object, || self.inner.open_segment(object))
     }
 
     /// Takes `stored` apart.
@@ -66,7 +69,7 @@ impl Shared {
 
     /// The bytes of the entry at `pointer`, not verified.
     fn entry(&self, pointer: &Pointer) -> Result<Vec<u8>> {
-        self.segments.get(&*self.inner, ObjectId::from(pointer))?.read(pointer.offset, pointer.bytes)
+        self.segment(ObjectId::from(pointer))?.read(pointer.offset, pointer.bytes)
     }
 
     /// The value in the entry of `user` and `seq` at `pointer`, of which `bytes` were read.
@@ -145,7 +148,7 @@ impl Placement for ValueLog {
 
     fn expect_value(&self, stored: &[u8]) {
         if let Ok(Stored::At(pointer)) = Stored::parse(stored)
-            && let Ok(segment) = self.shared.segments.get(&*self.shared.inner, ObjectId::from(&pointer))
+            && let Ok(segment) = self.shared.segment(ObjectId::from(&pointer))
         {
             segment.expect(pointer.offset, pointer.bytes);
         }
@@ -196,7 +199,7 @@ impl Placement for ValueLog {
     }
 
     fn remove(&self, object: ObjectId) -> Result<()> {
-        self.shared.segments.forget(object);
+        self.shared.segments.forget(|open| *open == object);
         self.shared.inner.remove(object)
     }
 
