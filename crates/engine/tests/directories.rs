@@ -205,13 +205,13 @@ fn copies_share_files_and_tables_come_and_go() {
     assert_eq!(contents(&db).unwrap(), contents(&copied).unwrap());
 }
 
-/// Once meta files are known, a pair that is found costs an open, a look at its size and a read; one that is not, nothing; and a
-/// range its own pairs, backward with their older versions.
+/// Once meta files are known, a pair that is found costs an open, a look at its size and a read, and the read alone if it was read a short
+/// while ago; one that is not, nothing; and a range its own pairs, backward with their older versions.
 #[test]
 fn reads_open_what_they_return() {
     let files = FaultFs::new(Arc::new(Memory::new()), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(files.clone());
-    let db = kit::open(&fs, &delsm(&[]), true).unwrap();
+    let db = kit::open(&fs, &delsm(&[("open_tables_max", "16")]), true).unwrap();
     fill(&db, 1000, 300);
     fill(&db, 500, 200);
     db.flush().unwrap();
@@ -227,10 +227,13 @@ fn reads_open_what_they_return() {
     get_all();
     let found = count(&get_all);
     assert_eq!(found, 3 * 1000, "calls for pairs that are there");
+    let get = || assert!(db.get(key(7)).unwrap().is_some());
+    assert_eq!([count(&get), count(&get)], [3, 1], "calls for one that was read before");
     let missed = count(&|| (0..1000).for_each(|n| assert!(db.get(key(n) + "0").unwrap().is_none())));
     assert_eq!(missed, 0, "calls for pairs that are not");
     let ten = || ReadOptions::new().from(key(480)).to(key(490));
     assert_eq!(count(&|| assert_eq!(db.scan(ten()).count(), 10)), 3 * 10, "a range");
+    get_all(); // others are kept open now
     // Backward, the versions of a key come oldest first, and the first key's end is told by the one before.
     assert_eq!(count(&|| assert_eq!(db.scan_reverse(ten()).count(), 10)), 3 * 2 * (10 + 1), "a range backward");
     println!("3 calls a pair; {all} for all, forward and backward");

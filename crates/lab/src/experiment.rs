@@ -335,7 +335,7 @@ because = "values are not compacted"
 
     pub(crate) fn decode(text: &str) -> Result<Experiment, Wrong> {
         let engines = |name: &str| match name {
-            "terrace:leveldb" => Ok(()),
+            "terrace:leveldb" | "terrace:wisckey" => Ok(()),
             _ => Err(format!("no engine is named {name:?}")),
         };
         Experiment::decode("good", "good.toml", text, &engines)

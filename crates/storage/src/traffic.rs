@@ -124,8 +124,8 @@ impl Drop for Awaited {
 pub struct Syncs {
     /// How many calls.
     pub count: u64,
-    /// How many of them a flush or a compaction waited for or made itself, or held up writers, as the sync of a log does even if the
-    /// store is idle and nobody writes.
+    /// How many of them a flush or a compaction waited for or made itself, or a write: one that asked for it, one that found the disk full,
+    /// or those that too much of what waits for durability has stopped.
     pub blocking: u64,
     /// Bytes that they made durable: those written to the synced files since their last sync or, where the file system's journal is
     /// made to commit, those of the files that this saves.

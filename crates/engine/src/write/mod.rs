@@ -208,6 +208,7 @@ fn write_group(shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, mut batch: 
     }
     let mut began = None;
     if sync {
+        let _awaited = (!batch.is_empty()).then(Awaited::new); // else it is for an idle store's sake, or for whoever waits by his own wish
         let started = shared.clock.now();
         shared.options.tell(|| Event::SyncBegun);
         core.wal.sync(&shared.closed_logs)?;

@@ -7,12 +7,10 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// The engine's own counts at the beginning of a stage, when its last operation ended, and when it had settled.
+/// The engine's own counts at the beginning of a stage, and when it had settled.
 pub struct OwnCounts {
     /// Before.
     pub start: Own,
-    /// After the last operation.
-    pub ran: Own,
     /// In the end.
     pub settled: Own,
 }
@@ -26,15 +24,14 @@ impl OwnCounts {
         Some(after.iter().map(grown).collect())
     }
 
-    /// Of the counts that `of` picks. Once the last operation has ended no foreground write waits, so a log's later syncs block nobody.
+    /// Of the counts that `of` picks.
     fn syncs(&self, of: fn(&Own) -> Option<&BTreeMap<String, SyncCount>>) -> Option<BTreeMap<String, SyncRow>> {
-        let (before, ran, after) = (of(&self.start)?, of(&self.ran)?, of(&self.settled)?);
+        let (before, after) = (of(&self.start)?, of(&self.settled)?);
         let row = |(kind, sum): (&String, &SyncCount)| {
             let old = before.get(kind).copied().unwrap_or_default();
-            let blocked = if matches!(kind.as_str(), "log" | "value_log") { ran.get(kind).unwrap_or(sum) } else { sum };
             let grown = SyncRow {
                 count: sum.count.saturating_sub(old.count),
-                blocking: Some(blocked.blocking.saturating_sub(old.blocking)),
+                blocking: Some(sum.blocking.saturating_sub(old.blocking)),
                 bytes: sum.bytes.map(|bytes| bytes.saturating_sub(old.bytes.unwrap_or(0))),
                 seconds: Some((sum.seconds - old.seconds).max(0.0)),
             };
@@ -186,14 +183,12 @@ mod tests {
     }
 
     #[test]
-    fn later_log_syncs_block_nobody() {
+    fn syncs_made_before_do_not_count() {
         let own = |count| {
             let sync = SyncCount { count, blocking: count, bytes: Some(count * 10), seconds: count as f64 };
-            Own { syncs: Some([("log".into(), sync), ("tables".into(), sync)].into()), ..Own::default() }
+            Own { syncs: Some([("log".into(), sync)].into()), ..Own::default() }
         };
-        let rows = OwnCounts { start: own(1), ran: own(3), settled: own(7) };
-        let rows = rows.syncs(|own| own.syncs.as_ref()).unwrap();
-        let log = SyncRow { count: 6, blocking: Some(2), bytes: Some(60), seconds: Some(6.0) };
-        assert_eq!((rows["log"], rows["tables"]), (log, SyncRow { blocking: Some(6), ..log }));
+        let rows = OwnCounts { start: own(1), settled: own(7) }.syncs(|own| own.syncs.as_ref()).unwrap();
+        assert_eq!(rows["log"], SyncRow { count: 6, blocking: Some(6), bytes: Some(60), seconds: Some(6.0) });
     }
 }

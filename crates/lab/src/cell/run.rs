@@ -106,7 +106,6 @@ fn measure(
     let (peaks, space_peak) = (Peaks::start(), PeakSpace::start(store.dir()));
     let before = ledger.mark();
     let outcome = stage.run(store, job, &mut |done| tell("run", done))?;
-    let ran = store.target().own();
     let mut told = Duration::ZERO;
     let settled = settle(ledger, &mut |waited| {
         if waited - told >= TELL_EVERY {
@@ -119,7 +118,7 @@ fn measure(
     let after = ledger.mark();
     let (peaks, space_peak) = (peaks.finish(), space_peak.finish());
 
-    let own = OwnCounts { start, ran, settled: store.target().own() };
+    let own = OwnCounts { start, settled: store.target().own() };
     let delta = after.since(&before);
     if let Some(trouble) = &delta.trouble {
         bail!("not reported: {trouble}");

@@ -283,8 +283,6 @@ impl Target for Open {
         Ok(self.db.wait_durable(self.db.last_sequence())?)
     }
 
-    /// An idle store syncs its log by itself, which the store counts as blocking; the cell tells those from the others by when
-    /// they happen.
     fn own(&self) -> Own {
         let statistics = self.db.statistics();
         let bytes = statistics.bytes_written.iter().map(|(purpose, bytes)| (self.word(purpose), *bytes));

@@ -1,7 +1,7 @@
 //! Logs: LevelDB's record format in one file, each record handed to the operating system before `append` returns.
 use super::{Input, Store, fs::WriteFile};
 use crate::{
-    Awaited, Error, Purpose, Result, SyncKind,
+    Error, Purpose, Result, SyncKind,
     durability::sync_directory,
     placement::{LogEvent, LogKind, LogReader, LogWriter},
     setup::LogWrites,
@@ -123,11 +123,10 @@ impl LogFile {
         self.broken.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// Writers wait for a write-ahead log, nobody for a manifest.
     fn sync_all(&self) -> Result<()> {
-        let (kind, _awaited) = match self.kind {
-            LogKind::Manifest => (SyncKind::Manifest, None),
-            LogKind::Wal => (SyncKind::Log, Some(Awaited::new())),
+        let kind = match self.kind {
+            LogKind::Manifest => SyncKind::Manifest,
+            LogKind::Wal => SyncKind::Log,
         };
         let start = Instant::now();
         self.file.sync().map_err(|e| Error::io("sync", &self.name, e))?;
