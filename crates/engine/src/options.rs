@@ -469,6 +469,11 @@ impl Options {
         if self.smooth_stalls { most - most / 4 } else { most }
     }
 
+    /// Whether writers with a full memtable wait for what is retained.
+    pub(crate) fn stops_at(&self, retained_bytes: u64) -> bool {
+        retained_bytes >= self.retained_bytes_max
+    }
+
     /// Bytes that level 1 may hold, all things considered.
     pub(crate) fn level_1_bytes(&self) -> u64 {
         let brought = self.l0_compact_runs.saturating_mul(self.memtable_bytes);

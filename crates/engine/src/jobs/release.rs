@@ -51,7 +51,7 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
         let control = shared.control.lock();
         let retained = control.versions.retained_bytes();
         let due = control.closing || retained >= retained_before_commit(shared) || is_calm(shared, &control);
-        (due, retained >= shared.options.retained_bytes_max)
+        (due, shared.options.stops_at(retained))
     };
     let _awaited = stops_writers.then(Awaited::new);
     let decided = if due { shared.placement.commit() } else { shared.placement.advance().map(drop) };

@@ -39,7 +39,7 @@ pub enum Room {
 
 /// Decides.
 pub fn room(options: &Options, facts: &Facts) -> Room {
-    let retained = facts.retained_bytes >= options.retained_bytes_max;
+    let retained = options.stops_at(facts.retained_bytes);
     if !options.smooth_stalls && !facts.delayed && facts.l0_runs >= options.l0_slow_runs {
         Room::Delay
     } else if !facts.full {

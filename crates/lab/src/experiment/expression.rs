@@ -189,6 +189,10 @@ impl<'a> Parser<'a> {
         found
     }
 
+    fn expect(&mut self, sign: &str, called: &str) -> Result<(), String> {
+        if self.take(sign) { Ok(()) } else { Err(self.wrong(called)) }
+    }
+
     fn wrong(&mut self, wanted: &str) -> String {
         let rest = self.rest();
         let found = if rest.is_empty() { "the end".into() } else { format!("{rest:?}") };
@@ -227,7 +231,7 @@ impl<'a> Parser<'a> {
         }
         if self.take("(") {
             let sum = self.sum()?;
-            return if self.take(")") { Ok(sum) } else { Err(self.wrong("a closing bracket")) };
+            return self.expect(")", "a closing bracket").map(|()| sum);
         }
         let rest = self.rest();
         let len = |is: fn(char) -> bool| rest.find(|c| !is(c)).unwrap_or(rest.len());
@@ -241,9 +245,7 @@ impl<'a> Parser<'a> {
             return Err(self.wrong("a number or a figure"));
         }
         self.at += name.len();
-        if !self.take("(") {
-            return Err(self.wrong("an opening bracket behind the name of a figure"));
-        }
+        self.expect("(", "an opening bracket behind the name of a figure")?;
         if let Some((_, join)) = [("min", Join::Lower), ("max", Join::Higher)].iter().find(|(word, _)| *word == name) {
             return self.one_of_two(*join);
         }
@@ -256,13 +258,9 @@ impl<'a> Parser<'a> {
     /// What stands behind the opening bracket of `min` or `max`.
     fn one_of_two(&mut self, join: Join) -> Result<Expression, String> {
         let first = self.sum()?;
-        if !self.take(",") {
-            return Err(self.wrong("a comma"));
-        }
+        self.expect(",", "a comma")?;
         let second = self.sum()?;
-        if !self.take(")") {
-            return Err(self.wrong("a closing bracket"));
-        }
+        self.expect(")", "a closing bracket")?;
         Ok(Expression::Join(Box::new(first), join, Box::new(second)))
     }
 }

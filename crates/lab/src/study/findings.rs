@@ -24,10 +24,8 @@ pub struct Findings {
     pub points: Vec<Point>,
     /// One for each point, row and engine that ran, in this order.
     pub entries: Vec<Entry>,
-    /// Every record that counts.
-    pub records: Vec<Record>,
-    /// The point of each of them.
-    points_of_records: Vec<usize>,
+    /// Every record that counts, by the number of its point.
+    records: Vec<(usize, Record)>,
 }
 
 /// One engine in one row at one point.
@@ -64,7 +62,7 @@ impl Findings {
     pub fn read(folder: &Folder, engine_is_known: &dyn Fn(&str) -> Result<(), String>) -> Result<Findings> {
         let (experiment, facts) = folder.read(engine_is_known)?;
         let points = experiment.points(facts.scale).map_err(|why| anyhow!(why))?;
-        let (mut entries, mut records, mut points_of_records) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut entries, mut records) = (Vec::new(), Vec::new());
         for (number, point) in points.iter().enumerate() {
             let Some(plan) = Folder::plan(&experiment, &facts, point)? else { continue };
             let results = Results::open(Some(&folder.rows()), &plan, false)?;
@@ -81,16 +79,14 @@ impl Findings {
                     });
                 }
             }
-            points_of_records.extend(last.iter().map(|_| number));
-            records.extend(last.into_iter().cloned());
+            records.extend(last.into_iter().map(|record| (number, record.clone())));
         }
-        Ok(Findings { experiment, facts, points, entries, records, points_of_records })
+        Ok(Findings { experiment, facts, points, entries, records })
     }
 
     /// Every record that counts, with axes and labels of its point.
     pub fn records_at(&self) -> impl Iterator<Item = (&[(String, String)], &Record)> {
-        let at = self.points_of_records.iter().map(|point| &self.points[*point].at[..]);
-        at.zip(&self.records)
+        self.records.iter().map(|(point, record)| (&self.points[*point].at[..], record))
     }
 
     /// The one entry of an engine at this point and row.

@@ -147,7 +147,7 @@ impl Outcome {
 
 /// What must be known to judge the figures: places, equal terms, departures, builds, machine, remarks, errors.
 fn terms(findings: &Findings) -> Vec<(&'static str, Vec<String>)> {
-    let records: Vec<&Record> = findings.records.iter().collect();
+    let records: Vec<&Record> = findings.records_at().map(|(_, record)| record).collect();
     let place: BTreeSet<String> = findings.points.iter().map(|point| point.place.describe()).collect();
     let stopped: BTreeSet<&String> = findings.points.iter().flat_map(|point| &point.stopped).collect();
     let pending = findings.facts.pending.iter().map(|(engine, why)| format!("{engine}: {why}")).collect::<Vec<_>>();

@@ -127,7 +127,7 @@ impl Stage for &Bench {
     fn prepare(&self, store: &mut Store<'_>, job: &Job<'_>) -> Result<()> {
         if let Act::Fill(write) = self.act {
             store.fresh(match write.mixed {
-                true => Content::mixed(job.spec, MIXED)?,
+                true => Content::sized(job.spec, MIXED)?,
                 false => Content::decimal(job.spec, write.value_size.unwrap_or(job.spec.value_size))?,
             })?;
         }

@@ -7,11 +7,10 @@
 use super::{
     Job, Stage,
     deletes::share_of,
-    keys::Keys,
     ops::Hands,
     rng::{Permutation, Rng, label},
     store::{Content, Store},
-    values::{Pareto, Sizes, Values},
+    values::{Pareto, Sizes},
 };
 use crate::measure::{self, Kind, Outcome};
 use anyhow::{Result, ensure};
@@ -98,10 +97,8 @@ impl Stage for Mixgraph {
 
     fn prepare(&self, store: &mut Store<'_>, job: &Job<'_>) -> Result<()> {
         if self.loads() {
-            let spec = job.spec;
-            ensure!(spec.num >= RANGES, "mixgraph needs {RANGES} keys or more");
-            let values = Values::sized(SIZES, spec.compression_ratio, spec.seed);
-            store.fresh(Content::new(Keys::decimal(spec.key_size, spec.num)?, values, spec.num, 0))?;
+            ensure!(job.spec.num >= RANGES, "mixgraph needs {RANGES} keys or more");
+            store.fresh(Content::sized(job.spec, SIZES)?)?;
         } else {
             ensure!(store.content.values.sizes() == Some(SIZES), "mixgraph needs mixgraph-load before it");
         }

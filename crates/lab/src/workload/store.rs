@@ -68,7 +68,7 @@ impl Content {
     }
 
     /// The same keys, with values of several sizes.
-    pub fn mixed(spec: &CellSpec, sizes: Sizes) -> Result<Content> {
+    pub fn sized(spec: &CellSpec, sizes: Sizes) -> Result<Content> {
         let keys = Keys::decimal(spec.key_size, spec.num)?;
         Ok(Content::new(keys, Values::sized(sizes, spec.compression_ratio, spec.seed), spec.num, 0))
     }

@@ -1,7 +1,10 @@
 //! Files that are kept open for the next read, as many as there may be; the one read longest ago is closed first.
 use crate::Result;
 use parking_lot::Mutex;
-use std::{collections::HashMap, hash::Hash};
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::Hash,
+};
 
 /// Files by what they are called. Each takes a descriptor.
 pub(super) struct OpenFiles<K, F> {
@@ -10,20 +13,19 @@ pub(super) struct OpenFiles<K, F> {
 }
 
 struct Open<K, F> {
-    files: HashMap<K, Kept<F>>,
+    /// With the number of its last read.
+    files: HashMap<K, (F, u64)>,
+    /// The same by that number, so that nothing need be searched for the oldest.
+    by_read: BTreeMap<u64, K>,
     /// Counts reads.
     now: u64,
-}
-
-struct Kept<F> {
-    file: F,
-    read: u64,
 }
 
 impl<K: Clone + Eq + Hash, F: Clone> OpenFiles<K, F> {
     /// At most `most` are kept open.
     pub fn new(most: usize) -> OpenFiles<K, F> {
-        OpenFiles { most: most.max(1), open: Mutex::new(Open { files: HashMap::new(), now: 0 }) }
+        let open = Open { files: HashMap::new(), by_read: BTreeMap::new(), now: 0 };
+        OpenFiles { most: most.max(1), open: Mutex::new(open) }
     }
 
     /// The file called `key`, opened if need be.
@@ -39,27 +41,38 @@ impl<K: Clone + Eq + Hash, F: Clone> OpenFiles<K, F> {
 
     /// Closes those that are about to be removed.
     pub fn forget(&self, is_one: impl Fn(&K) -> bool) {
-        let closed: Vec<_> = self.open.lock().files.extract_if(|key, _| is_one(key)).collect();
+        let closed = self.open.lock().forget(is_one);
         drop(closed);
     }
 }
 
 impl<K: Clone + Eq + Hash, F: Clone> Open<K, F> {
     fn get(&mut self, key: &K) -> Option<F> {
+        let (file, read) = self.files.get_mut(key)?;
         self.now += 1;
-        let kept = self.files.get_mut(key)?;
-        kept.read = self.now;
-        Some(kept.file.clone())
+        self.by_read.remove(&std::mem::replace(read, self.now));
+        self.by_read.insert(self.now, key.clone());
+        Some(file.clone())
     }
 
     /// Keeps one more; what has to go for it.
-    fn add(&mut self, key: &K, file: F, most: usize) -> Vec<Kept<F>> {
-        let mut closed: Vec<_> = self.files.insert(key.clone(), Kept { file, read: self.now }).into_iter().collect();
-        while self.files.len() > most {
-            let oldest = self.files.iter().min_by_key(|(_, kept)| kept.read).map(|(key, _)| key.clone());
-            closed.extend(oldest.and_then(|oldest| self.files.remove(&oldest)));
+    fn add(&mut self, key: &K, file: F, most: usize) -> Vec<F> {
+        self.now += 1;
+        let before = self.files.insert(key.clone(), (file, self.now)); // of another reader, who was faster
+        before.iter().for_each(|(_, read)| drop(self.by_read.remove(read)));
+        self.by_read.insert(self.now, key.clone());
+        let mut closed: Vec<F> = before.into_iter().map(|(file, _)| file).collect();
+        while self.files.len() > most
+            && let Some((_, oldest)) = self.by_read.pop_first()
+        {
+            closed.extend(self.files.remove(&oldest).map(|(file, _)| file));
         }
         closed
+    }
+
+    fn forget(&mut self, is_one: impl Fn(&K) -> bool) -> Vec<F> {
+        self.by_read.retain(|_, key| !is_one(key));
+        self.files.extract_if(|key, _| is_one(key)).map(|(_, (file, _))| file).collect()
     }
 }
 

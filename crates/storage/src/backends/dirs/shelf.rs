@@ -1,11 +1,13 @@
 //! Where the folders of tables are: `L2/000012` is table 12, made for level 2. Tables move between levels by edits alone, so the
 //! level in a name says where a table began; it is found by its number.
-use super::super::files::{
-    Input, Store,
-    folders::{Folders, Inside, Saver, WholeFolders},
-    fs::{FileSystem, WriteFile},
+use super::super::{
+    files::{
+        Input, Store,
+        folders::{Folders, Inside, Saver, WholeFolders},
+        fs::{FileSystem, WriteFile},
+    },
+    open_files::OpenFiles,
 };
-use super::super::open_files::OpenFiles;
 use crate::{
     Error, Purpose, Result, SyncKind,
     placement::{Listed, ObjectId, TableMeta},

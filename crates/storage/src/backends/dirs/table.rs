@@ -52,12 +52,8 @@ impl Place {
             }
             Reference::File(file) => {
                 let at = (self.folder.clone(), file.name(internal));
-                value_in(
-                    &*self.shelf.pairs.get(&at, || open_pair(store, &at.0, &at.1).map(Arc::new))?,
-                    internal,
-                    &file,
-                    verify,
-                )
+                let input = self.shelf.pairs.get(&at, || open_pair(store, &at.0, &at.1).map(Arc::new))?;
+                value_in(&input, internal, &file, verify)
             }
         }
     }
