@@ -57,7 +57,7 @@ crash: machine ## a quarter of an hour of power cuts, on paper and of machines, 
 machine: ## a kernel for the machines that `make crash` kills, unpacked below ~/.cache/terrace; needs apt and QEMU
 	@scripts/machine.sh
 
-noblsm: ## what waiting for no drive buys: times, tails, syncs and space by preset and tier, judged; an hour and a half on a quiet machine, SCALE=0.02 for less; root
+noblsm: ## what waiting for no drive buys: times, tails, syncs and space by preset and tier, judged; two to three hours on a quiet machine of two processors, SCALE=0.02 for less; root
 	cargo build --release -p terrace-cli
 	target/release/terrace study run ours-waiting ours-tiers ours-syncs --scale $(or $(SCALE),1) --out target/noblsm
 	target/release/terrace study run noblsm-table-1 --out target/noblsm

@@ -165,8 +165,8 @@ fn wisckey() -> Options {
     options
 }
 
-/// Moderate numbers: at most 4 × 32 MiB of memtables in memory, and 64 MiB of blocks with up to 32 MiB of indexes and filters
-/// beside them. After a crash as much log is replayed as the memtables held, and what waited for its batch. From 2 GiB of such logs
+/// Moderate numbers: at most 4 × 32 MiB of memtables in memory, and 64 MiB of blocks, with indexes and filters beside them, about a
+/// hundredth of the tables that are open. After a crash as much log is replayed as the memtables held, and what waited for its batch. From 2 GiB of such logs
 /// and of replaced tables on, writers wait; with less, a compaction of a full level 0 stopped them until it was durable.
 /// Level 1 holds what level 0 brings when its compaction starts, 4 memtables, up to four times that before a level is begun; it does
 /// so too where memtables are made larger, and deeper levels are sized from the last (`levels_fit`).
