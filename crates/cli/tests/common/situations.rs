@@ -60,16 +60,21 @@ pub fn judge_as(situations: &[Situation], run: impl Fn(&Path, Vec<String>) -> Ra
 
 /// A store of this preset with a table, values of 700 bytes among others, and a log with a write.
 pub fn store(path: &Path, preset: &str) {
+    compacted(path, preset, &[]);
+}
+
+fn compacted(path: &Path, preset: &str, of: &[&str]) {
     let shown = path.to_str().unwrap();
     let long: String = (0..700).map(|n: u32| char::from(b'a' + (n * n % 23) as u8)).collect();
     terrace(["put", shown, "k", &long, "--preset", preset]).ok();
     terrace(["put", shown, "small", "value"]).ok();
-    terrace(["compact", shown]).ok(); // of two tables: one would only be moved
+    terrace(["compact", shown].iter().chain(of)).ok(); // of two tables: one would only be moved
     terrace(["put", shown, "another", &long]).ok();
 }
 
+/// Its table points into a log: a compaction of everything would have moved the values.
 pub fn value_log(path: &Path) {
-    store(path, "wisckey");
+    compacted(path, "wisckey", &["--from", "a"]);
 }
 
 pub fn folders(path: &Path) {
