@@ -116,6 +116,8 @@ fn inspect_shows_a_store_and_each_of_its_files() {
     assert_eq!(whole["levels"].as_array().unwrap().len(), 7);
     assert!(!whole["logs"].as_array().unwrap().is_empty());
 
+    assert_eq!((&whole["unnamed"]["tables"], said.contains("does not name")), (&0.into(), false));
+
     let table = file(store, |name| name.ends_with(".ldb"));
     let shown = json(["inspect", &table, "--entries", "--json"]);
     let count = shown["entries"].as_array().unwrap().len() as u64;
@@ -145,6 +147,26 @@ fn inspect_shows_a_store_and_each_of_its_files() {
     let other = Path::new(store).join("notes.txt");
     fs::write(&other, "").unwrap();
     assert!(terrace(["inspect", other.to_str().unwrap()]).fails(1).contains("not a file name of a store"));
+}
+
+#[test]
+fn inspect_counts_tables_that_the_manifest_does_not_name() {
+    let directory = tempfile::tempdir().unwrap();
+    for (preset, ends) in [("default", ".ldb"), ("bolt", ".bundle"), ("delsm", "L1")] {
+        let path = directory.path().join(preset);
+        let store = path.to_str().unwrap();
+        terrace(["put", store, "k", "value", "--preset", preset]).ok();
+        terrace(["put", store, "l", "value"]).ok();
+        terrace(["compact", store]).ok();
+        assert_eq!(json(["inspect", store, "--json"])["unnamed"], serde_json::json!({ "tables": 0, "bytes": 0 }));
+        let made = if ends == "L1" { path.join("L1/000999") } else { path.join(format!("000999{ends}")) };
+        if ends == "L1" {
+            fs::create_dir(&made).unwrap();
+        }
+        fs::write(if ends == "L1" { made.join("META") } else { made }, [0; 77]).unwrap();
+        assert_eq!(json(["inspect", store, "--json"])["unnamed"], serde_json::json!({ "tables": 1, "bytes": 77 }));
+        assert!(text(terrace(["inspect", store]).ok()).contains("1 more, 77 B, that the manifest does not name"));
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod pairs;
 mod picture;
 mod store;
 mod tables;
+mod unnamed;
 
 use crate::{bytes::quoted, directory::refuse_foreign};
 use anyhow::{Context, Result, bail};

@@ -1,5 +1,5 @@
 //! A whole store, put together from `CURRENT`, the manifest, the logs and the marker.
-use super::{SHOWN_BYTES, edits, logs::Summary, picture, user};
+use super::{SHOWN_BYTES, edits, logs::Summary, picture, unnamed::Unnamed, user};
 use crate::{
     bytes::{escaped, quoted},
     log_file::LogFile,
@@ -29,6 +29,7 @@ struct Store {
     logs: Vec<(LogId, FileName, Summary)>,
     /// Of a value log, with their sizes.
     segments: Vec<(FileName, u64)>,
+    unnamed: Unnamed,
 }
 
 /// Prints the store in `path`.
@@ -40,6 +41,7 @@ pub fn show(path: &Path, as_json: bool, out: &mut dyn Write) -> Result<()> {
     }
     store.show_head(path, out)?;
     store.show_levels(out)?;
+    store.show_unnamed(out)?;
     store.show_history(path, out)?;
     store.show_logs(out)?;
     store.show_segments(out)
@@ -76,6 +78,7 @@ impl Store {
             levels: vec![BTreeMap::new(); LEVELS],
             logs: Vec::new(),
             segments: list_segments(path)?,
+            unnamed: Unnamed::default(),
         };
         store.broken_tail = loop {
             match file.next()? {
@@ -88,6 +91,7 @@ impl Store {
             }
         };
         store.logs = read_logs(path, store.log_number())?;
+        store.unnamed = Unnamed::read(path, store.levels.iter().flat_map(BTreeMap::values))?;
         Ok(store)
     }
 
@@ -159,6 +163,18 @@ impl Store {
             if !ranges[level].is_empty() {
                 writeln!(out, "L{level} |{line}|")?;
             }
+        }
+        Ok(())
+    }
+
+    fn show_unnamed(&self, out: &mut dyn Write) -> Result<()> {
+        let Unnamed { tables, bytes } = self.unnamed;
+        if tables > 0 {
+            writeln!(
+                out,
+                "\n{tables} more, {}, that the manifest does not name: not yet, or no longer, or left over by a crash",
+                size(bytes)
+            )?;
         }
         Ok(())
     }
@@ -260,6 +276,7 @@ impl Store {
                 "broken_tail": self.broken_tail },
             "logs": logs,
             "segments": segments,
+            "unnamed": { "tables": self.unnamed.tables, "bytes": self.unnamed.bytes },
         })
     }
 }

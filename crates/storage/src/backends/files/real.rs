@@ -31,7 +31,7 @@ use std::{
     ops::Range,
     os::{
         fd::{AsFd, BorrowedFd},
-        unix::fs::{FileExt, MetadataExt},
+        unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
     sync::OnceLock,
@@ -141,7 +141,7 @@ impl FileSystem for RealFs {
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {
-        Ok(Box::new(Reading(File::open(self.file(name))?)))
+        Ok(Box::new(Reading(unnoticed(&self.file(name))?)))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -344,6 +344,15 @@ fn make(path: &Path) -> io::Result<()> {
 
 fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
+}
+
+/// Opens a file without its time of last access being written for it: where that is due (with `relatime`, at the first read
+/// since the file was written), a read would join the journal's transaction, and wait for the one being committed.
+fn unnoticed(path: &Path) -> io::Result<File> {
+    match OpenOptions::new().read(true).custom_flags(libc::O_NOATIME).open(path) {
+        Err(e) if e.raw_os_error() == Some(libc::EPERM) => File::open(path), // somebody else's file
+        opened => opened,
+    }
 }
 
 fn list(folder: &Path) -> io::Result<Vec<DirEntry>> {
