@@ -152,18 +152,16 @@ fn inspect_shows_a_store_and_each_of_its_files() {
 #[test]
 fn inspect_counts_tables_that_the_manifest_does_not_name() {
     let directory = tempfile::tempdir().unwrap();
-    for (preset, ends) in [("default", ".ldb"), ("bolt", ".bundle"), ("delsm", "L1")] {
+    for (preset, file) in [("default", "000999.ldb"), ("bolt", "000999.bundle"), ("delsm", "L1/000999/META")] {
         let path = directory.path().join(preset);
         let store = path.to_str().unwrap();
         terrace(["put", store, "k", "value", "--preset", preset]).ok();
         terrace(["put", store, "l", "value"]).ok();
         terrace(["compact", store]).ok();
         assert_eq!(json(["inspect", store, "--json"])["unnamed"], serde_json::json!({ "tables": 0, "bytes": 0 }));
-        let made = if ends == "L1" { path.join("L1/000999") } else { path.join(format!("000999{ends}")) };
-        if ends == "L1" {
-            fs::create_dir(&made).unwrap();
-        }
-        fs::write(if ends == "L1" { made.join("META") } else { made }, [0; 77]).unwrap();
+        let file = path.join(file);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, [0; 77]).unwrap();
         assert_eq!(json(["inspect", store, "--json"])["unnamed"], serde_json::json!({ "tables": 1, "bytes": 77 }));
         assert!(text(terrace(["inspect", store]).ok()).contains("1 more, 77 B, that the manifest does not name"));
     }

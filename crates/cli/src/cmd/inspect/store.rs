@@ -8,7 +8,13 @@ use crate::{
 };
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, fs, io, io::Write, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs::{self, DirEntry},
+    io,
+    io::Write,
+    path::Path,
+};
 use terrace_format::{
     AddedTable, Edit, FileName, KeyOrder, LEVELS, LogId, Marker, TableId, log_record::Event, names::decode_current,
 };
@@ -77,7 +83,7 @@ impl Store {
             broken_tail: false,
             levels: vec![BTreeMap::new(); LEVELS],
             logs: Vec::new(),
-            segments: list_segments(path)?,
+            segments: Vec::new(),
             unnamed: Unnamed::default(),
         };
         store.broken_tail = loop {
@@ -90,8 +96,10 @@ impl Store {
                 Event::End { torn, .. } => break torn,
             }
         };
-        store.logs = read_logs(path, store.log_number())?;
-        store.unnamed = Unnamed::read(path, store.levels.iter().flat_map(BTreeMap::values))?;
+        let files: Vec<_> = entries(path)?.into_iter().filter_map(named).collect();
+        store.logs = read_logs(&files, store.log_number())?;
+        store.segments = list_segments(&files)?;
+        store.unnamed = Unnamed::read(path, &files, store.levels.iter().flat_map(BTreeMap::values))?;
         Ok(store)
     }
 
@@ -281,14 +289,26 @@ impl Store {
     }
 }
 
+/// What lies in a folder; nothing if there is none of that name.
+pub fn entries(folder: &Path) -> io::Result<Vec<DirEntry>> {
+    match fs::read_dir(folder) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(Vec::new()),
+        found => found?.collect(),
+    }
+}
+
+/// `None` for what is no file of a store.
+fn named(entry: DirEntry) -> Option<(FileName, DirEntry)> {
+    FileName::parse(&entry.file_name().to_string_lossy()).map(|name| (name, entry))
+}
+
 /// Logs; of those that are segments of a value log, what the manifest still needs as a log, from number `from` on.
-fn read_logs(path: &Path, from: u64) -> Result<Vec<(LogId, FileName, Summary)>> {
+fn read_logs(files: &[(FileName, DirEntry)], from: u64) -> Result<Vec<(LogId, FileName, Summary)>> {
     let mut logs = Vec::new();
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        match FileName::parse(&entry.file_name().to_string_lossy()) {
-            Some(file @ (FileName::Log(id) | FileName::ValueLog(id))) if id.0 >= from || file == FileName::Log(id) => {
-                logs.push((id, file, Summary::of(&entry.path())?));
+    for (file, entry) in files {
+        match *file {
+            FileName::Log(id) | FileName::ValueLog(id) if id.0 >= from || *file == FileName::Log(id) => {
+                logs.push((id, *file, Summary::of(&entry.path())?));
             }
             _ => {}
         }
@@ -298,13 +318,11 @@ fn read_logs(path: &Path, from: u64) -> Result<Vec<(LogId, FileName, Summary)>> 
 }
 
 /// Segments of a value log and their sizes.
-fn list_segments(path: &Path) -> Result<Vec<(FileName, u64)>> {
+fn list_segments(files: &[(FileName, DirEntry)]) -> Result<Vec<(FileName, u64)>> {
     let mut segments = Vec::new();
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        let name = FileName::parse(&entry.file_name().to_string_lossy());
-        if let Some(file @ (FileName::ValueLog(_) | FileName::Values(_))) = name {
-            segments.push((file, entry.metadata()?.len()));
+    for (file, entry) in files {
+        if let FileName::ValueLog(_) | FileName::Values(_) = file {
+            segments.push((*file, entry.metadata()?.len()));
         }
     }
     segments.sort_by_key(|(file, _)| file.to_string());
