@@ -1,7 +1,7 @@
 # What to type. Everything is cargo below; `make help` lists the words.
 .DEFAULT_GOAL := help
 HOST = $(shell rustc -vV | sed -n "s/^host: //p")
-.PHONY: help demo test lint mutants counts crash machine cascade speed noblsm peers bench study agree doc capi install python package licences book loom sanitize fuzz coverage platforms
+.PHONY: help demo test places lint mutants counts crash machine cascade speed noblsm peers bench study agree doc capi install python package licences book loom sanitize fuzz coverage platforms
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -12,6 +12,9 @@ demo: ## a store written by the real LevelDB is opened, queried, filled, checked
 test: ## every test, and the repository's own checks; what the machine lacks is skipped with a reason
 	cargo test --workspace
 	cargo xtask tidy
+
+places: ## the engine's suites once more, with stores on a device without a file system, and half on one
+	@scripts/places.sh
 
 lint: ## formatting, clippy with warnings as errors, licences of what we build on
 	cargo fmt --all --check

@@ -8,13 +8,14 @@ mod mutants;
 mod tidy;
 mod tree;
 
-use anyhow::{Result, bail};
-use std::{path::Path, process::ExitCode};
+use anyhow::{Context, Result, bail};
+use std::{path::Path, process::ExitCode, time::Duration};
 
 const USAGE: &str = "\
 usage: cargo xtask tidy              imports, file lengths, dead modules, links, banned calls, unsafe, README's example,
                                    mutants that do not apply
-       cargo xtask mutants [NAME…]   applies each patch of mutants/ and requires that its test then fails
+       cargo xtask mutants [--minutes M] [NAME…]   applies each patch of mutants/ and requires that its test then
+                                   fails; begins none later than M minutes after its start
        cargo xtask counts [--write]  what operations cost under callgrind, against what is written down
        cargo xtask licences [--write]  what we build on, against deny.toml and docs/licences.md";
 
@@ -33,7 +34,11 @@ fn run(arguments: &[String]) -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository");
     match arguments.split_first() {
         Some((task, [])) if task == "tidy" => tidy::run(root),
-        Some((task, names)) if task == "mutants" => mutants::run(root, names),
+        Some((task, [flag, minutes, names @ ..])) if task == "mutants" && flag == "--minutes" => {
+            let minutes: u64 = minutes.parse().with_context(|| format!("--minutes {minutes}"))?;
+            mutants::run(root, names, Some(Duration::from_secs(60 * minutes)))
+        }
+        Some((task, names)) if task == "mutants" => mutants::run(root, names, None),
         Some((task, [])) if task == "counts" => counts::run(root, false),
         Some((task, [write])) if task == "counts" && write == "--write" => counts::run(root, true),
         Some((task, [])) if task == "licences" => licences::run(root, false),

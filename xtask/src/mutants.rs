@@ -15,7 +15,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// Longest that one build or test run may take, in seconds. A mutant that hangs is not a mutant that is caught.
@@ -31,22 +31,24 @@ struct Mutant {
     touched: Vec<PathBuf>,
 }
 
-/// Runs the mutants whose names contain one of `names`, or all; an error unless every one is caught.
-pub fn run(root: &Path, names: &[String]) -> Result<()> {
+/// Runs the mutants whose names contain one of `names`, or all; an error unless every one is caught. Behind `limit` none is begun
+/// any more, and those left out are named: a machine that is slow today says what it did not show.
+pub fn run(root: &Path, names: &[String], limit: Option<Duration>) -> Result<()> {
+    let begin = Instant::now();
     let mutants = read_all(&root.join("mutants"), names)?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let bench = Bench { root, copy: target.join("mutants/source"), build: target.join("mutants/build") };
     bench.refresh()?;
-    for test in mutants.iter().map(|mutant| mutant.test.as_str()).collect::<BTreeSet<_>>() {
-        println!("without mutants: {test}");
-        let output = bench.shell(test)?;
-        if !output.status.success() {
-            bail!("fails already without a mutant: {test}\n{}", tail(&output));
-        }
-    }
-    let mut survivors = 0;
+    let (mut passed, mut survivors, mut late) = (BTreeSet::new(), 0, Vec::new());
     println!("{:32} {:>7}  verdict", "mutant", "seconds");
     for mutant in &mutants {
+        if limit.is_some_and(|limit| begin.elapsed() > limit) {
+            late.push(mutant.name.as_str());
+            continue;
+        }
+        if passed.insert(&mutant.test) {
+            bench.passes(&mutant.test)?;
+        }
         let begin = Instant::now();
         let verdict = bench.verdict(mutant)?;
         survivors += usize::from(verdict.is_err());
@@ -56,9 +58,13 @@ pub fn run(root: &Path, names: &[String]) -> Result<()> {
             println!("{:40}  {}", "", mutant.what);
         }
     }
-    match survivors {
-        0 => println!("mutants: all {} die", mutants.len()),
-        _ => bail!("{survivors} of {} mutants were not caught", mutants.len()),
+    if !late.is_empty() {
+        println!("mutants: no time left for {} of {}: {}", late.len(), mutants.len(), late.join(" "));
+    }
+    match (survivors, mutants.len() - late.len()) {
+        (_, 0) => bail!("no mutant was begun in time"),
+        (0, begun) => println!("mutants: all {begun} die"),
+        (_, begun) => bail!("{survivors} of {begun} mutants were not caught"),
     }
     Ok(())
 }
@@ -150,6 +156,16 @@ impl Bench<'_> {
         fs::write(&to, bytes)?;
         // `fs::copy` would keep scripts executable but also an old time, which cargo takes for unchanged.
         fs::set_permissions(&to, fs::metadata(&from)?.permissions())?;
+        Ok(())
+    }
+
+    /// An error if `test` fails without any mutant.
+    fn passes(&self, test: &str) -> Result<()> {
+        println!("without mutants: {test}");
+        let output = self.shell(test)?;
+        if !output.status.success() {
+            bail!("fails already without a mutant: {test}\n{}", tail(&output));
+        }
         Ok(())
     }
 

@@ -23,7 +23,7 @@ fn compacted_bytes(db: &Db) -> u64 {
 fn the_bottom_drops_what_a_snapshot_held() {
     for more in [&[][..], &[("range_deletes", "on")], &[("tables", "bundled")], &[("values", "log")]] {
         let options = options(more);
-        let place = Place::memory();
+        let place = Place::any();
         let db = place.open(&options, false).expect("open");
         let key = |n: u32| format!("key{n:03}");
         (0..100).for_each(|n| db.put(key(n), vec![b'v'; 1000]).expect("put"));
@@ -59,7 +59,7 @@ fn a_merge_leaves_others_their_share_of_the_device() {
         let sizes =
             [("compaction_bytes_per_second", rate.as_str()), ("level_base_bytes", "64MiB"), ("memtable_bytes", "1MiB")];
         let parts = [("subcompactions_max", "4"), ("subcompaction_bytes", "64KiB"), ("compression", "none")];
-        let db = Db::open_in_memory(options(&[TIGHT, &level0, &sizes, &parts].concat())).expect("open");
+        let db = kit::store(options(&[TIGHT, &level0, &sizes, &parts].concat()));
         let mut begun = Instant::now();
         for run in 0..5u32 {
             // The first one does not stay in level 0.

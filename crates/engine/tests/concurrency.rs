@@ -181,7 +181,7 @@ fn batches_are_whole_counters_rise_and_snapshots_stand_still() {
 #[test]
 fn a_close_under_way_stops_every_writer_and_loses_nothing() {
     for seed in 0..12 {
-        let place = Place::memory();
+        let place = Place::any();
         let db = place.open(&options(TIGHT), false).unwrap();
         let stop = AtomicBool::new(false);
         let last: Vec<u64> = thread::scope(|scope| {
@@ -328,7 +328,7 @@ fn a_group_that_overtakes_another_is_seen_after_it() {
     for behind in ["a write", "a flush"] {
         let gate = Arc::new(Gate::default());
         let pipelined = options(&[("pipelined_writes", "on")]).comparator(gate.clone());
-        let db = Place::memory().open(&pipelined, false).unwrap();
+        let db = Place::any().open(&pipelined, false).unwrap();
         db.put("first", "1").unwrap();
         gate.closed.store(true, SeqCst);
         thread::scope(|scope| {

@@ -38,7 +38,7 @@ fn all_have(models: &[Model], keys: &[&str]) -> bool {
 
 #[test]
 fn tier_sync_promises_what_was_synced_and_says_so() {
-    let db = Place::memory().open(&options(TIGHT), true).unwrap();
+    let db = Place::any().open(&options(TIGHT), true).unwrap();
     assert_eq!((db.last_sequence(), db.durable_sequence()), (0, 0));
     db.put("a", "1").unwrap();
     db.put("b", "2").unwrap();
@@ -99,7 +99,7 @@ fn a_close_waits_for_no_batch_to_be_due() {
 #[test]
 fn an_idle_store_becomes_durable_by_itself_and_only_if_asked_to() {
     let idle = |interval: &str| {
-        let db = Place::memory().open(&options(&[("durability_interval_ms", interval)]), false).unwrap();
+        let db = Place::any().open(&options(&[("durability_interval_ms", interval)]), false).unwrap();
         db.put("a", "1").unwrap();
         db
     };
@@ -203,7 +203,7 @@ fn a_synced_write_makes_all_older_logs_durable_first() {
 /// A table that is written and consumed between two releases is in no durable version; it must go all the same.
 #[test]
 fn a_table_that_came_and_went_between_two_releases_is_removed() {
-    let place = Place::memory();
+    let place = Place::any();
     let db = place.open(&options(TIGHT), true).unwrap();
     for _ in 0..12 {
         db.put("a", "1").unwrap();
@@ -219,7 +219,7 @@ fn a_table_that_came_and_went_between_two_releases_is_removed() {
 /// Tables that a reader kept go with the store at the latest, if it is closed.
 #[test]
 fn a_closed_store_leaves_no_table_that_it_does_not_name() {
-    let place = Place::memory();
+    let place = Place::any();
     let db = place.open(&options(TIGHT), false).unwrap();
     let there = || place.fs.list().unwrap().iter().filter(|entry| entry.name.ends_with(".ldb")).count();
     db.put("a", "1").unwrap();

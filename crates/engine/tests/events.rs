@@ -9,7 +9,7 @@ use std::{
 };
 use terrace::{Db, Event, Options, WriteOptions};
 use terrace_sim::{Fault, FaultFs, Plan};
-use terrace_storage::{Memory, backends::files::fs::FileSystem};
+use terrace_storage::backends::files::fs::FileSystem;
 
 type Heard = Arc<Mutex<Vec<Event>>>;
 
@@ -52,7 +52,7 @@ fn fill(db: &Db) {
 fn beginnings_and_ends_agree_with_the_statistics() {
     for manual in [true, false] {
         let (shape, heard) = listening(options(&[TIGHT, &[("compression", "none")]].concat()));
-        let db = kit::Place::memory().open(&shape, manual).unwrap();
+        let db = kit::Place::any().open(&shape, manual).unwrap();
         fill(&db);
         db.put_with("synced", "", WriteOptions::synced()).unwrap();
         db.flush().unwrap();
@@ -98,7 +98,7 @@ fn beginnings_and_ends_agree_with_the_statistics() {
 
 #[test]
 fn a_stop_and_its_cure_are_heard_once() {
-    let disk = FaultFs::new(Arc::new(Memory::new()), Plan::never());
+    let disk = FaultFs::new(kit::anywhere(), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
     let (shape, heard) = listening(options(TIGHT));
     let db = kit::open(&fs, &shape, true).unwrap();

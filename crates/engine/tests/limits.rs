@@ -13,7 +13,7 @@ use terrace_storage::placement::Mode;
 #[test]
 fn the_empty_key_and_the_empty_value_are_like_any_other() {
     for manual in [true, false] {
-        let place = Place::memory();
+        let place = Place::any();
         let mut db = place.open(&Options::default(), manual).unwrap();
         let pairs: Pairs = vec![
             (vec![], vec![]),
@@ -48,7 +48,7 @@ fn the_empty_key_and_the_empty_value_are_like_any_other() {
 
 #[test]
 fn an_empty_batch_is_written_and_takes_no_sequence() {
-    let db = Db::open_in_memory(Options::default()).unwrap();
+    let db = kit::store(Options::default());
     assert_eq!(db.write(WriteBatch::new(), WriteOptions::default()).unwrap(), 0);
     db.put("a", "b").unwrap();
     assert_eq!(db.write(WriteBatch::new(), WriteOptions::synced()).unwrap(), 1);
@@ -58,7 +58,7 @@ fn an_empty_batch_is_written_and_takes_no_sequence() {
 /// The huge slices are zero pages that nobody touches: a refusal must not even copy them.
 #[test]
 fn more_than_the_format_holds_is_refused_and_nothing_of_the_batch_is_written() {
-    let db = Db::open_in_memory(Options::default()).unwrap();
+    let db = kit::store(Options::default());
     let huge = vec![0u8; 1 << 32];
     let attempts: [fn(&mut WriteBatch, &[u8]) -> usize; 3] = [
         |batch, huge| batch.put("key", huge).len(),
@@ -93,7 +93,7 @@ fn values_of_64_mib_go_through_log_flush_compaction_and_reopening() {
     let noise: Vec<u8> = (0..8 << 20).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
     let dull = vec![b'x'; (64 << 20) + 1];
     for codec in ["none", "snappy", "zstd"] {
-        let (place, options) = (Place::memory(), options(&[("compression", codec)]));
+        let (place, options) = (Place::any(), options(&[("compression", codec)]));
         let mut db = place.open(&options, false).unwrap();
         db.put("noise", &noise).unwrap();
         db.put("dull", &dull).unwrap();
@@ -127,7 +127,7 @@ fn values_of_64_mib_go_through_log_flush_compaction_and_reopening() {
 /// Keys of a megabyte: index entries, bounds in the manifest and log records all grow with them.
 #[test]
 fn keys_of_a_megabyte_work_everywhere() {
-    let (place, options) = (Place::memory(), options(&[("bloom_bits", "10"), ("manifest_bytes", "4KiB")]));
+    let (place, options) = (Place::any(), options(&[("bloom_bits", "10"), ("manifest_bytes", "4KiB")]));
     let db = place.open(&options, true).unwrap();
     let key = |n: u8| [vec![b'k'; 1 << 20], vec![n]].concat();
     for round in 0..3u8 {

@@ -11,7 +11,7 @@ use std::{fs, sync::Arc};
 use terrace::{Db, Error, Op, Options, ReadOptions, WriteBatch, WriteOptions};
 use terrace_peers::{leveldb::Library, require};
 use terrace_sim::{FaultFs, Plan};
-use terrace_storage::{Memory, backends::files::fs::FileSystem};
+use terrace_storage::backends::files::fs::FileSystem;
 
 fn ranged() -> Options {
     options(&[
@@ -38,7 +38,7 @@ fn filled(db: &Db, keys: u64) {
 fn a_seek_to_a_hidden_key_goes_on_everywhere() {
     let mut options = ranged();
     (options.l0_compact_runs, options.l0_slow_runs, options.l0_stop_runs) = (100, 200, 300);
-    let db = Db::open_in_memory(options).unwrap();
+    let db = kit::store(options);
     for numbers in [&[0, 5][..], &[1, 2, 8], &[9]] {
         numbers.iter().for_each(|number| db.put(key(*number), "").unwrap());
         if numbers == [9] {
@@ -55,7 +55,7 @@ fn a_seek_to_a_hidden_key_goes_on_everywhere() {
 
 #[test]
 fn a_range_costs_one_write_and_is_passed_over_at_once() {
-    let disk = FaultFs::new(Arc::new(Memory::new()), Plan::never());
+    let disk = FaultFs::new(kit::anywhere(), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
     let mut cold = ranged();
     (cold.cache_bytes, cold.table_bytes) = (0, 2 << 20);

@@ -7,10 +7,7 @@ mod kit;
 use std::sync::Arc;
 use terrace::{Db, ReadOptions};
 use terrace_sim::{Fault, FaultFs, Plan};
-use terrace_storage::{
-    Memory,
-    backends::files::{fs::FileSystem, real::RealFs},
-};
+use terrace_storage::backends::files::{fs::FileSystem, real::RealFs};
 
 const KEYS: u64 = 4000;
 
@@ -62,10 +59,7 @@ fn allocations<T>(work: impl FnOnce() -> T) -> (u64, T) {
 #[test]
 fn a_cached_get_allocates_its_answer_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
-    for (fs, mapped) in [
-        (Arc::new(Memory::new()) as Arc<dyn FileSystem>, "off"),
-        (Arc::new(RealFs::new(folder.path().join("store"))), "on"),
-    ] {
+    for (fs, mapped) in [(kit::anywhere(), "off"), (Arc::new(RealFs::new(folder.path().join("store"))), "on")] {
         let db = store(fs, &[("mmap_reads", mapped)]);
         for number in 0..KEYS {
             drop(db.get(key(number)).unwrap()); // fills the cache, opens tables
@@ -81,7 +75,7 @@ fn a_cached_get_allocates_its_answer_and_nothing_else() {
 
 #[test]
 fn a_filter_saves_the_read() {
-    let fs = FaultFs::new(Arc::new(Memory::new()), Plan::never());
+    let fs = FaultFs::new(kit::anywhere(), Plan::never());
     let db = store(Arc::new(fs.clone()), &[("cache_bytes", "0")]);
     let calls = |numbers: &mut dyn Iterator<Item = u64>| {
         let before = fs.calls();
@@ -106,7 +100,7 @@ const UNMERGED: &[(&str, &str)] = &[
 
 #[test]
 fn a_seek_to_a_key_that_is_there_reads_one_block() {
-    let fs = FaultFs::new(Arc::new(Memory::new()), Plan::never());
+    let fs = FaultFs::new(kit::anywhere(), Plan::never());
     let db = store(Arc::new(fs.clone()), UNMERGED);
     let placed = |number: u64| {
         let mut cursor = db.cursor(ReadOptions::new());
@@ -138,7 +132,7 @@ fn a_seek_to_a_key_that_is_there_reads_one_block() {
 
 #[test]
 fn what_a_seek_has_left_out_may_fail_the_step() {
-    let fs = FaultFs::new(Arc::new(Memory::new()), Plan::never());
+    let fs = FaultFs::new(kit::anywhere(), Plan::never());
     let db = store(Arc::new(fs.clone()), UNMERGED);
     db.put(key(1000), "newer").unwrap();
     db.flush().unwrap();
@@ -157,7 +151,7 @@ fn what_a_seek_has_left_out_may_fail_the_step() {
 
 #[test]
 fn a_scan_reads_many_blocks_by_one_call() {
-    let fs = FaultFs::new(Arc::new(Memory::new()), Plan::never());
+    let fs = FaultFs::new(kit::anywhere(), Plan::never());
     let changes = [("block_bytes", "1KiB"), ("table_bytes", "1MiB"), ("level_base_bytes", "64MiB")];
     let db = store(Arc::new(fs.clone()), &changes);
     db.compact_range(None, None).unwrap();
@@ -178,7 +172,7 @@ fn a_scan_reads_many_blocks_by_one_call() {
 
 #[test]
 fn a_scan_that_ends_early_leaves_its_buffer_to_the_next() {
-    let db = store(Arc::new(Memory::new()), &[("block_bytes", "1KiB"), ("table_bytes", "1MiB")]);
+    let db = store(kit::anywhere(), &[("block_bytes", "1KiB"), ("table_bytes", "1MiB")]);
     db.compact_range(None, None).unwrap();
     db.wait_idle().unwrap();
     let held = || db.statistics().memory.cursors;
@@ -217,7 +211,7 @@ fn no_more_tables_are_open_than_may_be() {
 
 #[test]
 fn many_keys_at_once_are_answered_in_their_order() {
-    let db = store(Arc::new(Memory::new()), &[]);
+    let db = store(kit::anywhere(), &[]);
     let before = db.snapshot();
     db.put(key(2), "new").unwrap();
     let keys: Vec<_> = (0..KEYS).map(|number| key(number * 7919 % KEYS)).collect();
@@ -225,7 +219,7 @@ fn many_keys_at_once_are_answered_in_their_order() {
     assert!(found.unwrap().into_iter().eq(keys.iter().map(|key| db.get(key).unwrap())));
     let old = db.multi_get_with(&[key(2), key(1)], &ReadOptions::new().snapshot(&before));
     assert_eq!(old.into_iter().collect::<terrace::Result<Vec<_>>>().unwrap(), [Some(vec![2; 100]), None]);
-    let strange = Db::open_in_memory(kit::options(&[])).unwrap().snapshot();
+    let strange = kit::store(kit::options(&[])).snapshot();
     let refused = db.multi_get_with(&keys, &ReadOptions::new().snapshot(&strange));
     assert!(refused.len() == keys.len() && refused.iter().all(Result::is_err));
     assert!(db.multi_get::<&[u8]>(&[]).is_empty());
@@ -234,7 +228,7 @@ fn many_keys_at_once_are_answered_in_their_order() {
 /// What many keys need is asked for before the first of it is waited for, unless it is at hand.
 #[test]
 fn many_keys_at_once_are_asked_for_ahead() {
-    let fs = FaultFs::new(Arc::new(Memory::new()), Plan::never());
+    let fs = FaultFs::new(kit::anywhere(), Plan::never());
     let db = store(Arc::new(fs.clone()), &[]);
     let keys: Vec<_> = (0..16).map(|number| key(number * 200)).collect();
     let expected = |keys: &[[u8; 16]]| {

@@ -135,7 +135,7 @@ impl FilterPolicy for Anything {
 fn tables_with_filters_of_another_name_are_read_without_them() {
     let bloom = options(&[("bloom_bits", "10"), ("filter_form", "table")]);
     let other = Options::default().filter_policy(Arc::new(Anything));
-    let place = Place::memory();
+    let place = Place::any();
     for (round, options) in [&bloom, &other, &Options::default(), &other, &bloom].into_iter().enumerate() {
         let db = place.open(options, true).unwrap();
         (0..50).for_each(|n| db.put(format!("{round}/{n}"), "here").unwrap());
@@ -151,8 +151,7 @@ fn tables_with_filters_of_another_name_are_read_without_them() {
 /// A snapshot holds back what its own store may remove; in another store it would be a number without meaning.
 #[test]
 fn a_snapshot_of_another_store_is_refused() {
-    let (here, there) =
-        (Db::open_in_memory(Options::default()).unwrap(), Db::open_in_memory(Options::default()).unwrap());
+    let (here, there) = (kit::store(Options::default()), kit::store(Options::default()));
     here.put("key", "value").unwrap();
     let foreign = ReadOptions::new().snapshot(&there.snapshot());
     assert!(matches!(here.get_with("key", &foreign), Err(Error::Invalid(text)) if text.contains("snapshot")));

@@ -1,8 +1,11 @@
 //! Faults that a review found in running stores, each by the behaviour that was wrong. See `regressions_open.rs` for those
 //! in what an open makes of the files.
+#[path = "common/anywhere.rs"]
+mod anywhere;
 #[path = "common/history.rs"]
 mod history;
 
+use anywhere::anywhere;
 use history::{Model, Tracker, contents, placement, tight_options};
 use std::{
     cmp::Ordering,
@@ -21,7 +24,7 @@ use terrace::{Comparator, Db, Error, Options, ReadOptions, WriteBatch, WriteOpti
 use terrace_format::FileName;
 use terrace_sim::{LateTracker, Rng};
 use terrace_storage::{
-    Memory, Result as StorageResult, Ticket, Traffic,
+    Result as StorageResult, Ticket, Traffic,
     backends::files::fs::FileSystem,
     durability::{CommitTracker, Finished},
 };
@@ -32,10 +35,6 @@ fn small() -> Options {
     options.memtable_bytes = 64 << 10;
     options.durability_interval_ms = 0;
     options
-}
-
-fn memory() -> Arc<dyn FileSystem> {
-    Arc::new(Memory::new())
 }
 
 fn open_manual(fs: &Arc<dyn FileSystem>, tracker: Tracker, seed: u64, options: &Options) -> Db {
@@ -115,7 +114,7 @@ fn dropping_the_last_handle_during_a_tick_closes_the_store() {
 #[test]
 fn tables_added_and_consumed_within_one_release_are_removed() {
     for (tracker, seed) in Tracker::sound().flat_map(|tracker| (0..8).map(move |seed| (tracker, seed))) {
-        let fs = memory();
+        let fs = anywhere();
         let db = open_manual(&fs, tracker, seed, &tight_options());
         let mut rng = Rng::new(seed);
         for round in 0..40 {
@@ -180,7 +179,7 @@ fn prefix_finds_all_in_either_direction_with_any_comparator() {
     ];
     for order in orders {
         let (name, compare) = (order.name, order.compare);
-        let db = Db::open_in_memory(small().comparator(Arc::new(order))).unwrap();
+        let db = anywhere::store(small().comparator(Arc::new(order)));
         KEYS.iter().for_each(|key| db.put(key, "value").unwrap());
         for place in ["memtable", "table"] {
             for (from, to) in BOUNDS.into_iter().flat_map(|from| BOUNDS.map(|to| (from, to))) {
@@ -227,7 +226,7 @@ impl Comparator for Bomb {
 #[test]
 fn a_panicking_comparator_stops_writes_and_loses_nothing_acknowledged() {
     for (fuse, logged) in (1..=6).map(|fuse| (fuse, true)).chain((1..=3).map(|fuse| (fuse, false))) {
-        let (fs, bomb) = (memory(), Arc::new(Bomb(AtomicUsize::new(0))));
+        let (fs, bomb) = (anywhere(), Arc::new(Bomb(AtomicUsize::new(0))));
         let options = small().comparator(bomb.clone());
         let db = open_manual(&fs, Tracker::Sync, 0, &options);
         let mut acknowledged = Model::new();
@@ -265,7 +264,7 @@ fn a_panicking_comparator_stops_writes_and_loses_nothing_acknowledged() {
 /// A handle that outlived `close` could still seal the memtable: a new log in a directory that was handed back.
 #[test]
 fn flush_after_close_is_refused_and_makes_no_file() {
-    let fs = memory();
+    let fs = anywhere();
     let db = open_manual(&fs, Tracker::Sync, 0, &small());
     db.put("key", "value").unwrap();
     let other = db.clone();
@@ -305,7 +304,7 @@ fn the_idle_tick_is_not_starved_by_background_work() {
     let mut options = small();
     options.durability_interval_ms = 20;
     let reluctant = Arc::new(Reluctant(LateTracker::new(1)));
-    let db = Db::open_on(placement(&memory(), reluctant, &options).unwrap(), options).unwrap();
+    let db = Db::open_on(placement(&anywhere(), reluctant, &options).unwrap(), options).unwrap();
     for number in 0..4u8 {
         db.put([number], "value").unwrap();
         db.flush().unwrap();

@@ -26,7 +26,7 @@ use terrace_format::{
 };
 use terrace_peers::{leveldb::Library, require};
 use terrace_sim::{CrashFs, Rules};
-use terrace_storage::{Memory, backends::files::fs::FileSystem, placement::Mode};
+use terrace_storage::{backends::files::fs::FileSystem, placement::Mode};
 use versions::{Version, block, versions};
 
 const SEED: u64 = 0x5a1;
@@ -49,7 +49,7 @@ fn shape_of(tables: TableForm) -> Options {
 
 /// A store with tables in several levels and two logs, what it holds, and with `leftovers` every file that it ever had.
 fn store(leftovers: bool, tables: TableForm) -> (Files, Model) {
-    let fs: Arc<dyn FileSystem> = Arc::new(Memory::new());
+    let fs: Arc<dyn FileSystem> = kit::anywhere();
     let db = kit::open(&fs, &shape_of(tables), true).unwrap();
     let (mut ever, mut model) = (Files::new(), Model::new());
     for number in 1..=BATCHES {
@@ -88,7 +88,7 @@ fn store(leftovers: bool, tables: TableForm) -> (Files, Model) {
 
 /// Repairs `files`: what the new store holds, and the report. The old one must stay as it is.
 fn repair(files: &Files, options: &Options) -> (Model, RepairReport) {
-    let (from, to) = (directory(files), Arc::new(Memory::new()) as Arc<dyn FileSystem>);
+    let (from, to) = (directory(files), kit::anywhere());
     let report = {
         let damaged = kit::placement(&from, Mode::Salvage, options).unwrap();
         let fresh = kit::placement(&to, Mode::Create, options).unwrap();
@@ -277,7 +277,7 @@ fn repairing_again_changes_nothing() {
     files.get_mut(&table).unwrap()[10] ^= 1;
     files.remove("CURRENT");
     let from = directory(&files);
-    let (once, twice): (Arc<dyn FileSystem>, Arc<dyn FileSystem>) = (Arc::new(Memory::new()), Arc::new(Memory::new()));
+    let (once, twice): (Arc<dyn FileSystem>, Arc<dyn FileSystem>) = (kit::anywhere(), kit::anywhere());
     for (from, to, losses) in [(&from, &once, true), (&once, &twice, false)] {
         let damaged = kit::placement(from, Mode::Salvage, &shape()).unwrap();
         let fresh = kit::placement(to, Mode::Create, &shape()).unwrap();
@@ -382,7 +382,7 @@ fn an_ingest_that_did_not_end_is_not_revived() {
         let opened = kit::contents(&kit::open(&left.clone(), &shape(), true).unwrap()).unwrap();
         let left = disk.everything(step).file_system();
         let damaged = kit::placement(&left, Mode::Salvage, &shape()).unwrap();
-        let fresh: Arc<dyn FileSystem> = Arc::new(Memory::new());
+        let fresh: Arc<dyn FileSystem> = kit::anywhere();
         repair_on(&*damaged, &*kit::placement(&fresh, Mode::Create, &shape()).unwrap(), &shape()).unwrap();
         let repaired = kit::contents(&kit::open(&fresh, &shape(), true).unwrap()).unwrap();
         assert!(repaired == opened, "step {step} of {begin}: REVIVED {} of {} pairs", repaired.len(), opened.len());

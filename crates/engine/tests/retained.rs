@@ -93,7 +93,7 @@ fn transient_space_is_what_is_written_while_a_commit_is_awaited() {
 fn store(inner: Box<dyn CommitTracker>, more: &[(&str, &str)]) -> (Arc<Gate>, Place, Db) {
     let gate = Arc::new(Gate { inner, open: AtomicBool::new(true) });
     let options = options(&[TIGHT, more].concat());
-    let place = Place::memory();
+    let place = Place::any();
     let placement = open_files(place.fs.clone(), Mode::Create, gate.clone(), &options.setup()).expect("open");
     let db = Db::open_manual(placement, options).expect("open");
     (gate, place, db)

@@ -165,7 +165,7 @@ fn a_reader_of_a_memtable_keeps_no_log() {
 /// whose batch nobody forces: others would follow that, for hours.
 #[test]
 fn resume_waits_for_what_it_needs_and_not_for_compactions() {
-    let disk = FaultFs::new(Arc::new(Memory::new()), Plan::never());
+    let disk = FaultFs::new(kit::anywhere(), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
     let slow = [("durability", "background"), ("batch_interval_ms", "60000"), ("memtable_bytes", "4MiB")];
     let slow = options(&[TIGHT, &slow, &[("l0_compact_runs", "3")]].concat());
@@ -191,7 +191,7 @@ fn resume_waits_for_what_it_needs_and_not_for_compactions() {
 /// A table that serves reads could not be saved. Space does not cure that, so nobody is told that it would.
 #[test]
 fn a_table_that_could_not_be_saved_is_no_lack_of_space() {
-    let disk = FaultFs::new(Arc::new(Memory::new()), Plan::never());
+    let disk = FaultFs::new(kit::anywhere(), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
     let db = kit::open(&fs, &options(&[TIGHT, &[("durability", "background")]].concat()), true).unwrap();
     db.put("k", "v").unwrap();

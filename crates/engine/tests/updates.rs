@@ -41,7 +41,7 @@ fn follow(db: &Db, model: &mut Model, since: u64) -> terrace::Result<u64> {
 #[test]
 fn a_follower_has_what_the_store_has() {
     for (seed, extra) in [(1, "write"), (2, "map"), (3, "write")] {
-        let (place, mut rng) = (Place::memory(), Rng::new(seed));
+        let (place, mut rng) = (Place::any(), Rng::new(seed));
         let mut options = keeping("1GiB");
         options.set("log_writes", extra).unwrap();
         options.pipelined_writes = seed == 3;
@@ -79,7 +79,7 @@ fn a_follower_has_what_the_store_has() {
 
 #[test]
 fn what_is_gone_is_told_with_the_oldest_that_is_there() {
-    let db = Db::open_in_memory(options(TIGHT)).unwrap();
+    let db = kit::store(options(TIGHT));
     db.put("a", "1").unwrap();
     db.put("b", "2").unwrap();
     assert!(matches!(db.updates_since(3), Err(Error::Invalid(_))), "not written yet");
@@ -103,7 +103,7 @@ fn what_is_gone_is_told_with_the_oldest_that_is_there() {
 
 #[test]
 fn no_more_is_kept_than_was_asked_for() {
-    let place = Place::memory();
+    let place = Place::any();
     let db = place.open(&keeping("256KiB"), false).unwrap();
     let log_bytes = || -> u64 {
         let logs = place.fs.list().unwrap().into_iter().filter(|file| file.name.ends_with(".log"));

@@ -54,7 +54,7 @@ fn check(place: &Place, options: &Options) {
 /// 16-byte keys in a random order: what is written is the values and little more.
 #[test]
 fn a_fill_writes_values_once() {
-    let (place, options) = (Place::memory(), options(SMALL));
+    let (place, options) = (Place::any(), options(SMALL));
     let db = place.open(&options, true).expect("open");
     let (mut rng, mut user) = (Rng::new(1), 0);
     for _ in 0..8000 {
@@ -81,7 +81,7 @@ fn garbage_is_collected_and_nothing_else() {
 /// One of a part leaves them.
 #[test]
 fn a_compaction_of_everything_puts_values_in_order() {
-    let (place, options) = (Place::memory(), options(SMALL));
+    let (place, options) = (Place::any(), options(SMALL));
     let db = place.open(&options, true).expect("open");
     let (mut rng, mut model) = (Rng::new(10), Model::new());
     for _ in 0..2000 {
@@ -112,7 +112,7 @@ fn moved_values_fill_many_segments() {
     const MAX: u64 = 64 << 10;
     let more =
         [("segment_bytes", "64KiB"), ("garbage_percent", "1"), ("memtable_bytes", "4MiB"), ("table_bytes", "4MiB")];
-    let (place, options) = (Place::memory(), options(&[SMALL, &more].concat()));
+    let (place, options) = (Place::any(), options(&[SMALL, &more].concat()));
     let db = place.open(&options, true).expect("open");
     let (mut rng, mut model) = (Rng::new(9), Model::new());
     for number in (0..1000).chain((0..1000).step_by(2)) {
@@ -138,7 +138,7 @@ fn so_it_is_from_the_tail() {
 
 /// Uniform overwrites and deletes, many times the size of the store, which settles at `space_max` times the live data.
 fn uniform_changes(collection: &str, space_max: f64) {
-    let (place, options) = (Place::memory(), options(&[SMALL, &[("collection", collection)]].concat()));
+    let (place, options) = (Place::any(), options(&[SMALL, &[("collection", collection)]].concat()));
     let (mut rng, mut model) = (Rng::new(2), Model::new());
     let mut db = place.open(&options, true).expect("open");
     let before = {
@@ -196,7 +196,7 @@ fn uniform_changes(collection: &str, space_max: f64) {
 #[test]
 fn the_tail_collector_revives_nothing() {
     let (place, options) =
-        (Place::memory(), options(&[SMALL, &[("collection", "tail"), ("garbage_percent", "1")]].concat()));
+        (Place::any(), options(&[SMALL, &[("collection", "tail"), ("garbage_percent", "1")]].concat()));
     let db = place.open(&options, false).expect("open");
     let (mut rng, mut model) = (Rng::new(6), Model::new());
     let mut rounds = 0;
@@ -249,7 +249,7 @@ struct Stages {
 }
 
 fn three_stages(collection: &str, bytes: usize, pairs: usize, share: usize) -> Stages {
-    let (place, options) = (Place::memory(), options(&[SMALL, &[("collection", collection)]].concat()));
+    let (place, options) = (Place::any(), options(&[SMALL, &[("collection", collection)]].concat()));
     let db = place.open(&options, true).expect("open");
     let mut rng = Rng::new(7);
     let (mut stages, mut user_bytes, mut before) = ([0.0; 3], 0, 0);
@@ -346,6 +346,24 @@ fn a_repair_saves_what_can_be_read() {
     std::fs::remove_file(&victim).expect("remove");
     let refusal = place.open(&options, true).map(drop).expect_err("a segment is missing").to_string();
     assert!(refusal.contains(&moved[0]), "{refusal}");
+}
+
+#[test]
+fn a_read_names_the_segment_that_is_gone_and_the_place_in_it() {
+    let (place, options) = (Place::directory(), options(SMALL));
+    let model = finished(&place, &options, 14);
+    let db = place.open(&options, true).expect("open");
+    for file in fs::read_dir(place.path().expect("a directory")).expect("list") {
+        let file = file.expect("list").path();
+        if file.extension().is_some_and(|extension| extension == "vals" || extension == "vlog") {
+            fs::remove_file(file).expect("remove");
+        }
+    }
+    let errors: Vec<String> = model.keys().filter_map(|key| db.get(key).err()).map(|e| e.to_string()).collect();
+    assert!(errors.len() > 10, "only {errors:?}");
+    for error in errors {
+        assert!(error.contains(".v") && error.contains(" bytes from byte "), "{error}");
+    }
 }
 
 /// Tables that point to moved values are gone; the values say themselves whose they are and since when.
@@ -454,7 +472,7 @@ fn a_repair_revives_no_refused_batch() {
             let names: Vec<_> = fs.list().expect("list").into_iter().map(|file| file.name).collect();
             names.iter().filter(|name| name.starts_with("MANIFEST")).for_each(|name| fs.remove(name).expect("remove"));
         }
-        let to: Arc<dyn FileSystem> = Arc::new(Memory::new());
+        let to: Arc<dyn FileSystem> = kit::anywhere();
         let from = kit::placement(&fs, Mode::Salvage, &options).expect("open");
         terrace::repair_on(&*from, &*kit::placement(&to, Mode::Create, &options).expect("create"), &options)
             .expect("repair");
@@ -521,7 +539,7 @@ fn a_value_that_cannot_be_read_stops_nobody() {
 #[test]
 fn a_full_disk_starves_only_the_collector() {
     let options = options(&[SMALL, &[("compactions_max", "2")]].concat());
-    let small = SmallFs::new(Arc::new(Memory::new()), 64 << 20);
+    let small = SmallFs::new(kit::anywhere(), 64 << 20);
     let (fs, mut rng): (Arc<dyn FileSystem>, _) = (Arc::new(small.clone()), Rng::new(11));
     let db = kit::open(&fs, &options, true).expect("open");
     (0..2000).for_each(|number| db.put(key(number), value(&mut rng, 1024)).expect("put"));
@@ -550,7 +568,7 @@ fn a_full_disk_starves_only_the_collector() {
 /// What was written without a log is in segments once it is flushed.
 #[test]
 fn values_without_a_log_are_apart_too() {
-    let (place, options) = (Place::memory(), options(SMALL));
+    let (place, options) = (Place::any(), options(SMALL));
     let (db, mut rng, mut model) = (place.open(&options, true).expect("open"), Rng::new(12), Model::new());
     for number in 0..200 {
         let (key, value) = (key(number), value(&mut rng, 4096));
@@ -591,7 +609,7 @@ fn logs_without_large_values_are_closed() {
 
 #[test]
 fn directories_are_refused_by_name() {
-    let (place, asked) = (Place::memory(), options(&[("values", "log"), ("tables", "directory")]));
+    let (place, asked) = (Place::any(), options(&[("values", "log"), ("tables", "directory")]));
     let refused = place.open(&asked, true).map(drop).expect_err("values have files of their own already").to_string();
     assert!(refused.contains("values=log") && refused.contains("tables=directory"), "{refused}");
     assert_eq!(place.fs.list().expect("list").len(), 0, "nothing is made of what is refused");
@@ -602,7 +620,7 @@ fn directories_are_refused_by_name() {
 fn collection_takes_nothing_from_a_snapshot() {
     for collection in ["tail", "segments"] {
         let changes: &[_] = &[("collection", collection), ("garbage_percent", "1")];
-        let (place, options) = (Place::memory(), options(&[SMALL, changes].concat()));
+        let (place, options) = (Place::any(), options(&[SMALL, changes].concat()));
         let (db, mut rng) = (place.open(&options, true).expect("open"), Rng::new(14));
         let mut put_all = |share: usize| {
             for number in 0..1000 {
@@ -634,7 +652,7 @@ fn collection_takes_nothing_from_a_snapshot() {
 #[test]
 fn collection_takes_nothing_from_a_scan_of_a_memtable() {
     let changes: &[_] = &[("garbage_percent", "1"), ("memtable_bytes", "1MiB")];
-    let (place, options) = (Place::memory(), options(&[SMALL, changes].concat()));
+    let (place, options) = (Place::any(), options(&[SMALL, changes].concat()));
     let (db, mut rng) = (place.open(&options, true).expect("open"), Rng::new(15));
     let mut put_all = || (0..1000).for_each(|number| db.put(key(number), value(&mut rng, 1024)).expect("put"));
     put_all();

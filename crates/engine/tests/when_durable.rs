@@ -16,7 +16,7 @@ use std::{
 };
 use terrace::{Db, Durable, Error, WriteBatch, WriteOptions};
 use terrace_sim::{Fault, FaultFs, Plan};
-use terrace_storage::{Memory, backends::files::fs::FileSystem};
+use terrace_storage::backends::files::fs::FileSystem;
 
 /// Counts how often it is woken, and wakes whoever waits for that.
 #[derive(Default)]
@@ -38,7 +38,7 @@ fn poll(future: &mut Durable, alarm: &Arc<Alarm>) -> Poll<terrace::Result<()>> {
 
 #[test]
 fn tasks_wait_for_durability_without_a_thread_and_share_a_sync() {
-    let db = Place::memory().open(&options(TIGHT), false).unwrap();
+    let db = Place::any().open(&options(TIGHT), false).unwrap();
     let alarm = Arc::new(Alarm::default());
     alarm.waits.set(std::thread::current()).unwrap();
     for round in 1..20u64 {
@@ -53,7 +53,7 @@ fn tasks_wait_for_durability_without_a_thread_and_share_a_sync() {
     }
     assert!(matches!(db.when_durable(u64::MAX), Err(Error::Invalid(_))), "not written yet");
 
-    let db = Place::memory().open(&options(TIGHT), true).unwrap();
+    let db = Place::any().open(&options(TIGHT), true).unwrap();
     db.put("a", "1").unwrap();
     let mut futures: Vec<_> = (0..5).map(|_| db.when_durable(1).unwrap()).collect();
     let alarm = Arc::new(Alarm::default());
@@ -81,7 +81,7 @@ impl Wake for Last {
 #[test]
 fn a_waker_may_drop_the_store() {
     for fails in [false, true] {
-        let fs = FaultFs::new(Arc::new(Memory::new()), Plan::never());
+        let fs = FaultFs::new(kit::anywhere(), Plan::never());
         let db = kit::open(&(Arc::new(fs.clone()) as Arc<dyn FileSystem>), &options(TIGHT), false).unwrap();
         db.put("a", "1").unwrap();
         if fails {
@@ -98,7 +98,7 @@ fn a_waker_may_drop_the_store() {
 
 #[test]
 fn tasks_hear_of_a_failure_and_of_a_close() {
-    let fs = FaultFs::new(Arc::new(Memory::new()), Plan::never());
+    let fs = FaultFs::new(kit::anywhere(), Plan::never());
     let opened = || kit::open(&(Arc::new(fs.clone()) as Arc<dyn FileSystem>), &options(TIGHT), true).unwrap();
     let db = opened();
     db.put("a", "1").unwrap();

@@ -66,7 +66,7 @@ fn what_is_read_stays_the_same() {
             ("least_overlap", pick(rng, &["on", "off"])),
             ("durability", "none"),
         ]);
-        let place = Place::memory();
+        let place = Place::any();
         let db = place.open(&options, false).unwrap();
         let (mut model, mut kept) = (Model::new(), None);
         for number in 0..KEYS {

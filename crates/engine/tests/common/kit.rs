@@ -1,5 +1,10 @@
 //! Small things that several suites share: places to put a store, ways to open it, a numbered history, a comparator.
 #![allow(dead_code, reason = "each test binary uses a part")]
+#[path = "anywhere.rs"]
+mod anywhere;
+
+#[allow(unused_imports, reason = "each test binary uses a part")]
+pub use anywhere::{anywhere, store};
 use std::{
     cmp::Ordering,
     collections::BTreeMap,
@@ -29,6 +34,11 @@ pub struct Place {
 impl Place {
     pub fn memory() -> Place {
         Place { name: "memory", fs: Arc::new(Memory::new()), folder: None }
+    }
+
+    /// For what holds anywhere, see [`anywhere`].
+    pub fn any() -> Place {
+        Place { name: "anywhere", fs: anywhere(), folder: None }
     }
 
     pub fn scrambled() -> Place {
@@ -79,9 +89,9 @@ pub fn open(fs: &Arc<dyn FileSystem>, options: &Options, manual: bool) -> terrac
     if manual { Db::open_manual(placement, options.clone()) } else { Db::open_on(placement, options.clone()) }
 }
 
-/// LevelDB's numbers and syncs with these changes, in their text form.
+/// The [`usual`](anywhere::usual) options with these changes, in their text form.
 pub fn options(changes: &[(&str, &str)]) -> Options {
-    let mut options = Options::leveldb_compatible();
+    let mut options = anywhere::usual();
     for (name, value) in changes {
         options.set(name, value).unwrap_or_else(|e| panic!("{name}={value}: {e}"));
     }

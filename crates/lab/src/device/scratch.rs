@@ -17,6 +17,7 @@ use crate::{
 };
 use anyhow::{Context, Result, bail};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use serde::Deserialize;
 use std::{
     fs::{self, File},
     io::{self, Read, Write},
@@ -38,16 +39,19 @@ const UNMOUNT_WAIT: Duration = Duration::from_secs(5);
 const START_BYTES: u64 = 1 << 20;
 
 /// Which file system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum FileSystem {
     /// The usual one.
+    #[default]
     Ext4,
     /// Beside it.
     Xfs,
 }
 
 impl FileSystem {
-    fn name(self) -> &'static str {
+    /// As `mkfs` calls it.
+    pub fn name(self) -> &'static str {
         if self == FileSystem::Ext4 { "ext4" } else { "xfs" }
     }
 

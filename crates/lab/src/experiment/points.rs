@@ -3,7 +3,11 @@ use super::{
     Experiment, WorkloadName, label,
     tables::{Device, Kind, Load, State, Terms},
 };
-use crate::{cell::CellSpec, device::parse_size, workload};
+use crate::{
+    cell::CellSpec,
+    device::{FileSystem, parse_size},
+    workload,
+};
 use serde::Deserialize;
 use terrace_device::ssd::Profile;
 
@@ -25,8 +29,8 @@ pub struct Point {
 pub enum Place {
     /// A directory.
     Temporary,
-    /// A loop device of so many bytes.
-    Loop(u64),
+    /// A loop device of so many bytes, for such a file system.
+    Loop(u64, FileSystem),
     /// A virtual SSD.
     Vssd {
         /// At its size.
@@ -123,9 +127,12 @@ fn point(experiment: &Experiment, scale: f64, at: Vec<(String, String)>, table: 
 
 fn place(device: &Device) -> Result<Place, String> {
     let size = || device.size.map(|size| size.0).ok_or_else(|| "device: `size` is missing".to_owned());
+    if device.kind != Kind::Loop && device.file_system != FileSystem::Ext4 {
+        return Err(format!("device: `file_system` is for kind loop; {:?} has none to choose", device.kind));
+    }
     match device.kind {
         Kind::Temporary => Ok(Place::Temporary),
-        Kind::Loop => Ok(Place::Loop(size()?)),
+        Kind::Loop => Ok(Place::Loop(size()?, device.file_system)),
         Kind::Vssd => {
             let name = device.profile.as_deref().ok_or("device: `profile` is missing")?;
             let known = || Profile::names().collect::<Vec<_>>().join(", ");
@@ -160,7 +167,7 @@ impl Place {
     pub fn describe(&self) -> String {
         match self {
             Place::Temporary => "a temporary directory".into(),
-            Place::Loop(bytes) => format!("loop:{}MiB", bytes >> 20),
+            Place::Loop(bytes, kind) => format!("loop:{}MiB, {}", bytes >> 20, kind.name()),
             Place::Vssd { profile, is_steady, discards, flush_us } => format!(
                 "vssd:{} of {} MiB, {}{}{}",
                 profile.name,

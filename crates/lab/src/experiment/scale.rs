@@ -37,7 +37,7 @@ pub enum Shrinks {
 const SHAPE_MIN: u64 = 64 << 10;
 /// The least that is worth calling a load.
 const KEYS_MIN: u64 = 100;
-/// ext4 with a journal, and some superblocks of flash.
+/// Some superblocks of flash.
 const DEVICE_MIN: u64 = 64 << 20;
 
 impl Scale {
@@ -62,7 +62,8 @@ impl Scale {
                     load.writes.iter_mut().for_each(|writes| shrink("load.writes", writes, KEYS_MIN));
                 }
                 Shrinks::Device => {
-                    device.size.iter_mut().for_each(|Size(size)| shrink("device.size", size, DEVICE_MIN));
+                    let least = DEVICE_MIN.max(device.file_system.bytes_min());
+                    device.size.iter_mut().for_each(|Size(size)| shrink("device.size", size, least));
                 }
                 Shrinks::WriteBufferSize => {
                     shrink("terms.write_buffer_size", &mut terms.write_buffer_size.0, SHAPE_MIN);

@@ -1,6 +1,6 @@
 //! The three tables of an experiment that a sweep may vary: `[load]`, `[terms]` and `[device]`. All are at the paper's own size.
 use super::size::Size;
-use crate::{cell::CellSpec, target::Settings, workload::ycsb::Update};
+use crate::{cell::CellSpec, device::FileSystem, target::Settings, workload::ycsb::Update};
 use serde::Deserialize;
 
 /// What is written and read.
@@ -114,6 +114,9 @@ pub struct Device {
     pub kind: Kind,
     /// What the host sees of it. Needed but for `temporary`.
     pub size: Option<Size>,
+    /// Of a loop device: `ext4` or `xfs`, for engines that want a file system.
+    #[serde(default)]
+    pub file_system: FileSystem,
     /// Of a virtual SSD: one that comes with the program.
     pub profile: Option<String>,
     /// Of a virtual SSD: whether it has been in use.
@@ -133,7 +136,7 @@ pub struct Device {
 pub enum Kind {
     /// A directory; no device is counted.
     Temporary,
-    /// A fresh ext4 on a loop device.
+    /// A fresh file system on a loop device.
     Loop,
     /// A fresh ext4 on a virtual SSD.
     Vssd,

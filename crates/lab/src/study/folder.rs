@@ -6,6 +6,7 @@
 //!          drives/*.json     profiles of the virtual SSDs at their size
 //! ```
 use crate::{
+    device::FileSystem,
     experiment::{
         Experiment,
         points::{Place, Point},
@@ -88,7 +89,8 @@ impl Folder {
     pub fn device(&self, place: &Place) -> Result<Option<String>> {
         match place {
             Place::Temporary => Ok(None),
-            Place::Loop(bytes) => Ok(Some(format!("loop:{bytes}"))),
+            Place::Loop(bytes, FileSystem::Ext4) => Ok(Some(format!("loop:{bytes}"))),
+            Place::Loop(bytes, kind) => Ok(Some(format!("loop:{bytes}:{}", kind.name()))),
             Place::Vssd { profile, is_steady, discards, flush_us } => {
                 let name = format!("drives/{}-{}.json", profile.name, profile.capacity_bytes);
                 self.write(&name, &serde_json::to_string_pretty(profile).context("a profile as JSON")?)?;

@@ -4,6 +4,8 @@ mod history;
 
 use history::{History, Written, read};
 use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
     ops::Range,
     sync::{
         Arc, Mutex,
@@ -18,10 +20,11 @@ use terrace_sim::{CrashDevice, DeviceImage, Rng, Yanked};
 use terrace_storage::{
     LogWrites, Purpose, Traffic,
     backends::{
-        files::fs::FileSystem,
+        files::fs::{FileSystem, WriteFile},
         raw::{self, RawFs},
     },
     durability::{CommitTracker, Finished, SyncTracker},
+    placement::{Hint, Lifetime},
 };
 
 const SIZES: Sizes = Sizes { slot_bytes: 16 << 10, unit_slots: 4 };
@@ -449,6 +452,29 @@ impl BlockDevice for Failing {
     fn write_zeroes(&self, offset: u64, len: u64) -> terrace_device::Result<()> {
         self.below.write_zeroes(offset, len)
     }
+}
+
+/// What a drive erases at a time dies together: the root, a log, a table that is soon merged, one that is not, and segments of values share none.
+#[test]
+fn each_lifetime_has_a_unit() {
+    let fs = RawFs::new(Arc::new(CrashDevice::new(&formatted())), "device");
+    let _held = fs.lock(true).unwrap();
+    let hint = |level| Hint { level, expected_bytes: 0, lifetime: Lifetime::Compaction };
+    let kinds: [(&str, io::Result<Box<dyn WriteFile>>); 5] = [
+        ("CURRENT", fs.create("CURRENT")),
+        ("000001.log", fs.create_log("000001.log", LogWrites::Write)),
+        ("000002.vlog", fs.create_log("000002.vlog", LogWrites::Write)),
+        ("000003.ldb", fs.create_table("000003.ldb", &hint(0))),
+        ("000004.ldb", fs.create_table("000004.ldb", &hint(3))),
+    ];
+    for (name, file) in kinds {
+        file.unwrap_or_else(|e| panic!("{name}: {e}")).append(&[7; 5000]).unwrap();
+    }
+    fs.create_table("000005.vals", &hint(3)).unwrap().append(&[7; 5000]).unwrap();
+    let units: BTreeMap<String, u32> =
+        fs.files().unwrap().into_iter().map(|file| (file.name, file.slots[0].start / SIZES.unit_slots)).collect();
+    assert_eq!(units.values().collect::<BTreeSet<_>>().len(), 5, "{units:?}");
+    assert_eq!(units["000005.vals"], units["000002.vlog"], "values with values");
 }
 
 /// A build of several tables under tier `sync`, and a synced log: one flush each.

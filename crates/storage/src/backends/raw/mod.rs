@@ -33,7 +33,10 @@ use std::{
     time::Duration,
 };
 use terrace_device::BlockDevice;
-use terrace_format::raw::{Form, PAGE, superblock::PLACES};
+use terrace_format::{
+    FileName,
+    raw::{Form, PAGE, superblock::PLACES},
+};
 
 pub use found::found;
 pub use place::{is_device, make_file, open, prepare};
@@ -52,6 +55,18 @@ enum Lives {
     Upper = 2,
     /// Tables of deeper levels.
     Deeper = 3,
+    /// Segments of a value log.
+    Values = 4,
+}
+
+impl Lives {
+    /// Those of file `name`, or `other` if its name does not tell.
+    fn of(name: &str, other: Lives) -> Lives {
+        match FileName::parse(name) {
+            Some(FileName::ValueLog(_) | FileName::Values(_)) => Lives::Values,
+            _ => other,
+        }
+    }
 }
 
 /// A file on a device.
@@ -212,11 +227,11 @@ impl FileSystem for RawFs {
     }
 
     fn create_log(&self, name: &str, _: LogWrites) -> Result<Box<dyn WriteFile>> {
-        self.create_as(name, Form::Log, Lives::Log)
+        self.create_as(name, Form::Log, Lives::of(name, Lives::Log))
     }
 
     fn create_table(&self, name: &str, hint: &Hint) -> Result<Box<dyn WriteFile>> {
-        self.create_as(name, Form::Plain, if hint.level < 2 { Lives::Upper } else { Lives::Deeper })
+        self.create_as(name, Form::Plain, Lives::of(name, if hint.level < 2 { Lives::Upper } else { Lives::Deeper }))
     }
 
     fn open(&self, name: &str) -> Result<Box<dyn ReadFile>> {

@@ -69,7 +69,15 @@ impl Shared {
 
     /// The bytes of the entry at `pointer`, not verified.
     fn entry(&self, pointer: &Pointer) -> Result<Vec<u8>> {
-        self.segment(ObjectId::from(pointer))?.read(pointer.offset, pointer.bytes)
+        let segment = self.segment(ObjectId::from(pointer)).map_err(|error| match error {
+            Error::Missing { what, object } => {
+                let object =
+                    format!("{object}, of which a value needs {} bytes from byte {} on", pointer.bytes, pointer.offset);
+                Error::Missing { what, object }
+            }
+            other => other,
+        })?;
+        segment.read(pointer.offset, pointer.bytes)
     }
 
     /// The value in the entry of `user` and `seq` at `pointer`, of which `bytes` were read.

@@ -1,0 +1,15 @@
+#!/bin/sh
+# The engine's suites that ask what must hold anywhere (tests/common/anywhere.rs), once more elsewhere than in a directory: on a device without a
+# file system, and with half of a store on one.
+#
+#   scripts/places.sh [PLACE...]     by default: device split
+set -eu
+suites=$(grep -lE 'Place::any\(|anywhere' crates/engine/tests/*.rs | xargs -n 1 basename -s .rs | sed 's/^/--test /')
+[ $# -gt 0 ] || set -- device split
+failed=
+for place; do
+    echo "== on $place"
+    # shellcheck disable=SC2086 # a list of words
+    TERRACE_TEST_PLACE=$place cargo test --quiet --no-fail-fast -p terrace $suites || failed="$failed $place"
+done
+[ -z "$failed" ] || { echo "failed on:$failed" >&2; exit 1; }
