@@ -1,5 +1,4 @@
-//! Where the suites put a store of which they ask what must hold anywhere, and what they ask for it: memory and LevelDB's numbers, or what
-//! the environment says.
+//! Where the suites put a store of which they ask what must hold anywhere: in memory, or where the environment says.
 #![allow(dead_code, reason = "each test binary uses a part")]
 use std::{env, sync::Arc};
 use terrace::{Db, Options};
@@ -33,16 +32,6 @@ fn device() -> Arc<RawFs> {
     let device = Arc::new(terrace_device::Memory::new(DEVICE_BYTES).expect("memory is taken where it is written to"));
     raw::format(&*device, DEVICE_SIZES, 1).expect("a device in memory takes what it is given");
     RawFs::new(device, "(device in memory)")
-}
-
-/// LevelDB's numbers and syncs, changed by what `TERRACE_TEST_OPTIONS` says, such as `tables=directory,values=log`.
-pub fn usual() -> Options {
-    let mut options = Options::leveldb_compatible();
-    for change in env::var("TERRACE_TEST_OPTIONS").iter().flat_map(|changes| changes.split(',')) {
-        let (name, value) = change.split_once('=').unwrap_or_else(|| panic!("TERRACE_TEST_OPTIONS: {change}"));
-        options.set(name, value).unwrap_or_else(|e| panic!("TERRACE_TEST_OPTIONS: {e}"));
-    }
-    options
 }
 
 /// A store [`anywhere`].

@@ -89,9 +89,9 @@ pub fn open(fs: &Arc<dyn FileSystem>, options: &Options, manual: bool) -> terrac
     if manual { Db::open_manual(placement, options.clone()) } else { Db::open_on(placement, options.clone()) }
 }
 
-/// The [`usual`](anywhere::usual) options with these changes, in their text form.
+/// LevelDB's numbers and syncs with these changes, in their text form.
 pub fn options(changes: &[(&str, &str)]) -> Options {
-    let mut options = anywhere::usual();
+    let mut options = Options::leveldb_compatible();
     for (name, value) in changes {
         options.set(name, value).unwrap_or_else(|e| panic!("{name}={value}: {e}"));
     }
