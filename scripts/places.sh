@@ -4,7 +4,9 @@
 #
 #   scripts/places.sh [PLACE...]     by default: device split
 set -eu
-suites=$(grep -lE 'Place::any\(|anywhere' crates/engine/tests/*.rs | xargs -n 1 basename -s .rs | sed 's/^/--test /')
+cd "$(dirname "$0")/.."
+suites=$(grep -lE 'Place::any\(|mod anywhere|kit::(anywhere|store)\(' crates/engine/tests/*.rs | xargs -n 1 basename -s .rs | sed 's/^/--test /')
+[ -n "$suites" ]
 [ $# -gt 0 ] || set -- device split
 failed=
 for place; do

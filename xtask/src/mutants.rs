@@ -31,23 +31,27 @@ struct Mutant {
     touched: Vec<PathBuf>,
 }
 
-/// Runs the mutants whose names contain one of `names`, or all; an error unless every one is caught. Behind `limit` none is begun
-/// any more, and those left out are named: a machine that is slow today says what it did not show.
+/// Runs the mutants whose names contain one of `names`, in the order of these, or all; an error unless every one is caught. Behind `limit`
+/// none is begun any more, and those left out are named: a machine that is slow today says what it did not show.
 pub fn run(root: &Path, names: &[String], limit: Option<Duration>) -> Result<()> {
     let begin = Instant::now();
     let mutants = read_all(&root.join("mutants"), names)?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let bench = Bench { root, copy: target.join("mutants/source"), build: target.join("mutants/build") };
     bench.refresh()?;
-    let (mut passed, mut survivors, mut late) = (BTreeSet::new(), 0, Vec::new());
+    // First, so that nothing is built twice; a third of the time, as a mutant takes about twice as long as its test.
+    let mut passed = BTreeSet::new();
+    for test in mutants.iter().map(|mutant| mutant.test.as_str()) {
+        if limit.is_none_or(|limit| begin.elapsed() <= limit / 3) && passed.insert(test) {
+            bench.passes(test)?;
+        }
+    }
+    let (mut survivors, mut late) = (0, Vec::new());
     println!("{:32} {:>7}  verdict", "mutant", "seconds");
     for mutant in &mutants {
-        if limit.is_some_and(|limit| begin.elapsed() > limit) {
+        if limit.is_some_and(|limit| begin.elapsed() > limit) || !passed.contains(mutant.test.as_str()) {
             late.push(mutant.name.as_str());
             continue;
-        }
-        if passed.insert(&mutant.test) {
-            bench.passes(&mutant.test)?;
         }
         let begin = Instant::now();
         let verdict = bench.verdict(mutant)?;
@@ -95,7 +99,9 @@ fn read_all(folder: &Path, names: &[String]) -> Result<Vec<Mutant>> {
     patches.retain(|path| path.extension().is_some_and(|extension| extension == "patch"));
     patches.sort();
     let mut mutants = patches.into_iter().map(Mutant::read).collect::<Result<Vec<_>>>()?;
-    mutants.retain(|mutant| names.is_empty() || names.iter().any(|name| mutant.name.contains(name)));
+    let place = |mutant: &Mutant| names.iter().position(|name| mutant.name.contains(name));
+    mutants.retain(|mutant| names.is_empty() || place(mutant).is_some());
+    mutants.sort_by_key(place);
     if mutants.is_empty() {
         bail!("no mutants to run in {}", folder.display());
     }

@@ -369,6 +369,7 @@ because = "values are not compacted"
             ("bytes = \"1GiB\"", "bytes = \"1GiB\"\nnum = 1", &["load", "both"]),
             ("kind = \"vssd\"", "kind = \"floppy\"", &["line 13", "kind", "floppy"]),
             ("\"ssd-s\"", "\"ssd-x\"", &["ssd-x", "ssd-s"]),
+            ("kind = \"vssd\"", "kind = \"vssd\"\nfile_system = \"xfs\"", &["device", "file_system", "loop"]),
             ("size = 4_294_967_296", "", &["device", "size"]),
             ("default = 0.0625", "default = 2.0", &["scale.default"]),
             ("\"level_base\"", "\"levels\"", &["line 19", "with", "levels"]),

@@ -16,7 +16,7 @@ use crate::{
 };
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 use terrace_format::{Kind, LEVELS, SeqNo, TableId, Values as Apart, key};
-use terrace_storage::placement::{Bytes, EntryRef, Placement, ReadHow, Stored, TableMeta};
+use terrace_storage::placement::{Bytes, EntryRef, ObjectId, Placement, ReadHow, Stored, TableMeta};
 
 /// What a repair found and made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -149,17 +149,20 @@ impl<'a> Values<'a> {
             Ok(value) => return Some(Cow::Owned(value.to_vec())),
             Err(error) => Error::from(error),
         };
-        let (file, offset) = match &error {
-            Error::Corrupt { object, offset, .. } => (object.clone(), *offset),
-            Error::Missing { object, .. } | Error::Io { object, .. } => (object.clone(), 0),
-            other => (other.to_string(), 0),
+        let pointer = match Stored::parse(entry.stored) {
+            Ok(Stored::At(pointer)) => Some(pointer),
+            _ => None,
+        };
+        let (file, offset) = match (&error, &pointer) {
+            (Error::Corrupt { object, offset, .. }, _) => (object.clone(), *offset),
+            (Error::Missing { .. }, Some(at)) => (self.from.place_of(ObjectId::from(at)), at.offset),
+            (Error::Missing { object, .. } | Error::Io { object, .. }, _) => (object.clone(), 0),
+            (other, _) => (other.to_string(), 0),
         };
         let new = || Lost { file: file.clone(), offset, bytes: 0, reason: reason(&error), from: None, to: None };
         let lost = self.lost.entry(file.clone()).or_insert_with(new);
         lost.offset = lost.offset.min(offset);
-        if let Ok(Stored::At(pointer)) = Stored::parse(entry.stored) {
-            lost.bytes += pointer.bytes;
-        }
+        lost.bytes += pointer.map_or(0, |pointer| pointer.bytes);
         None
     }
 }
