@@ -38,7 +38,9 @@ fn run(arguments: &[String]) -> Result<()> {
             let minutes: u64 = minutes.parse().with_context(|| format!("--minutes {minutes}"))?;
             mutants::run(root, names, Some(Duration::from_secs(60 * minutes)))
         }
-        Some((task, names)) if task == "mutants" && !names.iter().any(|name| name.starts_with("--")) => mutants::run(root, names, None),
+        Some((task, names)) if task == "mutants" && !names.iter().any(|name| name.starts_with("--")) => {
+            mutants::run(root, names, None)
+        }
         Some((task, [])) if task == "counts" => counts::run(root, false),
         Some((task, [write])) if task == "counts" && write == "--write" => counts::run(root, true),
         Some((task, [])) if task == "licences" => licences::run(root, false),
