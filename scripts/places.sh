@@ -1,11 +1,11 @@
 #!/bin/sh
-# The engine's suites that ask what must hold anywhere (tests/common/anywhere.rs), once more elsewhere than in a directory: on a device without a
-# file system, and with half of a store on one.
+# The engine's suites that ask what must hold anywhere (`Place::any` in tests/common/kit.rs), once more elsewhere than in
+# memory: on a device without a file system, and with half of a store on one.
 #
 #   scripts/places.sh [PLACE...]     by default: device split
 set -eu
 cd "$(dirname "$0")/.."
-suites=$(grep -lE 'Place::any\(|mod anywhere|kit::(anywhere|store)\(' crates/engine/tests/*.rs | xargs -n 1 basename -s .rs | sed 's/^/--test /')
+suites=$(grep -lE 'Place::any\(|kit::(anywhere|store)\b' crates/engine/tests/*.rs | xargs -n 1 basename -s .rs | sed 's/^/--test /')
 [ -n "$suites" ]
 [ $# -gt 0 ] || set -- device split
 failed=

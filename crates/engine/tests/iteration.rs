@@ -2,8 +2,8 @@
 //!
 //! Keys come in clusters, so that at times a run is walked alone for long and at times every step changes the run; both
 //! versions of a key in one run and in several are met, and deletes of either.
-#[path = "common/anywhere.rs"]
-mod anywhere;
+#[path = "common/kit.rs"]
+mod kit;
 
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 use terrace::{Comparator, Cursor, Db, Options, ReadOptions, Snapshot};
@@ -47,7 +47,7 @@ fn options(comparator: Option<Arc<dyn Comparator>>, bloom_bits: &str) -> Options
 
 /// A store of several runs and a memtable, a snapshot of its middle age, and what both hold.
 fn store(dice: &mut Dice, options: Options) -> (Db, Snapshot, [Model; 2]) {
-    let db = anywhere::store(options);
+    let db = kit::store(options);
     let (mut model, mut then) = (Model::new(), None);
     for round in 0..8 {
         for _ in 0..12 {
@@ -137,7 +137,7 @@ fn to_and_fro(dice: &mut Dice, cursor: &mut Cursor, pairs: &[(Vec<u8>, Vec<u8>)]
 #[test]
 fn seeks_find_in_any_number_of_runs() {
     for runs in 61..68_u8 {
-        let db = anywhere::store(options(None, "10"));
+        let db = kit::store(options(None, "10"));
         for run in 0..runs {
             db.put("key", [run]).unwrap();
             db.put(format!("key{run:03}"), [run]).unwrap();
@@ -160,7 +160,7 @@ fn seeks_find_in_any_number_of_runs() {
 /// To this order keys that differ in case are one key, of which the newest version counts.
 #[test]
 fn different_bytes_may_be_the_same_key_in_a_custom_order() {
-    let db = anywhere::store(options(Some(Arc::new(Caseless)), "10"));
+    let db = kit::store(options(Some(Arc::new(Caseless)), "10"));
     for key in ["b", "B", "a", "C", "c", "A"] {
         db.put(key, key).unwrap();
     }
@@ -181,7 +181,7 @@ fn a_key_of_other_bytes_finds_the_value_in_the_log() {
     for (name, value) in [("values", "log"), ("value_log_threshold", "10")] {
         options.set(name, value).unwrap();
     }
-    let db = anywhere::store(options);
+    let db = kit::store(options);
     db.put("Key", [7; 1000]).unwrap();
     db.put("Other", [8; 1000]).unwrap();
     for place in ["a memtable", "a table"] {

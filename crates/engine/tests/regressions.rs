@@ -1,12 +1,12 @@
 //! Faults that a review found in running stores, each by the behaviour that was wrong. See `regressions_open.rs` for those
 //! in what an open makes of the files.
-#[path = "common/anywhere.rs"]
-mod anywhere;
 #[path = "common/history.rs"]
 mod history;
+#[path = "common/kit.rs"]
+mod kit;
 
-use anywhere::anywhere;
 use history::{Model, Tracker, contents, placement, tight_options};
+use kit::anywhere;
 use std::{
     cmp::Ordering,
     collections::BTreeSet,
@@ -179,7 +179,7 @@ fn prefix_finds_all_in_either_direction_with_any_comparator() {
     ];
     for order in orders {
         let (name, compare) = (order.name, order.compare);
-        let db = anywhere::store(small().comparator(Arc::new(order)));
+        let db = kit::store(small().comparator(Arc::new(order)));
         KEYS.iter().for_each(|key| db.put(key, "value").unwrap());
         for place in ["memtable", "table"] {
             for (from, to) in BOUNDS.into_iter().flat_map(|from| BOUNDS.map(|to| (from, to))) {

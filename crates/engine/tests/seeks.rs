@@ -1,8 +1,8 @@
 //! Seek compaction: a table that costs many reads a second look is merged away, in the presets that want it.
-#[path = "common/anywhere.rs"]
-mod anywhere;
 #[path = "common/history.rs"]
 mod history;
+#[path = "common/kit.rs"]
+mod kit;
 
 use history::tight_options;
 use terrace::{Db, Options, ReadOptions};
@@ -13,7 +13,7 @@ fn two_layers(seek_compaction: bool) -> Db {
     options.seek_compaction = seek_compaction;
     options.l0_compact_runs = 4;
     options.l0_slow_runs = 1000;
-    let db = anywhere::store(options);
+    let db = kit::store(options);
     for key in 0..100 {
         db.put(format!("{key:03}"), vec![b'v'; 1000]).unwrap();
     }
@@ -89,7 +89,7 @@ fn seeks_that_are_worth_it_merge_level_0() {
         options.set("l0_compact_runs", "100").unwrap();
         options.set("l0_slow_runs", "1000").unwrap();
         options.set("l0_stop_runs", "1000").unwrap();
-        let db = anywhere::store(options);
+        let db = kit::store(options);
         for round in 0..5 {
             for key in 0..100 {
                 db.put(format!("{key:03}"), vec![round; 1000]).unwrap();

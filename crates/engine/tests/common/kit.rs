@@ -1,13 +1,9 @@
 //! Small things that several suites share: places to put a store, ways to open it, a numbered history, a comparator.
 #![allow(dead_code, reason = "each test binary uses a part")]
-#[path = "anywhere.rs"]
-mod anywhere;
-
-#[allow(unused_imports, reason = "each test binary uses a part")]
-pub use anywhere::{anywhere, store};
 use std::{
     cmp::Ordering,
     collections::BTreeMap,
+    env,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -16,7 +12,10 @@ use terrace::{Comparator, Db, Error, LevelInfo, Options, ReadOptions, TableForm,
 use terrace_sim::{Medium, Rng, Rules, ScrambleFs};
 use terrace_storage::{
     Memory,
-    backends::files::{fs::FileSystem, real::RealFs},
+    backends::{
+        files::{fs::FileSystem, real::RealFs},
+        raw::{self, RawFs, Sizes, split::SplitFs},
+    },
     open_files,
     placement::{Mode, Placement},
 };
@@ -36,9 +35,16 @@ impl Place {
         Place { name: "memory", fs: Arc::new(Memory::new()), folder: None }
     }
 
-    /// For what holds anywhere, see [`anywhere`].
+    /// For what must hold anywhere: in memory, or where `TERRACE_TEST_PLACE` says: on a `device` without a file system, or `split`, in a
+    /// directory that goes with one.
     pub fn any() -> Place {
-        Place { name: "anywhere", fs: anywhere(), folder: None }
+        let place = |name, fs| Place { name, fs, folder: None };
+        match env::var("TERRACE_TEST_PLACE").as_deref() {
+            Err(_) | Ok("memory") => Place::memory(),
+            Ok("device") => place("device", large_device()),
+            Ok("split") => place("split", Arc::new(SplitFs::new(Arc::new(Memory::new()), large_device()))),
+            Ok(other) => panic!("TERRACE_TEST_PLACE is memory, device or split, not {other}"),
+        }
     }
 
     pub fn scrambled() -> Place {
@@ -77,6 +83,24 @@ impl Place {
     pub fn open(&self, options: &Options, manual: bool) -> terrace::Result<Db> {
         open(&self.fs, options, manual)
     }
+}
+
+/// Has room for any suite, and unlike [`Place::device`] records nothing. Slots are small, so that small files fill several.
+fn large_device() -> Arc<RawFs> {
+    let device = Arc::new(terrace_device::Memory::new(1 << 30).expect("memory is taken where it is written to"));
+    let sizes = Sizes { slot_bytes: 64 << 10, unit_slots: 16 };
+    raw::format(&*device, sizes, 1).expect("a device in memory takes what it is given");
+    RawFs::new(device, "(device in memory)")
+}
+
+/// Of a place that is [any](Place::any).
+pub fn anywhere() -> Arc<dyn FileSystem> {
+    Place::any().fs
+}
+
+/// A store [`anywhere`].
+pub fn store(options: Options) -> Db {
+    Place::any().open(&options, false).expect("a fresh place")
 }
 
 pub fn placement(fs: &Arc<dyn FileSystem>, mode: Mode, options: &Options) -> terrace::Result<Box<dyn Placement>> {
