@@ -59,11 +59,14 @@ fn command() -> Command {
 /// A campaign of so many states; `None` on a machine that cannot.
 fn campaign(work: &Path, engine: &str, states: u64, control: Option<Control>) -> Option<Tally> {
     can_mount(work)?;
-    let campaign = plan(work, engine, states, control);
-    let tally = block::run(&campaign, &command, &mut |_| true).expect("the campaign runs");
-    println!("{engine} {control:?}: {tally:?}");
-    assert_eq!(tally.states, states);
-    Some(tally)
+    Some(carried_out(&plan(work, engine, states, control)))
+}
+
+fn carried_out(campaign: &Campaign) -> Tally {
+    let tally = block::run(campaign, &command, &mut |_| true).expect("the campaign runs");
+    println!("{} {:?}, seed {}: {tally:?}", campaign.engine, campaign.control, campaign.seed);
+    assert_eq!(Some(tally.states), campaign.states);
+    tally
 }
 
 fn plan(work: &Path, engine: &str, states: u64, control: Option<Control>) -> Campaign {
@@ -210,12 +213,16 @@ fn what_is_broken_on_purpose_is_found() {
     }
 }
 
-/// LevelDB does not sync a log that it has finished before it acknowledges synced writes in the next one.
+/// LevelDB does not sync a log that it has finished before it acknowledges synced writes in the next one. How long the hole stays
+/// is up to LevelDB's threads: its compaction closes it. So a history may have none, and the next one is asked.
 #[test]
 fn leveldb_s_hole_is_found_and_a_kept_state_shows_it_again() {
     let Some(_) = require("leveldb", Library::load()) else { return };
     let dir = tempfile::tempdir().expect("a directory");
-    let Some(tally) = campaign(dir.path(), "leveldb:debian", 200, None) else { return };
+    let Some(()) = can_mount(dir.path()) else { return };
+    let histories = (1..=10).map(|seed| Campaign { seed, ..plan(dir.path(), "leveldb:debian", 200, None) });
+    let tally = histories.map(|history| carried_out(&history)).find(|tally| tally.failed > 0);
+    let tally = tally.expect("one of ten histories has a hole");
     assert!(tally.by_kind.contains_key("HOLE"), "{tally:?}");
     assert!(!tally.by_kind.contains_key("OPEN") && !tally.by_kind.contains_key("MOUNT"), "{tally:?}");
     let kept: serde_json::Value = serde_json::from_slice(&fs::read(&tally.kept[0]).expect("read")).expect("JSON");
