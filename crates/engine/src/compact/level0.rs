@@ -36,7 +36,7 @@ pub fn merge_within(situation: &Situation<'_>) -> Option<Plan> {
         lower: Vec::new(),
         grandparents: Vec::new(),
         pointer: Vec::new(),
-        version: Arc::clone(version),
+        version: situation.copied(),
         trivial_move: false,
         only_collects: false,
     })

@@ -232,7 +232,7 @@ pub fn complete(situation: &Situation<'_>, level: usize, upper: Vec<Arc<TableRef
         may_move && upper.len() == 1 && lower.is_empty() && bytes(&grandparents) <= limits.grandparent_bytes();
     let last = upper.iter().max_by(|a, b| order.internal(&a.meta.largest, &b.meta.largest)).expect("a plan has inputs");
     let pointer = last.meta.largest.clone();
-    let version = Arc::clone(version);
+    let version = situation.copied();
     let (output_level, number, only_collects) = (level + 1, None, false);
     Plan { level, output_level, upper, lower, grandparents, pointer, version, trivial_move, number, only_collects }
 }

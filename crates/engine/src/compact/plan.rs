@@ -110,6 +110,13 @@ pub struct Situation<'a> {
     pub seek_hint: Option<(usize, TableId)>,
 }
 
+impl Situation<'_> {
+    /// The version, for a plan.
+    pub fn copied(&self) -> Arc<Version> {
+        Arc::new(Version::clone(self.version))
+    }
+}
+
 /// Merge `inputs` and put what remains into `output_level`.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -125,7 +132,8 @@ pub struct Plan {
     pub grandparents: Vec<Arc<TableRef>>,
     /// Where this level's next compaction starts (an internal key). Of no meaning in a merge within level 0.
     pub pointer: Vec<u8>,
-    /// The version the plan was made from; it says which keys have older entries further down.
+    /// Of the version that the plan was made from; it says which keys have older entries further down. A copy, so that it keeps
+    /// no file: the inputs are live until the plan's own edit, and nothing else of it is read.
     pub version: Arc<Version>,
     /// The inputs, of one level, go down as they are.
     pub trivial_move: bool,
@@ -146,7 +154,7 @@ impl Plan {
             upper: tables,
             lower: Vec::new(),
             grandparents: Vec::new(),
-            version: Arc::clone(situation.version),
+            version: situation.copied(),
             trivial_move: false,
             number: None,
             only_collects: false,

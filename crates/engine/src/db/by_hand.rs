@@ -116,12 +116,14 @@ impl Db {
         loop {
             shared.check_writable(&shared.control.lock())?;
             let next = |situation: &Situation<'_>| leveled::renewal(situation, level, range, behind.as_deref(), begun);
-            let (plan, _version) = {
+            let (plan, kept) = {
                 let control = shared.control.lock();
-                (shared.situated(&control, next), control.versions.live().clone()) // which keeps the plan's tables
+                (shared.situated(&control, next), control.versions.live().clone())
             };
             let Some(mut plan) = plan else { return Ok(()) };
-            if jobs::compact::drops_some(shared, &plan)? {
+            let drops_some = jobs::compact::drops_some(shared, &plan)?;
+            drop(kept); // it kept the tables that were looked through
+            if drops_some {
                 match self.carry_out(next)? {
                     Some(done) => plan = done,
                     None => return Ok(()),
