@@ -50,7 +50,8 @@ impl File {
     /// part of another.
     ///
     /// # Errors
-    /// No file, a length that is no whole number of 4096-byte blocks, or one that another process uses.
+    /// No file, one whose length is no whole number of 4096-byte blocks, or one that another process uses. Of a block device, what is
+    /// behind the last whole block is not used.
     pub fn open(path: &Path) -> Result<File> {
         let is_node = is_node(path);
         let flags = if is_node { O_EXCL } else { 0 };
@@ -221,9 +222,10 @@ fn is_node(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device())
 }
 
-/// How long a device is, in whole blocks.
+/// How long a device is: of a block device, whose sectors may be smaller, the blocks that are whole.
 fn length(file: &mut fs::File, path: &Path) -> Result<u64> {
     let len = file.seek(SeekFrom::End(0)).map_err(|source| failed("look at", path, source))?;
+    let len = if is_node(path) { len - len % u64::from(BLOCK) } else { len };
     check_len(len)?;
     Ok(len)
 }

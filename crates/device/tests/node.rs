@@ -16,7 +16,7 @@ impl Loop {
     fn new() -> Result<Loop, String> {
         let mut without = Vec::new();
         while without.len() < 8 {
-            let on = Loop::attached()?;
+            let on = Loop::attached(BYTES)?;
             if on.attribute("queue/discard_max_bytes").trim() != "0" {
                 return Ok(on);
             }
@@ -25,10 +25,10 @@ impl Loop {
         Err("eight loop devices do not discard (queue/discard_max_bytes is 0)".into())
     }
 
-    fn attached() -> Result<Loop, String> {
+    fn attached(bytes: u64) -> Result<Loop, String> {
         let directory = tempfile::tempdir().map_err(|e| e.to_string())?;
         let image = directory.path().join("image");
-        fs::File::create(&image).and_then(|file| file.set_len(BYTES)).map_err(|e| e.to_string())?;
+        fs::File::create(&image).and_then(|file| file.set_len(bytes)).map_err(|e| e.to_string())?;
         let output = Command::new("losetup").args(["-f", "--show"]).arg(&image).output().map_err(|e| e.to_string())?;
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).into_owned());
@@ -86,4 +86,17 @@ fn a_flush_of_a_part_writes_that_part_and_a_discard_writes_nothing() {
     for wrong in [BYTES - 4096..BYTES + 4096, 1..4097] {
         assert!(device.flush_ranges(std::slice::from_ref(&wrong)).is_err(), "{wrong:?}");
     }
+}
+
+/// A device that was partitioned by sectors of 512 B need not end with a block.
+#[test]
+fn sectors_behind_the_last_whole_block_are_not_used() {
+    let Some(on) = require("loop", Loop::attached(BYTES + 7 * 512)) else { return };
+    let device = File::open(&on.node).unwrap();
+    assert_eq!(device.len_bytes(), BYTES);
+    device.write_at(BYTES - 4096, &[1; 4096], Stream(0)).unwrap();
+    device.flush().unwrap();
+    assert!(device.write_at(BYTES, &[1; 4096], Stream(0)).is_err());
+    drop(device);
+    assert_eq!(File::open_read_only(&on.node).unwrap().len_bytes(), BYTES);
 }

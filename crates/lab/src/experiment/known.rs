@@ -41,6 +41,7 @@ pub const LIST: &[(&str, &str)] = &[
     known!("bars-sync"),
     known!("bars-sync-8"),
     known!("bars-raw"),
+    known!("bars-raw-batches"),
     known!("bars-raw-ycsb"),
     known!("bars-value-log"),
     known!("bars-threads"),

@@ -39,6 +39,8 @@ const SHAPE_MIN: u64 = 64 << 10;
 const KEYS_MIN: u64 = 100;
 /// Some superblocks of flash.
 const DEVICE_MIN: u64 = 64 << 20;
+/// Drives are made of whole ones of these.
+const DEVICE_UNIT: u64 = 1 << 20;
 
 impl Scale {
     /// Shrinks all three in place; tells what stopped at its least size.
@@ -63,7 +65,10 @@ impl Scale {
                 }
                 Shrinks::Device => {
                     let least = DEVICE_MIN.max(device.file_system.bytes_min());
-                    device.size.iter_mut().for_each(|Size(size)| shrink("device.size", size, least));
+                    if let Some(Size(size)) = &mut device.size {
+                        shrink("device.size", size, least);
+                        *size = size.next_multiple_of(DEVICE_UNIT);
+                    }
                 }
                 Shrinks::WriteBufferSize => {
                     shrink("terms.write_buffer_size", &mut terms.write_buffer_size.0, SHAPE_MIN);
@@ -74,5 +79,27 @@ impl Scale {
             }
         }
         stopped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Raw devices take whole blocks, and file systems no odd sectors.
+    #[test]
+    fn a_scaled_drive_is_of_whole_mebibytes() {
+        let scale: Scale = toml::from_str("default = 0.05\nwith = ['device']").expect("a scale");
+        for by in [1.0, 0.05, 0.0371, 1e-9] {
+            let mut device: Device = toml::from_str("kind = 'loop'\nsize = '12GiB'").expect("a device");
+            scale.apply(by, &mut Load::default(), &mut Terms::default(), &mut device);
+            let size = device.size.expect("given").0;
+            let wanted = (12u64 << 30) as f64 * by;
+            let rounded = (wanted..wanted + DEVICE_UNIT as f64).contains(&(size as f64));
+            assert!(
+                size.is_multiple_of(DEVICE_UNIT) && (rounded || size == DEVICE_MIN.max(device.file_system.bytes_min())),
+                "{by}: {size}"
+            );
+        }
     }
 }
