@@ -12,7 +12,7 @@ use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
 use nix::libc::O_EXCL;
 
 use crate::error::check_range;
-use crate::{BlockDevice, Error, Result, Stream, aligned::Aligned, node, rewrite};
+use crate::{BlockDevice, Error, Result, Stream, aligned::Aligned, flushers::Flushers, node, rewrite};
 
 const BLOCK: u32 = 4096;
 
@@ -25,8 +25,8 @@ pub struct File {
     len: u64,
     /// A block device itself, not a file.
     is_node: bool,
-    /// Of a block device that is written to through the page cache, what tells its parts apart.
-    whole: Option<node::Whole>,
+    /// `None` where nothing is written.
+    flushers: Option<Flushers>,
     /// Its space stays its own: a discard does nothing.
     keeps: bool,
     /// Past the kernel's page cache, which takes aligned memory.
@@ -71,7 +71,7 @@ impl File {
         let is_node = is_node(path);
         let locked = patiently(is_node, || file.try_lock_shared());
         locked.map_err(|refused| failed("lock", path, refused.into()))?;
-        Ok(File { file, path: path.to_owned(), len, is_node, whole: None, keeps: false, direct: false })
+        Ok(File { file, path: path.to_owned(), len, is_node, flushers: None, keeps: false, direct: false })
     }
 
     /// A file keeps its space: what is discarded stays there, with its bytes, so that no later write meets a full file system. A real
@@ -89,7 +89,7 @@ impl File {
         let flags = fcntl(&self.file, FcntlArg::F_GETFL).map(OFlag::from_bits_truncate);
         let set = flags.and_then(|flags| fcntl(&self.file, FcntlArg::F_SETFL(flags | OFlag::O_DIRECT)));
         set.map_err(|error| failed("read and write past the page cache of", &self.path, error.into()))?;
-        (self.direct, self.whole) = (true, None); // no page waits
+        self.direct = true;
         Ok(self)
     }
 
@@ -106,9 +106,9 @@ impl File {
         let is_node = is_node(path);
         let locked = patiently(is_node, || file.try_lock());
         locked.map_err(|refused| failed("lock", path, refused.into()))?;
-        // Without it, all of the device is flushed whenever a part of it is to be.
-        let whole = if is_node { node::Whole::map(&file, len).ok() } else { None };
-        Ok(File { file, path: path.to_owned(), len, is_node, whole, keeps: false, direct: false })
+        let flushers = Flushers::new(&file, len, is_node).map_err(|source| failed("open again", path, source))?;
+        let flushers = Some(flushers);
+        Ok(File { file, path: path.to_owned(), len, is_node, flushers, keeps: false, direct: false })
     }
 
     fn check(&self, offset: u64, len: u64) -> Result<()> {
@@ -179,13 +179,14 @@ impl BlockDevice for File {
     }
 
     fn flush(&self) -> Result<()> {
-        self.file.sync_data().map_err(|source| failed("sync", &self.path, source))
+        let flushed = self.flushers.as_ref().map_or(Ok(()), Flushers::flush);
+        flushed.map_err(|source| failed("sync", &self.path, source))
     }
 
     fn flush_ranges(&self, ranges: &[Range<u64>]) -> Result<()> {
         ranges.iter().try_for_each(|range| self.check(range.start, range.end.saturating_sub(range.start)))?;
-        let Some(whole) = &self.whole else { return self.flush() };
-        whole.flush(&self.file, ranges).map_err(|source| failed("sync", &self.path, source))
+        let flushed = self.flushers.as_ref().map_or(Ok(()), |flushers| flushers.flush_ranges(ranges));
+        flushed.map_err(|source| failed("sync", &self.path, source))
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {

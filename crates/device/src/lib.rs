@@ -6,6 +6,7 @@ mod aligned;
 mod cached;
 mod error;
 mod file;
+mod flushers;
 mod memory;
 mod node;
 pub mod process;
@@ -57,7 +58,7 @@ pub trait BlockDevice: Send + Sync {
     fn flush(&self) -> Result<()>;
 
     /// Returns when every write within `ranges` that had returned before is durable. Others need not be: what waits in memory to be written
-    /// may wait on. A device that cannot tell them apart flushes all.
+    /// may wait on. A device that cannot tell them apart flushes all. Of flushes at the same time each hears of what failed within its ranges.
     fn flush_ranges(&self, ranges: &[Range<u64>]) -> Result<()> {
         let _ = ranges;
         self.flush()

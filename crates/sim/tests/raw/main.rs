@@ -371,7 +371,7 @@ fn a_file_whose_last_write_failed_is_not_durable() {
 
 /// Slots that somebody else is about to make free are waited for.
 #[test]
-fn a_device_is_not_full_while_dead_slots_are_discarded() {
+fn a_device_is_not_full_while_stale_slots_are_discarded() {
     let device = Failing::new();
     let fs = RawFs::new(device.clone(), "device");
     let _held = fs.lock(true).unwrap();
@@ -383,7 +383,7 @@ fn a_device_is_not_full_while_dead_slots_are_discarded() {
     let (tell, told) = mpsc::channel();
     *device.discarding.lock().unwrap() = Some(tell);
     std::thread::scope(|scope| {
-        scope.spawn(|| fs.remove("old").and_then(|()| fs.sync_directory()).unwrap());
+        scope.spawn(|| fs.remove("old").and_then(|()| fs.commit()).unwrap());
         told.recv().unwrap();
         let mut new = fs.create("new").unwrap();
         new.append(&vec![2; room]).unwrap();

@@ -257,7 +257,7 @@ impl FileSystem for RawFs {
     }
 
     fn sync_directory(&self) -> Result<()> {
-        self.commit()
+        self.mount()?.flush_names()
     }
 
     fn sync_file(&self, name: &str) -> Result<()> {
@@ -269,7 +269,7 @@ impl FileSystem for RawFs {
     fn commit(&self) -> Result<()> {
         let mount = self.mount()?;
         mount.commit()?;
-        mount.discard_dead();
+        mount.discard_many();
         Ok(())
     }
 

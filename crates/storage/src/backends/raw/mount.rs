@@ -9,9 +9,9 @@ use super::{
     journal::Journal,
     space::Space,
     table::{Run, Table},
-    unflushed::Unflushed,
+    unflushed::{Flushing, Unflushed},
 };
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use std::{
     collections::HashMap,
     io::{Error, ErrorKind, Result},
@@ -24,18 +24,25 @@ use std::{
 use terrace_device::{BlockDevice, Stream};
 use terrace_format::raw::{Change, Form, PAGE, Superblock};
 
-/// A device in use. Locks: a file's contents, then `state`; `flushing` before `state`. The only I/O under `state` is that of the
-/// slot journal. `unflushed` comes last.
+/// One of so many slots may be stale.
+const STALE_SHARE: usize = 32;
+
+/// A device in use. Locks: a file's contents, then `state`; `flushing` and `discarding`, neither under the other, before `state`. The only I/O
+/// under `state` is that of the slot journal. `unflushed` comes last.
 pub struct Mount {
     pub device: Arc<dyn BlockDevice>,
     pub superblock: Superblock,
     /// Whether only whole pages are written.
     pub padding: bool,
     state: Mutex<State>,
-    /// Held during a device flush, and while dead slots are discarded: whoever waits here has been served by the flush before, if that
-    /// took what it is for.
-    flushing: Mutex<()>,
+    /// Shared by device flushes, which run side by side: those of tables take their time, and a log must not wait for them. Who has it
+    /// alone finds every one of them over.
+    flushing: RwLock<()>,
+    /// Held while stale slots are discarded.
+    discarding: Mutex<()>,
     unflushed: Mutex<Unflushed>,
+    /// Signalled when a flush is over.
+    flushed: Condvar,
     /// Whoever had it in use has let go: what is still open may read, and write no more.
     ended: AtomicBool,
 }
@@ -49,6 +56,19 @@ struct State {
     broken: Option<String>,
 }
 
+/// A flush that has begun for some files. Its end lets others begin for them.
+struct Begun<'a> {
+    mount: &'a Mount,
+    flushing: Flushing,
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.mount.unflushed.lock().end(&self.flushing);
+        self.mount.flushed.notify_all();
+    }
+}
+
 impl Mount {
     /// Reads what `superblock` says is there. Writes nothing.
     pub fn load(device: Arc<dyn BlockDevice>, superblock: Superblock, padding: bool) -> Result<Arc<Mount>> {
@@ -60,8 +80,10 @@ impl Mount {
             superblock,
             padding,
             state: Mutex::new(state),
-            flushing: Mutex::default(),
+            flushing: RwLock::default(),
+            discarding: Mutex::default(),
             unflushed: Mutex::default(),
+            flushed: Condvar::new(),
             ended: AtomicBool::new(false),
         }))
     }
@@ -71,6 +93,7 @@ impl Mount {
         if self.ended.swap(true, Ordering::SeqCst) {
             return;
         }
+        self.discard(0);
         let mut state = self.state.lock();
         let State { table, journal, broken: None, .. } = &mut *state else { return };
         journal.tell(table);
@@ -154,7 +177,7 @@ impl Mount {
         state.table.find(name).ok_or(ErrorKind::NotFound)?;
         self.record(&mut state, &[Change::Unname { name: name.into() }])?;
         drop(state);
-        self.discard_dead();
+        self.discard_many();
         Ok(())
     }
 
@@ -175,6 +198,7 @@ impl Mount {
         match self.try_allocate(file, count, after) {
             Err(error) if error.kind() == ErrorKind::StorageFull => {
                 self.reclaim()?;
+                let _none_is_being_discarded = self.discarding.lock();
                 self.try_allocate(file, count, after)
             }
             taken => taken,
@@ -202,29 +226,39 @@ impl Mount {
         Ok(runs)
     }
 
-    /// Makes freed slots reusable, at the cost of a flush if there are any. Those that somebody else flushes or discards are so at return,
-    /// too.
+    /// Makes freed slots reusable, at the cost of a flush if there are any. Those that somebody else flushes are so at return, too.
     fn reclaim(&self) -> Result<()> {
-        let one = self.flushing.lock();
-        if self.state.lock().space.wants_flush() {
-            self.flush_held(&one, Vec::new())?;
-        }
-        self.discard_held(&one);
-        Ok(())
+        drop(self.flushing.write());
+        if self.state.lock().space.wants_flush() { self.flush_names() } else { Ok(()) }
     }
 
     /// What was written to `file` so far survives a power cut, and the list of files as it is.
     pub fn flush(&self, file: u64) -> Result<()> {
-        let one = self.flushing.lock();
-        let ranges = self.unflushed.lock().take(file);
-        self.flush_held(&one, ranges)
+        self.flush_begun(|unflushed| unflushed.begin(file))
+    }
+
+    /// The list of files survives a power cut.
+    pub fn flush_names(&self) -> Result<()> {
+        self.flush_ranges(Vec::new())
     }
 
     /// The list of files survives a power cut, and all files that are [due](Mount::is_due).
     pub fn commit(&self) -> Result<()> {
-        let one = self.flushing.lock();
-        let ranges = self.unflushed.lock().take_due();
-        self.flush_held(&one, ranges)
+        self.flush_begun(Unflushed::begin_commit)
+    }
+
+    /// Carries out what `begin` begins, once it can.
+    fn flush_begun(&self, begin: impl Fn(&mut Unflushed) -> Option<Flushing>) -> Result<()> {
+        let mut unflushed = self.unflushed.lock();
+        let flushing = loop {
+            match begin(&mut unflushed) {
+                Some(flushing) => break flushing,
+                None => self.flushed.wait(&mut unflushed),
+            }
+        };
+        drop(unflushed);
+        let mut begun = Begun { mount: self, flushing };
+        self.flush_ranges(std::mem::take(&mut begun.flushing.ranges))
     }
 
     /// The next [`commit`](Mount::commit) is for `file`, too.
@@ -232,8 +266,9 @@ impl Mount {
         self.unflushed.lock().is_due(file);
     }
 
-    /// Flushes `ranges` and the slot journal, if there is anything to flush; what the journal has freed is dead then.
-    fn flush_held(&self, _one: &MutexGuard<'_, ()>, mut ranges: Vec<Range<u64>>) -> Result<()> {
+    /// Flushes `ranges` and the slot journal, if there is anything to flush; what the journal has freed may be given out then.
+    fn flush_ranges(&self, mut ranges: Vec<Range<u64>>) -> Result<()> {
+        let _one_of_some = self.flushing.read();
         let (freed, journal, mark) = {
             let mut state = self.changing()?;
             (state.space.flushing(), state.journal.unflushed(), state.journal.mark())
@@ -249,7 +284,7 @@ impl Mount {
         let mut state = self.state.lock();
         match outcome {
             Ok(()) => {
-                state.space.flushed(freed);
+                state.space.reuse(&freed);
                 state.journal.flushed(mark);
             }
             Err(ref error) => state.broken = Some(format!("a flush failed: {error}")),
@@ -257,18 +292,23 @@ impl Mount {
         outcome
     }
 
-    /// Tells the device that nobody will read dead slots again, and gives them out anew.
-    pub fn discard_dead(&self) {
-        self.discard_held(&self.flushing.lock());
+    /// Tells the device that nobody will read stale slots again, if they are many.
+    pub fn discard_many(&self) {
+        self.discard(self.superblock.slots() as usize / STALE_SHARE);
     }
 
-    fn discard_held(&self, _one: &MutexGuard<'_, ()>) {
-        let dead = self.state.lock().space.take_dead();
-        for run in &dead {
+    /// The same where more than `kept` of them are stale.
+    fn discard(&self, kept: usize) {
+        let _one = self.discarding.lock();
+        let stale = match &mut *self.state.lock() {
+            State { broken: Some(_), .. } => return,
+            State { space, .. } => space.take_stale(kept),
+        };
+        for run in &stale {
             let bytes = u64::from(run.count) * u64::from(self.superblock.sizes().slot_bytes);
             let _ = self.device.discard(self.superblock.slot_at(run.first), bytes); // a hint: a drive may not know it
         }
-        self.state.lock().space.reuse(&dead);
+        self.state.lock().space.free(&stale);
     }
 
     /// Writes to the slots of `file`: whole pages, or parts of them without [`padding`](Mount::padding).

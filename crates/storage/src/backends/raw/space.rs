@@ -1,10 +1,11 @@
 //! Which slots may be given out, and in which order freed ones come back.
 //!
 //! ```text
-//! in use ──last name and last reader gone──▶ freed ──a device flush──▶ dead ──discarded──▶ free
+//! in use ──last name and last reader gone──▶ freed ──a device flush──▶ free and stale ──discarded, or given out──▶
 //! ```
 //! A slot is not given out before the record that freed it is durable: after a power cut its old file may be there again, and
-//! must hold its own bytes. Files of one lifetime share units, so that what the device erases at a time dies together.
+//! must hold its own bytes. Files of one lifetime share units, so that what the device erases at a time dies together. A few slots stay
+//! stale: a discard of what is written anew soon tells the device nothing, and keeps everybody from the node of a block device meanwhile.
 use super::table::Run;
 
 /// Kinds of lifetimes.
@@ -14,12 +15,13 @@ pub const STREAMS: usize = 5;
 pub struct Space {
     unit_slots: u32,
     free: Vec<bool>,
+    /// Free slots that the device believes to be in use, and how many they are.
+    stale: (Vec<bool>, usize),
     /// By unit, how many of its slots are free.
     free_in_unit: Vec<u32>,
     /// By stream, the unit that it takes slots from.
     open: [Option<usize>; STREAMS],
     freed: Vec<Run>,
-    dead: Vec<Run>,
 }
 
 impl Space {
@@ -31,16 +33,16 @@ impl Space {
         Space {
             unit_slots,
             free_in_unit: free_in_unit.collect(),
+            stale: (vec![false; free.len()], 0),
             free,
             open: [None; STREAMS],
             freed: Vec::new(),
-            dead: Vec::new(),
         }
     }
 
     /// How many slots are free, or will be after a flush.
     pub fn free_slots(&self) -> u64 {
-        let later = self.freed.iter().chain(&self.dead).map(|run| u64::from(run.count)).sum::<u64>();
+        let later = self.freed.iter().map(|run| u64::from(run.count)).sum::<u64>();
         later + self.free_in_unit.iter().map(|free| u64::from(*free)).sum::<u64>()
     }
 
@@ -53,11 +55,16 @@ impl Space {
             let unit = self.best_unit()?;
             self.of_unit(unit)
         })?;
-        let unit = self.unit(slot);
-        self.open[stream] = Some(unit);
+        self.open[stream] = Some(self.unit(slot));
+        self.take_out(slot);
+        Some(slot)
+    }
+
+    fn take_out(&mut self, slot: u32) {
+        let (unit, (stale, count)) = (self.unit(slot), &mut self.stale);
         self.free[slot as usize] = false;
         self.free_in_unit[unit] -= 1;
-        Some(slot)
+        *count -= usize::from(std::mem::take(&mut stale[slot as usize]));
     }
 
     /// Nobody needs these slots any more; the record that says so is written, perhaps not durable.
@@ -65,14 +72,9 @@ impl Space {
         self.freed.extend(runs);
     }
 
-    /// What a device flush that begins now makes reusable; to be given to [`flushed`](Space::flushed) when it has ended.
+    /// What a device flush that begins now makes reusable; to be given to [`reuse`](Space::reuse) when it has ended well.
     pub fn flushing(&mut self) -> Vec<Run> {
         std::mem::take(&mut self.freed)
-    }
-
-    /// The flush has ended well.
-    pub fn flushed(&mut self, runs: Vec<Run>) {
-        self.dead.extend(runs);
     }
 
     /// Whether a flush would free something.
@@ -80,13 +82,18 @@ impl Space {
         !self.freed.is_empty()
     }
 
-    /// Slots to discard, and then to give to [`reuse`](Space::reuse).
-    pub fn take_dead(&mut self) -> Vec<Run> {
-        std::mem::take(&mut self.dead)
+    /// These may be given out. The device has not been told that nobody needs what is there.
+    pub fn reuse(&mut self, runs: &[Run]) {
+        self.free(runs);
+        let (stale, count) = &mut self.stale;
+        for slot in runs.iter().flat_map(|run| run.slots()) {
+            stale[slot as usize] = true;
+            *count += 1;
+        }
     }
 
-    /// These may be given out.
-    pub fn reuse(&mut self, runs: &[Run]) {
+    /// These may be given out, and the device knows that nobody needs what is there.
+    pub fn free(&mut self, runs: &[Run]) {
         for slot in runs.iter().flat_map(|run| run.slots()) {
             assert!(!self.free[slot as usize], "slot {slot} is freed twice");
             self.free[slot as usize] = true;
@@ -95,12 +102,32 @@ impl Space {
         }
     }
 
+    /// Slots to discard, and then to [`free`](Space::free): none while no more than `kept` are stale, else all but half of that. Those
+    /// with the highest numbers, which are given out last.
+    pub fn take_stale(&mut self, kept: usize) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        let target = if self.stale.1 > kept { kept / 2 } else { self.stale.1 };
+        for slot in (0..self.free.len() as u32).rev() {
+            if self.stale.1 <= target {
+                break;
+            }
+            if self.stale.0[slot as usize] {
+                self.take_out(slot);
+                match runs.last_mut() {
+                    Some(run) if run.first == slot + 1 => *run = Run { first: slot, count: run.count + 1 },
+                    _ => runs.push(Run { first: slot, count: 1 }),
+                }
+            }
+        }
+        runs
+    }
+
     /// What of the slots is lost, or is two things at once: each has an owner, or is `held` by who still reads a file that is gone, or is
     /// free, or on its way there.
     pub fn problems(&self, owners: &[u64], held: &[Run]) -> Vec<String> {
         let mut uses: Vec<u32> =
             owners.iter().zip(&self.free).map(|(owner, free)| u32::from(*owner != 0) + u32::from(*free)).collect();
-        for slot in self.freed.iter().chain(&self.dead).chain(held).flat_map(|run| run.slots()) {
+        for slot in self.freed.iter().chain(held).flat_map(|run| run.slots()) {
             uses[slot as usize] += 1;
         }
         let wrong = uses.iter().enumerate().filter(|(_, uses)| **uses != 1);
@@ -162,11 +189,23 @@ mod tests {
         assert!(space.wants_flush() && space.take(0, None).is_none());
         let flushing = space.flushing();
         space.release([Run { first: 5, count: 1 }]); // while the flush runs
-        space.flushed(flushing);
+        space.reuse(&flushing);
         assert_eq!(space.free_slots(), 3);
-        let dead = space.take_dead();
-        space.reuse(&dead);
         assert_eq!((space.take(0, None), space.take(0, Some(2)), space.take(0, None)), (Some(2), Some(3), None));
         assert!(space.wants_flush());
+    }
+
+    #[test]
+    fn many_stale_slots_are_discarded_and_those_that_are_given_out_again_are_not() {
+        let mut space = Space::new(4, &[1; 16]);
+        space.reuse(&[Run { first: 1, count: 3 }, Run { first: 8, count: 4 }]);
+        assert!(space.take_stale(7).is_empty());
+        assert_eq!([space.take(0, None), space.take(0, Some(8))], [Some(8), Some(9)]);
+        let taken = space.take_stale(4);
+        assert_eq!(taken, [Run { first: 10, count: 2 }, Run { first: 3, count: 1 }]);
+        assert_eq!(space.free_slots(), 2, "what is being discarded is not free");
+        space.free(&taken);
+        assert_eq!((space.free_slots(), space.take_stale(2)), (5, vec![]));
+        assert_eq!(space.take_stale(0), [Run { first: 1, count: 2 }]);
     }
 }
