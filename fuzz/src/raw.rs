@@ -6,7 +6,7 @@ use terrace_format::{
     raw::{
         PAGE, Sizes, Superblock,
         journal::{self, Half},
-        page,
+        page, salvage,
     },
 };
 use terrace_storage::backends::{files::fs::FileSystem, raw::RawFs};
@@ -26,8 +26,12 @@ pub fn raw(input: &[u8]) {
     }
     let superblock = Superblock::new(BYTES, SIZES, ID).expect("sizes that can be");
     for half in [input.to_vec(), healed(input)] {
+        let salvaged = salvage::salvage(&half, ID);
         if let Ok(Some(found)) = journal::decode(&half, ID) {
             check_again(&found);
+            let salvaged = salvaged.expect("its head is whole");
+            assert_eq!(salvaged.checkpoint.as_ref(), found.changes.first());
+            assert!(salvaged.entries.starts_with(&found.changes[1..]));
         }
         device(&superblock, &half);
     }

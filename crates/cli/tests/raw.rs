@@ -52,6 +52,38 @@ fn a_store_goes_onto_a_device_and_back() {
     assert!(raw(["export", &device, &out]).fails(1).contains("not empty"));
 }
 
+/// The list of files is damaged where a flush had saved it: nothing goes on with that, and what the rest of it tells can be had.
+#[test]
+fn files_come_out_of_a_device_whose_list_is_damaged() {
+    let (directory, device) = prepared();
+    let pairs: String = (0..3000).map(|n| format!("{n:08x}\t{:0200x}\n", n * n)).collect();
+    terrace_with(["load", &device, "-", "--format", "hex", "--option", "memtable_bytes=64KiB"], pairs.as_bytes()).ok();
+    terrace(["put", &device, "last", "one", "--sync"]).ok();
+    let mut image = fs::read(&device).unwrap();
+    let number = |image: &[u8], at: usize| u32::from_le_bytes(image[at..at + 4].try_into().unwrap()) as usize;
+    let halves = (128 << 10..).step_by(4096).filter(|at| image[*at..].starts_with(b"TERRACEJ")).take(2);
+    let half = halves.max_by_key(|at| number(&image, at + 16)).unwrap();
+    let entry = half + 4096 + number(&image, half + 24).next_multiple_of(4096);
+    image[entry + 9] ^= 1;
+    fs::write(&device, &image).unwrap();
+    let [out, saved, again] = ["out", "saved", "again"].map(|name| directory.path().join(name).display().to_string());
+    assert!(terrace(["get", &device, "last"]).fails(1).contains("damaged"));
+    assert!(raw(["export", &device, &out]).fails(1).contains("raw export --damaged"));
+    let told = raw(["export", &device, &out, "--damaged"]);
+    assert!(told.fails(1).contains("terrace repair"));
+    terrace(["repair", &out, &saved]);
+    terrace(["check", &saved]).ok();
+    let kept = String::from_utf8(terrace(["dump", &saved, "--format", "hex"]).ok()).unwrap();
+    assert!(pairs.lines().all(|pair| kept.contains(pair)), "{} pairs", kept.lines().count());
+
+    // Nothing wrong: the same as without.
+    image[entry + 9] ^= 1;
+    fs::write(&device, &image).unwrap();
+    raw(["export", &device, &again, "--damaged"]).ok();
+    let all = [&again, &device].map(|store| terrace(["dump", store, "--format", "hex"]).ok());
+    assert!(all[0] == all[1] && all[0].len() > pairs.len());
+}
+
 /// A store in two halves: its directory's path is the store's, and neither half goes with another.
 #[test]
 fn logs_and_tables_may_be_on_a_device_and_the_rest_in_a_directory() {

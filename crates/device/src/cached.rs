@@ -1,10 +1,13 @@
 //! A device behind a cache of pages, as a kernel keeps one: small writes wait in memory for the next flush, where those of one page
 //! have become one. What a process that ends leaves behind, this one loses; so it is for measuring drives in this process.
-use crate::{BlockDevice, Result, Stream, error::check_range};
+use crate::{BlockDevice, Error, Result, Stream, error::check_range};
 use std::{
     collections::BTreeMap,
     ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 const PAGE: u64 = 4096;
@@ -20,20 +23,31 @@ pub struct Cached {
     below: Arc<dyn BlockDevice>,
     /// By number, pages that were written and not handed on. Held while they are, so that no later write overtakes them.
     waiting: Mutex<Pages>,
+    /// Pages could not be handed on, and are lost. Set and read while `waiting` is held.
+    lost: AtomicBool,
 }
 
 impl Cached {
     /// A cache before `below`, with nothing in it.
     pub fn new(below: Arc<dyn BlockDevice>) -> Cached {
-        Cached { below, waiting: Mutex::default() }
+        Cached { below, waiting: Mutex::default(), lost: AtomicBool::new(false) }
     }
 
     fn waiting(&self) -> MutexGuard<'_, Pages> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands pages on, neighbours of one stream as one write.
+    /// Hands pages on. Fails once some were lost.
     fn write_back(&self, pages: Pages) -> Result<()> {
+        if self.lost.load(Ordering::SeqCst) {
+            let source = std::io::Error::other("it lost pages before");
+            return Err(Error::Io { what: "write back what waits before a device".into(), source });
+        }
+        self.hand_on(pages).inspect_err(|_| self.lost.store(true, Ordering::SeqCst))
+    }
+
+    /// Neighbours of one stream go as one write.
+    fn hand_on(&self, pages: Pages) -> Result<()> {
         let mut run: Option<(u64, Stream, Vec<u8>)> = None;
         for (number, (stream, page)) in pages {
             match &mut run {

@@ -35,9 +35,10 @@ impl Flushers {
     /// Of `file`, which has `bytes` and is a block device if `is_node`.
     pub fn new(file: &File, bytes: u64, is_node: bool) -> Result<Flushers> {
         // To write, though nothing is written through them: `msync` passes over what was mapped by a description that only reads.
-        let mut again = File::options();
-        let again = again.read(true).write(true);
-        let again = (1..COUNT).filter_map(|_| again.open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok());
+        let mut writing = File::options();
+        let writing = writing.read(true).write(true);
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let again = (1..COUNT).filter_map(|_| writing.open(&path).ok()); // fewer run at once where this is refused
         let files = std::iter::once(file.try_clone()?).chain(again);
         let flusher = |file| Flusher { whole: if is_node { Whole::map(&file, bytes).ok() } else { None }, file };
         let idle = Mutex::new(files.map(flusher).collect());
@@ -69,7 +70,7 @@ impl Flushers {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(flusher);
         self.returned.notify_one();
         match outcome {
-            Ok(()) if self.failed.load(Ordering::SeqCst) => Err(Error::other("an earlier flush failed")),
+            Ok(()) if self.failed.load(Ordering::SeqCst) => Err(Error::other("another flush failed")),
             outcome => outcome,
         }
     }

@@ -13,6 +13,7 @@
 pub mod change;
 pub mod journal;
 pub mod page;
+pub mod salvage;
 pub mod superblock;
 
 pub use change::{Change, Form};

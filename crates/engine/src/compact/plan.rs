@@ -132,8 +132,8 @@ pub struct Plan {
     pub grandparents: Vec<Arc<TableRef>>,
     /// Where this level's next compaction starts (an internal key). Of no meaning in a merge within level 0.
     pub pointer: Vec<u8>,
-    /// Of the version that the plan was made from; it says which keys have older entries further down. A copy, so that it keeps
-    /// no file: the inputs are live until the plan's own edit, and nothing else of it is read.
+    /// Of the version that the plan was made from; it says which keys have older entries further down. A copy, which
+    /// keeps nobody from removing a file: the inputs are live until the plan's own edit, and of the others only keys are looked at.
     pub version: Arc<Version>,
     /// The inputs, of one level, go down as they are.
     pub trivial_move: bool,

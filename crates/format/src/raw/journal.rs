@@ -21,7 +21,7 @@ use crate::{
     crc,
 };
 
-const WHAT: &str = "slot journal";
+pub(super) const WHAT: &str = "slot journal";
 const MAGIC: &[u8; 8] = b"TERRACEJ";
 const HEAD_BYTES: usize = 36;
 const ENTRY_HEAD_BYTES: usize = 8;
@@ -100,9 +100,8 @@ pub fn decode(half: &[u8], id: u64) -> Result<Option<Half>, Damaged> {
     if head.id != id {
         return Ok(None);
     }
-    let mut end = length.saturating_add(PAGE).checked_next_multiple_of(PAGE).unwrap_or(usize::MAX);
-    let checkpoint = half.get(PAGE..).and_then(|rest| rest.get(..length));
-    let Some(checkpoint) = checkpoint.filter(|bytes| crc::crc32c(bytes) == sum) else {
+    let (found, mut end) = checkpoint(half, length, sum);
+    let Some(found) = found else {
         let why = Corrupt::new(WHAT, PAGE as u64, "the checkpoint is not whole, and entries follow");
         return entry(&head, half, end).map_or(Ok(None), |_| Err(damaged(head.generation)(why)));
     };
@@ -110,10 +109,10 @@ pub fn decode(half: &[u8], id: u64) -> Result<Option<Half>, Damaged> {
         let told = Change::decode_all(bytes).map_err(|found| behind(at, found));
         told.map_err(damaged(head.generation))
     };
-    let mut changes = vec![all(PAGE, checkpoint)?];
+    let mut changes = vec![all(PAGE, found)?];
     while let Some(bytes) = entry(&head, half, end) {
         changes.push(all(end + ENTRY_HEAD_BYTES, bytes)?);
-        end += ENTRY_HEAD_BYTES + bytes.len();
+        end += entry_bytes(bytes);
     }
     if is_outlived(&head, half, end) {
         let why = Corrupt::new(WHAT, end as u64, "the entry here is damaged: a later one says that it was durable");
@@ -122,8 +121,20 @@ pub fn decode(half: &[u8], id: u64) -> Result<Option<Half>, Damaged> {
     Ok(Some(Half { head, changes, end }))
 }
 
+/// The checkpoint, if it is right, and where entries begin.
+pub(super) fn checkpoint(half: &[u8], length: usize, sum: u32) -> (Option<&[u8]>, usize) {
+    let end = length.saturating_add(PAGE).checked_next_multiple_of(PAGE).unwrap_or(usize::MAX);
+    let found = half.get(PAGE..).and_then(|rest| rest.get(..length));
+    (found.filter(|bytes| crc::crc32c(bytes) == sum), end)
+}
+
+/// What an entry of these changes takes.
+pub(super) fn entry_bytes(changes: &[u8]) -> usize {
+    ENTRY_HEAD_BYTES + changes.len()
+}
+
 /// The head, and the length and the checksum of the checkpoint.
-fn decode_head(half: &[u8]) -> Result<(Head, usize, u32), Damaged> {
+pub(super) fn decode_head(half: &[u8]) -> Result<(Head, usize, u32), Damaged> {
     let fields = |input: &mut Input<'_>| {
         let magic = input.take(MAGIC.len())? == MAGIC;
         let (id, generation) = (input.fixed64()?, input.fixed64()?);
@@ -146,18 +157,18 @@ fn decode_head(half: &[u8]) -> Result<(Head, usize, u32), Damaged> {
 }
 
 /// The changes of the entry at `at`, if there is one.
-fn entry<'a>(head: &Head, half: &'a [u8], at: usize) -> Option<&'a [u8]> {
+pub(super) fn entry<'a>(head: &Head, half: &'a [u8], at: usize) -> Option<&'a [u8]> {
     perhaps(half, at).filter(|found| found.is_right(head)).map(|found| found.changes)
 }
 
 /// What may be an entry, or any bytes.
-struct Perhaps<'a> {
+pub(super) struct Perhaps<'a> {
     length: &'a [u8; 4],
     sum: u32,
-    changes: &'a [u8],
+    pub changes: &'a [u8],
 }
 
-fn perhaps(half: &[u8], at: usize) -> Option<Perhaps<'_>> {
+pub(super) fn perhaps(half: &[u8], at: usize) -> Option<Perhaps<'_>> {
     let (length, rest) = half.get(at..)?.split_first_chunk::<4>()?;
     let (sum, rest) = rest.split_first_chunk::<4>()?;
     let changes = rest.get(..u32::from_le_bytes(*length) as usize).filter(|changes| !changes.is_empty())?;
@@ -166,7 +177,7 @@ fn perhaps(half: &[u8], at: usize) -> Option<Perhaps<'_>> {
 
 impl Perhaps<'_> {
     /// Whether it is one.
-    fn is_right(&self, head: &Head) -> bool {
+    pub fn is_right(&self, head: &Head) -> bool {
         self.sum == crc::extend(crc::extend(head.seed, self.length), self.changes)
     }
 }
@@ -180,7 +191,7 @@ fn is_outlived(head: &Head, half: &[u8], end: usize) -> bool {
     (end + 1..half.len()).any(|at| perhaps(half, at).is_some_and(|found| tells(found.changes) && found.is_right(head)))
 }
 
-fn behind(base: usize, found: Corrupt) -> Corrupt {
+pub(super) fn behind(base: usize, found: Corrupt) -> Corrupt {
     Corrupt { offset: found.offset + base as u64, ..found }
 }
 

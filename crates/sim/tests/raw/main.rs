@@ -256,6 +256,39 @@ fn a_removed_file_keeps_its_slots_while_it_is_read() {
     assert_eq!(fs.free_slots().unwrap(), 4);
 }
 
+/// Files are synced, committed, removed and closed at the same time, some while they are removed: nothing of that is an error, nobody waits for
+/// good, and no slot is lost.
+#[test]
+fn many_use_a_device_at_once() {
+    let fs = RawFs::new(Arc::new(CrashDevice::new(&formatted())), "device");
+    let _held = fs.lock(true).unwrap();
+    let free = fs.free_slots().unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let fs = &fs;
+            scope.spawn(move || {
+                for round in 0..400 {
+                    let name = format!("{thread}-{round}");
+                    let mut file = fs.create(&name).unwrap();
+                    file.append(&[thread; 5000]).unwrap();
+                    match round % 3 {
+                        0 => file.sync().unwrap(),
+                        1 => file.write_back().and_then(|()| fs.commit()).unwrap(),
+                        _ => fs.sync_directory().unwrap(),
+                    }
+                    file.append(&[thread; 100]).unwrap();
+                    std::thread::scope(|closing| {
+                        closing.spawn(move || drop(file));
+                        fs.remove(&name).unwrap();
+                    });
+                }
+            });
+        }
+    });
+    fs.commit().unwrap();
+    assert_eq!((fs.problems().unwrap(), fs.free_slots().unwrap()), (vec![], free));
+}
+
 /// One byte wrong anywhere in what describes the device: another byte of it makes up for it, or a problem or an error says what is wrong.
 /// Only an entry that no later one vouches for may look as if a power cut had ended the history before it.
 #[test]

@@ -19,6 +19,9 @@ pub struct Export {
     /// An absent or empty directory.
     #[arg(value_name = "DIR")]
     to: PathBuf,
+    /// Copy what can be found although the list of files is damaged, and tell what is wrong; `terrace repair` then makes a store of it.
+    #[arg(long)]
+    damaged: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -28,9 +31,20 @@ impl Export {
     /// Prints what was copied.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         refuse_foreign(&self.to)?;
+        if self.damaged {
+            let (copied, wrong) = raw::salvage(&self.device, &self.to)?;
+            tell(out, &copied, &self.to, &wrong, self.json)?;
+            anyhow::ensure!(
+                wrong.is_empty(),
+                "{} is damaged; `terrace repair {} NEW` makes a store of what is right",
+                self.device.display(),
+                self.to.display()
+            );
+            return Ok(());
+        }
         let device = open(&self.device)?;
         let copied = raw::export(&device, &self.to)?;
-        tell(out, &copied, &self.to, self.json)
+        tell(out, &copied, &self.to, &[], self.json)
     }
 }
 
@@ -55,14 +69,15 @@ impl Import {
         let device = raw::open(&self.device, Mode::Write, &Setup::default())?;
         device.superblock().with_context(|| self.device.display().to_string())?;
         let copied = raw::import(&self.from, &device)?;
-        tell(out, &copied, &self.device, self.json)
+        tell(out, &copied, &self.device, &[], self.json)
     }
 }
 
-fn tell(out: &mut dyn Write, copied: &Copied, to: &std::path::Path, json: bool) -> Result<()> {
+fn tell(out: &mut dyn Write, copied: &Copied, to: &std::path::Path, damage: &[String], json: bool) -> Result<()> {
     if json {
-        writeln!(out, "{}", json!({ "files": copied.files, "bytes": copied.bytes }))?;
+        writeln!(out, "{}", json!({ "files": copied.files, "bytes": copied.bytes, "damage": damage }))?;
     } else {
+        damage.iter().try_for_each(|wrong| writeln!(out, "damage: {wrong}"))?;
         writeln!(out, "{} files with {} copied to {}", copied.files, size(copied.bytes), to.display())?;
     }
     Ok(())

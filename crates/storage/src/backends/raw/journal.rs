@@ -13,7 +13,7 @@ const STREAM: Stream = Stream(0);
 /// Where the history stands. Until the first checkpoint nothing is appended: what a power cut left behind the end of the
 /// history must not be taken for a continuation of it.
 pub struct Journal {
-    device: Arc<dyn BlockDevice>,
+    pub device: Arc<dyn BlockDevice>,
     superblock: Superblock,
     half: usize,
     head: Head,
@@ -67,9 +67,13 @@ impl Journal {
         for change in found.changes.iter().flatten() {
             table.apply(change).map_err(|why| invalid(format!("slot journal: {why}")))?;
         }
-        let journal =
-            Journal { device, superblock: *superblock, half, head: found.head, open: None, flushed: Told::default() };
-        Ok((journal, table))
+        Ok((Journal { half, head: found.head, ..Journal::unread(device, superblock) }, table))
+    }
+
+    /// One that nothing is known of: to read files, not to change them.
+    pub fn unread(device: Arc<dyn BlockDevice>, superblock: &Superblock) -> Journal {
+        let head = Head { id: superblock.id(), generation: 0, seed: 0 };
+        Journal { device, superblock: *superblock, half: 0, head, open: None, flushed: Told::default() }
     }
 
     /// No file that begins now has a smaller number. Every use that writes has numbers of its own, by the generation that is durable before
@@ -181,5 +185,8 @@ fn read(
 
 fn tell(half: usize, found: &Damaged) -> String {
     let (name, why) = (["A", "B"][half], &found.why);
-    format!("slot journal, half {name}, byte {}: {}", why.offset, why.detail)
+    format!(
+        "slot journal, half {name}, byte {}: {} (`terrace raw export --damaged` copies what can be found)",
+        why.offset, why.detail
+    )
 }

@@ -13,6 +13,7 @@ mod found;
 mod journal;
 mod mount;
 mod place;
+mod salvage;
 mod space;
 pub mod split;
 mod table;
@@ -40,6 +41,7 @@ use terrace_format::{
 
 pub use found::found;
 pub use place::{is_device, make_file, open, prepare};
+pub use salvage::salvage;
 pub use split::DATA;
 pub use terrace_format::raw::{Sizes, Superblock};
 pub use transfer::{Copied, export, import};
@@ -146,7 +148,7 @@ impl RawFs {
 
     fn let_go(&self) {
         if let Some(mount) = self.mount.lock().take() {
-            mount.end();
+            mount.expire();
         }
     }
 }
@@ -273,7 +275,7 @@ impl FileSystem for RawFs {
         Ok(())
     }
 
-    /// One flush of the device is one for all; none happens by itself.
+    /// One flush of the device commits whatever is due; none happens by itself.
     fn can_commit(&self) -> std::result::Result<Duration, String> {
         Ok(Duration::MAX)
     }

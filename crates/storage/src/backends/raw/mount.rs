@@ -27,8 +27,8 @@ use terrace_format::raw::{Change, Form, PAGE, Superblock};
 /// One of so many slots may be stale.
 const STALE_SHARE: usize = 32;
 
-/// A device in use. Locks: a file's contents, then `state`; `flushing` and `discarding`, neither under the other, before `state`. The only I/O
-/// under `state` is that of the slot journal. `unflushed` comes last.
+/// A device in use. Locks: a file's contents; `flushing` or `discarding`, neither under the other; `state`; `unflushed`. The only I/O under `state`
+/// is that of the slot journal, whose checkpoint flushes the device.
 pub struct Mount {
     pub device: Arc<dyn BlockDevice>,
     pub superblock: Superblock,
@@ -56,6 +56,13 @@ struct State {
     broken: Option<String>,
 }
 
+impl State {
+    fn unbroken(&self) -> Result<()> {
+        let told = |why| Err(Error::other(format!("the device is not written any more since {why}")));
+        self.broken.as_ref().map_or(Ok(()), told)
+    }
+}
+
 /// A flush that has begun for some files. Its end lets others begin for them.
 struct Begun<'a> {
     mount: &'a Mount,
@@ -72,34 +79,49 @@ impl Drop for Begun<'_> {
 impl Mount {
     /// Reads what `superblock` says is there. Writes nothing.
     pub fn load(device: Arc<dyn BlockDevice>, superblock: Superblock, padding: bool) -> Result<Arc<Mount>> {
-        let (journal, table) = Journal::load(device.clone(), &superblock)?;
+        let (journal, table) = Journal::load(device, &superblock)?;
+        Ok(Mount::of(journal, superblock, table, padding))
+    }
+
+    /// What `table` says is there, whatever the journal does. Nothing is ever written.
+    pub fn shown(device: Arc<dyn BlockDevice>, superblock: Superblock, table: Table) -> Arc<Mount> {
+        let shown = Mount::of(Journal::unread(device, &superblock), superblock, table, true);
+        shown.ended.store(true, Ordering::SeqCst);
+        shown
+    }
+
+    fn of(journal: Journal, superblock: Superblock, table: Table, padding: bool) -> Arc<Mount> {
         let space = Space::new(superblock.sizes().unit_slots, table.owners());
-        let state = State { table, journal, space, open: HashMap::new(), broken: None };
-        Ok(Arc::new(Mount {
-            device,
+        Arc::new(Mount {
+            device: journal.device.clone(),
             superblock,
             padding,
-            state: Mutex::new(state),
+            state: Mutex::new(State { table, journal, space, open: HashMap::new(), broken: None }),
             flushing: RwLock::default(),
             discarding: Mutex::default(),
             unflushed: Mutex::default(),
             flushed: Condvar::new(),
             ended: AtomicBool::new(false),
-        }))
+        })
     }
 
-    /// From now on nothing is written.
+    /// From now on nothing is written, as somebody else may. Whether that is new.
+    pub fn expire(&self) -> bool {
+        !self.ended.swap(true, Ordering::SeqCst)
+    }
+
+    /// The use of the device ends, while nobody else can have begun one.
     pub fn end(&self) {
-        if self.ended.swap(true, Ordering::SeqCst) {
+        if !self.expire() {
             return;
         }
-        self.discard(0);
+        self.discard(&self.discarding.lock(), 0);
         let mut state = self.state.lock();
         let State { table, journal, broken: None, .. } = &mut *state else { return };
         journal.tell(table);
     }
 
-    /// Slots that are free, or will be after a flush.
+    /// Slots that are free, or will be after a flush. Those that somebody is flushing or discarding are not counted.
     pub fn free_slots(&self) -> u64 {
         self.state.lock().space.free_slots()
     }
@@ -186,11 +208,11 @@ impl Mount {
         Ok(self.changing()?.table.file(file).is_some())
     }
 
-    /// Notes a plain file's length.
+    /// Notes a plain file's length, unless it has lost its name meanwhile: then nobody will look for it.
     pub fn set_bytes(&self, file: u64, bytes: u64) -> Result<()> {
         let mut state = self.changing()?;
-        state.table.file(file).ok_or(ErrorKind::NotFound)?;
-        self.record(&mut state, &[Change::Bytes { file, bytes }])
+        let is_named = state.table.file(file).is_some();
+        if is_named { self.record(&mut state, &[Change::Bytes { file, bytes }]) } else { Ok(()) }
     }
 
     /// Takes `count` more slots for a file whose last one is `after`. `StorageFull` if there are not so many.
@@ -208,12 +230,12 @@ impl Mount {
     fn try_allocate(&self, file: u64, count: u64, after: Option<u32>) -> Result<Vec<Run>> {
         let mut state = self.changing()?;
         let stream = state.table.file(file).ok_or(ErrorKind::NotFound)?.stream;
+        if state.space.free_now() < count {
+            return Err(Error::new(ErrorKind::StorageFull, "no slot of the device is free"));
+        }
         let (mut runs, mut last): (Vec<Run>, _) = (Vec::new(), after);
         for _ in 0..count {
-            let Some(slot) = state.space.take(stream, last) else {
-                state.space.reuse(&runs);
-                return Err(Error::new(ErrorKind::StorageFull, "no slot of the device is free"));
-            };
+            let slot = state.space.take(stream, last).expect("so many are free");
             last = Some(slot);
             match runs.last_mut() {
                 Some(run) if run.first + run.count == slot => run.count += 1,
@@ -222,14 +244,18 @@ impl Mount {
         }
         let changes = runs.iter().map(|run| Change::Slots { file, first: run.first, count: run.count });
         let changes: Vec<_> = changes.collect();
-        self.record(&mut state, &changes).inspect_err(|_| state.space.reuse(&runs))?;
+        self.record(&mut state, &changes).inspect_err(|_| state.space.free(&runs))?;
         Ok(runs)
     }
 
     /// Makes freed slots reusable, at the cost of a flush if there are any. Those that somebody else flushes are so at return, too.
     fn reclaim(&self) -> Result<()> {
-        drop(self.flushing.write());
-        if self.state.lock().space.wants_flush() { self.flush_names() } else { Ok(()) }
+        let wants_flush = self.state.lock().space.wants_flush();
+        if wants_flush {
+            self.flush_names()?;
+        }
+        drop(self.flushing.write()); // whoever took freed slots before did so as one of those who flush
+        Ok(())
     }
 
     /// What was written to `file` so far survives a power cut, and the list of files as it is.
@@ -280,26 +306,27 @@ impl Mount {
                 if ranges.is_empty() { Ok(()) } else { self.device.flush_ranges(&ranges) }
             }
         };
-        let outcome = outcome.map_err(io);
         let mut state = self.state.lock();
-        match outcome {
-            Ok(()) => {
-                state.space.reuse(&freed);
-                state.journal.flushed(mark);
-            }
-            Err(ref error) => state.broken = Some(format!("a flush failed: {error}")),
+        if let Err(error) = outcome.map_err(io) {
+            state.broken.get_or_insert_with(|| format!("a flush failed: {error}"));
+            return Err(error);
         }
-        outcome
+        state.unbroken()?; // what another was told has failed may have been for this one, too
+        state.space.reuse(&freed);
+        state.journal.flushed(mark);
+        Ok(())
     }
 
-    /// Tells the device that nobody will read stale slots again, if they are many.
+    /// Tells the device that nobody will read stale slots again, if they are many and nobody is about to.
     pub fn discard_many(&self) {
-        self.discard(self.superblock.slots() as usize / STALE_SHARE);
+        let Some(one) = self.discarding.try_lock() else { return };
+        if self.check().is_ok() {
+            self.discard(&one, self.superblock.slots() as usize / STALE_SHARE);
+        }
     }
 
     /// The same where more than `kept` of them are stale.
-    fn discard(&self, kept: usize) {
-        let _one = self.discarding.lock();
+    fn discard(&self, _one: &MutexGuard<'_, ()>, kept: usize) {
         let stale = match &mut *self.state.lock() {
             State { broken: Some(_), .. } => return,
             State { space, .. } => space.take_stale(kept),
@@ -353,10 +380,8 @@ impl Mount {
     fn changing(&self) -> Result<MutexGuard<'_, State>> {
         self.check()?;
         let state = self.state.lock();
-        match &state.broken {
-            Some(why) => Err(Error::other(format!("the device is not written any more since {why}"))),
-            None => Ok(state),
-        }
+        state.unbroken()?;
+        Ok(state)
     }
 
     /// Makes `changes` to the list and writes them down, as one.

@@ -73,7 +73,7 @@ fn sync_name(path: &Path) -> Result<()> {
 }
 
 /// Why a device could not be had.
-fn refused(path: &Path, error: terrace_device::Error) -> Error {
+pub fn refused(path: &Path, error: terrace_device::Error) -> Error {
     let terrace_device::Error::Io { source, .. } = error else {
         return Error::Unsupported(format!("{}: {error}", path.display()));
     };

@@ -1,7 +1,7 @@
 //! Which slots may be given out, and in which order freed ones come back.
 //!
 //! ```text
-//! in use ──last name and last reader gone──▶ freed ──a device flush──▶ free and stale ──discarded, or given out──▶
+//! in use ──last name and last reader gone──▶ freed ──a device flush──▶ free, stale ──a discard──▶ free
 //! ```
 //! A slot is not given out before the record that freed it is durable: after a power cut its old file may be there again, and
 //! must hold its own bytes. Files of one lifetime share units, so that what the device erases at a time dies together. A few slots stay
@@ -42,8 +42,12 @@ impl Space {
 
     /// How many slots are free, or will be after a flush.
     pub fn free_slots(&self) -> u64 {
-        let later = self.freed.iter().map(|run| u64::from(run.count)).sum::<u64>();
-        later + self.free_in_unit.iter().map(|free| u64::from(*free)).sum::<u64>()
+        self.free_now() + self.freed.iter().map(|run| u64::from(run.count)).sum::<u64>()
+    }
+
+    /// How many slots are free.
+    pub fn free_now(&self) -> u64 {
+        self.free_in_unit.iter().map(|free| u64::from(*free)).sum()
     }
 
     /// Takes one slot: the one behind `after`, if that keeps a unit to one lifetime; else one of the stream's unit; else the first of a
@@ -103,7 +107,7 @@ impl Space {
     }
 
     /// Slots to discard, and then to [`free`](Space::free): none while no more than `kept` are stale, else all but half of that. Those
-    /// with the highest numbers, which are given out last.
+    /// with the highest numbers, which are mostly given out last.
     pub fn take_stale(&mut self, kept: usize) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         let target = if self.stale.1 > kept { kept / 2 } else { self.stale.1 };

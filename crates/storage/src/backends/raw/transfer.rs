@@ -25,11 +25,7 @@ pub fn export(from: &RawFs, to: &Path) -> Result<Copied> {
         move |e| Error::io(op, of, e)
     };
     let _held = from.lock(false).map_err(|e| lock_error(from.name(), e))?;
-    let target = RealFs::new(to);
-    target.make_directory().map_err(failed("make directory", &target.name()))?;
-    if fs::read_dir(to).map_err(failed("list", &target.name()))?.next().is_some() {
-        return Err(Error::Unsupported(format!("{} is not empty; an export makes a new store", to.display())));
-    }
+    let target = emptied(to)?;
     let names = from.files().map_err(failed("list", &from.name()))?.into_iter().map(|file| file.name);
     let (lost, own): (Vec<String>, Vec<String>) = names.partition(|name| name.starts_with("lost/"));
     let mut copied = Copied::default();
@@ -41,6 +37,16 @@ pub fn export(from: &RawFs, to: &Path) -> Result<Copied> {
     }
     let more = copy(from, &target, own)?;
     Ok(Copied { files: copied.files + more.files, bytes: copied.bytes + more.bytes })
+}
+
+/// The directory `to`, which must be absent or empty.
+pub fn emptied(to: &Path) -> Result<RealFs> {
+    let target = RealFs::new(to);
+    target.make_directory().map_err(|e| Error::io("make directory", target.name(), e))?;
+    if fs::read_dir(to).map_err(|e| Error::io("list", target.name(), e))?.next().is_some() {
+        return Err(Error::Unsupported(format!("{} is not empty; an export makes a new store", to.display())));
+    }
+    Ok(target)
 }
 
 /// Copies the store in the directory `from`, which nobody may be writing, to a device that holds no file. Durable at return; cut

@@ -1,0 +1,82 @@
+//! What is right in a half of the slot journal that is damaged: for whoever wants their files out of the device, not to go on with.
+use super::{
+    Change,
+    journal::{Head, WHAT, behind, checkpoint, decode_head, entry, entry_bytes, perhaps},
+};
+use crate::Corrupt;
+
+/// What a half tells in spite of damage.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Salvaged {
+    /// Its head.
+    pub head: Head,
+    /// The checkpoint, if it is right.
+    pub checkpoint: Option<Vec<Change>>,
+    /// The entries that are right, in their order. Those between may be missing.
+    pub entries: Vec<Vec<Change>>,
+    /// What is not right.
+    pub damage: Vec<Corrupt>,
+}
+
+/// Reads a half of formatting `id`. `None` if it is of another, or its head is damaged: then nothing says what belongs to it.
+pub fn salvage(half: &[u8], id: u64) -> Option<Salvaged> {
+    let (head, length, sum) = decode_head(half).ok().filter(|(head, ..)| head.id == id)?;
+    let (found, mut at) = checkpoint(half, length, sum);
+    let mut salvaged = Salvaged { head, checkpoint: None, entries: Vec::new(), damage: Vec::new() };
+    match found.map(Change::decode_all) {
+        Some(Ok(changes)) => salvaged.checkpoint = Some(changes),
+        _ => salvaged.damage.push(Corrupt::new(WHAT, super::PAGE as u64, "the checkpoint is not whole")),
+    }
+    loop {
+        while let Some(bytes) = entry(&head, half, at) {
+            match Change::decode_all(bytes) {
+                Ok(changes) => salvaged.entries.push(changes),
+                Err(found) => salvaged.damage.push(behind(at, found)),
+            }
+            at += entry_bytes(bytes);
+        }
+        let is_entry = |at: &usize| {
+            perhaps(half, *at).is_some_and(|it| Change::decode_all(it.changes).is_ok() && it.is_right(&head))
+        };
+        let Some(next) = (at + 1..half.len()).find(is_entry) else { return Some(salvaged) };
+        salvaged.damage.push(Corrupt::new(WHAT, at as u64, format!("{} bytes here are no entries", next - at)));
+        at = next;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::raw::{
+        PAGE,
+        journal::{encode_checkpoint, encode_entry},
+    };
+
+    /// One wrong byte takes the entry that it is in, or the checkpoint, and nothing else.
+    #[test]
+    fn a_wrong_byte_takes_what_it_is_in() {
+        let changes = |n: u64| vec![Change::Name { file: n, name: "x".repeat(n as usize) }, Change::Next { file: n }];
+        let (head, mut half) = encode_checkpoint(9, 2, &changes(1));
+        let mut ends = vec![half.len()];
+        for n in 2..6 {
+            half.extend(encode_entry(&head, &changes(n)));
+            ends.push(half.len());
+        }
+        half.resize(64 << 10, 0);
+        assert_eq!(salvage(&half, 8), None);
+        for at in (0..36).chain(PAGE..PAGE + 4).chain(ends[0]..ends[4] + 9) {
+            let mut bad = half.clone();
+            bad[at] ^= 4;
+            let Some(found) = salvage(&bad, 9) else {
+                assert!(at < 36, "byte {at}");
+                continue;
+            };
+            let hit = ends.windows(2).position(|entry| (entry[0]..entry[1]).contains(&at));
+            let left: Vec<_> = (2..6).filter(|n| hit != Some(*n as usize - 2)).map(changes).collect();
+            assert_eq!(found.entries, left, "byte {at}");
+            assert_eq!(found.checkpoint.is_some(), at >= ends[0], "byte {at}");
+            // What is behind the last whole entry may be what a power cut left.
+            assert_eq!(found.damage.len(), usize::from(at < ends[3]), "byte {at}");
+        }
+    }
+}
