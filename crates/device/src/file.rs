@@ -12,7 +12,7 @@ use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
 use nix::libc::O_EXCL;
 
 use crate::error::check_range;
-use crate::{BlockDevice, Error, Result, Stream, aligned::Aligned, flushers::Flushers, node, rewrite};
+use crate::{BlockDevice, Error, Result, Stream, aligned::Aligned, flushers::Flushers, node, reread, rewrite};
 
 const BLOCK: u32 = 4096;
 
@@ -159,6 +159,14 @@ impl BlockDevice for File {
             false => self.file.read_exact_at(into, offset),
         };
         read.map_err(|source| failed("read", &self.path, source))
+    }
+
+    fn read_part(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        if self.direct {
+            return reread(self, offset, into);
+        }
+        check_range(offset, into.len() as u64, 1, self.len)?;
+        self.file.read_exact_at(into, offset).map_err(|source| failed("read", &self.path, source))
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8], _: Stream) -> Result<()> {

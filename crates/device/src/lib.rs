@@ -46,6 +46,11 @@ pub trait BlockDevice: Send + Sync {
     /// Fills `into` from `offset`. What was never written, or zeroed, reads as zeros.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()>;
 
+    /// Fills `into`, which need be no whole blocks.
+    fn read_part(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        reread(self, offset, into)
+    }
+
     /// Writes all of `bytes` at `offset`.
     fn write_at(&self, offset: u64, bytes: &[u8], stream: Stream) -> Result<()>;
 
@@ -69,6 +74,16 @@ pub trait BlockDevice: Send + Sync {
 
     /// Makes these bytes read as zeros.
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<()>;
+}
+
+/// Reads the blocks that `into` lies in.
+fn reread(device: &(impl BlockDevice + ?Sized), offset: u64, into: &mut [u8]) -> Result<()> {
+    let block = u64::from(device.block_bytes());
+    let (first, within) = (offset - offset % block, (offset % block) as usize);
+    let mut blocks = vec![0; (within + into.len()).next_multiple_of(block as usize)];
+    device.read_at(first, &mut blocks)?;
+    into.copy_from_slice(&blocks[within..][..into.len()]);
+    Ok(())
 }
 
 /// Reads the blocks that `bytes` lie in, and writes them with `bytes` in them.

@@ -28,6 +28,10 @@ impl BlockDevice for SlowFlush {
         self.below.read_at(offset, into)
     }
 
+    fn read_part(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.below.read_part(offset, into)
+    }
+
     fn write_at(&self, offset: u64, bytes: &[u8], stream: Stream) -> Result<()> {
         self.below.write_at(offset, bytes, stream)
     }

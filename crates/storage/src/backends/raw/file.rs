@@ -246,45 +246,51 @@ impl File {
         self.mount.flush(self.number)
     }
 
-    /// `bytes` at `offset`.
-    fn read(&self, offset: u64, bytes: usize) -> Result<Vec<u8>> {
+    /// Fills `into` from `offset`.
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         let all = self.bytes()?;
-        let end = offset.checked_add(bytes as u64).filter(|end| *end <= all).ok_or(ErrorKind::UnexpectedEof)?;
+        let end = offset.checked_add(into.len() as u64).filter(|end| *end <= all).ok_or(ErrorKind::UnexpectedEof)?;
         let contents = self.contents.read();
         match self.form {
-            Form::Plain => self.read_plain(&contents, offset, end),
-            Form::Log => self.read_log(&contents, offset, end),
+            Form::Plain => self.read_plain(&contents, offset, into),
+            Form::Log => self.read_log(&contents, offset, end, into),
         }
     }
 
-    fn read_plain(&self, contents: &Contents, offset: u64, end: u64) -> Result<Vec<u8>> {
-        let (from, to) = (offset.min(contents.written), end.min(contents.written));
-        let first = from - from % PAGE_BYTES;
-        let mut found = self.read_pages(contents, first, to.next_multiple_of(PAGE_BYTES) - first)?;
-        found.truncate((to - first) as usize);
-        found.drain(..(from - first) as usize);
-        let unwritten = offset.max(contents.written)..end;
-        if !unwritten.is_empty() {
-            let at = (unwritten.start - contents.written) as usize;
-            found.extend_from_slice(&contents.tail[at..][..(unwritten.end - unwritten.start) as usize]);
+    fn read_plain(&self, contents: &Contents, offset: u64, into: &mut [u8]) -> Result<()> {
+        let written = contents.written.saturating_sub(offset).min(into.len() as u64) as usize;
+        let (mut there, waiting) = into.split_at_mut(written);
+        for (place, len) in self.pieces(contents, offset, written as u64) {
+            let (now, later) = there.split_at_mut(len as usize);
+            self.mount.device.read_part(place, now).map_err(io)?;
+            there = later;
         }
-        Ok(found)
+        if !there.is_empty() {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        if !waiting.is_empty() {
+            let at = (offset + written as u64 - contents.written) as usize;
+            waiting.copy_from_slice(&contents.tail[at..][..waiting.len()]);
+        }
+        Ok(())
     }
 
-    fn read_log(&self, contents: &Contents, offset: u64, end: u64) -> Result<Vec<u8>> {
+    fn read_log(&self, contents: &Contents, offset: u64, end: u64, mut into: &mut [u8]) -> Result<()> {
         let payload = PAYLOAD as u64;
-        let mut found = Vec::with_capacity((end - offset) as usize);
         let mut page = offset / payload;
         let pages = end.div_ceil(payload);
         while page < pages {
             let some = (pages - page).min(READ_BYTES / PAGE_BYTES);
             for bytes in self.read_pages(contents, page * PAGE_BYTES, some * PAGE_BYTES)?.chunks_exact(PAGE) {
                 let (from, to) = (offset.max(page * payload), end.min((page + 1) * payload));
-                found.extend_from_slice(&bytes[(from - page * payload) as usize..(to - page * payload) as usize]);
+                let bytes = &bytes[(from - page * payload) as usize..(to - page * payload) as usize];
+                let (now, later) = into.split_at_mut(bytes.len());
+                now.copy_from_slice(bytes);
+                into = later;
                 page += 1;
             }
         }
-        Ok(found)
+        Ok(())
     }
 }
 
@@ -333,8 +339,7 @@ pub struct Reading(pub Arc<File>);
 
 impl ReadFile for Reading {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
-        buf.copy_from_slice(&self.0.read(offset, buf.len())?);
-        Ok(())
+        self.0.read(offset, buf)
     }
 
     fn bytes(&self) -> Result<u64> {
@@ -342,6 +347,12 @@ impl ReadFile for Reading {
     }
 
     fn read_at(&self, offset: u64, bytes: usize) -> Result<Vec<u8>> {
-        self.0.read(offset, bytes)
+        let end = offset.checked_add(bytes as u64).ok_or(ErrorKind::UnexpectedEof)?;
+        if end > self.0.bytes()? {
+            return Err(ErrorKind::UnexpectedEof.into()); // before so much memory is taken
+        }
+        let mut found = vec![0; bytes];
+        self.0.read(offset, &mut found)?;
+        Ok(found)
     }
 }
