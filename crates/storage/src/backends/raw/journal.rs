@@ -186,7 +186,7 @@ fn read(
 fn tell(half: usize, found: &Damaged) -> String {
     let (name, why) = (["A", "B"][half], &found.why);
     format!(
-        "slot journal, half {name}, byte {}: {} (`terrace raw export --damaged` copies what can be found)",
+        "slot journal, half {name}, byte {}: {}\n`terrace raw export --damaged` copies what can be found",
         why.offset, why.detail
     )
 }
