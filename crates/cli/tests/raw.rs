@@ -80,7 +80,17 @@ fn files_come_out_of_a_device_whose_list_is_damaged() {
     let kept = String::from_utf8(terrace(["dump", &saved, "--format", "hex"]).ok()).unwrap();
     assert!(pairs.lines().all(|pair| kept.contains(pair)), "{} pairs", kept.lines().count());
 
-    // Nothing wrong: the same as without.
+    // Nothing wrong: the same as without. No half left: an error.
+    let (fresh_device, nothing) = (prepared(), directory.path().join("nothing").display().to_string());
+    raw(["export", &fresh_device.1, &nothing, "--damaged"]).ok();
+    let mut headless = image.clone();
+    (128 << 10..image.len()).step_by(4096).for_each(|at| {
+        if headless[at..].starts_with(b"TERRACEJ") {
+            headless[at] ^= 1;
+        }
+    });
+    fs::write(&device, &headless).unwrap();
+    assert!(raw(["export", &device, &again, "--damaged"]).fails(1).contains("no half of its slot journal"));
     image[entry + 9] ^= 1;
     fs::write(&device, &image).unwrap();
     raw(["export", &device, &again, "--damaged"]).ok();

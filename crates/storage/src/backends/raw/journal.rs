@@ -178,9 +178,14 @@ fn read(
     superblock: &Superblock,
     half: usize,
 ) -> std_io::Result<Result<Option<Half>, Damaged>> {
+    Ok(decode(&bytes_of(device, superblock, half)?, superblock.id()))
+}
+
+/// A half as it stands on the device.
+pub fn bytes_of(device: &dyn BlockDevice, superblock: &Superblock, half: usize) -> std_io::Result<Vec<u8>> {
     let mut bytes = vec![0; superblock.journal_bytes() as usize];
     device.read_at(superblock.half_at(half), &mut bytes).map_err(io)?;
-    Ok(decode(&bytes, superblock.id()))
+    Ok(bytes)
 }
 
 fn tell(half: usize, found: &Damaged) -> String {

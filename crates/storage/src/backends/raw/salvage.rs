@@ -1,7 +1,7 @@
 //! The files of a device whose list of files is damaged: what the rest of the list tells is copied into a directory, for a repair.
 use super::{
     file::Reading,
-    find, io,
+    find, journal,
     mount::Mount,
     place::refused,
     table::Table,
@@ -50,7 +50,9 @@ pub fn salvage(from: &Path, to: &Path) -> Result<(Copied, Vec<String>)> {
         copied = Copied { files: copied.files + 1, bytes: copied.bytes + bytes };
         told.extend(wrong.map(|error| format!("{name}, from byte {bytes} on: {error}")));
     }
-    target.sync_directory().map_err(|e| Error::io("sync", target.name(), e))?;
+    let lost = to.join("lost");
+    let synced = if lost.is_dir() { fs::File::open(lost).and_then(|lost| lost.sync_all()) } else { Ok(()) };
+    synced.and_then(|()| target.sync_directory()).map_err(|e| Error::io("sync", target.name(), e))?;
     Ok((copied, told))
 }
 
@@ -76,15 +78,20 @@ fn mount(device: &Arc<dyn BlockDevice>) -> std::io::Result<(Arc<Mount>, Vec<Stri
     let superblock = find(&**device)?.ok_or_else(|| std::io::Error::new(ErrorKind::NotFound, "it holds no store"))?;
     let (mut halves, mut told) = (Vec::new(), Vec::new());
     for (half, name) in ["A", "B"].into_iter().enumerate() {
-        let mut bytes = vec![0; superblock.journal_bytes() as usize];
-        device.read_at(superblock.half_at(half), &mut bytes).map_err(io)?;
+        let bytes = journal::bytes_of(&**device, &superblock, half)?;
+        if bytes.iter().all(|byte| *byte == 0) {
+            continue; // as formatting leaves it
+        }
         match salvage::salvage(&bytes, superblock.id()) {
             Some(found) => {
                 told.extend(found.damage.iter().map(|why| format!("half {name}, byte {}: {}", why.offset, why.detail)));
                 halves.push(found);
             }
-            None => told.push(format!("half {name} has no whole head, or was never written")),
+            None => told.push(format!("half {name} has no whole head")),
         }
+    }
+    if halves.is_empty() {
+        return Err(std::io::Error::new(ErrorKind::InvalidData, "no half of its slot journal has a whole head"));
     }
     let (table, refused) = replayed(&superblock, halves);
     told.extend(refused);
