@@ -5,7 +5,7 @@ use super::{
     mount::Mount,
     place::refused,
     table::Table,
-    transfer::{Copied, emptied},
+    transfer::{Copied, emptied, stays_within},
 };
 use crate::{
     Error, Result,
@@ -40,8 +40,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<(Copied, Vec<String>)> {
     let target = emptied(to)?;
     let mut copied = Copied::default();
     for (name, file) in mount.files() {
-        let last = name.strip_prefix("lost/").unwrap_or(&name);
-        if last.contains('/') || last.starts_with('.') {
+        if !stays_within(&name) {
             told.push(format!("{name:?} is no name of a file of a store"));
             continue;
         }

@@ -25,9 +25,16 @@ pub fn export(from: &RawFs, to: &Path) -> Result<Copied> {
         move |e| Error::io(op, of, e)
     };
     let _held = from.lock(false).map_err(|e| lock_error(from.name(), e))?;
+    let names: Vec<String> =
+        from.files().map_err(failed("list", &from.name()))?.into_iter().map(|file| file.name).collect();
+    if let Some(name) = names.iter().find(|name| !stays_within(name)) {
+        return Err(Error::Unsupported(format!(
+            "{} has a file {name:?}, which is no name of a file of a store",
+            from.name()
+        )));
+    }
     let target = emptied(to)?;
-    let names = from.files().map_err(failed("list", &from.name()))?.into_iter().map(|file| file.name);
-    let (lost, own): (Vec<String>, Vec<String>) = names.partition(|name| name.starts_with("lost/"));
+    let (lost, own): (Vec<String>, Vec<String>) = names.into_iter().partition(|name| name.starts_with("lost/"));
     let mut copied = Copied::default();
     if !lost.is_empty() {
         let folder = to.join("lost");
@@ -37,6 +44,12 @@ pub fn export(from: &RawFs, to: &Path) -> Result<Copied> {
     }
     let more = copy(from, &target, own)?;
     Ok(Copied { files: copied.files + more.files, bytes: copied.bytes + more.bytes })
+}
+
+/// Whether a directory and its `lost` are all that the name of a file on a device leads into. Whoever made the device may have written any name.
+pub fn stays_within(name: &str) -> bool {
+    let last = name.strip_prefix("lost/").unwrap_or(name);
+    !last.is_empty() && !last.contains('/') && !last.starts_with('.')
 }
 
 /// The directory `to`, which must be absent or empty.
@@ -111,4 +124,30 @@ fn copy(from: &dyn FileSystem, to: &dyn FileSystem, mut names: Vec<String>) -> R
     }
     to.sync_directory().map_err(|e| Error::io("sync", to.name(), e))?;
     Ok(copied)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backends::raw::{Sizes, format};
+    use std::sync::Arc;
+    use terrace_device::Memory;
+
+    #[test]
+    fn an_export_writes_nowhere_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let outside = folder.path().join("outside");
+        for name in ["../outside", outside.to_str().unwrap(), "lost/../../outside", "lost/", ".hidden"] {
+            let device = Memory::new(1 << 20).unwrap();
+            format(&device, Sizes { slot_bytes: 16 << 10, unit_slots: 4 }, 1).unwrap();
+            let device = RawFs::new(Arc::new(device), "device");
+            let held = device.lock(true).unwrap();
+            device.create(name).unwrap().sync().unwrap();
+            drop(held);
+            let to = folder.path().join("to");
+            let told = export(&device, &to).unwrap_err().to_string();
+            assert!(told.contains(&format!("a file {name:?}")), "{told}");
+            assert!(!outside.exists() && !to.exists(), "{name}");
+        }
+    }
 }
