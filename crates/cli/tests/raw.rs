@@ -131,6 +131,11 @@ fn logs_and_tables_may_be_on_a_device_and_the_rest_in_a_directory() {
         terrace(["put", &store, "k", "v", "--option", "durability=group"]).fails(1).contains("tier group is refused")
     );
 
+    // Half a store is not imported.
+    let whole = at("whole");
+    raw(["format", &whole, "--size", "16MiB"]).ok();
+    assert!(raw(["import", &store, &whole]).fails(1).contains("all in one directory"));
+
     // A checkpoint is a store in a directory.
     let copy = at("copy");
     terrace(["checkpoint", &store, &copy]).ok();

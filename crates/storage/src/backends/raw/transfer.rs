@@ -88,9 +88,9 @@ pub fn import(from: &Path, to: &RawFs) -> Result<Copied> {
         Some(text) => shape::read_marker(&source.name(), &text)?.shape,
         None => Shape::default(),
     };
-    if (Shape { storage: Storage::Directory, ..shape }) != Shape::default() {
+    if shape.storage == Storage::Split || (Shape { storage: Storage::Directory, ..shape }) != Shape::default() {
         let why = format!(
-            "{} is not a store of block tables with values in them; `terrace convert` makes one",
+            "{} is not a store of block tables with values in them, all in one directory; `terrace convert` makes one",
             from.display()
         );
         return Err(Error::Unsupported(why));
