@@ -46,7 +46,8 @@ pub fn export(from: &RawFs, to: &Path) -> Result<Copied> {
     Ok(Copied { files: copied.files + more.files, bytes: copied.bytes + more.bytes })
 }
 
-/// Whether a directory and its `lost` are all that the name of a file on a device leads into. Whoever made the device may have written any name.
+/// Whether `name`, of a file on a device, leads into the directory that it is joined to, or that one's `lost`. Whoever made the
+/// device may have written any name.
 pub fn stays_within(name: &str) -> bool {
     let last = name.strip_prefix("lost/").unwrap_or(name);
     !last.is_empty() && !last.contains('/') && !last.starts_with('.')
