@@ -45,6 +45,7 @@
 #![deny(missing_docs, clippy::missing_errors_doc)]
 
 mod batch;
+mod bounds;
 mod bulk;
 mod check;
 mod clock;

@@ -122,8 +122,9 @@ pub struct Options {
     /// sealed memtables, `debt_bytes_max`, the last quarter of `retained_bytes_max`) instead of by 1 ms each, so that few ever wait.
     /// Default false.
     pub smooth_stalls: bool,
-    /// Bytes above their levels' limits at which `smooth_stalls` slows writes most; it begins at half of them. Default 0, which
-    /// is no limit; 0 ..= 1 PiB.
+    /// Bytes above their levels' limits at which `smooth_stalls` slows writes most; it begins at half of them. On a disk that is nearly
+    /// full they are fewer: half of what would be free if compactions had caught up and nothing were retained. Default 0, which is no
+    /// limit; 0 ..= 1 PiB.
     pub debt_bytes_max: u64,
     /// Insert a group of writes into the memtable while the next group's log is written. Default false.
     pub pipelined_writes: bool,
@@ -166,6 +167,11 @@ pub struct Options {
     /// Fewest runs of level 0 that are merged among themselves while level 1 is busy, so that reads and writers do not
     /// suffer from their number; they are then written once more. Default 0 (never); 0 ..= 1000.
     pub l0_merge_runs: u64,
+    /// Least bytes of level 0, in percent of those they meet in level 1, for which they are merged into it while somebody writes: level 0
+    /// holds more than `l0_compact_runs` runs then, up to half way to `l0_slow_runs`, where it waits no longer. Fewer bytes are written, and
+    /// reads search up to as many more. Where levels hold
+    /// entries nothing waits. Default 0 (any); 0 ..= 1000.
+    pub l0_least_percent: u64,
     /// Compact the table first that meets the least below, and end outputs where tables below end, at half to one and a half
     /// `table_bytes`: fewer bytes are written than by LevelDB's turns around the key space. Default false.
     pub least_overlap: bool,
@@ -197,8 +203,9 @@ pub struct Options {
     pub batch_interval_ms: u64,
     /// Bytes of logs and of replaced tables that may wait for what replaces them to be durable. A batch is begun at half of
     /// it, or at 512 MiB or sixteen memtables if that is less. Writes wait at the whole; with `smooth_stalls` they are slowed from three quarters on, so
-    /// it should then be several times `memtable_bytes`. Tier `journal` forces a commit where the first of the two begins. Bounds the work
-    /// of reopening after a kill. Default 1 GiB; 1 MiB ..= 1 TiB.
+    /// it should then be several times `memtable_bytes`. Tier `journal` forces a commit where the first of the two begins. On a disk that is
+    /// nearly full, but under that tier, it is less: a quarter of what would be free if nothing were retained and compactions had caught
+    /// up. Bounds the work of reopening after a kill. Default 1 GiB; 1 MiB ..= 1 TiB.
     pub retained_bytes_max: u64,
     /// How records of the write-ahead log reach the operating system: `write` by a system call each, as LevelDB does; `map`
     /// through a mapping of the preallocated file, on ext4, xfs and tmpfs (elsewhere it writes). `map` is faster for small
@@ -302,6 +309,7 @@ impl Options {
             subcompactions_max: 1,
             subcompaction_bytes: 4 * MIB,
             l0_merge_runs: 0,
+            l0_least_percent: 0,
             least_overlap: false,
             whole_blocks: false,
             durability_interval_ms: 5000,
@@ -463,15 +471,9 @@ impl Options {
         if self.memtable_filter { self.memtable_bytes / 64 } else { 0 }
     }
 
-    /// Bytes that may be retained before writers are held up by it, one way or the other.
-    pub(crate) fn retained_unhindered(&self) -> u64 {
-        let most = self.retained_bytes_max;
-        if self.smooth_stalls { most - most / 4 } else { most }
-    }
-
-    /// Whether writers with a full memtable wait for what is retained.
-    pub(crate) fn stops_at(&self, retained_bytes: u64) -> bool {
-        retained_bytes >= self.retained_bytes_max
+    /// Runs in level 0 that press: half way from those that start its compaction to those that slow writes.
+    pub(crate) fn l0_pressing_runs(&self) -> u64 {
+        self.l0_compact_runs.midpoint(self.l0_slow_runs)
     }
 
     /// Bytes that level 1 may hold, all things considered.

@@ -97,6 +97,7 @@ impl Options {
                 options.device = true;
                 options.durability = Tier::Group;
                 options.log_writes = LogWrites::Write;
+                options.l0_least_percent = 70;
                 Ok(options)
             }
             "lds" => {

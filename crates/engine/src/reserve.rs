@@ -16,8 +16,6 @@ struct State {
     held: bool,
     /// Who needs the space just now.
     users: usize,
-    /// It was to be taken while somebody needed the space.
-    missed: bool,
 }
 
 /// While it lives, the space is free for the taking.
@@ -35,15 +33,15 @@ impl Reserve {
     /// Takes it, unless it is there already. If somebody needs the space, it is taken when that is over.
     pub fn take(&self, placement: &dyn Placement) -> Result<()> {
         let mut state = self.state.lock();
-        state.missed = state.users > 0;
-        if !state.held && !state.missed {
+        if !state.held && state.users == 0 {
             placement.reserve(self.bytes)?;
             state.held = true;
         }
         Ok(())
     }
 
-    /// Frees the space until what this returns is dropped. The next release takes it again; that drop does if a release was first.
+    /// Frees the space until what this returns is dropped. That drop takes it again if it can: who failed for want of more has given
+    /// back what it took, and a store that writes no more needs the reserve to be opened. Else the next release does.
     pub fn give_up<'a>(&'a self, placement: &'a dyn Placement) -> Relief<'a> {
         let mut state = self.state.lock();
         state.users += 1;
@@ -55,13 +53,7 @@ impl Reserve {
 
 impl Drop for Relief<'_> {
     fn drop(&mut self) {
-        let missed = {
-            let mut state = self.reserve.state.lock();
-            state.users -= 1;
-            state.missed
-        };
-        if missed {
-            let _ = self.reserve.take(self.placement); // if there is too little space, after the next release
-        }
+        self.reserve.state.lock().users -= 1;
+        let _ = self.reserve.take(self.placement); // if there is too little space, after the next release
     }
 }

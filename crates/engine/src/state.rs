@@ -224,16 +224,29 @@ impl Shared {
         if self.placement.shape().tables != TableForm::Directory {
             level_base_entries = 0; // nobody counts them
         }
-        let Options { l0_compact_runs, l0_merge_runs, least_overlap, levels_fit, .. } = self.options;
+        let Options { l0_compact_runs, l0_least_percent, l0_merge_runs, least_overlap, levels_fit, .. } = self.options;
         Limits {
             table_bytes,
             level_base_bytes,
             levels_fit,
             level_base_entries,
             l0_compact_runs,
+            l0_pressing_runs: self.options.l0_pressing_runs(),
+            l0_least_percent,
             l0_merge_runs,
             least_overlap,
         }
+    }
+
+    /// Bytes that lie above their levels' sizes.
+    pub fn debt(&self) -> u64 {
+        self.limits().debt(&self.view.load().version.held())
+    }
+
+    /// Bytes that the disk has left, where that should make work hurry: not where commits come by themselves, which cannot. I/O, so
+    /// not to be called under a lock.
+    pub fn free_bytes(&self) -> Option<u64> {
+        if self.placement.is_patient() { None } else { self.placement.free_bytes() }
     }
 
     /// Hands a policy what it looks at.

@@ -173,6 +173,8 @@ pub struct Statistics {
     pub flushes: WorkStatistics,
     /// Where values live in the log.
     pub value_log: ValueLogStatistics,
+    /// Bytes that the file system has left, or the device without one; `None` if nobody knows.
+    pub free_bytes: Option<u64>,
     /// Bytes of memtables, as LevelDB's arena counts.
     pub memtable_bytes: u64,
     /// Who holds how much memory.

@@ -103,6 +103,7 @@ const SHAPES: &[Shape] = &[
     &[("memtable_filter", "on"), ("memtables_max", "4")],
     &[("compactions_max", "4"), ("compactions_calm", "2"), ("l0_compact_runs", "2")],
     &[("l0_merge_runs", "2"), ("compactions_max", "2"), ("memtables_max", "4")],
+    &[("l0_least_percent", "1000"), ("l0_compact_runs", "2"), ("l0_slow_runs", "10"), ("compactions_max", "2")],
     &[
         ("compactions_max", "4"),
         ("compactions_calm", "1"),

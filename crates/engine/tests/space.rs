@@ -101,6 +101,69 @@ fn one_release_is_queued_at_a_time() {
     assert_eq!(rest, ["release"]);
 }
 
+/// Old versions that compactions have yet to drop, and what waits to be durable, take as much as a large disk would let them: on a small
+/// one, no more than it has.
+#[test]
+fn what_is_written_over_and_over_needs_no_large_disk() {
+    const PAIRS: u64 = 20_000; // 20 of 32 MiB
+    let mut options = Options::preset("terrace-block").unwrap();
+    for (name, value) in [
+        ("memtable_bytes", "256KiB"),
+        ("table_bytes", "128KiB"),
+        ("level_base_bytes", "1MiB"),
+        ("durability", "background"),
+        ("log_writes", "write"),
+        ("compression", "none"),
+        ("reserve_bytes", "64KiB"),
+    ] {
+        options.set(name, value).unwrap();
+    }
+    let small = SmallFs::new(Arc::new(Memory::new()), 32 << 20);
+    let value = noise(1024);
+    let fs: Arc<dyn FileSystem> = Arc::new(small);
+    let db = kit::open(&fs, &options, false).unwrap();
+    let mut rng = Rng::new(1);
+    for n in 0..6 * PAIRS {
+        let key = if n < PAIRS { n } else { rng.below(PAIRS as usize) as u64 };
+        db.put(key.to_be_bytes(), &value).unwrap_or_else(|error| panic!("put {n}: {error}"));
+    }
+    let left = db.statistics().free_bytes;
+    assert!(left.is_some_and(|left| left < 15 << 20), "{left:?} left: the disk was not small");
+    db.close().unwrap();
+}
+
+/// Of a disk that is nearly full, what is retained takes a part: a release commits sooner, and writers wait sooner, than the options say.
+#[test]
+fn what_is_retained_takes_no_more_than_its_part_of_a_small_disk() {
+    const DISK: u64 = 6 << 20;
+    let slow = [("durability", "background"), ("batch_interval_ms", "60000"), ("retained_bytes_max", "1GiB")];
+    let options = reserving(
+        &[&slow[..], &[("compression", "none"), ("memtables_max", "8"), ("reserve_bytes", "64KiB")]].concat(),
+    );
+    let fill = |db: &Db, n: u8| (0..4).for_each(|part| db.put([n, part], noise(20_000)).unwrap()); // a memtable, and more
+    let retained = |releases: bool| {
+        let fs: Arc<dyn FileSystem> = Arc::new(SmallFs::new(Arc::new(Memory::new()), DISK));
+        let db = kit::open(&fs, &options, true).unwrap();
+        let all = (0..32).map(|n| {
+            fill(&db, n);
+            // A release that is not due queues itself again. Flushes stand behind it.
+            for _ in (0..4).filter(|_| releases) {
+                db.step(0);
+            }
+            let _ = releases || db.step(1).or_else(|| db.step(0)).is_some();
+            db.statistics().retained_log_bytes
+        });
+        all.max().unwrap()
+    };
+    let by_releases = retained(true);
+    assert!((1..DISK / 8).contains(&by_releases), "{by_releases} before a release committed: more than an eighth");
+    let by_writers = retained(false);
+    assert!(
+        (DISK / 8..DISK / 3).contains(&by_writers),
+        "{by_writers} before writers waited: more than a quarter, and a memtable"
+    );
+}
+
 /// What was replaced waits for a commit that nobody makes, and fills the disk meanwhile.
 #[test]
 fn a_disk_full_of_what_waits_to_be_durable_stops_nobody() {
@@ -135,8 +198,10 @@ fn a_disk_full_of_what_waits_to_be_durable_stops_nobody() {
 /// No release follows the one that made the space, which ran while the reserve was in use.
 #[test]
 fn who_gave_the_reserve_up_takes_it_again() {
-    let (disk, fs) = small();
-    let db = kit::open(&fs, &reserving(&[]), true).unwrap();
+    let disk = SmallFs::new(Arc::new(CrashFs::new(Rules::Ext4)), LARGE);
+    let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
+    let waiting = [("durability", "journal"), ("batch_interval_ms", "60000"), ("retained_bytes_max", "1GiB")];
+    let db = kit::open(&fs, &reserving(&waiting), true).unwrap();
     let put = |n: u8| db.put([n], noise(30_000)).unwrap();
     (0..4).for_each(put); // the fourth finds the memtable full
     assert_eq!(db.step(0), Some("flush"));

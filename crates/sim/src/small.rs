@@ -121,6 +121,10 @@ impl FileSystem for SmallFs {
         self.inner.beat()
     }
 
+    fn free_bytes(&self) -> Option<u64> {
+        Some(self.free(&self.space.lock()))
+    }
+
     fn reserve(&self, _: &str, bytes: u64) -> io::Result<()> {
         let mut space = self.space.lock();
         space.reserved = 0;

@@ -264,6 +264,10 @@ pub trait Placement: Send + Sync {
     /// Takes over finished tables, bundles and segments under these numbers, by links where that can be, else by copies. What was promised about them
     /// does not count: when this returns they survive a power cut here, if anything is promised here.
     fn adopt(&self, files: &[(TableFile, ObjectId)]) -> Result<Adopted>;
+    /// Bytes that may still be written here before it is full; `None` where nobody knows.
+    fn free_bytes(&self) -> Option<u64> {
+        None
+    }
     /// Keeps `bytes` of space allocated that nobody else can take, or gives them up: 0. A reserve of another size is replaced.
     /// Where space cannot be kept so, does nothing.
     fn reserve(&self, bytes: u64) -> Result<()>;

@@ -9,6 +9,7 @@ const ENGINE: &str = "crates/engine/src/";
 const ROWS: &[&[&str]] = &[
     &[
         "batch",
+        "bounds",
         "bulk",
         "clock",
         "closed_logs",

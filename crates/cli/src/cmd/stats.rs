@@ -88,6 +88,7 @@ fn json_of(statistics: &Statistics) -> Value {
             "spared": statistics.value_log.spared,
             "put_again_bytes": statistics.value_log.put_again_bytes,
         },
+        "free_bytes": statistics.free_bytes,
         "memtable_bytes": statistics.memtable_bytes,
         "memory": {
             "memtables": statistics.memory.memtables,

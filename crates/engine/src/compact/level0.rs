@@ -1,5 +1,5 @@
-//! Level 0 while level 1 is busy: its runs overlap, so they can all go down only together, and every one of them costs a
-//! read. Meanwhile the newest are merged among themselves, and the older may go without them.
+//! What is peculiar to level 0. Its runs overlap, so they can all go down only together, and every one of them costs a read. While
+//! level 1 is busy, the newest are merged among themselves, and the older may go without them; while they bring little, they may wait.
 //!
 //! Runs of level 0 are ordered by number. The one output of such a merge takes the number that was kept free right
 //! above the newest input's, so it stands exactly where its inputs stood, also for a reader that knows only numbers.
@@ -9,6 +9,23 @@ use super::{
 };
 use crate::version::{TableRef, spare_above};
 use std::sync::Arc;
+
+/// Whether level 0, due by its runs, had better wait for more of them: they bring little for what would be written anew in level 1,
+/// somebody writes, and they do not press. Those that press are all that readers search, also runs that are on their way down: else
+/// new ones would pile up unmerged behind one long merge until writers stop.
+pub fn waits(situation: &Situation<'_>) -> bool {
+    let Situation { order, version, busy, limits, .. } = situation;
+    let pressing = version.levels[0].runs.len() as u64 >= limits.l0_pressing_runs;
+    if limits.l0_least_percent == 0 || limits.level_base_entries > 0 || pressing || busy.lull.is_resting() {
+        return false;
+    }
+    let free: Vec<&Arc<TableRef>> = version.levels[0].tables().filter(|table| !busy.has(table.meta.id)).collect();
+    let is_met = |table: &&Arc<TableRef>| free.iter().any(|run| table.overlaps(order, &run.span()));
+    let sum = |bytes: u128, table: &Arc<TableRef>| bytes + u128::from(table.meta.bytes);
+    let brings = free.iter().copied().fold(0, sum);
+    let meets = version.levels[1].tables().filter(is_met).fold(0, sum);
+    brings * 100 < meets * u128::from(limits.l0_least_percent)
+}
 
 /// A merge of neighbouring free runs, the newest that can be had, as many as make it cheaper per run; `None` if they
 /// are too few.

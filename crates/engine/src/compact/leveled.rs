@@ -1,6 +1,6 @@
 //! LevelDB's leveled policy: each level below 0 is one run; the fullest level gives one table to the next.
 //!
-//! Level 0 is due by its number of runs and, where levels are sized from the last and nobody writes, by its bytes; level n ≥ 1 by its bytes
+//! Level 0 is due by its number of runs and, where levels are sized from the last and nobody writes, by its bytes; but may wait ([`level0`]); level n ≥ 1 by its bytes
 //! ([`LevelSizes`]); or each by its entries (base · 10^n), and tables whose entries nobody knows by their bytes. Tables are taken
 //! in turn around the key space, or those first that meet least below. Before all others comes a level that goes down as a whole
 //! ([`sink`]). A level whose work is blocked by what is running keeps its place: nothing less urgent may begin in its way. Source: LevelDB's `version_set.cc`; with its numbers the same
@@ -116,7 +116,7 @@ enum Relief {
     None,
 }
 
-/// Levels that are due, the most urgent first. What is on its way down counts no more.
+/// Levels that are due, the most urgent first. What is on its way down counts no more, nor does what may wait.
 fn due(situation: &Situation<'_>, held: &[u64; LEVELS]) -> Vec<usize> {
     let sizes = situation.limits.level_sizes(held);
     let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)
@@ -124,7 +124,7 @@ fn due(situation: &Situation<'_>, held: &[u64; LEVELS]) -> Vec<usize> {
             let there = Amount::of(situation.version.levels[n].tables()).minus(&situation.busy.leaving(n));
             (score(situation.limits, &sizes, n, &there, situation.busy.lull.is_resting()), n)
         })
-        .filter(|(score, _)| *score >= 1.0)
+        .filter(|(score, level)| *score >= 1.0 && !(*level == 0 && level0::waits(situation)))
         .collect();
     due.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     due.into_iter().map(|(_, level)| level).collect()
@@ -179,8 +179,7 @@ fn around(situation: &Situation<'_>, level: usize) -> Vec<Arc<TableRef>> {
 fn by_overlap(situation: &Situation<'_>, level: usize) -> Vec<Arc<TableRef>> {
     let below = &situation.version.levels[level + 1];
     let cost = |table: &TableRef| {
-        let range = KeyRange { from: Some(table.smallest()), to: Some(table.largest()) };
-        let met: u64 = below.stretches(situation.order, &range).flatten().map(|table| table.meta.bytes).sum();
+        let met: u64 = below.stretches(situation.order, &table.span()).flatten().map(|table| table.meta.bytes).sum();
         met as f64 / table.meta.bytes.max(1) as f64
     };
     let mut tables: Vec<_> =
@@ -196,12 +195,7 @@ fn after_seeks(situation: &Situation<'_>) -> Option<Plan> {
 }
 
 fn grown_from(situation: &Situation<'_>, level: usize, seed: Arc<TableRef>) -> Plan {
-    let upper = if level == 0 {
-        let range = KeyRange { from: Some(seed.smallest()), to: Some(seed.largest()) };
-        overlapping(situation, 0, &range)
-    } else {
-        vec![seed]
-    };
+    let upper = if level == 0 { overlapping(situation, 0, &seed.span()) } else { vec![seed] };
     complete(situation, level, upper, true)
 }
 

@@ -13,7 +13,7 @@ pub fn threads(options: &Options, most: u64, l0_runs: u64, quiet: bool) -> usize
 
 /// Whether level 0 is half way to where writes are slowed.
 pub fn is_pressing(options: &Options, l0_runs: u64) -> bool {
-    l0_runs >= options.l0_compact_runs.midpoint(options.l0_slow_runs)
+    l0_runs >= options.l0_pressing_runs()
 }
 
 #[cfg(test)]

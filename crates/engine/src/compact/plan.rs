@@ -18,6 +18,10 @@ pub struct Limits {
     pub level_base_entries: u64,
     /// Runs in level 0 that start its compaction.
     pub l0_compact_runs: u64,
+    /// Runs in level 0 with which it waits no longer …
+    pub l0_pressing_runs: u64,
+    /// … for as many bytes, in percent of what they meet in level 1, as are worth writing that anew; 0 if any are.
+    pub l0_least_percent: u64,
     /// Fewest runs of level 0 that are merged among themselves; 0 for never.
     pub l0_merge_runs: u64,
     /// A level gives away what meets least below, not what comes next.

@@ -80,7 +80,10 @@ impl Tree {
                 add_to(&mut edit, level, &meta);
             }
         }
-        tree.versions.install_flush(edit, SeqNo(999), LogId(0), 0, Ticket::mature()).expect("apart in each level");
+        tree.last = 999;
+        tree.versions
+            .install_flush(edit, SeqNo(tree.last), LogId(0), 0, Ticket::mature())
+            .expect("apart in each level");
         tree
     }
 
@@ -126,6 +129,14 @@ impl Tree {
         let entries = entries.into_iter().map(|(key, (seq, kind))| (key, seq, kind)).collect();
         let table = self.versions.new_sealed_number(self.limits.l0_merge_runs > 0);
         self.sealed.push_back((table, entries));
+    }
+
+    /// A run of level 0 with the first and the last key.
+    fn flush_wide(&mut self) {
+        let table = self.versions.new_sealed_number(true);
+        self.last += 1;
+        self.sealed.push_back((table, [0, KEYS - 1].map(|n| (user(n), self.last, Kind::Put)).to_vec()));
+        self.flush();
     }
 
     fn flush(&mut self) {
@@ -253,10 +264,29 @@ fn due(situation: &Situation<'_>) -> Vec<usize> {
             let there = Amount { tables, bytes: level.bytes() - leaving.bytes, entries, uncounted };
             (score(situation.limits, &sizes, n, &there, situation.busy.lull.is_resting()), n)
         })
-        .filter(|(score, _)| *score >= 1.0)
+        .filter(|(score, level)| *score >= 1.0 && !(*level == 0 && brings_little(situation)))
         .collect();
     due.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     due.into_iter().map(|(_, level)| level).collect()
+}
+
+/// Whether level 0 is meant to wait, its compaction counted by runs.
+fn brings_little(situation: &Situation<'_>) -> bool {
+    let Situation { version, busy, limits, .. } = situation;
+    let may_wait = limits.l0_least_percent > 0 && limits.level_base_entries == 0 && !busy.lull.is_resting();
+    if !may_wait || version.levels[0].runs.len() as u64 >= limits.l0_pressing_runs {
+        return false;
+    }
+    let keys = |table: &TableRef| table.smallest().to_vec()..=table.largest().to_vec();
+    let (mut brings, mut met) = (0, BTreeMap::new());
+    for run in version.levels[0].tables().filter(|run| !busy.has(run.meta.id)) {
+        brings += run.meta.bytes;
+        let meets = |table: &&std::sync::Arc<TableRef>| {
+            keys(run).contains(&table.smallest().to_vec()) || keys(table).contains(&run.smallest().to_vec())
+        };
+        met.extend(version.levels[1].tables().filter(meets).map(|table| (table.meta.id, table.meta.bytes)));
+    }
+    (brings as f64) < met.values().sum::<u64>() as f64 * limits.l0_least_percent as f64 / 100.0
 }
 
 /// Two compactions that run at once: no table in both, and where both may put tables below level 0, no key in both.
@@ -327,6 +357,40 @@ fn the_bytes_of_level_0_can_wait_until_nobody_writes() {
     assert_eq!(tree.tables_held()[0], 3, "runs cannot wait");
 }
 
+/// Runs of 2000 bytes meet all of level 1, tables of 1000: less than half of that is not worth writing it anew.
+#[test]
+fn level_0_waits_until_it_brings_enough_or_presses_or_nobody_writes() {
+    let mut limits = Limits { table_bytes: 1000, level_base_bytes: 1 << 20, l0_compact_runs: 2, ..Limits::default() };
+    (limits.l0_least_percent, limits.l0_pressing_runs, limits.l0_merge_runs) = (50, 5, 2);
+    let filled = |runs: usize, below: usize| {
+        let mut tree = Tree::stacked(limits, [0, below, 0, 0, 0, 0, 0]);
+        (0..runs).for_each(|_| tree.flush_wide());
+        tree
+    };
+    let left = [(2, 9), (2, 8), (4, 17), (5, 21)].map(|(runs, below)| {
+        let mut tree = filled(runs, below);
+        tree.settle();
+        tree.tables_held()[0]
+    });
+    assert_eq!(left, [2, 0, 4, 0]);
+
+    let mut tree = filled(2, 9);
+    tree.busy.lull.rest(tree.last);
+    tree.settle();
+    assert_eq!(tree.tables_held()[0], 0, "nobody writes");
+
+    let mut apart = Tree::stacked(limits, [4, 1, 0, 0, 0, 0, 0]);
+    apart.settle();
+    assert_eq!(apart.tables_held()[0], 1, "what meets little need not wait");
+
+    let mut tree = filled(3, 12);
+    tree.schedule();
+    assert_eq!(tree.running.len(), 1, "worth it");
+    (0..2).for_each(|_| tree.flush_wide());
+    let plan = tree.situated(|situation| Leveled.plan(situation)).expect("those on their way down are still searched");
+    assert_eq!((plan.output_level, plan.upper.len()), (0, 2), "merged among themselves meanwhile");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
@@ -335,12 +399,14 @@ proptest! {
         jobs_max in 1..5usize,
         l0_compact_runs in 1..5u64,
         l0_merge_runs in 0..4u64,
+        l0_pressing_runs in 1..9u64,
+        l0_least_percent in prop::sample::select(vec![0u64, 70, 300]),
         least_overlap in any::<bool>(),
         levels_fit in any::<bool>(),
         level_base_entries in prop::sample::select(vec![0u64, 20]),
     ) {
         let limits =
-            Limits { table_bytes: 10_000, level_base_bytes: 20_000, levels_fit, l0_compact_runs, l0_merge_runs, least_overlap, level_base_entries };
+            Limits { table_bytes: 10_000, level_base_bytes: 20_000, levels_fit, l0_compact_runs, l0_pressing_runs, l0_least_percent, l0_merge_runs, least_overlap, level_base_entries };
         let mut tree = Tree::new(seed, limits, jobs_max);
         for _ in 0..400 {
             match tree.rng.below(10) {

@@ -51,7 +51,7 @@ impl Db {
             }
             // Automatic compactions may have moved tables below the deepest level meanwhile; what comes to lie above is newer.
             for table in self.below(level, &range) {
-                self.push_down(level, &KeyRange { from: Some(table.smallest()), to: Some(table.largest()) })?;
+                self.push_down(level, &table.span())?;
             }
             self.renew(level, &range, begun)?;
         }
@@ -82,7 +82,7 @@ impl Db {
     fn below(&self, level: usize, range: &KeyRange<'_>) -> Vec<Arc<TableRef>> {
         let (version, order) = (self.shared().view.load().version.clone(), &self.shared().order);
         let meets = |table: &Arc<TableRef>| {
-            let keys = KeyRange { from: Some(table.smallest()), to: Some(table.largest()) };
+            let keys = table.span();
             version.levels[level].stretches(order, &keys).any(|tables| !tables.is_empty())
         };
         version.levels[level + 1..].iter().flat_map(|l| l.overlapping(order, range)).filter(meets).collect()

@@ -100,6 +100,7 @@ impl Db {
             last_sequence: self.last_sequence(),
             durable_sequence: self.durable_sequence(),
             levels: view.version.levels.iter().map(level).collect(),
+            free_bytes: shared.placement.free_bytes(),
             memtable_bytes: view.memtables().map(|mem| mem.charged_bytes()).sum(),
             memory: memory(shared.placement.budget()),
             sealed_memtables: view.sealed.len() as u64,

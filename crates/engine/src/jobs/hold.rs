@@ -1,5 +1,5 @@
 //! Compactions that write too fast for the share of the device that they are granted wait.
-use crate::{compact::pace, state::Shared};
+use crate::{bounds::Bounds, compact::pace, state::Shared};
 use std::{thread, time::Duration};
 use terrace_storage::Purpose;
 
@@ -44,8 +44,8 @@ fn has_failed(shared: &Shared) -> bool {
 
 /// Whether writes are slowed for want of compactions, or soon would be.
 fn are_behind(shared: &Shared) -> bool {
-    let (view, options) = (shared.view.load(), &shared.options);
-    let debt = shared.limits().debt(&view.version.held());
-    let indebted = options.debt_bytes_max > 0 && debt >= options.debt_bytes_max / 2;
-    indebted || pace::is_pressing(options, view.version.levels[0].runs.len() as u64)
+    let (free, debt, retained) = (shared.free_bytes(), shared.debt(), shared.control.lock().versions.retained_bytes());
+    let bound = Bounds::of(&shared.options, free, debt, retained).debt_bytes;
+    let indebted = bound > 0 && debt >= bound / 2;
+    indebted || pace::is_pressing(&shared.options, shared.view.load().version.levels[0].runs.len() as u64)
 }

@@ -4,6 +4,7 @@
 //! removed before its edit is durable. One release runs at a time.
 use crate::{
     Error, Event, Result,
+    bounds::Bounds,
     state::{Control, Shared},
     version::set::Manifest,
 };
@@ -47,11 +48,15 @@ pub fn now(shared: &Arc<Shared>) -> Result<()> {
 fn release(shared: &Arc<Shared>) -> Result<usize> {
     let mut slot = shared.manifest.lock();
     let manifest = slot.as_mut().expect("a store that is written has a manifest");
+    let free = shared.free_bytes();
     let (due, stops_writers) = {
         let control = shared.control.lock();
         let retained = control.versions.retained_bytes();
-        let due = control.closing || retained >= retained_before_commit(shared) || is_calm(shared, &control);
-        (due, shared.options.stops_at(retained))
+        let bounds = Bounds::of(&shared.options, free, shared.debt(), retained);
+        let due = control.closing
+            || (retained > 0 && retained >= retained_before_commit(shared, &bounds))
+            || is_calm(shared, &control);
+        (due, bounds.stop_at(retained))
     };
     let _awaited = stops_writers.then(Awaited::new);
     let decided = if due { shared.placement.commit() } else { shared.placement.advance().map(drop) };
@@ -86,6 +91,9 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
     drop(gone); // which closes files
     shared.tell_synced(started);
     remove(shared, &removable);
+    if !removable.is_empty() {
+        shared.tell_writers(&shared.control.lock()); // there is more space
+    }
     if manifest.overlong(shared.options.manifest_bytes) {
         begin_anew(shared, manifest)?;
     }
@@ -96,10 +104,10 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
 /// Bytes retained at which a commit is forced. Where a commit is to come by itself, that is when writers begin to be held up.
 /// Elsewhere it is sooner: what waits long is written to the device for nothing, as kernels do not keep much for long. It is not at
 /// once, either: a table that is merged before its batch begins never needs to be written.
-fn retained_before_commit(shared: &Shared) -> u64 {
-    let options = &shared.options;
-    let soon = BATCH_BYTES_MAX.min(BATCH_MEMTABLES_MAX * options.memtable_bytes).min(options.retained_bytes_max / 2);
-    if shared.placement.is_patient() { options.retained_unhindered() } else { soon }
+fn retained_before_commit(shared: &Shared, bounds: &Bounds) -> u64 {
+    let memtables = BATCH_MEMTABLES_MAX * shared.options.memtable_bytes;
+    let soon = BATCH_BYTES_MAX.min(memtables).min(bounds.retained_bytes / 2);
+    if shared.placement.is_patient() { bounds.retained_unhindered() } else { soon }
 }
 
 /// Whether nothing will be merged soon, so that a batch gains nothing by waiting until it is due.

@@ -161,6 +161,11 @@ pub(super) const FIELDS: &[Field] = &[
     number!(subcompactions_max, 1..=64, "threads that one large compaction may use"),
     number!(subcompaction_bytes, KIB..=1024 * GIB, "bytes of inputs that are worth a thread"),
     number!(l0_merge_runs, 0..=1000, "runs of level 0 merged among themselves while level 1 is busy, 0 for never"),
+    number!(
+        l0_least_percent,
+        0..=1000,
+        "least bytes of level 0, in percent of those they meet in level 1, that are merged while somebody writes"
+    ),
     switch!(least_overlap, "compact first what meets least below"),
     switch!(whole_blocks, "write blocks of inputs as they are where nothing comes between"),
     number!(durability_interval_ms, 0..=86_400_000, "milliseconds until an idle store becomes durable, 0 for never"),

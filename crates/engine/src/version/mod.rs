@@ -70,6 +70,11 @@ impl TableRef {
         key::user_key(&self.meta.largest)
     }
 
+    /// The user keys from the first to the last.
+    pub fn span(&self) -> KeyRange<'_> {
+        KeyRange { from: Some(self.smallest()), to: Some(self.largest()) }
+    }
+
     /// Charges one fruitless seek; true exactly when the allowance runs out.
     pub fn charge_seek(&self) -> bool {
         self.seeks_left.fetch_sub(1, Relaxed) == 1

@@ -12,6 +12,7 @@ pub mod wal;
 
 use crate::{
     Error, Event, Options, Result,
+    bounds::Bounds,
     mem::MemTable,
     read::view::View,
     state::{Control, Shared},
@@ -343,9 +344,10 @@ fn begin_stall(shared: &Shared, waited: Duration) {
 fn wait_for_room(shared: &Arc<Shared>, core: &mut Core, waited: &mut Duration) -> Result<()> {
     let mut delayed = false;
     loop {
+        let free = shared.free_bytes();
         let mut control = shared.control.lock();
         shared.check_writable(&control)?;
-        let facts = facts(shared, core, &control, delayed);
+        let facts = facts(shared, core, &control, free, delayed);
         match room(&shared.options, &facts) {
             Room::Enough => {
                 // As long as writes are delayed one by one, every one of them has to look.
@@ -374,15 +376,16 @@ fn wait_for_room(shared: &Arc<Shared>, core: &mut Core, waited: &mut Duration) -
     }
 }
 
-fn facts(shared: &Shared, core: &Core, control: &Control, delayed: bool) -> stall::Facts {
+fn facts(shared: &Shared, core: &Core, control: &Control, free: Option<u64>, delayed: bool) -> stall::Facts {
     let view = shared.view.load();
-    let levels = &view.version.levels;
+    let (debt_bytes, retained_bytes) = (shared.debt(), control.versions.retained_bytes());
     stall::Facts {
         full: core.is_full(&shared.options),
         sealed: view.sealed.len() as u64,
-        l0_runs: levels[0].runs.len() as u64,
-        debt_bytes: shared.limits().debt(&view.version.held()),
-        retained_bytes: control.versions.retained_bytes(),
+        l0_runs: view.version.levels[0].runs.len() as u64,
+        debt_bytes,
+        retained_bytes,
+        bounds: Bounds::of(&shared.options, free, debt_bytes, retained_bytes),
         delayed,
     }
 }

@@ -1,6 +1,6 @@
 //! May a write go on, or must background work catch up first? Pure. LevelDB's rules, in LevelDB's order; and, with
 //! `smooth_stalls`, a pace that falls steadily as background work falls behind, so that no write waits long.
-use crate::Options;
+use crate::{Options, bounds::Bounds};
 
 /// Bytes a second that writers get when background work begins to fall behind …
 const FASTEST: f64 = (512 << 20) as f64;
@@ -20,6 +20,8 @@ pub struct Facts {
     pub debt_bytes: u64,
     /// Bytes that wait for what replaces them to be durable.
     pub retained_bytes: u64,
+    /// How many of both may be.
+    pub bounds: Bounds,
     /// This write was delayed already.
     pub delayed: bool,
 }
@@ -39,7 +41,7 @@ pub enum Room {
 
 /// Decides.
 pub fn room(options: &Options, facts: &Facts) -> Room {
-    let retained = options.stops_at(facts.retained_bytes);
+    let retained = facts.bounds.stop_at(facts.retained_bytes);
     if !options.smooth_stalls && !facts.delayed && facts.l0_runs >= options.l0_slow_runs {
         Room::Delay
     } else if !facts.full {
@@ -59,9 +61,10 @@ pub fn pace(options: &Options, facts: &Facts) -> f64 {
     }
     let runs = share(facts.l0_runs, options.l0_slow_runs - 1, options.l0_stop_runs);
     let sealed = share(facts.sealed, 1, options.memtables_max); // one is being flushed: that is as it should be
-    let debt = share(facts.debt_bytes, options.debt_bytes_max / 2, options.debt_bytes_max);
+    let Bounds { debt_bytes, retained_bytes, .. } = facts.bounds;
+    let debt = share(facts.debt_bytes, debt_bytes / 2, debt_bytes);
     // A long compaction retains much at once. Who is slowed meanwhile has less to wait for in the end.
-    let retained = share(facts.retained_bytes, options.retained_unhindered(), options.retained_bytes_max);
+    let retained = share(facts.retained_bytes, facts.bounds.retained_unhindered(), retained_bytes);
     let worst = runs.max(sealed).max(debt).max(retained);
     if worst == 0.0 {
         return 0.0;
@@ -91,22 +94,40 @@ mod tests {
             ((true, 0, 11, true), Room::Seal),
             ((true, 0, 12, true), Room::Wait),
         ];
+        let bounds = Bounds::of(&options, None, 0, 0);
         for ((full, sealed, l0_runs, delayed), want) in cases {
-            let facts = Facts { full, sealed, l0_runs, debt_bytes: 0, retained_bytes: 0, delayed };
+            let facts = Facts { full, sealed, l0_runs, debt_bytes: 0, retained_bytes: 0, bounds, delayed };
             assert_eq!(room(&options, &facts), want, "{facts:?}");
         }
-        let facts =
-            |full| Facts { full, sealed: 0, l0_runs: 0, debt_bytes: 0, retained_bytes: 1 << 50, delayed: false };
+        let facts = |full| Facts {
+            full,
+            sealed: 0,
+            l0_runs: 0,
+            debt_bytes: 0,
+            retained_bytes: 1 << 50,
+            bounds,
+            delayed: false,
+        };
         assert_eq!([true, false].map(|full| room(&options, &facts(full))), [Room::Wait, Room::Enough]);
     }
 
     #[test]
     fn the_pace_falls_steadily_and_never_stands_still() {
         let mut options = Options::default();
-        let calm = Facts { full: false, sealed: 0, l0_runs: 0, debt_bytes: 0, retained_bytes: 0, delayed: false };
+        let bounds = |options: &Options| Bounds::of(options, None, 0, 0);
+        let calm = Facts {
+            full: false,
+            sealed: 0,
+            l0_runs: 0,
+            debt_bytes: 0,
+            retained_bytes: 0,
+            bounds: bounds(&options),
+            delayed: false,
+        };
         let busy = Facts { l0_runs: 11, sealed: 1, ..calm };
         assert_eq!(pace(&options, &busy), 0.0, "off");
         (options.smooth_stalls, options.memtables_max, options.debt_bytes_max) = (true, 4, 1 << 30);
+        let calm = Facts { bounds: bounds(&options), ..calm };
         assert_eq!(room(&options, &busy), Room::Enough, "no delay besides");
         let mib = |facts: &Facts| 1.0 / pace(&options, facts) / f64::from(1 << 20);
         let cases = [
@@ -127,6 +148,7 @@ mod tests {
             assert!(rate == want || (rate / want - 1.0).abs() < 0.15, "{facts:?}: {rate} MiB/s, not {want}");
         }
         options.debt_bytes_max = 0;
+        let calm = Facts { bounds: bounds(&options), ..calm };
         assert_eq!(pace(&options, &Facts { debt_bytes: 1 << 40, ..calm }), 0.0, "no limit");
     }
 }

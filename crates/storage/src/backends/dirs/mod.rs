@@ -198,6 +198,10 @@ impl Placement for Dirs {
         adopt::adopt(&self.shelf, &self.files, tables)
     }
 
+    fn free_bytes(&self) -> Option<u64> {
+        self.files.free_bytes()
+    }
+
     fn reserve(&self, bytes: u64) -> Result<()> {
         self.files.reserve(bytes)
     }

@@ -98,6 +98,10 @@ pub trait FileSystem: Send + Sync {
     fn commits(&self) -> io::Result<u64>;
     /// Takes part in the transaction that runs, so that the journal has something to commit. Fails once it was aborted.
     fn beat(&self) -> io::Result<()>;
+    /// Bytes that files may still take; `None` where nobody knows.
+    fn free_bytes(&self) -> Option<u64> {
+        None
+    }
     /// Makes `name` a file that takes `bytes` of space and whose contents do not matter; removes it for 0. Does nothing where
     /// space cannot be allocated without writing.
     fn reserve(&self, name: &str, bytes: u64) -> io::Result<()> {

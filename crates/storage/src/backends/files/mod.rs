@@ -317,6 +317,10 @@ impl Placement for Files {
         adopt::adopt(&self.store, files)
     }
 
+    fn free_bytes(&self) -> Option<u64> {
+        self.store.fs.free_bytes()
+    }
+
     fn reserve(&self, bytes: u64) -> Result<()> {
         self.store.writable("reserve")?;
         let name = FileName::Reserve.to_string();

@@ -195,6 +195,12 @@ impl FileSystem for RealFs {
         list(&self.root)
     }
 
+    fn free_bytes(&self) -> Option<u64> {
+        // Of some file systems in user space nobody knows, and they say that they have no blocks at all.
+        let found = nix::sys::statvfs::statvfs(&self.root).ok().filter(|found| found.blocks() > 0)?;
+        Some(found.blocks_available().saturating_mul(found.fragment_size()))
+    }
+
     fn reserve(&self, name: &str, bytes: u64) -> io::Result<()> {
         let give_up = || match self.remove(name) {
             Err(e) if e.kind() != ErrorKind::NotFound => Err(e),

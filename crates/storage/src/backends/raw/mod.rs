@@ -153,14 +153,15 @@ impl RawFs {
     }
 }
 
-/// Divides a device into slots and forgets what was on it. Durable at return; a power cut before leaves what was there, or no
-/// store at all.
+/// Divides a device into slots and forgets what was on it, also what others would recognise. Durable at return; a power cut before
+/// leaves what was there, or no store at all.
 pub fn format(device: &dyn BlockDevice, sizes: Sizes, id: u64) -> Result<Superblock> {
     let superblock =
         Superblock::new(device.len_bytes(), sizes, id).map_err(|why| Error::new(ErrorKind::InvalidInput, why))?;
     // First nothing, so that no list of files is ever read by another's layout.
     PLACES.iter().try_for_each(|place| device.write_zeroes(*place, PAGE as u64)).map_err(io)?;
     device.flush().map_err(io)?;
+    found::forget(device)?;
     journal::format(device, &superblock)?;
     let page = superblock.encode();
     PLACES.iter().try_for_each(|place| device.write_at(*place, &page, terrace_device::Stream(0))).map_err(io)?;
@@ -286,6 +287,11 @@ impl FileSystem for RawFs {
 
     fn beat(&self) -> Result<()> {
         Err(ErrorKind::Unsupported.into())
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        let mount = self.mount().ok()?;
+        Some(mount.free_slots() * u64::from(mount.superblock.sizes().slot_bytes))
     }
 
     fn reserve(&self, name: &str, bytes: u64) -> Result<()> {

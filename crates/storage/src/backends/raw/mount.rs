@@ -121,7 +121,7 @@ impl Mount {
         journal.tell(table);
     }
 
-    /// Slots that are free, or will be after a flush. Those that somebody is flushing or discarding are not counted.
+    /// Slots that are free, or will be after a flush or a discard.
     pub fn free_slots(&self) -> u64 {
         self.state.lock().space.free_slots()
     }
@@ -335,7 +335,7 @@ impl Mount {
             let bytes = u64::from(run.count) * u64::from(self.superblock.sizes().slot_bytes);
             let _ = self.device.discard(self.superblock.slot_at(run.first), bytes); // a hint: a drive may not know it
         }
-        self.state.lock().space.free(&stale);
+        self.state.lock().space.discarded(&stale);
     }
 
     /// Writes to the slots of `file`: whole pages, or parts of them without [`padding`](Mount::padding).

@@ -17,8 +17,11 @@ pub struct Space {
     free: Vec<bool>,
     /// Free slots that the device believes to be in use, and how many they are.
     stale: (Vec<bool>, usize),
-    /// By unit, how many of its slots are free.
+    /// How many slots are free, and by unit.
+    free_now: u64,
     free_in_unit: Vec<u32>,
+    /// How many are being flushed or discarded: free soon.
+    away: u64,
     /// By stream, the unit that it takes slots from.
     open: [Option<usize>; STREAMS],
     freed: Vec<Run>,
@@ -28,11 +31,13 @@ impl Space {
     /// The slots that `owners` gives to nobody are free.
     pub fn new(unit_slots: u32, owners: &[u64]) -> Space {
         let free: Vec<bool> = owners.iter().map(|owner| *owner == 0).collect();
-        let free_in_unit =
-            free.chunks(unit_slots as usize).map(|unit| unit.iter().filter(|free| **free).count() as u32);
+        let count = |slots: &[bool]| slots.iter().filter(|free| **free).count();
+        let free_in_unit = free.chunks(unit_slots as usize).map(|unit| count(unit) as u32);
         Space {
             unit_slots,
+            free_now: count(&free) as u64,
             free_in_unit: free_in_unit.collect(),
+            away: 0,
             stale: (vec![false; free.len()], 0),
             free,
             open: [None; STREAMS],
@@ -40,14 +45,14 @@ impl Space {
         }
     }
 
-    /// How many slots are free, or will be after a flush.
+    /// How many slots are free, or will be after a flush or a discard.
     pub fn free_slots(&self) -> u64 {
-        self.free_now() + self.freed.iter().map(|run| u64::from(run.count)).sum::<u64>()
+        self.free_now + self.away + slots_in(&self.freed)
     }
 
     /// How many slots are free.
     pub fn free_now(&self) -> u64 {
-        self.free_in_unit.iter().map(|free| u64::from(*free)).sum()
+        self.free_now
     }
 
     /// Takes one slot: the one behind `after`, if that keeps a unit to one lifetime; else one of the stream's unit; else the first of a
@@ -68,6 +73,7 @@ impl Space {
         let (unit, (stale, count)) = (self.unit(slot), &mut self.stale);
         self.free[slot as usize] = false;
         self.free_in_unit[unit] -= 1;
+        self.free_now -= 1;
         *count -= usize::from(std::mem::take(&mut stale[slot as usize]));
     }
 
@@ -78,6 +84,7 @@ impl Space {
 
     /// What a device flush that begins now makes reusable; to be given to [`reuse`](Space::reuse) when it has ended well.
     pub fn flushing(&mut self) -> Vec<Run> {
+        self.away += slots_in(&self.freed);
         std::mem::take(&mut self.freed)
     }
 
@@ -89,6 +96,7 @@ impl Space {
     /// These may be given out. The device has not been told that nobody needs what is there.
     pub fn reuse(&mut self, runs: &[Run]) {
         self.free(runs);
+        self.away -= slots_in(runs);
         let (stale, count) = &mut self.stale;
         for slot in runs.iter().flat_map(|run| run.slots()) {
             stale[slot as usize] = true;
@@ -96,17 +104,24 @@ impl Space {
         }
     }
 
-    /// These may be given out, and the device knows that nobody needs what is there.
+    /// These, [taken](Space::take_stale) before, may be given out, and the device knows that nobody needs what is there.
+    pub fn discarded(&mut self, runs: &[Run]) {
+        self.free(runs);
+        self.away -= slots_in(runs);
+    }
+
+    /// These may be given out.
     pub fn free(&mut self, runs: &[Run]) {
         for slot in runs.iter().flat_map(|run| run.slots()) {
             assert!(!self.free[slot as usize], "slot {slot} is freed twice");
             self.free[slot as usize] = true;
             let unit = self.unit(slot);
             self.free_in_unit[unit] += 1;
+            self.free_now += 1;
         }
     }
 
-    /// Slots to discard, and then to [`free`](Space::free): none while no more than `kept` are stale, else all but half of that. Those
+    /// Slots to discard, and then to be [`discarded`](Space::discarded): none while no more than `kept` are stale, else all but half of that. Those
     /// with the highest numbers, which are mostly given out last.
     pub fn take_stale(&mut self, kept: usize) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
@@ -123,6 +138,7 @@ impl Space {
                 }
             }
         }
+        self.away += slots_in(&runs);
         runs
     }
 
@@ -170,6 +186,10 @@ impl Space {
     }
 }
 
+fn slots_in(runs: &[Run]) -> u64 {
+    runs.iter().map(|run| u64::from(run.count)).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,6 +213,7 @@ mod tests {
         assert!(space.wants_flush() && space.take(0, None).is_none());
         let flushing = space.flushing();
         space.release([Run { first: 5, count: 1 }]); // while the flush runs
+        assert_eq!((space.free_now(), space.free_slots()), (0, 3));
         space.reuse(&flushing);
         assert_eq!(space.free_slots(), 3);
         assert_eq!((space.take(0, None), space.take(0, Some(2)), space.take(0, None)), (Some(2), Some(3), None));
@@ -202,13 +223,15 @@ mod tests {
     #[test]
     fn many_stale_slots_are_discarded_and_those_that_are_given_out_again_are_not() {
         let mut space = Space::new(4, &[1; 16]);
-        space.reuse(&[Run { first: 1, count: 3 }, Run { first: 8, count: 4 }]);
+        space.release([Run { first: 1, count: 3 }, Run { first: 8, count: 4 }]);
+        let flushed = space.flushing();
+        space.reuse(&flushed);
         assert!(space.take_stale(7).is_empty());
         assert_eq!([space.take(0, None), space.take(0, Some(8))], [Some(8), Some(9)]);
         let taken = space.take_stale(4);
         assert_eq!(taken, [Run { first: 10, count: 2 }, Run { first: 3, count: 1 }]);
-        assert_eq!(space.free_slots(), 2, "what is being discarded is not free");
-        space.free(&taken);
+        assert_eq!((space.free_now(), space.free_slots()), (2, 5), "what is being discarded is free soon");
+        space.discarded(&taken);
         assert_eq!((space.free_slots(), space.take_stale(2)), (5, vec![]));
         assert_eq!(space.take_stale(0), [Run { first: 1, count: 2 }]);
     }

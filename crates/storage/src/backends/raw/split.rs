@@ -174,6 +174,11 @@ impl FileSystem for SplitFs {
         self.of(name).forget_cached(name)
     }
 
+    /// Of the device, where nearly all is.
+    fn free_bytes(&self) -> Option<u64> {
+        self.data.free_bytes()
+    }
+
     fn reserve(&self, name: &str, bytes: u64) -> io::Result<()> {
         self.change(name).reserve(name, bytes)
     }

@@ -227,6 +227,10 @@ impl Placement for ValueLog {
         self.shared.inner.adopt(objects)
     }
 
+    fn free_bytes(&self) -> Option<u64> {
+        self.shared.inner.free_bytes()
+    }
+
     fn reserve(&self, bytes: u64) -> Result<()> {
         self.shared.inner.reserve(bytes)
     }
