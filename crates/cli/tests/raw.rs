@@ -176,7 +176,8 @@ fn a_store_of_other_tables_is_not_imported() {
 fn what_is_there_is_not_overwritten_unasked() {
     let (directory, device) = prepared();
     terrace(["put", &device, "key", "value"]).ok();
-    assert!(raw(["format", &device]).fails(1).contains("a store of Terrace's"));
+    let store = "a store of Terrace's, in slots of 65536 and units of 1048576 bytes";
+    assert!(raw(["format", &device]).fails(1).contains(store));
     assert_eq!(terrace(["get", &device, "key"]).ok(), b"value\n");
     raw(["format", &device, "--force", "--slot", "128KiB"]).ok();
     assert!(terrace(["get", &device, "key"]).fails(1).contains("missing store"));
@@ -250,6 +251,13 @@ fn what_other_tools_leave_is_recognised() {
         let refused = raw(["format", &image]).fails(1);
         assert!(refused.contains(what), "{program}: {refused}");
         raw(["format", &image, "--force"]).ok();
+        let left = Command::new("blkid").args(["-p", "-o", "value", "-s", "TYPE", "-s", "PTTYPE", &image]).output();
+        match left {
+            Ok(left) => {
+                assert_eq!(String::from_utf8_lossy(&left.stdout), "", "{program}: somebody still recognises it")
+            }
+            Err(_) => println!("skipped: there is no blkid"),
+        }
         told += 1;
     }
     require("mkfs", if told >= 2 { Ok(()) } else { Err("no two tools that make file systems") });
@@ -276,6 +284,32 @@ fn of_many_who_open_at_once_one_writes_at_a_time() {
     let found = String::from_utf8(terrace(["dump", &device]).ok()).unwrap();
     assert_eq!(found.lines().collect::<Vec<_>>(), written);
     assert_eq!(raw(["check", &device]).ok(), b"no problems\n");
+}
+
+/// A process is killed while it writes, again and again: each time the list of files is whole, and what was there before is.
+#[test]
+fn a_killed_process_leaves_a_whole_list_and_all_that_was_there() {
+    let (_directory, device) = prepared();
+    for round in 0..8 {
+        let key = format!("before {round}");
+        terrace(["put", &device, &key, "there", "--preset", "raw"]).ok();
+        let mut child = command(["load", &device, "-", "--format", "hex", "--option", "memtable_bytes=64KiB"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("the binary was built");
+        let mut lines = child.stdin.take().expect("it is piped");
+        // More each time, so that it is killed in the midst of something else.
+        for n in 0..1000 * (round + 1) {
+            writeln!(lines, "{n:08x}\t{:0400x}", n * n).unwrap();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(raw(["check", &device]).ok(), b"no problems\n", "round {round}");
+        terrace(["check", &device, "--deep"]).ok();
+        for before in 0..=round {
+            assert_eq!(terrace(["get", &device, &format!("before {before}")]).ok(), b"there\n", "round {round}");
+        }
+    }
 }
 
 /// A loop device over a sparse file.
@@ -311,6 +345,16 @@ fn a_real_block_device_holds_a_store_and_a_mounted_one_is_left_alone() {
     terrace(["compact", &device.0]).ok();
     terrace(["check", &device.0]).ok();
     assert_eq!(raw(["check", &device.0]).ok(), b"no problems\n");
+
+    // One device, two names: who has it by one is in the way of the other.
+    let image = directory.path().join("image");
+    let behind = raw(["format", &image.display().to_string(), "--force"]).fails(1);
+    assert!(behind.contains(&format!("behind {}", device.0)), "{behind}");
+    let held = fs::File::open(&image).unwrap();
+    held.lock().unwrap();
+    assert!(terrace(["put", &device.0, "key", "value"]).fails(1).contains("in use"));
+    drop(held);
+    terrace(["put", &device.0, "key", "value"]).ok();
 
     for (program, arguments, what) in [
         ("mkfs.ext4", &["-q", "-F"][..], "an ext4 file system"),

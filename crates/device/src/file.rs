@@ -1,6 +1,6 @@
 //! A device in a file: a sparse one, which takes only the space of what was written to it, or the node of a real block device.
 use std::fs::{self, TryLockError};
-use std::io::{Seek, SeekFrom};
+use std::io::{ErrorKind, Seek, SeekFrom};
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
@@ -12,7 +12,7 @@ use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
 use nix::libc::O_EXCL;
 
 use crate::error::check_range;
-use crate::{BlockDevice, Error, Result, Stream, aligned::Aligned, flushers::Flushers, node, reread, rewrite};
+use crate::{BlockDevice, Error, Result, Stream, aligned::Aligned, flushers::Flushers, loops, node, reread, rewrite};
 
 const BLOCK: u32 = 4096;
 
@@ -50,21 +50,23 @@ impl File {
     /// part of another.
     ///
     /// # Errors
-    /// No file, one whose length is no whole number of 4096-byte blocks, or one that another process uses. Of a block device, what is
-    /// behind the last whole block is not used.
+    /// No file, one whose length is no whole number of 4096-byte blocks, or one that another process uses, be it through a loop device. Of
+    /// a block device, what is behind the last whole block is not used.
     pub fn open(path: &Path) -> Result<File> {
         let is_node = is_node(path);
         let flags = if is_node { O_EXCL } else { 0 };
         let file = fs::OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
         let mut file = file.map_err(|source| failed("open", path, source))?;
         let len = length(&mut file, path)?;
-        File::locked(file, path, len)
+        let device = File::locked(file, path, len)?;
+        refuse_both(path, is_node)?; // who comes by the other name later finds this lock
+        Ok(device)
     }
 
     /// Opens a device that is there to read it, beside others who read. Writing to it fails.
     ///
     /// # Errors
-    /// As of [`open`](File::open).
+    /// As of [`open`](File::open), but for loop devices: a file may be read that is behind one.
     pub fn open_read_only(path: &Path) -> Result<File> {
         let mut file = fs::File::open(path).map_err(|source| failed("open", path, source))?;
         let len = length(&mut file, path)?;
@@ -74,8 +76,8 @@ impl File {
         Ok(File { file, path: path.to_owned(), len, is_node, flushers: None, keeps: false, direct: false })
     }
 
-    /// A file keeps its space: what is discarded stays there, with its bytes, so that no later write meets a full file system. A real
-    /// device still discards.
+    /// A file keeps its space, so that no later write meets a full file system: what is discarded stays there, with its bytes, and zeros
+    /// are written. A real device still discards.
     pub fn keeping(mut self) -> File {
         self.keeps = !self.is_node;
         self
@@ -207,7 +209,7 @@ impl BlockDevice for File {
 
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {
         self.check(offset, len)?;
-        if self.is_node { self.zero(offset, len) } else { self.punch(offset, len) }
+        if self.is_node || self.keeps { self.zero(offset, len) } else { self.punch(offset, len) }
     }
 }
 
@@ -224,6 +226,17 @@ fn patiently(
         }
     }
     lock()
+}
+
+/// Refuses a file that is behind a loop device, and a loop device over a file that somebody uses as a device.
+fn refuse_both(path: &Path, is_node: bool) -> Result<()> {
+    if !is_node && let Some(node) = loops::over(path) {
+        let what = format!("open {}, which is behind {}", path.display(), node.display());
+        return Err(Error::Io { what, source: ErrorKind::ResourceBusy.into() });
+    }
+    let below = if is_node { loops::below(path).and_then(|below| fs::File::open(below).ok()) } else { None };
+    let locked = below.map_or(Ok(()), |below| patiently(is_node, || below.try_lock_shared()));
+    locked.map_err(|refused| failed("lock the file behind", path, refused.into()))
 }
 
 /// Whether the path is a block device's.
@@ -290,6 +303,7 @@ mod tests {
         device.allocate().unwrap();
         device.write_at(0, &vec![7; MIB], Stream(0)).unwrap();
         device.discard(0, MIB as u64).unwrap();
+        device.write_zeroes(MIB as u64 / 2, 8192).unwrap();
         device.flush().unwrap();
         assert!(fs::metadata(&path).unwrap().blocks() >= 4 * MIB as u64 / 512);
         assert!(device.discard(4 << 20, 4096).is_err());

@@ -4,9 +4,11 @@
 
 mod aligned;
 mod cached;
+mod deaf;
 mod error;
 mod file;
 mod flushers;
+pub mod loops;
 mod memory;
 mod node;
 pub mod process;
@@ -21,6 +23,7 @@ pub mod smart;
 pub mod ssd;
 
 pub use cached::Cached;
+pub use deaf::Deaf;
 pub use error::{Error, Result};
 pub use file::File;
 pub use memory::Memory;

@@ -52,7 +52,7 @@ impl Sizes {
     /// more than 262,144; sixteen of them a unit.
     pub fn of(device_bytes: u64) -> Sizes {
         let few = (device_bytes >> 18).next_power_of_two().min(SLOT_BYTES_MAX.into());
-        let slot = (device_bytes >> 12).next_power_of_two().clamp(64 << 10, 1 << 20).max(few);
+        let slot = (device_bytes >> 13).next_power_of_two().clamp(64 << 10, 1 << 20).max(few);
         Sizes { slot_bytes: slot as u32, unit_slots: 16 }
     }
 

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 use terrace_device::{
-    BlockDevice, Memory, SlowFlush,
+    BlockDevice, Deaf, Memory, SlowFlush,
     record::Recorder,
     serve::{Desk, FrontEnd, FuseLoop, ready_process, ublk},
     ssd::{Image, Ssd},
@@ -37,6 +37,9 @@ pub struct Serve {
     /// Microseconds that each flush takes longer than it would: the flush latency of somebody's drive.
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 0)]
     flush_us: u64,
+    /// Refuses discards, as a drive does that knows none.
+    #[arg(long)]
+    no_discard: bool,
     /// Where its mount point is made; not on the drive itself. Default: the system's temporary directory.
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
@@ -62,6 +65,9 @@ impl Serve {
         let recorder = self.record.as_ref().map(|file| Recorder::new(ssd.clone(), file).map(Arc::new)).transpose()?;
         let desk = Arc::new(Both { ssd: ssd.clone(), recorder: recorder.clone() });
         let mut device: Arc<dyn BlockDevice> = recorder.clone().map_or(ssd.clone() as _, |recorder| recorder as _);
+        if self.no_discard {
+            device = Arc::new(Deaf::new(device));
+        }
         if self.flush_us > 0 {
             device = Arc::new(SlowFlush::new(device, Duration::from_micros(self.flush_us)));
         }

@@ -1,62 +1,156 @@
-//! What a device holds that somebody may still want: told by the marks that file systems and their kin leave.
+//! What a device holds that somebody may still want: told by the marks that file systems and their kin leave, and by any byte at its
+//! beginning. Where the marks stand is from util-linux's libblkid and the formats' own descriptions.
 use super::io;
-use std::io::Result;
+use std::{collections::BTreeSet, io::Result};
 use terrace_device::BlockDevice;
 use terrace_format::raw::PAGE;
+
+const KIB: u64 = 1 << 10;
+
+/// At the beginning of a device it is looked at whole; there and at the end it is forgotten whole.
+const EDGE: u64 = 1 << 20;
 
 /// A name, and bytes at an offset that give it away.
 type Mark = (&'static str, u64, &'static [u8]);
 
+/// The first that is there names the device, so those come last that others have, too.
 const MARKS: &[Mark] = &[
     ("a store of Terrace's", 0, b"TERRACER"),
-    ("a store of Terrace's", 64 << 10, b"TERRACER"),
+    ("a store of Terrace's", 64 * KIB, b"TERRACER"),
+    ("a store of Terrace's, begun or lost", 128 * KIB, b"TERRACEJ"),
     ("LUKS encryption", 0, b"LUKS\xba\xbe"),
-    ("LVM", 512, b"LABELONE"),
+    ("LUKS encryption", 16 * KIB, LUKS_2),
+    ("LUKS encryption", 32 * KIB, LUKS_2),
+    ("LUKS encryption", 64 * KIB, LUKS_2),
+    ("LUKS encryption", 128 * KIB, LUKS_2),
+    ("LUKS encryption", 256 * KIB, LUKS_2),
+    ("LUKS encryption", 512 * KIB, LUKS_2),
+    ("LUKS encryption", 1024 * KIB, LUKS_2),
+    ("LUKS encryption", 2048 * KIB, LUKS_2),
+    ("LUKS encryption", 4096 * KIB, LUKS_2),
     ("LVM", 0, b"LABELONE"),
-    ("a RAID member", 0, b"\xfc\x4e\x2b\xa9"),
-    ("a RAID member", 4096, b"\xfc\x4e\x2b\xa9"),
+    ("LVM", 512, b"LABELONE"),
+    ("LVM", 1024, b"LABELONE"),
+    ("LVM", 1536, b"LABELONE"),
+    ("a RAID member", 0, RAID),
+    ("a RAID member", 4096, RAID),
     ("an ext4 file system", 0x438, b"\x53\xef"),
     ("an XFS file system", 0, b"XFSB"),
     ("a btrfs file system", 0x1_0040, b"_BHRfS_M"),
     ("an f2fs file system", 0x400, b"\x10\x20\xf5\xf2"),
-    ("a ZFS pool", 0x2_0000, b"\x0c\xb1\xba\x00"),
     ("an NTFS file system", 3, b"NTFS    "),
+    ("a ReFS file system", 3, b"ReFS"),
+    ("BitLocker encryption", 3, b"-FVE-FS-"),
     ("an exFAT file system", 3, b"EXFAT   "),
     ("a FAT file system", 54, b"FAT"),
     ("a FAT file system", 82, b"FAT32"),
     ("a squashfs file system", 0, b"hsqs"),
     ("an erofs file system", 1024, b"\xe2\xe1\xf5\xe0"),
     ("an ISO 9660 file system", 0x8001, b"CD001"),
+    ("a UDF file system", 0x8001, b"BEA01"),
     ("an APFS file system", 32, b"NXSB"),
-    ("bcache", 4096 + 24, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca"),
+    ("an HFS file system", 0x400, b"H+"),
+    ("an HFS file system", 0x400, b"HX"),
+    ("a JFS file system", 32 * KIB, b"JFS1"),
+    ("a ReiserFS file system", 64 * KIB + 52, b"ReIsEr"),
+    ("a ReiserFS file system", 8 * KIB + 52, b"ReIsEr"),
+    ("a GFS2 file system", 64 * KIB, b"\x01\x16\x19\x70"),
+    ("a UFS file system", 64 * KIB + 1372, b"\x19\x01\x54\x19"),
+    ("a UFS file system", 8 * KIB + 1372, b"\x54\x19\x01\x00"),
+    ("an OCFS2 file system", 1024, b"OCFSV2"),
+    ("an OCFS2 file system", 2048, b"OCFSV2"),
+    ("an OCFS2 file system", 4096, b"OCFSV2"),
+    ("VMFS", 1024 * KIB, b"\x0d\xd0\x01\xc0"),
+    ("VMFS", 2048 * KIB, b"\x5e\xf1\xab\x2f"),
+    ("Stratis", 516, b"!Stra0tis\x86\xff\x02^\x41rh"), // behind a checksum
+    ("Stratis", 4096 + 516, b"!Stra0tis\x86\xff\x02^\x41rh"),
+    ("VDO", 0, b"dmvdo001"),
+    ("an Oracle ASM disk", 32, b"ORCLDISK"),
+    ("bcache or bcachefs", 4096 + 24, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca"),
+    ("bcachefs", 4096 + 24, b"\xc6\x85\x73\xf6\x66\xce\x90\xa9"),
     ("Ceph's BlueStore", 0, b"bluestore block device"),
-    ("swap space", 4096 - 10, b"SWAPSPACE2"),
-    ("swap space", 4096 - 10, b"SWAP-SPACE"),
-    ("a partition table (GPT)", 512, b"EFI PART"),
-    ("a partition table (GPT)", 4096, b"EFI PART"),
+    ("swap space", 4 * KIB - 10, b"SWAPSPACE2"),
+    ("swap space", 4 * KIB - 10, b"SWAP-SPACE"),
+    ("swap space", 8 * KIB - 10, b"SWAPSPACE2"),
+    ("swap space", 16 * KIB - 10, b"SWAPSPACE2"),
+    ("swap space", 64 * KIB - 10, b"SWAPSPACE2"),
+    ("a partition table (GPT)", 512, GPT),
+    ("a partition table (GPT)", 4096, GPT),
     ("a partition table (MBR), or a boot sector", 510, b"\x55\xaa"),
 ];
 
-/// RAID with its mark at the end: version 1.0 in the last 8 to 12 KiB, version 0.90 in the last 64 to 128 KiB.
+/// The second header, where the first may be lost.
+const LUKS_2: &[u8] = b"SKUL\xba\xbe";
+const GPT: &[u8] = b"EFI PART";
 const RAID: &[u8] = b"\xfc\x4e\x2b\xa9";
 
-/// What is on the device, in words; `None` if it begins with nothing but zeros and bears no mark.
+/// Marks that stand at the end of a device of `bytes`.
+fn marks_at_end(bytes: u64) -> [Mark; 6] {
+    let version_1 = (bytes / 512).saturating_sub(16) / 8 * 4096; // in the last 8 to 12 KiB
+    let version_0_90 = (bytes & !0xffff).saturating_sub(64 * KIB);
+    [
+        ("a RAID member", version_1, RAID),
+        ("a RAID member", version_0_90, RAID),
+        ("a RAID member", bytes.saturating_sub(1024), b"Intel Raid ISM Cfg Sig. "),
+        ("a RAID member", bytes.saturating_sub(512), b"\xde\x11\xde\x11"), // DDF
+        ("the copy of a partition table (GPT)", bytes.saturating_sub(512), GPT),
+        ("the copy of a partition table (GPT)", bytes.saturating_sub(4096), GPT),
+    ]
+}
+
+/// What is on the device, in words; `None` if its first mebibyte is nothing but zeros and it bears no mark.
 pub fn found(device: &dyn BlockDevice) -> Result<Option<String>> {
-    for (name, offset, bytes) in MARKS {
-        if has(device, *offset, bytes)? {
-            return Ok(Some((*name).into()));
+    if let Some((name, _)) = marks(device)?.first() {
+        let sizes = super::find(device).ok().flatten().map(|superblock| superblock.sizes());
+        let parts =
+            sizes.map(|sizes| format!(", in slots of {} and units of {} bytes", sizes.slot_bytes, sizes.unit_bytes()));
+        return Ok(Some(format!("{name}{}", parts.unwrap_or_default())));
+    }
+    let mut beginning = vec![0; EDGE.min(device.len_bytes()) as usize];
+    device.read_at(0, &mut beginning).map_err(io)?;
+    let first = beginning.iter().position(|byte| *byte != 0);
+    Ok(first.map(|at| format!("bytes of an unknown kind (the first at {at})")))
+}
+
+/// Forgets whatever could be taken for a mark, of ours too: nobody finds here later what is no longer whole. Durable with the next flush.
+pub fn forget(device: &dyn BlockDevice) -> Result<()> {
+    let marks = marks(device)?;
+    let _ = device.discard(0, device.len_bytes()); // a hint: a drive may not know it
+    let edge = EDGE.min(device.len_bytes());
+    let end = device.len_bytes() - edge;
+    device.write_zeroes(0, edge).and_then(|()| device.write_zeroes(end, edge)).map_err(io)?;
+    let between = marks.iter().map(|(_, at)| at - at % PAGE as u64).filter(|page| (edge..end).contains(page));
+    between.into_iter().try_for_each(|page| device.write_zeroes(page, PAGE as u64)).map_err(io)
+}
+
+/// Every mark there is, with its offset.
+fn marks(device: &dyn BlockDevice) -> Result<Vec<(&'static str, u64)>> {
+    let mut found = Vec::new();
+    for (name, offset, bytes) in MARKS.iter().copied().chain(marks_at_end(device.len_bytes())) {
+        if has(device, offset, bytes)? {
+            found.push((name, offset));
         }
     }
-    let sectors = device.len_bytes() / 512;
-    let ends = [(sectors.saturating_sub(16) & !7) * 512, (device.len_bytes() & !0xffff).saturating_sub(0x1_0000)];
-    for end in ends {
-        if has(device, end, RAID)? {
-            return Ok(Some("a RAID member".into()));
-        }
+    found.extend(uberblocks(device)?.map(|at| ("a ZFS pool", at)));
+    Ok(found)
+}
+
+/// ZFS has four labels of 256 KiB, two at each end, and in the second half of each a ring of blocks, one of which is current.
+fn uberblocks(device: &dyn BlockDevice) -> Result<impl Iterator<Item = u64> + use<>> {
+    const LABEL: u64 = 256 * KIB;
+    let end = device.len_bytes() / LABEL * LABEL;
+    let labels = BTreeSet::from([0, LABEL, end.saturating_sub(2 * LABEL), end.saturating_sub(LABEL)]);
+    let mut found = Vec::new();
+    for ring in labels.into_iter().map(|label| label + LABEL / 2).filter(|ring| ring + LABEL / 2 <= end) {
+        let mut blocks = vec![0; (LABEL / 2) as usize];
+        device.read_at(ring, &mut blocks).map_err(io)?;
+        let is_one = |block: &[u8]| {
+            [0x00ba_b10c_u64.to_le_bytes(), 0x00ba_b10c_u64.to_be_bytes()].iter().any(|magic| block.starts_with(magic))
+        };
+        let blocks = blocks.chunks(KIB as usize).enumerate();
+        found.extend(blocks.filter(|(_, block)| is_one(block)).map(|(n, _)| ring + n as u64 * KIB));
     }
-    let mut first = vec![0; PAGE.min(device.len_bytes() as usize)];
-    device.read_at(0, &mut first).map_err(io)?;
-    Ok(first.iter().any(|byte| *byte != 0).then(|| "bytes of an unknown kind".into()))
+    Ok(found.into_iter())
 }
 
 /// Whether `bytes`, which do not cross a page, stand at `offset`.
@@ -73,22 +167,39 @@ fn has(device: &dyn BlockDevice, offset: u64, bytes: &[u8]) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use terrace_device::{Memory, Stream};
+    use std::sync::Arc;
+    use terrace_device::{Deaf, Memory, Stream};
+
+    const BYTES: u64 = (8 << 20) + 4096;
+
+    fn with(offset: u64, bytes: &[u8]) -> Memory {
+        let device = Memory::new(BYTES).unwrap();
+        let mut page = vec![0; PAGE];
+        let within = (offset % PAGE as u64) as usize;
+        page[within..within + bytes.len()].copy_from_slice(bytes);
+        device.write_at(offset - within as u64, &page, Stream(0)).unwrap();
+        device
+    }
 
     #[test]
-    fn marks_are_recognised() {
-        for (name, offset, bytes) in MARKS {
-            let device = Memory::new(1 << 20).unwrap();
-            assert_eq!(found(&device).unwrap(), None);
-            let mut page = vec![0; PAGE];
-            let within = (*offset % PAGE as u64) as usize;
-            page[within..within + bytes.len()].copy_from_slice(bytes);
-            device.write_at(*offset - within as u64, &page, Stream(0)).unwrap();
-            assert_eq!(found(&device).unwrap().as_deref(), Some(*name));
+    fn marks_are_recognised_and_forgotten() {
+        assert_eq!(found(&Memory::new(BYTES).unwrap()).unwrap(), None);
+        let rings = [128 * KIB, 384 * KIB, BYTES / (256 * KIB) * (256 * KIB) - 128 * KIB].map(|ring| ring + 5 * KIB);
+        let zfs = rings.map(|at| ("a ZFS pool", at, &b"\x0c\xb1\xba\x00\x00\x00\x00\x00"[..]));
+        for (name, offset, bytes) in MARKS.iter().copied().chain(marks_at_end(BYTES)).chain(zfs) {
+            let device = Deaf::new(Arc::new(with(offset, bytes))); // nothing goes by a discard
+            assert_eq!(found(&device).unwrap().as_deref(), Some(name), "at {offset}");
+            forget(&device).unwrap();
+            assert_eq!(found(&device).unwrap(), None, "{name} at {offset}");
         }
-        let device = Memory::new((1 << 20) + 4096).unwrap();
-        let page = [RAID, &[0; PAGE - 4]].concat();
-        device.write_at((1 << 20) - 4096, &page, Stream(0)).unwrap();
-        assert_eq!(found(&device).unwrap().as_deref(), Some("a RAID member"));
+    }
+
+    #[test]
+    fn what_bears_no_mark_is_told_by_where_it_begins() {
+        for at in [0, 5000, (1 << 20) - 1] {
+            let told = found(&with(at, b"?")).unwrap();
+            assert_eq!(told, Some(format!("bytes of an unknown kind (the first at {at})")));
+        }
+        assert_eq!(found(&with(1 << 20, b"?")).unwrap(), None, "behind that, slots may have been somebody's");
     }
 }

@@ -9,7 +9,7 @@ use std::{
     path::Path,
     sync::Arc,
 };
-use terrace_device::{BlockDevice, File};
+use terrace_device::{BlockDevice, File, loops};
 
 /// Whether a store at `path` would be one on a device: the path is that of a block device or of a regular file.
 pub fn is_device(path: &Path) -> bool {
@@ -46,7 +46,7 @@ pub fn prepare<E: From<Error>>(
     sizes: impl FnOnce(u64) -> std::result::Result<Sizes, E>,
     force: bool,
 ) -> std::result::Result<Superblock, E> {
-    let device = File::open(path).map_err(|error| refused(path, error))?;
+    let device = File::open(path).map_err(|error| refused(path, error))?.keeping();
     let failed = |op| move |error| Error::io(op, path.display().to_string(), error);
     if !force && let Some(what) = found(&device).map_err(failed("look at"))? {
         return Err(E::from(Error::Unsupported(format!(
@@ -55,6 +55,11 @@ pub fn prepare<E: From<Error>>(
         ))));
     }
     let bytes = device.len_bytes();
+    // A file may be sparse. Where its file system cannot allocate, it stays so.
+    let allocated = device.allocate().map_err(super::io);
+    let allocated =
+        allocated.or_else(|error| if error.kind() == io::ErrorKind::Unsupported { Ok(()) } else { Err(error) });
+    allocated.map_err(failed("allocate"))?;
     Ok(format(&device, sizes(bytes)?, RandomState::new().hash_one(bytes)).map_err(failed("format"))?)
 }
 
@@ -88,10 +93,13 @@ pub fn refused(path: &Path, error: terrace_device::Error) -> Error {
     }
 }
 
-/// Who uses a block device, as far as the kernel tells.
+/// Who uses a device, as far as the kernel tells.
 fn user(path: &Path) -> String {
     let unknown = "the kernel says that it is busy: mounted, or part of another device".to_string();
     let Ok(found) = fs::metadata(path) else { return unknown };
+    if found.is_file() {
+        return loops::over(path).map_or(unknown, |node| format!("behind {}, a loop device", node.display()));
+    }
     let number = format!("{}:{}", nix::sys::stat::major(found.rdev()), nix::sys::stat::minor(found.rdev()));
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     if let Some(line) = mounts.lines().find(|line| line.split(' ').nth(2) == Some(&number)) {
@@ -104,4 +112,18 @@ fn user(path: &Path) -> String {
     let holders = fs::read_dir(format!("/sys/dev/block/{number}/holders")).into_iter().flatten().flatten();
     let holders: Vec<_> = holders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     if holders.is_empty() { unknown } else { format!("part of {}", holders.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sparse_file_has_its_space_once_it_is_prepared() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("device");
+        fs::File::create(&path).and_then(|file| file.set_len(8 << 20)).unwrap();
+        prepare(&path, |bytes| Ok::<_, Error>(Sizes::of(bytes)), false).unwrap();
+        assert!(fs::metadata(&path).unwrap().blocks() * 512 >= 8 << 20);
+    }
 }

@@ -1,0 +1,53 @@
+//! A drive that cannot be told what nobody needs any more.
+use crate::{BlockDevice, Error, Result, Stream};
+use nix::errno::Errno;
+use std::{ops::Range, sync::Arc};
+
+/// Another device without discards: each is refused, as by a drive that knows none. Everything else is passed on.
+pub struct Deaf(Arc<dyn BlockDevice>);
+
+impl Deaf {
+    /// `below`, without discards.
+    pub fn new(below: Arc<dyn BlockDevice>) -> Deaf {
+        Deaf(below)
+    }
+}
+
+impl BlockDevice for Deaf {
+    fn len_bytes(&self) -> u64 {
+        self.0.len_bytes()
+    }
+
+    fn block_bytes(&self) -> u32 {
+        self.0.block_bytes()
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.0.read_at(offset, into)
+    }
+
+    fn read_part(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.0.read_part(offset, into)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8], stream: Stream) -> Result<()> {
+        self.0.write_at(offset, bytes, stream)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.0.flush()
+    }
+
+    fn flush_ranges(&self, ranges: &[Range<u64>]) -> Result<()> {
+        self.0.flush_ranges(ranges)
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        let what = format!("discard {len} bytes at {offset} of a drive that knows no discard");
+        Err(Error::Io { what, source: Errno::EOPNOTSUPP.into() })
+    }
+
+    fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {
+        self.0.write_zeroes(offset, len)
+    }
+}
