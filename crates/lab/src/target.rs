@@ -182,6 +182,9 @@ pub struct Own {
     pub table_syncs: Option<BTreeMap<String, SyncCount>>,
     /// Memtables that became tables.
     pub flushes: Option<u64>,
+    /// Bytes that the place of the store has left, if the engine tells.
+    #[serde(default)]
+    pub free_bytes: Option<u64>,
     /// Time that writers waited for background work; `None` if the engine does not tell.
     pub stall: Option<Duration>,
 }

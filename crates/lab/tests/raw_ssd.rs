@@ -1,10 +1,11 @@
 //! What a store without a file system costs a drive: bytes that the drive is given, and bytes programmed into flash for each of them (WA2),
-//! in steady state, with discards and without. Everything is scaled down from `ssd-s` together, and a function of its seed.
+//! in steady state, with discards and without: it was full, and written over until its cost levelled off, before the store was made.
+//! Everything is scaled down from `ssd-s` together, and a function of its seed.
 use std::sync::Arc;
 use terrace::{Db, Options, WriteBatch, WriteOptions};
 use terrace_device::{
-    BlockDevice, Cached, Memory, Result, Stream,
-    ssd::{Counts, Profile, Ssd},
+    BlockDevice, Cached, Deaf, Memory,
+    ssd::{Counts, Ftl, Profile, Ssd},
 };
 use terrace_sim::Rng;
 use terrace_storage::{
@@ -17,42 +18,6 @@ const CAPACITY: u64 = 64 << 20;
 /// Values that fill, with what compactions need meanwhile, about four fifths of the device.
 const KEYS: usize = 42_000;
 const VALUE_BYTES: usize = 1000;
-
-/// The drive, some of which know no discard.
-struct Drive {
-    ssd: Ssd,
-    discards: bool,
-}
-
-impl BlockDevice for Drive {
-    fn len_bytes(&self) -> u64 {
-        self.ssd.len_bytes()
-    }
-
-    fn block_bytes(&self) -> u32 {
-        self.ssd.block_bytes()
-    }
-
-    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        self.ssd.read_at(offset, into)
-    }
-
-    fn write_at(&self, offset: u64, bytes: &[u8], stream: Stream) -> Result<()> {
-        self.ssd.write_at(offset, bytes, stream)
-    }
-
-    fn flush(&self) -> Result<()> {
-        self.ssd.flush()
-    }
-
-    fn discard(&self, offset: u64, len: u64) -> Result<()> {
-        if self.discards { self.ssd.discard(offset, len) } else { Ok(()) }
-    }
-
-    fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {
-        self.ssd.write_zeroes(offset, len)
-    }
-}
 
 /// `ssd-s`, with as many superblocks of one sixty-fourth the size.
 fn profile() -> Profile {
@@ -76,12 +41,14 @@ fn options() -> Options {
     options
 }
 
-/// A drive and a store on it, in slots of `slot_bytes`.
-fn store(discards: bool, slot_bytes: u32) -> (Arc<Drive>, Arc<RawFs>, Db) {
-    let ssd = Ssd::new(profile(), Box::new(Memory::new(CAPACITY).unwrap())).unwrap();
-    let drive = Arc::new(Drive { ssd, discards });
-    let device = Arc::new(Cached::new(drive.clone()));
-    raw::format(&*device, Sizes { slot_bytes, unit_slots: 16 }, 1).unwrap();
+/// A drive and a store on it.
+fn store(discards: bool, sizes: Sizes) -> (Arc<Ssd>, Arc<RawFs>, Db) {
+    let mut ftl = Ftl::new(profile()).unwrap();
+    assert!(ftl.precondition(|_| true).unwrap(), "it never gets steady");
+    let drive = Arc::new(Ssd::with(ftl, Box::new(Memory::new(CAPACITY).unwrap())).unwrap());
+    let below: Arc<dyn BlockDevice> = if discards { drive.clone() } else { Arc::new(Deaf::new(drive.clone())) };
+    let device = Arc::new(Cached::new(below));
+    raw::format(&*device, sizes, 1).unwrap();
     let fs = RawFs::new(device, "drive");
     let options = options();
     let tracker = options.durability.tracker(&*fs, &options.setup()).unwrap();
@@ -91,9 +58,9 @@ fn store(discards: bool, slot_bytes: u32) -> (Arc<Drive>, Arc<RawFs>, Db) {
 
 /// Overwrites random keys for `passes` times the drive's capacity in host writes. What each pass cost, and how full the device was.
 fn run(discards: bool, passes: u64) -> (Vec<Counts>, f64) {
-    let (drive, fs, db) = store(discards, 16 << 10);
+    let (drive, fs, db) = store(discards, Sizes { slot_bytes: 8 << 10, unit_slots: 64 });
     let slots = fs.superblock().unwrap().slots();
-    let (mut rng, mut passed, mut before, mut number) = (Rng::new(1), Vec::new(), drive.ssd.counts(), 0);
+    let (mut rng, mut passed, mut before, mut number) = (Rng::new(1), Vec::new(), drive.counts(), 0);
     let mut fullest = 0.0f64;
     while (passed.len() as u64) < passes {
         let key = if number < KEYS { number } else { rng.below(KEYS) };
@@ -104,7 +71,7 @@ fn run(discards: bool, passes: u64) -> (Vec<Counts>, f64) {
         while db.step(0).is_some() {}
         if number % 64 == 0 {
             fullest = fullest.max(1.0 - fs.free_slots().unwrap() as f64 / f64::from(slots));
-            let counts = drive.ssd.counts();
+            let counts = drive.counts();
             if counts.host_bytes - before.host_bytes >= CAPACITY {
                 passed.push(counts.since(&before));
                 before = counts;
@@ -128,8 +95,8 @@ fn a_full_drive_in_steady_state_moves_next_to_nothing_with_discards_or_without()
 /// Puts 16,000 pairs in batches of `pairs`, perhaps with a sync each. What the drive was given, and what of it the store wrote to its log and
 /// elsewhere.
 fn fill(pairs: usize, sync: bool) -> [u64; 3] {
-    let (drive, _, db) = store(true, 64 << 10);
-    let before = drive.ssd.counts().host_bytes;
+    let (drive, _, db) = store(true, Sizes { slot_bytes: 64 << 10, unit_slots: 16 });
+    let before = drive.counts().host_bytes;
     let mut rng = Rng::new(2);
     for _ in 0..16_000 / pairs {
         let mut batch = WriteBatch::new();
@@ -143,7 +110,7 @@ fn fill(pairs: usize, sync: bool) -> [u64; 3] {
     let log: u64 =
         statistics.bytes_written.iter().filter(|(purpose, _)| *purpose == "wal").map(|(_, bytes)| bytes).sum();
     let all: u64 = statistics.bytes_written.iter().map(|(_, bytes)| bytes).sum();
-    [drive.ssd.counts().host_bytes - before, log, all - log]
+    [drive.counts().host_bytes - before, log, all - log]
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::{
     cost, preset_in,
 };
 use crate::{
-    ledger::{Ledger, PeakSpace, Peaks, settle, space},
+    ledger::{Ledger, PeakSpace, Peaks, device_bytes, settle, space},
     machine::{self, Machine},
     target::{Build, Engine, Target},
     workload::{self, Job, Stage, store::Store},
@@ -139,10 +139,11 @@ fn measure(
     row.value_size = content.values.size();
     if store.is_in_file_system() {
         row.space_peak_bytes = space_peak;
-        let space = space(store.dir())?;
-        row.space_bytes = Some(space);
-        row.sa = account::ratio(space as f64, content.live_bytes() as f64);
+        row.space_bytes = Some(space(store.dir())?);
+    } else if let (Some(free), Some(all)) = (own.settled.free_bytes, device_bytes(store.dir())?) {
+        row.space_bytes = Some(all.saturating_sub(free));
     }
+    row.sa = row.space_bytes.and_then(|space| account::ratio(space as f64, content.live_bytes() as f64));
     if let Some(driver) = &mut row.driver {
         driver.memory_bytes = content.memory_bytes();
     }

@@ -22,7 +22,7 @@ const LINES: usize = 20;
 pub struct DriveSpec {
     profile: String,
     /// Whether it is to have been in use.
-    pub is_steady: bool,
+    is_steady: bool,
     /// Whether the file system tells it what was deleted, as it is deleted.
     pub discards: bool,
     /// µs that each flush takes longer than it would.
@@ -76,6 +76,7 @@ impl DriveSpec {
         let state = if self.is_steady { "steady" } else { "initial" };
         let mut command = Command::new(std::env::current_exe().context("this program")?);
         command.args(["ssd", "serve", "--json", "--until-eof", "--profile", &self.profile, "--state", state]);
+        command.args((!self.discards).then_some("--no-discard"));
         command.args(["--flush-us", &self.flush_us.to_string(), "--work"]);
         command.process_group(0); // Ctrl-C is for this process, which still needs the drive then
         command.arg(work).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

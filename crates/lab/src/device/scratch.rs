@@ -112,13 +112,13 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// On the virtual SSD `node`. What `mkfs` would discard of one that is steady stays written: that is its state. With
-    /// `discards` it is told what is deleted from then on.
+    /// On the virtual SSD `node`. With `discards` it is told what `mkfs` finds unused, and what is deleted from then on; without, nobody
+    /// can tell it.
     pub fn on_drive(work: &Path, node: &Path, spec: &DriveSpec, below: Below) -> Result<Scratch> {
         let mut scratch = Scratch::new(work)?;
         scratch.node = node.to_owned();
         let options = if spec.discards { "data=ordered,discard" } else { "data=ordered" };
-        scratch.lay(below, FileSystem::Ext4, if spec.is_steady { ",nodiscard" } else { "" }, options)?;
+        scratch.lay(below, FileSystem::Ext4, "", options)?;
         Ok(scratch)
     }
 

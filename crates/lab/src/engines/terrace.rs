@@ -140,7 +140,7 @@ impl Engine for Terrace {
         }
     }
 
-    /// A slot is a little larger than a table; where all is on the device, a unit is sixteen of them.
+    /// A slot is a little larger than a table; where all is on the device, a thirty-second of that, and a unit is two tables.
     fn clear(&self, dir: &Path, settings: &Settings) -> Result<()> {
         let below = self.below();
         match fs::symlink_metadata(dir) {
@@ -159,7 +159,7 @@ impl Engine for Terrace {
         }
         let table = self.options(settings)?.table_bytes;
         let slot_bytes = (table + table / 32).next_multiple_of(4096) as u32; // at most a GiB and a thirty-second
-        let whole = Sizes { slot_bytes: slot_bytes / 8 / 4096 * 4096, unit_slots: 16 };
+        let whole = Sizes { slot_bytes: (slot_bytes / 32).next_multiple_of(4096), unit_slots: 64 };
         let sizes = if below == Below::Both { Sizes { slot_bytes, unit_slots: 1 } } else { whole };
         raw::prepare(&bare, |_| Ok::<_, terrace_storage::Error>(sizes), true)?;
         match below {
@@ -295,6 +295,7 @@ impl Target for Open {
             syncs: Some(statistics.syncs.iter().map(counted).collect()),
             table_syncs: Some(statistics.table_syncs.iter().map(counted).collect()),
             flushes: Some(statistics.flushes.count),
+            free_bytes: statistics.free_bytes,
             stall: Some(statistics.stall_time),
         }
     }

@@ -53,6 +53,7 @@ pub const LIST: &[(&str, &str)] = &[
     known!("ours-flush-latency"),
     known!("ours-growth"),
     known!("ours-mixgraph"),
+    known!("ours-leveldb-ssd"),
     known!("ours-raw-ssd"),
     known!("ours-syncs"),
     known!("ours-tiers"),

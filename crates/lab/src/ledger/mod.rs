@@ -28,7 +28,7 @@ mod tracefs;
 
 pub use memory::{PeakMemory, Peaks};
 pub use settle::{Settled, settle};
-pub use space::{PeakSpace, space};
+pub use space::{PeakSpace, device_bytes, space};
 pub use tracefs::remove_stale;
 
 use crate::target::SyncCount;

@@ -2,7 +2,8 @@
 use super::own::Registration;
 use std::{
     collections::HashSet,
-    fs, io,
+    fs::{self, File},
+    io::{self, Seek, SeekFrom},
     os::unix::fs::MetadataExt,
     path::Path,
     sync::mpsc::{self, RecvTimeoutError, Sender},
@@ -54,6 +55,14 @@ impl PeakSpace {
 /// meanwhile counts as nothing.
 pub fn space(dir: &Path) -> io::Result<u64> {
     add_space(dir, &mut HashSet::new())
+}
+
+/// Bytes of the device at `path`; `None` for a directory.
+pub fn device_bytes(path: &Path) -> io::Result<Option<u64>> {
+    if fs::metadata(path)?.is_dir() {
+        return Ok(None);
+    }
+    File::open(path)?.seek(SeekFrom::End(0)).map(Some)
 }
 
 /// `seen`: inodes of several names that are counted already.
