@@ -230,13 +230,14 @@ fn patiently(
 
 /// Refuses a file that is behind a loop device, and a loop device over a file that somebody uses as a device.
 fn refuse_both(path: &Path, is_node: bool) -> Result<()> {
-    if !is_node && let Some(node) = loops::over(path) {
-        let what = format!("open {}, which is behind {}", path.display(), node.display());
-        return Err(Error::Io { what, source: ErrorKind::ResourceBusy.into() });
+    if is_node {
+        let Some(Ok(below)) = loops::below(path).map(fs::File::open) else { return Ok(()) };
+        let locked = patiently(is_node, || below.try_lock_shared());
+        return locked.map_err(|refused| failed("lock the file behind", path, refused.into()));
     }
-    let below = if is_node { loops::below(path).and_then(|below| fs::File::open(below).ok()) } else { None };
-    let locked = below.map_or(Ok(()), |below| patiently(is_node, || below.try_lock_shared()));
-    locked.map_err(|refused| failed("lock the file behind", path, refused.into()))
+    let Some(node) = loops::over(path) else { return Ok(()) };
+    let what = format!("open {}, which is behind {}", path.display(), node.display());
+    Err(Error::Io { what, source: ErrorKind::ResourceBusy.into() })
 }
 
 /// Whether the path is a block device's.

@@ -1,18 +1,24 @@
 //! Loop devices: who writes to a file past the block device that it is meanwhile, or to both, destroys what is there.
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+/// The loop devices over files of which `is_meant` says so.
+///
+/// # Errors
+/// The kernel shows no block devices.
+pub fn over_files(is_meant: impl Fn(&Path) -> bool) -> io::Result<Vec<PathBuf>> {
+    let blocks = fs::read_dir("/sys/block")?.flatten();
+    let meant = blocks.filter(|block| backing(&block.path()).is_some_and(|file| is_meant(&file)));
+    Ok(meant.map(|block| Path::new("/dev").join(block.file_name())).collect())
+}
+
 /// The loop device that the file at `path` is behind, if any.
 pub fn over(path: &Path) -> Option<PathBuf> {
-    let file = fs::metadata(path).ok()?;
-    let blocks = fs::read_dir("/sys/block").ok()?.flatten();
-    let mut names = blocks.map(|entry| entry.file_name()).filter(|name| name.to_string_lossy().starts_with("loop"));
-    let name = names.find(|name| {
-        let behind = backing(&Path::new("/sys/block").join(name)).and_then(|path| fs::metadata(path).ok());
-        behind.is_some_and(|behind| (behind.dev(), behind.ino()) == (file.dev(), file.ino()))
-    })?;
-    Some(Path::new("/dev").join(name))
+    let of = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino()));
+    let wanted = of(path).ok()?;
+    over_files(|file| of(file).is_ok_and(|found| found == wanted)).ok()?.pop()
 }
 
 /// The file behind the block device at `node`, if that is a loop device or a part of one.

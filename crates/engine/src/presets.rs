@@ -39,7 +39,11 @@ pub const PRESETS: &[(&str, &str)] = &[
         "LevelDB-Raw's design on leveldb's numbers: logs and tables in slots of a device, the table of slots durable with each sync, \
          the manifest in a directory of an ordinary file system",
     ),
-    ("raw", "terrace-block's numbers on a device without a file system, durable in batches of one device flush"),
+    (
+        "raw",
+        "terrace-block's numbers on a device without a file system, durable in batches of one device flush; level 0 waits until \
+         it brings enough",
+    ),
     (
         "lds",
         "leveldb's numbers on a device without a file system, everything on it, tables placed by level: LDS, as DeLSM measures it",

@@ -1,6 +1,6 @@
 //! Loop devices: the kernel's block device over a file.
 use super::kernel;
-use crate::{Error, Result};
+use crate::{Error, Result, loops};
 use nix::{errno::Errno, fcntl::OFlag};
 use std::{
     fs::{self, File},
@@ -65,12 +65,8 @@ impl Loop {
 
 /// The loop devices that files below `dir` back.
 pub fn below(dir: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir("/sys/block").map_err(|source| Error::Io { what: "list /sys/block".into(), source })?;
-    let backed = entries.flatten().filter(|entry| {
-        let file = fs::read_to_string(entry.path().join("loop/backing_file"));
-        file.is_ok_and(|file| Path::new(file.trim_end_matches('\n')).starts_with(dir))
-    });
-    Ok(backed.map(|entry| Path::new("/dev").join(entry.file_name())).collect())
+    let found = loops::over_files(|file| file.starts_with(dir));
+    found.map_err(|source| Error::Io { what: "list /sys/block".into(), source })
 }
 
 /// The partitions of a loop device that the kernel knows.

@@ -1,7 +1,7 @@
 //! LevelDB's leveled policy: each level below 0 is one run; the fullest level gives one table to the next.
 //!
-//! Level 0 is due by its number of runs and, where levels are sized from the last and nobody writes, by its bytes; but may wait ([`level0`]); level n ≥ 1 by its bytes
-//! ([`LevelSizes`]); or each by its entries (base · 10^n), and tables whose entries nobody knows by their bytes. Tables are taken
+//! Level 0 is due by its number of runs, but may wait ([`level0`]), and, where levels are sized from the last and nobody writes, by
+//! its bytes; level n ≥ 1 by its bytes ([`LevelSizes`]); or each by its entries (base · 10^n), and tables whose entries nobody knows by their bytes. Tables are taken
 //! in turn around the key space, or those first that meet least below. Before all others comes a level that goes down as a whole
 //! ([`sink`]). A level whose work is blocked by what is running keeps its place: nothing less urgent may begin in its way. Source: LevelDB's `version_set.cc`; with its numbers the same
 //! history picks the same tables.

@@ -31,6 +31,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use terrace_device::loops;
 
 const PREFIX: &str = "terrace-lab-";
 /// How long an unmount waits for those who still look at a file.
@@ -347,15 +348,7 @@ fn attach(image: &Path) -> Result<PathBuf> {
 
 /// The loop devices that `image` backs.
 fn loops_on(image: &Path) -> Result<Vec<PathBuf>> {
-    let mut nodes = Vec::new();
-    for entry in fs::read_dir("/sys/block").context("/sys/block")? {
-        let name = entry?.file_name();
-        let backing = Path::new("/sys/block").join(&name).join("loop/backing_file");
-        if fs::read_to_string(backing).is_ok_and(|file| Path::new(file.trim_end_matches('\n')) == image) {
-            nodes.push(Path::new("/dev").join(name));
-        }
-    }
-    Ok(nodes)
+    loops::over_files(|file| file == image).context("/sys/block")
 }
 
 /// Runs a command; its output, or an error with what it said.

@@ -119,8 +119,8 @@ pub fn forget(device: &dyn BlockDevice) -> Result<()> {
     let edge = EDGE.min(device.len_bytes());
     let end = device.len_bytes() - edge;
     device.write_zeroes(0, edge).and_then(|()| device.write_zeroes(end, edge)).map_err(io)?;
-    let between = marks.iter().map(|(_, at)| at - at % PAGE as u64).filter(|page| (edge..end).contains(page));
-    between.into_iter().try_for_each(|page| device.write_zeroes(page, PAGE as u64)).map_err(io)
+    let mut between = marks.iter().map(|(_, at)| at - at % PAGE as u64).filter(|page| (edge..end).contains(page));
+    between.try_for_each(|page| device.write_zeroes(page, PAGE as u64)).map_err(io)
 }
 
 /// Every mark there is, with its offset.
