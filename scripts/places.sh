@@ -5,7 +5,7 @@
 #   scripts/places.sh [PLACE...]     by default: device split
 set -eu
 cd "$(dirname "$0")/.."
-suites=$(grep -lE 'Place::any\(|kit::(anywhere|store)\b' crates/engine/tests/*.rs | xargs -n 1 basename -s .rs | sed 's/^/--test /')
+suites=$(grep -lE 'Place::any\(|kit::(anywhere|medium|store)\b' crates/engine/tests/*.rs | xargs -n 1 basename -s .rs | sed 's/^/--test /')
 [ -n "$suites" ]
 [ $# -gt 0 ] || set -- device split
 failed=

@@ -263,27 +263,55 @@ fn what_other_tools_leave_is_recognised() {
     require("mkfs", if told >= 2 { Ok(()) } else { Err("no two tools that make file systems") });
 }
 
-#[test]
-fn of_many_who_open_at_once_one_writes_at_a_time() {
-    let (_directory, device) = prepared();
-    let children: Vec<_> = (0..12)
-        .map(|n| (n, command(["put", &device, &format!("key{n}"), "value"]).spawn().expect("the binary was built")))
-        .collect();
-    let mut written = Vec::new();
-    for (n, child) in children {
-        let output = child.wait_with_output().unwrap();
-        if output.status.success() {
-            written.push(format!("key{n}\tvalue"));
-        } else {
+/// Runs all of these at once. Whether each succeeded; who did not must have found the device in use.
+fn at_once(commands: impl IntoIterator<Item = Command>) -> Vec<bool> {
+    let children: Vec<_> =
+        commands.into_iter().map(|mut command| command.spawn().expect("the binary was built")).collect();
+    let ended = children.into_iter().map(|child| child.wait_with_output().unwrap());
+    ended
+        .map(|output| {
             let told = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(told.contains("in use"), "{told}");
-        }
-    }
+            assert!(output.status.success() || told.contains("in use"), "{told}");
+            output.status.success()
+        })
+        .collect()
+}
+
+/// Many processes write at once, then some format the device meanwhile.
+fn race(device: &str) {
+    let put = |n: usize| command(["put", device, &format!("key{n:02}"), "value"]);
+    let found = || String::from_utf8(terrace(["dump", device]).ok()).unwrap();
+    let wrote = at_once((0..12).map(put));
+    let written = wrote.iter().enumerate().filter(|(_, wrote)| **wrote);
+    let written: Vec<_> = written.map(|(n, _)| format!("key{n:02}\tvalue")).collect();
     assert!(!written.is_empty());
-    written.sort();
-    let found = String::from_utf8(terrace(["dump", &device]).ok()).unwrap();
-    assert_eq!(found.lines().collect::<Vec<_>>(), written);
-    assert_eq!(raw(["check", &device]).ok(), b"no problems\n");
+    assert_eq!(found().lines().collect::<Vec<_>>(), written, "{device}");
+    assert_eq!(raw(["check", device]).ok(), b"no problems\n");
+
+    let format = |_| command(["raw", "format", device, "--force"]);
+    let did = at_once((12..20).map(put).chain((0..4).map(format)));
+    let formatted = did[8..].contains(&true);
+    let left = found();
+    for pair in left.lines() {
+        let n: usize = pair[3..5].parse().unwrap();
+        assert!(if n < 12 { !formatted } else { did[n - 12] }, "{device}: {pair} after {did:?}");
+    }
+    assert!(formatted || left.lines().count() >= written.len(), "{device}: {left}");
+    assert_eq!(raw(["check", device]).ok(), b"no problems\n");
+}
+
+#[test]
+fn of_many_who_open_a_file_at_once_one_uses_it_at_a_time() {
+    let (_directory, device) = prepared();
+    race(&device);
+}
+
+#[test]
+fn of_many_who_open_a_block_device_at_once_one_uses_it_at_a_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(device) = require("loop", Loop::new(&directory.path().join("image"))) else { return };
+    raw(["format", &device.0]).ok();
+    race(&device.0);
 }
 
 /// A process is killed while it writes, again and again: each time the list of files is whole, and what was there before is.

@@ -4,11 +4,11 @@ mod files;
 #[path = "common/kit.rs"]
 mod kit;
 
-use files::{Files, Writer, directory, framed, manifest_of, records};
+use files::{Files, Writer, framed, holding, manifest_of, records};
 use std::sync::Arc;
 use terrace::{CheckReport, Options, check_on};
 use terrace_format::{Edit, LogId, SeqNo, names::encode_current};
-use terrace_storage::{Memory, backends::files::fs::FileSystem, placement::Mode};
+use terrace_storage::{backends::files::fs::FileSystem, placement::Mode};
 
 fn shape() -> Options {
     let mut options = kit::options(kit::TIGHT);
@@ -19,7 +19,7 @@ fn shape() -> Options {
 
 /// A store with three versions of the same keys: in level 2, in level 1, and in level 0; and a log.
 fn store() -> Files {
-    let fs: Arc<dyn FileSystem> = Arc::new(Memory::new());
+    let fs: Arc<dyn FileSystem> = kit::anywhere();
     let db = kit::open(&fs, &shape(), true).unwrap();
     for round in 0..3 {
         for key in 0..50 {
@@ -47,7 +47,7 @@ fn with_manifest(files: &Files, change: impl FnOnce(&mut Edit)) -> Files {
 }
 
 fn check(files: &Files, options: &Options) -> Result<CheckReport, String> {
-    let place = kit::placement(&directory(files), Mode::ReadOnly, options).map_err(|e| e.to_string())?;
+    let place = kit::placement(&holding(kit::anywhere(), files), Mode::ReadOnly, options).map_err(|e| e.to_string())?;
     check_on(&*place, options, true).map_err(|e| e.to_string())
 }
 

@@ -9,15 +9,15 @@ mod files;
 #[path = "common/kit.rs"]
 mod kit;
 
-use damage::{BATCHES, FLUSHED, PADDED, Verdict, judge, shape, store};
-use files::{Files, bytes_of, directory, files};
+use damage::{BATCHES, FLUSHED, PADDED, Verdict, judge, shape, store, store_on};
+use files::{Files, bytes_of, files, holding};
 use kit::{Model, options, prefix};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
 use terrace::{ReadOptions, check_on};
-use terrace_storage::{Memory, backends::files::fs::FileSystem, placement::Mode};
+use terrace_storage::{backends::files::fs::FileSystem, placement::Mode};
 
 /// Offsets tried in files that are too large to try each.
 const SAMPLES: usize = 300;
@@ -123,32 +123,33 @@ fn missing_and_exchanged_files_are_noticed() {
 /// Damage in a log is a power cut's work by default, and an error to the paranoid.
 #[test]
 fn a_torn_log_is_an_error_to_the_paranoid() {
-    let (files, _) = store(false);
+    let (files, _) = store_on(kit::anywhere(), false);
     let (name, bytes) = files.iter().find(|(name, _)| name.ends_with(".log")).expect("a log");
     let mut paranoid = shape(false);
     paranoid.paranoid_checks = true;
-    kit::open(&directory(&files), &paranoid, true).expect("nothing is damaged yet");
+    kit::open(&holding(kit::anywhere(), &files), &paranoid, true).expect("nothing is damaged yet");
     let (mut torn, mut flipped) = (bytes[..bytes.len() - 3].to_vec(), bytes.clone());
     torn.extend([0; 3]);
     flipped[bytes.len() / 2] ^= 1;
     for damage in [bytes[..bytes.len() - 3].to_vec(), torn, flipped] {
         let mut damaged = files.clone();
         damaged.insert(name.clone(), damage);
-        let error = kit::open(&directory(&damaged), &paranoid, true).map(drop).expect_err("the paranoid refuse");
+        let error =
+            kit::open(&holding(kit::anywhere(), &damaged), &paranoid, true).map(drop).expect_err("the paranoid refuse");
         assert!(matches!(&error, terrace::Error::Corrupt { object, .. } if object.contains(name.as_str())), "{error}");
-        kit::open(&directory(&damaged), &shape(false), true).expect("others take it for a power cut");
+        kit::open(&holding(kit::anywhere(), &damaged), &shape(false), true).expect("others take it for a power cut");
     }
 }
 
 /// What does not belong to the history any more is kept under `lost/`, byte for byte, whatever happens afterwards.
 #[test]
 fn the_rest_of_a_damaged_log_is_set_aside_and_stays() {
-    let (mut files, states) = store(false);
+    let (mut files, states) = store_on(kit::anywhere(), false);
     let logs: Vec<String> = files.keys().filter(|name| name.ends_with(".log")).cloned().collect();
     let log = files.get_mut(&logs[0]).expect("there");
     let at = log.len() / 2;
     log[at] ^= 1;
-    let fs = directory(&files);
+    let fs = holding(kit::anywhere(), &files);
     for round in 0..3 {
         let db = kit::open(&fs, &shape(false), true).expect("open");
         let mut pairs = kit::contents(&db).expect("scan");
@@ -171,13 +172,13 @@ fn the_rest_of_a_damaged_log_is_set_aside_and_stays() {
 /// A store whose damage nobody has read yet: a shallow check passes over it, a deep one names the table.
 #[test]
 fn a_deep_check_reads_everything() {
-    let (mut files, _) = store(false);
+    let (mut files, _) = store_on(kit::anywhere(), false);
     let options = shape(false);
     let (name, table) =
         files.iter_mut().filter(|(name, _)| name.ends_with(".ldb")).max_by_key(|(_, b)| b.len()).expect("a table");
     let (name, at) = (name.clone(), table.len() / 3);
     table[at] ^= 1;
-    let fs = directory(&files);
+    let fs = holding(kit::anywhere(), &files);
     let check = |deep| check_on(&*kit::placement(&fs, Mode::ReadOnly, &options).unwrap(), &options, deep).unwrap();
     let (shallow, deep) = (check(false), check(true));
     assert_eq!((shallow.problems, shallow.log_entries > 0), (vec![], true));
@@ -200,7 +201,7 @@ fn a_compaction_does_not_pass_damage_on_that_somebody_has_cached() {
 
 fn merge_damage(cached: bool) {
     let plain = options(&[&[("compression", "none")], kit::TIGHT].concat());
-    let fs: Arc<dyn FileSystem> = Arc::new(Memory::new());
+    let fs: Arc<dyn FileSystem> = kit::anywhere();
     let db = kit::open(&fs, &plain, true).unwrap();
     let value = vec![b'v'; 3000];
     db.put("a", &value).unwrap();
@@ -213,7 +214,7 @@ fn merge_damage(cached: bool) {
     let table = damaged.get_mut(&format!("{:06}.ldb", newest.expect("a table"))).expect("its file");
     let at = table.windows(8).position(|bytes| bytes == b"vvvvvvvv").expect("a value") + 100;
     table[at] ^= 1;
-    let db = kit::open(&directory(&damaged), &plain, true).expect("tables are not read through at open");
+    let db = kit::open(&holding(kit::anywhere(), &damaged), &plain, true).expect("tables are not read through at open");
     if cached {
         let trusting = ReadOptions::new().verify_checksums(false);
         assert!(db.get_with("b", &trusting).unwrap().is_some());

@@ -103,6 +103,15 @@ impl CrashDevice {
         DeviceImage { blocks: self.past.lock().now.clone(), len: self.len }
     }
 
+    /// What it holds right after `step`, as a killed process leaves it. Panics if there is no such step.
+    pub fn everything(&self, step: usize) -> DeviceImage {
+        let mut past = self.past.lock();
+        past.advance(step);
+        let mut blocks = past.base.blocks.clone();
+        past.base.open.iter().for_each(|event| event.happen(&mut blocks));
+        DeviceImage { blocks, len: self.len }
+    }
+
     /// One of the states that a power cut right after `step` may leave; which one, `seed` decides. Quickest in the order of steps.
     /// Panics if there is no such step.
     pub fn power_loss(&self, step: usize, seed: u64) -> DeviceImage {

@@ -102,6 +102,18 @@ impl Recorder {
         }
     }
 
+    /// The state right after `step`, as a killed process leaves it.
+    pub fn everything(&self, step: usize) -> Remains {
+        match self {
+            Recorder::Directory(fs) => Remains::Directory(fs.everything(step)),
+            Recorder::Device(device) => Remains::Device(device.everything(step)),
+            Recorder::Split(fs, device) => {
+                let on_device = device.steps_within(step);
+                Remains::Split(fs.everything(step - on_device), device.below.everything(on_device))
+            }
+        }
+    }
+
     /// One of the states that a power cut right after `step` may leave; which one, `seed` decides.
     pub fn power_loss(&self, step: usize, seed: u64) -> Remains {
         match self {

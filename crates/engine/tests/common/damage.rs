@@ -23,11 +23,15 @@ pub fn shape(marked: bool) -> Options {
     options(&[&own, kit::TIGHT, &tables].concat())
 }
 
-/// A store with tables in several levels, and two logs with the last third of the history.
+/// [`store_on`] memory.
 pub fn store(marked: bool) -> (Files, Vec<Model>) {
+    store_on(Arc::new(Memory::new()), marked)
+}
+
+/// A store with tables in several levels, and two logs with the last third of the history.
+pub fn store_on(fs: Arc<dyn FileSystem>, marked: bool) -> (Files, Vec<Model>) {
     let (mut states, padding) = (kit::states(SEED, BATCHES), (b"padding".to_vec(), vec![b'p'; 70 << 10]));
     states[PADDED..].iter_mut().for_each(|state| drop(state.insert(padding.0.clone(), padding.1.clone())));
-    let fs: Arc<dyn FileSystem> = Arc::new(Memory::new());
     let db = kit::open(&fs, &shape(marked), true).unwrap();
     for number in 1..=BATCHES {
         let mut batch = kit::batch(SEED, number);

@@ -6,7 +6,7 @@ use terrace_format::{
     log_record::{Deframer, Event, Framer},
     names::encode_current,
 };
-use terrace_storage::{Memory, backends::files::fs::FileSystem};
+use terrace_storage::{LogWrites, Memory, backends::files::fs::FileSystem};
 
 /// A directory's files with their bytes.
 pub type Files = BTreeMap<String, Vec<u8>>;
@@ -26,12 +26,20 @@ pub fn files(fs: &dyn FileSystem) -> Files {
 
 /// A directory in memory that holds `files`.
 pub fn directory(files: &Files) -> Arc<dyn FileSystem> {
-    let fs = Memory::new();
+    holding(Arc::new(Memory::new()), files)
+}
+
+/// An empty directory, made to hold `files`.
+pub fn holding(fs: Arc<dyn FileSystem>, files: &Files) -> Arc<dyn FileSystem> {
     fs.make_directory().unwrap();
-    for (name, bytes) in files {
-        fs.create(name).unwrap().append(bytes).unwrap();
+    let held = fs.lock(true).unwrap();
+    for (name, bytes) in files.iter().filter(|(name, _)| *name != "LOCK") {
+        let is_log = matches!(FileName::parse(name), Some(FileName::Log(_) | FileName::Manifest(_)));
+        let made = if is_log { fs.create_log(name, LogWrites::Write) } else { fs.create(name) };
+        made.unwrap().append(bytes).unwrap();
     }
-    Arc::new(fs)
+    drop(held);
+    fs
 }
 
 /// The name that `CURRENT` says.

@@ -39,11 +39,10 @@ impl Place {
     /// directory that goes with one.
     pub fn any() -> Place {
         let place = |name, fs| Place { name, fs, folder: None };
-        match env::var("TERRACE_TEST_PLACE").as_deref() {
-            Err(_) | Ok("memory") => Place::memory(),
-            Ok("device") => place("device", large_device()),
-            Ok("split") => place("split", Arc::new(SplitFs::new(Arc::new(Memory::new()), large_device()))),
-            Ok(other) => panic!("TERRACE_TEST_PLACE is memory, device or split, not {other}"),
+        match medium() {
+            Medium::Directory(_) => Place::memory(),
+            Medium::Device => place("device", large_device()),
+            Medium::Split(_) => place("split", Arc::new(SplitFs::new(Arc::new(Memory::new()), large_device()))),
         }
     }
 
@@ -91,6 +90,21 @@ fn large_device() -> Arc<RawFs> {
     let sizes = Sizes { slot_bytes: 64 << 10, unit_slots: 16 };
     raw::format(&*device, sizes, 1).expect("a device in memory takes what it is given");
     RawFs::new(device, "(device in memory)")
+}
+
+/// Where `TERRACE_TEST_PLACE` says, as [`Place::any`]: what records there, for power cuts.
+pub fn medium() -> Medium {
+    match env::var("TERRACE_TEST_PLACE").as_deref() {
+        Err(_) | Ok("memory") => Medium::Directory(Rules::Ext4),
+        Ok("device") => Medium::Device,
+        Ok("split") => Medium::Split(Rules::Ext4),
+        Ok(other) => panic!("TERRACE_TEST_PLACE is memory, device or split, not {other}"),
+    }
+}
+
+/// Whether there can be no store with these options [anywhere](Place::any).
+pub fn is_refused(options: &Options) -> bool {
+    Place::any().refuses(options).inspect(|why| println!("not here: {why}")).is_some()
 }
 
 /// Of a place that is [any](Place::any).
