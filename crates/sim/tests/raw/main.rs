@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 use terrace_device::{BlockDevice, Deaf, Stream};
-use terrace_format::raw::{Change, Sizes, Superblock, journal, page::PAYLOAD};
+use terrace_format::raw::{Change, Form, Sizes, Superblock, journal, page::PAYLOAD};
 use terrace_sim::{CrashDevice, DeviceImage, Rng, Yanked};
 use terrace_storage::{
     LogWrites, Purpose, Traffic,
@@ -349,6 +349,35 @@ fn entries(image: &DeviceImage, superblock: &Superblock) -> (Range<u64>, Range<u
         Some((found.head.generation, (begin..at + found.end as u64, vouched)))
     });
     halves.into_iter().flatten().max_by_key(|(generation, _)| *generation).unwrap().1
+}
+
+/// A slot journal whose checksums are right and whose history cannot be: what a fault of this program would leave, or somebody's hand.
+#[test]
+fn a_history_that_cannot_be_is_told() {
+    let file = |file| Change::File { file, form: Form::Plain, stream: 1 };
+    let slots = |file, first, count| Change::Slots { file, first, count };
+    let name = |file, name: &str| Change::Name { file, name: name.into() };
+    let sound = [file(1), name(1, "a"), slots(1, 0, 2), Change::Bytes { file: 1, bytes: 20_000 }];
+    let cases: [(&[Change], &str); 9] = [
+        (&[], ""),
+        (&[file(2), name(2, "b"), slots(2, 2, 1)], ""),
+        (&[file(2), name(2, "b"), slots(2, 1, 1)], "1 slots from 1 are not free for file 2"),
+        (&[slots(1, 1, 1)], "1 slots from 1 are not free for file 1"),
+        (&[slots(1, 1000, 1)], "1 slots from 1000 are not free for file 1"),
+        (&[file(2), slots(2, 2, 1)], "file 2 has no name"),
+        (&[file(1)], "file 1 cannot begin here"),
+        (&[name(7, "b")], "file 7 is not there"),
+        (&[Change::Bytes { file: 1, bytes: 40_000 }], "file 1 cannot have 40000 bytes"),
+    ];
+    for (more, wanted) in cases {
+        let device = CrashDevice::new(&formatted());
+        let superblock = RawFs::new(Arc::new(device.clone()), "device").superblock().unwrap();
+        let (_, half) = journal::encode_checkpoint(superblock.id(), 100, &[&sound, more].concat());
+        device.write_at(superblock.half_at(1), &half, Stream(0)).unwrap();
+        let found = RawFs::new(Arc::new(device), "device").problems();
+        let told = found.map_or_else(|error| error.to_string(), |problems| problems.join("\n"));
+        assert!(if wanted.is_empty() { told.is_empty() } else { told.contains(wanted) }, "{more:?}: {told}");
+    }
 }
 
 /// A log of so many full pages of `byte`.

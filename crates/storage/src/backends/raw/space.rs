@@ -235,4 +235,17 @@ mod tests {
         assert_eq!((space.free_slots(), space.take_stale(2)), (5, vec![]));
         assert_eq!(space.take_stale(0), [Run { first: 1, count: 2 }]);
     }
+
+    #[test]
+    fn every_slot_is_one_thing() {
+        let mut space = Space::new(4, &[1, 1, 0, 0]);
+        assert_eq!(space.take(0, None), Some(2));
+        let reading = [Run { first: 1, count: 1 }];
+        assert_eq!(space.problems(&[1, 1, 2, 0], &[]), Vec::<String>::new());
+        assert_eq!(space.problems(&[1, 1, 0, 0], &[]), ["slot 2 is lost"]);
+        assert_eq!(space.problems(&[1, 1, 2, 2], &reading), ["slot 1 is used twice", "slot 3 is used twice"]);
+        space.release(reading);
+        assert_eq!(space.problems(&[1, 0, 2, 0], &[]), Vec::<String>::new());
+        assert_eq!(space.problems(&[1, 1, 2, 0], &[]), ["slot 1 is used twice"]);
+    }
 }
