@@ -1,0 +1,99 @@
+//! A list of files that is damaged, or cannot be: what makes up for it is taken, else it is told.
+use super::formatted;
+use crate::history::History;
+use std::{ops::Range, sync::Arc};
+use terrace_device::{BlockDevice, Stream};
+use terrace_format::raw::{Change, Form, Superblock, journal};
+use terrace_sim::{CrashDevice, DeviceImage, Rng};
+use terrace_storage::backends::raw::RawFs;
+
+/// One byte wrong anywhere in what describes the device: another byte of it makes up for it, or a problem or an error says what is wrong.
+/// Only an entry that no later one vouches for may look as if a power cut had ended the history before it.
+#[test]
+fn damage_is_made_up_for_or_told() {
+    let mut history = History::new(CrashDevice::new(&formatted()), 5);
+    (0..60).for_each(|_| history.act());
+    let image = history.device.now();
+    let fs = RawFs::new(Arc::new(CrashDevice::new(&image)), "device");
+    let (files, (entries, vouched)) = (fs.files().unwrap(), entries(&image, &fs.superblock().unwrap()));
+    assert!(entries.end - entries.start > 200, "the newest half has no entries");
+    assert!(vouched.end - vouched.start > 200, "no entry tells of a flush");
+    let mut rng = Rng::new(1);
+    let meta = fs.superblock().unwrap().slot_at(0) as usize;
+    let mut told = 0;
+    // All of a half's head and checkpoint, and some of the rest.
+    let halves = [0, 1].map(|half| fs.superblock().unwrap().half_at(half));
+    let bytes = halves.into_iter().flat_map(|at| (at..at + 36).chain(at + 4096..at + 4150));
+    let bytes: Vec<u64> =
+        bytes.chain((0..300).map(|_| rng.below(meta) as u64)).chain(entries.clone().step_by(17)).collect();
+    for at in bytes {
+        let device = CrashDevice::new(&image);
+        let mut page = vec![0; 4096];
+        device.read_at(at - at % 4096, &mut page).unwrap();
+        page[(at % 4096) as usize] ^= 1 << rng.below(8);
+        device.write_at(at - at % 4096, &page, Stream(0)).unwrap();
+        let fs = RawFs::new(Arc::new(device), "device");
+        match fs.problems() {
+            Ok(problems) => {
+                told += usize::from(!problems.is_empty());
+                let is_last = entries.contains(&at) && !vouched.contains(&at);
+                assert!(is_last || fs.files().unwrap() == files, "ORACLE: byte {at}: another list of files");
+            }
+            Err(error) => {
+                assert!(!error.to_string().is_empty(), "byte {at}");
+                told += 1;
+            }
+        }
+    }
+    assert!(told >= 50, "only {told} times was damage told");
+}
+
+/// Where on the device the entries of the newest half of the slot journal stand, and those of them that a flush has saved by the word of
+/// another.
+fn entries(image: &DeviceImage, superblock: &Superblock) -> (Range<u64>, Range<u64>) {
+    let device = CrashDevice::new(image);
+    let halves = [0, 1].map(|half| {
+        let mut bytes = vec![0; superblock.journal_bytes() as usize];
+        device.read_at(superblock.half_at(half), &mut bytes).unwrap();
+        let found = journal::decode(&bytes, superblock.id()).unwrap()?;
+        let (_, checkpoint) = journal::encode_checkpoint(found.head.id, found.head.generation, &found.changes[0]);
+        let at = superblock.half_at(half);
+        let flushed = found.changes.iter().flatten().filter_map(|change| match change {
+            Change::Flushed { end } => Some(at + end),
+            _ => None,
+        });
+        let begin = at + checkpoint.len() as u64;
+        let vouched = begin..flushed.max().unwrap_or(begin);
+        Some((found.head.generation, (begin..at + found.end as u64, vouched)))
+    });
+    halves.into_iter().flatten().max_by_key(|(generation, _)| *generation).unwrap().1
+}
+
+/// A slot journal whose checksums are right and whose history cannot be: what a fault of this program would leave, or somebody's hand.
+#[test]
+fn a_history_that_cannot_be_is_told() {
+    let file = |file| Change::File { file, form: Form::Plain, stream: 1 };
+    let slots = |file, first, count| Change::Slots { file, first, count };
+    let name = |file, name: &str| Change::Name { file, name: name.into() };
+    let sound = [file(1), name(1, "a"), slots(1, 0, 2), Change::Bytes { file: 1, bytes: 20_000 }];
+    let cases: [(&[Change], &str); 9] = [
+        (&[], ""),
+        (&[file(2), name(2, "b"), slots(2, 2, 1)], ""),
+        (&[file(2), name(2, "b"), slots(2, 1, 1)], "1 slots from 1 are not free for file 2"),
+        (&[slots(1, 1, 1)], "1 slots from 1 are not free for file 1"),
+        (&[slots(1, 1000, 1)], "1 slots from 1000 are not free for file 1"),
+        (&[file(2), slots(2, 2, 1)], "file 2 has no name"),
+        (&[file(1)], "file 1 cannot begin here"),
+        (&[name(7, "b")], "file 7 is not there"),
+        (&[Change::Bytes { file: 1, bytes: 40_000 }], "file 1 cannot have 40000 bytes"),
+    ];
+    for (more, wanted) in cases {
+        let device = CrashDevice::new(&formatted());
+        let superblock = RawFs::new(Arc::new(device.clone()), "device").superblock().unwrap();
+        let (_, half) = journal::encode_checkpoint(superblock.id(), 100, &[&sound, more].concat());
+        device.write_at(superblock.half_at(1), &half, Stream(0)).unwrap();
+        let found = RawFs::new(Arc::new(device), "device").problems();
+        let told = found.map_or_else(|error| error.to_string(), |problems| problems.join("\n"));
+        assert!(if wanted.is_empty() { told.is_empty() } else { told.contains(wanted) }, "{more:?}: {told}");
+    }
+}

@@ -1,0 +1,63 @@
+//! Logs on what an earlier one left in slots: their pages tell whose they are.
+use super::{SIZES, formatted, history::read};
+use std::sync::Arc;
+use terrace_device::Deaf;
+use terrace_format::raw::page::PAYLOAD;
+use terrace_sim::{CrashDevice, DeviceImage};
+use terrace_storage::{
+    LogWrites,
+    backends::{
+        files::fs::FileSystem,
+        raw::{self, RawFs},
+    },
+};
+
+/// A log of so many full pages of `byte`.
+fn full_pages(fs: &RawFs, name: &str, byte: u8, pages: usize) {
+    let mut log = fs.create_log(name, LogWrites::Write).unwrap();
+    (0..pages).for_each(|_| log.append(&[byte; PAYLOAD]).unwrap());
+}
+
+/// Begins a use of `device` with logs of `pages`, on what an earlier one has left: none goes on with pages that are not its own.
+fn logs_have_their_own_bytes(device: CrashDevice, pages: [usize; 2], what: &str) {
+    let fs = RawFs::new(Arc::new(device), "device");
+    let held = fs.lock(true).unwrap();
+    let logs = [("a", pages[0]), ("b", pages[1])];
+    logs.iter().for_each(|(name, pages)| full_pages(&fs, name, 3, *pages));
+    fs.sync_directory().unwrap();
+    drop(held);
+    let _held = fs.lock(false).unwrap();
+    for (name, pages) in logs {
+        let bytes = read(&fs, name).unwrap();
+        assert!(bytes == vec![3; pages * PAYLOAD], "ORACLE: {name} has bytes of another log, {what}");
+    }
+}
+
+/// The log "lost", of the second file's number, from the first slot on.
+fn with_a_log_to_lose(image: &DeviceImage, pages: usize) -> CrashDevice {
+    let device = CrashDevice::new(image);
+    let fs = RawFs::new(Arc::new(device.clone()), "device");
+    let _held = fs.lock(true).unwrap();
+    full_pages(&fs, "first", 1, 0);
+    full_pages(&fs, "lost", 2, pages);
+    device
+}
+
+#[test]
+fn a_log_does_not_go_on_with_what_a_power_cut_left_of_another() {
+    let device = with_a_log_to_lose(&formatted(), 7);
+    for (step, seed) in (0..=device.steps()).flat_map(|step| (0..40).map(move |seed| (step, seed))) {
+        let image = device.power_loss(step, seed);
+        logs_have_their_own_bytes(CrashDevice::new(&image), [1, 1], &format!("step {step} seed {seed}"));
+    }
+}
+
+#[test]
+fn a_log_does_not_go_on_with_what_an_earlier_formatting_had() {
+    let empty = CrashDevice::new(&DeviceImage::empty(3 << 20));
+    raw::format(&empty, SIZES, 7).unwrap();
+    let device = with_a_log_to_lose(&empty.now(), 400);
+    // Nothing goes by a discard, and behind the first mebibyte nothing is erased.
+    raw::format(&Deaf::new(Arc::new(device.clone())), SIZES, 7 << 40).unwrap();
+    logs_have_their_own_bytes(device, [300, 1], "formatted anew");
+}
