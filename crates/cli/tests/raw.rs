@@ -3,6 +3,7 @@ mod common;
 
 use common::{Ran, command, fresh, terrace, terrace_with};
 use std::{
+    collections::BTreeSet,
     fs,
     io::Write,
     path::Path,
@@ -271,36 +272,41 @@ fn at_once(commands: impl IntoIterator<Item = Command>) -> Vec<bool> {
     ended
         .map(|output| {
             let told = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(output.status.success() || told.contains("in use"), "{told}");
+            assert!(output.status.success() || told.contains("in use"), "TWO WRITERS: {told}");
             output.status.success()
         })
         .collect()
 }
 
-/// Many processes write at once, then some format the device meanwhile.
+/// Many processes write at once; then many write and some format it, until one of these has come to it.
 fn race(device: &str) {
     let put = |n: usize| command(["put", device, &format!("key{n:02}"), "value"]);
     let found = || match terrace(["dump", device]) {
-        Ran { status: 1, err, .. } if err.contains("missing store") => String::new(), // it was formatted last
-        dumped => String::from_utf8(dumped.ok()).unwrap(),
+        Ran { status: 1, err, .. } if err.contains("missing store") => BTreeSet::new(), // it was formatted last
+        dumped => String::from_utf8(dumped.ok()).unwrap().lines().map(str::to_owned).collect(),
     };
-    let wrote = at_once((0..12).map(put));
-    let written = wrote.iter().enumerate().filter(|(_, wrote)| **wrote);
-    let written: Vec<_> = written.map(|(n, _)| format!("key{n:02}\tvalue")).collect();
-    assert!(!written.is_empty());
-    assert_eq!(found().lines().collect::<Vec<_>>(), written, "{device}");
-    assert_eq!(raw(["check", device]).ok(), b"no problems\n");
-
-    let format = |_| command(["raw", "format", device, "--force"]);
-    let did = at_once((12..20).map(put).chain((0..4).map(format)));
-    let formatted = did[8..].contains(&true);
-    let left = found();
-    for pair in left.lines() {
-        let n: usize = pair[3..5].parse().unwrap();
-        assert!(if n < 12 { !formatted } else { did[n - 12] }, "{device}: {pair} after {did:?}");
-    }
-    assert!(formatted || left.lines().count() >= written.len(), "{device}: {left}");
-    assert_eq!(raw(["check", device]).ok(), b"no problems\n");
+    let of = |did: &[(usize, bool)]| -> BTreeSet<String> {
+        did.iter().filter(|(_, did)| *did).map(|(n, _)| format!("key{n:02}\tvalue")).collect()
+    };
+    let is_whole = || assert_eq!(raw(["check", device]).ok(), b"no problems\n", "TWO WRITERS");
+    let mut there = of(&at_once((0..12).map(put)).into_iter().enumerate().collect::<Vec<_>>());
+    assert!(!there.is_empty() && found() == there, "TWO WRITERS: {:?} in {device}, not {there:?}", found());
+    is_whole();
+    let formatted = (1..100).any(|round| {
+        let format = || command(["raw", "format", device, "--force"]);
+        let did = at_once((0..12).map(|n| if n % 3 == 0 { format() } else { put(round * 12 + n) }));
+        let (formats, puts): (Vec<_>, Vec<_>) = did.into_iter().enumerate().partition(|(n, _)| n % 3 == 0);
+        let written = of(&puts.into_iter().map(|(n, did)| (round * 12 + n, did)).collect::<Vec<_>>());
+        let (formatted, left) = (formats.iter().any(|(_, did)| *did), found());
+        is_whole();
+        if !formatted {
+            there.extend(written.iter().cloned());
+        }
+        let is_right = if formatted { left.is_subset(&written) } else { left == there };
+        assert!(is_right, "TWO WRITERS: {left:?} in {device} after {there:?} and {written:?}");
+        formatted
+    });
+    assert!(formatted, "nobody came to format {device}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Every call to storage fails once: with an error, a full disk, a short write; for a sample also from then on. No panic,
 //! no hang; errors name operation and file; what was acknowledged can be read; writing stops where the log is in doubt;
-//! and a store reopened after it, or after a power cut on top, holds a prefix with everything promised.
+//! and a store reopened after it, or after a power cut on top, holds a prefix with everything promised. On a device, or half on one, it is
+//! a sample of calls.
 //!
 //! The history is fixed (`SEED`); a failure names the plan and the call.
 #[path = "common/kit.rs"]
@@ -213,6 +214,7 @@ impl Run<'_> {
         let (db, stopped) = self.history();
         self.faults.heal();
         assert!(stopped || db.is_some() && self.acknowledged == BATCHES);
+        let killed = self.disk.steps(); // closing may write
         if let Some(db) = db {
             assert_eq!(prefix(contents(&db).expect("reads go on"), self.states), Ok(self.acknowledged));
             if stopped {
@@ -222,7 +224,7 @@ impl Run<'_> {
             }
         }
         let step = self.disk.steps();
-        let survived = self.reopened(self.disk.everything(step).file_system(), "kill");
+        let survived = self.reopened(self.disk.everything(killed).file_system(), "kill");
         assert!(survived >= self.acknowledged, "a kill lost {survived} of {}", self.acknowledged);
         for seed in 0..CUTS {
             let survived = self.reopened(self.disk.power_loss(step, seed).file_system(), "power cut");
@@ -250,11 +252,11 @@ impl Run<'_> {
     }
 }
 
-/// Runs all `plans` on all cores, of those without a file system, whose states take longer to look at, one in twelve. Each must end within
+/// Runs all `plans` on all cores; on a device, or half on one, where states take longer to look at, every thirteenth. Each must end within
 /// ten minutes, however busy the machine is.
 fn campaign(mut plans: Vec<(String, Plan)>, how: How) {
     if kit::medium() != Medium::Directory(Rules::Ext4) {
-        plans = plans.into_iter().step_by(12).collect();
+        plans = plans.into_iter().step_by(13).collect(); // no even number: plans may come in pairs
     }
     let states: Arc<Vec<Model>> = Arc::new(states(SEED, BATCHES));
     let (next, plans) = (Arc::new(AtomicUsize::new(0)), Arc::new(plans));
@@ -327,7 +329,10 @@ fn a_sample_of_calls_may_fail_under_threads() {
 #[test]
 fn a_sample_of_calls_may_fail_with_directory_tables() {
     let how = How { manual: true, tier: "background", tables: "directory", collection: None };
-    for manual in [true, false].into_iter().filter(|_| !kit::is_refused(&how.options())) {
+    if kit::is_refused(&how.options()) {
+        return;
+    }
+    for manual in [true, false] {
         a_sample_may_fail(How { manual, ..how }, 83);
     }
 }

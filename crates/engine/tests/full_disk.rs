@@ -156,9 +156,10 @@ impl Run<'_> {
             });
         }
         assert!(followed == self.states[BATCHES], "the logs tell of what was refused");
+        let killed = self.disk.steps(); // closing may write
         drop(db);
         let end = self.disk.steps();
-        self.survives(end, end, BATCHES, true, 0);
+        self.survives(killed, killed, BATCHES, true, 0);
         self.survives(end, end, durable, false, rng.next_u64());
         for (steps, acknowledged) in self.resumed.clone() {
             // In the midst of resuming, and right behind it.
@@ -186,7 +187,7 @@ impl Run<'_> {
     }
 }
 
-/// Nothing where there can be no such store.
+/// Skipped where there can be no such store.
 fn campaign(how: How, faults: &[Fault], stride: usize) {
     if kit::is_refused(&how.options()) {
         return;

@@ -72,10 +72,7 @@ impl Place {
 
     /// Why a store here cannot have the form of tables or the tier that `options` ask for.
     pub fn refuses(&self, options: &Options) -> Option<String> {
-        if options.tables == Some(TableForm::Directory) && self.fs.folders().is_none() {
-            return Some(format!("{}: there can be no folders", self.name));
-        }
-        options.durability.tracker(&*self.fs, &options.setup()).err().map(|error| error.to_string())
+        refusal(&*self.fs, options).map(|why| format!("{}: {why}", self.name))
     }
 
     /// Opens the store; with `manual`, background work is the caller's.
@@ -92,7 +89,7 @@ fn large_device() -> Arc<RawFs> {
     RawFs::new(device, "(device in memory)")
 }
 
-/// Where `TERRACE_TEST_PLACE` says, as [`Place::any`]: what records there, for power cuts.
+/// The recording counterpart of [`Place::any`], for suites that cut the power.
 pub fn medium() -> Medium {
     match env::var("TERRACE_TEST_PLACE").as_deref() {
         Err(_) | Ok("memory") => Medium::Directory(Rules::Ext4),
@@ -102,9 +99,20 @@ pub fn medium() -> Medium {
     }
 }
 
-/// Whether there can be no store with these options [anywhere](Place::any).
+/// Whether a [`medium`] refuses these options, so that what they are for is skipped. A directory refuses none.
 pub fn is_refused(options: &Options) -> bool {
-    Place::any().refuses(options).inspect(|why| println!("not here: {why}")).is_some()
+    let why = refusal(&*medium().recorder().file_system(), options);
+    why.as_ref().inspect(|why| println!("skipped: {why}"));
+    assert!(why.is_none() || medium() != Medium::Directory(Rules::Ext4), "{why:?}");
+    why.is_some()
+}
+
+/// Why no store on `fs` can have the form of tables or the tier that `options` ask for.
+fn refusal(fs: &dyn FileSystem, options: &Options) -> Option<String> {
+    if options.tables == Some(TableForm::Directory) && fs.folders().is_none() {
+        return Some("there can be no folders".into());
+    }
+    options.durability.tracker(fs, &options.setup()).err().map(|error| error.to_string())
 }
 
 /// Of a place that is [any](Place::any).

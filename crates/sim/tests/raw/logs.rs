@@ -1,8 +1,8 @@
 //! Logs on what an earlier one left in slots: their pages tell whose they are.
 use super::{SIZES, formatted, history::read};
 use std::sync::Arc;
-use terrace_device::Deaf;
-use terrace_format::raw::page::PAYLOAD;
+use terrace_device::{BlockDevice, Deaf};
+use terrace_format::raw::{PAGE, page::PAYLOAD};
 use terrace_sim::{CrashDevice, DeviceImage};
 use terrace_storage::{
     LogWrites,
@@ -57,7 +57,10 @@ fn a_log_does_not_go_on_with_what_an_earlier_formatting_had() {
     let empty = CrashDevice::new(&DeviceImage::empty(3 << 20));
     raw::format(&empty, SIZES, 7).unwrap();
     let device = with_a_log_to_lose(&empty.now(), 400);
-    // Nothing goes by a discard, and behind the first mebibyte nothing is erased.
-    raw::format(&Deaf::new(Arc::new(device.clone())), SIZES, 7 << 40).unwrap();
+    // Nothing goes by a discard, and between the first mebibyte and the last nothing is erased.
+    let superblock = raw::format(&Deaf::new(Arc::new(device.clone())), SIZES, 7 << 40).unwrap();
+    let (mut left, slot) = (vec![0; PAGE], 300 * PAGE as u64 / u64::from(SIZES.slot_bytes));
+    device.read_at(superblock.slot_at(slot as u32) + PAGE as u64, &mut left).unwrap();
+    assert_eq!(left[..PAYLOAD], [2; PAYLOAD], "behind where the second log will end nothing is left");
     logs_have_their_own_bytes(device, [300, 1], "formatted anew");
 }
