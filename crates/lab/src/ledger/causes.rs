@@ -183,6 +183,10 @@ impl WriteCounter {
 }
 
 impl Counter for WriteCounter {
+    fn happened(&mut self) {
+        self.names.iter_mut().for_each(Names::happened);
+    }
+
     fn take(&mut self, line: &str) {
         let Some(line) = Line::parse(line) else { return };
         // A line of a known event without its fields would be another kernel's; the sum then shows that bytes lack.

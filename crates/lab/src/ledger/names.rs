@@ -4,22 +4,21 @@ use std::{
     fs,
     os::unix::fs::{DirEntryExt, MetadataExt},
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::Instant,
 };
 use terrace_format::names::FileName;
 
 /// Directories below the store's own that are looked into.
 const DEPTH_MAX: u32 = 4;
-/// A listing that takes longer, of a store with a file for each pair, is not made for each of them: it takes a tenth of the time.
-const LISTING_MAX: Duration = Duration::from_millis(5);
-const LISTING_SHARE: u32 = 10;
 
-/// What a file of a store is for, by its path below the store's directory: Terrace's, LevelDB's and RocksDB's names. The words
+/// What a file of a store is for, by its path below the store's directory, or one above it: Terrace's, LevelDB's and RocksDB's names. The words
 /// are those of reports.
 pub fn kind_of(below: &Path) -> &'static str {
     // A directory table: its pairs have the names of their keys, whatever those are.
-    let level = below.parent().and_then(|parent| parent.iter().next()?.to_str()?.strip_prefix('L'));
-    if level.is_some_and(|level| level.parse::<u8>().is_ok()) {
+    let mut folders = below.ancestors().skip(1).map(|folder| folder.file_name()?.to_str());
+    let (table, level) = (folders.next().flatten(), folders.next().flatten().and_then(|level| level.strip_prefix('L')));
+    if table.is_some_and(|table| table.parse::<u64>().is_ok()) && level.is_some_and(|level| level.parse::<u8>().is_ok())
+    {
         return "tables";
     }
     let name = below.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -39,15 +38,18 @@ pub fn kind_of(below: &Path) -> &'static str {
 
 /// Kinds by inode, found by listing the store's directory when an inode is new.
 ///
-/// File systems reuse the number of a deleted file at once, so a remembered path is looked at again before it is used. Where listing takes
-/// long, a file that is not under its path any more is for what it was, until the next listing.
+/// File systems reuse the number of a deleted file at once, so a remembered path is looked at again before it is used. Events of inodes come
+/// after them, and many at a time: one listing that began later than all of these answers for all, also where a path has changed since, or
+/// there is none.
 pub struct Names {
     dir: PathBuf,
     /// Of the file system: numbers of another one's files mean nothing here.
     device: Option<u64>,
     seen: HashMap<u64, Seen>,
-    /// Until then no directory is listed for a file that had a path.
-    rests_until: Option<Instant>,
+    /// When the last listing began.
+    listed: Option<Instant>,
+    /// What is asked for happened before.
+    happened: Instant,
 }
 
 struct Seen {
@@ -58,7 +60,12 @@ struct Seen {
 impl Names {
     /// Of the store in `dir`.
     pub fn new(dir: &Path) -> Names {
-        Names { dir: dir.to_owned(), device: None, seen: HashMap::new(), rests_until: None }
+        Names { dir: dir.to_owned(), device: None, seen: HashMap::new(), listed: None, happened: Instant::now() }
+    }
+
+    /// Whatever is asked for from now on has happened by now.
+    pub fn happened(&mut self) {
+        self.happened = Instant::now();
     }
 
     /// The kind of `inode`, `directory` for directories; `None` if the store has no such file (any more).
@@ -66,20 +73,20 @@ impl Names {
         if let Some(kind) = self.remembered(inode) {
             return Some(kind);
         }
-        if self.rests_until.is_some_and(|until| Instant::now() < until)
-            && let Some(seen) = self.seen.get(&inode)
-        {
-            return self.kind_of(seen);
-        }
         // Twice, because a file that is renamed meanwhile may be missed, or be listed under the name that it had.
-        (0..2).find_map(|_| {
-            self.list_all();
-            self.remembered(inode)
-        })
+        if self.listed.is_none_or(|listed| listed < self.happened) {
+            for _ in 0..2 {
+                self.list_all();
+                if let Some(kind) = self.remembered(inode) {
+                    return Some(kind);
+                }
+            }
+        }
+        self.seen.get(&inode).and_then(|seen| self.kind_of(seen))
     }
 
     fn list_all(&mut self) {
-        let began = Instant::now();
+        self.listed = Some(Instant::now());
         self.seen.clear();
         self.device = fs::metadata(&self.dir).ok().map(|metadata| metadata.dev());
         self.list(&self.dir.clone(), 0);
@@ -87,8 +94,6 @@ impl Names {
             self.remember(parent.to_owned());
         }
         self.remember(self.dir.clone());
-        let took = began.elapsed();
-        self.rests_until = (took > LISTING_MAX).then(|| began + took * LISTING_SHARE);
     }
 
     fn remembered(&self, inode: u64) -> Option<&'static str> {
@@ -138,6 +143,8 @@ mod tests {
             ("000009.bundle", "tables"),
             ("L0/000009/META", "tables"),
             ("L1/000009/MANIFEST-000001", "tables"), // a pair whose key is so called
+            ("store/L1/000009/a.1.c0412bfb", "tables"),
+            ("L1/a", "other"),
             ("lost/MANIFEST-000001", "manifest"),
             ("RESERVE", "other"),
             ("MANIFEST-000004", "manifest"),
@@ -161,11 +168,11 @@ mod tests {
         let mut names = Names::new(dir.path());
         assert_eq!((names.kind(file), names.kind(directory)), (Some("tables"), Some("directory")));
         fs::rename(&table, &log).expect("renamed");
-        names.rests_until = Some(Instant::now() + Duration::from_secs(3600));
-        assert_eq!(names.kind(file), Some("tables"), "listing takes long");
-        names.rests_until = Some(Instant::now());
+        assert_eq!(names.kind(file), Some("tables"), "as it was when it happened, which is before the listing");
+        names.happened();
         assert_eq!(names.kind(file), Some("log"));
         fs::remove_file(&log).expect("removed");
+        names.happened();
         assert_eq!(names.kind(file), None);
     }
 }

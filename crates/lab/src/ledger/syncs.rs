@@ -101,6 +101,10 @@ impl SyncReading {
 }
 
 impl Counter for SyncCounter {
+    fn happened(&mut self) {
+        self.names.happened();
+    }
+
     fn take(&mut self, line: &str) {
         let Some(line) = Line::parse(line).filter(|line| !own::is_own(line.tid)) else { return };
         match line.event {

@@ -13,9 +13,14 @@ use std::{
 
 /// Between two looks at the buffer.
 const PERIOD: Duration = Duration::from_millis(5);
+/// Text that is read before it is looked at.
+const TEXT_MAX: usize = 8 << 20;
 
 /// Counts events from the kernel's text of them.
 pub trait Counter: Send + 'static {
+    /// Whatever the lines that come next tell of has happened.
+    fn happened(&mut self);
+
     /// Takes one line, without its end. Lines that say nothing of interest are passed over.
     fn take(&mut self, line: &str);
 }
@@ -32,15 +37,15 @@ struct State<C> {
     /// Closed before the instance goes: an instance with readers cannot be removed.
     pipe: File,
     instance: Instance,
-    /// Text behind the last whole line.
-    partial: Vec<u8>,
+    /// What was read of the pipe and not looked at: what stands behind the last whole line.
+    text: Vec<u8>,
     counter: C,
 }
 
 impl<C: Counter> Trace<C> {
     /// Begins to feed `counter` with the events that are switched on in `instance`.
     pub fn start(instance: Instance, counter: C) -> Result<Trace<C>, String> {
-        let state = State { pipe: instance.pipe()?, instance, partial: Vec::new(), counter };
+        let state = State { pipe: instance.pipe()?, instance, text: Vec::new(), counter };
         let state = Arc::new(Mutex::new(state));
         let reader = Some(spawn_reader(Arc::clone(&state)));
         Ok(Trace { state, reader })
@@ -89,23 +94,32 @@ fn spawn_reader<C: Counter>(state: Arc<Mutex<State<C>>>) -> (Sender<()>, JoinHan
 
 impl<C: Counter> State<C> {
     fn drain(&mut self) -> io::Result<()> {
-        let mut buffer = [0; 16 << 10];
-        loop {
+        while self.read_all()? {
+            self.take_text();
+        }
+        Ok(())
+    }
+
+    /// Reads what is there, but not without end. Whether there was something.
+    fn read_all(&mut self) -> io::Result<bool> {
+        let (mut buffer, before) = ([0; 16 << 10], self.text.len());
+        while self.text.len() < TEXT_MAX {
             match self.pipe.read(&mut buffer) {
-                Ok(0) => return Ok(()),
-                Ok(length) => self.take_text(&buffer[..length]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Ok(0) => break,
+                Ok(length) => self.text.extend_from_slice(&buffer[..length]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
+        Ok(self.text.len() > before)
     }
 
-    fn take_text(&mut self, text: &[u8]) {
-        self.partial.extend_from_slice(text);
-        let Some(end) = self.partial.iter().rposition(|&byte| byte == b'\n') else { return };
-        let rest = self.partial.split_off(end + 1);
-        let lines = std::mem::replace(&mut self.partial, rest);
+    fn take_text(&mut self) {
+        let Some(end) = self.text.iter().rposition(|&byte| byte == b'\n') else { return };
+        let rest = self.text.split_off(end + 1);
+        let lines = std::mem::replace(&mut self.text, rest);
+        self.counter.happened();
         String::from_utf8_lossy(&lines).lines().for_each(|line| self.counter.take(line));
     }
 }
