@@ -69,7 +69,7 @@ impl Writes {
         // Watched first, then listed: what is given out meanwhile is in the trace.
         let root = root_of(&dir, device);
         let layout = Layout::read(node, files_there(root, &dir, device))?;
-        Ok(Writes(Trace::start(instance, WriteCounter::new(&layout, [&dir, root].map(Names::new)))?))
+        Ok(Writes(Trace::start(instance, WriteCounter::new(&layout, [Names::new(&dir), Names::around(root, &dir)]))?))
     }
 
     /// All writes that ended before now.
@@ -133,9 +133,7 @@ impl WriteCounter {
     fn allocated(&mut self, line: &Line<'_>) -> Option<()> {
         let (inode, block, count) = (line.field("ino")?, line.field("block")?, line.field("len")?);
         let [store, all] = &mut self.names;
-        let kind = store
-            .kind(inode)
-            .or_else(|| all.kind(inode).map(|kind| if kind == "directory" { kind } else { "elsewhere" }));
+        let kind = store.kind(inode).or_else(|| all.kind(inode));
         // Without this flag a file's block is a node of its extent tree.
         let is_data = line.fields.contains("HINT_DATA");
         let owner = match kind {

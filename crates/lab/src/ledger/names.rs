@@ -4,12 +4,13 @@ use std::{
     fs,
     os::unix::fs::{DirEntryExt, MetadataExt},
     path::{Path, PathBuf},
-    time::Instant,
 };
 use terrace_format::names::FileName;
 
 /// Directories below the store's own that are looked into.
 const DEPTH_MAX: u32 = 4;
+/// A file that is renamed meanwhile may be missed, or be listed under the name that it had.
+const LISTINGS_MAX: u8 = 2;
 
 /// What a file of a store is for, by its path below the store's directory, or one above it: Terrace's, LevelDB's and RocksDB's names. The words
 /// are those of reports.
@@ -36,20 +37,19 @@ pub fn kind_of(below: &Path) -> &'static str {
     }
 }
 
-/// Kinds by inode, found by listing the store's directory when an inode is new.
+/// Kinds by inode, found by listing directories when an inode is not where it was.
 ///
-/// File systems reuse the number of a deleted file at once, so a remembered path is looked at again before it is used. Events of inodes come
-/// after them, and many at a time: one listing that began later than all of these answers for all, also where a path has changed since, or
-/// there is none.
+/// File systems reuse the number of a deleted file at once, so a remembered path is looked at again before it is used. Events
+/// are read in batches, after they happened: a listing that began after a batch was read answers for all of it, even where a
+/// file has since left its path.
 pub struct Names {
-    dir: PathBuf,
+    top: PathBuf,
+    store: PathBuf,
     /// Of the file system: numbers of another one's files mean nothing here.
     device: Option<u64>,
     seen: HashMap<u64, Seen>,
-    /// When the last listing began.
-    listed: Option<Instant>,
-    /// What is asked for happened before.
-    happened: Instant,
+    /// Listings since the last batch was read.
+    listings: u8,
 }
 
 struct Seen {
@@ -60,69 +60,86 @@ struct Seen {
 impl Names {
     /// Of the store in `dir`.
     pub fn new(dir: &Path) -> Names {
-        Names { dir: dir.to_owned(), device: None, seen: HashMap::new(), listed: None, happened: Instant::now() }
+        Names::around(dir, dir)
     }
 
-    /// Whatever is asked for from now on has happened by now.
+    /// Of all files below `top`, those of the store among them.
+    pub fn around(top: &Path, store: &Path) -> Names {
+        Names { top: top.into(), store: store.into(), device: None, seen: HashMap::new(), listings: 0 }
+    }
+
+    /// A batch was read: whatever is asked for from now on has happened by now.
     pub fn happened(&mut self) {
-        self.happened = Instant::now();
+        self.listings = 0;
     }
 
-    /// The kind of `inode`, `directory` for directories; `None` if the store has no such file (any more).
+    /// The kind of `inode`, `directory` for directories, `elsewhere` for files outside the store; `None` if there was no such file
+    /// any more when it was looked for.
     pub fn kind(&mut self, inode: u64) -> Option<&'static str> {
-        if let Some(kind) = self.remembered(inode) {
-            return Some(kind);
+        if self.listings == 0
+            && let Some(seen) = self.remembered(inode)
+        {
+            return Some(self.kind_of(seen));
         }
-        // Twice, because a file that is renamed meanwhile may be missed, or be listed under the name that it had.
-        if self.listed.is_none_or(|listed| listed < self.happened) {
-            for _ in 0..2 {
-                self.list_all();
-                if let Some(kind) = self.remembered(inode) {
-                    return Some(kind);
-                }
+        loop {
+            if self.listings > 0
+                && let Some(seen) = self.seen.get(&inode)
+            {
+                return Some(self.kind_of(seen));
             }
+            if self.listings == LISTINGS_MAX {
+                return None;
+            }
+            self.list_all();
         }
-        self.seen.get(&inode).and_then(|seen| self.kind_of(seen))
     }
 
     fn list_all(&mut self) {
-        self.listed = Some(Instant::now());
-        self.seen.clear();
-        self.device = fs::metadata(&self.dir).ok().map(|metadata| metadata.dev());
-        self.list(&self.dir.clone(), 0);
-        if let Some(parent) = self.dir.parent() {
-            self.remember(parent.to_owned());
+        if self.listings == 0 {
+            self.seen.clear();
+            self.device = fs::metadata(&self.top).ok().map(|metadata| metadata.dev());
         }
-        self.remember(self.dir.clone());
+        self.listings += 1;
+        let top = self.top.clone();
+        self.list(&top, 0);
+        for path in top.parent().into_iter().chain([&*top]) {
+            self.remember(path);
+        }
     }
 
-    fn remembered(&self, inode: u64) -> Option<&'static str> {
+    fn remembered(&self, inode: u64) -> Option<&Seen> {
         let seen = self.seen.get(&inode)?;
         let metadata = fs::symlink_metadata(&seen.path).ok()?;
         let is_same = (metadata.ino(), Some(metadata.dev())) == (inode, self.device);
-        if is_same && metadata.is_dir() == seen.is_directory { self.kind_of(seen) } else { None }
+        (is_same && metadata.is_dir() == seen.is_directory).then_some(seen)
     }
 
-    fn kind_of(&self, seen: &Seen) -> Option<&'static str> {
-        if seen.is_directory { Some("directory") } else { seen.path.strip_prefix(&self.dir).ok().map(kind_of) }
-    }
-
-    /// A directory.
-    fn remember(&mut self, path: PathBuf) {
-        let here = fs::metadata(&path).ok().filter(|metadata| Some(metadata.dev()) == self.device);
-        if let Some(metadata) = here {
-            self.seen.insert(metadata.ino(), Seen { path, is_directory: true });
+    fn kind_of(&self, seen: &Seen) -> &'static str {
+        match seen.path.strip_prefix(&self.store) {
+            _ if seen.is_directory => "directory",
+            Ok(below) => kind_of(below),
+            Err(_) => "elsewhere",
         }
+    }
+
+    /// A directory, if it is of this file system.
+    fn remember(&mut self, path: &Path) -> bool {
+        let here = fs::symlink_metadata(path).ok().filter(|metadata| Some(metadata.dev()) == self.device);
+        here.is_some_and(|metadata| {
+            self.seen.entry(metadata.ino()).or_insert(Seen { path: path.into(), is_directory: true });
+            true
+        })
     }
 
     fn list(&mut self, dir: &Path, depth: u32) {
         let Ok(entries) = fs::read_dir(dir) else { return };
         for entry in entries.flatten() {
-            let (path, is_directory) = (entry.path(), entry.file_type().is_ok_and(|kind| kind.is_dir()));
-            if depth < DEPTH_MAX && is_directory {
+            let path = entry.path();
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                self.seen.entry(entry.ino()).or_insert(Seen { path, is_directory: false });
+            } else if self.remember(&path) && depth < DEPTH_MAX {
                 self.list(&path, depth + 1);
             }
-            self.seen.insert(entry.ino(), Seen { path, is_directory });
         }
     }
 }

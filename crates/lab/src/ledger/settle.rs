@@ -57,9 +57,7 @@ struct Sample {
 /// The kernel's counters cannot be read, so nobody can tell; or the sync failed.
 pub fn settle(ledger: &mut Ledger, progress: &mut dyn FnMut(Duration)) -> io::Result<Settled> {
     let (waited, settled) = wait_until_quiet(progress, CAP)?;
-    let start = Instant::now();
-    sync_as_ledger(ledger)?;
-    let sync_seconds = start.elapsed().as_secs_f64();
+    let sync_seconds = sync_as_ledger(ledger)?.as_secs_f64();
     Ok(Settled { seconds: waited.as_secs_f64() + sync_seconds, sync_seconds, settled })
 }
 
@@ -139,8 +137,8 @@ fn is_quiet(samples: &VecDeque<Sample>) -> bool {
     seen.values().all(|(from, to)| to.saturating_sub(*from) <= BUSY_NS)
 }
 
-/// Syncs the store's file system from a thread of the ledger's, so that it is not counted as the engine's sync.
-fn sync_as_ledger(ledger: &Ledger) -> io::Result<()> {
+/// Syncs the store's file system from a thread of the ledger's, so that it is not counted as the engine's sync. How long that took.
+fn sync_as_ledger(ledger: &Ledger) -> io::Result<Duration> {
     let dir = File::open(&ledger.dir)?;
     // What a store without a file system has handed to the kernel is a device's, not a file system's.
     let bare = match File::open(ledger.dir.join(BARE)) {
@@ -149,7 +147,9 @@ fn sync_as_ledger(ledger: &Ledger) -> io::Result<()> {
     };
     let work = move || {
         let registration = Registration::of_this_thread();
-        (syncfs(dir).map_err(io::Error::from).and_then(|()| bare.map_or(Ok(()), |bare| bare.sync_all())), registration)
+        let start = Instant::now();
+        let synced = syncfs(dir).map_err(io::Error::from).and_then(|()| bare.map_or(Ok(()), |bare| bare.sync_all()));
+        (synced.map(|()| start.elapsed()), registration)
     };
     let done = thread::spawn(work).join().map_err(|_| io::Error::other("the syncing thread panicked"))?;
     // The event is read while its thread is still known as ours. The reading itself is nobody's business here.

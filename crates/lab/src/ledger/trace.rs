@@ -84,35 +84,40 @@ fn spawn_reader<C: Counter>(state: Arc<Mutex<State<C>>>) -> (Sender<()>, JoinHan
     let reader = thread::spawn(move || {
         let registration = Registration::of_this_thread();
         while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+            let mut state = lock(&state);
             // An error shows again in the next `read`, which reports it.
-            lock(&state).drain().ok();
-            registration.iter().for_each(Registration::account);
+            state.drain().ok();
+            registration.iter().for_each(Registration::account); // before anybody who waits for the lock looks
         }
     });
     (stop, reader)
 }
 
 impl<C: Counter> State<C> {
+    /// Counts all that has happened before now.
     fn drain(&mut self) -> io::Result<()> {
-        while self.read_all()? {
-            self.take_text();
+        loop {
+            let more = self.read_all();
+            self.take_text(); // what was read before an error, too
+            if !more? {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
-    /// Reads what is there, but not without end. Whether there was something.
+    /// Reads what there is, but no more than so much. Whether there may be more.
     fn read_all(&mut self) -> io::Result<bool> {
-        let (mut buffer, before) = ([0; 16 << 10], self.text.len());
+        let mut buffer = [0; 16 << 10];
         while self.text.len() < TEXT_MAX {
             match self.pipe.read(&mut buffer) {
-                Ok(0) => break,
+                Ok(0) => return Ok(false),
                 Ok(length) => self.text.extend_from_slice(&buffer[..length]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(self.text.len() > before)
+        Ok(true)
     }
 
     fn take_text(&mut self) {
