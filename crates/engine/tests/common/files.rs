@@ -24,22 +24,29 @@ pub fn files(fs: &dyn FileSystem) -> Files {
     fs.list().unwrap().into_iter().map(|entry| (entry.name.clone(), bytes_of(fs, &entry.name))).collect()
 }
 
-/// A directory in memory that holds `files`.
+/// A directory in memory that holds `files`, and nothing else.
 pub fn directory(files: &Files) -> Arc<dyn FileSystem> {
-    holding(Arc::new(Memory::new()), files)
+    let fs = Memory::new();
+    fs.make_directory().unwrap();
+    write(&fs, files.iter());
+    Arc::new(fs)
 }
 
-/// An empty directory, made to hold `files`.
+/// An empty directory, made to hold `files`, and a lock.
 pub fn holding(fs: Arc<dyn FileSystem>, files: &Files) -> Arc<dyn FileSystem> {
     fs.make_directory().unwrap();
     let held = fs.lock(true).unwrap();
-    for (name, bytes) in files.iter().filter(|(name, _)| *name != "LOCK") {
+    write(&*fs, files.iter().filter(|(name, _)| *name != "LOCK"));
+    drop(held);
+    fs
+}
+
+fn write<'a>(fs: &dyn FileSystem, files: impl Iterator<Item = (&'a String, &'a Vec<u8>)>) {
+    for (name, bytes) in files {
         let is_log = matches!(FileName::parse(name), Some(FileName::Log(_) | FileName::Manifest(_)));
         let made = if is_log { fs.create_log(name, LogWrites::Write) } else { fs.create(name) };
         made.unwrap().append(bytes).unwrap();
     }
-    drop(held);
-    fs
 }
 
 /// The name that `CURRENT` says.
