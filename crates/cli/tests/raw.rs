@@ -264,40 +264,35 @@ fn what_other_tools_leave_is_recognised() {
     require("mkfs", if told >= 2 { Ok(()) } else { Err("no two tools that make file systems") });
 }
 
-/// Runs all of these at once. Whether each succeeded; who did not must have found the device in use.
-fn at_once(commands: impl IntoIterator<Item = Command>) -> Vec<bool> {
-    let children: Vec<_> =
-        commands.into_iter().map(|mut command| command.spawn().expect("the binary was built")).collect();
-    let ended = children.into_iter().map(|child| child.wait_with_output().unwrap());
-    ended
-        .map(|output| {
-            let told = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(output.status.success() || told.contains("in use"), "TWO WRITERS: {told}");
-            output.status.success()
-        })
-        .collect()
+/// Runs all of these at once. What those that succeeded have done; who did not must have found the device in use.
+fn at_once(commands: impl IntoIterator<Item = (String, Command)>) -> BTreeSet<String> {
+    let spawn = |(what, mut command): (String, Command)| (what, command.spawn().expect("the binary was built"));
+    let children: Vec<_> = commands.into_iter().map(spawn).collect();
+    let mut done = BTreeSet::new();
+    for (what, child) in children {
+        let output = child.wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() || told.contains("in use"), "TWO WRITERS: {told}");
+        done.extend(output.status.success().then_some(what));
+    }
+    done
 }
 
 /// Many processes write at once; then many write and some format it, until one of these has come to it.
 fn race(device: &str) {
-    let put = |n: usize| command(["put", device, &format!("key{n:02}"), "value"]);
+    let put = |n: usize| (format!("key{n:02}\tvalue"), command(["put", device, &format!("key{n:02}"), "value"]));
+    let format = || ("format".to_owned(), command(["raw", "format", device, "--force"]));
     let found = || match terrace(["dump", device]) {
         Ran { status: 1, err, .. } if err.contains("missing store") => BTreeSet::new(), // it was formatted last
         dumped => String::from_utf8(dumped.ok()).unwrap().lines().map(str::to_owned).collect(),
     };
-    let of = |did: &[(usize, bool)]| -> BTreeSet<String> {
-        did.iter().filter(|(_, did)| *did).map(|(n, _)| format!("key{n:02}\tvalue")).collect()
-    };
     let is_whole = || assert_eq!(raw(["check", device]).ok(), b"no problems\n", "TWO WRITERS");
-    let mut there = of(&at_once((0..12).map(put)).into_iter().enumerate().collect::<Vec<_>>());
+    let mut there = at_once((0..12).map(put));
     assert!(!there.is_empty() && found() == there, "TWO WRITERS: {:?} in {device}, not {there:?}", found());
     is_whole();
     let formatted = (1..100).any(|round| {
-        let format = || command(["raw", "format", device, "--force"]);
-        let did = at_once((0..12).map(|n| if n % 3 == 0 { format() } else { put(round * 12 + n) }));
-        let (formats, puts): (Vec<_>, Vec<_>) = did.into_iter().enumerate().partition(|(n, _)| n % 3 == 0);
-        let written = of(&puts.into_iter().map(|(n, did)| (round * 12 + n, did)).collect::<Vec<_>>());
-        let (formatted, left) = (formats.iter().any(|(_, did)| *did), found());
+        let mut written = at_once((0..12).map(|n| if n % 3 == 0 { format() } else { put(round * 12 + n) }));
+        let (formatted, left) = (written.remove("format"), found());
         is_whole();
         if !formatted {
             there.extend(written.iter().cloned());

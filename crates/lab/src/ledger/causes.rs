@@ -5,7 +5,7 @@
 //! What the kernel's own counter of the device says is not used here, so that the two are witnesses of each other.
 use super::{
     layout::{Inodes, Layout},
-    names::Names,
+    names::{Names, kind_within},
     trace::{Counter, Line, Trace},
     tracefs::Instance,
 };
@@ -93,12 +93,7 @@ fn files_there(root: &Path, dir: &Path, device: u64) -> Inodes {
         if facts.dev() != device {
             continue;
         }
-        let kind = match path.strip_prefix(dir) {
-            _ if facts.is_dir() => "directory",
-            Ok(below) => super::names::kind_of(below),
-            Err(_) => "elsewhere",
-        };
-        files.push((facts.ino(), kind));
+        files.push((facts.ino(), kind_within(dir, &path, facts.is_dir())));
         if facts.is_dir() {
             todo.extend(fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()));
         }

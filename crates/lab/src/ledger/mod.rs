@@ -12,7 +12,8 @@
 //!
 //! A [`Ledger`] counts this process, so each cell is a process of its own. Two [`Reading`]s make a [`LedgerDelta`].
 //! What cannot be counted is `None` and a note says why. The ledger's own threads are left out of every figure;
-//! its memory is not: a byte for each block of the device that is written, the path of each file, and text of the kernel's, 8 MiB at most.
+//! its memory is not: a byte for each block of the device that is written, the path of each file, and some mebibytes of the
+//! kernel's text.
 mod block;
 mod causes;
 mod layout;

@@ -37,6 +37,15 @@ pub fn kind_of(below: &Path) -> &'static str {
     }
 }
 
+/// What the file at `path` is for to the store in `store`: its [kind](kind_of), `directory`, or `elsewhere`.
+pub fn kind_within(store: &Path, path: &Path, is_directory: bool) -> &'static str {
+    match path.strip_prefix(store) {
+        _ if is_directory => "directory",
+        Ok(below) => kind_of(below),
+        Err(_) => "elsewhere",
+    }
+}
+
 /// Kinds by inode, found by listing directories when an inode is not where it was.
 ///
 /// File systems reuse the number of a deleted file at once, so a remembered path is looked at again before it is used. Events
@@ -79,13 +88,13 @@ impl Names {
         if self.listings == 0
             && let Some(seen) = self.remembered(inode)
         {
-            return Some(self.kind_of(seen));
+            return Some(kind_within(&self.store, &seen.path, seen.is_directory));
         }
         loop {
             if self.listings > 0
                 && let Some(seen) = self.seen.get(&inode)
             {
-                return Some(self.kind_of(seen));
+                return Some(kind_within(&self.store, &seen.path, seen.is_directory));
             }
             if self.listings == LISTINGS_MAX {
                 return None;
@@ -112,14 +121,6 @@ impl Names {
         let metadata = fs::symlink_metadata(&seen.path).ok()?;
         let is_same = (metadata.ino(), Some(metadata.dev())) == (inode, self.device);
         (is_same && metadata.is_dir() == seen.is_directory).then_some(seen)
-    }
-
-    fn kind_of(&self, seen: &Seen) -> &'static str {
-        match seen.path.strip_prefix(&self.store) {
-            _ if seen.is_directory => "directory",
-            Ok(below) => kind_of(below),
-            Err(_) => "elsewhere",
-        }
     }
 
     /// A directory, if it is of this file system.

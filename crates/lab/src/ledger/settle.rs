@@ -137,7 +137,8 @@ fn is_quiet(samples: &VecDeque<Sample>) -> bool {
     seen.values().all(|(from, to)| to.saturating_sub(*from) <= BUSY_NS)
 }
 
-/// Syncs the store's file system from a thread of the ledger's, so that it is not counted as the engine's sync. How long that took.
+/// Syncs the store's file system from a thread of the ledger's, so that it is not counted as the engine's sync. How long that
+/// took.
 fn sync_as_ledger(ledger: &Ledger) -> io::Result<Duration> {
     let dir = File::open(&ledger.dir)?;
     // What a store without a file system has handed to the kernel is a device's, not a file system's.

@@ -7,7 +7,8 @@
 //!   `filesystem`, without a duration; `sync_file_range` is not seen: it starts writes, and makes nothing durable.
 //! - A store elsewhere than on ext4 is not counted. A probe at the start makes sure that events arrive at all.
 //!
-//! A name is looked up after its sync, a few milliseconds where the store's files are few; one that is gone by then is `unknown`.
+//! A name is looked up after its sync, within a few milliseconds where the store's files are few; a file that is gone by then is
+//! `unknown`.
 use super::{
     names::Names,
     own, process,

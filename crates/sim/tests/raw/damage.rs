@@ -1,6 +1,5 @@
 //! A list of files that is damaged, or cannot be: what makes up for it is taken, else it is told.
-use super::formatted;
-use crate::history::History;
+use super::{formatted, history::History};
 use std::{ops::Range, sync::Arc};
 use terrace_device::{BlockDevice, Stream};
 use terrace_format::raw::{Change, Form, Superblock, journal};
