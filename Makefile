@@ -1,7 +1,7 @@
 # What to type. Everything is cargo below; `make help` lists the words.
 .DEFAULT_GOAL := help
 HOST = $(shell rustc -vV | sed -n "s/^host: //p")
-.PHONY: help demo test places lint mutants counts crash machine cascade speed noblsm peers bench study agree doc capi install python package licences book loom sanitize fuzz coverage platforms
+.PHONY: help demo test places lint mutants counts crash soak machine cascade speed noblsm peers bench study agree doc capi install python package licences book loom sanitize fuzz coverage platforms
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -56,6 +56,11 @@ crash: machine ## a quarter of an hour of power cuts, on paper and of machines, 
 	target/release/terrace crash --level machine --engine terrace:noblsm --states 20
 	target/release/terrace crash --level machine --engine terrace:terrace-block --states 10
 	target/release/terrace crash --level machine --control early-tickets --states 10
+
+soak: ## stores under mixed load whose drive loses its power every few seconds, on ext4 and on the device: six hours, HOURS= for fewer, SEED= for other histories; root
+	cargo build --release -p terrace-cli
+	for engine in terrace terrace:raw; do \
+	  target/release/terrace crash --level drive --engine $$engine --seed $(or $(SEED),1) --seconds $$(( $(or $(HOURS),6) * 1800 )) || exit 1; done
 
 machine: ## a kernel for the machines that `make crash` kills, unpacked below ~/.cache/terrace; needs apt and QEMU
 	@scripts/machine.sh

@@ -197,6 +197,26 @@ fn what_cannot_be_kept_and_what_cannot_be_ordered_is_named() {
 
 /// A record with a hole would make states that never could have been: once one is lost, nothing is written any more.
 #[test]
+fn what_is_asked_after_the_end_is_done_and_no_part_of_the_past() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("past");
+    let memory = Arc::new(Memory::new(BLOCKS * BLOCK).unwrap());
+    let recorder = Recorder::new(memory.clone(), &file).unwrap();
+    let write = |byte| recorder.write_at(0, &data(1, byte), Stream::default()).unwrap();
+    write(1);
+    recorder.end().unwrap();
+    write(2);
+    recorder.flush().unwrap();
+    recorder.mark(7).unwrap();
+    recorder.finish().unwrap();
+    let past = Arc::new(Past::open(&file).unwrap());
+    assert_eq!(past.events().iter().map(|event| event.kind).collect::<Vec<_>>(), [Kind::Write]);
+    assert_eq!(all(&*memory)[..4096], data(1, 2));
+    let kept = Kept { event: 0, parts: None };
+    assert_eq!(all(&State::new(past, 0, &[kept]).unwrap())[..4096], data(1, 1));
+}
+
+#[test]
 fn a_record_that_cannot_be_written_stops_the_device() {
     let memory = Arc::new(Memory::new(1024 * BLOCK).unwrap());
     let Ok(recorder) = Recorder::new(memory, Path::new("/dev/full")) else { return };

@@ -17,9 +17,11 @@ use terrace_device::{
 };
 use terrace_lab::{
     crash::{
-        Campaign, Control, Tally, block,
+        Campaign, Control, Tally, block, drive,
         emulator::Emulator,
         machine,
+        script::Script,
+        size::Size,
         worker::{self, Order, Place, Task},
     },
     target::Engine,
@@ -98,6 +100,9 @@ fn terrace_keeps_the_contract() {
         "terrace:bolt",
         "terrace:delsm",
         "terrace:wisckey+garbage_percent=1+durability=background",
+        // On the device, and half on it.
+        "terrace:raw",
+        "terrace:leveldb-raw",
     ];
     engines.extend(require("bpf", exact).map(|()| "terrace:noblsm+durability=journal-bpf"));
     for engine in engines {
@@ -119,6 +124,30 @@ fn a_killed_machine_has_what_was_promised() {
     println!("{tally:?}");
     assert_eq!((tally.states, tally.failed), (2, 0), "ORACLE: {tally:?}");
     assert!(tally.events > 200, "hardly anything was written: {tally:?}");
+    assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "left behind");
+}
+
+/// A drive loses its power while a store on it is under load, and again, whatever the store stands on; and what was not synced is missed.
+#[test]
+fn a_store_under_load_has_what_was_promised_after_each_cut() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let Some(()) = can_mount(dir.path()) else { return };
+    let run = |engine: &str, states, control| {
+        let campaign = Campaign { batches: 20_000, ..plan(dir.path(), engine, states, control) };
+        let goes_on = |tally: &Tally| control.is_none() || tally.failed == 0;
+        let tally = drive::run(&campaign, &command, &mut |tally| goes_on(tally)).expect("the campaign runs");
+        println!("{engine} {control:?}: {tally:?}");
+        tally
+    };
+    for engine in ["terrace", "terrace:raw"] {
+        let tally = run(engine, 2, None);
+        assert_eq!((tally.states, tally.failed), (2, 0), "ORACLE: {engine}: {tally:?}");
+        assert!(tally.events > 1000, "hardly anything was written: {tally:?}");
+    }
+    // The kernel may have written all of it just before the cut; not each time.
+    let tally = run("terrace:leveldb", 20, Some(Control::Unsynced));
+    assert!(tally.by_kind.contains_key("LOST"), "UNSEEN: {tally:?}");
+    fs::remove_dir_all(dir.path().join("kept")).expect("what failed was kept");
     assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "left behind");
 }
 
@@ -187,7 +216,8 @@ fn a_worker_lets_go_of_drives_that_are_not_its_own() {
     let mut worker = command().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("started");
     let (image, mount_point) = (own.node().into(), own.mount_point());
     let place = Place { image, mount_point, engine: "terrace".into(), options: String::new() };
-    let order = serde_json::to_string(&Order { place, seed: 1, batches: 1, task: Task::Format }).expect("JSON");
+    let script = Script { seed: 1, batches: 1, size: Size::Small };
+    let order = serde_json::to_string(&Order { place, script, task: Task::Format }).expect("JSON");
     writeln!(worker.stdin.as_mut().expect("piped"), "{order}").expect("sent");
     let mut lines = BufReader::new(worker.stdout.take().expect("piped")).lines().map_while(Result::ok);
     assert_eq!(lines.find(|line| line.starts_with('{')).as_deref(), Some(r#"{"Applied":0}"#));

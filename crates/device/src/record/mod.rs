@@ -22,12 +22,20 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+/// Where requests are written down.
+enum Log {
+    Open(Writer),
+    /// What comes now is no part of the past.
+    Ended,
+    /// A record could not be written: what follows would be a past with a hole.
+    Broken,
+}
+
 /// A device that records what changes the device below: one order for all, as it was carried out. Reads are not recorded.
 pub struct Recorder {
     below: Arc<dyn BlockDevice>,
-    /// `None` once a record could not be written: what follows would be a past with a hole. Held while the device below
-    /// carries out a change, so that the record has the same order.
-    log: Mutex<Option<Writer>>,
+    /// Held while the device below carries out a change, so that the record has the same order.
+    log: Mutex<Log>,
 }
 
 impl Recorder {
@@ -41,7 +49,7 @@ impl Recorder {
                 why: format!("{} bytes; recorded are {BLOCK}", shape.block),
             });
         }
-        Ok(Recorder { log: Mutex::new(Some(Writer::create(path, shape)?)), below })
+        Ok(Recorder { log: Mutex::new(Log::Open(Writer::create(path, shape)?)), below })
     }
 
     /// Puts a mark between the requests before and after: number `number` has happened.
@@ -51,7 +59,15 @@ impl Recorder {
 
     /// Hands all records so far to the operating system, so that the file can be read.
     pub fn finish(&self) -> Result<()> {
-        self.log().as_mut().ok_or_else(broken)?.flush()
+        self.log().writer()?.map_or(Ok(()), Writer::flush)
+    }
+
+    /// The power is cut: the past ends here. What is asked later is carried out, and in no record.
+    pub fn end(&self) -> Result<()> {
+        let mut log = self.log();
+        log.writer()?.map_or(Ok(()), Writer::flush)?;
+        *log = Log::Ended;
+        Ok(())
     }
 
     /// Carries `change` out and writes it down. What failed is not written down.
@@ -65,24 +81,31 @@ impl Recorder {
         change: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
         let mut log = self.log();
-        let writer = log.as_mut().ok_or_else(broken)?;
+        let writer = log.writer()?;
         change()?;
-        let written = writer.append(kind, stream.0, offset, len, data);
+        let written = writer.map_or(Ok(()), |writer| writer.append(kind, stream.0, offset, len, data));
         if written.is_err() {
-            *log = None;
+            *log = Log::Broken;
         }
         written
     }
 
-    fn log(&self) -> MutexGuard<'_, Option<Writer>> {
+    fn log(&self) -> MutexGuard<'_, Log> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn broken() -> Error {
-    Error::Io {
-        what: "record a request".into(),
-        source: std::io::Error::other("an earlier record could not be written"),
+impl Log {
+    /// What to write to, unless the past has ended.
+    fn writer(&mut self) -> Result<Option<&mut Writer>> {
+        match self {
+            Log::Open(writer) => Ok(Some(writer)),
+            Log::Ended => Ok(None),
+            Log::Broken => Err(Error::Io {
+                what: "record a request".into(),
+                source: std::io::Error::other("an earlier record could not be written"),
+            }),
+        }
     }
 }
 
@@ -119,7 +142,10 @@ impl BlockDevice for Recorder {
 
 impl Desk for Recorder {
     fn stats(&self) -> String {
-        let recorded = self.log().as_ref().map_or("null".into(), |log| log.bytes.to_string());
+        let recorded = match &*self.log() {
+            Log::Open(writer) => writer.bytes.to_string(),
+            Log::Ended | Log::Broken => "null".into(),
+        };
         format!("{{\"recorded_bytes\":{recorded}}}")
     }
 

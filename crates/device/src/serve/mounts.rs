@@ -145,7 +145,7 @@ pub fn let_go_of_others(own: &Path) -> Result<()> {
 /// Which mounts are of a block device or of its partitions.
 fn standing_on(node: &Path) -> Result<impl Fn(&Mount) -> bool + use<>> {
     let devices = [&[node.to_owned()], &loops::partitions(node)?[..]].concat();
-    let numbers = devices.iter().map(|node| device_of(node)).collect::<Result<Vec<_>>>()?;
+    let numbers = devices.iter().filter_map(|node| device_of(node).transpose()).collect::<Result<Vec<_>>>()?;
     Ok(move |mount: &Mount| numbers.contains(&mount.device) || devices.contains(&mount.source))
 }
 
@@ -196,12 +196,15 @@ fn run(command: &mut Command) -> Result<()> {
     }
 }
 
-/// The number of a block device, as the list of mounts spells it.
-fn device_of(node: &Path) -> Result<String> {
+/// The number of a block device, as the list of mounts spells it. None if it is a partition that its owner has given up meanwhile.
+fn device_of(node: &Path) -> Result<Option<String>> {
     let name = node.file_name().unwrap_or_default().display();
     let path = format!("/sys/class/block/{name}/dev");
-    let number = fs::read_to_string(&path).map_err(|source| Error::Io { what: format!("read {path}"), source })?;
-    Ok(number.trim().into())
+    match fs::read_to_string(&path) {
+        Ok(number) => Ok(Some(number.trim().into())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::Io { what: format!("read {path}"), source }),
+    }
 }
 
 fn mounts() -> Result<Vec<Mount>> {

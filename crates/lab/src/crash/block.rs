@@ -1,10 +1,11 @@
-//! The campaign below a real file system: a store is filled on a recorded device, then states that a power cut could have
-//! left are mounted, opened and judged, several side by side.
+//! The campaign on a recorded device: a store is filled on a real file system there, or on the device itself, then states that a
+//! power cut could have left are mounted, opened and judged, several side by side.
 use super::{
     Campaign, Control, Tally,
     choose::{Choice, Chooser},
     kept::KeptState,
     script::Script,
+    size::Size,
     station::{Slot, Station},
     worker::{Answer, Order, Task},
 };
@@ -26,8 +27,6 @@ use terrace_device::{
     serve::{NoDesk, new_directory},
 };
 
-/// ext4 makes its journal of a quarter of so small a device; the store takes a few of its MiB.
-pub(super) const DEVICE_BYTES: u64 = 96 << 20;
 /// States of one history at least; then comes another one.
 const STATES_PER_HISTORY_MIN: u64 = 400;
 /// Flushes that a device ignores under [`Control::IgnoredFlushes`].
@@ -54,7 +53,7 @@ pub fn run(
         if left == 0 || tally.is_stopped || first.is_some_and(is_late) {
             break;
         }
-        let script = Script { seed: campaign.seed.wrapping_add(history), batches: campaign.batches };
+        let script = campaign.script(history, Size::Small);
         let record = Record::make(campaign, script, worker)?;
         let past = Arc::new(Past::open(&record.0)?);
         let begin = *first.get_or_insert_with(Instant::now);
@@ -101,12 +100,12 @@ impl Record {
     /// Fills a store with `script`.
     fn make(campaign: &Campaign, script: Script, worker: &dyn Fn() -> Command) -> Result<Record> {
         let record = Record::in_new_directory(&campaign.work)?;
-        let recorder = Arc::new(Recorder::new(Arc::new(Memory::new(DEVICE_BYTES)?), &record.0)?);
+        let recorder = Arc::new(Recorder::new(Arc::new(Memory::new(script.size.device_bytes())?), &record.0)?);
         let mut station = Station::start(recorder.clone(), recorder.clone(), &campaign.work, worker())?;
         let broken = campaign.control;
         for task in [Task::Format, Task::Fill { from: 1, control: Some(station.control()), broken }] {
             let place = station.place(&campaign.engine, mount_options(broken));
-            let order = Order { place, seed: script.seed, batches: script.batches, task };
+            let order = Order { place, script, task };
             match station.answer(&order).with_context(|| format!("fill a store of {}", campaign.engine))? {
                 Answer::Applied(_) => {}
                 answer => bail!("fill a store of {}: {answer:?}", campaign.engine),
@@ -242,9 +241,8 @@ impl Bench {
     ) -> Result<std::result::Result<u64, String>> {
         let kept: Vec<Kept> = choice.kept.iter().map(Kept::from).collect();
         self.slot.put(Arc::new(State::new(past.clone(), choice.until, &kept)?));
-        let Script { seed, batches } = script;
         let task = Task::Judge { promised: choice.promised, again };
-        let order = Order { place: self.station.place(engine, ""), seed, batches, task };
+        let order = Order { place: self.station.place(engine, ""), script, task };
         Ok(match self.station.answer(&order)? {
             Answer::Applied(applied) => Ok(applied),
             Answer::Broken(reason) | Answer::Failed(reason) => Err(reason),

@@ -1,12 +1,20 @@
 //! Writes a history into a store, and tells of every batch that must survive from then on: because it was synced, because its
 //! durability was awaited, or because the engine says that it has become durable by itself.
-use super::{Control, script::Script, worker::settings};
+use super::{
+    Control,
+    readers::{Reader, Writer},
+    script::{Batch, Script},
+    size::Size,
+};
 use crate::target::{Engine, Target};
 use anyhow::Result;
-use std::{collections::VecDeque, path::Path, thread, time::Duration};
+use std::{collections::VecDeque, ops::Range, path::Path, sync::atomic::Ordering::SeqCst, thread, time::Duration};
 
 /// Batches after which one in so many rests; see `Batch::rest`.
 const REST_EVERY: u32 = 16;
+
+/// Threads that read meanwhile.
+const READERS: u64 = 2;
 
 /// What is written, and how.
 pub struct Fill<'a> {
@@ -31,31 +39,71 @@ struct Promises<'a> {
 }
 
 impl Fill<'_> {
-    /// Writes all of it. `tell` hears the number of each batch up to which everything must survive from then on; they rise.
-    pub fn run(&self, tell: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
+    /// Writes all of it. `tell` hears the number of each batch up to which everything must survive from then on; they rise. What
+    /// those who read meanwhile found wrong, if anything.
+    pub fn run(&self, tell: &mut dyn FnMut(u64) -> Result<()>) -> Result<std::result::Result<(), String>> {
         tell(self.from - 1)?;
         let mut promises = Promises { tell, told: self.from - 1, waiting: VecDeque::new() };
-        let pause = self.lasts / u32::try_from(self.script.batches)?;
-        let mut store = self.engine.open(self.dir, &settings())?;
-        for number in self.from..=self.script.batches {
-            let batch = self.script.batch(number);
-            if batch.reopen {
-                promises.close(store, number - 1)?;
-                store = self.engine.open(self.dir, &settings())?;
+        let mut next = self.from;
+        while next <= self.script.batches {
+            let store = self.engine.open(self.dir, &self.script.size.settings())?;
+            let sittings = (next + 1..=self.script.batches).find(|number| self.script.batch(*number).reopen);
+            let end = sittings.unwrap_or(self.script.batches + 1);
+            if let Err(wrong) = self.sitting(&*store, next..end, &mut promises)? {
+                return Ok(Err(wrong));
             }
-            let honest = self.broken != Some(Control::Unsynced);
-            batch.write(&*store, batch.sync && honest)?;
-            if batch.sync {
-                promises.keep(number)?;
-            }
-            promises.written(number, &*store);
-            if batch.wait && store.reach().is_some() {
-                store.wait_durable()?;
-            }
-            thread::sleep(if batch.rest { pause * REST_EVERY } else { pause / 4 });
-            promises.look(&*store)?;
+            promises.close(store, end - 1)?;
+            next = end;
         }
-        promises.close(store, self.script.batches)
+        Ok(Ok(()))
+    }
+
+    /// Writes some batches into a store that is open, while others read, if the history is one for readers.
+    fn sitting(
+        &self,
+        store: &dyn Target,
+        batches: Range<u64>,
+        promises: &mut Promises<'_>,
+    ) -> Result<std::result::Result<(), String>> {
+        let writer = Writer::at(batches.start - 1);
+        let readers = if self.script.size == Size::Small { 0 } else { READERS };
+        thread::scope(|scope| {
+            let readers = (0..readers).map(|number| {
+                let mut reader = Reader::new(self.script, store, &writer, number);
+                let writer = &writer;
+                scope.spawn(move || reader.run().inspect_err(|_| writer.is_done.store(true, SeqCst)))
+            });
+            let readers: Vec<_> = readers.collect();
+            let pause = self.lasts / u32::try_from(self.script.batches)?;
+            let mut wrote = Ok(());
+            for number in batches {
+                wrote = self.write(store, number, pause, promises);
+                writer.written.store(number, SeqCst);
+                if wrote.is_err() || writer.is_done.load(SeqCst) {
+                    break;
+                }
+            }
+            writer.is_done.store(true, SeqCst);
+            let read = readers.into_iter().try_for_each(|reader| reader.join().expect("a reader panicked"));
+            wrote.map(|()| read)
+        })
+    }
+
+    /// Writes one batch, and looks what is promised since.
+    fn write(&self, store: &dyn Target, number: u64, pause: Duration, promises: &mut Promises<'_>) -> Result<()> {
+        let batch = self.script.batch(number);
+        let Batch { sync, wait, rest, .. } = batch;
+        let honest = self.broken != Some(Control::Unsynced);
+        batch.write(store, sync && honest)?;
+        if sync {
+            promises.keep(number)?;
+        }
+        promises.written(number, store);
+        if wait && store.reach().is_some() {
+            store.wait_durable()?;
+        }
+        thread::sleep(if rest { pause * REST_EVERY } else { pause / 4 });
+        promises.look(store)
     }
 }
 
@@ -107,7 +155,7 @@ mod tests {
         let mut engine = engines::engine(engine).unwrap();
         engine.hurry();
         let closes = |script: &Script| (2..=script.batches).any(|number| script.batch(number).reopen);
-        let mut scripts = (3..).map(|seed| Script { seed, batches: 400 });
+        let mut scripts = (3..).map(|seed| Script { seed, batches: 400, size: Size::Small });
         let script = scripts.find(closes).expect("one is closed in the midst");
         let fill = Fill { engine: &*engine, dir: dir.path(), script, from: 1, lasts, broken: None };
         let mut told = Vec::new();
@@ -115,6 +163,7 @@ mod tests {
             told.push(number);
             Ok(())
         })
+        .unwrap()
         .unwrap();
         (told, script)
     }
@@ -151,7 +200,7 @@ mod tests {
         let fill = Fill {
             engine: &*engine,
             dir: dir.path(),
-            script: Script { seed: 3, batches: 400 },
+            script: Script { seed: 3, batches: 400, size: Size::Small },
             from: 1,
             lasts,
             broken: None,
@@ -161,6 +210,7 @@ mod tests {
             seen.extend(names.filter(moved));
             Ok(())
         })
+        .unwrap()
         .unwrap();
         assert!(!seen.is_empty(), "no value was moved");
     }

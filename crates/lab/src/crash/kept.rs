@@ -1,5 +1,5 @@
 //! A failing state as a file: enough to make it again, with the record beside it.
-use super::{choose::Choice, script::Script};
+use super::{choose::Choice, script::Script, size::Size};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -28,6 +28,9 @@ pub struct KeptState {
     pub seed: u64,
     /// Its length.
     pub batches: u64,
+    /// How much it writes.
+    #[serde(default)]
+    pub size: Size,
     /// Which state of the device.
     pub choice: Choice,
 }
@@ -61,6 +64,7 @@ impl KeptState {
             engine: engine.into(),
             seed: script.seed,
             batches: script.batches,
+            size: script.size,
             choice: choice.clone(),
         };
         fs::write(&file, serde_json::to_vec_pretty(&state)?).with_context(|| format!("write {}", file.display()))?;
@@ -83,6 +87,6 @@ impl KeptState {
 
     /// The history that was written.
     pub fn script(&self) -> Script {
-        Script { seed: self.seed, batches: self.batches }
+        Script { seed: self.seed, batches: self.batches, size: self.size }
     }
 }

@@ -6,23 +6,31 @@
 //! |---|---|
 //! | `script` | what is written, and is what is left a prefix of it? |
 //! | `choose` | which of all possible states are looked at? |
-//! | `block` | the campaign on a recorded device under a real ext4 |
-//! | `machine` | the campaign on an emulated machine that is killed |
+//! | `block` | the campaign on a recorded device, under a real ext4 or without one |
+//! | `lives` | the campaigns in which one store goes through cut after cut |
+//! | `machine` | ... on an emulated machine that is killed |
+//! | `drive` | ... on a drive under full load |
 //! | `seam` | the campaign on a directory in memory |
-//! | `fill` | how is a history written, and what is promised meanwhile? |
-//! | `station`, `worker` | who serves a state, who mounts and judges it? |
+//! | `size` | how much is written, into how large a store? |
+//! | `fill`, `readers` | how is a history written, what is promised meanwhile, and what must readers see? |
+//! | `station`, `worker`, `ground` | who serves a state, who judges it, and what does the store stand on? |
 //! | `emulator`, `archive`, `guest` | what runs the machine, what is in it, and how does a worker live there? |
 //! | `kept` | how is a failing state made again? |
 mod archive;
 pub mod block;
 mod choose;
+pub mod drive;
 pub mod emulator;
 mod fill;
+mod ground;
 mod guest;
 mod kept;
+mod lives;
 pub mod machine;
-mod script;
+mod readers;
+pub mod script;
 pub mod seam;
+pub mod size;
 mod station;
 pub mod worker;
 
@@ -63,6 +71,13 @@ pub enum Control {
     Unsynced,
     /// The engine's tracker calls files durable that are not.
     EarlyTickets,
+}
+
+impl Campaign {
+    /// The history with this number.
+    fn script(&self, number: u64, size: size::Size) -> script::Script {
+        script::Script { seed: self.seed.wrapping_add(number), batches: self.batches, size }
+    }
 }
 
 impl Control {

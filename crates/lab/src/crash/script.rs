@@ -1,30 +1,48 @@
 //! A seeded history that any engine can be put through, and the oracle that judges what a power cut left of it: the
 //! contents must equal some prefix of the history, at least as long as what was promised.
+use super::size::Size;
 use crate::target::{Change, Target};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use terrace_sim::Rng;
 
-/// Holds the number of batches applied; every batch raises it.
+/// Holds the number of batches applied; every batch raises it. The first of all keys.
 const COUNT_KEY: &[u8] = b"\x00count";
-/// Written after recovery; no batch writes it.
+/// Written after recovery; no batch writes it. The last of all keys.
 const AFTER_KEY: &[u8] = b"\xffafter";
-const KEYS: usize = 120;
-
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Batches that are a function of a seed.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Script {
     /// What it is a function of.
     pub seed: u64,
     /// How many there are.
     pub batches: u64,
+    /// How much each of them writes.
+    #[serde(default)]
+    pub size: Size,
 }
 
-/// One of them.
+/// A value, as short as it can be told: its bytes follow from this.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Value {
+    /// The batch that wrote it.
+    number: u64,
+    bytes: usize,
+}
+
+/// The store after some batches, but for the number of them.
+#[derive(Debug, Default)]
+pub struct Model {
+    count: u64,
+    values: BTreeMap<Vec<u8>, Value>,
+}
+
+/// One batch.
 pub struct Batch {
+    number: u64,
     /// Keys with their new values; `None` removes.
-    changes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    changes: Vec<(Vec<u8>, Option<Value>)>,
     /// Whether it is written with `sync`.
     pub sync: bool,
     /// Whether the store is closed and opened again before it.
@@ -39,49 +57,38 @@ impl Script {
     /// Batch `number`, counted from 1. The last one is synced.
     pub fn batch(&self, number: u64) -> Batch {
         let mut rng = Rng::of(self.seed, number);
-        let mut changes = vec![(COUNT_KEY.to_vec(), Some(number.to_le_bytes().to_vec()))];
-        for _ in 0..rng.below(4) {
-            let key = format!("key{:03}", rng.below(KEYS)).into_bytes();
-            let bytes = if rng.chance(1, 10) { rng.below(9000) } else { rng.below(60) };
-            let value = || (number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_le_bytes().into_iter().cycle().take(bytes);
-            changes.push((key, (!rng.chance(1, 5)).then(|| value().collect())));
+        let mut changes = Vec::new();
+        for _ in 0..rng.below(self.size.changes_below()) {
+            let key = self.size.key(rng.below(self.size.keys()));
+            let bytes = if rng.chance(1, 10) { rng.below(9000) } else { rng.below(self.size.usual_bytes()) };
+            changes.push((key, (!rng.chance(1, 5)).then_some(Value { number, bytes })));
         }
         let sync = rng.chance(1, 6) || number == self.batches;
-        Batch { changes, sync, reopen: rng.chance(1, 150), wait: rng.chance(1, 40), rest: rng.chance(1, 16) }
-    }
-
-    /// The store after the first `count` batches.
-    fn state(&self, count: u64) -> Model {
-        let mut model = Model::new();
-        for (key, value) in (1..=count).flat_map(|number| self.batch(number).changes) {
-            match value {
-                Some(value) => drop(model.insert(key, value)),
-                None => drop(model.remove(&key)),
-            }
+        Batch {
+            number,
+            changes,
+            sync,
+            reopen: rng.chance(1, self.size.reopens_every()),
+            wait: rng.chance(1, 40),
+            rest: rng.chance(1, 16),
         }
-        model
     }
 
     /// Judges the store that was opened after a power cut, when `promised` batches must have survived. The number that did, or
     /// what is wrong, beginning with one word in capitals.
     pub fn judge(&self, promised: u64, store: &dyn Target) -> Result<u64, String> {
-        let mut found = contents(store)?;
-        found.remove(AFTER_KEY);
-        let count = found.get(COUNT_KEY).map_or(Some(0), |bytes| Some(u64::from_le_bytes(bytes[..].try_into().ok()?)));
-        let applied = count.ok_or("WRONG: the count of batches is none")?;
+        let forward = Scan::of(store, false)?;
+        let applied = forward.count.ok_or("WRONG: the count of batches is none")?;
         if applied > self.batches {
             return Err(format!("WRONG: {applied} batches are there, {} were written", self.batches));
         }
-        let wanted = self.state(applied);
-        if found != wanted {
-            let lost = wanted.iter().find(|(key, value)| found.get(*key) != Some(value)).map(|(key, _)| key);
-            let extra = found.keys().find(|key| !wanted.contains_key(*key));
-            let show = |key: Option<&Vec<u8>>| key.map_or("none".into(), |key| key.escape_ascii().to_string());
-            return Err(format!(
-                "HOLE: the contents are not those after {applied} batches: first missing or wrong key {}, first extra key {}",
-                show(lost),
-                show(extra)
-            ));
+        let mut model = Model::default();
+        model.advance(self, applied);
+        if let Some(what) = model.refutes(&forward) {
+            return Err(format!("HOLE: the contents are not those after {applied} batches: {what}"));
+        }
+        if let Some(what) = model.refutes(&Scan::of(store, true)?) {
+            return Err(format!("WRONG: a scan backward differs from one forward: {what}"));
         }
         if applied < promised {
             return Err(format!("LOST: {applied} batches are there, {promised} were promised"));
@@ -93,11 +100,95 @@ impl Script {
 impl Batch {
     /// Writes it; durable at return if `sync`.
     pub fn write(&self, store: &dyn Target, sync: bool) -> crate::target::Result<()> {
-        let changes = self.changes.iter().map(|(key, value)| match value {
+        let values: Vec<_> = self.changes.iter().map(|(_, value)| value.map(Value::to_bytes)).collect();
+        let count = self.number.to_le_bytes();
+        let changes = self.changes.iter().zip(&values).map(|((key, _), value)| match value {
             Some(value) => Change::Put(key, value),
             None => Change::Delete(key),
         });
-        store.write(&changes.collect::<Vec<_>>(), sync)
+        store.write(&[Change::Put(COUNT_KEY, &count)].into_iter().chain(changes).collect::<Vec<_>>(), sync)
+    }
+
+    /// What it makes of `key`, if it writes that.
+    pub fn value_of(&self, key: &[u8]) -> Option<Option<Value>> {
+        self.changes.iter().rfind(|(changed, _)| changed == key).map(|(_, value)| *value)
+    }
+}
+
+impl Value {
+    /// What is stored.
+    pub fn to_bytes(self) -> Vec<u8> {
+        self.number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes().into_iter().cycle().take(self.bytes).collect()
+    }
+}
+
+impl Model {
+    /// Carries on to the state after `count` batches.
+    pub fn advance(&mut self, script: &Script, count: u64) {
+        for (key, value) in (self.count + 1..=count).flat_map(|number| script.batch(number).changes) {
+            match value {
+                Some(value) => drop(self.values.insert(key, value)),
+                None => drop(self.values.remove(&key)),
+            }
+        }
+        self.count = self.count.max(count);
+    }
+
+    /// The value of `key`.
+    pub fn get(&self, key: &[u8]) -> Option<Value> {
+        self.values.get(key).copied()
+    }
+
+    /// What of a scan is not just this, if anything is.
+    pub(super) fn refutes(&self, scan: &Scan) -> Option<String> {
+        let mut wanted: Box<dyn Iterator<Item = _>> = Box::new(self.values.iter());
+        if scan.is_reverse {
+            wanted = Box::new(self.values.iter().rev());
+        }
+        let mut found = scan.pairs.iter();
+        loop {
+            match (wanted.next(), found.next()) {
+                (None, None) => {
+                    return (scan.count != Some(self.count))
+                        .then(|| format!("the count of batches is {:?}", scan.count));
+                }
+                (Some((key, value)), Some((there, bytes))) if key == there && value.to_bytes() == *bytes => {}
+                (wanted, found) => {
+                    let show =
+                        |key: Option<&Vec<u8>>| key.map_or("the end".into(), |key| key.escape_ascii().to_string());
+                    let (wanted, found) = (show(wanted.map(|it| it.0)), show(found.map(|it| &it.0)));
+                    return Some(format!("first missing or wrong is {wanted}, where {found} comes"));
+                }
+            }
+        }
+    }
+}
+
+/// All that a store holds, but for what is written after recovery.
+pub(super) struct Scan {
+    is_reverse: bool,
+    /// What its count says; `None` if it says nothing that is one.
+    pub count: Option<u64>,
+    pairs: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Scan {
+    /// Reads all of it.
+    ///
+    /// # Errors
+    /// What the engine says, after one word in capitals.
+    pub fn of(store: &dyn Target, is_reverse: bool) -> Result<Scan, String> {
+        let mut scan = Scan { is_reverse, count: Some(0), pairs: Vec::new() };
+        let done = store.scan(None, is_reverse, &mut |key, value| {
+            match key {
+                COUNT_KEY => scan.count = value.try_into().ok().map(u64::from_le_bytes),
+                AFTER_KEY => {}
+                _ => scan.pairs.push((key.to_vec(), value.to_vec())),
+            }
+            true
+        });
+        done.map_err(|error| format!("READ: {error:#}"))?;
+        Ok(scan)
     }
 }
 
@@ -115,24 +206,6 @@ pub fn check_after(store: &dyn Target) -> Result<(), String> {
     }
 }
 
-/// Everything, read forward and checked against everything read backward.
-fn contents(store: &dyn Target) -> Result<Model, String> {
-    let read = |reverse| {
-        let mut pairs = Vec::new();
-        let done = store.scan(None, reverse, &mut |key, value| {
-            pairs.push((key.to_vec(), value.to_vec()));
-            true
-        });
-        done.map(|()| pairs).map_err(|error| format!("READ: {error:#}"))
-    };
-    let (forward, mut backward) = (read(false)?, read(true)?);
-    backward.reverse();
-    match forward == backward {
-        true => Ok(forward.into_iter().collect()),
-        false => Err("WRONG: forward and backward scans differ".into()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_prefix_is_one_and_everything_else_has_a_name() {
-        let script = Script { seed: 5, batches: 300 };
+        let script = Script { seed: 5, batches: 300, size: Size::Small };
         let judge = |batches: &mut dyn Iterator<Item = u64>, promised| {
             let dir = tempfile::tempdir().unwrap();
             script.judge(promised, &*store(dir.path(), script, batches))
@@ -158,7 +231,7 @@ mod tests {
         // Some batch that is missing leaves no trace: one whose keys were all written again.
         let holes = (100..150).filter(|hole| judge(&mut (1..=160).filter(|n| n != hole), 0).is_err()).count();
         assert!(holes > 15, "only {holes} of 50 holes are seen");
-        let other = Script { seed: 6, batches: 300 };
+        let other = Script { seed: 6, ..script };
         let dir = tempfile::tempdir().unwrap();
         assert!(script.judge(0, &*store(dir.path(), other, 1..=50)).unwrap_err().starts_with("HOLE"));
     }
@@ -166,7 +239,7 @@ mod tests {
     #[test]
     fn a_store_is_writable_after_recovery_or_it_is_told() {
         let dir = tempfile::tempdir().unwrap();
-        let script = Script { seed: 1, batches: 10 };
+        let script = Script { seed: 1, batches: 10, size: Size::Small };
         let store = store(dir.path(), script, 1..=10);
         assert!(check_after(&*store).unwrap_err().starts_with("WRITE"));
         write_after(&*store).unwrap();

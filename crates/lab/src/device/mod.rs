@@ -13,7 +13,7 @@
 //! left behind; a run that ends, also by an error, removes its own.
 mod drive;
 mod images;
-mod scratch;
+pub(crate) mod scratch;
 
 pub use images::Images;
 pub use scratch::{FileSystem, remove_stale};

@@ -39,6 +39,9 @@ const UNMOUNT_WAIT: Duration = Duration::from_secs(5);
 /// Bytes from the start of a device that tell whether it is empty; every device here has more.
 const START_BYTES: u64 = 1 << 20;
 
+/// Of a device for both, as much is for the file system.
+const META_BYTES: u64 = 64 << 20;
+
 /// Which file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -131,7 +134,7 @@ impl Scratch {
         }
         let mut bare = node;
         if below == Below::Both {
-            let [meta, data] = divide(&self.node)?;
+            let [meta, data] = divide(&self.node, META_BYTES)?;
             self.make_file_system(FileSystem::Ext4, &meta, more, options)?;
             bare = data;
         }
@@ -239,16 +242,16 @@ pub fn remove_stale(work: &Path) -> Vec<String> {
     stale.filter_map(|entry| dismantle(&entry.path()).err()).map(|error| format!("{error:#}")).collect()
 }
 
-/// Divides a device, in the kernel's mind alone, into a small partition and the rest.
-fn divide(node: &Path) -> Result<[PathBuf; 2]> {
-    const META_SECTORS: u64 = (64 << 20) / 512;
+/// Divides a device, in the kernel's mind alone, into a partition of `meta_bytes` and the rest.
+pub(crate) fn divide(node: &Path, meta_bytes: u64) -> Result<[PathBuf; 2]> {
+    let meta_sectors = meta_bytes / 512;
     let sectors = run(Command::new("blockdev").arg("--getsz").arg(node))?;
     let sectors: u64 = sectors.trim().parse().with_context(|| format!("length of {}", node.display()))?;
-    if sectors < 2 * META_SECTORS {
-        bail!("{} is too small for a partition of 64 MiB and as much behind it", node.display());
+    if sectors < 2 * meta_sectors {
+        bail!("{} is too small for a partition of {meta_bytes} bytes and as much behind it", node.display());
     }
     let name = node.display().to_string();
-    let parts = [(1, 0, META_SECTORS), (2, META_SECTORS, sectors - META_SECTORS)];
+    let parts = [(1, 0, meta_sectors), (2, meta_sectors, sectors - meta_sectors)];
     let infix = if name.ends_with(|last: char| last.is_ascii_digit()) { "p" } else { "" };
     for (number, start, len) in parts {
         run(Command::new("addpart").arg(node).args([number, start, len].map(|number| number.to_string())))?;

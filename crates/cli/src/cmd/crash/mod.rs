@@ -16,9 +16,10 @@ use std::{
 use terrace::Tier;
 use terrace_device::serve::{FrontEnd, FuseLoop, ublk};
 use terrace_lab::{
-    crash::{Campaign, Control, Tally, block, emulator::Emulator, machine, seam},
+    crash::{Campaign, Control, Tally, block, drive, emulator::Emulator, machine, seam},
     engines::terrace::Terrace,
     plan::stop,
+    target::Below,
 };
 
 /// Cuts the power, on paper, and judges what is left. Exits 1 if the contract is broken.
@@ -29,12 +30,15 @@ use terrace_lab::{
 /// the history, and the store must take writes again. Failing states are kept as files, with the command that replays them.
 /// This takes Linux and root. --level seam does the same on a directory in memory, thousands of states a second, without root.
 /// --level machine kills an emulated machine while it fills a store, boots it again with what its disk had kept, judges the store and
-/// goes on; a state is a kill. This takes QEMU and a kernel (make machine), too.
+/// goes on; a state is a kill. This takes QEMU and a kernel (make machine), too. --level drive does so at full speed: a drive loses its
+/// power while a store of tens of MiB on it is written, read and compacted by several threads.
+/// A preset whose stores lie on a device without a file system has the recorded device as it is.
 #[derive(clap::Args)]
 pub struct Crash {
     /// block: on a recorded device below a real ext4. seam: on a directory in memory that follows ext4's rules, and POSIX's; for
-    /// presets of terrace alone. machine: on an emulated machine that is killed; for presets of terrace alone.
-    #[arg(long, value_name = "LEVEL", default_value = "block", value_parser = ["block", "machine", "seam"])]
+    /// presets of terrace alone. machine: on an emulated machine that is killed; for presets of terrace alone. drive: on a drive under
+    /// full load that loses its power, one store through many cuts.
+    #[arg(long, value_name = "LEVEL", default_value = "block", value_parser = ["block", "drive", "machine", "seam"])]
     level: String,
     /// terrace, terrace:PRESET, terrace:PRESET+OPTION=VALUE, leveldb, or any other that `terrace bench --list engines` shows.
     #[arg(long, value_name = "NAME", default_value = "terrace")]
@@ -42,16 +46,16 @@ pub struct Crash {
     /// Of the first history; the next one has the next number. Equal seeds write equal histories.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Ends after so many states. Default: 1000, at the seam 100000, of machines 20, unless --seconds is given.
+    /// Ends after so many states. Default: 1000, at the seam 100000, of machines 20, of drives 100, unless --seconds is given.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     states: Option<u64>,
     /// Ends after so long, from when the first state is judged.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
-    /// Batches written in each history; at the seam it has a length of its own. Default: 500, for machines 2000.
+    /// Batches written in each history; at the seam it has a length of its own. Default: 500, for machines 2000, for drives 100000.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     batches: Option<u64>,
-    /// States judged side by side; machines run one at a time. Default: one for each processor.
+    /// States judged side by side; machines and drives come one at a time. Default: one for each processor.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64))]
     workers: Option<u64>,
     /// Breaks something on purpose, and exits 1 if that is not found: ignored-flushes (by the device), no-barrier (ext4 sends no
@@ -78,13 +82,16 @@ impl Crash {
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let control = self.control.as_deref().map(str::parse).transpose();
         let control: Option<Control> = control.map_err(|error| Usage::of("--control", error))?;
-        engines::find(&self.engine).map_err(|error| Usage::of("--engine", error))?;
+        let engine = engines::find(&self.engine).map_err(|error| Usage::of("--engine", error))?;
         self.refuse_promiseless()?;
         let work = self.work.clone().unwrap_or_else(std::env::temp_dir);
         let is_seam = self.level == "seam";
-        if self.level != "block" && self.engine.split(':').next() != Some("terrace") {
+        if !["block", "drive"].contains(&&*self.level) && self.engine.split(':').next() != Some("terrace") {
             let reason = format!("at this level there are only presets of terrace, no {}", self.engine);
             return Err(Usage::of("--engine", reason));
+        }
+        if self.level == "machine" && engine.below() == Below::Both {
+            return Err(Usage::of("--engine", format!("{}: a machine has no tools to divide its disk", self.engine)));
         }
         if is_seam {
             self.refuse_beyond_seam(control)?;
@@ -98,6 +105,7 @@ impl Crash {
         let (states, batches) = match self.level.as_str() {
             "seam" => (100_000, 500),
             "machine" => (20, 2000),
+            "drive" => (100, 100_000),
             _ => (1000, 500),
         };
         let campaign = Campaign {
@@ -118,6 +126,7 @@ impl Crash {
                 let emulator = Emulator::find().map_err(anyhow::Error::msg)?;
                 machine::run(&campaign, &emulator, &worker_command(), &mut watch)?
             }
+            "drive" => drive::run(&campaign, &worker_command, &mut watch)?,
             _ => block::run(&campaign, &worker_command, &mut watch)?,
         };
         self.print(&campaign, &tally, out)?;
@@ -173,7 +182,7 @@ impl Crash {
         }
         writeln!(
             out,
-            "{}: {states} states of {histories} histories, {failed} broken; {per_second:.0} states/s",
+            "{}: {states} states of {histories} histories, {failed} broken; {seconds:.0} s, {per_second:.1} states/s",
             self.engine
         )?;
         if *subsets > 0 {

@@ -1,0 +1,173 @@
+//! Who reads while a history is written, and knows what must be found.
+use super::script::{Model, Scan, Script};
+use crate::target::Target;
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    thread,
+    time::Duration,
+};
+use terrace_sim::Rng;
+
+/// Between two reads of single keys.
+const REST: Duration = Duration::from_millis(2);
+/// Single keys that are read between two scans.
+const GETS: usize = 200;
+/// Scans between two compactions of everything.
+const SCANS: u64 = 10;
+
+/// How far the writer is, for those who read meanwhile.
+#[derive(Debug)]
+pub struct Writer {
+    /// The last batch that was written; the next one may be there, too.
+    pub written: AtomicU64,
+    /// Whether it is done.
+    pub is_done: AtomicBool,
+}
+
+impl Writer {
+    /// One that has written so many batches.
+    pub fn at(written: u64) -> Writer {
+        Writer { written: AtomicU64::new(written), is_done: AtomicBool::new(false) }
+    }
+}
+
+/// One thread that reads.
+pub struct Reader<'a> {
+    script: Script,
+    store: &'a dyn Target,
+    writer: &'a Writer,
+    /// The store after some batches that are there for sure.
+    model: Model,
+    rng: Rng,
+}
+
+impl<'a> Reader<'a> {
+    /// Number `number` of those that read `store`.
+    pub fn new(script: Script, store: &'a dyn Target, writer: &'a Writer, number: u64) -> Reader<'a> {
+        Reader { script, store, writer, model: Model::default(), rng: Rng::of(script.seed, u64::MAX - number) }
+    }
+
+    /// Reads until the writer is done. What is not as it must be, beginning with one word in capitals.
+    pub fn run(&mut self) -> Result<(), String> {
+        for scans in 1.. {
+            self.scan()?;
+            for _ in 0..GETS {
+                if self.writer.is_done.load(SeqCst) {
+                    return Ok(());
+                }
+                self.get()?;
+                thread::sleep(REST);
+            }
+            if scans % SCANS == 0 {
+                self.store.compact().map_err(|error| format!("COMPACT: {error:#}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A value is the one after some number of batches from those that were written before it was read to those that may be there after.
+    fn get(&mut self) -> Result<(), String> {
+        let key = self.script.size.key(self.rng.below(self.script.size.keys()));
+        let before = self.writer.written.load(SeqCst);
+        let mut bytes = Vec::new();
+        let is_there = self.store.get(&key, &mut bytes).map_err(|error| format!("READ: {error:#}"))?;
+        let after = (self.writer.written.load(SeqCst) + 1).min(self.script.batches);
+        self.model.advance(&self.script, before);
+        let since = (before + 1..=after).filter_map(|number| self.script.batch(number).value_of(&key));
+        let found = is_there.then_some(bytes);
+        let mut possible = std::iter::once(self.model.get(&key)).chain(since);
+        match possible.any(|value| value.map(|value| value.to_bytes()) == found) {
+            true => Ok(()),
+            false => Err(format!(
+                "WRONG: {} is none of its values after {before} to {after} batches: {:?}",
+                key.escape_ascii(),
+                found.map(|bytes| bytes.len())
+            )),
+        }
+    }
+
+    /// A scan sees the store after one number of batches, whatever is written meanwhile.
+    fn scan(&mut self) -> Result<(), String> {
+        let before = self.writer.written.load(SeqCst);
+        let scan = Scan::of(self.store, false)?;
+        let after = (self.writer.written.load(SeqCst) + 1).min(self.script.batches);
+        let number = scan.count.filter(|number| (before..=after).contains(number));
+        let number =
+            number.ok_or_else(|| format!("WRONG: a scan sees {:?} batches, not {before} to {after}", scan.count))?;
+        self.model.advance(&self.script, number);
+        match self.model.refutes(&scan) {
+            None => Ok(()),
+            Some(what) => Err(format!("WRONG: a scan is not the store after {number} batches: {what}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{crash::size::Size, engines, target::Change};
+
+    /// A store that answers some keys with what they were before, in one of two ways.
+    struct Stale<'a> {
+        store: &'a dyn Target,
+        before: &'a dyn Target,
+        in_scans: bool,
+    }
+
+    impl Target for Stale<'_> {
+        fn write(&self, changes: &[Change<'_>], sync: bool) -> crate::target::Result<()> {
+            self.store.write(changes, sync)
+        }
+        fn get(&self, key: &[u8], value: &mut Vec<u8>) -> crate::target::Result<bool> {
+            let from = if !self.in_scans && key.ends_with(b"7") { self.before } else { self.store };
+            from.get(key, value)
+        }
+        fn scan(
+            &self,
+            from: Option<&[u8]>,
+            reverse: bool,
+            visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+        ) -> crate::target::Result<()> {
+            self.store.scan(from, reverse, &mut |key, value| {
+                let mut stale = Vec::new();
+                match self.in_scans && key.ends_with(b"7") {
+                    false => visit(key, value),
+                    true => !self.before.get(key, &mut stale).expect("read") || visit(key, &stale),
+                }
+            })
+        }
+        fn compact(&self) -> crate::target::Result<()> {
+            self.store.compact()
+        }
+    }
+
+    #[test]
+    fn readers_see_the_store_as_it_is_and_notice_one_that_is_not() {
+        let script = Script { seed: 9, batches: 400, size: Size::Small };
+        let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let engine = engines::engine("terrace").unwrap();
+        let [store, before] = dirs.each_ref().map(|dir| engine.open(dir.path(), &script.size.settings()).unwrap());
+        for number in 1..=350 {
+            script.batch(number).write(&*store, false).unwrap();
+            if number <= 100 {
+                script.batch(number).write(&*before, false).unwrap();
+            }
+        }
+        let read = |store: &dyn Target, written| {
+            let writer = Writer::at(written);
+            let mut reader = Reader::new(script, store, &writer, 0);
+            let gets = (0..500).try_for_each(|_| reader.get());
+            (gets, reader.scan())
+        };
+        // One batch may have been written that nobody was told of; two may not.
+        for written in [350, 349] {
+            assert_eq!(read(&*store, written), (Ok(()), Ok(())), "{written} written");
+        }
+        let (_, scanned) = read(&*store, 348);
+        assert!(scanned.unwrap_err().starts_with("WRONG: a scan sees Some(350) batches"));
+        let (gets, scanned) = read(&Stale { store: &*store, before: &*before, in_scans: false }, 350);
+        assert!(gets.unwrap_err().contains("7 is none of its values") && scanned == Ok(()));
+        let (gets, scanned) = read(&Stale { store: &*store, before: &*before, in_scans: true }, 350);
+        assert!(gets == Ok(()) && scanned.unwrap_err().starts_with("WRONG: a scan is not the store after 350 batches"));
+    }
+}
