@@ -67,7 +67,7 @@ machine: ## a kernel for the machines that `make crash` kills, unpacked below ~/
 
 noblsm: ## what waiting for no drive buys: times, tails, syncs and space by preset and tier, judged; two to three hours on a quiet machine of two processors, SCALE=0.02 for less; root
 	cargo build --release -p terrace-cli
-	target/release/terrace study run ours-waiting ours-tiers ours-syncs --scale $(or $(SCALE),1) --out target/noblsm
+	target/release/terrace study run ours-waiting ours-waiting-ycsb ours-tiers ours-syncs --scale $(or $(SCALE),1) --out target/noblsm
 	target/release/terrace study run noblsm-table-1 --out target/noblsm
 	target/release/terrace study report target/noblsm
 

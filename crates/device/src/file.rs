@@ -2,7 +2,7 @@
 use std::fs::{self, TryLockError};
 use std::io::{ErrorKind, Seek, SeekFrom};
 use std::ops::Range;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
 use nix::libc::O_EXCL;
+use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::error::check_range;
 use crate::{BlockDevice, Error, Result, Stream, aligned::Aligned, flushers::Flushers, loops, node, reread, rewrite};
@@ -44,6 +45,19 @@ impl File {
         let file = made.map_err(|source| failed("create", path, source))?;
         file.set_len(len).map_err(|source| failed("give its length to", path, source))?;
         File::locked(file, path, len)
+    }
+
+    /// Makes a device of `len` bytes, all zero, in this machine's memory: a file that no directory has. What is discarded is given back.
+    ///
+    /// # Errors
+    /// As of [`create`](File::create).
+    pub fn in_memory(len: u64) -> Result<File> {
+        const NAME: &str = "terrace-drive";
+        check_len(len)?;
+        let made = memfd_create(NAME, MFdFlags::MFD_CLOEXEC);
+        let file = fs::File::from(made.map_err(|error| failed("make", Path::new(NAME), error.into()))?);
+        file.set_len(len).map_err(|source| failed("give its length to", Path::new(NAME), source))?;
+        File::locked(file, Path::new(NAME), len)
     }
 
     /// Opens a device that is there. A block device is opened exclusively: the kernel refuses one that is mounted, swapped to, or
@@ -210,6 +224,10 @@ impl BlockDevice for File {
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {
         self.check(offset, len)?;
         if self.is_node || self.keeps { self.zero(offset, len) } else { self.punch(offset, len) }
+    }
+
+    fn backing(&self) -> Option<BorrowedFd<'_>> {
+        (!self.is_node).then(|| self.file.as_fd())
     }
 }
 

@@ -30,6 +30,7 @@ pub use memory::Memory;
 pub use slow::SlowFlush;
 
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 
 /// Which of the drive's write frontiers a write goes to: data of one lifetime together, so that it dies together. A device
 /// without streams ignores it. Zero is where unlabelled writes go.
@@ -77,6 +78,11 @@ pub trait BlockDevice: Send + Sync {
 
     /// Makes these bytes read as zeros.
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<()>;
+
+    /// A file with the very same bytes, if reads and writes may go there past this device; nothing else may.
+    fn backing(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 }
 
 /// Reads the blocks that `into` lies in.

@@ -1,6 +1,6 @@
 //! A device whose flushes take as long as somebody's drive takes: what waits for them waits that long here, too.
 use crate::{BlockDevice, Result, Stream};
-use std::{ops::Range, sync::Arc, thread, time::Duration};
+use std::{ops::Range, os::fd::BorrowedFd, sync::Arc, thread, time::Duration};
 
 /// Another device with slow flushes. Everything else is passed on.
 pub struct SlowFlush {
@@ -52,6 +52,10 @@ impl BlockDevice for SlowFlush {
 
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {
         self.below.write_zeroes(offset, len)
+    }
+
+    fn backing(&self) -> Option<BorrowedFd<'_>> {
+        self.below.backing()
     }
 }
 

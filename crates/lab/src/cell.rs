@@ -4,6 +4,7 @@
 //! works, and one [`Row`] for each workload. A figure that cannot be had is `None` here and `null` there, never a guess.
 mod account;
 mod cost;
+mod processors;
 mod run;
 
 pub use run::{Engines, run_cell};
@@ -58,6 +59,10 @@ pub struct CellSpec {
     pub compression_ratio: f64,
     /// What a YCSB update does.
     pub ycsb_update: Update,
+    /// The engine and its driver may use so many processors, and the kernel and the drive's server have the others to themselves; all of
+    /// them if `None`.
+    #[serde(default)]
+    pub processors: Option<usize>,
 }
 
 impl Default for CellSpec {
@@ -82,6 +87,7 @@ impl Default for CellSpec {
             writes: None,
             compression_ratio: 0.5,
             ycsb_update: Update::Blind,
+            processors: None,
         }
     }
 }

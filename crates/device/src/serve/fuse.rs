@@ -7,9 +7,11 @@
 //! mnt       an empty directory, to mount the device at
 //! ```
 //! One thread serves, so requests have one order, the one that a recorder writes down. The file is opened around the page
-//! cache: nothing is held back, merged or reordered between the block layer and the device.
+//! cache: nothing is held back, merged or reordered between the block layer and the device. Of a device with a file behind it the kernel
+//! reads and writes that file itself, where it can, and asks for everything else.
 use super::{
     Desk,
+    kernel::open_backing,
     tally::Tally,
     wire::{Attributes, DATA_MAX, Op, REPLY_HEAD, REQUEST_MAX, Reply, Request, head},
 };
@@ -50,7 +52,8 @@ pub fn serve(device: Arc<dyn BlockDevice>, desk: Arc<dyn Desk>, at: &Path, sourc
     mount(Some(source), at, Some(FILE_SYSTEM), flags, Some(options.as_str()))
         .map_err(|errno| Error::Io { what: format!("mount {}", at.display()), source: errno.into() })?;
     let reply = vec![0; REPLY_HEAD + DATA_MAX];
-    let mut server = Server { kernel, device, desk, tally: Tally::default(), texts: HashMap::new(), opened: 0, reply };
+    let mut server =
+        Server { kernel, device, desk, tally: Tally::default(), texts: HashMap::new(), opened: 0, behind: None, reply };
     let thread = thread::Builder::new().name("serve".into()).spawn(move || server.run());
     thread.map_err(|source| Error::Io { what: "start a thread".into(), source })
 }
@@ -65,6 +68,8 @@ struct Server {
     texts: HashMap<u64, String>,
     /// Opens so far: the last handle.
     opened: u64,
+    /// The number of the file behind the device, once the kernel knows it.
+    behind: Option<i32>,
     /// Where the data of a read is put together. The write path allocates nothing of its own, as memory may be short
     /// exactly because the kernel waits for this write.
     reply: Vec<u8>,
@@ -126,14 +131,14 @@ impl Server {
 
     fn result(&mut self, node: u64, op: Op<'_>) -> Answer {
         match op {
-            Op::Init { major: 7, readahead } => Ok(Reply::init(readahead)),
+            Op::Init { major: 7, readahead } => Ok(Reply::init(readahead, self.device.backing().is_some())),
             Op::Init { .. } => Err(Errno::EPROTO),
             Op::Lookup(name) if node == ROOT => {
                 let found = FILES.iter().find(|(_, known)| known.as_bytes() == name);
                 found.map(|(node, _)| Reply::entry(self.file(*node))).ok_or(Errno::ENOENT)
             }
             Op::Attributes => Ok(Reply::attributes(self.file(node))),
-            Op::Open => Ok(Reply::open(self.open(node))),
+            Op::Open => Ok(Reply::open(self.open(node), if node == DISK { self.behind() } else { None })),
             Op::Release { handle } => {
                 self.texts.remove(&handle);
                 Ok(Vec::new())
@@ -173,6 +178,12 @@ impl Server {
             Ok(()) => Ok(Reply::written(bytes.len() as u32)),
             Err(_) => Err(Errno::EINVAL),
         }
+    }
+
+    /// The number of the file behind the device. A kernel that refuses reads and writes by way of this process.
+    fn behind(&mut self) -> Option<i32> {
+        self.behind = self.behind.or_else(|| open_backing(&self.kernel, self.device.backing()?).ok());
+        self.behind
     }
 
     fn open(&mut self, node: u64) -> u64 {

@@ -1,13 +1,13 @@
-//! The system calls that `std` and `nix` lack: a loop device's ioctls, and a word to the kernel about this process.
+//! The system calls that `std` and `nix` lack: ioctls of loop devices and of FUSE, and a word to the kernel about this process.
 //!
 //! # Safety
-//! The loop ioctls read a structure of the kernel's layout (`include/uapi/linux/loop.h`), checked below to have its size, or
-//! take no memory at all. `prctl` is called with numbers only.
+//! The ioctls of loop devices and of FUSE read a structure of the kernel's layout (`include/uapi/linux/loop.h`, `fuse.h`), checked below
+//! to have its size, or take no memory at all. `prctl` is called with numbers only.
 #![allow(unsafe_code)]
 use nix::{errno::Errno, libc};
 use std::{
     fs::File,
-    os::fd::{AsRawFd, RawFd},
+    os::fd::{AsRawFd, BorrowedFd, RawFd},
 };
 
 /// `struct loop_info64`.
@@ -37,7 +37,15 @@ struct LoopConfig {
     reserved: [u64; 8],
 }
 
-const _: () = assert!(size_of::<LoopInfo>() == 232 && size_of::<LoopConfig>() == 304);
+/// `struct fuse_backing_map`.
+#[repr(C)]
+struct BackingMap {
+    fd: i32,
+    flags: u32,
+    padding: u64,
+}
+
+const _: () = assert!(size_of::<LoopInfo>() == 232 && size_of::<LoopConfig>() == 304 && size_of::<BackingMap>() == 16);
 
 const AUTOCLEAR: u32 = 4;
 /// Partitions may be told to the kernel, which looks for none by itself here: a store with two of them lies on it.
@@ -48,6 +56,7 @@ const PR_SET_IO_FLUSHER: libc::c_int = 57;
 nix::ioctl_none_bad!(loop_get_free, 0x4C82);
 nix::ioctl_none_bad!(loop_clear, 0x4C01);
 nix::ioctl_write_ptr_bad!(loop_configure, 0x4C0A, LoopConfig);
+nix::ioctl_write_ptr!(fuse_backing_open, 229, 1, BackingMap);
 
 /// The number of a loop device that was free a moment ago.
 pub fn free_loop(control: &File) -> nix::Result<i32> {
@@ -55,9 +64,29 @@ pub fn free_loop(control: &File) -> nix::Result<i32> {
     unsafe { loop_get_free(control.as_raw_fd()) }
 }
 
-/// Backs the loop device `node` with `image`, in blocks of `block` bytes and around the page cache. With `autoclear` it is
-/// detached when it is last closed or unmounted.
-pub fn configure_loop(node: &File, image: RawFd, block: u32, autoclear: bool) -> nix::Result<()> {
+/// How a loop device is.
+#[derive(Clone, Copy, Debug)]
+pub struct LoopForm {
+    /// The unit of reading and writing, in bytes.
+    pub block: u32,
+    /// It is detached when it is last closed or unmounted.
+    pub autoclear: bool,
+    /// It goes around the page cache of the file behind it.
+    pub direct: bool,
+}
+
+/// The number under which the kernel knows `file` as one that a file of the FUSE file system `kernel` may pass reads and writes on to. Takes
+/// Linux 6.9 and CAP_SYS_ADMIN.
+pub fn open_backing(kernel: &File, file: BorrowedFd<'_>) -> nix::Result<i32> {
+    let map = BackingMap { fd: file.as_raw_fd(), flags: 0, padding: 0 };
+    // SAFETY: the kernel reads one `BackingMap`, which has its layout and lives until the call returns.
+    unsafe { fuse_backing_open(kernel.as_raw_fd(), &map) }
+}
+
+/// Backs the loop device `node` with `image`.
+pub fn configure_loop(node: &File, image: RawFd, form: LoopForm) -> nix::Result<()> {
+    let LoopForm { block, autoclear, direct } = form;
+    let flag = |is_set, flag| if is_set { flag } else { 0 };
     let info = LoopInfo {
         device: 0,
         inode: 0,
@@ -67,7 +96,7 @@ pub fn configure_loop(node: &File, image: RawFd, block: u32, autoclear: bool) ->
         number: 0,
         encrypt_type: 0,
         encrypt_key_size: 0,
-        flags: DIRECT_IO | PARTITIONS | if autoclear { AUTOCLEAR } else { 0 },
+        flags: PARTITIONS | flag(direct, DIRECT_IO) | flag(autoclear, AUTOCLEAR),
         file_name: [0; 64],
         crypt_name: [0; 64],
         encrypt_key: [0; 32],

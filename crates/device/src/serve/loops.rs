@@ -1,5 +1,5 @@
 //! Loop devices: the kernel's block device over a file.
-use super::kernel;
+use super::kernel::{self, LoopForm};
 use crate::{Error, Result, loops};
 use nix::{errno::Errno, fcntl::OFlag};
 use std::{
@@ -26,11 +26,16 @@ pub struct Loop {
     file: File,
 }
 
-/// Backs a free loop device with `image`, in blocks of 4096 bytes. With `autoclear` it goes when nobody uses it any more.
+/// Backs a free loop device with `image`, in blocks of 4096 bytes and around the page cache. With `autoclear` it goes when nobody uses it any more.
 ///
 /// # Errors
 /// Without root, without loop devices, or when none could be had.
 pub fn attach(image: &Path, autoclear: bool) -> Result<Loop> {
+    attach_as(image, LoopForm { block: 4096, autoclear, direct: true })
+}
+
+/// [`attach`], in another form.
+pub(super) fn attach_as(image: &Path, form: LoopForm) -> Result<Loop> {
     let failed = |what: String| move |source: io::Error| Error::Io { what, source };
     let control = open(Path::new(CONTROL)).map_err(failed(format!("open {CONTROL}")))?;
     let file = open(image).map_err(failed(format!("open {}", image.display())))?;
@@ -39,7 +44,7 @@ pub fn attach(image: &Path, autoclear: bool) -> Result<Loop> {
         let number = kernel::free_loop(&control).map_err(|e| failed("find a free loop device".into())(e.into()))?;
         let node = PathBuf::from(format!("/dev/loop{number}"));
         let device = open(&node).map_err(failed(format!("open {}", node.display())))?;
-        match kernel::configure_loop(&device, file.as_raw_fd(), 4096, autoclear) {
+        match kernel::configure_loop(&device, file.as_raw_fd(), form) {
             Ok(()) => {
                 let limit = format!("/sys/block/loop{number}/queue/max_sectors_kb");
                 fs::write(&limit, REQUEST_KIB_MAX).map_err(failed(format!("write {limit}")))?;

@@ -24,6 +24,8 @@ mod mounts;
 mod tally;
 mod wire;
 
+use kernel::LoopForm;
+use loops::attach_as;
 pub use loops::{Loop, attach};
 pub use mounts::{Cleaned, cleanup, let_go_of_others, new_directory};
 
@@ -101,9 +103,10 @@ impl FrontEnd for FuseLoop {
         let dir = mounts::new_directory(&self.work)?;
         // From here on dropping it takes everything down.
         let mut served = Served { node: dir.join("disk"), dir, thread: None };
+        let direct = device.backing().is_none(); // a file's pages may wait in memory, as its kernel likes
         served.thread = Some(fuse::serve(device, desk, &served.dir, mounts::SOURCE)?);
         if self.attached {
-            served.node = attach(&served.dir.join("disk"), false)?.node;
+            served.node = attach_as(&served.dir.join("disk"), LoopForm { block: 4096, autoclear: false, direct })?.node;
         }
         Ok(served)
     }

@@ -25,11 +25,16 @@ pub const REQUEST_MAX: usize = DATA_MAX + 4096;
 const VERSION: (u32, u32) = (7, 31);
 /// Reads, and direct reads and writes, may be under way side by side; `max_pages` below counts.
 const INIT_FLAGS: u32 = 1 | 1 << 5 | 1 << 15 | 1 << 22;
+/// ... and, where a file lies behind the device, reads and writes may go there: one file system above another.
+const INIT_MORE: u32 = 1 << 30;
+const INIT_PASS_ON: u32 = 1 << 5;
 /// Requests that the kernel has under way at once.
 const BACKGROUND_MAX: u16 = 64;
 
 /// The file is not kept in the page cache, and a close is not told.
 const OPEN_DIRECT: u32 = 1 | 1 << 5;
+/// Reads and writes go to the file with the number that stands beside.
+const OPEN_PASS_ON: u32 = 1 << 7 | 1 << 5;
 /// `fallocate`'s bits.
 const PUNCH_HOLE: u32 = 0x02;
 const ZERO_RANGE: u32 = 0x10;
@@ -140,14 +145,16 @@ pub struct Attributes {
 pub struct Reply(Vec<u8>);
 
 impl Reply {
-    /// Accepts the kernel's greeting.
-    pub fn init(readahead: u32) -> Vec<u8> {
+    /// Accepts the kernel's greeting. With `passes_on` files may be [opened](Reply::open) with one behind them.
+    pub fn init(readahead: u32, passes_on: bool) -> Vec<u8> {
         let mut reply = Reply::default();
-        reply.u32s(&[VERSION.0, VERSION.1, readahead, INIT_FLAGS]);
+        let [more, pass_on, depth] = if passes_on { [INIT_MORE, INIT_PASS_ON, 1] } else { [0; 3] };
+        reply.u32s(&[VERSION.0, VERSION.1, readahead, INIT_FLAGS | more]);
         reply.u16s(&[BACKGROUND_MAX, BACKGROUND_MAX / 4 * 3]);
         reply.u32s(&[DATA_MAX as u32, 1]);
         reply.u16s(&[(DATA_MAX / 4096) as u16, 0]);
-        reply.u32s(&[0; 8]);
+        reply.u32s(&[pass_on, depth]);
+        reply.u32s(&[0; 6]);
         reply.0
     }
 
@@ -169,11 +176,12 @@ impl Reply {
         reply.0
     }
 
-    /// A file is open; `handle` comes back with what is asked of it.
-    pub fn open(handle: u64) -> Vec<u8> {
+    /// A file is open; `handle` comes back with what is asked of it. Reads and writes go to the file that the kernel knows as `behind`, if
+    /// there is one.
+    pub fn open(handle: u64, behind: Option<i32>) -> Vec<u8> {
         let mut reply = Reply::default();
         reply.u64s(&[handle]);
-        reply.u32s(&[OPEN_DIRECT, 0]);
+        reply.u32s(&behind.map_or([OPEN_DIRECT, 0], |file| [OPEN_PASS_ON, file.cast_unsigned()]));
         reply.0
     }
 
@@ -285,10 +293,10 @@ mod tests {
     #[test]
     fn replies_have_the_kernels_sizes() {
         let file = Attributes { node: 2, bytes: 4096, mode: 0o100600 };
-        assert_eq!(Reply::init(0).len(), 64);
+        assert_eq!(Reply::init(0, true).len(), 64);
         assert_eq!(Reply::entry(file).len(), 128);
         assert_eq!(Reply::attributes(file).len(), 104);
-        assert_eq!(Reply::open(1).len(), 16);
+        assert_eq!(Reply::open(1, None).len(), 16);
         assert_eq!(Reply::written(1).len(), 8);
         assert_eq!(Reply::statistics(1 << 20, 4096).len(), 80);
         let names = [(2, "disk"), (3, "stats")];

@@ -2,7 +2,7 @@
 use super::{
     CellSpec, Event, Progress, Row,
     account::{self, OwnCounts},
-    cost, preset_in,
+    cost, preset_in, processors,
 };
 use crate::{
     ledger::{Ledger, PeakSpace, Peaks, device_bytes, settle, space},
@@ -29,6 +29,7 @@ const PENDING_MAX: Duration = Duration::from_secs(30);
 /// engine could carry out.
 pub fn run_cell(spec: &CellSpec, engines: Engines<'_>, emit: &mut dyn FnMut(Event)) -> Result<()> {
     workload::validate(spec)?;
+    spec.processors.map_or(Ok(()), processors::keep_to)?;
     let mut stages = Vec::new();
     for name in &spec.workloads {
         stages.extend(workload::stages(name)?);

@@ -1,11 +1,11 @@
-//! A virtual SSD that another process serves: who waits for a device must not be the one who serves it.
+//! A drive that another process serves, a virtual SSD or plain memory: who waits for a device must not be the one who serves it.
+use super::{FileSystem, parse_size};
 use anyhow::{Context, Result, bail};
 use std::{
     io::{BufRead, BufReader, Read},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
-    str::FromStr,
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -16,13 +16,23 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Lines that are kept of what a server complains of.
 const LINES: usize = 20;
 
-/// Which virtual SSD, and how used: `PROFILE`, and behind it, each if at all and in this order, `:steady`, `:discard` and
-/// `:flush=MICROSECONDS`.
+/// What is behind a drive.
+#[derive(Clone, Debug, PartialEq)]
+enum Behind {
+    /// The model of an SSD.
+    Ssd {
+        profile: String,
+        /// Whether it is to have been in use.
+        is_steady: bool,
+    },
+    /// So many bytes of this machine's memory.
+    Memory(u64),
+}
+
+/// Which drive, and how used.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DriveSpec {
-    profile: String,
-    /// Whether it is to have been in use.
-    is_steady: bool,
+    behind: Behind,
     /// Whether the file system tells it what was deleted, as it is deleted.
     pub discards: bool,
     /// µs that each flush takes longer than it would.
@@ -38,30 +48,31 @@ pub struct Drive {
     stdin: Option<ChildStdin>,
 }
 
-impl FromStr for DriveSpec {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<DriveSpec, String> {
-        let (text, flush_us) = match text.rsplit_once(":flush=") {
-            Some((text, micros)) => {
-                (text, micros.parse().map_err(|_| format!("vssd: flush={micros} is no whole number"))?)
-            }
-            None => (text, 0),
-        };
-        let (text, discards) = text.strip_suffix(":discard").map_or((text, false), |text| (text, true));
+impl DriveSpec {
+    /// A virtual SSD: `PROFILE`, and behind it, each if at all and in this order, `:steady`, `:discard` and `:flush=MICROSECONDS`.
+    pub fn ssd(text: &str) -> Result<DriveSpec, String> {
+        let (text, discards, flush_us) = habits(text)?;
         let (profile, is_steady) = match text.rsplit_once(':') {
             Some((profile, "steady")) => (profile, true),
             Some((profile, "initial")) => (profile, false),
             _ => (text, false),
         };
-        Ok(DriveSpec { profile: profile.into(), is_steady, discards, flush_us })
+        Ok(DriveSpec { behind: Behind::Ssd { profile: profile.into(), is_steady }, discards, flush_us })
     }
-}
 
-impl DriveSpec {
+    /// A drive in memory: `SIZE`, and behind it, each if at all and in this order, `:discard` and `:flush=MICROSECONDS`.
+    pub fn memory(text: &str) -> Result<DriveSpec, String> {
+        let (size, discards, flush_us) = habits(text)?;
+        let bytes = parse_size(size)?;
+        if bytes < FileSystem::Ext4.bytes_min() || !bytes.is_multiple_of(4096) {
+            return Err(format!("memory:{size}: at least 16MiB in whole blocks of 4096 bytes are needed"));
+        }
+        Ok(DriveSpec { behind: Behind::Memory(bytes), discards, flush_us })
+    }
+
     /// Whether there is such a profile, and there can be a drive of it.
     pub fn check(&self) -> Result<()> {
-        let name = &self.profile;
+        let Behind::Ssd { profile: name, .. } = &self.behind else { return Ok(()) };
         let known = || Profile::names().collect::<Vec<_>>().join(", ");
         let profile = match Profile::named(name) {
             Some(profile) => profile,
@@ -73,29 +84,44 @@ impl DriveSpec {
 
     /// Starts a server, which is this program.
     pub fn serve(&self, work: &Path) -> Result<Drive> {
-        let state = if self.is_steady { "steady" } else { "initial" };
         let mut command = Command::new(std::env::current_exe().context("this program")?);
-        command.args(["ssd", "serve", "--json", "--until-eof", "--profile", &self.profile, "--state", state]);
+        command.args(["ssd", "serve", "--json", "--until-eof"]);
+        match &self.behind {
+            Behind::Ssd { profile, is_steady } => {
+                command.args(["--profile", profile, "--state", if *is_steady { "steady" } else { "initial" }])
+            }
+            Behind::Memory(bytes) => command.args(["--memory", &bytes.to_string()]),
+        };
         command.args((!self.discards).then_some("--no-discard"));
         command.args(["--flush-us", &self.flush_us.to_string(), "--work"]);
         command.process_group(0); // Ctrl-C is for this process, which still needs the drive then
         command.arg(work).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut server = command.spawn().context("start the server of a virtual SSD")?;
+        let mut server = command.spawn().context("start the server of a drive")?;
         let stdin = server.stdin.take();
         let complaints = last_lines(server.stderr.take().expect("it is piped"));
         let mut line = String::new();
         let said = BufReader::new(server.stdout.take().expect("it is piped")).read_line(&mut line);
         let mut drive = Drive { node: PathBuf::new(), server, stdin };
-        said.context("hear from the server of a virtual SSD")?;
+        said.context("hear from the server of a drive")?;
         match serde_json::from_str::<serde_json::Value>(&line).ok().as_ref().and_then(|said| said["device"].as_str()) {
             Some(node) => drive.node = node.into(),
             None => {
                 drop(drive);
-                bail!("no virtual SSD: {}", complaints.join().unwrap_or_default().trim());
+                bail!("no drive: {}", complaints.join().unwrap_or_default().trim());
             }
         }
         Ok(drive)
     }
+}
+
+/// What stands behind a drive's name: whether it is told what was deleted, and the µs that each flush takes longer.
+fn habits(text: &str) -> Result<(&str, bool, u64), String> {
+    let (text, flush_us) = match text.rsplit_once(":flush=") {
+        Some((text, micros)) => (text, micros.parse().map_err(|_| format!("flush={micros} is no whole number"))?),
+        None => (text, 0),
+    };
+    let (text, discards) = text.strip_suffix(":discard").map_or((text, false), |text| (text, true));
+    Ok((text, discards, flush_us))
 }
 
 impl Drive {

@@ -6,8 +6,9 @@
 //! | `loop:SIZE`, `loop:SIZE:xfs` | on a fresh ext4 (XFS) in a file that the run makes, keeps for all its cells and removes; root | everything |
 //! | `block:/dev/X` | on a fresh ext4 on that device, whose content is lost; root | everything |
 //! | `vssd:PROFILE` | on a fresh ext4 on a virtual SSD in memory, served by another process; root | everything, and what it programs into flash |
+//! | `memory:SIZE` | on a fresh ext4 on a drive that is this machine's memory, without a model; root | everything |
 //!
-//! An engine whose stores lie on a device without a file system has the last three bare, or with a small ext4 in a first partition.
+//! Drives of the last two kinds take `:flush=MICROSECONDS` longer for each flush, if that is asked for. An engine whose stores lie on a device without a file system has the last four bare, or with a small ext4 in a first partition.
 //!
 //! [`DeviceSpec::check`] refuses what holds data before anything is touched. [`remove_stale`] removes what killed runs
 //! left behind; a run that ends, also by an error, removes its own.
@@ -41,8 +42,8 @@ pub enum DeviceSpec {
     Loop(u64, FileSystem),
     /// `block:/dev/X`.
     Block(PathBuf),
-    /// `vssd:PROFILE`, or `vssd:PROFILE:steady` for one that has been in use; `:discard` behind either.
-    VirtualSsd(DriveSpec),
+    /// `vssd:PROFILE`, or `vssd:PROFILE:steady` for one that has been in use; or `memory:SIZE`. Behind each `:discard`, `:flush=MICROSECONDS`.
+    Drive(DriveSpec),
 }
 
 /// A device that is ready for a store; removed when dropped.
@@ -77,8 +78,11 @@ impl FromStr for DeviceSpec {
                 }
             }
             Some(("block", path)) => Ok(DeviceSpec::Block(path.into())),
-            Some(("vssd", drive)) => drive.parse().map(DeviceSpec::VirtualSsd),
-            _ => Err(format!("--device {text}: unknown; known are dir:PATH, loop:SIZE, block:/dev/X and vssd:PROFILE")),
+            Some(("vssd", drive)) => DriveSpec::ssd(drive).map(DeviceSpec::Drive),
+            Some(("memory", drive)) => DriveSpec::memory(drive).map(DeviceSpec::Drive),
+            _ => Err(format!(
+                "--device {text}: unknown; known are dir:PATH, loop:SIZE, memory:SIZE, block:/dev/X and vssd:PROFILE"
+            )),
         }
     }
 }
@@ -109,7 +113,7 @@ impl DeviceSpec {
             DeviceSpec::Dir(path) => check_dir(path, destroy_data),
             DeviceSpec::Loop(..) => check_root("loop:SIZE"),
             DeviceSpec::Block(path) => check_block(path, destroy_data),
-            DeviceSpec::VirtualSsd(drive) => check_root("vssd:PROFILE").and_then(|()| drive.check()),
+            DeviceSpec::Drive(drive) => check_root("a drive of ours").and_then(|()| drive.check()),
         }
     }
 
@@ -135,7 +139,7 @@ impl DeviceSpec {
             }
             DeviceSpec::Loop(bytes, kind) => Scratch::on_loop(work, *bytes, *kind, below, images)?,
             DeviceSpec::Block(path) => Scratch::on_block(work, path, below)?,
-            DeviceSpec::VirtualSsd(spec) => {
+            DeviceSpec::Drive(spec) => {
                 let node = drive.insert(spec.serve(work)?).node();
                 Scratch::on_drive(work, node, spec, below)?
             }
@@ -281,8 +285,20 @@ mod tests {
     }
 
     #[test]
+    fn a_drive_in_memory_has_a_size_and_habits() {
+        let drive = |text: &str| text.parse::<DeviceSpec>();
+        assert_eq!(drive("memory:1GiB:discard:flush=5000"), drive("memory:1073741824:discard:flush=5000"));
+        assert_ne!(drive("memory:1GiB:flush=5000"), drive("memory:1GiB"));
+        for (bad, why) in
+            [("memory:1MiB", "16MiB"), ("memory:1GiB:steady", "steady"), ("memory:1GiB:flush=x", "flush=x")]
+        {
+            assert!(drive(bad).expect_err(bad).contains(why), "{bad}");
+        }
+    }
+
+    #[test]
     fn a_virtual_ssd_needs_a_profile_that_can_be() {
-        let check = |text: &str| text.parse::<DriveSpec>().expect("any text").check();
+        let check = |text: &str| DriveSpec::ssd(text).expect("any text").check();
         check("ssd-s:steady").expect("it is known");
         assert!(check("ssd-x").expect_err("unknown").to_string().contains("ssd-x"));
         let file = tempfile::NamedTempFile::new().expect("a file");

@@ -116,7 +116,7 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// On the virtual SSD `node`. With `discards` it is told what `mkfs` finds unused, and what is deleted from then on; without, nobody
+    /// On the drive `node`. With `discards` it is told what `mkfs` finds unused, and what is deleted from then on; without, nobody
     /// can tell it.
     pub fn on_drive(work: &Path, node: &Path, spec: &DriveSpec, below: Below) -> Result<Scratch> {
         let mut scratch = Scratch::new(work)?;

@@ -31,6 +31,15 @@ pub enum Place {
     Temporary,
     /// A loop device of so many bytes, for such a file system.
     Loop(u64, FileSystem),
+    /// A drive in memory.
+    Memory {
+        /// Its size.
+        bytes: u64,
+        /// Whether it is told what was deleted.
+        discards: bool,
+        /// µs that each flush takes longer.
+        flush_us: u64,
+    },
     /// A virtual SSD.
     Vssd {
         /// At its size.
@@ -112,6 +121,7 @@ fn point(experiment: &Experiment, scale: f64, at: Vec<(String, String)>, table: 
         num: load.keys()?,
         reads: load.reads,
         writes: load.writes,
+        processors: load.processors,
         key_size: load.key_size,
         value_size: load.value_size.0 as usize,
         threads: load.threads,
@@ -133,6 +143,11 @@ fn place(device: &Device) -> Result<Place, String> {
     match device.kind {
         Kind::Temporary => Ok(Place::Temporary),
         Kind::Loop => Ok(Place::Loop(size()?, device.file_system)),
+        Kind::Memory => Ok(Place::Memory {
+            bytes: size()?.next_multiple_of(4096),
+            discards: device.discard,
+            flush_us: device.flush_us,
+        }),
         Kind::Vssd => {
             let name = device.profile.as_deref().ok_or("device: `profile` is missing")?;
             let known = || Profile::names().collect::<Vec<_>>().join(", ");
@@ -168,16 +183,23 @@ impl Place {
         match self {
             Place::Temporary => "a temporary directory".into(),
             Place::Loop(bytes, kind) => format!("loop:{}MiB, {}", bytes >> 20, kind.name()),
+            Place::Memory { bytes, discards, flush_us } => {
+                format!("memory of {} MiB{}", bytes >> 20, habits(*discards, *flush_us))
+            }
             Place::Vssd { profile, is_steady, discards, flush_us } => format!(
-                "vssd:{} of {} MiB, {}{}{}",
+                "vssd:{} of {} MiB, {}{}",
                 profile.name,
                 profile.capacity_bytes >> 20,
                 if *is_steady { "steady" } else { "initial" },
-                if *discards { ", with discards" } else { "" },
-                if *flush_us > 0 { format!(", flushes in {flush_us} µs") } else { String::new() }
+                habits(*discards, *flush_us)
             ),
         }
     }
+}
+
+fn habits(discards: bool, flush_us: u64) -> String {
+    let discards = if discards { ", with discards" } else { "" };
+    if flush_us > 0 { format!("{discards}, flushes in {flush_us} µs") } else { discards.into() }
 }
 
 #[cfg(test)]

@@ -29,15 +29,27 @@ pub struct Load {
     pub compression_ratio: f64,
     /// What a YCSB update does: `blind` or `merge`.
     pub ycsb_update: Update,
+    /// The engine may use so many processors; the kernel and the drive's server have the others to themselves.
+    pub processors: Option<usize>,
 }
 
 impl Default for Load {
     fn default() -> Load {
-        let CellSpec { key_size, value_size, threads, batch, seed, compression_ratio, ycsb_update, .. } =
-            CellSpec::default();
-        let value_size = Size(value_size as u64);
-        let (num, bytes, reads, writes) = (None, None, None, None);
-        Load { num, bytes, reads, writes, key_size, value_size, threads, batch, seed, compression_ratio, ycsb_update }
+        let spec = CellSpec::default();
+        Load {
+            num: None,
+            bytes: None,
+            reads: None,
+            writes: None,
+            key_size: spec.key_size,
+            value_size: Size(spec.value_size as u64),
+            threads: spec.threads,
+            batch: spec.batch,
+            seed: spec.seed,
+            compression_ratio: spec.compression_ratio,
+            ycsb_update: spec.ycsb_update,
+            processors: spec.processors,
+        }
     }
 }
 
@@ -122,10 +134,10 @@ pub struct Device {
     /// Of a virtual SSD: whether it has been in use.
     #[serde(default)]
     pub state: State,
-    /// Of a virtual SSD: whether ext4 tells it what was deleted, as it is deleted.
+    /// Of a virtual SSD or a drive in memory: whether ext4 tells it what was deleted, as it is deleted.
     #[serde(default)]
     pub discard: bool,
-    /// Of a virtual SSD: µs that each flush of its cache takes longer than it would.
+    /// Of these: µs that each flush of its cache takes longer than it would.
     #[serde(default)]
     pub flush_us: u64,
 }
@@ -140,6 +152,8 @@ pub enum Kind {
     Loop,
     /// A fresh ext4 on a virtual SSD.
     Vssd,
+    /// A fresh ext4 on a drive that is this machine's memory.
+    Memory,
 }
 
 /// States of a virtual SSD.

@@ -26,6 +26,10 @@ pub fn of(plan: &Plan, device: &str, records: &[&Record]) -> Vec<(&'static str, 
     if let Some(writes) = spec.writes {
         work += &format!(", {}", counted(writes, "random put"));
     }
+    if let Some(processors) = spec.processors {
+        work +=
+            &format!(", on {} (the others are the kernel's and the drive's)", counted(processors as u64, "processor"));
+    }
     if !spec.check_answers {
         work += ", answers not checked";
     }

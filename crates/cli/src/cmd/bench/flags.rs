@@ -49,6 +49,10 @@ pub struct Load {
     /// What a YCSB update does: puts a whole record, or reads it and replaces one field.
     #[arg(long, value_name = "HOW", default_value = "blind")]
     ycsb_update: UpdateFlag,
+    /// Engine and driver run on so many processors, and leave the others to the kernel and to the drive, which has its own where it is
+    /// real. Default: they run on all.
+    #[arg(long, value_name = "N")]
+    processors: Option<usize>,
 }
 
 /// Equal terms for all engines.
@@ -129,6 +133,7 @@ impl Load {
                 UpdateFlag::Blind => Update::Blind,
                 UpdateFlag::Merge => Update::Merge,
             },
+            processors: self.processors,
             ..CellSpec::default()
         }
     }

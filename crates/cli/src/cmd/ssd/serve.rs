@@ -5,17 +5,20 @@ use serde_json::json;
 use std::{
     io::{self, Write},
     path::PathBuf,
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::Duration,
 };
 use terrace_device::{
-    BlockDevice, Deaf, Memory, SlowFlush,
+    BlockDevice, Deaf, File, Memory, SlowFlush,
     record::Recorder,
-    serve::{Desk, FrontEnd, FuseLoop, ready_process, ublk},
+    serve::{Desk, FrontEnd, FuseLoop, NoDesk, ready_process, ublk},
     ssd::{Image, Ssd},
 };
-use terrace_lab::plan::stop;
+use terrace_lab::{device::parse_size, plan::stop};
 
 /// Serves a virtual drive as a block device, until Ctrl-C.
 ///
@@ -30,6 +33,10 @@ pub struct Serve {
     directory: Option<PathBuf>,
     #[command(flatten)]
     drive: Drive,
+    /// No virtual SSD, but so much of this machine's memory, for what --flush-us costs without the cost of a drive that shares the
+    /// processors: from Linux 6.9 on the kernel reads and writes that memory itself.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["directory", "profile", "size", "seed", "state", "record"])]
+    memory: Option<u64>,
     /// Writes every write, flush, discard and zeroing to this file, in order, with its data; it must not lie on the drive.
     /// `echo "mark 7" > CONTROL` puts a mark among them.
     #[arg(long, value_name = "FILE")]
@@ -60,11 +67,30 @@ impl Serve {
             bail!("cannot serve a block device here: {reason}; {}", ublk());
         }
         let stop = stop::on_signal()?; // before there are threads
+        if let Some(bytes) = self.memory {
+            let file = File::in_memory(bytes)?;
+            return self.serve(&front_end, Arc::new(file), Arc::new(NoDesk), stop, out);
+        }
         let (ssd, image) = self.ssd()?;
         ready_process().iter().for_each(|refused| eprintln!("note: could not {refused}"));
         let recorder = self.record.as_ref().map(|file| Recorder::new(ssd.clone(), file).map(Arc::new)).transpose()?;
         let desk = Arc::new(Both { ssd: ssd.clone(), recorder: recorder.clone() });
-        let mut device: Arc<dyn BlockDevice> = recorder.clone().map_or(ssd.clone() as _, |recorder| recorder as _);
+        let device: Arc<dyn BlockDevice> = recorder.clone().map_or(ssd as _, |recorder| recorder as _);
+        self.serve(&front_end, device, desk, stop, out)?;
+        recorder.map_or(Ok(()), |recorder| recorder.finish())?;
+        image.map_or(Ok(()), |image| Ok(image.close()?))
+    }
+
+    /// Until Ctrl-C.
+    fn serve(
+        &self,
+        front_end: &FuseLoop,
+        mut device: Arc<dyn BlockDevice>,
+        desk: Arc<dyn Desk>,
+        stop: &'static AtomicBool,
+        out: &mut dyn Write,
+    ) -> Result<()> {
+        let bytes = device.len_bytes();
         if self.no_discard {
             device = Arc::new(Deaf::new(device));
         }
@@ -74,7 +100,7 @@ impl Serve {
         let mut served = front_end.serve(device, desk)?;
         let (node, stats, control) = (served.node().to_owned(), served.stats(), served.control());
         if self.json {
-            let object = json!({ "device": node, "bytes": ssd.len_bytes(), "front_end": front_end.name(), "stats": stats,
+            let object = json!({ "device": node, "bytes": bytes, "front_end": front_end.name(), "stats": stats,
                 "control": control, "pid": std::process::id() });
             writeln!(out, "{object}")?;
         } else {
@@ -102,8 +128,6 @@ impl Serve {
                 stopped => break stopped?,
             }
         }
-        recorder.map_or(Ok(()), |recorder| recorder.finish())?;
-        image.map_or(Ok(()), Image::close)?;
         if !was_served {
             bail!("somebody else has unmounted {}: it is not served any more", node.display());
         }
