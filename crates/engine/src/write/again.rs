@@ -45,19 +45,26 @@ struct Turned {
 }
 
 impl Writes {
-    /// Puts again what is alive in the victims of the tail collector. Ends early if the store is being closed.
+    /// Puts again what is alive in the victims of the tail collector. Ends early if the store is being closed, or has no space for it: what
+    /// was put by then is there twice for a while.
     pub fn put_again(&self, shared: &Arc<Shared>) -> Result<()> {
         let (victims, version) = {
             let control = shared.control.lock();
             (control.collecting.victims.clone(), control.versions.live().clone())
         };
         let mut turned = Turned { victims, unreadable: BTreeSet::new(), living: Vec::new(), bytes: 0 };
-        for (_, table) in version.tables() {
-            if table.meta.segments().any(|(object, _)| turned.victims.contains(&object)) {
-                self.put_again_of(shared, table, &mut turned)?;
+        let of_victims = |table: &TableRef| table.meta.segments().any(|(object, _)| turned.victims.contains(&object));
+        let tables: Vec<_> = version.tables().map(|(_, table)| table).filter(|table| of_victims(table)).collect();
+        for table in tables {
+            if !self.put_again_of(shared, table, &mut turned)? {
+                starved(shared);
+                return Ok(());
             }
         }
-        self.put_living(shared, &mut turned)?;
+        if !self.put_living(shared, &mut turned)? {
+            starved(shared);
+            return Ok(());
+        }
         let put_by = shared.visible();
         if shared.control.lock().versions.base() < put_by {
             self.seal(shared)?;
@@ -69,8 +76,8 @@ impl Writes {
         Ok(())
     }
 
-    /// The part of one table.
-    fn put_again_of(&self, shared: &Arc<Shared>, table: &TableRef, turned: &mut Turned) -> Result<()> {
+    /// The part of one table. False if there is no space for it.
+    fn put_again_of(&self, shared: &Arc<Shared>, table: &TableRef, turned: &mut Turned) -> Result<bool> {
         let mut cursor = table.open(&*shared.placement)?.cursor(HOW)?;
         cursor.seek_first()?;
         while cursor.valid() {
@@ -91,21 +98,26 @@ impl Writes {
                 }
             }
             cursor.next()?;
-            if turned.bytes >= BYTES_AT_ONCE {
-                self.put_living(shared, turned)?;
+            if turned.bytes >= BYTES_AT_ONCE && !self.put_living(shared, turned)? {
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Puts those that are alive still. [`Error::Closed`] if the store is being closed.
-    fn put_living(&self, shared: &Arc<Shared>, turned: &mut Turned) -> Result<()> {
+    /// Puts those that are alive still. False if less space is left than writers may need: who finds a disk full in the midst of an append
+    /// stops everybody, and nothing depends on this. [`Error::Closed`] if the store is being closed.
+    fn put_living(&self, shared: &Arc<Shared>, turned: &mut Turned) -> Result<bool> {
         if shared.control.lock().closing {
             return Err(Error::Closed);
         }
         let (living, bytes) = (std::mem::take(&mut turned.living), std::mem::take(&mut turned.bytes));
         if living.is_empty() {
-            return Ok(());
+            return Ok(true);
+        }
+        let room = bytes as u64 + 2 * shared.options.memtable_bytes;
+        if shared.placement.free_bytes().is_some_and(|free| free < room) {
+            return Ok(false);
         }
         let Turn::Lead(mut lead, _) = self.queue.join(Own::Alone, false) else {
             return Err(Error::Bug("somebody who wanted the baton alone was taken along".into()));
@@ -124,11 +136,19 @@ impl Writes {
             }
         }
         if batch.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         shared.stats.put_again(batch.byte_len() as u64);
-        commit(shared, &mut lead, batch, false).map(drop)
+        commit(shared, &mut lead, batch, false).map(|_| true)
     }
+}
+
+/// Until space is given back nothing is collected.
+fn starved(shared: &Arc<Shared>) {
+    let mut control = shared.control.lock();
+    (control.collecting.putting, control.collecting.starved) = (false, true);
+    control.collecting.victims.clear();
+    shared.schedule(&mut control);
 }
 
 /// Whether `stored` is what the tree has for `user` at `seq`. An entry of a segment is there once, so it is the same put.
