@@ -15,11 +15,15 @@ const BYTES: u64 = 256 << 10;
 const SIZES: Sizes = Sizes { slot_bytes: 4096, unit_slots: 2 };
 const ID: u64 = 7;
 
-/// A superblock that decodes says the same when it is written again; so does a half of the journal. A device with such a half is a list of
-/// files that takes more and loses none, or one with problems, or an error.
+/// A superblock that decodes says the same when it is written again; so does a half of the journal. A device with such a half, or two, is a
+/// list of files that takes more and loses none, or one with problems, or an error.
 pub fn raw(input: &[u8]) {
-    if let Ok(found) = Superblock::decode(input) {
-        assert_eq!(Superblock::decode(&found.encode()), Ok(found));
+    for page in [input.to_vec(), sealed(input)] {
+        if let Ok(found) = Superblock::decode(&page) {
+            assert_eq!(Superblock::decode(&found.encode()), Ok(found));
+            let (first, last) = (found.slot_at(0), found.slot_at(found.slots()));
+            assert!(found.half_at(1) + found.journal_bytes() <= first && last <= found.device_bytes(), "{found:?}");
+        }
     }
     if let Ok(page) = <&[u8; PAGE]>::try_from(input) {
         let _ = page::used(page, ID);
@@ -33,8 +37,10 @@ pub fn raw(input: &[u8]) {
             assert_eq!(salvaged.checkpoint.as_ref(), found.changes.first());
             assert!(salvaged.entries.starts_with(&found.changes[1..]));
         }
-        device(&superblock, &half);
+        device(&superblock, [&half, &[]]);
     }
+    let (front, back) = input.split_at((input.len() / 2).next_multiple_of(PAGE).min(input.len()));
+    device(&superblock, [&healed(front), &healed(back)]);
 }
 
 /// What a half says, written anew, says the same.
@@ -77,13 +83,14 @@ pub fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Opens a device that begins so, writes to it, and opens it again.
-fn device(superblock: &Superblock, half: &[u8]) {
+/// Opens a device with such a journal, writes to it, and opens it again.
+fn device(superblock: &Superblock, halves: [&[u8]; 2]) {
     let memory = Arc::new(Memory::new(BYTES).expect("whole blocks"));
-    let mut bytes = half.to_vec();
-    bytes.resize(superblock.journal_bytes() as usize, 0);
-    for (at, bytes) in [(0, &superblock.encode()), (superblock.half_at(0), &bytes)] {
-        memory.write_at(at, bytes, Stream(0)).expect("it is within");
+    memory.write_at(0, &superblock.encode(), Stream(0)).expect("it is within");
+    for (number, half) in halves.into_iter().enumerate() {
+        let mut bytes = half.to_vec();
+        bytes.resize(superblock.journal_bytes() as usize, 0);
+        memory.write_at(superblock.half_at(number), &bytes, Stream(0)).expect("it is within");
     }
     let fs = RawFs::new(memory, "device");
     let Ok(files) = fs.files() else { return };
@@ -99,6 +106,17 @@ fn device(superblock: &Superblock, half: &[u8]) {
     let kept: Vec<_> = after.into_iter().filter(|file| was_there || file.name != "new").collect();
     assert!(kept == files, "other files than before");
     assert_eq!(fs.problems().expect("we wrote it"), Vec::<String>::new());
+}
+
+/// A page that is a superblock by its first bytes and its checksum.
+fn sealed(page: &[u8]) -> Vec<u8> {
+    let mut page = page.to_vec();
+    if let Some(body) = page.get_mut(..64) {
+        body[..12].copy_from_slice(&[&b"TERRACER"[..], &1u32.to_le_bytes()].concat());
+        let sum = crc::mask(crc::crc32c(&body[..60]));
+        body[60..].copy_from_slice(&sum.to_le_bytes());
+    }
+    page
 }
 
 /// A half whose head, checkpoint and entries have the checksums of what they hold.

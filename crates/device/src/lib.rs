@@ -27,7 +27,7 @@ pub use deaf::Deaf;
 pub use error::{Error, Result};
 pub use file::File;
 pub use memory::Memory;
-pub use slow::SlowFlush;
+pub use slow::{Pace, Slow};
 
 use std::ops::Range;
 use std::os::fd::BorrowedFd;

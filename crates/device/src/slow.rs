@@ -1,21 +1,65 @@
-//! A device whose flushes take as long as somebody's drive takes: what waits for them waits that long here, too.
+//! A device that takes as long as somebody's drive takes: what waits for it waits that long here, too.
 use crate::{BlockDevice, Result, Stream};
-use std::{ops::Range, os::fd::BorrowedFd, sync::Arc, thread, time::Duration};
+use std::{
+    ops::Range,
+    os::fd::BorrowedFd,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
 
-/// Another device with slow flushes. Everything else is passed on.
-pub struct SlowFlush {
-    below: Arc<dyn BlockDevice>,
-    flush_time: Duration,
+/// So far ahead of its pace a device may be before it waits: no thread sleeps for as short as a page takes.
+const AHEAD_MAX: Duration = Duration::from_micros(200);
+
+/// How slow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// Each flush takes so much longer.
+    pub flush: Duration,
+    /// Bytes read or written in a second at most; any number if `None`.
+    pub bytes_per_s: Option<u64>,
 }
 
-impl SlowFlush {
-    /// Each flush of `below` takes `flush_time` longer.
-    pub fn new(below: Arc<dyn BlockDevice>, flush_time: Duration) -> SlowFlush {
-        SlowFlush { below, flush_time }
+/// Another device that does one thing after the other, at some pace.
+pub struct Slow {
+    below: Arc<dyn BlockDevice>,
+    pace: Pace,
+    /// When it will be done with all that it was asked to move.
+    done: Mutex<Instant>,
+}
+
+impl Slow {
+    /// `below` at `pace`.
+    pub fn new(below: Arc<dyn BlockDevice>, pace: Pace) -> Slow {
+        Slow { below, pace, done: Mutex::new(Instant::now()) }
+    }
+
+    /// Moves so many bytes behind those before them, and takes as long as that takes.
+    fn moving<T>(&self, bytes: usize, moved: impl FnOnce() -> Result<T>) -> Result<T> {
+        let Some(bytes_per_s) = self.pace.bytes_per_s else { return moved() };
+        let takes = Duration::from_secs_f64(bytes as f64 / bytes_per_s.max(1) as f64);
+        let done = {
+            let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+            *done = done.max(Instant::now()) + takes;
+            *done
+        };
+        let moved = moved();
+        let left = done.saturating_duration_since(Instant::now());
+        if left > AHEAD_MAX {
+            thread::sleep(left);
+        }
+        moved
+    }
+
+    /// All that was moved is there, and then it takes as long as a flush takes.
+    fn flushing<T>(&self, flushed: impl FnOnce() -> Result<T>) -> Result<T> {
+        let done = *self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        thread::sleep(done.saturating_duration_since(Instant::now()) + self.pace.flush);
+        flushed()
     }
 }
 
-impl BlockDevice for SlowFlush {
+impl BlockDevice for Slow {
     fn len_bytes(&self) -> u64 {
         self.below.len_bytes()
     }
@@ -25,25 +69,23 @@ impl BlockDevice for SlowFlush {
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        self.below.read_at(offset, into)
+        self.moving(into.len(), || self.below.read_at(offset, into))
     }
 
     fn read_part(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        self.below.read_part(offset, into)
+        self.moving(into.len(), || self.below.read_part(offset, into))
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8], stream: Stream) -> Result<()> {
-        self.below.write_at(offset, bytes, stream)
+        self.moving(bytes.len(), || self.below.write_at(offset, bytes, stream))
     }
 
     fn flush(&self) -> Result<()> {
-        thread::sleep(self.flush_time);
-        self.below.flush()
+        self.flushing(|| self.below.flush())
     }
 
     fn flush_ranges(&self, ranges: &[Range<u64>]) -> Result<()> {
-        thread::sleep(self.flush_time);
-        self.below.flush_ranges(ranges)
+        self.flushing(|| self.below.flush_ranges(ranges))
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
@@ -54,8 +96,9 @@ impl BlockDevice for SlowFlush {
         self.below.write_zeroes(offset, len)
     }
 
+    /// What goes past it has no pace.
     fn backing(&self) -> Option<BorrowedFd<'_>> {
-        self.below.backing()
+        if self.pace.bytes_per_s.is_some() { None } else { self.below.backing() }
     }
 }
 
@@ -63,11 +106,11 @@ impl BlockDevice for SlowFlush {
 mod tests {
     use super::*;
     use crate::Memory;
-    use std::time::Instant;
 
     #[test]
     fn flushes_wait_and_nothing_else_does() {
-        let slow = SlowFlush::new(Arc::new(Memory::new(1 << 20).expect("memory")), Duration::from_millis(50));
+        let pace = Pace { flush: Duration::from_millis(50), bytes_per_s: None };
+        let slow = Slow::new(Arc::new(Memory::new(1 << 20).expect("memory")), pace);
         let start = Instant::now();
         let mut read = [0; 4096];
         slow.write_at(4096, &[7; 4096], Stream::default()).expect("written");
@@ -76,5 +119,20 @@ mod tests {
         assert!(start.elapsed() < Duration::from_millis(50));
         slow.flush().expect("flushed");
         assert!(start.elapsed() >= Duration::from_millis(50));
+    }
+
+    #[test]
+    fn bytes_take_their_time_one_behind_the_other_and_nothing_goes_past_it() {
+        let pace = Pace { flush: Duration::ZERO, bytes_per_s: Some(10 << 20) };
+        let slow = Slow::new(Arc::new(crate::File::in_memory(1 << 20).expect("memory")), pace);
+        let start = Instant::now();
+        thread::scope(|scope| {
+            for half in [0, 512 << 10] {
+                let slow = &slow;
+                scope.spawn(move || slow.write_at(half, &vec![7; 512 << 10], Stream::default()).expect("written"));
+            }
+        });
+        assert!(start.elapsed() >= Duration::from_millis(99), "{:?} for a MiB", start.elapsed());
+        assert!(slow.backing().is_none());
     }
 }

@@ -1,5 +1,5 @@
 //! A drive that another process serves, a virtual SSD or plain memory: who waits for a device must not be the one who serves it.
-use super::{FileSystem, parse_size};
+use super::{FileSystem, Habits, parse_size};
 use anyhow::{Context, Result, bail};
 use std::{
     io::{BufRead, BufReader, Read},
@@ -33,10 +33,8 @@ enum Behind {
 #[derive(Clone, Debug, PartialEq)]
 pub struct DriveSpec {
     behind: Behind,
-    /// Whether the file system tells it what was deleted, as it is deleted.
-    pub discards: bool,
-    /// µs that each flush takes longer than it would.
-    flush_us: u64,
+    /// How used, and how slow.
+    pub habits: Habits,
 }
 
 /// A served drive. Dropping it ends the server, which takes it down.
@@ -49,25 +47,25 @@ pub struct Drive {
 }
 
 impl DriveSpec {
-    /// A virtual SSD: `PROFILE`, and behind it, each if at all and in this order, `:steady`, `:discard` and `:flush=MICROSECONDS`.
+    /// A virtual SSD: `PROFILE`, if it has been in use `:steady`, and its [`Habits`].
     pub fn ssd(text: &str) -> Result<DriveSpec, String> {
-        let (text, discards, flush_us) = habits(text)?;
+        let (text, habits) = Habits::parse(text)?;
         let (profile, is_steady) = match text.rsplit_once(':') {
             Some((profile, "steady")) => (profile, true),
             Some((profile, "initial")) => (profile, false),
             _ => (text, false),
         };
-        Ok(DriveSpec { behind: Behind::Ssd { profile: profile.into(), is_steady }, discards, flush_us })
+        Ok(DriveSpec { behind: Behind::Ssd { profile: profile.into(), is_steady }, habits })
     }
 
-    /// A drive in memory: `SIZE`, and behind it, each if at all and in this order, `:discard` and `:flush=MICROSECONDS`.
+    /// A drive in memory: `SIZE`, and its [`Habits`].
     pub fn memory(text: &str) -> Result<DriveSpec, String> {
-        let (size, discards, flush_us) = habits(text)?;
+        let (size, habits) = Habits::parse(text)?;
         let bytes = parse_size(size)?;
         if bytes < FileSystem::Ext4.bytes_min() || !bytes.is_multiple_of(4096) {
             return Err(format!("memory:{size}: at least 16MiB in whole blocks of 4096 bytes are needed"));
         }
-        Ok(DriveSpec { behind: Behind::Memory(bytes), discards, flush_us })
+        Ok(DriveSpec { behind: Behind::Memory(bytes), habits })
     }
 
     /// Whether there is such a profile, and there can be a drive of it.
@@ -92,8 +90,10 @@ impl DriveSpec {
             }
             Behind::Memory(bytes) => command.args(["--memory", &bytes.to_string()]),
         };
-        command.args((!self.discards).then_some("--no-discard"));
-        command.args(["--flush-us", &self.flush_us.to_string(), "--work"]);
+        let Habits { discards, flush_us, bytes_per_s } = self.habits;
+        command.args((!discards).then_some("--no-discard"));
+        command.args(bytes_per_s.map(|bytes| format!("--bytes-per-s={bytes}")));
+        command.args(["--flush-us", &flush_us.to_string(), "--work"]);
         command.process_group(0); // Ctrl-C is for this process, which still needs the drive then
         command.arg(work).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut server = command.spawn().context("start the server of a drive")?;
@@ -112,16 +112,6 @@ impl DriveSpec {
         }
         Ok(drive)
     }
-}
-
-/// What stands behind a drive's name: whether it is told what was deleted, and the µs that each flush takes longer.
-fn habits(text: &str) -> Result<(&str, bool, u64), String> {
-    let (text, flush_us) = match text.rsplit_once(":flush=") {
-        Some((text, micros)) => (text, micros.parse().map_err(|_| format!("flush={micros} is no whole number"))?),
-        None => (text, 0),
-    };
-    let (text, discards) = text.strip_suffix(":discard").map_or((text, false), |text| (text, true));
-    Ok((text, discards, flush_us))
 }
 
 impl Drive {

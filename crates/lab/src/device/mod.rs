@@ -8,14 +8,16 @@
 //! | `vssd:PROFILE` | on a fresh ext4 on a virtual SSD in memory, served by another process; root | everything, and what it programs into flash |
 //! | `memory:SIZE` | on a fresh ext4 on a drive that is this machine's memory, without a model; root | everything |
 //!
-//! Drives of the last two kinds take `:flush=MICROSECONDS` longer for each flush, if that is asked for. An engine whose stores lie on a device without a file system has the last four bare, or with a small ext4 in a first partition.
+//! The last two are as slow as their [`Habits`] say. An engine whose stores lie on a device without a file system has the last four bare, or with a small ext4 in a first partition.
 //!
 //! [`DeviceSpec::check`] refuses what holds data before anything is touched. [`remove_stale`] removes what killed runs
 //! left behind; a run that ends, also by an error, removes its own.
 mod drive;
+mod habits;
 mod images;
 pub(crate) mod scratch;
 
+pub use habits::Habits;
 pub use images::Images;
 pub use scratch::{FileSystem, remove_stale};
 
@@ -42,7 +44,7 @@ pub enum DeviceSpec {
     Loop(u64, FileSystem),
     /// `block:/dev/X`.
     Block(PathBuf),
-    /// `vssd:PROFILE`, or `vssd:PROFILE:steady` for one that has been in use; or `memory:SIZE`. Behind each `:discard`, `:flush=MICROSECONDS`.
+    /// `vssd:PROFILE`, or `vssd:PROFILE:steady` for one that has been in use; or `memory:SIZE`. Behind each its [`Habits`].
     Drive(DriveSpec),
 }
 

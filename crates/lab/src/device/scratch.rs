@@ -121,7 +121,7 @@ impl Scratch {
     pub fn on_drive(work: &Path, node: &Path, spec: &DriveSpec, below: Below) -> Result<Scratch> {
         let mut scratch = Scratch::new(work)?;
         scratch.node = node.to_owned();
-        let options = if spec.discards { "data=ordered,discard" } else { "data=ordered" };
+        let options = if spec.habits.discards { "data=ordered,discard" } else { "data=ordered" };
         scratch.lay(below, FileSystem::Ext4, "", options)?;
         Ok(scratch)
     }

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     cell::CellSpec,
-    device::{FileSystem, parse_size},
+    device::{FileSystem, Habits, parse_size},
     workload,
 };
 use serde::Deserialize;
@@ -35,10 +35,8 @@ pub enum Place {
     Memory {
         /// Its size.
         bytes: u64,
-        /// Whether it is told what was deleted.
-        discards: bool,
-        /// µs that each flush takes longer.
-        flush_us: u64,
+        /// How it is used, and how slow.
+        habits: Habits,
     },
     /// A virtual SSD.
     Vssd {
@@ -46,10 +44,8 @@ pub enum Place {
         profile: Box<Profile>,
         /// Whether it has been in use.
         is_steady: bool,
-        /// Whether it is told what was deleted.
-        discards: bool,
-        /// µs that each flush takes longer.
-        flush_us: u64,
+        /// How it is used, and how slow.
+        habits: Habits,
     },
 }
 
@@ -140,14 +136,15 @@ fn place(device: &Device) -> Result<Place, String> {
     if device.kind != Kind::Loop && device.file_system != FileSystem::Ext4 {
         return Err(format!("device: `file_system` is for kind loop; {:?} has none to choose", device.kind));
     }
+    let habits = Habits {
+        discards: device.discard,
+        flush_us: device.flush_us,
+        bytes_per_s: device.bytes_per_s.map(|bytes| bytes.0),
+    };
     match device.kind {
         Kind::Temporary => Ok(Place::Temporary),
         Kind::Loop => Ok(Place::Loop(size()?, device.file_system)),
-        Kind::Memory => Ok(Place::Memory {
-            bytes: size()?.next_multiple_of(4096),
-            discards: device.discard,
-            flush_us: device.flush_us,
-        }),
+        Kind::Memory => Ok(Place::Memory { bytes: size()?.next_multiple_of(4096), habits }),
         Kind::Vssd => {
             let name = device.profile.as_deref().ok_or("device: `profile` is missing")?;
             let known = || Profile::names().collect::<Vec<_>>().join(", ");
@@ -156,12 +153,7 @@ fn place(device: &Device) -> Result<Place, String> {
             let profile = resized(profile, size()?);
             profile.validate().map_err(|error| format!("device: {error}"))?;
             let is_steady = device.state == State::Steady;
-            Ok(Place::Vssd {
-                profile: Box::new(profile),
-                is_steady,
-                discards: device.discard,
-                flush_us: device.flush_us,
-            })
+            Ok(Place::Vssd { profile: Box::new(profile), is_steady, habits })
         }
     }
 }
@@ -183,23 +175,16 @@ impl Place {
         match self {
             Place::Temporary => "a temporary directory".into(),
             Place::Loop(bytes, kind) => format!("loop:{}MiB, {}", bytes >> 20, kind.name()),
-            Place::Memory { bytes, discards, flush_us } => {
-                format!("memory of {} MiB{}", bytes >> 20, habits(*discards, *flush_us))
-            }
-            Place::Vssd { profile, is_steady, discards, flush_us } => format!(
+            Place::Memory { bytes, habits } => format!("memory of {} MiB{}", bytes >> 20, habits.describe()),
+            Place::Vssd { profile, is_steady, habits } => format!(
                 "vssd:{} of {} MiB, {}{}",
                 profile.name,
                 profile.capacity_bytes >> 20,
                 if *is_steady { "steady" } else { "initial" },
-                habits(*discards, *flush_us)
+                habits.describe()
             ),
         }
     }
-}
-
-fn habits(discards: bool, flush_us: u64) -> String {
-    let discards = if discards { ", with discards" } else { "" };
-    if flush_us > 0 { format!("{discards}, flushes in {flush_us} µs") } else { discards.into() }
 }
 
 #[cfg(test)]

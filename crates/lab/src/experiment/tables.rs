@@ -140,6 +140,8 @@ pub struct Device {
     /// Of these: µs that each flush of its cache takes longer than it would.
     #[serde(default)]
     pub flush_us: u64,
+    /// Of these: bytes that it reads and writes in a second at most.
+    pub bytes_per_s: Option<Size>,
 }
 
 /// Kinds of devices.

@@ -91,15 +91,13 @@ impl Folder {
             Place::Temporary => Ok(None),
             Place::Loop(bytes, FileSystem::Ext4) => Ok(Some(format!("loop:{bytes}"))),
             Place::Loop(bytes, kind) => Ok(Some(format!("loop:{bytes}:{}", kind.name()))),
-            Place::Memory { bytes, discards, flush_us } => {
-                Ok(Some(format!("memory:{bytes}{}", habits(*discards, *flush_us))))
-            }
-            Place::Vssd { profile, is_steady, discards, flush_us } => {
+            Place::Memory { bytes, habits } => Ok(Some(format!("memory:{bytes}{habits}"))),
+            Place::Vssd { profile, is_steady, habits } => {
                 let name = format!("drives/{}-{}.json", profile.name, profile.capacity_bytes);
                 self.write(&name, &serde_json::to_string_pretty(profile).context("a profile as JSON")?)?;
                 let path = self.dir.join(name);
                 let state = if *is_steady { ":steady" } else { ":initial" };
-                Ok(Some(format!("vssd:{}{state}{}", path.display(), habits(*discards, *flush_us))))
+                Ok(Some(format!("vssd:{}{state}{habits}", path.display())))
             }
         }
     }
@@ -120,11 +118,4 @@ impl Folder {
         let written = fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, &path));
         written.with_context(|| path.display().to_string())
     }
-}
-
-/// As `--device` spells how a drive is used.
-fn habits(discards: bool, flush_us: u64) -> String {
-    let discard = if discards { ":discard" } else { "" };
-    let flush = if flush_us > 0 { format!(":flush={flush_us}") } else { String::new() };
-    discard.to_owned() + &flush
 }

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 use terrace_device::{
-    BlockDevice, Deaf, File, Memory, SlowFlush,
+    BlockDevice, Deaf, File, Memory, Pace, Slow,
     record::Recorder,
     serve::{Desk, FrontEnd, FuseLoop, NoDesk, ready_process, ublk},
     ssd::{Image, Ssd},
@@ -44,6 +44,9 @@ pub struct Serve {
     /// Microseconds that each flush takes longer than it would: the flush latency of somebody's drive.
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 0)]
     flush_us: u64,
+    /// Reads and writes at most so much in a second.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    bytes_per_s: Option<u64>,
     /// Refuses discards, as a drive does that knows none.
     #[arg(long)]
     no_discard: bool,
@@ -94,8 +97,9 @@ impl Serve {
         if self.no_discard {
             device = Arc::new(Deaf::new(device));
         }
-        if self.flush_us > 0 {
-            device = Arc::new(SlowFlush::new(device, Duration::from_micros(self.flush_us)));
+        let pace = Pace { flush: Duration::from_micros(self.flush_us), bytes_per_s: self.bytes_per_s };
+        if pace != Pace::default() {
+            device = Arc::new(Slow::new(device, pace));
         }
         let mut served = front_end.serve(device, desk)?;
         let (node, stats, control) = (served.node().to_owned(), served.stats(), served.control());

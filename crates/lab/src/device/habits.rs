@@ -1,0 +1,73 @@
+//! How a drive of ours is used, and how slow it is: what stands behind its name in `--device`.
+use super::parse_size;
+use std::fmt;
+
+/// In this order, each if at all: `:discard`, `:flush=MICROSECONDS`, `:rate=SIZE`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Habits {
+    /// Whether it is told what was deleted, as it is deleted.
+    pub discards: bool,
+    /// µs that each flush takes longer than it would.
+    pub flush_us: u64,
+    /// It reads and writes at most so many bytes in a second.
+    pub bytes_per_s: Option<u64>,
+}
+
+impl Habits {
+    /// Those at the end of `text`, and what stands before them. The error names what is wrong.
+    pub fn parse(text: &str) -> Result<(&str, Habits), String> {
+        let (text, bytes_per_s) = match text.rsplit_once(":rate=") {
+            Some((text, size)) => (text, Some(parse_size(size)?)),
+            None => (text, None),
+        };
+        let (text, flush_us) = match text.rsplit_once(":flush=") {
+            Some((text, micros)) => (text, micros.parse().map_err(|_| format!("flush={micros} is no whole number"))?),
+            None => (text, 0),
+        };
+        let (text, discards) = text.strip_suffix(":discard").map_or((text, false), |text| (text, true));
+        Ok((text, Habits { discards, flush_us, bytes_per_s }))
+    }
+
+    /// In words, behind others.
+    pub fn describe(&self) -> String {
+        let mut words = String::new();
+        if self.discards {
+            words += ", with discards";
+        }
+        if self.flush_us > 0 {
+            words += &format!(", flushes in {} µs", self.flush_us);
+        }
+        if let Some(bytes) = self.bytes_per_s {
+            words += &format!(", {} MB/s", bytes / 1_000_000);
+        }
+        words
+    }
+}
+
+impl fmt::Display for Habits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.discards {
+            f.write_str(":discard")?;
+        }
+        if self.flush_us > 0 {
+            write!(f, ":flush={}", self.flush_us)?;
+        }
+        self.bytes_per_s.map_or(Ok(()), |bytes| write!(f, ":rate={bytes}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn habits_are_read_as_they_are_written() {
+        for text in ["", ":discard", ":flush=7", ":rate=4096", ":discard:flush=5000:rate=500000000"] {
+            let text = format!("drive:steady{text}");
+            let (name, habits) = Habits::parse(&text).unwrap();
+            assert_eq!((name, format!("{name}{habits}")), ("drive:steady", text.clone()));
+        }
+        assert!(Habits::parse("x:flush=y").unwrap_err().contains("flush=y"));
+        assert!(Habits::parse("x:rate=fast").unwrap_err().contains("fast"));
+    }
+}
