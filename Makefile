@@ -13,7 +13,7 @@ test: ## every test, and the repository's own checks; what the machine lacks is 
 	cargo test --workspace
 	cargo xtask tidy
 
-places: ## the engine's suites once more, with stores on a device without a file system, and half on one
+places: ## the engine's suites once more, with stores on a device, and half on one, and with tables of the other forms
 	@scripts/places.sh
 
 lint: ## formatting, clippy with warnings as errors, licences of what we build on
@@ -49,7 +49,7 @@ crash: machine ## a quarter of an hour of power cuts, on paper and of machines, 
 	  target/release/terrace crash --states 100 --control $$control || exit 1; done
 	for engine in leveldb leveldb+durability=background terrace-block noblsm noblsm+durability=journal-bpf \
 	  wisckey+garbage_percent=1+durability=background \
-	  wisckey+collection=segments+garbage_percent=1+durability=background bolt delsm raw leveldb-raw; do \
+	  wisckey+collection=segments+garbage_percent=1+durability=background bolt delsm raw lds leveldb-raw; do \
 	  target/release/terrace crash --engine terrace:$$engine --seconds 60 || exit 1; done
 	for preset in leveldb terrace-block noblsm; do \
 	  target/release/terrace crash --engine terrace:$$preset --level seam --seconds 30 || exit 1; done

@@ -1,7 +1,7 @@
 //! A drive that cannot be told what nobody needs any more.
 use crate::{BlockDevice, Error, Result, Stream};
 use nix::errno::Errno;
-use std::{ops::Range, sync::Arc};
+use std::{ops::Range, os::fd::BorrowedFd, sync::Arc};
 
 /// Another device without discards: each is refused, as by a drive that knows none. Everything else is passed on.
 pub struct Deaf(Arc<dyn BlockDevice>);
@@ -32,6 +32,10 @@ impl BlockDevice for Deaf {
 
     fn write_at(&self, offset: u64, bytes: &[u8], stream: Stream) -> Result<()> {
         self.0.write_at(offset, bytes, stream)
+    }
+
+    fn backing(&self) -> Option<BorrowedFd<'_>> {
+        self.0.backing()
     }
 
     fn flush(&self) -> Result<()> {

@@ -57,7 +57,7 @@ impl File {
         let made = memfd_create(NAME, MFdFlags::MFD_CLOEXEC);
         let file = fs::File::from(made.map_err(|error| failed("make", Path::new(NAME), error.into()))?);
         file.set_len(len).map_err(|source| failed("give its length to", Path::new(NAME), source))?;
-        File::locked(file, Path::new(NAME), len)
+        File::locked_as(file, Path::new(NAME), len, false)
     }
 
     /// Opens a device that is there. A block device is opened exclusively: the kernel refuses one that is mounted, swapped to, or
@@ -119,7 +119,10 @@ impl File {
     }
 
     fn locked(file: fs::File, path: &Path, len: u64) -> Result<File> {
-        let is_node = is_node(path);
+        File::locked_as(file, path, len, is_node(path))
+    }
+
+    fn locked_as(file: fs::File, path: &Path, len: u64, is_node: bool) -> Result<File> {
         let locked = patiently(is_node, || file.try_lock());
         locked.map_err(|refused| failed("lock", path, refused.into()))?;
         let flushers = Flushers::new(&file, len, is_node).map_err(|source| failed("open again", path, source))?;
@@ -227,7 +230,7 @@ impl BlockDevice for File {
     }
 
     fn backing(&self) -> Option<BorrowedFd<'_>> {
-        (!self.is_node).then(|| self.file.as_fd())
+        (!self.is_node && !self.direct && self.flushers.is_some()).then(|| self.file.as_fd())
     }
 }
 

@@ -8,7 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// So far ahead of its pace a device may be before it waits: no thread sleeps for as short as a page takes.
+/// So far ahead of its pace a device may be before it waits, and so far behind it may catch up: no thread sleeps for as short as a page
+/// takes, or just as long as it wants to.
 const AHEAD_MAX: Duration = Duration::from_micros(200);
 
 /// How slow.
@@ -40,7 +41,8 @@ impl Slow {
         let takes = Duration::from_secs_f64(bytes as f64 / bytes_per_s.max(1) as f64);
         let done = {
             let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-            *done = done.max(Instant::now()) + takes;
+            let now = Instant::now();
+            *done = done.max(now.checked_sub(AHEAD_MAX).unwrap_or(now)) + takes;
             *done
         };
         let moved = moved();

@@ -195,7 +195,6 @@ fn what_cannot_be_kept_and_what_cannot_be_ordered_is_named() {
     assert!(Recorder::new(Arc::new(Memory::new(BLOCK).unwrap()), dir.path()).is_err());
 }
 
-/// A record with a hole would make states that never could have been: once one is lost, nothing is written any more.
 #[test]
 fn what_is_asked_after_the_end_is_done_and_no_part_of_the_past() {
     let dir = tempfile::tempdir().unwrap();
@@ -216,6 +215,7 @@ fn what_is_asked_after_the_end_is_done_and_no_part_of_the_past() {
     assert_eq!(all(&State::new(past, 0, &[kept]).unwrap())[..4096], data(1, 1));
 }
 
+/// A record with a hole would make states that never could have been: once one is lost, nothing is written any more.
 #[test]
 fn a_record_that_cannot_be_written_stops_the_device() {
     let memory = Arc::new(Memory::new(1024 * BLOCK).unwrap());

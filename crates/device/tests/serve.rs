@@ -13,7 +13,7 @@ use std::{
 };
 use tempfile::TempDir;
 use terrace_device::{
-    BlockDevice, Error, Memory, Result, Stream,
+    BlockDevice, Error, Memory, Pace, Result, Slow, Stream,
     serve::{FrontEnd, FuseLoop, NoDesk, cleanup, ready_process},
 };
 use terrace_peers::require;
@@ -134,6 +134,10 @@ fn role_of_a_server() {
     let device: Arc<dyn BlockDevice> = match device.as_str() {
         "memory" => Arc::new(memory),
         "file" => Arc::new(terrace_device::File::create(&work.join("image"), DEVICE_BYTES).expect("a device")),
+        "slow" => {
+            let pace = Pace { flush: Duration::from_millis(100), bytes_per_s: None };
+            Arc::new(Slow::new(Arc::new(terrace_device::File::in_memory(DEVICE_BYTES).expect("a device")), pace))
+        }
         "unwritable" => Arc::new(Limited { below: memory, end: 0x10_0000, panics: false }),
         "broken" => Arc::new(Limited { below: memory, end: 0x10_0000, panics: true }),
         other => panic!("no device {other}"),
@@ -319,6 +323,37 @@ fn every_request_arrives_as_one() {
         assert_eq!(block, [byte; 4096], "block {at}");
     }
     drop(file);
+    server.stop();
+}
+
+/// The kernel reads and writes the file behind a device itself, where it can; the rest still comes here.
+#[test]
+fn a_file_behind_the_device_is_written_past_its_server() {
+    let Some(server) = Server::start("slow") else { return };
+    let dd = ["bs=1M", "count=16", "if=/dev/zero", "conv=notrunc,fdatasync", "status=none"];
+    let begin = Instant::now();
+    run(Command::new("dd").args(dd).arg(format!("of={}", server.node.display())));
+    assert!(begin.elapsed() >= Duration::from_millis(100), "a flush that did not wait");
+    let (file, mut block) = (File::options().read(true).write(true).open(&server.node).expect("opened"), [7; 4096]);
+    let before = server.count("flushes").0;
+    for n in 1..=3 {
+        file.write_all_at(&block, 4096 * n).and_then(|()| file.sync_data()).expect("written");
+    }
+    assert_eq!(server.count("flushes").0, before + 3);
+    run(Command::new("blkdiscard").args(["--offset=8192", "--length=4096"]).arg(&server.node));
+    assert_eq!(server.count("discards").1, 4096);
+    drop(file);
+    let file = File::open(&server.node).expect("opened");
+    for (at, byte) in [(0, 0), (1, 7), (2, 0), (3, 7)] {
+        file.read_exact_at(&mut block, 4096 * at).expect("read");
+        assert_eq!(block, [byte; 4096], "block {at}");
+    }
+    drop(file);
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("a kernel");
+    let version: Vec<u32> = release.split(['.', '-']).map_while(|number| number.parse().ok()).take(2).collect();
+    if version >= vec![6, 9] {
+        assert_eq!((server.count("reads").0, server.count("writes").0), (0, 0), "by way of the server");
+    }
     server.stop();
 }
 

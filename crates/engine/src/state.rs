@@ -312,6 +312,20 @@ impl Shared {
         }
     }
 
+    /// Looks which tables above the deepest level delete ranges, where that is for [`collect::hiding`] to know. I/O; what cannot be read is
+    /// told to whoever reads it.
+    pub fn look_for_range_deletes(&self) {
+        if !self.values_apart || !self.deletes_ranges {
+            return;
+        }
+        let view = self.view.load_full();
+        let levels = &view.version.levels;
+        let deepest = levels.iter().rposition(|level| level.bytes() > 0).unwrap_or(0);
+        for table in levels[..deepest].iter().flat_map(|level| level.tables()) {
+            let _ = table.look_for_range_deletes(&*self.placement);
+        }
+    }
+
     /// Empties segments of the value log, if there is too much garbage: one table at a time, so that it never has more than a
     /// thread, and whatever else is due comes first.
     fn collect(self: &Arc<Self>, control: &mut Control) {
@@ -333,7 +347,7 @@ impl Shared {
             match victims.is_empty() {
                 false => collect::plan(situation, &victims, |range| self.policy.plan_range(situation, 0, range)),
                 true if !control.busy.lull.is_long() => None,
-                true => hiding().and_then(|level| self.policy.plan_range(situation, level, &KeyRange::default())),
+                true => hiding().and_then(|(level, range)| self.policy.plan_range(situation, level, &range)),
             }
         });
         if let Some(plan) =
@@ -366,7 +380,7 @@ impl Shared {
     }
 
     /// There is no space for what is collected, so nothing is until some is given back. Compactions leave values where they are.
-    fn starve(&self, control: &mut Control) {
+    pub fn starve(&self, control: &mut Control) {
         control.collecting.starved = true;
         if self.moves_values(control) {
             control.collecting.victims.clear();

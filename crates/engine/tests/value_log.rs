@@ -3,8 +3,14 @@
 mod kit;
 
 use kit::{Model, Place, contents, options};
-use std::{fs, ops::Range, path::Path, sync::Arc};
-use terrace::{Codec, Db, Options, ReadOptions, WriteBatch, check_on};
+use std::{
+    fs,
+    ops::Range,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use terrace::{Codec, Db, Options, ReadOptions, WriteBatch, WriteOptions, check_on};
 use terrace_format::{
     Batch, SeqNo,
     log_record::Event,
@@ -568,6 +574,27 @@ fn starved_by_a_full_disk(collection: &str) {
     db.wait_idle().expect("idle");
     assert!(garbage() <= 20, "{collection}: {}", garbage());
     assert_eq!(contents(&db).expect("scan").len(), 2000);
+    db.close().expect("close");
+}
+
+/// One entry hides them all, and lies above them where nothing else makes it sink: so a store at rest sees to it.
+#[test]
+fn a_deleted_range_is_garbage() {
+    let changes: &[_] = &[("range_deletes", "true"), ("durability_interval_ms", "100")];
+    let (place, options) = (Place::any(), options(&[SMALL, changes].concat()));
+    let mut rng = Rng::new(16);
+    let db = place.open(&options, false).expect("open");
+    (0..2000).for_each(|number| db.put(key(number), value(&mut rng, 1024)).expect("put"));
+    db.compact_range(None, None).expect("compact");
+    db.delete_range(key(0), key(1600), WriteOptions::default()).expect("delete");
+    db.close().expect("close"); // so that it has to be looked for in a table
+    let db = place.open(&options, false).expect("open");
+    let (begin, bytes) = (Instant::now(), || db.statistics().value_log.bytes);
+    while bytes() > 600 << 10 && begin.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(bytes() <= 600 << 10, "400 KiB are alive, {} bytes are there", bytes());
+    assert_eq!(contents(&db).expect("scan").len(), 400);
     db.close().expect("close");
 }
 

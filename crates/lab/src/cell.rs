@@ -4,7 +4,7 @@
 //! works, and one [`Row`] for each workload. A figure that cannot be had is `None` here and `null` there, never a guess.
 mod account;
 mod cost;
-mod processors;
+pub(crate) mod processors;
 mod run;
 
 pub use run::{Engines, run_cell};

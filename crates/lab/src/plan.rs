@@ -14,7 +14,7 @@ pub mod run;
 pub mod stop;
 
 use crate::{
-    cell::CellSpec,
+    cell::{CellSpec, processors},
     workload::{self, rng::label},
 };
 use anyhow::{Context, Result, ensure};
@@ -52,6 +52,7 @@ impl Plan {
             ensure!(!engines[..at].contains(engine), "engine {engine} is given twice");
         }
         workload::validate(&cell)?;
+        cell.processors.map_or(Ok(()), processors::check)?;
         let steps = workload::rows(&cell.workloads)?;
         let common = CellSpec { engine: String::new(), round: 0, dir: PathBuf::new(), device: None, ..cell.clone() };
         let text = serde_json::to_string(&common).context("the plan as JSON")?;

@@ -26,7 +26,10 @@ use std::{
     io::{self, Read, Write},
     os::fd::AsRawFd,
     path::Path,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread::{self, JoinHandle},
 };
 
@@ -42,9 +45,17 @@ const MOUNT_POINT: u64 = 5;
 /// The files, in the order in which they are listed.
 const FILES: [(u64, &str); 4] = [(DISK, "disk"), (STATS, "stats"), (CONTROL, "control"), (MOUNT_POINT, "mnt")];
 
+/// What [`serve`] has begun.
+pub struct Serving {
+    /// It ends when the file system is unmounted.
+    pub thread: JoinHandle<()>,
+    /// Whether the kernel reads and writes a file behind the device itself: known once `disk` was opened.
+    pub passes_on: Arc<AtomicBool>,
+}
+
 /// Mounts `device` below the directory `at` and serves it on a thread of its own, until it is unmounted. `source` stands in
 /// the list of mounts.
-pub fn serve(device: Arc<dyn BlockDevice>, desk: Arc<dyn Desk>, at: &Path, source: &str) -> Result<JoinHandle<()>> {
+pub fn serve(device: Arc<dyn BlockDevice>, desk: Arc<dyn Desk>, at: &Path, source: &str) -> Result<Serving> {
     let kernel = File::options().read(true).write(true).open(DEVICE);
     let kernel = kernel.map_err(|source| Error::Io { what: format!("open {DEVICE}"), source })?;
     let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", kernel.as_raw_fd());
@@ -52,10 +63,12 @@ pub fn serve(device: Arc<dyn BlockDevice>, desk: Arc<dyn Desk>, at: &Path, sourc
     mount(Some(source), at, Some(FILE_SYSTEM), flags, Some(options.as_str()))
         .map_err(|errno| Error::Io { what: format!("mount {}", at.display()), source: errno.into() })?;
     let reply = vec![0; REPLY_HEAD + DATA_MAX];
-    let mut server =
-        Server { kernel, device, desk, tally: Tally::default(), texts: HashMap::new(), opened: 0, behind: None, reply };
+    let (tally, texts, passes_on) = (Tally::default(), HashMap::new(), Arc::new(AtomicBool::new(false)));
+    let told = passes_on.clone();
+    let mut server = Server { kernel, device, desk, tally, texts, opened: 0, behind: None, passes_on: told, reply };
     let thread = thread::Builder::new().name("serve".into()).spawn(move || server.run());
-    thread.map_err(|source| Error::Io { what: "start a thread".into(), source })
+    let thread = thread.map_err(|source| Error::Io { what: "start a thread".into(), source })?;
+    Ok(Serving { thread, passes_on })
 }
 
 struct Server {
@@ -70,6 +83,8 @@ struct Server {
     opened: u64,
     /// The number of the file behind the device, once the kernel knows it.
     behind: Option<i32>,
+    /// See [`Serving`].
+    passes_on: Arc<AtomicBool>,
     /// Where the data of a read is put together. The write path allocates nothing of its own, as memory may be short
     /// exactly because the kernel waits for this write.
     reply: Vec<u8>,
@@ -183,6 +198,7 @@ impl Server {
     /// The number of the file behind the device. A kernel that refuses reads and writes by way of this process.
     fn behind(&mut self) -> Option<i32> {
         self.behind = self.behind.or_else(|| open_backing(&self.kernel, self.device.backing()?).ok());
+        self.passes_on.store(self.behind.is_some(), Ordering::SeqCst);
         self.behind
     }
 

@@ -67,8 +67,6 @@ pub fn free_loop(control: &File) -> nix::Result<i32> {
 /// How a loop device is.
 #[derive(Clone, Copy, Debug)]
 pub struct LoopForm {
-    /// The unit of reading and writing, in bytes.
-    pub block: u32,
     /// It is detached when it is last closed or unmounted.
     pub autoclear: bool,
     /// It goes around the page cache of the file behind it.
@@ -83,9 +81,9 @@ pub fn open_backing(kernel: &File, file: BorrowedFd<'_>) -> nix::Result<i32> {
     unsafe { fuse_backing_open(kernel.as_raw_fd(), &map) }
 }
 
-/// Backs the loop device `node` with `image`.
+/// Backs the loop device `node` with `image`, in blocks of 4096 bytes.
 pub fn configure_loop(node: &File, image: RawFd, form: LoopForm) -> nix::Result<()> {
-    let LoopForm { block, autoclear, direct } = form;
+    let LoopForm { autoclear, direct } = form;
     let flag = |is_set, flag| if is_set { flag } else { 0 };
     let info = LoopInfo {
         device: 0,
@@ -103,7 +101,7 @@ pub fn configure_loop(node: &File, image: RawFd, form: LoopForm) -> nix::Result<
         init: [0; 2],
     };
     let fd = u32::try_from(image).map_err(|_| Errno::EBADF)?;
-    let config = LoopConfig { fd, block_size: block, info, reserved: [0; 8] };
+    let config = LoopConfig { fd, block_size: 4096, info, reserved: [0; 8] };
     // SAFETY: the kernel reads one `LoopConfig`, which has its layout and lives until the call returns.
     unsafe { loop_configure(node.as_raw_fd(), &config) }.map(drop)
 }

@@ -26,12 +26,13 @@ pub struct Loop {
     file: File,
 }
 
-/// Backs a free loop device with `image`, in blocks of 4096 bytes and around the page cache. With `autoclear` it goes when nobody uses it any more.
+/// Backs a free loop device with `image`, in blocks of 4096 bytes and around the page cache. With `autoclear` it goes when nobody uses it
+/// any more.
 ///
 /// # Errors
 /// Without root, without loop devices, or when none could be had.
 pub fn attach(image: &Path, autoclear: bool) -> Result<Loop> {
-    attach_as(image, LoopForm { block: 4096, autoclear, direct: true })
+    attach_as(image, LoopForm { autoclear, direct: true })
 }
 
 /// [`attach`], in another form.

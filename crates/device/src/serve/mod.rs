@@ -24,6 +24,7 @@ mod mounts;
 mod tally;
 mod wire;
 
+use fuse::Serving;
 use kernel::LoopForm;
 use loops::attach_as;
 pub use loops::{Loop, attach};
@@ -103,10 +104,16 @@ impl FrontEnd for FuseLoop {
         let dir = mounts::new_directory(&self.work)?;
         // From here on dropping it takes everything down.
         let mut served = Served { node: dir.join("disk"), dir, thread: None };
-        let direct = device.backing().is_none(); // a file's pages may wait in memory, as its kernel likes
-        served.thread = Some(fuse::serve(device, desk, &served.dir, mounts::SOURCE)?);
+        let has_file = device.backing().is_some();
+        let Serving { thread, passes_on } = fuse::serve(device, desk, &served.dir, mounts::SOURCE)?;
+        served.thread = Some(thread);
         if self.attached {
-            served.node = attach_as(&served.dir.join("disk"), LoopForm { block: 4096, autoclear: false, direct })?.node;
+            let disk = served.dir.join("disk");
+            // Whether the kernel reads and writes the file itself is known once it was opened. Then its pages may wait in memory.
+            let opened = has_file.then(|| fs::File::open(&disk));
+            let direct = !passes_on.load(Ordering::SeqCst);
+            drop(opened);
+            served.node = attach_as(&disk, LoopForm { autoclear: false, direct })?.node;
         }
         Ok(served)
     }

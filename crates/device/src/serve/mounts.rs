@@ -103,7 +103,10 @@ pub fn take_down(dir: &Path) -> Result<()> {
         }
         for part in &loops::partitions(&node)? {
             let number = part.to_string_lossy().rsplit('p').next().unwrap_or_default().to_owned();
-            patiently(|| run(Command::new("delpart").arg(&node).arg(&number)))?;
+            patiently(|| match loops::partitions(&node)?.contains(part) {
+                true => run(Command::new("delpart").arg(&node).arg(&number)),
+                false => Ok(()), // it went with a device that clears itself
+            })?;
         }
         patiently(|| match loops::below(dir)?.contains(&node) {
             true => run(Command::new("losetup").arg("--detach").arg(&node)).and(Err(in_use(&node))),
@@ -202,8 +205,10 @@ fn device_of(node: &Path) -> Result<Option<String>> {
     let path = format!("/sys/class/block/{name}/dev");
     match fs::read_to_string(&path) {
         Ok(number) => Ok(Some(number.trim().into())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(Error::Io { what: format!("read {path}"), source }),
+        Err(error) => match error.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::ENOENT | Errno::ENODEV) => Ok(None),
+            _ => Err(Error::Io { what: format!("read {path}"), source: error }),
+        },
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the kernel's FUSE driver says and wants to hear: the dozen requests that a directory of a few files gets.
 //! Encode and decode only: no I/O here. Numbers and layouts are those of the kernel's `include/uapi/linux/fuse.h`, version
-//! 7.31, in the processor's byte order.
+//! 7.31, in the processor's byte order; of later ones (7.36, 7.40) the flags by which files are passed on, which older kernels ignore.
 //!
 //! ```text
 //! request                                   reply
@@ -33,7 +33,7 @@ const BACKGROUND_MAX: u16 = 64;
 
 /// The file is not kept in the page cache, and a close is not told.
 const OPEN_DIRECT: u32 = 1 | 1 << 5;
-/// Reads and writes go to the file with the number that stands beside.
+/// Reads and writes go to the file with the number that stands beside, and a close is not told.
 const OPEN_PASS_ON: u32 = 1 << 7 | 1 << 5;
 /// `fallocate`'s bits.
 const PUNCH_HOLE: u32 = 0x02;
@@ -293,7 +293,12 @@ mod tests {
     #[test]
     fn replies_have_the_kernels_sizes() {
         let file = Attributes { node: 2, bytes: 4096, mode: 0o100600 };
-        assert_eq!(Reply::init(0, true).len(), 64);
+        let greeting = |passes_on| Reply::init(0, passes_on);
+        let at = |reply: &[u8], at| u32_at(reply, at).unwrap();
+        assert_eq!(greeting(true).len(), 64);
+        assert_eq!([at(&greeting(true), 12) >> 30, at(&greeting(true), 32), at(&greeting(true), 36)], [1, 1 << 5, 1]);
+        assert_eq!([at(&greeting(false), 12) >> 30, at(&greeting(false), 32), at(&greeting(false), 36)], [0; 3]);
+        assert_eq!([at(&Reply::open(1, Some(7)), 8), at(&Reply::open(1, Some(7)), 12)], [0xa0, 7]);
         assert_eq!(Reply::entry(file).len(), 128);
         assert_eq!(Reply::attributes(file).len(), 104);
         assert_eq!(Reply::open(1, None).len(), 16);

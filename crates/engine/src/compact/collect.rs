@@ -114,15 +114,20 @@ fn worth(segment: &Segment, age: u64) -> f64 {
     (1.0 - alive) * (1 + age) as f64 / (1.0 + alive)
 }
 
-/// The level to merge into the next one for a store at rest: the uppermost, if garbage may be more than `percent` of all bytes
-/// once it is known. Each entry above the deepest level may hide one below, of about its own size, and values are spread likewise.
-pub fn hiding(version: &Version, all: &Segment, percent: u64) -> Option<usize> {
+/// What to merge into the next level for a store at rest, from which level, because of the garbage that it may hide. A table that deletes
+/// ranges hides whatever lies below. Of others the uppermost level is merged, if garbage may be more than `percent` of all bytes once it
+/// is known: each entry above the deepest level may hide one below, of about its own size, and values are spread likewise.
+pub fn hiding<'a>(version: &'a Version, all: &Segment, percent: u64) -> Option<(usize, KeyRange<'a>)> {
     let levels: Vec<u64> = version.levels.iter().map(Level::bytes).collect();
     let deepest = levels.iter().rposition(|bytes| *bytes > 0).filter(|deepest| *deepest > 0)?;
+    let deletes = |level: usize| version.levels[level].tables().find(|table| table.deletes_ranges());
+    if let Some(found) = (0..deepest).find_map(|level| Some((level, deletes(level)?.span()))) {
+        return Some(found);
+    }
     let (upper, tree) = (levels[..deepest].iter().sum::<u64>() as f64, levels.iter().sum::<u64>() as f64);
     let live = all.live as f64 / all.bytes.max(1) as f64 * (1.0 - upper / tree);
     let too_much = all.bytes > 0 && upper > 0.0 && (1.0 - live) * 100.0 > percent as f64;
-    levels.iter().position(|bytes| *bytes > 0).filter(|_| too_much)
+    levels.iter().position(|bytes| *bytes > 0).filter(|_| too_much).map(|level| (level, KeyRange::default()))
 }
 
 /// Rewrites a table that points into one of `victims`; `None` if none does that can be had now.

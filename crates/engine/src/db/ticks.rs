@@ -73,6 +73,9 @@ impl Ticks {
         let Some(quiet) = found.turn else { return };
         shared.placement.budget().rest();
         if shared.values_apart {
+            if quiet {
+                shared.look_for_range_deletes();
+            }
             shared.rest(|lull| lull.rest_long(quiet));
         }
         if quiet && self.makes_durable {
@@ -97,6 +100,7 @@ pub struct Waiting<'a>(&'a Arc<Shared>);
 
 impl Waiting<'_> {
     pub fn begin(shared: &Arc<Shared>) -> Waiting<'_> {
+        shared.look_for_range_deletes();
         let mut control = shared.control.lock();
         control.busy.lull.wait();
         shared.schedule(&mut control);

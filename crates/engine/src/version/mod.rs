@@ -33,6 +33,8 @@ pub struct TableRef {
     seeks_left: AtomicI64,
     /// Opened when it is first read, and held as long as some version has the table.
     table: OnceLock<Arc<dyn Table>>,
+    /// Whether it deletes ranges, once somebody has looked: no manifest says so.
+    deletes: OnceLock<bool>,
 }
 
 impl fmt::Debug for TableRef {
@@ -49,7 +51,7 @@ impl TableRef {
     /// A table that has cost nothing yet.
     pub fn new(meta: TableMeta) -> TableRef {
         let allowed = i64::try_from(meta.bytes / BYTES_PER_SEEK).unwrap_or(i64::MAX).max(SEEKS_MIN);
-        TableRef { meta, seeks_left: AtomicI64::new(allowed), table: OnceLock::new() }
+        TableRef { meta, seeks_left: AtomicI64::new(allowed), table: OnceLock::new(), deletes: OnceLock::new() }
     }
 
     /// The table itself.
@@ -58,6 +60,20 @@ impl TableRef {
             Some(table) => Ok(table),
             None => placement.open_table(&self.meta).map(|table| self.table.get_or_init(|| table)),
         }
+    }
+
+    /// Looks whether it deletes ranges. I/O, unless somebody has looked before.
+    pub fn look_for_range_deletes(&self, placement: &dyn Placement) -> terrace_storage::Result<()> {
+        if self.deletes.get().is_none() {
+            let deletes = self.open(placement)?.range_deletes()?.is_some();
+            self.deletes.get_or_init(|| deletes);
+        }
+        Ok(())
+    }
+
+    /// Whether it is known to delete ranges.
+    pub fn deletes_ranges(&self) -> bool {
+        self.deletes.get() == Some(&true)
     }
 
     /// First user key.

@@ -53,16 +53,20 @@ impl Writes {
             (control.collecting.victims.clone(), control.versions.live().clone())
         };
         let mut turned = Turned { victims, unreadable: BTreeSet::new(), living: Vec::new(), bytes: 0 };
+        if !has_room(shared, BYTES_AT_ONCE) {
+            starved(shared, turned.unreadable);
+            return Ok(());
+        }
         let of_victims = |table: &TableRef| table.meta.segments().any(|(object, _)| turned.victims.contains(&object));
         let tables: Vec<_> = version.tables().map(|(_, table)| table).filter(|table| of_victims(table)).collect();
         for table in tables {
             if !self.put_again_of(shared, table, &mut turned)? {
-                starved(shared);
+                starved(shared, turned.unreadable);
                 return Ok(());
             }
         }
         if !self.put_living(shared, &mut turned)? {
-            starved(shared);
+            starved(shared, turned.unreadable);
             return Ok(());
         }
         let put_by = shared.visible();
@@ -105,8 +109,7 @@ impl Writes {
         Ok(true)
     }
 
-    /// Puts those that are alive still. False if less space is left than writers may need: who finds a disk full in the midst of an append
-    /// stops everybody, and nothing depends on this. [`Error::Closed`] if the store is being closed.
+    /// Puts those that are alive still. False if there is no space for that. [`Error::Closed`] if the store is being closed.
     fn put_living(&self, shared: &Arc<Shared>, turned: &mut Turned) -> Result<bool> {
         if shared.control.lock().closing {
             return Err(Error::Closed);
@@ -115,8 +118,7 @@ impl Writes {
         if living.is_empty() {
             return Ok(true);
         }
-        let room = bytes as u64 + 2 * shared.options.memtable_bytes;
-        if shared.placement.free_bytes().is_some_and(|free| free < room) {
+        if !has_room(shared, bytes) {
             return Ok(false);
         }
         let Turn::Lead(mut lead, _) = self.queue.join(Own::Alone, false) else {
@@ -143,11 +145,20 @@ impl Writes {
     }
 }
 
+/// Whether the disk has space for so many bytes, and then for what writers put until the next flush. Who finds it full in the midst of an
+/// append stops everybody, and nothing depends on what is put here.
+fn has_room(shared: &Shared, bytes: usize) -> bool {
+    let room = bytes as u64 + shared.options.memtable_bytes;
+    shared.placement.free_bytes().is_none_or(|free| free >= room)
+}
+
 /// Until space is given back nothing is collected.
-fn starved(shared: &Arc<Shared>) {
+fn starved(shared: &Arc<Shared>, unreadable: BTreeSet<ObjectId>) {
     let mut control = shared.control.lock();
-    (control.collecting.putting, control.collecting.starved) = (false, true);
+    control.collecting.spare(unreadable);
     control.collecting.victims.clear();
+    control.collecting.putting = false;
+    shared.starve(&mut control);
     shared.schedule(&mut control);
 }
 

@@ -5,17 +5,28 @@ use nix::{
     unistd::Pid,
 };
 
-/// From now on this thread, and those that it starts, run on the first `count` of the processors that they may use. Others must be left.
-pub fn keep_to(count: usize) -> Result<()> {
-    let me = Pid::from_raw(0);
-    let all = sched_getaffinity(me).context("ask which processors may be used")?;
-    let usable: Vec<usize> = (0..CpuSet::count()).filter(|at| all.is_set(*at) == Ok(true)).collect();
-    if count == 0 || count >= usable.len() {
-        bail!("processors: {count} of {} would leave none to the drive, or none to the engine", usable.len());
+/// Those that this thread may use.
+fn usable() -> Result<Vec<usize>> {
+    let all = sched_getaffinity(Pid::from_raw(0)).context("ask which processors may be used")?;
+    Ok((0..CpuSet::count()).filter(|at| all.is_set(*at) == Ok(true)).collect())
+}
+
+/// Refuses what leaves none to the drive, or none to the engine.
+pub fn check(count: usize) -> Result<()> {
+    match usable()?.len() {
+        all if count == 0 || count >= all => {
+            bail!("processors: {count} of {all} leave none to the drive, or none to the engine")
+        }
+        _ => Ok(()),
     }
+}
+
+/// From now on this thread, and those that it starts, run on the first `count` of the processors that they may use.
+pub fn keep_to(count: usize) -> Result<()> {
+    check(count)?;
     let mut kept = CpuSet::new();
-    usable[..count].iter().try_for_each(|at| kept.set(*at)).context("choose processors")?;
-    sched_setaffinity(me, &kept).context("keep to some processors")
+    usable()?[..count].iter().try_for_each(|at| kept.set(*at)).context("choose processors")?;
+    sched_setaffinity(Pid::from_raw(0), &kept).context("keep to some processors")
 }
 
 #[cfg(test)]
@@ -25,14 +36,14 @@ mod tests {
 
     #[test]
     fn threads_keep_to_what_is_left_to_them() {
-        let usable = || thread::available_parallelism().unwrap().get();
-        let all = usable();
+        let count = || usable().unwrap().len();
+        let all = count();
         let kept = thread::spawn(move || {
             assert!(keep_to(0).is_err() && keep_to(all).is_err());
-            keep_to(1).map(|()| thread::spawn(usable).join().unwrap())
+            keep_to(1).map(|()| thread::spawn(count).join().unwrap())
         });
         match kept.join().unwrap() {
-            Ok(kept) => assert_eq!((kept, usable()), (1, all)),
+            Ok(kept) => assert_eq!((kept, count()), (1, all)),
             Err(refused) => assert!(all == 1, "{refused}"),
         }
     }

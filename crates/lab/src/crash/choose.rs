@@ -154,6 +154,11 @@ pub fn end(events: &[Event], ignored: usize, seed: u64) -> Choice {
     Events(events).lose(until, events.len(), &changes, &mut Rng::new(seed))
 }
 
+/// All of a past, as if every request had been durable.
+pub fn everything(events: &[Event]) -> Choice {
+    Events(events).state(events.len(), events.len(), Vec::new())
+}
+
 /// A past.
 struct Events<'a>(&'a [Event]);
 

@@ -1,5 +1,5 @@
-//! The campaign on a drive that loses its power under full load: a store of tens of MiB is written, read and compacted by several threads
-//! at this machine's speed, with timers as users have them.
+//! The campaign on a drive that loses its power under load: a store of tens of MiB is written, read and compacted by several threads, as
+//! fast as the record of it fits into memory, with timers as users have them.
 use super::{
     Campaign, Control, Tally,
     lives::{self, Home, Started},

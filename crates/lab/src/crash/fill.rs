@@ -7,7 +7,6 @@ use super::{
     size::Size,
 };
 use crate::target::{Engine, Target};
-use anyhow::Result;
 use std::{collections::VecDeque, ops::Range, path::Path, sync::atomic::Ordering::SeqCst, thread, time::Duration};
 
 /// Batches after which one in so many rests; see `Batch::rest`.
@@ -31,79 +30,103 @@ pub struct Fill<'a> {
 
 /// What has been promised.
 struct Promises<'a> {
-    tell: &'a mut dyn FnMut(u64) -> Result<()>,
+    tell: &'a mut dyn FnMut(u64) -> anyhow::Result<()>,
     /// The last batch that was told.
     told: u64,
     /// Batches that were written since, each with the engine's own number of its last write.
     waiting: VecDeque<(u64, u64)>,
 }
 
+/// Why a history is not over.
+#[derive(Debug)]
+pub enum Ended {
+    /// The store refuses what it must take, or shows what it does not have; the text begins with one word in capitals.
+    Broken(String),
+    /// Nobody could be told of what is promised: that says nothing about the store.
+    Untold(anyhow::Error),
+}
+
+fn broken(word: &str) -> impl FnOnce(anyhow::Error) -> Ended + '_ {
+    move |error| Ended::Broken(format!("{word}: {error:#}"))
+}
+
 impl Fill<'_> {
-    /// Writes all of it. `tell` hears the number of each batch up to which everything must survive from then on; they rise. What
-    /// those who read meanwhile found wrong, if anything.
-    pub fn run(&self, tell: &mut dyn FnMut(u64) -> Result<()>) -> Result<std::result::Result<(), String>> {
-        tell(self.from - 1)?;
+    /// Writes all of it. `tell` hears the number of each batch up to which everything must survive from then on; they rise. A store that
+    /// is broken is left open: whoever hears of it ends this process.
+    pub fn run(&self, tell: &mut dyn FnMut(u64) -> anyhow::Result<()>) -> Result<(), Ended> {
         let mut promises = Promises { tell, told: self.from - 1, waiting: VecDeque::new() };
+        (promises.tell)(self.from - 1).map_err(Ended::Untold)?;
         let mut next = self.from;
         while next <= self.script.batches {
-            let store = self.engine.open(self.dir, &self.script.size.settings())?;
-            let sittings = (next + 1..=self.script.batches).find(|number| self.script.batch(*number).reopen);
-            let end = sittings.unwrap_or(self.script.batches + 1);
-            if let Err(wrong) = self.sitting(&*store, next..end, &mut promises)? {
-                return Ok(Err(wrong));
+            let store = self.engine.open(self.dir, &self.script.size.settings()).map_err(broken("OPEN"))?;
+            let reopened = (next + 1..=self.script.batches).find(|number| self.script.batch(*number).reopen);
+            let end = reopened.unwrap_or(self.script.batches + 1);
+            if let Err(ended) = self.sitting(&*store, next..end, &mut promises) {
+                std::mem::forget(store);
+                return Err(ended);
             }
             promises.close(store, end - 1)?;
             next = end;
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
-    /// Writes some batches into a store that is open, while others read, if the history is one for readers.
-    fn sitting(
-        &self,
-        store: &dyn Target,
-        batches: Range<u64>,
-        promises: &mut Promises<'_>,
-    ) -> Result<std::result::Result<(), String>> {
+    /// Writes some batches into a store that is open, while others read, if the history is one for readers. What these found counts for
+    /// more than what the writer did: a store that fell over tells both.
+    fn sitting(&self, store: &dyn Target, batches: Range<u64>, promises: &mut Promises<'_>) -> Result<(), Ended> {
         let writer = Writer::at(batches.start - 1);
         let readers = if self.script.size == Size::Small { 0 } else { READERS };
         thread::scope(|scope| {
             let readers = (0..readers).map(|number| {
-                let mut reader = Reader::new(self.script, store, &writer, number);
-                let writer = &writer;
-                scope.spawn(move || reader.run().inspect_err(|_| writer.is_done.store(true, SeqCst)))
+                let (writer, mut reader) = (&writer, Reader::new(self.script, store, &writer, number));
+                scope.spawn(move || {
+                    let _done = Done(writer);
+                    reader.run()
+                })
             });
             let readers: Vec<_> = readers.collect();
-            let pause = self.lasts / u32::try_from(self.script.batches)?;
             let mut wrote = Ok(());
-            for number in batches {
-                wrote = self.write(store, number, pause, promises);
-                writer.written.store(number, SeqCst);
-                if wrote.is_err() || writer.is_done.load(SeqCst) {
-                    break;
+            {
+                let _done = Done(&writer);
+                for number in batches {
+                    wrote = self.write(store, number, promises);
+                    if wrote.is_err() || writer.is_done.load(SeqCst) {
+                        break;
+                    }
+                    writer.written.store(number, SeqCst);
                 }
             }
-            writer.is_done.store(true, SeqCst);
-            let read = readers.into_iter().try_for_each(|reader| reader.join().expect("a reader panicked"));
-            wrote.map(|()| read)
+            let ended = readers.into_iter().map(|reader| reader.join().unwrap_or(Err("PANICS: a reader does".into())));
+            let read = ended.collect::<Vec<_>>().into_iter().collect::<Result<(), String>>();
+            read.map_err(Ended::Broken).and(wrote)
         })
     }
 
     /// Writes one batch, and looks what is promised since.
-    fn write(&self, store: &dyn Target, number: u64, pause: Duration, promises: &mut Promises<'_>) -> Result<()> {
+    fn write(&self, store: &dyn Target, number: u64, promises: &mut Promises<'_>) -> Result<(), Ended> {
         let batch = self.script.batch(number);
         let Batch { sync, wait, rest, .. } = batch;
         let honest = self.broken != Some(Control::Unsynced);
-        batch.write(store, sync && honest)?;
+        batch.write(store, sync && honest).map_err(broken("WRITE"))?;
         if sync {
             promises.keep(number)?;
         }
         promises.written(number, store);
         if wait && store.reach().is_some() {
-            store.wait_durable()?;
+            store.wait_durable().map_err(broken("WRITE"))?;
         }
+        let pause = self.lasts / u32::try_from(self.script.batches).unwrap_or(u32::MAX);
         thread::sleep(if rest { pause * REST_EVERY } else { pause / 4 });
         promises.look(store)
+    }
+}
+
+/// When it goes, however that comes, all who share the store are told to end.
+struct Done<'a>(&'a Writer);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.is_done.store(true, SeqCst);
     }
 }
 
@@ -113,24 +136,24 @@ impl Promises<'_> {
     }
 
     /// Everything up to batch `number` is promised.
-    fn keep(&mut self, number: u64) -> Result<()> {
+    fn keep(&mut self, number: u64) -> Result<(), Ended> {
         if number <= self.told {
             return Ok(());
         }
         self.told = number;
-        (self.tell)(number)
+        (self.tell)(number).map_err(Ended::Untold)
     }
 
     /// Closes a store that holds the batches up to `last`. One that tells how far it has got promises all of them with that.
-    fn close(&mut self, store: Box<dyn Target>, last: u64) -> Result<()> {
+    fn close(&mut self, store: Box<dyn Target>, last: u64) -> Result<(), Ended> {
         let promises = store.reach().is_some();
-        store.close()?;
+        store.close().map_err(broken("CLOSE"))?;
         self.waiting.clear();
         if promises { self.keep(last) } else { Ok(()) }
     }
 
     /// Asks the engine what has become durable.
-    fn look(&mut self, store: &dyn Target) -> Result<()> {
+    fn look(&mut self, store: &dyn Target) -> Result<(), Ended> {
         let Some(reach) = store.reach() else { return Ok(()) };
         let mut last = 0;
         while let Some(&(number, written)) = self.waiting.front()
@@ -163,7 +186,6 @@ mod tests {
             told.push(number);
             Ok(())
         })
-        .unwrap()
         .unwrap();
         (told, script)
     }
@@ -210,7 +232,6 @@ mod tests {
             seen.extend(names.filter(moved));
             Ok(())
         })
-        .unwrap()
         .unwrap();
         assert!(!seen.is_empty(), "no value was moved");
     }

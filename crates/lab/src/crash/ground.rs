@@ -2,7 +2,7 @@
 //! the rest of the device.
 use super::{guest, worker::Place};
 use crate::{
-    device::scratch::divide,
+    device::divide,
     target::{BARE, Below, Engine, Settings},
 };
 use anyhow::{Context, Result, bail};
@@ -106,9 +106,10 @@ impl Ground {
             Ground::Files(mounted) => mounted.unmount().and_then(|()| checks(mounted)),
             Ground::Bare(device) => Ok(slots(&device.node)),
             Ground::Both { meta, data } => {
-                let found = slots(&data.path);
-                meta.unmount()?;
-                found.map_or_else(|found| Ok(Err(found)), |()| checks(meta))
+                if let Err(found) = slots(&data.path) {
+                    return Ok(Err(found));
+                }
+                meta.unmount().and_then(|()| checks(meta))
             }
         }
     }
@@ -161,8 +162,8 @@ impl Drop for Stable {
 
 /// Whether no slot of the device at `node` is lost or has two owners, and its files are what its journal says.
 fn check_slots(node: &Path) -> Result<(), String> {
-    let problems = raw::open(node, Mode::ReadOnly, &Setup::default()).map_err(|error| format!("SLOTS: {error}"))?;
-    match problems.problems() {
+    let device = raw::open(node, Mode::ReadOnly, &Setup::default()).map_err(|error| format!("SLOTS: {error}"))?;
+    match device.problems() {
         Ok(found) if found.is_empty() => Ok(()),
         Ok(found) => Err(format!("SLOTS: {}", found.join("; "))),
         Err(error) => Err(format!("SLOTS: {error}")),

@@ -32,6 +32,8 @@ use terrace_sim::Rng;
 const KILLED_EARLY: usize = 5;
 /// One judgement in so many opens the store a second time.
 const AGAIN_EVERY: u64 = 4;
+/// One batch in six is synced, so a store that has promised nothing for so long is looked at more closely.
+const QUIET_MAX: Duration = Duration::from_secs(2);
 /// Copied at once.
 const CHUNK: usize = 1 << 20;
 
@@ -113,6 +115,8 @@ struct Running {
     served: Served,
     recorder: Arc<Recorder>,
     record: Record,
+    /// When it last promised something.
+    marked: Instant,
 }
 
 impl Host<'_> {
@@ -132,16 +136,18 @@ impl Host<'_> {
             let again = tally.states.is_multiple_of(AGAIN_EVERY);
             running.send(store.script, Task::Judge { promised: store.promised, again })?;
             match running.hear(Instant::now() + patience)? {
-                None if early => return self.cut(running, store, tally).map(Some),
+                None if early => return self.cut(running, store, tally),
                 None => {
                     let hangs = Err(format!("HANGS: not done after {PATIENCE:?}"));
-                    return self.count(&store, hangs, tally).map(|()| None);
+                    return self.count(store.script, store.cut.as_ref(), hangs, tally).map(|()| None);
                 }
                 Some(Answer::Applied(applied)) => {
-                    self.count(&store, Ok(applied), tally)?;
+                    self.count(store.script, store.cut.as_ref(), Ok(applied), tally)?;
                     store.promised = applied;
                 }
-                Some(Answer::Broken(reason)) => return self.count(&store, Err(reason), tally).map(|()| None),
+                Some(Answer::Broken(reason)) => {
+                    return self.count(store.script, store.cut.as_ref(), Err(reason), tally).map(|()| None);
+                }
                 Some(other) => bail!("judge a store of {}: {other:?}", self.campaign.engine),
             }
         } else {
@@ -151,17 +157,17 @@ impl Host<'_> {
                 other => bail!("make a place for a store of {}: {other:?}", self.campaign.engine),
             }
         }
-        if store.promised == store.script.batches {
+        let is_enough = self.campaign.states.is_some_and(|states| tally.states >= states);
+        if store.promised == store.script.batches || is_enough {
             return Ok(None);
         }
         let broken = self.campaign.control;
         running.send(store.script, Task::Fill { from: store.promised + 1, control: None, broken })?;
         let life = self.home.life_ms();
         let life = Duration::from_millis((life.start + store.rng.below(life.len())) as u64);
-        match running.hear(Instant::now() + life)? {
-            None | Some(Answer::Applied(_)) => self.cut(running, store, tally).map(Some),
-            // What it was judged to be sound, and then it fell over.
-            Some(Answer::Broken(reason)) => self.count(&store, Err(reason), tally).map(|()| None),
+        match running.live(Instant::now() + life)? {
+            None | Some(Answer::Applied(_)) => self.cut(running, store, tally),
+            Some(Answer::Broken(reason)) => self.fell_over(running, &store, reason, tally).map(|()| None),
             Some(other) => bail!("fill a store of {}: {other:?}", self.campaign.engine),
         }
     }
@@ -175,15 +181,19 @@ impl Host<'_> {
         recorder.mark(store.promised)?;
         let served = FuseLoop { work: work.clone(), attached: false }.serve(recorder.clone(), recorder.clone())?;
         let started = self.home.start(&served)?;
-        Ok(Running { started, served, recorder, record })
+        Ok(Running { started, served, recorder, record, marked: Instant::now() })
     }
 
     /// Cuts the power: the disk keeps what it had flushed, and any part of the rest.
-    fn cut(&self, running: Running, mut store: Store, tally: &mut Tally) -> Result<Store> {
-        let Running { started, mut served, recorder, record } = running;
-        recorder.end()?; // what a kernel that is still there writes now was never on the disk
+    fn cut(&self, mut running: Running, mut store: Store, tally: &mut Tally) -> Result<Option<Store>> {
+        let ended = running.recorder.end(); // what a kernel that is still there writes now was never on the disk
+        if let Some(Answer::Broken(reason)) = running.hear(Instant::now())? {
+            return self.fell_over(running, &store, reason, tally).map(|()| None);
+        }
+        let Running { started, mut served, record, .. } = running;
         drop(started);
         served.stop()?;
+        ended?;
         let past = Arc::new(Past::open(record.path())?);
         tally.events += past.events().len() as u64;
         let ignored = if self.campaign.control == Some(Control::IgnoredFlushes) { IGNORED_FLUSHES } else { 0 };
@@ -192,17 +202,29 @@ impl Host<'_> {
         store.disk = Arc::new(State::new(past.clone(), choice.until, &kept)?);
         store.promised = choice.promised;
         store.cut = Some(Cut { record, choice });
-        Ok(store)
+        Ok(Some(store))
+    }
+
+    /// A store that was judged to be sound fell over while it was filled, which is a judgement, too. Kept is the disk with all that was
+    /// written to it.
+    fn fell_over(&self, running: Running, store: &Store, reason: String, tally: &mut Tally) -> Result<()> {
+        let Running { started, mut served, recorder, record, .. } = running;
+        let ended = recorder.end();
+        drop(started);
+        served.stop()?;
+        ended?;
+        let choice = choose::everything(Past::open(record.path())?.events());
+        self.count(store.script, Some(&Cut { record, choice }), Err(reason), tally)
     }
 
     /// Counts a judgement, and keeps what failed.
-    fn count(&self, store: &Store, verdict: Result<u64, String>, tally: &mut Tally) -> Result<()> {
+    fn count(&self, script: Script, of: Option<&Cut>, verdict: Result<u64, String>, tally: &mut Tally) -> Result<()> {
         let number = tally.states;
         let is_new = tally.count(&verdict) <= KEPT_MAX;
-        if let (Err(reason), Some(dir), Some(cut), true) = (&verdict, &self.campaign.keep, &store.cut, is_new) {
+        if let (Err(reason), Some(dir), Some(cut), true) = (&verdict, &self.campaign.keep, of, is_new) {
             let Cut { record, choice } = cut;
-            let file =
-                KeptState::write(dir, record.path(), &self.campaign.engine, store.script, (number, choice), reason)?;
+            let engine = &self.campaign.engine;
+            let file = KeptState::write(dir, record.path(), engine, script, (number, choice), reason)?;
             tally.kept.push(file);
         }
         Ok(())
@@ -214,11 +236,35 @@ impl Running {
         self.started.worker.send(&Order { place: self.started.place.clone(), script, task })
     }
 
+    /// The next answer, or none by then. A store that has promised nothing for a while is given a long one more: it hangs if it goes on so.
+    fn live(&mut self, until: Instant) -> Result<Option<Answer>> {
+        loop {
+            match self.hear(until)? {
+                None if self.marked.elapsed() < QUIET_MAX => return Ok(None),
+                None => {}
+                answer => return Ok(answer),
+            }
+            let (marked, patience) = (self.marked, Instant::now() + PATIENCE);
+            while self.marked == marked {
+                match self.hear(Instant::now() + QUIET_MAX / 4)? {
+                    None if Instant::now() > patience => {
+                        return Ok(Some(Answer::Broken(format!("HANGS: nothing was promised for {PATIENCE:?}"))));
+                    }
+                    None => {}
+                    answer => return Ok(answer),
+                }
+            }
+        }
+    }
+
     /// The next answer, or none by then. Marks among the answers go into the record.
     fn hear(&mut self, until: Instant) -> Result<Option<Answer>> {
         loop {
             match self.started.worker.hear(until.saturating_duration_since(Instant::now()))? {
-                Heard::Answer(Answer::Mark(number)) => self.recorder.mark(number)?,
+                Heard::Answer(Answer::Mark(number)) => {
+                    self.marked = Instant::now();
+                    self.recorder.mark(number)?;
+                }
                 Heard::Answer(Answer::Failed(why)) => bail!("{why}"),
                 Heard::Answer(answer) => return Ok(Some(answer)),
                 Heard::Nothing => return Ok(None),

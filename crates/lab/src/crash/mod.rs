@@ -9,7 +9,7 @@
 //! | `block` | the campaign on a recorded device, under a real ext4 or without one |
 //! | `lives` | the campaigns in which one store goes through cut after cut |
 //! | `machine` | ... on an emulated machine that is killed |
-//! | `drive` | ... on a drive under full load |
+//! | `drive` | ... on a drive under load |
 //! | `seam` | the campaign on a directory in memory |
 //! | `size` | how much is written, into how large a store? |
 //! | `fill`, `readers` | how is a history written, what is promised meanwhile, and what must readers see? |

@@ -39,12 +39,14 @@ pub struct Reader<'a> {
     /// The store after some batches that are there for sure.
     model: Model,
     rng: Rng,
+    compacts: bool,
 }
 
 impl<'a> Reader<'a> {
-    /// Number `number` of those that read `store`.
+    /// Number `number` of those that read `store` from now on: others than in other sittings are read first. The first one compacts, too.
     pub fn new(script: Script, store: &'a dyn Target, writer: &'a Writer, number: u64) -> Reader<'a> {
-        Reader { script, store, writer, model: Model::default(), rng: Rng::of(script.seed, u64::MAX - number) }
+        let rng = Rng::of(!script.seed, writer.written.load(SeqCst) * 2 + number);
+        Reader { script, store, writer, model: Model::default(), rng, compacts: number == 0 }
     }
 
     /// Reads until the writer is done. What is not as it must be, beginning with one word in capitals.
@@ -58,7 +60,7 @@ impl<'a> Reader<'a> {
                 self.get()?;
                 thread::sleep(REST);
             }
-            if scans % SCANS == 0 {
+            if self.compacts && scans % SCANS == 0 {
                 self.store.compact().map_err(|error| format!("COMPACT: {error:#}"))?;
             }
         }

@@ -41,7 +41,7 @@ impl Size {
 
     /// Of the device below.
     pub fn device_bytes(self) -> u64 {
-        // ext4 makes its journal of a quarter of so small a device; the store takes a few of its MiB.
+        // ext4 makes its journal of a quarter of the smaller one.
         if self == Size::Small { 96 << 20 } else { 512 << 20 }
     }
 

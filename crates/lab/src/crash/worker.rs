@@ -5,7 +5,7 @@
 //! themselves, so nothing is left of it when it ends, however it ends. Orders come in as JSON, one a line; so do answers.
 use super::{
     Control,
-    fill::Fill,
+    fill::{Ended, Fill},
     ground::Ground,
     guest,
     script::{Script, check_after, write_after},
@@ -151,8 +151,12 @@ fn carry_out(order: &Order, out: &mut dyn Write, find: &dyn Fn(&str) -> Result<B
             let filled = fill.run(&mut |number| match &control {
                 Some(file) => (&*file).write_all(format!("mark {number}").as_bytes()).context("set a mark"),
                 None => say(out, &Answer::Mark(number)),
-            })?;
-            filled.map(|()| script.batches)
+            });
+            match filled {
+                Ok(()) => Ok(script.batches),
+                Err(Ended::Broken(broken)) => return Ok(Answer::Broken(broken)), // at once: the power may be cut any moment
+                Err(Ended::Untold(error)) => return Err(error),
+            }
         }
         Task::Judge { promised, again } => judge(&*engine, &ground.store(), *script, *promised, *again)
             .and_then(|applied| ground.sound().map(|()| applied)),

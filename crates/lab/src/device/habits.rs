@@ -17,7 +17,7 @@ impl Habits {
     /// Those at the end of `text`, and what stands before them. The error names what is wrong.
     pub fn parse(text: &str) -> Result<(&str, Habits), String> {
         let (text, bytes_per_s) = match text.rsplit_once(":rate=") {
-            Some((text, size)) => (text, Some(parse_size(size)?)),
+            Some((text, size)) => (text, Some(parse_rate(size)?)),
             None => (text, None),
         };
         let (text, flush_us) = match text.rsplit_once(":flush=") {
@@ -56,6 +56,11 @@ impl fmt::Display for Habits {
     }
 }
 
+/// Bytes that are moved in a second, as [`parse_size`] reads them; none is no rate.
+pub fn parse_rate(text: &str) -> Result<u64, String> {
+    parse_size(text).and_then(|bytes| if bytes > 0 { Ok(bytes) } else { Err("at a rate of 0 nothing is moved".into()) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,6 +73,7 @@ mod tests {
             assert_eq!((name, format!("{name}{habits}")), ("drive:steady", text.clone()));
         }
         assert!(Habits::parse("x:flush=y").unwrap_err().contains("flush=y"));
+        assert!(Habits::parse("x:rate=0").unwrap_err().contains("nothing is moved"));
         assert!(Habits::parse("x:rate=fast").unwrap_err().contains("fast"));
     }
 }

@@ -8,17 +8,19 @@
 //! | `vssd:PROFILE` | on a fresh ext4 on a virtual SSD in memory, served by another process; root | everything, and what it programs into flash |
 //! | `memory:SIZE` | on a fresh ext4 on a drive that is this machine's memory, without a model; root | everything |
 //!
-//! The last two are as slow as their [`Habits`] say. An engine whose stores lie on a device without a file system has the last four bare, or with a small ext4 in a first partition.
+//! The last two are as slow as their [`Habits`] say. An engine whose stores lie on a device without a file system has the last four bare,
+//! or with a small ext4 in a first partition.
 //!
 //! [`DeviceSpec::check`] refuses what holds data before anything is touched. [`remove_stale`] removes what killed runs
 //! left behind; a run that ends, also by an error, removes its own.
 mod drive;
 mod habits;
 mod images;
-pub(crate) mod scratch;
+mod scratch;
 
-pub use habits::Habits;
+pub use habits::{Habits, parse_rate};
 pub use images::Images;
+pub(crate) use scratch::divide;
 pub use scratch::{FileSystem, remove_stale};
 
 use crate::target::Below;

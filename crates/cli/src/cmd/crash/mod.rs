@@ -30,14 +30,14 @@ use terrace_lab::{
 /// the history, and the store must take writes again. Failing states are kept as files, with the command that replays them.
 /// This takes Linux and root. --level seam does the same on a directory in memory, thousands of states a second, without root.
 /// --level machine kills an emulated machine while it fills a store, boots it again with what its disk had kept, judges the store and
-/// goes on; a state is a kill. This takes QEMU and a kernel (make machine), too. --level drive does so at full speed: a drive loses its
+/// goes on; a state is a kill. This takes QEMU and a kernel (make machine), too. --level drive does so on this machine: a drive loses its
 /// power while a store of tens of MiB on it is written, read and compacted by several threads.
 /// A preset whose stores lie on a device without a file system has the recorded device as it is.
 #[derive(clap::Args)]
 pub struct Crash {
     /// block: on a recorded device below a real ext4. seam: on a directory in memory that follows ext4's rules, and POSIX's; for
     /// presets of terrace alone. machine: on an emulated machine that is killed; for presets of terrace alone. drive: on a drive under
-    /// full load that loses its power, one store through many cuts.
+    /// load that loses its power, one store through many cuts; for presets of terrace alone.
     #[arg(long, value_name = "LEVEL", default_value = "block", value_parser = ["block", "drive", "machine", "seam"])]
     level: String,
     /// terrace, terrace:PRESET, terrace:PRESET+OPTION=VALUE, leveldb, or any other that `terrace bench --list engines` shows.
@@ -84,16 +84,9 @@ impl Crash {
         let control: Option<Control> = control.map_err(|error| Usage::of("--control", error))?;
         let engine = engines::find(&self.engine).map_err(|error| Usage::of("--engine", error))?;
         self.refuse_promiseless()?;
+        self.refuse_of(engine.below(), control)?;
         let work = self.work.clone().unwrap_or_else(std::env::temp_dir);
-        let is_seam = self.level == "seam";
-        if !["block", "drive"].contains(&&*self.level) && self.engine.split(':').next() != Some("terrace") {
-            let reason = format!("at this level there are only presets of terrace, no {}", self.engine);
-            return Err(Usage::of("--engine", reason));
-        }
-        if self.level == "machine" && engine.below() == Below::Both {
-            return Err(Usage::of("--engine", format!("{}: a machine has no tools to divide its disk", self.engine)));
-        }
-        if is_seam {
+        if self.level == "seam" {
             self.refuse_beyond_seam(control)?;
         } else if let Err(reason) = (FuseLoop { work: work.clone(), attached: false }).available() {
             bail!("cannot serve a block device here: {reason}; {}", ublk());
@@ -139,6 +132,23 @@ impl Crash {
         match preset.is_some_and(|preset| preset.base().durability == Tier::None) {
             true => Err(Usage::of("--engine", format!("{} promises nothing at a power cut", self.engine))),
             false => Ok(()),
+        }
+    }
+
+    /// What a level cannot do with such an engine, or a control with what its stores lie on.
+    fn refuse_of(&self, below: Below, control: Option<Control>) -> Result<()> {
+        let name = &self.engine;
+        if self.level != "block" && name.split(':').next() != Some("terrace") {
+            return Err(Usage::of("--engine", format!("at this level there are only presets of terrace, no {name}")));
+        }
+        if self.level == "machine" && below == Below::Both {
+            return Err(Usage::of("--engine", format!("{name}: a machine has no tools to divide its disk")));
+        }
+        match control {
+            Some(Control::NoBarrier | Control::EarlyTickets) if below != Below::FileSystem => {
+                Err(Usage::of("--control", format!("it is about a file system; stores of {name} lie on a device")))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -18,7 +18,10 @@ use terrace_device::{
     serve::{Desk, FrontEnd, FuseLoop, NoDesk, ready_process, ublk},
     ssd::{Image, Ssd},
 };
-use terrace_lab::{device::parse_size, plan::stop};
+use terrace_lab::{
+    device::{parse_rate, parse_size},
+    plan::stop,
+};
 
 /// Serves a virtual drive as a block device, until Ctrl-C.
 ///
@@ -34,7 +37,7 @@ pub struct Serve {
     #[command(flatten)]
     drive: Drive,
     /// No virtual SSD, but so much of this machine's memory, for what --flush-us costs without the cost of a drive that shares the
-    /// processors: from Linux 6.9 on the kernel reads and writes that memory itself.
+    /// processors: from Linux 6.9 on the kernel reads and writes that memory itself, and `stats` counts none of it.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["directory", "profile", "size", "seed", "state", "record"])]
     memory: Option<u64>,
     /// Writes every write, flush, discard and zeroing to this file, in order, with its data; it must not lie on the drive.
@@ -45,7 +48,7 @@ pub struct Serve {
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 0)]
     flush_us: u64,
     /// Reads and writes at most so much in a second.
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
     bytes_per_s: Option<u64>,
     /// Refuses discards, as a drive does that knows none.
     #[arg(long)]
@@ -70,12 +73,12 @@ impl Serve {
             bail!("cannot serve a block device here: {reason}; {}", ublk());
         }
         let stop = stop::on_signal()?; // before there are threads
+        ready_process().iter().for_each(|refused| eprintln!("note: could not {refused}"));
         if let Some(bytes) = self.memory {
             let file = File::in_memory(bytes)?;
             return self.serve(&front_end, Arc::new(file), Arc::new(NoDesk), stop, out);
         }
         let (ssd, image) = self.ssd()?;
-        ready_process().iter().for_each(|refused| eprintln!("note: could not {refused}"));
         let recorder = self.record.as_ref().map(|file| Recorder::new(ssd.clone(), file).map(Arc::new)).transpose()?;
         let desk = Arc::new(Both { ssd: ssd.clone(), recorder: recorder.clone() });
         let device: Arc<dyn BlockDevice> = recorder.clone().map_or(ssd as _, |recorder| recorder as _);
