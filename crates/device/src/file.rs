@@ -32,6 +32,8 @@ pub struct File {
     keeps: bool,
     /// Past the kernel's page cache, which takes aligned memory.
     direct: bool,
+    /// Memory under the name of a file.
+    is_memory: bool,
 }
 
 impl File {
@@ -57,7 +59,9 @@ impl File {
         let made = memfd_create(NAME, MFdFlags::MFD_CLOEXEC);
         let file = fs::File::from(made.map_err(|error| failed("make", Path::new(NAME), error.into()))?);
         file.set_len(len).map_err(|source| failed("give its length to", Path::new(NAME), source))?;
-        File::locked_as(file, Path::new(NAME), len, false)
+        let mut made = File::locked_as(file, Path::new(NAME), len, false)?;
+        made.is_memory = true;
+        Ok(made)
     }
 
     /// Opens a device that is there. A block device is opened exclusively: the kernel refuses one that is mounted, swapped to, or
@@ -87,7 +91,16 @@ impl File {
         let is_node = is_node(path);
         let locked = patiently(is_node, || file.try_lock_shared());
         locked.map_err(|refused| failed("lock", path, refused.into()))?;
-        Ok(File { file, path: path.to_owned(), len, is_node, flushers: None, keeps: false, direct: false })
+        Ok(File {
+            file,
+            path: path.to_owned(),
+            len,
+            is_node,
+            flushers: None,
+            keeps: false,
+            direct: false,
+            is_memory: false,
+        })
     }
 
     /// A file keeps its space, so that no later write meets a full file system: what is discarded stays there, with its bytes, and zeros
@@ -127,7 +140,7 @@ impl File {
         locked.map_err(|refused| failed("lock", path, refused.into()))?;
         let flushers = Flushers::new(&file, len, is_node).map_err(|source| failed("open again", path, source))?;
         let flushers = Some(flushers);
-        Ok(File { file, path: path.to_owned(), len, is_node, flushers, keeps: false, direct: false })
+        Ok(File { file, path: path.to_owned(), len, is_node, flushers, keeps: false, direct: false, is_memory: false })
     }
 
     fn check(&self, offset: u64, len: u64) -> Result<()> {
@@ -230,7 +243,7 @@ impl BlockDevice for File {
     }
 
     fn backing(&self) -> Option<BorrowedFd<'_>> {
-        (!self.is_node && !self.direct && self.flushers.is_some()).then(|| self.file.as_fd())
+        (self.is_memory && !self.direct).then(|| self.file.as_fd())
     }
 }
 

@@ -263,4 +263,18 @@ mod tests {
         let found = check_file_system(&image).unwrap().expect_err("UNSEEN");
         assert!(found.starts_with("FSCK") && found.contains("ref count"), "{found}");
     }
+
+    #[test]
+    fn what_is_wrong_with_the_slots_of_a_device_is_found() {
+        use std::os::unix::fs::FileExt;
+        let dir = tempfile::tempdir().unwrap();
+        let image = dir.path().join("image");
+        File::create(&image).unwrap().set_len(16 << 20).unwrap();
+        assert!(check_slots(&image).expect_err("UNSEEN").starts_with("SLOTS: "), "there is no store");
+        raw::prepare(&image, |bytes| Ok::<_, terrace_storage::Error>(raw::Sizes::of(bytes)), false).unwrap();
+        assert_eq!(check_slots(&image), Ok(()));
+        File::options().write(true).open(&image).unwrap().write_all_at(&[1; 64], 64 << 10).unwrap();
+        let found = check_slots(&image).expect_err("UNSEEN");
+        assert!(found.starts_with("SLOTS: ") && found.contains("superblock"), "{found}");
+    }
 }
