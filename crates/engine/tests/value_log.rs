@@ -3,13 +3,8 @@
 mod kit;
 
 use kit::{Model, Place, contents, options};
-use std::{
-    fs,
-    ops::Range,
-    path::Path,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
+use std::{fs, ops::Range, path::Path, sync::Arc};
 use terrace::{Codec, Db, Options, ReadOptions, WriteBatch, WriteOptions, check_on};
 use terrace_format::{
     Batch, SeqNo,
