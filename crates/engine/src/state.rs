@@ -22,7 +22,7 @@ use crate::{
     reserve::{Relief, Reserve},
     stats::Counters,
     version::{
-        KeyRange,
+        KeyRange, Level,
         set::{Manifest, VersionSet},
     },
     waiters::Waiters,
@@ -319,9 +319,7 @@ impl Shared {
             return;
         }
         let view = self.view.load_full();
-        let levels = &view.version.levels;
-        let deepest = levels.iter().rposition(|level| level.bytes() > 0).unwrap_or(0);
-        for table in levels[..deepest].iter().flat_map(|level| level.tables()) {
+        for table in view.version.above_deepest().iter().flat_map(Level::tables) {
             let _ = table.look_for_range_deletes(&*self.placement);
         }
     }

@@ -118,16 +118,17 @@ fn worth(segment: &Segment, age: u64) -> f64 {
 /// ranges hides whatever lies below. Of others the uppermost level is merged, if garbage may be more than `percent` of all bytes once it
 /// is known: each entry above the deepest level may hide one below, of about its own size, and values are spread likewise.
 pub fn hiding<'a>(version: &'a Version, all: &Segment, percent: u64) -> Option<(usize, KeyRange<'a>)> {
-    let levels: Vec<u64> = version.levels.iter().map(Level::bytes).collect();
-    let deepest = levels.iter().rposition(|bytes| *bytes > 0).filter(|deepest| *deepest > 0)?;
-    let deletes = |level: usize| version.levels[level].tables().find(|table| table.deletes_ranges());
-    if let Some(found) = (0..deepest).find_map(|level| Some((level, deletes(level)?.span()))) {
-        return Some(found);
+    let above = version.above_deepest();
+    let deletes = |level: &'a Level| level.tables().find(|table| table.deletes_ranges());
+    let deleting = above.iter().enumerate().find_map(|(number, level)| Some((number, deletes(level)?.span())));
+    if deleting.is_some() {
+        return deleting;
     }
-    let (upper, tree) = (levels[..deepest].iter().sum::<u64>() as f64, levels.iter().sum::<u64>() as f64);
+    let bytes = |levels: &[Level]| levels.iter().map(Level::bytes).sum::<u64>() as f64;
+    let (upper, tree) = (bytes(above), bytes(&version.levels));
     let live = all.live as f64 / all.bytes.max(1) as f64 * (1.0 - upper / tree);
     let too_much = all.bytes > 0 && upper > 0.0 && (1.0 - live) * 100.0 > percent as f64;
-    levels.iter().position(|bytes| *bytes > 0).filter(|_| too_much).map(|level| (level, KeyRange::default()))
+    above.iter().position(|level| level.bytes() > 0).filter(|_| too_much).map(|number| (number, KeyRange::default()))
 }
 
 /// Rewrites a table that points into one of `victims`; `None` if none does that can be had now.

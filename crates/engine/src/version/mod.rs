@@ -257,6 +257,11 @@ impl Version {
         std::array::from_fn(|level| self.levels[level].bytes())
     }
 
+    /// The levels above the deepest that has a table.
+    pub fn above_deepest(&self) -> &[Level] {
+        &self.levels[..self.levels.iter().rposition(|level| level.bytes() > 0).unwrap_or(0)]
+    }
+
     /// Every table with its level.
     pub fn tables(&self) -> impl Iterator<Item = (usize, &Arc<TableRef>)> {
         self.levels.iter().enumerate().flat_map(|(level, l)| l.tables().map(move |table| (level, table)))

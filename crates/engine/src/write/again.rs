@@ -12,7 +12,7 @@ use crate::{
         view::View,
     },
     state::Shared,
-    version::TableRef,
+    version::{TableRef, Version},
 };
 use std::{collections::BTreeSet, sync::Arc};
 use terrace_format::{
@@ -53,19 +53,7 @@ impl Writes {
             (control.collecting.victims.clone(), control.versions.live().clone())
         };
         let mut turned = Turned { victims, unreadable: BTreeSet::new(), living: Vec::new(), bytes: 0 };
-        if !has_room(shared, BYTES_AT_ONCE) {
-            starved(shared, turned.unreadable);
-            return Ok(());
-        }
-        let of_victims = |table: &TableRef| table.meta.segments().any(|(object, _)| turned.victims.contains(&object));
-        let tables: Vec<_> = version.tables().map(|(_, table)| table).filter(|table| of_victims(table)).collect();
-        for table in tables {
-            if !self.put_again_of(shared, table, &mut turned)? {
-                starved(shared, turned.unreadable);
-                return Ok(());
-            }
-        }
-        if !self.put_living(shared, &mut turned)? {
+        if !self.put_all_again(shared, &version, &mut turned)? {
             starved(shared, turned.unreadable);
             return Ok(());
         }
@@ -78,6 +66,21 @@ impl Writes {
         control.collecting.spare(turned.unreadable);
         shared.schedule(&mut control);
         Ok(())
+    }
+
+    /// The part of all tables. False if there is no space for it.
+    fn put_all_again(&self, shared: &Arc<Shared>, version: &Version, turned: &mut Turned) -> Result<bool> {
+        if !has_room(shared, BYTES_AT_ONCE) {
+            return Ok(false);
+        }
+        for (_, table) in version.tables() {
+            if table.meta.segments().any(|(object, _)| turned.victims.contains(&object))
+                && !self.put_again_of(shared, table, turned)?
+            {
+                return Ok(false);
+            }
+        }
+        self.put_living(shared, turned)
     }
 
     /// The part of one table. False if there is no space for it.

@@ -11,21 +11,25 @@ fn usable() -> Result<Vec<usize>> {
     Ok((0..CpuSet::count()).filter(|at| all.is_set(*at) == Ok(true)).collect())
 }
 
+/// The first `count` of those.
+fn first(count: usize) -> Result<Vec<usize>> {
+    let mut usable = usable()?;
+    if count == 0 || count >= usable.len() {
+        bail!("processors: {count} of {} leave none to the drive, or none to the engine", usable.len());
+    }
+    usable.truncate(count);
+    Ok(usable)
+}
+
 /// Refuses what leaves none to the drive, or none to the engine.
 pub fn check(count: usize) -> Result<()> {
-    match usable()?.len() {
-        all if count == 0 || count >= all => {
-            bail!("processors: {count} of {all} leave none to the drive, or none to the engine")
-        }
-        _ => Ok(()),
-    }
+    first(count).map(drop)
 }
 
 /// From now on this thread, and those that it starts, run on the first `count` of the processors that they may use.
 pub fn keep_to(count: usize) -> Result<()> {
-    check(count)?;
     let mut kept = CpuSet::new();
-    usable()?[..count].iter().try_for_each(|at| kept.set(*at)).context("choose processors")?;
+    first(count)?.into_iter().try_for_each(|at| kept.set(at)).context("choose processors")?;
     sched_setaffinity(Pid::from_raw(0), &kept).context("keep to some processors")
 }
 

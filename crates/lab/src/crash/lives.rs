@@ -135,20 +135,17 @@ impl Host<'_> {
             let patience = if early { Duration::from_millis(store.rng.below(1500) as u64) } else { PATIENCE };
             let again = tally.states.is_multiple_of(AGAIN_EVERY);
             running.send(store.script, Task::Judge { promised: store.promised, again })?;
-            match running.hear(Instant::now() + patience)? {
+            let verdict = match running.hear(Instant::now() + patience)? {
                 None if early => return self.cut(running, store, tally),
-                None => {
-                    let hangs = Err(format!("HANGS: not done after {PATIENCE:?}"));
-                    return self.count(store.script, store.cut.as_ref(), hangs, tally).map(|()| None);
-                }
-                Some(Answer::Applied(applied)) => {
-                    self.count(store.script, store.cut.as_ref(), Ok(applied), tally)?;
-                    store.promised = applied;
-                }
-                Some(Answer::Broken(reason)) => {
-                    return self.count(store.script, store.cut.as_ref(), Err(reason), tally).map(|()| None);
-                }
+                None => Err(format!("HANGS: not done after {PATIENCE:?}")),
+                Some(Answer::Applied(applied)) => Ok(applied),
+                Some(Answer::Broken(reason)) => Err(reason),
                 Some(other) => bail!("judge a store of {}: {other:?}", self.campaign.engine),
+            };
+            self.count(store.script, store.cut.as_ref(), &verdict, tally)?;
+            match verdict {
+                Ok(applied) => store.promised = applied,
+                Err(_) => return Ok(None),
             }
         } else {
             running.send(store.script, Task::Format)?;
@@ -214,14 +211,14 @@ impl Host<'_> {
         served.stop()?;
         ended?;
         let choice = choose::everything(Past::open(record.path())?.events());
-        self.count(store.script, Some(&Cut { record, choice }), Err(reason), tally)
+        self.count(store.script, Some(&Cut { record, choice }), &Err(reason), tally)
     }
 
     /// Counts a judgement, and keeps what failed.
-    fn count(&self, script: Script, of: Option<&Cut>, verdict: Result<u64, String>, tally: &mut Tally) -> Result<()> {
+    fn count(&self, script: Script, of: Option<&Cut>, verdict: &Result<u64, String>, tally: &mut Tally) -> Result<()> {
         let number = tally.states;
-        let is_new = tally.count(&verdict) <= KEPT_MAX;
-        if let (Err(reason), Some(dir), Some(cut), true) = (&verdict, &self.campaign.keep, of, is_new) {
+        let is_new = tally.count(verdict) <= KEPT_MAX;
+        if let (Err(reason), Some(dir), Some(cut), true) = (verdict, &self.campaign.keep, of, is_new) {
             let Cut { record, choice } = cut;
             let engine = &self.campaign.engine;
             let file = KeptState::write(dir, record.path(), engine, script, (number, choice), reason)?;

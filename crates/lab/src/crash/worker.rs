@@ -9,7 +9,6 @@ use super::{
     ground::Ground,
     guest,
     script::{Script, check_after, write_after},
-    size::Size,
 };
 use crate::target::{Engine, Target};
 use anyhow::{Context, Result};
@@ -123,10 +122,7 @@ fn say(out: &mut dyn Write, answer: &Answer) -> Result<()> {
 fn carry_out(order: &Order, out: &mut dyn Write, find: &dyn Fn(&str) -> Result<Box<dyn Engine>>) -> Result<Answer> {
     let Order { place, script, task } = order;
     let mut engine = find(&place.engine)?;
-    let lasts = match script.size {
-        Size::Small => engine.hurry(),
-        Size::Large => script.size.lasts(script.batches),
-    };
+    let lasts = script.size.lasts(script.batches).unwrap_or_else(|| engine.hurry());
     if !guest::is_one() {
         serve::let_go_of_others(&place.image)?;
     }

@@ -68,6 +68,11 @@ impl DriveSpec {
         Ok(DriveSpec { behind: Behind::Memory(bytes), habits })
     }
 
+    /// How such a drive is asked for.
+    pub fn form(&self) -> &'static str {
+        if matches!(self.behind, Behind::Memory(_)) { "memory:SIZE" } else { "vssd:PROFILE" }
+    }
+
     /// Whether there is such a profile, and there can be a drive of it.
     pub fn check(&self) -> Result<()> {
         let Behind::Ssd { profile: name, .. } = &self.behind else { return Ok(()) };

@@ -117,7 +117,7 @@ impl DeviceSpec {
             DeviceSpec::Dir(path) => check_dir(path, destroy_data),
             DeviceSpec::Loop(..) => check_root("loop:SIZE"),
             DeviceSpec::Block(path) => check_block(path, destroy_data),
-            DeviceSpec::Drive(drive) => check_root("a drive of ours").and_then(|()| drive.check()),
+            DeviceSpec::Drive(drive) => check_root(drive.form()).and_then(|()| drive.check()),
         }
     }
 

@@ -73,7 +73,6 @@ impl Serve {
             bail!("cannot serve a block device here: {reason}; {}", ublk());
         }
         let stop = stop::on_signal()?; // before there are threads
-        ready_process().iter().for_each(|refused| eprintln!("note: could not {refused}"));
         if let Some(bytes) = self.memory {
             let file = File::in_memory(bytes)?;
             return self.serve(&front_end, Arc::new(file), Arc::new(NoDesk), stop, out);
@@ -82,9 +81,10 @@ impl Serve {
         let recorder = self.record.as_ref().map(|file| Recorder::new(ssd.clone(), file).map(Arc::new)).transpose()?;
         let desk = Arc::new(Both { ssd: ssd.clone(), recorder: recorder.clone() });
         let device: Arc<dyn BlockDevice> = recorder.clone().map_or(ssd as _, |recorder| recorder as _);
-        self.serve(&front_end, device, desk, stop, out)?;
+        let served = self.serve(&front_end, device, desk, stop, out);
         recorder.map_or(Ok(()), |recorder| recorder.finish())?;
-        image.map_or(Ok(()), |image| Ok(image.close()?))
+        image.map_or(Ok(()), Image::close)?;
+        served
     }
 
     /// Until Ctrl-C.
@@ -96,6 +96,7 @@ impl Serve {
         stop: &'static AtomicBool,
         out: &mut dyn Write,
     ) -> Result<()> {
+        ready_process().iter().for_each(|refused| eprintln!("note: could not {refused}"));
         let bytes = device.len_bytes();
         if self.no_discard {
             device = Arc::new(Deaf::new(device));
