@@ -122,9 +122,9 @@ pub struct Options {
     /// sealed memtables, `debt_bytes_max`, the last quarter of `retained_bytes_max`) instead of by 1 ms each, so that few ever wait.
     /// Default false.
     pub smooth_stalls: bool,
-    /// Bytes above their levels' limits at which `smooth_stalls` slows writes most; it begins at half of them. On a disk that is nearly
-    /// full they are fewer: half of what would be free if compactions had caught up and nothing were retained. Default 0, which is no
-    /// limit; 0 ..= 1 PiB.
+    /// Bytes above their levels' limits at which `smooth_stalls` slows writes most; it begins at half of them. Whatever is set here, on a disk
+    /// that is nearly full writes wait for compactions once a quarter of the space they could have is in level 0 and above the levels'
+    /// limits, and are slowed from half of that on. Default 0, which is no limit; 0 ..= 1 PiB.
     pub debt_bytes_max: u64,
     /// Insert a group of writes into the memtable while the next group's log is written. Default false.
     pub pipelined_writes: bool,

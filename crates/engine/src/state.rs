@@ -37,6 +37,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    thread,
     time::Duration,
 };
 use terrace_format::{KeyOrder, SeqNo, TableForm, TableId};
@@ -44,6 +45,10 @@ use terrace_storage::{
     Awaited,
     placement::{ObjectId, Placement},
 };
+
+/// How long to hope for space that others are about to give back, and how often to look.
+const SPACE_PATIENCE: Duration = Duration::from_secs(1);
+const SPACE_LOOK: Duration = Duration::from_millis(2);
 
 /// Guarded by the control lock.
 pub struct Control {
@@ -241,6 +246,12 @@ impl Shared {
     /// Bytes that lie above their levels' sizes.
     pub fn debt(&self) -> u64 {
         self.limits().debt(&self.view.load().version.held())
+    }
+
+    /// The same and level 0: bytes that compactions have yet to merge.
+    pub fn unmerged(&self) -> u64 {
+        let held = self.view.load().version.held();
+        self.limits().debt(&held).saturating_add(held[0])
     }
 
     /// Bytes that the disk has left, where that should make work hurry: not where commits come by themselves, which cannot. I/O, so
@@ -485,14 +496,30 @@ impl Shared {
     }
 
     /// Does something that takes space; if there is none, once more after everything was given up that is kept for safety
-    /// only: tables and logs whose replacement can be made durable at once, and the reserve.
+    /// only: tables and logs whose replacement can be made durable at once, and the reserve. And then, for a while, again, as long
+    /// as others are about to give some back.
     pub fn with_relief<T>(self: &Arc<Self>, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
         match attempt() {
             Err(full) if full.is_no_space() => {}
             outcome => return outcome,
         }
         let _relief = self.relieve()?;
-        attempt()
+        let begun = self.clock.now();
+        loop {
+            match attempt() {
+                Err(full) if full.is_no_space() && self.awaits_space() && self.clock.now() - begun < SPACE_PATIENCE => {
+                }
+                outcome => return outcome,
+            }
+            thread::sleep(SPACE_LOOK);
+            (self.jobs.release_now)(self)?;
+        }
+    }
+
+    /// Whether somebody may give space back soon: a compaction that ends, or a reader that goes on to the newest version.
+    fn awaits_space(&self) -> bool {
+        let control = self.control.lock();
+        !self.work.is_manual() && (!control.busy.is_empty() || control.versions.retire.waiting() > 0)
     }
 
     /// Gives up what is kept for safety only. The reserve is free for the taking for as long as what this returns lives.

@@ -102,9 +102,13 @@ fn one_release_is_queued_at_a_time() {
 }
 
 /// Old versions that compactions have yet to drop, and what waits to be durable, take as much as a large disk would let them: on a small
-/// one, no more than it has.
+/// one, no more than it has. Also where they get on only while a writer waits for them.
 #[test]
 fn what_is_written_over_and_over_needs_no_large_disk() {
+    [false, true].into_iter().for_each(write_over_and_over);
+}
+
+fn write_over_and_over(manual: bool) {
     const PAIRS: u64 = 20_000; // 20 of 32 MiB
     let mut options = Options::preset("terrace-block").unwrap();
     for (name, value) in [
@@ -115,21 +119,64 @@ fn what_is_written_over_and_over_needs_no_large_disk() {
         ("log_writes", "write"),
         ("compression", "none"),
         ("reserve_bytes", "64KiB"),
+        ("smooth_stalls", if manual { "false" } else { "true" }), // nobody works while a writer sleeps
     ] {
         options.set(name, value).unwrap();
     }
     let small = SmallFs::new(Arc::new(Memory::new()), 32 << 20);
     let value = noise(1024);
     let fs: Arc<dyn FileSystem> = Arc::new(small);
-    let db = kit::open(&fs, &options, false).unwrap();
+    let db = kit::open(&fs, &options, manual).unwrap();
     let mut rng = Rng::new(1);
     for n in 0..6 * PAIRS {
         let key = if n < PAIRS { n } else { rng.below(PAIRS as usize) as u64 };
-        db.put(key.to_be_bytes(), &value).unwrap_or_else(|error| panic!("put {n}: {error}"));
+        db.put(key.to_be_bytes(), &value).unwrap_or_else(|error| panic!("manual {manual}, put {n}: {error}"));
     }
     let left = db.statistics().free_bytes;
     assert!(left.is_some_and(|left| left < 15 << 20), "{left:?} left: the disk was not small");
     db.close().unwrap();
+}
+
+/// Where no release gets its turn, the merge that would retain more makes one first.
+#[test]
+fn merges_on_a_small_disk_do_not_outrun_releases() {
+    const DISK: u64 = 4 << 20;
+    let slow = [("durability", "background"), ("batch_interval_ms", "60000"), ("retained_bytes_max", "1GiB")];
+    let due = [("l0_compact_runs", "8"), ("memtables_max", "8"), ("reserve_bytes", "64KiB"), ("compression", "none")];
+    let fs: Arc<dyn FileSystem> = Arc::new(SmallFs::new(Arc::new(Memory::new()), DISK));
+    let db = kit::open(&fs, &reserving(&[&slow[..], &due].concat()), true).unwrap();
+    let merged = (0..20u8).find_map(|n| {
+        (0..4).for_each(|part| db.put([part, n], noise(20_000)).unwrap()); // a memtable, and more
+        let retained = db.statistics().retained_log_bytes;
+        // The first in the queue is a release, if there are several.
+        (db.step(1).or_else(|| db.step(0)) == Some("compact")).then(|| [retained, db.statistics().retained_log_bytes])
+    });
+    let [before, after] = merged.expect("level 0 is due");
+    assert!(before > DISK / 8 && after == 0, "retained {before} before, {after} after");
+}
+
+/// What was replaced stays as long as somebody reads it. Who finds the disk full waits a little for that to end, before the store stops.
+#[test]
+fn a_flush_waits_for_the_space_that_a_reader_gives_back() {
+    let (disk, fs) = small();
+    let db = kit::open(&fs, &reserving(&[("durability", "background"), ("reserve_bytes", "0")]), false).unwrap();
+    db.put("k", noise(50_000)).unwrap();
+    db.flush().unwrap();
+    let reader = db.scan(Default::default());
+    db.put("k", noise(40_000)).unwrap();
+    db.compact_range(None, None).unwrap();
+    db.wait_idle().unwrap();
+    assert_eq!(db.statistics().awaiting_removal, 1, "the table that the reader has");
+    db.put("l", noise(40_000)).unwrap();
+    disk.leave(1000);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(50));
+            drop(reader);
+        });
+        db.flush().unwrap_or_else(|error| panic!("it did not wait: {error}"));
+    });
+    assert_eq!(db.get("l").unwrap(), Some(noise(40_000)));
 }
 
 /// Of a disk that is nearly full, what is retained takes a part: a release commits sooner, and writers wait sooner, than the options say.

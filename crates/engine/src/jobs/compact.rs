@@ -1,6 +1,7 @@
 //! Carries a plan out: merges its inputs, leaves out what nobody can see, installs the outputs.
 use crate::{
     Event, Options, Result,
+    bounds::Bounds,
     compact::{plan::Plan, split},
     jobs::{
         output::Output,
@@ -37,6 +38,7 @@ pub fn run(shared: &Arc<Shared>, plan: &Plan) -> Result<()> {
     let (outputs, tickets) = if plan.trivial_move {
         (plan.upper.iter().map(|table| table.meta.clone()).collect(), Vec::new())
     } else {
+        let_go_first(shared)?;
         match merge_in_parts(shared, plan)? {
             Some(merged) => merged,
             None => return Ok(()), // the store is closing; nothing was promised
@@ -57,6 +59,14 @@ pub fn run(shared: &Arc<Shared>, plan: &Plan) -> Result<()> {
     let time = shared.clock.now() - started;
     shared.options.tell(|| Event::CompactionEnded { level, output_level, tables, bytes, time });
     Ok(())
+}
+
+/// What a merge replaces is retained, beside what is retained already: on a disk that is nearly full the latter goes first, lest merges
+/// outrun releases.
+fn let_go_first(shared: &Arc<Shared>) -> Result<()> {
+    let (free, retained) = (shared.free_bytes(), shared.control.lock().versions.retained_bytes());
+    let bounds = Bounds::of(&shared.options, free, shared.unmerged(), retained);
+    if bounds.crowds_merges(retained) { release::now(shared) } else { Ok(()) }
 }
 
 /// Makes `outputs` part of the version, in the place of the plan's inputs. Those of the inputs that nobody has begun to make durable go at once.

@@ -39,9 +39,12 @@ pub fn run(shared: &Arc<Shared>) -> Result<()> {
     Ok(())
 }
 
-/// As [`run`], beside the job that is queued or runs: for whoever needs the space.
+/// As [`run`], beside the job that is queued or runs: for whoever needs the space. Also removes what waited for readers only.
 pub fn now(shared: &Arc<Shared>) -> Result<()> {
-    release(shared).map(drop)
+    release(shared)?;
+    let removable = shared.control.lock().versions.removable();
+    remove(shared, &removable);
+    Ok(())
 }
 
 /// One batch. Returns how many edits it made durable.
@@ -52,7 +55,7 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
     let (due, stops_writers) = {
         let control = shared.control.lock();
         let retained = control.versions.retained_bytes();
-        let bounds = Bounds::of(&shared.options, free, shared.debt(), retained);
+        let bounds = Bounds::of(&shared.options, free, shared.unmerged(), retained);
         let due = control.closing
             || (retained > 0 && retained >= retained_before_commit(shared, &bounds))
             || is_calm(shared, &control);

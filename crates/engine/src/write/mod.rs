@@ -378,14 +378,15 @@ fn wait_for_room(shared: &Arc<Shared>, core: &mut Core, waited: &mut Duration) -
 
 fn facts(shared: &Shared, core: &Core, control: &Control, free: Option<u64>, delayed: bool) -> stall::Facts {
     let view = shared.view.load();
-    let (debt_bytes, retained_bytes) = (shared.debt(), control.versions.retained_bytes());
+    let (unmerged, retained_bytes) = (shared.unmerged(), control.versions.retained_bytes());
     stall::Facts {
         full: core.is_full(&shared.options),
         sealed: view.sealed.len() as u64,
         l0_runs: view.version.levels[0].runs.len() as u64,
-        debt_bytes,
+        debt_bytes: shared.debt(),
+        merging_bytes: if control.busy.is_empty() { 0 } else { unmerged },
         retained_bytes,
-        bounds: Bounds::of(&shared.options, free, debt_bytes, retained_bytes),
+        bounds: Bounds::of(&shared.options, free, unmerged, retained_bytes),
         delayed,
     }
 }

@@ -18,9 +18,11 @@ pub struct Facts {
     pub l0_runs: u64,
     /// Bytes that lie above their level's limit.
     pub debt_bytes: u64,
+    /// The same and level 0, while something is merged: else there is nothing to wait for.
+    pub merging_bytes: u64,
     /// Bytes that wait for what replaces them to be durable.
     pub retained_bytes: u64,
-    /// How many of both may be.
+    /// How many of the last two may be.
     pub bounds: Bounds,
     /// This write was delayed already.
     pub delayed: bool,
@@ -41,12 +43,12 @@ pub enum Room {
 
 /// Decides.
 pub fn room(options: &Options, facts: &Facts) -> Room {
-    let retained = facts.bounds.stop_at(facts.retained_bytes);
+    let full_disk = facts.bounds.stop_at(facts.retained_bytes) || facts.bounds.stop_at_unmerged(facts.merging_bytes);
     if !options.smooth_stalls && !facts.delayed && facts.l0_runs >= options.l0_slow_runs {
         Room::Delay
     } else if !facts.full {
         Room::Enough
-    } else if facts.sealed + 1 >= options.memtables_max || facts.l0_runs >= options.l0_stop_runs || retained {
+    } else if facts.sealed + 1 >= options.memtables_max || facts.l0_runs >= options.l0_stop_runs || full_disk {
         Room::Wait
     } else {
         Room::Seal
@@ -61,11 +63,12 @@ pub fn pace(options: &Options, facts: &Facts) -> f64 {
     }
     let runs = share(facts.l0_runs, options.l0_slow_runs - 1, options.l0_stop_runs);
     let sealed = share(facts.sealed, 1, options.memtables_max); // one is being flushed: that is as it should be
-    let Bounds { debt_bytes, retained_bytes, .. } = facts.bounds;
-    let debt = share(facts.debt_bytes, debt_bytes / 2, debt_bytes);
+    let Bounds { unmerged_bytes, retained_bytes, .. } = facts.bounds;
+    let debt = share(facts.debt_bytes, options.debt_bytes_max / 2, options.debt_bytes_max);
+    let unmerged = share(facts.merging_bytes, unmerged_bytes / 2, unmerged_bytes);
     // A long compaction retains much at once. Who is slowed meanwhile has less to wait for in the end.
     let retained = share(facts.retained_bytes, facts.bounds.retained_unhindered(), retained_bytes);
-    let worst = runs.max(sealed).max(debt).max(retained);
+    let worst = runs.max(sealed).max(debt).max(unmerged).max(retained);
     if worst == 0.0 {
         return 0.0;
     }
@@ -96,30 +99,38 @@ mod tests {
         ];
         let bounds = Bounds::of(&options, None, 0, 0);
         for ((full, sealed, l0_runs, delayed), want) in cases {
-            let facts = Facts { full, sealed, l0_runs, debt_bytes: 0, retained_bytes: 0, bounds, delayed };
+            let facts =
+                Facts { full, sealed, l0_runs, debt_bytes: 0, merging_bytes: 0, retained_bytes: 0, bounds, delayed };
             assert_eq!(room(&options, &facts), want, "{facts:?}");
         }
-        let facts = |full| Facts {
-            full,
-            sealed: 0,
-            l0_runs: 0,
-            debt_bytes: 0,
-            retained_bytes: 1 << 50,
-            bounds,
-            delayed: false,
-        };
-        assert_eq!([true, false].map(|full| room(&options, &facts(full))), [Room::Wait, Room::Enough]);
-    }
-
-    #[test]
-    fn the_pace_falls_steadily_and_never_stands_still() {
-        let mut options = Options::default();
-        let bounds = |options: &Options| Bounds::of(options, None, 0, 0);
         let calm = Facts {
             full: false,
             sealed: 0,
             l0_runs: 0,
             debt_bytes: 0,
+            merging_bytes: 0,
+            retained_bytes: 0,
+            bounds: Bounds::of(&options, Some(4 << 30), 0, 0),
+            delayed: false,
+        };
+        for held_up in [Facts { retained_bytes: 1 << 50, ..calm }, Facts { merging_bytes: 1 << 30, ..calm }] {
+            assert_eq!(
+                [true, false].map(|full| room(&options, &Facts { full, ..held_up })),
+                [Room::Wait, Room::Enough]
+            );
+        }
+    }
+
+    #[test]
+    fn the_pace_falls_steadily_and_never_stands_still() {
+        let mut options = Options::default();
+        let bounds = |options: &Options| Bounds::of(options, Some(4 << 30), 0, 0);
+        let calm = Facts {
+            full: false,
+            sealed: 0,
+            l0_runs: 0,
+            debt_bytes: 0,
+            merging_bytes: 0,
             retained_bytes: 0,
             bounds: bounds(&options),
             delayed: false,
@@ -138,6 +149,8 @@ mod tests {
             (Facts { sealed: 2, ..calm }, 80.0),
             (Facts { sealed: 3, ..calm }, 12.6),
             (Facts { debt_bytes: 3 << 28, ..calm }, 32.0),
+            (Facts { merging_bytes: 1 << 29, ..calm }, f64::INFINITY), // of 4 GiB of space
+            (Facts { merging_bytes: 3 << 28, ..calm }, 32.0),
             (Facts { debt_bytes: 3 << 28, l0_runs: 12, ..calm }, 2.0), // the worst counts
             (Facts { retained_bytes: 768 << 20, ..calm }, f64::INFINITY), // of 1 GiB
             (Facts { retained_bytes: 896 << 20, ..calm }, 32.0),
