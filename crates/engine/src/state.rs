@@ -507,28 +507,45 @@ impl Shared {
         let begun = self.clock.now();
         loop {
             match attempt() {
-                Err(full) if full.is_no_space() && self.awaits_space() && self.clock.now() - begun < SPACE_PATIENCE => {
-                }
+                Err(full) if full.is_no_space() && self.space_comes(begun)? => {}
                 outcome => return outcome,
             }
-            thread::sleep(SPACE_LOOK);
-            (self.jobs.release_now)(self)?;
         }
     }
 
-    /// Whether somebody may give space back soon: a compaction that ends, or a reader that goes on to the newest version.
-    fn awaits_space(&self) -> bool {
-        let control = self.control.lock();
-        !self.work.is_manual() && (!control.busy.is_empty() || control.versions.retire.waiting() > 0)
+    /// Waits until somebody has given space back: a job that has ended, or a reader that went on to the newest version. False if nobody will,
+    /// or not soon enough after `begun`.
+    fn space_comes(self: &Arc<Self>, begun: Duration) -> Result<bool> {
+        let others = || {
+            let control = self.control.lock();
+            let jobs = control.busy.len() + usize::from(control.flushing);
+            (jobs.saturating_sub(1), control.versions.retire.waiting())
+        };
+        let first = others();
+        while first != (0, 0) && !self.work.is_manual() && self.clock.now() - begun < SPACE_PATIENCE {
+            thread::sleep(SPACE_LOOK);
+            self.release_for_space()?;
+            if others() != first {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Gives up what is kept for safety only. The reserve is free for the taking for as long as what this returns lives.
     pub fn relieve(self: &Arc<Self>) -> Result<Relief<'_>> {
         let _awaited = Awaited::new();
-        let relief = self.reserve.give_up(&*self.placement);
         let _ = self.placement.commit(); // a failure is its tickets' to tell
-        (self.jobs.release_now)(self)?;
-        Ok(relief)
+        self.release_for_space()?; // with the reserve for the manifest, if that needs it: whoever runs beside would have taken it
+        Ok(self.reserve.give_up(&*self.placement))
+    }
+
+    /// Releases what can be. Whether that makes enough space, whoever needs it finds out.
+    fn release_for_space(self: &Arc<Self>) -> Result<()> {
+        match (self.jobs.release_now)(self) {
+            Err(full) if full.is_no_space() => Ok(()),
+            released => released,
+        }
     }
 
     /// Waits until `done`, running background steps where nobody else does. An error once the store has failed.

@@ -59,7 +59,7 @@ fn a_merge_leaves_others_their_share_of_the_device() {
         let sizes =
             [("compaction_bytes_per_second", rate.as_str()), ("level_base_bytes", "64MiB"), ("memtable_bytes", "1MiB")];
         let parts = [("subcompactions_max", "4"), ("subcompaction_bytes", "64KiB"), ("compression", "none")];
-        let db = kit::store(options(&[TIGHT, &level0, &sizes, &parts].concat()));
+        let db = kit::store(kit::in_files(&[TIGHT, &level0, &sizes, &parts].concat()));
         let mut begun = Instant::now();
         for run in 0..5u32 {
             // The first one does not stay in level 0.

@@ -44,6 +44,7 @@ fn files(path: &Path) -> Vec<String> {
 fn a_checkpoint_is_a_store_of_its_own_that_shares_tables() {
     let folder = tempfile::tempdir().unwrap();
     let [store, first, second] = ["store", "first", "deep/er/second"].map(|name| folder.path().join(name));
+    let shape = || kit::in_files(kit::TIGHT);
     let (db, states) = (Db::open(&store, shape()).unwrap(), states(SEED, 400));
     let write = |from: usize, to: usize| {
         for number in from..=to {

@@ -21,7 +21,10 @@ use terrace::{Comparator, Cursor, Db, Error, Options, ReadOptions, Scan, Snapsho
 use terrace_sim::Rng;
 use terrace_storage::{
     Memory,
-    backends::files::fs::{DirEntry, FileSystem, ReadFile, WriteFile},
+    backends::files::{
+        folders::Folders,
+        fs::{DirEntry, FileSystem, ReadFile, WriteFile},
+    },
 };
 
 #[test]
@@ -149,7 +152,7 @@ fn batches_are_whole_counters_rise_and_snapshots_stand_still() {
         (Place::memory(), [PIPELINED, &[]]),
         (Place::directory(), [PIPELINED, PARALLEL]),
         (Place::directory(), [SMOOTH, PARALLEL]),
-        (Place::device(), [PIPELINED, PARALLEL]),
+        (Place::device(), [PIPELINED, &[("tables", "block")]]),
         (Place::directory(), [BUNDLED, PARALLEL]),
         (Place::memory(), [PAIRS, PARALLEL]),
         (Place::directory(), [PAIRS, &[("durability", "background")]]),
@@ -256,6 +259,9 @@ impl FileSystem for Slow {
     }
     fn remove(&self, name: &str) -> io::Result<()> {
         self.inner.remove(name)
+    }
+    fn folders(&self) -> Option<&dyn Folders> {
+        self.inner.folders()
     }
     fn list(&self) -> io::Result<Vec<DirEntry>> {
         self.inner.list()

@@ -11,7 +11,7 @@ mod kit;
 
 use damage::{BATCHES, FLUSHED, PADDED, Verdict, judge, shape, store, store_on};
 use files::{Files, bytes_of, files, holding};
-use kit::{Model, options, prefix};
+use kit::{Model, prefix};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -200,7 +200,7 @@ fn a_compaction_does_not_pass_damage_on_that_somebody_has_cached() {
 }
 
 fn merge_damage(cached: bool) {
-    let plain = options(&[&[("compression", "none")], kit::TIGHT].concat());
+    let plain = kit::in_files(&[&[("compression", "none")], kit::TIGHT].concat());
     let fs: Arc<dyn FileSystem> = kit::anywhere();
     let db = kit::open(&fs, &plain, true).unwrap();
     let value = vec![b'v'; 3000];

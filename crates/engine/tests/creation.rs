@@ -3,7 +3,7 @@
 #[path = "common/kit.rs"]
 mod kit;
 
-use kit::{files_below, open, options};
+use kit::{files_below, open};
 use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
 use terrace::{Db, Error, Options, WriteOptions};
 use terrace_sim::{CrashFs, Rules};
@@ -36,12 +36,12 @@ fn a_creation_cut_short_leaves_nothing_that_the_next_one_stumbles_over() {
     for first in MAKES {
         let disk = CrashFs::new(Rules::Ext4);
         let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
-        drop(open(&fs, &options(first), true).unwrap());
+        drop(open(&fs, &kit::plain(first), true).unwrap());
         for cut in 0..=disk.steps() {
             for second in MAKES.iter().filter(|second| *second != first) {
                 let fs = disk.power_loss(cut, cut as u64).file_system();
                 if fs.open("CURRENT").is_err() {
-                    is_usable(&fs, &options(second), &format!("{first:?} cut at {cut}, then {second:?}"));
+                    is_usable(&fs, &kit::plain(second), &format!("{first:?} cut at {cut}, then {second:?}"));
                 }
             }
         }

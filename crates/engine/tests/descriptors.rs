@@ -100,7 +100,7 @@ fn child_that_reads_many_files() {
             ("durability", "none"),
             ("open_tables_max", "100000"),
         ];
-        let db = Db::open(Path::new(&folder).join(values), options(&[TIGHT, &changes].concat())).unwrap();
+        let db = Db::open(Path::new(&folder).join(values), kit::in_files(&[TIGHT, &changes].concat())).unwrap();
         for number in 0..MORE {
             db.put(number.to_be_bytes(), [number as u8; 70_000]).unwrap(); // a memtable each
         }

@@ -3,7 +3,7 @@
 #[path = "common/kit.rs"]
 mod kit;
 
-use kit::{Model, TIGHT, options};
+use kit::{Model, TIGHT};
 use std::sync::Arc;
 use terrace::{Db, Options, WriteOptions};
 use terrace_device::BlockDevice;
@@ -83,7 +83,7 @@ fn judge(image: &DeviceImage, options: &Options, may_be: &[Model], what: &str) {
 fn a_store_on_a_device_that_is_pulled_out_keeps_what_was_synced() {
     let (image, states) = (formatted(4 << 20), states());
     for tier in ["sync", "group"] {
-        let options = options(&[TIGHT, &[("durability", tier), ("compression", "none")]].concat());
+        let options = kit::in_files(&[TIGHT, &[("durability", tier), ("compression", "none")]].concat());
         let run = |requests: u64| {
             let device = CrashDevice::new(&image);
             let yanked = Arc::new(Yanked::new(Arc::new(device.clone()), requests));
@@ -118,8 +118,9 @@ fn a_store_on_a_device_that_is_pulled_out_keeps_what_was_synced() {
 #[test]
 fn a_store_that_fills_its_device_says_so_and_loses_nothing() {
     for tier in ["sync", "group"] {
-        let options =
-            options(&[TIGHT, &[("durability", tier), ("compression", "none"), ("reserve_bytes", "128KiB")]].concat());
+        let options = kit::in_files(
+            &[TIGHT, &[("durability", tier), ("compression", "none"), ("reserve_bytes", "128KiB")]].concat(),
+        );
         let device = CrashDevice::new(&formatted(4 << 20));
         let (fs, db) = open(Arc::new(device.clone()), &options);
         let db = db.unwrap();

@@ -282,7 +282,7 @@ fn any_key_has_a_place_where_names_are_narrow() {
         let fs: Arc<dyn FileSystem> = Arc::new(NarrowFs::new(narrow));
         let refused = kit::open(&fs, &delsm(&[]), true).map(drop).unwrap_err().to_string();
         assert!(refused.contains("tables=directory is refused") && refused.contains(told), "{refused}");
-        kit::open(&fs, &kit::options(&[]), true).expect("block tables need no such names, and nothing was left behind");
+        kit::open(&fs, &kit::plain(&[]), true).expect("block tables need no such names, and nothing was left behind");
     }
 }
 

@@ -27,7 +27,7 @@ fn open_with(fs: &CrashFs, tracker: Arc<dyn CommitTracker>, options: &Options) -
 /// What each of many power cuts right now leaves.
 fn after_cuts(disk: &CrashFs) -> Vec<Model> {
     let step = disk.steps();
-    let reopened = |seed| kit::open(&disk.power_loss(step, seed).file_system(), &options(TIGHT), true);
+    let reopened = |seed| kit::open(&disk.power_loss(step, seed).file_system(), &kit::plain(TIGHT), true);
     let read = |seed| contents(&reopened(seed).unwrap_or_else(|e| panic!("cut {seed}: {e}"))).unwrap();
     (0..CUTS).map(|seed| read(seed).into_iter().collect()).collect()
 }
@@ -204,7 +204,7 @@ fn a_synced_write_makes_all_older_logs_durable_first() {
 #[test]
 fn a_table_that_came_and_went_between_two_releases_is_removed() {
     let place = Place::any();
-    let db = place.open(&options(TIGHT), true).unwrap();
+    let db = place.open(&kit::plain(TIGHT), true).unwrap();
     for _ in 0..12 {
         db.put("a", "1").unwrap();
         db.flush().unwrap();
@@ -220,7 +220,7 @@ fn a_table_that_came_and_went_between_two_releases_is_removed() {
 #[test]
 fn a_closed_store_leaves_no_table_that_it_does_not_name() {
     let place = Place::any();
-    let db = place.open(&options(TIGHT), false).unwrap();
+    let db = place.open(&kit::plain(TIGHT), false).unwrap();
     let there = || place.fs.list().unwrap().iter().filter(|entry| entry.name.ends_with(".ldb")).count();
     db.put("a", "1").unwrap();
     db.flush().unwrap();
@@ -264,7 +264,7 @@ fn are_bounded_under(tier: &str) {
 fn a_flush_that_is_durable_overtakes_compactions_that_are_not() {
     let disk = CrashFs::new(Rules::Ext4);
     let never = Arc::new(JournalTracker::new(Evidence::Count, Duration::from_secs(3600), Duration::from_secs(3600)));
-    let mut faithful = options(TIGHT);
+    let mut faithful = kit::in_files(TIGHT);
     faithful.sync_flushes = true;
     let db = open_with(&disk, never, &faithful).unwrap();
     for n in 0..40u32 {

@@ -7,7 +7,7 @@
 #[path = "common/kit.rs"]
 mod kit;
 
-use kit::{Model, TIGHT, batch, contents, is_told, options, prefix, states, write};
+use kit::{Model, TIGHT, batch, contents, is_told, prefix, states, write};
 use std::{
     sync::{
         Arc, Mutex,
@@ -64,7 +64,7 @@ impl How {
             ("garbage_percent", "1"),
             ("collection", self.collection.unwrap_or("off")),
         ];
-        options(&[TIGHT, changes].concat())
+        kit::plain(&[TIGHT, changes].concat())
     }
 
     /// Where values live.
@@ -234,7 +234,7 @@ impl Run<'_> {
 
     /// Reopens a store, which must be whole and as good as new. How many batches it has.
     fn reopened(&self, fs: Arc<dyn FileSystem>, what: &str) -> usize {
-        let options = options(&[TIGHT, &[("values", self.how.values())]].concat());
+        let options = kit::plain(&[TIGHT, &[("values", self.how.values())]].concat());
         let db = kit::open(&fs, &options, true).unwrap_or_else(|e| panic!("cannot reopen after a {what}: {e}"));
         let found = prefix(contents(&db).expect("scan"), self.states);
         let count = found.unwrap_or_else(|e| panic!("after a {what}: {e}; {} acknowledged", self.acknowledged));
@@ -360,7 +360,7 @@ fn forms() -> impl Iterator<Item = &'static str> {
 }
 
 fn of_form(tables: &str) -> Options {
-    options(&[TIGHT, &[("tables", tables), ("file_value_bytes_min", "20")]].concat())
+    kit::plain(&[TIGHT, &[("tables", tables), ("file_value_bytes_min", "20")]].concat())
 }
 
 /// A finished store with tables, logs and everything.

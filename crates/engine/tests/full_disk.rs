@@ -8,7 +8,7 @@ mod kit;
 #[path = "common/loop_fs.rs"]
 mod loop_fs;
 
-use kit::{Model, TIGHT, batch, contents, is_told, options, prefix, states, write};
+use kit::{Model, TIGHT, batch, contents, is_told, prefix, states, write};
 use loop_fs::{LoopFs, is_root};
 use std::{
     collections::BTreeSet,
@@ -48,7 +48,7 @@ impl How {
         let apart: &[_] = &[("values", "log"), ("value_log_threshold", "40"), ("garbage_percent", "1")];
         let taken = [(self.batched, batched), (self.apart, apart)].into_iter().filter(|(taken, _)| *taken);
         let taken: Vec<_> = taken.flat_map(|(_, changes)| changes).copied().collect();
-        options(&[TIGHT, kept, tables, &taken].concat())
+        kit::plain(&[TIGHT, kept, tables, &taken].concat())
     }
 }
 
@@ -260,11 +260,11 @@ fn what_other_parts_of_a_merge_have_made_goes_too() {
     let apart: &[_] = &[("values", "log"), ("value_log_threshold", "40"), ("garbage_percent", "1")];
     let values: &[_] = &[("tables", "directory"), ("file_value_bytes_min", "20")]; // of which each is a file
     for (options, fault, stride) in [
-        (options(&[TIGHT, parts].concat()), Fault::Enospc, 5),
-        (options(&[TIGHT, parts, &[("tables", "bundled")]].concat()), Fault::Enospc, 5),
-        (options(&[TIGHT, parts, values].concat()), Fault::Enospc, 200),
-        (options(&[TIGHT, parts, apart].concat()), Fault::Enospc, 5),
-        (options(&[TIGHT, by_hand, parts].concat()), Fault::Eio, 5),
+        (kit::plain(&[TIGHT, parts].concat()), Fault::Enospc, 5),
+        (kit::plain(&[TIGHT, parts, &[("tables", "bundled")]].concat()), Fault::Enospc, 5),
+        (kit::plain(&[TIGHT, parts, values].concat()), Fault::Enospc, 200),
+        (kit::plain(&[TIGHT, parts, apart].concat()), Fault::Enospc, 5),
+        (kit::plain(&[TIGHT, by_hand, parts].concat()), Fault::Eio, 5),
     ] {
         if kit::is_refused(&options) {
             continue;
@@ -324,7 +324,7 @@ fn writes_go_on_beside_a_compaction_that_is_held_back() {
     let held: &[_] = &[("compaction_bytes_per_second", "512"), ("compression", "none"), ("level_base_bytes", "1GiB")];
     let disk = FaultFs::new(kit::anywhere(), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
-    let db = kit::open(&fs, &options(&[TIGHT, &due("4"), held].concat()), false).unwrap();
+    let db = kit::open(&fs, &kit::plain(&[TIGHT, &due("4"), held].concat()), false).unwrap();
     for run in 0..5u32 {
         (0..400u32).for_each(|n| db.put((n * 5 + run).to_be_bytes(), [7; 1000]).unwrap());
         db.flush().unwrap();
@@ -353,7 +353,7 @@ fn what_was_refused_stays_refused() {
     let disk = FaultFs::new(kit::anywhere(), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
     for flushed in [true, false] {
-        let options = options(&[TIGHT, &[("log_keep_bytes", "1GiB")]].concat());
+        let options = kit::plain(&[TIGHT, &[("log_keep_bytes", "1GiB")]].concat());
         let db = kit::open(&fs, &options, true).unwrap();
         let before = db.last_sequence();
         db.put("kept", "1").unwrap();
@@ -392,7 +392,7 @@ fn the_log_with_which_an_idle_store_goes_on_survives_a_power_cut() {
         let disk = CrashFs::new(rules);
         let faults = FaultFs::new(Arc::new(disk.clone()), Plan::never());
         let fs: Arc<dyn FileSystem> = Arc::new(faults.clone());
-        let options = options(&[TIGHT, &[("durability", tier), ("batch_interval_ms", "0")]].concat());
+        let options = kit::plain(&[TIGHT, &[("durability", tier), ("batch_interval_ms", "0")]].concat());
         let db = kit::open(&fs, &options, true).unwrap();
         db.put("kept", "1").unwrap();
         db.flush().unwrap();
@@ -412,7 +412,7 @@ fn the_log_with_which_an_idle_store_goes_on_survives_a_power_cut() {
 /// Whoever is opened on a full disk removes what the manifest does not name, and what memory shows of the manifest may not be on the device.
 #[test]
 fn what_a_full_disk_makes_an_opening_remove_no_power_cut_misses() {
-    let (mut removed, options) = (0, options(&[TIGHT, &[("compression", "none")]].concat()));
+    let (mut removed, options) = (0, kit::plain(&[TIGHT, &[("compression", "none")]].concat()));
     let value = |n: u32| (0..200).flat_map(|at| Rng::of(n.into(), at).next_u64().to_le_bytes()).collect::<Vec<u8>>();
     for call in 300..700 {
         let disk = CrashFs::new(Rules::Posix);
@@ -444,7 +444,7 @@ fn what_a_full_disk_makes_an_opening_remove_no_power_cut_misses() {
 /// store to write, although the space is its own.
 #[test]
 fn what_a_killed_collection_left_keeps_no_store_from_being_opened() {
-    let options = options(&[TIGHT, &[("values", "log"), ("value_log_threshold", "40")]].concat());
+    let options = kit::plain(&[TIGHT, &[("values", "log"), ("value_log_threshold", "40")]].concat());
     let small = SmallFs::new(kit::anywhere(), 1 << 30);
     let fs: Arc<dyn FileSystem> = Arc::new(small.clone());
     let db = kit::open(&fs, &options, true).unwrap();
@@ -463,7 +463,7 @@ fn what_a_killed_collection_left_keeps_no_store_from_being_opened() {
 fn what_is_no_lack_of_space_is_not_cured() {
     let disk = FaultFs::new(kit::anywhere(), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
-    let db = kit::open(&fs, &options(TIGHT), true).unwrap();
+    let db = kit::open(&fs, &kit::plain(TIGHT), true).unwrap();
     db.put("a", "1").unwrap();
     db.resume().expect("nothing has stopped");
     disk.arm(Plan::once(disk.calls(), Fault::Enospc));

@@ -7,7 +7,7 @@ mod kit;
 #[path = "common/loop_fs.rs"]
 mod loop_fs;
 
-use kit::{TIGHT, contents, options};
+use kit::{TIGHT, contents};
 use loop_fs::{LoopFs, is_root, run};
 use std::{
     fs::{self, File},
@@ -24,7 +24,7 @@ use terrace_storage::Watch;
 const QUIET: &str = "commit=300";
 
 fn tier(name: &str) -> Options {
-    options(
+    kit::plain(
         &[
             TIGHT,
             &[

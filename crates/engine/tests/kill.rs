@@ -10,7 +10,7 @@ mod leveldb;
 #[path = "common/loop_fs.rs"]
 mod loop_fs;
 
-use kit::{COUNT_KEY, Model, TIGHT, apply, batch, contents, options, write};
+use kit::{COUNT_KEY, Model, TIGHT, apply, batch, contents, write};
 use leveldb::{child, child_argument, is_child};
 use loop_fs::{LoopFs, is_root};
 use std::{
@@ -52,7 +52,7 @@ const BATCHES_MAX: usize = 4000;
 
 fn shaped(shape: &str) -> Options {
     let (_, changes) = SHAPES.iter().find(|(name, _)| *name == shape).expect("a shape of that name");
-    options(&[TIGHT, changes].concat())
+    kit::plain(&[TIGHT, changes].concat())
 }
 
 fn count(db: &Db) -> usize {
@@ -136,7 +136,7 @@ fn kill_again_and_again(shape: &str) {
         } else {
             drop(db)
         }
-        let report = check(&directory, &options(TIGHT), true).expect("check");
+        let report = check(&directory, &kit::plain(TIGHT), true).expect("check");
         assert_eq!(report.problems, Vec::<String>::new(), "{shape}, kill {kill}");
     }
     if let Some(disk) = disk {
@@ -158,7 +158,7 @@ fn recovery_may_be_killed_as_often_as_one_likes() {
         acknowledged =
             acknowledged.max(killed_after(&directory, "mapped", Duration::from_millis(rng.below(25) as u64)));
     }
-    let db = Db::open(&directory, options(TIGHT)).expect("open");
+    let db = Db::open(&directory, kit::plain(TIGHT)).expect("open");
     let found = count(&db);
     assert!(found >= acknowledged && found > 0, "seed {SEED}: {found} of {acknowledged} batches");
     let mut model = Model::new();

@@ -52,7 +52,7 @@ fn read(db: &Db) {
 fn memtables_tables_cursors_and_cache_keep_to_one_bound() {
     let folder = tempfile::tempdir().unwrap();
     let fs = Arc::new(RealFs::new(folder.path().join("store")));
-    let options = kit::options(&[
+    let options = kit::in_files(&[
         ("memory_bytes", "12MiB"),
         ("memtable_bytes", "1MiB"),
         ("memtables_max", "4"),

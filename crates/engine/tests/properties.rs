@@ -4,7 +4,7 @@ mod kit;
 #[path = "common/leveldb.rs"]
 mod leveldb;
 
-use kit::{Place, options};
+use kit::Place;
 use leveldb::{Shape, Side, Store};
 use terrace::Db;
 use terrace_peers::{leveldb::Library, require};
@@ -13,7 +13,7 @@ use terrace_peers::{leveldb::Library, require};
 fn filled(place: &Place) -> Db {
     let db = Db::open(
         place.path().unwrap(),
-        options(&[("table_bytes", "64KiB"), ("level_base_bytes", "64KiB"), ("seek_compaction", "off")]),
+        kit::plain(&[("table_bytes", "64KiB"), ("level_base_bytes", "64KiB"), ("seek_compaction", "off")]),
     )
     .unwrap();
     for number in 0..4000u64 {

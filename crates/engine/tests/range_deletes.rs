@@ -95,7 +95,7 @@ fn a_range_costs_one_write_and_is_passed_over_at_once() {
 fn a_store_that_leveldb_reads_deletes_key_by_key() {
     let place = Place::directory();
     let path = place.path().unwrap();
-    let db = Db::open(&path, options(&[])).unwrap();
+    let db = Db::open(&path, kit::plain(&[])).unwrap();
     filled(&db, 5000);
     db.delete_range(key(100), key(4900), WriteOptions::synced()).unwrap();
     assert_eq!(db.last_sequence(), 5000 + 4800);
@@ -108,7 +108,7 @@ fn a_store_that_leveldb_reads_deletes_key_by_key() {
     let ours = contents(&db).unwrap();
     assert_eq!(ours.len(), 200);
     db.close().unwrap();
-    let refused = Db::open(&path, ranged()).map(drop).unwrap_err().to_string();
+    let refused = Db::open(&path, kit::plain(&[("range_deletes", "on")])).map(drop).unwrap_err().to_string();
     assert!(refused.contains("range_deletes=on"), "{refused}");
     let Some(_) = require("leveldb", Library::load()) else { return };
     assert_eq!(Store::open(Side::Theirs, &path, &Shape::default()).forward(), ours);
@@ -124,7 +124,7 @@ fn leveldb_refuses_a_store_with_ranges_from_the_first() {
     assert!(refusal.contains("unknown tag"), "{refusal}");
     let marker = fs::read_to_string(path.join("TERRACE")).unwrap();
     assert!(marker.contains("range-deletes"), "{marker}");
-    let db = Db::open(&path, options(&[])).expect("it remembers, whatever the options say");
+    let db = Db::open(&path, kit::plain(&[])).expect("it remembers, whatever the options say");
     db.put("a", "1").unwrap();
     let mut batch = WriteBatch::new();
     batch.delete_range("a", "b").put("b", "2");

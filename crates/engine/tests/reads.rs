@@ -35,7 +35,7 @@ const BASE: &[(&str, &str)] = &[
 
 /// A store with tables on several levels and empty memtables.
 fn store(fs: Arc<dyn FileSystem>, changes: &[(&str, &str)]) -> Db {
-    let options = kit::options(&[BASE, changes].concat());
+    let options = kit::plain(&[BASE, changes].concat());
     let db = kit::open(&fs, &options, false).unwrap();
     for round in [3, 1] {
         for number in (0..KEYS).step_by(2 * round) {

@@ -3,7 +3,7 @@
 #[path = "common/kit.rs"]
 mod kit;
 
-use kit::{Backwards, Place, options};
+use kit::{Backwards, Place};
 use std::{collections::BTreeSet, fs, sync::Arc};
 use terrace::{Db, Error, FilterPolicy, Options, ReadOptions};
 use terrace_format::{edit::Edit, log_record::Framer, marker::Marker};
@@ -41,7 +41,7 @@ fn a_store_is_not_opened_as_what_it_is_not() {
     refuses(&place, &backwards, &["leveldb.BytewiseComparator", "test.Backwards"]);
     refuses(&made(&backwards), &defaults, &["leveldb.BytewiseComparator", "test.Backwards"]);
     refuses(&place, &only_new, &["error_if_exists"]);
-    refuses(&place, &options(&[("compression", "lz4")]), &["compression=lz4", "LevelDB"]);
+    refuses(&place, &kit::plain(&[("compression", "lz4")]), &["compression=lz4", "LevelDB"]);
     Db::open(place.path().unwrap(), only_old.clone()).expect("it is there");
 
     let nowhere = Place::directory();
@@ -59,7 +59,7 @@ fn a_store_that_lost_its_root_or_its_marker_is_not_made_anew() {
     fs::remove_file(place.path().unwrap().join("CURRENT")).unwrap();
     refuses(&place, &Options::default(), &["missing", "CURRENT"]);
 
-    let lz4 = options(&[("compression", "lz4")]);
+    let lz4 = kit::plain(&[("compression", "lz4")]);
     let place = made(&lz4);
     let marker = place.path().unwrap().join("TERRACE");
     let mut unknown: Marker = Marker::decode(&fs::read_to_string(&marker).unwrap()).unwrap();
@@ -133,7 +133,7 @@ impl FilterPolicy for Anything {
 
 #[test]
 fn tables_with_filters_of_another_name_are_read_without_them() {
-    let bloom = options(&[("bloom_bits", "10"), ("filter_form", "table")]);
+    let bloom = kit::plain(&[("bloom_bits", "10"), ("filter_form", "table")]);
     let other = Options::default().filter_policy(Arc::new(Anything));
     let place = Place::any();
     for (round, options) in [&bloom, &other, &Options::default(), &other, &bloom].into_iter().enumerate() {

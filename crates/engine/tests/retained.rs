@@ -2,7 +2,7 @@
 #[path = "common/kit.rs"]
 mod kit;
 
-use kit::{Place, TIGHT, options};
+use kit::{TIGHT, options};
 use std::{
     sync::{
         Arc,
@@ -11,8 +11,8 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use terrace::{Db, LevelInfo};
-use terrace_sim::Rng;
+use terrace::{Db, LevelInfo, Options};
+use terrace_sim::{Rng, SmallFs};
 use terrace_storage::{
     Result, Ticket, Traffic,
     backends::files::fs::FileSystem,
@@ -53,11 +53,6 @@ impl CommitTracker for Gate {
     }
 }
 
-/// Bytes of the files there are.
-fn occupied(place: &Place) -> u64 {
-    place.fs.list().expect("list").iter().map(|entry| entry.bytes).sum()
-}
-
 fn live(layout: &[LevelInfo]) -> u64 {
     layout.iter().flat_map(|level| &level.tables).map(|table| table.bytes).sum()
 }
@@ -85,18 +80,21 @@ fn transient_space_is_what_is_written_while_a_commit_is_awaited() {
     let batch = |way| Box::new(BatchTracker::new(way, Duration::ZERO));
     let trackers: [Box<dyn CommitTracker>; 3] = [Box::new(journal), batch(Way::Group), batch(Way::Background)];
     for inner in trackers {
-        let (gate, place, db) = store(inner, &[("retained_bytes_max", "1024GiB")]);
-        keeps_no_more(&db, &place, &gate);
+        let (gate, disk, db) = store(inner, &[("retained_bytes_max", "1024GiB")]);
+        keeps_no_more(&db, &disk, &gate);
     }
 }
 
-fn store(inner: Box<dyn CommitTracker>, more: &[(&str, &str)]) -> (Arc<Gate>, Place, Db) {
+fn store(inner: Box<dyn CommitTracker>, more: &[(&str, &str)]) -> (Arc<Gate>, SmallFs, Db) {
+    store_of(inner, options(&[TIGHT, more].concat()))
+}
+
+fn store_of(inner: Box<dyn CommitTracker>, options: Options) -> (Arc<Gate>, SmallFs, Db) {
     let gate = Arc::new(Gate { inner, open: AtomicBool::new(true) });
-    let options = options(&[TIGHT, more].concat());
-    let place = Place::any();
-    let placement = open_files(place.fs.clone(), Mode::Create, gate.clone(), &options.setup()).expect("open");
+    let disk = SmallFs::new(kit::anywhere(), u64::MAX); // which counts holes
+    let placement = open_files(Arc::new(disk.clone()), Mode::Create, gate.clone(), &options.setup()).expect("open");
     let db = Db::open_manual(placement, options).expect("open");
-    (gate, place, db)
+    (gate, disk, db)
 }
 
 /// Every 250 times, with all that is due then.
@@ -111,7 +109,7 @@ fn put(db: &Db, n: u32) {
     }
 }
 
-fn keeps_no_more(db: &Db, place: &Place, gate: &Gate) {
+fn keeps_no_more(db: &Db, disk: &SmallFs, gate: &Gate) {
     let (mut at_commit, mut most_kept) = ((0, 0), 0);
     for n in 0..12 * LAG {
         put(db, n);
@@ -120,11 +118,11 @@ fn keeps_no_more(db: &Db, place: &Place, gate: &Gate) {
             gate.open.store(true, Relaxed);
             db.wait_idle().expect("all jobs, and a commit");
             gate.open.store(false, Relaxed);
-            let (there, live) = (occupied(place), live(&db.layout()));
+            let (there, live) = (disk.used(), live(&db.layout()));
             assert!(there <= live + OWN, "{when}: {there} B after a commit, {live} B live");
             at_commit = (there, written(db));
         } else if n % 250 == 0 {
-            let (there, since) = (occupied(place), written(db) - at_commit.1);
+            let (there, since) = (disk.used(), written(db) - at_commit.1);
             assert!(there <= at_commit.0 + since, "{when}: {there} B, {} B before {since} B came", at_commit.0);
             most_kept = most_kept.max(there - at_commit.0);
         }
@@ -140,7 +138,7 @@ fn what_came_and_went_while_a_commit_was_awaited_is_gone_behind_it() {
     for (seed, tables) in (0..12).map(|seed| (seed, ["block", "bundled"][seed as usize % 2])) {
         let batch = Box::new(BatchTracker::new(Way::Background, Duration::ZERO));
         let more = [("retained_bytes_max", "1024GiB"), ("tables", tables), ("memtables_max", "8")];
-        let (gate, place, db) = store(batch, &more);
+        let (gate, disk, db) = store(batch, &more);
         let mut rng = Rng::new(seed);
         for n in 0..30_000u32 {
             db.put((n * 7919 % 3000).to_be_bytes(), [n as u8; 100]).expect("put");
@@ -152,7 +150,7 @@ fn what_came_and_went_while_a_commit_was_awaited_is_gone_behind_it() {
                 gate.open.store(true, Relaxed);
                 db.wait_idle().expect("all jobs, and a commit");
                 gate.open.store(false, Relaxed);
-                let (there, live) = (occupied(&place), live(&db.layout()));
+                let (there, live) = (disk.used(), live(&db.layout()));
                 assert!(there <= live + OWN, "seed {seed}, {tables}, put {n}: {there} B STAY, {live} B live");
             }
         }
@@ -172,7 +170,7 @@ fn who_is_taken_along_is_slowed_too() {
         ("memtables_max", "8"),
         ("pipelined_writes", "off"),
     ];
-    let (_gate, _place, db) = store(Box::new(BatchTracker::new(Way::Group, Duration::ZERO)), &changes);
+    let (_gate, _disk, db) = store(Box::new(BatchTracker::new(Way::Group, Duration::ZERO)), &changes);
     let fill = |bytes: usize| (0..bytes / 4000).for_each(|n| db.put(n.to_be_bytes(), [7; 4000]).expect("put"));
     fill(MEMTABLE / 5 * 31); // six that wait to be flushed: writers get 10 MiB a second
     let slept = |writers: usize, puts: usize, bytes: usize| {
@@ -202,7 +200,7 @@ fn what_stopped_writers_wait_for_is_told() {
     const MAX: u64 = 1 << 20;
     for (kept, is_blocking) in [(MAX / 16 * 13, false), (MAX, true)] {
         let group = Box::new(BatchTracker::new(Way::Group, Duration::ZERO));
-        let (gate, _place, db) = store(group, &[("retained_bytes_max", "1MiB"), ("memtables_max", "64")]);
+        let (gate, _disk, db) = store(group, &[("retained_bytes_max", "1MiB"), ("memtables_max", "64")]);
         gate.open.store(false, Relaxed);
         let enough = (0..100_000).find(|n| {
             put(&db, *n);
@@ -224,7 +222,7 @@ fn writers_are_slowed_as_more_is_retained_and_no_longer() {
     const MAX: u64 = 32 << 20;
     let group = Box::new(BatchTracker::new(Way::Group, Duration::ZERO));
     let smooth = [("smooth_stalls", "on"), ("retained_bytes_max", "32MiB"), ("debt_bytes_max", "1GiB")];
-    let (gate, place, db) = store(group, &smooth);
+    let (gate, disk, db) = store_of(group, kit::in_files(&[TIGHT, &smooth].concat())); // what was linked counts as retained, too
     gate.open.store(false, Relaxed);
     let (mut n, mut unslowed) = (0, 0);
     loop {
@@ -238,7 +236,7 @@ fn writers_are_slowed_as_more_is_retained_and_no_longer() {
             break;
         }
     }
-    let there = occupied(&place) - live(&db.layout());
+    let there = disk.used() - live(&db.layout());
     assert!((MAX / 8 * 5..MAX).contains(&there), "{there} B are there besides what is live");
     assert!((MAX / 8 * 5..MAX / 8 * 7).contains(&unslowed), "{unslowed} B were retained before anybody was slowed");
     while db.step(0).is_some_and(|job| job != "release") {} // what would be news to the writers

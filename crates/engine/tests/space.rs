@@ -215,7 +215,8 @@ fn what_is_retained_takes_no_more_than_its_part_of_a_small_disk() {
 #[test]
 fn a_disk_full_of_what_waits_to_be_durable_stops_nobody() {
     let waiting = [("durability", "journal"), ("batch_interval_ms", "60000"), ("retained_bytes_max", "1GiB")];
-    let options = options(&[TIGHT, &waiting, &[("compression", "none"), ("reserve_bytes", "64KiB")]].concat());
+    // Directories that were linked count as retained, and bring more edits into the manifest than this reserve has room for beside threads.
+    let options = kit::in_files(&[TIGHT, &waiting, &[("compression", "none"), ("reserve_bytes", "64KiB")]].concat());
     // Threads take more at once.
     for (manual, mebibytes) in [(true, 2), (false, 6)] {
         let disk = CrashFs::new(Rules::Ext4);
@@ -312,7 +313,7 @@ fn a_table_that_could_not_be_saved_is_no_lack_of_space() {
     while db.step(0).is_some() {}
     let refused = db.put("l", "w").unwrap_err();
     assert!(matches!(&refused, Error::FailStopped(_)) && !refused.is_no_space(), "{refused}");
-    assert!(refused.to_string().contains(".ldb"), "{refused}");
+    assert!(refused.to_string().contains("000005"), "{refused}");
     disk.heal();
     let still = db.resume().unwrap_err();
     assert!(!still.is_no_space(), "freeing space would go on for ever: {still}");

@@ -110,7 +110,7 @@ fn blocks_behind_a_change_stay_what_they_are() {
         let place = Place::directory();
         let shape =
             [("whole_blocks", wanted), ("compression", "none"), ("table_bytes", "4MiB"), ("durability", "none")];
-        let db = place.open(&kit::options(&shape), false).unwrap();
+        let db = place.open(&kit::plain(&shape), false).unwrap();
         let store = place.path().unwrap();
         for number in 0..KEYS {
             db.put(key(number), [number as u8; 100]).unwrap();
@@ -118,7 +118,7 @@ fn blocks_behind_a_change_stay_what_they_are() {
         db.compact_range(None, None).unwrap();
         db.close().unwrap();
         let before = tables(&store);
-        let db = place.open(&kit::options(&shape), false).unwrap();
+        let db = place.open(&kit::plain(&shape), false).unwrap();
         db.put(key(KEYS / 2), [7; 150]).unwrap();
         db.put(key(KEYS / 2 + 1), [7; 150]).unwrap();
         db.compact_range(None, None).unwrap();
@@ -133,7 +133,7 @@ fn blocks_behind_a_change_stay_what_they_are() {
 #[test]
 fn a_new_codec_reaches_all_that_is_merged() {
     let place = Place::directory();
-    let shape = |codec| kit::options(&[("whole_blocks", "on"), ("compression", codec), ("durability", "none")]);
+    let shape = |codec| kit::in_files(&[("whole_blocks", "on"), ("compression", codec), ("durability", "none")]);
     let db = place.open(&shape("none"), false).unwrap();
     (0..KEYS).for_each(|number| db.put(key(number), [7; 100]).unwrap());
     db.compact_range(None, None).unwrap();

@@ -1,50 +1,112 @@
-//! A directory on a device of a given size, which runs full as a real one does: appends take space, removals give it back,
+//! A directory on a device of a given size, which runs full as a real one does: appends take space, removals and holes give it back,
 //! and what is reserved nobody else can take.
 use parking_lot::Mutex;
-use std::{io, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    io,
+    ops::Range,
+    sync::Arc,
+    time::Duration,
+};
 use terrace_format::Storage;
-use terrace_storage::backends::files::fs::{DirEntry, FileSystem, ReadFile, WriteFile};
+use terrace_storage::backends::files::{
+    folders::{Folders, Inside},
+    fs::{DirEntry, FileSystem, ReadFile, WriteFile},
+};
 
-/// Clones are handles on the same directory. Names take no space.
+/// Bytes of a hole that is counted.
+const PAGE: u64 = 4096;
+
+/// Clones are handles on the same directory. Names and folders take no space.
 #[derive(Clone)]
 pub struct SmallFs {
     inner: Arc<dyn FileSystem>,
-    space: Arc<Mutex<Space>>, // also held while a call is made that takes some of it
+    space: Arc<Mutex<Space>>, // also held while a call is made that takes or gives some of it
 }
 
+#[derive(Default)]
 struct Space {
     capacity: u64,
     reserved: u64,
+    /// What inodes take.
+    used: u64,
+    /// The keys of `inodes`.
+    names: HashMap<String, u64>,
+    inodes: HashMap<u64, Inode>,
+    made: u64,
+}
+
+#[derive(Default)]
+struct Inode {
+    names: u64,
+    bytes: u64,
+    /// Pages that are holes.
+    punched: BTreeSet<u64>,
+}
+
+impl Inode {
+    fn taken(&self) -> u64 {
+        self.bytes - self.punched.len() as u64 * PAGE
+    }
+}
+
+impl Space {
+    fn free(&self) -> u64 {
+        self.capacity.saturating_sub(self.used + self.reserved)
+    }
+
+    /// A file of `bytes` is called `name` now. Its number.
+    fn create(&mut self, name: &str, bytes: u64) -> u64 {
+        self.made += 1;
+        self.used += bytes;
+        self.inodes.insert(self.made, Inode { bytes, ..Inode::default() });
+        self.enter(name, self.made);
+        self.made
+    }
+
+    fn enter(&mut self, name: &str, number: u64) {
+        self.forget(name);
+        self.names.insert(name.into(), number);
+        self.inodes.entry(number).or_default().names += 1;
+    }
+
+    /// The number of what was called so. It goes with its last name, even if somebody still has it open.
+    fn forget(&mut self, name: &str) -> Option<u64> {
+        let number = self.names.remove(name)?;
+        let inode = self.inodes.get_mut(&number)?;
+        inode.names -= 1;
+        if inode.names == 0 {
+            self.used -= inode.taken();
+            self.inodes.remove(&number);
+        }
+        Some(number)
+    }
 }
 
 impl SmallFs {
-    /// `inner`, on a device of `capacity` bytes.
+    /// `inner`, on a device of `capacity` bytes. What is in its folders already takes no space.
     pub fn new(inner: Arc<dyn FileSystem>, capacity: u64) -> SmallFs {
-        SmallFs { inner, space: Arc::new(Mutex::new(Space { capacity, reserved: 0 })) }
+        let mut space = Space { capacity, ..Space::default() };
+        for file in inner.list().unwrap_or_default() {
+            space.create(&file.name, file.bytes);
+        }
+        SmallFs { inner, space: Arc::new(Mutex::new(space)) }
     }
 
     /// Makes the device so large that `bytes` are free.
     pub fn leave(&self, bytes: u64) {
-        let used = self.used();
         let mut space = self.space.lock();
-        space.capacity = used + space.reserved + bytes;
+        space.capacity = space.used + space.reserved + bytes;
+    }
+
+    /// Bytes that files take, without their holes.
+    pub fn used(&self) -> u64 {
+        self.space.lock().used
     }
 
     /// Bytes that a reserve holds.
     pub fn reserved(&self) -> u64 {
         self.space.lock().reserved
-    }
-
-    fn used(&self) -> u64 {
-        self.inner.list().unwrap_or_default().iter().map(|file| file.bytes).sum()
-    }
-
-    fn free(&self, space: &Space) -> u64 {
-        space.capacity.saturating_sub(self.used() + space.reserved)
-    }
-
-    fn writer(&self, inner: Box<dyn WriteFile>) -> Box<dyn WriteFile> {
-        Box::new(Writer { fs: self.clone(), inner })
     }
 }
 
@@ -66,7 +128,9 @@ impl FileSystem for SmallFs {
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
-        Ok(self.writer(self.inner.create(name)?))
+        let mut space = self.space.lock();
+        let inner = self.inner.create(name)?;
+        Ok(Box::new(Writer { number: space.create(name, 0), space: self.space.clone(), inner }))
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {
@@ -74,15 +138,45 @@ impl FileSystem for SmallFs {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.inner.rename(from, to)
+        let mut space = self.space.lock();
+        self.inner.rename(from, to)?;
+        if let Some(number) = space.names.get(from).copied() {
+            space.enter(to, number);
+            space.forget(from);
+        }
+        Ok(())
     }
 
     fn link(&self, from: &str, to: &str) -> io::Result<()> {
-        self.inner.link(from, to)
+        let mut space = self.space.lock();
+        self.inner.link(from, to)?;
+        space.names.get(from).copied().into_iter().for_each(|number| space.enter(to, number));
+        Ok(())
+    }
+
+    fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
+        let mut space = self.space.lock();
+        self.inner.punch(name, range.clone())?;
+        let Space { names, inodes, used, .. } = &mut *space;
+        if let Some(inode) = names.get(name).and_then(|number| inodes.get_mut(number)).filter(|inode| inode.names == 1)
+        {
+            let end = range.end.min(inode.bytes / PAGE * PAGE);
+            *used -= inode.taken();
+            inode.punched.extend(range.start / PAGE..end / PAGE);
+            *used += inode.taken();
+        }
+        Ok(())
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        self.inner.remove(name)
+        let mut space = self.space.lock();
+        self.inner.remove(name)?;
+        space.forget(name);
+        Ok(())
+    }
+
+    fn folders(&self) -> Option<&dyn Folders> {
+        self.inner.folders().map(|_| self as &dyn Folders)
     }
 
     fn list(&self) -> io::Result<Vec<DirEntry>> {
@@ -122,13 +216,13 @@ impl FileSystem for SmallFs {
     }
 
     fn free_bytes(&self) -> Option<u64> {
-        Some(self.free(&self.space.lock()))
+        Some(self.space.lock().free())
     }
 
     fn reserve(&self, _: &str, bytes: u64) -> io::Result<()> {
         let mut space = self.space.lock();
         space.reserved = 0;
-        if self.free(&space) < bytes {
+        if space.free() < bytes {
             return Err(full());
         }
         space.reserved = bytes;
@@ -140,15 +234,60 @@ impl FileSystem for SmallFs {
     }
 }
 
+impl SmallFs {
+    fn inner_folders(&self) -> io::Result<&dyn Folders> {
+        self.inner.folders().ok_or(io::ErrorKind::Unsupported.into())
+    }
+}
+
+impl Folders for SmallFs {
+    fn make_folder(&self, name: &str) -> io::Result<()> {
+        self.inner_folders()?.make_folder(name)
+    }
+
+    fn remove_folder(&self, name: &str) -> io::Result<()> {
+        self.inner_folders()?.remove_folder(name)
+    }
+
+    fn list_folder(&self, name: &str) -> io::Result<Vec<Inside>> {
+        self.inner_folders()?.list_folder(name)
+    }
+
+    fn link_into(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut space = self.space.lock();
+        self.inner_folders()?.link_into(from, to)?;
+        space.names.get(from).copied().into_iter().for_each(|number| space.enter(to, number));
+        Ok(())
+    }
+
+    fn sync_folders(&self, names: &[String]) -> io::Result<()> {
+        self.inner_folders()?.sync_folders(names)
+    }
+
+    fn name_bytes_max(&self) -> io::Result<usize> {
+        self.inner_folders()?.name_bytes_max()
+    }
+}
+
 struct Writer {
-    fs: SmallFs,
+    space: Arc<Mutex<Space>>,
+    number: u64,
     inner: Box<dyn WriteFile>,
 }
 
 impl WriteFile for Writer {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let space = self.fs.space.lock();
-        if self.fs.free(&space) < bytes.len() as u64 { Err(full()) } else { self.inner.append(bytes) }
+        let mut space = self.space.lock();
+        if space.free() < bytes.len() as u64 {
+            return Err(full());
+        }
+        self.inner.append(bytes)?;
+        let Space { inodes, used, .. } = &mut *space;
+        if let Some(inode) = inodes.get_mut(&self.number) {
+            inode.bytes += bytes.len() as u64;
+            *used += bytes.len() as u64;
+        }
+        Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -156,7 +295,7 @@ impl WriteFile for Writer {
     }
 
     fn twin(&self) -> io::Result<Box<dyn WriteFile>> {
-        Ok(self.fs.writer(self.inner.twin()?))
+        Ok(Box::new(Writer { space: self.space.clone(), number: self.number, inner: self.inner.twin()? }))
     }
 
     fn write_back(&self) -> io::Result<()> {

@@ -136,14 +136,33 @@ pub fn open(fs: &Arc<dyn FileSystem>, options: &Options, manual: bool) -> terrac
 }
 
 /// LevelDB's numbers and syncs with these changes, in their text form. Tables that no change speaks of have the form that
-/// `TERRACE_TEST_TABLES` names.
+/// `TERRACE_TEST_TABLES` names, if they can: directory tables have no values in a log, and no place on a device.
 pub fn options(changes: &[(&str, &str)]) -> Options {
+    let apart = changes.contains(&("values", "log")) || medium() != Medium::Directory(Rules::Ext4);
+    if apart { in_files(changes) } else { formed(form().as_deref(), changes) }
+}
+
+/// As [`options`], for what is said of tables that are files, or of parts of files: not directories.
+pub fn in_files(changes: &[(&str, &str)]) -> Options {
+    formed(form().as_deref().filter(|form| *form != "directory"), changes)
+}
+
+/// As [`options`], whatever is named: for what is said of LevelDB's own tables, of their number or of what they cost, and for suites that
+/// choose forms of tables themselves.
+pub fn plain(changes: &[(&str, &str)]) -> Options {
+    formed(None, changes)
+}
+
+fn formed(form: Option<&str>, changes: &[(&str, &str)]) -> Options {
     let mut options = Options::leveldb_compatible();
-    let form = env::var("TERRACE_TEST_TABLES").ok();
-    for (name, value) in form.iter().map(|form| ("tables", &**form)).chain(changes.iter().copied()) {
+    for (name, value) in form.map(|form| ("tables", form)).into_iter().chain(changes.iter().copied()) {
         options.set(name, value).unwrap_or_else(|e| panic!("{name}={value}: {e}"));
     }
     options
+}
+
+fn form() -> Option<String> {
+    env::var("TERRACE_TEST_TABLES").ok()
 }
 
 /// Small memtables and tables, and level 0 due at once: few writes go through every part.
