@@ -60,6 +60,7 @@ mod options;
 mod presets;
 mod read;
 mod recover;
+mod relief;
 mod reserve;
 mod sorted_table;
 mod state;

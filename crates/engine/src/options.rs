@@ -123,8 +123,8 @@ pub struct Options {
     /// Default false.
     pub smooth_stalls: bool,
     /// Bytes above their levels' limits at which `smooth_stalls` slows writes most; it begins at half of them. Whatever is set here, on a disk
-    /// that is nearly full writes wait for compactions once a quarter of the space they could have is in level 0 and above the levels'
-    /// limits, and are slowed from half of that on. Default 0, which is no limit; 0 ..= 1 PiB.
+    /// that is nearly full writes wait for the compactions that run once a quarter of the space they could have is in level 0 and above the
+    /// levels' limits; `smooth_stalls` slows them from half of that on. Default 0, which is no limit; 0 ..= 1 PiB.
     pub debt_bytes_max: u64,
     /// Insert a group of writes into the memtable while the next group's log is written. Default false.
     pub pipelined_writes: bool,

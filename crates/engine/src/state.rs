@@ -19,7 +19,7 @@ use crate::{
         rate::Rate,
     },
     read::{scan::Upkeep, snapshot::Snapshots, view::View},
-    reserve::{Relief, Reserve},
+    reserve::Reserve,
     stats::Counters,
     version::{
         KeyRange, Level,
@@ -35,9 +35,8 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    thread,
     time::Duration,
 };
 use terrace_format::{KeyOrder, SeqNo, TableForm, TableId};
@@ -46,9 +45,8 @@ use terrace_storage::{
     placement::{ObjectId, Placement},
 };
 
-/// How long to hope for space that others are about to give back, and how often to look.
-const SPACE_PATIENCE: Duration = Duration::from_secs(1);
-const SPACE_LOOK: Duration = Duration::from_millis(2);
+/// Who waits for background work looks again after so long: whether there is space may change without it.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Guarded by the control lock.
 pub struct Control {
@@ -132,6 +130,10 @@ pub struct Shared {
     /// Counts what may change what stands in writers' way: a new view, a release, a failure, the close. While it stands still, they need
     /// not take the control lock. Raised under that lock.
     pub news: AtomicU64,
+    /// How often space was given back.
+    pub given_back: AtomicU64,
+    /// Jobs that wait for that.
+    pub starving: AtomicUsize,
     /// The last sequence readers may see.
     pub visible: AtomicU64,
     /// Every write up to here survives a power cut.
@@ -243,15 +245,11 @@ impl Shared {
         }
     }
 
-    /// Bytes that lie above their levels' sizes.
-    pub fn debt(&self) -> u64 {
-        self.limits().debt(&self.view.load().version.held())
-    }
-
-    /// The same and level 0: bytes that compactions have yet to merge.
-    pub fn unmerged(&self) -> u64 {
+    /// Bytes that lie above their levels' sizes, and with level 0 those that compactions have yet to merge.
+    pub fn debt(&self) -> (u64, u64) {
         let held = self.view.load().version.held();
-        self.limits().debt(&held).saturating_add(held[0])
+        let debt = self.limits().debt(&held);
+        (debt, debt.saturating_add(held[0]))
     }
 
     /// Bytes that the disk has left, where that should make work hurry: not where commits come by themselves, which cannot. I/O, so
@@ -486,66 +484,14 @@ impl Shared {
         let shared = self.clone();
         self.work.submit(lane, name, move || {
             let _awaited = matches!(lane, Lane::Flush | Lane::Compact).then(Awaited::new);
-            let outcome = catch_unwind(AssertUnwindSafe(|| shared.with_relief(|| job(&shared))));
+            let own = usize::from(matches!(lane, Lane::Flush | Lane::Compact));
+            let outcome = catch_unwind(AssertUnwindSafe(|| shared.with_relief(own, || job(&shared))));
             let bug = |_| Err(Error::Bug(format!("job {name} panicked")));
             if let Err(error) = outcome.unwrap_or_else(bug) {
                 shared.fail_ending(&error, ended);
                 shared.wake_failed();
             }
         });
-    }
-
-    /// Does something that takes space; if there is none, once more after everything was given up that is kept for safety
-    /// only: tables and logs whose replacement can be made durable at once, and the reserve. And then, for a while, again, as long
-    /// as others are about to give some back.
-    pub fn with_relief<T>(self: &Arc<Self>, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
-        match attempt() {
-            Err(full) if full.is_no_space() => {}
-            outcome => return outcome,
-        }
-        let _relief = self.relieve()?;
-        let begun = self.clock.now();
-        loop {
-            match attempt() {
-                Err(full) if full.is_no_space() && self.space_comes(begun)? => {}
-                outcome => return outcome,
-            }
-        }
-    }
-
-    /// Waits until somebody has given space back: a job that has ended, or a reader that went on to the newest version. False if nobody will,
-    /// or not soon enough after `begun`.
-    fn space_comes(self: &Arc<Self>, begun: Duration) -> Result<bool> {
-        let others = || {
-            let control = self.control.lock();
-            let jobs = control.busy.len() + usize::from(control.flushing);
-            (jobs.saturating_sub(1), control.versions.retire.waiting())
-        };
-        let first = others();
-        while first != (0, 0) && !self.work.is_manual() && self.clock.now() - begun < SPACE_PATIENCE {
-            thread::sleep(SPACE_LOOK);
-            self.release_for_space()?;
-            if others() != first {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Gives up what is kept for safety only. The reserve is free for the taking for as long as what this returns lives.
-    pub fn relieve(self: &Arc<Self>) -> Result<Relief<'_>> {
-        let _awaited = Awaited::new();
-        let _ = self.placement.commit(); // a failure is its tickets' to tell
-        self.release_for_space()?; // with the reserve for the manifest, if that needs it: whoever runs beside would have taken it
-        Ok(self.reserve.give_up(&*self.placement))
-    }
-
-    /// Releases what can be. Whether that makes enough space, whoever needs it finds out.
-    fn release_for_space(self: &Arc<Self>) -> Result<()> {
-        match (self.jobs.release_now)(self) {
-            Err(full) if full.is_no_space() => Ok(()),
-            released => released,
-        }
     }
 
     /// Waits until `done`, running background steps where nobody else does. An error once the store has failed.
@@ -563,7 +509,7 @@ impl Shared {
     /// One wait: for a signal, or by running a step of a manual executor.
     pub fn wait_for_change(&self, control: &mut MutexGuard<'_, Control>) -> Result<()> {
         if !self.work.is_manual() {
-            self.changed.wait(control);
+            self.changed.wait_for(control, LOOK_AGAIN);
             return Ok(());
         }
         // Who waits may hold the baton, for which what puts again would wait.

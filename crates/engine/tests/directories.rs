@@ -368,3 +368,23 @@ fn a_file_system_with_few_inodes_holds_more_pairs_and_one_with_none_stops_writes
     db.close().unwrap();
     disk.check().unwrap();
 }
+
+/// A merge links the pairs of its inputs. Of these only what goes with them waits for it to be durable.
+#[test]
+fn what_is_linked_is_not_retained() {
+    let slow = [("durability", "background"), ("batch_interval_ms", "60000"), ("retained_bytes_max", "1GiB")];
+    let db = kit::open(&kit::anywhere(), &delsm(&[&slow[..], &[("level_base_entries", "30")]].concat()), true).unwrap();
+    let mut told = db.statistics();
+    for n in 0..240u32 {
+        db.put((n * 7 % 240).to_be_bytes(), [n as u8; 5000]).unwrap();
+        while let Some(job) = db.step(0).filter(|job| *job != "release") {
+            told = if job == "compact" { db.statistics() } else { told };
+        }
+    }
+    let merged: u64 = told.levels.iter().map(|level| level.compactions.bytes_written).sum();
+    assert!(
+        merged > 500_000 && told.shadow_bytes < merged / 10,
+        "RETAINED: {} B, {merged} B merged",
+        told.shadow_bytes
+    );
+}

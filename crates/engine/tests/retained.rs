@@ -11,7 +11,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use terrace::{Db, LevelInfo, Options};
+use terrace::{Db, LevelInfo};
 use terrace_sim::{Rng, SmallFs};
 use terrace_storage::{
     Result, Ticket, Traffic,
@@ -86,11 +86,8 @@ fn transient_space_is_what_is_written_while_a_commit_is_awaited() {
 }
 
 fn store(inner: Box<dyn CommitTracker>, more: &[(&str, &str)]) -> (Arc<Gate>, SmallFs, Db) {
-    store_of(inner, options(&[TIGHT, more].concat()))
-}
-
-fn store_of(inner: Box<dyn CommitTracker>, options: Options) -> (Arc<Gate>, SmallFs, Db) {
     let gate = Arc::new(Gate { inner, open: AtomicBool::new(true) });
+    let options = options(&[TIGHT, more].concat());
     let disk = SmallFs::new(kit::anywhere(), u64::MAX); // which counts holes
     let placement = open_files(Arc::new(disk.clone()), Mode::Create, gate.clone(), &options.setup()).expect("open");
     let db = Db::open_manual(placement, options).expect("open");
@@ -222,7 +219,7 @@ fn writers_are_slowed_as_more_is_retained_and_no_longer() {
     const MAX: u64 = 32 << 20;
     let group = Box::new(BatchTracker::new(Way::Group, Duration::ZERO));
     let smooth = [("smooth_stalls", "on"), ("retained_bytes_max", "32MiB"), ("debt_bytes_max", "1GiB")];
-    let (gate, disk, db) = store_of(group, kit::in_files(&[TIGHT, &smooth].concat())); // what was linked counts as retained, too
+    let (gate, disk, db) = store(group, &smooth);
     gate.open.store(false, Relaxed);
     let (mut n, mut unslowed) = (0, 0);
     loop {

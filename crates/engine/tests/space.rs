@@ -171,7 +171,7 @@ fn a_flush_waits_for_the_space_that_a_reader_gives_back() {
     disk.leave(1000);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            std::thread::sleep(Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(20));
             drop(reader);
         });
         db.flush().unwrap_or_else(|error| panic!("it did not wait: {error}"));

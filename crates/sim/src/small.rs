@@ -140,10 +140,12 @@ impl FileSystem for SmallFs {
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut space = self.space.lock();
         self.inner.rename(from, to)?;
-        if let Some(number) = space.names.get(from).copied() {
-            space.enter(to, number);
+        let number = space.names.get(from).copied();
+        if number != space.names.get(to).copied() {
+            space.forget(to);
+            number.into_iter().for_each(|number| space.enter(to, number));
             space.forget(from);
-        }
+        } // else both are names of one file, and stay so
         Ok(())
     }
 
@@ -266,6 +268,10 @@ impl Folders for SmallFs {
 
     fn name_bytes_max(&self) -> io::Result<usize> {
         self.inner_folders()?.name_bytes_max()
+    }
+
+    fn files_left(&self) -> io::Result<u64> {
+        self.inner_folders()?.files_left()
     }
 }
 

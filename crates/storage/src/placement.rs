@@ -110,6 +110,8 @@ pub struct TableMeta {
     pub within: Option<Within>,
     /// How many entries it has, where the form of tables counts them; else 0.
     pub entries: u64,
+    /// Bytes of a table just made that are files of its inputs, too: removing those frees none of them. Else 0.
+    pub linked_bytes: u64,
     /// First internal key.
     pub smallest: Vec<u8>,
     /// Last internal key.
@@ -128,7 +130,7 @@ impl TableMeta {
     /// A table with its values inside, whose entries are not counted.
     pub fn bounded(id: TableId, bytes: u64, within: Option<Within>, smallest: Vec<u8>, largest: Vec<u8>) -> TableMeta {
         let refs = within.iter().map(|within| (ObjectId::Bundle(within.bundle), bytes)).collect();
-        TableMeta { id, bytes, within, entries: 0, smallest, largest, refs }
+        TableMeta { id, bytes, within, entries: 0, linked_bytes: 0, smallest, largest, refs }
     }
 
     /// The segments of a value log that it points into: `refs` without the bundle that it is in.

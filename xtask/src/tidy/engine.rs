@@ -29,6 +29,7 @@ const ROWS: &[&[&str]] = &[
     &["compact"],
     &["read"],
     &["state"],
+    &["relief"],
     &["jobs"],
     &["write"],
     &["recover"],

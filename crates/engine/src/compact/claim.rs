@@ -89,6 +89,11 @@ impl Busy {
         self.jobs.iter().any(|job| job.levels.0 == job.levels.1 && job.levels.0 > 0)
     }
 
+    /// Whether something moves down, or makes level 0 shorter.
+    pub fn merges(&self) -> bool {
+        self.jobs.iter().any(|job| job.levels.0 != job.levels.1 || job.levels.0 == 0)
+    }
+
     /// One input of each compaction that runs.
     pub fn marks(&self) -> Vec<TableId> {
         self.jobs.iter().filter_map(|job| job.tables.first().copied()).collect()

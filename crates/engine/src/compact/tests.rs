@@ -189,7 +189,7 @@ impl Tree {
             add_to(&mut edit, plan.output_level, &meta);
         }
         self.busy.end(&plan);
-        self.versions.install_compaction(edit, Vec::new(), |_| false).expect("a compaction");
+        self.versions.install_compaction(edit, Vec::new(), 0, |_| false).expect("a compaction");
     }
 
     fn merged(&mut self, plan: &Plan) -> Vec<TableMeta> {

@@ -37,7 +37,7 @@ use std::{
     path::Path,
     sync::{
         Arc, Weak,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 use terrace_format::{Values, batch::Batch, range_deletes};
@@ -312,6 +312,8 @@ impl Db {
             closed_logs: ClosedLogs::default(),
             view: ArcSwap::from_pointee(view),
             news: AtomicU64::new(0),
+            given_back: AtomicU64::new(0),
+            starving: AtomicUsize::new(0),
             visible: AtomicU64::new(found.last.0),
             durable: AtomicU64::new(0),
             waiters: Default::default(),

@@ -38,7 +38,7 @@ pub fn run(shared: &Arc<Shared>, plan: &Plan) -> Result<()> {
     let (outputs, tickets) = if plan.trivial_move {
         (plan.upper.iter().map(|table| table.meta.clone()).collect(), Vec::new())
     } else {
-        let_go_first(shared)?;
+        let_go_first(shared);
         match merge_in_parts(shared, plan)? {
             Some(merged) => merged,
             None => return Ok(()), // the store is closing; nothing was promised
@@ -63,10 +63,11 @@ pub fn run(shared: &Arc<Shared>, plan: &Plan) -> Result<()> {
 
 /// What a merge replaces is retained, beside what is retained already: on a disk that is nearly full the latter goes first, lest merges
 /// outrun releases.
-fn let_go_first(shared: &Arc<Shared>) -> Result<()> {
+fn let_go_first(shared: &Arc<Shared>) {
     let (free, retained) = (shared.free_bytes(), shared.control.lock().versions.retained_bytes());
-    let bounds = Bounds::of(&shared.options, free, shared.unmerged(), retained);
-    if bounds.crowds_merges(retained) { release::now(shared) } else { Ok(()) }
+    if Bounds::of(&shared.options, free, shared.debt().1, retained).crowds_merges(retained) {
+        let _ = release::now(shared); // the job that releases fails likewise, and tells of it
+    }
 }
 
 /// Makes `outputs` part of the version, in the place of the plan's inputs. Those of the inputs that nobody has begun to make durable go at once.
@@ -83,7 +84,8 @@ fn install(shared: &Arc<Shared>, plan: &Plan, edit: Edit, outputs: &[TableMeta],
     }
     let copied = Arc::strong_count(&control.copies) > 1;
     let mut given_up = Vec::new();
-    let version = control.versions.install_compaction(edit, tickets, |meta| {
+    let linked = outputs.iter().map(|meta| meta.linked_bytes).sum();
+    let version = control.versions.install_compaction(edit, tickets, linked, |meta| {
         let file = if copied { None } else { shared.placement.give_up(meta) };
         let is_given_up = file.is_some();
         given_up.extend(file);
@@ -92,11 +94,10 @@ fn install(shared: &Arc<Shared>, plan: &Plan, edit: Edit, outputs: &[TableMeta],
     shared.set_view(&control, |view| View { mem: view.mem.clone(), sealed: view.sealed.clone(), version });
     shared.schedule(&mut control);
     let removable = if given_up.is_empty() { Vec::new() } else { control.versions.removable() };
-    control.collecting.starved &= removable.is_empty();
     drop(control);
     shared.stats.given_up(given_up.len());
     drop(given_up); // which closes files
-    release::remove(shared, &removable);
+    release::give_back(shared, &removable);
     Ok(())
 }
 

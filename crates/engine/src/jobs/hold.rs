@@ -45,7 +45,7 @@ fn has_failed(shared: &Shared) -> bool {
 /// Whether writes are slowed for want of compactions, or soon would be.
 fn are_behind(shared: &Shared) -> bool {
     let (free, retained) = (shared.free_bytes(), shared.control.lock().versions.retained_bytes());
-    let (debt, unmerged, most) = (shared.debt(), shared.unmerged(), shared.options.debt_bytes_max);
+    let ((debt, unmerged), most) = (shared.debt(), shared.options.debt_bytes_max);
     let indebted = most > 0 && debt >= most / 2;
     let cramped = unmerged >= Bounds::of(&shared.options, free, unmerged, retained).unmerged_bytes / 2;
     indebted || cramped || pace::is_pressing(&shared.options, shared.view.load().version.levels[0].runs.len() as u64)

@@ -8,7 +8,12 @@ use crate::{
     state::{Control, Shared},
     version::set::Manifest,
 };
-use std::{collections::BTreeSet, sync::Arc, thread, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, atomic::Ordering},
+    thread,
+    time::Duration,
+};
 use terrace_format::{LogId, TableId};
 use terrace_storage::{
     Awaited,
@@ -43,7 +48,7 @@ pub fn run(shared: &Arc<Shared>) -> Result<()> {
 pub fn now(shared: &Arc<Shared>) -> Result<()> {
     release(shared)?;
     let removable = shared.control.lock().versions.removable();
-    remove(shared, &removable);
+    give_back(shared, &removable);
     Ok(())
 }
 
@@ -55,7 +60,7 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
     let (due, stops_writers) = {
         let control = shared.control.lock();
         let retained = control.versions.retained_bytes();
-        let bounds = Bounds::of(&shared.options, free, shared.unmerged(), retained);
+        let bounds = Bounds::of(&shared.options, free, shared.debt().1, retained);
         let due = control.closing
             || (retained > 0 && retained >= retained_before_commit(shared, &bounds))
             || is_calm(shared, &control);
@@ -86,17 +91,13 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
         shared.durable_up_to(control.versions.durable_base());
         // First: who is told that nothing needs the old logs must not find them waiting for a sync.
         let logs = shared.closed_logs.let_go(control.versions.durable_replay_from());
-        control.collecting.starved &= removable.is_empty();
         shared.tell_writers(&control); // less is retained
         shared.changed.notify_all();
         (removable, (tables, logs))
     };
     drop(gone); // which closes files
     shared.tell_synced(started);
-    remove(shared, &removable);
-    if !removable.is_empty() {
-        shared.tell_writers(&shared.control.lock()); // there is more space
-    }
+    give_back(shared, &removable);
     if manifest.overlong(shared.options.manifest_bytes) {
         begin_anew(shared, manifest)?;
     }
@@ -136,6 +137,19 @@ fn begin_anew(shared: &Shared, manifest: &mut Manifest) -> Result<()> {
     };
     remove(shared, &removable);
     Ok(())
+}
+
+/// Removes what was needed until now, and tells whoever waits for space.
+pub fn give_back(shared: &Shared, objects: &[ObjectId]) {
+    if objects.is_empty() {
+        return;
+    }
+    remove(shared, objects);
+    shared.given_back.fetch_add(1, Ordering::Release);
+    let mut control = shared.control.lock();
+    control.collecting.starved = false;
+    shared.tell_writers(&control);
+    shared.changed.notify_all();
 }
 
 /// Removes what nobody needs. A failure costs space, not safety: the next open removes the rest.

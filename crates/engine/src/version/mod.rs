@@ -351,7 +351,7 @@ fn object_of(referred: Referred) -> ObjectId {
 
 /// Adds `meta` to an edit at `level`.
 pub fn add_to(edit: &mut Edit, level: usize, meta: &TableMeta) {
-    let TableMeta { id, bytes, within, entries, smallest, largest, refs } = meta.clone();
+    let TableMeta { id, bytes, within, entries, smallest, largest, refs, linked_bytes: _ } = meta.clone();
     let referred = |(object, bytes)| match object {
         ObjectId::Wal(id) => Some((Referred::Log(id), bytes)),
         ObjectId::Segment(id) => Some((Referred::Values(id), bytes)),

@@ -190,10 +190,12 @@ impl VersionSet {
 
     /// Tables were replaced by others. Of those that the manifest may never have heard of `give_up` tells whether nothing has been done to
     /// make them durable, nor will be. It is asked once nothing can fail any more: a table that is given up has to be released with `edit`.
+    /// So many bytes of the others are `linked`, and stay when these go.
     pub fn install_compaction(
         &mut self,
         edit: Edit,
         tickets: Vec<Ticket>,
+        linked: u64,
         mut give_up: impl FnMut(&TableMeta) -> bool,
     ) -> Result<Arc<Version>> {
         let next = self.next(&edit)?;
@@ -206,7 +208,7 @@ impl VersionSet {
             self.spares.remove(&spare_above(*table));
         }
         let shadows = self.gone(&edit).filter(|table| !given_up.contains(&table.meta.id));
-        let retains = shadows.map(|table| table.meta.bytes).sum();
+        let retains = shadows.map(|table| table.meta.bytes).sum::<u64>().saturating_sub(linked);
         self.retire.never_durable(&given_up);
         Ok(self.install(next, Pending { edit, tickets, compaction: true, retains, given_up, ..Pending::default() }))
     }
@@ -388,7 +390,7 @@ mod tests {
         for missing in [Some((1, TableId(8))), None] {
             let deleted = [(0, TableId(7))].into_iter().chain(missing).collect();
             let edit = Edit { deleted, ..Edit::default() };
-            let installed = set.install_compaction(edit, Vec::new(), |meta| {
+            let installed = set.install_compaction(edit, Vec::new(), 0, |meta| {
                 asked.push((meta.id, missing));
                 true
             });

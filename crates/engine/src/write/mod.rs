@@ -378,13 +378,13 @@ fn wait_for_room(shared: &Arc<Shared>, core: &mut Core, waited: &mut Duration) -
 
 fn facts(shared: &Shared, core: &Core, control: &Control, free: Option<u64>, delayed: bool) -> stall::Facts {
     let view = shared.view.load();
-    let (unmerged, retained_bytes) = (shared.unmerged(), control.versions.retained_bytes());
+    let ((debt_bytes, unmerged), retained_bytes) = (shared.debt(), control.versions.retained_bytes());
     stall::Facts {
         full: core.is_full(&shared.options),
         sealed: view.sealed.len() as u64,
         l0_runs: view.version.levels[0].runs.len() as u64,
-        debt_bytes: shared.debt(),
-        merging_bytes: if control.busy.is_empty() { 0 } else { unmerged },
+        debt_bytes,
+        merging_bytes: if control.busy.merges() { unmerged } else { 0 },
         retained_bytes,
         bounds: Bounds::of(&shared.options, free, unmerged, retained_bytes),
         delayed,
@@ -397,7 +397,7 @@ fn change_log(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
     let _awaited = Awaited::new();
     wait_visible(shared, core.last)?;
     let full = (!core.mem.is_empty()).then(|| core.mem.clone());
-    let created = shared.with_relief(|| new_log(shared, core.last, full.is_none()));
+    let created = shared.with_relief(0, || new_log(shared, core.last, full.is_none()));
     let (log, writer, table) = created.inspect_err(|error| shared.fail(error))?;
     let (ended, bytes) = core.wal.size();
     core.wal.rotate(log, writer, &shared.closed_logs);

@@ -54,6 +54,7 @@ struct Open {
     writer: Writer<Output>,
     pairs: PairFacts,
     entries: u64,
+    linked_bytes: u64,
 }
 
 fn none_open() -> Error {
@@ -120,7 +121,10 @@ impl DirsBuild {
         let name = file.name(internal);
         let (old, new) = (format!("{from}/{name}"), format!("{}/{name}", self.open()?.folder));
         match self.shelf.folders().link_into(&old, &new) {
-            Ok(()) => self.list(internal, Placed::File(file), &[]),
+            Ok(()) => {
+                self.open()?.linked_bytes += file.file_bytes(internal);
+                self.list(internal, Placed::File(file), &[])
+            }
             Err(e) if is_no_link(&e) => {
                 let value = read_pair(&self.shelf.store, from, internal, &file, true)?;
                 self.add(internal, &value)
@@ -169,7 +173,7 @@ impl Build for DirsBuild {
         self.made.push(id);
         let output = Output::create(&self.shelf.store, self.purpose, &meta_of(&folder))?;
         let writer = Writer::new(output, &self.setup);
-        self.open = Some(Open { id, folder, writer, pairs: PairFacts::default(), entries: 0 });
+        self.open = Some(Open { id, folder, writer, pairs: PairFacts::default(), entries: 0, linked_bytes: 0 });
         Ok(())
     }
 
@@ -199,11 +203,13 @@ impl Build for DirsBuild {
 
     fn end_table(&mut self) -> Result<()> {
         self.open()?;
-        let Some(Open { id, folder, mut writer, pairs, entries }) = self.open.take() else { return Ok(()) };
+        let Some(Open { id, folder, mut writer, pairs, entries, linked_bytes }) = self.open.take() else {
+            return Ok(());
+        };
         writer.add_meta(pair::META_NAME, pairs.encode());
         let (output, Bounds { smallest, largest }) = writer.finish()?;
         let bytes = output.finish()?.bytes.saturating_add(pairs.file_bytes);
-        self.metas.push(TableMeta { entries, ..TableMeta::bounded(id, bytes, None, smallest, largest) });
+        self.metas.push(TableMeta { entries, linked_bytes, ..TableMeta::bounded(id, bytes, None, smallest, largest) });
         self.bytes = self.bytes.saturating_add(bytes);
         self.finished.push(folder);
         Ok(())

@@ -1,0 +1,93 @@
+//! What is done where there is no space: what is kept for safety only is given up, and whoever may give some back is waited for.
+use crate::{Result, reserve::Relief, state::Shared};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    thread,
+    time::Duration,
+};
+use terrace_storage::Awaited;
+
+/// How long one who finds no space hopes that other jobs give some back, and how often it looks.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long it hopes for readers alone. Most of them need a moment; one may stay for hours.
+const PATIENCE_WITH_READERS: Duration = Duration::from_millis(200);
+const LOOK: Duration = Duration::from_millis(10);
+
+impl Shared {
+    /// Does something that takes space, as `own` of the jobs that run. If there is none, once more after everything was given up that is
+    /// kept for safety only: tables and logs whose replacement can be made durable at once, and the reserve. And then, for a while,
+    /// whenever somebody has given space back.
+    pub fn with_relief<T>(self: &Arc<Self>, own: usize, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+        match attempt() {
+            Err(full) if full.is_no_space() => {}
+            outcome => return outcome,
+        }
+        let mut waited = Duration::ZERO;
+        loop {
+            let relief = self.relieve()?;
+            let before = self.given_back.load(Ordering::Acquire);
+            match attempt() {
+                Err(full) if full.is_no_space() => {
+                    drop(relief); // others would take it meanwhile
+                    if !self.space_comes(own, before, &mut waited) {
+                        return Err(full);
+                    }
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Gives up what is kept for safety only. The reserve is free for the taking for as long as what this returns lives.
+    pub fn relieve(self: &Arc<Self>) -> Result<Relief<'_>> {
+        let _awaited = Awaited::new();
+        {
+            let _for_file_systems_that_allocate_late = self.reserve.give_up(&*self.placement);
+            let _ = self.placement.commit(); // a failure is its tickets' to tell
+        }
+        self.release_for_space()?; // with the reserve for the manifest, if that needs it: whoever runs beside would have taken it
+        Ok(self.reserve.give_up(&*self.placement))
+    }
+
+    /// Waits until space was given back more often than `before`. False if nobody will, or not soon enough.
+    fn space_comes(self: &Arc<Self>, own: usize, before: u64, waited: &mut Duration) -> bool {
+        self.starving.fetch_add(own, Ordering::AcqRel);
+        let comes = loop {
+            let _ = self.placement.commit();
+            if self.release_for_space().is_err() {
+                break false;
+            }
+            *waited += LOOK;
+            if self.given_back.load(Ordering::Acquire) != before {
+                break *waited <= PATIENCE; // whoever comes again and again is refused in the end
+            }
+            if *waited > self.hope() {
+                break false;
+            }
+            thread::sleep(LOOK);
+        };
+        self.starving.fetch_sub(own, Ordering::AcqRel);
+        comes
+    }
+
+    /// How long to wait for a job that has space to go on, or a reader who keeps what nobody else needs.
+    fn hope(&self) -> Duration {
+        let control = self.control.lock();
+        let jobs = control.busy.len() + usize::from(control.flushing);
+        let over = control.failed.is_some() || control.closing || self.work.is_manual();
+        match control.versions.retire.waiting() {
+            _ if over => Duration::ZERO,
+            _ if jobs > self.starving.load(Ordering::Acquire) => PATIENCE,
+            0 => Duration::ZERO,
+            _ => PATIENCE_WITH_READERS,
+        }
+    }
+
+    /// Releases what can be. Whether that makes enough space, whoever needs it finds out.
+    fn release_for_space(self: &Arc<Self>) -> Result<()> {
+        match (self.jobs.release_now)(self) {
+            Err(full) if full.is_no_space() => Ok(()),
+            released => released,
+        }
+    }
+}
