@@ -10,7 +10,7 @@ use terrace_storage::Awaited;
 /// How long one who finds no space hopes that other jobs give some back, and how often it looks.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long it hopes for readers alone. Most of them need a moment; one may stay for hours.
-const PATIENCE_WITH_READERS: Duration = Duration::from_millis(200);
+const PATIENCE_WITH_READERS: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(10);
 
 impl Shared {
