@@ -70,16 +70,22 @@ impl Space {
         self.inodes.entry(number).or_default().names += 1;
     }
 
-    /// The number of what was called so. It goes with its last name, even if somebody still has it open.
-    fn forget(&mut self, name: &str) -> Option<u64> {
-        let number = self.names.remove(name)?;
-        let inode = self.inodes.get_mut(&number)?;
+    /// `to` is what `from` is, if that is known.
+    fn link(&mut self, from: &str, to: &str) {
+        if let Some(number) = self.names.get(from).copied() {
+            self.enter(to, number);
+        }
+    }
+
+    /// Nothing is called so any more. A file goes with its last name, even if somebody still has it open.
+    fn forget(&mut self, name: &str) {
+        let Some(number) = self.names.remove(name) else { return };
+        let Some(inode) = self.inodes.get_mut(&number) else { return };
         inode.names -= 1;
         if inode.names == 0 {
             self.used -= inode.taken();
             self.inodes.remove(&number);
         }
-        Some(number)
     }
 }
 
@@ -140,10 +146,9 @@ impl FileSystem for SmallFs {
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut space = self.space.lock();
         self.inner.rename(from, to)?;
-        let number = space.names.get(from).copied();
-        if number != space.names.get(to).copied() {
+        if space.names.get(from) != space.names.get(to) {
             space.forget(to);
-            number.into_iter().for_each(|number| space.enter(to, number));
+            space.link(from, to);
             space.forget(from);
         } // else both are names of one file, and stay so
         Ok(())
@@ -152,7 +157,7 @@ impl FileSystem for SmallFs {
     fn link(&self, from: &str, to: &str) -> io::Result<()> {
         let mut space = self.space.lock();
         self.inner.link(from, to)?;
-        space.names.get(from).copied().into_iter().for_each(|number| space.enter(to, number));
+        space.link(from, to);
         Ok(())
     }
 
@@ -258,7 +263,7 @@ impl Folders for SmallFs {
     fn link_into(&self, from: &str, to: &str) -> io::Result<()> {
         let mut space = self.space.lock();
         self.inner_folders()?.link_into(from, to)?;
-        space.names.get(from).copied().into_iter().for_each(|number| space.enter(to, number));
+        space.link(from, to);
         Ok(())
     }
 

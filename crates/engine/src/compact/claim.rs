@@ -29,6 +29,11 @@ impl Claim {
         }
     }
 
+    /// Whether a table is written anew in its own place.
+    fn renews(&self) -> bool {
+        self.levels.0 == self.levels.1 && self.levels.0 > 0
+    }
+
     /// Whether both may run at once: no common input, and no common level where their key ranges meet. In level 0
     /// tables overlap anyway, so a merge within it only has to leave other merges' inputs alone.
     pub fn is_apart(&self, order: &KeyOrder, other: &Claim) -> bool {
@@ -86,12 +91,12 @@ impl Busy {
 
     /// Whether a table is being written anew in its own place, for instance to move its values.
     pub fn is_renewing(&self) -> bool {
-        self.jobs.iter().any(|job| job.levels.0 == job.levels.1 && job.levels.0 > 0)
+        self.jobs.iter().any(Claim::renews)
     }
 
     /// Whether something moves down, or makes level 0 shorter.
     pub fn merges(&self) -> bool {
-        self.jobs.iter().any(|job| job.levels.0 != job.levels.1 || job.levels.0 == 0)
+        !self.jobs.iter().all(Claim::renews)
     }
 
     /// One input of each compaction that runs.
