@@ -373,7 +373,8 @@ fn a_file_system_with_few_inodes_holds_more_pairs_and_one_with_none_stops_writes
 #[test]
 fn what_is_linked_is_not_retained() {
     let slow = [("durability", "background"), ("batch_interval_ms", "60000"), ("retained_bytes_max", "1GiB")];
-    let db = kit::open(&kit::anywhere(), &delsm(&[&slow[..], &[("level_base_entries", "30")]].concat()), true).unwrap();
+    let options = delsm(&[&slow[..], &[("level_base_entries", "30")]].concat());
+    let db = Place::memory().open(&options, true).unwrap();
     let mut told = db.statistics();
     for n in 0..240u32 {
         db.put((n * 7 % 240).to_be_bytes(), [n as u8; 5000]).unwrap();
