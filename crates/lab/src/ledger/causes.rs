@@ -6,6 +6,7 @@
 use super::{
     layout::{Inodes, Layout},
     names::{Names, kind_within},
+    pairs::Pairs,
     trace::{Counter, Line, Trace},
     tracefs::Instance,
 };
@@ -46,6 +47,7 @@ struct WriteCounter {
     block_bytes: u64,
     /// Of the store, and of the whole file system.
     names: [Names; 2],
+    pairs: Pairs,
     causes: BTreeMap<&'static str, u64>,
 }
 
@@ -63,7 +65,9 @@ impl Writes {
             return Err(format!("{} is a partition: the kernel's trace names whole disks only", node.display()));
         }
         let instance = Instance::create(BUFFER_KIB)?;
-        for (system, event) in [("ext4", "ext4_allocate_blocks"), ("block", "block_rq_complete")] {
+        for (system, event) in
+            [("ext4", "ext4_allocate_inode"), ("ext4", "ext4_allocate_blocks"), ("block", "block_rq_complete")]
+        {
             instance.watch(system, event, device)?;
         }
         // Watched first, then listed: what is given out meanwhile is in the trace.
@@ -108,6 +112,7 @@ impl WriteCounter {
             owners: vec![owner("unknown"); blocks],
             block_bytes: layout.block_bytes,
             names,
+            pairs: Pairs::default(),
             causes: BTreeMap::new(),
         };
         for (range, kind) in &layout.areas {
@@ -125,10 +130,21 @@ impl WriteCounter {
         }
     }
 
+    fn made(&mut self, line: &Line<'_>) -> Option<()> {
+        const FOLDER: u32 = 0o040_000;
+        let (inode, within) = (line.field("ino")?, line.field("dir")?);
+        let mode = u32::from_str_radix(line.fields.split_once("mode ")?.1.trim(), 8).ok()?;
+        self.pairs.made(inode, within, mode & 0o170_000 == FOLDER, |folder| self.names[0].is_level(folder));
+        Some(())
+    }
+
     fn allocated(&mut self, line: &Line<'_>) -> Option<()> {
         let (inode, block, count) = (line.field("ino")?, line.field("block")?, line.field("len")?);
         let [store, all] = &mut self.names;
-        let kind = store.kind(inode).or_else(|| all.kind(inode));
+        let kind = match self.pairs.has(inode) {
+            true => Some("tables"),
+            false => store.kind(inode).or_else(|| all.kind(inode)),
+        };
         // Without this flag a file's block is a node of its extent tree.
         let is_data = line.fields.contains("HINT_DATA");
         let owner = match kind {
@@ -184,6 +200,7 @@ impl Counter for WriteCounter {
         let Some(line) = Line::parse(line) else { return };
         // A line of a known event without its fields would be another kernel's; the sum then shows that bytes lack.
         let _understood = match line.event {
+            "ext4_allocate_inode" => self.made(&line),
             "ext4_allocate_blocks" => self.allocated(&line),
             "block_rq_complete" => self.written(&line),
             _ => None,

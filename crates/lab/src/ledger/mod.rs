@@ -20,6 +20,7 @@ mod layout;
 mod memory;
 mod names;
 mod own;
+mod pairs;
 pub(crate) mod process;
 mod settle;
 mod space;

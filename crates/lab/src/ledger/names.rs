@@ -9,17 +9,14 @@ use terrace_format::names::FileName;
 
 /// Directories below the store's own that are looked into.
 const DEPTH_MAX: u32 = 4;
-/// A file that is renamed meanwhile may be missed, or be listed under the name that it had.
+/// A file that is renamed meanwhile may be missed, or be listed under the name that it had. The last one looks into directory tables, too.
 const LISTINGS_MAX: u8 = 2;
 
 /// What a file of a store is for, by its path below the store's directory, or one above it: Terrace's, LevelDB's and RocksDB's names. The words
 /// are those of reports.
 pub fn kind_of(below: &Path) -> &'static str {
     // A directory table: its pairs have the names of their keys, whatever those are.
-    let mut folders = below.ancestors().skip(1).map(|folder| folder.file_name()?.to_str());
-    let (table, level) = (folders.next().flatten(), folders.next().flatten().and_then(|level| level.strip_prefix('L')));
-    if table.is_some_and(|table| table.parse::<u64>().is_ok()) && level.is_some_and(|level| level.parse::<u8>().is_ok())
-    {
+    if below.parent().is_some_and(is_table_folder) {
         return "tables";
     }
     let name = below.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -35,6 +32,18 @@ pub fn kind_of(below: &Path) -> &'static str {
         None if name.ends_with(".blob") => "value_log",
         None => "other",
     }
+}
+
+/// Whether a folder of this path holds the folders of directory tables: `L2`.
+fn is_level(path: &Path) -> bool {
+    let level = path.file_name().and_then(|name| name.to_str()?.strip_prefix('L'));
+    level.is_some_and(|level| level.parse::<u8>().is_ok())
+}
+
+/// Whether a folder of this path is a directory table: `L2/000012`.
+fn is_table_folder(path: &Path) -> bool {
+    let is_number = path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.parse::<u64>().is_ok());
+    is_number && path.parent().is_some_and(is_level)
 }
 
 /// What the file at `path` is for to the store in `store`: its [kind](kind_of), `directory`, or `elsewhere`.
@@ -85,22 +94,29 @@ impl Names {
     /// The kind of `inode`, `directory` for directories, `elsewhere` for files outside the store; `None` if there was no such file
     /// any more when it was looked for.
     pub fn kind(&mut self, inode: u64) -> Option<&'static str> {
-        if self.listings == 0
-            && let Some(seen) = self.remembered(inode)
-        {
-            return Some(kind_within(&self.store, &seen.path, seen.is_directory));
+        self.look_up(inode)?;
+        let seen = self.seen.get(&inode)?;
+        Some(kind_within(&self.store, &seen.path, seen.is_directory))
+    }
+
+    /// Whether `inode` is a folder of the store that holds the folders of directory tables.
+    pub fn is_level(&mut self, inode: u64) -> bool {
+        let found = self.look_up(inode).and_then(|()| self.seen.get(&inode));
+        found.is_some_and(|seen| seen.is_directory && is_level(&seen.path) && seen.path.starts_with(&self.store))
+    }
+
+    /// Sees to it that `inode` is among what was seen; `None` if there is no such file any more.
+    fn look_up(&mut self, inode: u64) -> Option<()> {
+        if self.listings == 0 && self.is_remembered(inode) {
+            return Some(());
         }
-        loop {
-            if self.listings > 0
-                && let Some(seen) = self.seen.get(&inode)
-            {
-                return Some(kind_within(&self.store, &seen.path, seen.is_directory));
-            }
+        while self.listings == 0 || !self.seen.contains_key(&inode) {
             if self.listings == LISTINGS_MAX {
                 return None;
             }
             self.list_all();
         }
+        Some(())
     }
 
     fn list_all(&mut self) {
@@ -116,11 +132,12 @@ impl Names {
         }
     }
 
-    fn remembered(&self, inode: u64) -> Option<&Seen> {
-        let seen = self.seen.get(&inode)?;
-        let metadata = fs::symlink_metadata(&seen.path).ok()?;
-        let is_same = (metadata.ino(), Some(metadata.dev())) == (inode, self.device);
-        (is_same && metadata.is_dir() == seen.is_directory).then_some(seen)
+    fn is_remembered(&self, inode: u64) -> bool {
+        let Some(seen) = self.seen.get(&inode) else { return false };
+        fs::symlink_metadata(&seen.path).is_ok_and(|metadata| {
+            let is_same = (metadata.ino(), Some(metadata.dev())) == (inode, self.device);
+            is_same && metadata.is_dir() == seen.is_directory
+        })
     }
 
     /// A directory, if it is of this file system.
@@ -138,7 +155,10 @@ impl Names {
             let path = entry.path();
             if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 self.seen.entry(entry.ino()).or_insert(Seen { path, is_directory: false });
-            } else if self.remember(&path) && depth < DEPTH_MAX {
+            } else if self.remember(&path)
+                && depth < DEPTH_MAX
+                && (self.listings == LISTINGS_MAX || !is_table_folder(&path))
+            {
                 self.list(&path, depth + 1);
             }
         }
