@@ -4,6 +4,7 @@
 //! works, and one [`Row`] for each workload. A figure that cannot be had is `None` here and `null` there, never a guess.
 mod account;
 mod cost;
+mod memory;
 pub(crate) mod processors;
 mod run;
 
@@ -63,6 +64,9 @@ pub struct CellSpec {
     /// them if `None`.
     #[serde(default)]
     pub processors: Option<usize>,
+    /// Memory that the process may hold while a workload only reads, with what the kernel caches for it; any if `None`.
+    #[serde(default)]
+    pub memory: Option<u64>,
 }
 
 impl Default for CellSpec {
@@ -88,6 +92,7 @@ impl Default for CellSpec {
             compression_ratio: 0.5,
             ycsb_update: Update::Blind,
             processors: None,
+            memory: None,
         }
     }
 }

@@ -339,6 +339,60 @@ fn a_stage_ends_when_all_of_it_is_durable() {
     assert!(space * 3 / 2 < peak, "{space} bytes of {peak}: what was compacted is still there");
 }
 
+/// Where a pair is a file of its own, the device's bytes have causes all the same.
+#[test]
+fn pairs_in_files_of_their_own_are_tables() {
+    let _alone = alone();
+    let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the device");
+    let device = DeviceSpec::Loop(256 << 20, FileSystem::Ext4).prepare(work.path(), Below::FileSystem, false, None);
+    let Some(device) = require("loop", device) else { return };
+    let settings = Settings { write_buffer_size: 256 << 10, ..Settings::default() };
+    let spec = CellSpec {
+        engine: "terrace:delsm".into(),
+        dir: device.dir.clone(),
+        device: device.node.clone(),
+        settings,
+        num: 5000,
+        value_size: 4096,
+        ..spec("fillseq")
+    };
+    let row = whole(rows_of(&spec, &Fake::default())).remove(0);
+    device.remove().expect("it is not in use");
+    let traced = row.bytes.device_by_cause.ok_or_else(|| format!("{:?}", row.notes));
+    let Some(causes) = require("tracefs", traced) else { return };
+    assert!(causes["tables"] >= 5000 * 4096 && causes["directory"] > 0, "{causes:?}");
+    assert!(causes["tables"] < 5500 * 4096 && !causes.contains_key("unknown"), "{causes:?}");
+}
+
+/// What was read a moment ago is read again from the device where memory does not suffice to keep it, and from memory where it does.
+#[test]
+fn a_limit_of_memory_is_one_of_what_is_cached() {
+    let _alone = alone();
+    let settings = Settings { cache_size: 1 << 20, ..Settings::default() };
+    let filled = CellSpec {
+        engine: "terrace:terrace".into(),
+        settings,
+        num: 200_000,
+        value_size: 1000,
+        reads: Some(2000),
+        ..spec("fillseq,readrandom,readrandom")
+    };
+    let read = |memory| {
+        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the store");
+        let mut rows = Vec::new();
+        let spec = CellSpec { dir: dir.path().into(), memory, ..filled.clone() };
+        run_cell(&spec, &|name: &str| engines::engine(name), &mut |event| {
+            if let Event::Row(row) = event {
+                rows.push(*row);
+            }
+        })
+        .map(|()| whole(rows)[2].bytes.process_read.expect("the kernel counts"))
+    };
+    let Some(little) = require("memcg", read(Some(64 << 20)).map_err(|error| format!("{error:#}"))) else { return };
+    let any = read(None).expect("no limit");
+    assert!(little > 2000 * 4096 / 2 && any < little / 10, "{little} bytes read, {any} without a limit");
+}
+
 #[test]
 fn a_synced_write_is_one_log_sync() {
     let _alone = alone();

@@ -2,7 +2,9 @@
 use super::{
     CellSpec, Event, Progress, Row,
     account::{self, OwnCounts},
-    cost, preset_in, processors,
+    cost,
+    memory::MemoryGroup,
+    preset_in, processors,
 };
 use crate::{
     ledger::{Ledger, PeakSpace, Peaks, device_bytes, settle, space},
@@ -30,6 +32,7 @@ const PENDING_MAX: Duration = Duration::from_secs(30);
 pub fn run_cell(spec: &CellSpec, engines: Engines<'_>, emit: &mut dyn FnMut(Event)) -> Result<()> {
     workload::validate(spec)?;
     spec.processors.map_or(Ok(()), processors::keep_to)?;
+    let memory = spec.memory.map(MemoryGroup::enter).transpose()?;
     let mut stages = Vec::new();
     for name in &spec.workloads {
         stages.extend(workload::stages(name)?);
@@ -59,7 +62,8 @@ pub fn run_cell(spec: &CellSpec, engines: Engines<'_>, emit: &mut dyn FnMut(Even
     };
     for (index, stage) in stages.iter().enumerate() {
         let job = Job::new(spec, &stage.name(), index);
-        match measure(&**stage, &mut store, &job, &mut ledger, &blank, emit) {
+        let limited = memory.as_ref().map_or(Ok(()), |memory| memory.limited(stage.only_reads()));
+        match limited.and_then(|()| measure(&**stage, &mut store, &job, &mut ledger, &blank, emit)) {
             Ok(row) => emit(Event::Row(Box::new(row))),
             Err(error) => {
                 emit(failed(&blank, stage.name(), &error));
@@ -104,7 +108,9 @@ fn measure(
     };
 
     let start = store.target().own();
-    let (peaks, space_peak) = (Peaks::start(), PeakSpace::start(store.dir()));
+    // To look at all files again and again would fill the cache that reads are to find cold.
+    let space_peak = (!stage.only_reads()).then(|| PeakSpace::start(store.dir()));
+    let peaks = Peaks::start();
     let before = ledger.mark();
     let outcome = stage.run(store, job, &mut |done| tell("run", done))?;
     let mut told = Duration::ZERO;
@@ -117,7 +123,7 @@ fn measure(
     let settled = settled.context("wait until background work is over")?;
     let pending = await_pending(store.target());
     let after = ledger.mark();
-    let (peaks, space_peak) = (peaks.finish(), space_peak.finish());
+    let (peaks, space_peak) = (peaks.finish(), space_peak.and_then(PeakSpace::finish));
 
     let own = OwnCounts { start, settled: store.target().own() };
     let delta = after.since(&before);

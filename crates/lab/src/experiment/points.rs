@@ -118,6 +118,7 @@ fn point(experiment: &Experiment, scale: f64, at: Vec<(String, String)>, table: 
         reads: load.reads,
         writes: load.writes,
         processors: load.processors,
+        memory: load.memory.map(|memory| memory.0),
         key_size: load.key_size,
         value_size: load.value_size.0 as usize,
         threads: load.threads,

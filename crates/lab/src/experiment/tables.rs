@@ -31,6 +31,8 @@ pub struct Load {
     pub ycsb_update: Update,
     /// The engine may use so many processors; the kernel and the drive's server have the others to themselves.
     pub processors: Option<usize>,
+    /// Memory that an engine's process may hold while a workload only reads, with what the kernel caches for it.
+    pub memory: Option<Size>,
 }
 
 impl Default for Load {
@@ -49,6 +51,7 @@ impl Default for Load {
             compression_ratio: spec.compression_ratio,
             ycsb_update: spec.ycsb_update,
             processors: spec.processors,
+            memory: spec.memory.map(Size),
         }
     }
 }

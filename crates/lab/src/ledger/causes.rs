@@ -141,10 +141,7 @@ impl WriteCounter {
     fn allocated(&mut self, line: &Line<'_>) -> Option<()> {
         let (inode, block, count) = (line.field("ino")?, line.field("block")?, line.field("len")?);
         let [store, all] = &mut self.names;
-        let kind = match self.pairs.has(inode) {
-            true => Some("tables"),
-            false => store.kind(inode).or_else(|| all.kind(inode)),
-        };
+        let kind = self.pairs.kind(inode).or_else(|| store.kind(inode)).or_else(|| all.kind(inode));
         // Without this flag a file's block is a node of its extent tree.
         let is_data = line.fields.contains("HINT_DATA");
         let owner = match kind {
@@ -263,6 +260,24 @@ mod tests {
         ]
         .into();
         assert_eq!(counter.causes, expected);
+    }
+
+    /// Nobody finds these by a name: they were made in a folder that is gone, in one that is there.
+    #[test]
+    fn a_pair_is_told_by_where_it_was_made() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let level = dir.path().join("L0");
+        fs::create_dir(&level).expect("made");
+        let (level, table, pair) = (fs::metadata(&level).expect("there").ino(), u64::MAX >> 30, 77);
+        let mut counter = counter(dir.path());
+        take(&mut counter, &format!("ext4_allocate_inode: dev 7,0 ino {table} dir {level} mode 040755"));
+        take(&mut counter, &format!("ext4_allocate_inode: dev 7,0 ino {pair} dir {table} mode 0100644"));
+        for (inode, block) in [(pair, 50), (table, 60)] {
+            let given = format!("dev 7,0 ino {inode} flags HINT_DATA len 1 block {block} lblk 0 goal 1");
+            take(&mut counter, &format!("ext4_allocate_blocks: {given}"));
+            take(&mut counter, &format!("block_rq_complete: 7,0 W () {} + 8 be,0,4 [0]", block * 8));
+        }
+        assert_eq!(counter.causes, [("directory", 4096), ("tables", 4096)].into());
     }
 
     #[test]

@@ -24,9 +24,11 @@ impl Pairs {
         }
     }
 
-    /// Whether `inode` was made in the folder of a table.
-    pub fn has(&self, inode: u64) -> bool {
-        self.bits.get((inode / 64) as usize).is_some_and(|bits| bits >> (inode % 64) & 1 != 0)
+    /// The kind of a pair, or of the folder of a table; `None` of any other file.
+    pub fn kind(&self, inode: u64) -> Option<&'static str> {
+        let is_pair = self.bits.get((inode / 64) as usize).is_some_and(|bits| bits >> (inode % 64) & 1 != 0);
+        let is_folder = || self.folders.contains(&inode).then_some("directory");
+        if is_pair { Some("tables") } else { is_folder() }
     }
 
     fn set(&mut self, inode: u64, is_pair: bool) {
@@ -54,12 +56,12 @@ mod tests {
         made(31, 20, false); // a file beside tables
         made(40, 10, true); // no level
         made(41, 40, false);
-        let has = |pairs: &Pairs| [30, 31, 40, 41, 999, 1000, 1001, 1 << 40].map(|inode| pairs.has(inode));
-        assert_eq!(has(&pairs), [false, false, false, false, false, true, false, false]);
+        let kinds = [30, 31, 40, 41, 999, 1000, 1001, 1 << 40].map(|inode| pairs.kind(inode));
+        assert_eq!(kinds, [Some("directory"), None, None, None, None, Some("tables"), None, None]);
         pairs.made(1000, 10, false, |_| false);
-        assert!(!pairs.has(1000), "another file's now");
+        assert_eq!(pairs.kind(1000), None, "another file's now");
         pairs.made(30, 10, true, |_| false);
         pairs.made(1001, 30, false, |_| false);
-        assert!(!pairs.has(1001), "the folder is another one now");
+        assert_eq!([30, 1001].map(|inode| pairs.kind(inode)), [None; 2], "the folder is another one now");
     }
 }

@@ -30,6 +30,9 @@ pub fn of(plan: &Plan, device: &str, records: &[&Record]) -> Vec<(&'static str, 
         work +=
             &format!(", on {} (the others are the kernel's and the drive's)", counted(processors as u64, "processor"));
     }
+    if let Some(memory) = spec.memory {
+        work += &format!(", reads within {} of memory, with what the kernel caches", size(memory));
+    }
     if !spec.check_answers {
         work += ", answers not checked";
     }

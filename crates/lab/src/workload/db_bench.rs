@@ -198,6 +198,10 @@ impl Stage for &Bench {
         })
     }
 
+    fn only_reads(&self) -> bool {
+        matches!(self.act, Act::Read(_) | Act::Scan { .. } | Act::Seek)
+    }
+
     fn reopens(&self) -> bool {
         matches!(self.act, Act::Open)
     }

@@ -42,6 +42,10 @@ pub trait Stage: Send + Sync {
     fn total(&self, store: &Store<'_>, job: &Job<'_>) -> u64;
     /// Does the work. A wrong answer of the store is an error. `progress` hears how many operations are done.
     fn run(&self, store: &mut Store<'_>, job: &Job<'_>, progress: &mut dyn FnMut(u64)) -> Result<Outcome>;
+    /// Whether it changes nothing, so that a limit of memory is one of what is cached.
+    fn only_reads(&self) -> bool {
+        false
+    }
     /// Whether the engine's own counters cannot be compared before and after, because the store is closed between.
     fn reopens(&self) -> bool {
         false

@@ -53,6 +53,9 @@ pub struct Load {
     /// real. Default: they run on all.
     #[arg(long, value_name = "N")]
     processors: Option<usize>,
+    /// Memory that an engine's process may hold while a workload only reads, with what the kernel caches for it (root). Default: any.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    memory: Option<u64>,
 }
 
 /// Equal terms for all engines.
@@ -134,6 +137,7 @@ impl Load {
                 UpdateFlag::Merge => Update::Merge,
             },
             processors: self.processors,
+            memory: self.memory,
             ..CellSpec::default()
         }
     }
