@@ -39,7 +39,7 @@ impl Shared {
     }
 
     /// Gives up what is kept for safety only. The reserve is free for the taking for as long as what this returns lives.
-    pub fn relieve(self: &Arc<Self>) -> Result<Relief<'_>> {
+    fn relieve(self: &Arc<Self>) -> Result<Relief<'_>> {
         let _awaited = Awaited::new();
         {
             let _for_file_systems_that_allocate_late = self.reserve.give_up(&*self.placement);

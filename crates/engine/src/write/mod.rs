@@ -233,18 +233,15 @@ fn write_group(shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, mut batch: 
 }
 
 /// Hands `batch` to the log. If the disk is full, and shadows and old logs are a part of what fills it, what they wait for is made durable
-/// at once. Where the full log ends is unknown by then, so writing goes on in another one, as after a stop. Not where tables are going to point
+/// at once, and whoever is about to give space back is waited for. Where the full log ends is unknown by then, so writing goes on in another one, as after a stop. Not where tables are going to point
 /// into that log: it would have to be synced on a full disk.
 fn append(shared: &Arc<Shared>, core: &mut Core, batch: &mut Batch) -> Result<()> {
     let full = match core.wal.append(batch) {
         Err(full) if full.is_no_space() && !shared.values_apart && retains(shared) => full,
         appended => return appended,
     };
-    shared.relieve().map(drop)?;
-    match resume::start_over(shared, core) {
-        Err(still) if still.is_no_space() => Err(full),
-        begun => begun.and_then(|()| core.wal.append(batch)),
-    }
+    let mut again = || resume::start_over(shared, core).and_then(|()| core.wal.append(batch));
+    shared.with_relief(0, &mut again).map_err(|still| if still.is_no_space() { full } else { still })
 }
 
 fn retains(shared: &Shared) -> bool {
