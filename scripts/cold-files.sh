@@ -10,14 +10,14 @@ group=/sys/fs/cgroup/memory/terrace-cold-$$
 cleanup() {
   mountpoint -q "$folder/mount" && umount "$folder/mount"
   [ -z "$device" ] || losetup -d "$device"
-  [ ! -d "$group" ] || rmdir "$group"
+  [ ! -d "$group" ] || rmdir "$group" || :
   rm -rf "$folder"
 }
 trap cleanup EXIT
 mkdir "$folder/mount" "$group"
 truncate -s 10G "$folder/image"
 device=$(losetup -f --show --direct-io=on --sector-size 4096 "$folder/image")
-mkfs.ext4 -q "$device"
+mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 "$device"
 mount "$device" "$folder/mount"
 cat >"$folder/files.py" <<'PY'
 import os, random, sys, time

@@ -18,7 +18,16 @@ impl Shared {
     /// kept for safety only: tables and logs whose replacement can be made durable at once, and the reserve. And then, for a while,
     /// whenever somebody has given space back.
     pub fn with_relief<T>(self: &Arc<Self>, own: usize, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
-        match attempt() {
+        self.relieved(own, |_reserve| attempt())
+    }
+
+    /// As [`with_relief`](Self::with_relief), where the reserve is free for the taking only until the attempt drops what it is given.
+    pub fn relieved<T>(
+        self: &Arc<Self>,
+        own: usize,
+        mut attempt: impl FnMut(Option<Relief<'_>>) -> Result<T>,
+    ) -> Result<T> {
+        match attempt(None) {
             Err(full) if full.is_no_space() => {}
             outcome => return outcome,
         }
@@ -26,9 +35,8 @@ impl Shared {
         loop {
             let relief = self.relieve()?;
             let before = self.given_back.load(Ordering::Acquire);
-            match attempt() {
+            match attempt(Some(relief)) {
                 Err(full) if full.is_no_space() => {
-                    drop(relief); // others would take it meanwhile
                     if !self.space_comes(own, before, &mut waited) {
                         return Err(full);
                     }
@@ -53,21 +61,28 @@ impl Shared {
     fn space_comes(self: &Arc<Self>, own: usize, before: u64, waited: &mut Duration) -> bool {
         self.starving.fetch_add(own, Ordering::AcqRel);
         let comes = loop {
+            thread::sleep(LOOK); // first: what the attempt itself gave back, such as a log that it left, is not what it hopes for
+            *waited += LOOK;
             let _ = self.placement.commit();
             if self.release_for_space().is_err() {
                 break false;
             }
-            *waited += LOOK;
             if self.given_back.load(Ordering::Acquire) != before {
                 break *waited <= PATIENCE; // whoever comes again and again is refused in the end
             }
             if *waited > self.hope() {
                 break false;
             }
-            thread::sleep(LOOK);
         };
         self.starving.fetch_sub(own, Ordering::AcqRel);
         comes
+    }
+
+    /// Whether somebody may give space back: what waits to be durable or for its readers, or a job.
+    pub fn may_be_relieved(&self) -> bool {
+        let control = self.control.lock();
+        let waits = control.versions.retained_bytes() > 0 || control.versions.retire.waiting() > 0;
+        waits || control.flushing || !control.busy.is_empty()
     }
 
     /// How long to wait for a job that has space to go on, or a reader who keeps what nobody else needs.

@@ -179,6 +179,44 @@ fn a_flush_waits_for_the_space_that_a_reader_gives_back() {
     assert_eq!(db.get("l").unwrap(), Some(noise(40_000)));
 }
 
+/// A store on a full disk, and a reader who keeps 50 kB of it.
+fn full_beside_a_reader() -> (SmallFs, Db, terrace::Scan) {
+    let (disk, fs) = small();
+    let db = kit::open(&fs, &reserving(&[("durability", "background")]), false).unwrap();
+    db.put("k", noise(50_000)).unwrap();
+    db.flush().unwrap();
+    let reader = db.scan(Default::default());
+    db.put("k", noise(10_000)).unwrap();
+    db.compact_range(None, None).unwrap();
+    db.wait_idle().unwrap();
+    assert_eq!(db.statistics().awaiting_removal, 1, "the table that the reader has");
+    disk.leave(15_000); // for logs without that batch, and the manifest
+    (disk, db, reader)
+}
+
+#[test]
+fn a_write_waits_for_the_space_that_a_reader_gives_back() {
+    let (disk, db, reader) = full_beside_a_reader();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(20));
+            drop(reader);
+        });
+        db.put("l", noise(20_000)).unwrap_or_else(|error| panic!("it did not wait: {error}"));
+    });
+    assert_eq!(disk.reserved(), RESERVE);
+    assert_eq!(db.get("l").unwrap(), Some(noise(20_000)));
+}
+
+/// Nothing would give it back, and who opens the store on the full disk would miss it.
+#[test]
+fn a_write_leaves_the_reserve_to_what_gives_space_back() {
+    let (disk, db, _reader) = full_beside_a_reader();
+    let refused = db.put("l", noise(20_000)).expect_err("it is in the RESERVE");
+    assert!(refused.is_no_space(), "{refused}");
+    assert_eq!(disk.reserved(), RESERVE);
+}
+
 /// Of a disk that is nearly full, what is retained takes a part: a release commits sooner, and writers wait sooner, than the options say.
 #[test]
 fn what_is_retained_takes_no_more_than_its_part_of_a_small_disk() {

@@ -4,7 +4,7 @@
 //! works, and one [`Row`] for each workload. A figure that cannot be had is `None` here and `null` there, never a guess.
 mod account;
 mod cost;
-mod memory;
+pub(crate) mod memory;
 pub(crate) mod processors;
 mod run;
 
@@ -319,7 +319,7 @@ pub struct Row {
     pub journal_commits: Option<u64>,
     /// Bytes of the store's files at the end.
     pub space_bytes: Option<u64>,
-    /// Most bytes that they had at once, looked at ten times a second.
+    /// Most bytes that they had at once, looked at ten times a second; `None` for workloads that only read.
     #[serde(default)]
     pub space_peak_bytes: Option<u64>,
     /// Most memory the process had, files it maps included.

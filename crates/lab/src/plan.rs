@@ -14,7 +14,7 @@ pub mod run;
 pub mod stop;
 
 use crate::{
-    cell::{CellSpec, processors},
+    cell::{CellSpec, memory, processors},
     workload::{self, rng::label},
 };
 use anyhow::{Context, Result, ensure};
@@ -53,6 +53,7 @@ impl Plan {
         }
         workload::validate(&cell)?;
         cell.processors.map_or(Ok(()), processors::check)?;
+        cell.memory.map_or(Ok(()), |_| memory::check())?;
         let steps = workload::rows(&cell.workloads)?;
         let common = CellSpec { engine: String::new(), round: 0, dir: PathBuf::new(), device: None, ..cell.clone() };
         let text = serde_json::to_string(&common).context("the plan as JSON")?;

@@ -232,20 +232,21 @@ fn write_group(shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, mut batch: 
     Ok(last)
 }
 
-/// Hands `batch` to the log. If the disk is full, and shadows and old logs are a part of what fills it, what they wait for is made durable
-/// at once, and whoever is about to give space back is waited for. Where the full log ends is unknown by then, so writing goes on in another one, as after a stop. Not where tables are going to point
-/// into that log: it would have to be synced on a full disk.
+/// Hands `batch` to the log. If the disk is full, what waits to be durable is made so at once, and whoever is about to give space back is
+/// waited for. Where the full log ends is unknown by then, so writing goes on in another one, as after a stop. It stops at once where
+/// tables are going to point into that log: the log would have to be synced on a full disk.
 fn append(shared: &Arc<Shared>, core: &mut Core, batch: &mut Batch) -> Result<()> {
     let full = match core.wal.append(batch) {
-        Err(full) if full.is_no_space() && !shared.values_apart && retains(shared) => full,
+        Err(full) if full.is_no_space() && !shared.values_apart && shared.may_be_relieved() => full,
         appended => return appended,
     };
-    let mut again = || resume::start_over(shared, core).and_then(|()| core.wal.append(batch));
-    shared.with_relief(0, &mut again).map_err(|still| if still.is_no_space() { full } else { still })
-}
-
-fn retains(shared: &Shared) -> bool {
-    shared.control.lock().versions.retained_bytes() > 0
+    let appended = shared.relieved(0, |reserve| {
+        resume::start_over(shared, core)?;
+        drop(reserve); // a batch in a log gives nothing back, and the next opening would miss it
+        shared.reserve.take(&*shared.placement)?;
+        core.wal.append(batch)
+    });
+    appended.map_err(|still| if still.is_no_space() { full } else { still })
 }
 
 /// Inserts a group whose sequences are given away. With pipelined writes, and if somebody waits for it, the next group's

@@ -13,8 +13,6 @@ use std::{
 const PREFIX: &str = "terrace-lab-";
 /// How long the kernel may need to take back what is beyond the limit.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// No limit, in both versions of control groups.
-const NONE: [&str; 2] = ["-1", "max"];
 
 /// The group of this process until it is dropped.
 pub struct MemoryGroup {
@@ -22,25 +20,41 @@ pub struct MemoryGroup {
     /// Where the process was before.
     before: PathBuf,
     limit: u64,
-    version: usize,
+    words: Words,
+}
+
+/// How a version of control groups is spoken to.
+struct Words {
+    file: &'static str,
+    no_limit: &'static str,
+}
+
+const FIRST: Words = Words { file: "memory.limit_in_bytes", no_limit: "-1" };
+const SECOND: Words = Words { file: "memory.max", no_limit: "max" };
+
+/// Refuses where no limit can be set.
+pub fn check() -> Result<()> {
+    let probe = parent()?.0.join(format!("{PREFIX}check-{}", process::id()));
+    fs::create_dir(&probe).and_then(|()| fs::remove_dir(&probe)).context("memory: make a control group")
 }
 
 impl MemoryGroup {
     /// Makes one and moves this process into it. It has no limit yet.
     pub fn enter(limit: u64) -> Result<MemoryGroup> {
-        let (top, own, version) = place()?;
-        remove_left(&top);
-        let path = top.join(format!("{PREFIX}{}", process::id()));
+        let (parent, before, words) = parent()?;
+        remove_left(&parent);
+        let path = parent.join(format!("{PREFIX}{}", process::id()));
         fs::create_dir(&path).with_context(|| format!("make control group {}", path.display()))?;
-        let group = MemoryGroup { path, before: own, limit, version };
+        let group = MemoryGroup { path, before, limit, words };
         group.join(&group.path)?;
         Ok(group)
     }
 
-    /// Lets the process hold no more than the limit, or as much as it wants. What it holds beyond is given back at once.
+    /// Lets the process hold no more than the limit, or as much as it wants. What it holds beyond is given back at once; what it cannot
+    /// give back is an error, and in the second version of control groups its end.
     pub fn limited(&self, is: bool) -> Result<()> {
-        let file = self.path.join(["memory.limit_in_bytes", "memory.max"][self.version - 1]);
-        let limit = if is { self.limit.to_string() } else { NONE[self.version - 1].into() };
+        let file = self.path.join(self.words.file);
+        let limit = if is { self.limit.to_string() } else { self.words.no_limit.into() };
         let begin = Instant::now();
         loop {
             match fs::write(&file, &limit) {
@@ -63,29 +77,36 @@ impl Drop for MemoryGroup {
     fn drop(&mut self) {
         let left = self.join(&self.before);
         let removed = fs::remove_dir(&self.path);
-        drop((left, removed)); // the next cell removes what is left and empty
+        drop((left, removed)); // the next cell removes what is left
     }
 }
 
-/// Of processes that were killed. One with a process in it is not removed.
-fn remove_left(top: &Path) {
-    for entry in fs::read_dir(top).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(PREFIX) {
-            let _in_use = fs::remove_dir(entry.path());
+/// Of processes that were killed.
+fn remove_left(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let process = name.strip_prefix(PREFIX).and_then(|process| process.parse::<u32>().ok());
+        if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
+            drop(fs::remove_dir(entry.path())); // another cell may have
         }
     }
 }
 
-/// Where control groups of memory are, this process's own, and their version, 1 or 2.
-fn place() -> Result<(PathBuf, PathBuf, usize)> {
+/// Where a group can be made, the process's own, and how it is spoken to. In the first version a new one is below the process's own, whose
+/// limits stay; in the second, where a group with processes has none below, it is beside the topmost.
+fn parent() -> Result<(PathBuf, PathBuf, Words)> {
     let read = |path: &str| fs::read_to_string(path).with_context(|| format!("read {path}"));
     let (mounts, groups) = (read("/proc/self/mountinfo")?, read("/proc/self/cgroup")?);
     let Some((top, own, version)) = find(&mounts, &groups) else { bail!("memory: no control groups are mounted") };
-    if version == 2 {
-        let file = top.join("cgroup.subtree_control");
-        fs::write(&file, "+memory").with_context(|| format!("write to {}", file.display()))?;
+    let own = top.join(own);
+    // A container may have its own group mounted as the topmost.
+    let own = if own.is_dir() { own } else { top.clone() };
+    if version == 1 {
+        return Ok((own.clone(), own, FIRST));
     }
-    Ok((top.clone(), top.join(own), version))
+    let file = top.join("cgroup.subtree_control");
+    fs::write(&file, "+memory").with_context(|| format!("write to {}", file.display()))?;
+    Ok((top, own, SECOND))
 }
 
 /// The mount of the first version that counts memory, else the second's; and below it the process's own group.

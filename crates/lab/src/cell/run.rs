@@ -71,7 +71,8 @@ pub fn run_cell(spec: &CellSpec, engines: Engines<'_>, emit: &mut dyn FnMut(Even
             }
         }
     }
-    if let Err(error) = store.close() {
+    let closed = memory.as_ref().map_or(Ok(()), |memory| memory.limited(false)).and_then(|()| store.close());
+    if let Err(error) = closed {
         emit(failed(&blank, "close".into(), &error));
     }
     Ok(())

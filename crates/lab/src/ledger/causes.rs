@@ -130,6 +130,7 @@ impl WriteCounter {
         }
     }
 
+    /// A file or folder is made: `dev 7,0 ino 12 dir 2 mode 0100644`, the mode in octal, names it, its folder and its kind.
     fn made(&mut self, line: &Line<'_>) -> Option<()> {
         const FOLDER: u32 = 0o040_000;
         let (inode, within) = (line.field("ino")?, line.field("dir")?);

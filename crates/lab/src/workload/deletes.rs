@@ -85,6 +85,10 @@ impl Stage for Part {
         self.count(job)
     }
 
+    fn only_reads(&self) -> bool {
+        self.act == Act::Read
+    }
+
     fn run(&self, store: &mut Store<'_>, job: &Job<'_>, progress: &mut dyn FnMut(u64)) -> Result<Outcome> {
         let (target, content, count) = (store.target(), &store.content, self.count(job));
         let order = Permutation::new(job.spec.num, job.seed ^ label(self.act.name()));

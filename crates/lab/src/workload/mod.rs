@@ -126,6 +126,9 @@ pub fn rows(workloads: &[String]) -> Result<Vec<String>> {
     Ok(names)
 }
 
+/// With less, no engine keeps its own.
+const MEMORY_MIN: u64 = 16 << 20;
+
 /// Checks what no workload can do, so that it is refused before anything is opened.
 pub fn validate(spec: &CellSpec) -> Result<()> {
     ensure!(!spec.workloads.is_empty(), "no workload is given");
@@ -136,7 +139,13 @@ pub fn validate(spec: &CellSpec) -> Result<()> {
     let ratio = spec.compression_ratio;
     ensure!(ratio > 0.0 && ratio <= 1.0, "compression ratio {ratio}: it is above 0 and at most 1");
     keys::Keys::decimal(spec.key_size, spec.num)?;
-    rows(&spec.workloads).map(drop)
+    let mut limited = false;
+    for workload in &spec.workloads {
+        limited |= stages(workload)?.iter().any(|stage| stage.only_reads());
+    }
+    ensure!(spec.memory.is_none() || limited, "memory is limited in workloads that only read, and none does");
+    ensure!(spec.memory.is_none_or(|memory| memory >= MEMORY_MIN), "memory: {MEMORY_MIN} bytes are the least");
+    Ok(())
 }
 
 #[cfg(test)]
@@ -163,6 +172,8 @@ mod tests {
             (CellSpec { key_size: 3, ..spec.clone() }, "key size 3"),
             (CellSpec { threads: 100_000, ..spec.clone() }, "threads"),
             (CellSpec { compression_ratio: 0.0, ..spec.clone() }, "ratio"),
+            (CellSpec { memory: Some(1 << 30), ..spec.clone() }, "none does"),
+            (CellSpec { memory: Some(1), workloads: vec!["readseq".into()], ..spec.clone() }, "the least"),
         ] {
             let text = validate(&bad).unwrap_err().to_string();
             assert!(text.contains(word), "{text}");

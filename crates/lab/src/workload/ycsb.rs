@@ -155,6 +155,10 @@ impl Stage for Ycsb {
         if self.mix.is_some() { operations(job.spec) } else { store.content.num }
     }
 
+    fn only_reads(&self) -> bool {
+        self.mix.is_some_and(|mix| mix.update + mix.insert + mix.rmw == 0)
+    }
+
     fn run(&self, store: &mut Store<'_>, job: &Job<'_>, progress: &mut dyn FnMut(u64)) -> Result<Outcome> {
         let (target, content, total) = (store.target(), &store.content, self.total(store, job));
         let locks: Vec<Mutex<()>> = (0..LOCKS).map(|_| Mutex::default()).collect();
