@@ -155,11 +155,10 @@ fn merges_on_a_small_disk_do_not_outrun_releases() {
     assert!(before > DISK / 8 && after == 0, "retained {before} before, {after} after");
 }
 
-/// What was replaced stays as long as somebody reads it. Who finds the disk full waits a little for that to end, before the store stops.
-#[test]
-fn a_flush_waits_for_the_space_that_a_reader_gives_back() {
+/// A store in which a reader keeps 50 kB that were replaced.
+fn beside_a_reader(reserve: &str) -> (SmallFs, Db, terrace::Scan) {
     let (disk, fs) = small();
-    let db = kit::open(&fs, &reserving(&[("durability", "background"), ("reserve_bytes", "0")]), false).unwrap();
+    let db = kit::open(&fs, &reserving(&[("durability", "background"), ("reserve_bytes", reserve)]), false).unwrap();
     db.put("k", noise(50_000)).unwrap();
     db.flush().unwrap();
     let reader = db.scan(Default::default());
@@ -167,6 +166,13 @@ fn a_flush_waits_for_the_space_that_a_reader_gives_back() {
     db.compact_range(None, None).unwrap();
     db.wait_idle().unwrap();
     assert_eq!(db.statistics().awaiting_removal, 1, "the table that the reader has");
+    (disk, db, reader)
+}
+
+/// What was replaced stays as long as somebody reads it. Who finds the disk full waits a little for that to end, before the store stops.
+#[test]
+fn a_flush_waits_for_the_space_that_a_reader_gives_back() {
+    let (disk, db, reader) = beside_a_reader("0");
     db.put("l", noise(40_000)).unwrap();
     disk.leave(1000);
     std::thread::scope(|scope| {
@@ -179,24 +185,10 @@ fn a_flush_waits_for_the_space_that_a_reader_gives_back() {
     assert_eq!(db.get("l").unwrap(), Some(noise(40_000)));
 }
 
-/// A store on a full disk, and a reader who keeps 50 kB of it.
-fn full_beside_a_reader() -> (SmallFs, Db, terrace::Scan) {
-    let (disk, fs) = small();
-    let db = kit::open(&fs, &reserving(&[("durability", "background")]), false).unwrap();
-    db.put("k", noise(50_000)).unwrap();
-    db.flush().unwrap();
-    let reader = db.scan(Default::default());
-    db.put("k", noise(10_000)).unwrap();
-    db.compact_range(None, None).unwrap();
-    db.wait_idle().unwrap();
-    assert_eq!(db.statistics().awaiting_removal, 1, "the table that the reader has");
-    disk.leave(15_000); // for logs without that batch, and the manifest
-    (disk, db, reader)
-}
-
 #[test]
 fn a_write_waits_for_the_space_that_a_reader_gives_back() {
-    let (disk, db, reader) = full_beside_a_reader();
+    let (disk, db, reader) = beside_a_reader("256KiB");
+    disk.leave(15_000); // for logs without that batch, and the manifest
     std::thread::scope(|scope| {
         scope.spawn(|| {
             std::thread::sleep(Duration::from_millis(20));
@@ -211,7 +203,8 @@ fn a_write_waits_for_the_space_that_a_reader_gives_back() {
 /// Nothing would give it back, and who opens the store on the full disk would miss it.
 #[test]
 fn a_write_leaves_the_reserve_to_what_gives_space_back() {
-    let (disk, db, _reader) = full_beside_a_reader();
+    let (disk, db, _reader) = beside_a_reader("256KiB");
+    disk.leave(15_000);
     let refused = db.put("l", noise(20_000)).expect_err("it is in the RESERVE");
     assert!(refused.is_no_space(), "{refused}");
     assert_eq!(disk.reserved(), RESERVE);
