@@ -34,14 +34,28 @@ fn rows(spec: &CellSpec, fake: &Fake) -> Vec<Row> {
 }
 
 fn rows_of(spec: &CellSpec, fake: &Fake) -> Vec<Row> {
+    try_rows_of(spec, fake).expect("the spec can be carried out")
+}
+
+fn try_rows_of(spec: &CellSpec, fake: &Fake) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     let engine = |name: &str| if name == "fake" { Ok(Box::new(fake.clone()) as _) } else { engines::engine(name) };
     run_cell(spec, &engine, &mut |event| match event {
         Event::Row(row) => rows.push(*row),
         Event::Progress { progress } => assert!(progress.done <= progress.total, "{progress:?}"),
-    })
-    .expect("the spec can be carried out");
-    rows
+    })?;
+    Ok(rows)
+}
+
+/// The rows of a cell on a loop device of so many bytes, if this machine gives one.
+fn rows_on_loop(bytes: u64, spec: &CellSpec, fake: &Fake) -> Option<Vec<Row>> {
+    let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the device");
+    let prepared = DeviceSpec::Loop(bytes, FileSystem::Ext4).prepare(work.path(), Below::FileSystem, false, None);
+    let device = require("loop", prepared)?;
+    let spec = CellSpec { dir: device.dir.clone(), device: device.node.clone(), ..spec.clone() };
+    let rows = whole(rows_of(&spec, fake));
+    device.remove().expect("it is not in use");
+    Some(rows)
 }
 
 fn whole(rows: Vec<Row>) -> Vec<Row> {
@@ -101,17 +115,9 @@ fn known_bytes_syncs_and_times_come_out() {
 #[test]
 fn the_device_sees_what_was_written() {
     let _alone = alone();
-    let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the device");
-    let Some(device) = require(
-        "loop",
-        DeviceSpec::Loop(64 << 20, FileSystem::Ext4).prepare(work.path(), Below::FileSystem, false, None),
-    ) else {
-        return;
-    };
     let fake = Fake { bytes_per_change: 4096, counts: true, ..Fake::default() };
-    let spec = CellSpec { dir: device.dir.clone(), device: device.node.clone(), ..spec("fillseq") };
-    let row = whole(rows_of(&spec, &fake)).remove(0);
-    device.remove().expect("it is not in use");
+    let Some(rows) = rows_on_loop(64 << 20, &spec("fillseq"), &fake) else { return };
+    let row = &rows[0];
 
     let seen = row.bytes.device.expect("the device counts");
     let metadata = 512 << 10; // journal, inode tables, bitmaps
@@ -320,20 +326,9 @@ fn a_value_log_s_bytes_have_their_names() {
 #[test]
 fn a_stage_ends_when_all_of_it_is_durable() {
     let _alone = alone();
-    let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the device");
-    let device = DeviceSpec::Loop(64 << 20, FileSystem::Ext4).prepare(work.path(), Below::FileSystem, false, None);
-    let Some(device) = require("loop", device) else { return };
     let settings = Settings { write_buffer_size: 64 << 10, ..Settings::default() };
-    let spec = CellSpec {
-        engine: "terrace:noblsm".into(),
-        dir: device.dir.clone(),
-        device: device.node.clone(),
-        settings,
-        num: 10_000,
-        ..spec("fillrandom,compact")
-    };
-    let rows = whole(rows_of(&spec, &Fake::default()));
-    device.remove().expect("it is not in use");
+    let spec = CellSpec { engine: "terrace:noblsm".into(), settings, num: 10_000, ..spec("fillrandom,compact") };
+    let Some(rows) = rows_on_loop(64 << 20, &spec, &Fake::default()) else { return };
     let (peak, space) = (rows[1].space_peak_bytes.unwrap(), rows[1].space_bytes.unwrap());
     assert!(rows[1].notes.iter().all(|note| !note.contains("not durable")), "{:?}", rows[1].notes);
     assert!(space * 3 / 2 < peak, "{space} bytes of {peak}: what was compacted is still there");
@@ -343,21 +338,10 @@ fn a_stage_ends_when_all_of_it_is_durable() {
 #[test]
 fn pairs_in_files_of_their_own_are_tables() {
     let _alone = alone();
-    let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the device");
-    let device = DeviceSpec::Loop(256 << 20, FileSystem::Ext4).prepare(work.path(), Below::FileSystem, false, None);
-    let Some(device) = require("loop", device) else { return };
     let settings = Settings { write_buffer_size: 256 << 10, ..Settings::default() };
-    let spec = CellSpec {
-        engine: "terrace:delsm".into(),
-        dir: device.dir.clone(),
-        device: device.node.clone(),
-        settings,
-        num: 5000,
-        value_size: 4096,
-        ..spec("fillseq")
-    };
-    let row = whole(rows_of(&spec, &Fake::default())).remove(0);
-    device.remove().expect("it is not in use");
+    let spec = CellSpec { engine: "terrace:delsm".into(), settings, num: 5000, value_size: 4096, ..spec("fillseq") };
+    let Some(mut rows) = rows_on_loop(256 << 20, &spec, &Fake::default()) else { return };
+    let row = rows.remove(0);
     let traced = row.bytes.device_by_cause.ok_or_else(|| format!("{:?}", row.notes));
     let Some(causes) = require("tracefs", traced) else { return };
     assert!(causes["tables"] >= 5000 * 4096 && causes["directory"] > 0, "{causes:?}");
@@ -379,14 +363,9 @@ fn a_limit_of_memory_is_one_of_what_is_cached() {
     };
     let read = |memory| {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the store");
-        let mut rows = Vec::new();
         let spec = CellSpec { dir: dir.path().into(), memory, ..filled.clone() };
-        run_cell(&spec, &|name: &str| engines::engine(name), &mut |event| {
-            if let Event::Row(row) = event {
-                rows.push(*row);
-            }
-        })
-        .map(|()| whole(rows)[2].bytes.process_read.expect("the kernel counts"))
+        let rows = try_rows_of(&spec, &Fake::default());
+        rows.map(|rows| whole(rows)[2].bytes.process_read.expect("the kernel counts"))
     };
     let Some(little) = require("memcg", read(Some(96 << 20)).map_err(|error| format!("{error:#}"))) else { return };
     let any = read(None).expect("no limit");
