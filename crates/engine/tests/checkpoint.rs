@@ -17,7 +17,7 @@ use std::{
     thread,
 };
 use terrace::{Checkpoint, Db, Error, Options, TableForm, check, check_on};
-use terrace_sim::{CrashFs, Folder, Rules};
+use terrace_sim::{CrashFs, Folder, Medium, Recorder, Remains, Rules};
 use terrace_storage::{
     backends::files::fs::FileSystem,
     durability::SyncTracker,
@@ -128,6 +128,31 @@ fn on_another_file_system_tables_are_copied() {
     assert!(contents(&there.path().join("copy"), &shape()) == states(SEED, 100)[100]);
 }
 
+/// From a directory onto a device, from there onto another, and back.
+#[test]
+fn on_devices_and_from_them_tables_are_copied() {
+    let folder = tempfile::tempdir().unwrap();
+    let [first, second, back] = ["first", "second", "back"].map(|name| folder.path().join(name));
+    [&first, &second].iter().for_each(|path| kit::device_file(path, 32 << 20));
+    let shape = || kit::plain(kit::TIGHT);
+    let store = folder.path().join("store");
+    let db = Db::open(&store, shape()).unwrap();
+    for number in 1..=100 {
+        kit::write(&db, &kit::batch(SEED, number), false).unwrap();
+    }
+    db.close().unwrap();
+    let wanted = &states(SEED, 100)[100];
+    for (from, to) in [(&store, &first), (&first, &second), (&second, &back)] {
+        let db = Db::open(from, shape()).unwrap();
+        let Checkpoint { linked, copied, .. } = db.checkpoint(to).unwrap();
+        assert!(linked == 0 && copied > 0, "{}: {linked} linked, {copied} copied", to.display());
+        assert!(to == &back || matches!(db.checkpoint(to), Err(Error::Invalid(_))), "over another store");
+        assert!(contents(to, &shape()) == *wanted, "{}", to.display());
+    }
+    assert!(back.is_dir());
+    [&first, &second].iter().for_each(|path| assert_eq!(kit::problems_of_device(path), Vec::<String>::new()));
+}
+
 #[test]
 fn markers_go_along() {
     let folder = tempfile::tempdir().unwrap();
@@ -155,42 +180,43 @@ fn what_cannot_be_is_refused() {
     assert!(!folder.path().join("new").exists());
 }
 
-/// Cuts the power after every step: until a checkpoint is made it is no store, or already the right one; from then on it is.
-fn campaign(tracker: Tracker, rules: Rules, shared_disk: bool, tables: TableForm) {
+/// Cuts the power after every step: until a checkpoint is made it is no store, or already the right one; from then on it is. It is
+/// made on a medium of its own, or without one in a folder beside the store.
+fn campaign(tracker: Tracker, from: Medium, to: Option<Medium>, tables: TableForm) {
     let mut options = tight_options();
     options.tables = Some(tables);
-    let (disk, other) = (CrashFs::new(rules), CrashFs::new(rules));
-    let source: Arc<dyn FileSystem> = Arc::new(disk.clone());
-    let (target_disk, target): (&CrashFs, Arc<dyn FileSystem>) = if shared_disk {
-        (&disk, Arc::new(Folder::new(disk.clone(), "copy")))
-    } else {
-        (&other, Arc::new(other.clone()))
+    let source = from.recorder();
+    let target = to.map_or(source.clone(), Medium::recorder);
+    let copy_in = |fs: &CrashFs| -> Arc<dyn FileSystem> { Arc::new(Folder::new(fs.clone(), "copy")) };
+    let target_fs = match (&source, to) {
+        (Recorder::Directory(disk), None) => copy_in(disk),
+        _ => target.file_system(),
     };
     let place = |fs: &Arc<dyn FileSystem>, mode| -> Box<dyn Placement> {
         open_files(fs.clone(), mode, Arc::new(SyncTracker), &options.setup()).unwrap()
     };
-    let db = Db::open_manual(history::placement(&source, tracker.make(7), &options).unwrap(), options.clone()).unwrap();
+    let placement = history::placement(&source.file_system(), tracker.make(7), &options).unwrap();
+    let db = Db::open_manual(placement, options.clone()).unwrap();
     for number in 1..=60 {
         kit::write(&db, &kit::batch(SEED, number), false).unwrap();
         if number % 9 == 0 {
             db.flush().unwrap();
         }
     }
-    let begin = target_disk.steps();
-    db.checkpoint_on(&*place(&target, Mode::Create)).unwrap();
-    let made = target_disk.steps();
+    let begin = target.steps();
+    db.checkpoint_on(&*place(&target_fs, Mode::Create)).unwrap();
+    let made = target.steps();
     let wanted = &states(SEED, 60)[60];
     let (mut early, mut refused) = (0, 0);
     for step in begin..=made {
         for seed in 0..40 {
-            let image = target_disk.power_loss(step, seed);
-            let left: Arc<dyn FileSystem> = if shared_disk {
-                Arc::new(Folder::new(CrashFs::from_image(&image, rules), "copy"))
-            } else {
-                image.file_system()
+            let left = match (target.power_loss(step, seed), from, to) {
+                (Remains::Directory(image), Medium::Directory(rules), None) => {
+                    copy_in(&CrashFs::from_image(&image, rules))
+                }
+                (remains, ..) => remains.file_system(),
             };
-            let what =
-                format!("{tracker:?} {rules:?} shared {shared_disk} step {step} of {begin} to {made}, seed {seed}");
+            let what = format!("{tracker:?} {from:?} to {to:?} step {step} of {begin} to {made}, seed {seed}");
             let opened = open_files(left.clone(), Mode::Write, Arc::new(SyncTracker), &options.setup());
             let opened = opened.map_err(Error::from).and_then(|place| Db::open_manual(place, options.clone()));
             match opened {
@@ -209,21 +235,34 @@ fn campaign(tracker: Tracker, rules: Rules, shared_disk: bool, tables: TableForm
             }
         }
     }
-    assert!(early > 0 && refused > 0, "{tracker:?} {rules:?}: {early} opened early, {refused} refused");
+    assert!(early > 0 && refused > 0, "{tracker:?} {from:?} to {to:?}: {early} opened early, {refused} refused");
 }
 
 #[test]
 fn a_power_cut_leaves_a_whole_checkpoint_or_none() {
+    let [ext4, posix] = [Rules::Ext4, Rules::Posix].map(Medium::Directory);
     for tracker in Tracker::sound().chain([Tracker::Never]) {
-        campaign(tracker, Rules::Ext4, true, TableForm::Block);
-        campaign(tracker, Rules::Ext4, false, TableForm::Block);
+        campaign(tracker, ext4, None, TableForm::Block);
+        campaign(tracker, ext4, Some(ext4), TableForm::Block);
     }
     for tracker in [Tracker::Sync, Tracker::Group, Tracker::Never] {
-        campaign(tracker, Rules::Ext4, true, TableForm::Bundled);
+        campaign(tracker, ext4, None, TableForm::Bundled);
     }
-    campaign(Tracker::Sync, Rules::Posix, false, TableForm::Bundled);
+    campaign(Tracker::Sync, posix, Some(posix), TableForm::Bundled);
     for tracker in Tracker::sound() {
-        campaign(tracker, Rules::Ext4, true, TableForm::Directory);
+        campaign(tracker, ext4, None, TableForm::Directory);
     }
-    campaign(Tracker::Background, Rules::Posix, false, TableForm::Directory);
+    campaign(Tracker::Background, posix, Some(posix), TableForm::Directory);
+}
+
+#[test]
+fn a_power_cut_leaves_a_whole_checkpoint_or_none_where_a_device_is_copied_or_copied_to() {
+    let ext4 = Medium::Directory(Rules::Ext4);
+    for tracker in [Tracker::Sync, Tracker::Group, Tracker::Never] {
+        campaign(tracker, Medium::Device, Some(Medium::Device), TableForm::Block);
+        campaign(tracker, Medium::Device, Some(ext4), TableForm::Block);
+        campaign(tracker, ext4, Some(Medium::Device), TableForm::Bundled);
+    }
+    campaign(Tracker::Sync, ext4, Some(Medium::Split(Rules::Ext4)), TableForm::Block);
+    campaign(Tracker::Sync, Medium::Split(Rules::Ext4), Some(ext4), TableForm::Block);
 }

@@ -45,7 +45,15 @@ const SHAPES: &[(&str, &[(&str, &str)])] = &[
         "apart, from the tail",
         &[("values", "log"), ("value_log_threshold", "40"), ("garbage_percent", "1"), ("collection", "tail")],
     ),
+    (ON_A_DEVICE, &[("durability", "group"), ("batch_interval_ms", "20")]),
+    (
+        "on a device, apart",
+        &[("durability", "group"), ("values", "log"), ("value_log_threshold", "40"), ("garbage_percent", "1")],
+    ),
 ];
+/// Shapes whose names begin so are those of stores in a file in place of a device.
+const ON_A_DEVICE: &str = "on a device";
+const DEVICE_BYTES: u64 = 64 << 20;
 const KILLS: usize = 40;
 /// A child that got so far waits to be killed.
 const BATCHES_MAX: usize = 4000;
@@ -80,6 +88,13 @@ fn writer() {
     }
     loop {
         thread::park();
+    }
+}
+
+/// Makes ready what a store of this shape asks for.
+fn prepare(directory: &Path, shape: &str) {
+    if shape.starts_with(ON_A_DEVICE) {
+        kit::device_file(directory, DEVICE_BYTES);
     }
 }
 
@@ -118,6 +133,7 @@ fn kill_again_and_again(shape: &str) {
     let folder = tempfile::tempdir().unwrap();
     let disk = require("root", is_root()).and_then(|()| require("loop", LoopFs::new()));
     let directory = disk.as_ref().map_or(folder.path(), |disk| &disk.mount).join("store");
+    prepare(&directory, shape);
     let (mut rng, mut model, mut applied, mut progress) = (Rng::new(SEED), Model::new(), 0, 0);
     for kill in 0..KILLS {
         let delay = Duration::from_millis(rng.below(160) as u64);
@@ -136,8 +152,11 @@ fn kill_again_and_again(shape: &str) {
         } else {
             drop(db)
         }
-        let report = check(&directory, &kit::plain(TIGHT), true).expect("check");
-        assert_eq!(report.problems, Vec::<String>::new(), "{shape}, kill {kill}");
+        let mut problems = check(&directory, &kit::plain(TIGHT), true).expect("check").problems;
+        if shape.starts_with(ON_A_DEVICE) {
+            problems.extend(kit::problems_of_device(&directory));
+        }
+        assert_eq!(problems, Vec::<String>::new(), "{shape}, kill {kill}");
     }
     if let Some(disk) = disk {
         disk.check().unwrap_or_else(|e| panic!("{shape}: {e}"));
@@ -149,19 +168,24 @@ fn kill_again_and_again(shape: &str) {
 /// Killed during recovery, again and again, with nobody recovering in between.
 #[test]
 fn recovery_may_be_killed_as_often_as_one_likes() {
+    ["mapped", ON_A_DEVICE].iter().for_each(|shape| kill_during_recovery(shape));
+}
+
+fn kill_during_recovery(shape: &str) {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("store");
-    let mut acknowledged = killed_after(&directory, "mapped", Duration::from_millis(300));
+    prepare(&directory, shape);
+    let mut acknowledged = killed_after(&directory, shape, Duration::from_millis(300));
     let mut rng = Rng::new(SEED + 1);
     for _ in 0..15 {
         // Starting a process takes some milliseconds, so these kills come before, in, or right after the open.
-        acknowledged =
-            acknowledged.max(killed_after(&directory, "mapped", Duration::from_millis(rng.below(25) as u64)));
+        acknowledged = acknowledged.max(killed_after(&directory, shape, Duration::from_millis(rng.below(25) as u64)));
     }
     let db = Db::open(&directory, kit::plain(TIGHT)).expect("open");
     let found = count(&db);
-    assert!(found >= acknowledged && found > 0, "seed {SEED}: {found} of {acknowledged} batches");
+    let what = format!("{shape}, seed {SEED}: {found} of {acknowledged} batches");
+    assert!(found >= acknowledged && found > 0, "{what}");
     let mut model = Model::new();
     (1..=found).for_each(|number| apply(&mut model, &batch(SEED, number)));
-    assert!(model.into_iter().eq(contents(&db).expect("scan")), "seed {SEED}: not the contents after {found} batches");
+    assert!(model.into_iter().eq(contents(&db).expect("scan")), "{what}: other contents");
 }

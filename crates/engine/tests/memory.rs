@@ -5,14 +5,11 @@ mod counting;
 mod kit;
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
 };
 use terrace::{Db, ReadOptions};
-use terrace_storage::backends::files::real::RealFs;
 
 const LIMIT: u64 = 12 << 20;
 const KEYS: u64 = 40_000;
@@ -51,8 +48,14 @@ fn read(db: &Db) {
 #[test]
 fn memtables_tables_cursors_and_cache_keep_to_one_bound() {
     let folder = tempfile::tempdir().unwrap();
-    let fs = Arc::new(RealFs::new(folder.path().join("store")));
-    let options = kit::in_files(&[
+    keep_to_the_bound(&folder.path().join("store"), &[]);
+    let device = folder.path().join("device");
+    kit::device_file(&device, 512 << 20);
+    keep_to_the_bound(&device, &[("direct_io", "true")]);
+}
+
+fn keep_to_the_bound(path: &Path, changes: &[(&str, &str)]) {
+    let usual = [
         ("memory_bytes", "12MiB"),
         ("memtable_bytes", "1MiB"),
         ("memtables_max", "4"),
@@ -60,9 +63,10 @@ fn memtables_tables_cursors_and_cache_keep_to_one_bound() {
         ("table_bytes", "1MiB"),
         ("bloom_bits", "10"),
         ("durability", "none"),
-    ]);
+    ];
+    let options = kit::in_files(&[&usual, changes].concat());
     let before = counting::live_bytes();
-    let db = kit::open(&(fs as _), &options, false).unwrap();
+    let db = Db::open(path, options).unwrap();
     let (done, mut blocks_max) = (AtomicBool::new(false), 0);
     thread::scope(|scope| {
         scope.spawn(|| {

@@ -81,12 +81,28 @@ impl Place {
     }
 }
 
+const SMALL_SLOTS: Sizes = Sizes { slot_bytes: 64 << 10, unit_slots: 16 };
+
 /// Has room for any suite, and unlike [`Place::device`] records nothing. Slots are small, so that small files fill several.
 fn large_device() -> Arc<RawFs> {
     let device = Arc::new(terrace_device::Memory::new(1 << 30).expect("memory is taken where it is written to"));
-    let sizes = Sizes { slot_bytes: 64 << 10, unit_slots: 16 };
-    raw::format(&*device, sizes, 1).expect("a device in memory takes what it is given");
+    raw::format(&*device, SMALL_SLOTS, 1).expect("a device in memory takes what it is given");
     RawFs::new(device, "(device in memory)")
+}
+
+/// A file at `path` in place of a device, prepared for a store. Slots are small, as of [`large_device`].
+pub fn device_file(path: &Path, bytes: u64) {
+    raw::make_file(path, bytes).expect("room for a file");
+    raw::prepare(path, |_| Ok::<_, terrace_storage::Error>(SMALL_SLOTS), false).expect("a new file is free");
+}
+
+/// What `terrace raw check` finds on the device at `path`.
+pub fn problems_of_device(path: &Path) -> Vec<String> {
+    let setup = Options::default().setup();
+    raw::open(path, Mode::ReadOnly, &setup)
+        .expect("a device that is not in use")
+        .problems()
+        .expect("a device that reads")
 }
 
 /// The recording counterpart of [`Place::any`], for suites that cut the power.
@@ -303,8 +319,11 @@ pub fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     names_below(folder).into_iter().map(|path| (path.clone(), std::fs::read(&path).expect("read"))).collect()
 }
 
-/// Every file below `folder`; an open store may remove some meanwhile.
+/// Every file below `folder`, or `folder` itself if it is a file; an open store may remove some meanwhile.
 pub fn names_below(folder: &Path) -> Vec<PathBuf> {
+    if folder.is_file() {
+        return vec![folder.to_owned()];
+    }
     let listed = match std::fs::read_dir(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
         listed => listed.expect("list"),
