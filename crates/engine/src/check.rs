@@ -111,7 +111,7 @@ fn leftovers(placement: &dyn Placement, version: &Version) -> Result<Vec<String>
     let idle = |object: &ObjectId| match object {
         ObjectId::Table(_) | ObjectId::Bundle(_) | ObjectId::Segment(_) => !named.contains(object),
         ObjectId::Temporary(_) => true,
-        ObjectId::Wal(_) | ObjectId::Manifest(_) => false,
+        ObjectId::Wal(_) | ObjectId::SmallLog(_) | ObjectId::Manifest(_) => false,
     };
     let listed = placement.list()?.into_iter().map(|found| found.object);
     Ok(listed.filter(idle).map(|object| placement.place_of(object)).collect())

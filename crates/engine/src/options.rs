@@ -65,6 +65,9 @@ pub struct Options {
     /// With `values=log`: bytes from which on a value stays in the log, and tables only point to it. Shorter ones are copied into
     /// tables. Default 512; 0 ..= 1 GiB.
     pub value_log_threshold: u64,
+    /// With `values=log`: writes whose values are all below that, and deletes, go to a log of their own beside the segment, which
+    /// would be garbage there once they are in tables. A write with both goes to the segment whole. In stores that were created with it. Default true.
+    pub small_log: bool,
     /// With `values=log`: bytes at which a segment of the log ends, and with it its memtable, however little that holds.
     /// Larger: fewer files, and more to replay after a kill. Default 64 MiB; 64 KiB ..= 4 GiB.
     pub segment_bytes: u64,
@@ -275,6 +278,7 @@ impl Options {
             values: None,
             file_value_bytes_min: 0,
             value_log_threshold: 512,
+            small_log: true,
             segment_bytes: 64 * MIB,
             collection: Collection::Segments,
             garbage_percent: 20,
@@ -429,6 +433,7 @@ impl Options {
             batch_interval: Duration::from_millis(self.batch_interval_ms),
             sync_flushes: self.sync_flushes,
             value_log_threshold: self.value_log_threshold as usize,
+            small_log: self.small_log,
             segment_bytes: self.segment_bytes,
         }
     }

@@ -166,6 +166,7 @@ fn wisckey() -> Options {
     let mut options = Options::leveldb_compatible().named("wisckey");
     options.made_of.values = Values::Log;
     options.value_log_threshold = 0;
+    options.small_log = false;
     options.collection = Collection::Tail;
     options
 }

@@ -120,7 +120,7 @@ fn any_power_cut_leaves_directory_tables_whole() {
     campaigns(&options, &[Tracker::Never], numbers, 1).is_broken("directory tables that are not synced");
 }
 
-/// The same where values live in the log, which tables point into, and each collector is at work all the time.
+/// The same where values live in the log, in one part or in two, and each collector is at work all the time.
 #[test]
 fn so_with_values_in_the_log() {
     let mut tail = Options::preset("wisckey").expect("there is one");
@@ -130,6 +130,7 @@ fn so_with_values_in_the_log() {
     let mut segments = tail.clone();
     segments.tables = Some(TableForm::Bundled);
     segments.collection = Collection::Segments;
+    segments.small_log = true;
     let (seeds, half) = (seeds_per_step().div_ceil(2), HISTORIES / 2);
     let put_again = campaigns(&tail, &Tracker::PROMISING, 0..half, seeds);
     let moved = campaigns(&segments, &Tracker::PROMISING, half..HISTORIES, seeds);

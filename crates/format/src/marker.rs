@@ -15,7 +15,7 @@ use crate::{Corrupt, Shape, Storage, TableForm, Values};
 use std::fmt::Write;
 
 /// Features that no shape announces.
-const OTHER_FEATURES: &[&str] = &["lz4", crate::range_deletes::FEATURE];
+const OTHER_FEATURES: &[&str] = &["lz4", crate::range_deletes::FEATURE, crate::value_log::SMALL_LOG];
 
 /// Whether this version reads stores that announce `feature`, here and in their manifest (see [`edit`](crate::edit)).
 pub fn is_known(feature: &str) -> bool {

@@ -29,6 +29,9 @@ pub use write::Framer;
 
 use crate::{SeqNo, crc};
 
+/// The feature of stores in which a log may have a part beside its segment (docs/format/value-log.md).
+pub const SMALL_LOG: &str = "small-log";
+
 /// What a segment begins with; its last byte is the version of all this.
 pub const MAGIC: &[u8; 8] = b"TERRVLG\x01";
 /// Bytes of a frame before its first entry.

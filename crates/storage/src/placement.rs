@@ -43,6 +43,8 @@ pub enum ObjectId {
     Bundle(TableId),
     /// Values that were moved out of logs.
     Segment(SegmentId),
+    /// Part of a write-ahead log whose values stay in it: the batches without any that does. [`open_log`](Placement::open_log) reads both.
+    SmallLog(LogId),
 }
 
 impl ObjectId {
@@ -50,7 +52,7 @@ impl ObjectId {
     pub fn number(self) -> u64 {
         match self {
             ObjectId::Table(id) | ObjectId::Bundle(id) => id.0,
-            ObjectId::Wal(id) | ObjectId::Manifest(id) => id.0,
+            ObjectId::Wal(id) | ObjectId::SmallLog(id) | ObjectId::Manifest(id) => id.0,
             ObjectId::Temporary(number) => number,
             ObjectId::Segment(id) => id.0,
         }
@@ -322,8 +324,12 @@ pub trait LogWriter: Send + Sync {
     fn sync(&self) -> Result<()>;
     /// Nothing more is appended: what is kept for that, space and memory, may go.
     fn end(&mut self) {}
-    /// Bytes so far.
+    /// Bytes so far, of what is listed under the log's name.
     fn bytes(&self) -> u64;
+    /// Bytes so far of its [part](ObjectId::SmallLog) without values that stay.
+    fn small_bytes(&self) -> u64 {
+        0
+    }
 }
 
 /// Appends to a segment. One thread.

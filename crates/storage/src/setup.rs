@@ -49,6 +49,8 @@ pub struct Setup {
     pub sync_flushes: bool,
     /// Where values live in a log: from how many bytes on. Shorter ones are in the tables. Default 512.
     pub value_log_threshold: usize,
+    /// Where values live in a log: batches without one that stays there are beside its segment, in a log of their own. Default true.
+    pub small_log: bool,
     /// Bytes at which a segment that belongs to a build ends, and with it the table that is open then. Default 64 MiB.
     pub segment_bytes: u64,
 }
@@ -75,6 +77,7 @@ impl Default for Setup {
             batch_interval: Duration::from_secs(1),
             sync_flushes: false,
             value_log_threshold: 512,
+            small_log: true,
             segment_bytes: 64 << 20,
         }
     }
@@ -102,6 +105,7 @@ impl fmt::Debug for Setup {
             .field("batch_interval", &self.batch_interval)
             .field("sync_flushes", &self.sync_flushes)
             .field("value_log_threshold", &self.value_log_threshold)
+            .field("small_log", &self.small_log)
             .finish()
     }
 }

@@ -167,7 +167,8 @@ pub fn remove_made(shared: &Shared, metas: &[TableMeta]) {
     let is_new = |object: &ObjectId| match object {
         ObjectId::Bundle(_) => true,
         ObjectId::Segment(id) => tables.contains(&TableId(id.0)),
-        ObjectId::Table(_) | ObjectId::Wal(_) | ObjectId::Manifest(_) | ObjectId::Temporary(_) => false,
+        ObjectId::Table(_) | ObjectId::Wal(_) | ObjectId::SmallLog(_) => false,
+        ObjectId::Manifest(_) | ObjectId::Temporary(_) => false,
     };
     let referred = metas.iter().flat_map(|meta| &meta.refs).map(|(object, _)| *object);
     let others: BTreeSet<ObjectId> = referred.filter(is_new).collect();

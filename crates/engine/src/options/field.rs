@@ -81,6 +81,7 @@ pub(super) const FIELDS: &[Field] = &[
     number!(file_value_bytes_min, 0..=4 * GIB, "bytes of a value worth a file, where tables are directories"),
     choice!(values, Values, "where a new store keeps values, and what a store that is there must have"),
     number!(value_log_threshold, 0..=GIB, "bytes from which on values stay in the log, with values=log"),
+    switch!(small_log, "with values=log, writes without a value that stays there go to a log of their own"),
     number!(segment_bytes, 64 * KIB..=4 * GIB, "bytes at which a segment of the value log ends"),
     Field {
         name: "collection",

@@ -8,6 +8,7 @@ use terrace_format::{
     compress::Codec,
     marker::{Marker, is_known},
     range_deletes,
+    value_log::SMALL_LOG,
 };
 use terrace_storage::{Tier, placement::Placement, shape::read_marker};
 
@@ -24,6 +25,7 @@ pub fn create(placement: &dyn Placement, options: &Options) -> Result<Vec<String
     let shape = placement.shape();
     agree(placement, options, shape)?;
     let mut features: Vec<_> = wanted(options).into_iter().map(|(feature, _)| feature).collect();
+    features.extend((shape.values == Values::Log && options.small_log).then_some(SMALL_LOG));
     let is_leveldbs = features.is_empty() && shape == Shape::default();
     let in_batches = options.durability == Tier::AsMade;
     // One that a creation, or a removal, which was cut short has left says what that store was made of, not what this one is.

@@ -4,28 +4,34 @@ use std::collections::{BTreeMap, BTreeSet};
 use terrace_format::{LogId, batch::Batch};
 use terrace_storage::placement::{Listed, LogEvent, LogKind, ObjectId, Placement, TableMeta, Within};
 
+/// The logs of which something was listed, with the bytes of all their parts.
+pub fn logs(listed: &[Listed]) -> BTreeMap<LogId, u64> {
+    let mut logs = BTreeMap::new();
+    for found in listed {
+        if let ObjectId::Wal(log) | ObjectId::SmallLog(log) = found.object {
+            *logs.entry(log).or_default() += found.bytes;
+        }
+    }
+    logs
+}
+
 /// Logs that are kept for those who follow the history: the newest, up to `bytes_max` in all.
 pub fn kept_logs(listed: &[Listed], bytes_max: u64) -> Vec<(LogId, u64)> {
-    let log = |found: &Listed| match found.object {
-        ObjectId::Wal(log) => Some((log, found.bytes)),
-        _ => None,
-    };
-    let mut logs: Vec<_> = listed.iter().filter_map(log).collect();
-    logs.sort();
     let mut left = bytes_max;
-    let fits = |(_, bytes): &&(LogId, u64)| {
+    let fits = |(_, bytes): &(LogId, u64)| {
         let fits = *bytes <= left && bytes_max > 0;
         left = left.saturating_sub(*bytes);
         fits
     };
-    logs.iter().rev().take_while(fits).copied().collect()
+    logs(listed).into_iter().rev().take_while(fits).collect()
 }
 
 /// Everything that was listed before the new root was made, that `version` does not name and that is not `kept`. Logs and
 /// manifests of that time are all replaced.
 pub fn orphans(listed: &[Listed], version: &Version, kept: &[(LogId, u64)]) -> Vec<ObjectId> {
     let tables = version.tables().flat_map(|(_, table)| crate::version::objects(table));
-    let named: BTreeSet<ObjectId> = tables.chain(kept.iter().map(|(log, _)| ObjectId::Wal(*log))).collect();
+    let kept = kept.iter().flat_map(|(log, _)| [ObjectId::Wal(*log), ObjectId::SmallLog(*log)]);
+    let named: BTreeSet<ObjectId> = tables.chain(kept).collect();
     listed.iter().map(|found| found.object).filter(|object| !named.contains(object)).collect()
 }
 
@@ -89,7 +95,7 @@ pub fn check_uncreated(placement: &dyn Placement, listed: &[Listed]) -> Result<(
     for found in listed {
         let holds_data = match found.object {
             ObjectId::Table(_) | ObjectId::Bundle(_) | ObjectId::Segment(_) => true,
-            ObjectId::Wal(log) => has_writes(placement, log)?,
+            ObjectId::Wal(log) | ObjectId::SmallLog(log) => has_writes(placement, log)?,
             ObjectId::Manifest(_) | ObjectId::Temporary(_) => false,
         };
         if holds_data {

@@ -3,7 +3,10 @@
 //! Without a manifest every table and log counts. A manifest that is whole says more: files that it does not name are leftovers,
 //! whose old versions must not come back. They count only where named tables have lost something, and for what is newer than
 //! the manifest's base.
-use super::manifest::{self, ManifestState};
+use super::{
+    manifest::{self, ManifestState},
+    orphans,
+};
 use crate::{Error, Options, Result, bulk::SEQUENCES_AHEAD, mem::MemTable};
 use std::{collections::BTreeMap, sync::Arc};
 use terrace_format::{KeyOrder, LogId, RangeDeletes, SeqNo, TableId, key};
@@ -99,23 +102,22 @@ impl Survey {
             named.extend(manifest.version.tables().map(|(_, table)| (table.meta.id, table.meta.clone())));
         }
         // Logs and moved values come last: what of them counts depends on what tables have lost.
-        let (logs, others): (Vec<_>, Vec<_>) =
-            listed.iter().partition(|found| matches!(found.object, ObjectId::Wal(_)));
-        for found in others {
+        for found in &listed {
             match found.object {
                 ObjectId::Table(id) => {
                     let meta = named.remove(&id);
                     survey.table(from, TableMeta::unbounded(id, found.bytes), meta.as_ref(), manifest.is_none());
                 }
                 ObjectId::Bundle(id) => survey.bundle(from, id, found.bytes, &mut named, manifest.is_none()),
-                ObjectId::Wal(_) | ObjectId::Manifest(_) | ObjectId::Temporary(_) | ObjectId::Segment(_) => {}
+                ObjectId::Wal(_) | ObjectId::SmallLog(_) | ObjectId::Segment(_) => {}
+                ObjectId::Manifest(_) | ObjectId::Temporary(_) => {}
             }
         }
         for meta in named.values() {
             let loss = Loss { offset: 0, bytes: meta.bytes, reason: "it is missing".into(), from: None, to: None };
             survey.lose(from.place_of(ObjectId::Table(meta.id)), loss, Some(meta));
         }
-        survey.logs(from, options, &logs, manifest.as_ref());
+        survey.logs(from, options, &orphans::logs(&listed), manifest.as_ref());
         for found in &listed {
             if let ObjectId::Segment(id) = found.object {
                 survey.moved(from, options, id, manifest.is_none());

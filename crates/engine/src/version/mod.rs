@@ -356,7 +356,8 @@ pub fn add_to(edit: &mut Edit, level: usize, meta: &TableMeta) {
         ObjectId::Wal(id) => Some((Referred::Log(id), bytes)),
         ObjectId::Segment(id) => Some((Referred::Values(id), bytes)),
         ObjectId::Bundle(_) => None, // `within` says it
-        ObjectId::Table(_) | ObjectId::Manifest(_) | ObjectId::Temporary(_) => None, // nothing points there
+        // Nothing points there.
+        ObjectId::Table(_) | ObjectId::SmallLog(_) | ObjectId::Manifest(_) | ObjectId::Temporary(_) => None,
     };
     let refs = refs.into_iter().filter_map(referred).collect();
     edit.added.push((level, AddedTable { id, bytes, within, smallest, largest, refs }));

@@ -108,7 +108,7 @@ impl Retire {
         self.logs = kept;
         while self.kept.values().sum::<u64>() > self.kept_bytes_max || self.kept_bytes_max == 0 {
             let Some((oldest, _)) = self.kept.pop_first() else { break };
-            self.candidates.insert(ObjectId::Wal(oldest));
+            self.candidates.extend([ObjectId::Wal(oldest), ObjectId::SmallLog(oldest)]);
         }
     }
 
@@ -128,7 +128,8 @@ impl Retire {
         for log in needed.chain(read) {
             go.remove(&ObjectId::Wal(log));
         }
-        go.retain(|object| !matches!(object, ObjectId::Wal(log) if followed.is_some_and(|oldest| log.0 >= oldest)));
+        let is_followed = |log: LogId| followed.is_some_and(|oldest| log.0 >= oldest);
+        go.retain(|object| !matches!(object, ObjectId::Wal(log) | ObjectId::SmallLog(log) if is_followed(*log)));
         forget_needed(&mut go, [live, durable].into_iter().chain(pinned.iter().map(|version| &**version)));
         self.candidates.retain(|object| !go.contains(object));
         go.into_iter().collect()

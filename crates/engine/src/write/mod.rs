@@ -397,7 +397,7 @@ fn change_log(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
     let full = (!core.mem.is_empty()).then(|| core.mem.clone());
     let created = shared.with_relief(0, || new_log(shared, core.last, full.is_none()));
     let (log, writer, table) = created.inspect_err(|error| shared.fail(error))?;
-    let (ended, bytes) = core.wal.size();
+    let (ended, bytes, small_bytes) = core.wal.size();
     core.wal.rotate(log, writer, &shared.closed_logs);
     let filter_bytes = shared.options.memtable_filter_bytes();
     let mem = Arc::new(MemTable::new(shared.order.clone(), log, filter_bytes, shared.placement.budget()));
@@ -407,7 +407,7 @@ fn change_log(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
         shared.placement.log_flushed(ended); // nothing is in it
     }
     let mut control = shared.control.lock();
-    control.versions.retire.log_ended(ended, bytes);
+    control.versions.retire.log_ended(ended, bytes + small_bytes);
     control.versions.retire.log_made(log);
     if shared.values_apart {
         control.versions.segments.log_ended(ended, bytes);

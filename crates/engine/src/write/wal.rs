@@ -27,9 +27,9 @@ impl Wal {
         self.bytes_max < u64::MAX && self.writer.bytes() >= self.bytes_max
     }
 
-    /// Its number, and its bytes so far.
-    pub fn size(&self) -> (LogId, u64) {
-        (self.id, self.writer.bytes())
+    /// Its number, its bytes so far, and those of its part without values that stay.
+    pub fn size(&self) -> (LogId, u64, u64) {
+        (self.id, self.writer.bytes(), self.writer.small_bytes())
     }
 
     /// Hands a batch to the operating system; what the memtable is to hold of it takes its place.

@@ -13,8 +13,8 @@ fn read_all(placement: &dyn Placement, reader: &mut dyn LogReader) -> (Vec<Vec<u
         match good(reader.next()) {
             LogEvent::Record { offset, bytes } => {
                 assert!(offset >= behind, "records come in order");
-                // Where values are read out of it, a log may be compressed.
-                behind = offset + if is_apart(placement) { 1 } else { bytes.len() as u64 };
+                // Where values are read out of it, a log may be compressed, and have two parts.
+                behind = if is_apart(placement) { 0 } else { offset + bytes.len() as u64 };
                 records.push(bytes);
             }
             end @ LogEvent::End { .. } => return (records, end),
@@ -38,7 +38,7 @@ fn records_come_back(place: &Place) {
         let mut written = vec![HEAD.to_vec()];
         let mut log = good(placement.create_log(id, kind, HEAD));
         for bytes in [0, 1, 6, 7, 100, 32_768 - 7, 32_768, 40_000, 0, 3, (1 << 20) - 1, (3 << 20) + 17, 0] {
-            let record = record(&*placement, kind, bytes);
+            let record = record(&*placement, kind, bytes, written.len() as u64 + 7);
             good(log.append(&record));
             written.push(record);
             let listed = listed_bytes(&*placement, object);
@@ -66,7 +66,7 @@ fn logs_are_told_apart(place: &Place) {
     let placement = place.with_root();
     let mut wal = good(placement.create_log(LogId(9), LogKind::Wal, HEAD));
     let mut manifest = good(placement.create_log(LogId(9), LogKind::Manifest, HEAD));
-    let (batch, edit) = (record(&*placement, LogKind::Wal, 40), record(&*placement, LogKind::Manifest, 4));
+    let (batch, edit) = (record(&*placement, LogKind::Wal, 40, 8), record(&*placement, LogKind::Manifest, 4, 8));
     good(wal.append(&batch));
     good(manifest.append(&edit));
     refused(placement.create_log(LogId(9), LogKind::Wal, HEAD), |error| !is_missing(error));
@@ -75,6 +75,7 @@ fn logs_are_told_apart(place: &Place) {
         same(records, vec![HEAD.to_vec(), record], "the record of its own log");
     }
     good(placement.remove(ObjectId::Wal(LogId(9))));
+    good(placement.remove(ObjectId::SmallLog(LogId(9))));
     refused(placement.open_log(LogId(9), LogKind::Wal), is_missing);
     good(placement.open_log(LogId(9), LogKind::Manifest));
 }

@@ -16,7 +16,7 @@ use crate::{
     placement::{Build, Bytes, Hint, Lifetime, LogKind, Mode, Placement, ReadHow, TableMeta},
 };
 use std::{fmt::Debug, sync::Arc};
-use terrace_format::{Batch, Kind, LogId, Marker, Shape, TableId, Values, key};
+use terrace_format::{Batch, Kind, LogId, Marker, SeqNo, Shape, TableId, Values, key, value_log::SMALL_LOG};
 
 mod logs;
 mod places;
@@ -61,7 +61,8 @@ impl Place {
     fn with_root(&self) -> Box<dyn Placement> {
         let placement = self.create();
         if placement.shape() != Shape::default() {
-            good(placement.publish_marker(&Marker::new(placement.shape(), []).encode()));
+            let parted = is_apart(&*placement).then_some(SMALL_LOG);
+            good(placement.publish_marker(&Marker::new(placement.shape(), parted).encode()));
         }
         good(good(placement.create_log(LogId(1), LogKind::Manifest, HEAD)).sync());
         good(placement.publish_root(LogId(1)));
@@ -77,8 +78,9 @@ fn is_apart(placement: &dyn Placement) -> bool {
     placement.shape().values == Values::Log
 }
 
-/// A record for a log of this kind, of `bytes` bytes; a batch where values are read out of it, with a few more if need be.
-fn record(placement: &dyn Placement, kind: LogKind, bytes: usize) -> Vec<u8> {
+/// A record for a log of this kind, of `bytes` bytes; a batch at sequence `first` where values are read out of it, with a few more if
+/// need be.
+fn record(placement: &dyn Placement, kind: LogKind, bytes: usize, first: u64) -> Vec<u8> {
     let contents: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
     if kind == LogKind::Manifest || !is_apart(placement) {
         return contents;
@@ -88,6 +90,7 @@ fn record(placement: &dyn Placement, kind: LogKind, bytes: usize) -> Vec<u8> {
     loop {
         batch.clear();
         batch.put(b"", &contents[..value_bytes]);
+        batch.set_sequence(SeqNo(first));
         match batch.byte_len().saturating_sub(bytes).min(value_bytes) {
             0 => break batch.into_bytes(),
             excess => value_bytes -= excess,

@@ -1,26 +1,25 @@
 //! What logs, and segments of moved values, tell of a damaged store.
 use super::{SEQUENCES_END, Survey, reason, whole};
 use crate::{Options, mem::MemTable, recover::manifest::ManifestState};
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 use terrace_format::{
     LogId, SegmentId, SeqNo,
     batch::{Batch, Op},
 };
-use terrace_storage::placement::{Listed, LogEvent, LogKind, Loss, ObjectId, Placement};
+use terrace_storage::placement::{LogEvent, LogKind, Loss, ObjectId, Placement};
 
 impl Survey {
-    /// Reads `logs`, oldest first. `manifest` tells which of them count for all keys.
+    /// Reads `logs`, oldest first, with their bytes. `manifest` tells which of them count for all keys.
     pub(super) fn logs(
         &mut self,
         from: &dyn Placement,
         options: &Options,
-        logs: &[&Listed],
+        logs: &BTreeMap<LogId, u64>,
         manifest: Option<&ManifestState>,
     ) {
-        for (found, end) in logs.iter().zip(ends(from, logs)) {
-            let ObjectId::Wal(id) = found.object else { continue };
+        for ((&id, &bytes), end) in logs.iter().zip(ends(from, logs)) {
             let named = manifest.is_none_or(|m| id >= m.replay_from || Some(id) == m.also_replay);
-            self.log(from, options, id, found.bytes, named, end);
+            self.log(from, options, id, bytes, named, end);
         }
     }
 
@@ -139,9 +138,8 @@ impl Survey {
 
 /// Where the history goes on in another log, of each of `logs`: where one begins that was made later. What is in a log behind that
 /// is no part of the history: it was refused, or given up, and its sequences were used again.
-fn ends(from: &dyn Placement, logs: &[&Listed]) -> Vec<SeqNo> {
-    let head = |found: &Listed| {
-        let ObjectId::Wal(id) = found.object else { return None };
+fn ends(from: &dyn Placement, logs: &BTreeMap<LogId, u64>) -> Vec<SeqNo> {
+    let head = |id: LogId| {
         let mut reader = from.open_log(id, LogKind::Wal).ok().filter(|reader| reader.ours())?;
         match reader.next() {
             Ok(LogEvent::Record { bytes, .. }) => Batch::decode(bytes).ok().map(|batch| batch.sequence()),
@@ -150,9 +148,9 @@ fn ends(from: &dyn Placement, logs: &[&Listed]) -> Vec<SeqNo> {
     };
     let mut end = SEQUENCES_END;
     let mut ends: Vec<SeqNo> = Vec::with_capacity(logs.len());
-    for found in logs.iter().rev() {
+    for id in logs.keys().rev() {
         ends.push(end);
-        end = head(found).map_or(end, |head| end.min(head));
+        end = head(*id).map_or(end, |head| end.min(head));
     }
     ends.reverse();
     ends

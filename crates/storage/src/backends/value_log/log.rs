@@ -1,12 +1,13 @@
-//! The write-ahead log as a segment: a frame for each batch, one append.
-use super::Shared;
+//! The write-ahead log as a segment: a frame for each batch, one append. Of batches without a value that is to stay nothing would be
+//! left but garbage once they are in tables, so they are in a log beside it, which goes with the memtable.
+use super::{Shared, merged::Merged};
 use crate::{
     Error, Result,
-    placement::{LogEvent, LogReader, LogWriter, ObjectId, SegmentReader, SegmentWriter},
+    placement::{LogEvent, LogKind, LogReader, LogWriter, ObjectId, SegmentReader, SegmentWriter},
 };
 use std::sync::Arc;
 use terrace_format::{
-    Batch, LogId, Op,
+    Batch, LogId, Op, batch,
     value_log::{Framer, Frames, MAGIC, Pointer, put_inline},
 };
 
@@ -18,27 +19,35 @@ pub(super) fn create(shared: Arc<Shared>, id: LogId, first: &[u8]) -> Result<Box
     let mut out = shared.inner.create_segment(id)?;
     out.append(MAGIC)?;
     let (framer, threshold) = (shared.framer(id.0), shared.setup.value_log_threshold);
-    let mut writer = Writer { out, framer, storing: Storing::new(ObjectId::Wal(id), threshold), frame: Vec::new() };
-    writer.append(first)?;
+    let storing = Storing::new(ObjectId::Wal(id), threshold);
+    let parted = shared.has_small_log()?;
+    let mut writer = Writer { shared, id, out, parted, small: None, framer, storing, frame: Vec::new() };
+    writer.frame(&mut decoded(first)?)?;
     Ok(Box::new(writer))
 }
 
+fn decoded(record: &[u8]) -> Result<Batch> {
+    Batch::decode(record.to_vec()).map_err(|found| Error::corrupt("a batch to be written", 0, found))
+}
+
 struct Writer {
+    shared: Arc<Shared>,
+    id: LogId,
     out: Box<dyn SegmentWriter>,
+    /// Whether batches without a value that stays are elsewhere.
+    parted: bool,
+    /// Those, once there was one.
+    small: Option<Box<dyn LogWriter>>,
     framer: Framer,
     storing: Storing,
     /// The frame being made; empty between appends.
     frame: Vec<u8>,
 }
 
-impl LogWriter for Writer {
-    fn append(&mut self, record: &[u8]) -> Result<()> {
-        let broken = |found| Error::corrupt("a batch to be written", 0, found);
-        self.append_batch(&mut Batch::decode(record.to_vec()).map_err(broken)?)
-    }
-
-    fn append_batch(&mut self, batch: &mut Batch) -> Result<()> {
-        let Writer { out, framer, storing, frame } = self;
+impl Writer {
+    /// To the segment.
+    fn frame(&mut self, batch: &mut Batch) -> Result<()> {
+        let Writer { out, framer, storing, frame, .. } = self;
         let begin = out.bytes();
         storing.begin();
         framer.frame(batch, frame, |op, at| storing.add(op, begin + at.start as u64, at.len() as u64));
@@ -50,16 +59,53 @@ impl LogWriter for Writer {
         Ok(())
     }
 
+    /// Beside it.
+    fn append_small(&mut self, batch: &mut Batch) -> Result<()> {
+        let small = match &mut self.small {
+            Some(small) => small,
+            none => {
+                let head = batch::head(batch.sequence());
+                none.insert(self.shared.inner.create_log(self.id, LogKind::Wal, &head)?)
+            }
+        };
+        small.append_batch(batch)?;
+        self.storing.store_inline(batch);
+        Ok(())
+    }
+
+    /// Whether no value of `batch` is to stay in the segment.
+    fn is_small(&self, batch: &Batch) -> bool {
+        let stays = |op| matches!(op, Op::Put(_, value) if value.len() >= self.storing.threshold);
+        !batch.ops().any(stays)
+    }
+}
+
+impl LogWriter for Writer {
+    fn append(&mut self, record: &[u8]) -> Result<()> {
+        self.append_batch(&mut decoded(record)?)
+    }
+
+    fn append_batch(&mut self, batch: &mut Batch) -> Result<()> {
+        if self.parted && self.is_small(batch) { self.append_small(batch) } else { self.frame(batch) }
+    }
+
+    /// Each file that has anything new. The segment's name goes first: without it what lies beside it counts for nothing.
     fn sync(&self) -> Result<()> {
-        self.out.sync()
+        self.out.sync()?;
+        self.small.iter().try_for_each(|small| small.sync())
     }
 
     fn end(&mut self) {
         self.out.end();
+        self.small.iter_mut().for_each(|small| small.end());
     }
 
     fn bytes(&self) -> u64 {
         self.out.bytes()
+    }
+
+    fn small_bytes(&self) -> u64 {
+        self.small.as_ref().map_or(0, |small| small.bytes())
     }
 }
 
@@ -84,13 +130,30 @@ impl Storing {
     /// The entry of `op` lies at `offset`, `bytes` long.
     fn add(&mut self, op: Op<'_>, offset: u64, bytes: u64) {
         let Op::Put(key, value) = op else { return self.batch.add(op) };
-        self.stored.clear();
         if value.len() < self.threshold {
-            put_inline(&mut self.stored, value);
-        } else {
-            let moved = matches!(self.segment, ObjectId::Segment(_));
-            Pointer { moved, segment: self.segment.number(), offset, bytes }.put(&mut self.stored);
+            return self.put_inline(key, value);
         }
+        self.stored.clear();
+        let moved = matches!(self.segment, ObjectId::Segment(_));
+        Pointer { moved, segment: self.segment.number(), offset, bytes }.put(&mut self.stored);
+        self.batch.put(key, &self.stored);
+    }
+
+    /// As what memtables hold of a batch whose values are all in the tables.
+    fn store_inline(&mut self, batch: &mut Batch) {
+        self.begin();
+        for op in batch.ops() {
+            match op {
+                Op::Put(key, value) => self.put_inline(key, value),
+                other => self.batch.add(other),
+            }
+        }
+        self.swap(batch);
+    }
+
+    fn put_inline(&mut self, key: &[u8], value: &[u8]) {
+        self.stored.clear();
+        put_inline(&mut self.stored, value);
         self.batch.put(key, &self.stored);
     }
 
@@ -101,12 +164,18 @@ impl Storing {
     }
 }
 
-/// Opens log `id` as it is now.
+/// Opens log `id` as it is now, in both of its parts. One of them may be missing: a log without small batches has one, and what is left
+/// of a damaged store may be either.
 pub(super) fn open(shared: &Shared, id: LogId) -> Result<Box<dyn LogReader>> {
-    open_any(shared, ObjectId::Wal(id)).map_err(|error| match error {
-        Error::Missing { object, .. } => Error::Missing { what: "log", object },
-        other => other,
-    })
+    let segment = match open_any(shared, ObjectId::Wal(id)) {
+        Err(Error::Missing { object, .. }) => Err(Error::Missing { what: "log", object }),
+        opened => Ok(opened?),
+    };
+    let small = match shared.inner.open_log(id, LogKind::Wal) {
+        Err(Error::Missing { .. }) => return segment,
+        opened => Small::new(opened?, ObjectId::Wal(id)),
+    };
+    Ok(Box::new(Merged::new(segment.ok(), Box::new(small))?))
 }
 
 /// Opens a segment as a log, whether it was one or not.
@@ -119,6 +188,38 @@ pub(super) fn open_any(shared: &Shared, id: ObjectId) -> Result<Box<dyn LogReade
     reader.ours = matches!(head, LogEvent::Record { .. });
     reader.head = Some(head);
     Ok(Box::new(reader))
+}
+
+/// Batches whose values go into tables, however large.
+struct Small {
+    reader: Box<dyn LogReader>,
+    storing: Storing,
+}
+
+impl Small {
+    fn new(reader: Box<dyn LogReader>, log: ObjectId) -> Small {
+        Small { reader, storing: Storing::new(log, usize::MAX) }
+    }
+}
+
+impl LogReader for Small {
+    fn ours(&self) -> bool {
+        self.reader.ours()
+    }
+
+    fn next(&mut self) -> Result<LogEvent> {
+        Ok(match self.reader.next()? {
+            LogEvent::Bad { offset, bytes, reason } => {
+                LogEvent::Bad { offset, bytes, reason: format!("{reason} (of small values, beside the segment)") }
+            }
+            good => good,
+        })
+    }
+
+    fn store(&mut self, mut batch: Batch) -> Batch {
+        self.storing.store_inline(&mut batch);
+        batch
+    }
 }
 
 struct Reader {

@@ -2,7 +2,8 @@
 //!
 //! Wraps another backend, which stores tables and the bytes of segments. What is `stored` in tables and memtables is a value or a
 //! pointer (`terrace_format::value_log`), never the value alone. A log's segment outlives the log: it goes when no table points
-//! into it any more. Compactions move values out of condemned segments into one that belongs to their build, in the order of keys.
+//! into it any more. Batches whose values all go into tables are in a log beside it, which is needed no longer than the memtable.
+//! Compactions move values out of condemned segments into one that belongs to their build, in the order of keys.
 use super::open_files::OpenFiles;
 use crate::{
     Adopted, Budget, Error, Result, Setup, TableFile, Traffic,
@@ -11,16 +12,22 @@ use crate::{
         Build, Bytes, Hint, Limits, Listed, LogKind, LogReader, LogWriter, ObjectId, Placement, ReadHow, Salvage,
         SegmentReader, Table, TableMeta,
     },
+    shape::read_marker,
 };
 use parking_lot::Mutex;
-use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
+};
 use terrace_format::{
     Kind, LogId, SegmentId, SeqNo, Shape, TableId, key,
-    value_log::{Framer, Pointer, Stored, read_entry},
+    value_log::{Framer, Pointer, SMALL_LOG, Stored, read_entry},
 };
 
 mod build;
 mod log;
+mod merged;
 
 /// A store with its values in a log.
 pub struct ValueLog {
@@ -34,13 +41,16 @@ struct Shared {
     segments: OpenFiles<ObjectId, Arc<dyn SegmentReader>>,
     /// Values that builds keep are moved out of these. A leaf lock; no I/O under it.
     condemned: Mutex<Arc<BTreeSet<ObjectId>>>,
+    /// See [`Shared::has_small_log`]; once it is known.
+    small_log: OnceLock<bool>,
 }
 
 impl ValueLog {
     /// Over what stores tables and segments.
     pub fn new(inner: Box<dyn Placement>, setup: &Setup) -> ValueLog {
         let segments = OpenFiles::new(setup.open_tables_max);
-        ValueLog { shared: Arc::new(Shared { inner, setup: setup.clone(), segments, condemned: Mutex::default() }) }
+        let (condemned, small_log) = (Mutex::default(), OnceLock::new());
+        ValueLog { shared: Arc::new(Shared { inner, setup: setup.clone(), segments, condemned, small_log }) }
     }
 }
 
@@ -49,6 +59,16 @@ impl Shared {
     fn framer(&self, segment: u64) -> Framer {
         let Setup { codec, zstd_level, value_log_threshold, .. } = self.setup;
         Framer::new(segment, codec, zstd_level, value_log_threshold)
+    }
+
+    /// Whether logs may have a part without values that stay: only where the marker says so, as a reader must look for it.
+    fn has_small_log(&self) -> Result<bool> {
+        if let Some(known) = self.small_log.get() {
+            return Ok(*known);
+        }
+        let marker = self.inner.load_marker()?.map(|text| read_marker(&self.inner.name(), &text)).transpose()?;
+        let announced = marker.is_some_and(|marker| marker.features.iter().any(|feature| feature == SMALL_LOG));
+        Ok(*self.small_log.get_or_init(|| self.setup.small_log && announced))
     }
 
     /// The segment, opened if need be.
@@ -215,8 +235,14 @@ impl Placement for ValueLog {
         self.shared.inner.trim(tables)
     }
 
+    /// Of a log both parts.
     fn set_aside(&self, object: ObjectId) -> Result<()> {
-        self.shared.inner.set_aside(object)
+        self.shared.inner.set_aside(object)?;
+        let ObjectId::Wal(log) = object else { return Ok(()) };
+        match self.shared.inner.set_aside(ObjectId::SmallLog(log)) {
+            Err(Error::Missing { .. }) => Ok(()),
+            outcome => outcome,
+        }
     }
 
     fn file_of(&self, object: ObjectId) -> Result<TableFile> {
