@@ -65,8 +65,9 @@ pub struct Options {
     /// With `values=log`: bytes from which on a value stays in the log, and tables only point to it. Shorter ones are copied into
     /// tables. Default 512; 0 ..= 1 GiB.
     pub value_log_threshold: u64,
-    /// With `values=log`: writes whose values are all below that, and deletes, go to a log of their own beside the segment, which
-    /// would be garbage there once they are in tables. A write with both goes to the segment whole. In stores that were created with it. Default true.
+    /// With `values=log`: writes whose values are all below that, and deletes, go to a small log beside the segment, where they would
+    /// be garbage once they are in tables. A write with both goes to the segment whole. Only stores that were created with it have
+    /// one. Default true.
     pub small_log: bool,
     /// With `values=log`: bytes at which a segment of the log ends, and with it its memtable, however little that holds.
     /// Larger: fewer files, and more to replay after a kill. Default 64 MiB; 64 KiB ..= 4 GiB.

@@ -8,9 +8,9 @@ mod kit;
 use files::{Files, holding};
 use kit::{Model, Place, contents, options, prefix, states};
 use std::sync::Arc;
-use terrace::{Db, Options, WriteBatch, WriteOptions};
+use terrace::{Db, Options, WriteBatch, WriteOptions, check_on};
 use terrace_sim::Rng;
-use terrace_storage::backends::files::fs::FileSystem;
+use terrace_storage::{backends::files::fs::FileSystem, placement::Mode};
 
 const SEED: u64 = 0x5a;
 const BATCHES: usize = 120;
@@ -33,7 +33,7 @@ fn killed() -> (Files, Vec<Model>) {
         kit::write(&db, &kit::batch(SEED, number), false).expect("write");
     }
     drop(db);
-    assert_eq!((names(&*fs, ".vlog").len(), names(&*fs, ".log").len()), (1, 1));
+    assert_eq!((names(&*fs, ".vlog").len(), names(&*fs, ".slog").len()), (1, 1));
     (files::files(&*fs), states(SEED, BATCHES))
 }
 
@@ -66,7 +66,7 @@ fn both_parts_are_one_history() {
 #[test]
 fn a_part_that_is_cut_short_leaves_a_prefix() {
     let (files, states) = killed();
-    for ending in [".log", ".vlog"] {
+    for ending in [".slog", ".vlog"] {
         let name = file(&files, ending);
         let (mut least, mut most) = (BATCHES, 0);
         let stride = (files[name].len() / 200).max(1);
@@ -84,7 +84,7 @@ fn a_part_that_is_cut_short_leaves_a_prefix() {
 #[test]
 fn damage_of_a_part_leaves_a_prefix() {
     let (files, states) = killed();
-    for ending in [".log", ".vlog"] {
+    for ending in [".slog", ".vlog"] {
         let name = file(&files, ending);
         let mut rng = Rng::new(SEED);
         for round in 0..200 {
@@ -113,7 +113,7 @@ fn what_does_not_count_is_set_aside_in_both_parts() {
     db.put("small", "s").expect("put");
     drop(db);
     files = files::files(&*fs);
-    let [small, segment] = [".log", ".vlog"].map(|ending| names(&*fs, ending).pop().expect("the newest"));
+    let [small, segment] = [".slog", ".vlog"].map(|ending| names(&*fs, ending).pop().expect("the newest"));
     *files.get_mut(&small).and_then(|bytes| bytes.last_mut()).expect("not empty") ^= 1;
     let fs = holding(kit::anywhere(), &files);
     let db = kit::open(&fs, &shape(&[]), true).expect("open");
@@ -121,6 +121,56 @@ fn what_does_not_count_is_set_aside_in_both_parts() {
     assert_eq!(db.statistics().torn_logs, 1, "nothing was set aside");
     for name in [small, segment] {
         assert_eq!(files::bytes_of(&*fs, &format!("lost/{name}")), files[&name], "{name} was set aside as it was");
+    }
+}
+
+/// The end of the small log is torn, which somebody who trusts nothing is told with its name.
+#[test]
+fn who_is_paranoid_is_told_which_part_is_damaged() {
+    let (mut files, _) = killed();
+    let small = file(&files, ".slog").clone();
+    let bytes = files[&small].len();
+    files.get_mut(&small).expect("there").truncate(bytes - 1);
+    let paranoid = shape(&[("paranoid_checks", "true")]);
+    let error =
+        kit::open(&holding(kit::anywhere(), &files), &paranoid, true).map(drop).expect_err("it is torn").to_string();
+    assert!(error.contains(&small) && error.contains("ends within a record"), "{error}");
+}
+
+/// A power cut may leave the name of the small log and take that of the segment, which was made before. Nobody was promised either.
+#[test]
+fn a_small_log_without_its_segment_is_set_aside() {
+    let fs: Arc<dyn FileSystem> = kit::anywhere();
+    let db = kit::open(&fs, &shape(&[("segment_bytes", "64KiB")]), true).expect("open");
+    db.put("first", vec![1; 80 << 10]).expect("put");
+    db.put("second", "in another log").expect("put");
+    drop(db);
+    let mut files = files::files(&*fs);
+    let [segments, small] = [".vlog", ".slog"].map(|ending| names(&*fs, ending));
+    assert_eq!((segments.len(), small.len()), (2, 1));
+    files.remove(&segments[1]);
+    let fs = holding(kit::anywhere(), &files);
+    let paranoid =
+        kit::open(&fs, &shape(&[("paranoid_checks", "true")]), true).map(drop).expect_err("nobody trusts that");
+    assert!(paranoid.to_string().contains("segment is missing"), "{paranoid}");
+    let db = kit::open(&fs, &shape(&[]), true).expect("open");
+    assert_eq!((contents(&db).expect("scan").len(), db.statistics().torn_logs), (1, 1));
+    assert_eq!(files::bytes_of(&*fs, &format!("lost/{}", small[0])), files[&small[0]]);
+}
+
+/// What was small when it was written may be large to who replays it, and the other way round.
+#[test]
+fn another_threshold_finds_the_same() {
+    let (files, states) = killed();
+    for threshold in ["0", "5000", "1MiB"] {
+        let (fs, options) = (holding(kit::anywhere(), &files), shape(&[("value_log_threshold", threshold)]));
+        let reading = kit::placement(&fs, Mode::ReadOnly, &options).expect("open to read");
+        let report = check_on(&*reading, &options, true).expect("check");
+        drop(reading);
+        let db = kit::open(&fs, &options, true).expect("open");
+        assert_eq!((report.problems.len(), report.torn_logs.len(), report.last_sequence), (0, 0, db.last_sequence()));
+        db.compact_range(None, None).expect("compact");
+        assert_eq!(prefix(contents(&db).expect("scan"), &states), Ok(BATCHES), "{threshold}");
     }
 }
 
@@ -138,7 +188,7 @@ fn small_values_leave_nothing_behind() {
         db.flush().expect("flush");
         db.wait_idle().expect("idle");
         let told = db.statistics().value_log;
-        assert!(names(&*place.fs, ".log").len() <= 1, "{:?}", names(&*place.fs, ".log"));
+        assert!(names(&*place.fs, ".slog").len() <= 1, "{:?}", names(&*place.fs, ".slog"));
         db.close().expect("close");
         let db = place.open(&options, true).expect("open again");
         assert_eq!(contents(&db).expect("scan").len(), 20_000);
@@ -172,9 +222,9 @@ fn what_has_both_is_in_the_segment_whole() {
     let mut both = WriteBatch::new();
     both.put("small", "s").put("large", vec![7; 1000]).delete("gone");
     db.write(both, WriteOptions::default()).expect("write");
-    assert_eq!(names(&*fs, ".log"), Vec::<String>::new());
+    assert_eq!(names(&*fs, ".slog"), Vec::<String>::new());
     db.delete("nothing").expect("delete");
-    assert_eq!(names(&*fs, ".log").len(), 1);
+    assert_eq!(names(&*fs, ".slog").len(), 1);
     let updates: Vec<_> =
         db.updates_since(0).expect("the history").map(|update| update.expect("it is there")).collect();
     assert_eq!(updates.iter().map(|update| update.sequence).collect::<Vec<_>>(), [1, 4]);
@@ -198,12 +248,12 @@ fn who_follows_the_history_keeps_both_parts() {
         db.flush().expect("flush");
         db.wait_idle().expect("idle");
     }
-    assert_eq!((names(&*place.fs, ".log").len(), first.sequence), (3, 1), "the first, and what followed it");
+    assert_eq!((names(&*place.fs, ".slog").len(), first.sequence), (3, 1), "the first, and what followed it");
     assert_eq!(1 + updates.map(|update| update.expect("it can be read")).count(), BATCHES);
     db.put("round", "last").expect("put");
     db.flush().expect("flush");
     db.wait_idle().expect("idle");
-    assert_eq!(names(&*place.fs, ".log"), Vec::<String>::new());
+    assert_eq!(names(&*place.fs, ".slog"), Vec::<String>::new());
 }
 
 /// A store that was made without small parts never gets one: who reads it need not look for them.
@@ -213,7 +263,7 @@ fn a_store_that_was_made_without_stays_without() {
     place.open(&shape(&[("small_log", "false")]), true).expect("open").close().expect("close");
     let db = place.open(&shape(&[]), true).expect("open again");
     db.put("small", "s").expect("put");
-    assert_eq!(names(&*place.fs, ".log"), Vec::<String>::new());
+    assert_eq!(names(&*place.fs, ".slog"), Vec::<String>::new());
     drop(db);
     assert_eq!(contents(&place.open(&shape(&[]), true).expect("open")).expect("scan").len(), 1);
 }
@@ -222,7 +272,7 @@ fn a_store_that_was_made_without_stays_without() {
 #[test]
 fn a_repair_finds_either_part() {
     let (files, states) = killed();
-    for ending in [".log", ".vlog"] {
+    for ending in [".slog", ".vlog"] {
         let (from, to) = (Place::directory(), Place::directory());
         let mut left = files.clone();
         left.remove(&file(&files, ending).clone());

@@ -183,3 +183,20 @@ fn a_power_cut_leaves_no_wrong_updates() {
     println!("{right} right, {gone} gone");
     assert!(right > 1000 && gone > 10, "{right} right, {gone} gone: the campaign has shrunk");
 }
+
+/// A log that is written through a mapping is longer than what it holds, until it is ended: also while somebody reads it.
+#[test]
+fn a_log_may_be_ended_while_it_is_followed() {
+    let small = [("values", "log"), ("value_log_threshold", "100")];
+    for more in [&[][..], &small] {
+        let place = Place::directory();
+        let db = place.open(&options(&[&[("log_writes", "map")], more].concat()), true).expect("open");
+        // The last block of the log is not full.
+        (0..101u32).for_each(|n| db.put(n.to_be_bytes(), vec![7; if n % 2 == 0 { 1000 } else { 10 }]).expect("put"));
+        let mut updates = db.updates_since(0).expect("the history");
+        updates.next().expect("there is one").expect("it can be read");
+        db.flush().expect("flush");
+        let rest = updates.map(|update| update.expect("it can be read")).count();
+        assert_eq!(rest, 100, "{more:?}");
+    }
+}

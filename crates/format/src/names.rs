@@ -16,6 +16,8 @@ pub enum FileName {
     Log(LogId),
     /// `000005.vlog`: a write-ahead log whose entries tables may point to.
     ValueLog(LogId),
+    /// `000005.slog`: the part of such a log without values that stay there.
+    SmallLog(LogId),
     /// `000005.vals`: values that were moved out of such logs.
     Values(SegmentId),
     /// `MANIFEST-000005`.
@@ -58,6 +60,7 @@ impl FileName {
             "bundle" => Some(FileName::Bundle(TableId(number))),
             "log" => Some(FileName::Log(LogId(number))),
             "vlog" => Some(FileName::ValueLog(LogId(number))),
+            "slog" => Some(FileName::SmallLog(LogId(number))),
             "vals" => Some(FileName::Values(SegmentId(number))),
             "dbtmp" => Some(FileName::Temporary(number)),
             _ => None,
@@ -77,6 +80,7 @@ impl fmt::Display for FileName {
             FileName::Bundle(id) => write!(f, "{id}.bundle"),
             FileName::Log(id) => write!(f, "{id}.log"),
             FileName::ValueLog(id) => write!(f, "{id}.vlog"),
+            FileName::SmallLog(id) => write!(f, "{id}.slog"),
             FileName::Values(id) => write!(f, "{id}.vals"),
             FileName::Manifest(id) => write!(f, "MANIFEST-{id}"),
             FileName::Current => f.write_str("CURRENT"),
@@ -131,6 +135,7 @@ mod tests {
             (FileName::Bundle(TableId(5)), "000005.bundle"),
             (FileName::Log(LogId(0)), "000000.log"),
             (FileName::ValueLog(LogId(6)), "000006.vlog"),
+            (FileName::SmallLog(LogId(6)), "000006.slog"),
             (FileName::Values(SegmentId(7)), "000007.vals"),
             (FileName::Manifest(LogId(u64::MAX)), "MANIFEST-18446744073709551615"),
             (FileName::Current, "CURRENT"),

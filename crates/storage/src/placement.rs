@@ -252,14 +252,14 @@ pub trait Placement: Send + Sync {
     /// Everything there, enough for a repair without a manifest. Unknown names are left out, and left alone.
     fn list(&self) -> Result<Vec<Listed>>;
     /// Removes an object for good: of a table within a bundle, its space is given back if nothing else shares the bundle.
-    /// Absent is not an error. The caller answers for the rule of docs/durability.md.
+    /// Absent is not an error. Of a log only this part goes. The caller answers for the rule of docs/durability.md.
     fn remove(&self, object: ObjectId) -> Result<()>;
     /// Says which tables there are, to be called at open, once nothing else is needed: space that others had in their
     /// bundles, and that an earlier session did not give back, is.
     fn trim(&self, _tables: &[TableMeta]) -> Result<()> {
         Ok(())
     }
-    /// Keeps a durable copy of `object` under `lost/`; the object itself stays.
+    /// Keeps a durable copy of `object` under `lost/`, of a log all its parts; the object itself stays.
     fn set_aside(&self, object: ObjectId) -> Result<()>;
 
     /// The file of a table that has one to itself, of a bundle, or of a segment that nobody writes any more, for another store to

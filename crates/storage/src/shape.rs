@@ -68,7 +68,7 @@ fn check_uncreated(fs: &dyn FileSystem, wanted: Shape) -> Result<()> {
         let path = || format!("{}/{}", fs.name(), entry.name);
         let apart = match FileName::parse(&entry.name) {
             Some(FileName::Log(_)) => false,
-            Some(FileName::ValueLog(_)) => true,
+            Some(FileName::ValueLog(_) | FileName::SmallLog(_)) => true,
             _ => continue,
         };
         let other = apart != (wanted.values == Values::Log);
@@ -124,13 +124,12 @@ fn by_names(fs: &dyn FileSystem, wanted: Shape) -> Shape {
     let has_folders = dirs::any_folder(fs).is_ok_and(|folder| folder.is_some());
     let in_folders = Shape { tables: TableForm::Directory, values: Values::Table, ..wanted };
     let wanted = if has_folders { in_folders } else { wanted };
-    let any_log = names.iter().any(|entry| matches!(FileName::parse(&entry.name), Some(FileName::Log(_))));
-    let wanted = if any_log { Shape { values: Values::Table, ..wanted } } else { wanted }; // unless there are segments, too
     names.iter().filter_map(|entry| FileName::parse(&entry.name)).fold(wanted, |shape, name| match name {
-        FileName::ValueLog(_) | FileName::Values(_) if shape.tables == TableForm::Directory => {
+        FileName::ValueLog(_) | FileName::SmallLog(_) | FileName::Values(_) if shape.tables == TableForm::Directory => {
             Shape { values: Values::Log, tables: TableForm::Block, ..shape }
         }
-        FileName::ValueLog(_) | FileName::Values(_) => Shape { values: Values::Log, ..shape },
+        FileName::ValueLog(_) | FileName::SmallLog(_) | FileName::Values(_) => Shape { values: Values::Log, ..shape },
+        FileName::Log(_) => Shape { values: Values::Table, ..shape },
         FileName::Bundle(_) => Shape { tables: TableForm::Bundled, ..shape },
         _ => shape,
     })

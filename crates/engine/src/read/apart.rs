@@ -1,4 +1,5 @@
-//! Values that live apart from their keys: a cursor reads each as it comes to stand on it, and asks for the next ones before.
+//! Values that live apart from their keys: a cursor reads each as it comes to stand on it, and asks for the next ones before. Those that
+//! are beside their keys after all cost nothing but a look.
 use super::{
     ahead::{Ahead, Scout},
     visible::Visible,
@@ -8,12 +9,24 @@ use std::sync::Arc;
 use terrace_format::{KeyOrder, SeqNo};
 use terrace_storage::placement::{Bytes, Placement, ReadHow, Stored};
 
+/// Pairs with their values beside them that are passed over, at most, for one whose value is asked for: where those are rare, each
+/// may be waited for.
+const BESIDE_MAX: usize = 256;
+
 /// The value where a cursor stands.
 pub struct Apart {
     placement: Arc<dyn Placement>,
     how: ReadHow,
-    value: Bytes,
+    value: Found,
     ahead: Ahead<Lookout>,
+}
+
+/// Where a value was found.
+enum Found {
+    /// In what is stored with its key, from this byte on.
+    Beside(usize),
+    /// Elsewhere.
+    Read(Bytes),
 }
 
 impl Apart {
@@ -33,19 +46,27 @@ impl Apart {
             visible: None,
             forward: true,
         };
-        Apart { placement, how, value: Bytes::from(Vec::new()), ahead: Ahead::new(lookout, order, window) }
+        Apart { placement, how, value: Found::Beside(0), ahead: Ahead::new(lookout, order, window) }
     }
 
     /// Reads the value for which `stored` was stored when `user` was put at `seq`.
+    #[inline]
     pub fn read(&mut self, user: &[u8], seq: SeqNo, stored: &[u8]) -> Result<()> {
+        if let Ok(Stored::Inline(value)) = Stored::parse(stored) {
+            self.value = Found::Beside(stored.len() - value.len());
+            return Ok(());
+        }
         self.ahead.reached(user);
-        self.value = self.placement.value(user, seq, Bytes::from(stored.to_vec()), self.how)?;
+        self.value = Found::Read(self.placement.value(user, seq, Bytes::from(stored.to_vec()), self.how)?);
         Ok(())
     }
 
-    /// What was read last.
-    pub fn value(&self) -> &[u8] {
-        &self.value
+    /// What was read last, for which this was `stored`.
+    pub fn value<'a>(&'a self, stored: &'a [u8]) -> &'a [u8] {
+        match &self.value {
+            Found::Beside(from) => &stored[*from..],
+            Found::Read(value) => value,
+        }
     }
 }
 
@@ -69,20 +90,21 @@ impl Scout for Lookout {
 
     fn ask(&mut self) -> Result<Option<(Vec<u8>, u64)>> {
         let Some(visible) = self.visible.as_mut().filter(|visible| visible.valid()) else { return Ok(None) };
-        if self.forward {
-            visible.next()?
-        } else {
-            visible.prev()?
+        for _ in 0..=BESIDE_MAX {
+            if self.forward {
+                visible.next()?
+            } else {
+                visible.prev()?
+            }
+            if !visible.valid() || !(self.holds)(visible.key()) {
+                return Ok(None);
+            }
+            let (user, stored) = visible.pair();
+            if let Ok(Stored::At(pointer)) = Stored::parse(stored) {
+                self.placement.expect_value(stored);
+                return Ok(Some((user.to_vec(), pointer.bytes)));
+            }
         }
-        if !visible.valid() || !(self.holds)(visible.key()) {
-            return Ok(None);
-        }
-        let (user, stored) = visible.pair();
-        self.placement.expect_value(stored);
-        let bytes = match Stored::parse(stored) {
-            Ok(Stored::At(pointer)) => pointer.bytes,
-            _ => 0,
-        };
-        Ok(Some((user.to_vec(), bytes)))
+        Ok(None)
     }
 }

@@ -249,7 +249,7 @@ impl Cursor {
         assert!(self.inside, "value() on a cursor that stands nowhere; check valid() first");
         match &self.apart {
             None => self.visible.value(),
-            Some(apart) => apart.value(),
+            Some(apart) => apart.value(self.visible.value()),
         }
     }
 

@@ -23,7 +23,8 @@ pub fn kept_logs(listed: &[Listed], bytes_max: u64) -> Vec<(LogId, u64)> {
         left = left.saturating_sub(*bytes);
         fits
     };
-    logs(listed).into_iter().rev().take_while(fits).collect()
+    let is_whole = |(log, _): &(LogId, u64)| listed.iter().any(|found| found.object == ObjectId::Wal(*log));
+    logs(listed).into_iter().rev().filter(is_whole).take_while(fits).collect()
 }
 
 /// Everything that was listed before the new root was made, that `version` does not name and that is not `kept`. Logs and

@@ -33,13 +33,17 @@ pub fn replay(
         let object = placement.place_of(ObjectId::Wal(manifest.replay_from));
         return Err(Error::Missing { what: "log that the manifest names", object });
     }
+    let set_aside = without_segment(&logs, manifest, listed);
     let mut history = History {
         options,
         placement,
         expected: manifest.ours.then(|| manifest.base.plus(1)),
         base: if manifest.ours { manifest.base } else { SeqNo::ZERO },
-        replayed: Replayed { memtables: Vec::new(), last: manifest.base, set_aside: Vec::new() },
+        replayed: Replayed { memtables: Vec::new(), last: manifest.base, set_aside },
     };
+    if let Some(log) = history.replayed.set_aside.first() {
+        history.suspicious(*log, 0, "its segment is missing, and a small log is there")?;
+    }
     for log in logs {
         placement.settle_log(log)?;
         history.log(log, manifest.ours, placement.open_log(log, LogKind::Wal)?.as_mut())?;
@@ -58,6 +62,15 @@ fn needed(manifest: &ManifestState, listed: &[Listed]) -> Vec<LogId> {
         .collect();
     logs.sort();
     logs
+}
+
+/// Logs of which a power cut took the segment and left the small part: nobody was promised what is there.
+fn without_segment(needed: &[LogId], manifest: &ManifestState, listed: &[Listed]) -> Vec<LogId> {
+    let there = listed.iter().filter_map(|found| match found.object {
+        ObjectId::SmallLog(log) => Some(log),
+        _ => None,
+    });
+    there.filter(|log| *log >= manifest.replay_from && !needed.contains(log)).collect()
 }
 
 struct History<'a> {

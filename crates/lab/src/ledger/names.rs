@@ -22,7 +22,7 @@ pub fn kind_of(below: &Path) -> &'static str {
     let name = below.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     match FileName::parse(name) {
         Some(FileName::Table(_) | FileName::Bundle(_)) => "tables",
-        Some(FileName::Log(_)) => "log",
+        Some(FileName::Log(_) | FileName::SmallLog(_)) => "log",
         Some(FileName::ValueLog(_) | FileName::Values(_)) => "value_log",
         Some(FileName::Manifest(_)) => "manifest",
         Some(FileName::Current | FileName::Marker | FileName::Temporary(_)) => "root",
@@ -177,6 +177,7 @@ mod tests {
             ("000005.log", "log"),
             ("000009.blob", "value_log"),
             ("000009.vlog", "value_log"),
+            ("000009.slog", "log"),
             ("000009.vals", "value_log"),
             ("000009.bundle", "tables"),
             ("L0/000009/META", "tables"),

@@ -71,7 +71,7 @@ impl Inspect {
             None if name == pair::META => tables::show(&self.path, self.json, self.entries, out),
             Some(FileName::Table(_)) => tables::show(&self.path, self.json, self.entries, out),
             Some(FileName::Bundle(_)) => bundles::show(&self.path, self.json, self.entries, out),
-            Some(FileName::Log(_) | FileName::ValueLog(_) | FileName::Values(_)) => {
+            Some(FileName::Log(_) | FileName::ValueLog(_) | FileName::SmallLog(_) | FileName::Values(_)) => {
                 logs::show_log(&self.path, self.json, self.entries, out)
             }
             Some(FileName::Manifest(_)) => logs::show_manifest(&self.path, self.json, out),

@@ -268,8 +268,8 @@ impl Store {
             .iter()
             .map(|(file, bytes)| json!({ "file": file.to_string(), "bytes": bytes, "live_bytes": self.live(*file) }))
             .collect();
-        let logs: Value = self.logs.iter().map(|(id, _, log)| {
-            json!({ "number": id.0, "bytes": log.bytes, "ours": log.ours, "batches": log.batches, "operations": log.operations,
+        let logs: Value = self.logs.iter().map(|(id, file, log)| {
+            json!({ "file": file.to_string(), "number": id.0, "bytes": log.bytes, "ours": log.ours, "batches": log.batches, "operations": log.operations,
                 "sequences": log.sequences, "bad_bytes": log.bad_bytes, "torn": log.torn, "needed": id.0 >= self.log_number() })
         }).collect();
         json!({
@@ -307,7 +307,9 @@ fn read_logs(files: &[(FileName, DirEntry)], from: u64) -> Result<Vec<(LogId, Fi
     let mut logs = Vec::new();
     for (file, entry) in files {
         match *file {
-            FileName::Log(id) | FileName::ValueLog(id) if id.0 >= from || *file == FileName::Log(id) => {
+            FileName::Log(id) | FileName::ValueLog(id) | FileName::SmallLog(id)
+                if id.0 >= from || *file != FileName::ValueLog(id) =>
+            {
                 logs.push((id, *file, Summary::of(&entry.path())?));
             }
             _ => {}

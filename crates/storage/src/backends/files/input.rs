@@ -24,6 +24,18 @@ impl Input {
         self.answer(self.file.read_exact_at(buf, offset))
     }
 
+    /// As `read_exact_at`, of a log that may be ended meanwhile, and then loses the zeros that were allocated ahead.
+    pub(super) fn read_growing(&self, buf: &mut [u8], offset: u64) -> Result<()> {
+        match self.file.read_exact_at(buf, offset) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                let there = self.answer(self.file.bytes())?.saturating_sub(offset).min(buf.len() as u64) as usize;
+                buf[there..].fill(0);
+                self.read_exact_at(&mut buf[..there], offset)
+            }
+            read => self.answer(read),
+        }
+    }
+
     /// Maps it, where that can be done; a mapped file needs no descriptor.
     pub fn show(&mut self) -> Result<()> {
         let shown = self.file.map().map_err(|e| Error::io("map", &self.name, e))?;

@@ -190,7 +190,7 @@ impl LogReader for Reader {
 
     fn next(&mut self) -> Result<LogEvent> {
         let file = &self.file;
-        self.deframer.next(|offset, buf| file.read_exact_at(buf, offset))
+        self.deframer.next(|offset, buf| file.read_growing(buf, offset))
     }
 }
 

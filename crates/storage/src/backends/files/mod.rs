@@ -144,7 +144,8 @@ impl Store {
             ObjectId::Table(id) => vec![FileName::Table(id).to_string(), FileName::table_alternative(id)],
             ObjectId::Bundle(id) => vec![bundle::name(id)],
             ObjectId::Wal(id) if self.shape.values == Values::Log => vec![FileName::ValueLog(id).to_string()],
-            ObjectId::Wal(id) | ObjectId::SmallLog(id) => vec![FileName::Log(id).to_string()],
+            ObjectId::SmallLog(id) => vec![FileName::SmallLog(id).to_string()],
+            ObjectId::Wal(id) => vec![FileName::Log(id).to_string()],
             ObjectId::Manifest(id) => vec![FileName::Manifest(id).to_string()],
             ObjectId::Temporary(number) => vec![FileName::Temporary(number).to_string()],
             ObjectId::Segment(id) => vec![FileName::Values(id).to_string()],
@@ -163,7 +164,8 @@ impl Store {
 
     fn log_name(&self, id: LogId, kind: LogKind) -> String {
         self.name_of(match kind {
-            LogKind::Wal => ObjectId::SmallLog(id), // segments are opened as such
+            LogKind::Wal if self.shape.values == Values::Log => ObjectId::SmallLog(id), // what is not in the segment
+            LogKind::Wal => ObjectId::Wal(id),
             LogKind::Manifest => ObjectId::Manifest(id),
         })
     }
@@ -272,8 +274,8 @@ impl Placement for Files {
                 FileName::Values(id) => ObjectId::Segment(id),
                 FileName::Manifest(id) => ObjectId::Manifest(id),
                 FileName::Temporary(number) => ObjectId::Temporary(number),
-                FileName::Log(id) => ObjectId::SmallLog(id),
-                FileName::ValueLog(_) => continue, // of a store of another kind
+                FileName::SmallLog(id) => ObjectId::SmallLog(id),
+                FileName::Log(_) | FileName::ValueLog(_) => continue, // of a store of another kind
                 FileName::Current
                 | FileName::Lock
                 | FileName::InfoLog

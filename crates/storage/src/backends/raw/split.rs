@@ -63,6 +63,7 @@ impl SplitFs {
                 | FileName::Bundle(_)
                 | FileName::Log(_)
                 | FileName::ValueLog(_)
+                | FileName::SmallLog(_)
                 | FileName::Values(_),
             ) => &*self.data,
             _ => &*self.meta,

@@ -1,5 +1,5 @@
-//! The write-ahead log as a segment: a frame for each batch, one append. Of batches without a value that is to stay nothing would be
-//! left but garbage once they are in tables, so they are in a log beside it, which goes with the memtable.
+//! The write-ahead log as a segment: a frame for each batch, one append. Batches without a value that stays there would be garbage in it
+//! once they are in tables; they are in a small log beside it, which goes with the memtable.
 use super::{Shared, merged::Merged};
 use crate::{
     Error, Result,
@@ -16,12 +16,12 @@ const SPARE_BYTES_MAX: usize = 1 << 20;
 
 /// Starts log `id`, whose first batch is `first`.
 pub(super) fn create(shared: Arc<Shared>, id: LogId, first: &[u8]) -> Result<Box<dyn LogWriter>> {
-    let mut out = shared.inner.create_segment(id)?;
-    out.append(MAGIC)?;
+    let mut segment = shared.inner.create_segment(id)?;
+    segment.append(MAGIC)?;
     let (framer, threshold) = (shared.framer(id.0), shared.setup.value_log_threshold);
     let storing = Storing::new(ObjectId::Wal(id), threshold);
-    let parted = shared.has_small_log()?;
-    let mut writer = Writer { shared, id, out, parted, small: None, framer, storing, frame: Vec::new() };
+    let has_small_log = shared.has_small_log()?;
+    let mut writer = Writer { shared, id, segment, has_small_log, small: None, framer, storing, frame: Vec::new() };
     writer.frame(&mut decoded(first)?)?;
     Ok(Box::new(writer))
 }
@@ -33,10 +33,10 @@ fn decoded(record: &[u8]) -> Result<Batch> {
 struct Writer {
     shared: Arc<Shared>,
     id: LogId,
-    out: Box<dyn SegmentWriter>,
-    /// Whether batches without a value that stays are elsewhere.
-    parted: bool,
-    /// Those, once there was one.
+    segment: Box<dyn SegmentWriter>,
+    /// Whether batches without a value that stays go to a log of their own.
+    has_small_log: bool,
+    /// That log; made with the first such batch.
     small: Option<Box<dyn LogWriter>>,
     framer: Framer,
     storing: Storing,
@@ -45,13 +45,13 @@ struct Writer {
 }
 
 impl Writer {
-    /// To the segment.
+    /// Appends `batch` to the segment.
     fn frame(&mut self, batch: &mut Batch) -> Result<()> {
-        let Writer { out, framer, storing, frame, .. } = self;
-        let begin = out.bytes();
+        let Writer { segment, framer, storing, frame, .. } = self;
+        let begin = segment.bytes();
         storing.begin();
         framer.frame(batch, frame, |op, at| storing.add(op, begin + at.start as u64, at.len() as u64));
-        let appended = out.append(frame);
+        let appended = segment.append(frame);
         frame.clear();
         frame.shrink_to(SPARE_BYTES_MAX);
         appended?;
@@ -59,7 +59,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Beside it.
+    /// Appends `batch` to the small log.
     fn append_small(&mut self, batch: &mut Batch) -> Result<()> {
         let small = match &mut self.small {
             Some(small) => small,
@@ -69,7 +69,7 @@ impl Writer {
             }
         };
         small.append_batch(batch)?;
-        self.storing.store_inline(batch);
+        store_inline(batch);
         Ok(())
     }
 
@@ -86,27 +86,45 @@ impl LogWriter for Writer {
     }
 
     fn append_batch(&mut self, batch: &mut Batch) -> Result<()> {
-        if self.parted && self.is_small(batch) { self.append_small(batch) } else { self.frame(batch) }
+        if self.has_small_log && self.is_small(batch) { self.append_small(batch) } else { self.frame(batch) }
     }
 
     /// Each file that has anything new. The segment's name goes first: without it what lies beside it counts for nothing.
     fn sync(&self) -> Result<()> {
-        self.out.sync()?;
+        self.segment.sync()?;
         self.small.iter().try_for_each(|small| small.sync())
     }
 
     fn end(&mut self) {
-        self.out.end();
+        self.segment.end();
         self.small.iter_mut().for_each(|small| small.end());
     }
 
     fn bytes(&self) -> u64 {
-        self.out.bytes()
+        self.segment.bytes()
     }
 
     fn small_bytes(&self) -> u64 {
         self.small.as_ref().map_or(0, |small| small.bytes())
     }
+}
+
+/// Makes of a batch what memtables hold of one whose values are all in the tables.
+fn store_inline(batch: &mut Batch) {
+    let mut inline = Batch::new();
+    let mut stored = Vec::new();
+    for op in batch.ops() {
+        match op {
+            Op::Put(key, value) => {
+                stored.clear();
+                put_inline(&mut stored, value);
+                inline.put(key, &stored);
+            }
+            other => inline.add(other),
+        }
+    }
+    inline.set_sequence(batch.sequence());
+    *batch = inline;
 }
 
 /// Makes of a batch what memtables hold of it.
@@ -130,30 +148,13 @@ impl Storing {
     /// The entry of `op` lies at `offset`, `bytes` long.
     fn add(&mut self, op: Op<'_>, offset: u64, bytes: u64) {
         let Op::Put(key, value) = op else { return self.batch.add(op) };
-        if value.len() < self.threshold {
-            return self.put_inline(key, value);
-        }
         self.stored.clear();
+        if value.len() < self.threshold {
+            put_inline(&mut self.stored, value);
+            return self.batch.put(key, &self.stored);
+        }
         let moved = matches!(self.segment, ObjectId::Segment(_));
         Pointer { moved, segment: self.segment.number(), offset, bytes }.put(&mut self.stored);
-        self.batch.put(key, &self.stored);
-    }
-
-    /// As what memtables hold of a batch whose values are all in the tables.
-    fn store_inline(&mut self, batch: &mut Batch) {
-        self.begin();
-        for op in batch.ops() {
-            match op {
-                Op::Put(key, value) => self.put_inline(key, value),
-                other => self.batch.add(other),
-            }
-        }
-        self.swap(batch);
-    }
-
-    fn put_inline(&mut self, key: &[u8], value: &[u8]) {
-        self.stored.clear();
-        put_inline(&mut self.stored, value);
         self.batch.put(key, &self.stored);
     }
 
@@ -173,9 +174,9 @@ pub(super) fn open(shared: &Shared, id: LogId) -> Result<Box<dyn LogReader>> {
     };
     let small = match shared.inner.open_log(id, LogKind::Wal) {
         Err(Error::Missing { .. }) => return segment,
-        opened => Small::new(opened?, ObjectId::Wal(id)),
+        opened => Small { reader: opened?, place: shared.inner.place_of(ObjectId::SmallLog(id)), torn: false },
     };
-    Ok(Box::new(Merged::new(segment.ok(), Box::new(small))?))
+    Ok(Box::new(Merged::new(segment.ok(), Box::new(small))))
 }
 
 /// Opens a segment as a log, whether it was one or not.
@@ -190,16 +191,13 @@ pub(super) fn open_any(shared: &Shared, id: ObjectId) -> Result<Box<dyn LogReade
     Ok(Box::new(reader))
 }
 
-/// Batches whose values go into tables, however large.
+/// A small log. The values of its batches go into tables, however large they are by now.
 struct Small {
     reader: Box<dyn LogReader>,
-    storing: Storing,
-}
-
-impl Small {
-    fn new(reader: Box<dyn LogReader>, log: ObjectId) -> Small {
-        Small { reader, storing: Storing::new(log, usize::MAX) }
-    }
+    /// For messages, which name the segment otherwise.
+    place: String,
+    /// That it ends within a record has been told.
+    torn: bool,
 }
 
 impl LogReader for Small {
@@ -210,14 +208,18 @@ impl LogReader for Small {
     fn next(&mut self) -> Result<LogEvent> {
         Ok(match self.reader.next()? {
             LogEvent::Bad { offset, bytes, reason } => {
-                LogEvent::Bad { offset, bytes, reason: format!("{reason} (of small values, beside the segment)") }
+                LogEvent::Bad { offset, bytes, reason: format!("{reason} ({})", self.place) }
             }
-            good => good,
+            LogEvent::End { offset, torn: true } if !std::mem::replace(&mut self.torn, true) => {
+                LogEvent::Bad { offset, bytes: 0, reason: format!("it ends within a record ({})", self.place) }
+            }
+            LogEvent::End { offset, .. } => LogEvent::End { offset, torn: false },
+            record => record,
         })
     }
 
     fn store(&mut self, mut batch: Batch) -> Batch {
-        self.storing.store_inline(&mut batch);
+        store_inline(&mut batch);
         batch
     }
 }
@@ -236,7 +238,13 @@ impl Reader {
     fn read(&mut self) -> Result<LogEvent> {
         let segment = &self.segment;
         self.frames.next(|offset, buf| {
-            buf.copy_from_slice(&segment.read(offset, buf.len() as u64)?);
+            let read = segment.read(offset, buf.len() as u64).or_else(|error| {
+                // One that is ended meanwhile loses the zeros that were allocated ahead.
+                let there = segment.bytes()?.saturating_sub(offset);
+                if there < buf.len() as u64 { segment.read(offset, there) } else { Err(error) }
+            })?;
+            buf[..read.len()].copy_from_slice(&read);
+            buf[read.len()..].fill(0);
             Ok(())
         })
     }

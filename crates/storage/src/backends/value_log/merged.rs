@@ -2,15 +2,15 @@
 //!
 //! A batch lies whole in one of them, and sequences have no gaps; so what is missing from either, whatever a power cut made of
 //! its pages, is a gap to whoever reads, and ends the history there. Damage is told where the next batch behind it in its file has
-//! its turn: others may belong to the history before that.
+//! its turn, or at the end: others may belong to the history before that. What cannot be read in one file is told once the other is over.
 use crate::{
-    Result,
+    Error, Result,
     placement::{LogEvent, LogReader},
 };
-use std::collections::VecDeque;
+use std::{collections::VecDeque, mem};
 use terrace_format::{Batch, SeqNo};
 
-/// The files of a log; the segment, if there is one, before the log of small values.
+/// The files of a log; the segment, if there is one, before the small log.
 pub(super) struct Merged {
     files: Vec<File>,
     /// That from which the last record came.
@@ -23,71 +23,68 @@ struct File {
     reader: Box<dyn LogReader>,
     /// What is damaged before that.
     bad: VecDeque<LogEvent>,
-    next: LogEvent,
-    /// Its sequence; behind all others at the end.
-    first: SeqNo,
-    /// It has been told. Only then does the reader go on, which may be asked to [store](LogReader::store) it.
-    stale: bool,
+    ahead: Ahead,
+}
+
+enum Ahead {
+    /// It was told. Only now may the reader go on, which was to [store](LogReader::store) it.
+    Nothing,
+    /// A record, and the sequence of its batch.
+    Record(SeqNo, LogEvent),
+    End(LogEvent),
+    Unreadable(Error),
 }
 
 impl File {
-    fn new(reader: Box<dyn LogReader>) -> Result<File> {
-        let end = LogEvent::End { offset: 0, torn: false };
-        let mut file = File { reader, bad: VecDeque::new(), next: end, first: SeqNo::ZERO, stale: true };
-        file.refill()?;
-        Ok(file)
+    fn new(reader: Box<dyn LogReader>) -> File {
+        let mut file = File { reader, bad: VecDeque::new(), ahead: Ahead::Nothing };
+        file.look_ahead();
+        file
     }
 
-    /// Reads on, if the record ahead has been told.
-    fn refill(&mut self) -> Result<()> {
-        while std::mem::take(&mut self.stale) {
-            match self.reader.next()? {
-                bad @ LogEvent::Bad { .. } => {
-                    self.bad.push_back(bad);
-                    self.stale = true;
-                }
-                next => {
-                    self.first = sequence(&next);
-                    self.next = next;
-                }
+    fn look_ahead(&mut self) {
+        while matches!(self.ahead, Ahead::Nothing) {
+            match self.reader.next() {
+                Ok(bad @ LogEvent::Bad { .. }) => self.bad.push_back(bad),
+                Ok(end @ LogEvent::End { .. }) => self.ahead = Ahead::End(end),
+                Ok(record) => self.ahead = Ahead::Record(sequence(&record), record),
+                Err(error) => self.ahead = Ahead::Unreadable(error),
             }
         }
-        Ok(())
     }
 
-    fn is_over(&self) -> bool {
-        matches!(self.next, LogEvent::End { .. })
+    /// Whose is the lowest is to tell something. Damage comes right before the record behind it.
+    fn turn(&self) -> (u8, SeqNo) {
+        match &self.ahead {
+            Ahead::Record(first, _) => (0, *first),
+            _ if !self.bad.is_empty() => (1, SeqNo::ZERO),
+            Ahead::Unreadable(_) => (2, SeqNo::ZERO),
+            Ahead::End(_) | Ahead::Nothing => (3, SeqNo::ZERO),
+        }
     }
 }
 
 /// Of the batch in a record. One that is none has no turn to wait for.
-fn sequence(event: &LogEvent) -> SeqNo {
-    let LogEvent::Record { bytes, .. } = event else { return SeqNo::MAX };
+fn sequence(record: &LogEvent) -> SeqNo {
+    let LogEvent::Record { bytes, .. } = record else { return SeqNo::ZERO };
     bytes.first_chunk().map_or(SeqNo::ZERO, |first| SeqNo(u64::from_le_bytes(*first)))
 }
 
-impl Merged {
-    /// Of a log whose small values are beside its segment. The head there only says who wrote it.
-    pub fn new(segment: Option<Box<dyn LogReader>>, small: Box<dyn LogReader>) -> Result<Merged> {
-        let alone = segment.is_none();
-        let ours = segment.as_ref().map_or(small.ours(), |segment| segment.ours());
-        let mut files = segment.into_iter().chain([small]).map(File::new).collect::<Result<Vec<_>>>()?;
-        let small = files.last_mut().expect("the log of small values");
-        if !alone && is_head(&small.next) {
-            small.stale = true;
-        }
-        Ok(Merged { files, told: 0, ours })
-    }
-
-    /// The file whose turn it is.
-    fn turn(&self) -> usize {
-        (0..self.files.len()).min_by_key(|at| self.files[*at].first).unwrap_or(0)
-    }
+fn is_head(record: &LogEvent) -> bool {
+    let LogEvent::Record { bytes, .. } = record else { return false };
+    Batch::decode(bytes.clone()).is_ok_and(|batch| batch.is_empty())
 }
 
-fn is_head(event: &LogEvent) -> bool {
-    let LogEvent::Record { bytes, .. } = event else { return false };
-    Batch::decode(bytes.clone()).is_ok_and(|batch| batch.is_empty())
+impl Merged {
+    /// Of a log that has a small one. What that begins with only says who wrote it, unless it is all there is.
+    pub fn new(segment: Option<Box<dyn LogReader>>, small: Box<dyn LogReader>) -> Merged {
+        let ours = segment.as_ref().map_or(small.ours(), |segment| segment.ours());
+        let mut small = File::new(small);
+        if segment.is_some() && matches!(&small.ahead, Ahead::Record(_, record) if is_head(record)) {
+            small.ahead = Ahead::Nothing;
+        }
+        Merged { files: segment.map(File::new).into_iter().chain([small]).collect(), told: 0, ours }
+    }
 }
 
 impl LogReader for Merged {
@@ -96,22 +93,22 @@ impl LogReader for Merged {
     }
 
     fn next(&mut self) -> Result<LogEvent> {
-        self.files.iter_mut().try_for_each(File::refill)?;
-        let turn = self.turn();
-        let over = self.files[turn].is_over();
-        let damaged = self.files.iter_mut().enumerate().filter(|(at, _)| over || *at == turn);
-        if let Some(bad) = damaged.filter_map(|(_, file)| file.bad.pop_front()).next() {
+        self.files.iter_mut().for_each(File::look_ahead);
+        let turn = (0..self.files.len()).min_by_key(|at| self.files[*at].turn()).unwrap_or(0);
+        let file = &mut self.files[turn];
+        if let Some(bad) = file.bad.pop_front() {
             return Ok(bad);
         }
-        let torn = over && self.files.iter().any(|file| matches!(file.next, LogEvent::End { torn: true, .. }));
         self.told = turn;
-        let file = &mut self.files[turn];
-        file.stale = !over;
-        Ok(match &mut file.next {
-            LogEvent::Record { offset, bytes } => LogEvent::Record { offset: *offset, bytes: std::mem::take(bytes) },
-            LogEvent::End { offset, .. } => LogEvent::End { offset: *offset, torn },
-            bad => bad.clone(),
-        })
+        match mem::replace(&mut file.ahead, Ahead::Nothing) {
+            Ahead::Unreadable(error) => Err(error),
+            Ahead::Record(_, record) => Ok(record),
+            Ahead::End(end) => {
+                file.ahead = Ahead::End(end.clone());
+                Ok(end)
+            }
+            Ahead::Nothing => unreachable!("it was looked for above"),
+        }
     }
 
     fn store(&mut self, batch: Batch) -> Batch {

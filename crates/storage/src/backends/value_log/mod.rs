@@ -2,7 +2,7 @@
 //!
 //! Wraps another backend, which stores tables and the bytes of segments. What is `stored` in tables and memtables is a value or a
 //! pointer (`terrace_format::value_log`), never the value alone. A log's segment outlives the log: it goes when no table points
-//! into it any more. Batches whose values all go into tables are in a log beside it, which is needed no longer than the memtable.
+//! into it any more. Batches whose values all go into tables are in a small log beside it, which is needed no longer than the memtable.
 //! Compactions move values out of condemned segments into one that belongs to their build, in the order of keys.
 use super::open_files::OpenFiles;
 use crate::{
@@ -235,13 +235,14 @@ impl Placement for ValueLog {
         self.shared.inner.trim(tables)
     }
 
-    /// Of a log both parts.
     fn set_aside(&self, object: ObjectId) -> Result<()> {
-        self.shared.inner.set_aside(object)?;
-        let ObjectId::Wal(log) = object else { return Ok(()) };
-        match self.shared.inner.set_aside(ObjectId::SmallLog(log)) {
-            Err(Error::Missing { .. }) => Ok(()),
-            outcome => outcome,
+        let whole = self.shared.inner.set_aside(object);
+        let ObjectId::Wal(log) = object else { return whole };
+        // A log may have either part, or both.
+        match (whole, self.shared.inner.set_aside(ObjectId::SmallLog(log))) {
+            (whole, Err(Error::Missing { .. })) => whole,
+            (Err(Error::Missing { .. }), small) => small,
+            (whole, small) => whole.and(small),
         }
     }
 
