@@ -11,7 +11,7 @@
 //! Source: LevelDB's `db/write_batch.cc`; spec: docs/format/batch.md.
 use crate::{
     Corrupt, Kind, SeqNo,
-    coding::{Input, put_slice},
+    coding::{Input, put_length, put_slice},
 };
 
 /// Bytes before the first operation.
@@ -73,11 +73,23 @@ impl Batch {
     /// # Panics
     /// If `key` or `value` is longer than `u32::MAX` bytes; see [`Batch::append`] for the count.
     pub fn put(&mut self, key: &[u8], value: &[u8]) {
+        self.put_in_parts(key, &[], value);
+    }
+
+    /// Sets `key` to `head` and `tail`, one behind the other.
+    ///
+    /// # Panics
+    /// As [`Batch::put`].
+    #[inline]
+    pub fn put_in_parts(&mut self, key: &[u8], head: &[u8], tail: &[u8]) {
         self.count_more(1);
-        self.bytes.reserve(1 + 2 * LENGTH_BYTES_MAX + key.len() + value.len()); // one growth, not one for each part
+        let bytes = head.len() + tail.len();
+        self.bytes.reserve(1 + 2 * LENGTH_BYTES_MAX + key.len() + bytes); // one growth, not one for each part
         self.bytes.push(Kind::Put as u8);
         put_slice(&mut self.bytes, key);
-        put_slice(&mut self.bytes, value);
+        put_length(&mut self.bytes, bytes);
+        self.bytes.extend_from_slice(head);
+        self.bytes.extend_from_slice(tail);
     }
 
     /// Removes `key`.

@@ -38,11 +38,20 @@ pub fn put_fixed64(out: &mut Vec<u8>, value: u64) {
 /// If `bytes` is longer than `u32::MAX`; whoever takes keys and values from users has checked that.
 #[inline]
 pub fn put_slice(out: &mut Vec<u8>, bytes: &[u8]) {
-    match bytes.len() {
+    put_length(out, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+/// Appends what stands before a slice of so many bytes.
+///
+/// # Panics
+/// As [`put_slice`].
+#[inline]
+pub fn put_length(out: &mut Vec<u8>, bytes: usize) {
+    match bytes {
         short @ 0..0x80 => out.push(short as u8), // most are
         long => put_varint32(out, u32::try_from(long).expect("callers limit keys and values to u32::MAX bytes")),
     }
-    out.extend_from_slice(bytes);
 }
 
 /// Untrusted bytes, read from the front. Errors name `what` is being decoded and the offset of the offending field.

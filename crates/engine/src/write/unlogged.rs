@@ -6,11 +6,7 @@
 use super::{Core, Own, Writes, change_log, group::Turn, jump::vouch, make_room, or_fail, publish, wait_visible};
 use crate::{Error, Result, state::Shared};
 use std::sync::Arc;
-use terrace_format::{
-    SeqNo,
-    batch::{Batch, Op},
-    value_log::put_inline,
-};
+use terrace_format::{SeqNo, batch::Batch, value_log::store_inline};
 
 /// What the active memtable holds, and what no log has.
 #[derive(Default)]
@@ -43,30 +39,16 @@ impl Writes {
         core.unlogged = Unlogged { open: true, last: Some(last) };
         batch.set_sequence(before.plus(1));
         core.last = last;
-        let batch = if shared.values_apart { inlined(&batch) } else { batch };
+        if shared.values_apart {
+            let logless = std::mem::take(&mut batch);
+            store_inline(&logless, &mut batch);
+        }
         or_fail(shared, || {
             core.mem.insert(&batch);
             publish(shared, before, last)
         })?;
         Ok(last)
     }
-}
-
-/// The batch as memtables hold it where values live in the log, which has none of these.
-fn inlined(batch: &Batch) -> Batch {
-    let (mut stored, mut value_of) = (Batch::new(), Vec::new());
-    for op in batch.ops() {
-        match op {
-            Op::Put(key, value) => {
-                value_of.clear();
-                put_inline(&mut value_of, value);
-                stored.put(key, &value_of);
-            }
-            other => stored.add(other),
-        }
-    }
-    stored.set_sequence(batch.sequence());
-    stored
 }
 
 /// Goes on in a new memtable and log, as soon as one more memtable may wait.

@@ -8,7 +8,7 @@
 //! Deletes have nothing. Spec: docs/format/value-log.md.
 use super::HEADER_BYTES;
 use crate::{
-    Corrupt,
+    Batch, Corrupt, Op,
     coding::{Input, put_varint64},
 };
 
@@ -42,6 +42,18 @@ pub enum Stored<'a> {
 pub fn put_inline(out: &mut Vec<u8>, value: &[u8]) {
     out.push(INLINE);
     out.extend_from_slice(value);
+}
+
+/// Makes `stored` what tables hold of `batch` if all of its values lie in the tables themselves.
+pub fn store_inline(batch: &Batch, stored: &mut Batch) {
+    stored.clear();
+    for op in batch.ops() {
+        match op {
+            Op::Put(key, value) => stored.put_in_parts(key, &[INLINE], value),
+            other => stored.add(other),
+        }
+    }
+    stored.set_sequence(batch.sequence());
 }
 
 impl Pointer {

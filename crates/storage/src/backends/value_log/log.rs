@@ -8,7 +8,7 @@ use crate::{
 use std::sync::Arc;
 use terrace_format::{
     Batch, LogId, Op, batch,
-    value_log::{Framer, Frames, MAGIC, Pointer, put_inline},
+    value_log::{Framer, Frames, MAGIC, Pointer, put_inline, store_inline},
 };
 
 /// A buffer for frames is kept up to this size.
@@ -69,7 +69,7 @@ impl Writer {
             }
         };
         small.append_batch(batch)?;
-        store_inline(batch);
+        self.storing.store_inline(batch);
         Ok(())
     }
 
@@ -109,24 +109,6 @@ impl LogWriter for Writer {
     }
 }
 
-/// Makes of a batch what memtables hold of one whose values are all in the tables.
-fn store_inline(batch: &mut Batch) {
-    let mut inline = Batch::new();
-    let mut stored = Vec::new();
-    for op in batch.ops() {
-        match op {
-            Op::Put(key, value) => {
-                stored.clear();
-                put_inline(&mut stored, value);
-                inline.put(key, &stored);
-            }
-            other => inline.add(other),
-        }
-    }
-    inline.set_sequence(batch.sequence());
-    *batch = inline;
-}
-
 /// Makes of a batch what memtables hold of it.
 struct Storing {
     segment: ObjectId,
@@ -156,6 +138,12 @@ impl Storing {
         let moved = matches!(self.segment, ObjectId::Segment(_));
         Pointer { moved, segment: self.segment.number(), offset, bytes }.put(&mut self.stored);
         self.batch.put(key, &self.stored);
+    }
+
+    /// The same of a batch whose values are all in the tables, in its place.
+    fn store_inline(&mut self, batch: &mut Batch) {
+        store_inline(batch, &mut self.batch);
+        std::mem::swap(&mut self.batch, batch);
     }
 
     /// Puts what was made in the place of `batch`, whose memory it keeps.
@@ -218,9 +206,10 @@ impl LogReader for Small {
         })
     }
 
-    fn store(&mut self, mut batch: Batch) -> Batch {
-        store_inline(&mut batch);
-        batch
+    fn store(&mut self, batch: Batch) -> Batch {
+        let mut stored = Batch::new();
+        store_inline(&batch, &mut stored);
+        stored
     }
 }
 
