@@ -24,7 +24,7 @@ mod stored;
 mod write;
 
 pub use read::{Frames, read_entry};
-pub use stored::{Pointer, Stored, put_inline, store_inline};
+pub use stored::{INLINE, Pointer, Stored, put_inline};
 pub use write::Framer;
 
 use crate::{SeqNo, crc};

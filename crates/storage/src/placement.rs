@@ -315,9 +315,9 @@ pub trait LogWriter: Send + Sync {
     /// After an error the log's end is unknown: append nothing more.
     fn append(&mut self, record: &[u8]) -> Result<()>;
     /// Appends a batch as a record. What memtables are to hold of it takes its place: the same operations, with what is
-    /// stored for each value.
-    fn append_batch(&mut self, batch: &mut Batch) -> Result<()> {
-        self.append(batch.as_bytes())
+    /// stored for each value, but for what stands in front of all of them, which is returned.
+    fn append_batch(&mut self, batch: &mut Batch) -> Result<&'static [u8]> {
+        self.append(batch.as_bytes()).map(|()| &[][..])
     }
     /// Everything appended survives a power cut when this returns (under tier `none`: no promise).
     /// After an error the log's contents are unknown, and stay so: a second try proves nothing.

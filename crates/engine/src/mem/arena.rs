@@ -150,17 +150,17 @@ impl Arena {
         Arena { current: AtomicPtr::default(), blocks: Mutex::default(), held }
     }
 
-    /// Makes a node with `height` links that lead nowhere.
-    pub fn node(&self, height: usize, user: &[u8], trailer: u64, value: &[u8]) -> NodeId {
+    /// Makes a node with `height` links that lead nowhere. Its value comes in two pieces.
+    pub fn node(&self, height: usize, user: &[u8], trailer: u64, [head, tail]: [&[u8]; 2]) -> NodeId {
         let higher = (height - 1) * size_of::<Link>();
-        let bytes = higher + size_of::<Node>() + user.len() + TRAILER_BYTES + value.len();
+        let bytes = higher + size_of::<Node>() + user.len() + TRAILER_BYTES + head.len() + tail.len();
         let start = self.allocate(bytes.next_multiple_of(ALIGN));
         let size = |bytes: usize| u32::try_from(bytes).expect("a batch bounds its keys and values by 32 bits");
-        let head = Node {
+        let fields = Node {
             next: Link::default(),
             prev: Link::default(),
             user_bytes: size(user.len()),
-            value_bytes: size(value.len()),
+            value_bytes: size(head.len() + tail.len()),
             whole: Witness::new(),
         };
         // SAFETY: `bytes` bytes from `start` are ours alone (Stay), aligned for `Node` and `Link`, whose sizes are
@@ -170,12 +170,14 @@ impl Arena {
             for height in 1..height {
                 node.cast::<Link>().sub(height).write(Link::default());
             }
-            node.write(head);
+            node.write(fields);
             let key = node.add(1).cast::<u8>();
             ptr::copy_nonoverlapping(user.as_ptr(), key.as_ptr(), user.len());
             let trailer = trailer.to_le_bytes();
             ptr::copy_nonoverlapping(trailer.as_ptr(), key.add(user.len()).as_ptr(), TRAILER_BYTES);
-            ptr::copy_nonoverlapping(value.as_ptr(), key.add(user.len() + TRAILER_BYTES).as_ptr(), value.len());
+            let value = key.add(user.len() + TRAILER_BYTES);
+            ptr::copy_nonoverlapping(head.as_ptr(), value.as_ptr(), head.len());
+            ptr::copy_nonoverlapping(tail.as_ptr(), value.add(head.len()).as_ptr(), tail.len());
             NodeId(node)
         }
     }

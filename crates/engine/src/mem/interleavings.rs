@@ -28,7 +28,7 @@ fn list(keys: &[(u8, usize)]) -> Arc<SkipList> {
 }
 
 fn add(list: &SkipList, key: u8, height: usize) {
-    list.insert(&[key; 20], u64::from(key) << 8, &[key; 3], height);
+    list.insert(&[key; 20], u64::from(key) << 8, [&[key], &[key; 2]], height);
 }
 
 /// The keys from the first to the last; each node must be whole.
@@ -108,7 +108,7 @@ fn an_arena_that_grows_gives_each_byte_away_once() {
     let budget = Budget::new(&Setup::default());
     model(move || {
         let list = Arc::new(SkipList::new(KeyOrder::Bytewise, budget.hold(Holder::Memtables)));
-        let large = |list: &SkipList, key: u8| list.insert(&[key; 20], u64::from(key) << 8, &[key; BYTES], 1);
+        let large = |list: &SkipList, key: u8| list.insert(&[key; 20], u64::from(key) << 8, [&[], &[key; BYTES]], 1);
         large(&list, 1);
         let held = || budget.held().0[Holder::Memtables as usize];
         let one_block = held();

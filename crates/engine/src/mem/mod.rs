@@ -75,11 +75,16 @@ impl MemTable {
 
     /// Inserts a batch, which has something in it; its first operation gets the batch's sequence, the others count up from there.
     pub fn insert(&self, batch: &Batch) {
+        self.insert_behind(&[], batch);
+    }
+
+    /// As [`insert`](MemTable::insert), with `head` in front of each value.
+    pub fn insert_behind(&self, head: &[u8], batch: &Batch) {
         let mut seq = batch.sequence();
         for op in batch.ops() {
             let (user, kind, value) = match op {
-                Op::Put(user, value) => (user, Kind::Put, value),
-                Op::Delete(user) => (user, Kind::Delete, &[][..]),
+                Op::Put(user, value) => (user, Kind::Put, [head, value]),
+                Op::Delete(user) => (user, Kind::Delete, [&[][..]; 2]),
                 Op::DeleteRange(from, to) => {
                     self.delete_range(from, to, seq);
                     seq = seq.plus(1);
@@ -91,7 +96,7 @@ impl MemTable {
             }
             let links = height(seq.0);
             self.list.insert(user, key::trailer_of(seq, kind), value, links);
-            self.meter.entry(user.len() + key::TRAILER_BYTES, value.len(), links);
+            self.meter.entry(user.len() + key::TRAILER_BYTES, value[0].len() + value[1].len(), links);
             seq = seq.plus(1);
         }
         self.last.fetch_max(seq.0 - 1, Relaxed);

@@ -69,7 +69,7 @@ impl SkipList {
     /// An empty list, whose memory is counted in `held`.
     pub fn new(order: KeyOrder, held: Held) -> SkipList {
         let arena = Arena::new(held);
-        let head = arena.node(HEIGHT_MAX, &[], 0, &[]);
+        let head = arena.node(HEIGHT_MAX, &[], 0, [&[]; 2]);
         let tails: [Link; HEIGHT_MAX] = Default::default();
         tails.iter().for_each(|tail| tail.set(Some(head)));
         SkipList {
@@ -88,7 +88,7 @@ impl SkipList {
     }
 
     /// Adds an entry with `height` links. A key that is there stays as it is.
-    pub fn insert(&self, user: &[u8], trailer: u64, value: &[u8], height: usize) {
+    pub fn insert(&self, user: &[u8], trailer: u64, value: [&[u8]; 2], height: usize) {
         let target = Target::new(user, trailer);
         if self.height.load(Relaxed) < height {
             self.height.fetch_max(height, Relaxed); // a reader that sees it early finds empty links at the head
@@ -262,7 +262,7 @@ mod tests {
     fn add(list: &SkipList, n: u64) {
         let internal = internal(n);
         let target = Target::of(&internal);
-        list.insert(target.user, target.trailer, &n.to_le_bytes(), height(n));
+        list.insert(target.user, target.trailer, [&[], &n.to_le_bytes()], height(n));
     }
 
     fn number(list: &SkipList, at: NodeId) -> u64 {
@@ -307,7 +307,7 @@ mod tests {
             for n in 0..1000u64 {
                 let k = if ascending { n } else { 999 - n };
                 let user = [&vec![7; key_bytes][..], &(k as u16).to_be_bytes()].concat();
-                list.insert(&user, n << 8, &vec![1; (n % 50) as usize * 100], height(n));
+                list.insert(&user, n << 8, [&[1], &vec![1; (n % 50) as usize * 100]], height(n));
             }
             let keys: Vec<_> = walk(list.first(), |id| list.next(id)).iter().map(|id| list.key(*id).to_vec()).collect();
             assert!(keys.len() == 1000 && keys.is_sorted_by(|a, b| list.order().internal(a, b).is_lt()));

@@ -203,9 +203,10 @@ fn or_fail<T>(shared: &Arc<Shared>, write: impl FnOnce() -> Result<T>) -> Result
 fn write_group(shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, mut batch: Batch, sync: bool) -> Result<SeqNo> {
     let core = lead.baton();
     let (before, last) = core.sequences(&batch)?;
+    let mut head: &[u8] = &[];
     if !batch.is_empty() {
         batch.set_sequence(before.plus(1));
-        append(shared, core, &mut batch)?;
+        head = append(shared, core, &mut batch)?;
     }
     let mut began = None;
     if sync {
@@ -221,7 +222,7 @@ fn write_group(shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, mut batch: 
     }
     lead.baton().last = last;
     if !batch.is_empty() {
-        insert(shared, lead, batch);
+        insert(shared, lead, head, batch);
     }
     publish(shared, before, last)?;
     if let Some(began) = began {
@@ -235,7 +236,7 @@ fn write_group(shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, mut batch: 
 /// Hands `batch` to the log. If the disk is full, what waits to be durable is made so at once, and whoever is about to give space back is
 /// waited for. Where the full log ends is unknown by then, so writing goes on in another one, as after a stop. It stops at once where
 /// tables are going to point into that log: the log would have to be synced on a full disk.
-fn append(shared: &Arc<Shared>, core: &mut Core, batch: &mut Batch) -> Result<()> {
+fn append(shared: &Arc<Shared>, core: &mut Core, batch: &mut Batch) -> Result<&'static [u8]> {
     let full = match core.wal.append(batch) {
         Err(full) if full.is_no_space() && !shared.values_apart && shared.may_be_relieved() => full,
         appended => return appended,
@@ -251,16 +252,16 @@ fn append(shared: &Arc<Shared>, core: &mut Core, batch: &mut Batch) -> Result<()
 
 /// Inserts a group whose sequences are given away. With pipelined writes, and if somebody waits for it, the next group's
 /// log goes on meanwhile.
-fn insert(shared: &Shared, lead: &mut Lead<'_, Box<Core>>, batch: Batch) {
+fn insert(shared: &Shared, lead: &mut Lead<'_, Box<Core>>, head: &[u8], batch: Batch) {
     let worthwhile = lead.awaited() > 0 || batch.byte_len() >= LONG_INSERT_BYTES;
     if shared.options.pipelined_writes && worthwhile {
         let mem = lead.baton().mem.clone();
         lead.pass_on();
-        mem.insert(&batch);
+        mem.insert_behind(head, &batch);
         return;
     }
     let core = lead.baton();
-    core.mem.insert(&batch);
+    core.mem.insert_behind(head, &batch);
     if core.spare.is_none() && batch.capacity() <= SPARE_BYTES_MAX {
         core.spare = Some(batch);
     }

@@ -6,7 +6,7 @@
 use super::{Core, Own, Writes, change_log, group::Turn, jump::vouch, make_room, or_fail, publish, wait_visible};
 use crate::{Error, Result, state::Shared};
 use std::sync::Arc;
-use terrace_format::{SeqNo, batch::Batch, value_log::store_inline};
+use terrace_format::{SeqNo, batch::Batch, value_log::INLINE};
 
 /// What the active memtable holds, and what no log has.
 #[derive(Default)]
@@ -39,12 +39,9 @@ impl Writes {
         core.unlogged = Unlogged { open: true, last: Some(last) };
         batch.set_sequence(before.plus(1));
         core.last = last;
-        if shared.values_apart {
-            let logless = std::mem::take(&mut batch);
-            store_inline(&logless, &mut batch);
-        }
+        let head = if shared.values_apart { INLINE } else { &[] };
         or_fail(shared, || {
-            core.mem.insert(&batch);
+            core.mem.insert_behind(head, &batch);
             publish(shared, before, last)
         })?;
         Ok(last)

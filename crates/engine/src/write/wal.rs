@@ -32,8 +32,8 @@ impl Wal {
         (self.id, self.writer.bytes(), self.writer.small_bytes())
     }
 
-    /// Hands a batch to the operating system; what the memtable is to hold of it takes its place.
-    pub fn append(&mut self, batch: &mut Batch) -> Result<()> {
+    /// Hands a batch to the operating system; what the memtable is to hold of it takes its place, behind what is returned.
+    pub fn append(&mut self, batch: &mut Batch) -> Result<&'static [u8]> {
         self.dirty = true;
         Ok(self.writer.append_batch(batch)?)
     }

@@ -8,11 +8,14 @@
 //! Deletes have nothing. Spec: docs/format/value-log.md.
 use super::HEADER_BYTES;
 use crate::{
-    Batch, Corrupt, Op,
+    Corrupt,
     coding::{Input, put_varint64},
 };
 
-const INLINE: u8 = 0;
+/// What stands in front of a value that lies in the table itself.
+pub const INLINE: &[u8] = &[IN_TABLE];
+
+const IN_TABLE: u8 = 0;
 const IN_LOG: u8 = 1;
 const MOVED: u8 = 2;
 
@@ -40,20 +43,8 @@ pub enum Stored<'a> {
 
 /// Appends what is stored for a value that lies in the table itself.
 pub fn put_inline(out: &mut Vec<u8>, value: &[u8]) {
-    out.push(INLINE);
+    out.extend_from_slice(INLINE);
     out.extend_from_slice(value);
-}
-
-/// Makes `stored` what tables hold of `batch` if all of its values lie in the tables themselves.
-pub fn store_inline(batch: &Batch, stored: &mut Batch) {
-    stored.clear();
-    for op in batch.ops() {
-        match op {
-            Op::Put(key, value) => stored.put_in_parts(key, &[INLINE], value),
-            other => stored.add(other),
-        }
-    }
-    stored.set_sequence(batch.sequence());
 }
 
 impl Pointer {
@@ -80,7 +71,7 @@ impl<'a> Stored<'a> {
     #[inline]
     pub fn parse(stored: &'a [u8]) -> Result<Stored<'a>, Corrupt> {
         match stored.split_first() {
-            Some((&INLINE, value)) => Ok(Stored::Inline(value)),
+            Some((&IN_TABLE, value)) => Ok(Stored::Inline(value)),
             Some((&kind @ (IN_LOG | MOVED), rest)) => pointer(kind == MOVED, rest).map(Stored::At),
             Some((other, _)) => Err(Corrupt::new("stored value", 0, format!("unknown form {other}"))),
             None => Err(Corrupt::new("stored value", 0, "nothing, not even its form")),

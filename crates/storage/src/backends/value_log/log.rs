@@ -8,7 +8,7 @@ use crate::{
 use std::sync::Arc;
 use terrace_format::{
     Batch, LogId, Op, batch,
-    value_log::{Framer, Frames, MAGIC, Pointer, put_inline, store_inline},
+    value_log::{Framer, Frames, INLINE, MAGIC, Pointer},
 };
 
 /// A buffer for frames is kept up to this size.
@@ -68,9 +68,7 @@ impl Writer {
                 none.insert(self.shared.inner.create_log(self.id, LogKind::Wal, &head)?)
             }
         };
-        small.append_batch(batch)?;
-        self.storing.store_inline(batch);
-        Ok(())
+        small.append(batch.as_bytes())
     }
 
     /// Whether no value of `batch` is to stay in the segment.
@@ -82,11 +80,16 @@ impl Writer {
 
 impl LogWriter for Writer {
     fn append(&mut self, record: &[u8]) -> Result<()> {
-        self.append_batch(&mut decoded(record)?)
+        self.append_batch(&mut decoded(record)?).map(|_| ())
     }
 
-    fn append_batch(&mut self, batch: &mut Batch) -> Result<()> {
-        if self.has_small_log && self.is_small(batch) { self.append_small(batch) } else { self.frame(batch) }
+    fn append_batch(&mut self, batch: &mut Batch) -> Result<&'static [u8]> {
+        if self.has_small_log && self.is_small(batch) {
+            self.append_small(batch)?;
+            return Ok(INLINE);
+        }
+        self.frame(batch)?;
+        Ok(&[])
     }
 
     /// Each file that has anything new. The segment's name goes first: without it what lies beside it counts for nothing.
@@ -130,20 +133,13 @@ impl Storing {
     /// The entry of `op` lies at `offset`, `bytes` long.
     fn add(&mut self, op: Op<'_>, offset: u64, bytes: u64) {
         let Op::Put(key, value) = op else { return self.batch.add(op) };
-        self.stored.clear();
         if value.len() < self.threshold {
-            put_inline(&mut self.stored, value);
-            return self.batch.put(key, &self.stored);
+            return self.batch.put_in_parts(key, INLINE, value);
         }
+        self.stored.clear();
         let moved = matches!(self.segment, ObjectId::Segment(_));
         Pointer { moved, segment: self.segment.number(), offset, bytes }.put(&mut self.stored);
         self.batch.put(key, &self.stored);
-    }
-
-    /// The same of a batch whose values are all in the tables, in its place.
-    fn store_inline(&mut self, batch: &mut Batch) {
-        store_inline(batch, &mut self.batch);
-        std::mem::swap(&mut self.batch, batch);
     }
 
     /// Puts what was made in the place of `batch`, whose memory it keeps.
@@ -208,7 +204,13 @@ impl LogReader for Small {
 
     fn store(&mut self, batch: Batch) -> Batch {
         let mut stored = Batch::new();
-        store_inline(&batch, &mut stored);
+        for op in batch.ops() {
+            match op {
+                Op::Put(key, value) => stored.put_in_parts(key, INLINE, value),
+                other => stored.add(other),
+            }
+        }
+        stored.set_sequence(batch.sequence());
         stored
     }
 }
