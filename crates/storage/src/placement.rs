@@ -6,7 +6,7 @@
 //! say here becomes a method here, never a side door. `contract.rs` is the suite that every backend passes.
 //!
 //! Keys are encoded internal keys (`terrace_format::key`) throughout. Nothing here takes an LSM decision.
-use crate::{Adopted, Budget, Error, Result, TableFile, Ticket, Traffic, durability::Finished};
+use crate::{Adopted, Budget, Error, Result, Stretches, TableFile, Ticket, Traffic, durability::Finished};
 use std::{collections::BTreeSet, sync::Arc};
 use terrace_format::{Batch, Kind, LogId, SegmentId, SeqNo, Shape, TableId};
 
@@ -213,6 +213,18 @@ pub trait Placement: Send + Sync {
     fn value(&self, user: &[u8], seq: SeqNo, stored: Bytes, how: ReadHow) -> Result<Bytes> {
         let _ = (user, seq, how);
         Ok(stored)
+    }
+    /// As [`value`](Placement::value), for a scan, which keeps the `stretches`: values side by side are read together.
+    fn next_value(
+        &self,
+        user: &[u8],
+        seq: SeqNo,
+        stored: &[u8],
+        how: ReadHow,
+        stretches: &mut Stretches,
+    ) -> Result<Bytes> {
+        let _ = stretches;
+        self.value(user, seq, Bytes::from(stored.to_vec()), how)
     }
     /// Says that [`value`](Placement::value) of `stored` will be asked for soon. A hint.
     fn expect_value(&self, stored: &[u8]) {

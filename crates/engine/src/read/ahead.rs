@@ -1,8 +1,9 @@
 //! Values that a scan is about to come to are asked for while it looks at those before: a scout walks ahead of it, as far as a
 //! window of bytes allows, and a device that serves several reads at a time does.
 //!
-//! The scout sets out once a cursor has gone the same way a few times, looks a few pairs ahead at first, and further each time
-//! that it was right: a short range costs next to nothing. What goes wrong with the scout goes wrong with the scan when it gets
+//! The scout sets out once a cursor has gone the same way a few times and has waited for a value, looks a few pairs ahead at first, and
+//! further each time that it was right: a short range costs next to nothing, and what is in memory nothing at all. It comes back now and
+//! then, since nobody can tell a value that it asked for in time from one that was there. What goes wrong with the scout goes wrong with the scan when it gets
 //! there, and is told then.
 use crate::Result;
 use std::{cmp::Ordering, collections::VecDeque};
@@ -14,6 +15,8 @@ const MOVES_MIN: u32 = 3;
 const BYTES_FIRST: u64 = 16 << 10;
 /// Values asked for and not reached yet, at most.
 const PAIRS_MAX: usize = 256;
+/// Values that the scout asks for before it comes back.
+const TRIP: usize = 4096;
 
 /// Who walks ahead.
 pub trait Scout: Send {
@@ -37,15 +40,17 @@ pub struct Ahead<S> {
     at: Vec<u8>,
     forward: bool,
     moves: u32,
-    /// The scout is under way.
-    out: bool,
+    /// A value was waited for since the scout came back.
+    waited: bool,
+    /// Values that the scout may ask for still. None: it is not under way.
+    left: usize,
 }
 
 impl<S: Scout> Ahead<S> {
     /// Asks for up to `window` bytes ahead; for nothing if that is 0.
     pub fn new(scout: S, order: KeyOrder, window: u64) -> Ahead<S> {
         let (asked, at) = (VecDeque::new(), Vec::new());
-        Ahead { scout, order, window, reach: 0, asked, bytes: 0, at, forward: true, moves: 0, out: false }
+        Ahead { scout, order, window, reach: 0, asked, bytes: 0, at, forward: true, moves: 0, waited: false, left: 0 }
     }
 
     /// The scan stands on `user` now.
@@ -59,9 +64,17 @@ impl<S: Scout> Ahead<S> {
         }
         self.at.clear();
         self.at.extend_from_slice(user);
-        if self.out && (self.bytes < self.reach / 2 || self.asked.is_empty()) {
-            self.out = self.look_ahead().unwrap_or(false);
+        if self.left > 0
+            && (self.bytes < self.reach / 2 || self.asked.is_empty())
+            && !self.look_ahead().unwrap_or(false)
+        {
+            self.left = 0;
         }
+    }
+
+    /// The scan had to wait for a value.
+    pub fn waited(&mut self) {
+        self.waited = true;
     }
 
     /// The scan is where it was not expected.
@@ -72,16 +85,18 @@ impl<S: Scout> Ahead<S> {
         self.moves = if forward == self.forward { self.moves + 1 } else { 1 };
         self.forward = forward;
         self.reach = BYTES_FIRST.min(self.window);
-        self.out = self.moves > MOVES_MIN && self.scout.start(user, forward).is_ok();
-        if self.out {
+        self.left = 0;
+        if self.waited && self.moves > MOVES_MIN && self.scout.start(user, forward).is_ok() {
+            (self.left, self.waited) = (TRIP, false);
             self.moves = 0; // one that was led astray earns trust anew
         }
     }
 
     /// Whether there may be more.
     fn look_ahead(&mut self) -> Result<bool> {
-        while (self.bytes < self.reach || self.asked.is_empty()) && self.asked.len() < PAIRS_MAX {
+        while (self.bytes < self.reach || self.asked.is_empty()) && self.asked.len() < PAIRS_MAX && self.left > 0 {
             let Some((user, bytes)) = self.scout.ask()? else { return Ok(false) };
+            self.left -= 1;
             self.bytes += bytes;
             self.asked.push_back((user, bytes));
         }
@@ -98,15 +113,16 @@ mod tests {
         atomic::{AtomicUsize, Ordering::Relaxed},
     };
 
-    /// A thousand pairs with values of 4 KiB; counts what it is asked.
+    /// So many pairs with values of 4 KiB; counts what it is asked.
     struct Counting {
+        pairs: i64,
         at: i64,
         step: i64,
         asked: Arc<AtomicUsize>,
     }
 
     fn key(number: i64) -> Vec<u8> {
-        format!("{number:04}").into_bytes()
+        format!("{number:05}").into_bytes()
     }
 
     impl Scout for Counting {
@@ -118,7 +134,7 @@ mod tests {
 
         fn ask(&mut self) -> Result<Option<(Vec<u8>, u64)>> {
             self.at += self.step;
-            if !(0..1000).contains(&self.at) {
+            if !(0..self.pairs).contains(&self.at) {
                 return Ok(None);
             }
             self.asked.fetch_add(1, Relaxed);
@@ -126,12 +142,21 @@ mod tests {
         }
     }
 
-    /// How many values were asked for after each move of a scan over `path`.
+    /// How many values were asked for after each move of a scan over `path`, which waits for each value.
     fn asked(window: u64, path: impl Iterator<Item = i64>) -> Vec<usize> {
+        asked_of(1000, window, path, |_| true)
+    }
+
+    /// The same of so many pairs, where the scan waits for what `waits` says.
+    fn asked_of(pairs: i64, window: u64, path: impl Iterator<Item = i64>, waits: impl Fn(i64) -> bool) -> Vec<usize> {
         let asked = Arc::new(AtomicUsize::new(0));
-        let mut ahead = Ahead::new(Counting { at: 0, step: 1, asked: asked.clone() }, KeyOrder::Bytewise, window);
+        let counting = Counting { pairs, at: 0, step: 1, asked: asked.clone() };
+        let mut ahead = Ahead::new(counting, KeyOrder::Bytewise, window);
         path.map(|number| {
             ahead.reached(&key(number));
+            if waits(number) {
+                ahead.waited();
+            }
             assert!(ahead.bytes <= window.max(4096) && ahead.asked.len() <= PAIRS_MAX);
             asked.load(Relaxed)
         })
@@ -148,6 +173,16 @@ mod tests {
             let ahead = |at: usize| counts[at] - (at + 1 - (1000 - counts[999]));
             assert!((100..900).all(|at| (32..=64).contains(&ahead(at))), "{name}: half a window at least, one at most");
         }
+    }
+
+    #[test]
+    fn who_does_not_wait_is_asked_nothing() {
+        let last = |waits: fn(i64) -> bool| *asked_of(20_000, 256 << 10, 0..20_000, waits).last().expect("many");
+        assert_eq!(last(|_| false), 0, "all is in memory");
+        let once = last(|number| number == 7);
+        assert!((TRIP..TRIP + 64).contains(&once), "{once} for one value that was waited for");
+        let now_and_then = last(|number| number % 64 == 0);
+        assert!(now_and_then > 19_000, "{now_and_then} where values keep coming from the device");
     }
 
     #[test]

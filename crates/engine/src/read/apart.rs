@@ -7,7 +7,10 @@ use super::{
 use crate::Result;
 use std::sync::Arc;
 use terrace_format::{KeyOrder, SeqNo};
-use terrace_storage::placement::{Bytes, Placement, ReadHow, Stored};
+use terrace_storage::{
+    Stretches,
+    placement::{Bytes, Placement, ReadHow, Stored},
+};
 
 /// Pairs with their values beside them that are passed over, at most, for one whose value is asked for: where those are rare, each
 /// may be waited for.
@@ -18,6 +21,7 @@ pub struct Apart {
     placement: Arc<dyn Placement>,
     how: ReadHow,
     value: Found,
+    stretches: Stretches,
     ahead: Ahead<Lookout>,
 }
 
@@ -46,7 +50,8 @@ impl Apart {
             visible: None,
             forward: true,
         };
-        Apart { placement, how, value: Found::Beside(0), ahead: Ahead::new(lookout, order, window) }
+        let (stretches, ahead) = (Stretches::new(window), Ahead::new(lookout, order, window));
+        Apart { placement, how, value: Found::Beside(0), stretches, ahead }
     }
 
     /// Reads the value for which `stored` was stored when `user` was put at `seq`.
@@ -57,7 +62,11 @@ impl Apart {
             return Ok(());
         }
         self.ahead.reached(user);
-        self.value = Found::Read(self.placement.value(user, seq, Bytes::from(stored.to_vec()), self.how)?);
+        let value = self.placement.next_value(user, seq, stored, self.how, &mut self.stretches);
+        if self.stretches.waited() {
+            self.ahead.waited();
+        }
+        self.value = Found::Read(value?);
         Ok(())
     }
 

@@ -6,7 +6,7 @@
 //! Compactions move values out of condemned segments into one that belongs to their build, in the order of keys.
 use super::open_files::OpenFiles;
 use crate::{
-    Adopted, Budget, Error, Result, Setup, TableFile, Traffic,
+    Adopted, Budget, Error, Result, Setup, Stretches, TableFile, Traffic,
     durability::Finished,
     placement::{
         Build, Bytes, Hint, Limits, Listed, LogKind, LogReader, LogWriter, ObjectId, Placement, ReadHow, Salvage,
@@ -87,17 +87,31 @@ impl Shared {
         Ok(key::parse(internal).map_err(broken)?.kind == Kind::Put)
     }
 
-    /// The bytes of the entry at `pointer`, not verified.
-    fn entry(&self, pointer: &Pointer) -> Result<Vec<u8>> {
-        let segment = self.segment(ObjectId::from(pointer)).map_err(|error| match error {
+    /// The segment that `pointer` points into.
+    fn segment_of(&self, pointer: &Pointer) -> Result<Arc<dyn SegmentReader>> {
+        self.segment(ObjectId::from(pointer)).map_err(|error| match error {
             Error::Missing { what, object } => {
                 let object =
                     format!("{object}, of which a value needs {} bytes from byte {} on", pointer.bytes, pointer.offset);
                 Error::Missing { what, object }
             }
             other => other,
-        })?;
-        segment.read(pointer.offset, pointer.bytes)
+        })
+    }
+
+    /// The bytes of the entry at `pointer`, not verified.
+    fn entry(&self, pointer: &Pointer) -> Result<Vec<u8>> {
+        self.segment_of(pointer)?.read(pointer.offset, pointer.bytes)
+    }
+
+    /// The value in `entry` at `pointer`, which must be of `user` and `seq`; not copied unless it is compressed.
+    fn value_of(&self, pointer: &Pointer, entry: Bytes, user: &[u8], seq: SeqNo) -> Result<Bytes> {
+        let value = match self.value_in(pointer, &entry, user, seq)? {
+            Cow::Owned(value) => return Ok(Bytes::from(value)),
+            Cow::Borrowed(value) => value.len(), // it ends the entry
+        };
+        let range = entry.len() - value..entry.len();
+        Ok(entry.part(range).unwrap_or_else(|| Bytes::from(Vec::new())))
     }
 
     /// The value in the entry of `user` and `seq` at `pointer`, of which `bytes` were read.
@@ -163,13 +177,28 @@ impl Placement for ValueLog {
                 Ok(stored.part(range).unwrap_or_else(|| Bytes::from(value.to_vec())))
             }
             Stored::At(pointer) => {
-                let entry = self.shared.entry(&pointer)?;
-                let value = match self.shared.value_in(&pointer, &entry, user, seq)? {
-                    Cow::Owned(value) => return Ok(Bytes::from(value)),
-                    Cow::Borrowed(value) => value.len(), // it ends the entry
-                };
-                let range = entry.len() - value..entry.len();
-                Ok(Bytes::shared(Arc::new(entry), range).unwrap_or_else(|| Bytes::from(Vec::new())))
+                let entry = Arc::new(self.shared.entry(&pointer)?);
+                let all = 0..entry.len();
+                let entry = Bytes::shared(entry, all).unwrap_or_else(|| Bytes::from(Vec::new()));
+                self.shared.value_of(&pointer, entry, user, seq)
+            }
+        }
+    }
+
+    fn next_value(
+        &self,
+        user: &[u8],
+        seq: SeqNo,
+        stored: &[u8],
+        how: ReadHow,
+        stretches: &mut Stretches,
+    ) -> Result<Bytes> {
+        match self.shared.parse(stored)? {
+            Stored::Inline(_) => self.value(user, seq, Bytes::from(stored.to_vec()), how),
+            Stored::At(pointer) => {
+                let at = pointer.offset..pointer.offset.saturating_add(pointer.bytes);
+                let entry = stretches.entry(ObjectId::from(&pointer), at, || self.shared.segment_of(&pointer))?;
+                self.shared.value_of(&pointer, entry, user, seq)
             }
         }
     }

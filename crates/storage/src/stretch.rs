@@ -1,0 +1,204 @@
+//! Values that lie side by side in a segment are read together: those that a compaction moved lie in the order of keys, and a scan that
+//! read each by itself would ask the kernel more often than it copies.
+use crate::{
+    Result,
+    placement::{Bytes, ObjectId, SegmentReader},
+};
+use std::{
+    collections::VecDeque,
+    ops::Range,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// What lies between two entries that are side by side is no more than this: headers of frames, and a little garbage.
+const GAP_MAX: u64 = 4096;
+/// Read at first where values are side by side; twice as much each time that they still are.
+const FIRST_BYTES: u64 = 16 << 10;
+const MOST_BYTES: u64 = 128 << 10;
+/// Segments among which a scan goes to and fro: what several compactions moved lies in as many.
+const SEGMENTS_MAX: usize = 8;
+/// A read that takes longer than this, and a microsecond for each KiB, was waited for: the kernel did not have it in memory.
+const WAITED: Duration = Duration::from_micros(20);
+
+/// What one scan has read of segments.
+pub struct Stretches {
+    most: u64,
+    /// That of the segment that was read last comes first.
+    held: VecDeque<Stretch>,
+    waited: bool,
+}
+
+/// What was read of one segment last.
+struct Stretch {
+    object: ObjectId,
+    /// From this byte on.
+    from: u64,
+    bytes: Arc<Vec<u8>>,
+    /// Where the last entry lay.
+    last: Range<u64>,
+    /// So much was read together.
+    reach: u64,
+}
+
+impl Stretches {
+    /// Keeps about `bytes` in memory at most, where no entry is longer than an eighth of that.
+    pub fn new(bytes: u64) -> Stretches {
+        let most = (bytes / SEGMENTS_MAX as u64).min(MOST_BYTES);
+        Stretches { most, held: VecDeque::new(), waited: false }
+    }
+
+    /// Whether a read since the last time of asking had to wait for the device.
+    pub fn waited(&mut self) -> bool {
+        std::mem::take(&mut self.waited)
+    }
+
+    /// The entry at `at` of segment `object`, which `open` opens.
+    pub(crate) fn entry(
+        &mut self,
+        object: ObjectId,
+        at: Range<u64>,
+        open: impl FnOnce() -> Result<Arc<dyn SegmentReader>>,
+    ) -> Result<Bytes> {
+        let place = self.held.iter().position(|stretch| stretch.object == object);
+        let known = place.and_then(|place| self.held.remove(place));
+        let mut stretch = known.unwrap_or_else(|| Stretch::none_of(object));
+        if stretch.held(&at).is_none() {
+            let begin = Instant::now();
+            let read = stretch.read(&at, self.most, &*open()?)?;
+            self.waited |= begin.elapsed() > WAITED + Duration::from_micros(read >> 10);
+        }
+        stretch.last = at.clone();
+        let held = stretch.held(&at).unwrap_or_default();
+        let entry = Bytes::shared(stretch.bytes.clone(), held).unwrap_or_else(|| Vec::new().into());
+        self.held.truncate(SEGMENTS_MAX - 1);
+        self.held.push_front(stretch);
+        Ok(entry)
+    }
+}
+
+impl Stretch {
+    fn none_of(object: ObjectId) -> Stretch {
+        Stretch { object, from: 0, bytes: Arc::default(), last: u64::MAX..0, reach: 0 }
+    }
+
+    /// Where in `bytes` the entry is.
+    fn held(&self, at: &Range<u64>) -> Option<Range<usize>> {
+        let from = usize::try_from(at.start.checked_sub(self.from)?).ok()?;
+        let held = from..from.checked_add(usize::try_from(at.end - at.start).ok()?)?;
+        (held.end <= self.bytes.len()).then_some(held)
+    }
+
+    /// Reads the entry, and with it what lies behind or before it, if the last one lay on the other side. How many bytes that were.
+    fn read(&mut self, at: &Range<u64>, most: u64, segment: &dyn SegmentReader) -> Result<u64> {
+        let near = |end: u64, start: u64| start.checked_sub(end).is_some_and(|gap| gap <= GAP_MAX);
+        let (behind, before) = (near(self.last.end, at.start), near(at.end, self.last.start));
+        self.reach = if behind || before { (2 * self.reach).max(FIRST_BYTES).min(most) } else { 0 };
+        let wide = match () {
+            () if self.reach <= at.end - at.start => at.clone(),
+            () if before => at.end.saturating_sub(self.reach).min(at.start)..at.end,
+            () => at.start..(at.start + self.reach).min(segment.bytes()?).max(at.end),
+        };
+        let read = |range: &Range<u64>| segment.read(range.start, range.end - range.start);
+        let (range, bytes) = match read(&wide) {
+            Err(_) if wide != *at => {
+                self.reach = 0; // what is wrong with its neighbours is no matter of this entry's
+                (at, read(at)?)
+            }
+            outcome => (&wide, outcome?),
+        };
+        (self.from, self.bytes) = (range.start, Arc::new(bytes));
+        Ok(self.bytes.len() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    use terrace_format::SegmentId;
+
+    /// A mebibyte, of which one byte cannot be read.
+    #[derive(Default)]
+    struct Counted {
+        reads: AtomicU64,
+        bytes: AtomicU64,
+    }
+
+    const BROKEN: u64 = 900_000;
+    const WHOLE: u64 = 1 << 20;
+
+    impl SegmentReader for Counted {
+        fn read(&self, offset: u64, bytes: u64) -> Result<Vec<u8>> {
+            let range = offset..offset + bytes;
+            if range.contains(&BROKEN) || range.end > WHOLE {
+                return Err(crate::Error::Unsupported("a read of this".into()));
+            }
+            self.reads.fetch_add(1, Relaxed);
+            self.bytes.fetch_add(bytes, Relaxed);
+            Ok(range.map(|at| (at % 251) as u8).collect())
+        }
+
+        fn expect(&self, _: u64, _: u64) {}
+
+        fn bytes(&self) -> Result<u64> {
+            Ok(WHOLE)
+        }
+    }
+
+    /// Reads entries of 1000 bytes at these places; how many reads that took, and how many bytes for each that was wanted.
+    fn reads(most: u64, places: impl Iterator<Item = u64>) -> (u64, f64) {
+        let (segment, object) = (Arc::new(Counted::default()), ObjectId::Segment(SegmentId(7)));
+        let (mut stretches, mut wanted) = (Stretches::new(most), 0);
+        for at in places {
+            let entry = stretches.entry(object, at..at + 1000, || Ok(segment.clone())).expect("it can be read");
+            assert!(entry.iter().copied().eq((at..at + 1000).map(|at| (at % 251) as u8)), "the entry at {at}");
+            wanted += 1000;
+        }
+        (segment.reads.load(Relaxed), segment.bytes.load(Relaxed) as f64 / wanted as f64)
+    }
+
+    #[test]
+    fn entries_side_by_side_are_read_together() {
+        let places = || (0..800).map(|number| number * 1024);
+        for (name, (reads, bytes)) in
+            [("forward", reads(1 << 20, places())), ("backward", reads(1 << 20, places().rev()))]
+        {
+            assert!(reads < 20 && bytes < 1.4, "{name}: {reads} reads, {bytes} times the bytes");
+        }
+        assert_eq!(reads(0, places()).0, 800, "who wants nothing ahead gets nothing");
+    }
+
+    /// What compactions of upper levels moved before lies elsewhere.
+    #[test]
+    fn several_segments_are_read_by_turns() {
+        let segment = Arc::new(Counted::default());
+        let mut stretches = Stretches::new(1 << 20);
+        let mut next = [0; SEGMENTS_MAX];
+        for turn in 0..2400usize {
+            let number = turn * 617 % SEGMENTS_MAX;
+            let at = next[number];
+            next[number] += 1024 + (turn % 3) as u64 * 1000; // there is some garbage
+            let object = ObjectId::Segment(SegmentId(number as u64));
+            stretches.entry(object, at..at + 1000, || Ok(segment.clone())).expect("it can be read");
+        }
+        assert!(segment.reads.load(Relaxed) < 100, "{} reads", segment.reads.load(Relaxed));
+    }
+
+    #[test]
+    fn entries_apart_are_read_by_themselves() {
+        let (reads, bytes) = reads(1 << 20, (0..800).map(|number| number * 617 % 800 * 1024));
+        assert!(reads > 700 && bytes < 1.5, "{reads} reads, {bytes} times the bytes");
+    }
+
+    #[test]
+    fn a_neighbour_that_cannot_be_read_and_the_end_are_no_matter() {
+        let places = (0..1023).map(|number| number * 1024).filter(|at| !(*at..at + 1000).contains(&BROKEN));
+        assert!(reads(1 << 20, places).0 < 60);
+        let (segment, object) = (Arc::new(Counted::default()), ObjectId::Segment(SegmentId(7)));
+        let mut stretches = Stretches::new(1 << 20);
+        let mut at = |range| stretches.entry(object, range, || Ok(segment.clone()));
+        assert!(at(WHOLE - 2000..WHOLE - 1000).is_ok() && at(WHOLE - 1000..WHOLE + 1).is_err());
+        assert!(at(WHOLE - 1000..WHOLE).is_ok(), "an error is told once for each who asks");
+    }
+}
