@@ -78,8 +78,8 @@ pub struct Options {
     /// With `values=log`: share of the segments, in percent, that may be garbage as far as tables know before some are emptied.
     /// Smaller: less space, and more written. Default 20; 1 ..= 99.
     pub garbage_percent: u64,
-    /// Bytes of values in the log that a scan asks for ahead of where it is, once it had to wait for one, and about so many that it
-    /// reads together and keeps. Larger: more reads at once, for devices that serve many.
+    /// Bytes of values in the log that a scan asks for ahead of where it is, once it had to wait for one; and how many that lie side by
+    /// side it may keep, an eighth of that from one segment. Larger: more reads at once, for devices that serve many.
     /// Default 1 MiB; 0 (none) ..= 1 GiB.
     pub value_readahead_bytes: u64,
     /// Size, in bytes, at which a compaction ends a table. Default 2 MiB; 64 KiB ..= 1 GiB.

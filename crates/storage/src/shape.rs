@@ -3,7 +3,10 @@ use crate::{
     Error, Result, Setup,
     backends::{
         dirs,
-        files::{fs::FileSystem, root},
+        files::{
+            fs::{DirEntry, FileSystem},
+            root,
+        },
         raw::DATA,
     },
     placement::Mode,
@@ -124,12 +127,14 @@ fn by_names(fs: &dyn FileSystem, wanted: Shape) -> Shape {
     let has_folders = dirs::any_folder(fs).is_ok_and(|folder| folder.is_some());
     let in_folders = Shape { tables: TableForm::Directory, values: Values::Table, ..wanted };
     let wanted = if has_folders { in_folders } else { wanted };
+    let is_log = |entry: &DirEntry| matches!(FileName::parse(&entry.name), Some(FileName::Log(_)));
+    // Unless there are segments, too: no store of tables has any.
+    let wanted = if names.iter().any(is_log) { Shape { values: Values::Table, ..wanted } } else { wanted };
     names.iter().filter_map(|entry| FileName::parse(&entry.name)).fold(wanted, |shape, name| match name {
         FileName::ValueLog(_) | FileName::SmallLog(_) | FileName::Values(_) if shape.tables == TableForm::Directory => {
             Shape { values: Values::Log, tables: TableForm::Block, ..shape }
         }
         FileName::ValueLog(_) | FileName::SmallLog(_) | FileName::Values(_) => Shape { values: Values::Log, ..shape },
-        FileName::Log(_) => Shape { values: Values::Table, ..shape },
         FileName::Bundle(_) => Shape { tables: TableForm::Bundled, ..shape },
         _ => shape,
     })

@@ -1,7 +1,7 @@
 //! Values that lie side by side in a segment are read together: those that a compaction moved lie in the order of keys, and a scan that
 //! read each by itself would ask the kernel more often than it copies.
 use crate::{
-    Result,
+    Budget, Held, Holder, Result,
     placement::{Bytes, ObjectId, SegmentReader},
 };
 use std::{
@@ -26,26 +26,28 @@ pub struct Stretches {
     most: u64,
     /// That of the segment that was read last comes first.
     held: VecDeque<Stretch>,
+    /// Their bytes, as the budget counts them.
+    counted: Held,
     waited: bool,
 }
 
 /// What was read of one segment last.
 struct Stretch {
     object: ObjectId,
-    /// From this byte on.
+    /// What was read together, from this byte on; nothing where an entry was read by itself.
     from: u64,
     bytes: Arc<Vec<u8>>,
     /// Where the last entry lay.
-    last: Range<u64>,
+    last: Option<Range<u64>>,
     /// So much was read together.
     reach: u64,
 }
 
 impl Stretches {
-    /// Keeps about `bytes` in memory at most, where no entry is longer than an eighth of that.
-    pub fn new(bytes: u64) -> Stretches {
+    /// Keeps `bytes` in memory at most, which are counted as those of cursors. An entry of more than an eighth of that is read by itself.
+    pub fn new(bytes: u64, budget: &Arc<Budget>) -> Stretches {
         let most = (bytes / SEGMENTS_MAX as u64).min(MOST_BYTES);
-        Stretches { most, held: VecDeque::new(), waited: false }
+        Stretches { most, held: VecDeque::new(), counted: budget.hold(Holder::Cursors), waited: false }
     }
 
     /// Whether a read since the last time of asking had to wait for the device.
@@ -63,58 +65,65 @@ impl Stretches {
         let place = self.held.iter().position(|stretch| stretch.object == object);
         let known = place.and_then(|place| self.held.remove(place));
         let mut stretch = known.unwrap_or_else(|| Stretch::none_of(object));
-        if stretch.held(&at).is_none() {
-            let begin = Instant::now();
-            let read = stretch.read(&at, self.most, &*open()?)?;
-            self.waited |= begin.elapsed() > WAITED + Duration::from_micros(read >> 10);
-        }
-        stretch.last = at.clone();
-        let held = stretch.held(&at).unwrap_or_default();
-        let entry = Bytes::shared(stretch.bytes.clone(), held).unwrap_or_else(|| Vec::new().into());
         self.held.truncate(SEGMENTS_MAX - 1);
+        let entry = match stretch.part(&at) {
+            Some(entry) => Ok(entry),
+            None => open().and_then(|segment| {
+                let begin = Instant::now();
+                let entry = stretch.read(&at, self.most, &*segment)?;
+                let bytes = stretch.bytes.len().max(entry.len()) as u64;
+                self.waited |= begin.elapsed() > WAITED + Duration::from_micros(bytes >> 10);
+                Ok(entry)
+            }),
+        };
+        stretch.last = Some(at);
         self.held.push_front(stretch);
-        Ok(entry)
+        self.counted.set(self.held.iter().map(|stretch| stretch.bytes.len() as u64).sum());
+        entry
     }
 }
 
 impl Stretch {
     fn none_of(object: ObjectId) -> Stretch {
-        Stretch { object, from: 0, bytes: Arc::default(), last: u64::MAX..0, reach: 0 }
+        Stretch { object, from: 0, bytes: Arc::default(), last: None, reach: 0 }
     }
 
-    /// Where in `bytes` the entry is.
-    fn held(&self, at: &Range<u64>) -> Option<Range<usize>> {
+    /// The entry, if it is in `bytes`.
+    fn part(&self, at: &Range<u64>) -> Option<Bytes> {
         let from = usize::try_from(at.start.checked_sub(self.from)?).ok()?;
-        let held = from..from.checked_add(usize::try_from(at.end - at.start).ok()?)?;
-        (held.end <= self.bytes.len()).then_some(held)
+        let part = from..from.checked_add(usize::try_from(at.end - at.start).ok()?)?;
+        Bytes::shared(self.bytes.clone(), part).filter(|_| !self.bytes.is_empty())
     }
 
-    /// Reads the entry, and with it what lies behind or before it, if the last one lay on the other side. How many bytes that were.
-    fn read(&mut self, at: &Range<u64>, most: u64, segment: &dyn SegmentReader) -> Result<u64> {
+    /// Reads the entry, and with it what lies behind or before it, if the last one lay on the other side.
+    fn read(&mut self, at: &Range<u64>, most: u64, segment: &dyn SegmentReader) -> Result<Bytes> {
         let near = |end: u64, start: u64| start.checked_sub(end).is_some_and(|gap| gap <= GAP_MAX);
-        let (behind, before) = (near(self.last.end, at.start), near(at.end, self.last.start));
+        let (behind, before) =
+            self.last.as_ref().map_or((false, false), |last| (near(last.end, at.start), near(at.end, last.start)));
         self.reach = if behind || before { (2 * self.reach).max(FIRST_BYTES).min(most) } else { 0 };
-        let wide = match () {
-            () if self.reach <= at.end - at.start => at.clone(),
-            () if before => at.end.saturating_sub(self.reach).min(at.start)..at.end,
-            () => at.start..(at.start + self.reach).min(segment.bytes()?).max(at.end),
-        };
+        self.bytes = Arc::default();
         let read = |range: &Range<u64>| segment.read(range.start, range.end - range.start);
-        let (range, bytes) = match read(&wide) {
-            Err(_) if wide != *at => {
-                self.reach = 0; // what is wrong with its neighbours is no matter of this entry's
-                (at, read(at)?)
+        if self.reach > at.end - at.start {
+            let wide = match before {
+                true => Ok(at.end.saturating_sub(self.reach).min(at.start)..at.end),
+                false => segment.bytes().map(|end| at.start..at.start.saturating_add(self.reach).min(end).max(at.end)),
+            };
+            match wide.and_then(|wide| Ok((wide.start, read(&wide)?))) {
+                Ok((from, bytes)) => (self.from, self.bytes) = (from, Arc::new(bytes)),
+                Err(_) => self.reach = 0, // what is wrong with its neighbours is no matter of this entry's
             }
-            outcome => (&wide, outcome?),
-        };
-        (self.from, self.bytes) = (range.start, Arc::new(bytes));
-        Ok(self.bytes.len() as u64)
+        }
+        match self.part(at) {
+            Some(entry) => Ok(entry),
+            None => read(at).map(Bytes::from),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Setup;
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     use terrace_format::SegmentId;
 
@@ -149,7 +158,7 @@ mod tests {
     /// Reads entries of 1000 bytes at these places; how many reads that took, and how many bytes for each that was wanted.
     fn reads(most: u64, places: impl Iterator<Item = u64>) -> (u64, f64) {
         let (segment, object) = (Arc::new(Counted::default()), ObjectId::Segment(SegmentId(7)));
-        let (mut stretches, mut wanted) = (Stretches::new(most), 0);
+        let (mut stretches, mut wanted) = (Stretches::new(most, &Budget::new(&Setup::default())), 0);
         for at in places {
             let entry = stretches.entry(object, at..at + 1000, || Ok(segment.clone())).expect("it can be read");
             assert!(entry.iter().copied().eq((at..at + 1000).map(|at| (at % 251) as u8)), "the entry at {at}");
@@ -173,7 +182,7 @@ mod tests {
     #[test]
     fn several_segments_are_read_by_turns() {
         let segment = Arc::new(Counted::default());
-        let mut stretches = Stretches::new(1 << 20);
+        let mut stretches = Stretches::new(1 << 20, &Budget::new(&Setup::default()));
         let mut next = [0; SEGMENTS_MAX];
         for turn in 0..2400usize {
             let number = turn * 617 % SEGMENTS_MAX;
@@ -183,6 +192,32 @@ mod tests {
             stretches.entry(object, at..at + 1000, || Ok(segment.clone())).expect("it can be read");
         }
         assert!(segment.reads.load(Relaxed) < 100, "{} reads", segment.reads.load(Relaxed));
+    }
+
+    /// What is kept is counted, and bounded; long entries are not kept at all.
+    #[test]
+    fn no_more_is_kept_than_was_said() {
+        let (segment, budget) = (Arc::new(Counted::default()), Budget::new(&Setup::default()));
+        let mut stretches = Stretches::new(1 << 20, &budget);
+        let counted = || budget.held().0[Holder::Cursors as usize];
+        for number in 0..20 {
+            let object = ObjectId::Segment(SegmentId(number));
+            for at in (0..300).map(|at| at * 1024) {
+                stretches.entry(object, at..at + 1000, || Ok(segment.clone())).expect("it can be read");
+                assert!(counted() <= 1 << 20, "{} bytes", counted());
+            }
+        }
+        assert!(counted() > 512 << 10, "only {} bytes", counted());
+        for number in 0..8 {
+            let object = ObjectId::Segment(SegmentId(number));
+            let long = (0..2).map(|at| at * 200_000);
+            long.for_each(|at| {
+                let entry = stretches.entry(object, at..at + 200_000, || Ok(segment.clone())).expect("it can be read");
+                assert_eq!(entry.len(), 200_000);
+            });
+        }
+        assert_eq!(counted(), 0, "long entries");
+        drop(stretches);
     }
 
     #[test]
@@ -196,7 +231,7 @@ mod tests {
         let places = (0..1023).map(|number| number * 1024).filter(|at| !(*at..at + 1000).contains(&BROKEN));
         assert!(reads(1 << 20, places).0 < 60);
         let (segment, object) = (Arc::new(Counted::default()), ObjectId::Segment(SegmentId(7)));
-        let mut stretches = Stretches::new(1 << 20);
+        let mut stretches = Stretches::new(1 << 20, &Budget::new(&Setup::default()));
         let mut at = |range| stretches.entry(object, range, || Ok(segment.clone()));
         assert!(at(WHOLE - 2000..WHOLE - 1000).is_ok() && at(WHOLE - 1000..WHOLE + 1).is_err());
         assert!(at(WHOLE - 1000..WHOLE).is_ok(), "an error is told once for each who asks");

@@ -40,7 +40,7 @@ pub struct Ahead<S> {
     at: Vec<u8>,
     forward: bool,
     moves: u32,
-    /// A value was waited for since the scout came back.
+    /// A value was waited for since the scout set out last.
     waited: bool,
     /// Values that the scout may ask for still. None: it is not under way.
     left: usize,

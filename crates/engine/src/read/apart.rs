@@ -50,7 +50,7 @@ impl Apart {
             visible: None,
             forward: true,
         };
-        let (stretches, ahead) = (Stretches::new(window), Ahead::new(lookout, order, window));
+        let (stretches, ahead) = (Stretches::new(window, placement.budget()), Ahead::new(lookout, order, window));
         Apart { placement, how, value: Found::Beside(0), stretches, ahead }
     }
 

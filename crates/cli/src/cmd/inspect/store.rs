@@ -315,7 +315,7 @@ fn read_logs(files: &[(FileName, DirEntry)], from: u64) -> Result<Vec<(LogId, Fi
             _ => {}
         }
     }
-    logs.sort_by_key(|(id, ..)| *id);
+    logs.sort_by_key(|(id, file, _)| (*id, file.to_string()));
     Ok(logs)
 }
 

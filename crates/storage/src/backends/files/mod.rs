@@ -274,8 +274,8 @@ impl Placement for Files {
                 FileName::Values(id) => ObjectId::Segment(id),
                 FileName::Manifest(id) => ObjectId::Manifest(id),
                 FileName::Temporary(number) => ObjectId::Temporary(number),
-                FileName::SmallLog(id) => ObjectId::SmallLog(id),
-                FileName::Log(_) | FileName::ValueLog(_) => continue, // of a store of another kind
+                FileName::SmallLog(id) if self.store.shape.values == Values::Log => ObjectId::SmallLog(id),
+                FileName::Log(_) | FileName::ValueLog(_) | FileName::SmallLog(_) => continue, // of a store of another kind
                 FileName::Current
                 | FileName::Lock
                 | FileName::InfoLog
