@@ -9,7 +9,7 @@ use files::{Files, holding};
 use kit::{Model, Place, contents, options, prefix, states};
 use std::sync::Arc;
 use terrace::{Db, Options, WriteBatch, WriteOptions, check_on};
-use terrace_sim::Rng;
+use terrace_sim::{Medium, Rng};
 use terrace_storage::{backends::files::fs::FileSystem, placement::Mode};
 
 const SEED: u64 = 0x5a;
@@ -35,6 +35,11 @@ fn killed() -> (Files, Vec<Model>) {
     drop(db);
     assert_eq!((names(&*fs, ".vlog").len(), names(&*fs, ".slog").len()), (1, 1));
     (files::files(&*fs), states(SEED, BATCHES))
+}
+
+/// Places of damage in a file. Each takes a device of its own where stores are on one.
+fn samples() -> usize {
+    if matches!(kit::medium(), Medium::Directory(_)) { 200 } else { 20 }
 }
 
 fn file<'a>(files: &'a Files, ending: &str) -> &'a String {
@@ -69,8 +74,8 @@ fn a_part_that_is_cut_short_leaves_a_prefix() {
     for ending in [".slog", ".vlog"] {
         let name = file(&files, ending);
         let (mut least, mut most) = (BATCHES, 0);
-        let stride = (files[name].len() / 200).max(1);
-        for bytes in (0..files[name].len()).step_by(stride) {
+        let all = files[name].len();
+        for bytes in (0..all).step_by((all / samples()).max(1)).chain([all - 1]) {
             let mut cut = files.clone();
             cut.get_mut(name).expect("there").truncate(bytes);
             let found = judge(&cut, &states, &format!("{name} cut to {bytes}"));
@@ -87,7 +92,7 @@ fn damage_of_a_part_leaves_a_prefix() {
     for ending in [".slog", ".vlog"] {
         let name = file(&files, ending);
         let mut rng = Rng::new(SEED);
-        for round in 0..200 {
+        for round in 0..samples() {
             let mut damaged = files.clone();
             let bytes = damaged.get_mut(name).expect("there");
             let at = rng.below(bytes.len());
