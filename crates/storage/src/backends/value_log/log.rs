@@ -60,7 +60,7 @@ impl Writer {
     }
 
     /// Appends `batch` to the small log.
-    fn append_small(&mut self, batch: &mut Batch) -> Result<()> {
+    fn append_small(&mut self, batch: &Batch) -> Result<()> {
         let small = match &mut self.small {
             Some(small) => small,
             none => {
