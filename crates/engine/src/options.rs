@@ -113,8 +113,8 @@ pub struct Options {
     /// store's tables and segments would take more than seven eighths of the descriptors that the process may have when it is opened.
     /// Default 990; 16 ..= 1,000,000.
     pub open_tables_max: u64,
-    /// Map the files of tables instead of reading them, and read uncompressed blocks where they lie, without a copy or a place
-    /// in the cache. A page that cannot be had, because the file was cut short or its
+    /// Map the files of tables, and segments of a value log that are complete, instead of reading them, and read uncompressed blocks and values
+    /// where they lie, without a copy or a place in the cache. A page that cannot be had, because the file was cut short or its
     /// device fails, ends the process with a message instead of an error. Only in real directories. Default false.
     pub mmap_reads: bool,
     /// Runs in level 0 at which its compaction starts. Default 4; 1 ..= 1000.

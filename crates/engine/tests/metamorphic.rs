@@ -137,6 +137,7 @@ const SHAPES: &[Shape] = &[
         ("value_readahead_bytes", "1"),
         ("segment_bytes", "64KiB"),
         ("garbage_percent", "1"),
+        ("mmap_reads", "on"),
         ("pipelined_writes", "on"),
         ("log_writes", "map"),
         ("compactions_max", "3"),

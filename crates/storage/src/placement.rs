@@ -360,6 +360,10 @@ pub trait SegmentWriter: Send + Sync {
 pub trait SegmentReader: Send + Sync {
     /// `bytes` bytes at `offset`; [`Error::Corrupt`] if the segment ends before.
     fn read(&self, offset: u64, bytes: u64) -> Result<Vec<u8>>;
+    /// All of it, where the kernel keeps it; `None` where it is read by calls, as it is while it grows.
+    fn shown(&self) -> Option<&Bytes> {
+        None
+    }
     /// Says that this will be read soon. A hint.
     fn expect(&self, offset: u64, bytes: u64);
     /// Its size now, in bytes.

@@ -34,9 +34,12 @@ pub struct Stretches {
 /// What was read of one segment last.
 struct Stretch {
     object: ObjectId,
-    /// What was read together, from this byte on; nothing where an entry was read by itself.
+    /// What is shown of it, from this byte on: what was read together, nothing where an entry was read by itself, or all of it where that is mapped.
     from: u64,
-    bytes: Arc<Vec<u8>>,
+    bytes: Bytes,
+    mapped: bool,
+    /// The last entry had to be waited for.
+    waited: bool,
     /// Where the last entry lay.
     last: Option<Range<u64>>,
     /// So much was read together.
@@ -66,42 +69,80 @@ impl Stretches {
         let known = place.and_then(|place| self.held.remove(place));
         let mut stretch = known.unwrap_or_else(|| Stretch::none_of(object));
         self.held.truncate(SEGMENTS_MAX - 1);
-        let entry = match stretch.part(&at) {
-            Some(entry) => Ok(entry),
-            None => open().and_then(|segment| {
-                let begin = Instant::now();
-                let entry = stretch.read(&at, self.most, &*segment)?;
-                let bytes = stretch.bytes.len().max(entry.len()) as u64;
-                self.waited |= begin.elapsed() > WAITED + Duration::from_micros(bytes >> 10);
-                Ok(entry)
-            }),
-        };
+        let entry = stretch.entry(&at, self.most, open);
+        self.waited |= stretch.waited;
         stretch.last = Some(at);
         self.held.push_front(stretch);
-        self.counted.set(self.held.iter().map(|stretch| stretch.bytes.len() as u64).sum());
+        self.counted.set(self.held.iter().map(Stretch::own).sum());
         entry
     }
 }
 
 impl Stretch {
     fn none_of(object: ObjectId) -> Stretch {
-        Stretch { object, from: 0, bytes: Arc::default(), last: None, reach: 0 }
+        Stretch { object, from: 0, bytes: nothing(), mapped: false, waited: false, last: None, reach: 0 }
+    }
+
+    /// Bytes that are kept in memory for it.
+    fn own(&self) -> u64 {
+        if self.mapped { 0 } else { self.bytes.len() as u64 }
     }
 
     /// The entry, if it is in `bytes`.
     fn part(&self, at: &Range<u64>) -> Option<Bytes> {
         let from = usize::try_from(at.start.checked_sub(self.from)?).ok()?;
         let part = from..from.checked_add(usize::try_from(at.end - at.start).ok()?)?;
-        Bytes::shared(self.bytes.clone(), part).filter(|_| !self.bytes.is_empty())
+        self.bytes.part(part).filter(|_| !self.bytes.is_empty())
+    }
+
+    /// Whether the entry lies right behind the last.
+    fn goes_on(&self, at: &Range<u64>) -> bool {
+        self.last.as_ref().is_some_and(|last| is_near(last.end, at.start))
+    }
+
+    /// The entry from where it is shown, or read.
+    fn entry(
+        &mut self,
+        at: &Range<u64>,
+        most: u64,
+        open: impl FnOnce() -> Result<Arc<dyn SegmentReader>>,
+    ) -> Result<Bytes> {
+        self.waited = false;
+        if let Some(entry) = self.part(at) {
+            self.touch(at, &entry);
+            return Ok(entry);
+        }
+        let segment = open()?;
+        if let Some(all) = segment.shown() {
+            (self.from, self.bytes, self.mapped) = (0, all.clone(), true);
+            if let Some(entry) = self.part(at) {
+                self.touch(at, &entry);
+                return Ok(entry);
+            }
+        }
+        self.mapped = false;
+        let begin = Instant::now();
+        let entry = self.read(at, most, &*segment)?;
+        let read = self.bytes.len().max(entry.len()) as u64;
+        self.waited = begin.elapsed() > WAITED + Duration::from_micros(read >> 10);
+        Ok(entry)
+    }
+
+    /// Has the kernel fetch `entry`, if that is mapped and not right behind the last: it reads ahead by itself where one goes on.
+    fn touch(&mut self, at: &Range<u64>, entry: &[u8]) {
+        if self.mapped && !self.goes_on(at) {
+            let begin = Instant::now();
+            std::hint::black_box((entry.first().copied(), entry.last().copied()));
+            self.waited = begin.elapsed() > WAITED;
+        }
     }
 
     /// Reads the entry, and with it what lies behind or before it, if the last one lay on the other side.
     fn read(&mut self, at: &Range<u64>, most: u64, segment: &dyn SegmentReader) -> Result<Bytes> {
-        let near = |end: u64, start: u64| start.checked_sub(end).is_some_and(|gap| gap <= GAP_MAX);
-        let (behind, before) =
-            self.last.as_ref().map_or((false, false), |last| (near(last.end, at.start), near(at.end, last.start)));
+        let behind = self.goes_on(at);
+        let before = self.last.as_ref().is_some_and(|last| is_near(at.end, last.start));
         self.reach = if behind || before { (2 * self.reach).max(FIRST_BYTES).min(most) } else { 0 };
-        self.bytes = Arc::default();
+        self.bytes = nothing();
         let read = |range: &Range<u64>| segment.read(range.start, range.end - range.start);
         if self.reach > at.end - at.start {
             let wide = match before {
@@ -109,7 +150,7 @@ impl Stretch {
                 false => segment.bytes().map(|end| at.start..at.start.saturating_add(self.reach).min(end).max(at.end)),
             };
             match wide.and_then(|wide| Ok((wide.start, read(&wide)?))) {
-                Ok((from, bytes)) => (self.from, self.bytes) = (from, Arc::new(bytes)),
+                Ok((from, bytes)) => (self.from, self.bytes) = (from, Bytes::from(Arc::new(bytes))),
                 Err(_) => self.reach = 0, // what is wrong with its neighbours is no matter of this entry's
             }
         }
@@ -118,6 +159,15 @@ impl Stretch {
             None => read(at).map(Bytes::from),
         }
     }
+}
+
+/// Whether what starts at `start` is side by side with what ends at `end`.
+fn is_near(end: u64, start: u64) -> bool {
+    start.checked_sub(end).is_some_and(|gap| gap <= GAP_MAX)
+}
+
+fn nothing() -> Bytes {
+    Bytes::from(Vec::new())
 }
 
 #[cfg(test)]

@@ -1,14 +1,16 @@
-//! Mapped tables: read in place, and a clear end where a page is gone.
+//! Mapped tables and segments: read in place, and a clear end where a page is gone.
 use std::{
     fs::OpenOptions,
     os::unix::{fs::FileExt, process::ExitStatusExt},
     path::Path,
     process::{Command, Output},
 };
-use terrace_format::{Codec, Kind, SeqNo, TableId, key};
+use terrace_format::{Batch, Codec, Kind, LogId, Marker, Op, SeqNo, Shape, TableId, Values, key, value_log::Pointer};
 use terrace_storage::{
-    Location, Setup, Tier, open,
-    placement::{EntryRef, Hint, Lifetime, Mode, Origin, Placement, ReadHow, TableMeta},
+    Holder, Location, Setup, Stretches, Tier, open,
+    placement::{
+        Bytes, EntryRef, Hint, Lifetime, LogEvent, LogKind, Mode, ObjectId, Origin, Placement, ReadHow, TableMeta,
+    },
 };
 
 const HOW: ReadHow = ReadHow { verify: true, fill_cache: true };
@@ -22,6 +24,33 @@ fn placement(path: &Path, mode: Mode) -> Box<dyn Placement> {
 
 fn user(number: u32) -> Vec<u8> {
     format!("key{number:05}").into_bytes()
+}
+
+fn value_log(path: &Path, mode: Mode) -> Box<dyn Placement> {
+    let shape = Shape { values: Values::Log, ..Shape::default() };
+    let setup = Setup { mmap_reads: true, codec: Codec::None, shape, value_log_threshold: 100, ..Setup::default() };
+    open(&Location::Directory(path.into()), mode, Tier::None, &setup).unwrap()
+}
+
+/// A batch that puts a value of 1000 bytes.
+fn batch(number: u32) -> Batch {
+    let mut batch = Batch::new();
+    batch.put(&user(number), &[number as u8; 1000]);
+    batch.set_sequence(SeqNo(u64::from(number) + 1));
+    batch
+}
+
+/// What a memtable holds of each of the first `count` values of log 3.
+fn stored(placement: &dyn Placement, count: usize) -> Vec<Bytes> {
+    let mut log = placement.open_log(LogId(3), LogKind::Wal).unwrap();
+    let next = || match log.next().unwrap() {
+        LogEvent::Record { bytes, .. } => match log.store(Batch::decode(bytes).unwrap()).ops().next() {
+            Some(Op::Put(_, stored)) => Bytes::from(stored.to_vec()),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    };
+    std::iter::repeat_with(next).take(count).collect()
 }
 
 /// A table of 1000 values of 1000 bytes.
@@ -75,6 +104,64 @@ fn a_scan_of_a_mapped_table_shows_values_where_they_lie() {
         cursor.prev().unwrap();
     }
     assert!(!cursor.valid());
+}
+
+/// Zeros are written ahead of a log, and cut off when it ends.
+#[test]
+fn a_segment_is_mapped_once_nobody_appends_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let placement = value_log(folder.path(), Mode::Create);
+    let mut log = placement.create_log(LogId(3), LogKind::Wal, batch(0).as_bytes()).unwrap();
+    let segment = placement.open_segment(ObjectId::Wal(LogId(3))).unwrap();
+    let value = |number: u32, stored: &Bytes| {
+        let value = placement.value(&user(number), SeqNo(u64::from(number) + 1), stored.clone(), HOW).unwrap();
+        assert_eq!(*value, [number as u8; 1000]);
+        value
+    };
+    value(0, &stored(&*placement, 1)[0]);
+    assert!(segment.shown().is_none());
+    (1..100).for_each(|number| log.append(batch(number).as_bytes()).unwrap());
+    let all = stored(&*placement, 100);
+    value(99, &all[99]);
+    assert!(segment.shown().is_none());
+    log.end();
+    assert_eq!(segment.shown().unwrap().len() as u64, log.bytes());
+    let mut stretches = Stretches::new(1 << 20, placement.budget());
+    let values: Vec<Bytes> = (0..100).zip(&all).map(|(number, stored)| value(number, stored)).collect();
+    for (number, (stored, value)) in all.iter().zip(&values).enumerate() {
+        let next = placement.next_value(&user(number as u32), SeqNo(number as u64 + 1), stored, HOW, &mut stretches);
+        assert_eq!(next.unwrap().as_ptr(), value.as_ptr(), "where it lies, for a scan as for a get");
+    }
+    assert!(placement.budget().held().0[Holder::Cursors as usize] == 0, "which takes no memory");
+    let beyond = Pointer { moved: false, segment: 3, offset: log.bytes() - 10, bytes: 1000 };
+    let mut stored = Vec::new();
+    beyond.put(&mut stored);
+    let error = placement.value(&user(0), SeqNo(1), Bytes::from(stored), HOW).unwrap_err().to_string();
+    assert!(error.contains("000003.vlog") && error.contains("it ends before"), "{error}");
+    drop(log);
+    placement.remove(ObjectId::Wal(LogId(3))).unwrap();
+    assert_eq!(*values[57], [57; 1000], "a value keeps the mapping");
+}
+
+/// The same of what an earlier session wrote.
+#[test]
+fn segments_found_are_mapped_and_verified_at_every_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let placement = value_log(folder.path(), Mode::Create);
+    drop(placement.create_log(LogId(3), LogKind::Wal, batch(0).as_bytes()).unwrap());
+    drop(placement.create_log(LogId(2), LogKind::Manifest, &[1; 12]).unwrap());
+    placement.publish_marker(&Marker::new(placement.shape(), []).encode()).unwrap();
+    placement.publish_root(LogId(2)).unwrap();
+    drop(placement);
+    let placement = value_log(folder.path(), Mode::Write);
+    let stored = stored(&*placement, 1).remove(0);
+    let value = || placement.value(&user(0), SeqNo(1), stored.clone(), HOW);
+    assert_eq!(*value().unwrap(), [0; 1000]);
+    assert!(placement.open_segment(ObjectId::Wal(LogId(3))).unwrap().shown().is_some());
+    let file = OpenOptions::new().write(true).open(folder.path().join("000003.vlog")).unwrap();
+    file.write_all_at(&[1], 500).unwrap();
+    let error = value().unwrap_err().to_string();
+    assert!(error.contains("checksum") && error.contains("000003.vlog"), "{error}");
 }
 
 #[test]

@@ -135,7 +135,7 @@ pub(super) const FIELDS: &[Field] = &[
         "bytes of memory for memtables, tables, cursors and cache together, 0 for no bound"
     ),
     number!(open_tables_max, 16..=1_000_000, "tables kept open at once"),
-    switch!(mmap_reads, "map tables instead of reading them; a vanished page ends the process"),
+    switch!(mmap_reads, "map tables and segments instead of reading them; a vanished page ends the process"),
     number!(l0_compact_runs, 1..=1000, "runs in level 0 that start its compaction"),
     number!(l0_slow_runs, 1..=10_000, "runs in level 0 that delay writes"),
     number!(l0_stop_runs, 1..=10_000, "runs in level 0 that stop writes"),

@@ -84,6 +84,14 @@ impl From<Vec<u8>> for Bytes {
     }
 }
 
+/// Parts of which are not copied.
+impl From<Arc<Vec<u8>>> for Bytes {
+    fn from(bytes: Arc<Vec<u8>>) -> Bytes {
+        let all = 0..bytes.len();
+        Bytes(Keeper::Part(bytes, all))
+    }
+}
+
 impl Deref for Bytes {
     type Target = [u8];
 

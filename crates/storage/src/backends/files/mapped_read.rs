@@ -1,4 +1,4 @@
-//! Memory that the kernel fills: mapped tables, and reads into memory that nobody has written yet. All unsafe code of reading.
+//! Memory that the kernel fills: mapped tables and segments, and reads into memory that nobody has written yet. All unsafe code of reading.
 //!
 //! Three things that the standard library cannot do safely: read into memory that nobody has written yet, show a file
 //! where the kernel keeps it, and have the processor fetch some of it ahead. What a mapped page costs when it cannot be had: docs/decisions/0008-mapped-reads.md.
@@ -54,7 +54,7 @@ impl Drop for Mapping {
     }
 }
 
-/// All bytes of `file`, where the kernel keeps them. Nobody may change the file from now on: finished tables are not
+/// All bytes of `file`, where the kernel keeps them. Nobody may change the file from now on: finished tables and segments are not
 /// changed. From the first call on, this process ends with a message when a mapped page cannot be had.
 pub(super) fn map(file: &File) -> io::Result<Bytes> {
     watch();
@@ -69,7 +69,7 @@ pub(super) fn map(file: &File) -> io::Result<Bytes> {
     }
     let mapping = Arc::new(Mapping { at, bytes });
     // SAFETY: the pages stay mapped for as long as `mapping` lives, which is as long as `Bytes` shows them; and they do
-    // not change, because the file is a finished table.
+    // not change, because the file is a finished table or segment.
     let shown: &'static [u8] = unsafe { std::slice::from_raw_parts(at.cast::<u8>(), bytes) };
     Ok(Bytes::pinned(shown, mapping))
 }

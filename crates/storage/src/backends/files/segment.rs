@@ -7,7 +7,7 @@ use super::{
 use crate::{
     Error, Purpose, Result, SyncKind,
     durability::Finished,
-    placement::{LogKind, ObjectId, SegmentReader, SegmentWriter},
+    placement::{Bytes, LogKind, Mode, ObjectId, SegmentReader, SegmentWriter},
 };
 use parking_lot::Mutex;
 use std::{
@@ -15,8 +15,11 @@ use std::{
     io,
     os::fd::BorrowedFd,
     sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        Arc, OnceLock,
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{Acquire, Relaxed, Release},
+        },
     },
     time::Instant,
 };
@@ -30,8 +33,16 @@ pub(super) struct Unsettled(Mutex<BTreeMap<ObjectId, Open>>);
 struct Open {
     /// By which it is made durable, while its writer may still have it; gone with the build that relied on it first.
     file: Option<Box<dyn WriteFile>>,
-    bytes: Arc<AtomicU64>,
+    progress: Arc<Progress>,
     fate: Arc<Fate>,
+}
+
+/// How far the log that a segment is has come.
+#[derive(Default)]
+struct Progress {
+    bytes: AtomicU64,
+    /// Nothing is appended any more, and no zeros lie behind.
+    ended: AtomicBool,
 }
 
 /// Whether a sync of the segment ever failed, and why. The kernel tells that once, to one of the handles; from then on what the file
@@ -57,7 +68,8 @@ impl Unsettled {
         let mut fate = None;
         if let Some(open) = self.0.lock().get_mut(&segment) {
             if let Some(file) = open.file.take() {
-                let (file, bytes) = (Box::new(Watched { file, fate: open.fate.clone() }), open.bytes.load(Relaxed));
+                let (file, bytes) =
+                    (Box::new(Watched { file, fate: open.fate.clone() }), open.progress.bytes.load(Relaxed));
                 return Ok(Some(Finished { name: store.path(&name), file, bytes, purpose }));
             }
             fate = Some(open.fate.clone());
@@ -75,6 +87,11 @@ impl Unsettled {
     pub fn release(&self, segment: ObjectId) {
         let twin = self.0.lock().get_mut(&segment).and_then(|open| open.file.take());
         drop(twin); // which is I/O
+    }
+
+    /// What will tell that `segment` has ended, unless that was in an earlier session.
+    fn progress(&self, segment: ObjectId) -> Option<Arc<Progress>> {
+        self.0.lock().get(&segment).map(|open| open.progress.clone())
     }
 
     /// `segment` is no more.
@@ -115,26 +132,26 @@ impl WriteFile for Watched {
 /// Starts the segment of log `id`.
 pub(super) fn create(store: Arc<Store>, id: LogId) -> Result<Box<dyn SegmentWriter>> {
     let object = ObjectId::Wal(id);
-    let (bytes, fate) = (Arc::new(AtomicU64::new(0)), Arc::new(Fate::default()));
+    let (progress, fate) = (Arc::new(Progress::default()), Arc::new(Fate::default()));
     let mut twin = None;
     let file = LogFile::create(store.clone(), &store.name_of(object), LogKind::Wal, |file| {
         twin = Some(file.twin()?);
         Ok(Box::new(Watched { file, fate: fate.clone() }))
     })?;
-    let open = Open { file: twin, bytes: bytes.clone(), fate };
+    let open = Open { file: twin, progress: progress.clone(), fate };
     store.unsettled.0.lock().insert(object, open);
-    Ok(Box::new(Writer { file, bytes }))
+    Ok(Box::new(Writer { file, progress }))
 }
 
 struct Writer {
     file: LogFile,
-    bytes: Arc<AtomicU64>,
+    progress: Arc<Progress>,
 }
 
 impl SegmentWriter for Writer {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.attempt(|file| file.write(bytes))?;
-        self.bytes.store(self.file.bytes(), Relaxed);
+        self.progress.bytes.store(self.file.bytes(), Relaxed);
         Ok(())
     }
 
@@ -144,6 +161,7 @@ impl SegmentWriter for Writer {
 
     fn end(&mut self) {
         self.file.end();
+        self.progress.ended.store(true, Release);
     }
 
     fn bytes(&self) -> u64 {
@@ -167,7 +185,12 @@ pub(super) fn settle(store: &Store, segment: ObjectId) -> Result<()> {
 pub(super) fn open(store: &Store, segment: ObjectId) -> Result<Arc<dyn SegmentReader>> {
     let name = store.name_of(segment);
     match store.fs.open(&name) {
-        Ok(file) => Ok(Arc::new(Reader { file, name: store.path(&name) })),
+        Ok(file) => {
+            // What is left of a damaged store may be cut short while it is read.
+            let maps = store.setup.mmap_reads && store.mode != Mode::Salvage;
+            let progress = store.unsettled.progress(segment);
+            Ok(Arc::new(Reader { file, name: store.path(&name), maps, progress, map: OnceLock::new() }))
+        }
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             Err(Error::Missing { what: "segment of the value log", object: store.path(&name) })
         }
@@ -178,6 +201,12 @@ pub(super) fn open(store: &Store, segment: ObjectId) -> Result<Arc<dyn SegmentRe
 struct Reader {
     file: Box<dyn ReadFile>,
     name: String,
+    /// Whether it is to be mapped.
+    maps: bool,
+    /// Of the log that it may still be.
+    progress: Option<Arc<Progress>>,
+    /// What it is mapped to, once that was tried.
+    map: OnceLock<Option<Bytes>>,
 }
 
 impl SegmentReader for Reader {
@@ -194,6 +223,15 @@ impl SegmentReader for Reader {
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Err(short()),
             read => read.map_err(|e| Error::io("read", &self.name, e)),
         }
+    }
+
+    fn shown(&self) -> Option<&Bytes> {
+        let grows = || self.progress.as_ref().is_some_and(|log| !log.ended.load(Acquire));
+        if !self.maps || (self.map.get().is_none() && grows()) {
+            return None;
+        }
+        // One that cannot be mapped can be read.
+        self.map.get_or_init(|| self.file.map().ok().flatten()).as_ref()
     }
 
     fn expect(&self, offset: u64, bytes: u64) {

@@ -100,8 +100,14 @@ impl Shared {
     }
 
     /// The bytes of the entry at `pointer`, not verified.
-    fn entry(&self, pointer: &Pointer) -> Result<Vec<u8>> {
-        self.segment_of(pointer)?.read(pointer.offset, pointer.bytes)
+    fn entry(&self, pointer: &Pointer) -> Result<Bytes> {
+        let segment = self.segment_of(pointer)?;
+        if let (Ok(from), Ok(bytes)) = (usize::try_from(pointer.offset), usize::try_from(pointer.bytes))
+            && let Some(entry) = segment.shown().and_then(|all| all.part(from..from.checked_add(bytes)?))
+        {
+            return Ok(entry);
+        }
+        Ok(Bytes::from(Arc::new(segment.read(pointer.offset, pointer.bytes)?)))
     }
 
     /// The value in `entry` at `pointer`, which must be of `user` and `seq`; not copied unless it is compressed.
@@ -177,9 +183,7 @@ impl Placement for ValueLog {
                 Ok(stored.part(range).unwrap_or_else(|| Bytes::from(value.to_vec())))
             }
             Stored::At(pointer) => {
-                let entry = Arc::new(self.shared.entry(&pointer)?);
-                let all = 0..entry.len();
-                let entry = Bytes::shared(entry, all).unwrap_or_else(|| Bytes::from(Vec::new()));
+                let entry = self.shared.entry(&pointer)?;
                 self.shared.value_of(&pointer, entry, user, seq)
             }
         }
