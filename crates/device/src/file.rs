@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
+use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, PosixFadviseAdvice, fallocate, fcntl, posix_fadvise};
 use nix::libc::O_EXCL;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
@@ -199,6 +199,13 @@ impl BlockDevice for File {
         }
         check_range(offset, into.len() as u64, 1, self.len)?;
         self.file.read_exact_at(into, offset).map_err(|source| failed("read", &self.path, source))
+    }
+
+    /// The kernel starts to read and returns. Past its page cache there is nowhere to keep what it would read.
+    fn expect(&self, offset: u64, len: u64) {
+        if let (false, Ok(offset), Ok(len)) = (self.direct, offset.try_into(), len.try_into()) {
+            let _ = posix_fadvise(&self.file, offset, len, PosixFadviseAdvice::POSIX_FADV_WILLNEED);
+        }
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8], _: Stream) -> Result<()> {

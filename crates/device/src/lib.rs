@@ -55,6 +55,11 @@ pub trait BlockDevice: Send + Sync {
         reread(self, offset, into)
     }
 
+    /// Says that these bytes, which need be no whole blocks, will be read soon. A hint.
+    fn expect(&self, offset: u64, len: u64) {
+        let _ = (offset, len);
+    }
+
     /// Writes all of `bytes` at `offset`.
     fn write_at(&self, offset: u64, bytes: &[u8], stream: Stream) -> Result<()>;
 

@@ -4,7 +4,7 @@ mod counting;
 #[path = "common/kit.rs"]
 mod kit;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use terrace::{Db, ReadOptions};
 use terrace_sim::{Fault, FaultFs, Plan};
 use terrace_storage::backends::files::{fs::FileSystem, real::RealFs};
@@ -240,4 +240,44 @@ fn many_keys_at_once_are_asked_for_ahead() {
     assert_eq!(expected(&keys[..1]), 0, "one key waits for nothing else");
     assert_eq!(expected(&keys), 15, "a block for each key but the first");
     assert_eq!(expected(&keys), 0, "all are cached");
+}
+
+/// Values in a log are no blocks: they are asked for each time.
+#[test]
+fn many_values_at_once_are_asked_for_ahead() {
+    let fs = FaultFs::new(kit::anywhere(), Plan::never());
+    let db = store(Arc::new(fs.clone()), &[("values", "log"), ("value_log_threshold", "50")]);
+    let keys: Vec<_> = (0..16).map(|number| key(number * 200)).collect();
+    let get = || db.multi_get(&keys).into_iter().for_each(|found| assert!(found.unwrap().is_some()));
+    get(); // fills the cache
+    let before = fs.expected();
+    get();
+    assert!(fs.expected() - before >= 15, "{} of 16 values", fs.expected() - before);
+}
+
+/// A scan that has to wait for the values of a log asks for the next ones, both ways.
+#[test]
+fn a_scan_asks_for_values_ahead() {
+    let fs = FaultFs::new(kit::anywhere(), Plan::never());
+    let db = store(Arc::new(fs.clone()), &[("values", "log"), ("value_log_threshold", "50")]);
+    fs.delay_reads(Duration::from_micros(200));
+    let mut cursor = db.cursor(ReadOptions::new());
+    let asked = |walk: &mut dyn FnMut()| {
+        let before = fs.expected();
+        walk();
+        fs.expected() - before
+    };
+    let forward = asked(&mut || {
+        cursor.seek_to_first().unwrap();
+        while cursor.valid() {
+            cursor.next().unwrap();
+        }
+    });
+    let backward = asked(&mut || {
+        cursor.seek_to_last().unwrap();
+        while cursor.valid() {
+            cursor.prev().unwrap();
+        }
+    });
+    assert!(forward > KEYS / 4 && backward > KEYS / 4, "{forward} and {backward} of {} values", KEYS / 2);
 }

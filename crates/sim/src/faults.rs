@@ -9,6 +9,7 @@ use std::{
     io,
     ops::Range,
     sync::Arc,
+    thread,
     time::Duration,
 };
 use terrace_format::Storage;
@@ -84,6 +85,8 @@ struct Counter {
     calls: u64,
     failed: u64,
     expected: u64,
+    /// What a read takes longer.
+    delay: Duration,
     /// Files made here.
     files: BTreeMap<String, Pages>,
     /// Folders that no sync has saved yet.
@@ -110,6 +113,7 @@ impl FaultFs {
                 calls: 0,
                 failed: 0,
                 expected: 0,
+                delay: Duration::ZERO,
                 files: BTreeMap::new(),
                 unsaved: BTreeSet::new(),
                 lost: BTreeSet::new(),
@@ -125,6 +129,11 @@ impl FaultFs {
     /// How many of them failed by plan.
     pub fn failed(&self) -> u64 {
         self.counter.lock().failed
+    }
+
+    /// From now on each read takes so much longer: the device does not have it at hand.
+    pub fn delay_reads(&self, delay: Duration) {
+        self.counter.lock().delay = delay;
     }
 
     /// How many ranges of files somebody said he would read soon. These hints are no calls, and never fail.
@@ -391,6 +400,8 @@ struct Reader {
 impl ReadFile for Reader {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         self.fs.call(Needs::Device)?;
+        let delay = self.fs.counter.lock().delay;
+        thread::sleep(delay);
         self.inner.read_exact_at(buf, offset)?;
         self.pages.show(buf, offset);
         Ok(())

@@ -8,6 +8,7 @@ use history::{History, Written, read};
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
+    ops::Range,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering::SeqCst},
@@ -346,12 +347,14 @@ struct Failing {
     blind: AtomicBool,
     /// Told when the next discard begins, which takes long.
     discarding: Mutex<Option<mpsc::Sender<()>>>,
+    /// What somebody said that he would read soon.
+    expected: Mutex<Vec<Range<u64>>>,
 }
 
 impl Failing {
     fn new() -> Arc<Failing> {
         let (below, no) = (CrashDevice::new(&formatted()), || AtomicBool::new(false));
-        Arc::new(Failing { below, armed: no(), blind: no(), discarding: Mutex::default() })
+        Arc::new(Failing { below, armed: no(), blind: no(), discarding: Mutex::default(), expected: Mutex::default() })
     }
 
     fn fail<T>(what: &str) -> terrace_device::Result<T> {
@@ -369,6 +372,9 @@ impl BlockDevice for Failing {
     }
     fn read_at(&self, offset: u64, into: &mut [u8]) -> terrace_device::Result<()> {
         if offset == 0 && self.blind.load(SeqCst) { Failing::fail("page 0") } else { self.below.read_at(offset, into) }
+    }
+    fn expect(&self, offset: u64, len: u64) {
+        self.expected.lock().unwrap().push(offset..offset + len);
     }
     fn write_at(&self, offset: u64, bytes: &[u8], stream: Stream) -> terrace_device::Result<()> {
         if self.armed.swap(false, SeqCst) {
@@ -412,6 +418,42 @@ fn each_lifetime_has_a_unit() {
         fs.files().unwrap().into_iter().map(|file| (file.name, file.slots[0].start / SIZES.unit_slots)).collect();
     assert_eq!(units.values().collect::<BTreeSet<_>>().len(), 5, "{units:?}");
     assert_eq!(units["000005.vals"], units["000002.vlog"], "values with values");
+}
+
+/// In whichever slots it lies; of what is not written yet, and of what lies behind the end, nothing.
+#[test]
+fn what_will_be_read_is_asked_of_the_device() {
+    let device = Failing::new();
+    let fs = RawFs::new(device.clone(), "device");
+    let _held = fs.lock(true).unwrap();
+    let slot = u64::from(SIZES.slot_bytes);
+    let bytes: Vec<u8> = (0..3 * slot).map(|at| (at % 251) as u8).collect();
+    let [mut table, mut other] = ["table", "other"].map(|name| fs.create(name).unwrap());
+    for part in bytes.chunks(slot as usize) {
+        table.append(part).unwrap();
+        other.append(part).unwrap(); // so that slots do not follow one another
+    }
+    drop((table, other)); // what was written last is in memory until then
+    let asked = |name: &str, range: Range<u64>| {
+        fs.open(name).unwrap().expect(range.start, range.end - range.start);
+        std::mem::take(&mut *device.expected.lock().unwrap())
+    };
+    let range = slot - 100..2 * slot + 100;
+    let found: Vec<u8> = asked("table", range.clone())
+        .into_iter()
+        .flat_map(|range| {
+            let mut part = vec![0; (range.end - range.start) as usize];
+            device.read_part(range.start, &mut part).unwrap();
+            part
+        })
+        .collect();
+    let wanted = &bytes[range.start as usize..range.end as usize];
+    assert!(found == wanted, "{} bytes of {}", found.len(), wanted.len());
+    assert_eq!(asked("table", 5 * slot..u64::MAX), Vec::new());
+    let mut log = fs.create_log("log", LogWrites::Write).unwrap();
+    log.append(&bytes[..20_000]).unwrap();
+    let pages: u64 = asked("log", 5000..9000).iter().map(|range| range.end - range.start).sum();
+    assert!((2 * 4096..=3 * 4096).contains(&pages), "{pages}");
 }
 
 /// A build of several tables under tier `sync`, and a synced log: one flush each.

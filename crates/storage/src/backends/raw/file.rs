@@ -246,6 +246,19 @@ impl File {
         self.mount.flush(self.number)
     }
 
+    /// Has the device read ahead what lies there of these bytes.
+    fn expect(&self, offset: u64, bytes: u64) {
+        let (payload, end) = (PAYLOAD as u64, offset.saturating_add(bytes));
+        let (from, to) = match self.form {
+            Form::Plain => (offset, end),
+            Form::Log => (offset / payload * PAGE_BYTES, end.div_ceil(payload).saturating_mul(PAGE_BYTES)),
+        };
+        let contents = self.contents.read();
+        for (place, len) in self.pieces(&contents, from, to.min(contents.written).saturating_sub(from)) {
+            self.mount.device.expect(place, len);
+        }
+    }
+
     /// Fills `into` from `offset`.
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         let all = self.bytes()?;
@@ -338,6 +351,10 @@ impl Drop for Writing {
 pub struct Reading(pub Arc<File>);
 
 impl ReadFile for Reading {
+    fn expect(&self, offset: u64, bytes: u64) {
+        self.0.expect(offset, bytes);
+    }
+
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
         self.0.read(offset, buf)
     }
