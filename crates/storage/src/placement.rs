@@ -350,7 +350,7 @@ pub trait SegmentWriter: Send + Sync {
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
     /// As [`LogWriter::sync`].
     fn sync(&self) -> Result<()>;
-    /// As [`LogWriter::end`].
+    /// As [`LogWriter::end`]. From now on the segment may be [shown](SegmentReader::shown), and does not change.
     fn end(&mut self) {}
     /// Bytes so far.
     fn bytes(&self) -> u64;

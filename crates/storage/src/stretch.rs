@@ -18,6 +18,8 @@ const FIRST_BYTES: u64 = 16 << 10;
 const MOST_BYTES: u64 = 128 << 10;
 /// Segments among which a scan goes to and fro: what several compactions moved lies in as many.
 const SEGMENTS_MAX: usize = 8;
+/// Of what is mapped the kernel brings about as much at once. To look at a clock for each entry would cost as much as to find it.
+const PLACE_BYTES: u64 = 64 << 10;
 /// A read that takes longer than this, and a microsecond for each KiB, was waited for: the kernel did not have it in memory.
 const WAITED: Duration = Duration::from_micros(20);
 
@@ -34,16 +36,39 @@ pub struct Stretches {
 /// What was read of one segment last.
 struct Stretch {
     object: ObjectId,
-    /// What is shown of it, from this byte on: what was read together, nothing where an entry was read by itself, or all of it where that is mapped.
-    from: u64,
-    bytes: Bytes,
-    mapped: bool,
-    /// The last entry had to be waited for.
-    waited: bool,
+    shown: Shown,
     /// Where the last entry lay.
     last: Option<Range<u64>>,
     /// So much was read together.
     reach: u64,
+}
+
+/// What there is to look at of a segment.
+enum Shown {
+    /// The last entry was read by itself.
+    Nothing,
+    /// What was read together, from this byte on.
+    Read(u64, Bytes),
+    /// All of it.
+    Mapped(Bytes),
+}
+
+impl Shown {
+    /// Bytes that are kept in memory for it.
+    fn kept_bytes(&self) -> u64 {
+        if let Shown::Read(_, bytes) = self { bytes.len() as u64 } else { 0 }
+    }
+
+    /// The entry, if it is there.
+    fn part(&self, at: &Range<u64>) -> Option<Bytes> {
+        let (begin, bytes) = match self {
+            Shown::Nothing => return None,
+            Shown::Read(from, bytes) => (at.start.checked_sub(*from)?, bytes),
+            Shown::Mapped(all) => (at.start, all),
+        };
+        let from = usize::try_from(begin).ok()?;
+        bytes.part(from..from.checked_add(usize::try_from(at.end - at.start).ok()?)?)
+    }
 }
 
 impl Stretches {
@@ -69,30 +94,55 @@ impl Stretches {
         let known = place.and_then(|place| self.held.remove(place));
         let mut stretch = known.unwrap_or_else(|| Stretch::none_of(object));
         self.held.truncate(SEGMENTS_MAX - 1);
-        let entry = stretch.entry(&at, self.most, open);
-        self.waited |= stretch.waited;
+        let found = stretch.entry(&at, self.most, open);
         stretch.last = Some(at);
         self.held.push_front(stretch);
-        self.counted.set(self.held.iter().map(Stretch::own).sum());
-        entry
+        self.counted.set(self.held.iter().map(|stretch| stretch.shown.kept_bytes()).sum());
+        let (entry, waited) = found?;
+        self.waited |= waited;
+        Ok(entry)
     }
 }
 
 impl Stretch {
     fn none_of(object: ObjectId) -> Stretch {
-        Stretch { object, from: 0, bytes: nothing(), mapped: false, waited: false, last: None, reach: 0 }
+        Stretch { object, shown: Shown::Nothing, last: None, reach: 0 }
     }
 
-    /// Bytes that are kept in memory for it.
-    fn own(&self) -> u64 {
-        if self.mapped { 0 } else { self.bytes.len() as u64 }
+    /// The entry, and whether it was waited for.
+    fn entry(
+        &mut self,
+        at: &Range<u64>,
+        most: u64,
+        open: impl FnOnce() -> Result<Arc<dyn SegmentReader>>,
+    ) -> Result<(Bytes, bool)> {
+        if let Some(found) = self.look(at) {
+            return Ok(found);
+        }
+        let segment = open()?;
+        if let Some(all) = segment.shown() {
+            self.shown = Shown::Mapped(all.clone());
+            if let Some(found) = self.look(at) {
+                return Ok(found);
+            }
+        }
+        let begin = Instant::now();
+        let entry = self.read(at, most, &*segment)?;
+        let read = self.shown.kept_bytes().max(entry.len() as u64);
+        Ok((entry, begin.elapsed() > WAITED + Duration::from_micros(read >> 10)))
     }
 
-    /// The entry, if it is in `bytes`.
-    fn part(&self, at: &Range<u64>) -> Option<Bytes> {
-        let from = usize::try_from(at.start.checked_sub(self.from)?).ok()?;
-        let part = from..from.checked_add(usize::try_from(at.end - at.start).ok()?)?;
-        self.bytes.part(part).filter(|_| !self.bytes.is_empty())
+    /// The same of an entry that is shown.
+    fn look(&self, at: &Range<u64>) -> Option<(Bytes, bool)> {
+        let entry = self.shown.part(at)?;
+        let waited = matches!(self.shown, Shown::Mapped(_)) && !self.is_beside(at) && is_waited_for(&entry);
+        Some((entry, waited))
+    }
+
+    /// Whether the entry lies right behind the last, and the kernel is likely to have brought both at once.
+    fn is_beside(&self, at: &Range<u64>) -> bool {
+        let place = |byte: u64| byte / PLACE_BYTES;
+        self.goes_on(at) && self.last.as_ref().is_some_and(|last| place(last.end) == place(at.end))
     }
 
     /// Whether the entry lies right behind the last.
@@ -100,49 +150,12 @@ impl Stretch {
         self.last.as_ref().is_some_and(|last| is_near(last.end, at.start))
     }
 
-    /// The entry from where it is shown, or read.
-    fn entry(
-        &mut self,
-        at: &Range<u64>,
-        most: u64,
-        open: impl FnOnce() -> Result<Arc<dyn SegmentReader>>,
-    ) -> Result<Bytes> {
-        self.waited = false;
-        if let Some(entry) = self.part(at) {
-            self.touch(at, &entry);
-            return Ok(entry);
-        }
-        let segment = open()?;
-        if let Some(all) = segment.shown() {
-            (self.from, self.bytes, self.mapped) = (0, all.clone(), true);
-            if let Some(entry) = self.part(at) {
-                self.touch(at, &entry);
-                return Ok(entry);
-            }
-        }
-        self.mapped = false;
-        let begin = Instant::now();
-        let entry = self.read(at, most, &*segment)?;
-        let read = self.bytes.len().max(entry.len()) as u64;
-        self.waited = begin.elapsed() > WAITED + Duration::from_micros(read >> 10);
-        Ok(entry)
-    }
-
-    /// Has the kernel fetch `entry`, if that is mapped and not right behind the last: it reads ahead by itself where one goes on.
-    fn touch(&mut self, at: &Range<u64>, entry: &[u8]) {
-        if self.mapped && !self.goes_on(at) {
-            let begin = Instant::now();
-            std::hint::black_box((entry.first().copied(), entry.last().copied()));
-            self.waited = begin.elapsed() > WAITED;
-        }
-    }
-
     /// Reads the entry, and with it what lies behind or before it, if the last one lay on the other side.
     fn read(&mut self, at: &Range<u64>, most: u64, segment: &dyn SegmentReader) -> Result<Bytes> {
         let behind = self.goes_on(at);
         let before = self.last.as_ref().is_some_and(|last| is_near(at.end, last.start));
         self.reach = if behind || before { (2 * self.reach).max(FIRST_BYTES).min(most) } else { 0 };
-        self.bytes = nothing();
+        self.shown = Shown::Nothing;
         let read = |range: &Range<u64>| segment.read(range.start, range.end - range.start);
         if self.reach > at.end - at.start {
             let wide = match before {
@@ -150,11 +163,11 @@ impl Stretch {
                 false => segment.bytes().map(|end| at.start..at.start.saturating_add(self.reach).min(end).max(at.end)),
             };
             match wide.and_then(|wide| Ok((wide.start, read(&wide)?))) {
-                Ok((from, bytes)) => (self.from, self.bytes) = (from, Bytes::from(Arc::new(bytes))),
+                Ok((from, bytes)) => self.shown = Shown::Read(from, Bytes::from(Arc::new(bytes))),
                 Err(_) => self.reach = 0, // what is wrong with its neighbours is no matter of this entry's
             }
         }
-        match self.part(at) {
+        match self.shown.part(at) {
             Some(entry) => Ok(entry),
             None => read(at).map(Bytes::from),
         }
@@ -166,8 +179,11 @@ fn is_near(end: u64, start: u64) -> bool {
     start.checked_sub(end).is_some_and(|gap| gap <= GAP_MAX)
 }
 
-fn nothing() -> Bytes {
-    Bytes::from(Vec::new())
+/// Whether the kernel has to fetch an entry that is mapped, by a look at both of its ends.
+fn is_waited_for(entry: &[u8]) -> bool {
+    let begin = Instant::now();
+    std::hint::black_box((entry.first().copied(), entry.last().copied()));
+    begin.elapsed() > WAITED
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use terrace_storage::placement::Bytes;
 /// The bytes of a value, shown where they lie; see [`Db::get_pinned`](crate::Db::get_pinned). It never changes, whatever is
 /// written, compacted or closed meanwhile. Clones show the same bytes.
 ///
-/// What it lies in is kept in memory for as long: a block, a whole memtable, or, with `mmap_reads`, the mapping of a table or segment.
+/// What it lies in is kept in memory for as long: a block, a whole memtable, or, with `mmap_reads`, the mapping of a table or segment,
+/// which then keeps its space on the disk though it is removed.
 /// So do not hoard it; [`to_vec`](slice::to_vec) makes a copy that costs only itself.
 ///
 /// ```

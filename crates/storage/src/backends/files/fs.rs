@@ -31,8 +31,8 @@ pub trait FileSystem: Send + Sync {
     fn exists(&self) -> io::Result<bool>;
     /// A new empty file; `AlreadyExists` if the name is taken.
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>>;
-    /// As [`create`](FileSystem::create), for a log. Whoever cannot do what `how` says writes instead. Until its writer is
-    /// dropped, and after a kill, zeros may follow what was appended.
+    /// As [`create`](FileSystem::create), for a log. Whoever cannot do what `how` says writes instead. Until its writer
+    /// [ends](WriteFile::end) or is dropped, and after a kill, zeros may follow what was appended.
     fn create_log(&self, name: &str, how: LogWrites) -> io::Result<Box<dyn WriteFile>> {
         let _ = how;
         self.create(name)
@@ -135,7 +135,7 @@ pub trait WriteFile: Send + Sync {
     fn is_saved(&self) -> bool {
         false
     }
-    /// Nothing more is appended: what is kept for that may go.
+    /// Nothing more is appended: what is kept for that may go. From now on the file keeps its bytes and its length.
     fn end(&mut self) {}
     /// A second handle on the same open file, through which it can be synced and written back while it grows through this one.
     fn twin(&self) -> io::Result<Box<dyn WriteFile>> {

@@ -36,13 +36,13 @@ impl Input {
         }
     }
 
-    /// Maps it, where that can be done; a mapped file needs no descriptor.
-    pub fn show(&mut self) -> Result<()> {
-        let shown = self.file.map().map_err(|e| Error::io("map", &self.name, e))?;
+    /// Maps it, where that can be done; a mapped file needs no descriptor. What cannot be mapped, as a process may have only so many
+    /// mappings, is read.
+    pub fn show(&mut self) {
+        let shown = self.file.map().ok().flatten();
         if let Some(map) = shown.filter(|map| map.len() as u64 == self.bytes) {
             (self.map, self.file) = (Some(map), Box::new(Closed));
         }
-        Ok(())
     }
 
     fn answer<T>(&self, answer: io::Result<T>) -> Result<T> {

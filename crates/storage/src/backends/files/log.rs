@@ -68,6 +68,11 @@ impl LogFile {
         })
     }
 
+    /// Its whole name, for messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Bytes so far.
     pub fn bytes(&self) -> u64 {
         self.bytes

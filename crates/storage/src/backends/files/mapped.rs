@@ -55,6 +55,8 @@ pub(super) struct MappedFile {
     synced: AtomicU64,
     /// Windows cannot be had here after all: everything is written by system calls.
     calls_only: bool,
+    /// Nothing is appended any more.
+    ended: bool,
 }
 
 struct Open {
@@ -84,6 +86,7 @@ impl MappedFile {
             bytes: 0,
             synced: AtomicU64::new(0),
             calls_only: false,
+            ended: false,
         }
     }
 
@@ -214,10 +217,13 @@ impl WriteFile for MappedFile {
         self.file.sync_data()
     }
 
+    /// Once: whoever maps the file from then on must not see it cut.
     fn end(&mut self) {
-        self.window = None;
-        self.ahead.end();
-        let _ = self.file.set_len(self.bytes); // best effort: zeros there do no harm
+        if !std::mem::replace(&mut self.ended, true) {
+            self.window = None;
+            self.ahead.end();
+            let _ = self.file.set_len(self.bytes); // best effort: zeros there do no harm
+        }
     }
 
     fn twin(&self) -> io::Result<Box<dyn WriteFile>> {

@@ -408,7 +408,7 @@ pub(super) fn open_input(store: &Store, meta: &TableMeta) -> Result<Input> {
     }
     // A hole may be made beside a table in a bundle, and what is mapped must not change.
     if store.setup.mmap_reads && meta.within.is_none() {
-        input.show()?;
+        input.show();
     }
     Ok(input)
 }

@@ -41,7 +41,7 @@ struct Open {
 #[derive(Default)]
 struct Progress {
     bytes: AtomicU64,
-    /// Nothing is appended any more, and no zeros lie behind.
+    /// Nothing is appended any more, and the file keeps its length.
     ended: AtomicBool,
 }
 
@@ -150,6 +150,9 @@ struct Writer {
 
 impl SegmentWriter for Writer {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.progress.ended.load(Relaxed) {
+            return Err(Error::Unsupported(format!("an append to {}, which has ended", self.file.name())));
+        }
         self.file.attempt(|file| file.write(bytes))?;
         self.progress.bytes.store(self.file.bytes(), Relaxed);
         Ok(())
@@ -166,6 +169,13 @@ impl SegmentWriter for Writer {
 
     fn bytes(&self) -> u64 {
         self.file.bytes()
+    }
+}
+
+/// A log that is synced already is let go of without a word.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -186,7 +196,7 @@ pub(super) fn open(store: &Store, segment: ObjectId) -> Result<Arc<dyn SegmentRe
     let name = store.name_of(segment);
     match store.fs.open(&name) {
         Ok(file) => {
-            // What is left of a damaged store may be cut short while it is read.
+            // Of a damaged store a page that cannot be had must be an error.
             let maps = store.setup.mmap_reads && store.mode != Mode::Salvage;
             let progress = store.unsettled.progress(segment);
             Ok(Arc::new(Reader { file, name: store.path(&name), maps, progress, map: OnceLock::new() }))

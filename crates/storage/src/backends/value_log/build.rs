@@ -94,7 +94,9 @@ impl PointingBuild {
     fn take_over(&mut self, entry: EntryRef<'_>, pointer: &Pointer) -> Result<()> {
         let shared = self.shared.clone();
         let parsed = key::apart(entry.key);
-        let Ok(bytes) = shared.entry(pointer) else { return self.carry(entry, pointer) };
+        // By a call, also where segments are mapped: a page that cannot be had must be an error.
+        let read = shared.segment_of(pointer).and_then(|segment| segment.read(pointer.offset, pointer.bytes));
+        let Ok(bytes) = read else { return self.carry(entry, pointer) };
         match shared.value_in(pointer, &bytes, parsed.user, parsed.seq) {
             Ok(value) => self.put_apart(entry.key, &value, entry.origin),
             Err(_) => self.carry(entry, pointer),
