@@ -46,6 +46,7 @@ pub const LIST: &[(&str, &str)] = &[
     known!("bars-raw-batches"),
     known!("bars-raw-ycsb"),
     known!("bars-value-log"),
+    known!("bars-value-log-100"),
     known!("bars-directory-tables"),
     known!("bars-threads"),
     known!("bars-open"),
