@@ -49,7 +49,8 @@ crash: machine ## a quarter of an hour of power cuts, on paper and of machines, 
 	  target/release/terrace crash --states 100 --control $$control || exit 1; done
 	for engine in leveldb leveldb+durability=background terrace-block noblsm noblsm+durability=journal-bpf \
 	  wisckey+garbage_percent=1+durability=background \
-	  wisckey+collection=segments+garbage_percent=1+durability=background bolt delsm raw lds leveldb-raw; do \
+	  wisckey+collection=segments+garbage_percent=1+durability=background terrace-block+values=log+garbage_percent=1 \
+  bolt delsm raw raw+values=log+garbage_percent=1 lds leveldb-raw; do \
 	  target/release/terrace crash --engine terrace:$$engine --seconds 60 || exit 1; done
 	for preset in leveldb terrace-block noblsm; do \
 	  target/release/terrace crash --engine terrace:$$preset --level seam --seconds 30 || exit 1; done
@@ -59,8 +60,8 @@ crash: machine ## a quarter of an hour of power cuts, on paper and of machines, 
 
 soak: ## stores under mixed load whose drive loses its power every few seconds, on ext4 and on the device: six hours, HOURS= for fewer, SEED= for other histories; root
 	cargo build --release -p terrace-cli
-	for engine in terrace terrace:raw; do \
-	  target/release/terrace crash --level drive --engine $$engine --seed $(or $(SEED),1) --seconds $$(( $(or $(HOURS),6) * 1800 )) || exit 1; done
+	for engine in terrace terrace:raw terrace:terrace+values=log; do \
+	  target/release/terrace crash --level drive --engine $$engine --seed $(or $(SEED),1) --seconds $$(( $(or $(HOURS),6) * 1200 )) || exit 1; done
 
 machine: ## a kernel for the machines that `make crash` kills, unpacked below ~/.cache/terrace; needs apt and QEMU
 	@scripts/machine.sh

@@ -1,4 +1,4 @@
-//! Compactions that write too fast for the share of the device that they are granted wait.
+//! Compactions and collectors that write too fast for the share of the device that they are granted wait.
 use crate::{bounds::Bounds, compact::pace, state::Shared};
 use std::{thread, time::Duration};
 use terrace_storage::Purpose;
@@ -11,15 +11,21 @@ const WAIT_MIN: Duration = Duration::from_millis(1);
 /// How long to sleep before looking again whether there is still a reason to.
 const WAIT_MAX: Duration = Duration::from_millis(50);
 
-/// Waits as long as compactions may not write, which had written `looked_at` bytes when this was last asked: not at all where they have
+/// Waits, if they have a limit, as long as compactions may not write, which had written `looked_at` bytes when this was last asked: not at all where they have
 /// fallen behind, since writers would wait for them, nor where writing has failed, since who resumes it does.
+#[inline]
+pub fn hold_back(shared: &Shared, looked_at: &mut u64) {
+    if shared.options.compaction_bytes_per_second > 0 {
+        hold_to(shared, shared.options.compaction_bytes_per_second, looked_at);
+    }
+}
+
 #[cold]
 #[inline(never)]
-pub fn hold_back(shared: &Shared, looked_at: &mut u64) {
-    let per_second = shared.options.compaction_bytes_per_second;
+fn hold_to(shared: &Shared, per_second: u64, looked_at: &mut u64) {
     let total = || {
         let traffic = shared.placement.traffic();
-        traffic.bytes(Purpose::Compaction) + traffic.bytes(Purpose::Collection)
+        traffic.bytes(Purpose::Compaction) + traffic.bytes(Purpose::Collection) + shared.stats.put_again_bytes()
     };
     if total() < *looked_at + BYTES_PER_LOOK {
         return;

@@ -54,6 +54,7 @@ mod compact;
 mod db;
 mod error;
 mod events;
+mod hold;
 mod jobs;
 mod mem;
 mod options;

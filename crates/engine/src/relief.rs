@@ -46,6 +46,13 @@ impl Shared {
         }
     }
 
+    /// Whether the disk has space for so many bytes that nothing depends on, and then for what writers put until the next flush. Who finds it
+    /// full in the midst of an append stops everybody. I/O, so not to be called under a lock.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        let room = bytes + self.options.memtable_bytes;
+        self.placement.free_bytes().is_none_or(|free| free >= room)
+    }
+
     /// Gives up what is kept for safety only. The reserve is free for the taking for as long as what this returns lives.
     fn relieve(self: &Arc<Self>) -> Result<Relief<'_>> {
         let _awaited = Awaited::new();

@@ -382,7 +382,7 @@ impl Shared {
     }
 
     /// Whether compactions that begin now move values out of victims.
-    fn moves_values(&self, control: &Control) -> bool {
+    pub fn moves_values(&self, control: &Control) -> bool {
         self.options.collection == Collection::Segments && !control.collecting.victims.is_empty()
     }
 

@@ -66,6 +66,11 @@ impl Counters {
         self.put_again.fetch_add(bytes, Relaxed);
     }
 
+    /// So many bytes.
+    pub fn put_again_bytes(&self) -> u64 {
+        self.put_again.load(Relaxed)
+    }
+
     /// Tables were merged before anything had been done to make them durable.
     pub fn given_up(&self, tables: usize) {
         self.given_up.fetch_add(tables as u64, Relaxed);

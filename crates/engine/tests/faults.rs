@@ -344,6 +344,14 @@ fn a_sample_of_calls_may_fail_while_values_are_put_again() {
     }
 }
 
+/// Tables with files of their own, which may be given up.
+#[test]
+fn a_sample_of_calls_may_fail_while_values_are_moved() {
+    for (manual, stride) in [(true, 11), (false, 61)] {
+        a_sample_may_fail(How { manual, tier: "group", tables: "block", collection: Some("segments") }, stride);
+    }
+}
+
 fn a_sample_may_fail(how: How, stride: usize) {
     let calls = calls(how);
     let once = |call, fault| (format!("{fault:?} near call {call}, threads"), Plan::once(call, fault));

@@ -1,56 +1,16 @@
 //! Values in the log: each is written once, segments go when they are garbage, and what is alive in them survives that.
+#[path = "common/apart.rs"]
+mod apart;
 #[path = "common/kit.rs"]
 mod kit;
 
+use apart::{SMALL, check, frames_of, key, segments, value, written};
 use kit::{Model, Place, contents, options};
-use std::time::{Duration, Instant};
-use std::{fs, ops::Range, path::Path, sync::Arc};
-use terrace::{Codec, Db, Options, ReadOptions, WriteBatch, WriteOptions, check_on};
-use terrace_format::{
-    Batch, SeqNo,
-    log_record::Event,
-    value_log::{Framer, Frames},
-};
+use std::{fs, path::Path, sync::Arc};
+use terrace::{Codec, Db, Options, ReadOptions, WriteBatch};
+use terrace_format::{Batch, SeqNo, value_log::Framer};
 use terrace_sim::{Rng, SmallFs};
 use terrace_storage::{Memory, backends::files::fs::FileSystem, placement::Mode};
-
-/// One hundredth of usual sizes.
-const SMALL: &[(&str, &str)] = &[
-    ("values", "log"),
-    ("memtable_bytes", "64KiB"),
-    ("table_bytes", "64KiB"),
-    ("level_base_bytes", "128KiB"),
-    ("segment_bytes", "512KiB"),
-    ("durability", "background"),
-    ("batch_interval_ms", "0"),
-    ("compression", "none"),
-];
-
-fn key(number: usize) -> Vec<u8> {
-    format!("{number:016}").into_bytes()
-}
-
-fn value(rng: &mut Rng, bytes: usize) -> Vec<u8> {
-    (0..bytes.div_ceil(8)).flat_map(|_| rng.next_u64().to_le_bytes()).take(bytes).collect()
-}
-
-/// Bytes written for each purpose, and their sum.
-fn written(db: &Db) -> (Vec<(&'static str, u64)>, u64) {
-    let bytes = db.statistics().bytes_written;
-    let sum = bytes.iter().map(|(_, bytes)| bytes).sum();
-    (bytes, sum)
-}
-
-fn stored_bytes(place: &Place) -> u64 {
-    place.fs.list().expect("list").iter().map(|entry| entry.bytes).sum()
-}
-
-fn check(place: &Place, options: &Options) {
-    let placement = kit::placement(&place.fs, Mode::ReadOnly, options).expect("open read-only");
-    let report = check_on(&*placement, options, true).expect("check");
-    assert_eq!(report.problems, Vec::<String>::new());
-    assert_eq!(report.leftovers, Vec::<String>::new());
-}
 
 /// 16-byte keys in a random order: what is written is the values and little more.
 #[test]
@@ -71,11 +31,6 @@ fn a_fill_writes_values_once() {
     assert!(amplification < 1.1, "{amplification}: {by_purpose:?}");
     db.close().expect("close");
     check(&place, &options);
-}
-
-#[test]
-fn garbage_is_collected_and_nothing_else() {
-    uniform_changes("segments", 1.35);
 }
 
 /// Behind a compaction by hand of everything no table points into a log, where values lie as they were written; the next one moves none.
@@ -131,153 +86,6 @@ fn moved_values_fill_many_segments() {
     check(&place, &options);
 }
 
-/// What tables still point to after the tail was put again goes with the next look at them.
-#[test]
-fn so_it_is_from_the_tail() {
-    uniform_changes("tail", 1.35);
-}
-
-/// Uniform overwrites and deletes, many times the size of the store, which settles at `space_max` times the live data.
-fn uniform_changes(collection: &str, space_max: f64) {
-    let (place, options) = (Place::any(), options(&[SMALL, &[("collection", collection)]].concat()));
-    let (mut rng, mut model) = (Rng::new(2), Model::new());
-    let mut db = place.open(&options, true).expect("open");
-    let before = {
-        for number in 0..2000 {
-            let value = value(&mut rng, 1024);
-            db.put(key(number), &value).expect("put");
-            model.insert(key(number), value);
-        }
-        db.snapshot()
-    };
-    let first = model.clone();
-    let mut user = 0;
-    for round in 0..20_000 {
-        let key = key(rng.below(2000));
-        if rng.chance(1, 5) {
-            db.delete(&key).expect("delete");
-            model.remove(&key);
-        } else {
-            let value = value(&mut rng, 1024);
-            user += (key.len() + value.len()) as u64;
-            db.put(&key, &value).expect("put");
-            model.insert(key, value);
-        }
-        if round == 3000 {
-            let old = db.scan(ReadOptions::new().snapshot(&before)).collect::<terrace::Result<Model>>().expect("scan");
-            assert!(old == first, "collection moves what a snapshot sees, and changes nothing of it");
-        }
-        if round == 6000 {
-            drop(db);
-            db = place.open(&options, true).expect("reopen after a kill");
-            user = 0;
-        }
-        while rng.chance(1, 3) && db.step(rng.next_u64()).is_some() {}
-    }
-    drop(before);
-    db.flush().expect("flush");
-    db.compact_range(None, None).expect("compact");
-    db.wait_idle().expect("idle");
-    let (by_purpose, all) = written(&db);
-    let live: u64 = model.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum();
-    let space = stored_bytes(&place) as f64 / live as f64;
-    println!(
-        "overwrites of 1 KiB, {collection}: WA1 {:.2} since the kill, {by_purpose:?}; space {space:.2}",
-        all as f64 / user as f64
-    );
-    let did = db.statistics().value_log;
-    assert_eq!(did.put_again_bytes > 0, collection == "tail", "{did:?}");
-    assert!(space < space_max, "{space} times the live data");
-    assert!(Model::from_iter(contents(&db).expect("scan")) == model, "the contents are the map's");
-    db.close().expect("close");
-    check(&place, &options);
-}
-
-/// Whoever overwrites or deletes a key while the tail collector puts its value again has the last word.
-#[test]
-fn the_tail_collector_revives_nothing() {
-    let (place, options) =
-        (Place::any(), options(&[SMALL, &[("collection", "tail"), ("garbage_percent", "1")]].concat()));
-    let db = place.open(&options, false).expect("open");
-    let (mut rng, mut model) = (Rng::new(6), Model::new());
-    let mut rounds = 0;
-    while rounds < 3 || db.statistics().value_log.put_again_bytes < 16 << 20 {
-        for _ in 0..4000 {
-            let key = key(rng.below(1000));
-            if rng.chance(1, 2) {
-                db.delete(&key).expect("delete");
-                model.remove(&key);
-            } else {
-                let value = value(&mut rng, 2048);
-                db.put(&key, &value).expect("put");
-                model.insert(key, value);
-            }
-        }
-        // One scan: where something is undone, a second one would differ before this test could say what it is.
-        let found = db.scan(ReadOptions::new()).collect::<terrace::Result<Model>>().expect("scan");
-        let differs = |key: &&Vec<u8>| found.get(*key) != model.get(*key);
-        let wrong = found.keys().chain(model.keys()).filter(differs).count();
-        assert_eq!(wrong, 0, "keys whose last write was undone, round {rounds}");
-        rounds += 1;
-    }
-    db.close().expect("close");
-    // What was under way is gone with the next opening.
-    place.open(&options, true).expect("open").close().expect("close");
-    check(&place, &options);
-}
-
-/// The DeLSM paper's three stages with uniform keys: all are put, a share is deleted, all are put once more. Each stage settles.
-#[test]
-fn write_delete_write_costs_what_is_moved() {
-    for (bytes, pairs, limit) in [(4096, 4000, 2.0), (512, 16_000, 2.6)] {
-        for share in [10, 50, 90] {
-            let [tail, segments] = ["tail", "segments"].map(|collection| three_stages(collection, bytes, pairs, share));
-            let ratio = tail.stages[1] / segments.stages[1];
-            println!(
-                "{bytes} B, {share} % deleted: tail {tail:.2?}, segments {segments:.2?}; deletes {ratio:.1} times"
-            );
-            assert!(segments.overall <= limit && segments.space <= 1.25, "{segments:?}");
-        }
-    }
-}
-
-/// Bytes written for each of the user's, by stages and in all; and bytes stored for each that is alive in the end.
-#[derive(Debug)]
-struct Stages {
-    stages: [f64; 3],
-    overall: f64,
-    space: f64,
-}
-
-fn three_stages(collection: &str, bytes: usize, pairs: usize, share: usize) -> Stages {
-    let (place, options) = (Place::any(), options(&[SMALL, &[("collection", collection)]].concat()));
-    let db = place.open(&options, true).expect("open");
-    let mut rng = Rng::new(7);
-    let (mut stages, mut user_bytes, mut before) = ([0.0; 3], 0, 0);
-    for (stage, amplification) in stages.iter_mut().enumerate() {
-        let mut order: Vec<usize> = (0..pairs).collect();
-        (1..pairs).rev().for_each(|at| order.swap(at, rng.below(at + 1)));
-        order.truncate(if stage == 1 { pairs * share / 100 } else { pairs });
-        for number in &order {
-            match stage {
-                1 => db.delete(key(*number)).expect("delete"),
-                _ => db.put(key(*number), value(&mut rng, bytes)).expect("put"),
-            };
-            while rng.chance(1, 2) && db.step(rng.next_u64()).is_some() {}
-        }
-        db.flush().expect("flush");
-        db.wait_idle().expect("idle");
-        let (_, all) = written(&db);
-        let user = order.len() * (16 + if stage == 1 { 0 } else { bytes });
-        *amplification = (all - before) as f64 / user as f64;
-        (user_bytes, before) = (user_bytes + user, all);
-    }
-    let space = stored_bytes(&place) as f64 / (pairs * (16 + bytes)) as f64;
-    db.close().expect("close");
-    check(&place, &options);
-    Stages { stages, overall: before as f64 / user_bytes as f64, space }
-}
-
 /// Values above and below the threshold, overwritten and deleted, in a directory; closed.
 fn finished(place: &Place, options: &Options, seed: u64) -> Model {
     let db = place.open(options, true).expect("open");
@@ -296,12 +104,6 @@ fn finished(place: &Place, options: &Options, seed: u64) -> Model {
     db.wait_idle().expect("idle");
     db.close().expect("close");
     model
-}
-
-/// Segments of each kind.
-fn segments(place: &Place) -> [Vec<String>; 2] {
-    let names: Vec<String> = place.fs.list().expect("list").into_iter().map(|entry| entry.name).collect();
-    [".vlog", ".vals"].map(|kind| names.iter().filter(|name| name.ends_with(kind)).cloned().collect())
 }
 
 #[test]
@@ -486,113 +288,6 @@ fn a_repair_revives_no_refused_batch() {
     }
 }
 
-/// Sequence and place of each frame's entries.
-fn frames_of(segment: u64, bytes: &[u8]) -> Vec<(SeqNo, Range<u64>)> {
-    let mut frames = Frames::new(segment, bytes.len() as u64);
-    let mut found = Vec::new();
-    loop {
-        let read = |offset: u64, buf: &mut [u8]| {
-            buf.copy_from_slice(&bytes[offset as usize..offset as usize + buf.len()]);
-            Ok::<_, terrace::Error>(())
-        };
-        let Ok(Event::Record { bytes, .. }) = frames.next(read) else { return found };
-        let places = frames.places();
-        let (Some(first), Some(last)) = (places.first(), places.last()) else { continue };
-        found.push((Batch::decode(bytes).expect("a batch").sequence(), first.start..last.end));
-    }
-}
-
-/// One value is damaged: whoever reads it is told where it lies, and neither writers nor the collector stop for it.
-#[test]
-fn a_value_that_cannot_be_read_stops_nobody() {
-    for collection in ["segments", "tail"] {
-        let (place, options) = (Place::directory(), options(&[SMALL, &[("collection", collection)]].concat()));
-        let (mut rng, path) = (Rng::new(10), place.path().expect("a directory"));
-        let db = place.open(&options, true).expect("open");
-        (0..1000).for_each(|number| db.put(key(number), value(&mut rng, 2048)).expect("put"));
-        db.wait_idle().expect("idle");
-        db.close().expect("close");
-        let log = segments(&place)[0][0].clone();
-        let mut bytes = fs::read(path.join(&log)).expect("read");
-        let (seq, at) = frames_of(log.trim_end_matches(".vlog").parse().expect("a number"), &bytes)[7].clone();
-        bytes[at.end as usize - 9] ^= 1;
-        fs::write(path.join(&log), &bytes).expect("write");
-        let damaged = seq.0 as usize - 1;
-        let db = place.open(&options, true).expect("open");
-        for round in 0..4 {
-            for number in (0..1000).filter(|number| *number != damaged && number % 4 == round) {
-                db.put(key(number), value(&mut rng, 2048)).expect("put");
-            }
-            db.flush().expect("flush");
-            db.wait_idle().expect("idle");
-        }
-        let told = db.get(key(damaged)).expect_err("it is damaged").to_string();
-        assert!(told.contains(&log) && told.contains("at byte"), "{told}");
-        let value_log = db.statistics().value_log;
-        assert_eq!(value_log.spared, 1, "{value_log:?}");
-        assert!(
-            value_log.bytes < 5 * value_log.live_bytes / 4 + (512 << 10),
-            "all others are collected: {value_log:?}"
-        );
-        db.close().expect("close");
-    }
-}
-
-/// Collecting takes space before it gives some: where there is none nothing else stops, and where there is again it goes on.
-#[test]
-fn a_full_disk_starves_only_the_collector() {
-    ["segments", "tail"].into_iter().for_each(starved_by_a_full_disk);
-}
-
-fn starved_by_a_full_disk(collection: &str) {
-    let options = options(&[SMALL, &[("compactions_max", "2"), ("collection", collection)]].concat());
-    let small = SmallFs::new(kit::anywhere(), 64 << 20);
-    let (fs, mut rng): (Arc<dyn FileSystem>, _) = (Arc::new(small.clone()), Rng::new(11));
-    let db = kit::open(&fs, &options, true).expect("open");
-    (0..2000).for_each(|number| db.put(key(number), value(&mut rng, 1024)).expect("put"));
-    (0..2000).step_by(2).for_each(|number| db.put(key(number), value(&mut rng, 1024)).expect("put"));
-    db.flush().expect("flush");
-    small.leave(if collection == "tail" { 150 << 10 } else { 300 << 10 });
-    db.wait_idle().expect("idle");
-    let garbage = || {
-        let value_log = db.statistics().value_log;
-        100 * (value_log.bytes - value_log.live_bytes) / value_log.bytes
-    };
-    assert!(garbage() > 20, "{collection}: {}", garbage());
-    db.put(key(0), "small").expect("there is space for that");
-    assert!(db.get(key(1)).expect("get").is_some_and(|value| value.len() == 1024));
-    db.compact_range(None, None).expect("there is space for keys, and values stay where they are");
-    small.leave(64 << 20);
-    db.put(key(3), "small").expect("put");
-    db.flush().expect("flush");
-    db.compact_range(None, None).expect("compact");
-    db.wait_idle().expect("idle");
-    assert!(garbage() <= 20, "{collection}: {}", garbage());
-    assert_eq!(contents(&db).expect("scan").len(), 2000);
-    db.close().expect("close");
-}
-
-/// One entry hides them all, and lies above them where nothing else makes it sink: so a store at rest sees to it.
-#[test]
-fn a_deleted_range_is_garbage() {
-    let changes: &[_] = &[("range_deletes", "true"), ("durability_interval_ms", "100")];
-    let (place, options) = (Place::any(), options(&[SMALL, changes].concat()));
-    let mut rng = Rng::new(16);
-    let db = place.open(&options, false).expect("open");
-    (0..2000).for_each(|number| db.put(key(number), value(&mut rng, 1024)).expect("put"));
-    db.compact_range(None, None).expect("compact");
-    db.delete_range(key(0), key(1600), WriteOptions::default()).expect("delete");
-    db.close().expect("close"); // so that it has to be looked for in a table
-    let db = place.open(&options, false).expect("open");
-    let (begin, bytes) = (Instant::now(), || db.statistics().value_log.bytes);
-    while bytes() > 600 << 10 && begin.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert!(bytes() <= 600 << 10, "400 KiB are alive, {} bytes are there", bytes());
-    assert_eq!(contents(&db).expect("scan").len(), 400);
-    db.close().expect("close");
-}
-
 /// What was written without a log is in segments once it is flushed.
 #[test]
 fn values_without_a_log_are_apart_too() {
@@ -641,59 +336,4 @@ fn directories_are_refused_by_name() {
     let refused = place.open(&asked, true).map(drop).expect_err("values have files of their own already").to_string();
     assert!(refused.contains("values=log") && refused.contains("tables=directory"), "{refused}");
     assert_eq!(place.fs.list().expect("list").len(), 0, "nothing is made of what is refused");
-}
-
-/// Overwritten and put again, or moved: what a snapshot saw it sees still, however often everything is collected meanwhile.
-#[test]
-fn collection_takes_nothing_from_a_snapshot() {
-    for collection in ["tail", "segments"] {
-        let changes: &[_] = &[("collection", collection), ("garbage_percent", "1")];
-        let (place, options) = (Place::any(), options(&[SMALL, changes].concat()));
-        let (db, mut rng) = (place.open(&options, true).expect("open"), Rng::new(14));
-        let mut put_all = |share: usize| {
-            for number in 0..1000 {
-                if number % share == 0 {
-                    db.put(key(number), value(&mut rng, 1024)).expect("put");
-                }
-            }
-            db.flush().expect("flush");
-            db.wait_idle().expect("idle");
-        };
-        put_all(1);
-        put_all(3);
-        let (first, before) = (contents(&db).expect("scan"), db.snapshot());
-        let collected = || {
-            let moved =
-                written(&db).0.iter().filter(|(purpose, _)| *purpose == "collection").map(|(_, bytes)| *bytes).sum();
-            if collection == "tail" { db.statistics().value_log.put_again_bytes } else { moved }
-        };
-        let already = collected();
-        [2, 5, 2, 7, 1, 3, 2].into_iter().for_each(&mut put_all);
-        println!("{collection}: {already} bytes collected before the snapshot, {} in all", collected());
-        assert!(collected() > already, "{collection}: nothing was collected under the snapshot");
-        let seen: terrace::Result<Vec<_>> = db.scan(ReadOptions::new().snapshot(&before)).collect();
-        assert!(seen.expect("scan") == first, "{collection}: a snapshot lost something");
-    }
-}
-
-/// Its memtable points into a log that no table needs any more when the scan comes to read the values.
-#[test]
-fn collection_takes_nothing_from_a_scan_of_a_memtable() {
-    let changes: &[_] = &[("garbage_percent", "1"), ("memtable_bytes", "1MiB")];
-    let (place, options) = (Place::any(), options(&[SMALL, changes].concat()));
-    let (db, mut rng) = (place.open(&options, true).expect("open"), Rng::new(15));
-    let mut put_all = || (0..1000).for_each(|number| db.put(key(number), value(&mut rng, 1024)).expect("put"));
-    put_all();
-    let scan = db.scan(ReadOptions::new());
-    let (expected, [first, _]) = (contents(&db).expect("scan"), segments(&place));
-    for _ in 0..4 {
-        put_all();
-        db.flush().expect("flush");
-        db.wait_idle().expect("idle");
-    }
-    println!("{first:?} at first, {:?} now", segments(&place));
-    let seen: terrace::Result<Vec<_>> = scan.collect();
-    assert!(seen.expect("scan") == expected, "the scan saw something else");
-    db.wait_idle().expect("idle");
-    assert!(!segments(&place)[0].contains(&first[0]), "nobody needs the first log now");
 }

@@ -34,6 +34,8 @@ struct Space {
     names: HashMap<String, u64>,
     inodes: HashMap<u64, Inode>,
     made: u64,
+    /// Appends for which there was no space.
+    refused: u64,
 }
 
 #[derive(Default)]
@@ -108,6 +110,11 @@ impl SmallFs {
     /// Bytes that files take, without their holes.
     pub fn used(&self) -> u64 {
         self.space.lock().used
+    }
+
+    /// Appends for which there was no space.
+    pub fn refused(&self) -> u64 {
+        self.space.lock().refused
     }
 
     /// Bytes that a reserve holds.
@@ -290,6 +297,7 @@ impl WriteFile for Writer {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut space = self.space.lock();
         if space.free() < bytes.len() as u64 {
+            space.refused += 1;
             return Err(full());
         }
         self.inner.append(bytes)?;

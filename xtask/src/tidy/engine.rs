@@ -29,7 +29,7 @@ const ROWS: &[&[&str]] = &[
     &["compact"],
     &["read"],
     &["state"],
-    &["relief"],
+    &["hold", "relief"],
     &["jobs"],
     &["write"],
     &["recover"],

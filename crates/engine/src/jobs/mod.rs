@@ -4,7 +4,6 @@
 //! next. `state` knows the jobs only as [`Jobs`](crate::state::Jobs), which `db` hands to it.
 pub mod compact;
 pub mod flush;
-mod hold;
 mod output;
 pub mod release;
 pub mod sieve;

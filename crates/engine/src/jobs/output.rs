@@ -1,17 +1,15 @@
 //! The tables that a merge makes: where one ends and the next begins.
 use crate::{
-    Options, Result,
+    Error, Options, Result,
     compact::plan::Plan,
-    jobs::{
-        hold::hold_back,
-        sieve::{Part, Sieve},
-    },
+    hold::hold_back,
+    jobs::sieve::{Part, Sieve},
     state::Shared,
 };
-use std::collections::VecDeque;
+use std::{collections::VecDeque, io, sync::Arc};
 use terrace_format::{TableId, key};
 use terrace_storage::{
-    Ticket,
+    Purpose, Ticket,
     placement::{Build, EntryRef, Fragment, TableMeta, WholeBlock},
 };
 
@@ -31,11 +29,14 @@ pub struct Output<'a> {
     seen_key: bool,
     /// What compactions had written at the last look at how fast they do.
     looked_at: u64,
+    /// What had been moved out of segments at the last look at what that leaves to writers; `None` where nothing is moved.
+    moved: Option<u64>,
 }
 
 impl<'a> Output<'a> {
     /// To hold what `plan` merges, and the deletes of `ranges`, in their order.
     pub fn new(shared: &'a Shared, plan: &'a Plan, build: Box<dyn Build>, ranges: Vec<Fragment>) -> Output<'a> {
+        let moved = shared.moves_values(&shared.control.lock()).then_some(0);
         Output {
             shared,
             plan,
@@ -48,6 +49,7 @@ impl<'a> Output<'a> {
             overlapped: 0,
             seen_key: false,
             looked_at: 0,
+            moved,
         }
     }
 
@@ -77,16 +79,24 @@ impl<'a> Output<'a> {
         }
         self.begin_table()?;
         self.build.keep(entry)?;
-        self.hold_back();
-        Ok(())
+        hold_back(self.shared, &mut self.looked_at);
+        self.leave_room()
     }
 
-    /// Waits if compactions have a limit and have written too fast.
+    /// An error where there is soon no space for writers. Nothing depends on values being moved, and collection gives up then.
     #[inline]
-    fn hold_back(&mut self) {
-        if self.shared.options.compaction_bytes_per_second > 0 {
-            hold_back(self.shared, &mut self.looked_at);
+    fn leave_room(&mut self) -> Result<()> {
+        let Some(seen) = &mut self.moved else { return Ok(()) };
+        let moved = self.shared.placement.traffic().bytes(Purpose::Collection);
+        if moved < *seen + self.shared.options.memtable_bytes / 4 {
+            return Ok(());
         }
+        *seen = moved;
+        if self.shared.has_room(0) {
+            return Ok(());
+        }
+        let source = Arc::new(io::Error::new(io::ErrorKind::StorageFull, "what is left is for writers"));
+        Err(Error::NoSpace { op: "move values in", object: self.shared.placement.name(), source })
     }
 
     /// Stores a block as it is if all of it belongs to the part and is kept by `sieve`, and no output needs to end within it: how many entries it
@@ -108,7 +118,7 @@ impl<'a> Output<'a> {
         }
         self.begin_table()?;
         self.build.keep_block(block)?;
-        self.hold_back();
+        hold_back(self.shared, &mut self.looked_at);
         Ok(block.entries.at_hand().count() as u64)
     }
 

@@ -7,6 +7,7 @@
 use super::{Own, Writes, commit, group::Turn, make_room, unlogged, wait_visible};
 use crate::{
     Error, Result,
+    hold::hold_back,
     read::{
         get::{self, Question},
         view::View,
@@ -19,7 +20,7 @@ use terrace_format::{
     Batch, Kind, SeqNo,
     key::{self, Lookup},
 };
-use terrace_storage::placement::{Bytes, ObjectId, ReadHow, Stored};
+use terrace_storage::placement::{Bytes, Cursor, ObjectId, ReadHow, Stored};
 
 /// Bytes of values that are put at once, as long as writers have to wait.
 const BYTES_AT_ONCE: usize = 256 << 10;
@@ -42,6 +43,42 @@ struct Turned {
     living: Vec<Living>,
     /// Bytes of it.
     bytes: usize,
+    /// What compactions and collectors had written at the last look at how fast they do.
+    looked_at: u64,
+}
+
+impl Turned {
+    /// Goes on in `table`, where `cursor` has come to, until there is enough to be put. False at its end. Only reads.
+    fn gather(&mut self, shared: &Shared, table: &TableRef, cursor: &mut Option<Cursor>) -> Result<bool> {
+        let cursor = match cursor {
+            Some(cursor) => cursor,
+            none => {
+                let cursor = none.insert(table.open(&*shared.placement)?.cursor(HOW)?);
+                cursor.seek_first()?;
+                cursor
+            }
+        };
+        while cursor.valid() && self.bytes < BYTES_AT_ONCE {
+            let (entry, stored) = (key::apart(cursor.key()), cursor.value());
+            let victim = match Stored::parse(stored) {
+                Ok(Stored::At(at)) if entry.kind == Kind::Put => Some(ObjectId::from(&at)),
+                _ => None,
+            };
+            if let Some(victim) = victim.filter(|victim| self.victims.contains(victim))
+                && is_current(shared, &shared.view.load(), shared.visible(), entry.user, stored)?
+            {
+                match shared.placement.value(entry.user, entry.seq, Bytes::from(stored.to_vec()), HOW) {
+                    Ok(value) => {
+                        self.bytes += entry.user.len() + value.len();
+                        self.living.push(Living { user: entry.user.to_vec(), stored: stored.to_vec(), value });
+                    }
+                    Err(_) => drop(self.unreadable.insert(victim)), // whoever reads it is told why
+                }
+            }
+            cursor.next()?;
+        }
+        Ok(cursor.valid())
+    }
 }
 
 impl Writes {
@@ -52,7 +89,7 @@ impl Writes {
             let control = shared.control.lock();
             (control.collecting.victims.clone(), control.versions.live().clone())
         };
-        let mut turned = Turned { victims, unreadable: BTreeSet::new(), living: Vec::new(), bytes: 0 };
+        let mut turned = Turned { victims, unreadable: BTreeSet::new(), living: Vec::new(), bytes: 0, looked_at: 0 };
         if !self.put_all_again(shared, &version, &mut turned)? {
             starved(shared, turned.unreadable);
             return Ok(());
@@ -70,7 +107,7 @@ impl Writes {
 
     /// The part of all tables. False if there is no space for it.
     fn put_all_again(&self, shared: &Arc<Shared>, version: &Version, turned: &mut Turned) -> Result<bool> {
-        if !has_room(shared, BYTES_AT_ONCE) {
+        if !shared.has_room(BYTES_AT_ONCE as u64) {
             return Ok(false);
         }
         for (_, table) in version.tables() {
@@ -83,33 +120,21 @@ impl Writes {
         self.put_living(shared, turned)
     }
 
-    /// The part of one table. False if there is no space for it.
+    /// The part of one table. False if there is no space for it. Where something of the table cannot be read, what it points into stays.
     fn put_again_of(&self, shared: &Arc<Shared>, table: &TableRef, turned: &mut Turned) -> Result<bool> {
-        let mut cursor = table.open(&*shared.placement)?.cursor(HOW)?;
-        cursor.seek_first()?;
-        while cursor.valid() {
-            let (entry, stored) = (key::apart(cursor.key()), cursor.value());
-            let victim = match Stored::parse(stored) {
-                Ok(Stored::At(at)) if entry.kind == Kind::Put => Some(ObjectId::from(&at)),
-                _ => None,
-            };
-            if let Some(victim) = victim.filter(|victim| turned.victims.contains(victim))
-                && is_current(shared, &shared.view.load(), shared.visible(), entry.user, stored)?
-            {
-                match shared.placement.value(entry.user, entry.seq, Bytes::from(stored.to_vec()), HOW) {
-                    Ok(value) => {
-                        turned.bytes += entry.user.len() + value.len();
-                        turned.living.push(Living { user: entry.user.to_vec(), stored: stored.to_vec(), value });
-                    }
-                    Err(_) => drop(turned.unreadable.insert(victim)), // whoever reads it is told why
+        let mut cursor = None;
+        loop {
+            match turned.gather(shared, table, &mut cursor) {
+                Ok(false) => return Ok(true),
+                Ok(true) if self.put_living(shared, turned)? => hold_back(shared, &mut turned.looked_at),
+                Ok(true) => return Ok(false),
+                Err(Error::Corrupt { .. } | Error::Missing { .. } | Error::Io { .. }) => {
+                    turned.unreadable.extend(table.meta.segments().map(|(object, _)| object));
+                    return Ok(true); // whoever reads it is told why
                 }
-            }
-            cursor.next()?;
-            if turned.bytes >= BYTES_AT_ONCE && !self.put_living(shared, turned)? {
-                return Ok(false);
+                Err(other) => return Err(other),
             }
         }
-        Ok(true)
     }
 
     /// Puts those that are alive still. False if there is no space for that. [`Error::Closed`] if the store is being closed.
@@ -121,7 +146,7 @@ impl Writes {
         if living.is_empty() {
             return Ok(true);
         }
-        if !has_room(shared, bytes) {
+        if !shared.has_room(bytes as u64) {
             return Ok(false);
         }
         let Turn::Lead(mut lead, _) = self.queue.join(Own::Alone, false) else {
@@ -146,13 +171,6 @@ impl Writes {
         shared.stats.put_again(batch.byte_len() as u64);
         commit(shared, &mut lead, batch, false).map(|_| true)
     }
-}
-
-/// Whether the disk has space for so many bytes, and then for what writers put until the next flush. Who finds it full in the midst of an
-/// append stops everybody, and nothing depends on what is put here.
-fn has_room(shared: &Shared, bytes: usize) -> bool {
-    let room = bytes as u64 + shared.options.memtable_bytes;
-    shared.placement.free_bytes().is_none_or(|free| free >= room)
 }
 
 /// Until space is given back nothing is collected.
