@@ -50,7 +50,7 @@ crash: machine ## a quarter of an hour of power cuts, on paper and of machines, 
 	for engine in leveldb leveldb+durability=background terrace-block noblsm noblsm+durability=journal-bpf \
 	  wisckey+garbage_percent=1+durability=background \
 	  wisckey+collection=segments+garbage_percent=1+durability=background terrace-block+values=log+garbage_percent=1 \
-  bolt delsm raw raw+values=log+garbage_percent=1 lds leveldb-raw; do \
+	  bolt delsm raw raw+values=log+garbage_percent=1 lds leveldb-raw; do \
 	  target/release/terrace crash --engine terrace:$$engine --seconds 60 || exit 1; done
 	for preset in leveldb terrace-block noblsm; do \
 	  target/release/terrace crash --engine terrace:$$preset --level seam --seconds 30 || exit 1; done

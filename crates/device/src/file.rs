@@ -203,7 +203,8 @@ impl BlockDevice for File {
 
     /// The kernel starts to read and returns. Past its page cache there is nowhere to keep what it would read.
     fn expect(&self, offset: u64, len: u64) {
-        if let (false, Ok(offset), Ok(len)) = (self.direct, offset.try_into(), len.try_into()) {
+        let wanted = len > 0 && !self.direct; // 0 bytes would be all that there are
+        if let (true, Ok(offset), Ok(len)) = (wanted, offset.try_into(), len.try_into()) {
             let _ = posix_fadvise(&self.file, offset, len, PosixFadviseAdvice::POSIX_FADV_WILLNEED);
         }
     }

@@ -1,5 +1,5 @@
 //! What is done where there is no space: what is kept for safety only is given up, and whoever may give some back is waited for.
-use crate::{Result, reserve::Relief, state::Shared};
+use crate::{Options, Result, reserve::Relief, state::Shared};
 use std::{
     sync::{Arc, atomic::Ordering},
     thread,
@@ -46,10 +46,11 @@ impl Shared {
         }
     }
 
-    /// Whether the disk has space for so many bytes that nothing depends on, and then for what writers put until the next flush. Who finds it
-    /// full in the midst of an append stops everybody. I/O, so not to be called under a lock.
+    /// Whether the disk has space for so many bytes that nothing depends on, and then for what writers put until the next flush, which with values in
+    /// the log is a segment. Who finds it full in the midst of an append stops everybody. I/O, so not to be called under a lock.
     pub fn has_room(&self, bytes: u64) -> bool {
-        let room = bytes + self.options.memtable_bytes;
+        let Options { memtable_bytes, segment_bytes, .. } = self.options;
+        let room = bytes + if self.values_apart { memtable_bytes.max(segment_bytes) } else { memtable_bytes };
         self.placement.free_bytes().is_none_or(|free| free >= room)
     }
 

@@ -371,14 +371,24 @@ impl Shared {
             full if full.is_no_space() => self.starve(&mut control),
             Error::Corrupt { .. } | Error::Missing { .. } | Error::Io { .. } => {
                 let segments = plan.upper.iter().flat_map(|table| table.meta.segments());
-                control.collecting.spare(segments.map(|(object, _)| object));
-                self.placement.condemn(control.collecting.victims.clone());
+                self.spare(&mut control, segments.map(|(object, _)| object).collect());
             }
             _ => return Err(error),
         }
         control.busy.end(plan);
         self.schedule(&mut control);
         Ok(())
+    }
+
+    /// Nothing more is tried with those of `segments` that are being emptied.
+    pub fn spare(&self, control: &mut Control, segments: BTreeSet<ObjectId>) {
+        if segments.is_empty() {
+            return;
+        }
+        control.collecting.spare(segments);
+        if self.options.collection == Collection::Segments {
+            self.placement.condemn(control.collecting.victims.clone());
+        }
     }
 
     /// Whether compactions that begin now move values out of victims.

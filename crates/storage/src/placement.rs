@@ -234,6 +234,10 @@ pub trait Placement: Send + Sync {
     fn condemn(&self, segments: BTreeSet<ObjectId>) {
         let _ = segments;
     }
+    /// Those of them in which builds have met something that cannot be read, and pointed to it still, since this was last asked.
+    fn unmoved(&self) -> BTreeSet<ObjectId> {
+        BTreeSet::new()
+    }
 
     /// Starts a build.
     fn begin(&self, hint: Hint) -> Result<Box<dyn Build>>;
@@ -425,6 +429,8 @@ pub trait Build: Send {
     fn rely_on(&mut self, segment: ObjectId) -> Result<()> {
         Err(Error::Unsupported(format!("no build here points into {segment:?}")))
     }
+    /// From now on values stay in the segments in which they are.
+    fn move_no_more(&mut self) {}
     /// Appends raw bytes to a segment that belongs to this build; where in it they lie. It begins with the first call that names it, which
     /// ends the one before.
     fn append_to_segment(&mut self, segment: SegmentId, bytes: &[u8]) -> Result<u64> {
@@ -447,7 +453,8 @@ pub trait Build: Send {
 pub struct ReadHow {
     /// Verify the checksum of every block read.
     pub verify: bool,
-    /// Keep blocks read in the cache, except those that a cursor reads ahead.
+    /// Keep blocks read in the cache, except those that a cursor reads ahead. Who passes by once does not; he reads values that live in a log
+    /// by calls, also where they are mapped, and gets an error where a page cannot be had.
     pub fill_cache: bool,
 }
 

@@ -22,6 +22,8 @@ const SEGMENTS_MAX: usize = 8;
 const PLACE_BYTES: u64 = 64 << 10;
 /// A read that takes longer than this, and a microsecond for each KiB, was waited for: the kernel did not have it in memory.
 const WAITED: Duration = Duration::from_micros(20);
+/// The same of a look at what is mapped, which has the kernel map what it has in memory.
+const WAITED_MAPPED: Duration = Duration::from_micros(60);
 
 /// What one scan has read of segments.
 pub struct Stretches {
@@ -83,20 +85,23 @@ impl Stretches {
         std::mem::take(&mut self.waited)
     }
 
-    /// The entry at `at` of segment `object`, which `open` opens.
+    /// The entry at `at` of segment `object`, which `open` opens; where it is mapped, if `in_place`, or read.
     pub(crate) fn entry(
         &mut self,
         object: ObjectId,
         at: Range<u64>,
+        in_place: bool,
         open: impl FnOnce() -> Result<Arc<dyn SegmentReader>>,
     ) -> Result<Bytes> {
         let place = self.held.iter().position(|stretch| stretch.object == object);
-        let known = place.and_then(|place| self.held.remove(place));
-        let mut stretch = known.unwrap_or_else(|| Stretch::none_of(object));
-        self.held.truncate(SEGMENTS_MAX - 1);
-        let found = stretch.entry(&at, self.most, open);
+        if place != Some(0) {
+            let known = place.and_then(|place| self.held.remove(place));
+            self.held.truncate(SEGMENTS_MAX - 1);
+            self.held.push_front(known.unwrap_or_else(|| Stretch::none_of(object)));
+        }
+        let stretch = &mut self.held[0];
+        let found = stretch.entry(&at, in_place, self.most, open);
         stretch.last = Some(at);
-        self.held.push_front(stretch);
         self.counted.set(self.held.iter().map(|stretch| stretch.shown.kept_bytes()).sum());
         let (entry, waited) = found?;
         self.waited |= waited;
@@ -113,6 +118,7 @@ impl Stretch {
     fn entry(
         &mut self,
         at: &Range<u64>,
+        in_place: bool,
         most: u64,
         open: impl FnOnce() -> Result<Arc<dyn SegmentReader>>,
     ) -> Result<(Bytes, bool)> {
@@ -120,7 +126,7 @@ impl Stretch {
             return Ok(found);
         }
         let segment = open()?;
-        if let Some(all) = segment.shown() {
+        if let Some(all) = segment.shown().filter(|_| in_place) {
             self.shown = Shown::Mapped(all.clone());
             if let Some(found) = self.look(at) {
                 return Ok(found);
@@ -183,7 +189,7 @@ fn is_near(end: u64, start: u64) -> bool {
 fn is_waited_for(entry: &[u8]) -> bool {
     let begin = Instant::now();
     std::hint::black_box((entry.first().copied(), entry.last().copied()));
-    begin.elapsed() > WAITED
+    begin.elapsed() > WAITED_MAPPED
 }
 
 #[cfg(test)]
@@ -226,7 +232,7 @@ mod tests {
         let (segment, object) = (Arc::new(Counted::default()), ObjectId::Segment(SegmentId(7)));
         let (mut stretches, mut wanted) = (Stretches::new(most, &Budget::new(&Setup::default())), 0);
         for at in places {
-            let entry = stretches.entry(object, at..at + 1000, || Ok(segment.clone())).expect("it can be read");
+            let entry = stretches.entry(object, at..at + 1000, true, || Ok(segment.clone())).expect("it can be read");
             assert!(entry.iter().copied().eq((at..at + 1000).map(|at| (at % 251) as u8)), "the entry at {at}");
             wanted += 1000;
         }
@@ -255,7 +261,7 @@ mod tests {
             let at = next[number];
             next[number] += 1024 + (turn % 3) as u64 * 1000; // there is some garbage
             let object = ObjectId::Segment(SegmentId(number as u64));
-            stretches.entry(object, at..at + 1000, || Ok(segment.clone())).expect("it can be read");
+            stretches.entry(object, at..at + 1000, true, || Ok(segment.clone())).expect("it can be read");
         }
         assert!(segment.reads.load(Relaxed) < 100, "{} reads", segment.reads.load(Relaxed));
     }
@@ -269,7 +275,7 @@ mod tests {
         for number in 0..20 {
             let object = ObjectId::Segment(SegmentId(number));
             for at in (0..300).map(|at| at * 1024) {
-                stretches.entry(object, at..at + 1000, || Ok(segment.clone())).expect("it can be read");
+                stretches.entry(object, at..at + 1000, true, || Ok(segment.clone())).expect("it can be read");
                 assert!(counted() <= 1 << 20, "{} bytes", counted());
             }
         }
@@ -278,7 +284,8 @@ mod tests {
             let object = ObjectId::Segment(SegmentId(number));
             let long = (0..2).map(|at| at * 200_000);
             long.for_each(|at| {
-                let entry = stretches.entry(object, at..at + 200_000, || Ok(segment.clone())).expect("it can be read");
+                let entry =
+                    stretches.entry(object, at..at + 200_000, true, || Ok(segment.clone())).expect("it can be read");
                 assert_eq!(entry.len(), 200_000);
             });
         }
@@ -298,7 +305,7 @@ mod tests {
         assert!(reads(1 << 20, places).0 < 60);
         let (segment, object) = (Arc::new(Counted::default()), ObjectId::Segment(SegmentId(7)));
         let mut stretches = Stretches::new(1 << 20, &Budget::new(&Setup::default()));
-        let mut at = |range| stretches.entry(object, range, || Ok(segment.clone()));
+        let mut at = |range| stretches.entry(object, range, true, || Ok(segment.clone()));
         assert!(at(WHOLE - 2000..WHOLE - 1000).is_ok() && at(WHOLE - 1000..WHOLE + 1).is_err());
         assert!(at(WHOLE - 1000..WHOLE).is_ok(), "an error is told once for each who asks");
     }

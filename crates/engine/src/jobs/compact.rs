@@ -35,8 +35,6 @@ pub fn run(shared: &Arc<Shared>, plan: &Plan) -> Result<()> {
         let (tables, bytes) = (plan.inputs().count(), plan.bytes());
         Event::CompactionBegun { level, output_level, tables, bytes }
     });
-    // Builds that begin later may move values out of more.
-    let condemned = shared.control.lock().collecting.victims.clone();
     let (outputs, tickets) = if plan.trivial_move {
         (plan.upper.iter().map(|table| table.meta.clone()).collect(), Vec::new())
     } else {
@@ -56,7 +54,7 @@ pub fn run(shared: &Arc<Shared>, plan: &Plan) -> Result<()> {
     }
     edit.deleted.extend(plan.inputs().map(|(level, table)| (level, table.meta.id)));
     outputs.iter().for_each(|meta| add_to(&mut edit, plan.output_level, meta));
-    install(shared, plan, &condemned, edit, &outputs, tickets)?;
+    install(shared, plan, edit, &outputs, tickets)?;
     let (tables, bytes) = (outputs.len(), written);
     let time = shared.clock.now() - started;
     shared.options.tell(|| Event::CompactionEnded { level, output_level, tables, bytes, time });
@@ -72,24 +70,11 @@ fn let_go_first(shared: &Arc<Shared>) {
     }
 }
 
-/// Makes `outputs`, which values were moved for out of `condemned` segments, part of the version, in the place of the plan's inputs. Those of the
-/// inputs that nobody has begun to make durable go at once.
-fn install(
-    shared: &Arc<Shared>,
-    plan: &Plan,
-    condemned: &BTreeSet<ObjectId>,
-    edit: Edit,
-    outputs: &[TableMeta],
-    tickets: Vec<Ticket>,
-) -> Result<()> {
+/// Makes `outputs` part of the version, in the place of the plan's inputs. Those of the inputs that nobody has begun to make durable go at once.
+fn install(shared: &Arc<Shared>, plan: &Plan, edit: Edit, outputs: &[TableMeta], tickets: Vec<Ticket>) -> Result<()> {
     let mut control = shared.control.lock();
     control.busy.end(plan);
-    if plan.only_collects {
-        // Where it still points to, something could not be read.
-        let left = outputs.iter().flat_map(|meta| meta.segments()).map(|(object, _)| object);
-        control.collecting.spare(left.filter(|object| condemned.contains(object)));
-        shared.placement.condemn(control.collecting.victims.clone());
-    }
+    shared.spare(&mut control, shared.placement.unmoved());
     if !plan.trivial_move {
         control.busy.lull.merge_ended(shared.visible().0);
     }

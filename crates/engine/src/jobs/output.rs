@@ -29,7 +29,8 @@ pub struct Output<'a> {
     seen_key: bool,
     /// What compactions had written at the last look at how fast they do.
     looked_at: u64,
-    /// What had been moved out of segments at the last look at what that leaves to writers; `None` where nothing is moved.
+    /// What all compactions had moved out of segments at the last look at what that leaves to writers, before the first 0; `None` where nothing is
+    /// moved.
     moved: Option<u64>,
 }
 
@@ -83,7 +84,7 @@ impl<'a> Output<'a> {
         self.leave_room()
     }
 
-    /// An error where there is soon no space for writers. Nothing depends on values being moved, and collection gives up then.
+    /// Leaves values where they are from when on there is soon no space for writers. An error if moving them is all that this is for.
     #[inline]
     fn leave_room(&mut self) -> Result<()> {
         let Some(seen) = &mut self.moved else { return Ok(()) };
@@ -95,8 +96,13 @@ impl<'a> Output<'a> {
         if self.shared.has_room(0) {
             return Ok(());
         }
-        let source = Arc::new(io::Error::new(io::ErrorKind::StorageFull, "what is left is for writers"));
-        Err(Error::NoSpace { op: "move values in", object: self.shared.placement.name(), source })
+        if self.plan.only_collects {
+            let source = Arc::new(io::Error::new(io::ErrorKind::StorageFull, "what is left is for writers"));
+            return Err(Error::NoSpace { op: "move values in", object: self.shared.placement.name(), source });
+        }
+        self.build.move_no_more();
+        self.moved = None;
+        Ok(())
     }
 
     /// Stores a block as it is if all of it belongs to the part and is kept by `sieve`, and no output needs to end within it: how many entries it

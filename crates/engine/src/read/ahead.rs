@@ -55,8 +55,8 @@ impl<S: Scout> Ahead<S> {
 
     /// The scan stands on `user` now.
     pub fn reached(&mut self, user: &[u8]) {
-        if self.window == 0 {
-            return;
+        if self.window == 0 || self.left == 0 && !self.waited {
+            return; // where it is, is of no interest yet
         }
         match self.asked.pop_front() {
             Some((expected, bytes)) if expected == user => self.bytes -= bytes,

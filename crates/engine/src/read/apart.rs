@@ -6,7 +6,7 @@ use super::{
 };
 use crate::Result;
 use std::sync::Arc;
-use terrace_format::{KeyOrder, SeqNo};
+use terrace_format::{KeyOrder, SeqNo, value_log::INLINE};
 use terrace_storage::{
     Stretches,
     placement::{Bytes, Placement, ReadHow, Stored},
@@ -57,8 +57,8 @@ impl Apart {
     /// Reads the value for which `stored` was stored when `user` was put at `seq`.
     #[inline]
     pub fn read(&mut self, user: &[u8], seq: SeqNo, stored: &[u8]) -> Result<()> {
-        if let Ok(Stored::Inline(value)) = Stored::parse(stored) {
-            self.value = Found::Beside(stored.len() - value.len());
+        if stored.starts_with(INLINE) {
+            self.value = Found::Beside(INLINE.len());
             return Ok(());
         }
         self.ahead.reached(user);

@@ -32,6 +32,8 @@ struct Living {
     /// What the tree has for it.
     stored: Vec<u8>,
     value: Bytes,
+    /// Where that lies.
+    victim: ObjectId,
 }
 
 /// One turn of the collector.
@@ -70,7 +72,7 @@ impl Turned {
                 match shared.placement.value(entry.user, entry.seq, Bytes::from(stored.to_vec()), HOW) {
                     Ok(value) => {
                         self.bytes += entry.user.len() + value.len();
-                        self.living.push(Living { user: entry.user.to_vec(), stored: stored.to_vec(), value });
+                        self.living.push(Living { user: entry.user.to_vec(), stored: stored.to_vec(), value, victim });
                     }
                     Err(_) => drop(self.unreadable.insert(victim)), // whoever reads it is told why
                 }
@@ -125,14 +127,16 @@ impl Writes {
         let mut cursor = None;
         loop {
             match turned.gather(shared, table, &mut cursor) {
+                Ok(true) => {}
                 Ok(false) => return Ok(true),
-                Ok(true) if self.put_living(shared, turned)? => hold_back(shared, &mut turned.looked_at),
-                Ok(true) => return Ok(false),
                 Err(Error::Corrupt { .. } | Error::Missing { .. } | Error::Io { .. }) => {
                     turned.unreadable.extend(table.meta.segments().map(|(object, _)| object));
                     return Ok(true); // whoever reads it is told why
                 }
                 Err(other) => return Err(other),
+            }
+            if !self.put_living(shared, turned)? {
+                return Ok(false);
             }
         }
     }
@@ -160,16 +164,24 @@ impl Writes {
         wait_visible(shared, core.last)?;
         let (view, last) = (shared.view.load_full(), core.last);
         let mut batch = Batch::new();
-        for Living { user, stored, value } in &living {
-            if is_current(shared, &view, last, user, stored)? {
-                batch.put(user, value);
+        for Living { user, stored, value, victim } in &living {
+            match is_current(shared, &view, last, user, stored) {
+                Ok(true) => batch.put(user, value),
+                Ok(false) => {}
+                Err(Error::Corrupt { .. } | Error::Missing { .. } | Error::Io { .. }) => {
+                    turned.unreadable.insert(*victim); // as above
+                }
+                Err(other) => return Err(other),
             }
         }
         if batch.is_empty() {
             return Ok(true);
         }
         shared.stats.put_again(batch.byte_len() as u64);
-        commit(shared, &mut lead, batch, false).map(|_| true)
+        commit(shared, &mut lead, batch, false)?;
+        drop(lead); // others write while this waits
+        hold_back(shared, &mut turned.looked_at);
+        Ok(true)
     }
 }
 

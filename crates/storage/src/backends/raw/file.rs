@@ -248,10 +248,15 @@ impl File {
 
     /// Has the device read ahead what lies there of these bytes.
     fn expect(&self, offset: u64, bytes: u64) {
+        if self.bytes().is_err() {
+            return; // where a log that was found ends, that finds out
+        }
         let (payload, end) = (PAYLOAD as u64, offset.saturating_add(bytes));
         let (from, to) = match self.form {
             Form::Plain => (offset, end),
-            Form::Log => (offset / payload * PAGE_BYTES, end.div_ceil(payload).saturating_mul(PAGE_BYTES)),
+            Form::Log => {
+                ((offset / payload).saturating_mul(PAGE_BYTES), end.div_ceil(payload).saturating_mul(PAGE_BYTES))
+            }
         };
         let contents = self.contents.read();
         for (place, len) in self.pieces(&contents, from, to.min(contents.written).saturating_sub(from)) {

@@ -94,13 +94,17 @@ impl PointingBuild {
     fn take_over(&mut self, entry: EntryRef<'_>, pointer: &Pointer) -> Result<()> {
         let shared = self.shared.clone();
         let parsed = key::apart(entry.key);
-        // By a call, also where segments are mapped: a page that cannot be had must be an error.
-        let read = shared.segment_of(pointer).and_then(|segment| segment.read(pointer.offset, pointer.bytes));
-        let Ok(bytes) = read else { return self.carry(entry, pointer) };
+        let Ok(bytes) = shared.read_entry(pointer) else { return self.leave(entry, pointer) };
         match shared.value_in(pointer, &bytes, parsed.user, parsed.seq) {
             Ok(value) => self.put_apart(entry.key, &value, entry.origin),
-            Err(_) => self.carry(entry, pointer),
+            Err(_) => self.leave(entry, pointer),
         }
+    }
+
+    /// Keeps a pointer to what cannot be read.
+    fn leave(&mut self, entry: EntryRef<'_>, pointer: &Pointer) -> Result<()> {
+        self.shared.unmoved.lock().insert(ObjectId::from(pointer));
+        self.carry(entry, pointer)
     }
 
     /// Keeps the pointer.
@@ -156,6 +160,10 @@ impl Build for PointingBuild {
 
     fn rely_on(&mut self, segment: ObjectId) -> Result<()> {
         self.inner.rely_on(segment)
+    }
+
+    fn move_no_more(&mut self) {
+        self.condemned = Arc::default();
     }
 
     fn append_to_segment(&mut self, segment: SegmentId, bytes: &[u8]) -> Result<u64> {

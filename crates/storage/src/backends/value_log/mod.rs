@@ -41,6 +41,8 @@ struct Shared {
     segments: OpenFiles<ObjectId, Arc<dyn SegmentReader>>,
     /// Values that builds keep are moved out of these. A leaf lock; no I/O under it.
     condemned: Mutex<Arc<BTreeSet<ObjectId>>>,
+    /// See [`Placement::unmoved`]. A leaf lock; no I/O under it.
+    unmoved: Mutex<BTreeSet<ObjectId>>,
     /// See [`Shared::has_small_log`]; once it is known.
     small_log: OnceLock<bool>,
 }
@@ -49,8 +51,8 @@ impl ValueLog {
     /// Over what stores tables and segments.
     pub fn new(inner: Box<dyn Placement>, setup: &Setup) -> ValueLog {
         let segments = OpenFiles::new(setup.open_tables_max);
-        let (condemned, small_log) = (Mutex::default(), OnceLock::new());
-        ValueLog { shared: Arc::new(Shared { inner, setup: setup.clone(), segments, condemned, small_log }) }
+        let (condemned, unmoved, small_log) = (Mutex::default(), Mutex::default(), OnceLock::new());
+        ValueLog { shared: Arc::new(Shared { inner, setup: setup.clone(), segments, condemned, unmoved, small_log }) }
     }
 }
 
@@ -99,7 +101,7 @@ impl Shared {
         })
     }
 
-    /// The bytes of the entry at `pointer`, not verified.
+    /// The bytes of the entry at `pointer`, not verified: where they are mapped, or read.
     fn entry(&self, pointer: &Pointer) -> Result<Bytes> {
         let segment = self.segment_of(pointer)?;
         if let (Ok(from), Ok(bytes)) = (usize::try_from(pointer.offset), usize::try_from(pointer.bytes))
@@ -107,7 +109,13 @@ impl Shared {
         {
             return Ok(entry);
         }
-        Ok(Bytes::from(Arc::new(segment.read(pointer.offset, pointer.bytes)?)))
+        self.read_entry(pointer)
+    }
+
+    /// The same, read by a call: what cannot be had is an error.
+    fn read_entry(&self, pointer: &Pointer) -> Result<Bytes> {
+        let read = self.segment_of(pointer)?.read(pointer.offset, pointer.bytes)?;
+        Ok(Bytes::from(Arc::new(read)))
     }
 
     /// The value in `entry` at `pointer`, which must be of `user` and `seq`; not copied unless it is compressed.
@@ -176,15 +184,15 @@ impl Placement for ValueLog {
         self.shared.inner.open_segment(object)
     }
 
-    fn value(&self, user: &[u8], seq: SeqNo, stored: Bytes, _: ReadHow) -> Result<Bytes> {
+    fn value(&self, user: &[u8], seq: SeqNo, stored: Bytes, how: ReadHow) -> Result<Bytes> {
         match self.shared.parse(&stored)? {
             Stored::Inline(value) => {
                 let range = stored.len() - value.len()..stored.len();
                 Ok(stored.part(range).unwrap_or_else(|| Bytes::from(value.to_vec())))
             }
             Stored::At(pointer) => {
-                let entry = self.shared.entry(&pointer)?;
-                self.shared.value_of(&pointer, entry, user, seq)
+                let entry = if how.fill_cache { self.shared.entry(&pointer) } else { self.shared.read_entry(&pointer) };
+                self.shared.value_of(&pointer, entry?, user, seq)
             }
         }
     }
@@ -201,7 +209,8 @@ impl Placement for ValueLog {
             Stored::Inline(_) => self.value(user, seq, Bytes::from(stored.to_vec()), how),
             Stored::At(pointer) => {
                 let at = pointer.offset..pointer.offset.saturating_add(pointer.bytes);
-                let entry = stretches.entry(ObjectId::from(&pointer), at, || self.shared.segment_of(&pointer))?;
+                let object = ObjectId::from(&pointer);
+                let entry = stretches.entry(object, at, how.fill_cache, || self.shared.segment_of(&pointer))?;
                 self.shared.value_of(&pointer, entry, user, seq)
             }
         }
@@ -217,6 +226,10 @@ impl Placement for ValueLog {
 
     fn condemn(&self, segments: BTreeSet<ObjectId>) {
         *self.shared.condemned.lock() = Arc::new(segments);
+    }
+
+    fn unmoved(&self) -> BTreeSet<ObjectId> {
+        std::mem::take(&mut *self.shared.unmoved.lock())
     }
 
     fn begin(&self, hint: Hint) -> Result<Box<dyn Build>> {
