@@ -242,7 +242,7 @@ fn a_value_that_cannot_be_read_stops_nobody() {
 #[test]
 fn a_table_that_cannot_be_read_stops_no_collector() {
     let place = Place::directory();
-    let options = options(&[SMALL, &[("collection", "tail")]].concat());
+    let options = options(&[SMALL, &[("collection", "tail"), ("tables", "block")]].concat());
     let (mut rng, path) = (Rng::new(17), place.path().expect("a directory"));
     let db = place.open(&options, true).expect("open");
     for number in 0..5000 {
