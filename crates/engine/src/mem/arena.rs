@@ -151,6 +151,7 @@ impl Arena {
     }
 
     /// Makes a node with `height` links that lead nowhere. Its value comes in two pieces.
+    #[inline]
     pub fn node(&self, height: usize, user: &[u8], trailer: u64, [head, tail]: [&[u8]; 2]) -> NodeId {
         let higher = (height - 1) * size_of::<Link>();
         let bytes = higher + size_of::<Node>() + user.len() + TRAILER_BYTES + head.len() + tail.len();

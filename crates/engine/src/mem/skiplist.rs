@@ -88,6 +88,7 @@ impl SkipList {
     }
 
     /// Adds an entry with `height` links. A key that is there stays as it is.
+    #[inline]
     pub fn insert(&self, user: &[u8], trailer: u64, value: [&[u8]; 2], height: usize) {
         let target = Target::new(user, trailer);
         if self.height.load(Relaxed) < height {
@@ -114,6 +115,7 @@ impl SkipList {
 
     /// Links `node` in at `level`, behind `before` or, if others have come in meanwhile, a little further on. Returns what
     /// follows it there.
+    #[inline]
     fn link_in(
         &self,
         node: NodeId,
@@ -182,6 +184,7 @@ impl SkipList {
 
     /// Whether `target` goes behind everything on the lowest `levels` levels; then `gap` says where. So ascending keys need no
     /// search.
+    #[inline]
     fn is_at_end(&self, target: &Target<'_>, levels: usize, gap: &mut Gap) -> bool {
         (0..levels).all(|level| {
             let tail = self.tails[level].get().unwrap_or(self.head);
