@@ -11,8 +11,8 @@ const WAIT_MIN: Duration = Duration::from_millis(1);
 /// How long to sleep before looking again whether there is still a reason to.
 const WAIT_MAX: Duration = Duration::from_millis(50);
 
-/// Waits, if they have a limit, as long as compactions may not write, which had written `looked_at` bytes when this was last asked: not at all where they have
-/// fallen behind, since writers would wait for them, nor where writing has failed, since who resumes it does.
+/// Waits, if they have a limit, as long as compactions may not write, which had written `looked_at` bytes when this was last asked: not
+/// at all where they have fallen behind, since writers would wait for them, nor where writing has failed, since who resumes it does.
 #[inline]
 pub fn hold_back(shared: &Shared, looked_at: &mut u64) {
     if shared.options.compaction_bytes_per_second > 0 {

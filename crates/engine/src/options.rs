@@ -161,8 +161,8 @@ pub struct Options {
     /// Compactions at once, and threads of each, that are enough while level 0 is short and somebody writes: fewer than there
     /// are processors leave some to writers and readers. Default 64, which is no bound; 1 ..= 64.
     pub compactions_calm: u64,
-    /// Bytes that all compactions, and collectors of a value log, together may write in a second, so that others who use the device get their share of it. Not held
-    /// while level 0 is half way to where writes are slowed, or more lies above the levels' sizes than half of `debt_bytes_max`. Flushes
+    /// Bytes that all compactions, and collectors of a value log, together may write in a second, so that others who use the device get their
+    /// share of it. Not held while level 0 is half way to where writes are slowed, or more lies above the levels' sizes than half of `debt_bytes_max`. Flushes
     /// and what is ingested have no limit. Default 0, which is none; 0 ..= 1 TiB.
     pub compaction_bytes_per_second: u64,
     /// Threads that one large compaction may use, each for a range of its keys. Default 1; 1 ..= 64.

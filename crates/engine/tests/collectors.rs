@@ -19,6 +19,17 @@ fn stored_bytes(place: &Place) -> u64 {
     place.fs.list().expect("list").iter().map(|entry| entry.bytes).sum()
 }
 
+/// A store of 2000 values, half of which were put twice, and nobody has collected the first.
+fn leave_garbage(place: &Place, seed: u64) {
+    let mut rng = Rng::new(seed);
+    let db = place.open(&options(&[SMALL, &[("collection", "off")]].concat()), true).expect("open");
+    for number in (0..2000).chain((0..2000).step_by(2)) {
+        db.put(key(number), value(&mut rng, 1024)).expect("put");
+    }
+    db.flush().expect("flush");
+    db.close().expect("close");
+}
+
 #[test]
 fn garbage_is_collected_and_nothing_else() {
     uniform_changes("segments", 1.35);
@@ -28,13 +39,8 @@ fn garbage_is_collected_and_nothing_else() {
 /// taken for what cannot be read.
 #[test]
 fn a_compaction_of_everything_spares_nothing() {
-    let (place, mut rng) = (Place::any(), Rng::new(18));
-    let db = place.open(&options(&[SMALL, &[("collection", "off")]].concat()), true).expect("open");
-    for number in (0..2000).chain((0..2000).step_by(2)) {
-        db.put(key(number), value(&mut rng, 1024)).expect("put");
-    }
-    db.flush().expect("flush");
-    db.close().expect("close");
+    let place = Place::any();
+    leave_garbage(&place, 18);
     let slow = options(&[SMALL, &[("compaction_bytes_per_second", "2MiB")]].concat());
     let db = place.open(&slow, false).expect("open");
     let moved = || written(&db).0.into_iter().find(|(purpose, _)| *purpose == "collection").expect("a purpose").1;
@@ -306,13 +312,8 @@ fn starved_by_a_full_disk(collection: &str) {
 #[test]
 fn collectors_keep_to_the_rate_of_compactions() {
     for collection in ["segments", "tail"] {
-        let (place, mut rng) = (Place::any(), Rng::new(19));
-        let db = place.open(&options(&[SMALL, &[("collection", "off")]].concat()), true).expect("open");
-        for number in (0..2000).chain((0..2000).step_by(2)) {
-            db.put(key(number), value(&mut rng, 1024)).expect("put");
-        }
-        db.flush().expect("flush");
-        db.close().expect("close");
+        let place = Place::any();
+        leave_garbage(&place, 19);
         let changes: &[_] = &[("compaction_bytes_per_second", "1MiB"), ("collection", collection)];
         let db = place.open(&options(&[SMALL, changes].concat()), true).expect("open");
         let begin = Instant::now();

@@ -33,8 +33,8 @@ pub struct Setup {
     pub open_tables_max: usize,
     /// Values of fewer bytes stay beside their keys in tables that are directories. Default 0: each has a file.
     pub file_value_bytes_min: u64,
-    /// Maps the files of tables and the segments of a value log that nobody appends to, and reads uncompressed blocks and values where they lie. A page that cannot be had ends the process
-    /// with a message (docs/decisions/0008-mapped-reads.md). Default false.
+    /// Maps the files of tables and the segments of a value log that nobody appends to, and reads uncompressed blocks and values where they
+    /// lie. A page that cannot be had ends the process with a message (docs/decisions/0008-mapped-reads.md). Default false.
     pub mmap_reads: bool,
     /// How records reach the operating system. Default [`LogWrites::Write`].
     pub log_writes: LogWrites,

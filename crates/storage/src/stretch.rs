@@ -63,13 +63,11 @@ impl Shown {
 
     /// The entry, if it is there.
     fn part(&self, at: &Range<u64>) -> Option<Bytes> {
-        let (begin, bytes) = match self {
-            Shown::Nothing => return None,
-            Shown::Read(from, bytes) => (at.start.checked_sub(*from)?, bytes),
-            Shown::Mapped(all) => (at.start, all),
-        };
-        let from = usize::try_from(begin).ok()?;
-        bytes.part(from..from.checked_add(usize::try_from(at.end - at.start).ok()?)?)
+        match self {
+            Shown::Nothing => None,
+            Shown::Read(from, bytes) => bytes.part_at(&(at.start.checked_sub(*from)?..at.end.checked_sub(*from)?)),
+            Shown::Mapped(all) => all.part_at(at),
+        }
     }
 }
 

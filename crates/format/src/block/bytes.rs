@@ -64,6 +64,11 @@ impl Bytes {
         }
     }
 
+    /// The part at a range of a file that these bytes are; `None` if there is none.
+    pub fn part_at(&self, range: &Range<u64>) -> Option<Bytes> {
+        self.part(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?)
+    }
+
     /// The first `bytes` of them; all, if there are no more.
     pub fn cut(self, bytes: usize) -> Bytes {
         Bytes(match self.0 {
@@ -139,6 +144,8 @@ mod tests {
             assert_eq!(*bytes, all);
             let part = bytes.part(2..8).unwrap();
             assert_eq!(&*part, b"234567");
+            assert_eq!(bytes.part_at(&(2..8)).as_deref(), Some(&*part));
+            assert!(bytes.part_at(&(2..u64::MAX)).is_none());
             assert_eq!(&*part.part(1..3).unwrap(), b"34");
             assert_eq!((&*part.clone().cut(2), &*part.clone().cut(7)), (&b"23"[..], &*part));
             assert!(part.part(5..7).is_none() && bytes.part(3..11).is_none(), "{bytes:?}");

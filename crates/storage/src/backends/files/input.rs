@@ -54,8 +54,7 @@ impl ByteSource for Input {
     fn read(&self, range: Range<u64>) -> Result<Bytes> {
         let bytes = length(&range)?;
         if let Some(map) = &self.map {
-            let part = usize::try_from(range.start).ok().and_then(|start| map.part(start..start + bytes));
-            return self.answer(part.ok_or(io::ErrorKind::UnexpectedEof.into()));
+            return self.answer(map.part_at(&range).ok_or(io::ErrorKind::UnexpectedEof.into()));
         }
         self.answer(self.file.read_at(range.start, bytes)).map(Bytes::from)
     }

@@ -94,7 +94,7 @@ impl PointingBuild {
     fn take_over(&mut self, entry: EntryRef<'_>, pointer: &Pointer) -> Result<()> {
         let shared = self.shared.clone();
         let parsed = key::apart(entry.key);
-        let Ok(bytes) = shared.read_entry(pointer) else { return self.leave(entry, pointer) };
+        let Ok(bytes) = shared.entry(pointer, false) else { return self.leave(entry, pointer) };
         match shared.value_in(pointer, &bytes, parsed.user, parsed.seq) {
             Ok(value) => self.put_apart(entry.key, &value, entry.origin),
             Err(_) => self.leave(entry, pointer),

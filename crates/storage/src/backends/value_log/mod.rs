@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use std::{
     borrow::Cow,
     collections::BTreeSet,
+    ops::Range,
     sync::{Arc, OnceLock},
 };
 use terrace_format::{
@@ -101,21 +102,15 @@ impl Shared {
         })
     }
 
-    /// The bytes of the entry at `pointer`, not verified: where they are mapped, or read.
-    fn entry(&self, pointer: &Pointer) -> Result<Bytes> {
+    /// The bytes of the entry at `pointer`, not verified: where they are mapped, if `in_place`, or read by a call, to which what cannot be had
+    /// is an error.
+    fn entry(&self, pointer: &Pointer, in_place: bool) -> Result<Bytes> {
         let segment = self.segment_of(pointer)?;
-        if let (Ok(from), Ok(bytes)) = (usize::try_from(pointer.offset), usize::try_from(pointer.bytes))
-            && let Some(entry) = segment.shown().and_then(|all| all.part(from..from.checked_add(bytes)?))
-        {
+        let shown = segment.shown().filter(|_| in_place);
+        if let Some(entry) = shown.and_then(|all| all.part_at(&place_of(pointer))) {
             return Ok(entry);
         }
-        self.read_entry(pointer)
-    }
-
-    /// The same, read by a call: what cannot be had is an error.
-    fn read_entry(&self, pointer: &Pointer) -> Result<Bytes> {
-        let read = self.segment_of(pointer)?.read(pointer.offset, pointer.bytes)?;
-        Ok(Bytes::from(Arc::new(read)))
+        Ok(Bytes::from(Arc::new(segment.read(pointer.offset, pointer.bytes)?)))
     }
 
     /// The value in `entry` at `pointer`, which must be of `user` and `seq`; not copied unless it is compressed.
@@ -191,8 +186,8 @@ impl Placement for ValueLog {
                 Ok(stored.part(range).unwrap_or_else(|| Bytes::from(value.to_vec())))
             }
             Stored::At(pointer) => {
-                let entry = if how.fill_cache { self.shared.entry(&pointer) } else { self.shared.read_entry(&pointer) };
-                self.shared.value_of(&pointer, entry?, user, seq)
+                let entry = self.shared.entry(&pointer, how.fill_cache)?;
+                self.shared.value_of(&pointer, entry, user, seq)
             }
         }
     }
@@ -208,8 +203,7 @@ impl Placement for ValueLog {
         match self.shared.parse(stored)? {
             Stored::Inline(_) => self.value(user, seq, Bytes::from(stored.to_vec()), how),
             Stored::At(pointer) => {
-                let at = pointer.offset..pointer.offset.saturating_add(pointer.bytes);
-                let object = ObjectId::from(&pointer);
+                let (object, at) = (ObjectId::from(&pointer), place_of(&pointer));
                 let entry = stretches.entry(object, at, how.fill_cache, || self.shared.segment_of(&pointer))?;
                 self.shared.value_of(&pointer, entry, user, seq)
             }
@@ -347,4 +341,9 @@ impl Placement for ValueLog {
     fn traffic(&self) -> &Traffic {
         self.shared.inner.traffic()
     }
+}
+
+/// Where in its segment the entry lies.
+fn place_of(pointer: &Pointer) -> Range<u64> {
+    pointer.offset..pointer.offset.saturating_add(pointer.bytes)
 }
