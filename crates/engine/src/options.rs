@@ -230,7 +230,8 @@ pub struct Options {
     /// Bytes of closed logs that are kept, after they are needed no more, for [`Db::updates_since`](crate::Db::updates_since)
     /// to read, also over a close or a kill. Default 0; 0 ..= 1 TiB.
     pub log_keep_bytes: u64,
-    /// Bytes after which the manifest is begun anew. Default 64 MiB; 4 KiB ..= 1 GiB.
+    /// Bytes after which the manifest is begun anew; from 1 MiB on also if it is eight times as long as it began. Default 64 MiB;
+    /// 4 KiB ..= 1 GiB.
     pub manifest_bytes: u64,
     order: KeyOrder,
     filter: Option<Arc<dyn FilterPolicy>>,

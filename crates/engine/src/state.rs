@@ -8,12 +8,12 @@
 //! ```
 //! Readers take one atomic load of the view and, for a snapshot, a leaf lock: nothing that anybody holds during I/O.
 use crate::{
-    Collection, Error, Event, Options, Result,
+    Error, Event, Options, Result,
     clock::Clock,
     closed_logs::ClosedLogs,
     compact::{
         claim::Busy,
-        collect::{self, Collecting},
+        collect::Collecting,
         leveled, lull, pace,
         plan::{Limits, Plan, Policy, Situation},
         rate::Rate,
@@ -22,7 +22,7 @@ use crate::{
     reserve::Reserve,
     stats::Counters,
     version::{
-        KeyRange, Level,
+        KeyRange,
         set::{Manifest, VersionSet},
     },
     waiters::Waiters,
@@ -31,7 +31,6 @@ use crate::{
 use arc_swap::ArcSwap;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::{
-    collections::BTreeSet,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
@@ -40,10 +39,7 @@ use std::{
     time::Duration,
 };
 use terrace_format::{KeyOrder, SeqNo, TableForm, TableId};
-use terrace_storage::{
-    Awaited,
-    placement::{ObjectId, Placement},
-};
+use terrace_storage::{Awaited, placement::Placement};
 
 /// Who waits for background work looks again after so long: whether there is space may change without it.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -147,6 +143,8 @@ pub struct Shared {
     /// Signalled whenever control changes.
     pub changed: Condvar,
 }
+
+mod collecting;
 
 impl Shared {
     /// The last sequence readers may see.
@@ -319,139 +317,6 @@ impl Shared {
             told(&mut control.busy.lull);
             self.schedule(&mut control);
         }
-    }
-
-    /// Looks which tables above the deepest level delete ranges, where that is for [`collect::hiding`] to know. I/O; what cannot be read is
-    /// told to whoever reads it.
-    pub fn look_for_range_deletes(&self) {
-        if !self.values_apart || !self.deletes_ranges {
-            return;
-        }
-        let view = self.view.load_full();
-        for table in view.version.above_deepest().iter().flat_map(Level::tables) {
-            let _ = table.look_for_range_deletes(&*self.placement);
-        }
-    }
-
-    /// Empties segments of the value log, if there is too much garbage: one table at a time, so that it never has more than a
-    /// thread, and whatever else is due comes first.
-    fn collect(self: &Arc<Self>, control: &mut Control) {
-        let off = self.options.collection == Collection::Off || control.collecting.starved;
-        if !self.values_apart || off || control.busy.is_renewing() {
-            return;
-        }
-        let victims = match self.options.collection {
-            Collection::Tail => self.spent_by_tail(control),
-            _ => self.condemned(control),
-        };
-        if control.busy.len() >= self.options.compactions_max as usize {
-            return;
-        }
-        let percent = self.options.garbage_percent;
-        let plan = self.situated(control, |situation| {
-            let all = || control.versions.segments.sum_but(&control.collecting.spared);
-            let hiding = || collect::hiding(situation.version, &all(), percent);
-            match victims.is_empty() {
-                false => collect::plan(situation, &victims, |range| self.policy.plan_range(situation, 0, range)),
-                true if !control.busy.lull.is_long() => None,
-                true => hiding().and_then(|(level, range)| self.policy.plan_range(situation, level, &range)),
-            }
-        });
-        if let Some(plan) =
-            plan.filter(|plan| control.busy.admits(&self.order, plan) && !control.busy.hinders(&self.order, plan))
-        {
-            self.start_compaction(control, plan);
-        }
-    }
-
-    /// A plan that only collects came to nothing. Nothing depended on it, so nothing stops.
-    fn collection_failed(self: &Arc<Self>, plan: &Plan, error: Error) -> Result<()> {
-        let mut control = self.control.lock();
-        match &error {
-            full if full.is_no_space() => self.starve(&mut control),
-            Error::Corrupt { .. } | Error::Missing { .. } | Error::Io { .. } => {
-                let segments = plan.upper.iter().flat_map(|table| table.meta.segments());
-                self.spare(&mut control, segments.map(|(object, _)| object).collect());
-            }
-            _ => return Err(error),
-        }
-        control.busy.end(plan);
-        self.schedule(&mut control);
-        Ok(())
-    }
-
-    /// Nothing more is tried with those of `segments` that are being emptied.
-    pub fn spare(&self, control: &mut Control, segments: BTreeSet<ObjectId>) {
-        if segments.is_empty() {
-            return;
-        }
-        control.collecting.spare(segments);
-        if self.options.collection == Collection::Segments {
-            self.placement.condemn(control.collecting.victims.clone());
-        }
-    }
-
-    /// Whether compactions that begin now move values out of victims.
-    pub fn moves_values(&self, control: &Control) -> bool {
-        self.options.collection == Collection::Segments && !control.collecting.victims.is_empty()
-    }
-
-    /// There is no space for what is collected, so nothing is until some is given back. Compactions leave values where they are.
-    pub fn starve(&self, control: &mut Control) {
-        control.collecting.starved = true;
-        if self.moves_values(control) {
-            control.collecting.victims.clear();
-            control.collecting.sorts = false;
-            self.placement.condemn(BTreeSet::new());
-        }
-    }
-
-    /// From now on values are moved out of all logs that tables point into, if the collector is one that moves.
-    pub fn condemn_logs(self: &Arc<Self>, control: &mut Control) {
-        if !self.values_apart || self.options.collection != Collection::Segments || control.collecting.starved {
-            return;
-        }
-        let Control { versions, collecting, .. } = &mut *control;
-        let logs = versions.segments.pointed_into().map(|(object, _)| object);
-        let logs = logs.filter(|object| matches!(object, ObjectId::Wal(_)) && !collecting.spared.contains(object));
-        collecting.victims.extend(logs);
-        collecting.sorts = !collecting.victims.is_empty();
-        self.placement.condemn(collecting.victims.clone());
-        self.schedule(control);
-    }
-
-    /// The victims of collector `segments`.
-    fn condemned(&self, control: &mut Control) -> BTreeSet<ObjectId> {
-        let Control { versions, collecting, busy, .. } = control;
-        collecting.victims.retain(|victim| versions.segments.live(*victim) > 0);
-        collecting.sorts &= !collecting.victims.is_empty();
-        let percent = self.options.garbage_percent;
-        let due = collecting.is_due(&versions.segments.sum_but(&collecting.spared), percent, busy.lull.is_long());
-        if collecting.victims.is_empty() && due {
-            collecting.victims = collect::victims(&versions.segments, &collecting.spared, percent);
-            self.placement.condemn(collecting.victims.clone());
-        }
-        collecting.victims.clone()
-    }
-
-    /// The victims of collector `tail`, once tables need not point to them any more.
-    fn spent_by_tail(self: &Arc<Self>, control: &mut Control) -> BTreeSet<ObjectId> {
-        let Control { versions, collecting, closing, .. } = control;
-        if collecting.putting {
-            return BTreeSet::new();
-        }
-        collecting.victims.retain(|victim| versions.segments.live(*victim) > 0);
-        if collecting.victims.is_empty() {
-            collecting.put_by = None;
-            let Collecting { spared, .. } = &*collecting;
-            collecting.victims = collect::oldest(&versions.segments, spared, self.options.garbage_percent);
-        }
-        if collecting.put_by.is_none() && !collecting.victims.is_empty() && !*closing {
-            collecting.putting = true;
-            let job = |shared: &Arc<Shared>| (shared.jobs.put_again)(shared);
-            self.submit(Lane::Collect, "put again", job, |control| control.collecting.putting = false);
-        }
-        collecting.spent(self.snapshots.oldest(|| self.visible()), versions.base())
     }
 
     /// Threads that compactions get now, of the `most` that an option grants.

@@ -91,12 +91,16 @@ impl Stretches {
         in_place: bool,
         open: impl FnOnce() -> Result<Arc<dyn SegmentReader>>,
     ) -> Result<Bytes> {
-        let place = self.held.iter().position(|stretch| stretch.object == object);
-        if place != Some(0) {
-            let known = place.and_then(|place| self.held.remove(place));
-            self.held.truncate(SEGMENTS_MAX - 1);
-            self.held.push_front(known.unwrap_or_else(|| Stretch::none_of(object)));
+        if let Some(stretch) = self.held.front_mut().filter(|stretch| stretch.object == object)
+            && let Some((entry, waited)) = stretch.look(&at)
+        {
+            stretch.last = Some(at);
+            self.waited |= waited;
+            return Ok(entry); // as most are: what is kept is what it was
         }
+        let known = self.held.iter().position(|stretch| stretch.object == object).and_then(|at| self.held.remove(at));
+        self.held.truncate(SEGMENTS_MAX - 1);
+        self.held.push_front(known.unwrap_or_else(|| Stretch::none_of(object)));
         let stretch = &mut self.held[0];
         let found = stretch.entry(&at, in_place, self.most, open);
         stretch.last = Some(at);

@@ -7,9 +7,12 @@
 //!
 //! Collector *tail* is WiscKey's: the oldest segments are emptied, and what is alive there is put again with a new sequence
 //! (`write/again.rs`). The pointers that this leaves behind are hidden by newer writes; tables that have them are rewritten too.
-use super::plan::{Plan, Situation};
+use super::{
+    hidden,
+    plan::{Plan, Situation},
+};
 use crate::version::{
-    KeyRange, Level, TableRef, Version,
+    KeyRange, TableRef,
     segments::{Segment, Segments},
 };
 use std::{collections::BTreeSet, sync::Arc};
@@ -31,21 +34,11 @@ pub struct Collecting {
     pub sorts: bool,
     /// There was no space for it. Until some is given back nothing is collected.
     pub starved: bool,
-    /// Bytes of all segments when garbage was within its limit last.
-    calm_bytes: u64,
+    /// What merges have found of garbage that nobody knew of.
+    pub found: hidden::Found,
 }
 
 impl Collecting {
-    /// Whether garbage above the limit of `percent` is to be collected now. As long as the log takes no more space than it did
-    /// before, an eighth aside, that can wait until the store is `resting`: what is alive now may be garbage by then.
-    pub fn is_due(&mut self, all: &Segment, percent: u64, resting: bool) -> bool {
-        if all.garbage() * 100 <= all.bytes * percent {
-            self.calm_bytes = all.bytes;
-            return false;
-        }
-        resting || all.bytes > self.calm_bytes + self.calm_bytes / 8
-    }
-
     /// Nothing more is tried with `segments`.
     pub fn spare(&mut self, segments: impl IntoIterator<Item = ObjectId>) {
         for segment in segments {
@@ -65,6 +58,13 @@ impl Collecting {
     }
 }
 
+/// Whether more than `percent` of all bytes are garbage. Where that takes no more than an eighth of the log beyond, it can wait until the
+/// store is `resting`: what is alive now may be garbage by then.
+pub fn is_due(all: &Segment, percent: u64, resting: bool) -> bool {
+    let bytes = if resting { all.bytes } else { all.bytes / 9 * 8 };
+    bytes.saturating_sub(all.live) * 100 > bytes * percent
+}
+
 /// The tail collector's victims, if garbage is more than `percent` of all bytes: the oldest segment, and those behind it as long
 /// as more than `percent` of each is garbage; but no more than a quarter of all bytes, which are there twice for a while.
 pub fn oldest(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) -> BTreeSet<ObjectId> {
@@ -81,9 +81,10 @@ pub fn oldest(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) ->
     worn.map(|(_, (object, _))| *object).collect()
 }
 
-/// The segments to empty, if garbage is more than `percent` of all bytes; none if it is not, and none of those `spared`.
-pub fn victims(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) -> BTreeSet<ObjectId> {
-    let all = segments.sum_but(spared);
+/// The segments to empty, if garbage is more than `percent` of all bytes, and `hidden` bytes of what seems to be alive are garbage, too; none
+/// if it is not, and none of those `spared`.
+pub fn victims(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64, hidden: u64) -> BTreeSet<ObjectId> {
+    let all = segments.sum_but(spared).but_hidden(hidden);
     let above = |sum: &Segment, percent: u64| sum.garbage() * 100 > sum.bytes * percent;
     if !above(&all, percent) {
         return BTreeSet::new();
@@ -112,23 +113,6 @@ pub fn victims(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) -
 fn worth(segment: &Segment, age: u64) -> f64 {
     let alive = segment.live as f64 / segment.bytes.max(1) as f64;
     (1.0 - alive) * (1 + age) as f64 / (1.0 + alive)
-}
-
-/// What to merge into the next level for a store at rest, from which level, because of the garbage that it may hide. A table that deletes
-/// ranges hides whatever lies below. Of others the uppermost level is merged, if garbage may be more than `percent` of all bytes once it
-/// is known: each entry above the deepest level may hide one below, of about its own size, and values are spread likewise.
-pub fn hiding<'a>(version: &'a Version, all: &Segment, percent: u64) -> Option<(usize, KeyRange<'a>)> {
-    let above = version.above_deepest();
-    let deletes = |level: &'a Level| level.tables().find(|table| table.deletes_ranges());
-    let deleting = above.iter().enumerate().find_map(|(number, level)| Some((number, deletes(level)?.span())));
-    if deleting.is_some() {
-        return deleting;
-    }
-    let bytes = |levels: &[Level]| levels.iter().map(Level::bytes).sum::<u64>() as f64;
-    let (upper, tree) = (bytes(above), bytes(&version.levels));
-    let live = all.live as f64 / all.bytes.max(1) as f64 * (1.0 - upper / tree);
-    let too_much = all.bytes > 0 && upper > 0.0 && (1.0 - live) * 100.0 > percent as f64;
-    above.iter().position(|level| level.bytes() > 0).filter(|_| too_much).map(|number| (number, KeyRange::default()))
 }
 
 /// Rewrites a table that points into one of `victims`; `None` if none does that can be had now.
@@ -171,7 +155,7 @@ mod tests {
     }
 
     fn numbers(of: &[(u64, u64)], percent: u64) -> Vec<u64> {
-        victims(&segments(of), &BTreeSet::new(), percent).into_iter().map(ObjectId::number).collect()
+        victims(&segments(of), &BTreeSet::new(), percent, 0).into_iter().map(ObjectId::number).collect()
     }
 
     #[test]
@@ -189,12 +173,10 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_no_more_space_than_before_can_wait() {
-        let mut collecting = Collecting::default();
-        let mut due = |bytes, live, resting| collecting.is_due(&Segment { bytes, live }, 20, resting);
-        assert!(due(1000, 700, false), "who knows how it was before");
-        assert!(!due(1000, 800, false), "within the limit");
-        assert!(!due(1100, 700, false) && due(1126, 700, false) && due(900, 500, true));
+    fn a_little_more_can_wait() {
+        let due = |live, resting| is_due(&Segment { bytes: 900, live }, 20, resting);
+        assert_eq!([due(720, true), due(719, true)], [false, true]);
+        assert_eq!([due(640, false), due(639, false)], [false, true]);
     }
 
     #[test]

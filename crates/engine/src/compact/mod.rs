@@ -1,6 +1,7 @@
 //! What is merged when, and what a merge may leave out: pure decisions. `jobs/compact.rs` carries them out.
 pub mod claim;
 pub mod collect;
+pub mod hidden;
 pub mod level0;
 pub mod leveled;
 pub mod lull;

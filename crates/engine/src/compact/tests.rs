@@ -92,18 +92,22 @@ impl Tree {
         let mut merged = 0;
         while let Some(plan) = self.situated(|situation| Leveled.plan(situation)) {
             merged += if plan.trivial_move { 0 } else { plan.bytes() };
-            self.busy.begin(&ORDER, &plan);
-            self.running.push(plan);
+            self.begin(plan);
             self.end_one();
         }
         merged
+    }
+
+    pub fn begin(&mut self, plan: Plan) {
+        self.busy.begin(&ORDER, &plan);
+        self.running.push(plan);
     }
 
     pub fn tables_held(&self) -> [usize; LEVELS] {
         std::array::from_fn(|level| self.versions.live().levels[level].tables().count())
     }
 
-    fn situated<T>(&self, look: impl FnOnce(&Situation<'_>) -> T) -> T {
+    pub fn situated<T>(&self, look: impl FnOnce(&Situation<'_>) -> T) -> T {
         look(&Situation {
             order: &ORDER,
             version: self.versions.live(),
@@ -167,9 +171,8 @@ impl Tree {
             let first = self.situated(due).first().copied();
             self.waits.take_if(|waits| Some(waits.level) != first);
             self.running.iter().for_each(|other| apart(other, &plan));
-            self.busy.begin(&ORDER, &plan);
             self.waits.take_if(|waits| waits.level == plan.level);
-            self.running.push(plan);
+            self.begin(plan);
         }
         self.look_who_waits();
     }

@@ -78,6 +78,9 @@ fn install(shared: &Arc<Shared>, plan: &Plan, edit: Edit, outputs: &[TableMeta],
     if !plan.trivial_move {
         control.busy.lull.merge_ended(shared.visible().0);
     }
+    if shared.values_apart {
+        control.collecting.found.merged(plan, outputs, &shared.limits());
+    }
     let copied = Arc::strong_count(&control.copies) > 1;
     let mut given_up = Vec::new();
     let linked = outputs.iter().map(|meta| meta.linked_bytes).sum();

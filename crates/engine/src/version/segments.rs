@@ -21,6 +21,11 @@ impl Segment {
     pub fn garbage(&self) -> u64 {
         self.bytes.saturating_sub(self.live)
     }
+
+    /// The same, where `hidden` bytes of what tables point to are garbage, too.
+    pub fn but_hidden(self, hidden: u64) -> Segment {
+        Segment { live: self.live.saturating_sub(hidden), ..self }
+    }
 }
 
 /// Every segment that is known. Guarded by the control lock.

@@ -353,16 +353,33 @@ impl Manifest {
         self.id
     }
 
-    /// Whether it has outgrown `limit` bytes by edits, not by the size of the store that it began with.
+    /// Whether it has outgrown `limit` bytes, or what it began with, by edits.
     pub fn overlong(&self, limit: u64) -> bool {
-        self.writer.bytes() > limit.max(2 * self.begun_bytes)
+        is_overlong(self.writer.bytes(), self.begun_bytes, limit)
     }
+}
+
+/// One that is short, or twice as long as it began at most, goes on. Of eight times that length most is what was, whatever the `limit`: a
+/// small store's manifest is not to outgrow the store.
+fn is_overlong(bytes: u64, begun: u64, limit: u64) -> bool {
+    const SHORT: u64 = 1 << 20;
+    bytes > limit.min((8 * begun).max(SHORT)).max(2 * begun)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use terrace_format::edit::AddedTable;
+
+    #[test]
+    fn a_manifest_outgrows_its_limit_or_its_beginning() {
+        let longest = |begun: u64, limit: u64| {
+            (0..100 << 10).take_while(|kib: &u64| !is_overlong(kib << 10, begun << 10, limit << 10)).last()
+        };
+        assert_eq!(longest(0, 4), Some(4), "as short as is wanted");
+        assert_eq!([10, 200, 10 << 10].map(|begun| longest(begun, 64 << 10)), [1024, 1600, 64 << 10].map(Some));
+        assert_eq!(longest(40 << 10, 64 << 10), Some(80 << 10), "half of it was there when it began");
+    }
 
     /// A manifest that began anew said the next file number, and what was installed before said a lower one behind it: LevelDB
     /// believes the last, and would have given numbers that are taken.

@@ -52,34 +52,35 @@ impl Bytes {
     pub fn part(&self, range: Range<usize>) -> Option<Bytes> {
         match &self.0 {
             Keeper::Own(bytes) => Some(Bytes::from(bytes.get(range)?.to_vec())),
-            Keeper::Part(buffer, whole) => {
-                self.get(range.clone())?;
-                Bytes::shared(buffer.clone(), whole.start + range.start..whole.start + range.end)
-            }
-            Keeper::Block(block, whole) => {
-                self.get(range.clone())?;
-                Bytes::in_block(block.clone(), whole.start + range.start..whole.start + range.end)
-            }
-            Keeper::Pinned(bytes, owner) => Some(Bytes(Keeper::Pinned(bytes.get(range)?, owner.clone()))),
+            _ => self.clone().into_part(range),
         }
+    }
+
+    /// The part at `range`, not copied, in the place of all; `None` if there is none.
+    pub fn into_part(self, range: Range<usize>) -> Option<Bytes> {
+        self.get(range.clone())?;
+        let within = |whole: Range<usize>| whole.start + range.start..whole.start + range.end;
+        Some(Bytes(match self.0 {
+            Keeper::Own(mut own) => {
+                own.truncate(range.end);
+                own.drain(..range.start);
+                Keeper::Own(own)
+            }
+            Keeper::Part(buffer, whole) => Keeper::Part(buffer, within(whole)),
+            Keeper::Block(block, whole) => Keeper::Block(block, within(whole)),
+            Keeper::Pinned(pinned, owner) => Keeper::Pinned(&pinned[range], owner),
+        }))
+    }
+
+    /// The first `bytes` of them; all, if there are no more.
+    pub fn cut(self, bytes: usize) -> Bytes {
+        let bytes = bytes.min(self.len());
+        self.into_part(0..bytes).expect("so many are there")
     }
 
     /// The part at a range of a file that these bytes are; `None` if there is none.
     pub fn part_at(&self, range: &Range<u64>) -> Option<Bytes> {
         self.part(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?)
-    }
-
-    /// The first `bytes` of them; all, if there are no more.
-    pub fn cut(self, bytes: usize) -> Bytes {
-        Bytes(match self.0 {
-            Keeper::Own(mut own) => {
-                own.truncate(bytes);
-                Keeper::Own(own)
-            }
-            Keeper::Part(buffer, range) => Keeper::Part(buffer, range.start..range.end.min(range.start + bytes)),
-            Keeper::Block(block, range) => Keeper::Block(block, range.start..range.end.min(range.start + bytes)),
-            Keeper::Pinned(pinned, owner) => Keeper::Pinned(&pinned[..bytes.min(pinned.len())], owner),
-        })
     }
 }
 
@@ -148,6 +149,8 @@ mod tests {
             assert!(bytes.part_at(&(2..u64::MAX)).is_none());
             assert_eq!(&*part.part(1..3).unwrap(), b"34");
             assert_eq!((&*part.clone().cut(2), &*part.clone().cut(7)), (&b"23"[..], &*part));
+            assert_eq!(part.clone().into_part(1..3).as_deref(), Some(&b"34"[..]));
+            assert!(part.clone().into_part(5..7).is_none());
             assert!(part.part(5..7).is_none() && bytes.part(3..11).is_none(), "{bytes:?}");
         }
         assert!(Bytes::shared(Arc::new(vec![0; 4]), 3..5).is_none());

@@ -120,7 +120,7 @@ impl Shared {
             Cow::Borrowed(value) => value.len(), // it ends the entry
         };
         let range = entry.len() - value..entry.len();
-        Ok(entry.part(range).unwrap_or_else(|| Bytes::from(Vec::new())))
+        Ok(entry.into_part(range).expect("it was found in there"))
     }
 
     /// The value in the entry of `user` and `seq` at `pointer`, of which `bytes` were read.
