@@ -130,6 +130,11 @@ impl Error {
         }
     }
 
+    /// Whether something is damaged, or gone, or could not be read or written.
+    pub(crate) fn is_input_or_output(&self) -> bool {
+        matches!(self, Error::Corrupt { .. } | Error::Missing { .. } | Error::Io { .. })
+    }
+
     /// The same of something that space does not cure any more.
     pub(crate) fn lasting(self) -> Error {
         match self {

@@ -50,8 +50,8 @@ impl Shared {
     /// the log is a segment. Who finds it full in the midst of an append stops everybody. I/O, so not to be called under a lock.
     pub fn has_room(&self, bytes: u64) -> bool {
         let Options { memtable_bytes, segment_bytes, .. } = self.options;
-        let room = bytes + if self.values_apart { memtable_bytes.max(segment_bytes) } else { memtable_bytes };
-        self.placement.free_bytes().is_none_or(|free| free >= room)
+        let room = if self.values_apart { memtable_bytes.max(segment_bytes) } else { memtable_bytes };
+        self.placement.free_bytes().is_none_or(|free| free >= bytes.saturating_add(room))
     }
 
     /// Gives up what is kept for safety only. The reserve is free for the taking for as long as what this returns lives.

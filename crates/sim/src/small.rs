@@ -36,6 +36,8 @@ struct Space {
     made: u64,
     /// Appends for which there was no space.
     refused: u64,
+    /// Nobody is told how much is free.
+    silent: bool,
 }
 
 #[derive(Default)]
@@ -105,6 +107,11 @@ impl SmallFs {
     pub fn leave(&self, bytes: u64) {
         let mut space = self.space.lock();
         space.capacity = space.used + space.reserved + bytes;
+    }
+
+    /// From now on nobody is told how much is free.
+    pub fn keep_silent(&self) {
+        self.space.lock().silent = true;
     }
 
     /// Bytes that files take, without their holes.
@@ -230,7 +237,8 @@ impl FileSystem for SmallFs {
     }
 
     fn free_bytes(&self) -> Option<u64> {
-        Some(self.space.lock().free())
+        let space = self.space.lock();
+        (!space.silent).then(|| space.free())
     }
 
     fn reserve(&self, _: &str, bytes: u64) -> io::Result<()> {

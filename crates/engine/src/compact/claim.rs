@@ -14,6 +14,8 @@ pub struct Claim {
     largest: Vec<u8>,
     /// What leaves the upper level.
     leaving: Amount,
+    /// Only garbage asks for it.
+    only_collects: bool,
 }
 
 impl Claim {
@@ -26,6 +28,7 @@ impl Claim {
             smallest: smallest.to_vec(),
             largest: largest.to_vec(),
             leaving: Amount::of(&plan.upper),
+            only_collects: plan.only_collects,
         }
     }
 
@@ -89,9 +92,9 @@ impl Busy {
         self.jobs.iter().any(|job| job.tables.contains(&table))
     }
 
-    /// Whether a table is being written anew in its own place, for instance to move its values.
-    pub fn is_renewing(&self) -> bool {
-        self.jobs.iter().any(Claim::renews)
+    /// Whether a table is being written anew in its own place, for instance to move its values, or merged for the sake of garbage.
+    pub fn collects(&self) -> bool {
+        self.jobs.iter().any(|job| job.renews() || job.only_collects)
     }
 
     /// Whether something moves down, or makes level 0 shorter.

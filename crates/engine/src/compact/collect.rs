@@ -3,7 +3,8 @@
 //! There are two collectors. Collector *segments*: a segment that nothing points into goes without being read. Of the others those are chosen that give most space for what has
 //! to be moved, until the garbage is well below its limit. Tables that point into a chosen one are rewritten in place, in the
 //! order of their keys, and every compaction that passes meanwhile helps: builds move the values out. A table only ever carries
-//! on what it holds, under its own sequence, so nothing deleted can come back.
+//! on what it holds, under its own sequence, so nothing deleted can come back. What nobody knows to be garbage comes to light first
+//! ([`hidden`]).
 //!
 //! Collector *tail* is WiscKey's: the oldest segments are emptied, and what is alive there is put again with a new sequence
 //! (`write/again.rs`). The pointers that this leaves behind are hidden by newer writes; tables that have them are rewritten too.
@@ -16,7 +17,7 @@ use crate::version::{
     segments::{Segment, Segments},
 };
 use std::{collections::BTreeSet, sync::Arc};
-use terrace_format::{LEVELS, SeqNo, key};
+use terrace_format::{LEVELS, SeqNo, TableId, key};
 use terrace_storage::placement::ObjectId;
 
 /// A collection that is going on. Guarded by the control lock.
@@ -36,9 +37,18 @@ pub struct Collecting {
     pub starved: bool,
     /// What merges have found of garbage that nobody knew of.
     pub found: hidden::Found,
+    /// There was no space to merge anything for the sake of such garbage. Until some is given back nothing is.
+    pub cramped: bool,
+    /// Tables that could not be merged for it. They are left alone until the next opening.
+    pub refused: BTreeSet<TableId>,
 }
 
 impl Collecting {
+    /// Somebody has given space back.
+    pub fn relieve(&mut self) {
+        (self.starved, self.cramped) = (false, false);
+    }
+
     /// Nothing more is tried with `segments`.
     pub fn spare(&mut self, segments: impl IntoIterator<Item = ObjectId>) {
         for segment in segments {
@@ -58,17 +68,42 @@ impl Collecting {
     }
 }
 
-/// Whether more than `percent` of all bytes are garbage. Where that takes no more than an eighth of the log beyond, it can wait until the
-/// store is `resting`: what is alive now may be garbage by then.
-pub fn is_due(all: &Segment, percent: u64, resting: bool) -> bool {
+/// Hidden garbage is revealed before segments are emptied where it is more than this part of what may be garbage, and of what is known to be.
+const HIDDEN_PART: u64 = 4;
+
+/// What there is to do about garbage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// Nothing: there is not much.
+    Nothing,
+    /// Much of it is hidden, and emptying segments would move it.
+    Reveal,
+    /// What is known is to be collected.
+    Collect,
+}
+
+/// What is due if `hidden` bytes of what seems to be alive are garbage, too, and `percent` of all bytes may be. Until the store is `resting`
+/// it may be what makes the log an eighth larger than that: what is alive now may be garbage by then.
+pub fn due(all: &Segment, hidden: u64, percent: u64, resting: bool) -> Due {
+    let known = all.garbage();
     let bytes = if resting { all.bytes } else { all.bytes / 9 * 8 };
-    bytes.saturating_sub(all.live) * 100 > bytes * percent
+    let sum = all.but_hidden(hidden);
+    if !exceeds(bytes.saturating_sub(sum.live), bytes, percent) {
+        return Due::Nothing;
+    }
+    let much = exceeds(hidden.saturating_mul(HIDDEN_PART), all.bytes, percent) && hidden > known / HIDDEN_PART;
+    if much { Due::Reveal } else { Due::Collect }
+}
+
+/// Whether `part` is more than `percent` of `all`. What a manifest says of bytes may be anything.
+fn exceeds(part: u64, all: u64, percent: u64) -> bool {
+    u128::from(part) * 100 > u128::from(all) * u128::from(percent)
 }
 
 /// The tail collector's victims, if garbage is more than `percent` of all bytes: the oldest segment, and those behind it as long
 /// as more than `percent` of each is garbage; but no more than a quarter of all bytes, which are there twice for a while.
 pub fn oldest(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) -> BTreeSet<ObjectId> {
-    let above = |sum: &Segment| sum.garbage() * 100 > sum.bytes * percent;
+    let above = |sum: &Segment| exceeds(sum.garbage(), sum.bytes, percent);
     let all = segments.sum_but(spared);
     let wanted = segments.pointed_into().filter(|(object, _)| above(&all) && !spared.contains(object));
     let mut by_age: Vec<_> = wanted.collect();
@@ -81,14 +116,10 @@ pub fn oldest(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) ->
     worn.map(|(_, (object, _))| *object).collect()
 }
 
-/// The segments to empty, if garbage is more than `percent` of all bytes, and `hidden` bytes of what seems to be alive are garbage, too; none
-/// if it is not, and none of those `spared`.
-pub fn victims(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64, hidden: u64) -> BTreeSet<ObjectId> {
-    let all = segments.sum_but(spared).but_hidden(hidden);
-    let above = |sum: &Segment, percent: u64| sum.garbage() * 100 > sum.bytes * percent;
-    if !above(&all, percent) {
-        return BTreeSet::new();
-    }
+/// The segments to empty, none of those `spared`, so that well less than `percent` of all bytes are known to be garbage.
+pub fn victims(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) -> BTreeSet<ObjectId> {
+    let all = segments.sum_but(spared);
+    let above = |sum: &Segment, percent: u64| exceeds(sum.garbage(), sum.bytes, percent);
     let newest = segments.pointed_into().map(|(object, _)| object.number()).max().unwrap_or(0);
     let mut choice: Vec<(f64, ObjectId, Segment)> = segments
         .pointed_into()
@@ -133,14 +164,15 @@ pub fn plan(
         // Level 0 is ordered by number, so its tables leave it.
         let table = situation.version.levels[0].tables().find(points)?;
         let (from, to) = (key::user_key(&table.meta.smallest), key::user_key(&table.meta.largest));
-        level0(&KeyRange { from: Some(from), to: Some(to) }).filter(|plan| situation.busy.admits(situation.order, plan))
+        let plan = level0(&KeyRange { from: Some(from), to: Some(to) })?;
+        situation.busy.admits(situation.order, &plan).then_some(Plan { only_collects: true, ..plan })
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use terrace_format::{LogId, TableId};
+    use terrace_format::LogId;
     use terrace_storage::placement::TableMeta;
 
     fn segments(of: &[(u64, u64)]) -> Segments {
@@ -155,7 +187,7 @@ mod tests {
     }
 
     fn numbers(of: &[(u64, u64)], percent: u64) -> Vec<u64> {
-        victims(&segments(of), &BTreeSet::new(), percent, 0).into_iter().map(ObjectId::number).collect()
+        victims(&segments(of), &BTreeSet::new(), percent).into_iter().map(ObjectId::number).collect()
     }
 
     #[test]
@@ -173,10 +205,20 @@ mod tests {
     }
 
     #[test]
-    fn a_little_more_can_wait() {
-        let due = |live, resting| is_due(&Segment { bytes: 900, live }, 20, resting);
-        assert_eq!([due(720, true), due(719, true)], [false, true]);
-        assert_eq!([due(640, false), due(639, false)], [false, true]);
+    fn a_little_more_can_wait_and_what_is_hidden_comes_first() {
+        let all = |live| Segment { bytes: 900, live };
+        let of = |live, hidden, resting| due(&all(live), hidden, 20, resting);
+        assert_eq!([of(720, 0, true), of(719, 0, true)], [Due::Nothing, Due::Collect]);
+        assert_eq!([of(640, 0, false), of(639, 0, false)], [Due::Nothing, Due::Collect], "28.9 %");
+        assert_eq!(
+            [of(760, 40, true), of(760, 41, true)],
+            [Due::Nothing, Due::Collect],
+            "it is garbage, too, but little"
+        );
+        assert_eq!([of(760, 45, true), of(760, 46, true)], [Due::Collect, Due::Reveal], "5 %");
+        assert_eq!([of(400, 125, true), of(400, 126, true)], [Due::Collect, Due::Reveal], "a quarter of what is known");
+        let strange = Segment { bytes: u64::MAX, live: u64::MAX };
+        assert_eq!(due(&strange, u64::MAX, 99, true), Due::Reveal);
     }
 
     #[test]
@@ -191,7 +233,6 @@ mod tests {
     #[test]
     fn only_what_pays_is_emptied_and_only_when_there_is_need() {
         assert_eq!(numbers(&[], 20), [0; 0]);
-        assert_eq!(numbers(&[(100, 80), (100, 85)], 20), [0; 0], "below the limit");
         assert_eq!(numbers(&[(100, 95), (100, 30), (100, 99)], 20), [1], "the others hold next to no garbage");
         assert_eq!(numbers(&[(100, 50), (100, 50), (100, 90)], 20), [0, 1]);
         assert_eq!(numbers(&[(100, 50), (100, 50), (100, 50), (100, 0)], 20).len(), 3, "what is dead goes by itself");

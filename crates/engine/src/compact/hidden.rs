@@ -5,13 +5,15 @@ use super::{
     plan::{Limits, Plan, Policy, Situation},
     sizes,
 };
-use crate::version::{KeyRange, TableRef, Version, segments::Segment};
-use std::sync::Arc;
-use terrace_format::LEVELS;
+use crate::version::{KeyRange, Level, TableRef, Version, segments::Segment};
+use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
+use terrace_format::TableId;
 use terrace_storage::placement::TableMeta;
 
-/// What merges found before counts for about so many tables.
+/// What merges found counts until the bytes of about so many tables have been looked at since. Less than that tells little.
 const TABLES_KEPT: u64 = 4;
+/// Each byte that a merge looked at speaks for so many that have come into the tree.
+const SPEAKS_FOR: f64 = 4.0;
 
 /// How much of what merges brought to the deepest level, and met something there, hid that. Guarded by the control lock.
 #[derive(Debug, Default)]
@@ -20,71 +22,114 @@ pub struct Found {
     brought: f64,
     /// … and by how many less there were afterwards than had been.
     less: f64,
-    /// Bytes of tables that have come into the tree since.
+    /// Bytes of tables that have come into the tree, and for which none of those speaks.
     unseen: f64,
 }
 
 impl Found {
-    /// `plan` was carried out and yielded `outputs`. What was found before counts as long as a few tables have not come since.
+    /// `plan` was carried out and yielded `outputs`.
     pub fn merged(&mut self, plan: &Plan, outputs: &[TableMeta], limits: &Limits) {
         if plan.level == plan.output_level || plan.output_level != sizes::last(&plan.version.held()) {
             return; // it cannot tell what lies below
         }
-        // What meets nothing cannot hide anything.
+        // What meets nothing cannot hide anything, and tells nothing.
         let brought = leveled::bytes(&plan.upper).min(leveled::bytes(&plan.lower)) as f64;
-        let left: u64 = outputs.iter().map(|meta| meta.bytes).sum();
-        let kept = 1.0 / (1.0 + brought / (TABLES_KEPT * limits.table_bytes) as f64);
+        let left = outputs.iter().map(|meta| meta.bytes).fold(0, u64::saturating_add);
+        let less = (plan.bytes().saturating_sub(left) as f64).min(brought);
+        let kept = 1.0 / (1.0 + brought / least(limits));
         self.brought = self.brought * kept + brought;
-        self.less = self.less * kept + plan.bytes().saturating_sub(left) as f64;
-        self.unseen = 0.0;
+        self.less = self.less * kept + less;
+        self.unseen = (self.unseen - SPEAKS_FOR * brought).max(0.0);
     }
 
-    /// A table of `bytes` is new.
-    pub fn flushed(&mut self, bytes: u64) {
+    /// Tables of `bytes` are new.
+    pub fn came(&mut self, bytes: u64) {
         self.unseen += bytes as f64;
     }
 
-    /// Of each byte above the deepest level, so much hides one of about its own size. Who writes over the same keys again and again fills
+    /// Of each byte above the deepest level that may hide something, so much does. Who writes over the same keys again and again fills
     /// upper levels without a merge into the deepest: what nobody has seen there for long is taken to hide, and soon a merge tells.
-    pub fn share(&self) -> f64 {
-        let known = self.brought + self.unseen;
-        if known > 0.0 { ((self.less + self.unseen) / known).min(1.0) } else { 0.0 }
+    pub fn share(&self, limits: &Limits) -> f64 {
+        (self.less + self.unseen) / (self.brought + self.unseen).max(least(limits))
     }
 }
 
-/// Bytes of live values that are garbage in truth, if so large a `share` of what lies above something hides it: values are spread over
-/// levels as keys are. What is on its way down counts no more.
-pub fn bytes(situation: &Situation<'_>, all: &Segment, share: f64) -> u64 {
-    let tree: u64 = situation.version.held().iter().sum();
-    let above: u64 = waiting(situation).map(|(_, _, above)| above).sum();
-    (all.live as f64 * share * above as f64 / tree.max(1) as f64) as u64
+/// Fewer bytes than these tell little.
+fn least(limits: &Limits) -> f64 {
+    (TABLES_KEPT * limits.table_bytes) as f64
 }
 
-/// What to merge into the next level so that what is hidden comes to light: of the level that may hide most, the table that does.
-pub fn merge(situation: &Situation<'_>, policy: &dyn Policy) -> Option<Plan> {
-    let mut by_level = [0; LEVELS];
-    waiting(situation).for_each(|(level, _, above)| by_level[level] += above);
-    let (level, _) =
-        by_level.into_iter().enumerate().filter(|(_, above)| *above > 0).max_by_key(|(_, above)| *above)?;
-    let of_level = waiting(situation).filter(|(of, _, _)| *of == level);
-    let (_, table, _) = of_level.max_by_key(|(_, _, above)| *above)?;
-    policy.plan_range(situation, level, &table.span())
+/// The most that [`Upper::hidden`] may be, without a look at any table.
+pub fn hidden_at_most(version: &Version, all: &Segment, share: f64) -> u64 {
+    let above = version.above_deepest().iter().map(Level::bytes).fold(0, u64::saturating_add);
+    hidden(version, all, share, above)
 }
 
-/// Tables above the deepest level that do not go down yet, with their levels, and how many of their bytes may hide something beneath.
-fn waiting<'a>(situation: &'a Situation<'_>) -> impl Iterator<Item = (usize, &'a Arc<TableRef>, u64)> {
-    let levels = situation.version.above_deepest().iter().enumerate();
-    let tables = levels.flat_map(|(level, there)| there.tables().map(move |table| (level, table)));
-    let stay = tables.filter(|(_, table)| !situation.busy.has(table.meta.id));
-    stay.map(|(level, table)| (level, table, hiding_bytes(situation, level, table)))
+/// Of the values that tables point to as much is hidden as of the tables' bytes: they are spread over levels as keys are.
+fn hidden(version: &Version, all: &Segment, share: f64, bytes: u64) -> u64 {
+    let tree = version.held().into_iter().fold(1, u64::saturating_add);
+    (all.live as f64 * share * bytes as f64 / tree as f64) as u64
+}
+
+/// The tables above the deepest level that may hide something beneath them.
+pub struct Upper<'a> {
+    version: &'a Version,
+    /// Bytes of them.
+    bytes: u64,
+    /// Of each level what it has of them, and the table that nobody merges which has most; the fullest level comes first.
+    largest: Vec<(u64, usize, &'a Arc<TableRef>)>,
+}
+
+impl<'a> Upper<'a> {
+    /// Without tables that are `refused`.
+    pub fn of(situation: &Situation<'a>, refused: &BTreeSet<TableId>) -> Upper<'a> {
+        let Situation { version, busy, .. } = *situation;
+        let (mut bytes, mut largest) = (0_u64, Vec::new());
+        for (level, there) in version.above_deepest().iter().enumerate() {
+            let (mut sum, mut first) = (0_u64, None);
+            for table in there.tables().filter(|table| !refused.contains(&table.meta.id)) {
+                let hides = hiding_bytes(situation, level, table);
+                sum = sum.saturating_add(hides);
+                if first.is_none_or(|(most, _)| hides > most) && hides > 0 && !busy.has(table.meta.id) {
+                    first = Some((hides, table));
+                }
+            }
+            // Runs of level 0 that hide the same hide it once.
+            let beneath = version.levels[level + 1..].iter().map(Level::bytes);
+            sum = sum.min(beneath.fold(0, u64::saturating_add));
+            bytes = bytes.saturating_add(sum);
+            largest.extend(first.map(|(_, table)| (sum, level, table)));
+        }
+        largest.sort_by_key(|(sum, level, _)| (Reverse(*sum), *level));
+        Upper { version, bytes, largest }
+    }
+
+    /// Bytes of live values that are garbage in truth, if so large a `share` of what may hide something does.
+    pub fn hidden(&self, all: &Segment, share: f64) -> u64 {
+        hidden(self.version, all, share, self.bytes)
+    }
+
+    /// What to merge into the next level so that what is hidden comes to light: of the fullest level that can be had. Nothing depends on that.
+    pub fn reveal(&self, situation: &Situation<'_>, policy: &dyn Policy) -> Option<Plan> {
+        let plans = self.largest.iter().filter_map(|(_, level, table)| {
+            let plan = policy.plan_range(situation, *level, &table.span())?;
+            let met = leveled::bytes(&plan.grandparents);
+            let trivial_move = *level > 0
+                && plan.upper.len() == 1
+                && plan.lower.is_empty()
+                && met <= situation.limits.grandparent_bytes();
+            Some(Plan { only_collects: true, trivial_move, ..plan })
+        });
+        plans.into_iter().find(|plan| situation.busy.admits(situation.order, plan))
+    }
 }
 
 /// No more bytes of a table hide something than there are beneath it.
 fn hiding_bytes(situation: &Situation<'_>, level: usize, table: &TableRef) -> u64 {
-    let (span, mut beneath) = (table.span(), 0);
+    let (span, mut beneath) = (table.span(), 0_u64);
     for below in &situation.version.levels[level + 1..] {
         for met in below.stretches(situation.order, &span).flatten() {
-            beneath = met.meta.bytes.saturating_add(beneath);
+            beneath = beneath.saturating_add(met.meta.bytes);
             if beneath >= table.meta.bytes {
                 return table.meta.bytes;
             }
@@ -93,11 +138,11 @@ fn hiding_bytes(situation: &Situation<'_>, level: usize, table: &TableRef) -> u6
     beneath
 }
 
-/// The first table above the deepest level that deletes ranges, with its level: it hides whatever lies below.
-pub fn deleting(version: &Version) -> Option<(usize, KeyRange<'_>)> {
+/// The first table above the deepest level that deletes ranges, but for those `refused`, with its level: it hides whatever lies below.
+pub fn deleting<'a>(version: &'a Version, refused: &BTreeSet<TableId>) -> Option<(usize, KeyRange<'a>)> {
     version.above_deepest().iter().enumerate().find_map(|(number, level)| {
-        let table = level.tables().find(|table| table.deletes_ranges())?;
-        Some((number, table.span()))
+        let deletes = |table: &&Arc<TableRef>| table.deletes_ranges() && !refused.contains(&table.meta.id);
+        Some((number, level.tables().find(deletes)?.span()))
     })
 }
 
@@ -118,41 +163,69 @@ mod tests {
     };
 
     fn tables(count: u64) -> Vec<TableMeta> {
-        (0..count).map(|number| TableMeta::unbounded(terrace_format::TableId(number), 1000)).collect()
+        (0..count).map(|number| TableMeta::unbounded(TableId(number), 1000)).collect()
     }
 
     #[test]
-    fn only_merges_into_the_deepest_level_tell() {
+    fn only_merges_into_the_deepest_level_that_meet_something_tell() {
         let tree = Tree::stacked(LIMITS, [0, 2, 2, 4, 0, 0, 0]);
         let plan = |level| {
             tree.situated(|situation| Leveled.plan_range(situation, level, &KeyRange::default())).expect("tables")
         };
-        let mut found = Found::default();
-        assert_eq!(found.share(), 0.0);
-        found.merged(&plan(1), &tables(0), &LIMITS);
-        assert_eq!(found.share(), 0.0, "level 3 may have what it brought to level 2");
         let (brought, all) = (plan(2).upper.len() as u64, plan(2).inputs().count() as u64);
+        let mut found = Found::default();
+        let percent = |found: &Found| (found.share(&LIMITS) * 100.0).round();
+        assert_eq!(percent(&found), 0.0);
+        found.came(1000);
+        assert_eq!(percent(&found), 25.0, "little is no reason to merge");
+        found.merged(&plan(1), &tables(0), &LIMITS);
+        found.merged(&Plan { lower: Vec::new(), ..plan(2) }, &tables(0), &LIMITS);
+        assert_eq!(percent(&found), 25.0, "nothing of this told anything");
         found.merged(&plan(2), &tables(all), &LIMITS);
-        assert_eq!(found.share(), 0.0, "all of it was new");
-        found.flushed(found.brought as u64);
-        assert_eq!(found.share(), 0.5, "it may be otherwise by now");
-        (0..200).for_each(|_| found.merged(&plan(2), &tables(all - brought), &LIMITS));
-        assert!(found.share() > 0.99, "all of it hides something since: {}", found.share());
-        found.merged(&plan(2), &tables(0), &LIMITS);
-        assert_eq!(found.share(), 1.0, "deletes hide, and go");
+        assert_eq!(percent(&found), 0.0, "all of it was new");
+        (0..12).for_each(|_| found.merged(&plan(2), &tables(all - brought), &LIMITS));
+        assert!(percent(&found) > 90.0, "all of it hides something since: {found:?}");
+        (0..12).for_each(|_| found.merged(&plan(2), &tables(all), &LIMITS));
+        assert!(percent(&found) < 10.0, "and now nothing does: {found:?}");
+        found.came(100_000);
+        assert!(percent(&found) > 90.0, "who knows");
+        (0..12).for_each(|_| found.merged(&plan(2), &tables(0), &LIMITS));
+        assert!((80.0..=100.0).contains(&percent(&found)), "deletes hide what goes with them once: {found:?}");
     }
 
     #[test]
-    fn what_is_on_its_way_down_is_hidden_no_more() {
+    fn what_is_beneath_bounds_what_may_be_hidden() {
         let all = Segment { bytes: 2000, live: 1000 };
+        let hidden = |levels| {
+            let tree = Tree::stacked(LIMITS, levels);
+            let refused = BTreeSet::new();
+            tree.situated(|situation| {
+                let most = hidden_at_most(situation.version, &all, 0.5);
+                (Upper::of(situation, &refused).hidden(&all, 0.5), most)
+            })
+        };
+        assert_eq!(hidden([1, 3, 0, 6, 0, 0, 0]), (199, 199), "four of ten");
+        assert_eq!(hidden([0, 3, 0, 1, 0, 0, 0]), (124, 374), "one of three has something beneath it");
+        assert_eq!(hidden([0, 0, 5, 0, 0, 0, 0]), (0, 0), "there is no level above");
+    }
+
+    #[test]
+    fn the_fullest_level_is_merged_first_and_nothing_that_was_refused_or_runs() {
         let mut tree = Tree::stacked(LIMITS, [1, 3, 0, 6, 0, 0, 0]);
-        let hidden = |tree: &Tree| tree.situated(|situation| bytes(situation, &all, 0.5));
-        assert_eq!(hidden(&tree), 200);
-        let plan = tree.situated(|situation| merge(situation, &Leveled)).expect("tables");
-        assert_eq!(plan.level, 1, "the fullest");
+        let next = |tree: &Tree, refused: &BTreeSet<TableId>| {
+            tree.situated(|situation| Upper::of(situation, refused).reveal(situation, &Leveled))
+        };
+        let mut refused = BTreeSet::new();
+        let mut levels = Vec::new();
+        while let Some(plan) = next(&tree, &refused) {
+            assert!(plan.only_collects && plan.trivial_move == (plan.level == 1), "level 2 has nothing");
+            levels.push(plan.level);
+            refused.extend(plan.upper.iter().map(|table| table.meta.id));
+        }
+        assert_eq!(levels, [1, 1, 0, 1], "a level is as full as what of it is not refused");
+        let plan = next(&tree, &BTreeSet::new()).expect("a plan");
+        let running = plan.upper[0].meta.id;
         tree.begin(plan);
-        assert_eq!(hidden(&tree), 150);
-        let deepest = Tree::stacked(LIMITS, [0, 0, 5, 0, 0, 0, 0]);
-        assert_eq!((hidden(&deepest), deepest.situated(|situation| merge(situation, &Leveled)).is_none()), (0, true));
+        assert!(next(&tree, &BTreeSet::new()).is_some_and(|plan| plan.upper[0].meta.id != running));
     }
 }

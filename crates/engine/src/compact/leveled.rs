@@ -294,7 +294,7 @@ fn with_boundaries(situation: &Situation<'_>, level: usize, mut tables: Vec<Arc<
 
 /// Bytes of `tables`.
 pub fn bytes(tables: &[Arc<TableRef>]) -> u64 {
-    tables.iter().map(|table| table.meta.bytes).sum()
+    tables.iter().map(|table| table.meta.bytes).fold(0, u64::saturating_add)
 }
 
 /// Whether no level below `level` has a table that may hold a key of `range`: then a delete has nothing left to hide. Never in

@@ -143,7 +143,8 @@ pub struct Plan {
     pub trivial_move: bool,
     /// In a merge within level 0: the number of its one output, which puts it in the place of its inputs.
     pub number: Option<TableId>,
-    /// It writes a table anew in its place, only for where the values are that it points to. Nothing depends on that.
+    /// It is for garbage of the value log only: a table written anew in its place for where the values are that it points to, or merged down
+    /// for those that it hides. Nothing depends on that.
     pub only_collects: bool,
 }
 
@@ -173,7 +174,7 @@ impl Plan {
 
     /// Bytes of all inputs.
     pub fn bytes(&self) -> u64 {
-        self.inputs().map(|(_, table)| table.meta.bytes).sum()
+        self.inputs().map(|(_, table)| table.meta.bytes).fold(0, u64::saturating_add)
     }
 }
 

@@ -183,6 +183,7 @@ impl Db {
         prepared.metas.iter().for_each(|meta| add_to(&mut edit, level, meta));
         let version = control.versions.install_flush(edit, seq, log, 0, Ticket::mature())?;
         shared.set_view(&control, |view| View { mem: view.mem.clone(), sealed: view.sealed.clone(), version });
+        control.collecting.found.came(prepared.metas.iter().map(|meta| meta.bytes).sum());
         shared.schedule(&mut control);
         Ok(Installed::At(level))
     }

@@ -4,7 +4,7 @@ use crate::{
     bounds::Bounds,
     compact::{plan::Plan, split},
     jobs::{
-        output::Output,
+        output::{Output, no_room},
         release,
         sieve::{Part, Sieve},
     },
@@ -39,6 +39,9 @@ pub fn run(shared: &Arc<Shared>, plan: &Plan) -> Result<()> {
         (plan.upper.iter().map(|table| table.meta.clone()).collect(), Vec::new())
     } else {
         let_go_first(shared);
+        if plan.only_collects && plan.output_level > plan.level && !shared.has_room(plan.bytes()) {
+            return Err(no_room(shared));
+        }
         match merge_in_parts(shared, plan)? {
             Some(merged) => merged,
             None => return Ok(()), // the store is closing; nothing was promised
@@ -74,6 +77,7 @@ fn let_go_first(shared: &Arc<Shared>) {
 fn install(shared: &Arc<Shared>, plan: &Plan, edit: Edit, outputs: &[TableMeta], tickets: Vec<Ticket>) -> Result<()> {
     let mut control = shared.control.lock();
     control.busy.end(plan);
+    control.collecting.refused.retain(|refused| plan.inputs().all(|(_, table)| table.meta.id != *refused));
     shared.spare(&mut control, shared.placement.unmoved());
     if !plan.trivial_move {
         control.busy.lull.merge_ended(shared.visible().0);

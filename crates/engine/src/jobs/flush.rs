@@ -51,7 +51,7 @@ pub fn run(shared: &Arc<Shared>) -> Result<()> {
         version,
     });
     control.flushing = false;
-    control.collecting.found.flushed(meta.bytes);
+    control.collecting.found.came(meta.bytes);
     shared.schedule(&mut control);
     drop(control);
     waiting.iter().for_each(|mem| shared.placement.log_flushed(mem.log));

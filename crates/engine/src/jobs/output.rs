@@ -29,15 +29,15 @@ pub struct Output<'a> {
     seen_key: bool,
     /// What compactions had written at the last look at how fast they do.
     looked_at: u64,
-    /// What all compactions had moved out of segments at the last look at what that leaves to writers, before the first 0; `None` where nothing is
-    /// moved.
-    moved: Option<u64>,
+    /// What all compactions had written, moved values as well, at the last look at what that leaves to writers, before the first 0; `None` where
+    /// nothing is moved, and others depend on what is written.
+    written: Option<u64>,
 }
 
 impl<'a> Output<'a> {
     /// To hold what `plan` merges, and the deletes of `ranges`, in their order.
     pub fn new(shared: &'a Shared, plan: &'a Plan, build: Box<dyn Build>, ranges: Vec<Fragment>) -> Output<'a> {
-        let moved = shared.moves_values(&shared.control.lock()).then_some(0);
+        let looks = plan.only_collects || shared.moves_values(&shared.control.lock());
         Output {
             shared,
             plan,
@@ -50,7 +50,7 @@ impl<'a> Output<'a> {
             overlapped: 0,
             seen_key: false,
             looked_at: 0,
-            moved,
+            written: looks.then_some(0),
         }
     }
 
@@ -84,24 +84,24 @@ impl<'a> Output<'a> {
         self.leave_room()
     }
 
-    /// Leaves values where they are from when on there is soon no space for writers. An error if moving them is all that this is for.
+    /// Leaves values where they are from when on there is soon no space for writers. An error if nothing depends on this.
     #[inline]
     fn leave_room(&mut self) -> Result<()> {
-        let Some(seen) = &mut self.moved else { return Ok(()) };
-        let moved = self.shared.placement.traffic().bytes(Purpose::Collection);
-        if moved < *seen + self.shared.options.memtable_bytes / 4 {
+        let Some(seen) = &mut self.written else { return Ok(()) };
+        let traffic = self.shared.placement.traffic();
+        let written = traffic.bytes(Purpose::Collection) + traffic.bytes(Purpose::Compaction);
+        if written < *seen + self.shared.options.memtable_bytes / 4 {
             return Ok(());
         }
-        *seen = moved;
+        *seen = written;
         if self.shared.has_room(0) {
             return Ok(());
         }
         if self.plan.only_collects {
-            let source = Arc::new(io::Error::new(io::ErrorKind::StorageFull, "what is left is for writers"));
-            return Err(Error::NoSpace { op: "move values in", object: self.shared.placement.name(), source });
+            return Err(no_room(self.shared));
         }
         self.build.move_no_more();
-        self.moved = None;
+        self.written = None;
         Ok(())
     }
 
@@ -191,4 +191,10 @@ impl<'a> Output<'a> {
         }
         Ok(self.build.finish()?)
     }
+}
+
+/// Why something is not done that nothing depends on.
+pub fn no_room(shared: &Shared) -> Error {
+    let source = Arc::new(io::Error::new(io::ErrorKind::StorageFull, "what is left is for writers"));
+    Error::NoSpace { op: "collect garbage in", object: shared.placement.name(), source }
 }

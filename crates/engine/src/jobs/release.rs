@@ -98,8 +98,11 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
     drop(gone); // which closes files
     shared.tell_synced(started);
     give_back(shared, &removable);
-    if manifest.overlong(shared.options.manifest_bytes) {
-        begin_anew(shared, manifest)?;
+    if manifest.overlong(shared.options.manifest_bytes) && shared.has_room(0) {
+        match begin_anew(shared, manifest) {
+            Err(full) if full.is_no_space() && manifest.is_sure() => {} // so it goes on
+            begun => begun?,
+        }
     }
     let _ = shared.reserve.take(&*shared.placement); // if there is too little space, after the next release
     Ok(count)
@@ -147,7 +150,7 @@ pub fn give_back(shared: &Shared, objects: &[ObjectId]) {
     remove(shared, objects);
     shared.given_back.fetch_add(1, Ordering::Release);
     let mut control = shared.control.lock();
-    control.collecting.starved = false;
+    control.collecting.relieve();
     shared.tell_writers(&control);
     shared.changed.notify_all();
 }

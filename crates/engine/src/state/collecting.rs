@@ -3,9 +3,9 @@ use super::{Control, Shared};
 use crate::{
     Collection, Error, Result,
     compact::{
-        collect::{self, Collecting},
-        hidden,
-        plan::Plan,
+        collect::{self, Collecting, Due},
+        hidden::{self, Upper},
+        plan::{Plan, Situation},
     },
     version::Level,
     work::Lane,
@@ -13,8 +13,13 @@ use crate::{
 use std::{collections::BTreeSet, sync::Arc};
 use terrace_storage::placement::ObjectId;
 
-/// No more than this part of the garbage that may be is hidden when segments are emptied: it would be moved.
-const HIDDEN_PART: u64 = 4;
+/// What to do about garbage next.
+enum Step {
+    None,
+    Merge(Plan),
+    /// Segments are to be emptied.
+    Condemn,
+}
 
 impl Shared {
     /// Looks which tables above the deepest level delete ranges, where that is for [`hidden::deleting`] to know. I/O; what cannot be read is
@@ -29,33 +34,33 @@ impl Shared {
         }
     }
 
-    /// Empties segments of the value log, if there is too much garbage: one table at a time, so that it never has more than a
+    /// Does something about garbage in the value log, if there is too much: with one table at a time, so that it never has more than a
     /// thread, and whatever else is due comes first.
     pub(super) fn collect(self: &Arc<Self>, control: &mut Control) {
         let off = self.options.collection == Collection::Off || control.collecting.starved;
-        if !self.values_apart || off || control.busy.is_renewing() {
+        if !self.values_apart || off || control.busy.collects() {
             return;
         }
-        let (percent, long) = (self.options.garbage_percent, control.busy.lull.is_long());
-        let hidden = self.hidden_bytes(control);
-        let all = control.versions.segments.sum_but(&control.collecting.spared).but_hidden(hidden);
-        let due = collect::is_due(&all, percent, long);
-        let victims = match self.options.collection {
+        let mut victims = match self.options.collection {
             Collection::Tail => self.spent_by_tail(control),
-            _ => self.condemned(control, due, hidden),
+            _ => self.unemptied(control),
         };
-        if control.busy.len() >= self.options.compactions_max as usize {
-            return;
+        let free = control.busy.len() < self.options.compactions_max as usize;
+        let mut step = Step::Condemn;
+        if victims.is_empty() {
+            step = self.situated(control, |situation| self.next_step(control, situation, free));
+            if matches!(step, Step::Condemn) && self.options.collection == Collection::Segments {
+                victims = self.condemn(control);
+            }
         }
-        let plan = self.situated(control, |situation| {
-            if !victims.is_empty() {
-                return collect::plan(situation, &victims, |range| self.policy.plan_range(situation, 0, range));
-            }
-            if let Some((level, range)) = long.then(|| hidden::deleting(situation.version)).flatten() {
-                return self.policy.plan_range(situation, level, &range);
-            }
-            (due && hidden > 0).then(|| hidden::merge(situation, &*self.policy)).flatten()
-        });
+        let empty = |situation: &Situation<'_>| {
+            collect::plan(situation, &victims, |range| self.policy.plan_range(situation, 0, range))
+        };
+        let plan = match step {
+            Step::Merge(plan) => Some(plan),
+            Step::Condemn if free => self.situated(control, empty),
+            Step::Condemn | Step::None => None,
+        };
         if let Some(plan) =
             plan.filter(|plan| control.busy.admits(&self.order, plan) && !control.busy.hinders(&self.order, plan))
         {
@@ -63,13 +68,51 @@ impl Shared {
         }
     }
 
-    /// A plan that only collects came to nothing. Nothing depended on it, so nothing stops.
+    /// What to do where no segment is being emptied, and, if one is `free`, there is a thread to merge. What merges have found tells how much is
+    /// hidden; in a store at rest everything above the deepest level may hide something, and WiscKey's collector asks for it only then.
+    fn next_step(&self, control: &Control, situation: &Situation<'_>, free: bool) -> Step {
+        let Collecting { refused, spared, found, cramped, .. } = &control.collecting;
+        let (percent, resting, merges) = (self.options.garbage_percent, control.busy.lull.is_long(), free && !cramped);
+        if resting
+            && merges
+            && let Some((level, range)) = hidden::deleting(situation.version, refused)
+        {
+            let plan = self.policy.plan_range(situation, level, &range);
+            return plan.map_or(Step::None, |plan| Step::Merge(Plan { only_collects: true, ..plan }));
+        }
+        let share = match self.options.collection {
+            _ if resting => 1.0,
+            Collection::Segments => found.share(situation.limits),
+            _ => 0.0,
+        };
+        let all = control.versions.segments.sum_but(spared);
+        let due = |hidden| collect::due(&all, hidden, percent, resting);
+        if due(hidden::hidden_at_most(situation.version, &all, share)) == Due::Nothing {
+            return Step::None;
+        }
+        let upper = Upper::of(situation, refused);
+        let hidden = upper.hidden(&all, share);
+        match due(hidden) {
+            Due::Nothing => Step::None,
+            Due::Collect if self.options.collection == Collection::Segments => Step::Condemn,
+            Due::Collect | Due::Reveal => {
+                let reveals = merges && hidden > 0;
+                reveals.then(|| upper.reveal(situation, &*self.policy)).flatten().map_or(Step::Condemn, Step::Merge)
+            }
+        }
+    }
+
+    /// A plan that only collects came to nothing. Nothing depended on it, so nothing stops. Where it met something that it could not read, or
+    /// write, its tables and what they point into are left alone.
     pub(super) fn collection_failed(self: &Arc<Self>, plan: &Plan, error: Error) -> Result<()> {
         let mut control = self.control.lock();
+        let reveals = plan.output_level > plan.level && control.collecting.victims.is_empty();
         match &error {
+            full if full.is_no_space() && reveals => control.collecting.cramped = true,
             full if full.is_no_space() => self.starve(&mut control),
-            Error::Corrupt { .. } | Error::Missing { .. } | Error::Io { .. } => {
-                let segments = plan.upper.iter().flat_map(|table| table.meta.segments());
+            failed if failed.is_input_or_output() => {
+                control.collecting.refused.extend(plan.upper.iter().map(|table| table.meta.id));
+                let segments = plan.inputs().flat_map(|(_, table)| table.meta.segments());
                 self.spare(&mut control, segments.map(|(object, _)| object).collect());
             }
             _ => return Err(error),
@@ -119,30 +162,19 @@ impl Shared {
         self.schedule(control);
     }
 
-    /// Bytes of values that tables point to, and that are garbage all the same. For a store at rest everything above the deepest level may
-    /// hide something; else it is what merges have found, and WiscKey's collector does not ask.
-    fn hidden_bytes(&self, control: &Control) -> u64 {
-        let share = match self.options.collection {
-            _ if control.busy.lull.is_long() => 1.0,
-            Collection::Segments => control.collecting.found.share(),
-            _ => return 0,
-        };
-        let all = control.versions.segments.sum_but(&control.collecting.spared);
-        self.situated(control, |situation| hidden::bytes(situation, &all, share))
-    }
-
-    /// The victims of collector `segments`. New ones, if that is `due`, and not much is `hidden` among what they would move.
-    fn condemned(&self, control: &mut Control, due: bool, hidden: u64) -> BTreeSet<ObjectId> {
+    /// The victims of collector `segments`.
+    fn unemptied(&self, control: &mut Control) -> BTreeSet<ObjectId> {
         let Control { versions, collecting, .. } = control;
         collecting.victims.retain(|victim| versions.segments.live(*victim) > 0);
         collecting.sorts &= !collecting.victims.is_empty();
-        let percent = self.options.garbage_percent;
-        let much =
-            hidden.saturating_mul(HIDDEN_PART * 100) > versions.segments.sum_but(&collecting.spared).bytes * percent;
-        if collecting.victims.is_empty() && due && !much {
-            collecting.victims = collect::victims(&versions.segments, &collecting.spared, percent, hidden);
-            self.placement.condemn(collecting.victims.clone());
-        }
+        collecting.victims.clone()
+    }
+
+    /// New ones.
+    fn condemn(&self, control: &mut Control) -> BTreeSet<ObjectId> {
+        let Control { versions, collecting, .. } = control;
+        collecting.victims = collect::victims(&versions.segments, &collecting.spared, self.options.garbage_percent);
+        self.placement.condemn(collecting.victims.clone());
         collecting.victims.clone()
     }
 

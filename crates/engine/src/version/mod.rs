@@ -173,7 +173,7 @@ impl Level {
 
     /// Bytes of its tables.
     pub fn bytes(&self) -> u64 {
-        self.tables().map(|table| table.meta.bytes).sum()
+        self.tables().map(|table| table.meta.bytes).fold(0, u64::saturating_add)
     }
 
     /// Takes tables of level `number` out and puts others in.

@@ -348,6 +348,11 @@ impl Manifest {
         self.doubt = Some(why.clone());
     }
 
+    /// Whether it is the root still.
+    pub fn is_sure(&self) -> bool {
+        self.doubt.is_none()
+    }
+
     /// Its number.
     pub fn id(&self) -> LogId {
         self.id
@@ -377,7 +382,11 @@ mod tests {
             (0..100 << 10).take_while(|kib: &u64| !is_overlong(kib << 10, begun << 10, limit << 10)).last()
         };
         assert_eq!(longest(0, 4), Some(4), "as short as is wanted");
-        assert_eq!([10, 200, 10 << 10].map(|begun| longest(begun, 64 << 10)), [1024, 1600, 64 << 10].map(Some));
+        assert_eq!(
+            [10, 200, 10 << 10].map(|begun| longest(begun, 64 << 10)),
+            [1024, 1600, 64 << 10].map(Some),
+            "eight times"
+        );
         assert_eq!(longest(40 << 10, 64 << 10), Some(80 << 10), "half of it was there when it began");
     }
 

@@ -129,7 +129,7 @@ impl Writes {
             match turned.gather(shared, table, &mut cursor) {
                 Ok(true) => {}
                 Ok(false) => return Ok(true),
-                Err(Error::Corrupt { .. } | Error::Missing { .. } | Error::Io { .. }) => {
+                Err(error) if error.is_input_or_output() => {
                     turned.unreadable.extend(table.meta.segments().map(|(object, _)| object));
                     return Ok(true); // whoever reads it is told why
                 }
@@ -168,7 +168,7 @@ impl Writes {
             match is_current(shared, &view, last, user, stored) {
                 Ok(true) => batch.put(user, value),
                 Ok(false) => {}
-                Err(Error::Corrupt { .. } | Error::Missing { .. } | Error::Io { .. }) => {
+                Err(error) if error.is_input_or_output() => {
                     turned.unreadable.insert(*victim); // as above
                 }
                 Err(other) => return Err(other),

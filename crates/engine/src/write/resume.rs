@@ -47,7 +47,7 @@ fn lift_stop(shared: &Shared) -> Result<bool> {
         return Err(lost);
     }
     control.failed = None;
-    control.collecting.starved = false;
+    control.collecting.relieve();
     Ok(true)
 }
 

@@ -16,6 +16,8 @@ const TICK: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct Progress {
     bar: ProgressBar,
+    /// Share of the plan that was on disk already, and took no time.
+    began: Option<f64>,
     rounds: u32,
     name_width: usize,
     workload_width: usize,
@@ -34,7 +36,7 @@ impl Progress {
         bar.set_style(ProgressStyle::with_template(style).expect("it is well formed"));
         let width = |names: &[String]| names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
         bar.enable_steady_tick(TICK);
-        Progress { bar, rounds, name_width: width(engines), workload_width: width(rows) }
+        Progress { bar, began: None, rounds, name_width: width(engines), workload_width: width(rows) }
     }
 
     /// Takes the bar away.
@@ -44,7 +46,7 @@ impl Progress {
 
     fn at(&self, share: f64, cell: Cell<'_>, what: &str) {
         self.bar.set_position((share * STEPS as f64) as u64);
-        self.bar.set_prefix(left(self.bar.elapsed(), share));
+        self.bar.set_prefix(left(self.bar.elapsed(), self.began.unwrap_or(0.0), share));
         self.bar.set_message(format!("round {}/{} {} {what}", cell.round, self.rounds, cell.engine));
     }
 
@@ -56,8 +58,9 @@ impl Progress {
 
 impl Watch for Progress {
     fn begin(&mut self, cell: Cell<'_>, share: f64) {
-        if share == 0.0 {
-            self.bar.reset_elapsed(); // cells that are on disk already took no time
+        if self.began.is_none() {
+            self.began = Some(share);
+            self.bar.reset_elapsed();
         }
         self.at(share, cell, "begins");
     }
@@ -91,12 +94,13 @@ fn doing(progress: &cell::Progress) -> String {
     }
 }
 
-/// How long the rest takes if it goes on like this.
-fn left(elapsed: Duration, share: f64) -> String {
-    if share < 0.01 {
+/// How long the rest takes if it goes on like this, from `began` to `share` of all in so long.
+fn left(elapsed: Duration, began: f64, share: f64) -> String {
+    let done = share - began;
+    if done < 0.01 * (1.0 - began) {
         return "estimating".into();
     }
-    let seconds = (elapsed.as_secs_f64() * (1.0 - share) / share).round() as u64;
+    let seconds = (elapsed.as_secs_f64() * (1.0 - share) / done).round() as u64;
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, seconds) => format!("{seconds} s left"),
         (0, minutes, seconds) => format!("{minutes}:{seconds:02} left"),
@@ -120,7 +124,9 @@ mod tests {
 
     #[test]
     fn the_rest_is_estimated_from_what_is_done() {
-        let left = |seconds, share| left(Duration::from_secs(seconds), share);
+        let resumed = |seconds, share| left(Duration::from_secs(seconds), 0.8, share);
+        let left = |seconds, share| left(Duration::from_secs(seconds), 0.0, share);
+        assert_eq!((resumed(5, 0.801), resumed(30, 0.9)), ("estimating".into(), "30 s left".into()));
         assert_eq!(left(5, 0.0), "estimating");
         assert_eq!(left(30, 0.5), "30 s left");
         assert_eq!(left(100, 0.25), "5:00 left");
