@@ -35,6 +35,8 @@ pub struct Collecting {
     pub sorts: bool,
     /// There was no space for it. Until some is given back nothing is collected.
     pub starved: bool,
+    /// Bytes of all segments when little was garbage last, or less if there have been less since.
+    pub calm_bytes: u64,
     /// What merges have found of garbage that nobody knew of.
     pub found: hidden::Found,
     /// There was no space to merge anything for the sake of such garbage. Until some is given back nothing is.
@@ -44,6 +46,12 @@ pub struct Collecting {
 }
 
 impl Collecting {
+    /// Looks at the log, where no more garbage than that is hidden. It is calm as long as no more than half of what may be garbage is.
+    pub fn look(&mut self, all: &Segment, percent: u64) {
+        let calm = !exceeds(all.garbage().saturating_mul(2), all.bytes, percent);
+        self.calm_bytes = if calm { all.bytes } else { self.calm_bytes.min(all.bytes) };
+    }
+
     /// Somebody has given space back.
     pub fn relieve(&mut self) {
         (self.starved, self.cramped) = (false, false);
@@ -82,13 +90,13 @@ pub enum Due {
     Collect,
 }
 
-/// What is due if `hidden` bytes of what seems to be alive are garbage, too, and `percent` of all bytes may be. Until the store is `resting`
-/// it may be what makes the log an eighth larger than that: what is alive now may be garbage by then.
-pub fn due(all: &Segment, hidden: u64, percent: u64, resting: bool) -> Due {
+/// What is due if `hidden` bytes of what seems to be alive are garbage, too, and `percent` of all bytes may be. While others write it may be
+/// what makes the log an eighth larger than that, and as much larger than it was when it was `calm`: what is alive now may be garbage by then.
+pub fn due(all: &Segment, hidden: u64, percent: u64, calm: Option<u64>) -> Due {
     let known = all.garbage();
-    let bytes = if resting { all.bytes } else { all.bytes / 9 * 8 };
-    let sum = all.but_hidden(hidden);
-    if !exceeds(bytes.saturating_sub(sum.live), bytes, percent) {
+    let bytes = if calm.is_some() { all.bytes / 9 * 8 } else { all.bytes };
+    let above = exceeds(bytes.saturating_sub(all.but_hidden(hidden).live), bytes, percent);
+    if !above || calm.is_some_and(|calm| all.bytes <= calm + calm / 8) {
         return Due::Nothing;
     }
     let much = exceeds(hidden.saturating_mul(HIDDEN_PART), all.bytes, percent) && hidden > known / HIDDEN_PART;
@@ -207,18 +215,35 @@ mod tests {
     #[test]
     fn a_little_more_can_wait_and_what_is_hidden_comes_first() {
         let all = |live| Segment { bytes: 900, live };
-        let of = |live, hidden, resting| due(&all(live), hidden, 20, resting);
-        assert_eq!([of(720, 0, true), of(719, 0, true)], [Due::Nothing, Due::Collect]);
-        assert_eq!([of(640, 0, false), of(639, 0, false)], [Due::Nothing, Due::Collect], "28.9 %");
+        let of = |live, hidden, calm| due(&all(live), hidden, 20, calm);
+        assert_eq!([of(720, 0, None), of(719, 0, None)], [Due::Nothing, Due::Collect]);
+        assert_eq!([of(640, 0, Some(0)), of(639, 0, Some(0))], [Due::Nothing, Due::Collect], "28.9 %");
+        assert_eq!([of(100, 0, Some(800)), of(100, 0, Some(799))], [Due::Nothing, Due::Collect], "it has hardly grown");
         assert_eq!(
-            [of(760, 40, true), of(760, 41, true)],
+            [of(760, 40, None), of(760, 41, None)],
             [Due::Nothing, Due::Collect],
             "it is garbage, too, but little"
         );
-        assert_eq!([of(760, 45, true), of(760, 46, true)], [Due::Collect, Due::Reveal], "5 %");
-        assert_eq!([of(400, 125, true), of(400, 126, true)], [Due::Collect, Due::Reveal], "a quarter of what is known");
+        assert_eq!([of(760, 45, None), of(760, 46, None)], [Due::Collect, Due::Reveal], "5 %");
+        assert_eq!([of(400, 125, None), of(400, 126, None)], [Due::Collect, Due::Reveal], "a quarter of what is known");
         let strange = Segment { bytes: u64::MAX, live: u64::MAX };
-        assert_eq!(due(&strange, u64::MAX, 99, true), Due::Reveal);
+        assert_eq!(due(&strange, u64::MAX, 99, None), Due::Reveal);
+    }
+
+    #[test]
+    fn a_log_is_calm_while_little_of_it_is_garbage() {
+        let mut collecting = Collecting::default();
+        let mut look = |bytes, live| {
+            collecting.look(&Segment { bytes, live }, 20);
+            collecting.calm_bytes
+        };
+        assert_eq!(look(1000, 500), 0, "who knows how it was before");
+        assert_eq!([look(1000, 900), look(1500, 1340), look(1200, 800)], [1000, 1000, 1000], "deletes and writes");
+        assert_eq!(
+            [look(800, 700), look(2000, 1700), look(3000, 2700)],
+            [800, 800, 3000],
+            "what is given back, and a fill"
+        );
     }
 
     #[test]

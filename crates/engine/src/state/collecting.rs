@@ -48,6 +48,7 @@ impl Shared {
         let free = control.busy.len() < self.options.compactions_max as usize;
         let mut step = Step::Condemn;
         if victims.is_empty() {
+            self.look_at_log(control);
             step = self.situated(control, |situation| self.next_step(control, situation, free));
             if matches!(step, Step::Condemn) && self.options.collection == Collection::Segments {
                 victims = self.condemn(control);
@@ -68,10 +69,25 @@ impl Shared {
         }
     }
 
-    /// What to do where no segment is being emptied, and, if one is `free`, there is a thread to merge. What merges have found tells how much is
-    /// hidden; in a store at rest everything above the deepest level may hide something, and WiscKey's collector asks for it only then.
+    fn look_at_log(&self, control: &mut Control) {
+        let all = control.versions.segments.sum_but(&control.collecting.spared);
+        let most = hidden::hidden_at_most(control.versions.live(), &all, self.hiding_share(control));
+        control.collecting.look(&all.but_hidden(most), self.options.garbage_percent);
+    }
+
+    /// How much of what lies above the deepest level is taken to hide something. Merges have found that; in a store at rest all of it may, and
+    /// WiscKey's collector asks for it only then.
+    fn hiding_share(&self, control: &Control) -> f64 {
+        match self.options.collection {
+            _ if control.busy.lull.is_long() => 1.0,
+            Collection::Segments => control.collecting.found.share(&self.limits()),
+            _ => 0.0,
+        }
+    }
+
+    /// What to do where no segment is being emptied, and, if one is `free`, there is a thread to merge.
     fn next_step(&self, control: &Control, situation: &Situation<'_>, free: bool) -> Step {
-        let Collecting { refused, spared, found, cramped, .. } = &control.collecting;
+        let Collecting { refused, spared, cramped, calm_bytes, .. } = &control.collecting;
         let (percent, resting, merges) = (self.options.garbage_percent, control.busy.lull.is_long(), free && !cramped);
         if resting
             && merges
@@ -80,13 +96,8 @@ impl Shared {
             let plan = self.policy.plan_range(situation, level, &range);
             return plan.map_or(Step::None, |plan| Step::Merge(Plan { only_collects: true, ..plan }));
         }
-        let share = match self.options.collection {
-            _ if resting => 1.0,
-            Collection::Segments => found.share(situation.limits),
-            _ => 0.0,
-        };
-        let all = control.versions.segments.sum_but(spared);
-        let due = |hidden| collect::due(&all, hidden, percent, resting);
+        let (all, share) = (control.versions.segments.sum_but(spared), self.hiding_share(control));
+        let due = |hidden| collect::due(&all, hidden, percent, (!resting).then_some(*calm_bytes));
         if due(hidden::hidden_at_most(situation.version, &all, share)) == Due::Nothing {
             return Step::None;
         }
