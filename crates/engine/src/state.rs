@@ -7,6 +7,8 @@
 //! control      versions, running jobs, failure; never held during I/O
 //! ```
 //! Readers take one atomic load of the view and, for a snapshot, a leaf lock: nothing that anybody holds during I/O.
+mod collecting;
+
 use crate::{
     Error, Event, Options, Result,
     clock::Clock,
@@ -143,8 +145,6 @@ pub struct Shared {
     /// Signalled whenever control changes.
     pub changed: Condvar,
 }
-
-mod collecting;
 
 impl Shared {
     /// The last sequence readers may see.

@@ -4,7 +4,7 @@ mod apart;
 #[path = "common/kit.rs"]
 mod kit;
 
-use apart::{SMALL, check, frames_of, key, segments, value, written};
+use apart::{SMALL, check, frames_of, key, segments, value, written, written_for};
 use kit::{Model, Place, contents, options};
 use std::{
     fs,
@@ -44,7 +44,7 @@ fn a_compaction_of_everything_spares_nothing() {
     leave_garbage(&place, 18);
     let slow = options(&[SMALL, &[("compaction_bytes_per_second", "2MiB")]].concat());
     let db = place.open(&slow, false).expect("open");
-    let moved = || written(&db).0.into_iter().find(|(purpose, _)| *purpose == "collection").expect("a purpose").1;
+    let moved = || written_for(&db, "collection");
     std::thread::scope(|scope| {
         let idle = scope.spawn(|| db.wait_idle());
         let begin = Instant::now();
@@ -166,7 +166,7 @@ fn what_hides_nothing_is_not_merged_for_it() {
             db.put(key(number * 7919 % DEEP_PAIRS), value(&mut rng, 100)).expect("put");
             while number % 64 == 0 && db.step(0).is_some() {}
         }
-        written(&db).0.into_iter().find(|(purpose, _)| *purpose == "compaction").expect("a purpose").1
+        written_for(&db, "compaction")
     };
     let [without, with] = ["off", "segments"].map(compacted);
     println!("a fill compacts {without} bytes, and {with} with a collector");
@@ -413,9 +413,7 @@ fn collectors_keep_to_the_rate_of_compactions() {
         let db = place.open(&options(&[SMALL, changes].concat()), true).expect("open");
         let begin = Instant::now();
         db.wait_idle().expect("idle");
-        let (by_purpose, _) = written(&db);
-        let moved =
-            by_purpose.iter().filter(|(purpose, _)| *purpose == "collection").map(|(_, bytes)| bytes).sum::<u64>();
+        let moved = written_for(&db, "collection");
         let bytes = moved + db.statistics().value_log.put_again_bytes;
         let least = Duration::from_secs_f64(bytes as f64 / f64::from(1 << 20)) * 3 / 4;
         assert!(bytes > 400 << 10, "{collection}: only {bytes} bytes");
@@ -465,8 +463,7 @@ fn collection_takes_nothing_from_a_snapshot() {
         put_all(3);
         let (first, before) = (contents(&db).expect("scan"), db.snapshot());
         let collected = || {
-            let moved =
-                written(&db).0.iter().filter(|(purpose, _)| *purpose == "collection").map(|(_, bytes)| *bytes).sum();
+            let moved = written_for(&db, "collection");
             if collection == "tail" { db.statistics().value_log.put_again_bytes } else { moved }
         };
         let already = collected();

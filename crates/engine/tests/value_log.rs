@@ -4,7 +4,7 @@ mod apart;
 #[path = "common/kit.rs"]
 mod kit;
 
-use apart::{SMALL, check, frames_of, key, segments, value, written};
+use apart::{SMALL, check, frames_of, key, segments, value, written, written_for};
 use kit::{Model, Place, contents, options};
 use std::{fs, path::Path, sync::Arc};
 use terrace::{Codec, Db, Options, ReadOptions, WriteBatch};
@@ -45,7 +45,7 @@ fn a_compaction_of_everything_puts_values_in_order() {
         db.put(&key, &value).expect("put");
         model.insert(key, value);
     }
-    let moved = || written(&db).0.into_iter().find(|(purpose, _)| *purpose == "collection").expect("a purpose").1;
+    let moved = || written_for(&db, "collection");
     let middle = key(1 << 39);
     db.compact_range(None, Some(&middle)).expect("compact");
     assert_eq!(moved(), 0, "a part of the keys");

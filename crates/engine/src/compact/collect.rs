@@ -96,7 +96,7 @@ pub fn due(all: &Segment, hidden: u64, percent: u64, calm: Option<u64>) -> Due {
     let known = all.garbage();
     let bytes = if calm.is_some() { all.bytes / 9 * 8 } else { all.bytes };
     let above = exceeds(bytes.saturating_sub(all.but_hidden(hidden).live), bytes, percent);
-    if !above || calm.is_some_and(|calm| all.bytes <= calm + calm / 8) {
+    if !above || calm.is_some_and(|calm| all.bytes <= calm.saturating_add(calm / 8)) {
         return Due::Nothing;
     }
     let much = exceeds(hidden.saturating_mul(HIDDEN_PART), all.bytes, percent) && hidden > known / HIDDEN_PART;

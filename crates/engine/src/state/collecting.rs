@@ -7,11 +7,21 @@ use crate::{
         hidden::{self, Upper},
         plan::{Plan, Situation},
     },
-    version::Level,
+    version::{Level, segments::Segment},
     work::Lane,
 };
 use std::{collections::BTreeSet, sync::Arc};
 use terrace_storage::placement::ObjectId;
+
+/// The value log at one moment.
+struct Log {
+    /// Its segments as one, without those that are spared.
+    all: Segment,
+    /// See [`Shared::hiding_share`].
+    share: f64,
+    /// Bytes of live values that may be garbage in truth.
+    hidden_at_most: u64,
+}
 
 /// What to do about garbage next.
 enum Step {
@@ -48,8 +58,8 @@ impl Shared {
         let free = control.busy.len() < self.options.compactions_max as usize;
         let mut step = Step::Condemn;
         if victims.is_empty() {
-            self.look_at_log(control);
-            step = self.situated(control, |situation| self.next_step(control, situation, free));
+            let log = self.look_at_log(control);
+            step = self.situated(control, |situation| self.next_step(control, situation, &log, free));
             if matches!(step, Step::Condemn) && self.options.collection == Collection::Segments {
                 victims = self.condemn(control);
             }
@@ -69,10 +79,12 @@ impl Shared {
         }
     }
 
-    fn look_at_log(&self, control: &mut Control) {
+    fn look_at_log(&self, control: &mut Control) -> Log {
         let all = control.versions.segments.sum_but(&control.collecting.spared);
-        let most = hidden::hidden_at_most(control.versions.live(), &all, self.hiding_share(control));
-        control.collecting.look(&all.but_hidden(most), self.options.garbage_percent);
+        let share = self.hiding_share(control);
+        let hidden_at_most = hidden::hidden_at_most(control.versions.live(), &all, share);
+        control.collecting.look(&all.but_hidden(hidden_at_most), self.options.garbage_percent);
+        Log { all, share, hidden_at_most }
     }
 
     /// How much of what lies above the deepest level is taken to hide something. Merges have found that; in a store at rest all of it may, and
@@ -86,8 +98,8 @@ impl Shared {
     }
 
     /// What to do where no segment is being emptied, and, if one is `free`, there is a thread to merge.
-    fn next_step(&self, control: &Control, situation: &Situation<'_>, free: bool) -> Step {
-        let Collecting { refused, spared, cramped, calm_bytes, .. } = &control.collecting;
+    fn next_step(&self, control: &Control, situation: &Situation<'_>, log: &Log, free: bool) -> Step {
+        let Collecting { refused, cramped, calm_bytes, .. } = &control.collecting;
         let (percent, resting, merges) = (self.options.garbage_percent, control.busy.lull.is_long(), free && !cramped);
         if resting
             && merges
@@ -96,13 +108,12 @@ impl Shared {
             let plan = self.policy.plan_range(situation, level, &range);
             return plan.map_or(Step::None, |plan| Step::Merge(Plan { only_collects: true, ..plan }));
         }
-        let (all, share) = (control.versions.segments.sum_but(spared), self.hiding_share(control));
-        let due = |hidden| collect::due(&all, hidden, percent, (!resting).then_some(*calm_bytes));
-        if due(hidden::hidden_at_most(situation.version, &all, share)) == Due::Nothing {
-            return Step::None;
+        let due = |hidden| collect::due(&log.all, hidden, percent, (!resting).then_some(*calm_bytes));
+        if due(log.hidden_at_most) == Due::Nothing {
+            return Step::None; // without a look at any table
         }
         let upper = Upper::of(situation, refused);
-        let hidden = upper.hidden(&all, share);
+        let hidden = upper.hidden(&log.all, log.share);
         match due(hidden) {
             Due::Nothing => Step::None,
             Due::Collect if self.options.collection == Collection::Segments => Step::Condemn,

@@ -33,6 +33,11 @@ pub fn written(db: &Db) -> (Vec<(&'static str, u64)>, u64) {
     (bytes, sum)
 }
 
+/// Bytes written for `purpose`.
+pub fn written_for(db: &Db, purpose: &str) -> u64 {
+    written(db).0.into_iter().find(|(name, _)| *name == purpose).expect("a purpose").1
+}
+
 pub fn check(place: &Place, options: &Options) {
     let placement = kit::placement(&place.fs, Mode::ReadOnly, options).expect("open read-only");
     let report = check_on(&*placement, options, true).expect("check");
