@@ -10,6 +10,8 @@ use std::{
 
 /// Between two ticks at most. Without a write from one to the next it is a lull.
 const PERIOD: Duration = Duration::from_millis(250);
+/// A lull is long after so much without a write: within a second of the last one, which is how long the lab waits for deferred work to begin.
+const LONG: Duration = Duration::from_millis(500);
 /// Between two of the turns that do more, where nothing becomes durable on its own.
 const TURN: Duration = Duration::from_millis(2500);
 
@@ -27,8 +29,8 @@ pub struct Ticks {
 #[derive(Debug, Default)]
 struct Seen {
     newest: u64,
-    /// Whether the lull that began with it was told.
-    told: bool,
+    /// Ticks since that found nothing newer.
+    quiet: u32,
     ticks: u32,
     /// At the last turn.
     turned: u64,
@@ -39,6 +41,8 @@ struct Seen {
 struct Found {
     /// A lull begins.
     lull: bool,
+    /// Whether it is a long one, where that has changed, and at each turn.
+    long: Option<bool>,
     /// It is time for more; and whether nothing was written since the last such turn.
     turn: Option<bool>,
 }
@@ -61,23 +65,27 @@ impl Ticks {
         u32::try_from(self.turn.as_nanos().div_ceil(PERIOD.as_nanos())).unwrap_or(u32::MAX)
     }
 
+    fn in_long(&self) -> u32 {
+        u32::try_from(LONG.as_nanos().div_ceil(self.period().as_nanos())).unwrap_or(u32::MAX)
+    }
+
     pub fn tick(&self) {
         let (Some(shared), Some(writes)) = (self.shared.upgrade(), self.writes.as_ref().and_then(Weak::upgrade)) else {
             return;
         };
         let newest = shared.visible().0;
-        let found = self.seen.lock().look(newest, self.in_turn());
+        let found = self.seen.lock().look(newest, self.in_long(), self.in_turn());
         if found.lull {
             shared.rest(|lull| lull.rest(newest));
         }
-        let Some(quiet) = found.turn else { return };
-        shared.placement.budget().rest();
-        if shared.values_apart {
-            if quiet {
+        if let Some(long) = found.long.filter(|_| shared.values_apart) {
+            if long {
                 shared.look_for_range_deletes();
             }
-            shared.rest(|lull| lull.rest_long(quiet));
+            shared.rest(|lull| lull.rest_long(long));
         }
+        let Some(quiet) = found.turn else { return };
+        shared.placement.budget().rest();
         if quiet && self.makes_durable {
             let _ = make_durable(&shared, &writes); // a failure has stopped the store, and its next writer hears of it
         }
@@ -85,13 +93,14 @@ impl Ticks {
 }
 
 impl Seen {
-    fn look(&mut self, newest: u64, in_turn: u32) -> Found {
-        let quiet = newest == self.newest;
-        let lull = quiet && !self.told;
-        (self.newest, self.told) = (newest, quiet);
+    fn look(&mut self, newest: u64, in_long: u32, in_turn: u32) -> Found {
+        let was_long = self.quiet >= in_long;
+        self.quiet = if newest == self.newest { self.quiet.saturating_add(1) } else { 0 };
+        self.newest = newest;
         self.ticks = (self.ticks + 1) % in_turn;
         let turn = (self.ticks == 0).then(|| newest == std::mem::replace(&mut self.turned, newest));
-        Found { lull, turn }
+        let long = self.quiet >= in_long;
+        Found { lull: self.quiet == 1, long: (long != was_long || turn.is_some()).then_some(long), turn }
     }
 }
 
@@ -119,11 +128,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_long_lull_is_told_within_a_second() {
+        for interval_ms in [1_u64, 100, 499, 500, 501, 998, 5000, 100_000] {
+            let turn = Duration::from_millis(interval_ms) / 2;
+            let ticks = Ticks { shared: Weak::new(), writes: None, turn, makes_durable: true, seen: Mutex::default() };
+            let latest = ticks.period() * (ticks.in_long() + 1);
+            assert!(
+                latest >= LONG && latest <= Duration::from_secs(1),
+                "after {latest:?} where durability_interval_ms is {interval_ms}"
+            );
+        }
+    }
+
+    #[test]
     fn a_lull_is_told_once_and_a_turn_sees_what_ticks_between_it_saw() {
         let mut seen = Seen::default();
-        let found: Vec<_> = [5, 5, 5, 6, 6, 6, 6, 6, 6].map(|newest| seen.look(newest, 3)).into();
+        let found: Vec<_> = [5, 5, 5, 6, 6, 6, 6, 6, 6].map(|newest| seen.look(newest, 2, 3)).into();
         let lulls: Vec<_> = found.iter().map(|found| found.lull).collect();
         assert_eq!(lulls, [false, true, false, false, true, false, false, false, false]);
+        let long: Vec<_> = found.iter().map(|found| found.long).collect();
+        let (begun, over) = (Some(true), Some(false));
+        assert_eq!(long, [None, None, begun, over, None, begun, None, None, begun], "the last two at turns");
         let turns: Vec<_> = found.iter().map(|found| found.turn).collect();
         assert_eq!(turns, [None, None, Some(false), None, None, Some(false), None, None, Some(true)]);
     }
