@@ -4,7 +4,13 @@
 //! read, and once more with the baton in hand, when nobody else can overwrite or delete it any more. What is put again has a
 //! sequence of its own and is no news to anybody. When all is put, and flushed, whatever leads into the victims is hidden by
 //! something newer in tables, and may be left out of them (`compact/collect.rs`).
-use super::{Own, Writes, commit, group::Turn, make_room, unlogged, wait_visible};
+use super::{
+    Own, Writes,
+    commit::{commit, wait_visible},
+    group::Turn,
+    room::make_room,
+    unlogged,
+};
 use crate::{
     Error, Result,
     hold::hold_back,

@@ -1,5 +1,5 @@
 //! Writes that reach tables without a log: the history jumps ahead over sequences that no log has.
-use super::{Own, Writes, group::Turn, unlogged::make_way, wait_visible};
+use super::{Own, Writes, commit::wait_visible, group::Turn, unlogged::make_way};
 use crate::{Error, Result, state::Shared};
 use std::sync::{Arc, atomic::Ordering};
 use terrace_format::{LogId, SeqNo};

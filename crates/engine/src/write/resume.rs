@@ -4,7 +4,7 @@
 //! still has everything that was acknowledged. So all of it is flushed and made durable, and the manifest moves on to a
 //! fresh log, before the first write: then nothing depends on the old log any more, and what a refused batch had taken of
 //! sequences is given again.
-use super::{Core, Own, Writes, change_log, group::Turn, wait_visible};
+use super::{Core, Own, Writes, commit::wait_visible, group::Turn, rotate::change_log};
 use crate::{Error, Event, Result, state::Shared};
 use std::sync::Arc;
 

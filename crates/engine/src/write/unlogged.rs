@@ -3,7 +3,14 @@
 //! No log has their sequences, and replay takes a gap for the end of the history. So a memtable has either logged writes or
 //! others, and a log that begins behind a gap counts once the manifest vouches for what is in it: whoever syncs waits for that
 //! (docs/durability.md, "How a log is replayed").
-use super::{Core, Own, Writes, change_log, group::Turn, jump::vouch, make_room, or_fail, publish, wait_visible};
+use super::{
+    Core, Own, Writes,
+    commit::{or_fail, publish, wait_visible},
+    group::Turn,
+    jump::vouch,
+    room::make_room,
+    rotate::change_log,
+};
 use crate::{Error, Result, state::Shared};
 use std::sync::Arc;
 use terrace_format::{SeqNo, batch::Batch, value_log::INLINE};

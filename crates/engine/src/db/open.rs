@@ -1,0 +1,288 @@
+//! Opens a store: what lies in its place, what is left of its history, and the work that goes on behind it.
+use super::{Db, Inner, ticks::Ticks};
+use crate::{
+    Collection, Error, Options, Result,
+    clock::Clock,
+    closed_logs::ClosedLogs,
+    compact::leveled::Leveled,
+    jobs::{compact, flush, release},
+    mem::MemTable,
+    read::view::View,
+    recover,
+    reserve::Reserve,
+    state::{Control, Jobs, Shared},
+    stats::Counters,
+    version::set::VersionSet,
+    work::{Executor, Work},
+    write::Writes,
+};
+use arc_swap::ArcSwap;
+use parking_lot::{Condvar, Mutex};
+use std::{
+    path::Path,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, AtomicUsize},
+    },
+};
+use terrace_format::{Values, range_deletes};
+use terrace_storage::{
+    Location, Memory,
+    placement::{Mode, ObjectId, Placement},
+};
+
+impl Db {
+    /// Opens the store in directory `path` for reading and writing; makes it if `options` say so. A path of a block device, or of a
+    /// regular file, that was prepared for a store is one, too.
+    ///
+    /// # Errors
+    /// As of [opening](Db#errors); [`Error::Invalid`] names every option that is out of bounds, [`Error::Unsupported`] what the store has and
+    /// this version, or these options, do not.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// # let place = tempfile::tempdir().unwrap();
+    /// # let path = place.path().join("store");
+    /// let db = Db::open(&path, Options::default())?;
+    /// db.put("key", "value")?;
+    /// db.close()?;
+    /// assert_eq!(Db::open(&path, Options::default())?.get("key")?.as_deref(), Some(&b"value"[..]));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Db> {
+        options.validate()?;
+        let location = locate(path.as_ref(), &options)?;
+        let mode = if options.create_if_missing { Mode::Create } else { Mode::Write };
+        let placement = terrace_storage::open(&location, mode, options.durability, &options.setup())?;
+        Db::open_on(placement, options)
+    }
+
+    /// Opens the store in directory, or on device, `path` for reading only, together with other readers but no writer. Replays logs in
+    /// memory; creates, changes and removes nothing, and works on a read-only file system.
+    ///
+    /// # Errors
+    /// As of [`open`](Db::open).
+    ///
+    /// ```
+    /// # use terrace::{Db, Error, Options};
+    /// # let place = tempfile::tempdir().unwrap();
+    /// # let path = place.path().join("store");
+    /// Db::open(&path, Options::default())?.close()?;
+    /// let db = Db::open_read_only(&path, Options::default())?;
+    /// assert_eq!(db.get("key")?, None);
+    /// assert!(matches!(db.put("key", "value"), Err(Error::ReadOnly)));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn open_read_only(path: impl AsRef<Path>, options: Options) -> Result<Db> {
+        options.validate()?;
+        let location = locate(path.as_ref(), &options)?;
+        let placement = terrace_storage::open(&location, Mode::ReadOnly, options.durability, &options.setup())?;
+        Db::build(placement.into(), options, Executor::Threads, true)
+    }
+
+    /// A new store in memory; it ends with its last handle.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] names every option that is out of bounds; [`Error::Unsupported`] for options that need a device.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// db.put("key", "value")?;
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn open_in_memory(options: Options) -> Result<Db> {
+        options.validate()?;
+        let location = Location::Memory(Memory::new());
+        Db::open_on(terrace_storage::open(&location, Mode::Create, options.durability, &options.setup())?, options)
+    }
+
+    /// Opens the store that `placement`, which is open for writing, holds. `options.durability` is the placement's matter.
+    ///
+    /// # Errors
+    /// As of [`open`](Db::open).
+    ///
+    /// ```
+    /// # use terrace::{Db, Options, Tier};
+    /// use terrace_storage::{Location, Memory, placement::Mode};
+    /// let options = Options::default();
+    /// let place = Location::Memory(Memory::new()); // clones show the same files
+    /// for _ in 0..2 {
+    ///     let placement = terrace_storage::open(&place, Mode::Create, Tier::Sync, &options.setup())?;
+    ///     Db::open_on(placement, options.clone())?.put("key", "value")?;
+    /// }
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn open_on(placement: Box<dyn Placement>, options: Options) -> Result<Db> {
+        options.validate()?;
+        Db::build(placement.into(), options, Executor::Threads, false)
+    }
+
+    /// As [`open_on`](Db::open_on), but nothing happens in the background: the caller runs it by [`step`](Db::step).
+    /// For tests that need to know what happens when.
+    ///
+    /// # Errors
+    /// As of [`open`](Db::open).
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// use terrace_storage::{Location, Memory, placement::Mode};
+    /// let mut options = Options::default();
+    /// options.memtable_bytes = 64 << 10;
+    /// let place = Location::Memory(Memory::new());
+    /// let placement = terrace_storage::open(&place, Mode::Create, options.durability, &options.setup())?;
+    /// let db = Db::open_manual(placement, options)?;
+    /// db.put("key", vec![0; 64 << 10])?;
+    /// db.put("another", "")?; // the first filled the memtable, which waits now
+    /// assert_eq!(db.statistics().sealed_memtables, 1);
+    /// assert_eq!(db.step(0), Some("flush"));
+    /// assert_eq!(db.statistics().sealed_memtables, 0);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn open_manual(placement: Box<dyn Placement>, options: Options) -> Result<Db> {
+        options.validate()?;
+        Db::build(placement.into(), options, Executor::Manual, false)
+    }
+
+    fn build(placement: Arc<dyn Placement>, options: Options, executor: Executor, read_only: bool) -> Result<Db> {
+        let mut found = match recover::open(&*placement, &options, read_only) {
+            Err(full) if full.is_no_space() && !read_only => {
+                recover::make_space(&*placement, &options)?;
+                recover::open(&*placement, &options, read_only)?
+            }
+            found => found?,
+        };
+        let order = options.order().clone();
+        let values_apart = placement.shape().values == Values::Log;
+        let (mem, manifest, writes, orphans) = match found.writer {
+            Some(w) => {
+                let filter_bytes = options.memtable_filter_bytes();
+                let mem = Arc::new(MemTable::new(order.clone(), w.log, filter_bytes, placement.budget()));
+                if values_apart {
+                    found.versions.retire.pin_log(&mem);
+                }
+                let writes = Writes::new(w.wal, found.last, mem.clone());
+                (Some(mem), Some(w.manifest), Some(Arc::new(writes)), w.orphans)
+            }
+            None => (None, None, None, Vec::new()),
+        };
+        let view = View { mem, sealed: found.memtables, version: found.versions.live().clone() };
+        let shared = Arc::new(Shared {
+            order,
+            deletes_ranges: found.requires.iter().any(|feature| feature == range_deletes::FEATURE),
+            requires: found.requires,
+            values_apart,
+            torn_logs: found.set_aside.len() as u64,
+            clock: Clock::start(),
+            work: Work::new(executor),
+            jobs: jobs(writes.as_ref()),
+            reserve: Reserve::new(options.reserve_bytes),
+            rate: Mutex::default(),
+            policy: Box::new(Leveled),
+            stats: Counters::default(),
+            snapshots: Arc::default(),
+            closed_logs: ClosedLogs::default(),
+            view: ArcSwap::from_pointee(view),
+            news: AtomicU64::new(0),
+            given_back: AtomicU64::new(0),
+            starving: AtomicUsize::new(0),
+            visible: AtomicU64::new(found.last.0),
+            durable: AtomicU64::new(0),
+            waiters: Default::default(),
+            manifest: Mutex::new(manifest),
+            control: Mutex::new(control(found.versions)),
+            changed: Condvar::new(),
+            placement,
+            options,
+        });
+        let db = Db { inner: Arc::new(Inner { shared, writes }) };
+        if !read_only {
+            db.start(&orphans)?;
+        }
+        Ok(db)
+    }
+
+    fn start(&self, orphans: &[ObjectId]) -> Result<()> {
+        let shared = self.shared();
+        release::remove(shared, orphans);
+        let tables: Vec<_> = shared.view.load().version.tables().map(|(_, table)| table.meta.clone()).collect();
+        if shared.placement.trim(&tables).is_err() {
+            shared.stats.removal_failed();
+        }
+        match shared.reserve.take(&*shared.placement) {
+            Err(full) if full.is_no_space() => {} // a release will take it
+            taken => taken?,
+        }
+        shared.durable_up_to(shared.visible()); // recovery made the whole history durable
+        let ticks = Ticks::new(shared, self.inner.writes.as_ref());
+        let (period, tick) = (ticks.period(), move || ticks.tick());
+        let collects = shared.values_apart && shared.options.collection == Collection::Tail;
+        let started = shared.work.start(shared.options.compactions_max as usize, collects, period, tick);
+        started.map_err(|source| Error::Io {
+            op: "start threads for",
+            object: shared.placement.name(),
+            source: source.into(),
+        })?;
+        shared.schedule(&mut shared.control.lock());
+        Ok(())
+    }
+}
+
+/// What `path` is, once it is sure that `options` allow it.
+fn locate(path: &Path, options: &Options) -> Result<Location> {
+    let location = Location::at(path);
+    let wanted = match location {
+        Location::Split(_) => None,
+        _ if options.split => Some((
+            "split=true asks for a directory that goes with a device",
+            "terrace raw format DEVICE --meta DIRECTORY` makes",
+        )),
+        Location::Directory(_) if options.device => {
+            Some(("device=true asks for a device, or a file in its place", "terrace raw format` prepares"))
+        }
+        _ => None,
+    };
+    match wanted {
+        Some((asked, how)) => Err(Error::Invalid(format!("{asked}, and {} is none; `{how} one", path.display()))),
+        None => Ok(location),
+    }
+}
+
+/// What background work does.
+fn jobs(writes: Option<&Arc<Writes>>) -> Jobs {
+    let weak = writes.map(Arc::downgrade); // as with ticks: a job must not keep what it is a part of
+    let put_again = move |shared: &Arc<Shared>| match weak.as_ref().and_then(Weak::upgrade) {
+        Some(writes) => match writes.put_again(shared) {
+            Err(Error::Closed) => {
+                shared.control.lock().collecting.putting = false; // it will be begun anew
+                Ok(())
+            }
+            outcome => outcome,
+        },
+        None => Ok(()), // closed
+    };
+    Jobs {
+        flush: flush::run,
+        compact: compact::run,
+        release: release::run,
+        release_now: release::now,
+        put_again: Box::new(put_again),
+    }
+}
+
+/// The state of a store in which nothing has happened yet.
+fn control(versions: VersionSet) -> Control {
+    Control {
+        versions,
+        busy: Default::default(),
+        flushing: false,
+        releasing: false,
+        copies: Arc::default(),
+        calm_since: None,
+        seek_hint: None,
+        collecting: Default::default(),
+        failed: None,
+        closing: false,
+        closed: false,
+    }
+}

@@ -1,0 +1,191 @@
+//! Background work: what is due, and its beginning and end as jobs.
+use super::{Control, Shared};
+use crate::{
+    Error, Options, Result,
+    compact::{
+        leveled, lull, pace,
+        plan::{Limits, Plan, Situation},
+    },
+    read::scan::Upkeep,
+    version::KeyRange,
+    work::Lane,
+};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+use terrace_format::{TableForm, TableId};
+use terrace_storage::Awaited;
+
+impl Shared {
+    /// Sizes for policies.
+    pub fn limits(&self) -> Limits {
+        let Options { table_bytes, mut level_base_entries, .. } = self.options;
+        let level_base_bytes = self.options.level_1_bytes();
+        if self.placement.shape().tables != TableForm::Directory {
+            level_base_entries = 0; // nobody counts them
+        }
+        let Options { l0_compact_runs, l0_least_percent, l0_merge_runs, least_overlap, levels_fit, .. } = self.options;
+        Limits {
+            table_bytes,
+            level_base_bytes,
+            levels_fit,
+            level_base_entries,
+            l0_compact_runs,
+            l0_pressing_runs: self.options.l0_pressing_runs(),
+            l0_least_percent,
+            l0_merge_runs,
+            least_overlap,
+        }
+    }
+
+    /// Bytes that lie above their levels' sizes, and with level 0 those that compactions have yet to merge.
+    pub fn debt(&self) -> (u64, u64) {
+        let held = self.view.load().version.held();
+        let debt = self.limits().debt(&held);
+        (debt, debt.saturating_add(held[0]))
+    }
+
+    /// Bytes that the disk has left, where that should make work hurry: not where commits come by themselves, which cannot. I/O, so
+    /// not to be called under a lock.
+    pub fn free_bytes(&self) -> Option<u64> {
+        if self.placement.is_patient() { None } else { self.placement.free_bytes() }
+    }
+
+    /// Hands a policy what it looks at.
+    pub fn situated<T>(&self, control: &Control, look: impl FnOnce(&Situation<'_>) -> T) -> T {
+        look(&Situation {
+            order: &self.order,
+            version: control.versions.live(),
+            busy: &control.busy,
+            pointers: control.versions.pointers(),
+            limits: &self.limits(),
+            spares: control.versions.spares(),
+            seek_hint: control.seek_hint,
+        })
+    }
+
+    /// The most urgent compaction that may start now.
+    pub fn next_plan(&self, control: &Control) -> Option<Plan> {
+        self.situated(control, |situation| self.policy.plan(situation))
+    }
+
+    /// The level into which a flush of these keys may go. While a compaction runs, its outputs may yet lie anywhere between
+    /// its inputs, so only level 0 is safe; while one waits to be released, staying in level 0 keeps the flush free to be
+    /// released before it (docs/durability.md).
+    pub fn flush_level(&self, control: &Control, smallest: &[u8], largest: &[u8]) -> usize {
+        if !control.busy.is_empty() || control.versions.compaction_pending() {
+            return 0;
+        }
+        let range = KeyRange { from: Some(smallest), to: Some(largest) };
+        self.situated(control, |situation| leveled::level_for_flush(situation, &range))
+    }
+
+    /// Starts whatever background work is due. Call under the control lock, after every change.
+    pub fn schedule(self: &Arc<Self>, control: &mut Control) {
+        self.changed.notify_all();
+        if self.view.load().mem.is_none() || control.failed.is_some() || control.closed {
+            return;
+        }
+        control.busy.lull.look(self.visible().0);
+        if !control.flushing && !self.view.load().sealed.is_empty() {
+            control.flushing = true;
+            self.submit(Lane::Flush, "flush", self.jobs.flush, |control| control.flushing = false);
+        }
+        while control.busy.len() < self.compaction_threads(control, self.options.compactions_max)
+            && let Some(plan) = self.next_plan(control)
+        {
+            self.start_compaction(control, plan);
+        }
+        self.collect(control);
+        let busy = control.flushing || !control.busy.is_empty();
+        control.calm_since = control.calm_since.or_else(|| Some(self.clock.now())).filter(|_| !busy);
+        if !control.releasing && control.versions.pending() > 0 {
+            control.releasing = true;
+            self.submit(Lane::Durability, "release", self.jobs.release, |control| control.releasing = false);
+        }
+    }
+
+    /// What waits for a lull may have become due, as `told` tells it.
+    pub fn rest(self: &Arc<Self>, told: impl FnOnce(&mut lull::Lull)) {
+        let mut control = self.control.lock();
+        if !control.closing {
+            told(&mut control.busy.lull);
+            self.schedule(&mut control);
+        }
+    }
+
+    /// Threads that compactions get now, of the `most` that an option grants.
+    pub fn compaction_threads(&self, control: &Control, most: u64) -> usize {
+        let l0_runs = control.versions.live().levels[0].runs.len() as u64;
+        pace::threads(&self.options, most, l0_runs, control.busy.lull.is_quiet())
+    }
+
+    /// Begins `plan`, which must not meet a running compaction.
+    pub fn start_compaction(self: &Arc<Self>, control: &mut Control, plan: Plan) {
+        debug_assert!(control.busy.admits(&self.order, &plan));
+        control.busy.begin(&self.order, &plan);
+        if control.seek_hint.is_some_and(|(_, id)| plan.upper.iter().any(|table| table.meta.id == id)) {
+            control.seek_hint = None;
+        }
+        let ended = plan.clone();
+        let job = move |shared: &Arc<Shared>| {
+            let moved = shared.moves_values(&shared.control.lock());
+            match (shared.jobs.compact)(shared, &plan) {
+                Err(error) if plan.only_collects => shared.collection_failed(&plan, error),
+                Err(full) if full.is_no_space() && moved => {
+                    shared.starve(&mut shared.control.lock());
+                    (shared.jobs.compact)(shared, &plan)
+                }
+                outcome => outcome,
+            }
+        };
+        self.submit(Lane::Compact, "compact", job, move |control| control.busy.end(&ended));
+    }
+
+    /// Queues a job whose failure, or panic, stops the store. `ended` notes in control that a failed one is over; others
+    /// do so themselves.
+    pub fn submit(
+        self: &Arc<Self>,
+        lane: Lane,
+        name: &'static str,
+        job: impl Fn(&Arc<Shared>) -> Result<()> + Send + 'static,
+        ended: impl FnOnce(&mut Control) + Send + 'static,
+    ) {
+        let shared = self.clone();
+        self.work.submit(lane, name, move || {
+            let _awaited = matches!(lane, Lane::Flush | Lane::Compact).then(Awaited::new);
+            let own = usize::from(matches!(lane, Lane::Flush | Lane::Compact));
+            let outcome = catch_unwind(AssertUnwindSafe(|| shared.with_relief(own, || job(&shared))));
+            let bug = |_| Err(Error::Bug(format!("job {name} panicked")));
+            if let Err(error) = outcome.unwrap_or_else(bug) {
+                shared.fail_ending(&error, ended);
+                shared.wake_failed();
+            }
+        });
+    }
+
+    /// Notes that a table has used up its seeks.
+    pub fn note_worn(self: &Arc<Self>, level: usize, table: TableId) {
+        if self.options.seek_compaction && level + 1 < terrace_format::LEVELS {
+            self.wish_for(level, table);
+        }
+    }
+
+    /// Has a table of `level` merged into the next as soon as nothing is more urgent.
+    pub fn wish_for(self: &Arc<Self>, level: usize, table: TableId) {
+        let mut control = self.control.lock();
+        control.seek_hint = Some((level, table));
+        self.schedule(&mut control);
+    }
+}
+
+impl Upkeep for Shared {
+    fn sought_enough(self: Arc<Self>, oldest: TableId) {
+        self.wish_for(0, oldest);
+    }
+
+    fn worn(self: Arc<Self>, level: usize, table: TableId) {
+        self.note_worn(level, table);
+    }
+}

@@ -1,0 +1,139 @@
+//! The life of a group: into the log, into the memtable, and in front of readers.
+use super::{Core, Pulse, group::Lead, resume};
+use crate::{Error, Event, Result, state::Shared, sync::ready_soon};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::{Arc, atomic::Ordering},
+    thread,
+    time::Duration,
+};
+use terrace_format::{SeqNo, batch::Batch};
+use terrace_storage::Awaited;
+
+/// A buffer for single operations is kept up to this size.
+const SPARE_BYTES_MAX: usize = 64 << 10;
+/// A group of at least this size is worth passing the baton on for before its insert, even if nobody waits yet.
+const LONG_INSERT_BYTES: usize = 64 << 10;
+/// How often to look whether a long insert is over.
+const LONG_INSERT_LOOK: Duration = Duration::from_micros(100);
+
+impl Core {
+    /// The last sequence before those of `batch`, and its last one.
+    pub(super) fn sequences(&self, batch: &Batch) -> Result<(SeqNo, SeqNo)> {
+        let last = self.last.plus(u64::from(batch.len()));
+        if last > SeqNo::MAX {
+            return Err(Error::Unsupported("all sequence numbers are used up; copy the store into a new one".into()));
+        }
+        Ok((self.last, last))
+    }
+}
+
+/// Log, memtable, publish: the life of a group. A failure is the end of all writing, because what the log holds is then
+/// unknown.
+pub(super) fn commit(shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, batch: Batch, sync: bool) -> Result<SeqNo> {
+    or_fail(shared, || write_group(shared, lead, batch, sync))
+}
+
+/// Does what must not be left half done: an error, or a panic of the comparator, stops the store.
+pub(super) fn or_fail<T>(shared: &Arc<Shared>, write: impl FnOnce() -> Result<T>) -> Result<T> {
+    match catch_unwind(AssertUnwindSafe(write)) {
+        Ok(outcome) => outcome.inspect_err(|error| shared.fail(error)),
+        Err(panic) => {
+            shared.fail(&Error::Bug("a write panicked, or its comparator did, so what was written is unknown".into()));
+            resume_unwind(panic)
+        }
+    }
+}
+
+fn write_group(shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, mut batch: Batch, sync: bool) -> Result<SeqNo> {
+    let core = lead.baton();
+    let (before, last) = core.sequences(&batch)?;
+    let mut head: &[u8] = &[];
+    if !batch.is_empty() {
+        batch.set_sequence(before.plus(1));
+        head = append(shared, core, &mut batch)?;
+    }
+    let mut began = None;
+    if sync {
+        let _awaited = (!batch.is_empty()).then(Awaited::new); // else it is for an idle store's sake, or for whoever waits by his own wish
+        let started = shared.clock.now();
+        shared.options.tell(|| Event::SyncBegun);
+        core.wal.sync(&shared.closed_logs)?;
+        let sync_time = shared.clock.now() - started;
+        // The group will be back, and these have come meanwhile.
+        let writers = 1 + lead.members() + lead.awaited();
+        lead.baton().pulse = Pulse { writers, sync_time };
+        began = Some(started);
+    }
+    lead.baton().last = last;
+    if !batch.is_empty() {
+        insert(shared, lead, head, batch);
+    }
+    publish(shared, before, last)?;
+    if let Some(began) = began {
+        shared.durable_up_to(last);
+        shared.changed.notify_all();
+        shared.tell_synced(began);
+    }
+    Ok(last)
+}
+
+/// Hands `batch` to the log. If the disk is full, what waits to be durable is made so at once, and whoever is about to give space back is
+/// waited for. Where the full log ends is unknown by then, so writing goes on in another one, as after a stop. It stops at once where
+/// tables are going to point into that log: the log would have to be synced on a full disk.
+fn append(shared: &Arc<Shared>, core: &mut Core, batch: &mut Batch) -> Result<&'static [u8]> {
+    let full = match core.wal.append(batch) {
+        Err(full) if full.is_no_space() && !shared.values_apart && shared.may_be_relieved() => full,
+        appended => return appended,
+    };
+    let appended = shared.relieved(0, |reserve| {
+        resume::start_over(shared, core)?;
+        drop(reserve); // a batch in a log gives nothing back, and the next opening would miss it
+        shared.reserve.take(&*shared.placement)?;
+        core.wal.append(batch)
+    });
+    appended.map_err(|still| if still.is_no_space() { full } else { still })
+}
+
+/// Inserts a group whose sequences are given away. With pipelined writes, and if somebody waits for it, the next group's
+/// log goes on meanwhile.
+fn insert(shared: &Shared, lead: &mut Lead<'_, Box<Core>>, head: &[u8], batch: Batch) {
+    let worthwhile = lead.awaited() > 0 || batch.byte_len() >= LONG_INSERT_BYTES;
+    if shared.options.pipelined_writes && worthwhile {
+        let mem = lead.baton().mem.clone();
+        lead.pass_on();
+        mem.insert_behind(head, &batch);
+        return;
+    }
+    let core = lead.baton();
+    core.mem.insert_behind(head, &batch);
+    if core.spare.is_none() && batch.capacity() <= SPARE_BYTES_MAX {
+        core.spare = Some(batch);
+    }
+}
+
+/// Readers may see the writes up to `last`, once they may see those up to `before`: groups become visible in the order of
+/// their sequences, whichever is inserted first.
+pub(super) fn publish(shared: &Shared, before: SeqNo, last: SeqNo) -> Result<()> {
+    if shared.visible() < before {
+        wait_visible(shared, before)?;
+    }
+    shared.visible.store(last.0, Ordering::Release);
+    Ok(())
+}
+
+/// Waits until everything up to `seq` is inserted. That is a matter of microseconds, without I/O; an error if one of the
+/// inserts panicked. A lack of space keeps no insert from ending, and is not for ever.
+pub(super) fn wait_visible(shared: &Shared, seq: SeqNo) -> Result<()> {
+    let visible = || shared.visible() >= seq;
+    if ready_soon(visible) {
+        return Ok(());
+    }
+    while !visible() {
+        if let Some(first) = shared.control.lock().failed.as_ref().filter(|first| !first.is_no_space()) {
+            return Err(Error::FailStopped(Arc::new(first.clone())));
+        }
+        thread::sleep(LONG_INSERT_LOOK);
+    }
+    Ok(())
+}
