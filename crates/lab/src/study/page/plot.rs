@@ -1,4 +1,4 @@
-//! A figure along a sweep, or engine beside engine: SVG without scripts. What is black takes the colour of the page's text.
+//! A figure along a sweep, or engine beneath engine: SVG without scripts. What is black takes the colour of the page's text.
 use crate::{
     experiment::{Plot, WORKLOAD, points::number},
     study::{findings::Findings, verdict},
@@ -23,8 +23,11 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(128, 110, 220),
     RGBColor(140, 140, 140),
 ];
-/// Of a picture.
+/// Of a picture with lines.
 const SIZE: (u32, u32) = (560, 340);
+/// What a bar takes, and about what a character does.
+const BAR_HEIGHT: u32 = 24;
+const CHARACTER_WIDTH: u32 = 8;
 const FONT: (&str, u32) = ("sans-serif", 14);
 
 /// A picture and what it shows.
@@ -130,7 +133,7 @@ fn lines(
     };
     let y_label = |value: &f64| if is_log { sparse(*value) } else { people(*value) };
     let names = (axis, y_title);
-    draw(|root| {
+    draw(SIZE, |root| {
         let mut chart = ChartBuilder::on(root);
         chart.margin(10).x_label_area_size(44).y_label_area_size(64);
         if is_log {
@@ -187,64 +190,60 @@ where
     legend.map_err(wrong)
 }
 
-/// Engine beside engine, with the interval on the bar.
-fn bars(series: &[Series], y_title: &str) -> Result<String> {
+/// Engine beneath engine, with the interval on the bar.
+fn bars(series: &[Series], x_title: &str) -> Result<String> {
     let top = series.iter().flat_map(|series| &series.dots).map(|dot| dot.3).fold(1e-9, f64::max) * 1.1;
-    // Ours are `:leveldb` where there is no room for `terrace:leveldb`.
-    let short = |engine: &str| match series.len() {
-        0..=5 => engine.to_owned(),
-        _ => engine.strip_prefix("terrace").filter(|rest| !rest.is_empty()).unwrap_or(engine).to_owned(),
-    };
-    let names: Vec<String> = series.iter().map(|series| short(&series.engine)).collect();
+    let longest = series.iter().map(|series| series.engine.chars().count()).max().unwrap_or(0) as u32;
+    let (count, last) = (series.len() as u32, series.len() - 1);
     let label = |place: &SegmentValue<usize>| match place {
-        SegmentValue::CenterOf(at) => names.get(*at).cloned().unwrap_or_default(),
+        SegmentValue::CenterOf(at) => series.get(last - at).map_or_else(String::new, |series| series.engine.clone()),
         _ => String::new(),
     };
-    draw(|root| {
+    draw((SIZE.0, 80 + BAR_HEIGHT * count), |root| {
         let mut chart = ChartBuilder::on(root)
             .margin(10)
-            .x_label_area_size(30)
-            .y_label_area_size(64)
-            .build_cartesian_2d((0..series.len() - 1).into_segmented(), 0.0..top)
+            .x_label_area_size(44)
+            .y_label_area_size(16 + longest * CHARACTER_WIDTH)
+            .build_cartesian_2d(0.0..top, (0..last).into_segmented())
             .map_err(wrong)?;
         chart
             .configure_mesh()
-            .disable_x_mesh()
-            .y_desc(y_title)
+            .disable_y_mesh()
+            .x_desc(x_title)
             .light_line_style(TRANSPARENT)
             .bold_line_style(RGBColor(128, 128, 128).mix(0.25))
-            .x_labels(series.len())
-            .x_label_formatter(&|x| label(x))
-            .y_label_formatter(&|y| people(*y))
+            .x_labels(6)
+            .y_labels(series.len())
+            .x_label_formatter(&|x| people(*x))
+            .y_label_formatter(&|y| label(y))
             .label_style(FONT)
             .axis_desc_style(FONT)
             .draw()
             .map_err(wrong)?;
-        for (place, Series { colour, dots, .. }) in series.iter().enumerate() {
+        for (place, Series { colour, dots, .. }) in series.iter().rev().enumerate() {
             let (_, low, middle, high) = dots[0];
-            let corners = [(SegmentValue::Exact(place), 0.0), (SegmentValue::Exact(place + 1), middle)];
+            let corners = [(0.0, SegmentValue::Exact(place)), (middle, SegmentValue::Exact(place + 1))];
             let mut bar = Rectangle::new(corners, colour.filled());
-            bar.set_margin(0, 0, 12, 12);
+            bar.set_margin(3, 3, 0, 0);
             chart.draw_series([bar]).map_err(wrong)?;
-            let middle = SegmentValue::CenterOf(place);
-            let interval =
-                (low < high).then(|| ErrorBar::new_vertical(middle, low, dots[0].2, high, BLACK.filled(), 10));
+            let at = SegmentValue::CenterOf(place);
+            let interval = (low < high).then(|| ErrorBar::new_horizontal(at, low, middle, high, BLACK.filled(), 8));
             chart.draw_series(interval).map_err(wrong)?;
         }
         Ok(())
     })
 }
 
-/// Draws on an empty picture.
-fn draw(onto: impl FnOnce(&DrawingArea<SVGBackend<'_>, Shift>) -> Result<()>) -> Result<String> {
+/// Draws on an empty picture of `size`.
+fn draw(size: (u32, u32), onto: impl FnOnce(&DrawingArea<SVGBackend<'_>, Shift>) -> Result<()>) -> Result<String> {
     let mut svg = String::new();
     {
-        let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
         onto(&root)?;
         root.present().map_err(wrong)?;
     }
     // The size is the page's affair, and black is its ink.
-    let fixed = format!("width=\"{}\" height=\"{}\" ", SIZE.0, SIZE.1);
+    let fixed = format!("width=\"{}\" height=\"{}\" ", size.0, size.1);
     Ok(svg.replacen(&fixed, "class=\"plot\" role=\"img\" ", 1).replace("#000000", "currentColor"))
 }
 
