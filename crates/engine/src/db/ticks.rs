@@ -4,14 +4,16 @@ use super::make_durable;
 use crate::{state::Shared, write::Writes};
 use parking_lot::Mutex;
 use std::{
+    mem,
     sync::{Arc, Weak},
     time::Duration,
 };
 
 /// Between two ticks at most. Without a write from one to the next it is a lull.
 const PERIOD: Duration = Duration::from_millis(250);
-/// A lull is long after so much without a write: within a second of the last one, which is how long the lab waits for deferred work to begin.
-const LONG: Duration = Duration::from_millis(500);
+/// A lull is long when so much has passed since a tick that saw a write: it is told within a second of that, as long as the lab waits for
+/// deferred work to begin. Where turns are short it is two of them, if that is less.
+const LONG: Duration = Duration::from_millis(400);
 /// Between two of the turns that do more, where nothing becomes durable on its own.
 const TURN: Duration = Duration::from_millis(2500);
 
@@ -29,8 +31,11 @@ pub struct Ticks {
 #[derive(Debug, Default)]
 struct Seen {
     newest: u64,
-    /// Ticks since that found nothing newer.
-    quiet: u32,
+    /// When a tick saw that first, or a writer at work last.
+    since: Duration,
+    /// What was told of the lull since then.
+    lull: bool,
+    long: bool,
     ticks: u32,
     /// At the last turn.
     turned: u64,
@@ -65,16 +70,16 @@ impl Ticks {
         u32::try_from(self.turn.as_nanos().div_ceil(PERIOD.as_nanos())).unwrap_or(u32::MAX)
     }
 
-    fn in_long(&self) -> u32 {
-        u32::try_from(LONG.as_nanos().div_ceil(self.period().as_nanos())).unwrap_or(u32::MAX)
+    fn long(&self) -> Duration {
+        LONG.min(2 * self.turn)
     }
 
     pub fn tick(&self) {
         let (Some(shared), Some(writes)) = (self.shared.upgrade(), self.writes.as_ref().and_then(Weak::upgrade)) else {
             return;
         };
-        let newest = shared.visible().0;
-        let found = self.seen.lock().look(newest, self.in_long(), self.in_turn());
+        let (newest, now) = (shared.visible().0, shared.clock.now());
+        let found = self.seen.lock().look(newest, writes.are_idle(), now, self.long(), self.in_turn());
         if found.lull {
             shared.rest(|lull| lull.rest(newest));
         }
@@ -82,7 +87,7 @@ impl Ticks {
             if long {
                 shared.look_for_range_deletes();
             }
-            shared.rest(|lull| lull.rest_long(long));
+            shared.rest(|lull| lull.rest_long(long && newest == shared.visible().0));
         }
         let Some(quiet) = found.turn else { return };
         shared.placement.budget().rest();
@@ -93,14 +98,19 @@ impl Ticks {
 }
 
 impl Seen {
-    fn look(&mut self, newest: u64, in_long: u32, in_turn: u32) -> Found {
-        let was_long = self.quiet >= in_long;
-        self.quiet = if newest == self.newest { self.quiet.saturating_add(1) } else { 0 };
+    /// A tick at `now`. While a writer is held up nothing new is seen, but that is no long lull.
+    fn look(&mut self, newest: u64, idle: bool, now: Duration, long: Duration, in_turn: u32) -> Found {
+        let same = newest == self.newest;
+        if !same || !idle {
+            self.since = now;
+        }
         self.newest = newest;
         self.ticks = (self.ticks + 1) % in_turn;
-        let turn = (self.ticks == 0).then(|| newest == std::mem::replace(&mut self.turned, newest));
-        let long = self.quiet >= in_long;
-        Found { lull: self.quiet == 1, long: (long != was_long || turn.is_some()).then_some(long), turn }
+        let turn = (self.ticks == 0).then(|| newest == mem::replace(&mut self.turned, newest));
+        let was_lull = mem::replace(&mut self.lull, same);
+        let long = same && idle && now.saturating_sub(self.since) >= long;
+        let changes = long != mem::replace(&mut self.long, long);
+        Found { lull: same && !was_lull, long: (changes || turn.is_some()).then_some(long), turn }
     }
 }
 
@@ -132,18 +142,25 @@ mod tests {
         for interval_ms in [1_u64, 100, 499, 500, 501, 998, 5000, 100_000] {
             let turn = Duration::from_millis(interval_ms) / 2;
             let ticks = Ticks { shared: Weak::new(), writes: None, turn, makes_durable: true, seen: Mutex::default() };
-            let latest = ticks.period() * (ticks.in_long() + 1);
-            assert!(
-                latest >= LONG && latest <= Duration::from_secs(1),
-                "after {latest:?} where durability_interval_ms is {interval_ms}"
-            );
+            let (mut seen, mut now) = (Seen::default(), ticks.period()); // a write right behind the tick before
+            while seen.look(1, true, now, ticks.long(), ticks.in_turn()).long != Some(true) {
+                now += ticks.period();
+            }
+            let bounds = LONG.min(2 * turn)..=Duration::from_secs(1);
+            assert!(bounds.contains(&now), "after {now:?} where durability_interval_ms is {interval_ms}");
         }
     }
 
     #[test]
     fn a_lull_is_told_once_and_a_turn_sees_what_ticks_between_it_saw() {
         let mut seen = Seen::default();
-        let found: Vec<_> = [5, 5, 5, 6, 6, 6, 6, 6, 6].map(|newest| seen.look(newest, 2, 3)).into();
+        let mut now = Duration::ZERO;
+        let found: Vec<_> = [5, 5, 5, 6, 6, 6, 6, 6, 6]
+            .map(|newest| {
+                now += PERIOD;
+                seen.look(newest, true, now, LONG, 3)
+            })
+            .into();
         let lulls: Vec<_> = found.iter().map(|found| found.lull).collect();
         assert_eq!(lulls, [false, true, false, false, true, false, false, false, false]);
         let long: Vec<_> = found.iter().map(|found| found.long).collect();
@@ -151,5 +168,16 @@ mod tests {
         assert_eq!(long, [None, None, begun, over, None, begun, None, None, begun], "the last two at turns");
         let turns: Vec<_> = found.iter().map(|found| found.turn).collect();
         assert_eq!(turns, [None, None, Some(false), None, None, Some(false), None, None, Some(true)]);
+    }
+
+    #[test]
+    fn while_a_writer_waits_it_is_no_long_lull() {
+        let mut seen = Seen::default();
+        let mut look = |at, idle| seen.look(5, idle, PERIOD * at, LONG, 100);
+        let busy: Vec<_> = (1..8).map(|at| look(at, false)).collect();
+        assert!(busy.iter().all(|found| found.long.is_none()), "{busy:?}");
+        let idle: Vec<_> = (8..11).map(|at| look(at, true).long).collect();
+        assert_eq!(idle, [None, Some(true), None]);
+        assert_eq!(look(11, false).long, Some(false));
     }
 }

@@ -130,6 +130,11 @@ impl<T> Queue<T> {
         Lead { queue: self, baton: Some(baton), members: Vec::new() }
     }
 
+    /// Whether nobody leads.
+    pub fn is_idle(&self) -> bool {
+        self.line.lock().baton.is_some()
+    }
+
     /// Writers in line, about.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Relaxed)

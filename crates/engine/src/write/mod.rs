@@ -13,7 +13,7 @@ mod stall;
 mod unlogged;
 pub mod wal;
 
-use crate::{Error, Options, Result, mem::MemTable, state::Shared};
+use crate::{Error, Result, mem::MemTable, state::Shared};
 use commit::commit;
 pub use group::Own;
 use group::{Lead, Queue, Turn};
@@ -46,13 +46,6 @@ struct Core {
     seen: Option<u64>,
     pulse: Pulse,
     unlogged: Unlogged,
-}
-
-impl Core {
-    /// Whether memtable or log have to end.
-    fn is_full(&self, options: &Options) -> bool {
-        self.mem.charged_bytes() > options.memtable_bytes || self.wal.is_full()
-    }
 }
 
 /// What the last synced group was like: how many writers come at once, and what a sync takes.
@@ -138,6 +131,11 @@ impl Writes {
         while self.queue.waiting() + 1 < pulse.writers && shared.clock.now() < end {
             thread::yield_now();
         }
+    }
+
+    /// Whether nobody writes, or waits for what keeps writes up.
+    pub fn are_idle(&self) -> bool {
+        self.queue.is_idle()
     }
 
     /// Seals the active memtable, if it has anything, and starts a new log.

@@ -5,7 +5,7 @@ use super::{
     stall::{self, Room, room},
 };
 use crate::{
-    Event, Result,
+    Event, Options, Result,
     bounds::Bounds,
     state::{Control, Shared},
 };
@@ -18,6 +18,13 @@ use terrace_storage::nap;
 
 /// LevelDB's brake: each write gives compaction this much time once level 0 grows long.
 const DELAY: Duration = Duration::from_millis(1);
+
+impl Core {
+    /// Whether memtable or log have to end.
+    fn is_full(&self, options: &Options) -> bool {
+        self.mem.charged_bytes() > options.memtable_bytes || self.wal.is_full()
+    }
+}
 
 /// Returns once the active memtable may take `bytes` more.
 #[inline]

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `text` `markdown` `html` | on the terminal, for a paper, for a browser |
 //! | `cascade` | one engine's bytes from the user down to the flash, as a picture |
-//! | `plot` | a figure along a sweep, or engine beside engine |
+//! | `plot` | a figure along a sweep, or engine beneath engine |
 mod cascade;
 pub mod html;
 pub mod markdown;

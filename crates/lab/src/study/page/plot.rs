@@ -25,9 +25,10 @@ const COLOURS: [RGBColor; 8] = [
 ];
 /// Of a picture with lines.
 const SIZE: (u32, u32) = (560, 340);
-/// What a bar takes, and about what a character does.
+/// Of a picture with bars: one of them, all of them beside their names, and about a character of these.
 const BAR_HEIGHT: u32 = 24;
-const CHARACTER_WIDTH: u32 = 8;
+const BARS_WIDTH: u32 = 340;
+const CHARACTER_WIDTH: u32 = 7;
 const FONT: (&str, u32) = ("sans-serif", 14);
 
 /// A picture and what it shows.
@@ -90,7 +91,7 @@ pub fn pictures(findings: &Findings, plot: &Plot) -> Result<Vec<Picture>> {
         let y_title = format!("{}{unit}", metric.title);
         let svg = match &axis {
             Some(axis) => lines(&series, axis, &y_title, &labels, numbers.is_some(), plot.log)?,
-            None => bars(&series, &y_title)?,
+            None => bars(&series)?,
         };
         pictures.push(Picture { title, svg });
     }
@@ -190,37 +191,39 @@ where
     legend.map_err(wrong)
 }
 
-/// Engine beneath engine, with the interval on the bar.
-fn bars(series: &[Series], x_title: &str) -> Result<String> {
+/// Engine beneath engine, with the interval on the bar. What is drawn stands in the title.
+fn bars(series: &[Series]) -> Result<String> {
     let top = series.iter().flat_map(|series| &series.dots).map(|dot| dot.3).fold(1e-9, f64::max) * 1.1;
     let longest = series.iter().map(|series| series.engine.chars().count()).max().unwrap_or(0) as u32;
-    let (count, last) = (series.len() as u32, series.len() - 1);
+    let names_width = 16 + longest * CHARACTER_WIDTH;
+    let slots = series.len().max(2); // an axis of one has no length
     let label = |place: &SegmentValue<usize>| match place {
-        SegmentValue::CenterOf(at) => series.get(last - at).map_or_else(String::new, |series| series.engine.clone()),
+        SegmentValue::CenterOf(at) => {
+            series.get(slots - 1 - at).map_or_else(String::new, |series| series.engine.clone())
+        }
         _ => String::new(),
     };
-    draw((SIZE.0, 80 + BAR_HEIGHT * count), |root| {
+    let size = (SIZE.0.max(names_width + BARS_WIDTH), 46 + BAR_HEIGHT * slots as u32);
+    draw(size, |root| {
         let mut chart = ChartBuilder::on(root)
             .margin(10)
-            .x_label_area_size(44)
-            .y_label_area_size(16 + longest * CHARACTER_WIDTH)
-            .build_cartesian_2d(0.0..top, (0..last).into_segmented())
+            .x_label_area_size(26)
+            .y_label_area_size(names_width)
+            .build_cartesian_2d(0.0..top, (0..slots - 1).into_segmented())
             .map_err(wrong)?;
         chart
             .configure_mesh()
             .disable_y_mesh()
-            .x_desc(x_title)
             .light_line_style(TRANSPARENT)
             .bold_line_style(RGBColor(128, 128, 128).mix(0.25))
-            .x_labels(6)
-            .y_labels(series.len())
+            .x_labels(5)
+            .y_labels(slots)
             .x_label_formatter(&|x| people(*x))
             .y_label_formatter(&|y| label(y))
             .label_style(FONT)
-            .axis_desc_style(FONT)
             .draw()
             .map_err(wrong)?;
-        for (place, Series { colour, dots, .. }) in series.iter().rev().enumerate() {
+        for (place, Series { colour, dots, .. }) in series.iter().enumerate().map(|(at, one)| (slots - 1 - at, one)) {
             let (_, low, middle, high) = dots[0];
             let corners = [(0.0, SegmentValue::Exact(place)), (middle, SegmentValue::Exact(place + 1))];
             let mut bar = Rectangle::new(corners, colour.filled());
@@ -276,6 +279,29 @@ fn people(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Heights of bars, and names.
+    fn drawn(engines: &[&str]) -> (Vec<f64>, usize) {
+        let of =
+            |engine: &&str| Series { engine: (*engine).into(), colour: COLOURS[0], dots: vec![(0.0, 1.0, 2.0, 3.0)] };
+        let svg = bars(&engines.iter().map(of).collect::<Vec<_>>()).expect("a picture");
+        let heights = svg.split("<rect ").skip(1).filter_map(|rect| {
+            let height = rect.split("height=\"").nth(1)?.split('"').next()?;
+            height.parse().ok()
+        });
+        (heights.collect(), engines.iter().filter(|engine| svg.contains(&format!("\n{engine}\n"))).count())
+    }
+
+    #[test]
+    fn every_engine_has_a_bar_and_its_name() {
+        for engines in
+            [&["one"][..], &["one", "two"], &["one", "two", "three", "terrace:leveldb+durability=journal-bpf"]]
+        {
+            let (heights, names) = drawn(engines);
+            assert_eq!((heights.len(), names), (engines.len(), engines.len()));
+            assert!(heights.iter().all(|height| (12.0..24.0).contains(height)), "{heights:?}");
+        }
+    }
 
     #[test]
     fn numbers_on_axes_are_short() {
