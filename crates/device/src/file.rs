@@ -237,6 +237,16 @@ impl BlockDevice for File {
         flushed.map_err(|source| failed("sync", &self.path, source))
     }
 
+    fn forget_cached(&self, offset: u64, len: u64) -> Result<()> {
+        self.check(offset, len)?;
+        if len == 0 || self.direct {
+            return Ok(()); // 0 bytes would be all that there are
+        }
+        // Both fit, as in `punch`.
+        posix_fadvise(&self.file, offset as i64, len as i64, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
+            .map_err(|error| failed("drop cached pages of", &self.path, error.into()))
+    }
+
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         self.check(offset, len)?;
         if self.is_node {

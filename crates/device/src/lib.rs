@@ -78,6 +78,14 @@ pub trait BlockDevice: Send + Sync {
         self.flush()
     }
 
+    /// From now on reads of these bytes show what the device has of them, but for what still waits to be written: a flush that failed may
+    /// have left others in memory which the device never got, and which no later flush saves. Does nothing where reads come from the
+    /// device anyway.
+    fn forget_cached(&self, offset: u64, len: u64) -> Result<()> {
+        let _ = (offset, len);
+        Ok(())
+    }
+
     /// Says that nobody will read these bytes again. A real device may read as it did, or as it likes; others read as zeros afterwards.
     fn discard(&self, offset: u64, len: u64) -> Result<()>;
 

@@ -246,6 +246,18 @@ impl File {
         self.mount.flush(self.number)
     }
 
+    /// What is read from now on is what the device has. A log that was searched for its end is searched again.
+    pub fn forget_cached(&self) -> Result<()> {
+        let mut contents = self.contents.write();
+        for (place, len) in self.pieces(&contents, 0, self.room(&contents)) {
+            self.mount.device.forget_cached(place, len).map_err(io)?;
+        }
+        if self.form == Form::Log && contents.written == u64::MAX {
+            contents.bytes = None;
+        }
+        Ok(())
+    }
+
     /// Has the device read ahead what lies there of these bytes.
     fn expect(&self, offset: u64, bytes: u64) {
         if self.bytes().is_err() {

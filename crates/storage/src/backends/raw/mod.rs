@@ -269,6 +269,10 @@ impl FileSystem for RawFs {
         file.flush()
     }
 
+    fn forget_cached(&self, name: &str) -> Result<()> {
+        self.mount()?.open(name)?.forget_cached()
+    }
+
     fn commit(&self) -> Result<()> {
         let mount = self.mount()?;
         mount.commit()?;
