@@ -128,6 +128,10 @@ impl BlockDevice for Cached {
         self.below.flush()
     }
 
+    fn forget_cached(&self, offset: u64, len: u64) -> Result<()> {
+        self.below.forget_cached(offset, len)
+    }
+
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         let _waiting = self.forget(offset, len)?;
         self.below.discard(offset, len)

@@ -46,6 +46,10 @@ impl BlockDevice for Deaf {
         self.0.flush_ranges(ranges)
     }
 
+    fn forget_cached(&self, offset: u64, len: u64) -> Result<()> {
+        self.0.forget_cached(offset, len)
+    }
+
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         let what = format!("discard {len} bytes at {offset} of a drive that knows no discard");
         Err(Error::Io { what, source: Errno::EOPNOTSUPP.into() })

@@ -16,6 +16,8 @@ use crate::error::check_range;
 use crate::{BlockDevice, Error, Result, Stream, aligned::Aligned, flushers::Flushers, loops, node, reread, rewrite};
 
 const BLOCK: u32 = 4096;
+/// The page cache keeps no larger pieces.
+const FOLIO_BYTES: u64 = 2 << 20;
 
 /// A block device in a file, or the node of one, locked against other processes that use it so. What is discarded or zeroed is
 /// punched out of the file where its file system can do that, and written as zeros where it cannot. A real device that cannot
@@ -242,8 +244,9 @@ impl BlockDevice for File {
         if len == 0 || self.direct {
             return Ok(()); // 0 bytes would be all that there are
         }
-        // Both fit, as in `punch`.
-        posix_fadvise(&self.file, offset as i64, len as i64, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
+        // What the kernel keeps as one piece it drops as one, if at all. Both fit, as in `punch`.
+        let (from, to) = (offset - offset % FOLIO_BYTES, (offset + len).next_multiple_of(FOLIO_BYTES).min(self.len));
+        posix_fadvise(&self.file, from as i64, (to - from) as i64, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
             .map_err(|error| failed("drop cached pages of", &self.path, error.into()))
     }
 

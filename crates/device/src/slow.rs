@@ -90,6 +90,10 @@ impl BlockDevice for Slow {
         self.flushing(|| self.below.flush_ranges(ranges))
     }
 
+    fn forget_cached(&self, offset: u64, len: u64) -> Result<()> {
+        self.below.forget_cached(offset, len)
+    }
+
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         self.below.discard(offset, len)
     }

@@ -61,6 +61,10 @@ impl BlockDevice for Together {
         self.note(|| self.below.flush_ranges(ranges))
     }
 
+    fn forget_cached(&self, offset: u64, len: u64) -> Result<()> {
+        self.below.forget_cached(offset, len)
+    }
+
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         self.note(|| self.below.discard(offset, len))
     }

@@ -61,6 +61,10 @@ impl BlockDevice for Yanked {
         self.there("flush").and_then(|()| self.below.flush_ranges(ranges))
     }
 
+    fn forget_cached(&self, offset: u64, len: u64) -> Result<()> {
+        self.below.forget_cached(offset, len)
+    }
+
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         self.there("discard").and_then(|()| self.below.discard(offset, len))
     }

@@ -131,6 +131,10 @@ impl BlockDevice for Recorder {
         self.record(Kind::Flush, Stream::default(), 0, 0, &[], || self.below.flush())
     }
 
+    fn forget_cached(&self, offset: u64, len: u64) -> Result<()> {
+        self.below.forget_cached(offset, len)
+    }
+
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         self.record(Kind::Discard, Stream::default(), offset, len, &[], || self.below.discard(offset, len))
     }

@@ -11,8 +11,8 @@ use std::{
 
 /// Between two ticks at most. Without a write from one to the next it is a lull.
 const PERIOD: Duration = Duration::from_millis(250);
-/// A lull is long when so much has passed since a tick that saw a write: it is told within a second of that, as long as the lab waits for
-/// deferred work to begin. Where turns are short it is two of them, if that is less.
+/// A lull is long when so much has passed since a tick that saw a write: it is told within a second of the write, as long as the lab waits
+/// for deferred work to begin. Where turns are short it is two of them, if that is less.
 const LONG: Duration = Duration::from_millis(400);
 /// Between two of the turns that do more, where nothing becomes durable on its own.
 const TURN: Duration = Duration::from_millis(2500);
@@ -78,8 +78,8 @@ impl Ticks {
         let (Some(shared), Some(writes)) = (self.shared.upgrade(), self.writes.as_ref().and_then(Weak::upgrade)) else {
             return;
         };
-        let (newest, now) = (shared.visible().0, shared.clock.now());
-        let found = self.seen.lock().look(newest, writes.are_idle(), now, self.long(), self.in_turn());
+        let (idle, newest, now) = (writes.are_idle(), shared.visible().0, shared.clock.now());
+        let found = self.seen.lock().look(newest, idle, now, self.long(), self.in_turn());
         if found.lull {
             shared.rest(|lull| lull.rest(newest));
         }
@@ -108,7 +108,7 @@ impl Seen {
         self.ticks = (self.ticks + 1) % in_turn;
         let turn = (self.ticks == 0).then(|| newest == mem::replace(&mut self.turned, newest));
         let was_lull = mem::replace(&mut self.lull, same);
-        let long = same && idle && now.saturating_sub(self.since) >= long;
+        let long = now.saturating_sub(self.since) >= long;
         let changes = long != mem::replace(&mut self.long, long);
         Found { lull: same && !was_lull, long: (changes || turn.is_some()).then_some(long), turn }
     }
@@ -136,6 +136,9 @@ impl Drop for Waiting<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Db, Event, Options, WriteOptions};
+    use std::{sync::mpsc, thread, time::Instant};
+    use terrace_format::Values;
 
     #[test]
     fn a_long_lull_is_told_within_a_second() {
@@ -179,5 +182,42 @@ mod tests {
         let idle: Vec<_> = (8..11).map(|at| look(at, true).long).collect();
         assert_eq!(idle, [None, Some(true), None]);
         assert_eq!(look(11, false).long, Some(false));
+    }
+
+    /// A put stands in its sync, with nothing new to see: whoever would collect beside it is not told of a rest.
+    #[test]
+    fn a_store_whose_writer_is_held_up_does_not_rest() {
+        let (began, begun) = mpsc::channel();
+        let (go_on, gone) = mpsc::channel::<()>();
+        let gone = Mutex::new(gone);
+        let mut options = Options::default().listener(Arc::new(move |event: &Event| {
+            if matches!(event, Event::SyncBegun) {
+                began.send(()).expect("told");
+                gone.lock().recv().expect("told");
+            }
+        }));
+        options.values = Some(Values::Log);
+        options.durability_interval_ms = 0; // or a turn would sync
+        let db = Db::open_in_memory(options).expect("open");
+        let rests = |wanted: bool| {
+            let begin = Instant::now();
+            while db.shared().control.lock().busy.lull.is_long() != wanted {
+                assert!(begin.elapsed() < Duration::from_secs(60), "STILL: rests is to be {wanted}");
+                thread::sleep(Duration::from_millis(10));
+            }
+        };
+        rests(true);
+        thread::scope(|scope| {
+            let put = scope.spawn(|| db.put_with("key", "value", WriteOptions::synced()));
+            begun.recv().expect("told");
+            rests(false);
+            thread::sleep(4 * LONG);
+            assert!(!db.shared().control.lock().busy.lull.is_long(), "RESTS beside a writer");
+            go_on.send(()).expect("told");
+            put.join().expect("joined").expect("put");
+        });
+        rests(true);
+        go_on.send(()).expect("told"); // a close syncs, too
+        db.close().expect("close");
     }
 }

@@ -1,13 +1,7 @@
 //! Logs on what an earlier one left in slots: their pages tell whose they are.
 use super::{SIZES, formatted, history::read};
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering::SeqCst},
-    },
-};
-use terrace_device::{BlockDevice, Deaf, Stream};
+use std::sync::Arc;
+use terrace_device::{BlockDevice, Deaf};
 use terrace_format::raw::{PAGE, page::PAYLOAD};
 use terrace_sim::{CrashDevice, DeviceImage};
 use terrace_storage::{
@@ -69,80 +63,4 @@ fn a_log_does_not_go_on_with_what_an_earlier_formatting_had() {
     device.read_at(superblock.slot_at(slot as u32) + PAGE as u64, &mut left).unwrap();
     assert_eq!(left[..PAYLOAD], [2; PAYLOAD], "behind where the second log will end nothing is left");
     logs_have_their_own_bytes(device, [300, 1], "formatted anew");
-}
-
-/// A device behind a kernel's memory, which after a flush that failed shows pages that the device never got, and takes them for saved.
-struct Remembering {
-    device: CrashDevice,
-    /// Writes stay in memory, and the next flush fails.
-    loses: AtomicBool,
-    /// Pages, by where they begin.
-    memory: Mutex<BTreeMap<u64, [u8; PAGE]>>,
-}
-
-impl BlockDevice for Remembering {
-    fn len_bytes(&self) -> u64 {
-        self.device.len_bytes()
-    }
-    fn block_bytes(&self) -> u32 {
-        PAGE as u32
-    }
-    fn read_at(&self, offset: u64, into: &mut [u8]) -> terrace_device::Result<()> {
-        self.device.read_at(offset, into)?;
-        let memory = self.memory.lock().unwrap();
-        for (at, page) in memory.range(offset..offset + into.len() as u64) {
-            into[(at - offset) as usize..][..PAGE].copy_from_slice(page);
-        }
-        Ok(())
-    }
-    fn write_at(&self, offset: u64, bytes: &[u8], stream: Stream) -> terrace_device::Result<()> {
-        if !self.loses.load(SeqCst) {
-            return self.device.write_at(offset, bytes, stream);
-        }
-        let pages = (offset..).step_by(PAGE).zip(bytes.chunks_exact(PAGE));
-        self.memory.lock().unwrap().extend(pages.map(|(at, page)| (at, page.try_into().unwrap())));
-        Ok(())
-    }
-    fn flush(&self) -> terrace_device::Result<()> {
-        if self.loses.swap(false, SeqCst) {
-            let source = std::io::Error::other("injected");
-            return Err(terrace_device::Error::Io { what: "write back".into(), source });
-        }
-        self.device.flush()
-    }
-    fn forget_cached(&self, offset: u64, len: u64) -> terrace_device::Result<()> {
-        self.memory.lock().unwrap().retain(|at, _| !(offset..offset + len).contains(at));
-        Ok(())
-    }
-    fn discard(&self, offset: u64, len: u64) -> terrace_device::Result<()> {
-        self.device.discard(offset, len)
-    }
-    fn write_zeroes(&self, offset: u64, len: u64) -> terrace_device::Result<()> {
-        self.device.write_zeroes(offset, len)
-    }
-}
-
-/// Tables may come to point into that log, so what recovery reads there must be what a power cut would leave.
-#[test]
-fn what_a_failed_sync_left_in_memory_can_be_forgotten() {
-    let device = CrashDevice::new(&formatted());
-    let device = Arc::new(Remembering { device, loses: false.into(), memory: Mutex::default() });
-    let fs = RawFs::new(device.clone(), "device");
-    let held = fs.lock(true).unwrap();
-    let mut log = fs.create_log("000001.vlog", LogWrites::Write).unwrap();
-    log.append(&[1; PAYLOAD]).unwrap();
-    log.sync().unwrap();
-    device.loses.store(true, SeqCst);
-    log.append(&[2; 9 * PAYLOAD]).unwrap();
-    log.sync().unwrap_err();
-    drop((log, held));
-
-    let fs = RawFs::new(device, "device");
-    let _held = fs.lock(true).unwrap();
-    let open = fs.open("000001.vlog").unwrap();
-    assert_eq!(open.bytes().unwrap(), 10 * PAYLOAD as u64, "memory shows it");
-    fs.sync_file("000001.vlog").unwrap();
-    fs.forget_cached("000001.vlog").unwrap();
-    assert_eq!(open.bytes().unwrap(), PAYLOAD as u64, "and the device never got it");
-    assert!(read(&fs, "000001.vlog").unwrap() == vec![1; PAYLOAD]);
 }

@@ -3,6 +3,7 @@
 mod damage;
 mod history;
 mod logs;
+mod remembering;
 
 use history::{History, Written, read};
 use std::{

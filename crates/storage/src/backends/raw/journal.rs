@@ -46,6 +46,8 @@ impl Journal {
     /// Reads both halves and replays the one that counts. Damage in that one is an error: the other has an older list.
     pub fn load(device: Arc<dyn BlockDevice>, superblock: &Superblock) -> std_io::Result<(Journal, Table)> {
         let invalid = |why| std_io::Error::new(std_io::ErrorKind::InvalidData, why);
+        // Of a flush that failed memory may have a half which the device never got: the next checkpoint would go over the only one it has.
+        device.forget_cached(superblock.half_at(0), 2 * superblock.journal_bytes()).map_err(io)?;
         let (mut newest, mut damaged): (Option<(usize, Half)>, Vec<_>) = (None, Vec::new());
         for half in 0..2 {
             match read(&*device, superblock, half)? {
