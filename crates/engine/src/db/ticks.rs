@@ -137,7 +137,7 @@ impl Drop for Waiting<'_> {
 mod tests {
     use super::*;
     use crate::{Db, Event, Options, WriteOptions};
-    use std::{sync::mpsc, thread, time::Instant};
+    use std::{sync::mpsc, thread};
     use terrace_format::Values;
 
     #[test]
@@ -200,9 +200,9 @@ mod tests {
         options.durability_interval_ms = 0; // or a turn would sync
         let db = Db::open_in_memory(options).expect("open");
         let rests = |wanted: bool| {
-            let begin = Instant::now();
+            let end = db.shared().clock.now() + Duration::from_secs(60);
             while db.shared().control.lock().busy.lull.is_long() != wanted {
-                assert!(begin.elapsed() < Duration::from_secs(60), "STILL: rests is to be {wanted}");
+                assert!(db.shared().clock.now() < end, "STILL: rests is to be {wanted}");
                 thread::sleep(Duration::from_millis(10));
             }
         };
