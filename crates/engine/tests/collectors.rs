@@ -384,6 +384,28 @@ fn starved_by_a_full_disk(collection: &str) {
     db.close().expect("close");
 }
 
+/// At rest, when it delays nobody, less may be garbage, even if nobody knows of it yet.
+#[test]
+fn a_store_at_rest_keeps_less_garbage() {
+    let (place, mut rng) = (Place::any(), Rng::new(24));
+    let db = place.open(&options(&[SMALL, &[("collection", "off")]].concat()), true).expect("open");
+    let mut put = |numbers: &mut dyn Iterator<Item = usize>| {
+        numbers.for_each(|number| db.put(key(number), value(&mut rng, 1024)).expect("put"));
+        db.flush().expect("flush");
+        db.statistics().value_log.bytes
+    };
+    let alive = put(&mut (0..2000));
+    let all = put(&mut (0..2000).step_by(6));
+    assert_eq!(100 * (all - alive) / all, 14, "below the limit of 20");
+    db.close().expect("close");
+    let db = place.open(&options(SMALL), false).expect("open");
+    db.wait_idle().expect("idle");
+    let left = db.statistics().value_log.bytes;
+    assert!(100 * (left - alive) <= 12 * left, "RESTS with {left} bytes, of which {alive} are alive");
+    assert_eq!(contents(&db).expect("scan").len(), 2000);
+    db.close().expect("close");
+}
+
 /// Where nobody tells how much space there is, a compaction that finds none for the values that it moves begins anew, and moves none.
 #[test]
 fn where_space_is_unknown_values_stay_where_they_are() {
