@@ -76,8 +76,9 @@ pub struct Options {
     /// alive out of those where it pays; `off`: nobody, and a segment goes when all of it is garbage. Default segments.
     pub collection: Collection,
     /// With `values=log`: share of the segments, in percent, that may be garbage before some are emptied: what tables know of,
-    /// and what merges lead to expect. While others write, until that makes the log an eighth larger; with `collection=segments` three
-    /// fifths of it in a store at rest. Smaller: less space, and more written. Default 20; 1 ..= 99.
+    /// and what merges lead to expect. While others write, until garbage makes the log an eighth larger than that allows. In a store at
+    /// rest, with `collection=segments`, three fifths of the percentage, rounded down, at least 1. Smaller: less space, and more
+    /// written. Default 20; 1 ..= 99.
     pub garbage_percent: u64,
     /// Bytes of values in the log that a scan asks for ahead of where it is, once it had to wait for one; and how many that lie side by
     /// side it may keep, an eighth of that from one segment. Larger: more reads at once, for devices that serve many.

@@ -97,8 +97,8 @@ impl Shared {
         }
     }
 
-    /// How much of the log, in percent, may be garbage now. At rest, when moving values is in nobody's way, it is three fifths: so keys, pointers
-    /// and heads of entries, a tenth of the space where values have 512 B, take theirs within the limit. WiscKey's collector knows no rest.
+    /// How much of the log, in percent, may be garbage now. At rest, when moving values delays nobody, it is three fifths: so there is room within
+    /// the limit for keys, pointers and heads of entries, a tenth of the space where values have 512 B. WiscKey's collector has one limit.
     fn garbage_percent(&self, control: &Control) -> u64 {
         let rests = control.busy.lull.is_long() && self.options.collection == Collection::Segments;
         if rests { (self.options.garbage_percent * 3 / 5).max(1) } else { self.options.garbage_percent }
