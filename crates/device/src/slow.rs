@@ -102,7 +102,7 @@ impl BlockDevice for Slow {
         self.below.write_zeroes(offset, len)
     }
 
-    /// What goes past it has no pace.
+    /// What goes past it has no pace from here.
     fn backing(&self) -> Option<BorrowedFd<'_>> {
         if self.pace.bytes_per_s.is_some() { None } else { self.below.backing() }
     }

@@ -4,6 +4,7 @@ use std::{
     env,
     fs::{self, File},
     io::{BufRead, BufReader, Read},
+    num::NonZeroU64,
     os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
@@ -14,12 +15,14 @@ use std::{
 use tempfile::TempDir;
 use terrace_device::{
     BlockDevice, Error, Memory, Pace, Result, Slow, Stream,
-    serve::{FrontEnd, FuseLoop, NoDesk, cleanup, ready_process},
+    serve::{FrontEnd, FuseLoop, NoDesk, cleanup, limits, ready_process},
 };
 use terrace_peers::require;
 
 /// XFS takes no less than 300 MiB.
 const DEVICE_BYTES: u64 = 384 << 20;
+/// Bytes in a second of a limited one.
+const RATE: u64 = 16 << 20;
 const ROLE: &str = "TERRACE_TEST_SERVE";
 
 /// mkfs.btrfs looks at every loop device of the machine, and fails if the server of one has just died: also if that is one of
@@ -86,6 +89,15 @@ impl Server {
         (numbers.next().expect("requests"), numbers.next().expect("bytes"))
     }
 
+    /// The kernel has read and written the file behind the device itself, if it can.
+    fn passed_nothing(&self) {
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("a kernel");
+        let version: Vec<u32> = release.split(['.', '-']).map_while(|number| number.parse().ok()).take(2).collect();
+        if version >= vec![6, 9] {
+            assert_eq!((self.count("reads").0, self.count("writes").0), (0, 0), "by way of the server");
+        }
+    }
+
     /// What stands in the kernel's lists for it.
     fn traces(&self) -> Vec<String> {
         let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");
@@ -130,10 +142,11 @@ fn role_of_a_server() {
     let Ok(device) = env::var(ROLE) else { return };
     let memory = Memory::new(DEVICE_BYTES).expect("a device");
     let work = PathBuf::from(env::var_os("TERRACE_TEST_WORK").expect("given"));
-    let is_broken = device == "broken";
+    let (is_broken, is_paced) = (device == "broken", device == "paced");
     let device: Arc<dyn BlockDevice> = match device.as_str() {
         "memory" => Arc::new(memory),
         "file" => Arc::new(terrace_device::File::create(&work.join("image"), DEVICE_BYTES).expect("a device")),
+        "paced" => Arc::new(terrace_device::File::in_memory(DEVICE_BYTES).expect("a device")),
         "slow" => {
             let pace = Pace { flush: Duration::from_millis(100), bytes_per_s: None };
             Arc::new(Slow::new(Arc::new(terrace_device::File::in_memory(DEVICE_BYTES).expect("a device")), pace))
@@ -144,6 +157,9 @@ fn role_of_a_server() {
     };
     let _ = ready_process(); // as a real one; what is refused here is refused there
     let mut served = FuseLoop { work, attached: true }.serve(device, Arc::new(NoDesk)).expect("served");
+    if is_paced {
+        served.limit(NonZeroU64::new(RATE).expect("a rate")).expect("limited");
+    }
     println!("\nserved {}\nserved {}", served.node().display(), served.stats().display());
     std::io::stdin().read_to_end(&mut Vec::new()).expect("read");
     let begin = Instant::now(); // who was refused knows it from the kernel, while the thread that panicked is still unwinding
@@ -349,12 +365,40 @@ fn a_file_behind_the_device_is_written_past_its_server() {
         assert_eq!(block, [byte; 4096], "block {at}");
     }
     drop(file);
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("a kernel");
-    let version: Vec<u32> = release.split(['.', '-']).map_while(|number| number.parse().ok()).take(2).collect();
-    if version >= vec![6, 9] {
-        assert_eq!((server.count("reads").0, server.count("writes").0), (0, 0), "by way of the server");
-    }
+    server.passed_nothing();
     server.stop();
+}
+
+/// The kernel keeps the bytes' time, and forgets it when the device goes, whether its server has taken it down or was killed.
+#[test]
+fn a_rate_that_the_kernel_keeps_needs_no_server_and_goes_with_the_device() {
+    let _alone = alone();
+    let Some(()) = require("blkio", limits::available()) else { return };
+    for is_killed in [false, true] {
+        let Some(mut server) = Server::start("paced") else { return };
+        let node = server.node.file_name().expect("a name").display();
+        let number = fs::read_to_string(format!("/sys/class/block/{node}/dev")).expect("a block device");
+        let limit = format!("{} {RATE}", number.trim());
+        let is_set = |way: &str| {
+            let list = fs::read_to_string(format!("/sys/fs/cgroup/blkio/blkio.throttle.{way}_bps_device"));
+            list.expect("a list").lines().any(|line| line == limit)
+        };
+        assert!(is_set("read") && is_set("write"), "{limit}");
+        for [from, to, this] in [["if=/dev/zero", "oflag=direct", "of"], ["of=/dev/null", "iflag=direct", "if"]] {
+            let begin = Instant::now();
+            let dd = [from, to, "bs=1M", "count=24", "status=none"];
+            run(Command::new("dd").args(dd).arg(format!("{this}={}", server.node.display())));
+            assert!(begin.elapsed() >= Duration::from_secs(1), "{:?} for 24 MiB, {to}", begin.elapsed());
+        }
+        server.passed_nothing();
+        if is_killed {
+            server.process.kill().and_then(|()| server.process.wait()).expect("killed");
+            assert_eq!(cleanup(Some(server.work.path())).expect("lists").failed, [""; 0]);
+        } else {
+            server.stop();
+        }
+        assert!(!is_set("read") && !is_set("write"), "{limit} is still there, killed: {is_killed}");
+    }
 }
 
 #[test]

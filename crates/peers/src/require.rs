@@ -9,7 +9,7 @@ const VARIABLE: &str = "TERRACE_REQUIRE";
 
 /// What a test needs, if the machine has it.
 ///
-/// `name` is the word people put into `TERRACE_REQUIRE`: `bpf`, `chromium`, `fio`, `leveldb`, `loop`, `memcg`, `mkfs`, `peers`, `qemu`,
+/// `name` is the word people put into `TERRACE_REQUIRE`: `blkio`, `bpf`, `chromium`, `fio`, `leveldb`, `loop`, `memcg`, `mkfs`, `peers`, `qemu`,
 /// `root`, `strace`, `tracefs`, `valgrind`. For a missing one this prints `skipped: <reason>` and returns `None`, upon which the test returns.
 ///
 /// ```

@@ -9,6 +9,7 @@
 //! | `wire` | what do the kernel's requests look like? |
 //! | `tally` | what was asked so far? |
 //! | `loops` | how does a file become a block device? |
+//! | `limits` | how fast is it, where the kernel keeps that? |
 //! | `mounts` | what stands on it, and how is it taken down? |
 //! | `kernel` | the system calls that nobody wraps |
 //!
@@ -19,6 +20,7 @@
 //! it. A process that hangs on a device whose server is a thread of its own cannot even be killed.
 mod fuse;
 mod kernel;
+pub mod limits;
 mod loops;
 mod mounts;
 mod tally;
@@ -34,6 +36,7 @@ use crate::{BlockDevice, Error, Result};
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use std::{
     fs,
+    num::NonZeroU64,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -141,6 +144,16 @@ impl Served {
     /// Takes orders for the [`Desk`]. Only for other processes.
     pub fn control(&self) -> PathBuf {
         self.dir.join("control")
+    }
+
+    /// Has the kernel let at most so many bytes pass in a second, each way, until taking it down begins.
+    ///
+    /// # Errors
+    /// It is no block device, or the kernel [cannot](limits::available).
+    pub fn limit(&self, bytes_per_s: NonZeroU64) -> Result<()> {
+        let unknown =
+            || Error::Impossible { field: "rate", why: format!("{} is no block device", self.node.display()) };
+        limits::set(&loops::number_of(&self.node)?.ok_or_else(unknown)?, bytes_per_s)
     }
 
     /// An empty directory, to mount it at.

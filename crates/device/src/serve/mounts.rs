@@ -2,9 +2,9 @@
 //! was killed.
 //!
 //! All of it hangs on one directory, whose name says whose it is: `WORK/terrace-ssd-PID-START-N`. What exists of it is asked
-//! of the kernel (mounts, loop devices), never remembered, so that a server that is killed between any two steps leaves
+//! of the kernel (mounts, loop devices, limits of their rates), never remembered, so that a server that is killed between any two steps leaves
 //! nothing that [`cleanup`] does not find.
-use super::{fuse::FILE_SYSTEM, loops};
+use super::{fuse::FILE_SYSTEM, limits, loops};
 use crate::{
     Error, Result,
     process::{identity, is_alive},
@@ -96,8 +96,13 @@ pub fn cleanup(work: Option<&Path>) -> Result<Cleaned> {
 /// What may wait for the device is left to other processes, since the caller may be its server: one that hangs on its own
 /// device cannot be killed.
 pub fn take_down(dir: &Path) -> Result<()> {
+    let is_left = owner(dir).is_some_and(|owner| !is_alive(owner));
     for node in loops::below(dir)? {
         let stands = standing_on(&node)?;
+        let lift = || loops::number_of(&node)?.map_or(Ok(()), |number| limits::lift(&number));
+        if is_left {
+            let _ = lift(); // or what still waits to be written would fail no faster than the drive was; tried again below
+        }
         while let Some(mount) = mounts()?.into_iter().rev().find(&stands) {
             patiently(|| run(Command::new("umount").arg(&mount.point)))?;
         }
@@ -108,13 +113,15 @@ pub fn take_down(dir: &Path) -> Result<()> {
                 false => Ok(()), // it went with a device that clears itself
             })?;
         }
+        let lifted = patiently(lift); // before the number is somebody else's
         patiently(|| match loops::below(dir)?.contains(&node) {
             true => run(Command::new("losetup").arg("--detach").arg(&node)).and(Err(in_use(&node))),
             false => Ok(()),
         })?;
+        lifted?;
     }
     while let Some(mount) = mounts()?.iter().find(|mount| mount.point == dir) {
-        if owner(dir).is_some_and(|owner| !is_alive(owner)) {
+        if is_left {
             abort(&mount.device);
         }
         let failed = |errno: Errno| Error::Io { what: format!("unmount {}", dir.display()), source: errno.into() };
@@ -148,7 +155,7 @@ pub fn let_go_of_others(own: &Path) -> Result<()> {
 /// Which mounts are of a block device or of its partitions.
 fn standing_on(node: &Path) -> Result<impl Fn(&Mount) -> bool + use<>> {
     let devices = [&[node.to_owned()], &loops::partitions(node)?[..]].concat();
-    let numbers = devices.iter().filter_map(|node| device_of(node).transpose()).collect::<Result<Vec<_>>>()?;
+    let numbers = devices.iter().filter_map(|node| loops::number_of(node).transpose()).collect::<Result<Vec<_>>>()?;
     Ok(move |mount: &Mount| numbers.contains(&mount.device) || devices.contains(&mount.source))
 }
 
@@ -196,19 +203,6 @@ fn run(command: &mut Command) -> Result<()> {
             let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
             Err(Error::Io { what, source: io::Error::other(said) })
         }
-    }
-}
-
-/// The number of a block device, as the list of mounts spells it. None if it is a partition that its owner has given up meanwhile.
-fn device_of(node: &Path) -> Result<Option<String>> {
-    let name = node.file_name().unwrap_or_default().display();
-    let path = format!("/sys/class/block/{name}/dev");
-    match fs::read_to_string(&path) {
-        Ok(number) => Ok(Some(number.trim().into())),
-        Err(error) => match error.raw_os_error().map(Errno::from_raw) {
-            Some(Errno::ENOENT | Errno::ENODEV) => Ok(None),
-            _ => Err(Error::Io { what: format!("read {path}"), source: error }),
-        },
     }
 }
 

@@ -1,6 +1,7 @@
 //! How a drive of ours is used, and how slow it is: what stands behind its name in `--device`.
 use super::parse_size;
 use std::fmt;
+use terrace_device::serve::limits;
 
 /// In this order, each if at all: `:discard`, `:flush=MICROSECONDS`, `:rate=SIZE`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,7 +10,7 @@ pub struct Habits {
     pub discards: bool,
     /// µs that each flush takes longer than it would.
     pub flush_us: u64,
-    /// It reads and writes at most so many bytes in a second.
+    /// It reads and writes at most so many bytes in a second; each as many, where the kernel sees to that.
     pub bytes_per_s: Option<u64>,
 }
 
@@ -41,6 +42,15 @@ impl Habits {
             words += &format!(", {} MB/s", bytes / 1_000_000);
         }
         words
+    }
+
+    /// In words, behind others: who sees to the rate of a drive in memory, which decides what that costs and whether reads count with writes.
+    pub fn kept_by(&self) -> &'static str {
+        match self.bytes_per_s {
+            None => "",
+            Some(_) if limits::available().is_ok() => " each way by the kernel",
+            Some(_) => " in all by its server",
+        }
     }
 }
 

@@ -63,6 +63,7 @@ pub const LIST: &[(&str, &str)] = &[
     known!("ours-tiers"),
     known!("ours-tour"),
     known!("ours-waiting"),
+    known!("ours-waiting-flush"),
     known!("ours-waiting-ycsb"),
     known!("ours-value-log-deletes-4k"),
     known!("ours-value-log-deletes-512"),

@@ -176,7 +176,9 @@ impl Place {
         match self {
             Place::Temporary => "a temporary directory".into(),
             Place::Loop(bytes, kind) => format!("loop:{}MiB, {}", bytes >> 20, kind.name()),
-            Place::Memory { bytes, habits } => format!("memory of {} MiB{}", bytes >> 20, habits.describe()),
+            Place::Memory { bytes, habits } => {
+                format!("memory of {} MiB{}{}", bytes >> 20, habits.describe(), habits.kept_by())
+            }
             Place::Vssd { profile, is_steady, habits } => format!(
                 "vssd:{} of {} MiB, {}{}",
                 profile.name,

@@ -143,7 +143,7 @@ pub struct Device {
     /// Of these: µs that each flush of its cache takes longer than it would.
     #[serde(default)]
     pub flush_us: u64,
-    /// Of these: bytes that it reads and writes in a second at most.
+    /// Of these: bytes that it reads and writes in a second at most; of memory each as many, where the kernel sees to that.
     pub bytes_per_s: Option<Size>,
 }
 

@@ -4,6 +4,7 @@ use anyhow::{Result, bail};
 use serde_json::json;
 use std::{
     io::{self, Write},
+    num::NonZeroU64,
     path::PathBuf,
     sync::{
         Arc,
@@ -15,7 +16,7 @@ use std::{
 use terrace_device::{
     BlockDevice, Deaf, File, Memory, Pace, Slow,
     record::Recorder,
-    serve::{Desk, FrontEnd, FuseLoop, NoDesk, ready_process, ublk},
+    serve::{Desk, FrontEnd, FuseLoop, NoDesk, limits, ready_process, ublk},
     ssd::{Image, Ssd},
 };
 use terrace_lab::{
@@ -47,7 +48,8 @@ pub struct Serve {
     /// Microseconds that each flush takes longer than it would: the flush latency of somebody's drive.
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 0)]
     flush_us: u64,
-    /// Reads and writes at most so much in a second.
+    /// Reads and writes at most so much in a second. For --memory the kernel sees to that where it can (cgroup blkio of version 1,
+    /// at its root): then bytes pass by no server, and reads and writes have the rate each; else both together.
     #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
     bytes_per_s: Option<u64>,
     /// Refuses discards, as a drive does that knows none.
@@ -101,11 +103,16 @@ impl Serve {
         if self.no_discard {
             device = Arc::new(Deaf::new(device));
         }
-        let pace = Pace { flush: Duration::from_micros(self.flush_us), bytes_per_s: self.bytes_per_s };
+        // Bytes of a virtual SSD pass by this process anyway.
+        let by_kernel = self.bytes_per_s.and_then(NonZeroU64::new);
+        let by_kernel = by_kernel.filter(|_| self.memory.is_some() && limits::available().is_ok());
+        let by_server = self.bytes_per_s.filter(|_| by_kernel.is_none());
+        let pace = Pace { flush: Duration::from_micros(self.flush_us), bytes_per_s: by_server };
         if pace != Pace::default() {
             device = Arc::new(Slow::new(device, pace));
         }
         let mut served = front_end.serve(device, desk)?;
+        by_kernel.map_or(Ok(()), |bytes_per_s| served.limit(bytes_per_s))?;
         let (node, stats, control) = (served.node().to_owned(), served.stats(), served.control());
         if self.json {
             let object = json!({ "device": node, "bytes": bytes, "front_end": front_end.name(), "stats": stats,
