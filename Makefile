@@ -66,7 +66,7 @@ soak: ## stores under mixed load whose drive loses its power every few seconds, 
 machine: ## a kernel for the machines that `make crash` kills, unpacked below ~/.cache/terrace; needs apt and QEMU
 	@scripts/machine.sh
 
-noblsm: ## what waiting for no drive buys: times, tails, syncs and space by preset and tier, judged; two hours on a quiet machine of two processors, SCALE=0.02 for less; root
+noblsm: ## what waiting for no drive buys: times, tails, syncs and space by preset and tier, judged; two to three hours on a quiet machine of two processors, SCALE=0.02 for less; root
 	cargo build --release -p terrace-cli
 	target/release/terrace study run ours-waiting ours-waiting-flush ours-waiting-ycsb ours-tiers ours-syncs --scale $(or $(SCALE),1) --out target/noblsm
 	target/release/terrace study run noblsm-table-1 --out target/noblsm

@@ -1,4 +1,6 @@
 //! Loop devices: who writes to a file past the block device that it is meanwhile, or to both, destroys what is there.
+use crate::{Error, Result};
+use nix::errno::Errno;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -27,6 +29,22 @@ pub fn below(node: &Path) -> Option<PathBuf> {
     let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
     let block = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
     backing(&block).or_else(|| backing(&block.join("..")))
+}
+
+/// The number of a block device, as the list of mounts spells it. None if it is a partition that its owner has given up meanwhile.
+///
+/// # Errors
+/// The kernel does not tell.
+pub fn number_of(node: &Path) -> Result<Option<String>> {
+    let name = node.file_name().unwrap_or_default().display();
+    let path = format!("/sys/class/block/{name}/dev");
+    match fs::read_to_string(&path) {
+        Ok(number) => Ok(Some(number.trim().into())),
+        Err(error) => match error.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::ENOENT | Errno::ENODEV) => Ok(None),
+            _ => Err(Error::Io { what: format!("read {path}"), source: error }),
+        },
+    }
 }
 
 /// What the kernel says of a block device in its folder.

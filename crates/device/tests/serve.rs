@@ -21,7 +21,7 @@ use terrace_peers::require;
 
 /// XFS takes no less than 300 MiB.
 const DEVICE_BYTES: u64 = 384 << 20;
-/// Bytes in a second of a limited one.
+/// Bytes in a second of a paced one.
 const RATE: u64 = 16 << 20;
 const ROLE: &str = "TERRACE_TEST_SERVE";
 

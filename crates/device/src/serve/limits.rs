@@ -3,11 +3,12 @@
 //!
 //! Only cgroups of version 1 have limits for all of a machine, those of the root of `blkio`; processes of other groups would not be
 //! bound by them. The kernel knows a limit by the device's number, so it outlives a loop device that is detached.
-use crate::{Error, Result};
+use crate::{Error, Result, loops::number_of};
 use std::{
     fs::{self, File},
     io,
     num::NonZeroU64,
+    path::Path,
 };
 
 const LISTS: [&str; 2] =
@@ -30,13 +31,16 @@ pub fn available() -> std::result::Result<(), String> {
     }
 }
 
-/// From now on the device with this number (`MAJOR:MINOR`) reads at most so many bytes in a second, and writes as many.
-pub fn set(number: &str, bytes_per_s: NonZeroU64) -> Result<()> {
-    LISTS.iter().try_for_each(|list| write(list, number, bytes_per_s.get()))
+/// From now on the block device at `node` reads at most so many bytes in a second, and writes as many.
+pub fn set(node: &Path, bytes_per_s: NonZeroU64) -> Result<()> {
+    let unknown = || Error::Impossible { field: "rate", why: format!("{} is no block device", node.display()) };
+    let number = number_of(node)?.ok_or_else(unknown)?;
+    LISTS.iter().try_for_each(|list| write(list, &number, bytes_per_s.get()))
 }
 
-/// Lifts what [`set`] has set, if anything.
-pub fn lift(number: &str) -> Result<()> {
+/// Lifts what [`set`] has set for it, or for who had its number before, if anything.
+pub fn lift(node: &Path) -> Result<()> {
+    let Some(number) = &number_of(node)? else { return Ok(()) };
     let lifted = LISTS.map(|list| if has(list, number)? { write(list, number, 0) } else { Ok(()) });
     lifted.into_iter().collect()
 }

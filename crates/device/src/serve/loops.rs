@@ -52,8 +52,7 @@ pub(super) fn attach_as(image: &Path, form: LoopForm) -> Result<Loop> {
             Ok(()) => {
                 let limit = format!("/sys/block/loop{number}/queue/max_sectors_kb");
                 fs::write(&limit, REQUEST_KIB_MAX).map_err(failed(format!("write {limit}")))?;
-                // One that is set was for somebody who had this number before.
-                number_of(&node)?.map_or(Ok(()), |number| limits::lift(&number))?;
+                limits::lift(&node)?; // set for who had this number before
                 return Ok(Loop { node, file: device });
             }
             Err(Errno::EBUSY) => thread::sleep(Duration::from_millis(attempt.min(10).into())),
@@ -87,19 +86,6 @@ pub fn partitions(node: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(&dir).map_err(|source| Error::Io { what: format!("list {dir}"), source })?;
     let parts = entries.flatten().filter(|entry| entry.path().join("partition").exists());
     Ok(parts.map(|entry| Path::new("/dev").join(entry.file_name())).collect())
-}
-
-/// The number of a block device, as the list of mounts spells it. None if it is a partition that its owner has given up meanwhile.
-pub fn number_of(node: &Path) -> Result<Option<String>> {
-    let name = node.file_name().unwrap_or_default().display();
-    let path = format!("/sys/class/block/{name}/dev");
-    match fs::read_to_string(&path) {
-        Ok(number) => Ok(Some(number.trim().into())),
-        Err(error) => match error.raw_os_error().map(Errno::from_raw) {
-            Some(Errno::ENOENT | Errno::ENODEV) => Ok(None),
-            _ => Err(Error::Io { what: format!("read {path}"), source: error }),
-        },
-    }
 }
 
 /// Whether this process may use loop devices.

@@ -151,9 +151,7 @@ impl Served {
     /// # Errors
     /// It is no block device, or the kernel [cannot](limits::available).
     pub fn limit(&self, bytes_per_s: NonZeroU64) -> Result<()> {
-        let unknown =
-            || Error::Impossible { field: "rate", why: format!("{} is no block device", self.node.display()) };
-        limits::set(&loops::number_of(&self.node)?.ok_or_else(unknown)?, bytes_per_s)
+        limits::set(&self.node, bytes_per_s)
     }
 
     /// An empty directory, to mount it at.

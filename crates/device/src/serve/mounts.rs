@@ -7,6 +7,7 @@
 use super::{fuse::FILE_SYSTEM, limits, loops};
 use crate::{
     Error, Result,
+    loops::number_of,
     process::{identity, is_alive},
 };
 use nix::{
@@ -99,9 +100,8 @@ pub fn take_down(dir: &Path) -> Result<()> {
     let is_left = owner(dir).is_some_and(|owner| !is_alive(owner));
     for node in loops::below(dir)? {
         let stands = standing_on(&node)?;
-        let lift = || loops::number_of(&node)?.map_or(Ok(()), |number| limits::lift(&number));
         if is_left {
-            let _ = lift(); // or what still waits to be written would fail no faster than the drive was; tried again below
+            let _ = limits::lift(&node); // or what still waits to be written would fail no faster than the drive was; tried again below
         }
         while let Some(mount) = mounts()?.into_iter().rev().find(&stands) {
             patiently(|| run(Command::new("umount").arg(&mount.point)))?;
@@ -113,7 +113,7 @@ pub fn take_down(dir: &Path) -> Result<()> {
                 false => Ok(()), // it went with a device that clears itself
             })?;
         }
-        let lifted = patiently(lift); // before the number is somebody else's
+        let lifted = patiently(|| limits::lift(&node)); // before the number is somebody else's
         patiently(|| match loops::below(dir)?.contains(&node) {
             true => run(Command::new("losetup").arg("--detach").arg(&node)).and(Err(in_use(&node))),
             false => Ok(()),
@@ -155,7 +155,7 @@ pub fn let_go_of_others(own: &Path) -> Result<()> {
 /// Which mounts are of a block device or of its partitions.
 fn standing_on(node: &Path) -> Result<impl Fn(&Mount) -> bool + use<>> {
     let devices = [&[node.to_owned()], &loops::partitions(node)?[..]].concat();
-    let numbers = devices.iter().filter_map(|node| loops::number_of(node).transpose()).collect::<Result<Vec<_>>>()?;
+    let numbers = devices.iter().filter_map(|node| number_of(node).transpose()).collect::<Result<Vec<_>>>()?;
     Ok(move |mount: &Mount| numbers.contains(&mount.device) || devices.contains(&mount.source))
 }
 
