@@ -17,7 +17,7 @@ pub const PRESETS: &[(&str, &str)] = &[
     (
         "default",
         "what is taken where none is named: leveldb, but new stores become durable in batches, off the path of writes, and \
-         remember it",
+         remember it, and a table that reads ask in vain is merged only when they have paid for it",
     ),
     (
         "leveldb",

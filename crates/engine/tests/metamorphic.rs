@@ -93,6 +93,7 @@ const SHAPES: &[Shape] = &[
     &[("smooth_stalls", "on"), ("l0_compact_runs", "2"), ("l0_slow_runs", "3"), ("l0_stop_runs", "4")],
     &[("pipelined_writes", "on"), ("group_wait_us", "1000"), ("memtables_max", "3")],
     &[("seek_compaction", "off")],
+    &[("seek_compaction_bytes", "64")],
     &[("seek_compaction", "off"), ("l0_seek_bytes", "1MiB")],
     &[("compactions_max", "3"), ("memtables_max", "4")],
     &[("subcompactions_max", "4"), ("subcompaction_bytes", "16KiB")],

@@ -8,9 +8,10 @@ use history::tight_options;
 use terrace::{Db, Options, ReadOptions};
 
 /// Tables so laid out that a read of a key in the middle asks one table in vain before it finds the key deeper down.
-fn two_layers(seek_compaction: bool) -> Db {
+fn two_layers(seek_compaction: bool, seek_compaction_bytes: u64) -> Db {
     let mut options: Options = tight_options();
     options.seek_compaction = seek_compaction;
+    options.seek_compaction_bytes = seek_compaction_bytes;
     options.l0_compact_runs = 4;
     options.l0_slow_runs = 1000;
     let db = kit::store(options);
@@ -33,7 +34,7 @@ fn level_of_newer(db: &Db) -> usize {
 #[test]
 fn fruitless_point_reads_wear_a_table_out() {
     for (wanted, moves) in [(true, true), (false, false)] {
-        let db = two_layers(wanted);
+        let db = two_layers(wanted, 0);
         let before = level_of_newer(&db);
         for _ in 0..200 {
             assert!(db.get("050").unwrap().is_some());
@@ -45,9 +46,27 @@ fn fruitless_point_reads_wear_a_table_out() {
 }
 
 #[test]
+fn a_table_that_meets_much_goes_when_reads_have_paid_for_its_merge() {
+    const WORTH: u64 = 16;
+    let db = two_layers(true, WORTH);
+    let before = level_of_newer(&db);
+    let layout = db.layout();
+    let met: u64 = layout.iter().flat_map(|level| &level.tables).map(|table| table.bytes).sum();
+    let price = met / WORTH;
+    assert!(price > 150, "{price} reads are more than its own bytes allow");
+    let read = |times| (0..times).for_each(|_| assert!(db.get("050").unwrap().is_some()));
+    read(price - 1);
+    db.wait_idle().unwrap();
+    assert_eq!(level_of_newer(&db), before, "one read less than it costs");
+    read(1);
+    db.wait_idle().unwrap();
+    assert!(level_of_newer(&db) > before, "now they have paid");
+}
+
+#[test]
 fn long_scans_wear_a_table_out() {
     for (wanted, moves) in [(true, true), (false, false)] {
-        let db = two_layers(wanted);
+        let db = two_layers(wanted, 0);
         let before = level_of_newer(&db);
         let mut cursor = db.cursor(ReadOptions::new());
         for _ in 0..1200 {

@@ -9,7 +9,7 @@ use super::{
     claim::Claim,
     level0,
     plan::{Amount, Limits, Plan, Policy, Situation, span},
-    sink,
+    seeks, sink,
     sizes::{self, LevelSizes},
 };
 use crate::version::{KeyRange, TableRef, Version};
@@ -86,7 +86,7 @@ impl Policy for Leveled {
             }
             waiting.push(blocked);
         }
-        after_seeks(situation).filter(|plan| admits(situation, &waiting, plan))
+        seeks::plan(situation).filter(|plan| admits(situation, &waiting, plan))
     }
 
     fn plan_range(&self, situation: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Option<Plan> {
@@ -188,13 +188,8 @@ fn by_overlap(situation: &Situation<'_>, level: usize) -> Vec<Arc<TableRef>> {
     tables.into_iter().map(|(_, table)| table).collect()
 }
 
-fn after_seeks(situation: &Situation<'_>) -> Option<Plan> {
-    let (level, id) = situation.seek_hint.filter(|(level, _)| level + 1 < LEVELS)?;
-    let table = situation.version.levels[level].tables().find(|table| table.meta.id == id)?.clone();
-    Some(grown_from(situation, level, table))
-}
-
-fn grown_from(situation: &Situation<'_>, level: usize, seed: Arc<TableRef>) -> Plan {
+/// The merge of a table, with what its level has of its keys if that is level 0.
+pub fn grown_from(situation: &Situation<'_>, level: usize, seed: Arc<TableRef>) -> Plan {
     let upper = if level == 0 { overlapping(situation, 0, &seed.span()) } else { vec![seed] };
     complete(situation, level, upper, true)
 }

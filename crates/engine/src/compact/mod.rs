@@ -9,6 +9,7 @@ pub mod may_drop;
 pub mod pace;
 pub mod plan;
 pub mod rate;
+pub mod seeks;
 mod sink;
 pub mod sizes;
 pub mod split;

@@ -5,6 +5,7 @@ use crate::{
     compact::{
         leveled, lull, pace,
         plan::{Limits, Plan, Situation},
+        seeks,
     },
     read::scan::Upkeep,
     version::KeyRange,
@@ -167,7 +168,11 @@ impl Shared {
 
     /// Notes that a table has used up its seeks.
     pub fn note_worn(self: &Arc<Self>, level: usize, table: TableId) {
-        if self.options.seek_compaction && level + 1 < terrace_format::LEVELS {
+        let Options { seek_compaction, seek_compaction_bytes: worth, .. } = self.options;
+        let have_paid = |control: &Control| {
+            worth == 0 || self.situated(control, |situation| seeks::have_paid(situation, (level, table), worth))
+        };
+        if seek_compaction && level + 1 < terrace_format::LEVELS && have_paid(&self.control.lock()) {
             self.wish_for(level, table);
         }
     }

@@ -14,7 +14,7 @@ use std::{
     ops::Deref,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed},
     },
 };
 use terrace_format::{
@@ -27,10 +27,12 @@ use terrace_storage::placement::{ObjectId, Placement, Table, TableMeta};
 
 /// A table of a version, and what its readers learn about it.
 pub struct TableRef {
-    /// What storage says of it.
+    /// What storage says of it, `refs` sorted.
     pub meta: TableMeta,
     /// Fruitless seeks it may still cost before it is worth compacting.
     seeks_left: AtomicI64,
+    /// Whether it was allowed more of them than at first.
+    indulged: AtomicBool,
     /// Opened when it is first read, and held as long as some version has the table.
     table: OnceLock<Arc<dyn Table>>,
     /// Whether it deletes ranges, once somebody has looked: no manifest says so.
@@ -47,11 +49,18 @@ impl fmt::Debug for TableRef {
 const BYTES_PER_SEEK: u64 = 16 << 10;
 const SEEKS_MIN: i64 = 100;
 
+/// Fruitless seeks that a table's own bytes allow.
+fn seeks_allowed(meta: &TableMeta) -> i64 {
+    i64::try_from(meta.bytes / BYTES_PER_SEEK).unwrap_or(i64::MAX).max(SEEKS_MIN)
+}
+
 impl TableRef {
     /// A table that has cost nothing yet.
-    pub fn new(meta: TableMeta) -> TableRef {
-        let allowed = i64::try_from(meta.bytes / BYTES_PER_SEEK).unwrap_or(i64::MAX).max(SEEKS_MIN);
-        TableRef { meta, seeks_left: AtomicI64::new(allowed), table: OnceLock::new(), deletes: OnceLock::new() }
+    pub fn new(mut meta: TableMeta) -> TableRef {
+        meta.refs.sort_unstable(); // for `needs`; they come all but sorted
+        let seeks_left = AtomicI64::new(seeks_allowed(&meta));
+        let indulged = AtomicBool::new(false);
+        TableRef { meta, seeks_left, indulged, table: OnceLock::new(), deletes: OnceLock::new() }
     }
 
     /// The table itself.
@@ -76,6 +85,12 @@ impl TableRef {
         self.deletes.get() == Some(&true)
     }
 
+    /// Whether `object` is the table or what it refers to.
+    pub fn needs(&self, object: ObjectId) -> bool {
+        let referred = || self.meta.refs.binary_search_by_key(&object, |(referred, _)| *referred);
+        object == ObjectId::Table(self.meta.id) || referred().is_ok()
+    }
+
     /// First user key.
     pub fn smallest(&self) -> &[u8] {
         key::user_key(&self.meta.smallest)
@@ -94,6 +109,14 @@ impl TableRef {
     /// Charges one fruitless seek; true exactly when the allowance runs out.
     pub fn charge_seek(&self) -> bool {
         self.seeks_left.fetch_sub(1, Relaxed) == 1
+    }
+
+    /// Whether a table that has used up its allowance is worn out even if `seeks` are to be allowed in all. If not, it is allowed the others,
+    /// once: its allowance will run out again.
+    pub fn is_worn_after(&self, seeks: u64) -> bool {
+        let more = i64::try_from(seeks).unwrap_or(i64::MAX) - seeks_allowed(&self.meta);
+        // Readers may have charged it since.
+        more <= 0 || self.indulged.swap(true, Relaxed) || self.seeks_left.fetch_add(more, Relaxed) + more <= 0
     }
 
     /// Whether the table may hold keys of `range`.

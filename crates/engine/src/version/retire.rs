@@ -1,6 +1,6 @@
 //! What waits for what: an object may go when the manifest edit that stops needing it is durable and no version that
 //! anybody can still read names it (docs/durability.md, the one rule).
-use super::{Version, objects};
+use super::{TableRef, Version, objects};
 use crate::mem::MemTable;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -141,14 +141,60 @@ impl Retire {
     }
 }
 
-/// Takes from `set` what some of `versions` needs. Versions share most of their runs, so each is looked at once.
+/// Takes from `set` what some of `versions` needs. Versions share most of their runs, so each is looked at once. The tables of a
+/// value log may refer to thousands of segments each, and to the same ones, while few objects are asked about: the fewer are looked up
+/// among the more.
 fn forget_needed<'a>(set: &mut BTreeSet<ObjectId>, versions: impl IntoIterator<Item = &'a Version>) {
     let mut seen = BTreeSet::new();
     for run in versions.into_iter().flat_map(|version| &version.levels).flat_map(|level| &level.runs) {
         if !set.is_empty() && seen.insert(Arc::as_ptr(run)) {
-            for object in run.iter().flat_map(|table| objects(table)) {
-                set.remove(&object);
-            }
+            run.iter().for_each(|table| forget_needed_by(set, table));
+        }
+    }
+}
+
+fn forget_needed_by(set: &mut BTreeSet<ObjectId>, table: &TableRef) {
+    if set.len() < table.meta.refs.len() {
+        set.retain(|object| !table.needs(*object));
+    } else {
+        objects(table).for_each(|object| {
+            set.remove(&object);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::{collection::btree_set, prelude::*};
+    use terrace_format::{SegmentId, Within};
+    use terrace_storage::placement::TableMeta;
+
+    fn any_object() -> impl Strategy<Value = ObjectId> {
+        prop_oneof![
+            (0..40u64).prop_map(|id| ObjectId::Segment(SegmentId(id))),
+            (0..40u64).prop_map(|id| ObjectId::Wal(LogId(id))),
+            (0..4u64).prop_map(|id| ObjectId::Table(TableId(id))),
+            (0..4u64).prop_map(|id| ObjectId::Bundle(TableId(id))),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn few_objects_and_many_are_found_needed_alike(
+            asked in btree_set(any_object(), 0..60),
+            refs in btree_set(any_object(), 0..60),
+            id in 0..4u64,
+            bundle in proptest::option::of(0..4u64),
+        ) {
+            let within = bundle.map(|bundle| Within { bundle: TableId(bundle), offset: 0 });
+            let mut meta = TableMeta::bounded(TableId(id), 1, within, Vec::new(), Vec::new());
+            meta.refs.extend(refs.into_iter().map(|object| (object, 1)));
+            let needed: BTreeSet<_> = std::iter::once(ObjectId::Table(meta.id)).chain(meta.refs.iter().map(|(object, _)| *object)).collect();
+
+            let mut rest = asked.clone();
+            forget_needed_by(&mut rest, &TableRef::new(meta));
+            prop_assert_eq!(rest, &asked - &needed);
         }
     }
 }
