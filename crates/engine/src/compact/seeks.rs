@@ -1,5 +1,5 @@
 //! Tables that reads ask in vain. LevelDB lets each cost so many seeks as its bytes are worth, on the assumption that it meets ten times as
-//! many below: a merge costs the same whatever it meets. Where `worth` is given, a table has to have paid for what it really meets.
+//! many below: a merge costs the same whatever it meets. Where a seek has another worth, a table has to pay for what it really meets.
 use super::{
     leveled::{bytes, grown_from},
     plan::{Plan, Situation, span},
@@ -14,17 +14,22 @@ pub fn plan(situation: &Situation<'_>) -> Option<Plan> {
     Some(grown_from(situation, level, find(situation, level, id)?.clone()))
 }
 
-/// Whether the seeks of table `id`, which has used up those that its own bytes allow, have paid for its merge, at `worth` bytes
-/// that it reads for each. If not, the table is allowed what is missing, once. A table that would only be moved has to pay for the merge
-/// that comes next: a move alone spares nobody a seek.
-pub fn have_paid(situation: &Situation<'_>, (level, id): (usize, TableId), worth: u64) -> bool {
-    let Some(table) = find(situation, level, id) else { return false };
-    let upper = grown_from(situation, level, table.clone()).upper;
-    let (from, to) = span(situation.order, upper.iter()).expect("a plan has inputs");
+/// A table of a level above the last, and the bytes that its merge reads. Where it meets nothing in the next level, that is a move, which
+/// spares nobody a seek: then those of the merge that comes of it.
+pub fn price<'a>(situation: &Situation<'a>, (level, id): (usize, TableId)) -> Option<(&'a Arc<TableRef>, u64)> {
+    let table = find(situation, level, id)?;
+    let plan = grown_from(situation, level, table.clone());
+    let (from, to) = span(situation.order, plan.upper.iter()).expect("a plan has inputs");
     let range = KeyRange { from: Some(from), to: Some(to) };
-    let below = situation.version.levels[level + 1..].iter();
-    let met = below.map(|level| bytes(&level.overlapping(situation.order, &range))).find(|met| *met > 0);
-    table.is_worn_after(bytes(&upper).saturating_add(met.unwrap_or(0)) / worth)
+    let deeper = situation.version.levels[level + 2..].iter();
+    let met =
+        || deeper.map(|below| bytes(&below.overlapping(situation.order, &range))).find(|met| *met > 0).unwrap_or(0);
+    Some((table, plan.bytes().saturating_add(if plan.lower.is_empty() { met() } else { 0 })))
+}
+
+/// What is left of the hint as `plan` begins, which was made for it: where the table only moves, its merge, if that is `paid`.
+pub fn left_of_hint(plan: &Plan, paid: bool) -> Option<(usize, TableId)> {
+    (paid && plan.trivial_move).then(|| (plan.output_level, plan.upper[0].meta.id))
 }
 
 /// Table `id`, if `level` has it and is not the last.

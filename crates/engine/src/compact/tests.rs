@@ -3,6 +3,7 @@
 use super::{
     leveled::{Leveled, is_bottom, level_for_flush, renewal, score},
     plan::{Amount, Limits, Plan, Policy, Situation, span},
+    seeks,
 };
 use crate::{
     compact::claim::{Busy, Claim},
@@ -483,4 +484,50 @@ fn what_is_written_anew_takes_the_rest_of_its_last_key_along() {
     assert_eq!(taken(Some(3), u64::MAX), ids[3..]);
     assert_eq!(taken(Some(3), ids[3].0), [], "it was made later");
     assert_eq!(taken(Some(5), u64::MAX), []);
+}
+
+/// Of one table in level 0: what it meets first below, however deep, and nothing else.
+#[test]
+fn a_table_that_reads_ask_in_vain_pays_for_the_merge_behind_its_moves() {
+    let price = |levels| {
+        let tree = Tree::stacked(Limits { table_bytes: 1000, ..Limits::default() }, levels);
+        let table = tree.versions.live().levels[0].tables().next().expect("a table").meta.id;
+        tree.situated(|situation| seeks::price(situation, (0, table)).map(|(_, bytes)| bytes))
+    };
+    assert_eq!(price([1, 1, 1, 0, 0, 0, 0]), Some(2000));
+    assert_eq!(price([1, 0, 0, 1, 1, 0, 0]), Some(2000));
+    assert_eq!(price([1, 0, 0, 0, 0, 0, 0]), Some(1000));
+
+    let mut tree = Tree::stacked(Limits { table_bytes: 1000, ..Limits::default() }, [1, 0, 1, 0, 0, 0, 0]);
+    let table = tree.versions.live().levels[0].tables().next().expect("a table").meta.id;
+    let planned = |tree: &Tree, hint| {
+        tree.situated(|situation| seeks::plan(&Situation { seek_hint: Some(hint), ..*situation })).expect("a plan")
+    };
+    let moves = planned(&tree, (0, table));
+    assert!(moves.trivial_move);
+    assert_eq!(seeks::left_of_hint(&moves, false), None, "LevelDB's rule is done with a table that has moved");
+    let hint = seeks::left_of_hint(&moves, true).expect("it has paid for more than a move");
+    tree.begin(moves);
+    tree.end_one();
+    let merges = planned(&tree, hint);
+    assert_eq!((merges.level, merges.lower.len(), merges.trivial_move), (1, 1, false));
+    assert_eq!(seeks::left_of_hint(&merges, true), None);
+}
+
+#[test]
+fn a_table_is_allowed_more_seeks_once_and_none_that_it_has_cost_already() {
+    const FIRST: usize = 100; // LevelDB's least
+    let charged = |times: usize| {
+        let table = TableRef::new(TableMeta::unbounded(TableId(1), 1));
+        let worn = (0..times).filter(|_| table.charge_seek()).count();
+        (table, worn)
+    };
+    let (table, worn) = charged(FIRST);
+    assert_eq!(worn, 1);
+    assert!(table.indulge(150));
+    assert_eq!((0..49).filter(|_| table.charge_seek()).count(), 0);
+    assert!(table.charge_seek(), "the last of 150");
+    assert!(!table.indulge(1000), "twice");
+    assert!(!charged(FIRST).0.indulge(FIRST as u64), "no more than it had");
+    assert!(!charged(150).0.indulge(150), "readers were faster");
 }

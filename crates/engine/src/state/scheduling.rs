@@ -127,7 +127,7 @@ impl Shared {
         debug_assert!(control.busy.admits(&self.order, &plan));
         control.busy.begin(&self.order, &plan);
         if control.seek_hint.is_some_and(|(_, id)| plan.upper.iter().any(|table| table.meta.id == id)) {
-            control.seek_hint = None;
+            control.seek_hint = seeks::left_of_hint(&plan, self.options.seek_compaction_bytes > 0);
         }
         let ended = plan.clone();
         let job = move |shared: &Arc<Shared>| {
@@ -169,12 +169,17 @@ impl Shared {
     /// Notes that a table has used up its seeks.
     pub fn note_worn(self: &Arc<Self>, level: usize, table: TableId) {
         let Options { seek_compaction, seek_compaction_bytes: worth, .. } = self.options;
-        let have_paid = |control: &Control| {
-            worth == 0 || self.situated(control, |situation| seeks::have_paid(situation, (level, table), worth))
-        };
-        if seek_compaction && level + 1 < terrace_format::LEVELS && have_paid(&self.control.lock()) {
+        if seek_compaction && level + 1 < terrace_format::LEVELS && !(worth > 0 && self.indulge(level, table, worth)) {
             self.wish_for(level, table);
         }
+    }
+
+    /// Whether a table that has used up its seeks gets more, as they have not paid for its merge at `worth` bytes each.
+    fn indulge(&self, level: usize, table: TableId, worth: u64) -> bool {
+        let control = self.control.lock();
+        self.situated(&control, |situation| {
+            seeks::price(situation, (level, table)).is_some_and(|(table, bytes)| table.indulge(bytes / worth))
+        })
     }
 
     /// Has a table of `level` merged into the next as soon as nothing is more urgent.

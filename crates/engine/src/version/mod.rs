@@ -111,12 +111,12 @@ impl TableRef {
         self.seeks_left.fetch_sub(1, Relaxed) == 1
     }
 
-    /// Whether a table that has used up its allowance is worn out even if `seeks` are to be allowed in all. If not, it is allowed the others,
-    /// once: its allowance will run out again.
-    pub fn is_worn_after(&self, seeks: u64) -> bool {
+    /// Allows a table that has used up its seeks more of them, so that they are `seeks` in all, if it was not allowed more before. Whether
+    /// there is one left.
+    pub fn indulge(&self, seeks: u64) -> bool {
         let more = i64::try_from(seeks).unwrap_or(i64::MAX) - seeks_allowed(&self.meta);
         // Readers may have charged it since.
-        more <= 0 || self.indulged.swap(true, Relaxed) || self.seeks_left.fetch_add(more, Relaxed) + more <= 0
+        more > 0 && !self.indulged.swap(true, Relaxed) && self.seeks_left.fetch_add(more, Relaxed) + more > 0
     }
 
     /// Whether the table may hold keys of `range`.

@@ -1,6 +1,6 @@
 //! What waits for what: an object may go when the manifest edit that stops needing it is durable and no version that
 //! anybody can still read names it (docs/durability.md, the one rule).
-use super::{TableRef, Version, objects};
+use super::{TableRef, Tables, Version, objects};
 use crate::mem::MemTable;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,8 +15,9 @@ use terrace_storage::placement::ObjectId;
 /// The book of objects that are no longer needed. Guarded by the control lock; does no I/O itself.
 #[derive(Debug, Default)]
 pub struct Retire {
-    /// Objects that the durable version has stopped naming.
-    candidates: BTreeSet<ObjectId>,
+    /// Objects that the durable version has stopped naming, each with a version that was found to need it still. Until that one has no reader
+    /// left nothing has to be searched for it.
+    candidates: BTreeMap<ObjectId, Weak<Version>>,
     /// Every version that was ever live and may still be read.
     versions: Vec<Weak<Version>>,
     /// Every memtable that may still be read and points into its log.
@@ -87,7 +88,7 @@ impl Retire {
 
     /// The manifest will never name `tables`, and the live version does not any more. What they point into may be needed still.
     pub fn never_durable(&mut self, tables: &BTreeSet<TableId>) {
-        self.candidates.extend(tables.iter().map(|table| ObjectId::Table(*table)));
+        self.no_longer_named(tables.iter().map(|table| ObjectId::Table(*table)));
     }
 
     /// The durable version moves from `old` to `new` by deleting tables; objects that came and went since `old`, and that it never had, have
@@ -101,27 +102,32 @@ impl Retire {
         replay_from: LogId,
     ) {
         let mut gone: BTreeSet<_> = old.named(deleted).flat_map(|(_, table)| objects(table)).chain(passed).collect();
-        forget_needed(&mut gone, [new]);
-        self.candidates.extend(gone);
+        forget_needed(&mut gone, new, &mut BTreeSet::new());
+        self.no_longer_named(gone);
         let kept = self.logs.split_off(&replay_from);
         self.kept.append(&mut self.logs);
         self.logs = kept;
         while self.kept.values().sum::<u64>() > self.kept_bytes_max || self.kept_bytes_max == 0 {
             let Some((oldest, _)) = self.kept.pop_first() else { break };
-            self.candidates.extend([ObjectId::Wal(oldest), ObjectId::SmallLog(oldest)]);
+            self.no_longer_named([ObjectId::Wal(oldest), ObjectId::SmallLog(oldest)]);
         }
     }
 
     /// A manifest that the root no longer names.
     pub fn manifest_replaced(&mut self, old: LogId) {
-        self.candidates.insert(ObjectId::Manifest(old));
+        self.no_longer_named([ObjectId::Manifest(old)]);
+    }
+
+    fn no_longer_named(&mut self, objects: impl IntoIterator<Item = ObjectId>) {
+        self.candidates.extend(objects.into_iter().map(|object| (object, Weak::new())));
     }
 
     /// Takes the objects that may be removed now. `live` and `durable` never lose theirs.
     pub fn take_removable(&mut self, live: &Version, durable: &Version) -> Vec<ObjectId> {
         let pinned: Vec<_> = self.versions.iter().filter_map(Weak::upgrade).collect();
         let followed = self.followers.iter().filter_map(Weak::upgrade).map(|follower| follower.0.load(Relaxed)).min();
-        let mut go = self.candidates.clone();
+        let unread = self.candidates.iter().filter(|(_, reader)| reader.strong_count() == 0);
+        let mut go: BTreeSet<_> = unread.map(|(object, _)| *object).collect();
         // Tables may point into a log that others need besides.
         let needed = self.logs.keys().chain(self.kept.keys()).copied();
         let read = self.memtables.iter().filter_map(Weak::upgrade).map(|memtable| memtable.log);
@@ -130,8 +136,17 @@ impl Retire {
         }
         let is_followed = |log: LogId| followed.is_some_and(|oldest| log.0 >= oldest);
         go.retain(|object| !matches!(object, ObjectId::Wal(log) | ObjectId::SmallLog(log) if is_followed(*log)));
-        forget_needed(&mut go, [live, durable].into_iter().chain(pinned.iter().map(|version| &**version)));
-        self.candidates.retain(|object| !go.contains(object));
+        let mut seen = BTreeSet::new();
+        for version in [live, durable] {
+            forget_needed(&mut go, version, &mut seen);
+        }
+        for version in &pinned {
+            let asked = go.clone();
+            forget_needed(&mut go, version, &mut seen);
+            let read = asked.difference(&go).map(|object| (*object, Arc::downgrade(version)));
+            self.candidates.extend(read);
+        }
+        self.candidates.retain(|object, _| !go.contains(object));
         go.into_iter().collect()
     }
 
@@ -141,18 +156,18 @@ impl Retire {
     }
 }
 
-/// Takes from `set` what some of `versions` needs. Versions share most of their runs, so each is looked at once. The tables of a
-/// value log may refer to thousands of segments each, and to the same ones, while few objects are asked about: the fewer are looked up
-/// among the more.
-fn forget_needed<'a>(set: &mut BTreeSet<ObjectId>, versions: impl IntoIterator<Item = &'a Version>) {
-    let mut seen = BTreeSet::new();
-    for run in versions.into_iter().flat_map(|version| &version.levels).flat_map(|level| &level.runs) {
+/// Takes from `set` what `version` needs. Versions share most of their runs, so those that were `seen` already, for the same set, are not
+/// looked at again.
+fn forget_needed(set: &mut BTreeSet<ObjectId>, version: &Version, seen: &mut BTreeSet<*const Tables>) {
+    for run in version.levels.iter().flat_map(|level| &level.runs) {
         if !set.is_empty() && seen.insert(Arc::as_ptr(run)) {
             run.iter().for_each(|table| forget_needed_by(set, table));
         }
     }
 }
 
+/// As [`forget_needed`], of one table. Those of a value log may refer to thousands of segments each, and to the same ones, while few objects
+/// are asked about: the fewer are looked up among the more.
 fn forget_needed_by(set: &mut BTreeSet<ObjectId>, table: &TableRef) {
     if set.len() < table.meta.refs.len() {
         set.retain(|object| !table.needs(*object));
@@ -167,7 +182,8 @@ fn forget_needed_by(set: &mut BTreeSet<ObjectId>, table: &TableRef) {
 mod tests {
     use super::*;
     use proptest::{collection::btree_set, prelude::*};
-    use terrace_format::{SegmentId, Within};
+    use std::array;
+    use terrace_format::{KeyOrder, SegmentId, SeqNo, Within, key};
     use terrace_storage::placement::TableMeta;
 
     fn any_object() -> impl Strategy<Value = ObjectId> {
@@ -179,11 +195,31 @@ mod tests {
         ]
     }
 
+    /// Also after it was found, at an earlier look, that somebody reads it.
+    #[test]
+    fn what_is_read_goes_when_its_last_reader_has_gone() {
+        let key = || key::lookup(b"a", SeqNo(1));
+        let table = Arc::new(TableRef::new(TableMeta::bounded(TableId(1), 1, None, key(), key())));
+        let tables = array::from_fn(|level| (level == 1).then(|| table.clone()).into_iter().collect());
+        let old = Arc::new(Version::from_tables(&KeyOrder::Bytewise, tables).expect("one table"));
+        let empty = Arc::<Version>::default();
+        let mut retire = Retire::default();
+        [&old, &empty].into_iter().for_each(|version| retire.pin(version));
+        retire.durable_moved(&old, &empty, (&[(1, TableId(1))], Vec::new()), LogId(0));
+        for _ in 0..2 {
+            assert_eq!(retire.take_removable(&empty, &empty), []);
+        }
+        assert_eq!(retire.waiting(), 1);
+        drop(old);
+        assert_eq!(retire.take_removable(&empty, &empty), [ObjectId::Table(TableId(1))]);
+        assert_eq!(retire.waiting(), 0);
+    }
+
     proptest! {
         #[test]
         fn few_objects_and_many_are_found_needed_alike(
             asked in btree_set(any_object(), 0..60),
-            refs in btree_set(any_object(), 0..60),
+            refs in btree_set(any_object(), 0..60).prop_map(Vec::from_iter).prop_shuffle(),
             id in 0..4u64,
             bundle in proptest::option::of(0..4u64),
         ) {
