@@ -151,11 +151,7 @@ pub(super) const FIELDS: &[Field] = &[
     switch!(levels_fit, "size levels by what level 0 brings and by what the last one holds"),
     number!(level_base_entries, 0..=1_000_000_000, "entries that level 0 may hold, 0 for levels by bytes"),
     switch!(seek_compaction, "compact tables that cost many seeks"),
-    number!(
-        seek_compaction_bytes,
-        0..=GIB,
-        "bytes that a compaction reads for which such a seek pays, 0 for 16 KiB of the table alone"
-    ),
+    number!(seek_compaction_bytes, 0..=GIB, "bytes of a compaction that one such seek pays for, 0 for LevelDB's rule"),
     number!(l0_seek_bytes, 0..=GIB, "bytes of compaction that a seek is worth for each run of level 0, 0 for none"),
     number!(compactions_max, 1..=64, "compactions that may run at once"),
     number!(compactions_calm, 1..=64, "compactions, and threads of each, enough while level 0 is short"),
