@@ -57,7 +57,7 @@ fn seeks_allowed(meta: &TableMeta) -> i64 {
 impl TableRef {
     /// A table that has cost nothing yet.
     pub fn new(mut meta: TableMeta) -> TableRef {
-        meta.refs.sort_unstable(); // for `needs`; they come all but sorted
+        meta.refs.sort_unstable(); // for `refers_to`; they come all but sorted
         let seeks_left = AtomicI64::new(seeks_allowed(&meta));
         let indulged = AtomicBool::new(false);
         TableRef { meta, seeks_left, indulged, table: OnceLock::new(), deletes: OnceLock::new() }
@@ -85,10 +85,9 @@ impl TableRef {
         self.deletes.get() == Some(&true)
     }
 
-    /// Whether `object` is the table or what it refers to.
-    pub fn needs(&self, object: ObjectId) -> bool {
-        let referred = || self.meta.refs.binary_search_by_key(&object, |(referred, _)| *referred);
-        object == ObjectId::Table(self.meta.id) || referred().is_ok()
+    /// Whether it refers to `object`.
+    pub fn refers_to(&self, object: ObjectId) -> bool {
+        self.meta.refs.binary_search_by_key(&object, |(referred, _)| *referred).is_ok()
     }
 
     /// First user key.

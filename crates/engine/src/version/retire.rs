@@ -4,6 +4,7 @@ use super::{TableRef, Tables, Version, objects};
 use crate::mem::MemTable;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    mem,
     sync::{
         Arc, Weak,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -159,21 +160,27 @@ impl Retire {
 /// Takes from `set` what `version` needs. Versions share most of their runs, so those that were `seen` already, for the same set, are not
 /// looked at again.
 fn forget_needed(set: &mut BTreeSet<ObjectId>, version: &Version, seen: &mut BTreeSet<*const Tables>) {
+    let is_table = |object: &ObjectId| matches!(object, ObjectId::Table(_));
+    let (mut tables, mut referred): (BTreeSet<_>, BTreeSet<_>) = mem::take(set).into_iter().partition(is_table);
     for run in version.levels.iter().flat_map(|level| &level.runs) {
-        if !set.is_empty() && seen.insert(Arc::as_ptr(run)) {
-            run.iter().for_each(|table| forget_needed_by(set, table));
+        if !(tables.is_empty() && referred.is_empty()) && seen.insert(Arc::as_ptr(run)) {
+            for table in run.iter() {
+                tables.remove(&ObjectId::Table(table.meta.id));
+                forget_referred(&mut referred, table);
+            }
         }
     }
+    set.extend(tables.into_iter().chain(referred));
 }
 
-/// As [`forget_needed`], of one table. Those of a value log may refer to thousands of segments each, and to the same ones, while few objects
+/// Takes from `set` what `table` refers to. Tables of a value log may refer to thousands of segments each, and to the same ones, while few
 /// are asked about: the fewer are looked up among the more.
-fn forget_needed_by(set: &mut BTreeSet<ObjectId>, table: &TableRef) {
+fn forget_referred(set: &mut BTreeSet<ObjectId>, table: &TableRef) {
     if set.len() < table.meta.refs.len() {
-        set.retain(|object| !table.needs(*object));
+        set.retain(|object| !table.refers_to(*object));
     } else {
-        objects(table).for_each(|object| {
-            set.remove(&object);
+        table.meta.refs.iter().for_each(|(object, _)| {
+            set.remove(object);
         });
     }
 }
@@ -183,14 +190,13 @@ mod tests {
     use super::*;
     use proptest::{collection::btree_set, prelude::*};
     use std::array;
-    use terrace_format::{KeyOrder, SegmentId, SeqNo, Within, key};
+    use terrace_format::{KeyOrder, SegmentId, SeqNo, key};
     use terrace_storage::placement::TableMeta;
 
     fn any_object() -> impl Strategy<Value = ObjectId> {
         prop_oneof![
             (0..40u64).prop_map(|id| ObjectId::Segment(SegmentId(id))),
             (0..40u64).prop_map(|id| ObjectId::Wal(LogId(id))),
-            (0..4u64).prop_map(|id| ObjectId::Table(TableId(id))),
             (0..4u64).prop_map(|id| ObjectId::Bundle(TableId(id))),
         ]
     }
@@ -220,16 +226,12 @@ mod tests {
         fn few_objects_and_many_are_found_needed_alike(
             asked in btree_set(any_object(), 0..60),
             refs in btree_set(any_object(), 0..60).prop_map(Vec::from_iter).prop_shuffle(),
-            id in 0..4u64,
-            bundle in proptest::option::of(0..4u64),
         ) {
-            let within = bundle.map(|bundle| Within { bundle: TableId(bundle), offset: 0 });
-            let mut meta = TableMeta::bounded(TableId(id), 1, within, Vec::new(), Vec::new());
-            meta.refs.extend(refs.into_iter().map(|object| (object, 1)));
-            let needed: BTreeSet<_> = std::iter::once(ObjectId::Table(meta.id)).chain(meta.refs.iter().map(|(object, _)| *object)).collect();
+            let needed: BTreeSet<_> = refs.iter().copied().collect();
+            let refs = refs.into_iter().map(|object| (object, 1)).collect();
 
             let mut rest = asked.clone();
-            forget_needed_by(&mut rest, &TableRef::new(meta));
+            forget_referred(&mut rest, &TableRef::new(TableMeta { refs, ..TableMeta::unbounded(TableId(1), 1) }));
             prop_assert_eq!(rest, &asked - &needed);
         }
     }
