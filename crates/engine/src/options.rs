@@ -153,9 +153,9 @@ pub struct Options {
     pub level_base_entries: u64,
     /// Compact a table once it has cost many fruitless seeks, as LevelDB does. Default true.
     pub seek_compaction: bool,
-    /// With `seek_compaction`, what a fruitless seek pays of a compaction, in bytes that this reads: a table goes once its seeks have paid
-    /// for it and what it meets below, as found when they have paid for its own bytes. Smaller: fewer compactions, more seeks. Default 0, LevelDB's rule:
-    /// as many seeks as a table has 16 KiB, at least a hundred, whatever it meets; in preset `default` 4 KiB. 0 ..= 1 GiB.
+    /// With `seek_compaction`, how many bytes of a compaction a fruitless seek pays for: a table goes once its seeks have paid for it and what it
+    /// meets below, which is reckoned when they have used up what LevelDB allows, and never sooner. Smaller: fewer compactions, more seeks. Default 0,
+    /// LevelDB's rule: as many seeks as a table has 16 KiB, at least a hundred, whatever it meets; in preset `default` 4 KiB. 0 ..= 1 GiB.
     pub seek_compaction_bytes: u64,
     /// What a seek of a cursor that has to search every run is worth for each of level 0, in bytes of compaction: one that finds its key
     /// in the first that filters let pass, and goes no further, is not. Seeks that have

@@ -14,8 +14,8 @@ pub fn plan(situation: &Situation<'_>) -> Option<Plan> {
     Some(grown_from(situation, level, find(situation, level, id)?.clone()))
 }
 
-/// A table of a level above the last, and the bytes that its merge reads. Where it meets nothing in the next level, that is a move, which
-/// spares nobody a seek: then those of the merge that comes of it.
+/// A table of a level above the last, and the bytes that its merge reads. Where it meets nothing in the next level it is moved, or cut anew, which
+/// spares nobody a seek: then with what it meets first below.
 pub fn price<'a>(situation: &Situation<'a>, (level, id): (usize, TableId)) -> Option<(&'a Arc<TableRef>, u64)> {
     let table = find(situation, level, id)?;
     let plan = grown_from(situation, level, table.clone());
@@ -27,9 +27,9 @@ pub fn price<'a>(situation: &Situation<'a>, (level, id): (usize, TableId)) -> Op
     Some((table, plan.bytes().saturating_add(if plan.lower.is_empty() { met() } else { 0 })))
 }
 
-/// What is left of the hint as `plan` begins, which was made for it: where the table only moves, its merge, if that is `paid`.
-pub fn left_of_hint(plan: &Plan, paid: bool) -> Option<(usize, TableId)> {
-    (paid && plan.trivial_move).then(|| (plan.output_level, plan.upper[0].meta.id))
+/// What is left of the hint for `id` as `plan` begins, which takes that table: where it only moves, its merge, if that is `paid`.
+pub fn left_of_hint(plan: &Plan, id: TableId, paid: bool) -> Option<(usize, TableId)> {
+    (paid && plan.trivial_move).then_some((plan.output_level, id))
 }
 
 /// Table `id`, if `level` has it and is not the last.

@@ -505,13 +505,13 @@ fn a_table_that_reads_ask_in_vain_pays_for_the_merge_behind_its_moves() {
     };
     let moves = planned(&tree, (0, table));
     assert!(moves.trivial_move);
-    assert_eq!(seeks::left_of_hint(&moves, false), None, "LevelDB's rule is done with a table that has moved");
-    let hint = seeks::left_of_hint(&moves, true).expect("it has paid for more than a move");
+    assert_eq!(seeks::left_of_hint(&moves, table, false), None, "LevelDB's rule is done with a table that has moved");
+    let hint = seeks::left_of_hint(&moves, table, true).expect("it has paid for more than a move");
     tree.begin(moves);
     tree.end_one();
     let merges = planned(&tree, hint);
     assert_eq!((merges.level, merges.lower.len(), merges.trivial_move), (1, 1, false));
-    assert_eq!(seeks::left_of_hint(&merges, true), None);
+    assert_eq!(seeks::left_of_hint(&merges, table, true), None);
 }
 
 #[test]

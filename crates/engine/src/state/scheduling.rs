@@ -126,8 +126,11 @@ impl Shared {
     pub fn start_compaction(self: &Arc<Self>, control: &mut Control, plan: Plan) {
         debug_assert!(control.busy.admits(&self.order, &plan));
         control.busy.begin(&self.order, &plan);
-        if control.seek_hint.is_some_and(|(_, id)| plan.upper.iter().any(|table| table.meta.id == id)) {
-            control.seek_hint = seeks::left_of_hint(&plan, self.options.seek_compaction_bytes > 0);
+        if let Some((_, id)) = control.seek_hint
+            && plan.upper.iter().any(|table| table.meta.id == id)
+        {
+            let paid = self.options.seek_compaction && self.options.seek_compaction_bytes > 0;
+            control.seek_hint = seeks::left_of_hint(&plan, id, paid);
         }
         let ended = plan.clone();
         let job = move |shared: &Arc<Shared>| {
@@ -174,11 +177,12 @@ impl Shared {
         }
     }
 
-    /// Whether a table that has used up its seeks gets more, as they have not paid for its merge at `worth` bytes each.
+    /// Whether a table that has used up its seeks gets more, as they have not paid for its merge at `worth` bytes each; or is no more
+    /// in `level`.
     fn indulge(&self, level: usize, table: TableId, worth: u64) -> bool {
         let control = self.control.lock();
         self.situated(&control, |situation| {
-            seeks::price(situation, (level, table)).is_some_and(|(table, bytes)| table.indulge(bytes / worth))
+            seeks::price(situation, (level, table)).is_none_or(|(table, bytes)| table.indulge(bytes / worth))
         })
     }
 

@@ -208,15 +208,16 @@ mod tests {
         let table = Arc::new(TableRef::new(TableMeta::bounded(TableId(1), 1, None, key(), key())));
         let tables = array::from_fn(|level| (level == 1).then(|| table.clone()).into_iter().collect());
         let old = Arc::new(Version::from_tables(&KeyOrder::Bytewise, tables).expect("one table"));
-        let empty = Arc::<Version>::default();
+        let (also, empty) = (Arc::new(Version::clone(&old)), Arc::<Version>::default());
         let mut retire = Retire::default();
-        [&old, &empty].into_iter().for_each(|version| retire.pin(version));
+        [&old, &also, &empty].into_iter().for_each(|version| retire.pin(version));
         retire.durable_moved(&old, &empty, (&[(1, TableId(1))], Vec::new()), LogId(0));
-        for _ in 0..2 {
-            assert_eq!(retire.take_removable(&empty, &empty), []);
-        }
-        assert_eq!(retire.waiting(), 1);
+        let mut stays = || assert_eq!((retire.take_removable(&empty, &empty), retire.waiting()), (Vec::new(), 1));
+        stays();
+        stays();
         drop(old);
+        stays();
+        drop(also);
         assert_eq!(retire.take_removable(&empty, &empty), [ObjectId::Table(TableId(1))]);
         assert_eq!(retire.waiting(), 0);
     }
