@@ -21,10 +21,9 @@ pub fn price<'a>(situation: &Situation<'a>, (level, id): (usize, TableId)) -> Op
     let plan = grown_from(situation, level, table.clone());
     let (from, to) = span(situation.order, plan.upper.iter()).expect("a plan has inputs");
     let range = KeyRange { from: Some(from), to: Some(to) };
-    let deeper = situation.version.levels[level + 2..].iter();
-    let met =
-        || deeper.map(|below| bytes(&below.overlapping(situation.order, &range))).find(|met| *met > 0).unwrap_or(0);
-    Some((table, plan.bytes().saturating_add(if plan.lower.is_empty() { met() } else { 0 })))
+    let below = if plan.lower.is_empty() { &situation.version.levels[level + 2..] } else { &[] };
+    let met = below.iter().map(|below| bytes(&below.overlapping(situation.order, &range))).find(|met| *met > 0);
+    Some((table, plan.bytes().saturating_add(met.unwrap_or(0))))
 }
 
 /// What is left of the hint for `id` as `plan` begins, which takes that table: where it only moves, its merge, if that is `paid`.

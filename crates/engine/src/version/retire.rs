@@ -4,7 +4,6 @@ use super::{TableRef, Tables, Version, objects};
 use crate::mem::MemTable;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    mem,
     sync::{
         Arc, Weak,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -103,7 +102,7 @@ impl Retire {
         replay_from: LogId,
     ) {
         let mut gone: BTreeSet<_> = old.named(deleted).flat_map(|(_, table)| objects(table)).chain(passed).collect();
-        forget_needed(&mut gone, new, &mut BTreeSet::new());
+        take_needed(&mut gone, new, &mut BTreeSet::new());
         self.no_longer_named(gone);
         let kept = self.logs.split_off(&replay_from);
         self.kept.append(&mut self.logs);
@@ -139,13 +138,11 @@ impl Retire {
         go.retain(|object| !matches!(object, ObjectId::Wal(log) | ObjectId::SmallLog(log) if is_followed(*log)));
         let mut seen = BTreeSet::new();
         for version in [live, durable] {
-            forget_needed(&mut go, version, &mut seen);
+            take_needed(&mut go, version, &mut seen);
         }
         for version in &pinned {
-            let asked = go.clone();
-            forget_needed(&mut go, version, &mut seen);
-            let read = asked.difference(&go).map(|object| (*object, Arc::downgrade(version)));
-            self.candidates.extend(read);
+            let read = take_needed(&mut go, version, &mut seen);
+            self.candidates.extend(read.into_iter().map(|object| (object, Arc::downgrade(version))));
         }
         self.candidates.retain(|object, _| !go.contains(object));
         go.into_iter().collect()
@@ -157,31 +154,31 @@ impl Retire {
     }
 }
 
-/// Takes from `set` what `version` needs. Versions share most of their runs, so those that were `seen` already, for the same set, are not
-/// looked at again.
-fn forget_needed(set: &mut BTreeSet<ObjectId>, version: &Version, seen: &mut BTreeSet<*const Tables>) {
+/// Takes from `set` what `version` needs, and tells it. Versions share most of their runs, so those that were `seen` already, for the same
+/// set, are not looked at again.
+fn take_needed(set: &mut BTreeSet<ObjectId>, version: &Version, seen: &mut BTreeSet<*const Tables>) -> Vec<ObjectId> {
     let is_table = |object: &ObjectId| matches!(object, ObjectId::Table(_));
-    let (mut tables, mut referred): (BTreeSet<_>, BTreeSet<_>) = mem::take(set).into_iter().partition(is_table);
+    let mut tables: BTreeSet<_> = set.extract_if(.., is_table).collect(); // to which no table refers
+    let mut needed = Vec::new();
     for run in version.levels.iter().flat_map(|level| &level.runs) {
-        if !(tables.is_empty() && referred.is_empty()) && seen.insert(Arc::as_ptr(run)) {
+        if !(tables.is_empty() && set.is_empty()) && seen.insert(Arc::as_ptr(run)) {
             for table in run.iter() {
-                tables.remove(&ObjectId::Table(table.meta.id));
-                forget_referred(&mut referred, table);
+                needed.extend(tables.take(&ObjectId::Table(table.meta.id)));
+                take_referred(set, table, &mut needed);
             }
         }
     }
-    set.extend(tables.into_iter().chain(referred));
+    set.append(&mut tables);
+    needed
 }
 
 /// Takes from `set` what `table` refers to. Tables of a value log may refer to thousands of segments each, and to the same ones, while few
 /// are asked about: the fewer are looked up among the more.
-fn forget_referred(set: &mut BTreeSet<ObjectId>, table: &TableRef) {
+fn take_referred(set: &mut BTreeSet<ObjectId>, table: &TableRef, needed: &mut Vec<ObjectId>) {
     if set.len() < table.meta.refs.len() {
-        set.retain(|object| !table.refers_to(*object));
+        needed.extend(set.extract_if(.., |object| table.refers_to(*object)));
     } else {
-        table.meta.refs.iter().for_each(|(object, _)| {
-            set.remove(object);
-        });
+        needed.extend(table.meta.refs.iter().filter_map(|(object, _)| set.take(object)));
     }
 }
 
@@ -231,9 +228,11 @@ mod tests {
             let needed: BTreeSet<_> = refs.iter().copied().collect();
             let refs = refs.into_iter().map(|object| (object, 1)).collect();
 
-            let mut rest = asked.clone();
-            forget_referred(&mut rest, &TableRef::new(TableMeta { refs, ..TableMeta::unbounded(TableId(1), 1) }));
+            let (mut rest, mut taken) = (asked.clone(), Vec::new());
+            let table = TableRef::new(TableMeta { refs, ..TableMeta::unbounded(TableId(1), 1) });
+            take_referred(&mut rest, &table, &mut taken);
             prop_assert_eq!(rest, &asked - &needed);
+            prop_assert_eq!(BTreeSet::from_iter(taken), &asked & &needed);
         }
     }
 }
