@@ -179,8 +179,12 @@ pub struct Bytes {
     pub never_written: Option<u64>,
     /// Written by the file system, by its own count.
     pub file_system: Option<u64>,
+    /// That a virtual SSD was told to write, by its own count.
+    pub drive: Option<u64>,
     /// Programmed into flash.
     pub nand: Option<u64>,
+    /// The same by cause: `host`, `gc`, `wear_levelling`, `padding`.
+    pub nand_by_cause: Option<BTreeMap<String, u64>>,
 }
 
 /// Write amplification: each a ratio of two layers.

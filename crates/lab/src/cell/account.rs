@@ -74,7 +74,9 @@ pub fn fill(row: &mut Row, outcome: &Outcome, own: Option<&OwnCounts>, ledger: L
         device_by_cause: ledger.device_by_cause,
         never_written: ledger.never_written_bytes,
         file_system: ledger.fs_session_write,
+        drive: ledger.drive_write_bytes,
         nand: ledger.nand_bytes,
+        nand_by_cause: ledger.nand_by_cause,
     };
     row.wa = amplification(&row.bytes);
     let read = row.bytes.device_read.or(row.bytes.process_read);

@@ -3,6 +3,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
 };
+use terrace_device::ssd::Cause;
 
 /// The kernel's unit in these files, whatever the device's sectors are.
 const SECTOR_BYTES: u64 = 512;
@@ -29,10 +30,19 @@ pub struct BlockCounters {
     pub journal_commits: Option<u64>,
     /// ext4: bytes written to the device since the mount, rounded down to KiB.
     pub session_write_bytes: Option<u64>,
-    /// A virtual SSD: bytes programmed into flash.
-    pub nand_bytes: Option<u64>,
-    /// A virtual SSD: bytes that it was told to write, by its own count.
-    pub drive_write_bytes: Option<u64>,
+    /// What a virtual SSD counts itself.
+    pub drive: Option<DriveCounters>,
+}
+
+/// A virtual SSD's own counters since it was new.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DriveCounters {
+    /// Bytes that it was told to write.
+    pub write_bytes: u64,
+    /// Bytes programmed into flash.
+    pub nand_bytes: u64,
+    /// The same by cause, in the order of [`Cause::ALL`].
+    pub nand_by_cause: [u64; Cause::ALL.len()],
 }
 
 impl BlockDevice {
@@ -52,10 +62,8 @@ impl BlockDevice {
         let counters = parse_stat(&text).ok_or_else(|| format!("{}: not understood", self.stat.display()))?;
         let session = fs::read_to_string(format!("/sys/fs/ext4/{}/session_write_kbytes", self.name));
         let info = fs::read_to_string(format!("/proc/fs/jbd2/{}-8/info", self.name));
-        let drive = self.drive.as_deref().map(drive_counts).transpose()?;
         Ok(BlockCounters {
-            nand_bytes: drive.map(|(nand, _)| nand),
-            drive_write_bytes: drive.map(|(_, host)| host),
+            drive: self.drive.as_deref().map(drive_counts).transpose()?,
             session_write_bytes: session.ok().and_then(|text| Some(text.trim().parse::<u64>().ok()? * 1024)),
             journal_commits: info.ok().and_then(|text| text.split_whitespace().next()?.parse().ok()),
             ..counters
@@ -70,16 +78,22 @@ fn drive_below(name: &str) -> Option<PathBuf> {
     drive_counts(&stats).is_ok().then_some(stats)
 }
 
-/// Bytes programmed into flash, and bytes that the host wrote.
-fn drive_counts(stats: &Path) -> Result<(u64, u64), String> {
+fn drive_counts(stats: &Path) -> Result<DriveCounters, String> {
     let text = fs::read(stats).map_err(|error| format!("{}: {error}", stats.display()))?;
     let told: serde_json::Value =
         serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", stats.display()))?;
-    let count = |name: &str| {
-        let count = told["device"]["ssd"]["terrace"][name].as_u64();
-        count.ok_or_else(|| format!("{}: no {name}", stats.display()))
+    let told = &told["device"]["ssd"]["terrace"];
+    let count =
+        |of: &serde_json::Value, name: &str| of[name].as_u64().ok_or_else(|| format!("{}: no {name}", stats.display()));
+    let mut drive = DriveCounters {
+        write_bytes: count(told, "host_bytes")?,
+        nand_bytes: count(told, "nand_bytes")?,
+        ..DriveCounters::default()
     };
-    Ok((count("nand_bytes")?, count("host_bytes")?))
+    for (bytes, cause) in drive.nand_by_cause.iter_mut().zip(Cause::ALL) {
+        *bytes = count(&told["nand_bytes_by_cause"], cause.name())?;
+    }
+    Ok(drive)
 }
 
 /// Fields of `stat`, see the kernel's Documentation/block/stat.rst: 3 and 7 are sectors, 16 counts flushes.

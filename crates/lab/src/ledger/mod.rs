@@ -34,7 +34,7 @@ pub use space::{PeakSpace, device_bytes, space};
 pub use tracefs::remove_stale;
 
 use crate::target::SyncCount;
-use block::{BlockCounters, BlockDevice};
+use block::{BlockCounters, BlockDevice, DriveCounters};
 pub use causes::CAUSES;
 use causes::{Causes, Writes};
 use process::{Cpu, Io, Named};
@@ -43,6 +43,7 @@ use std::{
     path::{Path, PathBuf},
 };
 use syncs::{SyncReading, Syncs};
+use terrace_device::ssd::Cause;
 
 /// Independent counters agree to one part in so many, or the figures are worth nothing.
 const WITNESSES_MAY_DIFFER: u64 = 1000;
@@ -95,8 +96,12 @@ pub struct LedgerDelta {
     pub device_flushes: Option<u64>,
     /// Transactions that the file system's journal committed.
     pub journal_commits: Option<u64>,
+    /// Bytes that a virtual SSD was told to write, by its own count.
+    pub drive_write_bytes: Option<u64>,
     /// Bytes that a virtual SSD programmed into flash.
     pub nand_bytes: Option<u64>,
+    /// The same by cause ([`Cause::name`]).
+    pub nand_by_cause: Option<BTreeMap<String, u64>>,
     /// Bytes written to the device since it was mounted, as ext4 counts them; rounded down to KiB at both ends.
     pub fs_session_write: Option<u64>,
     /// Finished syncs of this process by kind (`tables manifest log value_log root directory filesystem other`, and
@@ -249,10 +254,9 @@ impl LedgerDelta {
         self.device_read_bytes = Some(now.read_bytes.saturating_sub(then.read_bytes));
         self.device_flushes = both(now.flushes, then.flushes);
         self.journal_commits = both(now.journal_commits, then.journal_commits);
-        self.nand_bytes = both(now.nand_bytes, then.nand_bytes);
         self.fs_session_write = both(now.session_write_bytes, then.session_write_bytes);
-        if let Some(written) = both(now.drive_write_bytes, then.drive_write_bytes) {
-            self.hear("the drive itself", written);
+        if let (Some(now), Some(then)) = (&now.drive, &then.drive) {
+            self.add_drive(now, then);
         }
         // ext4 counts since the mount, and leaves out what is written past it; it does not see more than the device.
         if let (Some(session), Some(device)) = (self.fs_session_write, self.device_write_bytes)
@@ -260,6 +264,22 @@ impl LedgerDelta {
         {
             self.trouble = Some(format!("ext4 wrote {session} B by its own count, the device {device} B"));
         }
+    }
+
+    fn add_drive(&mut self, now: &DriveCounters, then: &DriveCounters) {
+        let written = now.write_bytes.saturating_sub(then.write_bytes);
+        let nand = now.nand_bytes.saturating_sub(then.nand_bytes);
+        let grown = now.nand_by_cause.iter().zip(then.nand_by_cause).map(|(now, then)| now.saturating_sub(then));
+        let causes: BTreeMap<String, u64> = Cause::ALL.iter().map(|cause| cause.name().into()).zip(grown).collect();
+        let sum = causes.values().sum::<u64>();
+        self.drive_write_bytes = Some(written);
+        self.nand_bytes = Some(nand);
+        self.hear("the drive itself", written);
+        if sum != nand {
+            self.trouble =
+                Some(format!("the drive programmed {nand} B by one count, {sum} B by the sum of its causes"));
+        }
+        self.nand_by_cause = Some(causes);
     }
 }
 
@@ -303,7 +323,7 @@ mod tests {
         let later = |device: u64, drive: u64, elsewhere: u64| {
             let counters = BlockCounters {
                 write_bytes: device,
-                drive_write_bytes: Some(drive),
+                drive: Some(DriveCounters { write_bytes: drive, ..DriveCounters::default() }),
                 session_write_bytes: Some(device),
                 ..BlockCounters::default()
             };
@@ -317,6 +337,21 @@ mod tests {
         assert!(trouble(GIB, GIB + GIB / 500, 0).contains("the drive itself saw"));
         assert!(trouble(GIB, GIB, GIB / 50).contains("2.0 % of all"));
         assert_eq!(delta(1000, 0, 0).trouble, None, "a block in flight is no quarrel");
+    }
+
+    #[test]
+    fn flash_is_told_by_cause_and_nothing_of_it_is_a_remainder() {
+        let drive = |nand_bytes, nand_by_cause| DriveCounters { write_bytes: 0, nand_bytes, nand_by_cause };
+        let at = |drive| Reading {
+            block: Some(BlockCounters { drive: Some(drive), ..BlockCounters::default() }),
+            ..reading(0, 0, 0)
+        };
+        let delta = at(drive(100, [60, 30, 0, 10])).since(&at(drive(10, [10, 0, 0, 0])));
+        let causes = [("host", 50), ("gc", 30), ("wear_levelling", 0), ("padding", 10)];
+        assert_eq!(delta.nand_by_cause, Some(causes.map(|(cause, bytes)| (cause.to_owned(), bytes)).into()));
+        assert_eq!((delta.nand_bytes, delta.trouble), (Some(90), None));
+        let delta = at(drive(100, [60, 30, 0, 9])).since(&at(drive(10, [10, 0, 0, 0])));
+        assert!(delta.trouble.is_some_and(|why| why.contains("90 B") && why.contains("89 B")));
     }
 
     #[test]

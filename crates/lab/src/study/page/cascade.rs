@@ -2,6 +2,7 @@
 //! bars what the lower one makes of the upper one.
 use crate::{cell::Bytes, ledger::CAUSES, report::figure};
 use std::fmt::Write;
+use terrace_device::ssd::Cause;
 
 /// The room of the bars, in units of the picture.
 const WIDTH: f64 = 560.0;
@@ -49,10 +50,9 @@ pub fn picture(bytes: &Bytes, longest: u64) -> Option<String> {
         let mut x = LEFT;
         for (part, sum) in &layer.parts {
             let wide = *sum as f64 * unit;
-            let class = part.replace(' ', "-");
             let _ = writeln!(
                 svg,
-                "<rect class=\"part {class}\" x=\"{x:.2}\" y=\"{top:.1}\" width=\"{wide:.2}\" height=\"{BAR}\"><title>{part}: {}</title></rect>",
+                "<rect class=\"part {part}\" x=\"{x:.2}\" y=\"{top:.1}\" width=\"{wide:.2}\" height=\"{BAR}\"><title>{part}: {}</title></rect>",
                 mebibytes(*sum)
             );
             // A name that fits, at some 6.6 units a letter.
@@ -111,11 +111,12 @@ fn layers(bytes: &Bytes) -> Vec<Layer<'_>> {
         (None, Some(sum)) => layers.push(one("device", sum)),
         (None, None) => layers.extend(bytes.process.map(|sum| one("process", sum))),
     }
-    if let (Some(nand), Some(device)) = (bytes.nand, bytes.device) {
-        let own = nand.saturating_sub(device);
-        let of_host = nand - own;
-        let parts = [("of the host", of_host), ("the drive's own", own)];
-        layers.push(Layer { name: "flash", parts: parts.into_iter().filter(|(_, sum)| *sum > 0).collect() });
+    match &bytes.nand_by_cause {
+        Some(causes) => {
+            let known = Cause::ALL.iter().filter_map(|cause| Some((cause.name(), *causes.get(cause.name())?)));
+            layers.push(Layer { name: "flash", parts: known.filter(|(_, sum)| *sum > 0).collect() });
+        }
+        None => layers.extend(bytes.nand.map(|sum| one("flash", sum))),
     }
     layers.retain(|layer| layer.bytes() > 0);
     layers
@@ -144,6 +145,7 @@ mod tests {
             device: Some(4 << 20),
             device_by_cause: Some(causes),
             nand: Some(8 << 20),
+            nand_by_cause: Some([("gc".to_owned(), 3 << 20), ("host".to_owned(), 5 << 20)].into()),
             ..Bytes::default()
         };
         assert_eq!(longest(&bytes), 8 << 20);
@@ -151,6 +153,7 @@ mod tests {
         assert_eq!(svg.matches("× 2.00").count(), 3, "{svg}");
         assert!(svg.contains("class=\"part user\" x=\"64.00\" y=\"2.0\" width=\"70.00\""), "{svg}");
         assert!(svg.contains("<title>tables: 3.00 MiB</title>") && svg.contains(">8.00 MiB</text>"), "{svg}");
+        assert!(svg.contains("<title>host: 5.00 MiB</title>") && svg.contains("<title>gc: 3.00 MiB</title>"), "{svg}");
         assert!(picture(&Bytes { user: 5, ..Bytes::default() }, 5).is_none());
     }
 }
