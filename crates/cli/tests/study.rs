@@ -4,12 +4,14 @@ mod common;
 use common::{Ran, command, terrace};
 use std::{
     fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::Command,
     thread,
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
+use terrace_device::serve::{FrontEnd, FuseLoop};
 use terrace_peers::require;
 
 /// An experiment that is over soon. Preset `l2sm` is one to come.
@@ -107,6 +109,7 @@ fn an_experiment_is_measured_judged_and_shown() {
         "✓ wa_engine(terrace:leveldb, workload=fillrandom) >= 1  holds",
         "✗ wa_engine(terrace:leveldb, workload=fillrandom, value_size=1KiB) < 0  does not hold",
         "of course it does not",
+        "micros ~ value_size^k",
         "· wa1(terrace:leveldb, workload=fillrandom) > 1 + wa1(terrace:l2sm, workload=fillrandom)  pending",
         "a figure of the paper",
         "13.0",
@@ -123,6 +126,7 @@ fn an_experiment_is_measured_judged_and_shown() {
     assert!(!elsewhere.contains("://") && !html.contains("<script"), "it needs nothing from elsewhere");
     assert!(html.contains("<h2>Small &amp; &lt;quick&gt;</h2>") && html.contains("class=\"broken\""), "{html}");
     assert_eq!(html.matches("<svg class=\"cascade\"").count(), 2, "one for each engine that ran");
+    assert!(html.contains("How it grows") && html.contains("value_size in bytes"), "{html}");
     // along the sweep: one picture for each row; side by side: for the row and values that have the figure
     assert_eq!(html.matches("class=\"plot\"").count(), 2 + 3);
     let markdown = fs::read_to_string(place.file("out/report.md")).unwrap();
@@ -143,7 +147,11 @@ fn what_is_wrong_is_refused_by_line_and_name() {
         ("terrace:volatile", "terrace:fast", &["small.toml:6", "terrace:fast", "there are"]),
         ("num = 20_000", "numb = 20_000", &["line 10", "numb"]),
         ("\"temporary\"", "\"vssd\"\nprofile = \"ssd-s\"\nsize = \"1MB\"", &["line 15", "1MB", "MiB"]),
-        ("\"temporary\"", "\"vssd\"\nprofile = \"ssd-s\"\nsize = \"1KiB\"", &["device", "capacity_bytes"]),
+        (
+            "\"temporary\"",
+            "\"vssd\"\nprofile = \"ssd-s\"\nsize = \"1KiB\"",
+            &["small.toml:15", "device.size", "capacity_bytes"],
+        ),
         ("\"2KiB\"", "\"2KB\"", &["small.toml:20", "2KB"]),
     ] {
         let ran = Place::new(&SMALL.replacen(old, new, 1)).run(&[]);
@@ -178,6 +186,76 @@ fn a_killed_study_goes_on_and_two_do_not_run_at_once() {
     let measured = ran.err.matches("round ").count();
     ran.ok();
     assert!(measured <= 12 - kept / 2 * 2, "{measured} measured though {kept} were there");
+}
+
+/// A file system in memory, gone when this is.
+struct Memory(PathBuf);
+
+impl Memory {
+    fn mount(at: PathBuf, options: &str) -> Memory {
+        fs::create_dir(&at).unwrap();
+        let mounted = Memory(at);
+        mounted.resize(options);
+        mounted
+    }
+
+    /// Mounts it, or changes what it is mounted with.
+    fn resize(&self, options: &str) {
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", options, "none"]).arg(&self.0).status();
+        assert!(mounted.unwrap().success(), "{options}");
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+fn root() -> Option<()> {
+    let owner = fs::metadata("/proc/self").expect("/proc").uid();
+    require("root", if owner == 0 { Ok(()) } else { Err("mounts and loop devices take root") })
+}
+
+/// Where results have no room left the run ends and names the file; rows that are there stay, and the next run goes on behind them.
+#[test]
+fn a_full_disk_of_results_loses_only_the_cell_in_progress() {
+    let Some(()) = root() else { return };
+    let place = Place::new(SMALL);
+    let memory = Memory::mount(place.file("out"), "size=32k");
+    let error = place.run(&[]).fails(1);
+    assert!(error.contains("small/rows.jsonl") && error.contains("No space left"), "{error}");
+    let rows = fs::read_to_string(place.file("out/small/rows.jsonl")).unwrap();
+    let kept = rows.matches('\n').count();
+    assert!((2..11).contains(&kept) && !rows.ends_with('\n'), "{kept} rows, and one that was cut short: {rows}");
+    memory.resize("remount,size=1m");
+    let ran = place.run(&[]);
+    assert_eq!(ran.err.matches("round ").count(), 12 - kept / 2 * 2, "{}", ran.err);
+    ran.ok();
+    assert_eq!(fs::read_to_string(place.file("out/small/rows.jsonl")).unwrap().lines().count(), 12 + kept % 2);
+}
+
+/// A store whose device is full ends its own cell, whose row says so; the others are measured.
+#[test]
+fn a_full_device_fails_its_own_cell() {
+    let Some(()) = root() else { return };
+    let device = "kind = \"loop\"\nsize = \"96MiB\"";
+    let text = SMALL.replace("kind = \"temporary\"", device).replace("load.value_size", "device.size");
+    let text =
+        text.replace("\"100B\", \"1KiB\", \"2KiB\"", "\"16MiB\", \"96MiB\"").replace("value_size=1KiB", "size=96MiB");
+    let text = text
+        .replace("num = 20_000", "num = 200_000\nvalue_size = \"1KiB\"")
+        .replace("x = \"value_size\"\nlog = true", "");
+    let place = Place::new(&text);
+    let Some(()) = require("loop", FuseLoop { work: place.file("work"), attached: true }.available()) else { return };
+    let ran = place.run(&[]);
+    let table = String::from_utf8_lossy(&ran.out).into_owned();
+    assert!(ran.status == 1 && table.contains("failed"), "{table}{}", ran.err);
+    let rows = || fs::read_to_string(place.file("out/small/rows.jsonl")).unwrap();
+    let failed = |row: &str| row.contains("\"error\":\"") && row.contains("no space");
+    assert_eq!(rows().lines().filter(|row| failed(&row.to_lowercase())).count(), 2, "{}", rows());
+    assert_eq!(rows().lines().filter(|row| !row.contains("\"error\":\"")).count(), 4, "{}", rows());
+    assert!(!place.run(&[]).err.contains("readrandom"), "what was measured is not measured again");
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub mod tables;
 
 use crate::workload;
 use expression::{Comparison, Expression, Figure};
-use points::Point;
+use points::{Point, located};
 use scale::Scale;
 use serde::{Deserialize, Deserializer, de::Error};
 use tables::{Device, Load, Terms};
@@ -218,10 +218,13 @@ impl Experiment {
     fn check(&self, engine_is_known: &dyn Fn(&str) -> Result<(), String>) -> Result<(), (Option<usize>, String)> {
         let at = |span: std::ops::Range<usize>| Some(span.start);
         if !(self.scale.default > 0.0 && self.scale.default <= 1.0) {
-            return Err((None, format!("scale.default {} is not above 0 and up to 1", self.scale.default)));
+            let why = format!("scale.default: {} is not above 0 and up to 1", self.scale.default);
+            return Err((located(&self.text, "scale.default"), why));
         }
-        if self.engines.is_empty() || self.workloads.is_empty() || self.rounds == 0 {
-            return Err((None, "engines, workloads and rounds begin at one".into()));
+        let counts =
+            [("engines", self.engines.len()), ("workloads", self.workloads.len()), ("rounds", self.rounds as usize)];
+        if let Some((field, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
+            return Err((located(&self.text, field), format!("{field}: there is one at the least")));
         }
         for (index, engine) in self.engines.iter().enumerate() {
             let name = engine.get_ref();
@@ -366,12 +369,20 @@ because = "values are not compacted"
             ("fillrandom\",", "fillrandum\",", &["line 7", "fillrandum", "there are"]),
             ("terrace:wisckey\"]", "terrace:fast\"]", &["good.toml:6", "engines", "terrace:fast"]),
             ("\"1GiB\"", "\"1GB\"", &["line 10", "bytes", "1GB", "GiB"]),
-            ("bytes = \"1GiB\"", "bytes = \"1GiB\"\nnum = 1", &["load", "both"]),
+            ("bytes = \"1GiB\"", "bytes = \"1GiB\"\nnum = 1", &["good.toml:11", "load.num", "bytes"]),
             ("kind = \"vssd\"", "kind = \"floppy\"", &["line 13", "kind", "floppy"]),
-            ("\"ssd-s\"", "\"ssd-x\"", &["ssd-x", "ssd-s"]),
-            ("kind = \"vssd\"", "kind = \"vssd\"\nfile_system = \"xfs\"", &["device", "file_system", "loop"]),
-            ("size = 4_294_967_296", "", &["device", "size"]),
-            ("default = 0.0625", "default = 2.0", &["scale.default"]),
+            ("\"ssd-s\"", "\"ssd-x\"", &["good.toml:14", "device.profile", "ssd-x", "ssd-s"]),
+            (
+                "kind = \"vssd\"",
+                "kind = \"vssd\"\nfile_system = \"xfs\"",
+                &["good.toml:14", "device.file_system", "loop"],
+            ),
+            ("size = 4_294_967_296", "", &["good.toml:12", "device.size"]),
+            ("size = 4_294_967_296", "size = \"1KiB\"", &["good.toml:15", "device.size", "superblocks"]),
+            ("load.value_size\"\nto = [\"100B\"", "device.size\"\nto = [\"1KiB\"", &["good.toml:22", "device.size"]),
+            ("bytes = \"1GiB\"", "num = 900_000\nkey_size = 2", &["good.toml:9", "load", "key size"]),
+            ("\"fillrandom\", \"readrandom\"", "", &["good.toml:7", "workloads"]),
+            ("default = 0.0625", "default = 2.0", &["good.toml:18", "scale.default"]),
             ("\"level_base\"", "\"levels\"", &["line 19", "with", "levels"]),
             ("load.value_size", "load.size", &["good.toml:22", "size"]),
             ("\"100B\", \"1KiB\"", "\"100X\"", &["good.toml:22", "100X", "unit"]),

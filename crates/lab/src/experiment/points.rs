@@ -10,6 +10,7 @@ use crate::{
 };
 use serde::Deserialize;
 use terrace_device::ssd::Profile;
+use toml::de::DeTable;
 
 /// One combination.
 #[derive(Clone, Debug)]
@@ -52,6 +53,9 @@ pub enum Place {
 /// Where in the file, if that is known, and what is wrong.
 type Wrong = (Option<usize>, String);
 
+/// The field that is wrong, as `TABLE.FIELD`, and why.
+type Refused = (&'static str, String);
+
 /// The number that a label means on an axis: a size in bytes, or a plain number; `None` if it is none, or not above 0.
 pub fn number(label: &str) -> Option<f64> {
     let number = label.parse().ok().or_else(|| parse_size(label).ok().map(|bytes| bytes as f64));
@@ -76,7 +80,24 @@ pub(super) fn points(experiment: &Experiment, scale: f64) -> Result<Vec<Point>, 
         }
         raw = next;
     }
-    raw.into_iter().map(|(at, table)| point(experiment, scale, at, &table).map_err(|why| (None, why))).collect()
+    let wrong = |(field, why): Refused| {
+        let swept = experiment.sweep.iter().find(|sweep| sweep.set.get_ref() == field);
+        let at = swept.map(|sweep| sweep.set.span().start).or_else(|| located(&experiment.text, field));
+        (at, format!("{field}: {why}"))
+    };
+    raw.into_iter().map(|(at, table)| point(experiment, scale, at, &table).map_err(wrong)).collect()
+}
+
+/// Where `TABLE.FIELD` or a field outside of tables stands in a text, or the table, if it has no such field.
+pub(super) fn located(text: &str, path: &str) -> Option<usize> {
+    fn entry<'a, 'text>(table: &'a DeTable<'text>, name: &str) -> Option<(usize, Option<&'a DeTable<'text>>)> {
+        let (key, value) = table.iter().find(|(key, _)| key.get_ref() == name)?;
+        Some((key.span().start, value.get_ref().as_table()))
+    }
+    let (name, field) = path.split_once('.').unwrap_or((path, ""));
+    let root = DeTable::parse(text).ok()?;
+    let (at, table) = entry(root.get_ref(), name)?;
+    Some(table.and_then(|table| entry(table, field)).map_or(at, |(at, _)| at))
 }
 
 /// `table` with another value of one field.
@@ -108,13 +129,18 @@ impl Tables {
     }
 }
 
-fn point(experiment: &Experiment, scale: f64, at: Vec<(String, String)>, table: &toml::Table) -> Result<Point, String> {
-    let Tables { mut load, mut terms, mut device } = Tables::of(table)?;
+fn point(
+    experiment: &Experiment,
+    scale: f64,
+    at: Vec<(String, String)>,
+    table: &toml::Table,
+) -> Result<Point, Refused> {
+    let Tables { mut load, mut terms, mut device } = Tables::of(table).expect("it was decoded, each sweep's value too");
     let stopped = experiment.scale.apply(scale, &mut load, &mut terms, &mut device);
     let spec = CellSpec {
         settings: terms.settings(),
         workloads: experiment.workloads.iter().map(|WorkloadName(name)| name.clone()).collect(),
-        num: load.keys()?,
+        num: load.keys().map_err(|why| ("load.num", why))?,
         reads: load.reads,
         writes: load.writes,
         processors: load.processors,
@@ -128,14 +154,14 @@ fn point(experiment: &Experiment, scale: f64, at: Vec<(String, String)>, table: 
         ycsb_update: load.ycsb_update,
         ..CellSpec::default()
     };
-    workload::validate(&spec).map_err(|error| format!("load: {error:#}"))?;
+    workload::validate(&spec).map_err(|error| ("load", format!("{error:#}")))?;
     Ok(Point { at, spec, place: place(&device)?, stopped })
 }
 
-fn place(device: &Device) -> Result<Place, String> {
-    let size = || device.size.map(|size| size.0).ok_or_else(|| "device: `size` is missing".to_owned());
+fn place(device: &Device) -> Result<Place, Refused> {
+    let size = || device.size.map(|size| size.0).ok_or_else(|| ("device.size", "it is missing".to_owned()));
     if device.kind != Kind::Loop && device.file_system != FileSystem::Ext4 {
-        return Err(format!("device: `file_system` is for kind loop; {:?} has none to choose", device.kind));
+        return Err(("device.file_system", format!("it is for kind loop; {:?} has none to choose", device.kind)));
     }
     let habits = Habits {
         discards: device.discard,
@@ -147,12 +173,12 @@ fn place(device: &Device) -> Result<Place, String> {
         Kind::Loop => Ok(Place::Loop(size()?, device.file_system)),
         Kind::Memory => Ok(Place::Memory { bytes: size()?.next_multiple_of(4096), habits }),
         Kind::Vssd => {
-            let name = device.profile.as_deref().ok_or("device: `profile` is missing")?;
+            let missing = || ("device.profile", "it is missing".to_owned());
+            let name = device.profile.as_deref().ok_or_else(missing)?;
             let known = || Profile::names().collect::<Vec<_>>().join(", ");
-            let profile = Profile::named(name)
-                .ok_or_else(|| format!("device: no profile is named {name:?}; there are {}", known()))?;
-            let profile = resized(profile, size()?);
-            profile.validate().map_err(|error| format!("device: {error}"))?;
+            let unknown = || ("device.profile", format!("none is named {name:?}; there are {}", known()));
+            let profile = resized(Profile::named(name).ok_or_else(unknown)?, size()?);
+            profile.validate().map_err(|error| ("device.size", error.to_string()))?;
             let is_steady = device.state == State::Steady;
             Ok(Place::Vssd { profile: Box::new(profile), is_steady, habits })
         }

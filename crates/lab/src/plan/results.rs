@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::{
     fs::{File, OpenOptions},
     io::{Read, Seek, SeekFrom, Write},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 /// A row and its place in the plan.
@@ -29,7 +29,7 @@ pub struct Record {
 /// The records of one plan, and the file they are added to, if there is one.
 #[derive(Debug)]
 pub struct Results {
-    file: Option<File>,
+    file: Option<(File, PathBuf)>,
     records: Vec<Record>,
 }
 
@@ -55,17 +55,17 @@ impl Results {
             }
             file.set_len(whole as u64)?;
             file.seek(SeekFrom::End(0))?;
-            Ok(Results { file: Some(file), records })
+            Ok(Results { file: Some((file, path.to_owned())), records })
         };
         read().with_context(|| path.display().to_string())
     }
 
     /// Adds a record, on disk first.
     pub fn add(&mut self, record: Record) -> Result<()> {
-        if let Some(file) = &mut self.file {
+        if let Some((file, path)) = &mut self.file {
             let mut line = serde_json::to_vec(&record).context("a record as JSON")?;
             line.push(b'\n');
-            file.write_all(&line).context("write results")?;
+            file.write_all(&line).with_context(|| format!("write results: {}", path.display()))?;
         }
         self.records.push(record);
         Ok(())

@@ -5,7 +5,9 @@
 //! | `text` `markdown` `html` | on the terminal, for a paper, for a browser |
 //! | `cascade` | one engine's bytes from the user down to the flash, as a picture |
 //! | `plot` | a figure along a sweep, or engine beneath engine |
+//! | `fitted` | the exponents behind such a figure |
 mod cascade;
+mod fitted;
 pub mod html;
 pub mod markdown;
 mod plot;

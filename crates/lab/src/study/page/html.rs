@@ -1,6 +1,6 @@
 //! Findings for a browser: one file without scripts and without anything from elsewhere; light or dark as the reader has it,
 //! and black on white on paper.
-use super::{cascade, compared, figures, judged, plot, scale, terms};
+use super::{cascade, compared, figures, fitted, judged, plot, scale, terms};
 use crate::{
     report::stats::median,
     study::{
@@ -101,10 +101,10 @@ fn section(findings: &Findings) -> Result<String> {
     }
     let _ = writeln!(html, "<div class=\"pictures\">\n{pictures}</div>");
     html += &table(&figures(findings));
-    let compared = compared(findings);
-    if !compared.is_empty() {
-        html += "<h3>The paper beside here</h3>\n";
-        html += &table(&compared);
+    let more = [("How it grows", fitted::exponents(findings)), ("The paper beside here", compared(findings))];
+    for (title, lines) in more.iter().filter(|(_, lines)| !lines.is_empty()) {
+        let _ = writeln!(html, "<h3>{title}</h3>");
+        html += &table(lines);
     }
     html += "<h3>What should come out</h3>\n<ul class=\"verdicts\">\n";
     for judged in judged(findings) {

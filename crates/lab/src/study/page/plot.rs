@@ -98,7 +98,8 @@ pub fn pictures(findings: &Findings, plot: &Plot) -> Result<Vec<Picture>> {
     Ok(pictures)
 }
 
-fn combinations(findings: &Findings, without: Option<&str>) -> Vec<verdict::Context> {
+/// Every combination of labels of all axes, the row's included, but for one.
+pub(super) fn combinations(findings: &Findings, without: Option<&str>) -> Vec<verdict::Context> {
     let experiment = &findings.experiment;
     let axes = experiment.sweep.iter().map(|sweep| sweep.axis().to_owned()).chain([WORKLOAD.to_owned()]);
     let mut all: Vec<verdict::Context> = vec![Vec::new()];
@@ -133,7 +134,9 @@ fn lines(
         near.then(|| labels.get(at as usize).cloned()).flatten().unwrap_or_default()
     };
     let y_label = |value: &f64| if is_log { sparse(*value) } else { people(*value) };
-    let names = (axis, y_title);
+    let in_bytes = is_number && labels.iter().any(|label| label.parse::<f64>().is_err());
+    let x_title = if in_bytes { format!("{axis} in bytes") } else { axis.to_owned() };
+    let names = (x_title.as_str(), y_title);
     draw(SIZE, |root| {
         let mut chart = ChartBuilder::on(root);
         chart.margin(10).x_label_area_size(44).y_label_area_size(64);
@@ -155,7 +158,7 @@ type Chart<'a, 'b, X, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Y>>;
 fn series_on<'a, 'b: 'a, X, Y>(
     chart: &mut Chart<'a, 'b, X, Y>,
     series: &[Series],
-    (axis, y_title): (&str, &str),
+    (x_title, y_title): (&str, &str),
     (x_label, y_label): (Spelled<'_>, Spelled<'_>),
 ) -> Result<()>
 where
@@ -164,7 +167,7 @@ where
 {
     chart
         .configure_mesh()
-        .x_desc(axis)
+        .x_desc(x_title)
         .y_desc(y_title)
         .light_line_style(TRANSPARENT)
         .bold_line_style(RGBColor(128, 128, 128).mix(0.25))

@@ -1,5 +1,5 @@
 //! Findings on the terminal.
-use super::{compared, figures, judged, scale};
+use super::{compared, figures, fitted, judged, scale};
 use crate::{
     report::table::{aligned, widths},
     study::{findings::Findings, verdict::Outcome},
@@ -9,7 +9,7 @@ use crate::{
 pub fn render(findings: &Findings) -> String {
     let experiment = &findings.experiment;
     let mut text = format!("{}: {}\n{}; {}\n\n", experiment.name, experiment.title, experiment.source, scale(findings));
-    for table in [figures(findings), compared(findings)] {
+    for table in [figures(findings), fitted::exponents(findings), compared(findings)] {
         let widths = widths(table.iter().map(|line| &line[..]));
         text.extend(table.iter().map(|line| aligned(line, &widths)));
         text += if table.is_empty() { "" } else { "\n" };
