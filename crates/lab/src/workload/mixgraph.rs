@@ -79,9 +79,13 @@ impl Heat {
         let place = random % self.ends[self.ends.len() - 1];
         let range = self.ends.partition_point(|end| *end <= place) as u64;
         let u = (random % self.keys) as f64 / self.keys as f64;
-        let rank = (u / KEYS_A).powf(1.0 / KEYS_B).ceil() as u64;
-        range * self.keys + Rng::new(rank, 1).below(self.keys)
+        range * self.keys + Rng::new(rank(u), 1).below(self.keys)
     }
+}
+
+/// Which of a range's keys, from the hottest on, `u` of 0 to 1 means.
+fn rank(u: f64) -> u64 {
+    (u / KEYS_A).powf(1.0 / KEYS_B).ceil() as u64
 }
 
 impl Mixgraph {
@@ -150,6 +154,7 @@ fn step(hands: &mut Hands<'_>, worker: &mut measure::Worker<'_>, heat: &Heat, ra
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::zipf::tests::chi_square;
 
     #[test]
     fn first_keys_are_frozen() {
@@ -170,23 +175,61 @@ mod tests {
         let mut expected: Vec<f64> = (1..=RANGES).map(|x| draws as f64 * law(x) / sum).collect();
         expected.sort_by(f64::total_cmp);
         counts.sort_unstable();
-        // Shares are whole parts of some 600, the coldest 1: as the original cuts them. The chi-square is against those.
-        let total = heat.ends[heat.ends.len() - 1] as f64;
-        let mut shares: Vec<u64> =
-            heat.ends.iter().scan(0, |before, end| Some(end - std::mem::replace(before, *end))).collect();
-        shares.sort_unstable();
-        let chi: f64 = counts
-            .iter()
-            .zip(&shares)
-            .map(|(n, share)| {
-                let expected = draws as f64 * *share as f64 / total;
-                (*n as f64 - expected).powi(2) / expected
-            })
-            .sum();
+        // As the original cuts it: whole parts, of which the coldest range has one.
+        let amplify = (1.0 / law(RANGES)).floor() + 1.0;
+        let mut shares: Vec<f64> = (1..=RANGES).map(|x| (amplify * law(x)).floor()).collect();
+        shares.sort_by(f64::total_cmp);
+        let total: f64 = shares.iter().sum();
+        let expected_of = |share: &f64| draws as f64 * share / total;
+        let chi = chi_square(&counts, &shares.iter().map(expected_of).collect::<Vec<_>>());
         // 29 degrees of freedom: mean 29, deviation 7.6; five deviations above. Sorting only lowers it.
         assert!(chi < 67.0, "{chi}");
         let hottest = counts[29] as f64 / expected[29];
         assert!((0.9..1.1).contains(&hottest), "{hottest}");
+    }
+
+    /// Of what is up to each edge, between it and the one before, and beyond the last: differences of a distribution function.
+    fn shares(edges: &[u64], below: &dyn Fn(f64) -> f64) -> Vec<f64> {
+        let mut before = 0.0;
+        let upto = edges.iter().map(|edge| below(*edge as f64)).chain([1.0]);
+        upto.map(|upto| upto - std::mem::replace(&mut before, upto)).collect()
+    }
+
+    /// a x^b of a range's accesses go to its x hottest keys.
+    #[test]
+    fn keys_of_a_range_follow_the_published_power_by_chi_square() {
+        let (mut rng, draws) = (Rng::new(9, 9), 1_000_000u64);
+        let edges = [1u64, 2, 5, 10, 30, 100, 300, 1000, 3000, 10_000, 100_000, 1_000_000];
+        let mut counts = [0u64; 13];
+        let mut draw = || rank(rng.unit());
+        (0..draws).map(|_| draw()).for_each(|rank| counts[edges.partition_point(|edge| *edge < rank)] += 1);
+        let shares = shares(&edges, &|x| KEYS_A * x.powf(KEYS_B));
+        let chi = chi_square(&counts, &shares.iter().map(|share| draws as f64 * share).collect::<Vec<_>>());
+        // 12 degrees of freedom: one in a million is beyond 52.
+        assert!(chi < 52.0, "{chi}: {counts:?}");
+    }
+
+    /// F(x) = 1 - (1 + k x / sigma)^(-1 / k), in whole numbers, up to where the original begins anew.
+    #[test]
+    fn values_and_scans_follow_the_published_pareto_by_chi_square() {
+        let (mut rng, draws) = (Rng::new(11, 11), 1_000_000u64);
+        for (pareto, edges) in
+            [(VALUES, [10u64, 15, 20, 30, 50, 80, 120, 200]), (SCANS, [1, 2, 4, 8, 16, 64, 256, 1024])]
+        {
+            let mut counts = [0u64; 9];
+            let mut draw = || pareto.size(rng.unit());
+            (0..draws).map(|_| draw()).for_each(|size| counts[edges.partition_point(|edge| *edge < size)] += 1);
+            let law = |x: f64| 1.0 - (1.0 + pareto.k * x / pareto.sigma).powf(-1.0 / pareto.k);
+            // What is beyond `most` comes again as the rest of a division by it.
+            let most = pareto.most as f64;
+            let between = |from: f64, to: f64| law(to) - law(from);
+            let again =
+                |x: f64| (1..100_000).map(|n| f64::from(n) * most).map(|from| between(from, from + x)).sum::<f64>();
+            let shares = shares(&edges, &|x| law(x) + again(x));
+            let chi = chi_square(&counts, &shares.iter().map(|share| draws as f64 * share).collect::<Vec<_>>());
+            // 8 degrees of freedom: one in a million is beyond 43.
+            assert!(chi < 43.0, "{pareto:?}: {chi}: {counts:?}");
+        }
     }
 
     #[test]

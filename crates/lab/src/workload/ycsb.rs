@@ -268,6 +268,7 @@ impl Client<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::zipf::tests::{chi_square, probability};
 
     fn content(num: u64) -> Content {
         Content::new(Keys::User, Values::new(10, 0.5, 1, Form::Whole), num, 0)
@@ -295,6 +296,19 @@ mod tests {
         for bad in ["ycsb-write:101", "ycsb-write:x", "ycsb-write:"] {
             assert!(stage(bad).err().unwrap().to_string().contains("percentage"), "{bad}");
         }
+    }
+
+    #[test]
+    fn latest_by_chi_square() {
+        let (records, draws) = (1000u64, 1_000_000u64);
+        let mut chooser = Chooser::new(stage("ycsb-d").unwrap().unwrap().mix.unwrap(), &content(records), 1000);
+        let (mut rng, mut counts) = (Rng::new(17, 17), vec![0u64; records as usize]);
+        (0..draws).for_each(|_| counts[chooser.choose(&mut rng, records) as usize] += 1);
+        counts.reverse(); // the newest is the first
+        let zipf = Zipf::new(records - 1);
+        let expected: Vec<f64> = (0..records - 1).map(|age| draws as f64 * probability(&zipf, age)).collect();
+        let chi = chi_square(&counts, &expected);
+        assert!(chi < 1223.0, "{chi}: more than five deviations above 998 degrees of freedom");
     }
 
     #[test]

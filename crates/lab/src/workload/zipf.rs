@@ -86,7 +86,7 @@ impl Scrambled {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     #[test]
@@ -107,6 +107,29 @@ mod tests {
         assert!((zipf.zeta - fresh.zeta).abs() < 1e-12 && (zipf.eta - fresh.eta).abs() < 1e-12);
     }
 
+    /// How often the method draws `i`: by the law for the first two, by its formula's inverse behind them.
+    pub(in crate::workload) fn probability(zipf: &Zipf, i: u64) -> f64 {
+        let law = |i: u64| (i as f64).powf(-THETA) / zipf.zeta;
+        // u below which the draw is below n
+        let below = |n: u64| {
+            let first = (1.0 + 0.5f64.powf(THETA)) / zipf.zeta;
+            let u = 1.0 - (1.0 - (n as f64 / zipf.items as f64).powf(1.0 - THETA)) / zipf.eta;
+            if n == zipf.items { 1.0 } else { u.max(first) }
+        };
+        match i {
+            0 => law(1),
+            1 => law(2),
+            2 => below(3) - law(1) - law(2),
+            _ => below(i + 1) - below(i),
+        }
+    }
+
+    /// Over what can be drawn at all.
+    pub(in crate::workload) fn chi_square(counts: &[u64], expected: &[f64]) -> f64 {
+        let possible = counts.iter().zip(expected).filter(|(_, expected)| **expected > 1e-3);
+        possible.map(|(count, expected)| (*count as f64 - expected).powi(2) / expected).sum()
+    }
+
     /// The method is exact for the first two items and an approximation behind them, so those are held to the law and
     /// the others to what the method's own formula gives.
     #[test]
@@ -115,26 +138,26 @@ mod tests {
         let (zipf, mut rng) = (Zipf::new(items), Rng::new(3, 3));
         let mut counts = vec![0u64; items as usize];
         (0..draws).for_each(|_| counts[zipf.draw(&mut rng) as usize] += 1);
-        let law = |i: u64| (i as f64).powf(-THETA) / zipf.zeta;
-        // inverse of the formula: u below which the draw is below n
-        let below = |n: u64| {
-            let first = (1.0 + 0.5f64.powf(THETA)) / zipf.zeta;
-            let u = 1.0 - (1.0 - (n as f64 / items as f64).powf(1.0 - THETA)) / zipf.eta;
-            if n == items { 1.0 } else { u.max(first) }
-        };
-        let probability = |i: u64| match i {
-            0 => law(1),
-            1 => law(2),
-            2 => below(3) - law(1) - law(2),
-            _ => below(i + 1) - below(i),
-        };
-        let chi: f64 = (0..items)
-            .filter(|&i| probability(i) > 1e-9)
-            .map(|i| {
-                (counts[i as usize] as f64 - draws as f64 * probability(i)).powi(2) / (draws as f64 * probability(i))
-            })
-            .sum();
+        let expected: Vec<f64> = (0..items).map(|i| draws as f64 * probability(&zipf, i)).collect();
+        let chi = chi_square(&counts, &expected);
         assert!(chi < 1223.0, "{chi}: more than five deviations above 999 degrees of freedom");
+    }
+
+    /// Each of the first million items is hashed where it belongs; those behind are so many, and so rare, that each place gets as much
+    /// of them.
+    #[test]
+    fn scrambled_by_chi_square() {
+        let (places, draws, told_apart) = (1000usize, 1_000_000u64, 1_000_000u64);
+        let (scrambled, mut rng) = (Scrambled::new(places as u64), Rng::new(13, 13));
+        let mut counts = vec![0u64; places];
+        (0..draws).for_each(|_| counts[scrambled.draw(&mut rng) as usize] += 1);
+        let mut shares = vec![0.0; places];
+        (0..told_apart).for_each(|i| shares[fnv64(i) as usize % places] += probability(&scrambled.zipf, i));
+        let rest = (1.0 - shares.iter().sum::<f64>()) / places as f64;
+        assert!((0.0..0.0006).contains(&rest), "{rest}: more than half of the draws are told apart");
+        let expected: Vec<f64> = shares.iter().map(|share| draws as f64 * (share + rest)).collect();
+        let chi = chi_square(&counts, &expected);
+        assert!((775.0..1223.0).contains(&chi), "{chi}: more than five deviations from 999 degrees of freedom");
     }
 
     #[test]
