@@ -285,7 +285,7 @@ fn where_a_commit_could_not_promise_it_its_tiers_refuse_and_say_why() {
 }
 
 fn refuses(store: &Path, reason: &str) {
-    for name in ["group", "journal"] {
+    for name in ["group", "journal", "journal-bpf"] {
         let error = Db::open(store, tier(name)).map(drop).expect_err(reason);
         let told = |text: &str| text.contains(reason) && text.contains(name);
         assert!(matches!(&error, Error::Unsupported(text) if told(text)), "{error} does not say {name} and {reason:?}");

@@ -213,6 +213,37 @@ fn what_stopped_writers_wait_for_is_told() {
     }
 }
 
+/// Who fills a memtable when so much is retained stops until a commit has come, and that time is told as a stall.
+#[test]
+fn writers_stop_at_the_bound_until_a_commit() {
+    const STOPPED: Duration = Duration::from_millis(200);
+    let group = Box::new(BatchTracker::new(Way::Group, Duration::ZERO));
+    let (gate, _disk, db) = store(group, &[("retained_bytes_max", "1MiB"), ("memtables_max", "64")]);
+    gate.open.store(false, Relaxed);
+    let is_enough = |n: &u32| {
+        put(&db, *n);
+        retained(&db) >= 1 << 20
+    };
+    (0..100_000).find(is_enough).expect("so much is retained");
+    while db.step(0).is_some_and(|job| job != "release") {} // nothing else is a reason to stop
+    let before = db.statistics();
+    let is_stopped = thread::scope(|scope| {
+        let writer = scope.spawn(|| (0..2000u32).for_each(|n| db.put(n.to_be_bytes(), [1; 100]).expect("put")));
+        thread::sleep(STOPPED);
+        let is_stopped = !writer.is_finished();
+        gate.open.store(true, Relaxed);
+        while !writer.is_finished() {
+            db.wait_idle().expect("all jobs, and a commit");
+        }
+        is_stopped
+    });
+    let after = db.statistics();
+    assert!(is_stopped, "nobody stopped with {} B retained", retained(&db));
+    assert!(after.stalls > before.stalls, "it is told of no stall");
+    // The writer may have taken a while to come to the bound.
+    assert!(after.stall_time - before.stall_time > STOPPED / 4, "{:?}", after.stall_time - before.stall_time);
+}
+
 /// Who would have to wait for a commit is slowed before, and no longer than until it comes.
 #[test]
 fn writers_are_slowed_as_more_is_retained_and_no_longer() {

@@ -151,7 +151,7 @@ pub fn open(fs: &Arc<dyn FileSystem>, options: &Options, manual: bool) -> terrac
     if manual { Db::open_manual(placement, options.clone()) } else { Db::open_on(placement, options.clone()) }
 }
 
-/// LevelDB's numbers and syncs with these changes, in their text form. Tables that no change speaks of have the form that
+/// LevelDB's numbers and syncs, or the preset that `TERRACE_TEST_PRESET` names, with these changes, in their text form. Tables that no change speaks of have the form that
 /// `TERRACE_TEST_TABLES` names, if they can: directory tables have no values in a log, and no place on a device.
 pub fn options(changes: &[(&str, &str)]) -> Options {
     let apart = changes.contains(&("values", "log")) || medium() != Medium::Directory(Rules::Ext4);
@@ -166,11 +166,18 @@ pub fn in_files(changes: &[(&str, &str)]) -> Options {
 /// As [`options`], whatever is named: for what is said of LevelDB's own tables, of their number or of what they cost, and for suites that
 /// choose forms of tables themselves.
 pub fn plain(changes: &[(&str, &str)]) -> Options {
-    formed(None, changes)
+    changed(Options::leveldb_compatible(), None, changes)
 }
 
 fn formed(form: Option<&str>, changes: &[(&str, &str)]) -> Options {
-    let mut options = Options::leveldb_compatible();
+    let base = match env::var("TERRACE_TEST_PRESET") {
+        Ok(name) => Options::preset(&name).unwrap_or_else(|e| panic!("TERRACE_TEST_PRESET: {e}")),
+        Err(_) => Options::leveldb_compatible(),
+    };
+    changed(base, form, changes)
+}
+
+fn changed(mut options: Options, form: Option<&str>, changes: &[(&str, &str)]) -> Options {
     for (name, value) in form.map(|form| ("tables", form)).into_iter().chain(changes.iter().copied()) {
         options.set(name, value).unwrap_or_else(|e| panic!("{name}={value}: {e}"));
     }
