@@ -74,8 +74,11 @@ pub const LIST: &[(&str, &str)] = &[
 
 /// Designs of the papers, and ours, that the engine is to have: what each is called, and what it is. Where one is not there
 /// yet, its row is pending; it is never a row of zeros.
-const TO_COME: &[(&str, &str)] =
-    &[("terrace:pebblesdb", "PebblesDB: levels fragmented by guards"), ("terrace:l2sm", "L2SM: hot pairs apart")];
+const TO_COME: &[(&str, &str)] = &[
+    ("terrace:pebblesdb", "PebblesDB: levels fragmented by guards"),
+    ("terrace:l2sm", "L2SM: hot pairs apart"),
+    ("terrace:hyperleveldb", "HyperLevelDB: many writers, compactions of few bytes"),
+];
 
 /// What engine `name` will be, if it is one of those to come.
 pub fn to_come(name: &str) -> Option<&'static str> {
