@@ -1,11 +1,8 @@
 //! A store with very many tables and logs needs few descriptors. This process may have only `LIMIT` of them.
 #[path = "common/kit.rs"]
 mod kit;
-#[path = "common/loop_fs.rs"]
-mod loop_fs;
 
 use kit::{TIGHT, options};
-use loop_fs::LoopFs;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::{
     fs,
@@ -13,7 +10,6 @@ use std::{
     process::Command,
 };
 use terrace::{Db, SortedTableWriter};
-use terrace_peers::require;
 
 const LIMIT: u64 = 150;
 /// Tables and logs that each test has: far more than the limit.
@@ -84,30 +80,6 @@ fn many_logs_are_followed() {
     let followed: Vec<_> = db.updates_since(0).unwrap().map(|update| update.unwrap().sequence).collect();
     assert!(followed.into_iter().eq(1..=MANY as u64));
     db.close().unwrap();
-}
-
-/// However late tables become durable, few of them keep the descriptors that wrote them.
-#[test]
-fn tables_that_wait_to_be_durable_need_few_descriptors() {
-    let Some(ext4) = require("loop", LoopFs::with(&[], "defaults")) else { return };
-    few_descriptors();
-    for tier in ["background", "group", "journal"] {
-        let late = [("durability", tier), ("batch_interval_ms", "60000"), ("retained_bytes_max", "1GiB")];
-        let changes = [
-            TIGHT,
-            FEW_OPEN,
-            &late,
-            &[("l0_compact_runs", "1000"), ("l0_slow_runs", "2000"), ("l0_stop_runs", "3000")],
-        ];
-        let (place, options) = (ext4.mount.join(tier), kit::in_files(&changes.concat()));
-        let db = Db::open(&place, options.clone()).unwrap();
-        for number in 0..MANY as u64 {
-            db.put(number.to_be_bytes(), tier).unwrap();
-            db.flush().unwrap_or_else(|error| panic!("{tier}, flush {number}: {error}"));
-        }
-        db.close().unwrap();
-        assert_eq!(kit::contents(&Db::open(&place, options).unwrap()).unwrap().len(), MANY, "{tier}");
-    }
 }
 
 const STORE: &str = "TERRACE_TEST_MANY_FILES";

@@ -53,8 +53,7 @@ impl Watch {
 
     /// Takes charge of finished files that lie directly in the directory, and of their names; others are refused. They must be the
     /// descriptors that wrote them, because a failed writeback is told to those, and nobody may change the files any more. The
-    /// ticket is of all of them together, and of the names that they have now: rename before, not behind it. Where very many files wait
-    /// already, so that descriptors get scarce, it first writes these back or syncs them; else it returns at once.
+    /// ticket is of all of them together, and of the names that they have now: rename before, not behind it.
     pub fn watch(&self, files: impl IntoIterator<Item = File>) -> Result<Ticket> {
         let files = files.into_iter().map(|file| self.finished(file)).collect::<Result<_>>()?;
         self.tracker.watch(&self.fs, files, &self.traffic)

@@ -148,12 +148,8 @@ impl Tier {
     pub fn tracker(self, fs: &dyn FileSystem, setup: &Setup) -> Result<Arc<dyn CommitTracker>> {
         let refused = |why| Error::Unsupported(format!("tier {} is refused for {}: {why}", self.name(), fs.name()));
         let interval = self.interval(fs).map_err(refused)?;
-        let waiting_max = waiting_within_descriptors(setup, fs.open_files_max());
-        let batched = |way| Arc::new(BatchTracker::new(way, setup.batch_interval).with_files_max(waiting_max));
-        let journal = |evidence| {
-            let tracker = JournalTracker::new(evidence, setup.batch_interval, interval);
-            Arc::new(tracker.with_files_max(waiting_max))
-        };
+        let batched = |way| Arc::new(BatchTracker::new(way, setup.batch_interval));
+        let journal = |evidence| Arc::new(JournalTracker::new(evidence, setup.batch_interval, interval));
         Ok(match self {
             Tier::Sync => Arc::new(SyncTracker),
             Tier::None => Arc::new(NoTracker),
@@ -220,16 +216,6 @@ fn within_descriptors(setup: &Setup, shape: Shape, files_max: Option<u64>) -> Se
         within.open_tables_max = within.open_tables_max.min(usize::try_from(most).unwrap_or(usize::MAX));
     }
     within
-}
-
-/// How many files may be open because they wait to be durable: a quarter of those that tables leave. As many again may be those of a batch
-/// that is being saved.
-fn waiting_within_descriptors(setup: &Setup, files_max: Option<u64>) -> usize {
-    let waiting = |most: u64| {
-        let tables = (most - most / 8).min(2 * setup.open_tables_max as u64);
-        usize::try_from((most - tables) / 4).unwrap_or(usize::MAX)
-    };
-    files_max.map_or(usize::MAX, waiting)
 }
 
 /// Whether the directory `inner`, which need not exist yet, is `outer` or lies below it.

@@ -28,20 +28,14 @@ pub enum Way {
 pub struct BatchTracker {
     way: Way,
     interval: Duration,
-    files_max: usize,
-    waiting: Mutex<Vec<Waiting>>, // leaf lock; no I/O under it, so that builds never wait for a batch under way
+    waiting: Mutex<Vec<Waiting>>, // leaf lock; no I/O under it, so that builds never wait for a batch
     last: Mutex<Option<Instant>>, // when the last batch ended; held while one is made durable; taken before `waiting`
 }
 
 impl BatchTracker {
     /// Unless somebody asks for one, `interval` passes between a batch and the next.
     pub fn new(way: Way, interval: Duration) -> BatchTracker {
-        BatchTracker { way, interval, files_max: usize::MAX, waiting: Mutex::default(), last: Mutex::default() }
-    }
-
-    /// With descriptors for so many files that wait; others are saved as they come, all but the last step.
-    pub fn with_files_max(self, files_max: usize) -> BatchTracker {
-        BatchTracker { files_max, ..self }
+        BatchTracker { way, interval, waiting: Mutex::default(), last: Mutex::default() }
     }
 
     /// Decides every ticket there is. The first failure is the answer.
@@ -111,8 +105,10 @@ impl CommitTracker for BatchTracker {
         }
     }
 
-    fn watch(&self, _: &dyn FileSystem, files: Vec<Finished>, traffic: &Traffic) -> Result<Ticket> {
-        super::take_up(&self.waiting, files, self.files_max, |file| self.save(file, traffic))
+    fn watch(&self, _: &dyn FileSystem, files: Vec<Finished>, _: &Traffic) -> Result<Ticket> {
+        let (ticket, build) = Waiting::new(files);
+        self.waiting.lock().push(build);
+        Ok(ticket)
     }
 
     fn give_up(&self, name: &str) -> Option<Finished> {

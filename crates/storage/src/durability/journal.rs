@@ -42,8 +42,7 @@ pub struct JournalTracker {
     evidence: Evidence,
     poll: Duration,
     patience: Duration,
-    files_max: usize,
-    waiting: Mutex<Vec<Waiting>>, // leaf lock; no I/O under it, so that builds never wait for a batch under way
+    waiting: Mutex<Vec<Waiting>>, // leaf lock; no I/O under it, so that builds never wait for a batch
     progress: Mutex<Progress>,    // held while files are written back and the journal is asked; taken before `waiting`
 }
 
@@ -85,13 +84,7 @@ impl JournalTracker {
     /// Asks once in `poll` at most, and relies on a journal that commits every `interval`.
     pub fn new(evidence: Evidence, poll: Duration, interval: Duration) -> JournalTracker {
         let patience = (interval + Duration::from_secs(1)) * INTERVALS_MAX;
-        let (waiting, progress) = Default::default();
-        JournalTracker { evidence, poll, patience, files_max: usize::MAX, waiting, progress }
-    }
-
-    /// With descriptors for so many files that wait; others are written back as they come.
-    pub fn with_files_max(self, files_max: usize) -> JournalTracker {
-        JournalTracker { files_max, ..self }
+        JournalTracker { evidence, poll, patience, waiting: Mutex::default(), progress: Mutex::default() }
     }
 
     /// As [`new`](JournalTracker::new), with a limit of its own to how long the journal may stand still.
@@ -143,7 +136,7 @@ impl Progress {
             return Ok(fs.commits()? + COMMITS);
         }
         let now = self.count(fs, evidence)?;
-        // A file is missing that would tell when the names of that moment are committed.
+        // No file is left that would tell when the names of that moment are committed.
         let least = if builds.iter().any(|build| build.lacks_some) { now + COMMITS } else { now };
         let files = builds.iter().flat_map(|build| &build.files);
         files
@@ -217,8 +210,10 @@ impl CommitTracker for JournalTracker {
         true
     }
 
-    fn watch(&self, _: &dyn FileSystem, files: Vec<Finished>, traffic: &Traffic) -> Result<Ticket> {
-        super::take_up(&self.waiting, files, self.files_max, |file| file.write_back(traffic))
+    fn watch(&self, _: &dyn FileSystem, files: Vec<Finished>, _: &Traffic) -> Result<Ticket> {
+        let (ticket, build) = Waiting::new(files);
+        self.waiting.lock().push(build);
+        Ok(ticket)
     }
 
     fn give_up(&self, name: &str) -> Option<Finished> {

@@ -1,6 +1,6 @@
 //! Since when do finished files survive a power cut? One trait, one file per tier (docs/durability.md, "Tiers").
 use crate::{
-    Awaited, Error, Maturity, Purpose, Result, SyncKind, Ticket, Traffic,
+    Error, Maturity, Purpose, Result, SyncKind, Ticket, Traffic,
     backends::files::fs::{FileSystem, WriteFile},
 };
 use parking_lot::Mutex;
@@ -54,7 +54,7 @@ impl Finished {
 struct Waiting {
     files: Vec<Finished>,
     maturity: Maturity,
-    /// Some of its files were given up, or saved as far as they can be alone, and closed.
+    /// Some of its files were given up.
     lacks_some: bool,
 }
 
@@ -74,31 +74,6 @@ impl Waiting {
     fn unsaved(&self) -> u64 {
         self.files.iter().filter(|file| !file.is_saved()).map(|file| file.bytes).sum()
     }
-}
-
-/// Takes up the files of a build among those that wait. Each keeps its descriptor; where that would make more than `most` of them, `save` does
-/// at once what is done for one file, and they are closed: whoever makes tables faster than they are saved then waits for that,
-/// and the process does not run out of descriptors.
-fn take_up(
-    waiting: &Mutex<Vec<Waiting>>,
-    files: Vec<Finished>,
-    most: usize,
-    save: impl Fn(&Finished) -> Result<()>,
-) -> Result<Ticket> {
-    let (ticket, mut build) = Waiting::new(files);
-    let open: usize = waiting.lock().iter().map(|build| build.files.len()).sum();
-    if open + build.files.len() > most {
-        let _awaited = Awaited::new();
-        build.files.iter().try_for_each(save)?;
-        if build.is_saved() {
-            build.maturity.keep();
-            return Ok(ticket);
-        }
-        build.files.clear();
-        build.lacks_some = true;
-    }
-    waiting.lock().push(build);
-    Ok(ticket)
 }
 
 /// Takes the file called `name` out of the build that has it. It is to be dropped under no lock, which closes it.
