@@ -80,6 +80,8 @@ fn on_a_virtual_ssd_flash_is_counted_and_nothing_is_left() {
     assert!(row["error"].is_null(), "{row}");
     let (nand, device) = (row["bytes"]["nand"].as_u64().unwrap(), row["bytes"]["device"].as_u64().unwrap());
     assert!(device > 10 << 20 && nand as f64 > 1.3 * device as f64, "{nand} of {device}: the drive was full before");
+    let wa2 = row["wa"]["wa2"].as_f64().unwrap();
+    assert!((wa2 * device as f64 / nand as f64 - 1.0).abs() < 1e-12, "{wa2}: {nand} of {device}");
     let drive = row["bytes"]["drive"].as_u64().unwrap();
     assert!(drive.abs_diff(device) <= device / 1000, "the drive was told {drive} B, the kernel wrote {device} B");
     let causes = row["bytes"]["nand_by_cause"].as_object().unwrap();

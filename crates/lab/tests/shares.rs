@@ -17,7 +17,7 @@ fn last(num: u64, workloads: &[&str]) -> Asked {
     asked(spec, workloads).pop().expect("there is one")
 }
 
-/// YCSB's core workloads as its package defines them; a read-modify-write is a read and a put. mixgraph: FAST 2020, section 6.
+/// YCSB's core workloads as its package defines them; of a read-modify-write the put is counted, its read is not. mixgraph: FAST 2020, section 6.
 #[test]
 fn operations_have_their_published_shares() {
     for (load, name, [gets, puts, scans]) in [
@@ -26,13 +26,15 @@ fn operations_have_their_published_shares() {
         ("ycsb-load", "ycsb-c", [1.0, 0.0, 0.0]),
         ("ycsb-load", "ycsb-d", [0.95, 0.05, 0.0]),
         ("ycsb-load", "ycsb-e", [0.0, 0.05, 0.95]),
-        ("ycsb-load", "ycsb-f", [1.0, 0.5, 0.0]),
+        ("ycsb-load", "ycsb-f", [0.5, 0.5, 0.0]),
         ("ycsb-load", "ycsb-write:80", [0.2, 0.8, 0.0]),
         ("ycsb-load", "ycsb-write-uniform:40", [0.6, 0.4, 0.0]),
         ("mixgraph-load", "mixgraph", [0.85, 0.14, 0.01]),
     ] {
         let asked = last(5000, &[load, name]);
-        let counts = [asked.gets.values().sum(), asked.puts, asked.scans.len() as u64];
+        let gets_of_puts = if name == "ycsb-f" { asked.puts } else { 0 };
+        let counts = [asked.gets.values().sum::<u64>() - gets_of_puts, asked.puts, asked.scans.len() as u64];
+        assert_eq!(counts.iter().sum::<u64>(), OPS, "{name}: {counts:?}");
         let shares = [gets, puts, scans];
         let never = counts.iter().zip(shares).filter(|(_, share)| *share == 0.0);
         assert_eq!(never.map(|(count, _)| count).sum::<u64>(), 0, "{name}: {counts:?}");

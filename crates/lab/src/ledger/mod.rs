@@ -275,7 +275,8 @@ impl LedgerDelta {
         self.drive_write_bytes = Some(written);
         self.nand_bytes = Some(nand);
         self.hear("the drive itself", written);
-        if sum != nand {
+        // The drive sums up the same counts, so this is of what it tells, not of what it does.
+        if sum != nand && self.trouble.is_none() {
             self.trouble =
                 Some(format!("the drive programmed {nand} B by one count, {sum} B by the sum of its causes"));
         }

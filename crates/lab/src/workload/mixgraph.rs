@@ -195,7 +195,7 @@ mod tests {
         upto.map(|upto| upto - std::mem::replace(&mut before, upto)).collect()
     }
 
-    /// a x^b of a range's accesses go to its x hottest keys.
+    /// a x^b of a range's accesses go to its x hottest keys; which keys these are, hashing decides.
     #[test]
     fn keys_of_a_range_follow_the_published_power_by_chi_square() {
         let (mut rng, draws) = (Rng::new(9, 9), 1_000_000u64);

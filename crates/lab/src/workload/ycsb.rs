@@ -306,6 +306,7 @@ mod tests {
         (0..draws).for_each(|_| counts[chooser.choose(&mut rng, records) as usize] += 1);
         counts.reverse(); // the newest is the first
         let zipf = Zipf::new(records - 1);
+        assert_eq!(counts.pop(), Some(0), "the oldest is out of reach, as in the original");
         let expected: Vec<f64> = (0..records - 1).map(|age| draws as f64 * probability(&zipf, age)).collect();
         let chi = chi_square(&counts, &expected);
         assert!(chi < 1223.0, "{chi}: more than five deviations above 998 degrees of freedom");
