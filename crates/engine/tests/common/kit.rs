@@ -151,8 +151,8 @@ pub fn open(fs: &Arc<dyn FileSystem>, options: &Options, manual: bool) -> terrac
     if manual { Db::open_manual(placement, options.clone()) } else { Db::open_on(placement, options.clone()) }
 }
 
-/// LevelDB's numbers and syncs, or the preset that `TERRACE_TEST_PRESET` names, with these changes, in their text form. Tables that no change speaks of have the form that
-/// `TERRACE_TEST_TABLES` names, if they can: directory tables have no values in a log, and no place on a device.
+/// LevelDB's numbers and syncs, or the preset that `TERRACE_TEST_PRESET` names, with these changes, in their text form. Tables that no
+/// change speaks of have the form that `TERRACE_TEST_TABLES` names, if they can: directory tables have no values in a log, and no place on a device.
 pub fn options(changes: &[(&str, &str)]) -> Options {
     let apart = changes.contains(&("values", "log")) || medium() != Medium::Directory(Rules::Ext4);
     if apart { in_files(changes) } else { formed(form().as_deref(), changes) }

@@ -94,20 +94,25 @@ pub fn compared(findings: &Findings) -> Vec<Compared> {
     rows.collect()
 }
 
-/// Every combination of the values of the axes that at least one of the figures leaves free and that have several values.
+/// Every combination of the values of the axes that at least one of the figures leaves free.
 fn contexts(findings: &Findings, figures: &[&Figure]) -> Vec<Context> {
-    let experiment = &findings.experiment;
-    let axes = experiment.sweep.iter().map(|sweep| sweep.axis().to_owned()).chain([WORKLOAD.to_owned()]);
-    let is_free = |axis: &String| {
-        let binds =
-            |figure: &&Figure| figure.along.as_ref() == Some(axis) || figure.at.iter().any(|(known, _)| known == axis);
+    combinations(findings, |axis| {
+        let binds = |figure: &&Figure| {
+            figure.along.as_deref() == Some(axis) || figure.at.iter().any(|(known, _)| known == axis)
+        };
         !figures.iter().all(binds)
-    };
+    })
+}
+
+/// Every combination of the values of the free axes, the row's among them.
+pub fn combinations(findings: &Findings, is_free: impl Fn(&str) -> bool) -> Vec<Context> {
+    let experiment = &findings.experiment;
+    let axes = experiment.sweep.iter().map(|sweep| sweep.axis()).chain([WORKLOAD]);
     let mut contexts: Vec<Context> = vec![Vec::new()];
-    for axis in axes.filter(is_free) {
-        let labels = experiment.labels(&axis).unwrap_or_default();
+    for axis in axes.filter(|axis| is_free(axis)) {
+        let labels = experiment.labels(axis).unwrap_or_default();
         let longer = |context: &Context| {
-            let with = |label: &String| [&context[..], &[(axis.clone(), label.clone())]].concat();
+            let with = |label: &String| [&context[..], &[(axis.to_owned(), label.clone())]].concat();
             labels.iter().map(with).collect::<Vec<_>>()
         };
         contexts = contexts.iter().flat_map(longer).collect();

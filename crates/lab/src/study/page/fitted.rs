@@ -1,5 +1,5 @@
 //! How figures grow along a sweep: the exponents behind pictures whose axes are logarithmic.
-use super::{Table, plot::combinations};
+use super::Table;
 use crate::{
     experiment::expression,
     report::figure,
@@ -17,7 +17,7 @@ pub fn exponents(findings: &Findings) -> Table {
     for plot in experiment.plot.iter().filter(|plot| plot.log) {
         let Some(axis) = plot.x.as_ref().map(|x| x.get_ref()).filter(|axis| enough(axis)) else { continue };
         let metric = plot.y.0;
-        for at in combinations(findings, Some(axis)) {
+        for at in verdict::combinations(findings, |name| name != axis) {
             for engine in experiment.engines() {
                 let along = Some(axis.clone());
                 let fitted = expression::Figure { metric, engine: engine.into(), at: at.clone(), along };

@@ -1,6 +1,6 @@
 //! A figure along a sweep, or engine beneath engine: SVG without scripts. What is black takes the colour of the page's text.
 use crate::{
-    experiment::{Plot, WORKLOAD, points::number},
+    experiment::{Plot, points::number},
     study::{findings::Findings, verdict},
 };
 use anyhow::{Result, anyhow};
@@ -61,7 +61,7 @@ pub fn pictures(findings: &Findings, plot: &Plot) -> Result<Vec<Picture>> {
     // Labels that are no numbers stand side by side.
     let places = numbers.clone().unwrap_or_else(|| (0..labels.len()).map(|at| at as f64).collect());
     let mut pictures = Vec::new();
-    for rest in combinations(findings, axis.as_deref()) {
+    for rest in verdict::combinations(findings, |name| Some(name) != axis.as_deref()) {
         let at = |label: &String| match &axis {
             Some(axis) => [&rest[..], &[(axis.clone(), label.clone())]].concat(),
             None => rest.clone(),
@@ -96,21 +96,6 @@ pub fn pictures(findings: &Findings, plot: &Plot) -> Result<Vec<Picture>> {
         pictures.push(Picture { title, svg });
     }
     Ok(pictures)
-}
-
-/// Every combination of labels of all axes, the row's included, but for one.
-pub(super) fn combinations(findings: &Findings, without: Option<&str>) -> Vec<verdict::Context> {
-    let experiment = &findings.experiment;
-    let axes = experiment.sweep.iter().map(|sweep| sweep.axis().to_owned()).chain([WORKLOAD.to_owned()]);
-    let mut all: Vec<verdict::Context> = vec![Vec::new()];
-    for axis in axes.filter(|axis| Some(axis.as_str()) != without) {
-        let labels = experiment.labels(&axis).unwrap_or_default();
-        all = all
-            .iter()
-            .flat_map(|at| labels.iter().map(|label| [&at[..], &[(axis.clone(), label.clone())]].concat()))
-            .collect();
-    }
-    all
 }
 
 fn lines(
