@@ -1,10 +1,9 @@
 //! `terrace bench`: it measures, goes on where it was, refuses by name, and leaves nothing behind.
 mod common;
 
-use common::{command, fresh, terrace};
+use common::{command, fresh, root, terrace};
 use std::{
     fs,
-    os::unix::fs::MetadataExt,
     path::Path,
     process::Command,
     thread,
@@ -64,8 +63,7 @@ fn engines_are_compared_and_a_second_start_measures_nothing() {
 
 #[test]
 fn on_a_virtual_ssd_flash_is_counted_and_nothing_is_left() {
-    let owner = fs::metadata("/proc/self").expect("/proc").uid();
-    let Some(()) = require("root", if owner == 0 { Ok(()) } else { Err("a virtual SSD takes root") }) else { return };
+    let Some(()) = root("a virtual SSD takes root") else { return };
     let work = tempfile::tempdir().unwrap();
     let Some(()) = require("loop", FuseLoop { work: work.path().into(), attached: true }.available()) else { return };
     let place = tempfile::tempdir().unwrap();
@@ -203,8 +201,7 @@ fn children(pid: u32) -> Vec<u32> {
 /// nothing is left.
 #[test]
 fn engines_without_a_file_system_have_the_bare_device() {
-    let owner = fs::metadata("/proc/self").expect("/proc").uid();
-    let Some(()) = require("root", if owner == 0 { Ok(()) } else { Err("a loop device takes root") }) else { return };
+    let Some(()) = root("a loop device takes root") else { return };
     let work = tempfile::tempdir().unwrap();
     let Some(()) = require("loop", FuseLoop { work: work.path().into(), attached: true }.available()) else { return };
     let json = work.path().join("results.jsonl");

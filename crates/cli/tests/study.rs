@@ -1,10 +1,9 @@
 //! `terrace study`: it measures, judges, goes on where it was, shows it all, and refuses by line and name.
 mod common;
 
-use common::{Ran, command, terrace};
+use common::{Ran, command, root, terrace};
 use std::{
     fs,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::Command,
     thread,
@@ -212,15 +211,10 @@ impl Drop for Memory {
     }
 }
 
-fn root() -> Option<()> {
-    let owner = fs::metadata("/proc/self").expect("/proc").uid();
-    require("root", if owner == 0 { Ok(()) } else { Err("mounts and loop devices take root") })
-}
-
 /// Where results have no room left the run ends and names the file; rows that are there stay, and the next run goes on behind them.
 #[test]
 fn a_full_disk_of_results_loses_only_the_cell_in_progress() {
-    let Some(()) = root() else { return };
+    let Some(()) = root("mounts and loop devices take root") else { return };
     let place = Place::new(SMALL);
     let memory = Memory::mount(place.file("out"), "size=32k");
     let error = place.run(&[]).fails(1);
@@ -238,7 +232,7 @@ fn a_full_disk_of_results_loses_only_the_cell_in_progress() {
 /// A store whose device is full ends its own cell, whose row says so; the others are measured.
 #[test]
 fn a_full_device_fails_its_own_cell() {
-    let Some(()) = root() else { return };
+    let Some(()) = root("mounts and loop devices take root") else { return };
     let device = "kind = \"loop\"\nsize = \"96MiB\"";
     let text = SMALL.replace("kind = \"temporary\"", device).replace("load.value_size", "device.size");
     let text =

@@ -2,11 +2,14 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 use std::{
     ffi::OsStr,
+    fs,
     io::Write,
+    os::unix::fs::MetadataExt,
     path::PathBuf,
     process::{Command, Output, Stdio},
 };
 use tempfile::TempDir;
+use terrace_peers::require;
 
 /// What a run of the command left.
 pub struct Ran {
@@ -65,4 +68,10 @@ pub fn fresh() -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let store = directory.path().join("store");
     (directory, store)
+}
+
+/// Whether this is root, of whom `why` says what for.
+pub fn root(why: &str) -> Option<()> {
+    let owner = fs::metadata("/proc/self").expect("/proc").uid();
+    require("root", if owner == 0 { Ok(()) } else { Err(why) })
 }
