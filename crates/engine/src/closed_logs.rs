@@ -26,6 +26,11 @@ impl ClosedLogs {
         logs.drain(..kept).map(|(_, writer)| writer).collect()
     }
 
+    /// How many there are before `replay_from`.
+    pub fn count_before(&self, replay_from: LogId) -> usize {
+        self.0.lock().partition_point(|(id, _)| *id < replay_from)
+    }
+
     /// Makes them durable, oldest first; after an error the rest is left as it is.
     pub fn sync(&self) -> Result<()> {
         loop {

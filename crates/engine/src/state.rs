@@ -230,6 +230,21 @@ impl Shared {
         }
     }
 
+    /// Closed logs that are kept only until the tables that have their entries are durable.
+    pub fn logs_behind(&self, control: &Control) -> usize {
+        self.closed_logs.count_before(control.versions.replay_from())
+    }
+
+    /// Whether so many of them are open that no other may be closed before a commit has come.
+    pub fn has_too_many_logs(&self, control: &Control) -> bool {
+        self.logs_behind(control) / 2 >= self.placement.closed_logs_max()
+    }
+
+    /// Whether one more memtable may wait for its flush.
+    pub fn may_seal(&self, control: &Control) -> bool {
+        (self.view.load().sealed.len() as u64) + 1 < self.options.memtables_max && !self.has_too_many_logs(control)
+    }
+
     /// One wait: for a signal, or by running a step of a manual executor.
     pub fn wait_for_change(&self, control: &mut MutexGuard<'_, Control>) -> Result<()> {
         if !self.work.is_manual() {

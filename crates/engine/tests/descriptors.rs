@@ -1,23 +1,32 @@
 //! A store with very many tables and logs needs few descriptors. This process may have only `LIMIT` of them.
 #[path = "common/kit.rs"]
 mod kit;
+#[path = "common/loop_fs.rs"]
+mod loop_fs;
 
 use kit::{TIGHT, options};
+use loop_fs::LoopFs;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    sync::{Mutex, MutexGuard},
 };
-use terrace::{Db, SortedTableWriter};
+use terrace::{Db, SortedTableWriter, TableForm};
+use terrace_peers::require;
 
 const LIMIT: u64 = 150;
 /// Tables and logs that each test has: far more than the limit.
 const MANY: usize = 300;
 const FEW_OPEN: &[(&str, &str)] = &[("open_tables_max", "16"), ("log_keep_bytes", "1GiB")];
 
-fn few_descriptors() {
+/// Until it is dropped no other test has many files open.
+fn few_descriptors() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let alone = ALONE.lock().unwrap_or_else(|failed| failed.into_inner());
     allow(LIMIT);
+    alone
 }
 
 /// For this process; a child may have more again.
@@ -40,7 +49,7 @@ fn tables(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn many_tables_are_ingested() {
-    few_descriptors();
+    let _alone = few_descriptors();
     let folder = tempfile::tempdir().unwrap();
     let paths = tables(folder.path());
     let options = options(&[TIGHT, FEW_OPEN, &[("compression", "none")]].concat());
@@ -70,7 +79,7 @@ fn links_to_tables_are_ingested() {
 
 #[test]
 fn many_logs_are_followed() {
-    few_descriptors();
+    let _alone = few_descriptors();
     let folder = tempfile::tempdir().unwrap();
     let db = Db::open(folder.path().join("store"), options(&[TIGHT, FEW_OPEN].concat())).unwrap();
     for number in 0..MANY as u64 {
@@ -80,6 +89,56 @@ fn many_logs_are_followed() {
     let followed: Vec<_> = db.updates_since(0).unwrap().map(|update| update.unwrap().sequence).collect();
     assert!(followed.into_iter().eq(1..=MANY as u64));
     db.close().unwrap();
+}
+
+/// However late tables become durable, few of them keep the descriptors that wrote them, and few logs theirs.
+#[test]
+fn what_waits_to_be_durable_needs_few_descriptors() {
+    let Some(ext4) = require("loop", LoopFs::with(&[], "defaults")) else { return };
+    let _alone = few_descriptors();
+    for (tier, values) in
+        ["background", "group", "journal", "journal-bpf"].into_iter().flat_map(|tier| [(tier, "table"), (tier, "log")])
+    {
+        let late =
+            [("durability", tier), ("values", values), ("batch_interval_ms", "60000"), ("retained_bytes_max", "1GiB")];
+        let runs = [("l0_compact_runs", "1000"), ("l0_slow_runs", "2000"), ("l0_stop_runs", "3000")];
+        let options = kit::in_files(&[TIGHT, FEW_OPEN, &late, &runs].concat());
+        let place = ext4.mount.join(format!("{tier}-{values}"));
+        let opened = Db::open(&place, options.clone());
+        let opened = if tier == "journal-bpf" { require("bpf", opened) } else { Some(opened.unwrap()) };
+        let Some(db) = opened else { continue };
+        for number in 0..MANY as u64 {
+            db.put(number.to_be_bytes(), [7; 1000]).unwrap();
+            db.flush().unwrap_or_else(|error| panic!("{tier}, values in {values}, flush {number}: {error}"));
+        }
+        db.close().unwrap();
+        assert_eq!(kit::contents(&Db::open(&place, options).unwrap()).unwrap().len(), MANY, "{tier}, {values}");
+    }
+}
+
+/// A compaction hands over what it has, where that would take too many descriptors.
+#[test]
+fn a_compaction_into_many_tables_needs_few_descriptors() {
+    let Some(ext4) = require("loop", LoopFs::with(&[], "defaults")) else { return };
+    let _alone = few_descriptors();
+    for tier in ["sync", "background", "group", "journal"] {
+        let changes =
+            [("durability", tier), ("memtable_bytes", "8MiB"), ("compression", "none"), ("batch_interval_ms", "60000")];
+        let options = kit::in_files(&[TIGHT, FEW_OPEN, &changes].concat());
+        let place = ext4.mount.join(tier);
+        let db = Db::open(&place, options.clone()).unwrap();
+        for number in (0..MANY as u64).flat_map(|number| [number, MANY as u64 - 1 - number]) {
+            db.put(number.to_be_bytes(), [7; 70_000]).unwrap();
+        }
+        db.compact_range(None, None).unwrap_or_else(|error| panic!("{tier}: {error}"));
+        let tables: usize = db.layout().iter().map(|level| level.tables.len()).sum();
+        assert!(
+            tables > 2 * LIMIT as usize - 10 || options.tables == Some(TableForm::Bundled),
+            "{tier}: {tables} tables"
+        );
+        db.close().unwrap();
+        assert_eq!(kit::contents(&Db::open(&place, options).unwrap()).unwrap().len(), MANY, "{tier}");
+    }
 }
 
 const STORE: &str = "TERRACE_TEST_MANY_FILES";

@@ -116,12 +116,17 @@ fn an_idle_store_becomes_durable_by_itself_and_only_if_asked_to() {
 fn tickets_that_mature_late_promise_late_and_never_take_back() {
     for seed in 0..60 {
         let disk = CrashFs::new(Rules::Ext4);
-        let journal = |evidence| Arc::new(JournalTracker::new(evidence, Duration::ZERO, Duration::from_secs(3600)));
+        let files_max = if seed % 12 < 6 { 0 } else { usize::MAX };
+        let journal = |evidence| {
+            let tracker = JournalTracker::new(evidence, Duration::ZERO, Duration::from_secs(3600));
+            Arc::new(tracker.with_files_max(files_max))
+        };
+        let batched = |way| Arc::new(BatchTracker::new(way, Duration::ZERO).with_files_max(files_max));
         let tracker: Arc<dyn CommitTracker> = match seed % 6 {
             0 => journal(Evidence::Count),
             1 => journal(Evidence::Transactions),
-            2 => Arc::new(BatchTracker::new(Way::Group, Duration::ZERO)),
-            3 => Arc::new(BatchTracker::new(Way::Background, Duration::ZERO)),
+            2 => batched(Way::Group),
+            3 => batched(Way::Background),
             _ => Arc::new(LateTracker::new(seed)),
         };
         let db = open_with(&disk, tracker, &options(TIGHT)).unwrap();
@@ -314,6 +319,26 @@ fn a_batch_promises_all_that_was_built_before_it() {
         assert!(after_cuts(&disk).iter().any(|model| model.is_empty()), "{way:?}: the control");
         db.close().unwrap();
         assert!(after_cuts(&disk).iter().all(|model| model.len() == 50), "{way:?}");
+    }
+}
+
+/// A batch begins with sixteen logs, however little is in them, whatever the interval says: each is kept open for it.
+#[test]
+fn a_batch_does_not_wait_for_more_than_sixteen_logs() {
+    for way in [Way::Group, Way::Background] {
+        let disk = CrashFs::new(Rules::Ext4);
+        let tracker = Arc::new(BatchTracker::new(way, Duration::from_secs(3600)));
+        tracker.commit(&disk, &Traffic::default()).unwrap(); // from here on an hour passes until the next
+        let lazy = [("l0_compact_runs", "900"), ("l0_slow_runs", "900"), ("l0_stop_runs", "900")];
+        let db = open_with(&disk, tracker, &options(&[TIGHT, &lazy].concat())).unwrap();
+        for n in 1..=16 {
+            assert_eq!((db.durable_sequence(), db.statistics().pending_edits), (0, n - 1), "{way:?}");
+            db.put(format!("{n:03}"), "value").unwrap();
+            db.flush().unwrap();
+            while db.step(0).is_some_and(|job| job != "release") {}
+        }
+        assert_eq!((db.durable_sequence(), db.statistics().pending_edits), (16, 0), "{way:?}");
+        assert!(after_cuts(&disk).iter().all(|model| model.len() == 16), "{way:?}");
     }
 }
 

@@ -34,9 +34,11 @@ fn bundles_and_values_apart() {
 
 #[test]
 fn batches() {
-    let batches = |way| move || BatchTracker::new(way, std::time::Duration::ZERO);
-    passes(|| Arc::new(CrashFs::new(Rules::Ext4)), batches(Way::Group));
-    passes(|| Arc::new(CrashFs::new(Rules::Posix)), batches(Way::Background));
+    for files_max in [0, usize::MAX] {
+        let batches = |way| move || BatchTracker::new(way, std::time::Duration::ZERO).with_files_max(files_max);
+        passes(|| Arc::new(CrashFs::new(Rules::Ext4)), batches(Way::Group));
+        passes(|| Arc::new(CrashFs::new(Rules::Posix)), batches(Way::Background));
+    }
 }
 
 #[test]

@@ -182,6 +182,24 @@ fn a_commit_on_demand_decides_every_ticket() {
     assert!(!bench.advance(), "nothing is outstanding");
 }
 
+/// Where there are descriptors for no more, files are written back as they come: neither the next look nor anything forced is awaited.
+#[test]
+fn a_crowd_is_written_back_before_it_is_time() {
+    for evidence in BOTH {
+        for (files_max, promised) in [(0, 2), (usize::MAX, 0)] {
+            let (mut rng, mut bench) = (Rng::new(7), Bench::new(evidence, HOUR));
+            bench.tracker = JournalTracker::new(evidence, HOUR, HOUR).with_files_max(files_max);
+            bench.build(&mut rng);
+            bench.advance(); // from here on an hour passes until the next look
+            bench.build(&mut rng);
+            (0..3).for_each(|_| bench.disk.commit().unwrap());
+            bench.build(&mut rng);
+            let context = format!("{evidence:?}, descriptors for {files_max}");
+            assert_eq!((bench.judge(&context).0, bench.forced()), (promised, 0), "{context}");
+        }
+    }
+}
+
 /// What waiting costs, by count: however often somebody drives the tracker, the file system is asked once in an interval.
 #[test]
 fn a_journal_is_asked_once_in_an_interval() {

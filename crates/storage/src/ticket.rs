@@ -18,9 +18,9 @@ pub enum State {
     Failed(Error),
 }
 
-/// Names a promise; clones name the same one.
+/// Names a promise, or several of which all must be kept; clones name the same ones.
 #[derive(Clone, Debug)]
-pub struct Ticket(Option<Arc<Cell>>);
+pub struct Ticket(Vec<Arc<Cell>>);
 
 /// The giver's side of a pending ticket. Dropped undecided, it fails the ticket: a lost promise is a broken one.
 #[derive(Debug)]
@@ -35,18 +35,31 @@ struct Cell {
 impl Ticket {
     /// A promise already kept.
     pub fn mature() -> Ticket {
-        Ticket(None)
+        Ticket(Vec::new())
+    }
+
+    /// All of these promises.
+    pub fn all(tickets: Vec<Ticket>) -> Ticket {
+        Ticket(tickets.into_iter().flat_map(|ticket| ticket.0).collect())
     }
 
     /// A promise, and the means to keep it.
     pub fn pending() -> (Ticket, Maturity) {
         let cell = Arc::new(Cell { state: Mutex::new(State::Pending), decided: Condvar::new() });
-        (Ticket(Some(cell.clone())), Maturity(cell))
+        (Ticket(vec![cell.clone()]), Maturity(cell))
     }
 
-    /// Where the promise stands.
+    /// Where the promise stands: broken if one is, else pending if one is.
     pub fn state(&self) -> State {
-        self.0.as_ref().map_or(State::Durable, |cell| cell.state.lock().clone())
+        let mut sum = State::Durable;
+        for cell in &self.0 {
+            match cell.state.lock().clone() {
+                State::Durable => {}
+                State::Pending => sum = State::Pending,
+                failed @ State::Failed(_) => return failed,
+            }
+        }
+        sum
     }
 
     /// Whether the bytes survive a power cut by now; the error if they never will.
@@ -60,15 +73,7 @@ impl Ticket {
 
     /// Blocks until the promise is kept or broken. Does not make it mature: see `Placement::commit`.
     pub fn wait_durable(&self) -> Result<()> {
-        let Some(cell) = &self.0 else { return Ok(()) };
-        let mut state = cell.state.lock();
-        loop {
-            match &*state {
-                State::Pending => cell.decided.wait(&mut state),
-                State::Durable => return Ok(()),
-                State::Failed(error) => return Err(error.clone()),
-            }
-        }
+        self.0.iter().try_for_each(|cell| cell.wait())
     }
 }
 
@@ -93,6 +98,17 @@ impl Drop for Maturity {
 }
 
 impl Cell {
+    fn wait(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        loop {
+            match &*state {
+                State::Pending => self.decided.wait(&mut state),
+                State::Durable => return Ok(()),
+                State::Failed(error) => return Err(error.clone()),
+            }
+        }
+    }
+
     /// The first decision stands.
     fn decide(&self, outcome: State) {
         let mut state = self.state.lock();
@@ -115,6 +131,23 @@ mod tests {
         maturity.keep();
         assert!(twin.is_durable().unwrap());
         ticket.wait_durable().unwrap();
+    }
+
+    #[test]
+    fn several_are_kept_together_and_broken_by_one() {
+        let [(first, one), (second, two), (third, three)] = [(); 3].map(|()| Ticket::pending());
+        let (both, all) = (
+            Ticket::all(vec![first.clone(), Ticket::mature(), second.clone()]),
+            Ticket::all(vec![first, second, third]),
+        );
+        two.keep();
+        assert!(!both.is_durable().unwrap() && !all.is_durable().unwrap());
+        one.keep();
+        assert!(both.is_durable().unwrap() && !all.is_durable().unwrap());
+        both.wait_durable().unwrap();
+        drop(three);
+        assert!(all.is_durable().is_err() && all.wait_durable().is_err());
+        assert!(Ticket::all(Vec::new()).is_durable().unwrap());
     }
 
     #[test]

@@ -24,7 +24,7 @@ use std::{
 /// let watch = Watch::open(&directory, Tier::Auto, Duration::from_millis(100))?; // or Tier::Journal: no sync at all
 /// let mut file = File::create(directory.join("result"))?;
 /// file.write_all(b"took hours to compute")?;
-/// let ticket = watch.watch([file])?; // returns at once
+/// let ticket = watch.watch([file])?; // returns at once, unless very many files wait
 /// while !watch.is_committed(&ticket)? {
 ///     std::thread::sleep(Duration::from_millis(10)); // or something useful
 /// }
@@ -47,13 +47,14 @@ impl Watch {
         let directory = directory.as_ref();
         let facts = directory.metadata().map_err(|e| Error::io("look at", directory.display().to_string(), e))?;
         let fs = RealFs::new(directory);
-        let tracker = tier.tracker(&fs, &Setup { batch_interval: poll, ..Setup::default() })?;
+        let tracker = tier.tracker(&fs, &Setup { batch_interval: poll, open_tables_max: 0, ..Setup::default() })?;
         Ok(Watch { fs, tracker, traffic: Traffic::default(), place: (facts.dev(), facts.ino()) })
     }
 
     /// Takes charge of finished files that lie directly in the directory, and of their names; others are refused. They must be the
     /// descriptors that wrote them, because a failed writeback is told to those, and nobody may change the files any more. The
-    /// ticket is of all of them together, and of the names that they have now: rename before, not behind it.
+    /// ticket is of all of them together, and of the names that they have now: rename before, not behind it. Where a good part of the
+    /// process's descriptors wait already, it first does for them what the tier does; else it returns at once.
     pub fn watch(&self, files: impl IntoIterator<Item = File>) -> Result<Ticket> {
         let files = files.into_iter().map(|file| self.finished(file)).collect::<Result<_>>()?;
         self.tracker.watch(&self.fs, files, &self.traffic)

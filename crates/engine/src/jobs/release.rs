@@ -63,8 +63,9 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
         let bounds = Bounds::of(&shared.options, free, shared.debt().1, retained);
         let due = control.closing
             || (retained > 0 && retained >= retained_before_commit(shared, &bounds))
+            || shared.logs_behind(&control) >= logs_before_commit(shared)
             || is_calm(shared, &control);
-        (due, bounds.stop_at(retained))
+        (due, bounds.stop_at(retained) || shared.has_too_many_logs(&control))
     };
     let _awaited = stops_writers.then(Awaited::new);
     let decided = if due { shared.placement.commit() } else { shared.placement.advance().map(drop) };
@@ -115,6 +116,12 @@ fn retained_before_commit(shared: &Shared, bounds: &Bounds) -> u64 {
     let memtables = BATCH_MEMTABLES_MAX * shared.options.memtable_bytes;
     let soon = BATCH_BYTES_MAX.min(memtables).min(bounds.retained_bytes / 2);
     if shared.placement.is_patient() { bounds.retained_unhindered() } else { soon }
+}
+
+/// The same in logs whose entries are in tables, each of which is kept open.
+fn logs_before_commit(shared: &Shared) -> usize {
+    let most = shared.placement.closed_logs_max();
+    if shared.placement.is_patient() { most } else { most.min(BATCH_MEMTABLES_MAX as usize) }
 }
 
 /// Whether nothing will be merged soon, so that a batch gains nothing by waiting until it is due.

@@ -126,6 +126,11 @@ impl VersionSet {
         self.durable_base
     }
 
+    /// Oldest log whose entries are not all in tables of the live version.
+    pub fn replay_from(&self) -> LogId {
+        self.replay_from
+    }
+
     /// Oldest log that replay needs by the manifest.
     pub fn durable_replay_from(&self) -> LogId {
         self.durable_replay_from

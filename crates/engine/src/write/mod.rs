@@ -145,7 +145,7 @@ impl Writes {
         };
         let core = lead.baton();
         shared.check_writable(&shared.control.lock())?;
-        shared.wait_until(|_| (shared.view.load().sealed.len() as u64) + 1 < shared.options.memtables_max)?;
+        shared.wait_until(|control| shared.may_seal(control))?;
         if core.mem.is_empty() { Ok(()) } else { change_log(shared, core) }
     }
 }

@@ -119,6 +119,7 @@ fn facts(shared: &Shared, core: &Core, control: &Control, free: Option<u64>, del
         merging_bytes: if control.busy.merges() { unmerged } else { 0 },
         retained_bytes,
         bounds: Bounds::of(&shared.options, free, unmerged, retained_bytes),
+        too_many_logs: shared.has_too_many_logs(control),
         delayed,
     }
 }

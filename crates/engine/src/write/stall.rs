@@ -24,6 +24,8 @@ pub struct Facts {
     pub retained_bytes: u64,
     /// How many of the last two may be.
     pub bounds: Bounds,
+    /// No other log may be closed before tables are durable that have what is in those that are.
+    pub too_many_logs: bool,
     /// This write was delayed already.
     pub delayed: bool,
 }
@@ -44,11 +46,12 @@ pub enum Room {
 /// Decides.
 pub fn room(options: &Options, facts: &Facts) -> Room {
     let full_disk = facts.bounds.stop_at(facts.retained_bytes) || facts.bounds.stop_at_unmerged(facts.merging_bytes);
+    let full = full_disk || facts.too_many_logs;
     if !options.smooth_stalls && !facts.delayed && facts.l0_runs >= options.l0_slow_runs {
         Room::Delay
     } else if !facts.full {
         Room::Enough
-    } else if facts.sealed + 1 >= options.memtables_max || facts.l0_runs >= options.l0_stop_runs || full_disk {
+    } else if facts.sealed + 1 >= options.memtables_max || facts.l0_runs >= options.l0_stop_runs || full {
         Room::Wait
     } else {
         Room::Seal
@@ -99,8 +102,17 @@ mod tests {
         ];
         let bounds = Bounds::of(&options, None, 0, 0);
         for ((full, sealed, l0_runs, delayed), want) in cases {
-            let facts =
-                Facts { full, sealed, l0_runs, debt_bytes: 0, merging_bytes: 0, retained_bytes: 0, bounds, delayed };
+            let facts = Facts {
+                full,
+                sealed,
+                l0_runs,
+                debt_bytes: 0,
+                merging_bytes: 0,
+                retained_bytes: 0,
+                bounds,
+                too_many_logs: false,
+                delayed,
+            };
             assert_eq!(room(&options, &facts), want, "{facts:?}");
         }
         let calm = Facts {
@@ -111,9 +123,11 @@ mod tests {
             merging_bytes: 0,
             retained_bytes: 0,
             bounds: Bounds::of(&options, Some(4 << 30), 0, 0),
+            too_many_logs: false,
             delayed: false,
         };
-        for held_up in [Facts { retained_bytes: 1 << 50, ..calm }, Facts { merging_bytes: 1 << 30, ..calm }] {
+        let by_logs = Facts { too_many_logs: true, ..calm };
+        for held_up in [Facts { retained_bytes: 1 << 50, ..calm }, Facts { merging_bytes: 1 << 30, ..calm }, by_logs] {
             assert_eq!(
                 [true, false].map(|full| room(&options, &Facts { full, ..held_up })),
                 [Room::Wait, Room::Enough]
@@ -133,6 +147,7 @@ mod tests {
             merging_bytes: 0,
             retained_bytes: 0,
             bounds: bounds(&options),
+            too_many_logs: false,
             delayed: false,
         };
         let busy = Facts { l0_runs: 11, sealed: 1, ..calm };

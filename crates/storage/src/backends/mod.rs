@@ -9,9 +9,10 @@ use dirs::Dirs;
 use files::{Files, fs::FileSystem, real::RealFs};
 use memory::Memory;
 use std::{io, path::Path, path::PathBuf, sync::Arc, time::Duration};
-use terrace_format::{Shape, TableForm, Values, names::FileName};
+use terrace_format::{TableForm, Values, names::FileName};
 use value_log::ValueLog;
 
+mod descriptors;
 pub(crate) mod dirs;
 pub mod files;
 mod holders;
@@ -148,8 +149,9 @@ impl Tier {
     pub fn tracker(self, fs: &dyn FileSystem, setup: &Setup) -> Result<Arc<dyn CommitTracker>> {
         let refused = |why| Error::Unsupported(format!("tier {} is refused for {}: {why}", self.name(), fs.name()));
         let interval = self.interval(fs).map_err(refused)?;
-        let batched = |way| Arc::new(BatchTracker::new(way, setup.batch_interval));
-        let journal = |evidence| Arc::new(JournalTracker::new(evidence, setup.batch_interval, interval));
+        let (pause, files_max) = (setup.batch_interval, descriptors::for_waiting(setup, fs.open_files_max()));
+        let batched = |way| Arc::new(BatchTracker::new(way, pause).with_files_max(files_max));
+        let journal = |evidence| Arc::new(JournalTracker::new(evidence, pause, interval).with_files_max(files_max));
         Ok(match self {
             Tier::Sync => Arc::new(SyncTracker),
             Tier::None => Arc::new(NoTracker),
@@ -192,7 +194,7 @@ pub fn open_files(
     setup: &Setup,
 ) -> Result<Box<dyn Placement>> {
     let shape = crate::shape::of_files(&*fs, mode, setup)?;
-    let setup = &within_descriptors(setup, shape, fs.open_files_max());
+    let setup = &descriptors::for_tables(setup, shape, fs.open_files_max());
     let block = |shape| Files::open(fs, mode, tracker, setup, shape);
     match (shape.tables, shape.values) {
         (TableForm::Block | TableForm::Bundled, Values::Table) => Ok(Box::new(block(shape)?)),
@@ -204,18 +206,6 @@ pub fn open_files(
             "values=log is refused with tables=directory, whose values have files of their own".into(),
         )),
     }
-}
-
-/// No more tables, and segments or pairs, open than seven eighths of the files that may be: the others are for logs, for tables that are being made
-/// or wait to be durable, and for whoever else is in the process.
-fn within_descriptors(setup: &Setup, shape: Shape, files_max: Option<u64>) -> Setup {
-    let mapped = setup.mmap_reads && shape.tables != TableForm::Bundled; // then the file is closed
-    let kinds = u64::from(!mapped) + u64::from(shape.values == Values::Log || shape.tables == TableForm::Directory);
-    let mut within = setup.clone();
-    if let Some(most) = files_max.and_then(|files| (files - files / 8).checked_div(kinds)) {
-        within.open_tables_max = within.open_tables_max.min(usize::try_from(most).unwrap_or(usize::MAX));
-    }
-    within
 }
 
 /// Whether the directory `inner`, which need not exist yet, is `outer` or lies below it.

@@ -1,5 +1,5 @@
 //! Tiers `group` and `background`: builds are made durable many at a time, by whoever drives the tracker and not by those
-//! who write (docs/durability.md, "Tiers").
+//! who write, unless descriptors run out (docs/durability.md, "Tiers").
 //!
 //! ```text
 //! group       write back the bytes of each file   no commit of the file system's journal, no device flush
@@ -10,8 +10,8 @@
 //!
 //! Both steps of `group` are needed. With delayed allocation a file's inode commits at size 0 before its bytes are written
 //! back, and space that is allocated but not yet written reads as zeros, whatever has been committed.
-use super::{CommitTracker, Finished, Waiting, sync_directory};
-use crate::{Error, Result, SyncKind, Ticket, Traffic, backends::files::fs::FileSystem};
+use super::{CommitTracker, Finished, sync_directory, waiting::Queue};
+use crate::{Awaited, Error, Result, SyncKind, Ticket, Traffic, backends::files::fs::FileSystem};
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
@@ -28,21 +28,26 @@ pub enum Way {
 pub struct BatchTracker {
     way: Way,
     interval: Duration,
-    waiting: Mutex<Vec<Waiting>>, // leaf lock; no I/O under it, so that builds never wait for a batch
+    waiting: Queue,               // so that builds do not wait for a batch, unless too many files do
     last: Mutex<Option<Instant>>, // when the last batch ended; held while one is made durable; taken before `waiting`
 }
 
 impl BatchTracker {
-    /// Unless somebody asks for one, `interval` passes between a batch and the next.
+    /// Unless somebody asks for one, or too many files wait, `interval` passes between a batch and the next.
     pub fn new(way: Way, interval: Duration) -> BatchTracker {
-        BatchTracker { way, interval, waiting: Mutex::default(), last: Mutex::default() }
+        BatchTracker { way, interval, waiting: Queue::new(usize::MAX), last: Mutex::default() }
+    }
+
+    /// With descriptors for `files_max` files that wait: at half as many a batch begins whatever the interval says, and who brings more than
+    /// all of them waits for one.
+    pub fn with_files_max(self, files_max: usize) -> BatchTracker {
+        BatchTracker { waiting: Queue::new(files_max), ..self }
     }
 
     /// Decides every ticket there is. The first failure is the answer.
     fn settle(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<()> {
-        let batch = std::mem::take(&mut *self.waiting.lock());
         let (mut saved, mut bytes, mut outcome) = (Vec::new(), 0, Ok(()));
-        for build in batch {
+        for build in self.waiting.take() {
             match build.files.iter().try_for_each(|file| self.save(file, traffic)) {
                 Ok(()) if build.is_saved() => build.maturity.keep(),
                 Ok(()) => {
@@ -77,10 +82,16 @@ impl BatchTracker {
             Way::Background => {
                 let start = Instant::now();
                 file.file.sync().map_err(|e| Error::io("sync", &file.name, e))?;
+                let _awaited = self.awaited();
                 traffic.synced(SyncKind::Tables(file.purpose), file.bytes, start.elapsed());
                 Ok(())
             }
         }
+    }
+
+    /// Whoever brings a build to a full queue waits for the batch that is being made.
+    fn awaited(&self) -> Option<Awaited> {
+        self.waiting.is_full().then(Awaited::new)
     }
 
     /// The last step, for files of so many bytes.
@@ -89,6 +100,7 @@ impl BatchTracker {
             Way::Group => {
                 let start = Instant::now();
                 fs.commit().map_err(|e| Error::io("commit the journal of", fs.name(), e))?;
+                let _awaited = self.awaited();
                 traffic.synced(SyncKind::FileSystem, bytes, start.elapsed());
                 Ok(())
             }
@@ -105,22 +117,25 @@ impl CommitTracker for BatchTracker {
         }
     }
 
-    fn watch(&self, _: &dyn FileSystem, files: Vec<Finished>, _: &Traffic) -> Result<Ticket> {
-        let (ticket, build) = Waiting::new(files);
-        self.waiting.lock().push(build);
+    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &Traffic) -> Result<Ticket> {
+        let ticket = self.waiting.add(files);
+        if self.waiting.is_full() {
+            let _awaited = Awaited::new();
+            let _ = self.advance(fs, traffic); // a failure is its tickets' to tell
+        }
         Ok(ticket)
     }
 
     fn give_up(&self, name: &str) -> Option<Finished> {
-        super::give_up(&self.waiting, name)
+        self.waiting.give_up(name)
     }
 
     fn advance(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<bool> {
         let mut last = self.last.lock();
-        if self.waiting.lock().is_empty() {
+        if self.waiting.is_empty() {
             return Ok(false);
         }
-        if last.is_none_or(|last| last.elapsed() >= self.interval) {
+        if last.is_none_or(|last| last.elapsed() >= self.interval) || self.waiting.is_crowded() {
             let _ = self.settle(fs, traffic); // a failure is its tickets' to tell
             *last = Some(Instant::now());
         }
@@ -132,5 +147,43 @@ impl CommitTracker for BatchTracker {
         let outcome = self.settle(fs, traffic);
         *last = Some(Instant::now());
         outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Purpose, backends::files::real::RealFs};
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn a_crowd_does_not_wait_for_the_interval() {
+        let directory = tempfile::tempdir().unwrap();
+        let (fs, traffic) = (RealFs::new(directory.path()), Traffic::default());
+        let tracker = BatchTracker::new(Way::Background, HOUR).with_files_max(4);
+        tracker.commit(&fs, &traffic).unwrap(); // from here on an hour passes until the next
+        let watch = |names: &[&str]| {
+            let finished = |name: &&str| {
+                let mut file = fs.create(name).unwrap();
+                file.append(name.as_bytes()).unwrap();
+                Finished { name: name.to_string(), file, bytes: name.len() as u64, purpose: Purpose::Flush }
+            };
+            tracker.watch(&fs, names.iter().map(finished).collect(), &traffic).unwrap()
+        };
+        let looked = |ticket: &Ticket| {
+            tracker.advance(&fs, &traffic).unwrap();
+            ticket.is_durable().unwrap()
+        };
+        let first = watch(&["a"]);
+        assert!(!looked(&first), "one of four may wait");
+        let second = watch(&["b"]);
+        assert!(!first.is_durable().unwrap(), "nobody waits who brings the second");
+        assert!(looked(&first) && looked(&second), "half of them have a batch begin");
+        assert!(!looked(&watch(&["c"])));
+        let full = watch(&["d", "e", "f"]);
+        assert!(full.is_durable().unwrap(), "who brings the fourth makes the batch");
+        let syncs = traffic.syncs(SyncKind::Directory);
+        assert_eq!((syncs.count, syncs.blocking), (2, 1), "and the flush waited for that one");
     }
 }

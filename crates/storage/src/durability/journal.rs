@@ -14,8 +14,11 @@
 //!
 //! Where the kernel tells the transaction of each file (`bpf/`), steps 2 and 4 ask for that one instead, and step 2 first makes
 //! sure that the inode takes part in the transaction that runs.
-use super::{CommitTracker, Finished, Waiting};
-use crate::{Error, Maturity, Result, SyncKind, Ticket, Traffic, backends::files::fs::FileSystem};
+use super::{
+    CommitTracker, Finished,
+    waiting::{Queue, Waiting},
+};
+use crate::{Awaited, Error, Maturity, Result, SyncKind, Ticket, Traffic, backends::files::fs::FileSystem};
 use parking_lot::Mutex;
 use std::{
     collections::VecDeque,
@@ -42,8 +45,8 @@ pub struct JournalTracker {
     evidence: Evidence,
     poll: Duration,
     patience: Duration,
-    waiting: Mutex<Vec<Waiting>>, // leaf lock; no I/O under it, so that builds never wait for a batch
-    progress: Mutex<Progress>,    // held while files are written back and the journal is asked; taken before `waiting`
+    waiting: Queue,            // so that builds do not wait for a batch, unless too many files do
+    progress: Mutex<Progress>, // held while files are written back and the journal is asked; taken before `waiting`
 }
 
 /// How far the journal is, and who waits for it.
@@ -81,10 +84,16 @@ impl Batch {
 }
 
 impl JournalTracker {
-    /// Asks once in `poll` at most, and relies on a journal that commits every `interval`.
+    /// Asks once in `poll` at most, unless too many files wait, and relies on a journal that commits every `interval`.
     pub fn new(evidence: Evidence, poll: Duration, interval: Duration) -> JournalTracker {
         let patience = (interval + Duration::from_secs(1)) * INTERVALS_MAX;
-        JournalTracker { evidence, poll, patience, waiting: Mutex::default(), progress: Mutex::default() }
+        JournalTracker { evidence, poll, patience, waiting: Queue::new(usize::MAX), progress: Mutex::default() }
+    }
+
+    /// With descriptors for `files_max` files that wait: at half as many they are written back whatever `poll` says, and who brings more than
+    /// all of them waits for that.
+    pub fn with_files_max(self, files_max: usize) -> JournalTracker {
+        JournalTracker { waiting: Queue::new(files_max), ..self }
     }
 
     /// As [`new`](JournalTracker::new), with a limit of its own to how long the journal may stand still.
@@ -92,20 +101,25 @@ impl JournalTracker {
         JournalTracker { patience, ..JournalTracker::new(evidence, poll, Duration::ZERO) }
     }
 
+    /// Whoever brings a build to a full queue waits for what is done about the others.
+    fn awaited(&self) -> Option<Awaited> {
+        self.waiting.is_full().then(Awaited::new)
+    }
+
     /// Looks after new builds, then after old ones. Whatever cannot be told by asking is decided by force.
     fn ask(&self, progress: &mut Progress, fs: &dyn FileSystem, traffic: &Traffic) {
         let (saved, _) = self.write_back(traffic); // here and below, a failure is its tickets' to tell
         let entered = if saved.is_empty() { Ok(()) } else { progress.enter(saved, fs, self.evidence) };
         if entered.and_then(|()| progress.look(fs, self.evidence)).is_err() || progress.is_stuck(self.patience) {
+            let _awaited = self.awaited();
             let _ = progress.force(fs, traffic);
         }
     }
 
     /// Writes back what waits. The builds that a commit will make durable now, and the first failure: it is its own build's alone.
     fn write_back(&self, traffic: &Traffic) -> (Vec<Waiting>, Result<()>) {
-        let waiting = std::mem::take(&mut *self.waiting.lock());
         let (mut saved, mut outcome) = (Vec::new(), Ok(()));
-        for build in waiting {
+        for build in self.waiting.take() {
             match build.files.iter().try_for_each(|file| file.write_back(traffic)) {
                 Ok(()) if build.is_saved() => build.maturity.keep(),
                 Ok(()) => saved.push(build),
@@ -210,22 +224,25 @@ impl CommitTracker for JournalTracker {
         true
     }
 
-    fn watch(&self, _: &dyn FileSystem, files: Vec<Finished>, _: &Traffic) -> Result<Ticket> {
-        let (ticket, build) = Waiting::new(files);
-        self.waiting.lock().push(build);
+    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &Traffic) -> Result<Ticket> {
+        let ticket = self.waiting.add(files);
+        if self.waiting.is_full() {
+            let _awaited = Awaited::new();
+            let _ = self.advance(fs, traffic); // a failure is its tickets' to tell
+        }
         Ok(ticket)
     }
 
     fn give_up(&self, name: &str) -> Option<Finished> {
-        super::give_up(&self.waiting, name)
+        self.waiting.give_up(name)
     }
 
     fn advance(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<bool> {
         let mut progress = self.progress.lock();
-        if progress.batches.is_empty() && self.waiting.lock().is_empty() {
+        if progress.batches.is_empty() && self.waiting.is_empty() {
             return Ok(false);
         }
-        if progress.asked.is_none_or(|asked| asked.elapsed() >= self.poll) {
+        if progress.asked.is_none_or(|asked| asked.elapsed() >= self.poll) || self.waiting.is_crowded() {
             self.ask(&mut progress, fs, traffic);
             progress.asked = Some(Instant::now());
         }
@@ -238,6 +255,7 @@ impl CommitTracker for JournalTracker {
         if !saved.is_empty() {
             progress.batches.push_back(Batch::of(saved, u64::MAX));
         }
+        let _awaited = self.awaited();
         outcome.and(progress.force(fs, traffic))
     }
 }

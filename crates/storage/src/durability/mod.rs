@@ -1,9 +1,8 @@
 //! Since when do finished files survive a power cut? One trait, one file per tier (docs/durability.md, "Tiers").
 use crate::{
-    Error, Maturity, Purpose, Result, SyncKind, Ticket, Traffic,
+    Error, Purpose, Result, SyncKind, Ticket, Traffic,
     backends::files::fs::{FileSystem, WriteFile},
 };
-use parking_lot::Mutex;
 use std::time::Instant;
 
 mod batch;
@@ -11,6 +10,7 @@ mod journal;
 mod none;
 pub mod probe;
 mod sync;
+mod waiting;
 
 pub use batch::{BatchTracker, Way};
 pub use journal::{Evidence, JournalTracker};
@@ -48,42 +48,6 @@ impl Finished {
         }
         Ok(())
     }
-}
-
-/// A build whose ticket is pending and that nothing has been done for yet.
-struct Waiting {
-    files: Vec<Finished>,
-    maturity: Maturity,
-    /// Some of its files were given up.
-    lacks_some: bool,
-}
-
-impl Waiting {
-    fn new(files: Vec<Finished>) -> (Ticket, Waiting) {
-        let (ticket, maturity) = Ticket::pending();
-        (ticket, Waiting { files, maturity, lacks_some: false })
-    }
-
-    /// Whether nothing is due any more. Of a build without some of its files something is, names: whoever releases its edit may rely on
-    /// the directory having been saved since it was finished.
-    fn is_saved(&self) -> bool {
-        !self.lacks_some && self.files.iter().all(Finished::is_saved)
-    }
-
-    /// Bytes that wait for a commit.
-    fn unsaved(&self) -> u64 {
-        self.files.iter().filter(|file| !file.is_saved()).map(|file| file.bytes).sum()
-    }
-}
-
-/// Takes the file called `name` out of the build that has it. It is to be dropped under no lock, which closes it.
-fn give_up(waiting: &Mutex<Vec<Waiting>>, name: &str) -> Option<Finished> {
-    let mut waiting = waiting.lock();
-    waiting.iter_mut().find_map(|build| {
-        let at = build.files.iter().position(|file| file.name == name)?;
-        build.lacks_some = true;
-        Some(build.files.swap_remove(at))
-    })
 }
 
 /// How tickets mature.

@@ -202,6 +202,11 @@ pub trait Placement: Send + Sync {
     fn is_patient(&self) -> bool {
         false
     }
+    /// How many logs that take no more records may be kept open until their entries are durable in tables: with so many it is time to
+    /// [`commit`](Placement::commit).
+    fn closed_logs_max(&self) -> usize {
+        usize::MAX
+    }
     /// Makes progress with outstanding tickets at the tier's own pace; false if none is outstanding. May take as long as
     /// syncs take.
     fn advance(&self) -> Result<bool>;

@@ -222,6 +222,10 @@ impl Placement for Dirs {
         self.files.unsynced()
     }
 
+    fn closed_logs_max(&self) -> usize {
+        self.files.closed_logs_max()
+    }
+
     fn is_patient(&self) -> bool {
         self.files.is_patient()
     }

@@ -22,8 +22,8 @@ pub(super) fn begin(store: Arc<Store>, hint: Hint) -> Result<Box<dyn Build>> {
     // A flush makes one table, which as a file of its own costs one sync too.
     let bundled = store.shape.tables == TableForm::Bundled && hint.lifetime == Lifetime::Compaction;
     let bundle = bundled.then(OpenBundle::default);
-    let (metas, finished, names) = Default::default();
-    Ok(Box::new(FilesBuild { store, hint, bundle, open: None, segment: None, metas, finished, names }))
+    let (metas, finished, parts, names) = Default::default();
+    Ok(Box::new(FilesBuild { store, hint, bundle, open: None, segment: None, metas, finished, parts, names }))
 }
 
 /// What the bytes of a build are for.
@@ -51,7 +51,10 @@ struct FilesBuild {
     /// Values that belong to these tables.
     segment: Option<(SegmentId, Output)>,
     metas: Vec<TableMeta>,
+    /// Files that have ended, and that their tier has not got yet.
     finished: Vec<Finished>,
+    /// Of those that it has.
+    parts: Vec<Ticket>,
     /// Files made so far, to remove if the build is abandoned.
     names: Vec<String>,
 }
@@ -100,12 +103,25 @@ impl FilesBuild {
         Ok(output)
     }
 
+    /// A file has ended. Its tier gets all of a build together, unless they are so many that the build holds too many descriptors.
+    fn ended(&mut self, file: Finished) -> Result<()> {
+        self.finished.push(file);
+        if self.finished.len() >= self.store.waiting_max.div_ceil(4) { self.hand_over() } else { Ok(()) }
+    }
+
+    /// The tier gets what has ended.
+    fn hand_over(&mut self) -> Result<()> {
+        let files = std::mem::take(&mut self.finished);
+        self.parts.push(watch(&self.store, purpose(self.hint), files)?);
+        Ok(())
+    }
+
     /// Ends the segment that takes values, if one does.
     fn end_segment(&mut self) -> Result<()> {
-        if let Some((_, output)) = self.segment.take() {
-            self.finished.push(output.finish()?);
+        match self.segment.take() {
+            Some((_, output)) => self.ended(output.finish()?),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Ends the bundle, if this build has one.
@@ -113,7 +129,7 @@ impl FilesBuild {
         let Some(OpenBundle { output: Some(mut output), members }) = self.bundle.take() else { return Ok(()) };
         let directory = terrace_format::bundle::encode(&members, output.written());
         output.append(&directory)?;
-        self.finished.push(output.finish()?);
+        self.ended(output.finish()?)?;
         self.store.bundles.add(&self.metas);
         Ok(())
     }
@@ -143,8 +159,8 @@ impl Build for FilesBuild {
     }
 
     fn rely_on(&mut self, segment: ObjectId) -> Result<()> {
-        self.finished.extend(self.store.unsettled.take(&self.store, segment, purpose(self.hint))?);
-        Ok(())
+        let unsettled = self.store.unsettled.take(&self.store, segment, purpose(self.hint))?;
+        unsettled.into_iter().try_for_each(|file| self.ended(file))
     }
 
     fn append_to_segment(&mut self, segment: SegmentId, bytes: &[u8]) -> Result<u64> {
@@ -173,8 +189,7 @@ impl Build for FilesBuild {
         let Some(bundle) = &mut self.bundle else {
             let finished = output.finish()?;
             self.metas.push(TableMeta::bounded(id, finished.bytes, None, smallest, largest));
-            self.finished.push(finished);
-            return Ok(());
+            return self.ended(finished);
         };
         let offset = bundle.members.last().and_then(|last| last.end()).unwrap_or(0);
         let bytes = output.written() - offset;
@@ -193,15 +208,18 @@ impl Build for FilesBuild {
         }
         self.end_bundle()?;
         self.end_segment()?;
-        let ticket = watch(&self.store, purpose(self.hint), std::mem::take(&mut self.finished))?;
+        if self.parts.is_empty() || !self.finished.is_empty() {
+            self.hand_over()?;
+        }
         self.names.clear();
-        Ok((std::mem::take(&mut self.metas), ticket))
+        Ok((std::mem::take(&mut self.metas), Ticket::all(std::mem::take(&mut self.parts))))
     }
 }
 
 impl Drop for FilesBuild {
     fn drop(&mut self) {
         for name in &self.names {
+            drop(self.store.tracker.give_up(&self.store.path(name)));
             let _ = self.store.fs.remove(name); // best effort: recovery removes what no manifest names
         }
     }

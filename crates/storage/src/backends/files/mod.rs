@@ -5,6 +5,7 @@
 //! logs and roots, and for finished tables where the tier says: `durability/`.
 use crate::{
     Adopted, Budget, Error, Result, Setup, SyncKind, TableFile, Traffic,
+    backends::descriptors,
     durability::{CommitTracker, Finished, sync_directory},
     placement::{
         Build, Hint, Limits, Listed, LogKind, LogReader, LogWriter, Mode, ObjectId, Placement, Salvage, SegmentReader,
@@ -49,6 +50,8 @@ pub(super) struct Store {
     pub traffic: Traffic,
     mode: Mode,
     unsettled: Unsettled,
+    /// Files, and logs, that may be open because they wait to be durable.
+    waiting_max: usize,
     _lock: Box<dyn Send + Sync>,
 }
 
@@ -79,6 +82,7 @@ impl Files {
             _ => {}
         }
         let lock = fs.lock(mode.writes()).map_err(|e| lock_error(fs.name(), e))?;
+        let waiting_max = descriptors::for_waiting(setup, fs.open_files_max());
         let store = Arc::new(Store {
             fs,
             tracker,
@@ -88,6 +92,7 @@ impl Files {
             traffic,
             mode,
             unsettled: Unsettled::default(),
+            waiting_max,
             _lock: lock,
         });
         let find = {
@@ -354,6 +359,10 @@ impl Placement for Files {
 
     fn is_patient(&self) -> bool {
         self.store.tracker.is_patient()
+    }
+
+    fn closed_logs_max(&self) -> usize {
+        self.store.waiting_max
     }
 
     /// Not of tables that share a file with others, which need it still.

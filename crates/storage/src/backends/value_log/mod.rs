@@ -314,6 +314,10 @@ impl Placement for ValueLog {
         self.shared.inner.unsynced()
     }
 
+    fn closed_logs_max(&self) -> usize {
+        self.shared.inner.closed_logs_max().div_ceil(2) // as a log may have two files
+    }
+
     fn is_patient(&self) -> bool {
         self.shared.inner.is_patient()
     }

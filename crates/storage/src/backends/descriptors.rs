@@ -1,0 +1,55 @@
+//! How the files that a process may have open are shared out among those of a store.
+//!
+//! ```text
+//! 3/4   tables, and segments or pairs; what they leave because there are fewer is added to the rest
+//! 1/4   of this an eighth each:
+//!         files that wait to be durable       at half of it a batch begins, at the whole who brings more waits for one
+//!         files of the batch that is made
+//!         files of closed logs                at this a commit is forced
+//!         those closed meanwhile              at this writers wait for it
+//!         files of each four builds           at a quarter of it a build hands over what it has
+//!       and what is left is for open logs and tables, and for whoever else is in the process
+//! ```
+use crate::Setup;
+use terrace_format::{Shape, TableForm, Values};
+
+/// `setup` with no more tables open than there are descriptors for.
+pub(super) fn for_tables(setup: &Setup, shape: Shape, files_max: Option<u64>) -> Setup {
+    let mapped = setup.mmap_reads && shape.tables != TableForm::Bundled; // then the file is closed
+    let kinds = u64::from(!mapped) + u64::from(shape.values == Values::Log || shape.tables == TableForm::Directory);
+    let mut within = setup.clone();
+    if let Some(most) = files_max.and_then(|files| (files - files / 4).checked_div(kinds)) {
+        within.open_tables_max = within.open_tables_max.min(usize::try_from(most).unwrap_or(usize::MAX));
+    }
+    within
+}
+
+/// How many files may be open because they wait to be durable, and as many logs because the tables that replace them do.
+pub(super) fn for_waiting(setup: &Setup, files_max: Option<u64>) -> usize {
+    let waiting = |files: u64| {
+        let tables = (files - files / 4).min((setup.open_tables_max as u64).saturating_mul(2));
+        usize::try_from((files - tables) / 8).unwrap_or(usize::MAX)
+    };
+    files_max.map_or(usize::MAX, waiting).max(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_are_shared_out() {
+        let of = |open_tables_max, files| {
+            let setup = Setup { open_tables_max, ..Setup::default() };
+            let tables = for_tables(&setup, Shape::default(), files).open_tables_max;
+            (tables, for_waiting(&setup, files))
+        };
+        assert_eq!(of(990, Some(1024)), (768, 32));
+        assert_eq!(of(990, Some(20_000)), (990, 2252));
+        assert_eq!(of(16, Some(150)), (16, 14));
+        assert_eq!(of(16, Some(8)), (6, 2));
+        assert_eq!(of(0, Some(1024)), (0, 128));
+        assert_eq!(of(usize::MAX, Some(u64::MAX)).1, (1 << 59) - 1);
+        assert_eq!(of(990, None), (990, usize::MAX));
+    }
+}
