@@ -1,24 +1,27 @@
 #!/bin/sh
 # The engine's suites that ask what must hold anywhere (`Place::any` in tests/common/kit.rs), once more elsewhere than in
 # memory: on a device without a file system, and with half of a store on one. And those that take LevelDB's numbers (`options` there),
-# once more with tables in bundles, and with tables that are directories.
+# once more with tables in bundles, and with tables that are directories. Either once more with the numbers of the default: preset `terrace`,
+# and on a device preset `raw`.
 #
-#   scripts/places.sh [PLACE...]     by default: device split bundled directory
+#   scripts/places.sh [PLACE...]     by default: device split bundled directory terrace raw
 set -eu
 cd "$(dirname "$0")/.."
 suites() { grep -lE "$1" crates/engine/tests/*.rs | xargs -n 1 basename -s .rs | sed 's/^/--test /'; }
 anywhere=$(suites 'Place::any\(|kit::(anywhere|medium|store)\b')
 numbers=$(suites '\b(in_files|options)\(&?\[|\b(in_files|options)\((kit::)?[A-Z]')
 [ -n "$anywhere" ] && [ -n "$numbers" ]
-[ $# -gt 0 ] || set -- device split bundled directory
+[ $# -gt 0 ] || set -- device split bundled directory terrace raw
 failed=
 for place; do
     echo "== on $place"
     case $place in
-        bundled | directory) set -- TERRACE_TEST_TABLES "$numbers" ;;
-        *) set -- TERRACE_TEST_PLACE "$anywhere" ;;
+        bundled | directory) suites=$numbers variables="TERRACE_TEST_TABLES=$place" ;;
+        terrace) suites=$numbers variables="TERRACE_TEST_TABLES=bundled TERRACE_TEST_PRESET=terrace-block" ;;
+        raw) suites=$anywhere variables="TERRACE_TEST_PLACE=device TERRACE_TEST_PRESET=raw" ;;
+        *) suites=$anywhere variables="TERRACE_TEST_PLACE=$place" ;;
     esac
-    # shellcheck disable=SC2086 # a list of words
-    env "$1=$place" cargo test --quiet --no-fail-fast -p terrace $2 || failed="$failed $place"
+    # shellcheck disable=SC2086 # lists of words
+    env $variables cargo test --quiet --no-fail-fast -p terrace $suites || failed="$failed $place"
 done
 [ -z "$failed" ] || { echo "failed on:$failed" >&2; exit 1; }

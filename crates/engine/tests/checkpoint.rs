@@ -55,7 +55,8 @@ fn a_checkpoint_is_a_store_of_its_own_that_shares_tables() {
     let made = db.checkpoint(&first).unwrap();
     assert_eq!((made.sequence, made.copied), (db.last_sequence(), 0), "{made:?}");
     assert!(made.linked > 0 && made.bytes > 10_000, "{made:?}");
-    let tables: Vec<_> = files(&first).into_iter().filter(|name| name.ends_with(".ldb")).collect();
+    let is_table = |name: &String| name.ends_with(".ldb") || name.ends_with(".bundle");
+    let tables: Vec<_> = files(&first).into_iter().filter(is_table).collect();
     assert_eq!(tables.len() as u64, made.linked);
     assert!(tables.iter().all(|name| fs::metadata(first.join(name)).unwrap().nlink() == 2));
     write(251, 400);

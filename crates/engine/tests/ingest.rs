@@ -145,12 +145,14 @@ fn what_enters_level_0_is_one_run() {
     let outer = || ["key0000", "key0399"].iter().for_each(|key| db.put(key, "old").unwrap());
     (0..3).for_each(|_| {
         outer();
-        db.flush().unwrap(); // into levels 2, 1 and 0
+        db.flush().unwrap(); // LevelDB puts them into levels 2, 1 and 0
     });
-    for runs in [2, 4] {
+    let flushed = db.layout()[0].tables.len();
+    assert!(flushed > 0);
+    for runs in [1, 3] {
         let made = db.ingest(&[&path]).unwrap();
         assert_eq!((made.tables, made.level), (1, 0));
-        assert_eq!(db.layout()[0].tables.len(), runs);
+        assert_eq!(db.layout()[0].tables.len(), flushed + runs);
         assert!(contents(&db).into_iter().eq(entries.iter().map(|(key, value)| (key.clone(), value.clone().unwrap()))));
         outer(); // flushed by the next ingest
     }
@@ -208,7 +210,7 @@ fn a_power_cut_leaves_a_prefix_in_which_an_ingest_is_one_step() {
         let disk = medium.recorder();
         let fs = disk.file_system();
         let options = tight_options();
-        let db = Db::open_manual(history::placement(&fs, tracker.make(3), &options).unwrap(), options.clone()).unwrap();
+        let db = Db::open_manual(history::placement(&fs, tracker.make(4), &options).unwrap(), options.clone()).unwrap();
         let mut wanted = states(SEED, 20);
         (1..=20).for_each(|number| drop(kit::write(&db, &kit::batch(SEED, number), false)));
         let begin = disk.steps();
@@ -380,7 +382,8 @@ fn a_range_goes_out_and_into_another_store() {
     assert!(matches!(from.export(at("out"), range()), Err(Error::Io { .. })), "no file is replaced");
     let paths: Vec<&Path> = tables.iter().map(|table| table.path.as_path()).collect();
     let made = to.ingest(&paths).unwrap();
-    assert!((made.entries, made.tables > 1, made.level) == (1999, true, 2), "{made:?}");
+    let deepest = if shape().levels_fit { 1 } else { 2 }; // of an empty store
+    assert!((made.entries, made.tables > 1, made.level) == (1999, true, deepest), "{made:?}");
     assert!(kit::scan(&from, range()).unwrap() == kit::contents(&to).unwrap());
 }
 

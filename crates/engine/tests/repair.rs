@@ -37,7 +37,7 @@ const FLUSHED: usize = 110;
 const SAMPLES: usize = 40;
 
 fn shape() -> Options {
-    options(&[kit::TIGHT, &[("block_bytes", "1KiB"), ("bloom_bits", "10")]].concat())
+    options(&[kit::TIGHT, &[("block_bytes", "1KiB"), ("bloom_bits", "10"), ("levels_fit", "off")]].concat())
 }
 
 /// The same with tables in this form.

@@ -311,7 +311,7 @@ fn resume_waits_for_what_it_needs_and_not_for_compactions() {
     let disk = FaultFs::new(kit::anywhere(), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
     let slow = [("durability", "background"), ("batch_interval_ms", "60000"), ("memtable_bytes", "4MiB")];
-    let slow = options(&[TIGHT, &slow, &[("l0_compact_runs", "3")]].concat());
+    let slow = options(&[TIGHT, &slow, &[("l0_compact_runs", "3"), ("levels_fit", "off")]].concat());
     let db = kit::open(&fs, &slow, true).unwrap();
     let fill = |db: &Db| (0..20u8).for_each(|n| db.put([n], "").unwrap());
     for _ in 0..4 {
