@@ -397,4 +397,30 @@ because = "values are not compacted"
             words.iter().for_each(|word| assert!(error.contains(word), "{new}: {word} is not in {error}"));
         }
     }
+
+    /// What is said of the time of writes is also said with the work that they leave for later.
+    #[test]
+    fn claims_on_writes_hold_until_all_work_is_over() {
+        for (name, _) in known::LIST {
+            let experiment = known::find(name, &|_| Ok(())).unwrap().unwrap();
+            let claims: Vec<&Comparison> = experiment.expect.iter().map(|expect| expect.that.get_ref()).collect();
+            let stages: Vec<_> =
+                experiment.workloads.iter().flat_map(|workload| workload::stages(&workload.0).unwrap()).collect();
+            let writes = |row: &str| {
+                stages.iter().any(|stage| !stage.only_reads() && row.split(" #").next() == Some(&stage.name()))
+            };
+            let of_writes = |claim: &Comparison| {
+                let of = claim.figures().into_iter().filter(|figure| figure.metric.name == "micros");
+                let rows = |figure: &Figure| {
+                    let named = figure.at.iter().find(|(axis, _)| axis == "workload").map(|(_, row)| vec![row.clone()]);
+                    named.unwrap_or_else(|| experiment.rows())
+                };
+                of.flat_map(rows).any(|row| writes(&row))
+            };
+            for claim in claims.iter().filter(|claim| of_writes(claim)) {
+                let settled = claim.text.replace("micros(", "micros_settled(");
+                assert!(claims.iter().any(|other| other.text == settled), "{name}: {}", claim.text);
+            }
+        }
+    }
 }
