@@ -13,6 +13,7 @@ use terrace_storage::{backends::files::fs::FileSystem, placement::Mode};
 fn shape() -> Options {
     let mut options = kit::in_files(kit::TIGHT);
     options.l0_compact_runs = 1000;
+    options.levels_fit = false;
     (options.l0_slow_runs, options.l0_stop_runs) = (1000, 1000);
     options
 }

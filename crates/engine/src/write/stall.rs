@@ -46,12 +46,12 @@ pub enum Room {
 /// Decides.
 pub fn room(options: &Options, facts: &Facts) -> Room {
     let full_disk = facts.bounds.stop_at(facts.retained_bytes) || facts.bounds.stop_at_unmerged(facts.merging_bytes);
-    let full = full_disk || facts.too_many_logs;
+    let held_up = full_disk || facts.too_many_logs;
     if !options.smooth_stalls && !facts.delayed && facts.l0_runs >= options.l0_slow_runs {
         Room::Delay
     } else if !facts.full {
         Room::Enough
-    } else if facts.sealed + 1 >= options.memtables_max || facts.l0_runs >= options.l0_stop_runs || full {
+    } else if facts.sealed + 1 >= options.memtables_max || facts.l0_runs >= options.l0_stop_runs || held_up {
         Room::Wait
     } else {
         Room::Seal

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 use tempfile::TempDir;
-use terrace::{Comparator, Db, Error, LevelInfo, Options, ReadOptions, TableForm, WriteBatch, WriteOptions};
+use terrace::{Comparator, Db, Error, LevelInfo, Options, ReadOptions, TableForm, Tier, WriteBatch, WriteOptions};
 use terrace_sim::{Medium, Rng, Rules, ScrambleFs};
 use terrace_storage::{
     Memory,
@@ -171,10 +171,18 @@ pub fn plain(changes: &[(&str, &str)]) -> Options {
 
 fn formed(form: Option<&str>, changes: &[(&str, &str)]) -> Options {
     let base = match env::var("TERRACE_TEST_PRESET") {
-        Ok(name) => Options::preset(&name).unwrap_or_else(|e| panic!("TERRACE_TEST_PRESET: {e}")),
+        Ok(name) => numbers_of(Options::preset(&name).unwrap_or_else(|e| panic!("TERRACE_TEST_PRESET: {e}"))),
         Err(_) => Options::leveldb_compatible(),
     };
     changed(base, form, changes)
+}
+
+/// Of a preset for devices, too, suites have stores in directories, where batches are what they can be.
+fn numbers_of(mut preset: Options) -> Options {
+    if preset.device {
+        (preset.device, preset.durability) = (false, Tier::Auto);
+    }
+    preset
 }
 
 fn changed(mut options: Options, form: Option<&str>, changes: &[(&str, &str)]) -> Options {
