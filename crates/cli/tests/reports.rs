@@ -241,6 +241,27 @@ fn doctor_examines_and_leaves_nothing() {
     assert!(text(terrace(["doctor", store]).ok()).contains("file system"));
 }
 
+/// What `doctor` says will be refused is, for the same reason; what it does not is had.
+#[test]
+fn doctor_foretells_refusals() {
+    let (directory, _) = fresh();
+    for tier in ["sync", "background", "group", "journal", "journal-bpf", "auto"] {
+        let (store, option) = (directory.path().join(tier), format!("durability={tier}"));
+        let store = store.to_str().unwrap();
+        let told = json(["doctor", store, "--json", "--option", &option])["durability"].clone();
+        let put = terrace(["put", store, "k", "v", "--option", &option]);
+        match told["advice"].as_str().and_then(|advice| advice.strip_prefix("will be refused: ")) {
+            None => drop(put.ok()),
+            Some(why) => {
+                let (why, instead) = why.split_once("; use ").expect(why);
+                assert!(put.fails(1).contains(why), "{told}");
+                terrace(["put", store, "k", "v", "--option", "durability=background"]).ok();
+                assert!(instead.contains("background"), "{told}");
+            }
+        }
+    }
+}
+
 #[test]
 fn repair_salvages_and_lists_what_was_lost() {
     let (directory, store) = fresh();

@@ -48,6 +48,18 @@ fn a_new_store_becomes_durable_in_batches_and_remembers_it() {
     fs::remove_dir_all(copy).expect("removed");
 }
 
+/// NobLSM syncs flushes alone, leaves compactions to the journal, looks every five seconds, and bounds nothing that waits.
+#[test]
+fn preset_noblsm_is_as_its_paper_has_it() {
+    let (noblsm, leveldb) = (preset("noblsm"), preset("leveldb"));
+    assert_eq!((noblsm.durability, noblsm.sync_flushes, noblsm.batch_interval_ms), (Tier::Journal, true, 5000));
+    assert_eq!(noblsm.retained_bytes_max, 1 << 40);
+    let of = |options: &Options| {
+        (options.memtable_bytes, options.table_bytes, options.l0_stop_runs, options.compactions_max)
+    };
+    assert_eq!(of(&noblsm), of(&leveldb), "otherwise it is LevelDB");
+}
+
 #[test]
 fn a_store_that_was_there_before_stays_as_it_is() {
     for (made, has_marker) in [(preset("leveldb"), false), (preset("bolt"), true), (preset("volatile"), false)] {
