@@ -13,7 +13,7 @@ test: ## every test, and the repository's own checks; what the machine lacks is 
 	cargo test --workspace
 	cargo xtask tidy
 
-places: ## the engine's suites once more, with stores on a device, and half on one, with tables in bundles and directories, and as the default
+places: ## the engine's suites once more, with stores on a device, and half on one, with tables in bundles and directories, and as presets terrace and raw
 	@scripts/places.sh
 
 lint: ## formatting, clippy with warnings as errors, licences of what we build on

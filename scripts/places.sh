@@ -1,15 +1,15 @@
 #!/bin/sh
 # The engine's suites that ask what must hold anywhere (`Place::any` in tests/common/kit.rs), once more elsewhere than in
 # memory: on a device without a file system, and with half of a store on one. And those that take LevelDB's numbers (`options` there),
-# once more with tables in bundles, and with tables that are directories. Either once more with the numbers of the default: preset `terrace`,
-# and on a device preset `raw`.
+# once more with tables in bundles, and with tables that are directories. Either once more with the numbers of preset
+# `terrace`, and on a device with those of `raw`.
 #
 #   scripts/places.sh [PLACE...]     by default: device split bundled directory terrace raw
 set -eu
 cd "$(dirname "$0")/.."
-suites() { grep -lE "$1" crates/engine/tests/*.rs | xargs -n 1 basename -s .rs | sed 's/^/--test /'; }
-anywhere=$(suites 'Place::any\(|kit::(anywhere|medium|store)\b')
-numbers=$(suites '\b(in_files|options)\(&?\[|\b(in_files|options)\((kit::)?[A-Z]')
+find_suites() { grep -lE "$1" crates/engine/tests/*.rs | xargs -n 1 basename -s .rs | sed 's/^/--test /'; }
+anywhere=$(find_suites 'Place::any\(|kit::(anywhere|medium|store)\b')
+numbers=$(find_suites '\b(in_files|options)\(&?\[|\b(in_files|options)\((kit::)?[A-Z]')
 [ -n "$anywhere" ] && [ -n "$numbers" ]
 [ $# -gt 0 ] || set -- device split bundled directory terrace raw
 failed=

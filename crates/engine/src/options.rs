@@ -213,7 +213,7 @@ pub struct Options {
     /// the journal. Default 1000; 0 ..= 60,000.
     pub batch_interval_ms: u64,
     /// Bytes of logs and of replaced tables that may wait for what replaces them to be durable. A batch is begun at half of
-    /// it, or at 512 MiB, sixteen memtables or sixteen logs if that is less. Writes wait at the whole; with `smooth_stalls` they are slowed from three quarters on, so
+    /// it, or at 512 MiB, sixteen memtables or sixteen logs if that is less. Writes wait at the whole, and for logs that take too many descriptors; with `smooth_stalls` they are slowed from three quarters on, so
     /// it should then be several times `memtable_bytes`. Tier `journal` forces a commit where the first of the two begins, and where
     /// logs take too many descriptors. On a disk that is nearly full, but under that tier, it is less: a quarter of what would be free if nothing were retained and compactions had caught
     /// up. Bounds the work of reopening after a kill. Default 1 GiB; 1 MiB ..= 1 TiB.

@@ -235,14 +235,19 @@ impl Shared {
         self.closed_logs.count_before(control.versions.replay_from())
     }
 
-    /// Whether so many of them are open that no other may be closed before a commit has come.
+    /// Whether so many of those logs are open that no other may be closed before a commit has come.
     pub fn has_too_many_logs(&self, control: &Control) -> bool {
         self.logs_behind(control) / 2 >= self.placement.closed_logs_max()
     }
 
-    /// Whether one more memtable may wait for its flush.
-    pub fn may_seal(&self, control: &Control) -> bool {
-        (self.view.load().sealed.len() as u64) + 1 < self.options.memtables_max && !self.has_too_many_logs(control)
+    /// Waits until one more memtable may wait for its flush.
+    pub fn wait_to_seal(&self) -> Result<()> {
+        let mut awaits_commit = None;
+        self.wait_until(|control| {
+            let too_many_logs = self.has_too_many_logs(control);
+            awaits_commit = too_many_logs.then(|| self.placement.traffic().await_others());
+            !too_many_logs && (self.view.load().sealed.len() as u64) + 1 < self.options.memtables_max
+        })
     }
 
     /// One wait: for a signal, or by running a step of a manual executor.

@@ -398,7 +398,8 @@ because = "values are not compacted"
         }
     }
 
-    /// What is said of the time of writes is also said with the work that they leave for later.
+    /// What is said of the time of writes is also said with the work that they leave for later. Of `readwhilewriting` the time is that of
+    /// reads.
     #[test]
     fn claims_on_writes_hold_until_all_work_is_over() {
         for (name, _) in known::LIST {
@@ -407,7 +408,8 @@ because = "values are not compacted"
             let stages: Vec<_> =
                 experiment.workloads.iter().flat_map(|workload| workload::stages(&workload.0).unwrap()).collect();
             let writes = |row: &str| {
-                stages.iter().any(|stage| !stage.only_reads() && row.split(" #").next() == Some(&stage.name()))
+                row != "readwhilewriting"
+                    && stages.iter().any(|stage| !stage.only_reads() && row.split(" #").next() == Some(&stage.name()))
             };
             let of_writes = |claim: &Comparison| {
                 let of = claim.figures().into_iter().filter(|figure| figure.metric.name == "micros");
@@ -418,7 +420,7 @@ because = "values are not compacted"
                 of.flat_map(rows).any(|row| writes(&row))
             };
             for claim in claims.iter().filter(|claim| of_writes(claim)) {
-                let settled = claim.text.replace("micros(", "micros_settled(");
+                let settled = claim.text.replace("micros", "micros_settled");
                 assert!(claims.iter().any(|other| other.text == settled), "{name}: {}", claim.text);
             }
         }

@@ -4,7 +4,13 @@ use crate::{
     history::{FileId, History},
 };
 use parking_lot::Mutex;
-use std::{collections::BTreeMap, io, ops::Range, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io,
+    ops::Range,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 use terrace_storage::{
     LogWrites,
     backends::files::{
@@ -23,6 +29,7 @@ pub struct CrashFs(Arc<Shared>);
 struct Shared {
     history: Mutex<History>, // everything but the lock; taken for one operation at a time
     lock: Mutex<Holders>,    // taken before `history`
+    open_files_max: OnceLock<u64>,
 }
 
 /// Who holds `LOCK`: one exclusively, or any number shared.
@@ -40,7 +47,17 @@ impl CrashFs {
 
     /// A directory that holds `image`, all of it durable.
     pub fn from_image(image: &Image, rules: Rules) -> CrashFs {
-        CrashFs(Arc::new(Shared { history: Mutex::new(History::new(image, rules)), lock: Mutex::default() }))
+        CrashFs(Arc::new(Shared {
+            history: Mutex::new(History::new(image, rules)),
+            lock: Mutex::default(),
+            open_files_max: OnceLock::new(),
+        }))
+    }
+
+    /// Says that whoever uses it may have no more than `most` files open. It does not keep anybody to that.
+    pub fn with_open_files_max(self, most: u64) -> CrashFs {
+        self.0.open_files_max.get_or_init(|| most);
+        self
     }
 
     /// The journal is aborted, as after an error of the device: what it has not committed by now it never will, though it
@@ -88,6 +105,10 @@ impl FileSystem for CrashFs {
 
     fn exists(&self) -> io::Result<bool> {
         Ok(self.record(|history| history.made.is_some()))
+    }
+
+    fn open_files_max(&self) -> Option<u64> {
+        self.0.open_files_max.get().copied()
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {

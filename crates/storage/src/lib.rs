@@ -38,5 +38,5 @@ pub use stretch::Stretches;
 pub use table_file::{Adopted, TableFile};
 pub use table_writer::{FinishedTable, TableFileWriter};
 pub use ticket::{Maturity, State, Ticket};
-pub use traffic::{Awaited, Purpose, SyncKind, Syncs, Traffic};
+pub use traffic::{Awaited, AwaitsOthers, Purpose, SyncKind, Syncs, Traffic};
 pub use watch::Watch;

@@ -43,7 +43,7 @@ pub struct Setup {
     pub padding: bool,
     /// A device is read and written past the kernel's page cache. Default false.
     pub direct_io: bool,
-    /// Least time between two batches of tiers `group` and `background`. Default 1 s.
+    /// Least time between two batches of tiers `group` and `background`, unless descriptors get scarce. Default 1 s.
     pub batch_interval: Duration,
     /// Syncs each table that a flush makes as it is finished, whatever the tier does with those of compactions. Default false.
     pub sync_flushes: bool,

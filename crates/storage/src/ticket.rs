@@ -38,6 +38,13 @@ impl Ticket {
         Ticket(Vec::new())
     }
 
+    /// A promise that will not be kept.
+    pub fn broken(error: Error) -> Ticket {
+        let (ticket, maturity) = Ticket::pending();
+        maturity.fail(error);
+        ticket
+    }
+
     /// All of these promises.
     pub fn all(tickets: Vec<Ticket>) -> Ticket {
         Ticket(tickets.into_iter().flat_map(|ticket| ticket.0).collect())

@@ -84,6 +84,8 @@ pub struct Traffic {
     bytes: [AtomicU64; Purpose::ALL.len()],
     tables: [SyncCounter; Purpose::ALL.len()],
     others: [SyncCounter; SyncKind::OTHERS.len()],
+    /// How many wait for what other threads make durable.
+    waiting: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -119,13 +121,23 @@ impl Drop for Awaited {
     }
 }
 
+/// As long as it lives, somebody waits for what other threads make durable.
+#[must_use]
+pub struct AwaitsOthers<'a>(&'a Traffic);
+
+impl Drop for AwaitsOthers<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Relaxed);
+    }
+}
+
 /// Syncs of one kind, at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Syncs {
     /// How many calls.
     pub count: u64,
     /// How many of them a flush or a compaction waited for or made itself, or a write: one that asked for it, one that found the disk full,
-    /// or those that too much of what waits for durability has stopped.
+    /// or those that too much of what waits for durability has stopped by when the sync ends.
     pub blocking: u64,
     /// Bytes that they made durable: those written to the synced files since their last sync or, where the file system's journal is
     /// made to commit, those of the files that this saves.
@@ -146,10 +158,19 @@ impl Traffic {
         self.synced(kind, bytes, time);
     }
 
-    /// One sync of `kind` covered `bytes` and took `time`. It is a blocking one if this thread is [`Awaited`].
+    /// Until it is dropped, somebody waits for what other threads make durable: each sync that ends meanwhile is a blocking one, whenever it
+    /// began.
+    pub fn await_others(&self) -> AwaitsOthers<'_> {
+        self.waiting.fetch_add(1, Relaxed);
+        AwaitsOthers(self)
+    }
+
+    /// One sync of `kind` covered `bytes` and took `time`. It is a blocking one if this thread is [`Awaited`], or if somebody
+    /// [waits](Traffic::await_others) for what others do.
     pub fn synced(&self, kind: SyncKind, bytes: u64, time: Duration) {
         let counter = self.counter(kind);
-        counter.blocking.fetch_add(u64::from(AWAITED.get() > 0), Relaxed);
+        let is_awaited = AWAITED.get() > 0 || self.waiting.load(Relaxed) > 0;
+        counter.blocking.fetch_add(u64::from(is_awaited), Relaxed);
         counter.count.fetch_add(1, Relaxed);
         counter.bytes.fetch_add(bytes, Relaxed);
         counter.nanos.fetch_add(time.as_nanos() as u64, Relaxed);
@@ -203,5 +224,27 @@ impl Syncs {
             bytes: self.bytes + more.bytes,
             time: self.time + more.time,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sync_that_somebody_waits_for_is_a_blocking_one_whenever_it_began() {
+        let traffic = Traffic::default();
+        let sync =
+            || std::thread::scope(|scope| scope.spawn(|| traffic.synced(SyncKind::Manifest, 1, Duration::ZERO)).join());
+        let counted = || traffic.syncs(SyncKind::Manifest).blocking;
+        sync().unwrap();
+        let (one, other) = (traffic.await_others(), traffic.await_others());
+        assert_eq!(counted(), 0);
+        sync().unwrap();
+        drop(one);
+        sync().unwrap();
+        drop(other);
+        sync().unwrap();
+        assert_eq!((counted(), traffic.syncs(SyncKind::Manifest).count), (2, 4));
     }
 }

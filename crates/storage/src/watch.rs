@@ -42,7 +42,7 @@ pub struct Watch {
 
 impl Watch {
     /// Watches files of `directory`, which must exist. [`Error::Unsupported`] says why its file system cannot keep what `tier`
-    /// promises. `poll` passes between two looks, or two batches.
+    /// promises. `poll` passes between two looks, or two batches, unless very many files wait.
     pub fn open(directory: impl AsRef<Path>, tier: Tier, poll: Duration) -> Result<Watch> {
         let directory = directory.as_ref();
         let facts = directory.metadata().map_err(|e| Error::io("look at", directory.display().to_string(), e))?;

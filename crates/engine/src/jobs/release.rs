@@ -65,7 +65,7 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
             || (retained > 0 && retained >= retained_before_commit(shared, &bounds))
             || shared.logs_behind(&control) >= logs_before_commit(shared)
             || is_calm(shared, &control);
-        (due, bounds.stop_at(retained) || shared.has_too_many_logs(&control))
+        (due, bounds.stop_at(retained))
     };
     let _awaited = stops_writers.then(Awaited::new);
     let decided = if due { shared.placement.commit() } else { shared.placement.advance().map(drop) };
@@ -118,7 +118,7 @@ fn retained_before_commit(shared: &Shared, bounds: &Bounds) -> u64 {
     if shared.placement.is_patient() { bounds.retained_unhindered() } else { soon }
 }
 
-/// The same in logs whose entries are in tables, each of which is kept open.
+/// Logs whose entries are in tables, each of which is kept open, at which a commit is forced.
 fn logs_before_commit(shared: &Shared) -> usize {
     let most = shared.placement.closed_logs_max();
     if shared.placement.is_patient() { most } else { most.min(BATCH_MEMTABLES_MAX as usize) }

@@ -145,7 +145,10 @@ impl Writes {
         };
         let core = lead.baton();
         shared.check_writable(&shared.control.lock())?;
-        shared.wait_until(|control| shared.may_seal(control))?;
-        if core.mem.is_empty() { Ok(()) } else { change_log(shared, core) }
+        if core.mem.is_empty() {
+            return Ok(());
+        }
+        shared.wait_to_seal()?;
+        change_log(shared, core)
     }
 }

@@ -97,6 +97,7 @@ fn wait_for_room(shared: &Arc<Shared>, core: &mut Core, waited: &mut Duration) -
             Room::Wait => {
                 let started = shared.clock.now();
                 begin_stall(shared, *waited);
+                let _awaits = stall::waits_for_commit(&facts).then(|| shared.placement.traffic().await_others());
                 shared.wait_for_change(&mut control)?;
                 *waited += shared.clock.now() - started;
             }

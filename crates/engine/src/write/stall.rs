@@ -45,8 +45,7 @@ pub enum Room {
 
 /// Decides.
 pub fn room(options: &Options, facts: &Facts) -> Room {
-    let full_disk = facts.bounds.stop_at(facts.retained_bytes) || facts.bounds.stop_at_unmerged(facts.merging_bytes);
-    let held_up = full_disk || facts.too_many_logs;
+    let held_up = waits_for_commit(facts) || facts.bounds.stop_at_unmerged(facts.merging_bytes);
     if !options.smooth_stalls && !facts.delayed && facts.l0_runs >= options.l0_slow_runs {
         Room::Delay
     } else if !facts.full {
@@ -56,6 +55,11 @@ pub fn room(options: &Options, facts: &Facts) -> Room {
     } else {
         Room::Seal
     }
+}
+
+/// Whether who waits waits for what others make durable.
+pub fn waits_for_commit(facts: &Facts) -> bool {
+    facts.bounds.stop_at(facts.retained_bytes) || facts.too_many_logs
 }
 
 /// Seconds that a write owes for each byte: the time that it gives to background work. The rate falls by the same factor with each

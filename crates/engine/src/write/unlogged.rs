@@ -57,7 +57,7 @@ impl Writes {
 
 /// Goes on in a new memtable and log, as soon as one more memtable may wait.
 pub fn make_way(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
-    shared.wait_until(|control| shared.may_seal(control))?;
+    shared.wait_to_seal()?;
     change_log(shared, core)
 }
 

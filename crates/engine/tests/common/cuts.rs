@@ -4,7 +4,7 @@
 use super::history::{Collected, History, Tracker, contents, placement, tight};
 use std::sync::Arc;
 use terrace::{Db, Options, WriteOptions, check_on};
-use terrace_sim::{Medium, Remains, Rng, Rules};
+use terrace_sim::{Medium, Recorder, Remains, Rng, Rules};
 use terrace_storage::backends::files::fs::FileSystem;
 
 /// Actions of a history.
@@ -59,7 +59,11 @@ impl Cuts {
     /// Writes the history and judges the states after at most `steps_max` of its steps. `seen` is told of each, and says false to
     /// stop. What was collected in it.
     pub fn judge_all(&self, steps_max: usize, seen: &mut dyn FnMut(Option<Broken>) -> bool) -> Collected {
-        let recorder = self.medium.recorder();
+        // In every other history few files may be open: builds are handed over file by file, and two closed logs force a commit.
+        let recorder = match self.medium.recorder() {
+            Recorder::Directory(disk) if self.history % 2 == 1 => Recorder::Directory(disk.with_open_files_max(16)),
+            recorder => recorder,
+        };
         let steps = || recorder.steps();
         let mut history =
             History::new(self.options.clone(), self.history, self.tracker, recorder.file_system(), &steps);

@@ -7,7 +7,7 @@
 //!         files of the batch that is made
 //!         files of closed logs                at this a commit is forced
 //!         those closed meanwhile              at this writers wait for it
-//!         files of each four builds           at a quarter of it a build hands over what it has
+//!         files of four builds                a build hands over what it has at a quarter of it
 //!       and what is left is for open logs and tables, and for whoever else is in the process
 //! ```
 use crate::Setup;
@@ -27,7 +27,7 @@ pub(super) fn for_tables(setup: &Setup, shape: Shape, files_max: Option<u64>) ->
 /// How many files may be open because they wait to be durable, and as many logs because the tables that replace them do.
 pub(super) fn for_waiting(setup: &Setup, files_max: Option<u64>) -> usize {
     let waiting = |files: u64| {
-        let tables = (files - files / 4).min((setup.open_tables_max as u64).saturating_mul(2));
+        let tables = (files - files / 4).min((setup.open_tables_max as u64).saturating_mul(2)); // of two kinds at most
         usize::try_from((files - tables) / 8).unwrap_or(usize::MAX)
     };
     files_max.map_or(usize::MAX, waiting).max(2)

@@ -11,7 +11,7 @@
 //! Both steps of `group` are needed. With delayed allocation a file's inode commits at size 0 before its bytes are written
 //! back, and space that is allocated but not yet written reads as zeros, whatever has been committed.
 use super::{CommitTracker, Finished, sync_directory, waiting::Queue};
-use crate::{Awaited, Error, Result, SyncKind, Ticket, Traffic, backends::files::fs::FileSystem};
+use crate::{Error, Result, SyncKind, Ticket, Traffic, backends::files::fs::FileSystem};
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
@@ -38,8 +38,8 @@ impl BatchTracker {
         BatchTracker { way, interval, waiting: Queue::new(usize::MAX), last: Mutex::default() }
     }
 
-    /// With descriptors for `files_max` files that wait: at half as many a batch begins whatever the interval says, and who brings more than
-    /// all of them waits for one.
+    /// With descriptors for `files_max` files that wait: at half as many a batch begins whatever the interval says, and who fills the queue
+    /// waits for one.
     pub fn with_files_max(self, files_max: usize) -> BatchTracker {
         BatchTracker { waiting: Queue::new(files_max), ..self }
     }
@@ -82,16 +82,10 @@ impl BatchTracker {
             Way::Background => {
                 let start = Instant::now();
                 file.file.sync().map_err(|e| Error::io("sync", &file.name, e))?;
-                let _awaited = self.awaited();
                 traffic.synced(SyncKind::Tables(file.purpose), file.bytes, start.elapsed());
                 Ok(())
             }
         }
-    }
-
-    /// Whoever brings a build to a full queue waits for the batch that is being made.
-    fn awaited(&self) -> Option<Awaited> {
-        self.waiting.is_full().then(Awaited::new)
     }
 
     /// The last step, for files of so many bytes.
@@ -100,7 +94,6 @@ impl BatchTracker {
             Way::Group => {
                 let start = Instant::now();
                 fs.commit().map_err(|e| Error::io("commit the journal of", fs.name(), e))?;
-                let _awaited = self.awaited();
                 traffic.synced(SyncKind::FileSystem, bytes, start.elapsed());
                 Ok(())
             }
@@ -118,12 +111,7 @@ impl CommitTracker for BatchTracker {
     }
 
     fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &Traffic) -> Result<Ticket> {
-        let ticket = self.waiting.add(files);
-        if self.waiting.is_full() {
-            let _awaited = Awaited::new();
-            let _ = self.advance(fs, traffic); // a failure is its tickets' to tell
-        }
-        Ok(ticket)
+        Ok(self.waiting.watch(files, traffic, || self.advance(fs, traffic)))
     }
 
     fn give_up(&self, name: &str) -> Option<Finished> {

@@ -18,7 +18,7 @@ use super::{
     CommitTracker, Finished,
     waiting::{Queue, Waiting},
 };
-use crate::{Awaited, Error, Maturity, Result, SyncKind, Ticket, Traffic, backends::files::fs::FileSystem};
+use crate::{Error, Maturity, Result, SyncKind, Ticket, Traffic, backends::files::fs::FileSystem};
 use parking_lot::Mutex;
 use std::{
     collections::VecDeque,
@@ -90,8 +90,8 @@ impl JournalTracker {
         JournalTracker { evidence, poll, patience, waiting: Queue::new(usize::MAX), progress: Mutex::default() }
     }
 
-    /// With descriptors for `files_max` files that wait: at half as many they are written back whatever `poll` says, and who brings more than
-    /// all of them waits for that.
+    /// With descriptors for `files_max` files that wait: at half as many they are written back whatever `poll` says, and who fills the queue
+    /// waits for that.
     pub fn with_files_max(self, files_max: usize) -> JournalTracker {
         JournalTracker { waiting: Queue::new(files_max), ..self }
     }
@@ -101,17 +101,11 @@ impl JournalTracker {
         JournalTracker { patience, ..JournalTracker::new(evidence, poll, Duration::ZERO) }
     }
 
-    /// Whoever brings a build to a full queue waits for what is done about the others.
-    fn awaited(&self) -> Option<Awaited> {
-        self.waiting.is_full().then(Awaited::new)
-    }
-
     /// Looks after new builds, then after old ones. Whatever cannot be told by asking is decided by force.
     fn ask(&self, progress: &mut Progress, fs: &dyn FileSystem, traffic: &Traffic) {
         let (saved, _) = self.write_back(traffic); // here and below, a failure is its tickets' to tell
         let entered = if saved.is_empty() { Ok(()) } else { progress.enter(saved, fs, self.evidence) };
         if entered.and_then(|()| progress.look(fs, self.evidence)).is_err() || progress.is_stuck(self.patience) {
-            let _awaited = self.awaited();
             let _ = progress.force(fs, traffic);
         }
     }
@@ -225,12 +219,7 @@ impl CommitTracker for JournalTracker {
     }
 
     fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &Traffic) -> Result<Ticket> {
-        let ticket = self.waiting.add(files);
-        if self.waiting.is_full() {
-            let _awaited = Awaited::new();
-            let _ = self.advance(fs, traffic); // a failure is its tickets' to tell
-        }
-        Ok(ticket)
+        Ok(self.waiting.watch(files, traffic, || self.advance(fs, traffic)))
     }
 
     fn give_up(&self, name: &str) -> Option<Finished> {
@@ -255,7 +244,6 @@ impl CommitTracker for JournalTracker {
         if !saved.is_empty() {
             progress.batches.push_back(Batch::of(saved, u64::MAX));
         }
-        let _awaited = self.awaited();
         outcome.and(progress.force(fs, traffic))
     }
 }

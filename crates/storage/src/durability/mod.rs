@@ -58,7 +58,7 @@ pub trait CommitTracker: Send + Sync {
     fn promises(&self) -> bool {
         true
     }
-    /// Takes charge of the files of one build, and of their directory entries.
+    /// Takes charge of files of one build, and of their directory entries. Where too many wait already, first does what is due for them.
     fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &Traffic) -> Result<Ticket>;
     /// Nobody needs the file called `name` to be durable any more, as nothing durable will ever name it: if nothing has been done for
     /// that yet, nothing will be, and its build's ticket speaks of the other files alone. Takes no I/O, unlike dropping what

@@ -1,6 +1,6 @@
 //! Builds that are finished and that their tier has done nothing for yet.
 use super::Finished;
-use crate::{Maturity, Ticket};
+use crate::{Maturity, Result, Ticket, Traffic};
 use parking_lot::Mutex;
 
 /// A build whose ticket is pending.
@@ -36,8 +36,17 @@ impl Queue {
         Queue { builds: Mutex::default(), files_max }
     }
 
-    /// Queues the files of a build.
-    pub fn add(&self, files: Vec<Finished>) -> Ticket {
+    /// Queues files of a build. If that fills the queue, `begin` has the tier do what is due for all of them, and is waited for.
+    pub fn watch(&self, files: Vec<Finished>, traffic: &Traffic, begin: impl FnOnce() -> Result<bool>) -> Ticket {
+        let ticket = self.add(files);
+        if self.is_full() {
+            let _awaits = traffic.await_others(); // as another batch may be under way
+            let _ = begin(); // a failure is its tickets' to tell
+        }
+        ticket
+    }
+
+    fn add(&self, files: Vec<Finished>) -> Ticket {
         let (ticket, maturity) = Ticket::pending();
         self.builds.lock().push(Waiting { files, maturity, lacks_some: false });
         ticket
@@ -57,8 +66,8 @@ impl Queue {
         self.descriptors() >= self.files_max / 2
     }
 
-    /// Whether so many wait that who brings more has to begin with them.
-    pub fn is_full(&self) -> bool {
+    /// Whether so many wait that who brings the last of them has to begin with all.
+    fn is_full(&self) -> bool {
         self.descriptors() >= self.files_max
     }
 

@@ -1,4 +1,4 @@
-//! Builds: one file for each table, or, of a compaction in a store with bundles, one file for all of them; finished together.
+//! Builds: one file for each table, or, of a compaction in a store with bundles, one file for all of them; durable together.
 use super::{Store, bundle, fs::WriteFile};
 use crate::{
     Error, Purpose, Result, Ticket,
@@ -106,14 +106,14 @@ impl FilesBuild {
     /// A file has ended. Its tier gets all of a build together, unless they are so many that the build holds too many descriptors.
     fn ended(&mut self, file: Finished) -> Result<()> {
         self.finished.push(file);
-        if self.finished.len() >= self.store.waiting_max.div_ceil(4) { self.hand_over() } else { Ok(()) }
+        if self.finished.len() >= self.store.waiting_max.div_ceil(4) { self.pass_on() } else { Ok(()) }
     }
 
-    /// The tier gets what has ended.
-    fn hand_over(&mut self) -> Result<()> {
-        let files = std::mem::take(&mut self.finished);
-        self.parts.push(watch(&self.store, purpose(self.hint), files)?);
-        Ok(())
+    /// The tier gets what has ended. If it will not have it, the build's ticket stays broken, whatever else is tried.
+    fn pass_on(&mut self) -> Result<()> {
+        let watched = watch(&self.store, purpose(self.hint), std::mem::take(&mut self.finished));
+        self.parts.push(watched.as_ref().map_or_else(|error| Ticket::broken(error.clone()), Ticket::clone));
+        watched.map(drop)
     }
 
     /// Ends the segment that takes values, if one does.
@@ -209,7 +209,7 @@ impl Build for FilesBuild {
         self.end_bundle()?;
         self.end_segment()?;
         if self.parts.is_empty() || !self.finished.is_empty() {
-            self.hand_over()?;
+            self.pass_on()?;
         }
         self.names.clear();
         Ok((std::mem::take(&mut self.metas), Ticket::all(std::mem::take(&mut self.parts))))
