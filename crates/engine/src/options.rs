@@ -208,15 +208,16 @@ pub struct Options {
     /// holds, however late tables become durable. Nothing waits for it but the flush. Default false.
     pub sync_logs: bool,
     /// Tiers `group` and `background`: time in milliseconds between two batches, unless what is retained (see
-    /// `retained_bytes_max`), or the descriptors that it takes, ask for one sooner. Larger: fewer commits, fewer bytes, since a table that is merged before its batch
-    /// begins is never written to the device, and more logs and replaced tables kept for as long. Tier `journal`: between two looks at
-    /// the journal. Default 1000; 0 ..= 60,000.
+    /// `retained_bytes_max`), or the descriptors that it takes, ask for one sooner. Larger: fewer commits, fewer bytes, since a
+    /// table that is merged before its batch begins is never written to the device, and more logs and replaced tables kept for as
+    /// long. Tier `journal`: between two looks at the journal. Default 1000; 0 ..= 60,000.
     pub batch_interval_ms: u64,
     /// Bytes of logs and of replaced tables that may wait for what replaces them to be durable. A batch is begun at half of
-    /// it, or at 512 MiB, sixteen memtables or sixteen logs if that is less. Writes wait at the whole, and for logs that take too many descriptors; with `smooth_stalls` they are slowed from three quarters on, so
-    /// it should then be several times `memtable_bytes`. Tier `journal` forces a commit where the first of the two begins, and where
-    /// logs take too many descriptors. On a disk that is nearly full, but under that tier, it is less: a quarter of what would be free if nothing were retained and compactions had caught
-    /// up. Bounds the work of reopening after a kill. Default 1 GiB; 1 MiB ..= 1 TiB.
+    /// it, or at 512 MiB, sixteen memtables or sixteen logs if that is less. Writes wait at the whole, and where logs take too many
+    /// descriptors; with `smooth_stalls` they are slowed from three quarters on, so it should then be several times
+    /// `memtable_bytes`. Tier `journal` forces a commit where the first of the two begins, and where logs take too many descriptors.
+    /// On a disk that is nearly full, but under that tier, it is less: a quarter of what would be free if nothing were retained and
+    /// compactions had caught up. Bounds the work of reopening after a kill. Default 1 GiB; 1 MiB ..= 1 TiB.
     pub retained_bytes_max: u64,
     /// How records of the write-ahead log reach the operating system: `write` by a system call each, as LevelDB does; `map`
     /// through a mapping of the preallocated file, on ext4, xfs and tmpfs (elsewhere it writes). `map` is faster for small

@@ -302,13 +302,19 @@ fn a_flush_that_is_durable_overtakes_compactions_that_are_not() {
     assert!(after_cuts(&disk).iter().all(newest));
 }
 
+/// From now on an hour passes until the next batch.
+fn hourly(way: Way, disk: &CrashFs) -> Arc<BatchTracker> {
+    let tracker = BatchTracker::new(way, Duration::from_secs(3600));
+    tracker.commit(disk, &Traffic::default()).unwrap();
+    Arc::new(tracker)
+}
+
 /// Under the batch tiers nothing is promised before the batch, and everything in it after.
 #[test]
 fn a_batch_promises_all_that_was_built_before_it() {
     for way in [Way::Group, Way::Background] {
         let disk = CrashFs::new(Rules::Ext4);
-        let tracker = Arc::new(BatchTracker::new(way, Duration::from_secs(3600)));
-        tracker.commit(&disk, &Traffic::default()).unwrap(); // from here on an hour passes until the next
+        let tracker = hourly(way, &disk);
         let db = open_with(&disk, tracker, &options(TIGHT)).unwrap();
         (0..50).for_each(|n| db.put(format!("{n:03}"), "value").unwrap());
         db.flush().unwrap();
@@ -327,8 +333,7 @@ fn a_batch_promises_all_that_was_built_before_it() {
 fn a_batch_does_not_wait_for_more_than_sixteen_logs() {
     for way in [Way::Group, Way::Background] {
         let disk = CrashFs::new(Rules::Ext4);
-        let tracker = Arc::new(BatchTracker::new(way, Duration::from_secs(3600)));
-        tracker.commit(&disk, &Traffic::default()).unwrap(); // from here on an hour passes until the next
+        let tracker = hourly(way, &disk);
         let lazy = [("l0_compact_runs", "900"), ("l0_slow_runs", "900"), ("l0_stop_runs", "900")];
         let db = open_with(&disk, tracker, &options(&[TIGHT, &lazy].concat())).unwrap();
         for n in 1..=16 {

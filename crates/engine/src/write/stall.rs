@@ -91,6 +91,21 @@ fn share(at: u64, from: u64, to: u64) -> f64 {
 mod tests {
     use super::*;
 
+    /// Nothing is behind.
+    fn calm(bounds: Bounds) -> Facts {
+        Facts {
+            full: false,
+            sealed: 0,
+            l0_runs: 0,
+            debt_bytes: 0,
+            merging_bytes: 0,
+            retained_bytes: 0,
+            bounds,
+            too_many_logs: false,
+            delayed: false,
+        }
+    }
+
     #[test]
     fn brakes_before_it_stops() {
         let options = Options::default();
@@ -106,30 +121,10 @@ mod tests {
         ];
         let bounds = Bounds::of(&options, None, 0, 0);
         for ((full, sealed, l0_runs, delayed), want) in cases {
-            let facts = Facts {
-                full,
-                sealed,
-                l0_runs,
-                debt_bytes: 0,
-                merging_bytes: 0,
-                retained_bytes: 0,
-                bounds,
-                too_many_logs: false,
-                delayed,
-            };
+            let facts = Facts { full, sealed, l0_runs, delayed, ..calm(bounds) };
             assert_eq!(room(&options, &facts), want, "{facts:?}");
         }
-        let calm = Facts {
-            full: false,
-            sealed: 0,
-            l0_runs: 0,
-            debt_bytes: 0,
-            merging_bytes: 0,
-            retained_bytes: 0,
-            bounds: Bounds::of(&options, Some(4 << 30), 0, 0),
-            too_many_logs: false,
-            delayed: false,
-        };
+        let calm = calm(Bounds::of(&options, Some(4 << 30), 0, 0));
         let by_logs = Facts { too_many_logs: true, ..calm };
         for held_up in [Facts { retained_bytes: 1 << 50, ..calm }, Facts { merging_bytes: 1 << 30, ..calm }, by_logs] {
             assert_eq!(
@@ -143,17 +138,7 @@ mod tests {
     fn the_pace_falls_steadily_and_never_stands_still() {
         let mut options = Options::default();
         let bounds = |options: &Options| Bounds::of(options, Some(4 << 30), 0, 0);
-        let calm = Facts {
-            full: false,
-            sealed: 0,
-            l0_runs: 0,
-            debt_bytes: 0,
-            merging_bytes: 0,
-            retained_bytes: 0,
-            bounds: bounds(&options),
-            too_many_logs: false,
-            delayed: false,
-        };
+        let calm = calm(bounds(&options));
         let busy = Facts { l0_runs: 11, sealed: 1, ..calm };
         assert_eq!(pace(&options, &busy), 0.0, "off");
         (options.smooth_stalls, options.memtables_max, options.debt_bytes_max) = (true, 4, 1 << 30);
