@@ -231,15 +231,17 @@ fn a_worker_lets_go_of_drives_that_are_not_its_own() {
     assert!(is_gone, "the worker still has it: {stopped:?}");
 }
 
+/// Which requests stand between two flushes is up to ext4's threads, so equal seeds do not choose equal states: of 200, ignored
+/// flushes show in 43 to 67, of 40 once in a great while in 4.
 #[test]
 fn what_is_broken_on_purpose_is_found() {
     for (name, control) in Control::ALL {
         let dir = tempfile::tempdir().expect("a directory");
-        let Some(tally) = campaign(dir.path(), "terrace:leveldb", 40, Some(control)) else { return };
+        let Some(tally) = campaign(dir.path(), "terrace:leveldb", 200, Some(control)) else { return };
         // A table that is not there is lost too: the store cannot be opened.
         let lost: u64 = ["LOST", "OPEN"].iter().filter_map(|kind| tally.by_kind.get(*kind)).sum();
         let states = tally.states;
-        assert!(lost > 4, "{name}: what was promised is gone, and only {lost} of {states} states say so: {tally:?}");
+        assert!(lost > states / 10, "{name}: what was promised is gone, and only {lost} of {states} states say so: {tally:?}");
     }
 }
 
