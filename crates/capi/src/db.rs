@@ -86,6 +86,21 @@ unsafe extern "C" fn leveldb_get(
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn terrace_last_sequence(db: &Db) -> u64 {
+    db.0.last_sequence()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn terrace_durable_sequence(db: &Db) -> u64 {
+    db.0.durable_sequence()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn terrace_wait_durable(db: &Db, sequence: u64, errptr: &mut Failure) {
+    errptr.of(db.0.wait_durable(sequence));
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn leveldb_create_iterator(db: &Db, options: &ReadOptions) -> Box<Iterator> {
     Box::new(Iterator::new(db.0.cursor(options.resolve())))
 }

@@ -316,16 +316,59 @@ fn a_batch_promises_all_that_was_built_before_it() {
         let disk = CrashFs::new(Rules::Ext4);
         let tracker = hourly(way, &disk);
         let db = open_with(&disk, tracker, &options(TIGHT)).unwrap();
-        (0..50).for_each(|n| db.put(format!("{n:03}"), "value").unwrap());
+        (0..50).for_each(|n| db.put(format!("{n:03}"), [7; 1100]).unwrap());
         db.flush().unwrap();
         for _ in 0..20 {
             db.step(0);
         }
         assert_eq!((db.durable_sequence(), db.statistics().pending_edits), (0, 1), "{way:?}");
+        let told = || db.property("terrace.durability").unwrap();
+        assert!(told().contains(": 0 of 50 changes are durable\n"), "{}", told());
+        assert!(told().contains(": 0.1 MB of logs, 0.0 MB of tables, for 1 edits\n"), "{}", told());
         assert!(after_cuts(&disk).iter().any(|model| model.is_empty()), "{way:?}: the control");
+        db.wait_durable(50).unwrap();
+        assert!(told().contains(": 50 of 50 changes are durable\n"), "{}", told());
+        assert!(
+            told().contains(": 0.1 MB of logs") && told().contains("\nsyncs of log: 1, "),
+            "by the log: {}",
+            told()
+        );
         db.close().unwrap();
         assert!(after_cuts(&disk).iter().all(|model| model.len() == 50), "{way:?}");
     }
+}
+
+/// A compaction into many tables hands over parts of them, which become durable in any order: what it replaces stays until all are.
+#[test]
+fn what_a_compaction_replaces_stays_until_all_parts_of_it_are_durable() {
+    let options = options(&[TIGHT, &[("memtable_bytes", "1MiB"), ("compression", "none")]].concat());
+    let mut pending = 0;
+    for seed in 0..12 {
+        let disk = CrashFs::new(Rules::Ext4).with_open_files_max(16); // of which two are for builds
+        let db = open_with(&disk, Arc::new(LateTracker::new(seed)), &options).unwrap();
+        for round in 0..2u8 {
+            (0..16).for_each(|n| db.put(format!("{n:02}"), vec![round; 20_000]).unwrap());
+            db.flush().unwrap();
+        }
+        db.wait_durable(32).unwrap();
+        db.compact_range(None, None).unwrap();
+        let tables: usize = db.layout().iter().map(|level| level.tables.len()).sum();
+        assert!(tables >= 4, "seed {seed}: {tables} tables");
+        loop {
+            pending += db.statistics().pending_edits;
+            for cut in 0..8 {
+                let left = disk.power_loss(disk.steps(), cut).file_system();
+                let found = kit::open(&left, &kit::plain(TIGHT), true).and_then(|db| contents(&db));
+                let found = found.unwrap_or_else(|error| panic!("seed {seed}, cut {cut}: {error}"));
+                let is_whole = found.len() == 16 && found.iter().all(|(_, value)| *value == [1; 20_000]);
+                assert!(is_whole, "seed {seed}, cut {cut}: what was durable is gone");
+            }
+            if db.step(seed).is_none() {
+                break;
+            }
+        }
+    }
+    assert!(pending > 20, "nothing was waited for: {pending}");
 }
 
 /// A batch begins with sixteen logs, however little is in them, whatever the interval says: each is kept open for it.

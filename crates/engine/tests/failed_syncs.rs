@@ -86,7 +86,7 @@ impl Machine {
 
 /// Tiers that there can be, and how logs are written.
 fn makes() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let all = [("sync", "write"), ("sync", "map"), ("group", "write"), ("background", "map")];
+    let all = [("sync", "write"), ("sync", "map"), ("group", "write"), ("background", "map"), ("journal", "write")];
     all.into_iter().filter(|(tier, log_writes)| !kit::is_refused(&apart(tier, log_writes)))
 }
 

@@ -92,6 +92,12 @@ int main(int argc, char** argv) {
   leveldb_readoptions_t* ropt = leveldb_readoptions_create();
   leveldb_put(db, wopt, "key", 3, "value", 5, &err);
   works("put");
+  if (terrace_last_sequence(db) != 1 || terrace_durable_sequence(db) > 1) return 11;
+  terrace_wait_durable(db, 2, &err);
+  fails("sequence 2 has not been written");
+  terrace_wait_durable(db, 1, &err);
+  works("wait");
+  if (terrace_durable_sequence(db) != 1) return 12;
   leveldb_iterator_t* it = leveldb_create_iterator(db, ropt);
   leveldb_iter_next(it); /* stands nowhere, and stays there */
   leveldb_iter_prev(it);

@@ -1,4 +1,4 @@
-//! LevelDB's property strings, in its words, for tools that know them. [`Db::statistics`] says more, in types.
+//! LevelDB's property strings, in its words, for tools that know them, and one of ours. [`Db::statistics`] says more, in types.
 //!
 //! Source: LevelDB's `DBImpl::GetProperty`, `Version::DebugString`, `EscapeString`.
 use super::Db;
@@ -15,6 +15,7 @@ impl Db {
     /// | `leveldb.stats` | a table for people: what the levels hold and what compactions into them cost |
     /// | `leveldb.sstables` | every table: number, size, first and last internal key |
     /// | `leveldb.approximate-memory-usage` | bytes of memtables, of cached blocks, and of what open tables hold besides |
+    /// | `terrace.durability` | lines for people: how far the store has become durable, what is kept until its tables have, and the syncs that took |
     ///
     /// ```
     /// # let db = terrace::Db::open_in_memory(terrace::Options::default()).unwrap();
@@ -22,6 +23,9 @@ impl Db {
     /// assert_eq!(db.property("leveldb.nonsense"), None);
     /// ```
     pub fn property(&self, name: &str) -> Option<String> {
+        if name == "terrace.durability" {
+            return Some(self.durability());
+        }
         let version = || self.shared().view.load().version.clone();
         match name.strip_prefix("leveldb.")? {
             "stats" => Some(self.compaction_table()),
@@ -35,8 +39,21 @@ impl Db {
         }
     }
 
+    fn durability(&self) -> String {
+        let now = self.statistics();
+        let (logs, tables) = (mib(now.retained_log_bytes), mib(now.shadow_bytes));
+        let (tier, durable, last) = (now.durability, now.durable_sequence, now.last_sequence);
+        let mut out = format!("tier {tier}: {durable} of {last} changes are durable\n");
+        let edits = now.pending_edits;
+        out += &format!("kept until tables are: {logs:.1} MB of logs, {tables:.1} MB of tables, for {edits} edits\n");
+        for (kind, syncs) in &now.syncs {
+            let seconds = syncs.time.as_secs_f64();
+            out += &format!("syncs of {kind}: {}, {} blocking, {seconds:.3} s\n", syncs.count, syncs.blocking);
+        }
+        out
+    }
+
     fn compaction_table(&self) -> String {
-        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let mut out = "                               Compactions\n".to_string();
         out += "Level  Files Size(MB) Time(sec) Read(MB) Write(MB)\n";
         out += "--------------------------------------------------\n";
@@ -51,6 +68,10 @@ impl Db {
         }
         out
     }
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
 }
 
 fn tables(version: &Version) -> String {

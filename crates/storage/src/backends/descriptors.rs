@@ -7,7 +7,7 @@
 //!         files of the batch that is made
 //!         files of closed logs                at this a commit is forced
 //!         those closed meanwhile              at this writers wait for it
-//!         files of four builds                a build hands over what it has at a quarter of it
+//!         files of builds under way           a build hands over what it has at a quarter of it, or when all that there are hold the whole
 //!       and what is left is for open logs and tables, and for whoever else is in the process
 //! ```
 use crate::Setup;

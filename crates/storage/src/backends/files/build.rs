@@ -6,7 +6,7 @@ use crate::{
     placement::{Build, EntryRef, Fragment, Hint, Lifetime, ObjectId, TableMeta, WholeBlock},
     sst::{Bounds, ByteSink, Cut, Writer},
 };
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 use terrace_format::{
     SegmentId, TableForm, TableId, Within,
     bundle::{ALIGNMENT, Member},
@@ -103,15 +103,19 @@ impl FilesBuild {
         Ok(output)
     }
 
-    /// A file has ended. Its tier gets all of a build together, unless they are so many that the build holds too many descriptors.
+    /// A file has ended. Its tier gets all of a build together, unless this build, or all that there are, hold too many descriptors by then.
     fn ended(&mut self, file: Finished) -> Result<()> {
         self.finished.push(file);
-        if self.finished.len() >= self.store.waiting_max.div_ceil(4) { self.pass_on() } else { Ok(()) }
+        let most = self.store.waiting_max;
+        let held = self.store.held.fetch_add(1, Relaxed) + 1;
+        if held >= most || self.finished.len() >= most.div_ceil(4) { self.pass_on() } else { Ok(()) }
     }
 
     /// The tier gets what has ended. If it will not have it, the build's ticket stays broken, whatever else is tried.
     fn pass_on(&mut self) -> Result<()> {
+        let held = self.finished.len();
         let watched = watch(&self.store, purpose(self.hint), std::mem::take(&mut self.finished));
+        self.store.held.fetch_sub(held, Relaxed); // only now: the tier may first do what is due, with all of them open
         self.parts.push(watched.as_ref().map_or_else(|error| Ticket::broken(error.clone()), Ticket::clone));
         watched.map(drop)
     }
@@ -218,6 +222,7 @@ impl Build for FilesBuild {
 
 impl Drop for FilesBuild {
     fn drop(&mut self) {
+        self.store.held.fetch_sub(self.finished.len(), Relaxed);
         for name in &self.names {
             drop(self.store.tracker.give_up(&self.store.path(name)));
             let _ = self.store.fs.remove(name); // best effort: recovery removes what no manifest names

@@ -13,7 +13,12 @@ use crate::{
     },
     sst::Salvager,
 };
-use std::{collections::BTreeMap, io, sync::Arc, time::Instant};
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{Arc, atomic::AtomicUsize},
+    time::Instant,
+};
 use terrace_format::{LogId, Shape, TableId, Values, names::FileName};
 
 mod adopt;
@@ -52,6 +57,8 @@ pub(super) struct Store {
     unsettled: Unsettled,
     /// Files, and logs, that may be open because they wait to be durable.
     waiting_max: usize,
+    /// Files that have ended in builds and that their tier has not got yet; a count that orders nothing.
+    held: AtomicUsize,
     _lock: Box<dyn Send + Sync>,
 }
 
@@ -93,6 +100,7 @@ impl Files {
             mode,
             unsettled: Unsettled::default(),
             waiting_max,
+            held: AtomicUsize::new(0),
             _lock: lock,
         });
         let find = {

@@ -1,0 +1,93 @@
+//! Builds hold the descriptors of what they have made until they end, but only so many, however many there are.
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+};
+use terrace_format::{SeqNo, TableId};
+use terrace_sim::{CrashFs, Rules};
+use terrace_storage::{
+    Error, Result, Setup, Ticket, Traffic,
+    backends::files::fs::FileSystem,
+    durability::{CommitTracker, Finished},
+    open_files,
+    placement::{Build, EntryRef, Hint, Lifetime, Mode, Origin, Placement},
+};
+
+/// Files that a store may hold in its builds: an eighth of what the process may have open.
+const HELD_MAX: usize = 16;
+
+/// Counts what it is given, or will not have it.
+#[derive(Default)]
+struct Counting {
+    files: AtomicUsize,
+    refuses: AtomicBool,
+}
+
+impl CommitTracker for Counting {
+    fn tier(&self) -> &'static str {
+        "counting"
+    }
+    fn watch(&self, _: &dyn FileSystem, files: Vec<Finished>, _: &Traffic) -> Result<Ticket> {
+        if self.refuses.load(Relaxed) {
+            return Err(Error::Unsupported("it is refused".into()));
+        }
+        self.files.fetch_add(files.len(), Relaxed);
+        Ok(Ticket::pending().0)
+    }
+    fn advance(&self, _: &dyn FileSystem, _: &Traffic) -> Result<bool> {
+        Ok(true)
+    }
+    fn commit(&self, _: &dyn FileSystem, _: &Traffic) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn begun(placement: &dyn Placement) -> Box<dyn Build> {
+    placement.begin(Hint { level: 1, expected_bytes: 100, lifetime: Lifetime::Compaction }).unwrap()
+}
+
+fn add_table(build: &mut dyn Build, id: usize) {
+    build.begin_table(TableId(id as u64)).unwrap();
+    let key = terrace_format::key::lookup(b"key", SeqNo(id as u64));
+    build.keep(EntryRef { key: &key, stored: &[7; 100], origin: Origin::Memory }).unwrap();
+    build.end_table().unwrap();
+}
+
+/// As many tables as a build that is alone keeps for itself; nothing of it is handed over, so builds before it hold nothing.
+fn is_kept(placement: &dyn Placement, tracker: &Counting, id: usize) {
+    let before = tracker.files.load(Relaxed);
+    let mut alone = begun(placement);
+    (1..HELD_MAX / 4).for_each(|at| add_table(&mut *alone, id + at));
+    assert_eq!(tracker.files.load(Relaxed), before, "table {id} and behind it");
+}
+
+#[test]
+fn many_builds_hold_no_more_than_few_do() {
+    let fs = CrashFs::new(Rules::Ext4).with_open_files_max(8 * HELD_MAX as u64);
+    let tracker = Arc::new(Counting::default());
+    let setup = Setup { open_tables_max: 0, ..Setup::default() };
+    let placement = open_files(Arc::new(fs), Mode::Create, tracker.clone(), &setup).unwrap();
+    let handed = || tracker.files.load(Relaxed);
+    (0..HELD_MAX).for_each(|round| is_kept(&*placement, &tracker, 10 * round)); // and given up
+
+    let mut builds: Vec<_> = (0..40).map(|_| begun(&*placement)).collect();
+    let mut made = 0;
+    for _ in 0..3 {
+        for build in &mut builds {
+            made += 1;
+            add_table(&mut **build, 1000 + made);
+            assert!(made - handed() < HELD_MAX, "{made} made, {} handed over", handed());
+        }
+    }
+    builds.into_iter().for_each(|build| assert_eq!(build.finish().unwrap().0.len(), 3));
+    assert_eq!(handed(), made, "each once");
+    is_kept(&*placement, &tracker, 2000);
+
+    tracker.refuses.store(true, Relaxed);
+    for round in 0..HELD_MAX {
+        let mut build = begun(&*placement);
+        add_table(&mut *build, 3000 + round);
+        assert!(build.finish().is_err());
+    }
+    is_kept(&*placement, &tracker, 4000);
+}
