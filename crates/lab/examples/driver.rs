@@ -39,7 +39,7 @@ fn main() -> Result<()> {
         }
     };
     let spec = CellSpec { num: OPERATIONS, histogram, ..CellSpec::default() };
-    let mut store = Store::at(&Null, &spec)?;
+    let mut store = Store::at(&Null { on_device: false }, &spec)?;
     store.open()?;
     let stage = &workload::stages(kind)?[0];
     let (allocations, calls_before) = (counting::of_process(), calls());

@@ -20,6 +20,9 @@ use crate::{
 use anyhow::{Context, Result, ensure};
 use std::path::PathBuf;
 
+/// An operation takes about as long as so many bytes of its pair do beside it.
+const OPERATION_BYTES: usize = 500;
+
 /// A comparison: every engine, as many rounds, one store for each.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -81,6 +84,15 @@ impl Plan {
         &self.steps
     }
 
+    /// How much there is to do, in proportion to the time that plans take as far as their sizes tell: which engines, and whether they read
+    /// or write, is left out.
+    pub fn work(&self) -> f64 {
+        let CellSpec { num, writes, key_size, value_size, .. } = self.cell;
+        let operations = writes.unwrap_or(num) as f64 * self.steps.len() as f64;
+        let cells = self.engines.len() as f64 * f64::from(self.rounds);
+        cells * operations * (key_size + value_size + OPERATION_BYTES) as f64
+    }
+
     /// The cells of a round. Each round begins with another engine, so that none always runs on a machine that the
     /// same neighbour has warmed.
     pub fn round(&self, round: u32, attempt: u32) -> impl Iterator<Item = Cell<'_>> {
@@ -124,6 +136,15 @@ mod tests {
         ] {
             assert_ne!(same, other);
         }
+    }
+
+    #[test]
+    fn a_plan_is_as_much_work_as_its_operations_and_cells() {
+        let small = CellSpec { key_size: 16, value_size: 84, num: 10, ..CellSpec::default() };
+        let work = |cell| plan(cell, "", 0).unwrap().work();
+        assert_eq!(work(small.clone()), (3 * 3 * 10 * 600) as f64, "engines, rounds, operations, bytes");
+        assert_eq!(work(CellSpec { writes: Some(20), ..small.clone() }), 2.0 * work(small.clone()));
+        assert_eq!(work(CellSpec { value_size: 684, ..small.clone() }), 2.0 * work(small));
     }
 
     #[test]

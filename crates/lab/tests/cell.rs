@@ -274,6 +274,33 @@ fn writes_without_an_engine_are_counted_as_written() {
     assert!(refused[0].error.as_ref().unwrap().contains("blocks of 4096"), "{:?}", refused[0].error);
 }
 
+/// On a device without a file system nothing but what is written reaches it.
+#[test]
+fn writes_to_a_bare_device_are_all_that_reaches_it() {
+    let _alone = alone();
+    let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the device");
+    let place = DeviceSpec::Loop(64 << 20, FileSystem::Ext4);
+    let Some(device) = require("loop", place.prepare(work.path(), Below::Device, false, None)) else { return };
+    let on = |workloads, num| CellSpec {
+        value_size: 8192,
+        num,
+        engine: "null:device".into(),
+        dir: device.dir.clone(),
+        device: device.node.clone(),
+        ..spec(workloads)
+    };
+    for row in whole(rows_of(&on("bare:sequential,bare:random", 100), &Fake::default())) {
+        assert_eq!((row.ops, row.bytes.user, row.bytes.device), (100, 819_200, Some(819_200)), "{row:?}");
+    }
+    for (workload, num, why) in
+        [("bare:random", 8193, "has 67108864 bytes"), ("files:async", 1, "a device has no files")]
+    {
+        let refused = rows_of(&on(workload, num), &Fake::default());
+        assert!(refused[0].error.as_ref().unwrap().contains(why), "{refused:?}");
+    }
+    device.remove().expect("it is not in use");
+}
+
 /// A row whose device others write to is not reported.
 #[test]
 fn a_shared_device_is_an_error_instead_of_a_row() {

@@ -11,7 +11,7 @@ use terrace_lab::{
 /// Allocations of one stage over an engine that does nothing.
 fn allocations(name: &str, num: u64, histogram: bool) -> u64 {
     let spec = CellSpec { num, histogram, ..CellSpec::default() };
-    let mut store = Store::at(&Null, &spec).expect("the sizes fit");
+    let mut store = Store::at(&Null { on_device: false }, &spec).expect("the sizes fit");
     store.open().expect("it opens nothing");
     let stage = &workload::stages(name).expect("it is listed")[0];
     let job = Job::new(&spec, name, 0);

@@ -33,7 +33,7 @@ pub fn driver(spec: &CellSpec) -> Result<DriverCost> {
 
 /// ns of an operation of a random fill.
 fn fill(spec: &CellSpec) -> Result<f64> {
-    let mut store = Store::at(&Null, spec)?;
+    let mut store = Store::at(&Null { on_device: false }, spec)?;
     store.open()?;
     let stage = &workload::stages("overwrite")?[0];
     let mut best = f64::INFINITY;

@@ -10,8 +10,12 @@ use anyhow::{Result, bail};
 pub fn list() -> Vec<(String, String)> {
     let default = ("terrace".to_string(), "Terrace with its default preset".to_string());
     let presets = ::terrace::PRESETS.iter().map(|(name, help)| (format!("terrace:{name}"), help.to_string()));
-    let null = ("null".to_string(), "does nothing: what the driver itself costs".to_string());
-    std::iter::once(default).chain(presets).chain([null]).collect()
+    let nulls = [
+        ("null", "does nothing: what the driver itself costs"),
+        ("null:device", "the same on a device without a file system, for workloads that need no engine"),
+    ];
+    let nulls = nulls.map(|(name, help)| (name.to_string(), help.to_string()));
+    std::iter::once(default).chain(presets).chain(nulls).collect()
 }
 
 /// The engine called `name`; the error lists those of this module.
@@ -19,7 +23,7 @@ pub fn engine(name: &str) -> Result<Box<dyn Engine>> {
     let (base, preset) = name.split_once(':').map_or((name, None), |(base, preset)| (base, Some(preset)));
     match (base, preset) {
         ("terrace", preset) => Ok(Box::new(terrace::Terrace::new(preset)?)),
-        ("null", None) => Ok(Box::new(null::Null)),
+        ("null", None | Some("device")) => Ok(Box::new(null::Null { on_device: preset.is_some() })),
         _ => {
             let names: Vec<_> = list().into_iter().map(|(name, _)| name).collect();
             bail!("no engine is named {name:?}; there are {}", names.join(", "))

@@ -1,15 +1,39 @@
 //! An engine that does nothing and remembers nothing: a fill of it costs what the driver costs. Reads find nothing, so
-//! workloads that expect an answer fail unless answers are not checked.
-use crate::target::{Build, Change, Engine, Result, Settings, Target};
-use std::{hint::black_box, path::Path};
+//! workloads that expect an answer fail unless answers are not checked. Workloads without an engine find their place through it: a
+//! directory, or a device without a file system.
+use crate::target::{BARE, Below, Build, Change, Engine, Result, Settings, Target};
+use anyhow::{Context, ensure};
+use std::{fs, hint::black_box, os::unix::fs::symlink, path::Path};
 
-/// The engine and its store.
+/// The engine.
 #[derive(Debug)]
-pub struct Null;
+pub struct Null {
+    /// Whether its place is a device.
+    pub on_device: bool,
+}
 
 impl Engine for Null {
     fn name(&self) -> String {
-        "null".into()
+        if self.on_device { "null:device" } else { "null" }.into()
+    }
+
+    fn below(&self) -> Below {
+        if self.on_device { Below::Device } else { Below::FileSystem }
+    }
+
+    /// A link to the device, in the place of a directory.
+    fn clear(&self, dir: &Path, _: &Settings) -> Result<()> {
+        if fs::symlink_metadata(dir).is_ok_and(|found| found.is_symlink()) {
+            fs::remove_file(dir).with_context(|| format!("remove {}", dir.display()))?;
+        } else if dir.exists() {
+            fs::remove_dir_all(dir).with_context(|| format!("remove {}", dir.display()))?;
+        }
+        if !self.on_device {
+            return fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()));
+        }
+        let bare = dir.with_file_name(BARE);
+        ensure!(bare.exists(), "{} is a device without a file system, and --device gives none", self.name());
+        symlink(bare.canonicalize()?, dir).with_context(|| format!("link {}", dir.display()))
     }
 
     fn build(&self) -> std::result::Result<Build, String> {
@@ -22,11 +46,13 @@ impl Engine for Null {
     }
 
     fn open(&self, _: &Path, _: &Settings) -> Result<Box<dyn Target>> {
-        Ok(Box::new(Null))
+        Ok(Box::new(Store))
     }
 }
 
-impl Target for Null {
+struct Store;
+
+impl Target for Store {
     fn write(&self, changes: &[Change<'_>], _: bool) -> Result<()> {
         black_box(changes);
         Ok(())

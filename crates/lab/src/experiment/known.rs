@@ -54,6 +54,7 @@ pub const LIST: &[(&str, &str)] = &[
     known!("ours-ageing"),
     known!("ours-chainstate"),
     known!("ours-default"),
+    known!("ours-default-loads"),
     known!("ours-flush-latency"),
     known!("ours-growth"),
     known!("ours-mixgraph"),

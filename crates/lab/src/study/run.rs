@@ -56,32 +56,26 @@ pub struct Means<'a> {
 
 /// Carries out what `tasks` still lack. The engine and experiment of each cell that failed, or `None` if it was stopped.
 pub fn run(tasks: &[Task], means: &mut Means<'_>) -> Result<Option<Vec<String>>> {
-    let total: f64 = tasks.iter().flat_map(|task| &task.points).map(weight).sum();
+    let mut parts = Vec::new();
+    for (task, point) in tasks.iter().flat_map(|task| task.points.iter().map(move |point| (task, point))) {
+        let plan = Folder::plan(&task.experiment, &task.facts, point)?;
+        parts.extend(plan.map(|plan| (task, point, plan)));
+    }
+    let total: f64 = parts.iter().map(|(_, _, plan)| plan.work()).sum();
     let images = Arc::new(Images::default());
     let (mut before, mut failed) = (0.0, Vec::new());
-    for task in tasks {
-        for point in &task.points {
-            let weight = weight(point);
-            let Some(plan) = Folder::plan(&task.experiment, &task.facts, point)? else { continue };
-            (means.begin)(task, point);
-            let share = Share { before: before / total, of: weight / total };
-            match run_point(task, point, &plan, share, &images, means).with_context(|| task.experiment.name.clone())? {
-                Ended::Stopped => return Ok(None),
-                Ended::Complete { failed: names } => {
-                    failed.extend(names.iter().map(|name| format!("{} in {}", name, task.experiment.name)));
-                }
+    for (task, point, plan) in parts {
+        (means.begin)(task, point);
+        let share = Share { before: before / total, of: plan.work() / total };
+        before += plan.work();
+        match run_point(task, point, &plan, share, &images, means).with_context(|| task.experiment.name.clone())? {
+            Ended::Stopped => return Ok(None),
+            Ended::Complete { failed: names } => {
+                failed.extend(names.iter().map(|name| format!("{} in {}", name, task.experiment.name)));
             }
-            before += weight;
         }
     }
     Ok(Some(failed))
-}
-
-/// In proportion to the time that a point takes, as far as its size tells.
-fn weight(point: &Point) -> f64 {
-    let spec = &point.spec;
-    let pair = (spec.key_size + spec.value_size) as f64;
-    spec.num as f64 * pair * spec.workloads.len() as f64
 }
 
 /// The part of the whole that one point is.

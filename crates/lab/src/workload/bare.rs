@@ -1,8 +1,8 @@
 //! Writes without an engine: what the device and the file system do by themselves. The engine is `null`; user bytes are the
 //! bytes written. `num` writes of `value_size` bytes each.
 //!
-//! `bare:sequential` and `bare:random` write one file by direct I/O, in order, or again at random places of what was written
-//! before. `bare:frames` appends pairs as a value log would, a frame and a write each, and keeps none of them in memory: what a
+//! `bare:sequential` and `bare:random` write one file by direct I/O, or on engine `null:device` the device itself, in order, or again at
+//! random places of what was written before. `bare:frames` appends pairs as a value log would, a frame and a write each, and keeps none of them in memory: what a
 //! store that writes values once can reach. `files:async`, `files:direct` and `files:sync` write a file for each (NobLSM, Figure 2a).
 use super::{Job, Stage, store::Store};
 use crate::measure::{self, Kind, Outcome, Plan};
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use nix::fcntl::OFlag;
 use std::{
     fs::{self, File},
-    io::Write,
+    io::{Seek, SeekFrom, Write},
     os::unix::fs::{FileExt, OpenOptionsExt},
     path::PathBuf,
 };
@@ -79,8 +79,13 @@ impl Piece {
 }
 
 impl Bare {
+    /// A file of its own for a write with a number; for all others one, or the device.
     fn path(store: &Store<'_>, number: Option<u64>) -> PathBuf {
-        store.dir().join(number.map_or_else(|| "bare".into(), |number| format!("{number:06}.ldb")))
+        match number {
+            Some(number) => store.dir().join(format!("{number:06}.ldb")),
+            None if store.dir().is_dir() => store.dir().join("bare"),
+            None => store.dir().into(),
+        }
     }
 
     fn open(store: &Store<'_>, number: Option<u64>, direct: bool) -> Result<File> {
@@ -101,8 +106,14 @@ impl Stage for Bare {
         let fits = size > 0 && (self.act == Act::Frames || size.is_multiple_of(BLOCK));
         ensure!(fits, "{}: value size {size} is not in blocks of {BLOCK}", self.name);
         ensure!(job.spec.threads == 1, "{} has one thread", self.name);
-        if self.act == Act::Random {
-            let whole = fs::metadata(Bare::path(store, None)).is_ok_and(|it| it.len() == job.spec.num * size as u64);
+        let (path, bytes) = (Bare::path(store, None), job.spec.num * size as u64);
+        if !store.dir().is_dir() {
+            ensure!(matches!(self.act, Act::Sequential | Act::Random), "{}: a device has no files", self.name);
+            let there = File::open(&path).and_then(|mut device| device.seek(SeekFrom::End(0)));
+            let there = there.with_context(|| path.display().to_string())?;
+            ensure!(there >= bytes, "{}: {} has {there} bytes, not {bytes}", self.name, path.display());
+        } else if self.act == Act::Random {
+            let whole = fs::metadata(path).is_ok_and(|it| it.len() == bytes);
             ensure!(whole, "bare:random needs bare:sequential before it");
         }
         Ok(())

@@ -2,7 +2,7 @@
 //! changed is written in one burst. It is the load of which users' drives wear out today.
 //!
 //! `num` coins are loaded. Then each simulated minute reads coins, each at random among those there are, spends them (they are
-//! deleted) and makes as many new ones; both changes together are a burst of 2 MiB of keys and values, in two unsynced writes.
+//! deleted, which is a key) and makes as many new ones (a key and a value); both together are a burst of 2 MiB, in two unsynced writes.
 //! No time passes between two minutes. `reads` is how many coins are spent in all, `num` if it is not given. Keys have 32 bytes;
 //! the original's also name the output, in a few more.
 use super::{
@@ -25,8 +25,6 @@ pub const LIST: [(&str, &str); 2] = [
 
 /// Keys and values of one minute.
 const BURST_BYTES: u64 = 2 << 20;
-/// What a thread may have pending at once in the driver's model of the store.
-const BURST_MAX: u64 = 30_000;
 
 /// One of them.
 #[derive(Clone, Copy, Debug)]
@@ -39,9 +37,14 @@ pub fn stage(name: &str) -> Option<Chainstate> {
     LIST.into_iter().find(|(known, _)| *known == name).map(|(name, _)| Chainstate { name })
 }
 
-/// Changes of one burst.
-fn burst(job: &Job<'_>) -> u64 {
-    (BURST_BYTES / (Keys::HASH_BYTES + job.spec.value_size) as u64).clamp(2, BURST_MAX)
+/// Coins whose keys and values are a burst.
+fn loaded_at_once(value_bytes: usize) -> u64 {
+    (BURST_BYTES / (Keys::HASH_BYTES + value_bytes) as u64).max(1)
+}
+
+/// Coins that are spent in a minute, and made: the keys of those and the pairs of these are a burst.
+fn spent_in_a_minute(value_bytes: usize) -> u64 {
+    (BURST_BYTES / (2 * Keys::HASH_BYTES + value_bytes) as u64).max(1)
 }
 
 impl Chainstate {
@@ -51,9 +54,9 @@ impl Chainstate {
 
     /// Puts `numbers` in bursts.
     fn load(job: &Job<'_>, hands: &mut Hands<'_>, worker: &mut measure::Worker<'_>) -> Result<()> {
-        let (mut room, mut start) = (Batch::default(), 0);
+        let (mut room, mut start, at_once) = (Batch::default(), 0, loaded_at_once(job.spec.value_size));
         while start < job.spec.num {
-            let end = (start + burst(job)).min(job.spec.num);
+            let end = (start + at_once).min(job.spec.num);
             hands.batch(worker, true, start..end, &mut room)?;
             if !worker.did(end - start) {
                 break;
@@ -69,7 +72,7 @@ impl Chainstate {
         let (mut spent, mut are_spent) = (Vec::new(), HashSet::new());
         let mut left = job.reads();
         while left > 0 {
-            let count = left.min(burst(job) / 2);
+            let count = left.min(spent_in_a_minute(job.spec.value_size));
             spent.clear();
             are_spent.clear();
             for _ in 0..count {
@@ -141,6 +144,21 @@ impl Stage for Chainstate {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A delete has a key, a put a pair.
+    #[test]
+    fn a_burst_has_two_mib() {
+        for value_bytes in [1, 40, 400, 100_000] {
+            let coins = spent_in_a_minute(value_bytes);
+            let bytes = |coins: u64| coins * 32 + coins * (32 + value_bytes as u64);
+            assert!(bytes(coins) <= 2 << 20 && bytes(coins + 1) > 2 << 20, "{value_bytes}: {coins} coins");
+            let bytes = |coins: u64| coins * (32 + value_bytes as u64);
+            let coins = loaded_at_once(value_bytes);
+            assert!(bytes(coins) <= 2 << 20 && bytes(coins + 1) > 2 << 20, "{value_bytes}: {coins} coins");
+        }
+        assert_eq!((spent_in_a_minute(0), loaded_at_once(0)), (32_768, 65_536));
+        assert_eq!((spent_in_a_minute(4 << 20), loaded_at_once(4 << 20)), (1, 1));
+    }
 
     #[test]
     fn coins_are_drawn_evenly_among_those_there_are() {
