@@ -47,7 +47,7 @@ crash: machine ## a quarter of an hour of power cuts, on paper and of machines, 
 	cargo build --release -p terrace-cli
 	for control in ignored-flushes no-barrier unsynced early-tickets; do \
 	  target/release/terrace crash --states 100 --control $$control || exit 1; done
-	for engine in leveldb leveldb+durability=background terrace-block noblsm noblsm+durability=journal-bpf \
+	for engine in default terrace leveldb leveldb+durability=background terrace-block noblsm noblsm+durability=journal-bpf \
 	  wisckey+garbage_percent=1+durability=background \
 	  wisckey+collection=segments+garbage_percent=1+durability=background terrace-block+values=log+garbage_percent=1 \
 	  bolt delsm raw raw+values=log+garbage_percent=1 lds leveldb-raw; do \
@@ -60,8 +60,8 @@ crash: machine ## a quarter of an hour of power cuts, on paper and of machines, 
 
 soak: ## stores under mixed load whose drive loses its power every few seconds, on ext4 and on the device: six hours, HOURS= for fewer, SEED= for other histories; root
 	cargo build --release -p terrace-cli
-	for engine in terrace terrace:raw terrace:terrace+values=log; do \
-	  target/release/terrace crash --level drive --engine $$engine --seed $(or $(SEED),1) --seconds $$(( $(or $(HOURS),6) * 1200 )) || exit 1; done
+	for preset in terrace raw default terrace+values=log; do \
+	  target/release/terrace crash --level drive --engine terrace:$$preset --seed $(or $(SEED),1) --seconds $$(( $(or $(HOURS),6) * 900 )) || exit 1; done
 
 machine: ## a kernel for the machines that `make crash` kills, unpacked below ~/.cache/terrace; needs apt and QEMU
 	@scripts/machine.sh

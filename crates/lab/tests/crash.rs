@@ -139,7 +139,7 @@ fn a_store_under_load_has_what_was_promised_after_each_cut() {
         println!("{engine} {control:?}: {tally:?}");
         tally
     };
-    for engine in ["terrace", "terrace:raw"] {
+    for engine in ["terrace:terrace", "terrace:raw"] {
         let tally = run(engine, 2, None);
         assert_eq!((tally.states, tally.failed), (2, 0), "ORACLE: {engine}: {tally:?}");
         assert!(tally.events > 1000, "hardly anything was written: {tally:?}");
@@ -241,7 +241,10 @@ fn what_is_broken_on_purpose_is_found() {
         // A table that is not there is lost too: the store cannot be opened.
         let lost: u64 = ["LOST", "OPEN"].iter().filter_map(|kind| tally.by_kind.get(*kind)).sum();
         let states = tally.states;
-        assert!(lost > states / 10, "{name}: what was promised is gone, and only {lost} of {states} states say so: {tally:?}");
+        assert!(
+            lost > states / 10,
+            "{name}: what was promised is gone, and only {lost} of {states} states say so: {tally:?}"
+        );
     }
 }
 

@@ -30,10 +30,27 @@ const FILES: u64 = 16;
 const IN_FLIGHT: usize = 6;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a child is told: the device's file, where to mount it, and what to do.
+/// What a child is told: the device's file, where to mount it and how, with which features it is made, and what to do.
 const DISK: &str = "TERRACE_TEST_DISK";
 const MOUNT: &str = "TERRACE_TEST_MOUNT";
+const OPTIONS: &str = "TERRACE_TEST_OPTIONS";
+const FEATURES: &str = "TERRACE_TEST_FEATURES";
 const TASK: &str = "TERRACE_TEST_TASK";
+
+/// How an ext4 is made and mounted.
+#[derive(Clone, Copy, Debug)]
+struct Journal {
+    features: &'static str,
+    options: &'static str,
+}
+
+const ORDERED: Journal = Journal { features: "none", options: "commit=1" };
+/// Data goes through the journal; or in no order with what refers to it; or an fsync writes what it needs beside the journal's commits.
+const OTHERS: [Journal; 3] = [
+    Journal { features: "none", options: "commit=1,data=journal" },
+    Journal { features: "none", options: "commit=1,data=writeback" },
+    Journal { features: "fast_commit", options: "commit=1" },
+];
 
 fn contents(number: u64) -> Vec<u8> {
     let bytes = 1 + (number * 7919 % 300_000) as usize;
@@ -44,17 +61,20 @@ fn contents(number: u64) -> Vec<u8> {
 #[test]
 fn role_of_a_child() {
     let Ok(task) = env::var(TASK) else { return };
-    let [disk, point] = [DISK, MOUNT].map(|name| PathBuf::from(env::var_os(name).expect("the parent tells")));
+    let told = |name| env::var(name).expect("the parent tells");
+    let [disk, point] = [DISK, MOUNT].map(|name| PathBuf::from(told(name)));
     unshare(CloneFlags::CLONE_NEWNS).expect("root");
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>).expect("keep mounts");
     let device = attach(&disk, true).expect("attach");
     let (kind, argument) = task.split_once(' ').expect("two words");
     if kind == "write" {
         let options = ["-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
-        let made = Command::new("mkfs.ext4").args(options).arg(&device.node).status().expect("mkfs.ext4");
+        let features = told(FEATURES);
+        let more: &[&str] = if features == "none" { &[] } else { &["-O", &features] };
+        let made = Command::new("mkfs.ext4").args(options).args(more).arg(&device.node).status().expect("mkfs.ext4");
         assert!(made.success());
     }
-    mount(Some(&device.node), &point, Some("ext4"), MsFlags::empty(), Some("commit=1")).expect("mount");
+    mount(Some(&device.node), &point, Some("ext4"), MsFlags::empty(), Some(&*told(OPTIONS))).expect("mount");
     match kind {
         "write" => write(&point, Tier::from_name(argument).expect("a tier")),
         _ => {
@@ -94,10 +114,11 @@ fn write(point: &Path, tier: Tier) {
 }
 
 /// Runs a child on `device`; what it prints.
-fn child(device: Arc<dyn BlockDevice>, desk: Arc<dyn Desk>, work: &Path, task: &str) -> String {
+fn child(device: Arc<dyn BlockDevice>, desk: Arc<dyn Desk>, journal: Journal, work: &Path, task: &str) -> String {
     let served = FuseLoop { work: work.into(), attached: false }.serve(device, desk).expect("serve");
     let mut command = Command::new(env::current_exe().expect("this test"));
     command.args(["--exact", "role_of_a_child", "--nocapture", "--test-threads=1"]).env(TASK, task);
+    command.env(FEATURES, journal.features).env(OPTIONS, journal.options);
     command.env(DISK, served.node()).env(MOUNT, served.mount_point()).env("TERRACE_TEST_CONTROL", served.control());
     let output = command.output().expect("a child");
     let said = [output.stdout, output.stderr].concat();
@@ -107,12 +128,12 @@ fn child(device: Arc<dyn BlockDevice>, desk: Arc<dyn Desk>, work: &Path, task: &
 }
 
 /// How many marks there are, and at how many of them a device without what it had not flushed lacks a file that was marked.
-fn marks_and_losses(tier: Tier) -> (usize, usize) {
+fn marks_and_losses(tier: Tier, journal: Journal) -> (usize, usize) {
     let work = tempfile::tempdir().expect("a directory");
     let record = work.path().join("record");
     let recorder =
         Arc::new(Recorder::new(Arc::new(Memory::new(DEVICE_BYTES).expect("memory")), &record).expect("record"));
-    child(recorder.clone(), recorder.clone(), work.path(), &format!("write {}", tier.name()));
+    child(recorder.clone(), recorder.clone(), journal, work.path(), &format!("write {}", tier.name()));
     recorder.finish().expect("record");
     let past = Arc::new(Past::open(&record).expect("a record"));
     let (mut marks, mut losses, mut flushed) = (Vec::new(), 0, 0);
@@ -122,30 +143,52 @@ fn marks_and_losses(tier: Tier) -> (usize, usize) {
             Kind::Mark => {
                 marks.push(event.offset.to_string());
                 let lost = State::new(past.clone(), flushed, &[]).expect("a state");
-                let said = child(Arc::new(lost), Arc::new(NoDesk), work.path(), &format!("read {}", marks.join(",")));
+                let task = format!("read {}", marks.join(","));
+                let said = child(Arc::new(lost), Arc::new(NoDesk), journal, work.path(), &task);
                 let whole = said.lines().find_map(|line| line.split_once("whole ")?.1.trim().parse::<bool>().ok());
                 losses += usize::from(!whole.expect("the child looks"));
             }
             _ => {}
         }
     }
-    println!("{}: {} marks, {losses} losses, {} events", tier.name(), marks.len(), past.events().len());
+    let (name, marked, events) = (tier.name(), marks.len(), past.events().len());
+    println!("{name}, {journal:?}: {marked} marks, {losses} losses, {events} events");
     (marks.len(), losses)
+}
+
+fn can_mount() -> bool {
+    let owner = fs::metadata("/proc/self").expect("/proc").uid();
+    let root = require("root", if owner == 0 { Ok(()) } else { Err("mounting takes root") });
+    root.is_some() && require("loop", FuseLoop { work: env::temp_dir(), attached: true }.available()).is_some()
 }
 
 #[test]
 fn what_is_called_committed_is_on_a_device_that_lost_all_it_had_not_flushed() {
-    let owner = fs::metadata("/proc/self").expect("/proc").uid();
-    let Some(()) = require("root", if owner == 0 { Ok(()) } else { Err("mounting takes root") }) else { return };
-    let place = FuseLoop { work: env::temp_dir(), attached: true };
-    let Some(()) = require("loop", place.available()) else { return };
+    if !can_mount() {
+        return;
+    }
     let exact = terrace_storage::bpf::CommitIterator::open(Path::new(terrace_storage::bpf::PINNED)).map(drop);
     let mut tiers = vec![Tier::Journal, Tier::Group, Tier::Background];
     tiers.extend(require("bpf", exact).map(|()| Tier::JournalBpf));
     for tier in tiers {
-        assert_eq!(marks_and_losses(tier), (FILES as usize, 0), "{}: marks, losses", tier.name());
+        assert_eq!(marks_and_losses(tier, ORDERED), (FILES as usize, 0), "{}: marks, losses", tier.name());
     }
     // The control: what is called committed at once is not.
-    let (marks, losses) = marks_and_losses(Tier::None);
+    let (marks, losses) = marks_and_losses(Tier::None, ORDERED);
     assert!(losses > marks / 2, "only {losses} losses at {marks} marks");
+}
+
+#[test]
+fn however_the_journal_works_what_is_called_committed_is() {
+    if !can_mount() {
+        return;
+    }
+    for journal in OTHERS {
+        for tier in [Tier::Journal, Tier::Group, Tier::Background] {
+            let name = tier.name();
+            assert_eq!(marks_and_losses(tier, journal), (FILES as usize, 0), "{name}, {journal:?}: marks, losses");
+        }
+        let (marks, losses) = marks_and_losses(Tier::None, journal);
+        assert!(losses > marks / 2, "{journal:?}: only {losses} losses at {marks} marks");
+    }
 }
