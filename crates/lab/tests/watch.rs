@@ -45,12 +45,13 @@ struct Journal {
 }
 
 const ORDERED: Journal = Journal { features: "none", options: "commit=1" };
-/// Data goes through the journal; or in no order with what refers to it; or an fsync writes what it needs beside the journal's commits.
-const OTHERS: [Journal; 3] = [
+/// Data goes through the journal, or in no order with what refers to it.
+const OTHERS: [Journal; 2] = [
     Journal { features: "none", options: "commit=1,data=journal" },
     Journal { features: "none", options: "commit=1,data=writeback" },
-    Journal { features: "fast_commit", options: "commit=1" },
 ];
+/// An fsync writes what it needs beside the journal's commits. A nameless file among that, and the file system cannot be mounted again.
+const FAST: Journal = Journal { features: "fast_commit", options: "commit=1" };
 
 fn contents(number: u64) -> Vec<u8> {
     let bytes = 1 + (number * 7919 % 300_000) as usize;
@@ -67,7 +68,7 @@ fn role_of_a_child() {
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>).expect("keep mounts");
     let device = attach(&disk, true).expect("attach");
     let (kind, argument) = task.split_once(' ').expect("two words");
-    if kind == "write" {
+    if kind != "read" {
         let options = ["-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
         let features = told(FEATURES);
         let more: &[&str] = if features == "none" { &[] } else { &["-O", &features] };
@@ -77,6 +78,13 @@ fn role_of_a_child() {
     mount(Some(&device.node), &point, Some("ext4"), MsFlags::empty(), Some(&*told(OPTIONS))).expect("mount");
     match kind {
         "write" => write(&point, Tier::from_name(argument).expect("a tier")),
+        "refuse" => {
+            File::create(point.join("file")).and_then(|file| file.sync_all()).expect("a fast commit");
+            for tier in argument.split(',').map(|name| Tier::from_name(name).expect("a tier")) {
+                let refused = Watch::open(&point, tier, Duration::from_millis(20)).err().expect("it cannot promise");
+                assert!(refused.to_string().contains("fast commits"), "{refused}");
+            }
+        }
         _ => {
             println!("whole {}", argument.split(',').all(|number| is_whole(&point, number.parse().expect("a number"))))
         }
@@ -183,12 +191,20 @@ fn however_the_journal_works_what_is_called_committed_is() {
     if !can_mount() {
         return;
     }
+    let are_kept = |tier: Tier, journal| {
+        let name = tier.name();
+        assert_eq!(marks_and_losses(tier, journal), (FILES as usize, 0), "{name}, {journal:?}: marks, losses");
+    };
     for journal in OTHERS {
-        for tier in [Tier::Journal, Tier::Group, Tier::Background] {
-            let name = tier.name();
-            assert_eq!(marks_and_losses(tier, journal), (FILES as usize, 0), "{name}, {journal:?}: marks, losses");
-        }
+        [Tier::Journal, Tier::Group, Tier::Background].into_iter().for_each(|tier| are_kept(tier, journal));
+    }
+    are_kept(Tier::Background, FAST);
+    are_kept(Tier::Auto, FAST);
+    for journal in OTHERS.into_iter().chain([FAST]) {
         let (marks, losses) = marks_and_losses(Tier::None, journal);
         assert!(losses > marks / 2, "{journal:?}: only {losses} losses at {marks} marks");
     }
+    let work = tempfile::tempdir().expect("a directory");
+    let memory = Arc::new(Memory::new(DEVICE_BYTES).expect("memory"));
+    child(memory, Arc::new(NoDesk), FAST, work.path(), "refuse group,journal");
 }

@@ -18,6 +18,8 @@ pub struct Facts {
     pub journals: Vec<String>,
     /// The text of `/proc/fs/ext4/DEVICE/options`, if it can be read.
     pub options: Option<String>,
+    /// The text of `/proc/fs/ext4/DEVICE/fc_info`: how many fast commits there were since it was mounted, and more; if it can be read.
+    pub fast_commits: Option<String>,
 }
 
 /// A journal that keeps its promise.
@@ -39,10 +41,24 @@ pub fn judge(facts: &Facts) -> Result<Journal, String> {
     let name = internal.ok_or_else(|| format!("{device} has no journal, or one on another device"))?;
     let options = facts.options.as_ref().ok_or_else(|| format!("/proc/fs/ext4/{device}/options cannot be read"))?;
     let refused = ["nobarrier", "barrier=0", "journal_async_commit"];
-    match options.lines().map(str::trim).find(|option| refused.contains(option)) {
-        Some(option) => Err(format!("{device} is mounted with {option}")),
-        None => Ok(Journal { name: name.clone(), interval: interval(options) }),
+    let has = |names: &[&str]| options.lines().map(str::trim).find(|option| names.contains(option));
+    if let Some(option) = has(&refused) {
+        return Err(format!("{device} is mounted with {option}"));
     }
+    if has(&FAST_COMMITS).is_some() || facts.fast_commits.as_deref().is_some_and(|text| made_fast_commits(text)) {
+        return Err(format!(
+            "{device} makes fast commits, which leave of a nameless file what cannot be mounted again"
+        ));
+    }
+    Ok(Journal { name: name.clone(), interval: interval(options) })
+}
+
+/// Kernels tell of the feature by one of these, if at all; so what it has done counts, too.
+const FAST_COMMITS: [&str; 2] = ["fast_commit", "fc_debug_force"];
+
+fn made_fast_commits(text: &str) -> bool {
+    let count = text.lines().find_map(|line| line.trim().strip_suffix(" commits")?.parse().ok());
+    count.is_some_and(|count: u64| count > 0)
 }
 
 fn interval(options: &str) -> Duration {
@@ -66,6 +82,7 @@ mod tests {
             device: Some("sda1".into()),
             journals: vec!["sdb1-8".into(), "sda1-8".into()],
             options: Some("rw\nbarrier\ncommit=5\ndata=ordered\n".into()),
+            fast_commits: Some("fc stats:\n0 commits\n0 ineligible\n".into()),
         }
     }
 
@@ -94,6 +111,8 @@ mod tests {
             (options("rw\nnobarrier\n"), "nobarrier"),
             (options("rw\nbarrier=0\n"), "barrier=0"),
             (options("barrier\njournal_async_commit\n"), "journal_async_commit"),
+            (options("barrier\nfc_debug_force\n"), "fast commits"),
+            (Facts { fast_commits: Some("fc stats:\n12 commits\n".into()), ..sound() }, "fast commits"),
         ];
         for (facts, reason) in cases {
             let why = judge(&facts).expect_err(reason);

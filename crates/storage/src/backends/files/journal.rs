@@ -28,8 +28,9 @@ pub(super) fn facts(folder: &Path) -> io::Result<Facts> {
         |_| Vec::new(),
         |entries| entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect(),
     );
-    let options = device.as_ref().and_then(|device| fs::read_to_string(format!("/proc/fs/ext4/{device}/options")).ok());
-    Ok(Facts { ext4, device, journals, options })
+    let told = |name| fs::read_to_string(format!("/proc/fs/ext4/{}/{name}", device.as_ref()?)).ok();
+    let (options, fast_commits) = (told("options"), told("fc_info"));
+    Ok(Facts { ext4, device, journals, options, fast_commits })
 }
 
 /// Commits that `journal`, an entry of `/proc/fs/jbd2`, has finished since its file system was mounted.
