@@ -45,7 +45,7 @@ pub fn judge(facts: &Facts) -> Result<Journal, String> {
     if let Some(option) = has(&refused) {
         return Err(format!("{device} is mounted with {option}"));
     }
-    if has(&FAST_COMMITS).is_some() || facts.fast_commits.as_deref().is_some_and(|text| made_fast_commits(text)) {
+    if has(&FAST_COMMITS).is_some() || facts.fast_commits.as_deref().is_some_and(made_fast_commits) {
         return Err(format!(
             "{device} makes fast commits, which leave of a nameless file what cannot be mounted again"
         ));
