@@ -2,9 +2,14 @@
 //!
 //! An [`Engine`] is a way to open stores; a [`Target`] is one open store. Calls come from several threads. The driver
 //! calls nothing else in the measured window, so a target does its work and no bookkeeping of its own.
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, fs, path::Path, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// Result of an engine's call; the text ends up in the row of the cell that failed.
 pub type Result<T> = anyhow::Result<T>;
@@ -80,6 +85,26 @@ pub enum Below {
 /// Beside the store, where it may lie on a device without a file system: a link to that.
 pub const BARE: &str = "bare";
 
+/// Nothing is called `dir` any more, be it a directory or a link to a device.
+pub fn vacate(dir: &Path) -> Result<()> {
+    match fs::symlink_metadata(dir) {
+        Ok(found) if found.is_symlink() => fs::remove_file(dir),
+        Ok(_) => fs::remove_dir_all(dir),
+        Err(_) => return Ok(()),
+    }
+    .with_context(|| format!("remove {}", dir.display()))
+}
+
+/// The link to a device beside `dir`, for the engine called `name`, which needs one.
+///
+/// # Errors
+/// There is none.
+pub fn bare_beside(dir: &Path, name: &str) -> Result<PathBuf> {
+    let bare = dir.with_file_name(BARE);
+    ensure!(bare.exists(), "{name} lies on a device without a file system, and --device gives none");
+    Ok(bare)
+}
+
 /// A way to open stores.
 pub trait Engine: Send + Sync {
     /// As `--engine` spells it, preset included: `terrace:volatile`, `leveldb`, `rocksdb:universal`.
@@ -94,9 +119,7 @@ pub trait Engine: Send + Sync {
     }
     /// Makes `dir` a place for a new store, whatever was there.
     fn clear(&self, dir: &Path, _: &Settings) -> Result<()> {
-        if dir.exists() {
-            fs::remove_dir_all(dir).with_context(|| format!("remove {}", dir.display()))?;
-        }
+        vacate(dir)?;
         fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))
     }
     /// Opens the store in `dir`, making it if it is missing. Refuses what `settings` ask for and it cannot give.

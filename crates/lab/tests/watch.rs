@@ -164,6 +164,17 @@ fn marks_and_losses(tier: Tier, journal: Journal) -> (usize, usize) {
     (marks.len(), losses)
 }
 
+fn are_kept(tier: Tier, journal: Journal) {
+    let name = tier.name();
+    assert_eq!(marks_and_losses(tier, journal), (FILES as usize, 0), "{name}, {journal:?}: marks, losses");
+}
+
+/// The control: what is called committed at once is not.
+fn are_lost(journal: Journal) {
+    let (marks, losses) = marks_and_losses(Tier::None, journal);
+    assert!(losses > marks / 2, "{journal:?}: only {losses} losses at {marks} marks");
+}
+
 fn can_mount() -> bool {
     let owner = fs::metadata("/proc/self").expect("/proc").uid();
     let root = require("root", if owner == 0 { Ok(()) } else { Err("mounting takes root") });
@@ -179,11 +190,9 @@ fn what_is_called_committed_is_on_a_device_that_lost_all_it_had_not_flushed() {
     let mut tiers = vec![Tier::Journal, Tier::Group, Tier::Background];
     tiers.extend(require("bpf", exact).map(|()| Tier::JournalBpf));
     for tier in tiers {
-        assert_eq!(marks_and_losses(tier, ORDERED), (FILES as usize, 0), "{}: marks, losses", tier.name());
+        are_kept(tier, ORDERED);
     }
-    // The control: what is called committed at once is not.
-    let (marks, losses) = marks_and_losses(Tier::None, ORDERED);
-    assert!(losses > marks / 2, "only {losses} losses at {marks} marks");
+    are_lost(ORDERED);
 }
 
 #[test]
@@ -191,19 +200,12 @@ fn however_the_journal_works_what_is_called_committed_is() {
     if !can_mount() {
         return;
     }
-    let are_kept = |tier: Tier, journal| {
-        let name = tier.name();
-        assert_eq!(marks_and_losses(tier, journal), (FILES as usize, 0), "{name}, {journal:?}: marks, losses");
-    };
     for journal in OTHERS {
         [Tier::Journal, Tier::Group, Tier::Background].into_iter().for_each(|tier| are_kept(tier, journal));
     }
     are_kept(Tier::Background, FAST);
     are_kept(Tier::Auto, FAST);
-    for journal in OTHERS.into_iter().chain([FAST]) {
-        let (marks, losses) = marks_and_losses(Tier::None, journal);
-        assert!(losses > marks / 2, "{journal:?}: only {losses} losses at {marks} marks");
-    }
+    OTHERS.into_iter().chain([FAST]).for_each(are_lost);
     let work = tempfile::tempdir().expect("a directory");
     let memory = Arc::new(Memory::new(DEVICE_BYTES).expect("memory"));
     child(memory, Arc::new(NoDesk), FAST, work.path(), "refuse group,journal");

@@ -1,8 +1,8 @@
 //! An engine that does nothing and remembers nothing: a fill of it costs what the driver costs. Reads find nothing, so
 //! workloads that expect an answer fail unless answers are not checked. Workloads without an engine find their place through it: a
 //! directory, or a device without a file system.
-use crate::target::{BARE, Below, Build, Change, Engine, Result, Settings, Target};
-use anyhow::{Context, ensure};
+use crate::target::{Below, Build, Change, Engine, Result, Settings, Target, bare_beside, vacate};
+use anyhow::Context;
 use std::{fs, hint::black_box, os::unix::fs::symlink, path::Path};
 
 /// The engine.
@@ -23,16 +23,11 @@ impl Engine for Null {
 
     /// A link to the device, in the place of a directory.
     fn clear(&self, dir: &Path, _: &Settings) -> Result<()> {
-        if fs::symlink_metadata(dir).is_ok_and(|found| found.is_symlink()) {
-            fs::remove_file(dir).with_context(|| format!("remove {}", dir.display()))?;
-        } else if dir.exists() {
-            fs::remove_dir_all(dir).with_context(|| format!("remove {}", dir.display()))?;
-        }
+        vacate(dir)?;
         if !self.on_device {
             return fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()));
         }
-        let bare = dir.with_file_name(BARE);
-        ensure!(bare.exists(), "{} is a device without a file system, and --device gives none", self.name());
+        let bare = bare_beside(dir, &self.name())?;
         symlink(bare.canonicalize()?, dir).with_context(|| format!("link {}", dir.display()))
     }
 

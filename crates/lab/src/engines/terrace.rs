@@ -1,6 +1,8 @@
 //! Terrace as the lab sees it: a preset's choice of parts with the run's equal terms for all numbers.
-use crate::target::{BARE, Below, Build, Change, Engine, Own, Reach, Result, Settings, SyncCount, Target};
-use anyhow::{Context, bail, ensure};
+use crate::target::{
+    Below, Build, Change, Engine, Own, Reach, Result, Settings, SyncCount, Target, bare_beside, vacate,
+};
+use anyhow::{Context, ensure};
 use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc, time::Duration};
 use terrace::{Codec, Db, FilterForm, LogWrites, Options, ReadOptions, Syncs, Tier, Values, WriteBatch, WriteOptions};
 use terrace_sim::LyingTracker;
@@ -143,20 +145,11 @@ impl Engine for Terrace {
     /// A slot is a little larger than a table; where all is on the device, a thirty-second of that, and a unit is two tables.
     fn clear(&self, dir: &Path, settings: &Settings) -> Result<()> {
         let below = self.below();
-        match fs::symlink_metadata(dir) {
-            Ok(found) if found.is_symlink() => {
-                fs::remove_file(dir).with_context(|| format!("remove {}", dir.display()))?
-            }
-            Ok(_) => fs::remove_dir_all(dir).with_context(|| format!("remove {}", dir.display()))?,
-            Err(_) => {}
-        }
+        vacate(dir)?;
         if below == Below::FileSystem {
             return fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()));
         }
-        let bare = dir.with_file_name(BARE);
-        if !bare.exists() {
-            bail!("{} lies on a device without a file system, and --device gives none", self.name);
-        }
+        let bare = bare_beside(dir, &self.name)?;
         let table = self.options(settings)?.table_bytes;
         let slot_bytes = (table + table / 32).next_multiple_of(4096) as u32; // at most a GiB and a thirty-second
         let whole = Sizes { slot_bytes: (slot_bytes / 32).next_multiple_of(4096), unit_slots: 64 };

@@ -83,7 +83,7 @@ impl Bare {
     fn path(store: &Store<'_>, number: Option<u64>) -> PathBuf {
         match number {
             Some(number) => store.dir().join(format!("{number:06}.ldb")),
-            None if store.dir().is_dir() => store.dir().join("bare"),
+            None if store.is_in_file_system() => store.dir().join("bare"),
             None => store.dir().into(),
         }
     }
@@ -107,7 +107,7 @@ impl Stage for Bare {
         ensure!(fits, "{}: value size {size} is not in blocks of {BLOCK}", self.name);
         ensure!(job.spec.threads == 1, "{} has one thread", self.name);
         let (path, bytes) = (Bare::path(store, None), job.spec.num * size as u64);
-        if !store.dir().is_dir() {
+        if !store.is_in_file_system() {
             ensure!(matches!(self.act, Act::Sequential | Act::Random), "{}: a device has no files", self.name);
             let there = File::open(&path).and_then(|mut device| device.seek(SeekFrom::End(0)));
             let there = there.with_context(|| path.display().to_string())?;
