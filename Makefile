@@ -16,9 +16,9 @@ test: ## every test, and the repository's own checks; what the machine lacks is 
 places: ## the engine's suites once more, with stores on a device, and half on one, with tables in bundles and directories, and as presets terrace and raw
 	@scripts/places.sh
 
-lint: ## formatting, clippy with warnings as errors, licences of what we build on
+lint: ## formatting, clippy with warnings as errors, also of what is behind features; licences of what we build on
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy --workspace --all-targets --features terrace-cli/fjall,terrace-cli/redb -- -D warnings
 	cargo xtask licences
 
 loom: ## the parts without locks, in every order that few threads can take

@@ -48,7 +48,8 @@ fn store(discards: bool, sizes: Sizes) -> (Arc<Ssd>, Arc<RawFs>, Db) {
     let drive = Arc::new(Ssd::with(ftl, Box::new(Memory::new(CAPACITY).unwrap())).unwrap());
     let below: Arc<dyn BlockDevice> = if discards { drive.clone() } else { Arc::new(Deaf::new(drive.clone())) };
     let device = Arc::new(Cached::new(below));
-    raw::format(&*device, sizes, 1).unwrap();
+    // Or all that it was filled with would be gone.
+    raw::format(&Deaf::new(device.clone()), sizes, 1).unwrap();
     let fs = RawFs::new(device, "drive");
     let options = options();
     let tracker = options.durability.tracker(&*fs, &options.setup()).unwrap();

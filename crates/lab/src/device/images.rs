@@ -19,8 +19,7 @@ impl Images {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts an image of `bytes` at `image`: the kept one, if it is as large, else a new sparse one. Who discards what it
-    /// holds makes it sparse again.
+    /// Puts an image of `bytes` at `image`: the kept one, if it is as large, else a new sparse one.
     pub(super) fn take(&self, image: &Path, bytes: u64) -> Result<()> {
         if let Some(dir) = self.kept().take() {
             let kept = dir.join("image");

@@ -63,11 +63,6 @@ impl FileSystem {
         if self == FileSystem::Ext4 { "data=ordered" } else { "" }
     }
 
-    /// What tells its tool not to discard what the device holds.
-    fn keeps_blocks(self) -> &'static str {
-        if self == FileSystem::Ext4 { ",nodiscard" } else { "-K" }
-    }
-
     /// The smallest device for one: an ext4 with a journal, an XFS as its tool makes one.
     pub fn bytes_min(self) -> u64 {
         if self == FileSystem::Ext4 { 16 << 20 } else { 300 << 20 }
@@ -98,12 +93,12 @@ impl Scratch {
         let mut scratch = Scratch::new(work)?;
         let image = scratch.dir.join("image");
         scratch.images = images.filter(|_| below == Below::FileSystem).cloned();
-        let more = match &scratch.images {
-            Some(images) => images.take(&image, bytes).map(|()| kind.keeps_blocks())?,
-            None => images::make(&image, bytes).map(|()| "")?,
-        };
+        match &scratch.images {
+            Some(images) => images.take(&image, bytes)?,
+            None => images::make(&image, bytes)?,
+        }
         scratch.node = attach(&image)?;
-        scratch.lay(below, kind, more, kind.mount_options())?;
+        scratch.lay(below, kind, kind.mount_options())?;
         Ok(scratch)
     }
 
@@ -112,30 +107,31 @@ impl Scratch {
         let mut scratch = Scratch::new(work)?;
         scratch.node = node.to_owned();
         scratch.is_block = true;
-        scratch.lay(below, FileSystem::Ext4, "", "data=ordered")?;
+        let _ = run(Command::new("blkdiscard").arg(node)); // a hint: a drive may not know it
+        scratch.lay(below, FileSystem::Ext4, "data=ordered")?;
         Ok(scratch)
     }
 
-    /// On the drive `node`. With `discards` it is told what `mkfs` finds unused, and what is deleted from then on; without, nobody
-    /// can tell it.
+    /// On the drive `node`. With `discards` it is told what is deleted; without, nobody can tell it.
     pub fn on_drive(work: &Path, node: &Path, spec: &DriveSpec, below: Below) -> Result<Scratch> {
         let mut scratch = Scratch::new(work)?;
         scratch.node = node.to_owned();
         let options = if spec.habits.discards { "data=ordered,discard" } else { "data=ordered" };
-        scratch.lay(below, FileSystem::Ext4, "", options)?;
+        scratch.lay(below, FileSystem::Ext4, options)?;
         Ok(scratch)
     }
 
-    /// Makes what the engine wants: a file system, none, or a small one in a partition before the rest.
-    fn lay(&self, below: Below, kind: FileSystem, more: &str, options: &str) -> Result<()> {
+    /// Makes what the engine wants: a file system, none, or a small one in a partition before the rest. What the device holds is not discarded:
+    /// a drive that has been in use stays one.
+    fn lay(&self, below: Below, kind: FileSystem, options: &str) -> Result<()> {
         let node = self.node.clone();
         if below == Below::FileSystem {
-            return self.make_file_system(kind, &node, more, options);
+            return self.make_file_system(kind, &node, options);
         }
         let mut bare = node;
         if below == Below::Both {
             let [meta, data] = divide(&self.node, META_BYTES)?;
-            self.make_file_system(FileSystem::Ext4, &meta, more, options)?;
+            self.make_file_system(FileSystem::Ext4, &meta, options)?;
             bare = data;
         }
         let store = self.mount_point().join("store");
@@ -165,18 +161,15 @@ impl Scratch {
     }
 
     /// Everything is initialised now, so that the kernel writes nothing of its own later.
-    fn make_file_system(&self, kind: FileSystem, node: &Path, more: &str, options: &str) -> Result<()> {
-        let extended = format!("lazy_itable_init=0,lazy_journal_init=0{more}");
+    fn make_file_system(&self, kind: FileSystem, node: &Path, options: &str) -> Result<()> {
+        let mut make = Command::new(format!("mkfs.{}", kind.name()));
         match kind {
             FileSystem::Ext4 => {
-                let features = ["-q", "-F", "-b", "4096", "-E", &extended];
-                run(Command::new("mkfs.ext4").args(features).arg(node))?;
+                make.args(["-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"])
             }
-            FileSystem::Xfs => {
-                let more = [more].into_iter().filter(|more| !more.is_empty());
-                run(Command::new("mkfs.xfs").args(["-q", "-f"]).args(more).arg(node))?;
-            }
-        }
+            FileSystem::Xfs => make.args(["-q", "-f", "-K"]),
+        };
+        run(make.arg(node))?;
         let mounted = mount(
             Some(node),
             &self.mount_point(),

@@ -3,8 +3,16 @@ use crate::target::{
     Below, Build, Change, Engine, Own, Reach, Result, Settings, SyncCount, Target, bare_beside, vacate,
 };
 use anyhow::{Context, ensure};
-use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc, time::Duration};
+use std::{
+    fs,
+    hash::{BuildHasher, RandomState},
+    os::unix::fs::symlink,
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 use terrace::{Codec, Db, FilterForm, LogWrites, Options, ReadOptions, Syncs, Tier, Values, WriteBatch, WriteOptions};
+use terrace_device::{Deaf, File};
 use terrace_sim::LyingTracker;
 use terrace_storage::{
     backends::{
@@ -14,6 +22,13 @@ use terrace_storage::{
     open_files,
     placement::Mode,
 };
+
+/// Prepares the device `bare`. Nothing is discarded: a drive that has been in use, and is told that nothing of it is needed, is as good as new.
+fn format(bare: &Path, sizes: Sizes) -> Result<()> {
+    let device = Deaf::new(Arc::new(File::open(bare)?));
+    raw::format(&device, sizes, RandomState::new().hash_one(bare))?;
+    Ok(())
+}
 
 /// Terrace under one preset, with or without options of its own.
 #[derive(Debug)]
@@ -145,6 +160,9 @@ impl Engine for Terrace {
     /// A slot is a little larger than a table; where all is on the device, a thirty-second of that, and a unit is two tables.
     fn clear(&self, dir: &Path, settings: &Settings) -> Result<()> {
         let below = self.below();
+        if below != Below::FileSystem {
+            Db::destroy(dir)?; // a drive that is told what is deleted is told of a store before this one
+        }
         vacate(dir)?;
         if below == Below::FileSystem {
             return fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()));
@@ -154,7 +172,7 @@ impl Engine for Terrace {
         let slot_bytes = (table + table / 32).next_multiple_of(4096) as u32; // at most a GiB and a thirty-second
         let whole = Sizes { slot_bytes: (slot_bytes / 32).next_multiple_of(4096), unit_slots: 64 };
         let sizes = if below == Below::Both { Sizes { slot_bytes, unit_slots: 1 } } else { whole };
-        raw::prepare(&bare, |_| Ok::<_, terrace_storage::Error>(sizes), true)?;
+        format(&bare, sizes).with_context(|| format!("format {}", bare.display()))?;
         match below {
             Below::Both => Ok(raw::split::join(dir, &bare)?),
             _ => symlink(bare.canonicalize()?, dir).with_context(|| format!("link {}", dir.display())),

@@ -19,6 +19,13 @@ pub struct Metric {
     pub of: fn(&Row) -> Option<f64>,
 }
 
+impl Metric {
+    /// Whether it is a time or a rate, which others on the machine change: their units end in seconds.
+    pub fn is_of_time(&self) -> bool {
+        self.unit.ends_with('s')
+    }
+}
+
 /// A metric by its name; unknown ones are refused with those there are.
 #[derive(Clone, Copy, Debug)]
 pub struct Named(pub &'static Metric);

@@ -10,7 +10,12 @@ use super::{
     trace::{Counter, Line, Trace},
     tracefs::Instance,
 };
-use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt, path::Path};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs,
+    os::unix::fs::MetadataExt,
+    path::Path,
+};
 
 /// Room for some ten thousand events of each processor between two looks.
 const BUFFER_KIB: u32 = 2048;
@@ -48,6 +53,8 @@ struct WriteCounter {
     /// Of the store, and of the whole file system.
     names: [Names; 2],
     pairs: Pairs,
+    /// What each file was when it was made: its blocks are given out when they are written back, and it may be deleted by then.
+    made: HashMap<u64, &'static str>,
     causes: BTreeMap<&'static str, u64>,
 }
 
@@ -113,6 +120,7 @@ impl WriteCounter {
             block_bytes: layout.block_bytes,
             names,
             pairs: Pairs::default(),
+            made: HashMap::new(),
             causes: BTreeMap::new(),
         };
         for (range, kind) in &layout.areas {
@@ -136,13 +144,24 @@ impl WriteCounter {
         let (inode, within) = (line.field("ino")?, line.field("dir")?);
         let mode = u32::from_str_radix(line.fields.split_once("mode ")?.1.trim(), 8).ok()?;
         self.pairs.made(inode, within, mode & 0o170_000 == FOLDER, |folder| self.names[0].is_level(folder));
+        // The number may have been another file's before.
+        self.made.remove(&inode);
+        if self.pairs.kind(inode).is_none() {
+            let kind = self.named(inode)?;
+            self.made.insert(inode, kind);
+        }
         Some(())
+    }
+
+    /// The kind of a file that has a name.
+    fn named(&mut self, inode: u64) -> Option<&'static str> {
+        let [store, all] = &mut self.names;
+        store.kind(inode).or_else(|| all.kind(inode))
     }
 
     fn allocated(&mut self, line: &Line<'_>) -> Option<()> {
         let (inode, block, count) = (line.field("ino")?, line.field("block")?, line.field("len")?);
-        let [store, all] = &mut self.names;
-        let kind = self.pairs.kind(inode).or_else(|| store.kind(inode)).or_else(|| all.kind(inode));
+        let kind = self.pairs.kind(inode).or_else(|| self.named(inode)).or_else(|| self.made.get(&inode).copied());
         // Without this flag a file's block is a node of its extent tree.
         let is_data = line.fields.contains("HINT_DATA");
         let owner = match kind {
@@ -279,6 +298,30 @@ mod tests {
             take(&mut counter, &format!("block_rq_complete: 7,0 W () {} + 8 be,0,4 [0]", block * 8));
         }
         assert_eq!(counter.causes, [("directory", 4096), ("tables", 4096)].into());
+    }
+
+    /// It is deleted between its last write and the kernel's writing back; its number is then another file's, nobody saw which.
+    #[test]
+    fn a_file_that_is_gone_is_what_it_was_when_it_was_made() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let table = dir.path().join("000005.ldb");
+        fs::write(&table, "x").expect("written");
+        let inode = fs::metadata(&table).expect("there").ino();
+        let mut counter = counter(dir.path());
+        let made = format!("ext4_allocate_inode: dev 7,0 ino {inode} dir 2 mode 0100644");
+        let write = |counter: &mut WriteCounter, block: u64| {
+            counter.happened();
+            let given = format!("dev 7,0 ino {inode} flags HINT_DATA len 1 block {block} lblk 0 goal 1");
+            take(counter, &format!("ext4_allocate_blocks: {given}"));
+            take(counter, &format!("block_rq_complete: 7,0 W () {} + 8 be,0,4 [0]", block * 8));
+        };
+        take(&mut counter, &made);
+        fs::remove_file(&table).expect("removed");
+        write(&mut counter, 50);
+        assert_eq!(counter.causes, [("tables", 4096)].into());
+        take(&mut counter, &made);
+        write(&mut counter, 60);
+        assert_eq!(counter.causes, [("tables", 4096), ("unknown", 4096)].into());
     }
 
     #[test]

@@ -49,6 +49,8 @@ use terrace_device::ssd::Cause;
 const WITNESSES_MAY_DIFFER: u64 = 1000;
 /// Of the device's bytes, at most one part in so many may be those of files outside the store.
 const OTHERS_MAY_WRITE: u64 = 100;
+/// Of the device's bytes, at most one part in so many may have no cause that is known, or the others say little.
+const MAY_BE_UNKNOWN: u64 = 100;
 /// Bytes that are nothing, whatever they are a part of: a few blocks in flight, or an update of a superblock.
 const NEGLIGIBLE_BYTES: u64 = 64 << 10;
 /// Attempts to read both without a write between them.
@@ -88,7 +90,8 @@ pub struct LedgerDelta {
     pub device_write_bytes: Option<u64>,
     /// The same by cause, from a trace: kinds of files (a block's first write), `rewritten` (its later writes),
     /// `directory`, `metadata`, `journal`, `elsewhere` (files outside the store) and `unknown` (the file was gone
-    /// before its name was looked up). Counted apart from `device_write_bytes`; where the sums differ there are no causes, and a note.
+    /// before its name was looked up). Counted apart from `device_write_bytes`; where the sums differ, or
+    /// too much is `unknown`, there are no causes, and a note.
     pub device_by_cause: Option<BTreeMap<String, u64>>,
     /// Bytes read from the block device, by whoever.
     pub device_read_bytes: Option<u64>,
@@ -231,11 +234,14 @@ impl LedgerDelta {
             let share = 100.0 * others as f64 / device as f64;
             self.trouble = Some(format!("others wrote {others} B to the device meanwhile, {share:.1} % of all"));
         }
+        let unknown = causes.get("unknown").copied().unwrap_or(0);
         // Exactly, or causes would not add up to the device's bytes.
-        if sum.abs_diff(device) <= device / WITNESSES_MAY_DIFFER {
-            self.device_by_cause = Some(causes);
-        } else {
+        if sum.abs_diff(device) > device / WITNESSES_MAY_DIFFER {
             self.notes.push(format!("the trace saw {sum} B written to the device, which counts {device} B itself"));
+        } else if unknown > device / MAY_BE_UNKNOWN + NEGLIGIBLE_BYTES {
+            self.notes.push(causes_unknown(format!("{unknown} of {device} B have none")));
+        } else {
+            self.device_by_cause = Some(causes);
         }
     }
 
@@ -317,6 +323,19 @@ mod tests {
         let delta = later.since(&reading(100, 50, 20));
         assert_eq!(delta.device_by_cause, None);
         assert!(delta.notes.iter().any(|note| note.contains("29 B") && note.contains("30 B")), "{:?}", delta.notes);
+    }
+
+    #[test]
+    fn causes_that_leave_much_unknown_are_none() {
+        let later = |unknown: u64| Reading {
+            causes: Some([("tables".into(), (1 << 30) - unknown), ("unknown".into(), unknown)].into()),
+            ..reading(0, 0, 1 << 30)
+        };
+        let delta = |unknown| later(unknown).since(&Reading { causes: Some(Causes::new()), ..reading(0, 0, 0) });
+        assert_eq!(delta(1 << 23).device_by_cause.expect("known")["unknown"], 1 << 23);
+        let much = delta(1 << 24);
+        assert_eq!((much.device_by_cause, much.trouble), (None, None));
+        assert!(much.notes.iter().any(|note| note.contains("16777216 of 1073741824 B")), "{:?}", much.notes);
     }
 
     #[test]

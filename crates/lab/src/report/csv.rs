@@ -1,5 +1,10 @@
 //! Every round of every cell, one line each: for plots and for statistics of one's own.
-use crate::{cell::Row, ledger::CAUSES, plan::results::Record};
+use crate::{
+    cell::{Latency, Row},
+    ledger::CAUSES,
+    plan::results::Record,
+};
+use std::collections::BTreeSet;
 
 /// The cell of a row; empty where the figure cannot be had.
 type Value = fn(&Row) -> String;
@@ -53,6 +58,18 @@ const BEHIND_CAUSES: &[(&str, Value)] = &[
     ("error", |row| told(row.error.as_ref())),
 ];
 
+/// A name and how it is had from the times of a kind of operation.
+type Time = (&'static str, fn(&Latency) -> f64);
+
+/// Of each kind of operation, in µs; columns `KIND_NAME_us`.
+const TIMES: [Time; 5] = [
+    ("p50", |times| times.p50),
+    ("p99", |times| times.p99),
+    ("p999", |times| times.p999),
+    ("p9999", |times| times.p9999),
+    ("max", |times| times.max),
+];
+
 /// All records as RFC 4180 has it, with a header.
 pub fn render(records: &[&Record]) -> String {
     render_swept(&records.iter().map(|record| (&[][..], *record)).collect::<Vec<_>>())
@@ -64,13 +81,16 @@ pub fn render_swept(records: &[(&[(String, String)], &Record)]) -> String {
     let axes = records.first().map_or(&[][..], |(at, _)| at).iter().map(|(axis, _)| format!("at_{axis}"));
     let name = |(name, _): &(&str, Value)| (*name).to_owned();
     let causes = CAUSES.iter().map(|cause| format!("device_{cause}_bytes"));
-    let names = BEFORE_CAUSES.iter().map(name).chain(causes).chain(BEHIND_CAUSES.iter().map(name));
+    let kinds: BTreeSet<&String> = records.iter().flat_map(|(_, record)| record.row.latency_us.keys()).collect();
+    let times = kinds.iter().flat_map(|kind| TIMES.map(|(name, _)| format!("{kind}_{name}_us")));
+    let names = BEFORE_CAUSES.iter().map(name).chain(causes).chain(BEHIND_CAUSES.iter().map(name)).chain(times);
     let mut text = line(axes.chain(names));
     for (at, Record { row, .. }) in records {
         let labels = at.iter().map(|(_, label)| label.clone());
         let cell = |(_, value): &(&str, Value)| value(row);
         let causes = CAUSES.iter().map(|cause| caused(row, cause));
-        let cells = BEFORE_CAUSES.iter().map(cell).chain(causes).chain(BEHIND_CAUSES.iter().map(cell));
+        let times = kinds.iter().flat_map(|&kind| TIMES.map(|(_, of)| told(row.latency_us.get(kind).map(of))));
+        let cells = BEFORE_CAUSES.iter().map(cell).chain(causes).chain(BEHIND_CAUSES.iter().map(cell)).chain(times);
         text += &line(labels.chain(cells));
     }
     text
@@ -106,10 +126,17 @@ mod tests {
         let (_, mut records) = crate::report::tests::sample(1);
         records[0].row.error = Some("a \"b\", c".into());
         records[0].row.wa.wa1 = Some(1.5);
+        let times = Latency { p99: 7.5, max: 9.0, ..Latency::default() };
+        records[1].row.latency_us = [("get".to_owned(), times)].into();
         let text = render(&records.iter().collect::<Vec<_>>());
         let lines: Vec<&str> = text.split_terminator("\r\n").collect();
         assert_eq!(lines.len(), 1 + records.len());
-        assert!(lines[0].starts_with("engine,version,workload") && lines[1].ends_with(r#","a ""b"", c""#), "{text}");
+        assert!(
+            lines[0].starts_with("engine,version,workload") && lines[1].ends_with(r#","a ""b"", c",,,,,"#),
+            "{text}"
+        );
+        assert!(lines[0].ends_with(",error,get_p50_us,get_p99_us,get_p999_us,get_p9999_us,get_max_us"), "{text}");
+        assert!(lines[2].ends_with(",,0,7.5,0,0,9"), "{text}");
         assert!(lines[1].contains(",1.5,") && lines[2].starts_with("a,,readseq,1,"), "{text}");
         let columns = lines[0].split(',').count();
         assert!(columns > 50 && lines.iter().skip(2).all(|line| line.split(',').count() == columns), "{text}");

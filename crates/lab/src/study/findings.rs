@@ -111,9 +111,7 @@ impl Findings {
 
     /// A figure with what is free in it taken from `context`.
     pub fn figure(&self, figure: &Figure, context: &[(String, String)]) -> Result<f64, String> {
-        let named = |axis: &String| figure.at.iter().any(|(known, _)| known == axis);
-        let free = context.iter().filter(|(axis, _)| !named(axis) && figure.along.as_ref() != Some(axis));
-        let at: Vec<(String, String)> = figure.at.iter().chain(free).cloned().collect();
+        let at = bound(figure, context);
         let one = |at: &[(String, String)]| {
             let estimate = self.entry(&figure.engine, at)?.estimate(figure.metric);
             let unknown = || format!("{} of {} is not known on this device", figure.metric.name, figure.engine);
@@ -129,6 +127,20 @@ impl Findings {
         }
         exponent(&pairs).ok_or_else(|| format!("no exponent fits {pairs:?}"))
     }
+
+    /// Whether the figure is of time, and others kept the machine busy while it was measured.
+    pub fn is_disturbed(&self, figure: &Figure, context: &[(String, String)]) -> bool {
+        let at = bound(figure, context);
+        let mine = self.entries.iter().filter(|entry| entry.engine == figure.engine && entry.is_at(&at));
+        figure.metric.is_of_time() && mine.flat_map(|entry| &entry.rows).any(|row| row.disturbed == Some(true))
+    }
+}
+
+/// What a figure names, and what is free in it from `context`, but for the axis that it is fitted along.
+fn bound(figure: &Figure, context: &[(String, String)]) -> Vec<(String, String)> {
+    let named = |axis: &String| figure.at.iter().any(|(known, _)| known == axis);
+    let free = context.iter().filter(|(axis, _)| !named(axis) && figure.along.as_ref() != Some(axis));
+    figure.at.iter().chain(free).cloned().collect()
 }
 
 /// Looks figures up in findings, with what is free in them taken from a context.

@@ -120,7 +120,8 @@ fn judged(findings: &Findings) -> Vec<Judged> {
             let sides = match &case.sides {
                 Ok((left, right)) => {
                     let sign = if case.holds == Some(true) { "and" } else { "but" };
-                    format!("{} {sign} {}", figure(Some(*left)), figure(Some(*right)))
+                    let beside = if case.disturbed { " (others were busy)" } else { "" };
+                    format!("{} {sign} {}{beside}", figure(Some(*left)), figure(Some(*right)))
                 }
                 Err(why) => why.clone(),
             };

@@ -25,6 +25,8 @@ pub struct Case {
     pub sides: Result<(f64, f64), String>,
     /// Whether it is so.
     pub holds: Option<bool>,
+    /// Whether times in it were measured while others kept the machine busy.
+    pub disturbed: bool,
 }
 
 /// A judged expectation.
@@ -65,7 +67,8 @@ pub fn verdicts(findings: &Findings) -> Vec<Verdict> {
             let of = At(findings, &at);
             let sides = comparison.left.value(&of).and_then(|left| Ok((left, comparison.right.value(&of)?)));
             let holds = sides.as_ref().ok().map(|(left, right)| comparison.sign.holds(*left, *right));
-            Case { at, sides, holds }
+            let disturbed = comparison.figures().iter().any(|figure| findings.is_disturbed(figure, &at));
+            Case { at, sides, holds, disturbed }
         };
         let cases: Vec<Case> = contexts(findings, &comparison.figures()).into_iter().map(case).collect();
         let outcome = match () {
@@ -192,6 +195,20 @@ mod tests {
                 "{verdict:?}"
             );
         }
+    }
+
+    #[test]
+    fn times_beside_others_are_told_and_counts_are_as_good() {
+        let out = tempfile::tempdir().unwrap();
+        let row = |row: Row| {
+            let disturbed = Some(row.round == 2 && row.wa.wa1 < Some(5.0));
+            Some(Row { seconds: Some(1.0), disturbed, ..row })
+        };
+        let more = ["wa1", "seconds"].map(|of| expect(&format!("{of}(terrace:leveldb, workload=fillrandom) > 0")));
+        let findings = measured(out.path(), &more.concat(), &row);
+        let verdicts = verdicts(&findings);
+        let disturbed = |at: usize| verdicts[at].cases.iter().map(|case| case.disturbed).collect::<Vec<_>>();
+        assert_eq!((disturbed(0), disturbed(1)), (vec![false; 4], vec![true, true, false, false]));
     }
 
     #[test]
