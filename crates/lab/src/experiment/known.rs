@@ -55,6 +55,7 @@ pub const LIST: &[(&str, &str)] = &[
     known!("ours-chainstate"),
     known!("ours-default"),
     known!("ours-default-loads"),
+    known!("ours-default-ycsb"),
     known!("ours-flush-latency"),
     known!("ours-growth"),
     known!("ours-mixgraph"),
