@@ -1,6 +1,10 @@
 //! Where a cell ran: the facts that a reader needs to judge its figures.
 use serde::{Deserialize, Serialize};
-use std::{fs, path::Path, thread};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    thread,
+};
 
 /// The machine and the file system. Empty text and `None` where the kernel does not tell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -13,6 +17,10 @@ pub struct Machine {
     pub memory_bytes: Option<u64>,
     /// The kernel's release.
     pub kernel: String,
+    /// Whether the kernel takes back what nobody has touched for a while, though memory is left: reads that were to come from memory
+    /// may come from the device.
+    #[serde(default)]
+    pub reclaims_idle: bool,
     /// Type and options of the file system that holds the store.
     pub file_system: String,
 }
@@ -27,6 +35,7 @@ impl Machine {
             cores: thread::available_parallelism().map_or(0, |cores| cores.get()),
             memory_bytes: field(&text("/proc/meminfo"), "MemTotal").and_then(|kib| kibibytes(&kib)),
             kernel: text("/proc/sys/kernel/osrelease").trim().into(),
+            reclaims_idle: reclaims_idle(Path::new("/sys")),
             file_system: dir.canonicalize().ok().and_then(|dir| file_system(&mounts, &dir)).unwrap_or_default(),
         }
     }
@@ -35,6 +44,17 @@ impl Machine {
 /// The one-minute load average.
 pub fn load() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
+}
+
+/// By DAMON's own module, or by a scheme that somebody has set up (Linux, admin-guide/mm/damon), in the tree of sysfs at `sys`.
+fn reclaims_idle(sys: &Path) -> bool {
+    let word = |path: PathBuf| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let below = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let running = below(sys.join("kernel/mm/damon/admin/kdamonds")).filter(|thread| word(thread.join("state")) == "on");
+    let mut schemes =
+        running.flat_map(|thread| below(thread.join("contexts"))).flat_map(|context| below(context.join("schemes")));
+    let module = word(sys.join("module/damon_reclaim/parameters/enabled"));
+    module == "Y" || schemes.any(|scheme| word(scheme.join("action")) == "pageout")
 }
 
 /// The value behind `name :` in the files of /proc.
@@ -73,6 +93,23 @@ mod tests {
         assert_eq!(at("/mnt/x/store"), "ext4 rw,data=ordered");
         assert_eq!(at("/mnt/xy"), "tmpfs rw,size=1k");
         assert_eq!(at("/home"), "ext4 rw,relatime");
+    }
+
+    #[test]
+    fn a_kernel_that_takes_idle_memory_back_is_found() {
+        let sys = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = sys.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+            reclaims_idle(sys.path())
+        };
+        let thread = "kernel/mm/damon/admin/kdamonds/0";
+        assert!(!write(&format!("{thread}/state"), "on\n"));
+        assert!(!write(&format!("{thread}/contexts/0/schemes/0/action"), "stat\n"));
+        assert!(write(&format!("{thread}/contexts/0/schemes/1/action"), "pageout\n"));
+        assert!(!write(&format!("{thread}/state"), "off\n"));
+        assert!(write("module/damon_reclaim/parameters/enabled", "Y\n"));
     }
 
     #[test]

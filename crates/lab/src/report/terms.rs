@@ -1,5 +1,6 @@
 //! What must be known to judge a table: terms, departures, builds, machine, remarks, errors.
 use crate::{
+    machine::Machine,
     plan::{Plan, results::Record},
     report::{figure, stats::median},
     target::{Build, Settings},
@@ -45,7 +46,9 @@ pub fn of(plan: &Plan, device: &str, records: &[&Record]) -> Vec<(&'static str, 
         let machine = &record.row.machine;
         let memory = machine.memory_bytes.map_or_else(|| "unknown".into(), size);
         let cores = counted(machine.cores as u64, "processor");
-        format!("{}, {cores}, {memory} of memory, Linux {}; {}", machine.cpu, machine.kernel, machine.file_system)
+        let reclaims = if machine.reclaims_idle { ", whose kernel takes back what is idle" } else { "" };
+        let Machine { cpu, kernel, file_system, .. } = machine;
+        format!("{cpu}, {cores}, {memory} of memory{reclaims}, Linux {kernel}; {file_system}")
     });
     let cost = |pick: fn(&crate::cell::DriverCost) -> f64| {
         median(&mut good().filter_map(|record| record.row.driver.as_ref().map(pick)).collect::<Vec<_>>())
