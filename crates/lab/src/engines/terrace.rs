@@ -160,14 +160,16 @@ impl Engine for Terrace {
     /// A slot is a little larger than a table; where all is on the device, a thirty-second of that, and a unit is two tables.
     fn clear(&self, dir: &Path, settings: &Settings) -> Result<()> {
         let below = self.below();
-        if below != Below::FileSystem {
-            Db::destroy(dir)?; // a drive that is told what is deleted is told of a store before this one
-        }
-        vacate(dir)?;
         if below == Below::FileSystem {
+            vacate(dir)?;
             return fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()));
         }
         let bare = bare_beside(dir, &self.name)?;
+        if below == Below::Both || dir.canonicalize().ok() == bare.canonicalize().ok() {
+            // So that a drive that is told what is deleted is told of the store before; a hint, as it may be damaged.
+            let _ = Db::destroy(dir);
+        }
+        vacate(dir)?;
         let table = self.options(settings)?.table_bytes;
         let slot_bytes = (table + table / 32).next_multiple_of(4096) as u32; // at most a GiB and a thirty-second
         let whole = Sizes { slot_bytes: (slot_bytes / 32).next_multiple_of(4096), unit_slots: 64 };

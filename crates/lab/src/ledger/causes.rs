@@ -161,7 +161,8 @@ impl WriteCounter {
 
     fn allocated(&mut self, line: &Line<'_>) -> Option<()> {
         let (inode, block, count) = (line.field("ino")?, line.field("block")?, line.field("len")?);
-        let kind = self.pairs.kind(inode).or_else(|| self.named(inode)).or_else(|| self.made.get(&inode).copied());
+        let made = self.pairs.kind(inode).or_else(|| self.made.get(&inode).copied());
+        let kind = made.or_else(|| self.named(inode));
         // Without this flag a file's block is a node of its extent tree.
         let is_data = line.fields.contains("HINT_DATA");
         let owner = match kind {

@@ -46,7 +46,7 @@ pub fn of(plan: &Plan, device: &str, records: &[&Record]) -> Vec<(&'static str, 
         let machine = &record.row.machine;
         let memory = machine.memory_bytes.map_or_else(|| "unknown".into(), size);
         let cores = counted(machine.cores as u64, "processor");
-        let reclaims = if machine.reclaims_idle { ", whose kernel takes back what is idle" } else { "" };
+        let reclaims = if machine.reclaims_idle { ", of which the kernel takes back what is idle" } else { "" };
         let Machine { cpu, kernel, file_system, .. } = machine;
         format!("{cpu}, {cores}, {memory} of memory{reclaims}, Linux {kernel}; {file_system}")
     });
