@@ -188,7 +188,12 @@ fn a_virtual_drive_tells_as_real_ones_do() {
     let bytes = vec![1; 1 << 20];
     (0..200).for_each(|at| ssd.write_at((at * 37 % 64) << 20, &bytes, Stream(0)).unwrap());
     let reading = Reading::of(&[ssd.report().json()]).unwrap();
-    let told = |count: u64, from: &str| Told { bytes: count / MIB_32 * MIB_32, unit_bytes: MIB_32, from: from.into() };
+    let told = |count: u64, from: &str| Told {
+        bytes: count / MIB_32 * MIB_32,
+        unit_bytes: MIB_32,
+        from: from.into(),
+        is_average: false,
+    };
     assert_eq!(reading.host, Some(told(200 << 20, "241 Host_Writes_32MiB")));
     assert_eq!(reading.nand, Ok(told(ssd.counts().nand_bytes(), "243 NAND_Writes_32MiB")));
 }

@@ -22,6 +22,8 @@ pub struct Told {
     pub unit_bytes: u64,
     /// Which attribute or field told it.
     pub from: String,
+    /// Whether it follows from an average over the drive's whole life, so that the difference of two such says nothing of the time between.
+    pub is_average: bool,
 }
 
 /// What one drive told at one moment.
@@ -102,7 +104,7 @@ fn by_pages(host: Option<u64>, other: Option<u64>, written: Option<&Told>) -> Re
             let bytes = u128::from(written.bytes) * (u128::from(host) + u128::from(other)) / u128::from(host);
             let bytes = u64::try_from(bytes).map_err(|_| "its counts cannot be".to_owned())?;
             let from = format!("{} × (247 + 248) / 247", written.from);
-            Ok(Told { bytes, unit_bytes: (written.bytes / host).max(written.unit_bytes), from })
+            Ok(Told { bytes, unit_bytes: (written.bytes / host).max(written.unit_bytes), from, is_average: true })
         }
         _ => Err("it counts pages, but no bytes or no pages of the host to compare them with".into()),
     }
@@ -113,6 +115,7 @@ fn sum(counts: impl Iterator<Item = Told>) -> Result<Told, String> {
         bytes: sum.bytes.saturating_add(next.bytes),
         unit_bytes: sum.unit_bytes + next.unit_bytes,
         from: format!("{} + {}", sum.from, next.from),
+        is_average: sum.is_average || next.is_average,
     };
     counts.reduce(add).ok_or_else(|| "nothing is counted".into())
 }
@@ -168,7 +171,7 @@ fn number(value: &Value) -> Option<u64> {
 }
 
 fn told(units: u64, unit_bytes: u64, from: String) -> Told {
-    Told { bytes: units.saturating_mul(unit_bytes), unit_bytes, from }
+    Told { bytes: units.saturating_mul(unit_bytes), unit_bytes, from, is_average: false }
 }
 
 /// What `smartctl` itself complains of.

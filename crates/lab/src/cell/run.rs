@@ -112,6 +112,7 @@ fn measure(
     // To look at all files again and again would fill the cache that reads are to find cold.
     let space_peak = (!stage.only_reads()).then(|| PeakSpace::start(store.dir()));
     let peaks = Peaks::start();
+    let drive_before = ledger.ask_drive();
     let before = ledger.mark();
     let outcome = stage.run(store, job, &mut |done| tell("run", done))?;
     let mut told = Duration::ZERO;
@@ -124,10 +125,14 @@ fn measure(
     let settled = settled.context("wait until background work is over")?;
     let pending = await_pending(store.target());
     let after = ledger.mark();
+    let drive_after = ledger.ask_drive();
     let (peaks, space_peak) = (peaks.finish(), space_peak.and_then(PeakSpace::finish));
 
     let own = OwnCounts { start, settled: store.target().own() };
-    let delta = after.since(&before);
+    let mut delta = after.since(&before);
+    if let (Some(then), Some(now)) = (drive_before, drive_after) {
+        delta.add_flash(then, now);
+    }
     if let Some(trouble) = &delta.trouble {
         bail!("not reported: {trouble}");
     }

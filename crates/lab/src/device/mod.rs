@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `dir:PATH` | in that directory | only if a file system is mounted there, as nobody else writes to it then |
 //! | `loop:SIZE`, `loop:SIZE:xfs` | on a fresh ext4 (XFS) in a file that the run makes, keeps for all its cells and removes; root | everything |
-//! | `block:/dev/X` | on a fresh ext4 on that device, whose content is lost; root | everything |
+//! | `block:/dev/X` | on a fresh ext4 on that device, whose content is lost; root | everything; of flash what the drive tells |
 //! | `vssd:PROFILE` | on a fresh ext4 on a virtual SSD in memory, served by another process; root | everything, and what it programs into flash |
 //! | `memory:SIZE` | on a fresh ext4 on a drive that is this machine's memory, without a model; root | everything |
 //!

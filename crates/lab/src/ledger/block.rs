@@ -1,4 +1,5 @@
 //! What the block device under a store counts, and the file system and journal on it.
+use super::flash::Flash;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -54,6 +55,11 @@ impl BlockDevice {
         let stat = Path::new("/sys/class/block").join(name).join("stat");
         let device = BlockDevice { name: name.to_owned(), stat, drive: drive_below(name) };
         device.read().map(|_| device)
+    }
+
+    /// The real drive behind it, if there is one; the error, of one that does not tell what it does, is for people.
+    pub fn flash(&self) -> Result<Option<Flash>, String> {
+        Flash::below(&self.name)
     }
 
     /// The counters, now.

@@ -6,6 +6,7 @@
 //! | `memory` | process | `/proc/self/status`, the peak reset before each window |
 //! | `space` | store | the sizes of its files |
 //! | `block` | device, flash | `/sys/class/block/X/stat`, ext4's session counter, the journal's transactions; a virtual SSD's counts |
+//! | `flash` | flash | what a real drive tells of itself |
 //! | `causes` | device | ext4's and the block layer's tracepoints, `layout`: dumpe2fs and debugfs |
 //! | `syncs` | file system | ext4's tracepoints in a tracefs instance of our own |
 //! | `settle` | all | when is background work over? |
@@ -16,6 +17,7 @@
 //! kernel's text.
 mod block;
 mod causes;
+mod flash;
 mod layout;
 mod memory;
 mod names;
@@ -37,13 +39,14 @@ use crate::target::SyncCount;
 use block::{BlockCounters, BlockDevice, DriveCounters};
 pub use causes::CAUSES;
 use causes::{Causes, Writes};
+use flash::Flash;
 use process::{Cpu, Io, Named};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
 };
 use syncs::{SyncReading, Syncs};
-use terrace_device::ssd::Cause;
+use terrace_device::{smart, ssd::Cause};
 
 /// Independent counters agree to one part in so many, or the figures are worth nothing.
 const WITNESSES_MAY_DIFFER: u64 = 1000;
@@ -61,6 +64,7 @@ pub struct Ledger {
     dir: PathBuf,
     device: Option<BlockDevice>,
     writes: Option<Writes>,
+    flash: Option<Flash>,
     syncs: Option<Syncs>,
     notes: Vec<String>,
 }
@@ -76,6 +80,9 @@ pub struct Reading {
     syncs: Option<SyncReading>,
     notes: Vec<String>,
 }
+
+/// What a real drive told, or why it did not.
+type Told = Result<smart::Reading, String>;
 
 /// What happened between two readings.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -101,9 +108,9 @@ pub struct LedgerDelta {
     pub journal_commits: Option<u64>,
     /// Bytes that a virtual SSD was told to write, by its own count.
     pub drive_write_bytes: Option<u64>,
-    /// Bytes that a virtual SSD programmed into flash.
+    /// Bytes that the drive programmed into flash: exactly of a virtual SSD, of a real one in its units, where it tells.
     pub nand_bytes: Option<u64>,
-    /// The same by cause ([`Cause::name`]).
+    /// Of a virtual SSD, the same by cause ([`Cause::name`]).
     pub nand_by_cause: Option<BTreeMap<String, u64>>,
     /// Bytes written to the device since it was mounted, as ext4 counts them; rounded down to KiB at both ends.
     pub fs_session_write: Option<u64>,
@@ -135,8 +142,9 @@ impl Ledger {
             .as_ref()
             .and(device_node)
             .and_then(|node| Writes::start(dir, node).map_err(|why| notes.push(causes_unknown(why))).ok());
+        let flash = device.as_ref().and_then(|device| device.flash().map_err(|why| notes.push(why)).ok().flatten());
         let syncs = Syncs::start(dir).map_err(|why| notes.push(format!("syncs are not counted from outside: {why}")));
-        Ledger { dir: dir.to_owned(), device, writes, syncs: syncs.ok(), notes }
+        Ledger { dir: dir.to_owned(), device, writes, flash, syncs: syncs.ok(), notes }
     }
 
     /// All counters, now. Waits until the trace is read, a few times over if the device is being written.
@@ -152,6 +160,12 @@ impl Ledger {
             syncs: self.syncs.as_ref().and_then(|syncs| syncs.read().map_err(|why| notes.push(why)).ok()),
             notes,
         }
+    }
+
+    /// What a real drive tells of its flash; `None` without one. Other programs ask it, whose reads this process is charged with:
+    /// to be called before the first mark and behind the last.
+    pub fn ask_drive(&self) -> Option<Told> {
+        self.flash.as_ref().map(Flash::read)
     }
 
     /// The device's counter and the trace, taken while nothing was written between them if that can be had: both are
@@ -272,6 +286,13 @@ impl LedgerDelta {
         }
     }
 
+    /// What a real drive programmed, by what it told before the first reading and behind the second.
+    pub fn add_flash(&mut self, then: Told, now: Told) {
+        let Some(device) = self.device_write_bytes else { return };
+        let programmed = now.and_then(|now| flash::programmed(&now, &then?, device));
+        self.nand_bytes = programmed.map_err(|why| self.notes.push(format!("WA2 is not known: {why}"))).ok();
+    }
+
     fn add_drive(&mut self, now: &DriveCounters, then: &DriveCounters) {
         let written = now.write_bytes.saturating_sub(then.write_bytes);
         let nand = now.nand_bytes.saturating_sub(then.nand_bytes);
@@ -340,23 +361,41 @@ mod tests {
 
     #[test]
     fn figures_that_witnesses_contradict_are_not_to_be_reported() {
-        let later = |device: u64, drive: u64, elsewhere: u64| {
+        struct Counts {
+            device: u64,
+            drive: u64,
+            session: u64,
+            traced: u64,
+            elsewhere: u64,
+        }
+        let later = |counts: Counts| {
             let counters = BlockCounters {
-                write_bytes: device,
-                drive: Some(DriveCounters { write_bytes: drive, ..DriveCounters::default() }),
-                session_write_bytes: Some(device),
+                write_bytes: counts.device,
+                drive: Some(DriveCounters { write_bytes: counts.drive, ..DriveCounters::default() }),
+                session_write_bytes: Some(counts.session),
                 ..BlockCounters::default()
             };
-            let causes = [("log".into(), device - elsewhere), ("elsewhere".into(), elsewhere)].into();
+            let own = counts.traced - counts.elsewhere;
+            let causes = [("log".into(), own), ("elsewhere".into(), counts.elsewhere)].into();
             Reading { block: Some(counters), causes: Some(causes), ..reading(0, 0, 0) }
         };
-        let delta = |device, drive, elsewhere| later(device, drive, elsewhere).since(&later(0, 0, 0));
+        let all = |bytes| Counts { device: bytes, drive: bytes, session: bytes, traced: bytes, elsewhere: 0 };
+        let trouble = |counts| later(counts).since(&later(all(0))).trouble;
         const GIB: u64 = 1 << 30;
-        assert_eq!(delta(GIB, GIB + GIB / 2000, GIB / 200).trouble, None);
-        let trouble = |device, drive, elsewhere| delta(device, drive, elsewhere).trouble.unwrap_or_default();
-        assert!(trouble(GIB, GIB + GIB / 500, 0).contains("the drive itself saw"));
-        assert!(trouble(GIB, GIB, GIB / 50).contains("2.0 % of all"));
-        assert_eq!(delta(1000, 0, 0).trouble, None, "a block in flight is no quarrel");
+        let (near, far) = (GIB + GIB / 2000, GIB + GIB / 500);
+        let agreed = Counts { drive: near, session: near, traced: near, elsewhere: GIB / 200, ..all(GIB) };
+        assert_eq!(trouble(agreed), None);
+        for (counts, why) in [
+            (Counts { drive: far, ..all(GIB) }, "the drive itself saw"),
+            (Counts { traced: far, ..all(GIB) }, "the kernel's trace saw"),
+            (Counts { traced: GIB - GIB / 500, ..all(GIB) }, "the kernel's trace saw"),
+            (Counts { session: far, ..all(GIB) }, "by its own count"),
+            (Counts { elsewhere: GIB / 50, ..all(GIB) }, "2.0 % of all"),
+        ] {
+            let told = trouble(counts).unwrap_or_default();
+            assert!(told.contains(why), "{told:?}, not {why}");
+        }
+        assert_eq!(trouble(Counts { device: 1000, ..all(0) }), None, "a block in flight is no quarrel");
     }
 
     #[test]
@@ -372,6 +411,28 @@ mod tests {
         assert_eq!((delta.nand_bytes, delta.trouble), (Some(90), None));
         let delta = at(drive(100, [60, 30, 0, 9])).since(&at(drive(10, [10, 0, 0, 0])));
         assert!(delta.trouble.is_some_and(|why| why.contains("90 B") && why.contains("89 B")));
+    }
+
+    #[test]
+    fn flash_of_a_real_drive_is_told_or_why_not() {
+        let told = |bytes| smart::Told { bytes, unit_bytes: 1, from: "a test".into(), is_average: false };
+        let reading = |host, nand| smart::Reading {
+            model: "model".into(),
+            serial: None,
+            host: Some(told(host)),
+            nand: Ok(told(nand)),
+        };
+        let delta = |then, now| {
+            let mut delta = LedgerDelta { device_write_bytes: Some(1000), ..LedgerDelta::default() };
+            delta.add_flash(then, now);
+            (delta.nand_bytes, delta.notes.concat())
+        };
+        assert_eq!(delta(Ok(reading(5, 7)), Ok(reading(1005, 2007))), (Some(2000), String::new()));
+        for (then, now) in
+            [(Err("no tool".to_owned()), Ok(reading(1005, 2007))), (Ok(reading(5, 7)), Err("no tool".to_owned()))]
+        {
+            assert_eq!(delta(then, now), (None, "WA2 is not known: no tool".to_owned()));
+        }
     }
 
     #[test]

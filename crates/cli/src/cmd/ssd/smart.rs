@@ -70,7 +70,7 @@ impl Smart {
     }
 }
 
-/// What was added between two readings, as far as both tell it.
+/// What was added between two readings, as far as both tell it: an average over the drive's life says nothing of it.
 struct Added {
     host_bytes: Option<u64>,
     nand_bytes: Option<u64>,
@@ -96,7 +96,7 @@ fn added(path: &Path, now: &Reading) -> Result<Added> {
         let added = told.bytes.checked_sub(then);
         added.map(Some).with_context(|| format!("{}: {name} was {then}, more than now", path.display()))
     };
-    let nand = now.nand.as_ref().ok();
+    let nand = now.nand.as_ref().ok().filter(|told| !told.is_average);
     let (host_bytes, nand_bytes) = (since("host_bytes", now.host.as_ref())?, since("nand_bytes", nand)?);
     let wa2 = match (host_bytes, nand_bytes, &now.host, nand) {
         (Some(host), Some(nand), Some(host_told), Some(nand_told)) if host > 0 => {
