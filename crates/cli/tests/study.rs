@@ -48,6 +48,7 @@ y = "wa_engine"
 what = "a figure of the paper"
 here = "wa_engine(terrace:leveldb, workload=fillrandom, value_size=1KiB)"
 paper = "noblsm.motivation.async_to_sync_time_ratio"
+why = "another store"
 
 [[expect]]
 that = "wa_engine(terrace:leveldb, workload=fillrandom) >= 1"
@@ -63,7 +64,7 @@ that = "wa1(terrace:leveldb, workload=fillrandom) > 1 + wa1(terrace:l2sm, worklo
 because = "no device is counted"
 "#;
 
-/// A place of a test's own, with the experiment in it. The lock that studies share is in it too.
+/// A place of a test's own, with the experiment in it. The lock that studies share has its name.
 struct Place(TempDir);
 
 impl Place {
@@ -80,7 +81,8 @@ impl Place {
 
     fn command(&self, more: &[&str]) -> Command {
         let path = |name: &str| self.file(name).to_str().unwrap().to_owned();
-        let fixed = ["study", "run", &path("small.toml"), "--out", &path("out"), "--disturbed-at", "100000"];
+        let (experiment, out) = (path("small.toml"), path("out"));
+        let fixed = ["study", "run", &experiment, "--out", &out, "--disturbed-at", "100000", "--lock", &experiment];
         let mut command = command(fixed.iter().chain(more));
         command.env("TMPDIR", self.file("work"));
         command
@@ -108,6 +110,8 @@ fn an_experiment_is_measured_judged_and_shown() {
         "✓ wa_engine(terrace:leveldb, workload=fillrandom) >= 1  holds",
         "✗ wa_engine(terrace:leveldb, workload=fillrandom, value_size=1KiB) < 0  does not hold",
         "of course it does not",
+        "a figure of the paper, where it differs: another store",
+        "1 round: what is said of time is indicative, a claim needs 9",
         "micros ~ value_size^k",
         "· wa1(terrace:leveldb, workload=fillrandom) > 1 + wa1(terrace:l2sm, workload=fillrandom)  pending",
         "a figure of the paper",
@@ -162,6 +166,31 @@ fn what_is_wrong_is_refused_by_line_and_name() {
     assert!(Place::new(SMALL).run(&["--scale", "0"]).fails(2).contains("--scale"));
     let empty = tempfile::tempdir().unwrap();
     assert!(terrace(["study", "report", empty.path().to_str().unwrap()]).fails(1).contains("no run"));
+}
+
+/// Stores can live elsewhere than an experiment says, but where devices are what it compares.
+#[test]
+fn a_given_device_takes_the_place_of_what_the_file_says() {
+    let place = Place::new(&SMALL.replace("\"temporary\"", "\"loop\"\nsize = \"1GiB\""));
+    let stores = place.file("stores");
+    fs::create_dir(&stores).unwrap();
+    let device = format!("dir:{}", stores.display());
+    place.run(&["--device", &device]).ok();
+    let report = place.report();
+    assert!(report.contains(&device) && !report.contains("loop:1024MiB"), "the report says where");
+    assert_eq!(fs::read_dir(&stores).unwrap().count(), 0, "it is left empty, and left");
+    assert!(!place.run(&["--device", &device]).err.contains("round "), "all is there");
+    fs::write(stores.join("mine"), "x").unwrap();
+    assert!(place.run(&["--device", &device]).fails(2).contains("--destroy-data"));
+    place.run(&["--device", &device, "--destroy-data", "--scale", "0.05"]).ok();
+    assert_eq!(fs::read_dir(&stores).unwrap().count(), 1, "what is not the store's stays");
+    assert!(place.run(&["--device", "tape:0"]).fails(2).contains("--device tape:0"));
+    let compares = SMALL.replace("load.value_size", "device.size").replace(", value_size=1KiB", "");
+    let compares = compares
+        .replace("\"temporary\"", "\"loop\"\nsize = \"1GiB\"")
+        .replace("\"100B\", \"1KiB\", \"2KiB\"", "\"1GiB\", \"2GiB\"");
+    let compares = Place::new(&compares.replace("x = \"value_size\"\nlog = true", ""));
+    assert!(compares.run(&["--device", &device, "--destroy-data"]).fails(2).contains("compares devices (device.size)"));
 }
 
 /// A second study is refused while one measures; one that was killed goes on where it was.

@@ -111,6 +111,8 @@ pub struct Compare {
     pub here: Spanned<Expression>,
     /// Where it stands in `papers.toml`.
     pub paper: papers::Reference,
+    /// What is known about why they differ.
+    pub why: Option<String>,
 }
 
 /// What should come out.

@@ -28,6 +28,8 @@ pub struct Point {
 /// A device at its size.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Place {
+    /// What the user gave instead, as `--device` has it.
+    Given(String),
     /// A directory.
     Temporary,
     /// A loop device of so many bytes, for such a file system.
@@ -201,6 +203,7 @@ impl Place {
     pub fn describe(&self) -> String {
         match self {
             Place::Temporary => "a temporary directory".into(),
+            Place::Given(device) => device.clone(),
             Place::Loop(bytes, kind) => format!("loop:{}MiB, {}", bytes >> 20, kind.name()),
             Place::Memory { bytes, habits } => {
                 format!("memory of {} MiB{}{}", bytes >> 20, habits.describe(), habits.kept_by())

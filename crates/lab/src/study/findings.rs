@@ -61,7 +61,7 @@ impl Findings {
     /// What is on disk, complete or not.
     pub fn read(folder: &Folder, engine_is_known: &dyn Fn(&str) -> Result<(), String>) -> Result<Findings> {
         let (experiment, facts) = folder.read(engine_is_known)?;
-        let points = experiment.points(facts.scale).map_err(|why| anyhow!(why))?;
+        let points = facts.points(&experiment).map_err(|why| anyhow!(why))?;
         let (mut entries, mut records) = (Vec::new(), Vec::new());
         for (number, point) in points.iter().enumerate() {
             let Some(plan) = Folder::plan(&experiment, &facts, point)? else { continue };

@@ -36,10 +36,32 @@ pub struct Facts {
     pub rounds: u32,
     /// A number that another build does not have.
     pub program: u64,
+    /// What `--device` said, where stores do not live on what the experiment names.
+    #[serde(default)]
+    pub device: Option<String>,
     /// What was typed.
     pub command: String,
     /// Engines that were not there, and why.
     pub pending: BTreeMap<String, String>,
+}
+
+impl Facts {
+    /// The points of `experiment` at this scale, where their stores live.
+    ///
+    /// # Errors
+    /// What is wrong with a point, with its line; or devices are what the experiment compares, and one was given.
+    pub fn points(&self, experiment: &Experiment) -> Result<Vec<Point>, String> {
+        let mut points = experiment.points(self.scale)?;
+        let Some(device) = &self.device else { return Ok(points) };
+        if let Some(sweep) = experiment.sweep.iter().find(|sweep| sweep.set.get_ref().starts_with("device.")) {
+            return Err(format!("it compares devices ({}), so none can be given", sweep.set.get_ref()));
+        }
+        for point in &mut points {
+            point.place = Place::Given(device.clone());
+            point.stopped.retain(|line| !line.starts_with("device."));
+        }
+        Ok(points)
+    }
 }
 
 impl Folder {
@@ -89,6 +111,7 @@ impl Folder {
     pub fn device(&self, place: &Place) -> Result<Option<String>> {
         match place {
             Place::Temporary => Ok(None),
+            Place::Given(device) => Ok(Some(device.clone())),
             Place::Loop(bytes, FileSystem::Ext4) => Ok(Some(format!("loop:{bytes}"))),
             Place::Loop(bytes, kind) => Ok(Some(format!("loop:{bytes}:{}", kind.name()))),
             Place::Memory { bytes, habits } => Ok(Some(format!("memory:{bytes}{habits}"))),

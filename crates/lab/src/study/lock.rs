@@ -1,40 +1,38 @@
 //! One study at a time on a machine: two would measure each other.
 use anyhow::{Context, Result, bail};
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use std::{
-    fs::{File, TryLockError},
-    io::{Read, Write},
-    path::Path,
+    io::ErrorKind,
+    os::{
+        linux::net::SocketAddrExt,
+        unix::net::{SocketAddr, UnixListener, UnixStream},
+    },
 };
 
-/// The file whose lock is held.
-const NAME: &str = "terrace-study.lock";
-
 /// Held until it is dropped, or its process ends.
+///
+/// It is a socket's name in the kernel, no file: the same for every user and whatever `TMPDIR` says, and gone with its
+/// process. A container with a network of its own has names of its own.
 #[derive(Debug)]
-pub struct Lock(#[allow(dead_code, reason = "its lock goes when it is closed")] File);
+pub struct Lock(#[allow(dead_code, reason = "its name goes when it is closed")] UnixListener);
 
 impl Lock {
-    /// Takes the lock of this machine, a file in `dir`, which all studies have in common.
+    /// Takes the lock called `name`, which all studies on this machine have in common.
     ///
     /// # Errors
     /// Another study runs: its process is named.
-    pub fn take(dir: &Path) -> Result<Lock> {
-        let path = dir.join(NAME);
-        let what = || path.display().to_string();
-        let mut file =
-            File::options().read(true).write(true).create(true).truncate(false).open(&path).with_context(what)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut owner = String::new();
-                file.read_to_string(&mut owner).with_context(what)?;
-                bail!("another study measures on this machine (process {}); {} is locked", owner.trim(), what());
+    pub fn take(name: &str) -> Result<Lock> {
+        let what = || format!("the lock {name}");
+        let address = SocketAddr::from_abstract_name(name).with_context(what)?;
+        match UnixListener::bind_addr(&address) {
+            Ok(listener) => Ok(Lock(listener)),
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                let owner = UnixStream::connect_addr(&address).with_context(what)?;
+                let owner = getsockopt(&owner, PeerCredentials).with_context(what)?;
+                bail!("another study measures on this machine (process {}); it holds {}", owner.pid(), what())
             }
-            Err(TryLockError::Error(error)) => return Err(error).with_context(what),
+            Err(error) => Err(error).with_context(what),
         }
-        file.set_len(0).with_context(what)?;
-        write!(file, "{}", std::process::id()).with_context(what)?;
-        Ok(Lock(file))
     }
 }
 
@@ -44,11 +42,11 @@ mod tests {
 
     #[test]
     fn a_second_study_is_refused_until_the_first_ends() {
-        let dir = tempfile::tempdir().unwrap();
-        let first = Lock::take(dir.path()).unwrap();
-        let refused = Lock::take(dir.path()).unwrap_err().to_string();
+        let name = format!("terrace-study-test-{}", std::process::id());
+        let first = Lock::take(&name).unwrap();
+        let refused = Lock::take(&name).unwrap_err().to_string();
         assert!(refused.contains(&format!("process {}", std::process::id())), "{refused}");
         drop(first);
-        Lock::take(dir.path()).unwrap();
+        Lock::take(&name).unwrap();
     }
 }

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     experiment::metric::{self, Metric},
     plan::results::Record,
-    report::{estimate, figure, terms},
+    report::{estimate, figure, stats::ROUNDS_OF_A_CLAIM, terms},
 };
 use std::collections::BTreeSet;
 
@@ -97,6 +97,14 @@ fn compared(findings: &Findings) -> Table {
     [header].into_iter().chain(compared.into_iter().map(line)).collect()
 }
 
+/// Of those of these figures that are there, why they differ from the paper's, where that is known.
+fn reasons(findings: &Findings) -> Vec<(&str, &str)> {
+    let compared = verdict::compared(findings);
+    let is_there = |what: &str| compared.iter().any(|it| it.what == what && it.here.is_ok());
+    let told = findings.experiment.compare.iter().filter_map(|compare| Some((&*compare.what, compare.why.as_deref()?)));
+    told.filter(|(what, _)| is_there(what)).collect()
+}
+
 /// An expectation and what came of it.
 struct Judged {
     outcome: Outcome,
@@ -166,10 +174,13 @@ fn terms(findings: &Findings) -> Vec<(&'static str, Vec<String>)> {
     own.into_iter().filter(|(_, lines)| !lines.is_empty()).chain(terms).collect()
 }
 
-/// The scale in words.
+/// The scale in words, and what the number of rounds allows to say.
 fn scale(findings: &Findings) -> String {
     let rounds = findings.facts.rounds;
-    let rounds = format!("{rounds} round{}", if rounds == 1 { "" } else { "s" });
+    let mut rounds = format!("{rounds} round{}", if rounds == 1 { "" } else { "s" });
+    if (findings.facts.rounds as usize) < ROUNDS_OF_A_CLAIM {
+        rounds += &format!(": what is said of time is indicative, a claim needs {ROUNDS_OF_A_CLAIM}");
+    }
     match findings.facts.scale {
         1.0 => format!("at the paper's own size, {rounds}"),
         scale => format!("at scale {scale}, {rounds}"),

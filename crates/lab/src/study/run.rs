@@ -3,7 +3,10 @@ use super::folder::{Facts, Folder};
 use crate::{
     cell::{Progress, Row},
     device::{DeviceSpec, Images},
-    experiment::{Experiment, points::Point},
+    experiment::{
+        Experiment,
+        points::{Place, Point},
+    },
     plan::{
         Cell, Plan,
         results::Results,
@@ -46,6 +49,8 @@ pub struct Means<'a> {
     pub others_max: f64,
     /// Whether cells that are on disk are run again.
     pub fresh: bool,
+    /// Whether a device that was given may lose what is on it.
+    pub destroy_data: bool,
     /// Set when the user wants the run to end.
     pub stop: &'a AtomicBool,
     /// Is told the experiment whose point begins.
@@ -118,8 +123,10 @@ fn run_point(
         Some(text) => text.parse().map_err(|why: String| anyhow!(why))?,
         None => DeviceSpec::Dir(work.join(format!("terrace-study-{}", std::process::id()))),
     };
-    let destroy_data = false; // each place is made for its cell
-    device.check(destroy_data)?;
+    let (is_given, destroy_data) = (matches!(point.place, Place::Given(_)), means.destroy_data);
+    if !is_given {
+        device.check(false)?; // each is made for its cell; one that was given was looked at before the first of them
+    }
     let ended = run::run(
         plan,
         &mut results,
@@ -136,7 +143,7 @@ fn run_point(
             watch: &mut Within { share, inner: means.watch },
         },
     );
-    if let DeviceSpec::Dir(dir) = &device {
+    if let (DeviceSpec::Dir(dir), false) = (&device, is_given) {
         // Cells have emptied it.
         let _ = fs::remove_dir(dir);
     }

@@ -154,7 +154,7 @@ mod tests {
     fn measured(out: &std::path::Path, more: &str, each: Each<'_>) -> Findings {
         let experiment = decode(&GOOD.replace("[[expect]]", &format!("{more}\n[[expect]]"))).unwrap();
         let pending = [("terrace:wisckey".to_owned(), "not built".to_owned())].into();
-        let facts = Facts { scale: 0.0625, rounds: 3, program: 7, command: "typed".into(), pending };
+        let facts = Facts { scale: 0.0625, rounds: 3, program: 7, device: None, command: "typed".into(), pending };
         let folder = Folder::begin(out, &experiment, &facts).unwrap();
         for (index, point) in experiment.points(facts.scale).unwrap().iter().enumerate() {
             let plan = Folder::plan(&experiment, &facts, point).unwrap().expect("an engine is there");

@@ -7,7 +7,7 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use std::{io::Write, path::PathBuf, process::Command, time::Duration};
 use terrace_lab::{
-    device::remove_stale,
+    device::{DeviceSpec, remove_stale},
     experiment::{Experiment, points::Point},
     ledger,
     plan::stop,
@@ -41,6 +41,14 @@ pub struct Run {
     /// Measures again what is there already.
     #[arg(long)]
     fresh: bool,
+    /// Where stores live instead of on what experiments name: a drive of yours, as `terrace bench --device` has it. What an
+    /// experiment says of its device, size, state and speed, does not apply; where it compares devices, this is refused. Behind
+    /// a run that was killed the drive holds data.
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
+    /// Lets a given directory or device that holds data be overwritten.
+    #[arg(long, requires = "device")]
+    destroy_data: bool,
     /// Where files of devices and temporary directories are made. Default: the system's temporary directory.
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
@@ -50,6 +58,9 @@ pub struct Run {
     /// Percent of one processor that other processes may use; beyond it a round is marked and repeated once.
     #[arg(long, value_name = "PERCENT", default_value_t = 20)]
     disturbed_at: u32,
+    /// What all studies of a machine have in common; tests have their own.
+    #[arg(long, hide = true, default_value = "terrace-study")]
+    lock: String,
 }
 
 impl Run {
@@ -67,12 +78,22 @@ impl Run {
                 }
             }
         }
-        let _lock = Lock::take(&std::env::temp_dir())?;
+        let device = self.device.as_deref().map(str::parse::<DeviceSpec>);
+        let device = device.transpose().map_err(|why| Usage::of("--device", why.trim_start_matches("--device ")))?;
+        let _lock = Lock::take(&self.lock)?;
         let work = self.work.clone().unwrap_or_else(std::env::temp_dir);
         remove_stale(&work).iter().for_each(|left| eprintln!("left behind by an earlier run: {left}"));
+        let looked = device.map_or(Ok(()), |device| device.check(self.destroy_data));
+        looked.map_err(|error| Usage::of("--device", format!("{error:#}")))?;
         let program = this_build()?;
-        let tasks =
-            experiments.into_iter().map(|experiment| self.task(experiment, program)).collect::<Result<Vec<_>>>()?;
+        let asked =
+            experiments.into_iter().map(|experiment| self.ask(experiment, program)).collect::<Result<Vec<_>>>()?;
+        // Nothing is written to any folder before all experiments are known to be good.
+        let begin = |(experiment, facts, points)| {
+            let folder = Folder::begin(&self.out, &experiment, &facts)?;
+            Ok(Task { experiment, facts, folder, points })
+        };
+        let tasks = asked.into_iter().map(begin).collect::<Result<Vec<_>>>()?;
 
         let mut watch = progress(&tasks);
         let narrator = watch.clone();
@@ -89,6 +110,7 @@ impl Run {
                 timeout: Duration::from_secs(self.timeout),
                 others_max: f64::from(self.disturbed_at) / 100.0,
                 fresh: self.fresh,
+                destroy_data: self.destroy_data,
                 stop,
                 begin: &mut |task, point| narrator.say(&headline(task, point)),
                 watch: &mut watch,
@@ -108,17 +130,18 @@ impl Run {
         Ok(())
     }
 
-    fn task(&self, experiment: Experiment, program: u64) -> Result<Task> {
+    /// How `experiment` is asked, and its points.
+    fn ask(&self, experiment: Experiment, program: u64) -> Result<(Experiment, Facts, Vec<Point>)> {
         let facts = Facts {
             scale: self.scale.unwrap_or(experiment.scale.default),
             rounds: self.rounds.unwrap_or(experiment.rounds),
+            device: self.device.clone(),
             program,
             command: output::command(),
             pending: experiment.engines().filter_map(|name| Some((name.to_owned(), pending(name)?))).collect(),
         };
-        let points = experiment.points(facts.scale).map_err(|why| Usage::of(&experiment.name, why))?;
-        let folder = Folder::begin(&self.out, &experiment, &facts)?;
-        Ok(Task { experiment, facts, folder, points })
+        let points = facts.points(&experiment).map_err(|why| Usage::of(&experiment.name, why))?;
+        Ok((experiment, facts, points))
     }
 }
 

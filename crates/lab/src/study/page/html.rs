@@ -1,6 +1,6 @@
 //! Findings for a browser: one file without scripts and without anything from elsewhere; light or dark as the reader has it,
 //! and black on white on paper.
-use super::{cascade, compared, figures, fitted, judged, plot, scale, terms};
+use super::{cascade, compared, figures, fitted, judged, plot, reasons, scale, terms};
 use crate::{
     report::stats::median,
     study::{
@@ -105,6 +105,9 @@ fn section(findings: &Findings) -> Result<String> {
     for (title, lines) in more.iter().filter(|(_, lines)| !lines.is_empty()) {
         let _ = writeln!(html, "<h3>{title}</h3>");
         html += &table(lines);
+    }
+    for (what, why) in reasons(findings) {
+        let _ = writeln!(html, "<p>{}, where it differs: {}</p>", escape(what), escape(why));
     }
     html += "<h3>What should come out</h3>\n<ul class=\"verdicts\">\n";
     for judged in judged(findings) {

@@ -1,5 +1,5 @@
 //! Findings as Markdown, for a paper or a page of the book.
-use super::{compared, figures, fitted, judged, scale, terms};
+use super::{compared, figures, fitted, judged, reasons, scale, terms};
 use crate::{
     report::markdown::{plain, row, rule},
     study::findings::Findings,
@@ -24,6 +24,8 @@ fn one(findings: &Findings) -> String {
         }
     }
     text += "\n";
+    let told = |(what, why)| format!("- **{}, where it differs:** {}\n", plain(what), plain(why));
+    text.extend(reasons(findings).into_iter().map(told));
     for judged in judged(findings) {
         let (word, cases) = (judged.outcome.word(), plain(&judged.cases.join("; ")));
         text += &format!("- **{word}:** `{}` ({}): {cases}", judged.that, plain(&judged.because));

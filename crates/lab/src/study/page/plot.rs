@@ -292,6 +292,28 @@ mod tests {
     }
 
     #[test]
+    fn intervals_are_drawn_and_axes_and_lines_named() {
+        let series = |spread: f64| {
+            let dots = [100.0, 1024.0].map(|x| (x, 5.0 - spread, 5.0, 5.0 + spread)).to_vec();
+            // The same in both pictures, so that axes and grids are.
+            let wide = Series { engine: "wide".into(), colour: COLOURS[1], dots: vec![(512.0, 1.0, 5.0, 9.0)] };
+            [Series { engine: "one".into(), colour: COLOURS[0], dots }, wide]
+        };
+        let strokes = |svg: &str| svg.matches("<line ").count() + svg.matches("<polyline ").count();
+        let labels = ["100B", "1KiB"].map(String::from);
+        for log in [false, true] {
+            let drawn =
+                |spread| lines(&series(spread), "value_size", "time in µs", &labels, true, log).expect("a picture");
+            assert_eq!(strokes(&drawn(1.0)) - strokes(&drawn(0.0)), 2 * 3, "for each dot a bar with two ends");
+            for words in ["value_size in bytes", "time in µs", "one"] {
+                assert!(drawn(0.0).contains(&format!("\n{words}\n")), "{words}");
+            }
+        }
+        let drawn = |spread| bars(&series(spread)).expect("a picture");
+        assert_eq!(strokes(&drawn(1.0)) - strokes(&drawn(0.0)), 3);
+    }
+
+    #[test]
     fn numbers_on_axes_are_short() {
         let shown = [0.0, 0.5, 4.0, 100.0, 4096.0, 65536.0, 1_048_576.0, 2000.0].map(people);
         assert_eq!([0.2, 90.0, 100.0, 5e6, 7e6].map(sparse), ["0.200", "", "100", "5000000", ""]);

@@ -1,5 +1,5 @@
 //! Findings on the terminal.
-use super::{compared, figures, fitted, judged, scale};
+use super::{compared, figures, fitted, judged, reasons, scale};
 use crate::{
     report::table::{aligned, widths},
     study::{findings::Findings, verdict::Outcome},
@@ -14,6 +14,7 @@ pub fn render(findings: &Findings) -> String {
         text.extend(table.iter().map(|line| aligned(line, &widths)));
         text += if table.is_empty() { "" } else { "\n" };
     }
+    text.extend(reasons(findings).into_iter().map(|(what, why)| format!("{what}, where it differs: {why}\n")));
     for judged in judged(findings) {
         let sign = match judged.outcome {
             Outcome::Held => "✓",
