@@ -184,7 +184,7 @@ fn a_given_device_takes_the_place_of_what_the_file_says() {
     assert!(place.run(&["--device", &device]).fails(2).contains("--destroy-data"));
     place.run(&["--device", &device, "--destroy-data", "--scale", "0.05"]).ok();
     assert_eq!(fs::read_dir(&stores).unwrap().count(), 1, "what is not the store's stays");
-    assert!(place.run(&["--device", "tape:0"]).fails(2).contains("--device tape:0"));
+    assert!(place.run(&["--device", "tape:0"]).fails(2).contains("--device: tape:0"));
     let compares = SMALL.replace("load.value_size", "device.size").replace(", value_size=1KiB", "");
     let compares = compares
         .replace("\"temporary\"", "\"loop\"\nsize = \"1GiB\"")
