@@ -3,7 +3,7 @@ pub mod cell;
 pub mod engines;
 mod flags;
 pub mod output;
-mod place;
+pub mod place;
 pub mod progress;
 
 use crate::args::Usage;

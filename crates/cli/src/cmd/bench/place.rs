@@ -41,16 +41,15 @@ impl Place {
     /// Refuses what cannot be had or holds data, and removes what killed runs left; then a place for each cell.
     pub fn prepare(&self) -> Result<Box<dyn FnMut(Below) -> Result<Ground>>> {
         let work = self.work.clone().unwrap_or_else(std::env::temp_dir);
-        let usage = |error: &dyn fmt::Display| Usage::of("--device", error);
         let (spec, temporary) = match &self.device {
-            Some(text) => (text.parse().map_err(|error: String| usage(&error.trim_start_matches("--device ")))?, None),
+            Some(text) => (parse(text)?, None),
             None => {
                 let directory = Temporary::new(&work);
                 (DeviceSpec::Dir(directory.0.clone()), Some(directory))
             }
         };
         let destroy_data = self.destroy_data;
-        spec.check(destroy_data).map_err(|error| usage(&format!("{error:#}")))?;
+        look(&spec, destroy_data)?;
         remove_stale(&work).iter().for_each(|left| eprintln!("left behind by an earlier run: {left}"));
         let images = Arc::new(Images::default());
         Ok(Box::new(move |below| {
@@ -60,6 +59,16 @@ impl Place {
             Ok(Ground { dir: device.dir.clone(), device: device.node.clone(), guard: Box::new(device) })
         }))
     }
+}
+
+/// What `--device` says.
+pub fn parse(text: &str) -> Result<DeviceSpec> {
+    text.parse().map_err(|error: String| Usage::of("--device", error.trim_start_matches("--device ")))
+}
+
+/// Refuses what cannot be had or holds data.
+pub fn look(device: &DeviceSpec, destroy_data: bool) -> Result<()> {
+    device.check(destroy_data).map_err(|error| Usage::of("--device", format!("{error:#}")))
 }
 
 /// Before the number of the process that a temporary directory belongs to.

@@ -2,12 +2,12 @@
 use super::{find, pending};
 use crate::{
     args::Usage,
-    cmd::bench::{cell, output, progress::Progress, this_build},
+    cmd::bench::{cell, output, place, progress::Progress, this_build},
 };
 use anyhow::{Context, Result, bail};
 use std::{io::Write, path::PathBuf, process::Command, time::Duration};
 use terrace_lab::{
-    device::{DeviceSpec, remove_stale},
+    device::remove_stale,
     experiment::{Experiment, points::Point},
     ledger,
     plan::stop,
@@ -78,13 +78,11 @@ impl Run {
                 }
             }
         }
-        let device = self.device.as_deref().map(str::parse::<DeviceSpec>);
-        let device = device.transpose().map_err(|why| Usage::of("--device", why.trim_start_matches("--device ")))?;
+        let device = self.device.as_deref().map(place::parse).transpose()?;
         let _lock = Lock::take(&self.lock)?;
         let work = self.work.clone().unwrap_or_else(std::env::temp_dir);
         remove_stale(&work).iter().for_each(|left| eprintln!("left behind by an earlier run: {left}"));
-        let looked = device.map_or(Ok(()), |device| device.check(self.destroy_data));
-        looked.map_err(|error| Usage::of("--device", format!("{error:#}")))?;
+        device.map_or(Ok(()), |device| place::look(&device, self.destroy_data))?;
         let program = this_build()?;
         let asked =
             experiments.into_iter().map(|experiment| self.ask(experiment, program)).collect::<Result<Vec<_>>>()?;
