@@ -104,6 +104,9 @@ pub struct LevelStatistics {
     pub bytes: u64,
     /// Compactions that put tables here.
     pub compactions: WorkStatistics,
+    /// Bytes that compactions handed to storage for tables here, be it that these never came to be. All levels together are `compaction` in
+    /// [`bytes_written`](Statistics::bytes_written).
+    pub compacted_bytes: u64,
 }
 
 /// Memory held now, in bytes; [`memory_bytes`](crate::Options::memory_bytes) says what is counted.
@@ -222,6 +225,9 @@ impl Statistics {
     pub(crate) fn counted(mut self, counters: &Counters, traffic: &Traffic) -> Statistics {
         for (level, work) in self.levels.iter_mut().zip(&counters.compactions) {
             level.compactions = work.snapshot();
+        }
+        for (level, bytes) in self.levels.iter_mut().zip(traffic.compacted()) {
+            level.compacted_bytes = bytes;
         }
         self.flushes = counters.flushes.snapshot();
         self.stalls = counters.stalls.load(Relaxed);

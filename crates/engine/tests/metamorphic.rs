@@ -287,6 +287,16 @@ fn check_statistics(db: Db, place: &Place, options: &Options, pairs: u64) {
         TableForm::Directory => 1..=compacted,
     };
     assert!(compacted == 0 || may_be.contains(&bytes("compaction")), "{said:?}");
+    let by_level: u64 = said.levels.iter().map(|level| level.compacted_bytes).sum();
+    assert_eq!(by_level, bytes("compaction"), "{said:?}");
+    for level in said.levels.iter().filter(|level| level.compactions.bytes_written > 0) {
+        assert!(level.compacted_bytes > 0, "{said:?}");
+        // In tables of their own, this is all that was written.
+        assert!(
+            said.shape.tables != TableForm::Block || level.compacted_bytes == level.compactions.bytes_written,
+            "{said:?}"
+        );
+    }
     assert!(said.flushes.bytes_written <= bytes("flush"), "recovery flushes too: {said:?}");
     let syncs: u64 = said.syncs.iter().map(|(_, syncs)| syncs.count).sum();
     assert_eq!(syncs > 0, options.durability.name() != "none", "{said:?}");

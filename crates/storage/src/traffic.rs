@@ -5,6 +5,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
+use terrace_format::LEVELS;
 
 /// What written bytes are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -82,6 +83,8 @@ impl SyncKind {
 #[derive(Debug, Default)]
 pub struct Traffic {
     bytes: [AtomicU64; Purpose::ALL.len()],
+    /// Of those of compactions, for tables of each level.
+    compacted: [AtomicU64; LEVELS],
     tables: [SyncCounter; Purpose::ALL.len()],
     others: [SyncCounter; SyncKind::OTHERS.len()],
     /// How many wait for what other threads make durable.
@@ -152,6 +155,14 @@ impl Traffic {
         self.bytes[purpose as usize].fetch_add(bytes, Relaxed);
     }
 
+    /// As [`wrote`](Traffic::wrote), for tables that are to be in `level`.
+    pub fn wrote_tables(&self, purpose: Purpose, level: usize, bytes: u64) {
+        self.wrote(purpose, bytes);
+        if purpose == Purpose::Compaction {
+            self.compacted[level].fetch_add(bytes, Relaxed);
+        }
+    }
+
     /// As [`synced`](Traffic::synced), for which a write, a flush or a compaction had to wait.
     pub fn blocked(&self, kind: SyncKind, bytes: u64, time: Duration) {
         let _awaited = Awaited::new();
@@ -179,6 +190,11 @@ impl Traffic {
     /// Bytes handed to storage for `purpose` so far.
     pub fn bytes(&self, purpose: Purpose) -> u64 {
         self.bytes[purpose as usize].load(Relaxed)
+    }
+
+    /// Of the bytes for compactions, those for tables of each level.
+    pub fn compacted(&self) -> [u64; LEVELS] {
+        std::array::from_fn(|level| self.compacted[level].load(Relaxed))
     }
 
     /// Syncs of `kind` so far.

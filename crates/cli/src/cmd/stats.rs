@@ -66,7 +66,10 @@ fn write_text(statistics: &Statistics, out: &mut dyn Write) -> Result<()> {
 }
 
 fn json_of(statistics: &Statistics) -> Value {
-    let level = |level: &LevelStatistics| json!({ "tables": level.tables, "bytes": level.bytes, "compactions": work_json(&level.compactions) });
+    let level = |level: &LevelStatistics| {
+        json!({ "tables": level.tables, "bytes": level.bytes, "compactions": work_json(&level.compactions),
+        "compacted_bytes": level.compacted_bytes })
+    };
     let sync = |(kind, syncs): &(&str, Syncs)| {
         let object = json!({ "count": syncs.count, "blocking": syncs.blocking, "bytes": syncs.bytes, "seconds": seconds(syncs.time) });
         ((*kind).to_owned(), object)

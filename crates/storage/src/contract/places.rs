@@ -160,6 +160,8 @@ fn traffic_is_what_was_written(place: &Place) {
     let collected = if is_apart(&*placement) { bytes(Purpose::Collection) } else { 0 };
     let wrote = (bytes(Purpose::Flush), bytes(Purpose::Compaction) + collected);
     same(wrote, (of(4).sum(), of(5).sum()), "bytes of tables and of their values");
+    let by_level = |level| if level == super::COMPACTED_LEVEL { bytes(Purpose::Compaction) } else { 0 };
+    same(placement.traffic().compacted(), std::array::from_fn(by_level), "bytes of compactions by level");
     assert!(wrote.0 >= flushed && wrote.1 >= compacted, "no less than the tables have");
     same(bytes(Purpose::Wal), log.bytes() + log.small_bytes(), "bytes of the log");
     drop(log); // while it is written, a log may be longer than what it holds

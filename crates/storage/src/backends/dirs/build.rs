@@ -107,7 +107,7 @@ impl DirsBuild {
         let head = file.head(internal);
         let written = if head.is_empty() { output.append(value) } else { output.append(&[&head[..], value].concat()) };
         written.map_err(store.io("append to", &path))?;
-        store.traffic.wrote(self.purpose, file.file_bytes(internal));
+        store.traffic.wrote_tables(self.purpose, self.level, file.file_bytes(internal));
         Ok(Placed::File(file))
     }
 
@@ -171,7 +171,7 @@ impl Build for DirsBuild {
         }
         let folder = self.shelf.make(self.level, id)?;
         self.made.push(id);
-        let output = Output::create(&self.shelf.store, self.purpose, &meta_of(&folder))?;
+        let output = Output::create(&self.shelf.store, self.purpose, self.level, &meta_of(&folder))?;
         let writer = Writer::new(output, &self.setup);
         self.open = Some(Open { id, folder, writer, pairs: PairFacts::default(), entries: 0, linked_bytes: 0 });
         Ok(())

@@ -75,7 +75,7 @@ impl FilesBuild {
 
     fn create(&mut self, name: String) -> Result<Output> {
         let file = self.store.fs.create_table(&name, &self.hint).map_err(self.store.io("create", &name))?;
-        let output = Output::to(file, &self.store, purpose(self.hint), &name);
+        let output = Output::to(file, &self.store, purpose(self.hint), self.hint.level, &name);
         self.names.push(name);
         Ok(output)
     }
@@ -98,7 +98,7 @@ impl FilesBuild {
             Lifetime::Compaction => Purpose::Collection,
             Lifetime::Flush | Lifetime::Ingest => purpose(self.hint),
         };
-        let output = Output::to(file, &self.store, purpose, &name);
+        let output = Output::to(file, &self.store, purpose, self.hint.level, &name);
         self.names.push(name);
         Ok(output)
     }
@@ -234,6 +234,7 @@ impl Drop for FilesBuild {
 pub(in crate::backends) struct Output {
     store: Arc<Store>,
     purpose: Purpose,
+    level: usize,
     file: Box<dyn WriteFile>,
     name: String,
     gathered: Vec<u8>,
@@ -242,17 +243,17 @@ pub(in crate::backends) struct Output {
 }
 
 impl Output {
-    /// Makes the file `name`.
-    pub fn create(store: &Arc<Store>, purpose: Purpose, name: &str) -> Result<Output> {
+    /// Makes the file `name`, of or with tables of `level`.
+    pub fn create(store: &Arc<Store>, purpose: Purpose, level: usize, name: &str) -> Result<Output> {
         let file = store.fs.create(name).map_err(store.io("create", name))?;
-        Ok(Output::to(file, store, purpose, name))
+        Ok(Output::to(file, store, purpose, level, name))
     }
 
     /// Writes to `file`, which is new and called `name`.
-    fn to(file: Box<dyn WriteFile>, store: &Arc<Store>, purpose: Purpose, name: &str) -> Output {
+    fn to(file: Box<dyn WriteFile>, store: &Arc<Store>, purpose: Purpose, level: usize, name: &str) -> Output {
         // As large as it can get: grown again by each file, it left holes in the heap.
         let gathered = Vec::with_capacity(GATHER_BYTES + store.setup.block_bytes.min(GATHER_BYTES));
-        Output { name: store.path(name), store: store.clone(), purpose, file, gathered, bytes: 0 }
+        Output { name: store.path(name), store: store.clone(), purpose, level, file, gathered, bytes: 0 }
     }
 
     /// Bytes so far.
@@ -275,7 +276,7 @@ impl Output {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.append(bytes).map_err(|e| Error::io("append to", &self.name, e))?;
         self.bytes += bytes.len() as u64;
-        self.store.traffic.wrote(self.purpose, bytes.len() as u64);
+        self.store.traffic.wrote_tables(self.purpose, self.level, bytes.len() as u64);
         Ok(())
     }
 
