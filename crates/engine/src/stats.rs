@@ -104,7 +104,8 @@ pub struct LevelStatistics {
     pub bytes: u64,
     /// Compactions that put tables here.
     pub compactions: WorkStatistics,
-    /// Bytes that compactions handed to storage for tables here, be it that these never came to be. All levels together are `compaction` in
+    /// Bytes that compactions handed to storage for tables here. `compactions.bytes_written` is the length of the tables that came to be; this
+    /// counts also those that were given up, and not what was linked. All levels together are `compaction` in
     /// [`bytes_written`](Statistics::bytes_written).
     pub compacted_bytes: u64,
 }

@@ -369,6 +369,22 @@ fn a_file_system_with_few_inodes_holds_more_pairs_and_one_with_none_stops_writes
     disk.check().unwrap();
 }
 
+/// Values that stay beside their keys make tables, and these are files, too: as many are left as a disk full of small tables takes.
+#[test]
+fn small_pairs_leave_files_for_small_tables() {
+    let Some(()) = require("root", is_root()) else { return };
+    let Some(disk) = require("loop", LoopFs::with(&["-b", "1024", "-N", "12000"], "defaults")) else { return };
+    let path = disk.mount.join("store");
+    let db = Db::open(&path, delsm(&[("table_bytes", "16KiB"), ("memtable_bytes", "64KiB")])).unwrap();
+    (0..24_000).for_each(|n| db.put(key(n * 7919 % 24_000), [7; 900]).unwrap());
+    db.flush().unwrap();
+    db.close().unwrap();
+    assert_eq!(contents(&Db::open(&path, delsm(&[])).unwrap()).unwrap().len(), 24_000);
+    let files = pairs(&path).values().map(Vec::len).sum::<usize>();
+    assert!((8000..10_500).contains(&files), "{files} pairs have a file");
+    disk.check().unwrap();
+}
+
 /// A merge links the pairs of its inputs. Of these only what goes with them waits for it to be durable.
 #[test]
 fn what_is_linked_is_not_retained() {

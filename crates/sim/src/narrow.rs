@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use terrace_storage::{
     LogWrites, Memory,
     backends::files::{
-        folders::{Folders, Inside},
+        folders::{Folders, Inside, Room},
         fs::{DirEntry, FileSystem, ReadFile, WriteFile},
     },
 };
@@ -202,7 +202,8 @@ impl Folders for NarrowFs {
         Ok(self.narrow.name_bytes_max)
     }
 
-    fn files_left(&self) -> io::Result<u64> {
-        Ok(self.narrow.files_max.saturating_sub(self.names.lock().len() as u64))
+    fn room(&self) -> io::Result<Room> {
+        let all = self.narrow.files_max;
+        Ok(Room { left: all.saturating_sub(self.names.lock().len() as u64), all })
     }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 use terrace_format::Storage;
 use terrace_storage::backends::files::{
-    folders::{Folders, Inside},
+    folders::{Folders, Inside, Room},
     fs::{DirEntry, FileSystem, ReadFile, WriteFile},
 };
 
@@ -290,8 +290,8 @@ impl Folders for SmallFs {
         self.inner_folders()?.name_bytes_max()
     }
 
-    fn files_left(&self) -> io::Result<u64> {
-        self.inner_folders()?.files_left()
+    fn room(&self) -> io::Result<Room> {
+        self.inner_folders()?.room()
     }
 }
 

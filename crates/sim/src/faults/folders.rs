@@ -1,7 +1,7 @@
 //! Folders with faults.
 use super::{FaultFs, Needs};
 use std::io;
-use terrace_storage::backends::files::folders::{Folders, Inside};
+use terrace_storage::backends::files::folders::{Folders, Inside, Room};
 
 impl FaultFs {
     fn inner_folders(&self) -> io::Result<&dyn Folders> {
@@ -57,7 +57,7 @@ impl Folders for FaultFs {
         self.inner_folders()?.name_bytes_max()
     }
 
-    fn files_left(&self) -> io::Result<u64> {
-        self.inner_folders()?.files_left()
+    fn room(&self) -> io::Result<Room> {
+        self.inner_folders()?.room()
     }
 }

@@ -1,6 +1,9 @@
 //! Builds: a folder for each table, a file for each value that is worth one, all saved together.
 use super::{
-    super::files::build::{Output, purpose, watch},
+    super::files::{
+        build::{Output, purpose, watch},
+        folders::Room,
+    },
     shelf::{Shelf, meta_of},
     table::read_pair,
 };
@@ -16,8 +19,10 @@ use terrace_format::{
     pair::{self, InFile, PairFacts, Reference},
 };
 
-/// So many files are left for logs, manifests and tables: with fewer, values stay in the meta file.
+/// So many files are left for logs, manifests and tables, and this share of all that there can be: with fewer, values stay in the meta file.
+/// A table is a folder and a file, so that tables of 64 KiB, full of such values, still come to a quarter of a disk as `mkfs.ext4` makes it.
 const FILES_KEPT: u64 = 1024;
+const FILES_KEPT_SHARE: u64 = 8;
 /// So many files are made before the file system is asked again how many there can be.
 const FILES_AT_ONCE: u64 = 64;
 
@@ -86,9 +91,10 @@ impl DirsBuild {
     /// Whether enough files can be made for this to be one of them.
     fn may_make_a_file(&mut self) -> Result<bool> {
         if self.files == 0 {
-            let left =
-                self.shelf.folders().files_left().map_err(self.shelf.store.io("ask for the files left in", ""))?;
-            self.files = left.saturating_sub(FILES_KEPT).min(FILES_AT_ONCE);
+            let room = self.shelf.folders().room();
+            let Room { left, all } = room.map_err(self.shelf.store.io("ask for the files left in", ""))?;
+            let kept = FILES_KEPT.max(all / FILES_KEPT_SHARE);
+            self.files = left.saturating_sub(kept).min(FILES_AT_ONCE);
         }
         let may = self.files > 0;
         self.files = self.files.saturating_sub(1);

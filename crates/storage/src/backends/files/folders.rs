@@ -30,10 +30,19 @@ pub trait Folders: Send + Sync {
     fn sync_folders(&self, names: &[String]) -> io::Result<()>;
     /// Bytes that a part of a name may have.
     fn name_bytes_max(&self) -> io::Result<usize>;
-    /// How many files more there can be; [`u64::MAX`] where nobody counts them.
-    fn files_left(&self) -> io::Result<u64> {
-        Ok(u64::MAX)
+    /// How many files there can be.
+    fn room(&self) -> io::Result<Room> {
+        Ok(Room { left: u64::MAX, all: u64::MAX })
     }
+}
+
+/// How many files a file system can have; [`u64::MAX`] where nobody counts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Besides those that are there.
+    pub left: u64,
+    /// With them.
+    pub all: u64,
 }
 
 /// One thing in a folder.
@@ -172,9 +181,10 @@ impl Folders for RealFs {
         Ok(statvfs(&self.file(""))?.name_max() as usize)
     }
 
-    fn files_left(&self) -> io::Result<u64> {
+    fn room(&self) -> io::Result<Room> {
         let found = statvfs(&self.file(""))?;
-        Ok(if found.files() == 0 { u64::MAX } else { found.files_available() })
+        let counted = |count| if found.files() == 0 { u64::MAX } else { count };
+        Ok(Room { left: counted(found.files_available()), all: counted(found.files()) })
     }
 }
 
