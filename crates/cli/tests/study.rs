@@ -2,6 +2,7 @@
 mod common;
 
 use common::{Ran, command, root, terrace};
+use serde_json::{Value, json};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -79,6 +80,11 @@ impl Place {
         self.0.path().join(name)
     }
 
+    /// Where results go.
+    fn out(&self) -> String {
+        self.file("out").to_str().unwrap().to_owned()
+    }
+
     fn command(&self, more: &[&str]) -> Command {
         let path = |name: &str| self.file(name).to_str().unwrap().to_owned();
         let (experiment, out) = (path("small.toml"), path("out"));
@@ -95,7 +101,7 @@ impl Place {
     }
 
     fn report(&self) -> String {
-        terrace(["study", "report", self.file("out").to_str().unwrap()]).ok();
+        terrace(["study", "report", &self.out()]).ok();
         fs::read_to_string(self.file("out/report.html")).unwrap()
     }
 }
@@ -124,6 +130,10 @@ fn an_experiment_is_measured_judged_and_shown() {
     let rows = fs::read_to_string(place.file("out/small/rows.jsonl")).unwrap();
     assert!(rows.lines().count() == 12 && !rows.contains("l2sm"), "what is pending has no row");
 
+    let (told, reported) = (place.run(&["--json"]).ok(), terrace(["study", "report", "--json", &place.out()]).ok());
+    assert_eq!(String::from_utf8_lossy(&told), String::from_utf8_lossy(&reported));
+    check_json(&serde_json::from_slice(&told).expect("one object"));
+
     let html = place.report();
     let elsewhere = html.replace("http://www.w3.org/2000/svg", "");
     assert!(!elsewhere.contains("://") && !html.contains("<script"), "it needs nothing from elsewhere");
@@ -131,16 +141,52 @@ fn an_experiment_is_measured_judged_and_shown() {
     assert_eq!(html.matches("<svg class=\"cascade\"").count(), 2, "one for each engine that ran");
     assert!(html.contains("How it grows") && html.contains("value_size in bytes"), "{html}");
     // along the sweep: one picture for each row; side by side: for the row and values that have the figure
-    assert_eq!(html.matches("class=\"plot\"").count(), 2 + 3);
+    let over_time = 2 * 2;
+    assert_eq!(html.matches("class=\"plot\"").count(), 2 + 3 + over_time);
+    assert_eq!(
+        html.matches("\nseconds since the beginning\n").count(),
+        over_time,
+        "throughput and latencies of each row"
+    );
     let markdown = fs::read_to_string(place.file("out/report.md")).unwrap();
     assert!(markdown.contains("**does not hold:**") && markdown.contains("pending"), "{markdown}");
     let csv = fs::read_to_string(place.file("out/small/rows.csv")).unwrap();
     assert!(csv.starts_with("at_value_size,engine,") && csv.lines().count() == 1 + 12, "{csv}");
+    let csv = fs::read_to_string(place.file("out/small/over-time.csv")).unwrap();
+    assert!(
+        csv.starts_with("at_value_size,engine,workload,round,step,from_seconds,") && csv.lines().count() > 12,
+        "{csv}"
+    );
 
     let again = place.run(&[]);
     assert!(!again.err.contains("round "), "all is there: {}", again.err);
     assert_eq!(String::from_utf8(again.ok()).unwrap(), text);
     assert_eq!(place.run(&["--scale", "0.05"]).err.matches("round ").count(), 12, "another size is another run");
+}
+
+/// What programs are told of the small experiment.
+fn check_json(told: &Value) {
+    assert_eq!((&told["name"], &told["scale"], &told["rounds"]), (&json!("small"), &json!(0.1), &json!(1)));
+    assert!(told["pending"]["terrace:l2sm"].is_string(), "{told}");
+    let entries = told["entries"].as_array().unwrap();
+    assert_eq!(entries.len(), 12);
+    for entry in entries {
+        let micros = &entry["figures"]["micros"];
+        assert!(
+            micros["median"].as_f64().unwrap() > 0.0 && micros["low"].is_null() && micros["rounds"] == 1,
+            "{entry}"
+        );
+        assert!(entry["figures"].get("wa1").is_none() && entry["at"]["value_size"].is_string(), "{entry}");
+    }
+    assert_eq!(told["exponents"].as_array().unwrap().len(), 4, "rows and engines");
+    let compared = &told["compared"][0];
+    assert_eq!((&compared["paper"], &compared["why"]), (&json!(13.0), &json!("another store")), "{compared}");
+    assert!(compared["here"].as_f64().unwrap() > 0.0 && compared["missing"].is_null(), "{compared}");
+    let outcomes = told["expectations"].as_array().unwrap().iter().map(|it| it["outcome"].as_str().unwrap());
+    assert_eq!(outcomes.collect::<Vec<_>>(), ["held", "broken", "pending"]);
+    let case = &told["expectations"][1]["cases"][0];
+    assert!(case["left"].as_f64().unwrap() > 1.0 && case["right"] == 0.0 && case["holds"] == false, "{case}");
+    assert!(told["expectations"][2]["cases"][0]["missing"].as_str().unwrap().contains("wa1 of terrace:leveldb"));
 }
 
 #[test]
@@ -339,7 +385,7 @@ fn a_browser_shows_the_report() {
     );
     assert_ne!(pictures[0], pictures[1], "dark is not light");
     let shown = String::from_utf8(look(&["--dump-dom"]).stdout).unwrap();
-    assert!(shown.contains("From the user's byte") && shown.matches("<svg").count() == 2 + 3, "{shown}");
+    assert!(shown.contains("From the user's byte") && shown.matches("<svg").count() == 2 + 3 + 2, "{shown}");
     let flash = shown.matches(">flash</text>").count();
     assert!(flash == 2 && shown.contains("class=\"part host\"") && shown.contains("wa2"), "{shown}");
     let pdf = artefacts.join("study.pdf");

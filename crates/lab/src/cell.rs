@@ -5,9 +5,11 @@
 mod account;
 mod cost;
 pub(crate) mod memory;
+mod over_time;
 pub(crate) mod processors;
 mod run;
 
+pub use over_time::{LatencyOverTime, OverTime};
 pub use run::{Engines, run_cell};
 
 use crate::{
@@ -164,6 +166,9 @@ pub struct Bytes {
     pub engine: Option<u64>,
     /// The same by purpose.
     pub engine_by_purpose: Option<BTreeMap<String, u64>>,
+    /// Those of `compaction` by the level that the tables are for; levels that got none are left out.
+    #[serde(default)]
+    pub engine_compaction_by_level: Option<BTreeMap<String, u64>>,
     /// Charged to the process by the kernel, minus what was cancelled before it reached the device.
     pub process: Option<u64>,
     /// Read from storage for the process.
@@ -175,6 +180,9 @@ pub struct Bytes {
     /// `device` by what caused it: kinds of files (each block's first write), `rewritten`, `directory`, `metadata`,
     /// `journal`, `elsewhere` (other files on the device) and `unknown`.
     pub device_by_cause: Option<BTreeMap<String, u64>>,
+    /// Of these, what is `rewritten`, by the kind of file.
+    #[serde(default)]
+    pub device_rewritten_by_kind: Option<BTreeMap<String, u64>>,
     /// Dirtied by the process, and deleted before it was written to any device.
     pub never_written: Option<u64>,
     /// Written by the file system, by its own count.
@@ -282,6 +290,9 @@ pub struct Row {
     pub batch: usize,
     /// Seed.
     pub seed: u64,
+    /// When it began, as RFC 3339 has it, in UTC.
+    #[serde(default)]
+    pub began: Option<String>,
     /// Operations done; each change of a batch and each pair of a sequential read is one.
     pub ops: u64,
     /// Reads that found their key.
@@ -300,6 +311,9 @@ pub struct Row {
     pub settled: Option<bool>,
     /// By kind of operation; empty if latency was not recorded.
     pub latency_us: BTreeMap<String, Latency>,
+    /// Operations and latencies over time; `None` if no latency was recorded.
+    #[serde(default)]
+    pub over_time: Option<OverTime>,
     /// Time that writers waited for background work.
     pub stall_seconds: Option<f64>,
     /// Bytes, layer by layer.

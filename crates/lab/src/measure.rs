@@ -1,10 +1,14 @@
-//! Threads that begin together, a clock, and a histogram of latencies for each kind of operation.
+//! Threads that begin together, a clock, and latencies of each kind of operation: a histogram of all, and how they were over time.
+mod timeline;
+
+pub use timeline::{Span, Timeline};
+
 use anyhow::{Context, Result, anyhow};
 use hdrhistogram::Histogram;
 use std::{
     ops::AddAssign,
     sync::{
-        Barrier,
+        Barrier, OnceLock,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     thread,
@@ -111,8 +115,31 @@ pub struct Outcome {
     pub tally: Tally,
     /// From the first operation to the last, foreground only.
     pub seconds: f64,
-    /// `None` if they were not recorded.
-    pub latencies: Option<Latencies>,
+    /// `None` if no latencies were recorded.
+    pub recorded: Option<Recorded>,
+}
+
+/// What the clock told.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// Of the whole run.
+    pub latencies: Latencies,
+    /// When they were what.
+    pub timeline: Timeline,
+}
+
+impl Recorded {
+    #[inline]
+    fn record(&mut self, kind: Kind, start: Instant, now: Instant) {
+        let time = now - start;
+        self.latencies.record(kind, time);
+        self.timeline.record(kind, now, time);
+    }
+
+    fn merge(&mut self, other: Recorded) {
+        self.latencies.merge(&other.latencies);
+        self.timeline.add(other.timeline);
+    }
 }
 
 /// One thread's side of a run.
@@ -122,7 +149,7 @@ pub struct Worker<'a> {
     pub index: usize,
     /// What this thread has done.
     pub tally: Tally,
-    latencies: Option<Latencies>,
+    recorded: Option<Recorded>,
     shared: &'a Shared,
 }
 
@@ -132,6 +159,8 @@ struct Shared {
     foreground_left: AtomicUsize,
     running: AtomicUsize,
     done: Vec<AtomicU64>,
+    /// When the first thread did: the same for all of them.
+    began: OnceLock<Instant>,
 }
 
 /// A thread tells its progress after so many operations; a power of two.
@@ -141,24 +170,24 @@ impl Worker<'_> {
     /// Does a call, and records how long it took if latencies are recorded.
     #[inline]
     pub fn timed<T>(&mut self, kind: Kind, call: impl FnOnce() -> T) -> T {
-        let Some(latencies) = &mut self.latencies else { return call() };
+        let Some(recorded) = &mut self.recorded else { return call() };
         let start = Instant::now();
         let result = call();
-        latencies.record(kind, start.elapsed());
+        recorded.record(kind, start, Instant::now());
         result
     }
 
     /// The time, if latencies are recorded; for what [`timed`](Worker::timed) cannot wrap.
     #[inline]
     pub fn now(&self) -> Option<Instant> {
-        self.latencies.is_some().then(Instant::now)
+        self.recorded.is_some().then(Instant::now)
     }
 
     /// Records the time since `start`, which [`now`](Worker::now) told.
     #[inline]
     pub fn record_since(&mut self, kind: Kind, start: Option<Instant>) {
-        if let (Some(latencies), Some(start)) = (&mut self.latencies, start) {
-            latencies.record(kind, start.elapsed());
+        if let (Some(recorded), Some(start)) = (&mut self.recorded, start) {
+            recorded.record(kind, start, Instant::now());
         }
     }
 
@@ -166,9 +195,9 @@ impl Worker<'_> {
     /// costs is little more than reading a clock, so it is read once for each.
     #[inline]
     pub fn record_lap(&mut self, kind: Kind, start: Option<Instant>) -> Option<Instant> {
-        let (latencies, start) = (self.latencies.as_mut()?, start?);
+        let (recorded, start) = (self.recorded.as_mut()?, start?);
         let now = Instant::now();
-        latencies.record(kind, now - start);
+        recorded.record(kind, start, now);
         Some(now)
     }
 
@@ -177,6 +206,9 @@ impl Worker<'_> {
     pub fn did(&mut self, ops: u64) -> bool {
         let before = self.tally.ops;
         self.tally.ops += ops;
+        if let Some(recorded) = &mut self.recorded {
+            recorded.timeline.did(ops);
+        }
         if before / TELL_OPS != self.tally.ops / TELL_OPS {
             self.shared.done[self.index].store(self.tally.ops, Relaxed);
             return !self.shared.failed.load(Relaxed);
@@ -223,21 +255,23 @@ pub fn run(
         foreground_left: AtomicUsize::new(plan.foreground),
         running: AtomicUsize::new(threads),
         done: (0..threads).map(|_| AtomicU64::new(0)).collect(),
+        began: OnceLock::new(),
     };
     let barrier = Barrier::new(threads);
     let work = |index: usize, parent: thread::Thread| {
         let foreground = index < plan.foreground;
         let _ending = Ending { shared: &shared, foreground, parent };
         let latencies = plan.histogram.then(Latencies::new);
-        let mut worker = Worker { index, tally: Tally::default(), latencies, shared: &shared };
         barrier.wait();
-        let start = Instant::now();
+        let began = *shared.began.get_or_init(Instant::now);
+        let recorded = latencies.map(|latencies| Recorded { latencies, timeline: Timeline::since(began) });
+        let mut worker = Worker { index, tally: Tally::default(), recorded, shared: &shared };
         let result = job(&mut worker);
         let end = Instant::now();
         if result.is_err() {
             shared.failed.store(true, Relaxed);
         }
-        result.map(|()| (foreground, worker.tally, worker.latencies, start, end))
+        result.map(|()| (foreground, worker.tally, worker.recorded, end))
     };
     let results = thread::scope(|scope| {
         let work = &work;
@@ -258,17 +292,24 @@ pub fn run(
     });
     let results = results.into_iter().collect::<Result<Vec<_>>>()?;
 
-    let (mut tally, mut latencies) = (Tally::default(), plan.histogram.then(Latencies::new));
-    for (foreground, part, times, ..) in &results {
-        tally += if *foreground { *part } else { Tally { ops: 0, found: 0, ..*part } };
-        if let (Some(sum), Some(times)) = (&mut latencies, times) {
-            sum.merge(times);
+    let ends = results.iter().filter(|result| result.0).map(|result| result.3);
+    let (began, end) = shared.began.into_inner().zip(ends.max()).context("a run without threads")?;
+    let time = end - began;
+    let (mut tally, mut all) = (Tally::default(), None::<Recorded>);
+    for (foreground, part, recorded, ..) in results {
+        tally += if foreground { part } else { Tally { ops: 0, found: 0, ..part } };
+        let Some(mut recorded) = recorded else { continue };
+        if !foreground {
+            recorded.timeline = recorded.timeline.without_ops();
+        }
+        match &mut all {
+            Some(all) => all.merge(recorded),
+            None => all = Some(recorded),
         }
     }
-    let foreground = || results.iter().filter(|result| result.0);
-    let start = foreground().map(|result| result.3).min().context("a run without threads")?;
-    let end = foreground().map(|result| result.4).max().context("a run without threads")?;
-    Ok(Outcome { tally, seconds: (end - start).as_secs_f64(), latencies })
+    let recorded = all.filter(|all| all.latencies.recorded().next().is_some());
+    let recorded = recorded.map(|it| Recorded { timeline: it.timeline.until(time), ..it });
+    Ok(Outcome { tally, seconds: time.as_secs_f64(), recorded })
 }
 
 #[cfg(test)]
@@ -293,7 +334,8 @@ mod tests {
         assert_eq!(outcome.tally, Tally { ops: 6000, written_bytes: 21, ..Tally::default() });
         assert_eq!(last, 3 * 1024);
         assert!(outcome.seconds >= 0.02);
-        let latencies = outcome.latencies.unwrap();
+        let Recorded { latencies, timeline } = outcome.recorded.unwrap();
+        assert_eq!(timeline.spans().iter().map(|span| span.ops).sum::<u64>(), 6000);
         let kinds: Vec<_> = latencies.recorded().map(|(kind, times)| (kind, times.len())).collect();
         assert_eq!(kinds, [(Kind::Put, 3), (Kind::Get, 6000)]);
         assert!(latencies.recorded().next().unwrap().1.min() >= 19_980_000);
@@ -301,13 +343,14 @@ mod tests {
 
     #[test]
     fn the_background_ends_with_the_foreground() {
-        let plan = Plan { foreground: 1, background: 1, histogram: false };
+        let plan = Plan { foreground: 1, background: 1, histogram: true };
         let outcome = run(plan, &mut |_| (), &|worker| {
             if worker.index == 0 {
                 thread::sleep(Duration::from_millis(10));
                 worker.did(1);
             }
             while worker.index == 1 && worker.foreground_works() {
+                worker.timed(Kind::Put, || ());
                 worker.did(1);
             }
             worker.tally.written_bytes = 1;
@@ -315,6 +358,10 @@ mod tests {
         })
         .unwrap();
         assert_eq!(outcome.tally, Tally { ops: 1, written_bytes: 2, ..Tally::default() });
+        let timeline = outcome.recorded.unwrap().timeline;
+        let spans = timeline.spans();
+        assert_eq!(spans.iter().map(|span| span.ops).sum::<u64>(), 1, "as in the tally");
+        assert!(spans.iter().any(|span| span.latencies(Kind::Put).is_some()), "the background is timed, too");
     }
 
     #[test]

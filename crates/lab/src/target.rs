@@ -199,6 +199,8 @@ pub struct Own {
     /// Bytes handed to storage by purpose (`wal flush compaction ingest value_log gc manifest other`, as far as there is such a thing);
     /// `None` for peers.
     pub bytes_by_purpose: Option<BTreeMap<String, u64>>,
+    /// Those of `compaction` by the level that the tables are for; `None` for peers.
+    pub compaction_by_level: Option<BTreeMap<String, u64>>,
     /// Syncs by kind (`tables manifest log value_log directory root filesystem`); `None` for peers.
     pub syncs: Option<BTreeMap<String, SyncCount>>,
     /// Those of tables, by what these were written for (`flush compaction …`).

@@ -103,6 +103,15 @@ fn known_bytes_syncs_and_times_come_out() {
     assert_eq!(put.count, 1000);
     assert!(put.p50 >= 299.7 && put.p50 < 900.0, "{put:?}: 300 µs, less a thousandth of rounding");
     assert!(put.p50 <= put.p90 && put.p90 <= put.p99 && put.p99 <= put.p999 && put.p9999 <= put.max, "{put:?}");
+    let over_time = fill.over_time.as_ref().expect("latencies are recorded");
+    assert_eq!((over_time.span_seconds, over_time.ops.iter().sum::<u64>()), (0.01, 1000));
+    // A call takes 300 µs at least, so no span of 10 ms can end more of them than this.
+    assert!(over_time.ops.len() >= 30 && over_time.ops.iter().all(|ops| *ops <= 34), "{over_time:?}");
+    assert_eq!(over_time.latency_us.keys().collect::<Vec<_>>(), ["put"]);
+    let times = &over_time.latency_us["put"];
+    assert!(times.p50.iter().flatten().all(|micros| *micros >= 300.0), "{times:?}");
+    let longest = times.max.iter().flatten().copied().fold(0.0, f64::max);
+    assert!(longest >= put.max && longest < put.max * 1.07, "{longest} is not {}", put.max);
     assert!(fill.seconds.unwrap() >= 0.3 && fill.micros_per_op.unwrap() >= 300.0);
     assert!(fill.cpu_seconds.unwrap().user > 0.15, "it waits busily: {:?}", fill.cpu_seconds);
 
@@ -359,6 +368,21 @@ fn a_stage_ends_when_all_of_it_is_durable() {
     let (peak, space) = (rows[1].space_peak_bytes.unwrap(), rows[1].space_bytes.unwrap());
     assert!(rows[1].notes.iter().all(|note| !note.contains("not durable")), "{:?}", rows[1].notes);
     assert!(space * 3 / 2 < peak, "{space} bytes of {peak}: what was compacted is still there");
+}
+
+#[test]
+fn compactions_are_told_by_level() {
+    let _alone = alone();
+    let settings =
+        Settings { write_buffer_size: 64 << 10, max_file_size: 64 << 10, level_base: 256 << 10, ..Settings::default() };
+    let spec = CellSpec { engine: "terrace:leveldb".into(), settings, num: 20_000, ..spec("fillrandom,overwrite") };
+    let rows = whole(rows(&spec, &Fake::default()));
+    for Row { workload, bytes, .. } in &rows {
+        let compaction = bytes.engine_by_purpose.as_ref().unwrap()["compaction"];
+        let levels = bytes.engine_compaction_by_level.as_ref().unwrap();
+        assert_eq!(levels.values().sum::<u64>(), compaction, "{workload}: {levels:?}");
+        assert!(levels.len() >= 2 && !levels.contains_key("0"), "{workload}: {levels:?}");
+    }
 }
 
 /// Where a pair is a file of its own, the device's bytes have causes all the same.

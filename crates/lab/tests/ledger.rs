@@ -207,6 +207,8 @@ fn causes(dir: &Path, node: &Path) -> String {
     assert_eq!(file("tables"), Some((3 << 20) + 8192));
     assert_eq!((file("manifest"), file("elsewhere"), file("log")), (Some(8192), Some(4096), Some(4096)));
     assert_eq!(file("rewritten"), Some(10 * 4096), "{causes:?}");
+    let rewritten = delta.device_rewritten_by_kind.expect("as its sum is");
+    assert_eq!(rewritten, [("log", 9 * 4096), ("tables", 4096)].map(|(kind, sum)| (kind.to_owned(), sum)).into());
     assert!(["journal", "metadata", "directory"].iter().all(|kind| file(kind) > Some(0)), "{causes:?}");
     assert_eq!(file("unknown"), None);
     assert!(delta.never_written_bytes >= Some(1 << 20), "{:?}", delta.never_written_bytes);

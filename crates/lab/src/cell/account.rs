@@ -1,5 +1,5 @@
 //! From counters to a row: differences, ratios and percentiles. Pure; what is not known stays unknown.
-use super::{Amplification, Bytes, CpuSeconds, Latency, Row, SYNC_KINDS, SyncRow, SyncRows};
+use super::{Amplification, Bytes, CpuSeconds, Latency, OverTime, Row, SYNC_KINDS, SyncRow, SyncRows};
 use crate::{
     ledger::LedgerDelta,
     measure::{Latencies, Outcome},
@@ -16,11 +16,11 @@ pub struct OwnCounts {
 }
 
 impl OwnCounts {
-    fn bytes(&self) -> Option<BTreeMap<String, u64>> {
-        let (before, after) = (self.start.bytes_by_purpose.as_ref()?, self.settled.bytes_by_purpose.as_ref()?);
-        let grown = |(purpose, sum): (&String, &u64)| {
-            (purpose.clone(), sum.saturating_sub(before.get(purpose).copied().unwrap_or(0)))
-        };
+    /// Of the bytes that `of` picks.
+    fn bytes(&self, of: fn(&Own) -> Option<&BTreeMap<String, u64>>) -> Option<BTreeMap<String, u64>> {
+        let (before, after) = (of(&self.start)?, of(&self.settled)?);
+        let grown =
+            |(what, sum): (&String, &u64)| (what.clone(), sum.saturating_sub(before.get(what).copied().unwrap_or(0)));
         Some(after.iter().map(grown).collect())
     }
 
@@ -58,20 +58,24 @@ pub fn fill(row: &mut Row, outcome: &Outcome, own: Option<&OwnCounts>, ledger: L
     row.seconds = Some(seconds);
     row.micros_per_op = ratio(seconds * 1e6 * row.threads as f64, tally.ops as f64);
     row.user_mib_per_s = ratio((tally.written_bytes + tally.returned_bytes) as f64 / f64::from(1 << 20), seconds);
-    row.latency_us = outcome.latencies.as_ref().map(percentiles).unwrap_or_default();
+    row.latency_us = outcome.recorded.as_ref().map(|it| percentiles(&it.latencies)).unwrap_or_default();
+    row.over_time = outcome.recorded.as_ref().map(|it| OverTime::of(&it.timeline));
     row.stall_seconds = own.and_then(OwnCounts::stall_seconds);
 
-    let by_purpose = own.and_then(OwnCounts::bytes);
+    let by_purpose = own.and_then(|own| own.bytes(|own| own.bytes_by_purpose.as_ref()));
+    let by_level = own.and_then(|own| own.bytes(|own| own.compaction_by_level.as_ref()));
     row.bytes = Bytes {
         user: tally.written_bytes,
         returned: tally.returned_bytes,
         engine: by_purpose.as_ref().map(|bytes| bytes.values().sum()),
         engine_by_purpose: by_purpose,
+        engine_compaction_by_level: by_level.map(|levels| levels.into_iter().filter(|(_, sum)| *sum > 0).collect()),
         process: ledger.process_write_bytes,
         process_read: ledger.process_read_bytes,
         device: ledger.device_write_bytes,
         device_read: ledger.device_read_bytes,
         device_by_cause: ledger.device_by_cause,
+        device_rewritten_by_kind: ledger.device_rewritten_by_kind,
         never_written: ledger.never_written_bytes,
         file_system: ledger.fs_session_write,
         drive: ledger.drive_write_bytes,

@@ -15,7 +15,7 @@ use crate::{
 use anyhow::{Context, Result, anyhow, bail};
 use std::{
     fs, thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 /// Finds an engine by its name.
@@ -101,7 +101,8 @@ fn measure(
     emit: &mut dyn FnMut(Event),
 ) -> Result<Row> {
     stage.prepare(store, job)?;
-    let mut row = Row { workload: stage.name(), load_before: machine::load(), ..blank.clone() };
+    let began = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let mut row = Row { workload: stage.name(), began: Some(began), load_before: machine::load(), ..blank.clone() };
     let total = stage.total(store, job);
     let mut tell = |phase: &str, done| {
         let progress = Progress { workload: stage.name(), phase: phase.into(), done, total };

@@ -95,7 +95,7 @@ impl DriveSpec {
             }
             Behind::Memory(bytes) => command.args(["--memory", &bytes.to_string()]),
         };
-        let Habits { discards, flush_us, bytes_per_s } = self.habits;
+        let Habits { discards, flush_us, bytes_per_s, .. } = self.habits;
         command.args((!discards).then_some("--no-discard"));
         command.args(bytes_per_s.map(|bytes| format!("--bytes-per-s={bytes}")));
         command.args(["--flush-us", &flush_us.to_string(), "--work"]);

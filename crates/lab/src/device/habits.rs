@@ -3,16 +3,21 @@ use super::parse_size;
 use std::fmt;
 use terrace_device::serve::limits;
 
-/// In this order, each if at all: `:discard`, `:flush=MICROSECONDS`, `:rate=SIZE`.
+/// In this order, each if at all: `:discard`, `:nojournal`, `:flush=MICROSECONDS`, `:rate=SIZE`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Habits {
     /// Whether it is told what was deleted, as it is deleted.
     pub discards: bool,
+    /// Whether the ext4 on it has no journal.
+    pub no_journal: bool,
     /// µs that each flush takes longer than it would.
     pub flush_us: u64,
     /// It reads and writes at most so many bytes in a second; each as many, where the kernel sees to that.
     pub bytes_per_s: Option<u64>,
 }
+
+/// Behind the name of a device: the ext4 on it is to have no journal.
+pub const NO_JOURNAL: &str = ":nojournal";
 
 impl Habits {
     /// Those at the end of `text`, and what stands before them. The error names what is wrong.
@@ -25,8 +30,10 @@ impl Habits {
             Some((text, micros)) => (text, micros.parse().map_err(|_| format!("flush={micros} is no whole number"))?),
             None => (text, 0),
         };
-        let (text, discards) = text.strip_suffix(":discard").map_or((text, false), |text| (text, true));
-        Ok((text, Habits { discards, flush_us, bytes_per_s }))
+        let is_there = |text, word| str::strip_suffix(text, word).map_or((text, false), |text| (text, true));
+        let (text, no_journal) = is_there(text, NO_JOURNAL);
+        let (text, discards) = is_there(text, ":discard");
+        Ok((text, Habits { discards, no_journal, flush_us, bytes_per_s }))
     }
 
     /// In words, behind others.
@@ -34,6 +41,9 @@ impl Habits {
         let mut words = String::new();
         if self.discards {
             words += ", with discards";
+        }
+        if self.no_journal {
+            words += ", without a journal";
         }
         if self.flush_us > 0 {
             words += &format!(", flushes in {} µs", self.flush_us);
@@ -59,6 +69,9 @@ impl fmt::Display for Habits {
         if self.discards {
             f.write_str(":discard")?;
         }
+        if self.no_journal {
+            f.write_str(NO_JOURNAL)?;
+        }
         if self.flush_us > 0 {
             write!(f, ":flush={}", self.flush_us)?;
         }
@@ -77,7 +90,9 @@ mod tests {
 
     #[test]
     fn habits_are_read_as_they_are_written() {
-        for text in ["", ":discard", ":flush=7", ":rate=4096", ":discard:flush=5000:rate=500000000"] {
+        for text in
+            ["", ":discard", ":flush=7", ":rate=4096", ":nojournal", ":discard:nojournal:flush=5000:rate=500000000"]
+        {
             let text = format!("drive:steady{text}");
             let (name, habits) = Habits::parse(&text).unwrap();
             assert_eq!((name, format!("{name}{habits}")), ("drive:steady", text.clone()));

@@ -3,7 +3,7 @@
 //! | `--device` | store | what the device counts |
 //! |---|---|---|
 //! | `dir:PATH` | in that directory | only if a file system is mounted there, as nobody else writes to it then |
-//! | `loop:SIZE`, `loop:SIZE:xfs` | on a fresh ext4 (XFS) in a file that the run makes, keeps for all its cells and removes; root | everything |
+//! | `loop:SIZE`, `loop:SIZE:nojournal`, `loop:SIZE:xfs` | on a fresh ext4 (one without a journal, XFS) in a file that the run makes, keeps for all its cells and removes; root | everything |
 //! | `block:/dev/X` | on a fresh ext4 on that device, whose content is lost; root | everything; of flash what the drive tells |
 //! | `vssd:PROFILE` | on a fresh ext4 on a virtual SSD in memory, served by another process; root | everything, and what it programs into flash |
 //! | `memory:SIZE` | on a fresh ext4 on a drive that is this machine's memory, without a model; root | everything |
@@ -42,7 +42,7 @@ use std::{
 pub enum DeviceSpec {
     /// `dir:PATH`.
     Dir(PathBuf),
-    /// `loop:SIZE`, in bytes, or `loop:SIZE:xfs`.
+    /// `loop:SIZE`, in bytes, `loop:SIZE:nojournal`, or `loop:SIZE:xfs`.
     Loop(u64, FileSystem),
     /// `block:/dev/X`.
     Block(PathBuf),
@@ -70,10 +70,10 @@ impl FromStr for DeviceSpec {
             Some((_, "")) => Err(format!("--device {text}: what follows the colon is missing")),
             Some(("dir", path)) => Ok(DeviceSpec::Dir(path.into())),
             Some(("loop", size)) => {
-                let (size, kind) = match size.strip_suffix(":xfs") {
-                    Some(size) => (size, FileSystem::Xfs),
-                    None => (size, FileSystem::Ext4),
-                };
+                let named = |kind: FileSystem| Some((size.strip_suffix(kind.suffix())?, kind));
+                let (size, kind) = named(FileSystem::Xfs)
+                    .or_else(|| named(FileSystem::Ext4NoJournal))
+                    .unwrap_or((size, FileSystem::Ext4));
                 match (parse_size(size)?, kind.bytes_min()) {
                     (bytes, min) if bytes < min => {
                         Err(format!("--device {text}: at least {}MiB are needed", min >> 20))
@@ -266,6 +266,7 @@ mod tests {
         assert_eq!("loop:16GiB".parse(), Ok(DeviceSpec::Loop(16 << 30, FileSystem::Ext4)));
         assert_eq!("block:/dev/x".parse(), Ok(DeviceSpec::Block("/dev/x".into())));
         assert_eq!("loop:1GiB:xfs".parse(), Ok(DeviceSpec::Loop(1 << 30, FileSystem::Xfs)));
+        assert_eq!("loop:1GiB:nojournal".parse(), Ok(DeviceSpec::Loop(1 << 30, FileSystem::Ext4NoJournal)));
         assert!("loop:64MiB:xfs".parse::<DeviceSpec>().expect_err("small").contains("300MiB"));
         assert!("loop:1MiB".parse::<DeviceSpec>().expect_err("small").contains("16MiB"));
         for bad in ["disk:/dev/x", "loop", "/tmp", "dir:", ""] {

@@ -9,6 +9,7 @@
 //! between any two steps leaves nothing that [`remove_stale`] does not find.
 use super::{
     drive::DriveSpec,
+    habits::NO_JOURNAL,
     images::{self, Images},
 };
 use crate::{
@@ -49,14 +50,35 @@ pub enum FileSystem {
     /// The usual one.
     #[default]
     Ext4,
+    /// The same without a journal: what that costs is the difference. A power cut may leave nothing that can be mounted.
+    #[serde(rename = "ext4-nojournal")]
+    Ext4NoJournal,
     /// Beside it.
     Xfs,
 }
 
 impl FileSystem {
     /// As `mkfs` calls it.
+    fn maker(self) -> &'static str {
+        if self == FileSystem::Xfs { "xfs" } else { "ext4" }
+    }
+
+    /// In words.
     pub fn name(self) -> &'static str {
-        if self == FileSystem::Ext4 { "ext4" } else { "xfs" }
+        match self {
+            FileSystem::Ext4 => "ext4",
+            FileSystem::Ext4NoJournal => "ext4 without a journal",
+            FileSystem::Xfs => "xfs",
+        }
+    }
+
+    /// Behind the name of a device.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            FileSystem::Ext4 => "",
+            FileSystem::Ext4NoJournal => NO_JOURNAL,
+            FileSystem::Xfs => ":xfs",
+        }
     }
 
     fn mount_options(self) -> &'static str {
@@ -65,7 +87,17 @@ impl FileSystem {
 
     /// The smallest device for one: an ext4 with a journal, an XFS as its tool makes one.
     pub fn bytes_min(self) -> u64 {
-        if self == FileSystem::Ext4 { 16 << 20 } else { 300 << 20 }
+        if self == FileSystem::Xfs { 300 << 20 } else { 16 << 20 }
+    }
+
+    fn make(self) -> Command {
+        let mut make = Command::new(format!("mkfs.{}", self.maker()));
+        match self {
+            FileSystem::Xfs => make.args(["-q", "-f", "-K"]),
+            _ => make.args(["-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"]),
+        };
+        make.args((self == FileSystem::Ext4NoJournal).then_some(["-O", "^has_journal"]).into_iter().flatten());
+        make
     }
 }
 
@@ -116,8 +148,10 @@ impl Scratch {
     pub fn on_drive(work: &Path, node: &Path, spec: &DriveSpec, below: Below) -> Result<Scratch> {
         let mut scratch = Scratch::new(work)?;
         scratch.node = node.to_owned();
-        let options = if spec.habits.discards { "data=ordered,discard" } else { "data=ordered" };
-        scratch.lay(below, FileSystem::Ext4, options)?;
+        let kind = if spec.habits.no_journal { FileSystem::Ext4NoJournal } else { FileSystem::Ext4 };
+        let discard = if spec.habits.discards { "discard" } else { "nodiscard" };
+        let options = [kind.mount_options(), discard].into_iter().filter(|option| !option.is_empty());
+        scratch.lay(below, kind, &options.collect::<Vec<_>>().join(","))?;
         Ok(scratch)
     }
 
@@ -131,7 +165,8 @@ impl Scratch {
         let mut bare = node;
         if below == Below::Both {
             let [meta, data] = divide(&self.node, META_BYTES)?;
-            self.make_file_system(FileSystem::Ext4, &meta, options)?;
+            let small = if kind == FileSystem::Xfs { FileSystem::Ext4 } else { kind };
+            self.make_file_system(small, &meta, options)?;
             bare = data;
         }
         let store = self.mount_point().join("store");
@@ -162,18 +197,11 @@ impl Scratch {
 
     /// Everything is initialised now, so that the kernel writes nothing of its own later.
     fn make_file_system(&self, kind: FileSystem, node: &Path, options: &str) -> Result<()> {
-        let mut make = Command::new(format!("mkfs.{}", kind.name()));
-        match kind {
-            FileSystem::Ext4 => {
-                make.args(["-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"])
-            }
-            FileSystem::Xfs => make.args(["-q", "-f", "-K"]),
-        };
-        run(make.arg(node))?;
+        run(kind.make().arg(node))?;
         let mounted = mount(
             Some(node),
             &self.mount_point(),
-            Some(kind.name()),
+            Some(kind.maker()),
             MsFlags::MS_NODEV | MsFlags::MS_NOSUID,
             Some(options),
         );

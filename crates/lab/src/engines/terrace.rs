@@ -299,12 +299,15 @@ impl Target for Open {
     fn own(&self) -> Own {
         let statistics = self.db.statistics();
         let bytes = statistics.bytes_written.iter().map(|(purpose, bytes)| (self.word(purpose), *bytes));
+        let by_level =
+            statistics.levels.iter().enumerate().map(|(number, level)| (number.to_string(), level.compacted_bytes));
         let counted = |(name, syncs): &(&'static str, Syncs)| {
             let Syncs { count, blocking, bytes, time } = *syncs;
             (self.word(name), SyncCount { count, blocking, bytes: Some(bytes), seconds: time.as_secs_f64() })
         };
         Own {
             bytes_by_purpose: Some(bytes.collect()),
+            compaction_by_level: Some(by_level.collect()),
             syncs: Some(statistics.syncs.iter().map(counted).collect()),
             table_syncs: Some(statistics.table_syncs.iter().map(counted).collect()),
             flushes: Some(statistics.flushes.count),

@@ -54,6 +54,7 @@ pub const LIST: &[(&str, &str)] = &[
     known!("ours-ageing"),
     known!("ours-chainstate"),
     known!("ours-default"),
+    known!("ours-default-deletes"),
     known!("ours-default-loads"),
     known!("ours-default-ycsb"),
     known!("ours-flush-latency"),

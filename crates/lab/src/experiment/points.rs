@@ -162,11 +162,16 @@ fn point(
 
 fn place(device: &Device) -> Result<Place, Refused> {
     let size = || device.size.map(|size| size.0).ok_or_else(|| ("device.size", "it is missing".to_owned()));
-    if device.kind != Kind::Loop && device.file_system != FileSystem::Ext4 {
-        return Err(("device.file_system", format!("it is for kind loop; {:?} has none to choose", device.kind)));
+    match (device.kind, device.file_system) {
+        (_, FileSystem::Ext4) | (Kind::Loop, _) | (Kind::Memory | Kind::Vssd, FileSystem::Ext4NoJournal) => {}
+        (Kind::Temporary, _) => {
+            return Err(("device.file_system", "a temporary directory is on what is there".into()));
+        }
+        (_, FileSystem::Xfs) => return Err(("device.file_system", "xfs is for kind loop".into())),
     }
     let habits = Habits {
         discards: device.discard,
+        no_journal: device.file_system == FileSystem::Ext4NoJournal,
         flush_us: device.flush_us,
         bytes_per_s: device.bytes_per_s.map(|bytes| bytes.0),
     };

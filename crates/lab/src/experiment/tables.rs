@@ -129,7 +129,7 @@ pub struct Device {
     pub kind: Kind,
     /// What the host sees of it. Needed but for `temporary`.
     pub size: Option<Size>,
-    /// Of a loop device: `ext4` or `xfs`, for engines that want a file system.
+    /// For engines that want one: `ext4`, `ext4-nojournal` or, on a loop device, `xfs`.
     #[serde(default)]
     pub file_system: FileSystem,
     /// Of a virtual SSD: one that comes with the program.

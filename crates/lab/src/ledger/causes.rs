@@ -40,8 +40,28 @@ pub const CAUSES: [&str; 12] = [
 /// Flag beside an owner: the block was written since it was given out.
 const WRITTEN: u8 = 0x80;
 
-/// Bytes by cause, of [`CAUSES`]; what caused nothing is left out.
-pub type Causes = BTreeMap<String, u64>;
+/// Bytes by a name; what has none is left out.
+type Sums = BTreeMap<&'static str, u64>;
+
+/// What was written, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Causes {
+    /// Bytes by cause, of [`CAUSES`].
+    pub bytes: BTreeMap<String, u64>,
+    /// Those that are `rewritten`, by the kind of their file.
+    pub rewritten: BTreeMap<String, u64>,
+}
+
+impl Causes {
+    /// What was written since `then`.
+    pub fn since(&self, then: &Causes) -> Causes {
+        let grown = |now: &BTreeMap<String, u64>, then: &BTreeMap<String, u64>| {
+            let grown = now.iter().map(|(name, sum)| (name.clone(), sum - then.get(name).copied().unwrap_or_default()));
+            grown.filter(|(_, sum)| *sum > 0).collect()
+        };
+        Causes { bytes: grown(&self.bytes, &then.bytes), rewritten: grown(&self.rewritten, &then.rewritten) }
+    }
+}
 
 /// Counts until it is dropped.
 pub struct Writes(Trace<WriteCounter>);
@@ -55,7 +75,8 @@ struct WriteCounter {
     pairs: Pairs,
     /// What each file was when it was made: its blocks are given out when they are written back, and it may be deleted by then.
     made: HashMap<u64, &'static str>,
-    causes: BTreeMap<&'static str, u64>,
+    causes: Sums,
+    rewritten: Sums,
 }
 
 impl Writes {
@@ -85,7 +106,8 @@ impl Writes {
 
     /// All writes that ended before now.
     pub fn read(&self) -> Result<Causes, String> {
-        self.0.read(|counter| counter.causes.iter().map(|(cause, bytes)| ((*cause).to_owned(), *bytes)).collect())
+        let named = |sums: &Sums| sums.iter().map(|(name, bytes)| ((*name).to_owned(), *bytes)).collect();
+        self.0.read(|counter| Causes { bytes: named(&counter.causes), rewritten: named(&counter.rewritten) })
     }
 }
 
@@ -121,7 +143,8 @@ impl WriteCounter {
             names,
             pairs: Pairs::default(),
             made: HashMap::new(),
-            causes: BTreeMap::new(),
+            causes: Sums::new(),
+            rewritten: Sums::new(),
         };
         for (range, kind) in &layout.areas {
             let count = range.end().saturating_sub(*range.start()) + 1;
@@ -189,23 +212,24 @@ impl WriteCounter {
         while at < first + sectors {
             let end = (at / sectors_per_block + 1) * sectors_per_block;
             let bytes = (end.min(first + sectors) - at) * SECTOR_BYTES;
-            let cause = self.cause(at / sectors_per_block);
+            let (cause, kind) = self.cause(at / sectors_per_block);
             *self.causes.entry(cause).or_default() += bytes;
+            if cause == "rewritten" {
+                *self.rewritten.entry(kind).or_default() += bytes;
+            }
             at = end;
         }
         Some(())
     }
 
-    /// Of a write to `block`, which is noted.
-    fn cause(&mut self, block: u64) -> &'static str {
-        let Some(owner) = self.owners.get_mut(block as usize) else { return "unknown" };
+    /// Of a write to `block`, which is noted, and whose block it is.
+    fn cause(&mut self, block: u64) -> (&'static str, &'static str) {
+        let Some(owner) = self.owners.get_mut(block as usize) else { return ("unknown", "unknown") };
         let again = *owner & WRITTEN != 0;
         *owner |= WRITTEN;
-        match CAUSES[usize::from(*owner & !WRITTEN)] {
-            fixed @ ("unknown" | "metadata" | "journal" | "elsewhere" | "directory") => fixed,
-            _ if again => "rewritten",
-            kind => kind,
-        }
+        let kind = CAUSES[usize::from(*owner & !WRITTEN)];
+        let is_of_a_file = !matches!(kind, "unknown" | "metadata" | "journal" | "elsewhere" | "directory");
+        (if again && is_of_a_file { "rewritten" } else { kind }, kind)
     }
 }
 
@@ -281,6 +305,7 @@ mod tests {
         ]
         .into();
         assert_eq!(counter.causes, expected);
+        assert_eq!(counter.rewritten, [("tables", 2 * 4096)].into());
     }
 
     /// Nobody finds these by a name: they were made in a folder that is gone, in one that is there.

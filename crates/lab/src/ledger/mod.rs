@@ -100,6 +100,8 @@ pub struct LedgerDelta {
     /// before its name was looked up). Counted apart from `device_write_bytes`; where the sums differ, or
     /// too much is `unknown`, there are no causes, and a note.
     pub device_by_cause: Option<BTreeMap<String, u64>>,
+    /// Those that are `rewritten`, by the kind of their file; known where causes are.
+    pub device_rewritten_by_kind: Option<BTreeMap<String, u64>>,
     /// Bytes read from the block device, by whoever.
     pub device_read_bytes: Option<u64>,
     /// Cache flushes that the device was told to do.
@@ -237,9 +239,7 @@ impl LedgerDelta {
     }
 
     fn add_causes(&mut self, now: &Causes, then: &Causes) {
-        let grown = now.iter().map(|(cause, bytes)| (cause, bytes - then.get(cause).copied().unwrap_or_default()));
-        let causes: Causes =
-            grown.filter(|(_, bytes)| *bytes > 0).map(|(cause, bytes)| (cause.clone(), bytes)).collect();
+        let Causes { bytes: causes, rewritten } = now.since(then);
         let Some(device) = self.device_write_bytes else { return };
         let sum = causes.values().sum::<u64>();
         self.hear("the kernel's trace", sum);
@@ -256,6 +256,7 @@ impl LedgerDelta {
             self.notes.push(causes_unknown(format!("{unknown} of {device} B have none")));
         } else {
             self.device_by_cause = Some(causes);
+            self.device_rewritten_by_kind = Some(rewritten);
         }
     }
 
@@ -321,10 +322,14 @@ mod tests {
             cpu: Cpu::default(),
             threads: None,
             block: Some(BlockCounters { write_bytes: device, flushes: Some(device / 10), ..BlockCounters::default() }),
-            causes: Some([("log".into(), device), ("journal".into(), 7)].into()),
+            causes: Some(causes([("log", device), ("journal", 7)])),
             syncs: None,
             notes: Vec::new(),
         }
+    }
+
+    fn causes<const N: usize>(bytes: [(&str, u64); N]) -> Causes {
+        Causes { bytes: bytes.map(|(cause, bytes)| (cause.to_owned(), bytes)).into(), ..Causes::default() }
     }
 
     #[test]
@@ -340,7 +345,7 @@ mod tests {
     #[test]
     fn witnesses_that_disagree_are_told() {
         let mut later = reading(900, 100, 50);
-        later.causes = Some([("log".into(), 49)].into());
+        later.causes = Some(causes([("log", 49)]));
         let delta = later.since(&reading(100, 50, 20));
         assert_eq!(delta.device_by_cause, None);
         assert!(delta.notes.iter().any(|note| note.contains("29 B") && note.contains("30 B")), "{:?}", delta.notes);
@@ -349,10 +354,10 @@ mod tests {
     #[test]
     fn causes_that_leave_much_unknown_are_none() {
         let later = |unknown: u64| Reading {
-            causes: Some([("tables".into(), (1 << 30) - unknown), ("unknown".into(), unknown)].into()),
+            causes: Some(causes([("tables", (1 << 30) - unknown), ("unknown", unknown)])),
             ..reading(0, 0, 1 << 30)
         };
-        let delta = |unknown| later(unknown).since(&Reading { causes: Some(Causes::new()), ..reading(0, 0, 0) });
+        let delta = |unknown| later(unknown).since(&Reading { causes: Some(Causes::default()), ..reading(0, 0, 0) });
         assert_eq!(delta(1 << 23).device_by_cause.expect("known")["unknown"], 1 << 23);
         let much = delta(1 << 24);
         assert_eq!((much.device_by_cause, much.trouble), (None, None));
@@ -376,7 +381,7 @@ mod tests {
                 ..BlockCounters::default()
             };
             let own = counts.traced - counts.elsewhere;
-            let causes = [("log".into(), own), ("elsewhere".into(), counts.elsewhere)].into();
+            let causes = causes([("log", own), ("elsewhere", counts.elsewhere)]);
             Reading { block: Some(counters), causes: Some(causes), ..reading(0, 0, 0) }
         };
         let all = |bytes| Counts { device: bytes, drive: bytes, session: bytes, traced: bytes, elsewhere: 0 };

@@ -34,26 +34,35 @@ fn value(bytes: &Bytes, column: usize) -> Option<f64> {
     sum.map(|sum| sum as f64)
 }
 
-/// Header and lines, in MiB: workloads that wrote, columns that somebody has. Empty if nobody wrote.
-pub fn table(report: &Report) -> Vec<Vec<String>> {
-    let wrote = |line: &ByteLine| line[0].is_some_and(|user| user > 0.0);
-    let lines = || report.groups.iter().flat_map(|group| group.lines.iter().map(move |line| (group, line)));
-    let shown: Vec<usize> = (0..LAYERS.len() + CAUSES.len())
-        .filter(|&column| {
-            lines().any(|(_, line)| wrote(&line.bytes) && line.bytes[column].is_some_and(|sum| sum > 0.0))
-        })
-        .collect();
+/// The name of each column.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    LAYERS.into_iter().chain(CAUSES)
+}
+
+/// Header and lines behind two names each, in MiB: those that wrote, and columns that somebody has. Empty if nobody wrote.
+pub fn table(lines: impl Iterator<Item = ([String; 2], ByteLine)>) -> Vec<Vec<String>> {
+    let wrote = |(_, line): &([String; 2], ByteLine)| line[0].is_some_and(|user| user > 0.0);
+    let lines: Vec<_> = lines.filter(wrote).collect();
+    let has = |column: usize| lines.iter().any(|(_, line)| line[column].is_some_and(|sum| sum > 0.0));
+    let shown: Vec<(usize, &str)> = names().enumerate().filter(|(column, _)| has(*column)).collect();
     if shown.is_empty() {
         return Vec::new();
     }
-    let name = |&column: &usize| LAYERS.iter().chain(&CAUSES).nth(column).map_or("", |name| *name).into();
-    let mut table = vec![["MiB".into(), "".into()].into_iter().chain(shown.iter().map(name)).collect()];
-    for (group, line) in lines().filter(|(_, line)| wrote(&line.bytes)) {
-        let names = [group.workload.clone(), line.engine.clone()];
-        let figures = shown.iter().map(|&column| figure(line.bytes[column].map(|sum| sum / f64::from(1 << 20))));
-        table.push(names.into_iter().chain(figures).collect());
-    }
-    table
+    let header = ["MiB", ""].into_iter().chain(shown.iter().map(|(_, name)| *name)).map(String::from).collect();
+    let told = |(names, line): ([String; 2], ByteLine)| {
+        let figures = shown.iter().map(|(column, _)| figure(line[*column].map(|sum| sum / f64::from(1 << 20))));
+        names.into_iter().chain(figures).collect()
+    };
+    [header].into_iter().chain(lines.into_iter().map(told)).collect()
+}
+
+/// Of a comparison.
+pub fn of_report(report: &Report) -> Vec<Vec<String>> {
+    table(
+        report.groups.iter().flat_map(|group| {
+            group.lines.iter().map(|line| ([group.workload.clone(), line.engine.clone()], line.bytes))
+        }),
+    )
 }
 
 #[cfg(test)]
@@ -64,15 +73,15 @@ mod tests {
     #[test]
     fn only_what_somebody_has_is_shown() {
         let (plan, mut records) = sample(1);
-        assert!(table(&report(&plan, &records)).is_empty());
+        assert!(of_report(&report(&plan, &records)).is_empty());
         let causes = [("tables".into(), 1 << 20), ("journal".into(), 1 << 19)].into();
         records[0].row.bytes =
             Bytes { user: 1 << 20, device: Some(3 << 19), device_by_cause: Some(causes), ..Bytes::default() };
-        let shown = table(&report(&plan, &records));
+        let shown = of_report(&report(&plan, &records));
         assert_eq!(shown[0], ["MiB", "", "user", "device", "tables", "journal"]);
         assert_eq!(shown[1], ["fillseq", "a", "1.00", "1.50", "1.00", "0.500"]);
         records[0].row.bytes.nand = Some(3 << 20); // on a virtual drive
-        let table = table(&report(&plan, &records));
+        let table = of_report(&report(&plan, &records));
         assert_eq!(table[0], ["MiB", "", "user", "device", "flash", "tables", "journal"]);
         assert_eq!(table[1], ["fillseq", "a", "1.00", "1.50", "3.00", "1.00", "0.500"]);
         assert_eq!(table.len(), 2);

@@ -1,61 +1,62 @@
-//! Every round of every cell, one line each: for plots and for statistics of one's own.
+//! Every round of every cell, one line each, and one line for each span of each of them: for plots and for statistics of one's own.
 use crate::{
-    cell::{Latency, Row},
+    cell::{Latency, LatencyOverTime, OverTime, Row},
     ledger::CAUSES,
     plan::results::Record,
 };
 use std::collections::BTreeSet;
 
-/// The cell of a row; empty where the figure cannot be had.
-type Value = fn(&Row) -> String;
+/// The cell of a record; empty where the figure cannot be had.
+type Value = fn(&Record) -> String;
 
-/// Columns and how each is had from a row, up to the bytes of the device. Behind these stand its bytes by cause.
+/// Columns and how each is had from a record, up to the bytes of the device. Behind these stand its bytes by cause.
 const BEFORE_CAUSES: &[(&str, Value)] = &[
-    ("engine", |row| row.name.clone()),
-    ("version", |row| row.version.clone()),
-    ("workload", |row| row.workload.clone()),
-    ("round", |row| row.round.to_string()),
-    ("num", |row| row.num.to_string()),
-    ("key_size", |row| row.key_size.to_string()),
-    ("value_size", |row| row.value_size.to_string()),
-    ("threads", |row| row.threads.to_string()),
-    ("batch", |row| row.batch.to_string()),
-    ("seed", |row| row.seed.to_string()),
-    ("ops", |row| row.ops.to_string()),
-    ("seconds", |row| told(row.seconds)),
-    ("settle_seconds", |row| told(row.settle_seconds)),
-    ("micros_per_op", |row| told(row.micros_per_op)),
-    ("user_mib_per_s", |row| told(row.user_mib_per_s)),
-    ("stall_seconds", |row| told(row.stall_seconds)),
-    ("user_bytes", |row| row.bytes.user.to_string()),
-    ("engine_bytes", |row| told(row.bytes.engine)),
-    ("process_bytes", |row| told(row.bytes.process)),
-    ("device_bytes", |row| told(row.bytes.device)),
+    ("engine", |Record { row, .. }| row.name.clone()),
+    ("version", |Record { row, .. }| row.version.clone()),
+    ("workload", |Record { row, .. }| row.workload.clone()),
+    ("round", |Record { row, .. }| row.round.to_string()),
+    ("step", |record| record.step.to_string()),
+    ("num", |Record { row, .. }| row.num.to_string()),
+    ("key_size", |Record { row, .. }| row.key_size.to_string()),
+    ("value_size", |Record { row, .. }| row.value_size.to_string()),
+    ("threads", |Record { row, .. }| row.threads.to_string()),
+    ("batch", |Record { row, .. }| row.batch.to_string()),
+    ("seed", |Record { row, .. }| row.seed.to_string()),
+    ("ops", |Record { row, .. }| row.ops.to_string()),
+    ("seconds", |Record { row, .. }| told(row.seconds)),
+    ("settle_seconds", |Record { row, .. }| told(row.settle_seconds)),
+    ("micros_per_op", |Record { row, .. }| told(row.micros_per_op)),
+    ("user_mib_per_s", |Record { row, .. }| told(row.user_mib_per_s)),
+    ("stall_seconds", |Record { row, .. }| told(row.stall_seconds)),
+    ("user_bytes", |Record { row, .. }| row.bytes.user.to_string()),
+    ("engine_bytes", |Record { row, .. }| told(row.bytes.engine)),
+    ("process_bytes", |Record { row, .. }| told(row.bytes.process)),
+    ("device_bytes", |Record { row, .. }| told(row.bytes.device)),
 ];
 
 /// What stands behind the bytes by cause.
 const BEHIND_CAUSES: &[(&str, Value)] = &[
-    ("never_written_bytes", |row| told(row.bytes.never_written)),
-    ("nand_bytes", |row| told(row.bytes.nand)),
-    ("wa_engine", |row| told(row.wa.engine)),
-    ("wa_fs", |row| told(row.wa.fs)),
-    ("wa1", |row| told(row.wa.wa1)),
-    ("wa2", |row| told(row.wa.wa2)),
-    ("wa", |row| told(row.wa.total)),
-    ("ra", |row| told(row.ra)),
-    ("sa", |row| told(row.sa)),
-    ("syncs", |row| told(row.syncs.count)),
-    ("syncs_blocking", |row| told(row.syncs.blocking)),
-    ("device_flushes", |row| told(row.device_flushes)),
-    ("journal_commits", |row| told(row.journal_commits)),
-    ("space_bytes", |row| told(row.space_bytes)),
-    ("peak_rss_bytes", |row| told(row.peak_rss_bytes)),
-    ("peak_anon_bytes", |row| told(row.peak_anon_bytes)),
-    ("cpu_user_seconds", |row| told(row.cpu_seconds.map(|cpu| cpu.user))),
-    ("cpu_system_seconds", |row| told(row.cpu_seconds.map(|cpu| cpu.system))),
-    ("settled", |row| told(row.settled)),
-    ("disturbed", |row| told(row.disturbed)),
-    ("error", |row| told(row.error.as_ref())),
+    ("never_written_bytes", |Record { row, .. }| told(row.bytes.never_written)),
+    ("nand_bytes", |Record { row, .. }| told(row.bytes.nand)),
+    ("wa_engine", |Record { row, .. }| told(row.wa.engine)),
+    ("wa_fs", |Record { row, .. }| told(row.wa.fs)),
+    ("wa1", |Record { row, .. }| told(row.wa.wa1)),
+    ("wa2", |Record { row, .. }| told(row.wa.wa2)),
+    ("wa", |Record { row, .. }| told(row.wa.total)),
+    ("ra", |Record { row, .. }| told(row.ra)),
+    ("sa", |Record { row, .. }| told(row.sa)),
+    ("syncs", |Record { row, .. }| told(row.syncs.count)),
+    ("syncs_blocking", |Record { row, .. }| told(row.syncs.blocking)),
+    ("device_flushes", |Record { row, .. }| told(row.device_flushes)),
+    ("journal_commits", |Record { row, .. }| told(row.journal_commits)),
+    ("space_bytes", |Record { row, .. }| told(row.space_bytes)),
+    ("peak_rss_bytes", |Record { row, .. }| told(row.peak_rss_bytes)),
+    ("peak_anon_bytes", |Record { row, .. }| told(row.peak_anon_bytes)),
+    ("cpu_user_seconds", |Record { row, .. }| told(row.cpu_seconds.map(|cpu| cpu.user))),
+    ("cpu_system_seconds", |Record { row, .. }| told(row.cpu_seconds.map(|cpu| cpu.system))),
+    ("settled", |Record { row, .. }| told(row.settled)),
+    ("disturbed", |Record { row, .. }| told(row.disturbed)),
+    ("error", |Record { row, .. }| told(row.error.as_ref())),
 ];
 
 /// A name and how it is had from the times of a kind of operation.
@@ -77,23 +78,61 @@ pub fn render(records: &[&Record]) -> String {
 
 /// The same of an experiment: before each record stand the labels of its point, a column for each axis, `at_AXIS`. All points have the
 /// same axes.
-pub fn render_swept(records: &[(&[(String, String)], &Record)]) -> String {
-    let axes = records.first().map_or(&[][..], |(at, _)| at).iter().map(|(axis, _)| format!("at_{axis}"));
+pub fn render_swept(records: &[Placed<'_>]) -> String {
     let name = |(name, _): &(&str, Value)| (*name).to_owned();
     let causes = CAUSES.iter().map(|cause| format!("device_{cause}_bytes"));
     let kinds: BTreeSet<&String> = records.iter().flat_map(|(_, record)| record.row.latency_us.keys()).collect();
     let times = kinds.iter().flat_map(|kind| TIMES.map(|(name, _)| format!("{kind}_{name}_us")));
     let names = BEFORE_CAUSES.iter().map(name).chain(causes).chain(BEHIND_CAUSES.iter().map(name)).chain(times);
-    let mut text = line(axes.chain(names));
-    for (at, Record { row, .. }) in records {
+    let mut text = line(axes(records).chain(names));
+    for (at, record) in records {
+        let row = &record.row;
         let labels = at.iter().map(|(_, label)| label.clone());
-        let cell = |(_, value): &(&str, Value)| value(row);
+        let cell = |(_, value): &(&str, Value)| value(record);
         let causes = CAUSES.iter().map(|cause| caused(row, cause));
         let times = kinds.iter().flat_map(|&kind| TIMES.map(|(_, of)| told(row.latency_us.get(kind).map(of))));
         let cells = BEFORE_CAUSES.iter().map(cell).chain(causes).chain(BEHIND_CAUSES.iter().map(cell)).chain(times);
         text += &line(labels.chain(cells));
     }
     text
+}
+
+/// A record of an experiment, behind the axes and labels of its point.
+type Placed<'a> = (&'a [(String, String)], &'a Record);
+
+/// The columns of the labels.
+fn axes(records: &[Placed<'_>]) -> impl Iterator<Item = String> {
+    records.first().map_or(&[][..], |(at, _)| at).iter().map(|(axis, _)| format!("at_{axis}"))
+}
+
+/// As [`render_swept`], over time: a line for each span of each record.
+pub fn render_over_time(records: &[Placed<'_>]) -> String {
+    let had = || {
+        records.iter().filter_map(|(at, record)| {
+            let Record { row, .. } = record;
+            Some((*at, *record, row.over_time.as_ref()?, row.seconds?))
+        })
+    };
+    let kinds: BTreeSet<&String> = had().flat_map(|(_, _, it, _)| it.latency_us.keys()).collect();
+    let times = kinds.iter().flat_map(|kind| ["p50", "p99", "max"].map(|name| format!("{kind}_{name}_us")));
+    let names = ["engine", "workload", "round", "step", "from_seconds", "to_seconds", "ops"].map(String::from);
+    let mut text = line(axes(records).chain(names).chain(times));
+    for (at, Record { step, row, .. }, it, seconds) in had() {
+        for (span, (from, to)) in it.bounds(seconds).enumerate() {
+            let labels = at.iter().map(|(_, label)| label.clone());
+            let names = [row.name.clone(), row.workload.clone(), row.round.to_string(), step.to_string()];
+            let figures = [from.to_string(), to.to_string(), it.ops[span].to_string()];
+            let times = kinds.iter().flat_map(|kind| times_of(it, kind, span));
+            text += &line(labels.chain(names).chain(figures).chain(times));
+        }
+    }
+    text
+}
+
+fn times_of(it: &OverTime, kind: &str, span: usize) -> [String; 3] {
+    let none = LatencyOverTime::default();
+    let times = it.latency_us.get(kind).unwrap_or(&none);
+    [&times.p50, &times.p99, &times.max].map(|list| told(list.get(span).copied().flatten()))
 }
 
 fn told(figure: Option<impl ToString>) -> String {
@@ -143,6 +182,24 @@ mod tests {
         assert!(
             lines[0].contains(",device_bytes,device_tables_bytes,") && lines[0].contains(",device_unknown_bytes,never")
         );
+    }
+
+    #[test]
+    fn every_span_is_a_line() {
+        let (_, mut records) = crate::report::tests::sample(1);
+        let times =
+            LatencyOverTime { p50: vec![Some(1.0), None], p99: vec![Some(2.5), None], max: vec![Some(9.0), None] };
+        let over_time = OverTime { span_seconds: 2.0, ops: vec![7, 0], latency_us: [("get".to_owned(), times)].into() };
+        records[1].row.over_time = Some(over_time);
+        records[1].row.seconds = Some(3.5);
+        let at = [("value_size".to_owned(), "16B".to_owned())];
+        let text = render_over_time(&records.iter().map(|record| (&at[..], record)).collect::<Vec<_>>());
+        let expected = [
+            "at_value_size,engine,workload,round,step,from_seconds,to_seconds,ops,get_p50_us,get_p99_us,get_max_us",
+            "16B,a,readseq,1,1,0,2,7,1,2.5,9",
+            "16B,a,readseq,1,1,2,3.5,0,,,",
+        ];
+        assert_eq!(text.split_terminator("\r\n").collect::<Vec<_>>(), expected);
     }
 
     #[test]

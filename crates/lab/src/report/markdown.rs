@@ -24,7 +24,7 @@ pub fn render(report: &Report, command: &str) -> String {
             text += &row(&cells(workload, line, wa2));
         }
     }
-    let bytes = bytes::table(report);
+    let bytes = bytes::of_report(report);
     for (at, line) in bytes.iter().enumerate() {
         text += &match at {
             0 => format!("\n{}{}", row(line), rule(line.len())),

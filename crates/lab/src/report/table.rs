@@ -29,7 +29,7 @@ pub fn render(report: &Report) -> String {
         }
     }
     text += "\n";
-    let bytes = bytes::table(report);
+    let bytes = bytes::of_report(report);
     let widths = self::widths(bytes.iter().map(|line| &line[..]));
     text.extend(bytes.iter().map(|line| aligned(line, &widths)));
     text += &format!("{}{}\n", if bytes.is_empty() { "" } else { "\n" }, report.verdict());

@@ -7,6 +7,13 @@ use crate::{
 };
 use std::{collections::BTreeMap, path::PathBuf};
 
+/// From when to when it was measured, where that is known: figures of two days are not to be compared.
+fn dates(records: &[&Record]) -> Option<String> {
+    let began = || records.iter().filter_map(|record| record.row.began.as_deref());
+    let (first, last) = (began().min()?, began().max()?); // as text they are in order
+    Some(if first == last { format!("measured at {first}") } else { format!("measured from {first} to {last}") })
+}
+
 /// The lines under a table, by title; titles without lines are left out.
 pub fn of(plan: &Plan, device: &str, records: &[&Record]) -> Vec<(&'static str, Vec<String>)> {
     let spec = plan.spec(plan.round(1, 1).next().expect("a plan has an engine"), PathBuf::new(), None);
@@ -69,7 +76,7 @@ pub fn of(plan: &Plan, device: &str, records: &[&Record]) -> Vec<(&'static str, 
     });
     let errors =
         said(records.iter().filter_map(|record| Some((&record.row.name, of_row(record, record.row.error.as_ref()?)))));
-    let place = [format!("device {device}")].into_iter().chain(machine).collect();
+    let place = [format!("device {device}")].into_iter().chain(machine).chain(dates(records)).collect();
     let sections = [
         ("Equal terms", terms),
         ("Departures", departures),
@@ -205,6 +212,8 @@ mod tests {
         records[1].row.settled = Some(false);
         records[11].row.disturbed = Some(true);
         records[2].row.error = Some("out of luck".into());
+        records[3].row.began = Some("2026-11-29T23:59:58Z".into());
+        records[4].row.began = Some("2026-11-30T00:00:01Z".into());
         let sections: BTreeMap<_, _> = of(&plan, "dir:/x", &records.iter().collect::<Vec<_>>()).into_iter().collect();
         assert_eq!(sections["Departures"], ["a: no triggers", "b:fast: no triggers"]);
         assert_eq!(sections["Errors"], ["a: readseq in round 1: out of luck"]);
@@ -213,5 +222,7 @@ mod tests {
         assert_eq!(sections["Remarks"][2], "disturbed: in 1 of 12 measurements others kept up to 2.00 processors busy");
         assert_eq!(sections["Remarks"][3], "load average between 1.0 and 2.0");
         assert!(!sections.contains_key("Driver"));
+        let dates = sections["Machine"].last().map(String::as_str);
+        assert_eq!(dates, Some("measured from 2026-11-29T23:59:58Z to 2026-11-30T00:00:01Z"));
     }
 }

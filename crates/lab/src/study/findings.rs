@@ -9,7 +9,11 @@ use crate::{
         points::{self, Point},
     },
     plan::results::{Record, Results},
-    report::{stats::Estimate, title},
+    report::{
+        bytes::{self, ByteLine},
+        stats::Estimate,
+        title,
+    },
 };
 use anyhow::{Result, anyhow};
 
@@ -44,6 +48,19 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Medians of the bytes of each layer, and of the device's by cause.
+    pub fn bytes(&self) -> ByteLine {
+        bytes::line(&self.rows.iter().collect::<Vec<_>>())
+    }
+
+    /// The figure in one round, or the median over all.
+    fn figure(&self, metric: &Metric, round: Option<u32>) -> Option<f64> {
+        match round {
+            Some(round) => self.rows.iter().find(|row| row.round == round).and_then(metric.of),
+            None => self.estimate(metric).map(|estimate| estimate.median),
+        }
+    }
+
     /// The figure over all rounds.
     pub fn estimate(&self, metric: &Metric) -> Option<Estimate> {
         Estimate::of(self.rows.iter().filter_map(metric.of))
@@ -66,7 +83,8 @@ impl Findings {
         for (number, point) in points.iter().enumerate() {
             let Some(plan) = Folder::plan(&experiment, &facts, point)? else { continue };
             let results = Results::open(Some(&folder.rows()), &plan, false)?;
-            let last = results.last();
+            // A run of fewer rounds than an earlier one is judged by its own.
+            let last: Vec<_> = results.last().into_iter().filter(|record| record.row.round <= facts.rounds).collect();
             for step in 0..plan.steps().len() {
                 for engine in plan.engines() {
                     let mine = || last.iter().filter(|record| record.step == step && record.row.name == *engine);
@@ -109,13 +127,12 @@ impl Findings {
         }
     }
 
-    /// A figure with what is free in it taken from `context`.
-    pub fn figure(&self, figure: &Figure, context: &[(String, String)]) -> Result<f64, String> {
+    /// A figure in one round, or its median over all, with what is free in it taken from `context`.
+    pub fn figure(&self, figure: &Figure, context: &[(String, String)], round: Option<u32>) -> Result<f64, String> {
         let at = bound(figure, context);
         let one = |at: &[(String, String)]| {
-            let estimate = self.entry(&figure.engine, at)?.estimate(figure.metric);
             let unknown = || format!("{} of {} is not known on this device", figure.metric.name, figure.engine);
-            estimate.map(|estimate| estimate.median).ok_or_else(unknown)
+            self.entry(&figure.engine, at)?.figure(figure.metric, round).ok_or_else(unknown)
         };
         let Some(axis) = &figure.along else { return one(&at) };
         let labels = self.experiment.labels(axis).unwrap_or_default();
@@ -143,12 +160,12 @@ fn bound(figure: &Figure, context: &[(String, String)]) -> Vec<(String, String)>
     figure.at.iter().chain(free).cloned().collect()
 }
 
-/// Looks figures up in findings, with what is free in them taken from a context.
-pub struct At<'a>(pub &'a Findings, pub &'a [(String, String)]);
+/// Looks figures up in findings, with what is free in them taken from a context, in one round or over all.
+pub struct At<'a>(pub &'a Findings, pub &'a [(String, String)], pub Option<u32>);
 
 impl Lookup for At<'_> {
     fn figure(&self, figure: &Figure) -> Result<f64, String> {
-        self.0.figure(figure, self.1)
+        self.0.figure(figure, self.1, self.2)
     }
 }
 

@@ -6,7 +6,6 @@
 //!          drives/*.json     profiles of the virtual SSDs at their size
 //! ```
 use crate::{
-    device::FileSystem,
     experiment::{
         Experiment,
         points::{Place, Point},
@@ -112,8 +111,7 @@ impl Folder {
         match place {
             Place::Temporary => Ok(None),
             Place::Given(device) => Ok(Some(device.clone())),
-            Place::Loop(bytes, FileSystem::Ext4) => Ok(Some(format!("loop:{bytes}"))),
-            Place::Loop(bytes, kind) => Ok(Some(format!("loop:{bytes}:{}", kind.name()))),
+            Place::Loop(bytes, kind) => Ok(Some(format!("loop:{bytes}{}", kind.suffix()))),
             Place::Memory { bytes, habits } => Ok(Some(format!("memory:{bytes}{habits}"))),
             Place::Vssd { profile, is_steady, habits } => {
                 let name = format!("drives/{}-{}.json", profile.name, profile.capacity_bytes);

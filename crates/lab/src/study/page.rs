@@ -2,25 +2,39 @@
 //!
 //! | module | question |
 //! |---|---|
-//! | `text` `markdown` `html` | on the terminal, for a paper, for a browser |
+//! | `text` `markdown` `html` `json` | on the terminal, for a paper, for a browser, for a program |
 //! | `cascade` | one engine's bytes from the user down to the flash, as a picture |
 //! | `plot` | a figure along a sweep, or engine beneath engine |
+//! | `over_time` | throughput and latencies from the first operation to the last |
+//! | `chart` `strips` | how lines and bars, and curves over time, are drawn |
 //! | `fitted` | the exponents behind such a figure |
 mod cascade;
+mod chart;
 mod fitted;
 pub mod html;
+pub mod json;
 pub mod markdown;
+mod over_time;
 mod plot;
+mod strips;
 pub mod text;
 
 use super::{
-    findings::Findings,
+    findings::{Entry, Findings},
     verdict::{self, Outcome},
 };
 use crate::{
-    experiment::metric::{self, Metric},
+    cell::Row,
+    experiment::{
+        WORKLOAD,
+        metric::{self, Metric},
+    },
     plan::results::Record,
-    report::{estimate, figure, stats::ROUNDS_OF_A_CLAIM, terms},
+    report::{
+        bytes, estimate, figure,
+        stats::{ROUNDS_OF_A_CLAIM, median},
+        terms,
+    },
 };
 use std::collections::BTreeSet;
 
@@ -59,23 +73,29 @@ fn figures(findings: &Findings) -> Table {
     };
     let mut table = vec![["", ""].map(String::from).into_iter().chain(shown.iter().map(name)).collect::<Vec<_>>()];
     for entry in &findings.entries {
-        let mut at = entry.at.clone();
-        at.push((crate::experiment::WORKLOAD.into(), entry.workload.clone()));
-        let mut names = verdict::told(findings, &at);
-        if names.is_empty() {
-            names.clone_from(&entry.workload);
-        }
         let cells = shown.iter().map(|metric| match (&entry.error, entry.rows.is_empty()) {
             (Some(_), true) => "failed".into(),
             _ => estimate(entry.estimate(metric)),
         });
-        table.push([names, entry.engine.clone()].into_iter().chain(cells).collect());
+        table.push([told_of(findings, entry), entry.engine.clone()].into_iter().chain(cells).collect());
     }
     let width = table[0].len();
     for engine in findings.facts.pending.keys() {
         table.push([vec![String::new(), engine.clone()], vec!["pending".into(); width - 2]].concat());
     }
     table
+}
+
+/// Bytes by layer and cause of every entry that wrote; empty if none did.
+fn bytes(findings: &Findings) -> Table {
+    bytes::table(findings.entries.iter().map(|entry| ([told_of(findings, entry), entry.engine.clone()], entry.bytes())))
+}
+
+/// Where an entry was measured, in words; its workload where that says nothing.
+fn told_of(findings: &Findings, entry: &Entry) -> String {
+    let mut at = entry.at.clone();
+    at.push((WORKLOAD.into(), entry.workload.clone()));
+    Some(verdict::told(findings, &at)).filter(|told| !told.is_empty()).unwrap_or_else(|| entry.workload.clone())
 }
 
 /// The paper's figures beside ours; empty without any.
@@ -110,7 +130,7 @@ struct Judged {
     outcome: Outcome,
     that: String,
     because: String,
-    /// Both sides of some cases, or what is missing; worst first.
+    /// Both sides of some cases, or what is missing; worst first, and of those that hold the ones that hold in the fewest rounds.
     cases: Vec<String>,
     otherwise: Option<String>,
 }
@@ -121,6 +141,7 @@ const CASES_MAX: usize = 4;
 fn judged(findings: &Findings) -> Vec<Judged> {
     let one = |verdict: verdict::Verdict| {
         let mut cases = verdict.cases.clone();
+        cases.sort_by_key(|case| case.rounds_held);
         cases.sort_by_key(|case| case.holds); // unknown, then false, then true
         cases.sort_by_key(|case| case.holds != Some(false));
         let told = |case: &verdict::Case| {
@@ -128,8 +149,11 @@ fn judged(findings: &Findings) -> Vec<Judged> {
             let sides = match &case.sides {
                 Ok((left, right)) => {
                     let sign = if case.holds == Some(true) { "and" } else { "but" };
+                    let several = case.rounds_held.filter(|_| findings.facts.rounds > 1);
+                    let rounds = several
+                        .map_or_else(String::new, |held| format!(", in {held} of {} rounds", findings.facts.rounds));
                     let beside = if case.disturbed { " (others were busy)" } else { "" };
-                    format!("{} {sign} {}{beside}", figure(Some(*left)), figure(Some(*right)))
+                    format!("{} {sign} {}{rounds}{beside}", figure(Some(*left)), figure(Some(*right)))
                 }
                 Err(why) => why.clone(),
             };
@@ -172,6 +196,13 @@ fn terms(findings: &Findings) -> Vec<(&'static str, Vec<String>)> {
     }
     let own = [("Pending", pending), ("Not shrunk", stopped.into_iter().cloned().collect())];
     own.into_iter().filter(|(_, lines)| !lines.is_empty()).chain(terms).collect()
+}
+
+/// Of an entry's rounds the one whose figure is nearest to their median: it stands for all.
+fn middle(entry: &Entry, of: impl Fn(&Row) -> Option<f64>) -> Option<&Row> {
+    let middle = median(&mut entry.rows.iter().filter_map(&of).collect::<Vec<_>>())?;
+    let off = |row: &Row| of(row).map_or(f64::INFINITY, |figure| (figure - middle).abs());
+    entry.rows.iter().min_by(|a, b| off(a).total_cmp(&off(b)))
 }
 
 /// The scale in words, and what the number of rounds allows to say.

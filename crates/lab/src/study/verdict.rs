@@ -21,10 +21,12 @@ pub enum Outcome {
 pub struct Case {
     /// What was free in it.
     pub at: Context,
-    /// Both sides, or why they are not known.
+    /// Both sides, of medians over all rounds, or why they are not known.
     pub sides: Result<(f64, f64), String>,
     /// Whether it is so.
     pub holds: Option<bool>,
+    /// In how many rounds it is so by the figures of that round alone; `None` if a round lacks one.
+    pub rounds_held: Option<u32>,
     /// Whether times in it were measured while others kept the machine busy.
     pub disturbed: bool,
 }
@@ -64,11 +66,17 @@ pub fn verdicts(findings: &Findings) -> Vec<Verdict> {
     let judge = |expect: &crate::experiment::Expect| {
         let comparison = expect.that.get_ref();
         let case = |at: Context| {
-            let of = At(findings, &at);
-            let sides = comparison.left.value(&of).and_then(|left| Ok((left, comparison.right.value(&of)?)));
-            let holds = sides.as_ref().ok().map(|(left, right)| comparison.sign.holds(*left, *right));
+            let sides = |round: Option<u32>| {
+                let of = At(findings, &at, round);
+                comparison.left.value(&of).and_then(|left| Ok((left, comparison.right.value(&of)?)))
+            };
+            let is_so = |(left, right): &(f64, f64)| comparison.sign.holds(*left, *right);
+            let in_rounds = (1..=findings.facts.rounds).map(|round| Some(u32::from(is_so(&sides(Some(round)).ok()?))));
+            let rounds_held = in_rounds.sum::<Option<u32>>();
+            let sides = sides(None);
+            let holds = sides.as_ref().ok().map(is_so);
             let disturbed = comparison.figures().iter().any(|figure| findings.is_disturbed(figure, &at));
-            Case { at, sides, holds, disturbed }
+            Case { at, sides, holds, rounds_held, disturbed }
         };
         let cases: Vec<Case> = contexts(findings, &comparison.figures()).into_iter().map(case).collect();
         let outcome = match () {
@@ -87,7 +95,7 @@ pub fn compared(findings: &Findings) -> Vec<Compared> {
     let rows = findings.experiment.compare.iter().flat_map(|compare| {
         let contexts = contexts(findings, &compare.here.get_ref().figures());
         contexts.into_iter().map(move |at| Compared {
-            here: compare.here.get_ref().value(&At(findings, &at)),
+            here: compare.here.get_ref().value(&At(findings, &at, None)),
             what: compare.what.clone(),
             paper: compare.paper.value,
             path: compare.paper.path.clone(),
@@ -232,9 +240,25 @@ mod tests {
         let broken: Vec<_> = verdicts[1].cases.iter().filter(|case| case.holds == Some(false)).collect();
         assert_eq!((broken.len(), &broken[0].sides), (1, &Ok((6.0, 4.0))));
         assert_eq!(told(&findings, &broken[0].at), "value_size 1KiB");
+        // By the figures of each round: the third ones are a hundred times as large.
+        let in_rounds = |at: usize| verdicts[at].cases.iter().map(|case| case.rounds_held).collect::<Vec<_>>();
+        assert_eq!(in_rounds(1), [Some(2), Some(0)], "3 < 4 but not 300; 6 and 600 not");
+        assert_eq!((in_rounds(0), in_rounds(3)[0]), (vec![Some(3); 4], None));
         let missing = verdicts[5].cases[0].sides.clone().unwrap_err();
         assert_eq!(missing, "terrace:wisckey is pending: not built");
         assert!(verdicts[3].cases[0].sides.clone().unwrap_err().contains("wa2"), "{:?}", verdicts[3]);
+    }
+
+    #[test]
+    fn a_run_of_fewer_rounds_is_judged_by_those() {
+        let out = tempfile::tempdir().unwrap();
+        let three = findings(out.path(), &expect("wa1(terrace:leveldb, workload=fillrandom) < 1000"));
+        let facts = Facts { rounds: 1, ..three.facts.clone() };
+        let folder = Folder::begin(out.path(), &three.experiment, &facts).unwrap();
+        let one = Findings::read(&folder, &|_| Ok(())).unwrap();
+        let rounds = one.entries.iter().flat_map(|entry| entry.rows.iter().map(|row| row.round));
+        assert_eq!(rounds.collect::<Vec<_>>(), [1; 4], "one at each point");
+        assert!(verdicts(&one)[0].cases.iter().all(|case| case.rounds_held == Some(1)));
     }
 
     #[test]

@@ -78,16 +78,20 @@ impl Chainstate {
             for _ in 0..count {
                 let number = unspent(content, &mut rng, &are_spent)?;
                 hands.get(worker, number)?;
+                if !worker.did(1) {
+                    return Ok(());
+                }
                 spent.push(number);
                 are_spent.insert(number);
             }
             hands.batch(worker, false, spent.iter().copied(), &mut room)?;
+            worker.did(count);
             let made: Vec<u64> = (0..count).map(|_| content.inserts.begin()).collect();
             ensure!(made.last().is_none_or(|last| *last < content.model.len()), "more coins than there is room for");
             hands.batch(worker, true, made.iter().copied(), &mut room)?;
             made.into_iter().for_each(|number| content.inserts.end(number));
             left -= count;
-            if !worker.did(3 * count) {
+            if !worker.did(count) {
                 break;
             }
         }

@@ -41,6 +41,9 @@ pub struct Run {
     /// Measures again what is there already.
     #[arg(long)]
     fresh: bool,
+    /// Prints what came of it as JSON, one object for each experiment and line.
+    #[arg(long)]
+    json: bool,
     /// Where stores live instead of on what experiments name: a drive of yours, as `terrace bench --device` has it. What an
     /// experiment says of its device, size, state and speed, does not apply; where it compares devices, this is refused. Behind
     /// a run that was killed the drive holds data.
@@ -119,12 +122,17 @@ impl Run {
         let Some(failed) = ended? else { bail!("stopped before the end; the same command goes on from here") };
         for task in &tasks {
             let findings = Findings::read(&task.folder, &super::engine_is_known)?;
-            write!(out, "{}", page::text::render(&findings))?;
+            match self.json {
+                true => writeln!(out, "{}", page::json::render(&findings))?,
+                false => write!(out, "{}", page::text::render(&findings))?,
+            }
         }
         if !failed.is_empty() {
             bail!("{} cells failed: {}", failed.len(), failed.join(", "));
         }
-        writeln!(out, "`terrace study report {}` makes pages of it", self.out.display())?;
+        if !self.json {
+            writeln!(out, "`terrace study report {}` makes pages of it", self.out.display())?;
+        }
         Ok(())
     }
 

@@ -10,14 +10,17 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 132.0;
 const BAR: f64 = 26.0;
 const STEP: f64 = 58.0;
+/// The purpose that is told by level.
+const COMPACTION: &str = "compaction";
 
 /// A layer: its name and its parts.
-struct Layer<'a> {
+struct Layer {
     name: &'static str,
-    parts: Vec<(&'a str, u64)>,
+    /// What a browser takes for the part's classes, too.
+    parts: Vec<(String, u64)>,
 }
 
-impl Layer<'_> {
+impl Layer {
     fn bytes(&self) -> u64 {
         self.parts.iter().map(|(_, bytes)| bytes).sum()
     }
@@ -74,7 +77,7 @@ pub fn picture(bytes: &Bytes, longest: u64) -> Option<String> {
 }
 
 /// The wedge from a layer to the one below, and its factor.
-fn between(svg: &mut String, upper: &Layer<'_>, lower: &Layer<'_>, top: f64, unit: f64) {
+fn between(svg: &mut String, upper: &Layer, lower: &Layer, top: f64, unit: f64) {
     let (wide, wider) = (upper.bytes() as f64 * unit, lower.bytes() as f64 * unit);
     let bottom = top + STEP - BAR;
     let _ = writeln!(
@@ -93,28 +96,38 @@ fn between(svg: &mut String, upper: &Layer<'_>, lower: &Layer<'_>, top: f64, uni
 }
 
 /// The layers that are known, from the user down.
-fn layers(bytes: &Bytes) -> Vec<Layer<'_>> {
-    let one = |name, sum| Layer { name, parts: vec![(name, sum)] };
+fn layers(bytes: &Bytes) -> Vec<Layer> {
+    let one = |name: &'static str, sum| Layer { name, parts: vec![(name.to_owned(), sum)] };
+    let several = |name, mut parts: Vec<(String, u64)>| {
+        parts.retain(|(_, sum)| *sum > 0);
+        Layer { name, parts }
+    };
     let mut layers = vec![one("user", bytes.user)];
     match &bytes.engine_by_purpose {
-        Some(purposes) => layers.push(Layer {
-            name: "engine",
-            parts: purposes.iter().filter(|(_, sum)| **sum > 0).map(|(name, sum)| (name.as_str(), *sum)).collect(),
-        }),
+        Some(purposes) => {
+            let parts = purposes.iter().flat_map(|(name, sum)| match &bytes.engine_compaction_by_level {
+                Some(levels) if name == COMPACTION => {
+                    levels.iter().map(|(level, sum)| (format!("{COMPACTION} L{level}"), *sum)).collect()
+                }
+                _ => vec![(name.clone(), *sum)],
+            });
+            layers.push(several("engine", parts.collect()));
+        }
         None => layers.extend(bytes.engine.map(|sum| one("engine", sum))),
     }
     match (&bytes.device_by_cause, bytes.device) {
         (Some(causes), _) => {
-            let known = CAUSES.iter().filter_map(|cause| Some((*cause, *causes.get(*cause)?)));
-            layers.push(Layer { name: "device", parts: known.filter(|(_, sum)| *sum > 0).collect() });
+            let known = CAUSES.iter().filter_map(|cause| Some(((*cause).to_owned(), *causes.get(*cause)?)));
+            layers.push(several("device", known.collect()));
         }
         (None, Some(sum)) => layers.push(one("device", sum)),
         (None, None) => layers.extend(bytes.process.map(|sum| one("process", sum))),
     }
     match &bytes.nand_by_cause {
         Some(causes) => {
-            let known = Cause::ALL.iter().filter_map(|cause| Some((cause.name(), *causes.get(cause.name())?)));
-            layers.push(Layer { name: "flash", parts: known.filter(|(_, sum)| *sum > 0).collect() });
+            let known =
+                Cause::ALL.iter().filter_map(|cause| Some((cause.name().to_owned(), *causes.get(cause.name())?)));
+            layers.push(several("flash", known.collect()));
         }
         None => layers.extend(bytes.nand.map(|sum| one("flash", sum))),
     }
@@ -154,6 +167,13 @@ mod tests {
         assert!(svg.contains("class=\"part user\" x=\"64.00\" y=\"2.0\" width=\"70.00\""), "{svg}");
         assert!(svg.contains("<title>tables: 3.00 MiB</title>") && svg.contains(">8.00 MiB</text>"), "{svg}");
         assert!(svg.contains("<title>host: 5.00 MiB</title>") && svg.contains("<title>gc: 3.00 MiB</title>"), "{svg}");
+        let purposes = [("wal".to_owned(), 1 << 20), (COMPACTION.to_owned(), 1 << 20)].into();
+        let levels = [("1".to_owned(), 3 << 18), ("2".to_owned(), 1 << 18)].into();
+        let bytes = Bytes { engine_by_purpose: Some(purposes), engine_compaction_by_level: Some(levels), ..bytes };
+        let svg = picture(&bytes, longest(&bytes)).unwrap();
+        assert!(svg.contains("<title>compaction L1: 0.750 MiB</title>"), "{svg}");
+        assert!(svg.contains("class=\"part compaction L2\"") && !svg.contains("<title>compaction: "), "{svg}");
+        assert!(svg.contains(">2.00 MiB</text>"), "no more than it was: {svg}");
         assert!(picture(&Bytes { user: 5, ..Bytes::default() }, 5).is_none());
     }
 }

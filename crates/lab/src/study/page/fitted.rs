@@ -1,7 +1,7 @@
 //! How figures grow along a sweep: the exponents behind pictures whose axes are logarithmic.
 use super::Table;
 use crate::{
-    experiment::expression,
+    experiment::{expression, metric::Metric},
     report::figure,
     study::{findings::Findings, verdict},
 };
@@ -9,27 +9,51 @@ use crate::{
 /// Fewer points than this lie on a line by themselves.
 const POINTS_MIN: usize = 3;
 
-/// For each logarithmic plot, row and engine the k of METRIC ~ AXIS^k, fitted over all values; empty without any.
-pub fn exponents(findings: &Findings) -> Table {
+/// METRIC ~ AXIS^exponent.
+pub struct Fitted {
+    /// What grows.
+    pub metric: &'static Metric,
+    /// Along what.
+    pub axis: String,
+    /// Whose.
+    pub engine: String,
+    /// Where.
+    pub at: verdict::Context,
+    /// k.
+    pub exponent: f64,
+}
+
+/// For each logarithmic plot, row and engine, fitted over all values.
+pub fn all(findings: &Findings) -> Vec<Fitted> {
     let experiment = &findings.experiment;
     let enough = |axis: &str| experiment.labels(axis).is_some_and(|labels| labels.len() >= POINTS_MIN);
-    let mut table = Vec::new();
+    let mut all = Vec::new();
     for plot in experiment.plot.iter().filter(|plot| plot.log) {
         let Some(axis) = plot.x.as_ref().map(|x| x.get_ref()).filter(|axis| enough(axis)) else { continue };
         let metric = plot.y.0;
         for at in verdict::combinations(findings, |name| name != axis) {
             for engine in experiment.engines() {
                 let along = Some(axis.clone());
-                let fitted = expression::Figure { metric, engine: engine.into(), at: at.clone(), along };
-                if let Ok(k) = findings.figure(&fitted, &[]) {
-                    let what = format!("{} ~ {axis}^k", metric.name);
-                    table.push(vec![verdict::told(findings, &at), engine.to_owned(), what, figure(Some(k))]);
+                let figure = expression::Figure { metric, engine: engine.into(), at: at.clone(), along };
+                if let Ok(exponent) = findings.figure(&figure, &[], None) {
+                    all.push(Fitted { metric, axis: axis.clone(), engine: engine.into(), at: at.clone(), exponent });
                 }
             }
         }
     }
-    if !table.is_empty() {
-        table.insert(0, ["", "", "fitted over all values", "k"].map(String::from).to_vec());
+    all
+}
+
+/// The same for people; empty without any.
+pub fn exponents(findings: &Findings) -> Table {
+    let all = all(findings);
+    if all.is_empty() {
+        return Vec::new();
     }
-    table
+    let header = ["", "", "fitted over all values", "k"].map(String::from).to_vec();
+    let line = |Fitted { metric, axis, engine, at, exponent }: Fitted| {
+        let what = format!("{} ~ {axis}^k", metric.name);
+        vec![verdict::told(findings, &at), engine, what, figure(Some(exponent))]
+    };
+    [header].into_iter().chain(all.into_iter().map(line)).collect()
 }

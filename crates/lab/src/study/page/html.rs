@@ -1,8 +1,12 @@
 //! Findings for a browser: one file without scripts and without anything from elsewhere; light or dark as the reader has it,
 //! and black on white on paper.
-use super::{cascade, compared, figures, fitted, judged, plot, reasons, scale, terms};
+use super::{
+    bytes, cascade, compared, figures, fitted, judged, middle, over_time,
+    plot::{self, Picture},
+    reasons, scale, terms,
+};
 use crate::{
-    report::stats::median,
+    cell::Row,
     study::{
         findings::{Entry, Findings},
         verdict::{Outcome, verdicts},
@@ -88,20 +92,14 @@ fn section(findings: &Findings) -> Result<String> {
         escape(&experiment.question)
     );
     html += &cascades(findings);
-    let mut pictures = String::new();
-    for plot in &experiment.plot {
-        for picture in plot::pictures(findings, plot)? {
-            let _ = writeln!(
-                pictures,
-                "<figure>\n{}<figcaption>{}</figcaption>\n</figure>",
-                picture.svg,
-                escape(&picture.title)
-            );
-        }
-    }
-    let _ = writeln!(html, "<div class=\"pictures\">\n{pictures}</div>");
+    let plots = experiment.plot.iter().map(|plot| plot::pictures(findings, plot)).collect::<Result<Vec<_>>>()?;
+    html += &pictures(plots.iter().flatten());
     html += &table(&figures(findings));
-    let more = [("How it grows", fitted::exponents(findings)), ("The paper beside here", compared(findings))];
+    let more = [
+        ("Where the bytes went", bytes(findings)),
+        ("How it grows", fitted::exponents(findings)),
+        ("The paper beside here", compared(findings)),
+    ];
     for (title, lines) in more.iter().filter(|(_, lines)| !lines.is_empty()) {
         let _ = writeln!(html, "<h3>{title}</h3>");
         html += &table(lines);
@@ -122,7 +120,14 @@ fn section(findings: &Findings) -> Result<String> {
             judged.otherwise.map_or_else(String::new, |why| format!("<br>{}", escape(&why)))
         );
     }
-    html += "</ul>\n<details open>\n<summary>Terms</summary>\n<dl>\n";
+    html += "</ul>\n";
+    let over_time = over_time::pictures(findings)?;
+    if !over_time.is_empty() {
+        html += "<details open>\n<summary>Over time</summary>\n";
+        html += &pictures(over_time.iter());
+        html += "</details>\n";
+    }
+    html += "<details open>\n<summary>Terms</summary>\n<dl>\n";
     let scaling = ("Scaling", vec![experiment.scaling.clone()]);
     for (title, lines) in [scaling].into_iter().chain(terms(findings)) {
         let _ = writeln!(
@@ -134,11 +139,20 @@ fn section(findings: &Findings) -> Result<String> {
     let _ = writeln!(
         html,
         "<dt>Command</dt><dd><code>{}</code></dd>\n<dt>Data</dt><dd><a href=\"{1}/rows.jsonl\">rows.jsonl</a>, \
-         <a href=\"{1}/rows.csv\">rows.csv</a>, <a href=\"{1}/experiment.toml\">experiment.toml</a></dd>\n</dl>\n</details>\n</section>",
+         <a href=\"{1}/rows.csv\">rows.csv</a>, \
+         <a href=\"{1}/over-time.csv\">over-time.csv</a>, <a href=\"{1}/experiment.toml\">experiment.toml</a></dd>\n</dl>\n</details>\n</section>",
         escape(&findings.facts.command),
         escape(&experiment.name)
     );
     Ok(html)
+}
+
+fn pictures<'a>(all: impl Iterator<Item = &'a Picture>) -> String {
+    let mut html = String::new();
+    for Picture { title, svg } in all {
+        let _ = writeln!(html, "<figure>\n{svg}<figcaption>{}</figcaption>\n</figure>", escape(title));
+    }
+    if html.is_empty() { html } else { format!("<div class=\"pictures\">\n{html}</div>\n") }
 }
 
 /// A picture for each engine: at the first point, of the row in which users wrote most.
@@ -152,27 +166,15 @@ fn cascades(findings: &Findings) -> String {
             mine.filter(|entry| user(entry) > 0.0).max_by(|a, b| user(a).total_cmp(&user(b)))
         })
         .collect();
-    // The round whose device bytes are the median stands for all.
-    let row = |entry: &Entry| {
-        let middle =
-            median(&mut entry.rows.iter().map(|row| row.bytes.device.unwrap_or(0) as f64).collect::<Vec<_>>())?;
-        let off = |device: Option<u64>| (device.unwrap_or(0) as f64 - middle).abs();
-        entry.rows.iter().min_by(|a, b| off(a.bytes.device).total_cmp(&off(b.bytes.device))).cloned()
-    };
-    let rows: Vec<_> = chosen.iter().filter_map(|entry| row(entry)).collect();
+    let device = |row: &Row| Some(row.bytes.device.unwrap_or(0) as f64);
+    let rows: Vec<&Row> = chosen.iter().filter_map(|entry| middle(entry, device)).collect();
     let longest = rows.iter().map(|row| cascade::longest(&row.bytes)).max().unwrap_or(0);
-    let mut html = String::new();
-    for row in &rows {
-        if let Some(svg) = cascade::picture(&row.bytes, longest) {
-            let _ = writeln!(
-                html,
-                "<figure>\n{svg}<figcaption>{}: {}</figcaption>\n</figure>",
-                escape(&row.name),
-                escape(&row.workload)
-            );
-        }
-    }
-    if html.is_empty() { html } else { format!("<div class=\"pictures\">\n{html}</div>\n") }
+    let picture = |row: &&Row| {
+        let svg = cascade::picture(&row.bytes, longest)?;
+        Some(Picture { title: format!("{}: {}", row.name, row.workload), svg })
+    };
+    let all: Vec<Picture> = rows.iter().filter_map(picture).collect();
+    pictures(all.iter())
 }
 
 fn user(entry: &Entry) -> f64 {

@@ -1,5 +1,5 @@
 //! Findings as Markdown, for a paper or a page of the book.
-use super::{compared, figures, fitted, judged, reasons, scale, terms};
+use super::{bytes, compared, figures, fitted, judged, reasons, scale, terms};
 use crate::{
     report::markdown::{plain, row, rule},
     study::findings::Findings,
@@ -15,7 +15,7 @@ fn one(findings: &Findings) -> String {
     let mut text = format!("## {}\n\n", plain(&experiment.title));
     text += &format!("`{}`, {}, {}.\n", experiment.name, plain(&experiment.source), scale(findings));
     text += &format!("{}\n\n```sh\n{}\n```\n", plain(&experiment.question), findings.facts.command);
-    for table in [figures(findings), fitted::exponents(findings), compared(findings)] {
+    for table in [figures(findings), bytes(findings), fitted::exponents(findings), compared(findings)] {
         for (at, line) in table.iter().enumerate() {
             text += &match at {
                 0 => format!("\n{}{}", row(line), rule(line.len())),

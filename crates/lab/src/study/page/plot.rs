@@ -1,35 +1,10 @@
-//! A figure along a sweep, or engine beneath engine: SVG without scripts. What is black takes the colour of the page's text.
+//! A figure along a sweep, or engine beneath engine.
+use super::chart::{Dot, Series, bars, lines};
 use crate::{
     experiment::{Plot, points::number},
     study::{findings::Findings, verdict},
 };
-use anyhow::{Result, anyhow};
-use plotters::{
-    coord::{
-        Shift,
-        ranged1d::{Ranged, ValueFormatter},
-    },
-    prelude::*,
-};
-
-/// Colours that are told apart by most eyes and on both grounds (after Okabe and Ito).
-const COLOURS: [RGBColor; 8] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(86, 180, 233),
-    RGBColor(230, 159, 0),
-    RGBColor(128, 110, 220),
-    RGBColor(140, 140, 140),
-];
-/// Of a picture with lines.
-const SIZE: (u32, u32) = (560, 340);
-/// Of a picture with bars: one of them, all of them beside their names, and about a character of these.
-const BAR_HEIGHT: u32 = 24;
-const BARS_WIDTH: u32 = 340;
-const CHARACTER_WIDTH: u32 = 7;
-const FONT: (&str, u32) = ("sans-serif", 14);
+use anyhow::Result;
 
 /// A picture and what it shows.
 pub struct Picture {
@@ -37,19 +12,6 @@ pub struct Picture {
     pub title: String,
     /// As it goes into the page.
     pub svg: String,
-}
-
-/// How the numbers of an axis are spelled.
-type Spelled<'a> = &'a dyn Fn(&f64) -> String;
-
-/// x, low, middle, high.
-type Dot = (f64, f64, f64, f64);
-
-/// One line.
-struct Series {
-    engine: String,
-    colour: RGBColor,
-    dots: Vec<Dot>,
 }
 
 /// One picture for every combination of what is not along the x axis; those without a figure are left out.
@@ -77,7 +39,7 @@ pub fn pictures(findings: &Findings, plot: &Plot) -> Result<Vec<Picture>> {
             .enumerate()
             .map(|(index, engine)| Series {
                 engine: engine.into(),
-                colour: COLOURS[index % COLOURS.len()],
+                index,
                 dots: places.iter().zip(&labels).filter_map(|(place, label)| dot(engine, *place, label)).collect(),
             })
             .filter(|series| !series.dots.is_empty())
@@ -96,227 +58,4 @@ pub fn pictures(findings: &Findings, plot: &Plot) -> Result<Vec<Picture>> {
         pictures.push(Picture { title, svg });
     }
     Ok(pictures)
-}
-
-fn lines(
-    series: &[Series],
-    axis: &str,
-    y_title: &str,
-    labels: &[String],
-    is_number: bool,
-    log: bool,
-) -> Result<String> {
-    let dots = || series.iter().flat_map(|series| &series.dots);
-    let (left, right) = bounds(dots().map(|dot| dot.0));
-    let (bottom, top) = bounds(dots().flat_map(|dot| [dot.1, dot.3]));
-    let is_log = log && is_number && left > 0.0 && bottom > 0.0;
-    let label = |place: &f64| -> String {
-        if is_number {
-            return if is_log { sparse(*place) } else { people(*place) };
-        }
-        let at = place.round();
-        let near = (place - at).abs() < 0.01 && at >= 0.0;
-        near.then(|| labels.get(at as usize).cloned()).flatten().unwrap_or_default()
-    };
-    let y_label = |value: &f64| if is_log { sparse(*value) } else { people(*value) };
-    let in_bytes = is_number && labels.iter().any(|label| label.parse::<f64>().is_err());
-    let x_title = if in_bytes { format!("{axis} in bytes") } else { axis.to_owned() };
-    let names = (x_title.as_str(), y_title);
-    draw(SIZE, |root| {
-        let mut chart = ChartBuilder::on(root);
-        chart.margin(10).x_label_area_size(44).y_label_area_size(64);
-        if is_log {
-            let x = (left / 1.15..right * 1.15).log_scale();
-            let y = (bottom / 1.3..top * 1.3).log_scale();
-            series_on(&mut chart.build_cartesian_2d(x, y).map_err(wrong)?, series, names, (&label, &y_label))
-        } else {
-            let slack = ((right - left) * 0.05).max(0.25);
-            let coordinates = (left - slack..right + slack, 0.0..(top * 1.1).max(1e-9));
-            let (x, y) = coordinates;
-            series_on(&mut chart.build_cartesian_2d(x, y).map_err(wrong)?, series, names, (&label, &y_label))
-        }
-    })
-}
-
-type Chart<'a, 'b, X, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Y>>;
-
-fn series_on<'a, 'b: 'a, X, Y>(
-    chart: &mut Chart<'a, 'b, X, Y>,
-    series: &[Series],
-    (x_title, y_title): (&str, &str),
-    (x_label, y_label): (Spelled<'_>, Spelled<'_>),
-) -> Result<()>
-where
-    X: Ranged<ValueType = f64> + ValueFormatter<f64>,
-    Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
-{
-    chart
-        .configure_mesh()
-        .x_desc(x_title)
-        .y_desc(y_title)
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(RGBColor(128, 128, 128).mix(0.25))
-        .x_label_formatter(&|x| x_label(x))
-        .y_label_formatter(&|y| y_label(y))
-        .label_style(FONT)
-        .axis_desc_style(FONT)
-        .draw()
-        .map_err(wrong)?;
-    for Series { engine, colour, dots } in series {
-        let colour = *colour;
-        let line = LineSeries::new(dots.iter().map(|dot| (dot.0, dot.2)), colour.stroke_width(2));
-        let legend = move |(x, y)| PathElement::new(vec![(x, y), (x + 16, y)], colour.stroke_width(2));
-        chart.draw_series(line).map_err(wrong)?.label(engine).legend(legend);
-        let circles = dots.iter().map(|dot| Circle::new((dot.0, dot.2), 3, colour.filled()));
-        chart.draw_series(circles).map_err(wrong)?;
-        let bars = dots
-            .iter()
-            .filter(|dot| dot.1 < dot.3)
-            .map(|dot| ErrorBar::new_vertical(dot.0, dot.1, dot.2, dot.3, colour.filled(), 8));
-        chart.draw_series(bars).map_err(wrong)?;
-    }
-    let legend = chart.configure_series_labels().position(SeriesLabelPosition::UpperLeft).label_font(FONT).draw();
-    legend.map_err(wrong)
-}
-
-/// Engine beneath engine, with the interval on the bar. What is drawn stands in the title.
-fn bars(series: &[Series]) -> Result<String> {
-    let top = series.iter().flat_map(|series| &series.dots).map(|dot| dot.3).fold(1e-9, f64::max) * 1.1;
-    let longest = series.iter().map(|series| series.engine.chars().count()).max().unwrap_or(0) as u32;
-    let names_width = 16 + longest * CHARACTER_WIDTH;
-    let slots = series.len().max(2); // an axis of one has no length
-    let label = |place: &SegmentValue<usize>| match place {
-        SegmentValue::CenterOf(at) => {
-            series.get(slots - 1 - at).map_or_else(String::new, |series| series.engine.clone())
-        }
-        _ => String::new(),
-    };
-    let size = (SIZE.0.max(names_width + BARS_WIDTH), 46 + BAR_HEIGHT * slots as u32);
-    draw(size, |root| {
-        let mut chart = ChartBuilder::on(root)
-            .margin(10)
-            .x_label_area_size(26)
-            .y_label_area_size(names_width)
-            .build_cartesian_2d(0.0..top, (0..slots - 1).into_segmented())
-            .map_err(wrong)?;
-        chart
-            .configure_mesh()
-            .disable_y_mesh()
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(RGBColor(128, 128, 128).mix(0.25))
-            .x_labels(5)
-            .y_labels(slots)
-            .x_label_formatter(&|x| people(*x))
-            .y_label_formatter(&|y| label(y))
-            .label_style(FONT)
-            .draw()
-            .map_err(wrong)?;
-        for (place, Series { colour, dots, .. }) in series.iter().enumerate().map(|(at, one)| (slots - 1 - at, one)) {
-            let (_, low, middle, high) = dots[0];
-            let corners = [(0.0, SegmentValue::Exact(place)), (middle, SegmentValue::Exact(place + 1))];
-            let mut bar = Rectangle::new(corners, colour.filled());
-            bar.set_margin(3, 3, 0, 0);
-            chart.draw_series([bar]).map_err(wrong)?;
-            let at = SegmentValue::CenterOf(place);
-            let interval = (low < high).then(|| ErrorBar::new_horizontal(at, low, middle, high, BLACK.filled(), 8));
-            chart.draw_series(interval).map_err(wrong)?;
-        }
-        Ok(())
-    })
-}
-
-/// Draws on an empty picture of `size`.
-fn draw(size: (u32, u32), onto: impl FnOnce(&DrawingArea<SVGBackend<'_>, Shift>) -> Result<()>) -> Result<String> {
-    let mut svg = String::new();
-    {
-        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
-        onto(&root)?;
-        root.present().map_err(wrong)?;
-    }
-    // The size is the page's affair, and black is its ink.
-    let fixed = format!("width=\"{}\" height=\"{}\" ", size.0, size.1);
-    Ok(svg.replacen(&fixed, "class=\"plot\" role=\"img\" ", 1).replace("#000000", "currentColor"))
-}
-
-fn wrong(error: impl std::fmt::Display) -> anyhow::Error {
-    anyhow!("draw a plot: {error}")
-}
-
-fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
-}
-
-/// A number on a logarithmic axis: of each power of ten, what begins with 1, 2 or 5.
-fn sparse(value: f64) -> String {
-    let first = value / 10f64.powf(value.log10().floor());
-    let shown = [1.0, 2.0, 5.0, 10.0].iter().any(|digit| (first - digit).abs() < 0.01);
-    if shown { people(value) } else { String::new() }
-}
-
-/// A number on an axis: short, in powers of 1024 where it is a whole one.
-fn people(value: f64) -> String {
-    for (shift, unit) in [(30, "Gi"), (20, "Mi"), (10, "Ki")] {
-        let scaled = value / f64::from(1u32 << shift);
-        if scaled >= 1.0 && scaled.fract() == 0.0 {
-            return format!("{scaled}{unit}");
-        }
-    }
-    crate::report::figure(Some(value)).trim_end_matches(".00").into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Heights of bars, and names.
-    fn drawn(engines: &[&str]) -> (Vec<f64>, usize) {
-        let of =
-            |engine: &&str| Series { engine: (*engine).into(), colour: COLOURS[0], dots: vec![(0.0, 1.0, 2.0, 3.0)] };
-        let svg = bars(&engines.iter().map(of).collect::<Vec<_>>()).expect("a picture");
-        let heights = svg.split("<rect ").skip(1).filter_map(|rect| {
-            let height = rect.split("height=\"").nth(1)?.split('"').next()?;
-            height.parse().ok()
-        });
-        (heights.collect(), engines.iter().filter(|engine| svg.contains(&format!("\n{engine}\n"))).count())
-    }
-
-    #[test]
-    fn every_engine_has_a_bar_and_its_name() {
-        for engines in
-            [&["one"][..], &["one", "two"], &["one", "two", "three", "terrace:leveldb+durability=journal-bpf"]]
-        {
-            let (heights, names) = drawn(engines);
-            assert_eq!((heights.len(), names), (engines.len(), engines.len()));
-            assert!(heights.iter().all(|height| (12.0..24.0).contains(height)), "{heights:?}");
-        }
-    }
-
-    #[test]
-    fn intervals_are_drawn_and_axes_and_lines_named() {
-        let series = |spread: f64| {
-            let dots = [100.0, 1024.0].map(|x| (x, 5.0 - spread, 5.0, 5.0 + spread)).to_vec();
-            // The same in both pictures, so that axes and grids are.
-            let wide = Series { engine: "wide".into(), colour: COLOURS[1], dots: vec![(512.0, 1.0, 5.0, 9.0)] };
-            [Series { engine: "one".into(), colour: COLOURS[0], dots }, wide]
-        };
-        let strokes = |svg: &str| svg.matches("<line ").count() + svg.matches("<polyline ").count();
-        let labels = ["100B", "1KiB"].map(String::from);
-        for log in [false, true] {
-            let drawn =
-                |spread| lines(&series(spread), "value_size", "time in µs", &labels, true, log).expect("a picture");
-            assert_eq!(strokes(&drawn(1.0)) - strokes(&drawn(0.0)), 2 * 3, "for each dot a bar with two ends");
-            for words in ["value_size in bytes", "time in µs", "one"] {
-                assert!(drawn(0.0).contains(&format!("\n{words}\n")), "{words}");
-            }
-        }
-        let drawn = |spread| bars(&series(spread)).expect("a picture");
-        assert_eq!(strokes(&drawn(1.0)) - strokes(&drawn(0.0)), 3);
-    }
-
-    #[test]
-    fn numbers_on_axes_are_short() {
-        let shown = [0.0, 0.5, 4.0, 100.0, 4096.0, 65536.0, 1_048_576.0, 2000.0].map(people);
-        assert_eq!([0.2, 90.0, 100.0, 5e6, 7e6].map(sparse), ["0.200", "", "100", "5000000", ""]);
-        assert_eq!(shown, ["0", "0.500", "4", "100", "4Ki", "64Ki", "1Mi", "2000"]);
-    }
 }

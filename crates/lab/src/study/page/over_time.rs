@@ -1,0 +1,103 @@
+//! How each workload went over time: throughput and latencies of all engines from the first operation to the last.
+use super::{
+    middle,
+    plot::Picture,
+    strips::{Curve, Strip, strips},
+};
+use crate::{
+    cell::Row,
+    measure::Kind,
+    study::findings::{Entry, Findings},
+};
+use anyhow::Result;
+
+/// The curves of one row in a picture, the most important first.
+type Curves<'a> = &'a dyn Fn(&Row) -> Option<Vec<Curve>>;
+
+/// Of every workload at the first point of a sweep, where latencies were recorded: one of throughput, and one of the latencies of each
+/// kind of operation. The round that took as long as their median stands for all.
+pub fn pictures(findings: &Findings) -> Result<Vec<Picture>> {
+    let Some(first) = findings.points.first() else { return Ok(Vec::new()) };
+    let entries: Vec<&Entry> = findings.entries.iter().filter(|entry| entry.at == first.at).collect();
+    let mut workloads: Vec<&str> = entries.iter().map(|entry| &*entry.workload).collect();
+    workloads.dedup();
+    let mut pictures = Vec::new();
+    for workload in workloads {
+        let of = |engine: &str| entries.iter().find(|entry| entry.engine == engine && entry.workload == workload);
+        let rows = || findings.experiment.engines().map(|engine| middle(of(engine)?, |row| row.seconds));
+        let mut draw = |what: &str, is_log: bool, curves: Curves<'_>| -> Result<()> {
+            let named = findings.experiment.engines().zip(rows()).enumerate();
+            let strip = |(index, (engine, row)): (usize, (&str, Option<&Row>))| {
+                Some(Strip { engine: engine.into(), index, curves: curves(row?)? })
+            };
+            let all: Vec<Strip> = named.filter_map(strip).collect();
+            if !all.is_empty() {
+                let svg = strips(&all, "seconds since the beginning", is_log)?;
+                pictures.push(Picture { title: format!("{workload}: {what}"), svg });
+            }
+            Ok(())
+        };
+        draw("1000 operations per second", false, &throughput)?;
+        // What happens once in a workload has no course.
+        let has = |kind: &Kind| {
+            let count = |row: &Row| row.latency_us.get(kind.name()).map_or(0, |latency| latency.count);
+            rows().flatten().any(|row| count(row) > 1)
+        };
+        for kind in Kind::ALL.into_iter().filter(has) {
+            let what = format!("99th percentile of the time of a {} in µs, and, thin, the longest", kind.name());
+            draw(&what, true, &|row| latencies(row, kind))?;
+        }
+    }
+    Ok(pictures)
+}
+
+/// Without a last span that ended long before its time: it is too short to tell a rate.
+fn throughput(row: &Row) -> Option<Vec<Curve>> {
+    let (it, seconds) = (row.over_time.as_ref()?, row.seconds?);
+    let long = |(from, to): (f64, f64)| it.ops.len() == 1 || to - from > it.span_seconds / 2.0;
+    let rates = it.rates(seconds).zip(it.bounds(seconds));
+    let rates: Vec<_> = rates.map(|(rate, bounds)| long(bounds).then_some(rate / 1000.0)).collect();
+    Some(vec![curve(row, &rates)?])
+}
+
+fn latencies(row: &Row, kind: Kind) -> Option<Vec<Curve>> {
+    let times = row.over_time.as_ref()?.latency_us.get(kind.name())?;
+    Some(vec![curve(row, &times.p99)?, curve(row, &times.max)?])
+}
+
+/// A dot in the middle of each span, and a new piece behind each gap; `None` without a dot.
+fn curve(row: &Row, figures: &[Option<f64>]) -> Option<Curve> {
+    let spans: Vec<_> = row.over_time.as_ref()?.bounds(row.seconds?).zip(figures).collect();
+    let dot = |((from, to), figure): &((f64, f64), &Option<f64>)| Some(((from + to) / 2.0, (**figure)?));
+    let pieces = spans.split(|(_, figure)| figure.is_none()).filter(|piece| !piece.is_empty());
+    let curve: Curve = pieces.map(|piece| piece.iter().filter_map(dot).collect()).collect();
+    (!curve.is_empty()).then_some(curve)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::{LatencyOverTime, OverTime};
+
+    /// Four spans of a second, of which the last has a tenth of one; nothing ended in the second.
+    fn row() -> Row {
+        let times = vec![Some(5.0), None, Some(7.0), Some(900.0)];
+        let times = LatencyOverTime { p50: times.clone(), p99: times.clone(), max: times };
+        let latency_us = [("put".to_owned(), times)].into();
+        let over_time = OverTime { span_seconds: 1.0, ops: vec![1000, 0, 2000, 1], latency_us };
+        Row { seconds: Some(3.1), over_time: Some(over_time), ..Row::default() }
+    }
+
+    #[test]
+    fn a_standstill_is_seen_and_a_short_end_tells_no_rate() {
+        let rates = throughput(&row()).unwrap();
+        assert_eq!(rates, [vec![vec![(0.5, 1.0), (1.5, 0.0), (2.5, 2.0)]]]);
+        let times = latencies(&row(), Kind::Put).unwrap();
+        let [first, second] = &times[0][..] else { panic!("two pieces: {times:?}") };
+        assert_eq!(first, &[(0.5, 5.0)]);
+        assert_eq!((second.len(), second[1].1), (2, 900.0), "the longest time may be the last");
+        assert_eq!((times.len(), latencies(&row(), Kind::Get)), (2, None));
+        let nothing = vec![None; 4];
+        assert_eq!(curve(&row(), &nothing), None);
+    }
+}
