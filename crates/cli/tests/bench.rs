@@ -89,6 +89,29 @@ fn on_a_virtual_ssd_flash_is_counted_and_nothing_is_left() {
     assert_eq!(fs::read_dir(work.path()).unwrap().count(), 0, "left behind");
 }
 
+/// By the file system's own account, which has none of a journal that is not there.
+#[test]
+fn an_ext4_has_a_journal_unless_none_is_asked_for() {
+    let Some(()) = root("a device takes root") else { return };
+    let work = tempfile::tempdir().unwrap();
+    let Some(()) = require("loop", FuseLoop { work: work.path().into(), attached: true }.available()) else { return };
+    for (device, has_journal) in [
+        ("loop:64MiB", true),
+        ("loop:64MiB:nojournal", false),
+        ("memory:64MiB", true),
+        ("memory:64MiB:nojournal", false),
+    ] {
+        let json = work.path().join(format!("{device}.jsonl"));
+        let fixed =
+            ["bench", "--workload", "fillsync", "--engine", "terrace:leveldb", "--num", "3000", "--rounds", "1"];
+        let place = ["--disturbed-at", "100000", "--device", device, "--work", work.path().to_str().unwrap()];
+        terrace([&fixed[..], &place, &["--json", json.to_str().unwrap()]].concat()).ok();
+        let row: serde_json::Value = serde_json::from_str(fs::read_to_string(&json).unwrap().trim()).unwrap();
+        assert_eq!(row["journal_commits"].as_u64().is_some(), has_journal, "{device}: {row}");
+        assert!(row["bytes"]["device"].as_u64() > Some(0) && row["error"].is_null(), "{device}: {row}");
+    }
+}
+
 #[test]
 fn what_cannot_be_run_is_refused_by_name() {
     for (arguments, words) in [

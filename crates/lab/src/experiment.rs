@@ -379,6 +379,11 @@ because = "values are not compacted"
                 "kind = \"vssd\"\nfile_system = \"xfs\"",
                 &["good.toml:14", "device.file_system", "loop"],
             ),
+            (
+                "kind = \"vssd\"",
+                "kind = \"temporary\"\nfile_system = \"ext4-nojournal\"",
+                &["good.toml:14", "device.file_system", "temporary"],
+            ),
             ("size = 4_294_967_296", "", &["good.toml:12", "device.size"]),
             ("size = 4_294_967_296", "size = \"1KiB\"", &["good.toml:15", "device.size", "superblocks"]),
             ("load.value_size\"\nto = [\"100B\"", "device.size\"\nto = [\"1KiB\"", &["good.toml:22", "device.size"]),
@@ -397,6 +402,14 @@ because = "values are not compacted"
             assert!(GOOD.contains(old), "{old}");
             let error = decode(&GOOD.replacen(old, new, 1)).expect_err(new);
             words.iter().for_each(|word| assert!(error.contains(word), "{new}: {word} is not in {error}"));
+        }
+    }
+
+    #[test]
+    fn a_virtual_drive_may_be_without_a_journal() {
+        let good = GOOD.replacen("kind = \"vssd\"", "kind = \"vssd\"\nfile_system = \"ext4-nojournal\"", 1);
+        for point in decode(&good).unwrap().points(1.0).unwrap() {
+            assert!(point.place.describe().ends_with(", without a journal"), "{}", point.place.describe());
         }
     }
 

@@ -124,7 +124,7 @@ pub struct Outcome {
 pub struct Recorded {
     /// Of the whole run.
     pub latencies: Latencies,
-    /// When they were what.
+    /// The same over time, with operations.
     pub timeline: Timeline,
 }
 
@@ -159,7 +159,7 @@ struct Shared {
     foreground_left: AtomicUsize,
     running: AtomicUsize,
     done: Vec<AtomicU64>,
-    /// When the first thread did: the same for all of them.
+    /// When the run did: the same for all threads.
     began: OnceLock<Instant>,
 }
 

@@ -8,7 +8,7 @@
 //! | `vssd:PROFILE` | on a fresh ext4 on a virtual SSD in memory, served by another process; root | everything, and what it programs into flash |
 //! | `memory:SIZE` | on a fresh ext4 on a drive that is this machine's memory, without a model; root | everything |
 //!
-//! The last two are as slow as their [`Habits`] say. An engine whose stores lie on a device without a file system has the last four bare,
+//! The last two are as slow, and their ext4 is, as their [`Habits`] say. An engine whose stores lie on a device without a file system has the last four bare,
 //! or with a small ext4 in a first partition.
 //!
 //! [`DeviceSpec::check`] refuses what holds data before anything is touched. [`remove_stale`] removes what killed runs

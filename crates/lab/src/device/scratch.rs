@@ -85,7 +85,7 @@ impl FileSystem {
         if self == FileSystem::Ext4 { "data=ordered" } else { "" }
     }
 
-    /// The smallest device for one: an ext4 with a journal, an XFS as its tool makes one.
+    /// The smallest device for one: an ext4, an XFS as its tool makes one.
     pub fn bytes_min(self) -> u64 {
         if self == FileSystem::Xfs { 300 << 20 } else { 16 << 20 }
     }

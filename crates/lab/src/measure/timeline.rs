@@ -128,7 +128,7 @@ impl Timeline {
         self
     }
 
-    /// Length of a span; of the last one, until another one begins.
+    /// Length of a span; after [`until`](Timeline::until) the last one ends with the run.
     pub fn length(&self) -> Duration {
         self.length
     }
@@ -192,9 +192,11 @@ mod tests {
         let timeline = gets(Instant::now(), 0..100).until(Duration::from_secs(3600));
         assert!(timeline.spans().len() <= SPANS_MAX && timeline.spans().len() > SPANS_MAX / 2);
         assert_eq!(timeline.spans()[0].ops, 100);
-        for length in [10, 20, 1280, 1290, 290] {
-            let spans = ops(&timeline, length).len() as u128;
-            assert_eq!(spans, u128::from(length) / timeline.length().as_millis() + 1, "{length} ms");
+        for ms in [10, 290, 1279, 1280, 1290, 2560, 100_000] {
+            let timeline = gets(Instant::now(), 0..10).until(MILLISECOND * ms);
+            let spans = timeline.spans().len() as u32;
+            assert!(spans as usize <= SPANS_MAX && timeline.length() * spans > MILLISECOND * ms, "{ms} ms: {spans}");
+            assert!(timeline.length() * (spans - 1) <= MILLISECOND * ms, "{ms} ms: {spans}");
         }
     }
 

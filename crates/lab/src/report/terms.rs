@@ -7,11 +7,15 @@ use crate::{
 };
 use std::{collections::BTreeMap, path::PathBuf};
 
-/// From when to when it was measured, where that is known: figures of two days are not to be compared.
+/// From when to when workloads began, where that is known: figures of two days are not to be compared.
 fn dates(records: &[&Record]) -> Option<String> {
     let began = || records.iter().filter_map(|record| record.row.began.as_deref());
     let (first, last) = (began().min()?, began().max()?); // as text they are in order
-    Some(if first == last { format!("measured at {first}") } else { format!("measured from {first} to {last}") })
+    Some(if first == last {
+        format!("its workload began at {first}")
+    } else {
+        format!("workloads began from {first} to {last}")
+    })
 }
 
 /// The lines under a table, by title; titles without lines are left out.
@@ -223,6 +227,6 @@ mod tests {
         assert_eq!(sections["Remarks"][3], "load average between 1.0 and 2.0");
         assert!(!sections.contains_key("Driver"));
         let dates = sections["Machine"].last().map(String::as_str);
-        assert_eq!(dates, Some("measured from 2026-11-29T23:59:58Z to 2026-11-30T00:00:01Z"));
+        assert_eq!(dates, Some("workloads began from 2026-11-29T23:59:58Z to 2026-11-30T00:00:01Z"));
     }
 }

@@ -150,8 +150,9 @@ fn judged(findings: &Findings) -> Vec<Judged> {
                 Ok((left, right)) => {
                     let sign = if case.holds == Some(true) { "and" } else { "but" };
                     let several = case.rounds_held.filter(|_| findings.facts.rounds > 1);
-                    let rounds = several
-                        .map_or_else(String::new, |held| format!(", in {held} of {} rounds", findings.facts.rounds));
+                    let rounds = several.map_or_else(String::new, |held| {
+                        format!("; holds in {held} of {} rounds", findings.facts.rounds)
+                    });
                     let beside = if case.disturbed { " (others were busy)" } else { "" };
                     format!("{} {sign} {}{rounds}{beside}", figure(Some(*left)), figure(Some(*right)))
                 }

@@ -17,10 +17,12 @@ use terrace_lab::{
 #[derive(clap::Args)]
 pub struct Place {
     /// dir:PATH, a directory; loop:SIZE, a fresh ext4 in a file, counted to the byte (root); block:/dev/X, a fresh ext4
-    /// on that device (root); vssd:PROFILE or vssd:PROFILE:steady, a fresh ext4 on a virtual SSD in memory, new or well
-    /// used, whose flash is counted (root); with :discard behind it, the drive is told what is deleted. On the last three, engines that
-    /// take a device without a file system (presets raw, lds, leveldb-raw) have it bare, and an ext4 may be an XFS: :xfs behind
-    /// loop:SIZE. Default: a temporary directory.
+    /// on that device (root); memory:SIZE, a fresh ext4 on a drive that is this machine's memory (root); vssd:PROFILE or
+    /// vssd:PROFILE:steady, a fresh ext4 on a virtual SSD in memory, new or well used, whose flash is counted (root).
+    /// On all but the first, engines that take a device without a file system (presets raw, lds, leveldb-raw) have it bare.
+    /// Behind loop:SIZE, :nojournal makes an ext4 without a journal, and :xfs an XFS. Behind the last two, in this order:
+    /// :discard tells the drive what is deleted, :nojournal, :flush=MICROSECONDS makes flushes slower, :rate=SIZE is what
+    /// it moves in a second. Default: a temporary directory.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
     /// Lets a directory or device that holds data be overwritten.
