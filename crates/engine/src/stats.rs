@@ -224,10 +224,8 @@ pub struct Statistics {
 impl Statistics {
     /// Takes over what the counters and storage know.
     pub(crate) fn counted(mut self, counters: &Counters, traffic: &Traffic) -> Statistics {
-        for (level, work) in self.levels.iter_mut().zip(&counters.compactions) {
+        for ((level, work), bytes) in self.levels.iter_mut().zip(&counters.compactions).zip(traffic.compacted()) {
             level.compactions = work.snapshot();
-        }
-        for (level, bytes) in self.levels.iter_mut().zip(traffic.compacted()) {
             level.compacted_bytes = bytes;
         }
         self.flushes = counters.flushes.snapshot();

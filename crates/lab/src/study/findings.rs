@@ -11,7 +11,7 @@ use crate::{
     plan::results::{Record, Results},
     report::{
         bytes::{self, ByteLine},
-        stats::Estimate,
+        stats::{Estimate, median},
         title,
     },
 };
@@ -55,10 +55,8 @@ impl Entry {
 
     /// The figure in one round, or the median over all.
     fn figure(&self, metric: &Metric, round: Option<u32>) -> Option<f64> {
-        match round {
-            Some(round) => self.rows.iter().find(|row| row.round == round).and_then(metric.of),
-            None => self.estimate(metric).map(|estimate| estimate.median),
-        }
+        let rows = self.rows.iter().filter(|row| round.is_none_or(|round| row.round == round));
+        median(&mut rows.filter_map(metric.of).filter(|value| value.is_finite()).collect::<Vec<_>>())
     }
 
     /// The figure over all rounds.
