@@ -43,7 +43,7 @@ mutants: ## breaks the engine on purpose, one known way at a time: each must mak
 counts: ## what operations cost in instructions, allocations and system calls, against what is written down; needs valgrind
 	cargo xtask counts
 
-crash: machine ## a quarter of an hour of power cuts, on paper and of machines, and what must be found broken; root
+crash: machine ## half an hour of power cuts, on paper and of machines, and what must be found broken; root
 	cargo build --release -p terrace-cli
 	for control in ignored-flushes no-barrier unsynced early-tickets; do \
 	  target/release/terrace crash --states 100 --control $$control || exit 1; done

@@ -155,7 +155,7 @@ pub struct Latency {
     pub max: f64,
 }
 
-/// Bytes that moved, layer by layer (LAB.md). From the start of the workload until the engine has settled.
+/// Bytes that moved, layer by layer (docs/lab.md). From the start of the workload until the engine has settled.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bytes {
     /// Keys and values of acknowledged puts, keys of deletes.

@@ -6,7 +6,8 @@ use std::io::Write;
 
 /// Prints all options, with their values and meanings, as a file that --options reads.
 ///
-/// Such a file may be cut down to what differs from its preset. A store keeps none of it but how its bytes lie.
+/// Such a file may be cut down to what differs from its preset. A store keeps none of it but how
+/// its bytes lie, and whether it was made to become durable in batches.
 #[derive(clap::Args)]
 pub struct Options {
     #[command(flatten)]

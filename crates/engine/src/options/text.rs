@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! # a comment
-//! preset=terrace-block        the first setting, if it is there; else the preset is leveldb
+//! preset=terrace-block        the first setting, if it is there; else the preset is default
 //! memtable_bytes=64MiB        one option a line; what is left out keeps the preset's value
 //! ```
 use super::{FIELDS, Options};

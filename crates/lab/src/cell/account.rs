@@ -122,7 +122,7 @@ fn sync_rows(counted: Option<BTreeMap<String, SyncRow>>) -> SyncRows {
     SyncRows { count: Some(count), blocking, tables_by_purpose: None, kinds }
 }
 
-/// LAB.md's ratios, each where both its layers are known.
+/// The ratios of docs/lab.md, each where both its layers are known.
 pub fn amplification(bytes: &Bytes) -> Amplification {
     let over = |upper: Option<u64>, lower: Option<u64>| ratio(upper? as f64, lower? as f64);
     let wa1 = over(bytes.device, Some(bytes.user));

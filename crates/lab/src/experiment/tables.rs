@@ -68,7 +68,7 @@ impl Load {
     }
 }
 
-/// Equal terms for all engines; what is left out is LevelDB's own.
+/// Equal terms for all engines; what is left out is [`Settings`]' default: LevelDB's numbers, a Bloom filter of 10 bits, no compression.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs, reason = "the fields of `Settings`")]

@@ -26,8 +26,8 @@ const SHOWN_BYTES: usize = 40;
 /// Shows a store (levels, manifest history, logs, marker) or decodes one of its files.
 ///
 /// Of directory tables: a table's folder (L0/NNNNNN), its META, or one pair's file (KEY.SEQUENCE.CHECKSUM).
-/// Other files: NNNNNN.ldb, NNNNNN.sst, NNNNNN.bundle, NNNNNN.log, MANIFEST-NNNNNN, CURRENT, TERRACE, and those that say something by being there
-/// (UNSYNCED, RESERVE, LOCK, LOG, NNNNNN.dbtmp). Opens nothing and locks nothing:
+/// Other files: NNNNNN.ldb, NNNNNN.sst, NNNNNN.bundle, NNNNNN.log, NNNNNN.vlog, NNNNNN.slog, NNNNNN.vals, MANIFEST-NNNNNN, CURRENT, TERRACE, and
+/// those that say something by being there (UNSYNCED, RESERVE, LOCK, LOG, NNNNNN.dbtmp). Opens nothing and locks nothing:
 /// works on a damaged store too.
 #[derive(clap::Args)]
 pub struct Inspect {

@@ -18,7 +18,8 @@ pub struct Format {
     /// Make DEVICE, which must not be there, as a file of this size, such as 4GiB; all of it is allocated.
     #[arg(long, value_name = "BYTES")]
     size: Option<String>,
-    /// Bytes of a slot, the unit of allocation: a multiple of 4096. Default: 64KiB to 1MiB, by the size of the device.
+    /// Bytes of a slot, the unit of allocation: a multiple of 4096. Default: 64KiB to 1MiB by the size of the
+    /// device, more above 256GiB; with --meta up to 2112KiB.
     #[arg(long, value_name = "BYTES")]
     slot: Option<String>,
     /// Bytes of a unit, in which only files of one kind of lifetime lie: what the device erases at a time, or a multiple. Default: 16

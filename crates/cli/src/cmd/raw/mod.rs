@@ -14,7 +14,7 @@ use terrace_storage::{
 
 /// Stores on a block device, or on one file in its place, without a file system.
 ///
-/// `terrace raw format` prepares it; from then on its path is a store's path to every command.
+/// `terrace raw format` prepares it; from then on its path is a store's path to every command but `inspect` and `doctor`.
 #[derive(clap::Args)]
 pub struct Raw {
     #[command(subcommand)]
