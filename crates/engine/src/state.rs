@@ -256,8 +256,8 @@ impl Shared {
             self.changed.wait_for(control, LOOK_AGAIN);
             return Ok(());
         }
-        // Who waits may hold the baton, for which what puts again would wait.
-        match MutexGuard::unlocked(control, || self.work.step_but(Lane::Collect)) {
+        // Who waits may hold the baton, for which what puts again, or syncs, would wait.
+        match MutexGuard::unlocked(control, || self.work.step_but(&[Lane::Collect, Lane::Idle])) {
             Some(_) => Ok(()),
             None => Err(Error::Bug("waiting for background work that nobody has queued".into())),
         }

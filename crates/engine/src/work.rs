@@ -112,9 +112,9 @@ impl Work {
         self.run_one(|jobs| (!jobs.is_empty()).then(|| (pick % jobs.len() as u64) as usize))
     }
 
-    /// Runs the job of a manual executor that has waited longest and is not of `lane`.
-    pub fn step_but(&self, lane: Lane) -> Option<&'static str> {
-        self.run_one(|jobs| jobs.iter().position(|(of, _, _)| *of != lane))
+    /// Runs the job of a manual executor that has waited longest and is of none of `lanes`.
+    pub fn step_but(&self, lanes: &[Lane]) -> Option<&'static str> {
+        self.run_one(|jobs| jobs.iter().position(|(of, _, _)| !lanes.contains(of)))
     }
 
     /// Runs the job of a manual executor that has waited longest in `lane`.

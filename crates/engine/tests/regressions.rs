@@ -10,17 +10,20 @@ use kit::anywhere;
 use std::{
     cmp::Ordering,
     collections::BTreeSet,
+    future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::SeqCst},
         mpsc,
     },
+    task::{Context, Waker},
     thread,
     time::{Duration, Instant},
 };
-use terrace::{Comparator, Db, Error, Options, ReadOptions, WriteBatch, WriteOptions};
+use terrace::{Comparator, Db, Error, Options, ReadOptions, SortedTableWriter, WriteBatch, WriteOptions};
 use terrace_format::FileName;
 use terrace_sim::{LateTracker, Rng};
 use terrace_storage::{
@@ -259,6 +262,70 @@ fn a_panicking_comparator_stops_writes_and_loses_nothing_acknowledged() {
         let found = contents(&open_manual(&fs, Tracker::Sync, 0, &options)).unwrap();
         assert!(found == acknowledged || logged && found == with_batch, "fuse {fuse}: after reopening {found:?}");
     }
+}
+
+/// An ingest whose comparator panicked behind its installation left writers below what was installed: the next write was acknowledged and
+/// then taken for something that is in tables already.
+#[test]
+fn a_comparator_that_panics_in_an_ingest_loses_nothing_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut went_off, mut refused) = (0, 0);
+    for fuse in 1.. {
+        let (fs, bomb) = (anywhere(), Arc::new(Bomb(AtomicUsize::new(0))));
+        let options = small().comparator(bomb.clone());
+        let db = open_manual(&fs, Tracker::Sync, 0, &options);
+        for key in ["a", "c", "e", "g", "i"] {
+            db.put("a", "1").unwrap();
+            db.put(key, "1").unwrap();
+            db.flush().unwrap();
+        }
+        let path = folder.path().join(format!("{fuse}.ldb"));
+        let mut table = SortedTableWriter::create(&path, &options).unwrap();
+        ["b", "d"].iter().for_each(|key| table.put(key, "2").unwrap());
+        table.finish().unwrap();
+        bomb.0.store(fuse, SeqCst);
+        let outcome = catch_unwind(AssertUnwindSafe(|| db.ingest(&[&path])));
+        bomb.0.store(0, SeqCst);
+        if outcome.is_ok() {
+            break; // it makes fewer comparisons
+        }
+        went_off += 1;
+        match db.put_with("h", "acknowledged", WriteOptions::synced()) {
+            Err(error) => {
+                assert!(matches!(error, Error::FailStopped(_)), "fuse {fuse}: {error}");
+                refused += 1;
+                drop(db);
+            }
+            Ok(_) => {
+                drop(db);
+                let found = contents(&open_manual(&fs, Tracker::Sync, 0, &options)).unwrap();
+                assert!(found.contains_key(&b"h"[..]), "fuse {fuse}: lost what was acknowledged");
+            }
+        }
+    }
+    assert!(went_off > 20 && refused > 0, "{went_off} panics, {refused} of them stopped the store");
+}
+
+/// Who waited for room ran whatever job came first, and with it one that syncs, for which it has to let go of the baton it holds.
+#[test]
+fn who_waits_for_room_runs_no_job_that_waits_for_the_writer() {
+    let (told, is_told) = mpsc::channel();
+    let writer = thread::spawn(move || {
+        let mut options = small();
+        options.memtables_max = 2;
+        let db = open_manual(&anywhere(), Tracker::Sync, 0, &options);
+        let large = vec![b'v'; 64 << 10];
+        db.put("a", &large).unwrap();
+        let mut durable = pin!(db.when_durable(db.last_sequence()).unwrap());
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(durable.as_mut().poll(&mut context).is_pending(), "a sync is queued");
+        for (key, value) in [("b", &b""[..]), ("c", &large), ("d", b"")] {
+            db.put(key, value).unwrap();
+        }
+        told.send(contents(&db).unwrap().len()).expect("somebody listens");
+    });
+    assert_eq!(is_told.recv_timeout(Duration::from_secs(100)), Ok(4), "it WAITS for itself");
+    writer.join().expect("no panic");
 }
 
 /// A handle that outlived `close` could still seal the memtable: a new log in a directory that was handed back.

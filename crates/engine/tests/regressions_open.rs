@@ -11,7 +11,7 @@ use files::{
 };
 use history::{Model, Tracker, contents, placement};
 use std::{collections::BTreeSet, path::Path, sync::Arc};
-use terrace::{Db, Error, Options, Tier, WriteOptions, check, check_on};
+use terrace::{Db, Error, Options, SortedTableWriter, Tier, WriteOptions, check, check_on};
 use terrace_format::{Edit, SeqNo, batch, log_record::HEADER_BYTES};
 use terrace_sim::{CrashFs, Rules};
 use terrace_storage::{Location, backends::files::fs::FileSystem, placement::Mode};
@@ -111,6 +111,53 @@ fn what_leveldb_adds_to_our_manifest_and_log_is_kept() {
         files.insert(name, framed(Writer::Ours, &all));
     }
     holds(&files, &model(&[("a", "1"), ("b", "2")]));
+}
+
+/// The same behind an ingest, which takes a sequence far ahead. Who goes on without reading our manifest has only the logs to tell how
+/// sequences follow, so the gap must not lie within one: all that was written behind it was set aside.
+#[test]
+fn what_leveldb_adds_behind_an_ingest_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("built.ldb");
+    let mut table = SortedTableWriter::create(&path, &small()).unwrap();
+    table.put("b", "2").unwrap();
+    table.finish().unwrap();
+    let mut sequence = 0;
+    let mut files = left_by(|db| {
+        db.put("a", "1").unwrap();
+        sequence = db.ingest(&[&path]).unwrap().sequence;
+        db.put_with("c", "3", WriteOptions::synced()).unwrap();
+    });
+    holds(&files, &model(&[("a", "1"), ("b", "2"), ("c", "3")]));
+    let (manifest, (log, number)) = (manifest_of(&files), newest_log(&files));
+    let head = batch::head(SeqNo(sequence + 1)).to_vec();
+    assert_eq!(records(&files[&log]), [head, put(sequence + 1, "c", "3")], "a log of its own");
+    let going_on = Edit {
+        log_number: Some(number.0),
+        prev_log_number: Some(0),
+        next_file_number: Some(50),
+        last_sequence: Some(SeqNo(sequence + 2)),
+        ..Edit::default()
+    };
+    for (name, record) in [(log, put(sequence + 2, "d", "4")), (manifest, going_on.encode())] {
+        let mut all = records(&files[&name]);
+        all.push(record);
+        files.insert(name, framed(Writer::Ours, &all));
+    }
+    holds(&files, &model(&[("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")]));
+}
+
+/// The last sequence of all was handed out, acknowledged, and refused by every opening.
+#[test]
+fn a_store_without_sequences_refuses_writes_and_still_opens() {
+    let edit = Edit { last_sequence: Some(SeqNo(SeqNo::MAX.0 - 2)), ..leveldb_edit() };
+    let fs = directory(&leveldb_store(&edit, &[]));
+    let db = open(&fs, Tracker::Sync, &small()).unwrap();
+    db.put_with("a", "1", WriteOptions::synced()).unwrap();
+    let error = db.put("b", "2").expect_err("none is left");
+    assert!(matches!(&error, Error::Unsupported(text) if text.contains("used up")), "{error}");
+    drop(db);
+    holds(&files(&*fs), &model(&[("a", "1")]));
 }
 
 /// A session of tier `none` syncs nothing; the next one, of tier `sync`, took its tables for durable and promised what a

@@ -39,6 +39,10 @@ impl Fragment {
         let seen = self.sequences.partition_point(|seq| *seq > at);
         self.sequences.get(seen).copied().unwrap_or(SeqNo::ZERO)
     }
+
+    fn byte_len(&self) -> usize {
+        size_of::<Fragment>() + self.from.len() + self.to.len() + size_of_val(&*self.sequences)
+    }
 }
 
 /// Around a key, as far as the same can be said of all keys.
@@ -69,13 +73,13 @@ impl RangeDeletes {
         &self.fragments
     }
 
-    /// Adds the delete of `from .. to` at `seq`; nothing, if no key lies there.
-    pub fn insert(&mut self, order: &KeyOrder, from: &[u8], to: &[u8], seq: SeqNo) {
+    /// Adds the delete of `from .. to` at `seq`; nothing, if no key lies there. The memory that it takes, in bytes, about: where it cuts
+    /// another, that one's sequences are there twice.
+    pub fn insert(&mut self, order: &KeyOrder, from: &[u8], to: &[u8], seq: SeqNo) -> usize {
         if order.user(from, to).is_ge() {
-            return;
+            return 0;
         }
-        self.cut(order, from);
-        self.cut(order, to);
+        let mut grown = self.cut(order, from) + self.cut(order, to);
         let (mut at, mut from) = (self.begin(order, from), from.to_vec());
         while order.user(&from, to).is_lt() {
             let begins = self.fragments.get(at).map(|next| &next.from).filter(|next| order.user(next, to).is_lt());
@@ -84,14 +88,18 @@ impl RangeDeletes {
                 let newer = sequences.partition_point(|other| *other > seq);
                 if sequences.get(newer) != Some(&seq) {
                     sequences.insert(newer, seq);
+                    grown += size_of::<SeqNo>();
                 }
             } else {
                 let end = begins.map_or(to, Vec::as_slice).to_vec();
-                self.fragments.insert(at, Fragment { from, to: end, sequences: vec![seq] });
+                let gap = Fragment { from, to: end, sequences: vec![seq] };
+                grown += gap.byte_len();
+                self.fragments.insert(at, gap);
             }
             from = self.fragments[at].to.clone();
             at += 1;
         }
+        grown
     }
 
     /// Takes over all of `other`.
@@ -103,15 +111,18 @@ impl RangeDeletes {
         }
     }
 
-    /// Cuts the fragment that `at` lies within.
-    fn cut(&mut self, order: &KeyOrder, at: &[u8]) {
+    /// Cuts the fragment that `at` lies within. The memory that the rest takes.
+    fn cut(&mut self, order: &KeyOrder, at: &[u8]) -> usize {
         let number = self.begin(order, at);
-        let Some(before) = number.checked_sub(1).map(|number| &mut self.fragments[number]) else { return };
-        if order.user(&before.to, at).is_gt() {
-            let rest = Fragment { from: at.to_vec(), to: before.to.clone(), sequences: before.sequences.clone() };
-            before.to = at.to_vec();
-            self.fragments.insert(number, rest);
+        let Some(before) = number.checked_sub(1).map(|number| &mut self.fragments[number]) else { return 0 };
+        if order.user(&before.to, at).is_le() {
+            return 0;
         }
+        let rest = Fragment { from: at.to_vec(), to: before.to.clone(), sequences: before.sequences.clone() };
+        let grown = rest.byte_len();
+        before.to = at.to_vec();
+        self.fragments.insert(number, rest);
+        grown
     }
 
     /// The first fragment that does not begin before `user`.
@@ -210,8 +221,7 @@ impl RangeDeletes {
 
     /// Memory it takes, in bytes, about.
     pub fn byte_len(&self) -> usize {
-        let bytes = |f: &Fragment| size_of::<Fragment>() + f.from.len() + f.to.len() + 8 * f.sequences.len();
-        self.fragments.iter().map(bytes).sum()
+        self.fragments.iter().map(Fragment::byte_len).sum()
     }
 }
 
@@ -228,7 +238,10 @@ mod tests {
 
     fn made(deletes: &[(u8, u8, u64)]) -> RangeDeletes {
         let mut made = RangeDeletes::default();
-        deletes.iter().for_each(|(from, to, seq)| made.insert(&ORDER, &[*from], &[*to], SeqNo(*seq)));
+        for (from, to, seq) in deletes {
+            let (before, grown) = (made.byte_len(), made.insert(&ORDER, &[*from], &[*to], SeqNo(*seq)));
+            assert_eq!(made.byte_len() - before, grown, "keys are as long as each other here");
+        }
         made
     }
 

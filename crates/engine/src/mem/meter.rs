@@ -27,6 +27,11 @@ impl ArenaMeter {
         self.0.fetch_update(Relaxed, Relaxed, after).expect("every state has a successor");
     }
 
+    /// Counts bytes that no arena of LevelDB's would hold.
+    pub fn more(&self, bytes: u64) {
+        self.0.fetch_add(bytes << LEFT_BITS, Relaxed);
+    }
+
     /// Bytes so far.
     pub fn bytes(&self) -> u64 {
         self.0.load(Relaxed) >> LEFT_BITS

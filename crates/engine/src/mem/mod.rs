@@ -26,7 +26,7 @@ use terrace_format::{
     batch::{Batch, Op},
     key,
 };
-use terrace_storage::{Budget, Holder};
+use terrace_storage::{Budget, Held, Holder};
 
 /// Sorted entries in memory. Readers and writers at any time; entries are never changed or removed.
 pub struct MemTable {
@@ -37,6 +37,7 @@ pub struct MemTable {
     ranges: RwLock<RangeDeletes>,
     /// Whether there are any.
     has_ranges: AtomicBool,
+    ranges_held: Held,
     meter: ArenaMeter,
     last: AtomicU64,
     /// The log that holds these entries.
@@ -56,6 +57,7 @@ impl MemTable {
             filter: filtered.then(|| KeyFilter::new(filter_bytes, budget.hold(Holder::Memtables))),
             ranges: RwLock::default(),
             has_ranges: AtomicBool::new(false),
+            ranges_held: budget.hold(Holder::Memtables),
             meter: ArenaMeter::default(),
             last: AtomicU64::new(0),
             log,
@@ -103,9 +105,10 @@ impl MemTable {
     }
 
     fn delete_range(&self, from: &[u8], to: &[u8], seq: SeqNo) {
-        self.ranges.write().insert(self.list.order(), from, to, seq);
+        let grown = self.ranges.write().insert(self.list.order(), from, to, seq) as u64;
         self.has_ranges.store(true, Release); // before the write becomes visible
-        self.meter.entry(from.len() + key::TRAILER_BYTES, to.len(), 1);
+        self.ranges_held.add(grown);
+        self.meter.more(grown); // where ranges overlap, as much for each as there are: the memtable is full the sooner
     }
 
     /// Whether some range was deleted.
@@ -238,6 +241,23 @@ mod tests {
 
     fn found(mem: &MemTable, user: &[u8], at: u64) -> Option<(SeqNo, Kind)> {
         mem.get(&key::lookup(user, SeqNo(at))).map(|(seq, kind, _)| (seq, kind))
+    }
+
+    /// Each range cuts the last one, whose rest has all sequences of those before.
+    #[test]
+    fn deletes_of_ranges_are_charged_for_what_they_cut() {
+        let budget = Budget::new(&Setup::default());
+        let mem = MemTable::new(KeyOrder::default(), LogId(1), 0, &budget);
+        for n in 0..1000_u64 {
+            let mut batch = Batch::new();
+            batch.delete_range(format!("key{n:04}").as_bytes(), b"~");
+            batch.set_sequence(SeqNo(n + 1));
+            mem.insert(&batch);
+        }
+        let bytes = mem.range_deletes().byte_len() as u64;
+        assert!(bytes > 4_000_000, "{bytes}: they are not cut, so nothing is shown");
+        let charged = [mem.charged_bytes(), budget.held().0[0]];
+        assert!(charged.iter().all(|charged| charged.abs_diff(bytes) < bytes / 50), "{charged:?} for {bytes}");
     }
 
     /// One memtable with a filter and one without are asked the same.

@@ -168,6 +168,9 @@ impl Survey {
     fn ranges_of(&mut self, from: &dyn Placement, table: &TableMeta) {
         let found = from.open_table(table).and_then(|table| table.range_deletes());
         if let Ok(Some(found)) = found {
+            let reached = |seq: &SeqNo| *seq < SEQUENCES_END; // of entries with others no store is made, either
+            let mut found = (*found).clone();
+            found.keep(|fragment| fragment.sequences.iter().copied().filter(reached).collect());
             self.range_deletes.extend(&self.order, &found);
         }
     }

@@ -21,7 +21,8 @@ impl Core {
     /// The last sequence before those of `batch`, and its last one.
     pub(super) fn sequences(&self, batch: &Batch) -> Result<(SeqNo, SeqNo)> {
         let last = self.last.plus(u64::from(batch.len()));
-        if last > SeqNo::MAX {
+        // The last of all is no sequence of any write: an opening would refuse it.
+        if last >= SeqNo::MAX {
             return Err(Error::Unsupported("all sequence numbers are used up; copy the store into a new one".into()));
         }
         Ok((self.last, last))
@@ -36,8 +37,13 @@ pub(super) fn commit(shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, batch
 
 /// Does what must not be left half done: an error, or a panic of the comparator, stops the store.
 pub(super) fn or_fail<T>(shared: &Arc<Shared>, write: impl FnOnce() -> Result<T>) -> Result<T> {
+    or_fail_on_panic(shared, write).inspect_err(|error| shared.fail(error))
+}
+
+/// Does what may be left half done only by a panic, of the comparator above all: that stops the store.
+pub(super) fn or_fail_on_panic<T>(shared: &Arc<Shared>, write: impl FnOnce() -> Result<T>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(write)) {
-        Ok(outcome) => outcome.inspect_err(|error| shared.fail(error)),
+        Ok(outcome) => outcome,
         Err(panic) => {
             shared.fail(&Error::Bug("a write panicked, or its comparator did, so what was written is unknown".into()));
             resume_unwind(panic)

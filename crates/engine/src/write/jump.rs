@@ -1,5 +1,11 @@
 //! Writes that reach tables without a log: the history jumps ahead over sequences that no log has.
-use super::{Own, Writes, commit::wait_visible, group::Turn, unlogged::make_way};
+use super::{
+    Own, Writes,
+    commit::{or_fail_on_panic, wait_visible},
+    group::Turn,
+    rotate::change_log,
+    unlogged::make_way,
+};
 use crate::{Error, Result, state::Shared};
 use std::sync::{Arc, atomic::Ordering};
 use terrace_format::{LogId, SeqNo};
@@ -9,7 +15,9 @@ impl Writes {
     /// got there already, or `install` answers false.
     ///
     /// Nobody writes meanwhile. Everything written before is in tables when `install` is called, and the manifest says so, and
-    /// what was installed, when this returns: so a log may begin behind the gap (docs/durability.md, "How a log is replayed").
+    /// what was installed, when this returns: so a log may begin behind the gap (docs/durability.md, "How a log is replayed"). One does:
+    /// a gap within a log would end it for whoever does not read our manifest; and a reader who has a view from before, and a
+    /// sequence from behind the jump, has a memtable in which nothing is written any more.
     pub fn jump(&self, shared: &Arc<Shared>, seq: SeqNo, install: impl FnOnce(LogId) -> Result<bool>) -> Result<()> {
         let Turn::Lead(mut lead, _) = self.queue.join(Own::Alone, false) else {
             return Err(Error::Bug("somebody who wanted the baton alone was taken along".into()));
@@ -24,7 +32,7 @@ impl Writes {
             make_way(shared, core)?;
         }
         shared.wait_until(|_| shared.view.load().sealed.is_empty())?;
-        if !install(core.mem.log)? {
+        if !or_fail_on_panic(shared, || install(core.mem.log))? {
             return Ok(());
         }
         // The version has it: from here on nobody may write below `seq`, whatever goes wrong.
@@ -32,7 +40,7 @@ impl Writes {
         shared.visible.store(seq.0, Ordering::Release);
         vouch(shared, seq).inspect_err(|error| shared.fail(error))?;
         shared.durable_up_to(seq);
-        Ok(())
+        change_log(shared, core)
     }
 }
 
