@@ -17,8 +17,8 @@ use std::io::Read;
 
 /// Blocks above this are not compressed, so that every codec's own limits are far away.
 const RAW_BYTES_MAX: usize = 1 << 30;
-/// What a stream may expand to at most.
-const EXPANDED_BYTES_MAX: u64 = 8 << 30;
+/// What a stream may expand to at most: no block and no value is longer.
+const EXPANDED_BYTES_MAX: u64 = u32::MAX as u64;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const DEFLATE_ID: u8 = 4;
 
@@ -165,7 +165,7 @@ fn inflate<R: Read>(what: &'static str, mut stream: R, left: impl FnOnce(R) -> u
     let bad = |detail: String| Corrupt::new(what, 0, detail);
     stream.by_ref().take(EXPANDED_BYTES_MAX + 1).read_to_end(&mut raw).map_err(|error| bad(error.to_string()))?;
     if raw.len() as u64 > EXPANDED_BYTES_MAX {
-        return Err(bad("expands to more than 8 GiB".into()));
+        return Err(bad("expands to more than 4 GiB".into()));
     }
     match left(stream) {
         0 => Ok(raw),

@@ -153,5 +153,18 @@ fn microseconds(us: u32) -> u64 {
 }
 
 fn nanoseconds(bytes: u64, bytes_per_s: u64) -> u64 {
-    bytes * 1_000_000_000 / bytes_per_s
+    let exact = u128::from(bytes) * 1_000_000_000 / u128::from(bytes_per_s); // 18 GB in one command are more than 64 bits of them
+    exact.try_into().unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_command_may_be_for_a_whole_drive() {
+        assert_eq!(nanoseconds(1_000_000, 500_000_000), 2_000_000);
+        assert_eq!(nanoseconds(19_000_000_000, 550_000_000), 34_545_454_545);
+        assert_eq!(nanoseconds(u64::MAX, 1), u64::MAX);
+    }
 }

@@ -119,6 +119,10 @@ impl PairSalvager {
                 Kind::Put => self.place.value(&internal, stored.into(), true),
             };
             match value {
+                Ok(value) if value.len() > u32::MAX as usize => {
+                    let reason = format!("a value of {} bytes is longer than any can be", value.len());
+                    self.lost.push_back(loss(0, reason, Some(user.to_vec())));
+                }
                 Ok(value) => {
                     builder.add(&internal, &value);
                     (entries, bytes) = (entries + 1, bytes + value.len());

@@ -12,6 +12,7 @@ mod file;
 mod found;
 mod journal;
 mod mount;
+mod names;
 mod place;
 mod salvage;
 mod space;

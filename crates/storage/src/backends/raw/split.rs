@@ -6,7 +6,7 @@
 //! formatting = 00c0ffee00c0ffee
 //! ```
 //! The path may be edited when the device moves; another formatting is refused, since its files would be taken for this store's.
-use super::{RawFs, Sizes};
+use super::{RawFs, Sizes, names::Names};
 use crate::{
     Error, Result,
     backends::files::{
@@ -22,10 +22,7 @@ use std::{
     io::{self, ErrorKind, Write},
     ops::Range,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 use terrace_format::{FileName, Storage};
@@ -40,14 +37,14 @@ const SLOT_BYTES: u32 = (2 << 20) + (64 << 10);
 pub struct SplitFs {
     meta: Arc<dyn FileSystem>,
     data: Arc<RawFs>,
-    /// Names in the directory have changed since it was synced.
-    renamed: AtomicBool,
+    /// Those in the directory.
+    names: Names,
 }
 
 impl SplitFs {
     /// Of a directory and a device.
     pub fn new(meta: Arc<dyn FileSystem>, data: Arc<RawFs>) -> SplitFs {
-        SplitFs { meta, data, renamed: AtomicBool::new(true) } // by whoever was here before
+        SplitFs { meta, data, names: Names::default() }
     }
 
     /// The half without a file system.
@@ -70,10 +67,9 @@ impl SplitFs {
         }
     }
 
-    /// The half whose name `name` is about to change.
-    fn change(&self, name: &str) -> &dyn FileSystem {
-        self.renamed.store(true, Ordering::SeqCst); // too often costs a sync that has nothing to do
-        self.of(name)
+    /// Changes the name `name` in its half, by `call`.
+    fn change<T>(&self, name: &str, call: impl FnOnce(&dyn FileSystem) -> io::Result<T>) -> io::Result<T> {
+        self.names.change(|| call(self.of(name))) // those of the device, too, which costs a sync that has nothing to do
     }
 
     /// Refuses to move a file from one half to the other.
@@ -102,11 +98,11 @@ impl FileSystem for SplitFs {
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
-        self.change(name).create(name)
+        self.change(name, |half| half.create(name))
     }
 
     fn create_log(&self, name: &str, how: LogWrites) -> io::Result<Box<dyn WriteFile>> {
-        self.change(name).create_log(name, how)
+        self.change(name, |half| half.create_log(name, how))
     }
 
     fn create_table(&self, name: &str, hint: &Hint) -> io::Result<Box<dyn WriteFile>> {
@@ -119,16 +115,16 @@ impl FileSystem for SplitFs {
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.within(from, to)?;
-        self.change(from).rename(from, to)
+        self.change(from, |half| half.rename(from, to))
     }
 
     fn link(&self, from: &str, to: &str) -> io::Result<()> {
         self.within(from, to)?;
-        self.change(from).link(from, to)
+        self.change(from, |half| half.link(from, to))
     }
 
     fn take(&self, from: &dyn FileSystem, name: &str, to: &str) -> io::Result<bool> {
-        self.change(to).take(from, name, to)
+        self.change(to, |half| half.take(from, name, to))
     }
 
     fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
@@ -136,7 +132,7 @@ impl FileSystem for SplitFs {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        self.change(name).remove(name)
+        self.change(name, |half| half.remove(name))
     }
 
     fn list(&self) -> io::Result<Vec<DirEntry>> {
@@ -145,10 +141,7 @@ impl FileSystem for SplitFs {
 
     fn sync_directory(&self) -> io::Result<()> {
         self.data.sync_directory()?;
-        if self.renamed.swap(false, Ordering::SeqCst) {
-            return self.meta.sync_directory().inspect_err(|_| self.renamed.store(true, Ordering::SeqCst));
-        }
-        Ok(())
+        self.names.sync(|| self.meta.sync_directory())
     }
 
     fn commit(&self) -> io::Result<()> {
@@ -181,7 +174,7 @@ impl FileSystem for SplitFs {
     }
 
     fn reserve(&self, name: &str, bytes: u64) -> io::Result<()> {
-        self.change(name).reserve(name, bytes)
+        self.change(name, |half| half.reserve(name, bytes))
     }
 
     /// That of the directory before that of the device.
