@@ -46,22 +46,39 @@ pub struct Cell<'a> {
 }
 
 impl Plan {
-    /// Compares `engines`. `device` as the user wrote it and `program`, a number that differs between builds, make
-    /// results of another device or build results of another plan.
-    pub fn new(cell: CellSpec, engines: Vec<String>, rounds: u32, device: &str, program: u64) -> Result<Plan> {
+    /// Compares `engines`. `place`, all that says where stores live, and `program`, a number that differs between builds, make
+    /// results of another place or build results of another plan.
+    pub fn new(cell: CellSpec, engines: Vec<String>, rounds: u32, place: &str, program: u64) -> Result<Plan> {
+        let id = Plan::id_of(&cell, place, program)?;
+        Plan::called(id, cell, engines, rounds)
+    }
+
+    /// The name of what is the same in all cells of a plan.
+    pub fn id_of(cell: &CellSpec, place: &str, program: u64) -> Result<String> {
+        let common = CellSpec { engine: String::new(), round: 0, dir: PathBuf::new(), device: None, ..cell.clone() };
+        let text = serde_json::to_string(&common).context("the plan as JSON")?;
+        Ok(format!("{:016x}", label(&format!("{text} {place} {program}"))))
+    }
+
+    /// The plan with an [id](Self::id_of) that is known, from whichever machine.
+    pub fn called(id: String, cell: CellSpec, engines: Vec<String>, rounds: u32) -> Result<Plan> {
         ensure!(rounds > 0, "rounds begin at 1");
         ensure!(!engines.is_empty(), "no engine is given");
         for (at, engine) in engines.iter().enumerate() {
             ensure!(!engines[..at].contains(engine), "engine {engine} is given twice");
         }
         workload::validate(&cell)?;
-        cell.processors.map_or(Ok(()), processors::check)?;
-        cell.memory.map_or(Ok(()), |_| memory::check())?;
         let steps = workload::rows(&cell.workloads)?;
-        let common = CellSpec { engine: String::new(), round: 0, dir: PathBuf::new(), device: None, ..cell.clone() };
-        let text = serde_json::to_string(&common).context("the plan as JSON")?;
-        let id = format!("{:016x}", label(&format!("{text} {device} {program}")));
         Ok(Plan { cell, engines, rounds, steps, id })
+    }
+
+    /// Whether this machine can carry it out.
+    ///
+    /// # Errors
+    /// It has not the processors, or gives nobody the control group, that its cells ask for.
+    pub fn check(&self) -> Result<()> {
+        self.cell.processors.map_or(Ok(()), processors::check)?;
+        self.cell.memory.map_or(Ok(()), |_| memory::check())
     }
 
     /// A name for everything that must be equal for two results to be compared, engine and round apart.

@@ -46,6 +46,16 @@ pub struct Drive {
     stdin: Option<ChildStdin>,
 }
 
+/// One of ours, or that of a file.
+fn profile_called(name: &str) -> Result<Profile> {
+    let known = || Profile::names().collect::<Vec<_>>().join(", ");
+    match Profile::named(name) {
+        Some(profile) => Ok(profile),
+        None if !Path::new(name).exists() => bail!("vssd:{name}: no file, and none of {}", known()),
+        None => Ok(Profile::parse(&std::fs::read_to_string(name).with_context(|| name.to_owned())?, name)?),
+    }
+}
+
 impl DriveSpec {
     /// A virtual SSD: `PROFILE`, if it has been in use `:steady`, and its [`Habits`].
     pub fn ssd(text: &str) -> Result<DriveSpec, String> {
@@ -76,13 +86,17 @@ impl DriveSpec {
     /// Whether there is such a profile, and there can be a drive of it.
     pub fn check(&self) -> Result<()> {
         let Behind::Ssd { profile: name, .. } = &self.behind else { return Ok(()) };
-        let known = || Profile::names().collect::<Vec<_>>().join(", ");
-        let profile = match Profile::named(name) {
-            Some(profile) => profile,
-            None if !Path::new(name).exists() => bail!("vssd:{name}: no file, and none of {}", known()),
-            None => Profile::parse(&std::fs::read_to_string(name).with_context(|| name.clone())?, name)?,
-        };
-        profile.validate().with_context(|| format!("vssd:{name}"))
+        profile_called(name)?.validate().with_context(|| format!("vssd:{name}"))
+    }
+
+    /// As [`DeviceSpec::identity`](super::DeviceSpec::identity): what a file of a profile says counts, not what it is called.
+    pub fn identity(&self) -> Result<String> {
+        match &self.behind {
+            Behind::Ssd { profile, is_steady } => {
+                Ok(format!("{:?} {is_steady}{}", profile_called(profile)?, self.habits))
+            }
+            Behind::Memory(bytes) => Ok(format!("memory:{bytes}{}{}", self.habits, self.habits.kept_by())),
+        }
     }
 
     /// Starts a server, which is this program.

@@ -31,7 +31,7 @@ use scratch::Scratch;
 use std::{
     fs, io,
     os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt},
-    path::{Path, PathBuf},
+    path::{self, Path, PathBuf},
     process::Command,
     str::FromStr,
     sync::Arc,
@@ -119,6 +119,20 @@ impl DeviceSpec {
             DeviceSpec::Block(path) => check_block(path, destroy_data),
             DeviceSpec::Drive(drive) => check_root(drive.form()).and_then(|()| drive.check()),
         }
+    }
+
+    /// All that it says, to the byte, if files of devices are made in `work`: figures of two that differ in it are not to be mixed.
+    ///
+    /// # Errors
+    /// A profile cannot be read.
+    pub fn identity(&self, work: &Path) -> Result<String> {
+        let whole = |path: &Path| path::absolute(path).with_context(|| path.display().to_string());
+        Ok(match self {
+            DeviceSpec::Dir(path) => format!("dir:{}", whole(path)?.display()),
+            DeviceSpec::Loop(bytes, kind) => format!("loop:{bytes}{} in {}", kind.suffix(), whole(work)?.display()),
+            DeviceSpec::Block(path) => format!("block:{}", whole(path)?.display()),
+            DeviceSpec::Drive(drive) => drive.identity()?,
+        })
     }
 
     /// Checks again, then makes the device, for an engine that wants `below`. A loop device's file and mount point lie below `work`; the file
@@ -258,6 +272,31 @@ mod tests {
             let error = parse_size(bad).expect_err(bad);
             assert!(error.contains(bad), "{error}");
         }
+    }
+
+    #[test]
+    fn what_a_device_is_goes_by_what_stands_behind_its_name() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let at =
+            |text: &str, work: &str| text.parse::<DeviceSpec>().expect(text).identity(Path::new(work)).expect(text);
+        assert_eq!(at("loop:1GiB", "/a"), at("loop:1024MiB", "/a"));
+        assert_ne!(at("loop:1GiB", "/a"), at("loop:1GiB", "/b"));
+        assert_ne!(at("memory:1GiB:rate=1000000", "/a"), at("memory:1GiB:rate=1000001", "/a"));
+        assert_eq!(at("dir:x", "/a"), at(&format!("dir:{}/x", std::env::current_dir().expect("one").display()), "/b"));
+
+        let file = directory.path().join("mine.json");
+        let drive = format!("vssd:{}:steady", file.display());
+        let mut profile = terrace_device::ssd::Profile::named("ssd-s").expect("it is ours");
+        let mut with = |spare: f64| {
+            profile.over_provisioning = spare;
+            fs::write(&file, serde_json::to_string(&profile).expect("JSON")).expect("it is written");
+            at(&drive, "/a")
+        };
+        assert_eq!(with(0.1), with(0.1));
+        assert_ne!(with(0.1), with(0.2));
+        fs::remove_file(&file).expect("it was there");
+        let gone = drive.parse::<DeviceSpec>().expect("it is only parsed").identity(Path::new("/a"));
+        assert!(gone.expect_err("no such file").to_string().contains("no file"));
     }
 
     #[test]

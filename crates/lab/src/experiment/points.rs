@@ -5,10 +5,11 @@ use super::{
 };
 use crate::{
     cell::CellSpec,
-    device::{FileSystem, Habits, parse_size},
+    device::{DeviceSpec, FileSystem, Habits, parse_size},
     workload,
 };
 use serde::Deserialize;
+use std::path::Path;
 use terrace_device::ssd::Profile;
 use toml::de::DeTable;
 
@@ -21,6 +22,8 @@ pub struct Point {
     pub spec: CellSpec,
     /// Where its stores live.
     pub place: Place,
+    /// The name of its plan, once it is carried out.
+    pub plan: String,
     /// What could not shrink as far as the scale asks.
     pub stopped: Vec<String>,
 }
@@ -40,6 +43,8 @@ pub enum Place {
         bytes: u64,
         /// How it is used, and how slow.
         habits: Habits,
+        /// Who sees to its rate, where that is known ([`Habits::kept_by`]).
+        kept_by: String,
     },
     /// A virtual SSD.
     Vssd {
@@ -157,7 +162,7 @@ fn point(
         ..CellSpec::default()
     };
     workload::validate(&spec).map_err(|error| ("load", format!("{error:#}")))?;
-    Ok(Point { at, spec, place: place(&device)?, stopped })
+    Ok(Point { at, spec, place: place(&device)?, plan: String::new(), stopped })
 }
 
 fn place(device: &Device) -> Result<Place, Refused> {
@@ -178,7 +183,7 @@ fn place(device: &Device) -> Result<Place, Refused> {
     match device.kind {
         Kind::Temporary => Ok(Place::Temporary),
         Kind::Loop => Ok(Place::Loop(size()?, device.file_system)),
-        Kind::Memory => Ok(Place::Memory { bytes: size()?.next_multiple_of(4096), habits }),
+        Kind::Memory => Ok(Place::Memory { bytes: size()?.next_multiple_of(4096), habits, kept_by: String::new() }),
         Kind::Vssd => {
             let missing = || ("device.profile", "it is missing".to_owned());
             let name = device.profile.as_deref().ok_or_else(missing)?;
@@ -204,14 +209,34 @@ fn resized(profile: Profile, bytes: u64) -> Profile {
 }
 
 impl Place {
+    /// All that says where stores live, to the byte, if files of devices are made in `work`: figures of two places that differ in it are
+    /// not to be mixed.
+    ///
+    /// # Errors
+    /// A profile that was given cannot be read.
+    pub fn identity(&self, work: &Path) -> anyhow::Result<String> {
+        match self {
+            Place::Temporary => DeviceSpec::Dir(work.to_owned()).identity(work),
+            Place::Given(device) => device.parse::<DeviceSpec>().map_err(anyhow::Error::msg)?.identity(work),
+            Place::Loop(bytes, kind) => DeviceSpec::Loop(*bytes, *kind).identity(work),
+            Place::Memory { bytes, habits, .. } => Ok(format!("memory:{bytes}{habits}{}", habits.kept_by())),
+            Place::Vssd { profile, is_steady, habits } => Ok(format!("{profile:?} {is_steady}{habits}")),
+        }
+    }
+
+    /// Who sees to the rate of a drive in memory here; nobody to that of another place.
+    pub fn rate_kept_by(&self) -> &'static str {
+        if let Place::Memory { habits, .. } = self { habits.kept_by() } else { "" }
+    }
+
     /// In words, for tables; what it does not say is in the file of the experiment.
     pub fn describe(&self) -> String {
         match self {
             Place::Temporary => "a temporary directory".into(),
             Place::Given(device) => device.clone(),
             Place::Loop(bytes, kind) => format!("loop:{}MiB, {}", bytes >> 20, kind.name()),
-            Place::Memory { bytes, habits } => {
-                format!("memory of {} MiB{}{}", bytes >> 20, habits.describe(), habits.kept_by())
+            Place::Memory { bytes, habits, kept_by } => {
+                format!("memory of {} MiB{}{kept_by}", bytes >> 20, habits.describe())
             }
             Place::Vssd { profile, is_steady, habits } => format!(
                 "vssd:{} of {} MiB, {}{}",

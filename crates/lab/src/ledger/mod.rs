@@ -87,9 +87,12 @@ type Told = Result<smart::Reading, String>;
 /// What happened between two readings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LedgerDelta {
-    /// Bytes this process dirtied and the kernel expects to write, minus what was cancelled (deleted, truncated) first.
+    /// Bytes this process dirtied and the kernel expects to write, minus what was cancelled (deleted, truncated) first. Unknown where
+    /// that is more than the device was told to write: the kernel charges a whole piece of its page cache, of up to 2 MiB, to who
+    /// writes a part of one.
     pub process_write_bytes: Option<u64>,
-    /// Of what this process dirtied, bytes that were cancelled: they were never written to any device.
+    /// Of what this process dirtied, bytes that were cancelled: they were never written to any device. By the same counter, so unknown
+    /// where the former is.
     pub never_written_bytes: Option<u64>,
     /// Bytes fetched from storage for this process; answers of the page cache are free.
     pub process_read_bytes: Option<u64>,
@@ -214,6 +217,7 @@ impl Reading {
         }
         if let (Some(now), Some(then)) = (&self.block, &earlier.block) {
             delta.add_block(now, then);
+            delta.doubt_io();
         }
         if let (Some(now), Some(then)) = (&self.causes, &earlier.causes) {
             delta.add_causes(now, then);
@@ -236,6 +240,18 @@ impl LedgerDelta {
         }
         self.process_write_bytes = Some(written.saturating_sub(cancelled));
         self.never_written_bytes = Some(cancelled);
+    }
+
+    /// What the process dirtied and nobody cancelled has reached the device by now: a sync is part of settling.
+    fn doubt_io(&mut self) {
+        let (Some(process), Some(device)) = (self.process_write_bytes, self.device_write_bytes) else { return };
+        if process > device + device / WITNESSES_MAY_DIFFER + NEGLIGIBLE_BYTES {
+            (self.process_write_bytes, self.never_written_bytes) = (None, None);
+            self.notes.push(format!(
+                "the kernel charged {process} B to this process, where the device was told to write {device} B: whole pieces of the \
+                 page cache for parts of them; so bytes of the process, and those never written, are not known"
+            ));
+        }
     }
 
     fn add_causes(&mut self, now: &Causes, then: &Causes) {
@@ -340,6 +356,21 @@ mod tests {
         assert_eq!((delta.journal_commits, delta.syncs_outside), (None, None));
         assert_eq!((delta.device_by_cause, delta.never_written_bytes), (Some([("log".into(), 30)].into()), Some(50)));
         assert!(delta.notes.is_empty(), "{:?}", delta.notes);
+    }
+
+    #[test]
+    fn a_charge_that_the_device_contradicts_is_no_figure() {
+        const MIB: u64 = 1 << 20;
+        let delta = |device| reading(1000 * MIB, 100 * MIB, device).since(&reading(0, 0, 0));
+        let known = |delta: &LedgerDelta| (delta.process_write_bytes, delta.never_written_bytes);
+        let right = delta(900 * MIB);
+        assert_eq!(known(&right), (Some(900 * MIB), Some(100 * MIB)));
+        assert!(!right.notes.iter().any(|note| note.contains("charged")), "{:?}", right.notes);
+        let wrong = delta(898 * MIB);
+        assert_eq!((known(&wrong), wrong.trouble), ((None, None), None));
+        assert!(wrong.notes.iter().any(|note| note.contains("charged 943718400 B")), "{:?}", wrong.notes);
+        let unseen = Reading { block: None, ..reading(1000, 100, 0) }.since(&reading(0, 0, 0));
+        assert_eq!(known(&unseen), (Some(900), Some(100)), "without a device nobody contradicts");
     }
 
     #[test]

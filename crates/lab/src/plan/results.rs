@@ -5,8 +5,8 @@ use crate::cell::Row;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::{
-    fs::{File, OpenOptions},
-    io::{Read, Seek, SeekFrom, Write},
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
     path::{Path, PathBuf},
 };
 
@@ -27,37 +27,57 @@ pub struct Record {
 }
 
 /// The records of one plan, and the file they are added to, if there is one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Results {
     file: Option<(File, PathBuf)>,
     records: Vec<Record>,
 }
 
 impl Results {
-    /// Reads the records of `plan` in the file at `path`, which need not exist yet; none if `fresh`. Lines of other plans
-    /// stay where they are. A last line that was cut short is removed; a line in the middle that is no record is an
-    /// error, since the file may be something else.
-    pub fn open(path: Option<&Path>, plan: &Plan, fresh: bool) -> Result<Results> {
-        let Some(path) = path else { return Ok(Results { file: None, records: Vec::new() }) };
+    /// Reads the records of `plan` in the file at `path`, which need not exist yet, to add to them. Lines of other plans stay where they
+    /// are. A last line that was cut short is removed; a line in the middle that is no record is an error, since the file may be something else.
+    pub fn open(path: Option<&Path>, plan: &Plan) -> Result<Results> {
+        let Some(path) = path else { return Ok(Results::default()) };
         let read = || -> Result<Results> {
-            let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+            let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
             let mut text = String::new();
             file.read_to_string(&mut text)?;
-            let whole = text.rfind('\n').map_or(0, |at| at + 1);
-            let cut = &text[whole..];
-            ensure!(cut.is_empty() || cut.starts_with('{'), "not a file of results: it ends with {cut:?}");
-            let mut records = Vec::new();
-            for (at, line) in text[..whole].lines().enumerate() {
-                let record: Record = serde_json::from_str(line).with_context(|| format!("line {}", at + 1))?;
-                if record.plan == plan.id() && !fresh {
-                    records.push(record);
-                }
+            let whole = whole_lines(&text)?;
+            if whole.len() < text.len() {
+                file.set_len(whole.len() as u64)?;
             }
-            file.set_len(whole as u64)?;
-            file.seek(SeekFrom::End(0))?;
-            Ok(Results { file: Some((file, path.to_owned())), records })
+            Ok(Results { records: records(whole, plan)?, file: Some((file, path.to_owned())) })
         };
         read().with_context(|| path.display().to_string())
+    }
+
+    /// The same without touching the file, which somebody may be adding to.
+    pub fn read(path: &Path, plan: &Plan) -> Result<Results> {
+        let read = || -> Result<Results> {
+            let text = text_of(path)?;
+            Ok(Results { records: records(whole_lines(&text)?, plan)?, file: None })
+        };
+        read().with_context(|| path.display().to_string())
+    }
+
+    /// Removes the records of `plan` from the file at `path`, if there is one: what is measured from now on is not to be mixed with them.
+    pub fn forget(path: &Path, plan: &Plan) -> Result<()> {
+        let forget = || -> Result<()> {
+            let text = text_of(path)?;
+            let mut kept = String::new();
+            for (at, line) in whole_lines(&text)?.lines().enumerate() {
+                if record(at, line)?.plan != plan.id() {
+                    kept += line;
+                    kept.push('\n');
+                }
+            }
+            if kept.len() < text.len() {
+                let fresh = path.with_added_extension("new");
+                fs::write(&fresh, kept).and_then(|()| fs::rename(&fresh, path))?;
+            }
+            Ok(())
+        };
+        forget().with_context(|| path.display().to_string())
     }
 
     /// Adds a record, on disk first.
@@ -67,7 +87,7 @@ impl Results {
             line.push(b'\n');
             file.write_all(&line).with_context(|| format!("write results: {}", path.display()))?;
         }
-        self.records.push(record);
+        put(&mut self.records, record);
         Ok(())
     }
 
@@ -85,17 +105,34 @@ impl Results {
         first.into_iter().any(|record| record.row.disturbed == Some(true))
     }
 
-    /// For every engine, row and round the record that counts: the last one.
-    pub fn last(&self) -> Vec<&Record> {
+    /// For every engine, row and round of `plan` the record that counts: of the second attempt at a round, if that is over for all engines, so
+    /// that rounds stay paired; else of the first.
+    pub fn last(&self, plan: &Plan) -> Vec<&Record> {
+        let attempt = |round| if self.is_repeated(plan, round) { 2 } else { 1 };
         let key = |record: &Record| (record.row.name.clone(), record.step, record.row.round);
         let mut last: Vec<&Record> = Vec::new();
-        for record in &self.records {
+        for record in self.records.iter().filter(|record| record.attempt == attempt(record.row.round)) {
             match last.iter_mut().find(|known| key(known) == key(record)) {
                 Some(known) => *known = record,
                 None => last.push(record),
             }
         }
         last
+    }
+
+    /// Whether the second attempt at a round is over: with an engine that failed, too, and without one that is not tried again.
+    fn is_repeated(&self, plan: &Plan, round: u32) -> bool {
+        let is_over = |engine: &String| {
+            let cell = Cell { engine, round, attempt: 2 };
+            let is_hopeless =
+                |record: &Record| record.row.name == *engine && record.step == 0 && record.row.error.is_some();
+            let has = |step| self.of(cell).any(|record| record.step == step);
+            self.of(cell).any(|record| record.row.error.is_some())
+                || (0..plan.steps().len()).all(has)
+                || self.records.iter().any(is_hopeless)
+        };
+        self.records.iter().any(|record| record.row.round == round && record.attempt == 2)
+            && plan.engines().iter().all(is_over)
     }
 
     fn of(&self, cell: Cell<'_>) -> impl Iterator<Item = &Record> {
@@ -105,11 +142,50 @@ impl Results {
     }
 }
 
+/// `text` without a last line that was cut short.
+fn whole_lines(text: &str) -> Result<&str> {
+    let whole = text.rfind('\n').map_or(0, |at| at + 1);
+    let cut = &text[whole..];
+    ensure!(cut.is_empty() || cut.starts_with('{'), "not a file of results: it ends with {cut:?}");
+    Ok(&text[..whole])
+}
+
+/// All of the file at `path`; nothing if it is not there.
+fn text_of(path: &Path) -> io::Result<String> {
+    match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        read => read,
+    }
+}
+
+fn record(at: usize, line: &str) -> Result<Record> {
+    serde_json::from_str(line).with_context(|| format!("line {}", at + 1))
+}
+
+fn records(text: &str, plan: &Plan) -> Result<Vec<Record>> {
+    let mut records = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let record = record(at, line)?;
+        if record.plan == plan.id() {
+            put(&mut records, record);
+        }
+    }
+    Ok(records)
+}
+
+/// A cell that begins again makes what is there of it worthless: its rows are of one store.
+fn put(records: &mut Vec<Record>, record: Record) {
+    let cell = |record: &Record| (record.row.name.clone(), record.row.round, record.attempt);
+    if record.step == 0 {
+        records.retain(|known| cell(known) != cell(&record));
+    }
+    records.push(record);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cell::CellSpec;
-    use std::fs;
 
     fn plan(num: u64) -> Plan {
         let workloads = vec!["fillseq".into(), "readseq".into()];
@@ -128,18 +204,23 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("results.jsonl");
         let (mine, other) = (plan(10), plan(11));
-        let mut results = Results::open(Some(&path), &mine, false).unwrap();
+        let mut results = Results::open(Some(&path), &mine).unwrap();
         results.add(record(&mine, 0, 1, 1.5)).unwrap();
         assert!(!results.has(&mine, CELL), "half a cell is none");
         results.add(record(&mine, 1, 1, 2.5)).unwrap();
         assert!(results.has(&mine, CELL));
 
-        let again = Results::open(Some(&path), &mine, false).unwrap();
+        let again = Results::open(Some(&path), &mine).unwrap();
         assert!(again.has(&mine, CELL) && !again.has(&mine, Cell { round: 2, ..CELL }));
         assert_eq!(again.records, results.records);
-        assert!(!Results::open(Some(&path), &mine, true).unwrap().has(&mine, CELL), "fresh");
-        assert!(!Results::open(Some(&path), &other, false).unwrap().has(&other, CELL));
+        assert!(!Results::open(Some(&path), &other).unwrap().has(&other, CELL));
         assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 2);
+
+        Results::open(Some(&path), &other).unwrap().add(record(&other, 0, 1, 3.5)).unwrap();
+        Results::forget(&path, &mine).unwrap();
+        assert!(!Results::open(Some(&path), &mine).unwrap().has(&mine, CELL), "it begins anew");
+        assert_eq!(Results::open(Some(&path), &other).unwrap().records.len(), 1, "others stay");
+        Results::forget(&directory.path().join("none"), &mine).unwrap();
     }
 
     #[test]
@@ -147,17 +228,24 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("results.jsonl");
         let plan = plan(10);
-        Results::open(Some(&path), &plan, false).unwrap().add(record(&plan, 0, 1, 1.5)).unwrap();
+        Results::open(Some(&path), &plan).unwrap().add(record(&plan, 0, 1, 1.5)).unwrap();
         let whole = fs::read(&path).unwrap();
-        fs::write(&path, [&whole[..], b"{\"plan\":\"x"].concat()).unwrap();
-        let mut results = Results::open(Some(&path), &plan, false).unwrap();
+        let cut = [&whole[..], b"{\"plan\":\"x"].concat();
+        fs::write(&path, &cut).unwrap();
+        assert_eq!(Results::read(&path, &plan).unwrap().records.len(), 1);
+        assert_eq!(
+            fs::read(&path).unwrap(),
+            cut,
+            "who only looks cuts nothing off: it may be half of a row that is being added"
+        );
+        let mut results = Results::open(Some(&path), &plan).unwrap();
         assert_eq!(fs::read(&path).unwrap(), whole);
         results.add(record(&plan, 1, 1, 2.5)).unwrap();
-        assert!(Results::open(Some(&path), &plan, false).unwrap().has(&plan, CELL));
+        assert!(Results::open(Some(&path), &plan).unwrap().has(&plan, CELL));
 
         for foreign in ["my notes", "my notes\nand more\n"] {
             fs::write(&path, foreign).unwrap();
-            let error = Results::open(Some(&path), &plan, false).unwrap_err();
+            let error = Results::open(Some(&path), &plan).unwrap_err();
             assert!(format!("{error:#}").contains("results.jsonl"), "{error:#}");
             assert_eq!(fs::read_to_string(&path).unwrap(), foreign);
         }
@@ -166,7 +254,7 @@ mod tests {
     #[test]
     fn errors_do_not_finish_a_cell_and_the_last_record_counts() {
         let plan = plan(10);
-        let mut results = Results::open(None, &plan, false).unwrap();
+        let mut results = Results::open(None, &plan).unwrap();
         let mut failed = record(&plan, 1, 1, 1.0);
         failed.row.error = Some("disk full".into());
         failed.row.disturbed = Some(true);
@@ -175,8 +263,45 @@ mod tests {
         assert!(!results.has(&plan, CELL) && results.disturbed(1) && !results.disturbed(2));
         results.add(record(&plan, 1, 1, 2.0)).unwrap();
         assert!(results.has(&plan, CELL));
-        results.add(record(&plan, 1, 2, 3.0)).unwrap();
-        let seconds: Vec<_> = results.last().iter().map(|record| record.row.seconds.unwrap()).collect();
-        assert_eq!(seconds, [1.0, 3.0]);
+        let seconds = |results: &Results| -> Vec<f64> {
+            results.last(&plan).iter().map(|record| record.row.seconds.unwrap()).collect()
+        };
+        assert_eq!(seconds(&results), [1.0, 2.0]);
+        results.add(record(&plan, 0, 1, 4.0)).unwrap();
+        assert_eq!(seconds(&results), [4.0], "the cell began again");
+    }
+
+    #[test]
+    fn a_round_is_of_one_attempt() {
+        let plan = Plan::new(plan(10).cell, vec!["a".into(), "b".into()], 2, "", 0).unwrap();
+        let mut results = Results::open(None, &plan).unwrap();
+        let of = |name: &str, step, attempt, error: Option<&str>| {
+            let mut record = record(&plan, step, attempt, f64::from(attempt));
+            (record.row.name, record.row.error) = (name.into(), error.map(String::from));
+            record
+        };
+        let attempts = |results: &Results| -> Vec<u32> {
+            let last = results.last(&plan);
+            let mut all: Vec<u32> = last.iter().filter(|record| record.row.round == 1).map(|it| it.attempt).collect();
+            all.dedup();
+            all
+        };
+        for (name, attempt) in [("a", 1), ("b", 1), ("a", 2)] {
+            results.add(of(name, 0, attempt, None)).unwrap();
+            results.add(of(name, 1, attempt, None)).unwrap();
+            assert_eq!(attempts(&results), [1], "after {name}{attempt}");
+        }
+        results.add(of("b", 0, 2, None)).unwrap();
+        assert_eq!(attempts(&results), [1], "half of the last cell is there");
+        results.add(of("b", 1, 2, Some("too long"))).unwrap();
+        assert_eq!(attempts(&results), [2], "it failed, and that is the end of it");
+
+        // An engine that cannot do the first step of another round is not tried again.
+        results.add(of("b", 0, 2, None)).unwrap();
+        assert_eq!(attempts(&results), [1]);
+        let mut hopeless = of("b", 0, 1, Some("no such library"));
+        hopeless.row.round = 2;
+        results.add(hopeless).unwrap();
+        assert_eq!(attempts(&results), [2]);
     }
 }

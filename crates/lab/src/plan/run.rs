@@ -271,36 +271,36 @@ mod tests {
     #[test]
     fn rounds_alternate_and_a_second_start_has_nothing_to_do() {
         let plan = plan(&["a", "b"], 2);
-        let mut results = Results::open(None, &plan, false).unwrap();
+        let mut results = Results::open(None, &plan).unwrap();
         let (ended, log) = run_fake(&plan, &mut results, f64::INFINITY, false);
         assert_eq!(ended, Ended::Complete { failed: vec![] });
         assert_eq!(log, ["a1.1 0.00", "b1.1 0.25", "b2.1 0.50", "a2.1 0.75"]);
-        assert_eq!(results.last().len(), 2 * 2 * 2);
+        assert_eq!(results.last(&plan).len(), 2 * 2 * 2);
         assert!(run_fake(&plan, &mut results, f64::INFINITY, false).1.is_empty());
     }
 
     #[test]
     fn disturbed_rounds_are_repeated_once_with_all_engines() {
         let plan = plan(&["a", "b"], 1);
-        let mut results = Results::open(None, &plan, false).unwrap();
+        let mut results = Results::open(None, &plan).unwrap();
         let (ended, log) = run_fake(&plan, &mut results, -1.0, false);
         assert_eq!(ended, Ended::Complete { failed: vec![] });
         assert_eq!(log, ["a1.1 0.00", "b1.1 0.50", "a1.2 0.00", "b1.2 0.50"]);
-        assert!(results.last().iter().all(|record| record.attempt == 2 && record.row.disturbed == Some(true)));
+        assert!(results.last(&plan).iter().all(|record| record.attempt == 2 && record.row.disturbed == Some(true)));
         assert!(run_fake(&plan, &mut results, -1.0, false).1.is_empty());
     }
 
     #[test]
     fn a_failure_ends_its_cell_alone() {
         let plan = plan(&["crash", "half", "hang", "late", "well"], 2);
-        let mut results = Results::open(None, &plan, false).unwrap();
+        let mut results = Results::open(None, &plan).unwrap();
         let (ended, log) = run_fake(&plan, &mut results, f64::INFINITY, false);
         // `crash` and `hang` fail at their first workload and are not tried again; the others fail in both rounds.
         let failed = ["crash", "half", "hang", "late", "half", "late"].map(String::from).to_vec();
         assert_eq!(ended, Ended::Complete { failed });
         assert_eq!(log.len(), 2 * 5 - 2);
         let error = |engine: &str, step| {
-            let last = results.last();
+            let last = results.last(&plan);
             let record = last.iter().find(|record| record.row.name == engine && record.step == step);
             record.and_then(|record| record.row.error.clone()).unwrap_or_default()
         };
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn a_stopped_run_ends_before_the_next_cell() {
         let plan = plan(&["a"], 1);
-        let mut results = Results::open(None, &plan, false).unwrap();
+        let mut results = Results::open(None, &plan).unwrap();
         assert_eq!(run_fake(&plan, &mut results, 1.0, true), (Ended::Stopped, vec![]));
     }
 }

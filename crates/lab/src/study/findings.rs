@@ -15,7 +15,7 @@ use crate::{
         title,
     },
 };
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 
 /// An experiment and all that is known about it.
 #[derive(Debug)]
@@ -55,13 +55,18 @@ impl Entry {
 
     /// The figure in one round, or the median over all.
     fn figure(&self, metric: &Metric, round: Option<u32>) -> Option<f64> {
-        let rows = self.rows.iter().filter(|row| round.is_none_or(|round| row.round == round));
-        median(&mut rows.filter_map(metric.of).filter(|value| value.is_finite()).collect::<Vec<_>>())
+        median(&mut self.figures(metric, round)?)
     }
 
     /// The figure over all rounds.
     pub fn estimate(&self, metric: &Metric) -> Option<Estimate> {
-        Estimate::of(self.rows.iter().filter_map(metric.of))
+        Estimate::of(self.figures(metric, None)?)
+    }
+
+    /// In one round, or in all. None if one of them has none: those that have one are no sample of those that were to be.
+    fn figures(&self, metric: &Metric, round: Option<u32>) -> Option<Vec<f64>> {
+        let rows = self.rows.iter().filter(|row| round.is_none_or(|round| row.round == round));
+        rows.map(|row| (metric.of)(row).filter(|value| value.is_finite())).collect()
     }
 
     fn is_at(&self, at: &[(String, String)]) -> bool {
@@ -77,12 +82,20 @@ impl Findings {
     pub fn read(folder: &Folder, engine_is_known: &dyn Fn(&str) -> Result<(), String>) -> Result<Findings> {
         let (experiment, facts) = folder.read(engine_is_known)?;
         let points = facts.points(&experiment).map_err(|why| anyhow!(why))?;
+        ensure!(
+            facts.plans.len() == points.len(),
+            "{}: its run.json names {} plans for {} points, as that of another version of this program may: run it again",
+            folder.name(),
+            facts.plans.len(),
+            points.len()
+        );
         let (mut entries, mut records) = (Vec::new(), Vec::new());
         for (number, point) in points.iter().enumerate() {
             let Some(plan) = Folder::plan(&experiment, &facts, point)? else { continue };
-            let results = Results::open(Some(&folder.rows()), &plan, false)?;
+            let results = Results::read(&folder.rows(), &plan)?;
             // A run of fewer rounds than an earlier one is judged by its own.
-            let last: Vec<_> = results.last().into_iter().filter(|record| record.row.round <= facts.rounds).collect();
+            let last: Vec<_> =
+                results.last(&plan).into_iter().filter(|record| record.row.round <= facts.rounds).collect();
             for step in 0..plan.steps().len() {
                 for engine in plan.engines() {
                     let mine = || last.iter().filter(|record| record.step == step && record.row.name == *engine);
@@ -129,8 +142,12 @@ impl Findings {
     pub fn figure(&self, figure: &Figure, context: &[(String, String)], round: Option<u32>) -> Result<f64, String> {
         let at = bound(figure, context);
         let one = |at: &[(String, String)]| {
-            let unknown = || format!("{} of {} is not known on this device", figure.metric.name, figure.engine);
-            self.entry(&figure.engine, at)?.figure(figure.metric, round).ok_or_else(unknown)
+            let entry = self.entry(&figure.engine, at)?;
+            let unknown = || match entry.rows.iter().filter_map(figure.metric.of).count() {
+                0 => format!("{} of {} is not known on this device", figure.metric.name, figure.engine),
+                some => format!("{} of {} is known in {some} rounds only", figure.metric.name, figure.engine),
+            };
+            entry.figure(figure.metric, round).ok_or_else(unknown)
         };
         let Some(axis) = &figure.along else { return one(&at) };
         let labels = self.experiment.labels(axis).unwrap_or_default();

@@ -38,6 +38,12 @@ pub struct Facts {
     /// What `--device` said, where stores do not live on what the experiment names.
     #[serde(default)]
     pub device: Option<String>,
+    /// The names of the plans of its points, in order: what each rests on beside this is known only where it runs.
+    #[serde(default)]
+    pub plans: Vec<String>,
+    /// Who saw to the rate of drives in memory, by point ([`Habits::kept_by`](crate::device::Habits::kept_by)).
+    #[serde(default)]
+    pub rates_kept_by: Vec<String>,
     /// What was typed.
     pub command: String,
     /// Engines that were not there, and why.
@@ -45,12 +51,33 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// The same, with what is known only here, where `experiment` is carried out; files of devices are made in `work`.
+    ///
+    /// # Errors
+    /// As [`points`](Self::points); or a profile cannot be read.
+    pub fn here(mut self, experiment: &Experiment, work: &Path) -> Result<Facts, String> {
+        let points = self.points(experiment)?;
+        let name = |point: &Point| Plan::id_of(&point.spec, &point.place.identity(work)?, self.program);
+        let names = points.iter().map(name).collect::<Result<_>>();
+        self.plans = names.map_err(|why| format!("{why:#}"))?;
+        self.rates_kept_by = points.iter().map(|point| point.place.rate_kept_by().to_owned()).collect();
+        Ok(self)
+    }
+
     /// The points of `experiment` at this scale, where their stores live.
     ///
     /// # Errors
     /// What is wrong with a point, with its line; or devices are what the experiment compares, and one was given.
     pub fn points(&self, experiment: &Experiment) -> Result<Vec<Point>, String> {
         let mut points = experiment.points(self.scale)?;
+        for (point, plan) in points.iter_mut().zip(&self.plans) {
+            point.plan.clone_from(plan);
+        }
+        for (point, kept) in points.iter_mut().zip(&self.rates_kept_by) {
+            if let Place::Memory { kept_by, .. } = &mut point.place {
+                kept_by.clone_from(kept);
+            }
+        }
         let Some(device) = &self.device else { return Ok(points) };
         if let Some(sweep) = experiment.sweep.iter().find(|sweep| sweep.set.get_ref().starts_with("device.")) {
             return Err(format!("it compares devices ({}), so none can be given", sweep.set.get_ref()));
@@ -112,7 +139,7 @@ impl Folder {
             Place::Temporary => Ok(None),
             Place::Given(device) => Ok(Some(device.clone())),
             Place::Loop(bytes, kind) => Ok(Some(format!("loop:{bytes}{}", kind.suffix()))),
-            Place::Memory { bytes, habits } => Ok(Some(format!("memory:{bytes}{habits}"))),
+            Place::Memory { bytes, habits, .. } => Ok(Some(format!("memory:{bytes}{habits}"))),
             Place::Vssd { profile, is_steady, habits } => {
                 let name = format!("drives/{}-{}.json", profile.name, profile.capacity_bytes);
                 self.write(&name, &serde_json::to_string_pretty(profile).context("a profile as JSON")?)?;
@@ -130,7 +157,7 @@ impl Folder {
         if here.is_empty() {
             return Ok(None);
         }
-        Plan::new(point.spec.clone(), here, facts.rounds, &point.place.describe(), facts.program).map(Some)
+        Plan::called(point.plan.clone(), point.spec.clone(), here, facts.rounds).map(Some)
     }
 
     /// Replaces a file whole, or not at all.

@@ -47,7 +47,7 @@ pub struct Means<'a> {
     pub timeout: Duration,
     /// Processors that others may keep busy before a row counts as disturbed.
     pub others_max: f64,
-    /// Whether cells that are on disk are run again.
+    /// Whether cells that are on disk are forgotten, and run again.
     pub fresh: bool,
     /// Whether a device that was given may lose what is on it.
     pub destroy_data: bool,
@@ -63,8 +63,13 @@ pub struct Means<'a> {
 pub fn run(tasks: &[Task], means: &mut Means<'_>) -> Result<Option<Vec<String>>> {
     let mut parts = Vec::new();
     for (task, point) in tasks.iter().flat_map(|task| task.points.iter().map(move |point| (task, point))) {
-        let plan = Folder::plan(&task.experiment, &task.facts, point)?;
-        parts.extend(plan.map(|plan| (task, point, plan)));
+        let Some(plan) = Folder::plan(&task.experiment, &task.facts, point)? else { continue };
+        plan.check().with_context(|| task.experiment.name.clone())?;
+        parts.push((task, point, plan));
+    }
+    // All at once, so that a run which is stopped leaves nothing of an earlier one beside its own.
+    for (task, _, plan) in parts.iter().filter(|_| means.fresh) {
+        Results::forget(&task.folder.rows(), plan)?;
     }
     let total: f64 = parts.iter().map(|(_, _, plan)| plan.work()).sum();
     let images = Arc::new(Images::default());
@@ -117,7 +122,7 @@ fn run_point(
     images: &Arc<Images>,
     means: &mut Means<'_>,
 ) -> Result<Ended> {
-    let mut results = Results::open(Some(&task.folder.rows()), plan, means.fresh)?;
+    let mut results = Results::open(Some(&task.folder.rows()), plan)?;
     let work = means.work;
     let device = match task.folder.device(&point.place)? {
         Some(text) => text.parse().map_err(|why: String| anyhow!(why))?,

@@ -162,12 +162,13 @@ mod tests {
     fn measured(out: &std::path::Path, more: &str, each: Each<'_>) -> Findings {
         let experiment = decode(&GOOD.replace("[[expect]]", &format!("{more}\n[[expect]]"))).unwrap();
         let pending = [("terrace:wisckey".to_owned(), "not built".to_owned())].into();
-        let facts = Facts { scale: 0.0625, rounds: 3, program: 7, device: None, command: "typed".into(), pending };
+        let facts = Facts { scale: 0.0625, rounds: 3, program: 7, pending, ..Facts::default() };
+        let facts = facts.here(&experiment, out).unwrap();
         let folder = Folder::begin(out, &experiment, &facts).unwrap();
-        for (index, point) in experiment.points(facts.scale).unwrap().iter().enumerate() {
+        for (index, point) in facts.points(&experiment).unwrap().iter().enumerate() {
             let plan = Folder::plan(&experiment, &facts, point).unwrap().expect("an engine is there");
             assert_eq!(plan.engines(), ["terrace:leveldb"]);
-            let mut results = Results::open(Some(&folder.rows()), &plan, false).unwrap();
+            let mut results = Results::open(Some(&folder.rows()), &plan).unwrap();
             for round in 1..=3 {
                 // The median is the second: a mean would be pulled away by the third.
                 let wa1 = [0.0, 3.0, 4.0, 6.0, 7.0][index + 1] * [1.0, 1.0, 100.0][round as usize - 1];
@@ -191,8 +192,15 @@ mod tests {
     fn a_figure_of_some_of_the_rounds_is_none() {
         let broken_off = |row: Row| (row.round < 3).then_some(row);
         let failed = |row: Row| Some(Row { error: (row.round == 3).then(|| "it fell over".into()), ..row });
-        let studies: [(Each<'_>, &str); 2] =
-            [(&broken_off, "was measured in 2 of 3 rounds"), (&failed, "failed in some rounds: it fell over")];
+        let unknown = |row: Row| {
+            let wa = if row.round == 2 { Amplification::default() } else { row.wa };
+            Some(Row { wa, ..row })
+        };
+        let studies: [(Each<'_>, &str); 3] = [
+            (&broken_off, "was measured in 2 of 3 rounds"),
+            (&failed, "failed in some rounds: it fell over"),
+            (&unknown, "is known in 2 rounds only"),
+        ];
         for (each, why) in studies {
             let out = tempfile::tempdir().unwrap();
             let findings = measured(out.path(), &expect("wa1(terrace:leveldb, workload=fillrandom) >= 0"), each);

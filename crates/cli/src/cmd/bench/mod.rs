@@ -71,11 +71,15 @@ impl Bench {
         workload::rows(self.load.workloads()).map_err(|error| Usage::of("--workload", error))?;
         let spec = self.load.spec(self.terms.settings()?);
         let engine_names = self.load.engines().to_vec();
-        let plan = Plan::new(spec, engine_names, self.rounds, &self.place.to_string(), this_build()?)
+        let plan = Plan::new(spec, engine_names, self.rounds, &self.place.identity()?, this_build()?)
+            .and_then(|plan| plan.check().map(|()| plan))
             .map_err(|error| Usage::of("bench", error))?;
         self.output.check()?;
         let mut ground = self.place.prepare()?;
-        let mut results = Results::open(self.output.json(), &plan, self.output.fresh())?;
+        if let Some(path) = self.output.json().filter(|_| self.output.fresh()) {
+            Results::forget(path, &plan)?;
+        }
+        let mut results = Results::open(self.output.json(), &plan)?;
         let mut watch = progress::Progress::new(&plan);
         let program = std::env::current_exe().context("find this program")?;
         let ended = run(
@@ -97,7 +101,7 @@ impl Bench {
         watch.finish();
         ledger::remove_stale(); // what a cell that was stopped could not remove
         let ended = ended?;
-        let records = results.last();
+        let records = results.last(&plan);
         let report = Report::new(&plan, &self.place.to_string(), &records);
         write!(out, "{}", table::render(&report))?;
         match ended {

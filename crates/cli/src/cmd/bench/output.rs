@@ -14,10 +14,10 @@ use terrace_lab::{
 #[derive(clap::Args)]
 pub struct Output {
     /// Adds every row to FILE, one JSON object a line, as soon as it is there. Cells that FILE has already, measured by
-    /// this build under the same terms, are not measured again.
+    /// this build under the same terms in the same place, are not measured again.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Measures again what the file of --json has already.
+    /// Forgets what the file of --json has already, and measures it again.
     #[arg(long, requires = "json")]
     fresh: bool,
     /// Writes the table as Markdown.
@@ -65,6 +65,7 @@ impl Output {
     /// How to go on after a stop.
     pub fn how_to_go_on(&self) -> &'static str {
         match self.json {
+            Some(_) if self.fresh => "; the same command without --fresh goes on from here",
             Some(_) => "; the same command goes on from here",
             None => "; with --json FILE it could be continued",
         }

@@ -40,6 +40,13 @@ impl fmt::Display for Place {
 }
 
 impl Place {
+    /// All that says where stores live: results of another place are not ours.
+    pub fn identity(&self) -> Result<String> {
+        let work = self.work.clone().unwrap_or_else(std::env::temp_dir);
+        let device = self.device.as_deref().map_or_else(|| Ok(DeviceSpec::Dir(work.clone())), parse)?;
+        device.identity(&work).map_err(|error| Usage::of("--device", format!("{error:#}")))
+    }
+
     /// Refuses what cannot be had or holds data, and removes what killed runs left; then a place for each cell.
     pub fn prepare(&self) -> Result<Box<dyn FnMut(Below) -> Result<Ground>>> {
         let work = self.work.clone().unwrap_or_else(std::env::temp_dir);

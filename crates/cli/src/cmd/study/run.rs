@@ -5,7 +5,12 @@ use crate::{
     cmd::bench::{cell, output, place, progress::Progress, this_build},
 };
 use anyhow::{Context, Result, bail};
-use std::{io::Write, path::PathBuf, process::Command, time::Duration};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 use terrace_lab::{
     device::remove_stale,
     experiment::{Experiment, points::Point},
@@ -38,7 +43,7 @@ pub struct Run {
     /// Where results go, a folder for each experiment.
     #[arg(long, value_name = "DIR", default_value = "study")]
     out: PathBuf,
-    /// Measures again what is there already.
+    /// Forgets what is there already, and measures it again.
     #[arg(long)]
     fresh: bool,
     /// Prints what came of it as JSON, one object for each experiment and line.
@@ -87,8 +92,10 @@ impl Run {
         remove_stale(&work).iter().for_each(|left| eprintln!("left behind by an earlier run: {left}"));
         device.map_or(Ok(()), |device| place::look(&device, self.destroy_data))?;
         let program = this_build()?;
-        let asked =
-            experiments.into_iter().map(|experiment| self.ask(experiment, program)).collect::<Result<Vec<_>>>()?;
+        let asked = experiments
+            .into_iter()
+            .map(|experiment| self.ask(experiment, program, &work))
+            .collect::<Result<Vec<_>>>()?;
         // Nothing is written to any folder before all experiments are known to be good.
         let begin = |(experiment, facts, points)| {
             let folder = Folder::begin(&self.out, &experiment, &facts)?;
@@ -119,7 +126,10 @@ impl Run {
         );
         watch.finish();
         ledger::remove_stale(); // what a cell that was stopped could not remove
-        let Some(failed) = ended? else { bail!("stopped before the end; the same command goes on from here") };
+        let Some(failed) = ended? else {
+            let fresh = if self.fresh { " without --fresh" } else { "" };
+            bail!("stopped before the end; the same command{fresh} goes on from here")
+        };
         for task in &tasks {
             let findings = Findings::read(&task.folder, &super::engine_is_known)?;
             match self.json {
@@ -137,7 +147,7 @@ impl Run {
     }
 
     /// How `experiment` is asked, and its points.
-    fn ask(&self, experiment: Experiment, program: u64) -> Result<(Experiment, Facts, Vec<Point>)> {
+    fn ask(&self, experiment: Experiment, program: u64, work: &Path) -> Result<(Experiment, Facts, Vec<Point>)> {
         let facts = Facts {
             scale: self.scale.unwrap_or(experiment.scale.default),
             rounds: self.rounds.unwrap_or(experiment.rounds),
@@ -145,7 +155,9 @@ impl Run {
             program,
             command: output::command(),
             pending: experiment.engines().filter_map(|name| Some((name.to_owned(), pending(name)?))).collect(),
+            ..Facts::default()
         };
+        let facts = facts.here(&experiment, work).map_err(|why| Usage::of(&experiment.name, why))?;
         let points = facts.points(&experiment).map_err(|why| Usage::of(&experiment.name, why))?;
         Ok((experiment, facts, points))
     }
