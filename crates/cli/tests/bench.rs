@@ -61,6 +61,34 @@ fn engines_are_compared_and_a_second_start_measures_nothing() {
     assert_eq!(other.err.matches("round ").count(), 8, "other terms are another plan");
 }
 
+/// What is measured anew is not beside what was there, not even if it is stopped: and engines that nobody asked for stay.
+#[test]
+fn fresh_forgets_what_it_measures_anew_and_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let rows = || -> Vec<(String, u64, String)> {
+        let text = fs::read_to_string(directory.path().join("results.jsonl")).unwrap();
+        let row = |line| -> serde_json::Value { serde_json::from_str(line).unwrap() };
+        let told = |row: serde_json::Value| {
+            (row["name"].as_str().unwrap().into(), row["round"].as_u64().unwrap(), row["driver"].to_string())
+        };
+        text.lines().map(row).map(told).collect()
+    };
+    let fixed = ["--workload", "fillseq", "--engine"];
+    small(directory.path(), &[&fixed[..], &["terrace,null"]].concat()).ok();
+    let before = rows();
+    assert_eq!(before.len(), 4);
+    let of = |rows: &[(String, u64, String)], name: &str| -> Vec<_> {
+        rows.iter().filter(|row| row.0 == name).cloned().collect()
+    };
+    let again = small(directory.path(), &[&fixed[..], &["null", "--fresh"]].concat());
+    assert_eq!(again.err.matches("round ").count(), 2, "{}", again.err);
+    let after = rows();
+    assert_eq!((after.len(), of(&after, "terrace")), (4, of(&before, "terrace")), "the other engine's stay");
+    assert_ne!(of(&after, "null"), of(&before, "null"), "they were measured anew");
+    let ran = small(directory.path(), &[&fixed[..], &["terrace,null"]].concat());
+    assert!(!ran.err.contains("round "), "nothing is missing: {}", ran.err);
+}
+
 #[test]
 fn on_a_virtual_ssd_flash_is_counted_and_nothing_is_left() {
     let Some(()) = root("a virtual SSD takes root") else { return };

@@ -45,8 +45,8 @@ pub struct Options {
     /// Any sign of corruption while opening is an error, even one that a power cut explains; every read verifies
     /// its checksum. Default false.
     pub paranoid_checks: bool,
-    /// Memory, in bytes, that a memtable may fill before it is sealed and flushed, counted as LevelDB's arena counts.
-    /// Larger: fewer and longer tables, less compaction, slower recovery. Default 4 MiB; 64 KiB ..= 4 GiB.
+    /// Memory, in bytes, that a memtable may fill before it is sealed and flushed, counted as LevelDB's arena counts,
+    /// and with what deletes of ranges take. Larger: fewer and longer tables, less compaction, slower recovery. Default 4 MiB; 64 KiB ..= 4 GiB.
     pub memtable_bytes: u64,
     /// Memtables alive at once, the active one included; writers wait above it. So memtables take at most this many times
     /// `memtable_bytes`, and one write more; `memtable_filter` adds a 64th. Default 2; 2 ..= 64.

@@ -184,7 +184,7 @@ pub struct Statistics {
     pub value_log: ValueLogStatistics,
     /// Bytes that the file system has left, or the device without one; `None` if nobody knows.
     pub free_bytes: Option<u64>,
-    /// Bytes of memtables, as LevelDB's arena counts.
+    /// Bytes of memtables, as LevelDB's arena counts, and what deletes of ranges in them take.
     pub memtable_bytes: u64,
     /// Who holds how much memory.
     pub memory: MemoryStatistics,

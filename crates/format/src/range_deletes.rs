@@ -76,6 +76,12 @@ impl RangeDeletes {
     /// Adds the delete of `from .. to` at `seq`; nothing, if no key lies there. The memory that it takes, in bytes, about: where it cuts
     /// another, that one's sequences are there twice.
     pub fn insert(&mut self, order: &KeyOrder, from: &[u8], to: &[u8], seq: SeqNo) -> usize {
+        self.insert_within(order, from, to, seq, seq)
+    }
+
+    /// The same for one of several operations that become visible at once, the first of which has sequence `first`: of their deletes of a
+    /// key the newest is all that any reader can see.
+    pub fn insert_within(&mut self, order: &KeyOrder, from: &[u8], to: &[u8], seq: SeqNo, first: SeqNo) -> usize {
         if order.user(from, to).is_ge() {
             return 0;
         }
@@ -86,9 +92,12 @@ impl RangeDeletes {
             if begins.is_some_and(|begins| order.user(begins, &from).is_eq()) {
                 let sequences = &mut self.fragments[at].sequences;
                 let newer = sequences.partition_point(|other| *other > seq);
-                if sequences.get(newer) != Some(&seq) {
-                    sequences.insert(newer, seq);
-                    grown += size_of::<SeqNo>();
+                match sequences.get_mut(newer) {
+                    Some(older) if *older >= first => *older = seq,
+                    _ => {
+                        sequences.insert(newer, seq);
+                        grown += size_of::<SeqNo>();
+                    }
                 }
             } else {
                 let end = begins.map_or(to, Vec::as_slice).to_vec();

@@ -413,34 +413,6 @@ because = "values are not compacted"
         }
     }
 
-    #[test]
-    fn places_that_look_alike_in_words_are_told_apart() {
-        let rates = "kind = \"memory\"\nbytes_per_s = \"1MiB\"";
-        let sweep = "[[sweep]]\nset = \"device.bytes_per_s\"\nto = [\"1MiB\", \"1900KiB\"]\n\n[[plot]]";
-        let text = r#"
-title = "t"
-source = "ours"
-question = "q"
-scaling = "s"
-engines = ["terrace:leveldb"]
-workloads = ["fillseq"]
-[load]
-num = 1000
-[device]
-size = "1GiB"
-RATES
-[scale]
-default = 1.0
-with = ["load"]
-[[plot]]
-y = "wa1"
-"#;
-        let points = decode(&text.replace("RATES", rates).replace("[[plot]]", sweep)).unwrap().points(1.0).unwrap();
-        let place = |at: usize| points[at].place.identity("/tmp".as_ref()).unwrap();
-        assert_eq!(points[0].place.describe(), points[1].place.describe());
-        assert_ne!(place(0), place(1));
-    }
-
     /// What is said of the time of writes is also said with the work that they leave for later. Of `readwhilewriting` the time is that of
     /// reads.
     #[test]

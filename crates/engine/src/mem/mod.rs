@@ -82,13 +82,13 @@ impl MemTable {
 
     /// As [`insert`](MemTable::insert), with `head` in front of each value.
     pub fn insert_behind(&self, head: &[u8], batch: &Batch) {
-        let mut seq = batch.sequence();
+        let (first, mut seq) = (batch.sequence(), batch.sequence());
         for op in batch.ops() {
             let (user, kind, value) = match op {
                 Op::Put(user, value) => (user, Kind::Put, [head, value]),
                 Op::Delete(user) => (user, Kind::Delete, [&[][..]; 2]),
                 Op::DeleteRange(from, to) => {
-                    self.delete_range(from, to, seq);
+                    self.delete_range(from, to, seq, first);
                     seq = seq.plus(1);
                     continue;
                 }
@@ -104,11 +104,12 @@ impl MemTable {
         self.last.fetch_max(seq.0 - 1, Relaxed);
     }
 
-    fn delete_range(&self, from: &[u8], to: &[u8], seq: SeqNo) {
-        let grown = self.ranges.write().insert(self.list.order(), from, to, seq) as u64;
+    fn delete_range(&self, from: &[u8], to: &[u8], seq: SeqNo, first: SeqNo) {
+        let grown = self.ranges.write().insert_within(self.list.order(), from, to, seq, first) as u64;
         self.has_ranges.store(true, Release); // before the write becomes visible
         self.ranges_held.add(grown);
-        self.meter.more(grown); // where ranges overlap, as much for each as there are: the memtable is full the sooner
+        // Where ranges overlap, as much for each as there are: the memtable is full the sooner. At least what the log has of it.
+        self.meter.more(grown.max((from.len() + to.len() + key::TRAILER_BYTES) as u64));
     }
 
     /// Whether some range was deleted.
@@ -126,7 +127,7 @@ impl MemTable {
         if self.has_range_deletes() { self.ranges.read().newest(self.list.order(), user, at) } else { SeqNo::ZERO }
     }
 
-    /// Memory in use, as LevelDB's arena would count it.
+    /// Memory in use: of entries as LevelDB's arena would count it, of deletes of ranges as it is.
     pub fn charged_bytes(&self) -> u64 {
         self.meter.bytes()
     }
@@ -258,6 +259,28 @@ mod tests {
         assert!(bytes > 4_000_000, "{bytes}: they are not cut, so nothing is shown");
         let charged = [mem.charged_bytes(), budget.held().0[0]];
         assert!(charged.iter().all(|charged| charged.abs_diff(bytes) < bytes / 50), "{charged:?} for {bytes}");
+    }
+
+    /// Nobody sees one of them without the others, so what each cuts has one sequence of them all.
+    #[test]
+    fn deletes_of_ranges_in_one_batch_are_one_to_all_readers() {
+        let mem = MemTable::new(KeyOrder::default(), LogId(1), 0, &Budget::new(&Setup::default()));
+        let mut batch = Batch::new();
+        batch.delete_range(b"a", b"~");
+        batch.set_sequence(SeqNo(7));
+        mem.insert(&batch);
+        let mut batch = Batch::new();
+        for n in 0..1000_u64 {
+            batch.delete_range(format!("key{n:04}").as_bytes(), b"~");
+            batch.put(format!("key{n:04}").as_bytes(), b"value");
+        }
+        batch.set_sequence(SeqNo(100));
+        mem.insert(&batch);
+        assert!(mem.range_deletes().fragments().iter().all(|fragment| fragment.sequences.len() <= 2));
+        // Of the last key the delete behind which it was put is the newest, of each before it the next key's is.
+        let newest = |n: u64, at: u64| mem.newest_range_delete(format!("key{n:04}").as_bytes(), SeqNo(at));
+        assert_eq!([newest(999, 3000), newest(0, 3000), newest(5, 3000)], [SeqNo(2098), SeqNo(100), SeqNo(110)]);
+        assert_eq!([newest(999, 99), newest(0, 8)], [SeqNo(7); 2], "who reads as of before sees the older one alone");
     }
 
     /// One memtable with a filter and one without are asked the same.

@@ -40,7 +40,11 @@ impl Writes {
         shared.visible.store(seq.0, Ordering::Release);
         vouch(shared, seq).inspect_err(|error| shared.fail(error))?;
         shared.durable_up_to(seq);
-        change_log(shared, core)
+        // What was asked for is done. Without a log it is the next writer that is refused.
+        if let Err(error) = change_log(shared, core) {
+            shared.fail(&error);
+        }
+        Ok(())
     }
 }
 

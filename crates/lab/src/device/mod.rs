@@ -107,6 +107,12 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| format!("size {text}: too large"))
 }
 
+/// As [`DeviceSpec::identity`], of a temporary directory in `work`, of whose device nothing is counted.
+pub fn temporary(work: &Path) -> Result<String> {
+    let work = path::absolute(work).with_context(|| work.display().to_string())?;
+    Ok(format!("a temporary directory in {}", work.display()))
+}
+
 impl DeviceSpec {
     /// Refuses what is not there, cannot be had, or would lose data without `destroy_data`. Touches nothing.
     ///
@@ -282,6 +288,7 @@ mod tests {
         assert_eq!(at("loop:1GiB", "/a"), at("loop:1024MiB", "/a"));
         assert_ne!(at("loop:1GiB", "/a"), at("loop:1GiB", "/b"));
         assert_ne!(at("memory:1GiB:rate=1000000", "/a"), at("memory:1GiB:rate=1000001", "/a"));
+        assert_ne!(at("dir:/a", "/a"), temporary(Path::new("/a")).expect("it is absolute"));
         assert_eq!(at("dir:x", "/a"), at(&format!("dir:{}/x", std::env::current_dir().expect("one").display()), "/b"));
 
         let file = directory.path().join("mine.json");

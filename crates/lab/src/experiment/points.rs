@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     cell::CellSpec,
-    device::{DeviceSpec, FileSystem, Habits, parse_size},
+    device::{self, DeviceSpec, FileSystem, Habits, parse_size},
     workload,
 };
 use serde::Deserialize;
@@ -216,7 +216,7 @@ impl Place {
     /// A profile that was given cannot be read.
     pub fn identity(&self, work: &Path) -> anyhow::Result<String> {
         match self {
-            Place::Temporary => DeviceSpec::Dir(work.to_owned()).identity(work),
+            Place::Temporary => device::temporary(work),
             Place::Given(device) => device.parse::<DeviceSpec>().map_err(anyhow::Error::msg)?.identity(work),
             Place::Loop(bytes, kind) => DeviceSpec::Loop(*bytes, *kind).identity(work),
             Place::Memory { bytes, habits, .. } => Ok(format!("memory:{bytes}{habits}{}", habits.kept_by())),
@@ -268,5 +268,15 @@ mod tests {
     fn labels_are_sizes_or_numbers() {
         assert_eq!([number("64KiB"), number("0.1"), number("8")], [Some(65536.0), Some(0.1), Some(8.0)]);
         assert_eq!([number("steady"), number("0"), number("-1")], [None, None, None]);
+    }
+
+    #[test]
+    fn places_that_look_alike_in_words_are_told_apart() {
+        let rate = |bytes| Habits { bytes_per_s: Some(bytes), ..Habits::default() };
+        let drive = |bytes| Place::Memory { bytes: 1 << 30, habits: rate(bytes), kept_by: String::new() };
+        let identity = |place: &Place| place.identity(Path::new("/tmp")).expect("it needs no file");
+        let (slow, fast) = (drive(1 << 20), drive(1900 << 10));
+        assert_eq!(slow.describe(), fast.describe());
+        assert_ne!(identity(&slow), identity(&fast));
     }
 }

@@ -249,7 +249,7 @@ impl LedgerDelta {
             (self.process_write_bytes, self.never_written_bytes) = (None, None);
             self.notes.push(format!(
                 "the kernel charged {process} B to this process, where the device was told to write {device} B: whole pieces of the \
-                 page cache for parts of them; so bytes of the process, and those never written, are not known"
+                 page cache for parts of them, as it seems; so bytes of the process, and those never written, are not known"
             ));
         }
     }

@@ -60,13 +60,15 @@ impl Results {
         read().with_context(|| path.display().to_string())
     }
 
-    /// Removes the records of `plan` from the file at `path`, if there is one: what is measured from now on is not to be mixed with them.
+    /// Removes the records of the engines of `plan` from the file at `path`, if there is one: what is measured from now on is not to be mixed
+    /// with them.
     pub fn forget(path: &Path, plan: &Plan) -> Result<()> {
         let forget = || -> Result<()> {
             let text = text_of(path)?;
             let mut kept = String::new();
             for (at, line) in whole_lines(&text)?.lines().enumerate() {
-                if record(at, line)?.plan != plan.id() {
+                let record = record(at, line)?;
+                if record.plan != plan.id() || !plan.engines().contains(&record.row.name) {
                     kept += line;
                     kept.push('\n');
                 }
@@ -120,7 +122,8 @@ impl Results {
         last
     }
 
-    /// Whether the second attempt at a round is over: with an engine that failed, too, and without one that is not tried again.
+    /// Whether the second attempt at a round is over: with an engine that failed, too, and without one that is not tried again and has nothing
+    /// of the first.
     fn is_repeated(&self, plan: &Plan, round: u32) -> bool {
         let is_over = |engine: &String| {
             let cell = Cell { engine, round, attempt: 2 };
@@ -129,7 +132,7 @@ impl Results {
             let has = |step| self.of(cell).any(|record| record.step == step);
             self.of(cell).any(|record| record.row.error.is_some())
                 || (0..plan.steps().len()).all(has)
-                || self.records.iter().any(is_hopeless)
+                || self.records.iter().any(is_hopeless) && !self.has(plan, Cell { attempt: 1, ..cell })
         };
         self.records.iter().any(|record| record.row.round == round && record.attempt == 2)
             && plan.engines().iter().all(is_over)
@@ -217,6 +220,9 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 2);
 
         Results::open(Some(&path), &other).unwrap().add(record(&other, 0, 1, 3.5)).unwrap();
+        let others = Plan::new(mine.cell.clone(), vec!["b".into()], 2, "", 0).unwrap();
+        Results::forget(&path, &others).unwrap();
+        assert!(Results::open(Some(&path), &mine).unwrap().has(&mine, CELL), "other engines were forgotten");
         Results::forget(&path, &mine).unwrap();
         assert!(!Results::open(Some(&path), &mine).unwrap().has(&mine, CELL), "it begins anew");
         assert_eq!(Results::open(Some(&path), &other).unwrap().records.len(), 1, "others stay");
@@ -302,6 +308,8 @@ mod tests {
         let mut hopeless = of("b", 0, 1, Some("no such library"));
         hopeless.row.round = 2;
         results.add(hopeless).unwrap();
+        assert_eq!(attempts(&results), [1], "it has the first attempt at this round");
+        results.records.retain(|record| record.row.name != "b" || record.row.round == 2);
         assert_eq!(attempts(&results), [2]);
     }
 }

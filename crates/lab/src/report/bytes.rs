@@ -8,13 +8,13 @@ use crate::{
 /// Columns of the table; behind them come the causes.
 const LAYERS: [&str; 6] = ["user", "engine", "process", "never written", "device", "flash"];
 
-/// Median bytes of one engine in one workload, in the order of the columns; `None` where no round has the figure.
+/// Median bytes of one engine in one workload, in the order of the columns; `None` where a round has not the figure.
 pub type ByteLine = [Option<f64>; LAYERS.len() + CAUSES.len()];
 
 /// The line of some rounds.
 pub fn line(rows: &[&Row]) -> ByteLine {
     std::array::from_fn(|column| {
-        median(&mut rows.iter().filter_map(|row| value(&row.bytes, column)).collect::<Vec<_>>())
+        median(&mut rows.iter().map(|row| value(&row.bytes, column)).collect::<Option<Vec<_>>>()?)
     })
 }
 

@@ -84,8 +84,7 @@ impl Findings {
         let points = facts.points(&experiment).map_err(|why| anyhow!(why))?;
         ensure!(
             facts.plans.len() == points.len(),
-            "{}: its run.json names {} plans for {} points, as that of another version of this program may: run it again",
-            folder.name(),
+            "its run.json names {} plans for {} points, as that of another version of this program may: run it again",
             facts.plans.len(),
             points.len()
         );

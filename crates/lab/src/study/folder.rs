@@ -1,7 +1,7 @@
 //! What is kept of a run, one folder for each experiment:
 //! ```text
 //! OUT/NAME/experiment.toml   as it was when it ran
-//!          run.json          at which scale, by which build, what was pending and why
+//!          run.json          at which scale, by which build, what was pending and why, and which rows are of which point
 //!          rows.jsonl        every row, as soon as it was there: what a second start goes on from
 //!          drives/*.json     profiles of the virtual SSDs at their size
 //! ```

@@ -64,21 +64,26 @@ pub fn run(tasks: &[Task], means: &mut Means<'_>) -> Result<Option<Vec<String>>>
     let mut parts = Vec::new();
     for (task, point) in tasks.iter().flat_map(|task| task.points.iter().map(move |point| (task, point))) {
         let Some(plan) = Folder::plan(&task.experiment, &task.facts, point)? else { continue };
-        plan.check().with_context(|| task.experiment.name.clone())?;
-        parts.push((task, point, plan));
+        let device = device_of(task, point, means.work)?;
+        if !matches!(point.place, Place::Given(_)) {
+            // Each is made for its cell; one that was given was looked at before.
+            device.check(false).with_context(|| task.experiment.name.clone())?;
+        }
+        parts.push((task, point, plan, device));
     }
     // All at once, so that a run which is stopped leaves nothing of an earlier one beside its own.
-    for (task, _, plan) in parts.iter().filter(|_| means.fresh) {
+    for (task, _, plan, _) in parts.iter().filter(|_| means.fresh) {
         Results::forget(&task.folder.rows(), plan)?;
     }
-    let total: f64 = parts.iter().map(|(_, _, plan)| plan.work()).sum();
+    let total: f64 = parts.iter().map(|(_, _, plan, _)| plan.work()).sum();
     let images = Arc::new(Images::default());
     let (mut before, mut failed) = (0.0, Vec::new());
-    for (task, point, plan) in parts {
+    for (task, point, plan, device) in parts {
         (means.begin)(task, point);
         let share = Share { before: before / total, of: plan.work() / total };
         before += plan.work();
-        match run_point(task, point, &plan, share, &images, means).with_context(|| task.experiment.name.clone())? {
+        let ground = (&device, &images);
+        match run_point(task, point, &plan, share, ground, means).with_context(|| task.experiment.name.clone())? {
             Ended::Stopped => return Ok(None),
             Ended::Complete { failed: names } => {
                 failed.extend(names.iter().map(|name| format!("{} in {}", name, task.experiment.name)));
@@ -114,24 +119,25 @@ impl Watch for Within<'_> {
     }
 }
 
+/// Where the stores of a point live; a temporary directory is in `work`.
+fn device_of(task: &Task, point: &Point, work: &Path) -> Result<DeviceSpec> {
+    match task.folder.device(&point.place)? {
+        Some(text) => text.parse().map_err(|why: String| anyhow!(why)),
+        None => Ok(DeviceSpec::Dir(work.join(format!("terrace-study-{}", std::process::id())))),
+    }
+}
+
 fn run_point(
     task: &Task,
     point: &Point,
     plan: &Plan,
     share: Share,
-    images: &Arc<Images>,
+    (device, images): (&DeviceSpec, &Arc<Images>),
     means: &mut Means<'_>,
 ) -> Result<Ended> {
     let mut results = Results::open(Some(&task.folder.rows()), plan)?;
     let work = means.work;
-    let device = match task.folder.device(&point.place)? {
-        Some(text) => text.parse().map_err(|why: String| anyhow!(why))?,
-        None => DeviceSpec::Dir(work.join(format!("terrace-study-{}", std::process::id()))),
-    };
     let (is_given, destroy_data) = (matches!(point.place, Place::Given(_)), means.destroy_data);
-    if !is_given {
-        device.check(false)?; // each is made for its cell; one that was given was looked at before the first of them
-    }
     let ended = run::run(
         plan,
         &mut results,
@@ -148,7 +154,7 @@ fn run_point(
             watch: &mut Within { share, inner: means.watch },
         },
     );
-    if let (DeviceSpec::Dir(dir), false) = (&device, is_given) {
+    if let (DeviceSpec::Dir(dir), false) = (device, is_given) {
         // Cells have emptied it.
         let _ = fs::remove_dir(dir);
     }

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 use terrace_lab::{
-    device::{DeviceSpec, Images, remove_stale},
+    device::{self, DeviceSpec, Images, remove_stale},
     plan::run::Ground,
     target::Below,
 };
@@ -43,8 +43,11 @@ impl Place {
     /// All that says where stores live: results of another place are not ours.
     pub fn identity(&self) -> Result<String> {
         let work = self.work.clone().unwrap_or_else(std::env::temp_dir);
-        let device = self.device.as_deref().map_or_else(|| Ok(DeviceSpec::Dir(work.clone())), parse)?;
-        device.identity(&work).map_err(|error| Usage::of("--device", format!("{error:#}")))
+        let identity = match &self.device {
+            Some(device) => parse(device)?.identity(&work),
+            None => device::temporary(&work),
+        };
+        identity.map_err(|error| Usage::of("--device", format!("{error:#}")))
     }
 
     /// Refuses what cannot be had or holds data, and removes what killed runs left; then a place for each cell.

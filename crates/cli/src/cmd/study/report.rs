@@ -1,6 +1,6 @@
 //! `study report`: what came out, as pages.
 use super::engine_is_known;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use std::{
     fs,
     io::Write,
@@ -34,7 +34,13 @@ impl Report {
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let mut all = Vec::new();
         for folder in Folder::all(&self.dir)? {
-            let findings = Findings::read(&folder, &engine_is_known).with_context(|| folder.name().to_owned())?;
+            let findings = match Findings::read(&folder, &engine_is_known) {
+                Ok(findings) => findings,
+                Err(error) => {
+                    eprintln!("left out: {}: {error:#}", folder.name());
+                    continue;
+                }
+            };
             let records: Vec<_> = findings.records_at().collect();
             for (name, text) in
                 [("rows.csv", csv::render_swept(&records)), ("over-time.csv", csv::render_over_time(&records))]
@@ -45,6 +51,9 @@ impl Report {
                 writeln!(out, "{}", json::render(&findings))?;
             }
             all.push(findings);
+        }
+        if all.is_empty() {
+            bail!("{}: none of its runs can be read", self.dir.display());
         }
         for (name, text) in [("report.html", html::render(&all)?), ("report.md", markdown::render(&all))] {
             let path = self.dir.join(name);

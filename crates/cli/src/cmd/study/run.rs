@@ -159,6 +159,10 @@ impl Run {
         };
         let facts = facts.here(&experiment, work).map_err(|why| Usage::of(&experiment.name, why))?;
         let points = facts.points(&experiment).map_err(|why| Usage::of(&experiment.name, why))?;
+        for point in &points {
+            let plan = Folder::plan(&experiment, &facts, point)?;
+            plan.map_or(Ok(()), |plan| plan.check()).with_context(|| experiment.name.clone())?;
+        }
         Ok((experiment, facts, points))
     }
 }
