@@ -201,7 +201,9 @@ fn causes(dir: &Path, node: &Path) -> String {
     assert!(settle(&mut ledger, &mut |_| {}).expect("settled").settled);
     let delta = ledger.mark().since(&before);
     let Some(causes) = delta.device_by_cause else { return format!("none: {:?}", delta.notes) };
-    assert!(delta.notes.is_empty(), "{:?}", delta.notes);
+    // The kernel may keep the table that was there as one piece, and charge all of it for one byte.
+    assert!(delta.notes.iter().all(|note| note.contains("the kernel charged")), "{:?}", delta.notes);
+    assert_eq!(delta.process_write_bytes.is_some(), delta.notes.is_empty(), "{:?}", delta.process_write_bytes);
     assert_eq!(Some(causes.values().sum::<u64>()), delta.device_write_bytes, "{causes:?}");
     let file = |kind: &str| causes.get(kind).copied();
     assert_eq!(file("tables"), Some((3 << 20) + 8192));
@@ -211,7 +213,7 @@ fn causes(dir: &Path, node: &Path) -> String {
     assert_eq!(rewritten, [("log", 9 * 4096), ("tables", 4096)].map(|(kind, sum)| (kind.to_owned(), sum)).into());
     assert!(["journal", "metadata", "directory"].iter().all(|kind| file(kind) > Some(0)), "{causes:?}");
     assert_eq!(file("unknown"), None);
-    assert!(delta.never_written_bytes >= Some(1 << 20), "{:?}", delta.never_written_bytes);
+    assert!(delta.never_written_bytes.is_none_or(|bytes| bytes >= 1 << 20), "{:?}", delta.never_written_bytes);
     "attributed".into()
 }
 

@@ -153,8 +153,12 @@ fn microseconds(us: u32) -> u64 {
 }
 
 fn nanoseconds(bytes: u64, bytes_per_s: u64) -> u64 {
-    let exact = u128::from(bytes) * 1_000_000_000 / u128::from(bytes_per_s); // 18 GB in one command are more than 64 bits of them
-    exact.try_into().unwrap_or(u64::MAX)
+    const IN_A_SECOND: u64 = 1_000_000_000;
+    // A command for 18 GB has more than 64 bits of them; the wider division takes several times as long.
+    bytes.checked_mul(IN_A_SECOND).map_or_else(
+        || (u128::from(bytes) * u128::from(IN_A_SECOND) / u128::from(bytes_per_s)).try_into().unwrap_or(u64::MAX),
+        |product| product / bytes_per_s,
+    )
 }
 
 #[cfg(test)]
