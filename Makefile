@@ -1,7 +1,7 @@
 # What to type. Everything is cargo below; `make help` lists the words.
 .DEFAULT_GOAL := help
 HOST = $(shell rustc -vV | sed -n "s/^host: //p")
-.PHONY: help demo test places lint mutants counts crash soak machine cascade speed noblsm peers bench study agree doc capi install python package licences book loom sanitize fuzz coverage platforms
+.PHONY: help demo quick test full places lint mutants counts crash soak machine cascade speed noblsm peers bench study agree doc capi install python package licences book loom sanitize fuzz coverage platforms
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -9,9 +9,18 @@ help: ## this list
 demo: ## a store written by the real LevelDB is opened, queried, filled, checked, and handed back
 	@demo/run.sh
 
+quick: ## what to run while changing something: format, clippy, unit tests, a sample of model and crash tests; 3 minutes, no root
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo test --workspace --lib --bins
+	cargo test -p terrace --test it -- model:: crash::any_power_cut metamorphic::
+	cargo xtask tidy
+
 test: ## every test, and the repository's own checks; what the machine lacks is skipped with a reason
 	cargo test --workspace
 	cargo xtask tidy
+
+full: places mutants cascade crash sanitize fuzz ## what takes hours, before a large change is called done; root, a nightly compiler, cargo-fuzz
 
 places: ## the engine's suites once more, with stores on a device, and half on one, with tables in bundles and directories, and as presets terrace and raw
 	@scripts/places.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # fuzz.sh SECONDS [TARGET…]: runs every target of fuzz/, or those named, for so long, beginning with the seeds, with the corpus of
 # fuzz/corpus and with what earlier runs have found, and says how many inputs were tried. An input that fails is written to
-# fuzz/found/TARGET, where crates/engine/tests/corpus.rs meets it. KEEP=BYTES then makes fuzz/corpus/TARGET anew, of the shortest
+# fuzz/found/TARGET, where crates/engine/tests/it/corpus.rs meets it. KEEP=BYTES then makes fuzz/corpus/TARGET anew, of the shortest
 # inputs that together take all ways which are known, up to so many bytes.
 # RUNS=N ends a target after N inputs; SANITIZER=none goes without AddressSanitizer, some times as fast.
 # Each run adds a line to target/fuzz/executions.tsv: commit, sanitizer, target, executions.

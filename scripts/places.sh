@@ -1,17 +1,22 @@
 #!/bin/sh
-# The engine's suites that ask what must hold anywhere (`Place::any` in tests/common/kit.rs), once more elsewhere than in
+# The engine's suites that ask what must hold anywhere (`Place::any` in tests/it/common/kit.rs), once more elsewhere than in
 # memory: on a device without a file system, and with half of a store on one. And those that take LevelDB's numbers (`options` there),
 # once more with tables in bundles, and with tables that are directories. Either once more with the numbers of preset
 # `terrace`, and on a device with those of `raw`.
 #
 #   scripts/places.sh [PLACE...]     by default: device split bundled directory terrace raw
+#   scripts/places.sh sample         on a device and with bundles, the model and power cuts only
 set -eu
 cd "$(dirname "$0")/.."
-find_suites() { grep -lE "$1" crates/engine/tests/*.rs | xargs -n 1 basename -s .rs | sed 's/^/--test /'; }
+find_suites() { (cd crates/engine/tests/it && grep -lE "$1" *.rs | sed 's/\.rs$/::/'); }
 anywhere=$(find_suites 'Place::any\(|kit::(anywhere|medium|store)\b')
 numbers=$(find_suites '\b(in_files|options)\(&?\[|\b(in_files|options)\((kit::)?[A-Z]')
 [ -n "$anywhere" ] && [ -n "$numbers" ]
 [ $# -gt 0 ] || set -- device split bundled directory terrace raw
+if [ "$1" = sample ]; then
+    anywhere='model:: crash::any_power_cut' numbers='space:: by_hand::'
+    set -- device bundled
+fi
 failed=
 for place; do
     echo "== on $place"
@@ -22,6 +27,6 @@ for place; do
         *) suites=$anywhere variables="TERRACE_TEST_PLACE=$place" ;;
     esac
     # shellcheck disable=SC2086 # lists of words
-    env $variables cargo test --quiet --no-fail-fast -p terrace $suites || failed="$failed $place"
+    env $variables cargo test --quiet --no-fail-fast -p terrace --test it -- $suites || failed="$failed $place"
 done
 [ -z "$failed" ] || { echo "failed on:$failed" >&2; exit 1; }

@@ -12,15 +12,17 @@ target=${CARGO_TARGET_DIR:-$PWD/target}
 address() {
   export CARGO_TARGET_DIR=$target/address RUSTFLAGS=-Zsanitizer=address
   ASAN_OPTIONS=handle_sigbus=0 cargo +nightly test --no-fail-fast --target "$host" -p terrace-storage --lib --tests
-  cargo +nightly test --target "$host" -p terrace-device --test node --test serve
+  cargo +nightly test --target "$host" -p terrace-device --test it -- node:: serve::
   local suites=(allocations concurrency corpus corrupt creation interop iteration memory model reads seeks)
-  cargo +nightly test --no-fail-fast --target "$host" -p terrace --lib "${suites[@]/#/--test=}"
+  cargo +nightly test --target "$host" -p terrace --lib
+  cargo +nightly test --target "$host" -p terrace --test it -- "${suites[@]/%/::}"
 }
 
 thread() {
   export CARGO_TARGET_DIR=$target/thread RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer"
   export TSAN_OPTIONS="suppressions=$PWD/scripts/tsan.txt halt_on_error=1"
-  cargo +nightly test --no-fail-fast --target "$host" -p terrace --lib --test=concurrency --test=group
+  cargo +nightly test --target "$host" -p terrace --lib
+  cargo +nightly test --target "$host" -p terrace --test it -- concurrency:: group::
 }
 
 for sanitizer in "${@:-address thread}"; do

@@ -1,17 +1,17 @@
 //! What the fuzzers do: each target decodes whatever bytes it is given, and requires what must hold of any answer.
 //!
-//! `make fuzz` runs each by libFuzzer; `crates/engine/tests/corpus.rs` includes this file and replays the seeds, what fuzzing has
+//! `make fuzz` runs each by libFuzzer; `crates/engine/tests/it/corpus.rs` includes this file and replays the seeds, what fuzzing has
 //! found worth keeping, and inputs that once failed, in every test run.
 #![forbid(unsafe_code)]
 
 pub mod corpus;
-#[path = "../../crates/engine/tests/common/damage.rs"]
+#[path = "../../crates/engine/tests/it/common/damage.rs"]
 mod damage;
 mod decoders;
-#[path = "../../crates/engine/tests/common/files.rs"]
+#[path = "../../crates/engine/tests/it/common/files.rs"]
 mod files;
 mod heal;
-#[path = "../../crates/engine/tests/common/kit.rs"]
+#[path = "../../crates/engine/tests/it/common/kit.rs"]
 mod kit;
 mod raw;
 pub mod seeds;

@@ -8,14 +8,15 @@ mod mutants;
 mod tidy;
 mod tree;
 
-use anyhow::{Context, Result, bail};
-use std::{path::Path, process::ExitCode, time::Duration};
+use anyhow::{Result, bail};
+use mutants::Choice;
+use std::{path::Path, process::ExitCode};
 
 const USAGE: &str = "\
 usage: cargo xtask tidy              imports, file lengths, dead modules, links, banned calls, unsafe, README's example,
                                    mutants that do not apply
-       cargo xtask mutants [--minutes M] [NAME…]   applies each patch of mutants/ and requires that its test then
-                                   fails; begins none later than M minutes after its start
+       cargo xtask mutants [--sample | NAME…]   applies each mutant of mutants/*.toml, or those that CI runs, or those
+                                   whose names contain NAME, and requires that its tests then fail
        cargo xtask counts [--write]  what operations cost under callgrind, against what is written down
        cargo xtask licences [--write]  what we build on, against deny.toml and docs/licences.md";
 
@@ -34,12 +35,9 @@ fn run(arguments: &[String]) -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository");
     match arguments.split_first() {
         Some((task, [])) if task == "tidy" => tidy::run(root),
-        Some((task, [flag, minutes, names @ ..])) if task == "mutants" && flag == "--minutes" => {
-            let minutes: u64 = minutes.parse().with_context(|| format!("--minutes {minutes}"))?;
-            mutants::run(root, names, Some(Duration::from_secs(60 * minutes)))
-        }
+        Some((task, [flag])) if task == "mutants" && flag == "--sample" => mutants::run(root, &Choice::Sample),
         Some((task, names)) if task == "mutants" && !names.iter().any(|name| name.starts_with("--")) => {
-            mutants::run(root, names, None)
+            mutants::run(root, &Choice::Named(names))
         }
         Some((task, [])) if task == "counts" => counts::run(root, false),
         Some((task, [write])) if task == "counts" && write == "--write" => counts::run(root, true),

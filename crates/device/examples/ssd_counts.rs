@@ -2,7 +2,7 @@
 //!
 //! `ssd_counts PROFILE KIND` prints pages, allocations and system calls; instructions are callgrind's count of [`measured`] and
 //! all it calls: collection too.
-#[path = "../../engine/tests/common/counting.rs"]
+#[path = "../../engine/tests/it/common/counting.rs"]
 mod counting;
 
 use std::{env, hint::black_box};

@@ -2,7 +2,7 @@
 //!
 //! `counts PRESET KIND` prints operations, allocations and system calls that read or write; instructions are callgrind's
 //! count of [`measured`] and all it calls. Everything happens on one thread, in a fixed order.
-#[path = "../tests/common/counting.rs"]
+#[path = "../tests/it/common/counting.rs"]
 mod counting;
 
 use std::{env, fs, hint::black_box};

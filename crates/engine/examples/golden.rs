@@ -1,9 +1,9 @@
-//! Makes the small stores that later versions must read (`tests/compat.rs`):
+//! Makes the small stores that later versions must read (`tests/it/compat.rs`):
 //!
 //! ```sh
 //! cargo run -p terrace --example golden -- crates/engine/tests/stores/VERSION
 //! ```
-#[path = "../tests/common/golden.rs"]
+#[path = "../tests/it/common/golden.rs"]
 mod golden;
 
 use std::path::PathBuf;

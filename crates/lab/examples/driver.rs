@@ -3,7 +3,7 @@
 //!
 //! `driver plain|timed KIND` prints operations, allocations and system calls that read or write; instructions are
 //! callgrind's count of the whole process, so there are enough operations to make what comes before them small.
-#[path = "../../engine/tests/common/counting.rs"]
+#[path = "../../engine/tests/it/common/counting.rs"]
 mod counting;
 
 use std::{env, fs};

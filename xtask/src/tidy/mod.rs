@@ -45,7 +45,7 @@ pub fn run(root: &Path) -> Result<()> {
     links::check(root, &pages, &mut report);
     readme::check(root, &mut report)?;
     for (mutant, why) in mutants::outdated(root)? {
-        report.problem(format!("mutants/{mutant}.patch"), why);
+        report.problem(format!("mutant {mutant}"), why);
     }
     book::check(&pages, &sources, &mut report);
     report.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));

@@ -15,7 +15,7 @@ const UNSAFE: &[&str] = &[
     "crates/device/src/serve/kernel.rs",
     "crates/engine/src/mem/arena.rs",
     "crates/engine/src/mem/skiplist.rs",
-    "crates/engine/tests/common/counting.rs",
+    "crates/engine/tests/it/common/counting.rs",
     "crates/peers/src/ffi.rs",
     "crates/peers/src/ffi/common.rs",
     "crates/peers/src/leveldb/ffi.rs",

@@ -2,9 +2,9 @@
 //! second, without root; the engine's background work is stepped by the history, so equal seeds are equal states.
 //!
 //! The history and the power cuts are those of the engine's own test.
-#[path = "../../../engine/tests/common/cuts.rs"]
+#[path = "../../../engine/tests/it/common/cuts.rs"]
 mod cuts;
-#[path = "../../../engine/tests/common/history.rs"]
+#[path = "../../../engine/tests/it/common/history.rs"]
 mod history;
 
 use super::{Campaign, Control, Tally};

@@ -2,7 +2,7 @@
 //!
 //! Not by the tracepoints of the system calls: switching one of those on makes *every* system call of *every* process
 //! take the slow way in and out, which costs a small `write` some 40 ns. ext4's are passed by syncs only: other calls cost
-//! what they cost without, and a sync a few µs more (`being_counted_costs_little` in `tests/ledger.rs`). So:
+//! what they cost without, and a sync a few µs more (`being_counted_costs_little` in `tests/it/ledger.rs`). So:
 //! - `fsync`, `fdatasync` and `msync` of files and directories are seen with their inode, `syncfs` and `sync` as
 //!   `filesystem`, without a duration; `sync_file_range` is not seen: it starts writes, and makes nothing durable.
 //! - A store elsewhere than on ext4 is not counted. A probe at the start makes sure that events arrive at all.

@@ -1,0 +1,78 @@
+//! Runs the real binary.
+pub mod situations;
+
+use std::{
+    ffi::OsStr,
+    fs,
+    io::Write,
+    os::unix::fs::MetadataExt,
+    path::PathBuf,
+    process::{Command, Output, Stdio},
+};
+use tempfile::TempDir;
+use terrace_peers::require;
+
+/// What a run of the command left.
+pub struct Ran {
+    /// Exit status.
+    pub status: i32,
+    /// Standard output, byte by byte.
+    pub out: Vec<u8>,
+    /// Standard error.
+    pub err: String,
+}
+
+impl Ran {
+    /// Standard output of a run that must have succeeded.
+    #[track_caller]
+    pub fn ok(self) -> Vec<u8> {
+        assert_eq!(self.status, 0, "{}", self.err);
+        self.out
+    }
+
+    /// Standard error of a run that must have failed with `status`, printing nothing on stdout.
+    #[track_caller]
+    pub fn fails(self, status: i32) -> String {
+        assert_eq!(self.status, status, "{}", self.err);
+        assert_eq!(String::from_utf8_lossy(&self.out), "");
+        self.err
+    }
+}
+
+/// Runs `terrace` with these arguments and nothing on stdin.
+pub fn terrace<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Ran {
+    terrace_with(arguments, b"")
+}
+
+/// Runs `terrace` with `input` on stdin.
+pub fn terrace_with<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>, input: &[u8]) -> Ran {
+    let mut child = command(arguments).stdin(Stdio::piped()).spawn().expect("the binary was built");
+    let mut stdin = child.stdin.take().expect("piped");
+    std::thread::scope(|scope| {
+        // It may end without reading everything; then writing fails, and that is its business.
+        scope.spawn(move || stdin.write_all(input));
+        let Output { status, stdout, stderr } = child.wait_with_output().expect("it ran");
+        let err = String::from_utf8(stderr).expect("messages are text");
+        Ran { status: status.code().expect("it was not killed"), out: stdout, err }
+    })
+}
+
+/// The command, with its output going to pipes.
+pub fn command<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_terrace"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A directory of the test's own, and the path of a store in it that does not exist yet.
+pub fn fresh() -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let store = directory.path().join("store");
+    (directory, store)
+}
+
+/// Whether this is root, of whom `why` says what for.
+pub fn root(why: &str) -> Option<()> {
+    let owner = fs::metadata("/proc/self").expect("/proc").uid();
+    require("root", if owner == 0 { Ok(()) } else { Err(why) })
+}

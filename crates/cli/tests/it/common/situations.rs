@@ -1,0 +1,135 @@
+//! Tables of situations, and their judge: the exact first line on stderr, or of what `check` reports, and the exit status. `{}` stands for
+//! the store's path.
+use crate::common::{Ran, fresh, terrace};
+use std::{
+    fs,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+/// Makes the situation at a path where nothing is yet.
+pub type Make = fn(&Path);
+
+/// What it is, how it comes about, the command, its exit status, and what it says.
+pub type Situation = (&'static str, Make, &'static [&'static str], i32, &'static str);
+
+pub const GET: &[&str] = &["get", "{}", "k"];
+pub const PUT: &[&str] = &["put", "{}", "k", "v"];
+pub const CHECK: &[&str] = &["check", "{}"];
+
+/// Files and folders in `path` whose names have `part` in them.
+pub fn names(path: &Path, part: &str) -> Vec<String> {
+    let all = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = all.filter(|name| name.contains(part)).collect();
+    names.sort();
+    names
+}
+
+pub fn keep_only(path: &Path, wanted: impl Fn(&str) -> bool) {
+    names(path, "").iter().filter(|name| !wanted(name)).for_each(|name| fs::remove_file(path.join(name)).unwrap());
+}
+
+/// Brings about every situation, each for itself, and names all that are told in other words.
+pub fn judge(situations: &[Situation]) {
+    judge_as(situations, |_, arguments| terrace(arguments));
+}
+
+/// The same with commands that `run` runs for the store at a path.
+pub fn judge_as(situations: &[Situation], run: impl Fn(&Path, Vec<String>) -> Ran) {
+    let mut wrong = Vec::new();
+    for (situation, make, arguments, status, line) in situations {
+        let (_directory, path) = fresh();
+        make(&path);
+        let shown = path.to_str().unwrap();
+        let ran = run(&path, arguments.iter().map(|argument| argument.replace("{}", shown)).collect());
+        let damaged = ["missing log", "missing manifest", "missing table", "missing CURRENT", "corrupt"];
+        if damaged.iter().any(|words| ran.err.contains(words)) && arguments[0] != "ingest" {
+            assert!(ran.err.contains("`terrace repair` salvages"), "{situation}: {}", ran.err);
+        }
+        let reports = arguments.contains(&"check") && !ran.out.is_empty();
+        let told = if reports { String::from_utf8_lossy(&ran.out) } else { ran.err.as_str().into() };
+        let said = told.lines().next().unwrap_or_default().replace(shown, "{}");
+        let only_errors = reports || *status == 0 || ran.out.is_empty();
+        if (ran.status, said.as_str()) != (*status, *line) || !only_errors {
+            wrong.push(format!("{situation}:\n  exits {} with {said}\n  not   {status} with {line}", ran.status));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A store of this preset with a table, values of 700 bytes among others, and a log with a write.
+pub fn store(path: &Path, preset: &str) {
+    compacted(path, preset, &[]);
+}
+
+fn compacted(path: &Path, preset: &str, of: &[&str]) {
+    let shown = path.to_str().unwrap();
+    let long: String = (0..700).map(|n: u32| char::from(b'a' + (n * n % 23) as u8)).collect();
+    terrace(["put", shown, "k", &long, "--preset", preset]).ok();
+    terrace(["put", shown, "small", "value"]).ok();
+    terrace(["compact", shown].iter().chain(of)).ok(); // of two tables: one would only be moved
+    terrace(["put", shown, "another", &long]).ok();
+}
+
+/// Its table points into a log: a compaction of everything would have moved the values.
+pub fn value_log(path: &Path) {
+    compacted(path, "wisckey", &["--from", "a"]);
+}
+
+pub fn folders(path: &Path) {
+    store(path, "delsm");
+}
+
+pub fn bundles(path: &Path) {
+    store(path, "bolt");
+}
+
+/// A device that holds a store.
+pub fn device(path: &Path) {
+    prepared(path);
+    store(path, "raw");
+}
+
+pub fn prepared(path: &Path) {
+    terrace(["raw", "format", path.to_str().unwrap(), "--size", "8MiB"]).ok();
+}
+
+/// A directory that is one half of a store; the other is beside it.
+pub fn half(path: &Path) {
+    let data = path.with_extension("data");
+    let (shown, data) = (path.to_str().unwrap(), data.to_str().unwrap());
+    terrace(["raw", "format", data, "--size", "8MiB", "--meta", shown]).ok();
+    store(path, "leveldb-raw");
+}
+
+/// Removes what is called so, or whose name ends so.
+pub fn lose(path: &Path, end: &str) {
+    for name in names(path, "").iter().filter(|name| name.ends_with(end)) {
+        let there = path.join(name);
+        if there.is_dir() { fs::remove_dir_all(there) } else { fs::remove_file(there) }.unwrap();
+    }
+}
+
+/// The first whose name ends so is somebody else's text of `bytes` from now on.
+pub fn replace(path: &Path, end: &str, bytes: usize) {
+    let name = names(path, "").into_iter().find(|name| name.ends_with(end)).expect("there is one");
+    fs::write(path.join(name), "somebody else's text. ".repeat(bytes / 20 + 1).split_at(bytes).0).unwrap();
+}
+
+/// Overwrites some bytes of a file.
+pub fn harm(file: &Path, at: u64, bytes: u64) {
+    let file = fs::OpenOptions::new().write(true).open(file).unwrap();
+    file.write_all_at(&vec![0x55; bytes as usize], at).unwrap();
+}
+
+pub fn cut(file: &Path, bytes: u64) {
+    fs::OpenOptions::new().write(true).open(file).unwrap().set_len(bytes).unwrap();
+}
+
+/// The one table's folder.
+pub fn table(path: &Path) -> PathBuf {
+    let level =
+        names(path, "L1").into_iter().chain(names(path, "L2")).find(|name| !names(&path.join(name), "").is_empty());
+    let level = path.join(level.expect("a compacted store has a table"));
+    level.join(&names(&level, "")[0])
+}

@@ -1,0 +1,129 @@
+//! `load` and `dump`.
+use crate::common;
+use common::{command, fresh, terrace, terrace_with};
+use proptest::{collection::btree_map, collection::vec, prelude::any, prop_assert_eq, test_runner::Config};
+use std::{io::Read, process::Command};
+
+proptest::proptest! {
+    #![proptest_config(Config { failure_persistence: None, ..Config::with_cases(12) })]
+
+    /// Whatever the bytes and the format, what is dumped and loaded elsewhere dumps the same.
+    #[test]
+    fn dump_and_load_are_inverse(pairs in btree_map(vec(any::<u8>(), 0..20), vec(any::<u8>(), 0..200), 0..60)) {
+        let (_directory, store) = fresh();
+        let store = store.to_str().unwrap();
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let lines: String = pairs.iter().map(|(key, value)| format!("{}\t{}\n", hex(key), hex(value))).collect();
+        terrace_with(["load", store, "-", "--format", "hex"], lines.as_bytes()).ok();
+        for format in ["hex", "escaped", "jsonl"] {
+            let dumped = terrace(["dump", store, "--format", format]).ok();
+            prop_assert_eq!(dumped.iter().filter(|byte| **byte == b'\n').count(), pairs.len());
+            let copy = format!("{store}-{format}");
+            terrace_with(["load", &copy, "-", "--format", format], &dumped).ok();
+            let again = terrace(["dump", &copy, "--format", "hex"]).ok();
+            prop_assert_eq!(String::from_utf8(again).unwrap(), lines.as_str(), "{}", format);
+        }
+    }
+}
+
+#[test]
+fn keys_alone_delete() {
+    for (format, text) in [
+        ("escaped", &b"a\t1\nb\t2\n\t3\na\n\n"[..]),
+        ("hex", b"61\t31\n62\t32\n\t33\n61\n\n"),
+        (
+            "jsonl",
+            br#"{"key":"a","value":"1"}
+{"key":"b","value":"2"}
+{"key":"","value":"3"}
+{"key":"a"}
+{"key":""}
+"#,
+        ),
+    ] {
+        let (_directory, store) = fresh();
+        let store = store.to_str().unwrap();
+        let said = terrace_with(["load", store, "-", "--format", format], text).ok();
+        assert_eq!(String::from_utf8(said).unwrap(), "loaded 3 puts, 2 deletes\n", "{format}");
+        assert_eq!(terrace(["dump", store]).ok(), b"b\t2\n", "{format}");
+    }
+}
+
+#[test]
+fn a_last_line_needs_no_newline() {
+    let (_directory, store) = fresh();
+    let store = store.to_str().unwrap();
+    let said = terrace_with(["load", store, "-", "--json"], b"a\t1\nb\t2").ok();
+    let said: serde_json::Value = serde_json::from_slice(&said).unwrap();
+    assert_eq!((&said["puts"], &said["deletes"]), (&2.into(), &0.into()));
+    assert_eq!(terrace(["dump", store]).ok(), b"a\t1\nb\t2\n");
+}
+
+#[test]
+fn a_bad_line_is_named_and_what_was_before_it_stays() {
+    let (_directory, store) = fresh();
+    let store = store.to_str().unwrap();
+    let error = terrace_with(["load", store, "-"], b"a\t1\nb\t2\nc\\q\t3\nd\t4\n").fails(1);
+    assert!(error.contains("line 3") && error.contains("unknown escape"), "{error}");
+    assert!(error.contains("loaded 2 lines (2 puts, 0 deletes)"), "{error}");
+    assert_eq!(terrace(["dump", store]).ok(), b"a\t1\nb\t2\n");
+    let error = terrace_with(["load", store, "-", "--format", "jsonl"], b"{}\n").fails(1);
+    assert!(error.contains("line 1"), "{error}");
+}
+
+#[test]
+fn a_load_that_the_store_breaks_off_says_what_is_sure_to_be_there() {
+    let (directory, store) = fresh();
+    let lines = directory.path().join("lines");
+    // The second batch makes a table of 70 MiB, where files may have 32 (64, where a shell counts in KiB).
+    let line = |key: u32, mebibytes: usize| format!("{key:03}\t{}\n", "v".repeat(mebibytes << 20));
+    std::fs::write(&lines, (0..17).map(|key| line(key, if key < 16 { 1 } else { 70 })).collect::<String>()).unwrap();
+    let limited = "trap '' XFSZ; ulimit -f 65536; exec \"$@\"";
+    let ran = Command::new("sh")
+        .args(["-c", limited, "sh", env!("CARGO_BIN_EXE_terrace"), "load"])
+        .args([&store, &lines])
+        .args(["--option", "memtable_bytes=64KiB", "--option", "compression=none"])
+        .output()
+        .unwrap();
+    let error = String::from_utf8(ran.stderr).unwrap();
+    assert_eq!((ran.status.code(), &*ran.stdout), (Some(1), &b""[..]), "{error}");
+    let told = error.split("of which the first ").nth(1).and_then(|rest| rest.split_once(" are sure to be loaded"));
+    let sure: usize = told.unwrap_or_else(|| panic!("{error}")).0.parse().unwrap();
+    let there = terrace(["dump", store.to_str().unwrap()]).ok();
+    let keys: Vec<String> = String::from_utf8(there).unwrap().lines().map(|line| line[..3].to_owned()).collect();
+    assert!(sure == 0 || sure == 16, "batches end behind a line: {error}");
+    assert!(sure <= keys.len() && keys.len() < 17, "{sure} sure, {keys:?}; {error}");
+    assert!(keys.iter().enumerate().all(|(at, key)| *key == format!("{at:03}")), "{keys:?}");
+}
+
+#[test]
+fn long_lines_and_many_lines() {
+    let (directory, store) = fresh();
+    let store = store.to_str().unwrap();
+    let mut text = format!("long\t{}\n", "x".repeat(5_000_000));
+    (0..20_000).for_each(|n| text += &format!("key{n:06}\tvalue {n}\n"));
+    let file = directory.path().join("lines");
+    std::fs::write(&file, &text).unwrap();
+    let options = ["--option", "memtable_bytes=256KiB"];
+    terrace(["load", store, file.to_str().unwrap()].into_iter().chain(options)).ok();
+    let dumped = String::from_utf8(terrace(["dump", store]).ok()).unwrap();
+    let mut sorted: Vec<&str> = text.lines().collect();
+    sorted.sort_unstable();
+    assert!(dumped.lines().eq(sorted));
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let (_directory, store) = fresh();
+    let store = store.to_str().unwrap();
+    let text: String = (0..20_000).map(|n| format!("key{n:06}\t{}\n", "v".repeat(100))).collect();
+    terrace_with(["load", store, "-"], text.as_bytes()).ok();
+    let mut child = command(["dump", store]).spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let mut head = [0; 10];
+    out.read_exact(&mut head).unwrap();
+    drop(out);
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(ended.stderr).unwrap(), "");
+    assert!(ended.status.success());
+}

@@ -1,0 +1,19 @@
+//! The `terrace` command as its users meet it.
+mod bench;
+mod book;
+mod common;
+mod convert;
+mod crash;
+mod drives;
+mod errors;
+mod lines;
+mod options;
+mod pairs;
+mod raw;
+mod reports;
+mod situations;
+mod situations_of_devices;
+mod situations_of_other_stores;
+mod situations_of_users;
+mod ssd;
+mod study;

@@ -1,0 +1,52 @@
+//! `options`, and options from a file.
+use crate::common;
+use common::{fresh, terrace};
+use serde_json::Value;
+use std::fs;
+
+#[test]
+fn what_is_printed_is_read_again() {
+    let (folder, store) = fresh();
+    let store = store.to_str().unwrap();
+    let printed = terrace(["options", "--preset", "terrace-block", "--option", "cache_bytes=1MiB"]).ok();
+    let file = folder.path().join("options");
+    let flag = format!("--options={}", file.display());
+    fs::write(&file, &printed).unwrap();
+    assert_eq!(terrace(["options", &flag]).ok(), printed);
+    let json: Value =
+        serde_json::from_slice(&terrace(["options", &flag, "--option", "bloom_bits=3", "--json"]).ok()).unwrap();
+    let found = |name: &str| json["options"][name].clone();
+    assert_eq!(
+        (json["preset"].as_str(), found("cache_bytes"), found("bloom_bits")),
+        (Some("terrace-block"), 1048576.into(), 3.into())
+    );
+    assert_eq!((found("smooth_stalls"), found("durability")), (true.into(), "auto".into()));
+    terrace(["put", store, "k", "v", &flag]).ok();
+    let stats: Value = serde_json::from_slice(&terrace(["stats", store, &flag, "--json"]).ok()).unwrap();
+    assert_eq!(stats["preset"], "terrace-block");
+}
+
+#[test]
+fn a_file_that_will_not_do_is_wrong_usage() {
+    let (folder, store) = fresh();
+    let store = store.to_str().unwrap();
+    let file = folder.path().join("options");
+    let flag = format!("--options={}", file.display());
+    let missing = terrace(["get", store, "k", &flag]).fails(2);
+    assert!(missing.contains("options") && missing.contains("No such file"), "{missing}");
+    for (text, words) in [
+        (
+            &b"cache_bytes=1\nmax_open_files=7\n"[..],
+            "line 2: no option is named \"max_open_files\"; what others call so is \"open_tables_max\"",
+        ),
+        (b"memtable_bytes=1", "memtable_bytes is 1, outside"),
+        (b"\xff\xfe", "UTF-8"),
+    ] {
+        fs::write(&file, text).unwrap();
+        let told = terrace(["get", store, "k", &flag]).fails(2);
+        assert!(told.contains(words) && told.contains(file.to_str().unwrap()), "{told}");
+    }
+    fs::write(&file, "").unwrap();
+    let both = terrace(["options", &flag, "--preset", "leveldb"]).fails(2);
+    assert!(both.contains("--preset"), "{both}");
+}

@@ -1,0 +1,207 @@
+//! What a user meets when something is not as it should be: see `common/situations.rs`. Here: paths, arguments, and stores in LevelDB's
+//! format; other ones are in `situations_of_*.rs`.
+use crate::common::{self, situations};
+use common::{terrace, terrace_with};
+use situations::{CHECK, GET, PUT, Situation, judge, keep_only, names};
+use std::{fs, os::unix::fs::symlink, path::Path};
+
+/// A store in LevelDB's format with a table and a log.
+fn store(path: &Path) {
+    let lines: String = (0..500).map(|n| format!("key{n:03}\tvalue {n}\n")).collect();
+    terrace_with(["load", path.to_str().unwrap(), "-"], lines.as_bytes()).ok();
+    terrace(["compact", path.to_str().unwrap()]).ok();
+    terrace(["put", path.to_str().unwrap(), "k", "v"]).ok();
+}
+
+const NO_DEVICE: &str = "terrace: neither a directory nor a device for a store: {}: length: 4 bytes are not a whole number of \
+     4096 byte blocks, or none";
+
+const SITUATIONS: &[Situation] = &[
+    ("wrong path", |_| (), GET, 1, "terrace: missing store: {} (no file CURRENT)"),
+    ("wrong path to delete from", |_| (), &["delete", "{}", "k"], 1, "terrace: missing store: {} (no file CURRENT)"),
+    ("wrong path to repair", |_| (), &["repair", "{}", "{}-new"], 1, "terrace: missing directory: {}"),
+    ("wrong path to inspect", |_| (), &["inspect", "{}"], 1, "terrace: {}: No such file or directory (os error 2)"),
+    ("an empty directory", |at| fs::create_dir(at).unwrap(), GET, 1, "terrace: missing store: {} (no file CURRENT)"),
+    (
+        "an empty directory to check",
+        |at| fs::create_dir(at).unwrap(),
+        CHECK,
+        1,
+        "terrace: missing store: {} (no file CURRENT)",
+    ),
+    ("a file", |at| fs::write(at, "text").unwrap(), GET, 1, NO_DEVICE),
+    ("a file to write", |at| fs::write(at, "text").unwrap(), PUT, 1, NO_DEVICE),
+    (
+        "a link that leads nowhere",
+        |at| symlink("/nowhere/at/all", at).unwrap(),
+        GET,
+        1,
+        "terrace: missing store: {} (no file CURRENT)",
+    ),
+    (
+        "somebody else's files",
+        |at| {
+            fs::create_dir(at).unwrap();
+            fs::write(at.join("notes.txt"), "mine").unwrap();
+        },
+        PUT,
+        1,
+        "terrace: {} holds no store but other files, such as notes.txt; choose an empty or a new directory",
+    ),
+    (
+        "a store of RocksDB's",
+        |at| {
+            fs::create_dir(at).unwrap();
+            ["CURRENT", "IDENTITY", "MANIFEST-000005", "OPTIONS-000007"]
+                .iter()
+                .for_each(|name| fs::write(at.join(name), "MANIFEST-000005\n").unwrap());
+        },
+        GET,
+        1,
+        "terrace: {} is a store of RocksDB's, which Terrace does not open; export it with RocksDB's `ldb dump --hex` and load \
+         that into a new directory",
+    ),
+    (
+        "a format of the future",
+        |at| {
+            store(at);
+            fs::write(at.join("TERRACE"), "version = 2\n").unwrap();
+        },
+        GET,
+        1,
+        "terrace: {}/TERRACE at byte 0: unknown version \"2\" (this version of Terrace cannot open such a store)",
+    ),
+    (
+        "a feature of the future",
+        |at| {
+            store(at);
+            let text =
+                "version = 1\nstorage = directory\ntable_format = block\nvalues = table\nfeatures = time-travel\n";
+            fs::write(at.join("TERRACE"), text).unwrap();
+        },
+        GET,
+        1,
+        "terrace: {}/TERRACE at byte 68: unknown feature \"time-travel\" (this version of Terrace cannot open such a store)",
+    ),
+    (
+        "half a copy: no CURRENT",
+        |at| {
+            store(at);
+            keep_only(at, |name| name != "CURRENT");
+        },
+        PUT,
+        1,
+        "terrace: missing CURRENT file: {}, although {}/000005.ldb is there; restore it, or salvage the rest with `terrace repair`",
+    ),
+    (
+        "half a copy: no manifest",
+        |at| {
+            store(at);
+            keep_only(at, |name| !name.starts_with("MANIFEST"));
+        },
+        GET,
+        1,
+        "terrace: missing manifest: {}/MANIFEST-000009",
+    ),
+    (
+        "half a copy: no tables",
+        |at| {
+            store(at);
+            keep_only(at, |name| !name.ends_with(".ldb"));
+        },
+        GET,
+        1,
+        "terrace: missing table that the manifest names: {}/000005.ldb of level 2",
+    ),
+    (
+        "half a copy: no logs",
+        |at| {
+            store(at);
+            keep_only(at, |name| !name.ends_with(".log"));
+        },
+        GET,
+        1,
+        "terrace: missing log that the manifest names: {}/000008.log",
+    ),
+    (
+        "a table cut short",
+        |at| {
+            store(at);
+            let table = at.join(&names(at, ".ldb")[0]);
+            fs::OpenOptions::new().write(true).open(table).unwrap().set_len(100).unwrap();
+        },
+        GET,
+        1,
+        "terrace: corrupt table in {}/000005.ldb at byte 100: 100 bytes where the manifest says 4523",
+    ),
+    (
+        "CURRENT lost in a power cut",
+        |at| {
+            store(at);
+            fs::write(at.join("CURRENT"), "").unwrap();
+        },
+        GET,
+        1,
+        "terrace: corrupt CURRENT in {}/CURRENT at byte 0: empty: its last change was lost in a power cut",
+    ),
+    (
+        "an unknown preset",
+        |_| (),
+        &["put", "{}", "k", "v", "--preset", "fastest"],
+        2,
+        "terrace: --preset: invalid argument: no preset is named \"fastest\"; there are default, leveldb, terrace-block, terrace, noblsm, leveldb-raw, raw, lds, delsm, bolt, wisckey, volatile",
+    ),
+    (
+        "an option without value",
+        |_| (),
+        &["put", "{}", "k", "v", "--option", "cache_bytes"],
+        2,
+        "terrace: --option: 'cache_bytes' is not of the form NAME=VALUE",
+    ),
+    (
+        "an option beyond its bounds",
+        |_| (),
+        &["put", "{}", "k", "v", "--option", "table_bytes=1"],
+        2,
+        "terrace: --option: invalid argument: table_bytes is 1, outside 65536 ..= 1073741824",
+    ),
+    ("an odd hex key", |_| (), &["get", "{}", "abc", "--hex"], 2, "terrace: KEY: an odd number of hex digits (3)"),
+    (
+        "a repair into a store",
+        store,
+        &["repair", "{}", "{}"],
+        1,
+        "terrace: invalid argument: {} lies in {}, in which a repair writes nothing",
+    ),
+    (
+        "a checkpoint onto itself",
+        store,
+        &["checkpoint", "{}", "{}"],
+        1,
+        "terrace: {} is in use: another process, or another handle in this one, holds LOCK",
+    ),
+    (
+        "an ingest of what is no table",
+        |at| {
+            store(at);
+            fs::write(at.with_extension("txt"), "some text, which is long enough to be taken for a table").unwrap();
+        },
+        &["ingest", "{}", "{}.txt"],
+        1,
+        "terrace: corrupt table footer in {}.txt at byte 47: magic is 656c626174206120: no table",
+    ),
+    (
+        "an ingest of nothing that is there",
+        store,
+        &["ingest", "{}", "{}.ldb"],
+        1,
+        "terrace: open {}.ldb: No such file or directory (os error 2)",
+    ),
+    ("an unknown command", |_| (), &["defragment", "{}"], 2, "error: unrecognized subcommand 'defragment'"),
+    ("too few arguments", |_| (), &["get", "{}"], 2, "error: the following required arguments were not provided:"),
+];
+
+#[test]
+fn first_lines_and_exit_statuses() {
+    judge(SITUATIONS);
+}

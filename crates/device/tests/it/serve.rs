@@ -1,0 +1,586 @@
+//! A served device carries real file systems, and is taken down whatever happens to its server. Needs root, FUSE and loop
+//! devices. The server is a process of its own, as it has to be for anybody who waits for its device.
+use std::{
+    env,
+    fs::{self, File},
+    io::{BufRead, BufReader, Read},
+    num::NonZeroU64,
+    os::unix::fs::{FileExt, MetadataExt},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, Stdio},
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+use terrace_device::{
+    BlockDevice, Error, Memory, Pace, Result, Slow, Stream,
+    serve::{FrontEnd, FuseLoop, NoDesk, cleanup, limits, ready_process},
+};
+use terrace_peers::require;
+
+/// XFS takes no less than 300 MiB.
+const DEVICE_BYTES: u64 = 384 << 20;
+/// Bytes in a second of a paced one.
+const RATE: u64 = 16 << 20;
+const ROLE: &str = "TERRACE_TEST_SERVE";
+
+/// mkfs.btrfs looks at every loop device of the machine, and fails if the server of one has just died: also if that is one of
+/// another run of these tests.
+fn alone() -> File {
+    let path = env::temp_dir().join("terrace-test-loop-devices");
+    let file = File::create(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    file.lock().expect("locked");
+    file
+}
+
+/// A server in a process of its own, and where its file systems are mounted.
+struct Server {
+    process: Child,
+    /// Held open, as the server says more on it.
+    _stdout: BufReader<ChildStdout>,
+    node: PathBuf,
+    stats: PathBuf,
+    work: TempDir,
+}
+
+impl Server {
+    /// `None` on a machine that cannot.
+    fn start(device: &str) -> Option<Server> {
+        let owner = fs::metadata("/proc/self").expect("/proc").uid();
+        require("root", if owner == 0 { Ok(()) } else { Err("serving a block device takes root") })?;
+        let work = TempDir::new().expect("a directory");
+        require("loop", FuseLoop { work: work.path().into(), attached: true }.available())?;
+        let mut process = Command::new(env::current_exe().expect("this test"));
+        process.args(["--exact", "serve::role_of_a_server", "--nocapture", "--test-threads=1"]);
+        process.env(ROLE, device).env("TERRACE_TEST_WORK", work.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = process.spawn().expect("start the server");
+        let mut stdout = BufReader::new(process.stdout.take().expect("piped"));
+        let mut next_path = || loop {
+            let mut line = String::new();
+            assert!(stdout.read_line(&mut line).expect("text") > 0, "the server ended");
+            if let Some(path) = line.strip_prefix("served ") {
+                return PathBuf::from(path.trim_end());
+            }
+        };
+        let (node, stats) = (next_path(), next_path());
+        let server = Server { process, _stdout: stdout, node, stats, work };
+        fs::create_dir(server.mount_point()).expect("made");
+        Some(server)
+    }
+
+    fn mount_point(&self) -> PathBuf {
+        self.work.path().join("mnt")
+    }
+
+    fn mount(&self, options: &str) {
+        run(Command::new("mount").args(["-o", options]).arg(&self.node).arg(self.mount_point()));
+    }
+
+    fn unmount(&self) {
+        run(Command::new("umount").arg(self.mount_point()));
+    }
+
+    /// How many requests of this kind came, and their bytes.
+    fn count(&self, kind: &str) -> (u64, u64) {
+        let text = fs::read_to_string(&self.stats).expect("stats");
+        let kind = text.split_once(&format!("\"{kind}\":{{\"requests\":")).expect("a kind").1;
+        let mut numbers = kind.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok());
+        (numbers.next().expect("requests"), numbers.next().expect("bytes"))
+    }
+
+    /// The kernel has read and written the file behind the device itself, if it can.
+    fn passed_nothing(&self) {
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("a kernel");
+        let version: Vec<u32> = release.split(['.', '-']).map_while(|number| number.parse().ok()).take(2).collect();
+        if version >= vec![6, 9] {
+            assert_eq!((self.count("reads").0, self.count("writes").0), (0, 0), "by way of the server");
+        }
+    }
+
+    /// What stands in the kernel's lists for it.
+    fn traces(&self) -> Vec<String> {
+        let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");
+        let loops = run(Command::new("losetup").args(["--noheadings", "--output", "BACK-FILE"]));
+        let work = self.work.path().to_str().expect("text");
+        mounts.lines().chain(loops.lines()).filter(|line| line.contains(work)).map(String::from).collect()
+    }
+
+    /// Ends it in the orderly way.
+    fn stop(mut self) {
+        drop(self.process.stdin.take());
+        assert!(self.process.wait().expect("waited for").success());
+        // A loop device goes with its last user, and whoever looks at all devices of the machine (udev, mkfs.btrfs) is one.
+        let begin = Instant::now();
+        while !self.traces().is_empty() && begin.elapsed() < Duration::from_secs(10) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(self.traces(), [""; 0], "left behind");
+        fs::remove_dir(self.mount_point()).expect("it is empty");
+        assert_eq!(fs::read_dir(self.work.path()).expect("there").count(), 0, "left behind");
+    }
+}
+
+impl Drop for Server {
+    /// Whatever the test did, the machine is as before.
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let begin = Instant::now(); // one that waits for its own device ends only once that is taken down
+        while self.process.try_wait().is_ok_and(|ended| ended.is_none()) && begin.elapsed() < Duration::from_secs(5) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        let cleaned = cleanup(Some(self.work.path()));
+        if let Ok(cleaned) = cleaned.as_ref().map(|cleaned| &cleaned.failed) {
+            cleaned.iter().for_each(|failed| eprintln!("{failed}"));
+        }
+    }
+}
+
+/// The server: serves until its standard input ends.
+#[test]
+fn role_of_a_server() {
+    let Ok(device) = env::var(ROLE) else { return };
+    let memory = Memory::new(DEVICE_BYTES).expect("a device");
+    let work = PathBuf::from(env::var_os("TERRACE_TEST_WORK").expect("given"));
+    let (is_broken, is_paced) = (device == "broken", device == "paced");
+    let device: Arc<dyn BlockDevice> = match device.as_str() {
+        "memory" => Arc::new(memory),
+        "file" => Arc::new(terrace_device::File::create(&work.join("image"), DEVICE_BYTES).expect("a device")),
+        "paced" => Arc::new(terrace_device::File::in_memory(DEVICE_BYTES).expect("a device")),
+        "slow" => {
+            let pace = Pace { flush: Duration::from_millis(100), bytes_per_s: None };
+            Arc::new(Slow::new(Arc::new(terrace_device::File::in_memory(DEVICE_BYTES).expect("a device")), pace))
+        }
+        "unwritable" => Arc::new(Limited { below: memory, end: 0x10_0000, panics: false }),
+        "broken" => Arc::new(Limited { below: memory, end: 0x10_0000, panics: true }),
+        other => panic!("no device {other}"),
+    };
+    let _ = ready_process(); // as a real one; what is refused here is refused there
+    let mut served = FuseLoop { work, attached: true }.serve(device, Arc::new(NoDesk)).expect("served");
+    if is_paced {
+        served.limit(NonZeroU64::new(RATE).expect("a rate")).expect("limited");
+    }
+    println!("\nserved {}\nserved {}", served.node().display(), served.stats().display());
+    std::io::stdin().read_to_end(&mut Vec::new()).expect("read");
+    let begin = Instant::now(); // who was refused knows it from the kernel, while the thread that panicked is still unwinding
+    while is_broken && served.is_served() && begin.elapsed() < Duration::from_secs(10) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(served.is_served(), !is_broken);
+    let stopped = served.stop();
+    match is_broken {
+        true => assert!(stopped.expect_err("it was not served").to_string().contains("panicked")),
+        false => stopped.expect("taken down"),
+    }
+    served.stop().expect("it is down");
+}
+
+/// Takes writes of its beginning alone.
+struct Limited {
+    below: Memory,
+    end: u64,
+    /// Whether others are an accident instead of an error.
+    panics: bool,
+}
+
+impl BlockDevice for Limited {
+    fn len_bytes(&self) -> u64 {
+        self.below.len_bytes()
+    }
+    fn block_bytes(&self) -> u32 {
+        self.below.block_bytes()
+    }
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.below.read_at(offset, into)
+    }
+    fn write_at(&self, offset: u64, bytes: &[u8], stream: Stream) -> Result<()> {
+        match offset + bytes.len() as u64 {
+            end if end <= self.end => self.below.write_at(offset, bytes, stream),
+            end if self.panics => panic!("a write that ends at {end}"),
+            end => Err(Error::BeyondEnd { offset, len: bytes.len() as u64, end }),
+        }
+    }
+    fn flush(&self) -> Result<()> {
+        self.below.flush()
+    }
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.below.discard(offset, len)
+    }
+    fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {
+        self.below.write_zeroes(offset, len)
+    }
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Whether a tool is installed, in the words of [`require`].
+fn tool(name: &str) -> std::result::Result<(), String> {
+    let found = Command::new(name).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    found.map(drop).map_err(|error| format!("{name}: {error}"))
+}
+
+/// Bytes that are no others': a pattern of its own for each file.
+fn pattern(file: u64, len: usize) -> Vec<u8> {
+    let mut state = file.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    (0..len.div_ceil(8)).flat_map(|_| next()).take(len).collect()
+}
+
+/// Makes a file system. mkfs.btrfs looks at every loop device of the machine, and gives up where the server of another one has just
+/// died: that is tried again.
+fn make(mkfs: &[&str], node: &Path) {
+    let begin = Instant::now();
+    loop {
+        let output = Command::new(mkfs[0]).args(&mkfs[1..]).arg(node).output().expect("it is installed");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let is_others = said.contains("cannot check mount status") && begin.elapsed() < Duration::from_secs(60);
+        assert!(output.status.success() || is_others, "{mkfs:?}: {said}");
+        if output.status.success() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// A file system is made, filled, unmounted, mounted again and read.
+fn carries(mkfs: &[&str]) {
+    let Some(()) = require("mkfs", tool(mkfs[0])) else { return };
+    let Some(server) = Server::start("memory") else { return };
+    make(mkfs, &server.node);
+    server.mount("noatime");
+    let files: Vec<(PathBuf, Vec<u8>)> = (0..40)
+        .map(|n| (server.mount_point().join(format!("file{n}")), pattern(n, 1 + (n as usize * 37_813) % 3_000_000)))
+        .collect();
+    let before = server.count("flushes").0;
+    for (path, bytes) in &files {
+        fs::write(path, bytes).expect("written");
+        File::open(path).and_then(|file| file.sync_all()).expect("synced");
+    }
+    assert!(server.count("flushes").0 >= before + files.len() as u64, "a sync without a flush");
+    server.unmount();
+    server.mount("noatime");
+    for (path, bytes) in &files {
+        assert!(fs::read(path).expect("read") == *bytes, "{} differs", path.display());
+        fs::remove_file(path).expect("removed");
+    }
+    let before = server.count("discards").1;
+    run(Command::new("fstrim").arg(server.mount_point()));
+    assert!(server.count("discards").1 > before + (10 << 20), "trims did not arrive");
+    server.unmount();
+    server.stop();
+}
+
+#[test]
+fn ext4_lives_on_it() {
+    carries(&["mkfs.ext4", "-q"]);
+}
+
+#[test]
+fn xfs_lives_on_it() {
+    carries(&["mkfs.xfs", "-q"]);
+}
+
+#[test]
+fn btrfs_lives_on_it() {
+    let _alone = alone();
+    carries(&["mkfs.btrfs", "-q"]);
+}
+
+#[test]
+fn fio_verifies_it() {
+    let Some(()) = require("fio", tool("fio")) else { return };
+    let Some(server) = Server::start("memory") else { return };
+    let mut fio = Command::new("fio");
+    fio.args(["--name=verify", "--rw=randwrite", "--bsrange=4k-256k", "--blockalign=4k", "--size=96m", "--direct=1"]);
+    fio.args([
+        "--ioengine=libaio",
+        "--iodepth=16",
+        "--verify=crc32c",
+        "--verify_fatal=1",
+        "--verify_state_save=0",
+        "--randseed=1",
+    ]);
+    run(fio.arg(format!("--filename={}", server.node.display())));
+    assert!(server.count("reads").1 >= 60 << 20, "fio did not read back");
+    server.stop();
+}
+
+/// Nothing is merged, split or kept back on the way, or a recorded past would not be what was asked. (Direct writes of more
+/// than 512 KiB are split by the block layer: a loop device takes 128 pages that do not lie side by side.)
+#[test]
+fn every_request_arrives_as_one() {
+    let Some(server) = Server::start("memory") else { return };
+    let before = (server.count("writes"), server.count("flushes").0);
+    let dd = ["oflag=direct", "bs=512K", "count=32", "if=/dev/urandom", "conv=notrunc,fdatasync", "status=none"];
+    run(Command::new("dd").args(dd).arg(format!("of={}", server.node.display())));
+    let after = (server.count("writes"), server.count("flushes").0);
+    assert_eq!((after.0.0 - before.0.0, after.0.1 - before.0.1), (32, 16 << 20), "writes");
+    assert_eq!(after.1 - before.1, 1, "one flush");
+    let (file, mut block) = (File::options().read(true).write(true).open(&server.node).expect("opened"), [7; 4096]);
+    for n in 1..=10 {
+        file.write_all_at(&block, 4096 * n).and_then(|()| file.sync_data()).expect("written");
+        assert_eq!(server.count("flushes").0, after.1 + n);
+    }
+    run(Command::new("blkdiscard").args(["--offset=4096", "--length=4096"]).arg(&server.node));
+    run(Command::new("blkdiscard").args(["--zeroout", "--offset=8192", "--length=4096"]).arg(&server.node));
+    drop(file);
+    let file = File::open(&server.node).expect("opened");
+    for (at, byte) in [(1, 0), (2, 0), (3, 7)] {
+        file.read_exact_at(&mut block, 4096 * at).expect("read");
+        assert_eq!(block, [byte; 4096], "block {at}");
+    }
+    drop(file);
+    server.stop();
+}
+
+/// The kernel reads and writes the file behind a device itself, where it can; the rest still comes here.
+#[test]
+fn a_file_behind_the_device_is_written_past_its_server() {
+    let Some(server) = Server::start("slow") else { return };
+    let dd = ["bs=1M", "count=16", "if=/dev/zero", "conv=notrunc,fdatasync", "status=none"];
+    let begin = Instant::now();
+    run(Command::new("dd").args(dd).arg(format!("of={}", server.node.display())));
+    assert!(begin.elapsed() >= Duration::from_millis(100), "a flush that did not wait");
+    let (file, mut block) = (File::options().read(true).write(true).open(&server.node).expect("opened"), [7; 4096]);
+    let before = server.count("flushes").0;
+    for n in 1..=3 {
+        file.write_all_at(&block, 4096 * n).and_then(|()| file.sync_data()).expect("written");
+    }
+    assert_eq!(server.count("flushes").0, before + 3);
+    run(Command::new("blkdiscard").args(["--offset=8192", "--length=4096"]).arg(&server.node));
+    assert_eq!(server.count("discards").1, 4096);
+    drop(file);
+    let file = File::open(&server.node).expect("opened");
+    for (at, byte) in [(0, 0), (1, 7), (2, 0), (3, 7)] {
+        file.read_exact_at(&mut block, 4096 * at).expect("read");
+        assert_eq!(block, [byte; 4096], "block {at}");
+    }
+    drop(file);
+    server.passed_nothing();
+    server.stop();
+}
+
+/// The kernel keeps the bytes' time, and forgets it when the device goes, whether its server has taken it down or was killed.
+#[test]
+fn a_rate_that_the_kernel_keeps_needs_no_server_and_goes_with_the_device() {
+    let _alone = alone();
+    let Some(()) = require("blkio", limits::available()) else { return };
+    for is_killed in [false, true] {
+        let Some(mut server) = Server::start("paced") else { return };
+        let node = server.node.file_name().expect("a name").display();
+        let number = fs::read_to_string(format!("/sys/class/block/{node}/dev")).expect("a block device");
+        let limit = format!("{} {RATE}", number.trim());
+        let is_set = |way: &str| {
+            let list = fs::read_to_string(format!("/sys/fs/cgroup/blkio/blkio.throttle.{way}_bps_device"));
+            list.expect("a list").lines().any(|line| line == limit)
+        };
+        assert!(is_set("read") && is_set("write"), "{limit}");
+        for [from, to, this] in [["if=/dev/zero", "oflag=direct", "of"], ["of=/dev/null", "iflag=direct", "if"]] {
+            let begin = Instant::now();
+            let dd = [from, to, "bs=1M", "count=24", "status=none"];
+            run(Command::new("dd").args(dd).arg(format!("{this}={}", server.node.display())));
+            assert!(begin.elapsed() >= Duration::from_secs(1), "{:?} for 24 MiB, {to}", begin.elapsed());
+        }
+        server.passed_nothing();
+        if is_killed {
+            server.process.kill().and_then(|()| server.process.wait()).expect("killed");
+            assert_eq!(cleanup(Some(server.work.path())).expect("lists").failed, [""; 0]);
+        } else {
+            server.stop();
+        }
+        assert!(!is_set("read") && !is_set("write"), "{limit} is still there, killed: {is_killed}");
+    }
+}
+
+#[test]
+fn an_error_of_the_device_is_an_error_of_the_write() {
+    let Some(server) = Server::start("unwritable") else { return };
+    assert!(write_block(&server, 1));
+    assert!(!write_block(&server, 1000), "a failed write was taken for a good one");
+    server.stop();
+}
+
+/// One block of it is written, around the page cache.
+fn write_block(server: &Server, seek: u64) -> bool {
+    let mut dd = Command::new("dd");
+    dd.args(["if=/dev/urandom", "bs=4096", "count=1", "oflag=direct", &format!("seek={seek}")]);
+    let output = dd.arg(format!("of={}", server.node.display())).output().expect("dd");
+    if !output.status.success() {
+        eprintln!("block {seek}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    output.status.success()
+}
+
+/// Whoever serves is told that it does not any more, and nobody hangs.
+#[test]
+fn a_server_that_panics_does_not_end_as_if_all_were_well() {
+    let _alone = alone();
+    let Some(server) = Server::start("broken") else { return };
+    assert!(write_block(&server, 1));
+    assert!(!write_block(&server, 1000), "a write that was never answered was taken for a good one");
+    server.stop(); // it looks itself, and its exit status tells
+}
+
+/// Read in small parts, while requests come in between, the text is still one.
+#[test]
+fn what_the_device_tells_is_never_torn() {
+    let Some(server) = Server::start("memory") else { return };
+    let (file, mut text) = (File::open(&server.stats).expect("opened"), Vec::new());
+    let opened_at = server.count("writes").0;
+    for block in 0.. {
+        let mut part = [0; 9];
+        match file.read_at(&mut part, text.len() as u64).expect("read") {
+            0 => break,
+            bytes => text.extend_from_slice(&part[..bytes]),
+        }
+        assert!(write_block(&server, block));
+    }
+    let told: serde_json::Value = serde_json::from_slice(&text).expect("one text, as when it was opened");
+    assert_eq!(told["requests"]["writes"]["requests"], opened_at, "one text, as when it was opened");
+    assert!(server.count("writes").0 > opened_at + 9, "and it went on");
+    drop(file);
+    server.stop();
+}
+
+/// What stands on the device under another device's number is found too: btrfs has numbers of its own, partitions have theirs.
+#[test]
+fn file_systems_that_do_not_bear_the_device_s_number_are_taken_down() {
+    let _alone = alone();
+    for kind in ["btrfs", "partition"] {
+        let Some(()) = require("mkfs", tool("mkfs.btrfs")) else { return };
+        let Some(mut server) = Server::start("memory") else { return };
+        let mut node = server.node.clone();
+        if kind == "partition" {
+            run(Command::new("addpart").arg(&node).args(["1", "2048", "409600"])); // in sectors
+            node = PathBuf::from(format!("{}p1", node.display()));
+        }
+        let mkfs = if kind == "btrfs" { "mkfs.btrfs" } else { "mkfs.ext4" };
+        make(&[mkfs, "-q"], &node);
+        run(Command::new("mount").arg(&node).arg(server.mount_point()));
+        fs::write(server.mount_point().join("file"), pattern(1, 100_000)).expect("written");
+        server.process.kill().expect("killed");
+        server.process.wait().expect("waited for");
+        let cleaned = cleanup(Some(server.work.path())).expect("the machine's lists can be read");
+        assert_eq!(cleaned.failed, [""; 0], "{kind}");
+        assert_eq!(server.traces(), [""; 0], "{kind}");
+    }
+}
+
+/// A group of processes that may use so many bytes of memory together, page cache included.
+struct MemoryGroup(PathBuf);
+
+impl MemoryGroup {
+    fn new(name: &str, bytes: u64) -> std::result::Result<MemoryGroup, String> {
+        let (old, new) = (PathBuf::from("/sys/fs/cgroup/memory"), PathBuf::from("/sys/fs/cgroup"));
+        let is_old = old.join("memory.limit_in_bytes").exists();
+        let group = if is_old { old } else { new }.join(format!("terrace-test-{name}-{}", std::process::id()));
+        fs::create_dir(&group).map_err(|error| format!("{}: {error}", group.display()))?;
+        let group = MemoryGroup(group);
+        let limit = group.0.join(if is_old { "memory.limit_in_bytes" } else { "memory.max" });
+        fs::write(&limit, bytes.to_string()).map_err(|error| format!("{}: {error}", limit.display()))?;
+        Ok(group)
+    }
+
+    fn take(&self, process: u32) {
+        fs::write(self.0.join("cgroup.procs"), process.to_string()).expect("taken into the group");
+    }
+
+    /// How often the limit was met.
+    fn hits(&self) -> u64 {
+        let old = fs::read_to_string(self.0.join("memory.failcnt"));
+        let new = || fs::read_to_string(self.0.join("memory.events")).expect("counts");
+        let line = |text: String| text.lines().find_map(|line| Some(line.strip_prefix("max ")?.to_owned()));
+        old.unwrap_or_else(|_| line(new()).expect("a count of hits")).trim().parse().expect("a number")
+    }
+}
+
+impl Drop for MemoryGroup {
+    /// Its processes go back to where all are.
+    fn drop(&mut self) {
+        let processes = fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
+        processes.lines().for_each(|process| drop(fs::write(self.0.with_file_name("cgroup.procs"), process)));
+        if let Err(error) = fs::remove_dir(&self.0) {
+            eprintln!("left behind: {}: {error}", self.0.display());
+        }
+    }
+}
+
+/// The kernel has no memory for more of the writer before it has written out what the server must take, and none for the server
+/// either. (In one group with its writers, a server of a drive in a file may wait for itself: docs/ssd.md.)
+#[test]
+fn memory_pressure_does_not_dead_lock_it() {
+    let Some(mut server) = Server::start("file") else { return };
+    run(Command::new("mkfs.ext4").arg("-q").arg(&server.node));
+    server.mount("noatime");
+    let groups = ["writer", "server"].map(|name| require("memcg", MemoryGroup::new(name, 48 << 20)));
+    let [Some(of_writer), Some(of_server)] = groups else {
+        server.unmount();
+        return;
+    };
+    of_server.take(server.process.id());
+    let script = "echo $$ > \"$GROUP/cgroup.procs\"; cd \"$AT\" || exit 1
+        for n in 1 2 3 4; do dd if=/dev/zero of=big$n bs=1M count=50 status=none || exit 1; done
+        for n in $(seq 500); do echo $n > small$n; done
+        sync -f . && cat big* | cmp -n 209715200 - /dev/zero";
+    let mut writer = Command::new("sh");
+    let mut writer =
+        writer.args(["-c", script]).env("GROUP", &of_writer.0).env("AT", server.mount_point()).spawn().expect("sh");
+    let begin = Instant::now();
+    let written = loop {
+        match writer.try_wait().expect("waited for") {
+            None if begin.elapsed() < Duration::from_secs(120) => thread::sleep(Duration::from_millis(50)),
+            None => {
+                let _ = server.process.kill();
+                panic!("dead-locked: not done after {:?}", begin.elapsed());
+            }
+            Some(status) => break status.success(),
+        }
+    };
+    let hits = [&of_writer, &of_server].map(MemoryGroup::hits);
+    println!("done in {:?}, the limits were met {hits:?} times", begin.elapsed());
+    assert!(written, "the writer failed");
+    assert!(hits.iter().all(|hits| *hits > 20), "memory was never short: {hits:?}");
+    server.unmount();
+    fs::remove_file(server.work.path().join("image")).expect("removed"); // the server still has it
+    server.stop();
+}
+
+/// What uses the device gets errors, nothing hangs, and cleanup removes every trace.
+#[test]
+fn a_killed_server_leaves_nothing_that_cleanup_does_not_remove() {
+    let _alone = alone();
+    let Some(mut server) = Server::start("memory") else { return };
+    run(Command::new("mkfs.ext4").arg("-q").arg(&server.node));
+    server.mount("noatime");
+    let cleaned = cleanup(Some(server.work.path())).expect("the machine's lists can be read");
+    assert!(cleaned.removed.is_empty() && cleaned.failed.is_empty(), "it lives: {cleaned:?}");
+    let mut writer = Command::new("dd");
+    writer.args(["if=/dev/zero", "bs=1M", "count=300", "conv=fsync"]).stderr(Stdio::null());
+    let mut writer = writer.arg(format!("of={}", server.mount_point().join("file").display())).spawn().expect("dd");
+    thread::sleep(Duration::from_millis(100));
+    server.process.kill().expect("killed");
+    server.process.wait().expect("waited for");
+    assert!(!writer.wait().expect("waited for").success(), "written to nowhere");
+    assert_eq!(server.traces().len(), 3, "{:?}", server.traces());
+    let cleaned = cleanup(Some(server.work.path())).expect("the machine's lists can be read");
+    assert!(cleaned.removed.iter().any(|dir| dir.starts_with(server.work.path())), "{cleaned:?}");
+    assert_eq!(server.traces(), [""; 0]);
+}
+
+#[test]
+fn a_place_that_is_none_is_named() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let front_end = FuseLoop { work: file.path().into(), attached: true };
+    let device = Arc::new(Memory::new(4096).expect("a device"));
+    let refused = front_end.serve(device, Arc::new(NoDesk)).expect_err("it is a file");
+    assert!(refused.to_string().contains(file.path().to_str().expect("text")), "{refused}");
+}

@@ -1,0 +1,107 @@
+//! What calls allocate: a write by itself nothing but the memory of the memtable, block by block; a step of a scan nothing,
+//! a new cursor a few times for each source.
+use crate::common::counting;
+use terrace::{Cursor, Db, Options, ReadOptions, WriteBatch, WriteOptions};
+
+/// Allocations of this thread.
+fn allocations(work: impl FnOnce()) -> u64 {
+    let before = counting::of_thread();
+    work();
+    counting::of_thread() - before
+}
+
+#[test]
+fn a_lone_write_allocates_nothing_of_its_own() {
+    const WRITES: u64 = 20_000;
+    let directory = tempfile::tempdir().unwrap();
+    for preset in ["leveldb", "terrace-block"] {
+        let mut options = Options::preset(preset).unwrap();
+        options.memtable_bytes = 1 << 30; // no flush meanwhile
+        let db = Db::open(directory.path().join(preset), options).unwrap();
+        db.put("the first", "write").unwrap();
+        let value = [7; 100];
+        let puts = || (0..WRITES).for_each(|n| db.put(n.wrapping_mul(0x9e37_79b9).to_be_bytes(), value).unwrap());
+        let deletes = || (0..WRITES).for_each(|n| db.delete(n.to_be_bytes()).unwrap());
+        let (puts, deletes) = (allocations(puts), allocations(deletes));
+        // Blocks of the memtable: fewer than one for each 200 writes
+        assert!(puts < WRITES / 200 && deletes < WRITES / 200, "{preset}: {puts} for puts, {deletes} for deletes");
+        let batches = allocations(|| {
+            for n in 0..1000u64 {
+                let mut batch = WriteBatch::new();
+                batch.put(n.to_be_bytes(), value).delete("another");
+                db.write(batch, WriteOptions::default()).unwrap();
+            }
+        });
+        assert!(batches <= 4 * 1000, "{preset}: {batches} for 1000 batches, which grow as they are filled");
+    }
+}
+
+const KEYS: u64 = 20_000;
+const RUNS: u64 = 3;
+
+/// Runs of tables that overlap in a sixth of their keys, and a memtable over them. Blocks are as large as tables, so that
+/// reading blocks does not blur the count.
+fn store() -> Db {
+    let mut options = Options::preset("leveldb").unwrap();
+    options.block_bytes = 4 << 20;
+    options.memtable_bytes = 64 << 20;
+    (options.l0_compact_runs, options.l0_slow_runs, options.l0_stop_runs) = (100, 200, 300);
+    let db = Db::open_in_memory(options).unwrap();
+    for run in 0..RUNS {
+        for key in (0..KEYS).filter(|key| run == 0 || key % 6 == run) {
+            db.put(format!("{key:08}"), vec![run as u8; 50]).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    for key in (0..KEYS).step_by(50) {
+        db.delete(format!("{key:08}")).unwrap();
+    }
+    db.wait_idle().unwrap();
+    db
+}
+
+fn walk(cursor: &mut Cursor, step: impl Fn(&mut Cursor) -> terrace::Result<()>) -> u64 {
+    let mut pairs = 0;
+    while cursor.valid() {
+        pairs += u64::from(cursor.key().len() == 8 && cursor.value().len() == 50);
+        step(cursor).unwrap();
+    }
+    pairs
+}
+
+#[test]
+fn steps_allocate_nothing_and_cursors_little() {
+    let db = store();
+    let options = || ReadOptions::new().to("99999999");
+    let warm = allocations(|| assert!(db.scan(options()).count() > 0));
+    assert!(warm > KEYS, "a scan hands out vectors, and they are counted: {warm}");
+
+    let mut cursor = db.cursor(options());
+    cursor.seek_to_first().unwrap();
+    let mut pairs = 0;
+    let forward = allocations(|| pairs = walk(&mut cursor, Cursor::next));
+    assert_eq!(pairs, KEYS - KEYS / 50);
+    cursor.seek_to_last().unwrap();
+    let backward = allocations(|| pairs = walk(&mut cursor, Cursor::prev));
+    assert_eq!(pairs, KEYS - KEYS / 50);
+    // At the ends of blocks and tables there may be some; 40,000 steps would be seen.
+    assert!(forward < 50 && backward < 50, "{forward} allocations forward, {backward} backward");
+
+    let seeks = 1000;
+    let again = allocations(|| {
+        for key in 0..seeks {
+            cursor.seek(format!("{:08}", key * 7 % KEYS).as_bytes()).unwrap();
+        }
+    });
+    assert!(again <= seeks + 50, "{again} allocations of {seeks} seeks by one cursor, each with a key to format");
+    let fresh = allocations(|| {
+        for _ in 0..seeks {
+            db.cursor(ReadOptions::new()).seek(b"00012345").unwrap();
+        }
+    });
+    // One for the queue, and two for each run: who finds its blocks, and the key that it stands on. Open tables are looked up, and
+    // the list of sources is where the cursor before had its own; the first one's grew.
+    let each = 1 + 2 * RUNS;
+    assert!(fresh <= seeks * each + 10, "{} allocations for a new cursor and a seek, more than {each}", fresh / seeks);
+    println!("{forward} forward, {backward} backward, {again} of {seeks} seeks, {} of a new cursor", fresh / seeks);
+}

@@ -1,0 +1,137 @@
+//! What stores get whose user asks for no tier: new ones become durable in batches and remember it, those that were there before
+//! go on as they were.
+use crate::common::kit;
+use kit::{Place, TIGHT, contents, placement};
+use std::{fs, path::Path, sync::Arc};
+use terrace::{Db, Error, Options, Syncs, Tier, WriteOptions};
+use terrace_format::Marker;
+use terrace_sim::{CrashFs, Rules};
+use terrace_storage::{backends::files::fs::FileSystem, placement::Mode};
+
+/// The defaults with [`TIGHT`] numbers.
+fn by_default() -> Options {
+    let mut options = Options::default();
+    TIGHT.iter().for_each(|(name, value)| options.set(name, value).expect("an option"));
+    options
+}
+
+/// Which tier a session with these options has.
+fn tier(path: &Path, options: Options) -> &'static str {
+    let db = Db::open(path, options).expect("open");
+    db.put("k", "v").expect("put");
+    let tier = db.statistics().durability;
+    db.close().expect("close");
+    tier
+}
+
+fn preset(name: &str) -> Options {
+    Options::preset(name).expect("a preset")
+}
+
+#[test]
+fn a_new_store_becomes_durable_in_batches_and_remembers_it() {
+    let place = Place::directory();
+    let path = place.path().expect("a directory");
+    let auto = if Tier::Auto.refusal(&path).is_none() { "group" } else { "background" };
+    assert_eq!(Tier::AsMade.at(&path).expect("nothing there"), Tier::Auto);
+    assert_eq!(tier(&path, Options::default()), auto);
+    let marker = Marker::decode(&fs::read_to_string(path.join("TERRACE")).expect("a marker")).expect("a sound one");
+    assert!(marker.in_batches && marker.is_leveldbs(), "{marker:?}");
+    assert_eq!(Db::open_read_only(&path, Options::default()).expect("open").statistics().durability, auto);
+    assert_eq!(tier(&path, preset("leveldb")), "sync", "who asks gets");
+    assert_eq!(tier(&path, Options::default()), auto, "and changes nothing");
+    let copy = path.with_extension("copy");
+    Db::open(&path, Options::default()).expect("open").checkpoint(&copy).expect("a copy");
+    assert_eq!(tier(&copy, Options::default()), auto, "a copy is as its original");
+    fs::remove_dir_all(copy).expect("removed");
+}
+
+/// NobLSM syncs flushes alone, leaves compactions to the journal, looks every five seconds, and bounds nothing that waits.
+#[test]
+fn preset_noblsm_is_as_its_paper_has_it() {
+    let (noblsm, leveldb) = (preset("noblsm"), preset("leveldb"));
+    assert_eq!((noblsm.durability, noblsm.sync_flushes, noblsm.batch_interval_ms), (Tier::Journal, true, 5000));
+    assert_eq!(noblsm.retained_bytes_max, 1 << 40);
+    let of = |options: &Options| {
+        (options.memtable_bytes, options.table_bytes, options.l0_stop_runs, options.compactions_max)
+    };
+    assert_eq!(of(&noblsm), of(&leveldb), "otherwise it is LevelDB");
+}
+
+#[test]
+fn a_store_that_was_there_before_stays_as_it_is() {
+    for (made, has_marker) in [(preset("leveldb"), false), (preset("bolt"), true), (preset("volatile"), false)] {
+        let place = Place::directory();
+        let path = place.path().expect("a directory");
+        tier(&path, made);
+        for _ in 0..2 {
+            assert_eq!(Tier::AsMade.at(&path).expect("a store"), Tier::Sync);
+            assert_eq!(tier(&path, Options::default()), "sync");
+        }
+        assert_eq!(path.join("TERRACE").exists(), has_marker);
+    }
+}
+
+/// `default`'s bar: whatever is flushed and compacted, nobody waits for a sync but who asked for one.
+#[test]
+fn nothing_waits_for_a_sync_by_default() {
+    let blocking = |options: Options, sync| {
+        let place = Place::directory();
+        let db = place.open(&options, false).expect("open");
+        for n in 0..4000u32 {
+            db.put((n * 7919 % 4000).to_be_bytes(), [n as u8; 500]).expect("put");
+        }
+        if sync {
+            db.put_with("k", "v", WriteOptions::synced()).expect("put");
+        }
+        db.wait_durable(db.last_sequence()).expect("durable"); // which is no write's to wait for
+        let waited = |said: &[(&str, Syncs)]| said.iter().map(|(_, syncs)| syncs.blocking).sum::<u64>();
+        let said = db.statistics();
+        assert!(said.flushes.count > 5 && said.levels.iter().any(|level| level.compactions.count > 0), "{said:?}");
+        let waited = waited(&said.syncs);
+        db.close().expect("close");
+        waited
+    };
+    let mut options = by_default();
+    assert_eq!(blocking(options.clone(), false), 0, "somebody waited for a sync");
+    assert!(blocking(options.clone(), true) > 0, "it is counted");
+    options.durability = Tier::Sync;
+    assert!(blocking(options, false) > 10, "LevelDB's way");
+}
+
+/// A marker is written before the root: no power cut leaves a store that has forgotten.
+#[test]
+fn no_cut_while_it_is_made_leaves_a_store_that_forgot() {
+    let disk = CrashFs::new(Rules::Ext4);
+    let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
+    drop(kit::open(&fs, &by_default(), true).expect("open"));
+    let mut whole = 0;
+    for step in 0..=disk.steps() {
+        for seed in 0..8 {
+            let left = disk.power_loss(step, seed).file_system();
+            // Before it is a store, nothing can be opened as one.
+            if let Ok(found) = placement(&left, Mode::Write, &by_default())
+                && found.load_root().is_ok_and(|root| root.is_some())
+            {
+                assert_ne!(found.tier(), "sync", "cut {step}, seed {seed}");
+                whole += 1;
+            }
+            let again =
+                kit::open(&left, &by_default(), true).unwrap_or_else(|e| panic!("cut {step}, seed {seed}: {e}"));
+            assert_eq!(contents(&again).expect("read"), []);
+        }
+    }
+    assert!(whole > 0);
+}
+
+#[test]
+fn what_a_marker_says_of_the_future_is_refused() {
+    let place = Place::directory();
+    let path = place.path().expect("a directory");
+    tier(&path, Options::default());
+    let marker = path.join("TERRACE");
+    let text = fs::read_to_string(&marker).expect("a marker").replace("durability = auto", "durability = prayer");
+    fs::write(&marker, text).expect("written");
+    let error = Db::open(&path, Options::default()).map(drop).expect_err("unknown");
+    assert!(matches!(&error, Error::Unsupported(text) if text.contains("prayer")), "{error}");
+}

@@ -1,0 +1,208 @@
+//! Bundled tables: what a compaction costs, what it leaves, and who may open the store. That they answer as other tables do is
+//! what the other suites show, which run with bundles too.
+use crate::common::{kit, leveldb};
+use kit::{Model, Place, TIGHT, contents, options};
+use leveldb::{Shape, Side, Store};
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+use terrace::{Db, Options, Statistics, TableForm, check};
+use terrace_peers::{leveldb::Library, require};
+use terrace_sim::Rng;
+
+const SEED: u64 = 0xb0;
+
+/// Small tables, merged when somebody asks for it.
+fn bundled() -> Options {
+    options(&changes())
+}
+
+/// With LevelDB's numbers, for what is said of how many bundles its compactions make.
+fn plain() -> Options {
+    kit::plain(&changes())
+}
+
+fn changes() -> Vec<(&'static str, &'static str)> {
+    let lazy = &[("l0_compact_runs", "900"), ("l0_slow_runs", "1000"), ("l0_stop_runs", "1000")];
+    let roomy = &[("level_base_bytes", "10MiB"), ("compression", "none"), ("tables", "bundled")];
+    [TIGHT, lazy, roomy].concat()
+}
+
+/// Files of the store in `path` whose names end so.
+fn files(path: &Path, end: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.to_str().unwrap().ends_with(end)).collect()
+}
+
+fn table_syncs(said: &Statistics) -> u64 {
+    said.syncs.iter().find(|(kind, _)| *kind == "tables").unwrap().1.count
+}
+
+fn written(said: &Statistics) -> u64 {
+    let tables = |purpose: &&(&str, u64)| ["flush", "compaction"].contains(&purpose.0);
+    said.bytes_written.iter().filter(tables).map(|(_, bytes)| bytes).sum()
+}
+
+/// The same history under a preset, with LevelDB's sizes and every job run as soon as there is one. Merges, not moves: keys
+/// are random.
+fn filled(preset: &str) -> (Statistics, u64) {
+    let mut options = Options::preset(preset).unwrap();
+    options.seek_compaction = false;
+    let db = Place::memory().open(&options, true).unwrap();
+    let (mut rng, mut value) = (Rng::new(SEED), vec![0; 1000]);
+    for _ in 0..60_000 {
+        value.fill_with(|| rng.next_u64() as u8);
+        db.put(rng.below(1 << 40).to_be_bytes(), &value).unwrap();
+        while db.step(0).is_some() {}
+    }
+    let said = db.statistics();
+    let builds = said.flushes.count + said.levels.iter().map(|level| level.compactions.count).sum::<u64>();
+    (said, builds)
+}
+
+/// One sync of a table for each flush and each compaction; a trivial move writes no table and counts as no compaction.
+#[test]
+fn a_compaction_syncs_its_tables_once_and_writes_no_more() {
+    let ((leveldb, builds), (bolt, bolt_builds)) = (filled("leveldb"), filled("bolt"));
+    let (syncs, bolt_syncs) = (table_syncs(&leveldb), table_syncs(&bolt));
+    let (bytes, bolt_bytes) = (written(&leveldb), written(&bolt));
+    println!("leveldb: {builds} builds, {syncs} table syncs, {bytes} B of tables");
+    println!("bolt: {bolt_builds} builds, {bolt_syncs} table syncs, {bolt_bytes} B of tables");
+    assert_eq!(bolt_builds, builds, "the same history");
+    assert_eq!(bolt_syncs, bolt_builds, "one for each");
+    assert!(bolt_syncs * 100 <= syncs * 65, "{bolt_syncs} syncs where leveldb has {syncs}");
+    assert!(bolt_bytes >= bytes && bolt_bytes <= bytes + bytes / 200, "{bolt_bytes} B where leveldb has {bytes}");
+}
+
+fn model(db: &Db) -> Model {
+    contents(db).unwrap().into_iter().collect()
+}
+
+/// Writes keys in a mixed order, so that memtables overlap, and merges them.
+fn fill(db: &Db, keys: u32, byte: u8) {
+    for n in (0..keys).map(|n| n * 379 % keys) {
+        db.put(format!("{n:06}"), vec![byte; 1000]).unwrap();
+    }
+    db.compact_range(None, Some(format!("{keys:06}").as_bytes())).unwrap();
+    db.wait_idle().unwrap();
+}
+
+/// Bundles with one name or two, and how many of them have holes.
+fn holes(path: &Path, names: u64) -> (usize, usize) {
+    let bundles = files(path, ".bundle").into_iter().map(|path| fs::metadata(path).unwrap());
+    let bundles = bundles.filter(|file| file.nlink() == names);
+    let bundles: Vec<_> = bundles.map(|file| (file.len(), file.blocks() * 512)).collect();
+    println!("bytes and allocated bytes of bundles with {names} names: {bundles:?}");
+    (bundles.len(), bundles.iter().filter(|(bytes, allocated)| allocated + 4096 < *bytes).count())
+}
+
+#[test]
+fn space_of_tables_that_are_gone_is_given_back() {
+    let place = Place::directory();
+    let path = place.path().unwrap();
+    let db = Db::open(&path, plain()).unwrap();
+    fill(&db, 1000, 1);
+    assert_eq!(holes(&path, 1), (1, 0));
+    fill(&db, 100, 2);
+    assert_eq!(holes(&path, 1), (3, 1));
+    let whole = model(&db);
+    let right = |(n, (key, value)): (usize, (&Vec<u8>, &Vec<u8>))| {
+        *key == format!("{n:06}").into_bytes() && value[0] == if n < 100 { 2 } else { 1 }
+    };
+    assert!(whole.len() == 1000 && whole.iter().enumerate().all(right));
+    db.close().unwrap();
+    let report = check(&path, &Options::default(), true).unwrap();
+    assert_eq!((report.problems, report.leftovers), (vec![], vec![]));
+    assert_eq!(report.shape.tables, TableForm::Bundled);
+
+    let db = Db::open(&path, Options::default()).unwrap();
+    assert!(model(&db) == whole);
+    db.delete_range("", "zzz", Default::default()).unwrap();
+    db.compact_range(None, None).unwrap();
+    db.wait_idle().unwrap();
+    assert_eq!(files(&path, ".bundle"), Vec::<PathBuf>::new(), "a bundle goes with its last table");
+}
+
+/// A bundle that a checkpoint has too keeps all it has, until it is the only one left.
+#[test]
+fn nothing_is_taken_from_a_bundle_that_a_checkpoint_shares() {
+    let place = Place::directory();
+    let path = place.path().unwrap();
+    let copy = path.with_file_name("copy");
+    let db = Db::open(&path, plain()).unwrap();
+    fill(&db, 1000, 1);
+    db.checkpoint(&copy).unwrap();
+    fill(&db, 100, 2);
+    assert_eq!(holes(&path, 2), (1, 0));
+    let copied = model(&Db::open_read_only(&copy, Options::default()).unwrap());
+    assert!(copied.len() == 1000 && copied.values().all(|value| *value == [1; 1000]));
+    assert_eq!(check(&copy, &Options::default(), true).unwrap().problems, Vec::<String>::new());
+    db.close().unwrap();
+    Db::destroy(&copy).unwrap();
+    drop(Db::open(&path, Options::default()).unwrap());
+    assert_eq!(holes(&path, 1), (3, 1), "an opening gives back what it can");
+}
+
+#[test]
+fn a_bundle_costs_one_descriptor() {
+    let place = Place::directory();
+    let path = place.path().unwrap();
+    let db = Db::open(&path, bundled()).unwrap();
+    fill(&db, 1000, 1);
+    model(&db);
+    let tables = db.layout().iter().map(|level| level.tables.len()).sum::<usize>();
+    let open = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
+    let bundle = |to: &PathBuf| to.starts_with(&path) && to.extension().is_some_and(|end| end == "bundle");
+    let (open, bundles) = (open.filter(bundle).count(), files(&path, ".bundle").len());
+    println!("{tables} tables in {bundles} bundles, {open} descriptors");
+    assert!(
+        tables >= 8 * bundles && bundles > 0 && open == bundles,
+        "{tables} tables in {bundles} bundles, {open} descriptors"
+    );
+}
+
+/// The marker remembers; who says nothing gets what is there, who asks for something else is told.
+#[test]
+fn a_store_stays_what_it_was_made_as() {
+    let [bundles, blocks] = [Place::directory(), Place::directory()].map(|place| (place.path().unwrap(), place));
+    let close = |path: &Path, options: Options| -> terrace::Result<TableForm> {
+        let db = Db::open(path, options)?;
+        let tables = db.statistics().shape.tables;
+        db.close().map(|()| tables)
+    };
+    assert_eq!(close(&bundles.0, Options::preset("bolt").unwrap()).unwrap(), TableForm::Bundled);
+    assert_eq!(close(&blocks.0, Options::leveldb_compatible()).unwrap(), TableForm::Block);
+    for preset in ["leveldb", "bolt", "terrace-block"] {
+        let preset = || Options::preset(preset).unwrap();
+        assert_eq!(close(&bundles.0, preset()).unwrap(), TableForm::Bundled);
+        assert_eq!(close(&blocks.0, preset()).unwrap(), TableForm::Block);
+    }
+    assert!(!blocks.0.join("TERRACE").exists(), "LevelDB's, and stays it");
+    for (path, asked, there) in [(&bundles.0, "block", "bundled"), (&blocks.0, "bundled", "block")] {
+        let refused = close(path, options(&[("tables", asked)])).unwrap_err().to_string();
+        let words = [&format!("tables={asked}"), &format!("tables={there}"), "terrace convert"];
+        assert!(words.iter().all(|word| refused.contains(*word)), "{refused}");
+    }
+    close(&bundles.0, options(&[("tables", "bundled")])).unwrap();
+    fs::remove_file(bundles.0.join("TERRACE")).unwrap();
+    let refused = close(&bundles.0, Options::default()).unwrap_err().to_string();
+    assert!(refused.contains("bundled-tables") && refused.contains("TERRACE"), "{refused}");
+}
+
+#[test]
+fn leveldb_refuses_a_store_with_bundles_from_the_first() {
+    let Some(_) = require("leveldb", Library::load()) else { return };
+    let place = Place::directory();
+    let path = place.path().unwrap();
+    Db::open(&path, bundled()).unwrap().close().unwrap();
+    for _ in 0..2 {
+        let Err(refusal) = Store::try_open(Side::Theirs, &path, &Shape::default()) else { panic!("LevelDB opened it") };
+        assert!(refusal.contains("unknown tag"), "{refusal}");
+        let db = Db::open(&path, bundled()).unwrap();
+        fill(&db, 400, 3);
+        db.close().unwrap();
+        assert!(!files(&path, ".bundle").is_empty());
+    }
+}

@@ -1,0 +1,77 @@
+//! Compaction by hand keeps its word also where there is nothing to merge.
+use crate::common::kit;
+use kit::{Place, TIGHT, options};
+use std::time::{Duration, Instant};
+use terrace::{Db, Options, check_on};
+use terrace_storage::placement::Mode;
+
+/// Entries and deletes of ranges in all tables of the closed store.
+fn entries(place: &Place, options: &Options) -> (u64, u64) {
+    let placement = kit::placement(&place.fs, Mode::ReadOnly, options).expect("open read-only");
+    let report = check_on(&*placement, options, true).expect("check");
+    assert_eq!(report.problems, Vec::<String>::new());
+    (report.entries, report.range_deletes)
+}
+
+fn compacted_bytes(db: &Db) -> u64 {
+    db.statistics().levels.iter().map(|level| level.compactions.bytes_written).sum()
+}
+
+#[test]
+fn the_bottom_drops_what_a_snapshot_held() {
+    for more in [&[][..], &[("range_deletes", "on")], &[("tables", "bundled")], &[("values", "log")]] {
+        let options = options(more);
+        let place = Place::any();
+        let db = place.open(&options, false).expect("open");
+        let key = |n: u32| format!("key{n:03}");
+        (0..100).for_each(|n| db.put(key(n), vec![b'v'; 1000]).expect("put"));
+        let snapshot = db.snapshot();
+        (0..50).for_each(|n| db.put(key(n), "new").expect("put"));
+        (50..60).for_each(|n| db.delete(key(n)).expect("delete"));
+        db.delete_range(key(60), key(70), Default::default()).expect("delete a range");
+        db.compact_range(None, None).expect("compact");
+        drop(snapshot);
+        db.close().expect("close");
+        let held = entries(&place, &options);
+        assert!(held.0 + held.1 > 150, "{held:?} under {more:?}: nothing was held, so nothing is shown");
+
+        let db = place.open(&options, false).expect("open");
+        db.compact_range(Some(b"a"), Some(b"b")).expect("compact");
+        assert_eq!(compacted_bytes(&db), 0, "elsewhere");
+        db.compact_range(None, None).expect("compact");
+        let written = compacted_bytes(&db);
+        assert!(written > 0, "nothing was written anew, under {more:?}");
+        db.compact_range(None, None).expect("compact");
+        assert_eq!(compacted_bytes(&db), written, "there was nothing to drop");
+        db.close().expect("close");
+        assert_eq!(entries(&place, &options), (80, 0), "what the snapshot held is still there, under {more:?}");
+    }
+}
+
+/// All parts of a merge together write no faster than compactions may; unless writers would have to wait for them.
+#[test]
+fn a_merge_leaves_others_their_share_of_the_device() {
+    let merged = |slow_runs: &str, per_second: u32| {
+        let rate = per_second.to_string();
+        let level0 = [("l0_compact_runs", "4"), ("l0_slow_runs", slow_runs), ("l0_stop_runs", "200")];
+        let sizes =
+            [("compaction_bytes_per_second", rate.as_str()), ("level_base_bytes", "64MiB"), ("memtable_bytes", "1MiB")];
+        let parts = [("subcompactions_max", "4"), ("subcompaction_bytes", "64KiB"), ("compression", "none")];
+        let db = kit::store(kit::in_files(&[TIGHT, &level0, &sizes, &parts].concat()));
+        let mut begun = Instant::now();
+        for run in 0..5u32 {
+            // The first one does not stay in level 0.
+            (0..2000).for_each(|n| db.put((n * 5 + run).to_be_bytes(), [7; 400]).expect("put"));
+            begun = Instant::now();
+            db.flush().expect("flush");
+        }
+        db.wait_idle().expect("wait");
+        let bytes = compacted_bytes(&db);
+        assert!(bytes > 3_200_000, "{bytes} B");
+        (begun.elapsed(), Duration::from_secs_f64(bytes as f64 / f64::from(per_second)))
+    };
+    let (time, due) = merged("100", 4 << 20);
+    assert!(time > due * 3 / 4, "{time:?} instead of {due:?}"); // what a part stores last, it leaves for others to wait for
+    let (time, due) = merged("4", 1 << 20);
+    assert!(time < due / 2, "{time:?}, as if nobody were waiting: {due:?}");
+}

@@ -1,0 +1,265 @@
+//! Checkpoints: a store of its own, as of one moment, whole after any power cut once it is made, and no store before.
+use crate::common::{history, kit};
+use history::{Tracker, tight_options};
+use kit::{Model, options, prefix, states};
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    thread,
+};
+use terrace::{Checkpoint, Db, Error, Options, TableForm, check, check_on};
+use terrace_sim::{CrashFs, Folder, Medium, Recorder, Remains, Rules};
+use terrace_storage::{
+    backends::files::fs::FileSystem,
+    durability::SyncTracker,
+    open_files,
+    placement::{Mode, Placement},
+};
+
+const SEED: u64 = 0xc0;
+
+fn shape() -> Options {
+    options(kit::TIGHT)
+}
+
+fn contents(path: &Path, options: &Options) -> Model {
+    assert_eq!(check(path, options, true).unwrap().problems, Vec::<String>::new());
+    kit::contents(&Db::open_read_only(path, options.clone()).unwrap()).unwrap().into_iter().collect()
+}
+
+fn files(path: &Path) -> Vec<String> {
+    fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn a_checkpoint_is_a_store_of_its_own_that_shares_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let [store, first, second] = ["store", "first", "deep/er/second"].map(|name| folder.path().join(name));
+    let shape = || kit::in_files(kit::TIGHT);
+    let (db, states) = (Db::open(&store, shape()).unwrap(), states(SEED, 400));
+    let write = |from: usize, to: usize| {
+        for number in from..=to {
+            kit::write(&db, &kit::batch(SEED, number), false).unwrap();
+        }
+    };
+    write(1, 250);
+    let made = db.checkpoint(&first).unwrap();
+    assert_eq!((made.sequence, made.copied), (db.last_sequence(), 0), "{made:?}");
+    assert!(made.linked > 0 && made.bytes > 10_000, "{made:?}");
+    let is_table = |name: &String| name.ends_with(".ldb") || name.ends_with(".bundle");
+    let tables: Vec<_> = files(&first).into_iter().filter(is_table).collect();
+    assert_eq!(tables.len() as u64, made.linked);
+    assert!(tables.iter().all(|name| fs::metadata(first.join(name)).unwrap().nlink() == 2));
+    write(251, 400);
+    db.compact_range(None, None).unwrap();
+    assert!(contents(&first, &shape()) == states[250]);
+
+    // It may be changed, and so may the store, without harm to each other.
+    let copy = Db::open(&first, shape()).unwrap();
+    copy.put("only", "here").unwrap();
+    copy.compact_range(None, None).unwrap();
+    let again = copy.checkpoint(&second).unwrap();
+    copy.close().unwrap();
+    assert_eq!(db.get("only").unwrap(), None);
+    db.close().unwrap();
+    Db::destroy(&first).unwrap();
+    assert!(!first.exists());
+    assert!(contents(&store, &shape()) == states[400]);
+    Db::destroy(&store).unwrap();
+    let mut wanted = states[250].clone();
+    wanted.insert(b"only".to_vec(), b"here".to_vec());
+    assert!(contents(&second, &shape()) == wanted);
+    assert!(again.sequence > made.sequence);
+}
+
+#[test]
+fn writers_go_on_and_each_checkpoint_is_one_moment() {
+    let folder = tempfile::tempdir().unwrap();
+    for (tier, batches) in [("sync", 3000), ("background", 3000), ("none", 3000)] {
+        let options = options(&[kit::TIGHT, &[("durability", tier)]].concat());
+        let (db, states) = (Db::open(folder.path().join(tier), options.clone()).unwrap(), states(SEED, batches));
+        let (begun, acknowledged) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 1..=batches {
+                    begun.store(number, SeqCst);
+                    kit::write(&db, &kit::batch(SEED, number), false).unwrap();
+                    acknowledged.store(number, SeqCst);
+                }
+            });
+            for number in 0.. {
+                let (path, least) = (folder.path().join(format!("{tier}-{number}")), acknowledged.load(SeqCst));
+                db.checkpoint(&path).unwrap();
+                let most = begun.load(SeqCst);
+                let copy = Db::open_read_only(&path, options.clone()).unwrap();
+                let count = prefix(kit::contents(&copy).unwrap(), &states).unwrap();
+                assert!((least..=most).contains(&count), "{tier}: {count} batches, of {least} to {most}");
+                if least == batches {
+                    assert!(number > 0, "{tier}: no checkpoint was made while there were writers");
+                    break;
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn on_another_file_system_tables_are_copied() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir_in("/dev/shm").unwrap());
+    let device = |path: &Path| fs::metadata(path).unwrap().dev();
+    if device(here.path()) == device(there.path()) {
+        println!("skipped: temporary files are in /dev/shm");
+        return;
+    }
+    let db = Db::open(here.path().join("store"), shape()).unwrap();
+    for number in 1..=100 {
+        kit::write(&db, &kit::batch(SEED, number), false).unwrap();
+    }
+    let Checkpoint { linked, copied, .. } = db.checkpoint(there.path().join("copy")).unwrap();
+    assert!(linked == 0 && copied > 0, "{linked} linked, {copied} copied");
+    assert!(contents(&there.path().join("copy"), &shape()) == states(SEED, 100)[100]);
+}
+
+/// From a directory onto a device, from there onto another, and back.
+#[test]
+fn on_devices_and_from_them_tables_are_copied() {
+    let folder = tempfile::tempdir().unwrap();
+    let [first, second, back] = ["first", "second", "back"].map(|name| folder.path().join(name));
+    [&first, &second].iter().for_each(|path| kit::device_file(path, 32 << 20));
+    let shape = || kit::plain(kit::TIGHT);
+    let store = folder.path().join("store");
+    let db = Db::open(&store, shape()).unwrap();
+    for number in 1..=100 {
+        kit::write(&db, &kit::batch(SEED, number), false).unwrap();
+    }
+    db.close().unwrap();
+    let wanted = &states(SEED, 100)[100];
+    for (from, to) in [(&store, &first), (&first, &second), (&second, &back)] {
+        let db = Db::open(from, shape()).unwrap();
+        let Checkpoint { linked, copied, .. } = db.checkpoint(to).unwrap();
+        assert!(linked == 0 && copied > 0, "{}: {linked} linked, {copied} copied", to.display());
+        assert!(to == &back || matches!(db.checkpoint(to), Err(Error::Invalid(_))), "over another store");
+        assert!(contents(to, &shape()) == *wanted, "{}", to.display());
+    }
+    assert!(back.is_dir());
+    [&first, &second].iter().for_each(|path| assert_eq!(kit::problems_of_device(path), Vec::<String>::new()));
+}
+
+#[test]
+fn markers_go_along() {
+    let folder = tempfile::tempdir().unwrap();
+    let marked = options(&[("compression", "lz4")]);
+    let db = Db::open(folder.path().join("store"), marked.clone()).unwrap();
+    db.put("k", "v".repeat(1000)).unwrap();
+    db.checkpoint(folder.path().join("copy")).unwrap();
+    let copy = Db::open(folder.path().join("copy"), marked).unwrap();
+    assert_eq!(copy.get("k").unwrap().map(|value| value.len()), Some(1000));
+    assert!(folder.path().join("copy/TERRACE").exists());
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let [store, copy] = ["store", "copy"].map(|name| folder.path().join(name));
+    let db = Db::open(&store, shape()).unwrap();
+    db.put("k", "v").unwrap();
+    assert!(matches!(db.checkpoint(&store), Err(Error::InUse { .. })));
+    db.checkpoint(&copy).unwrap();
+    assert!(matches!(db.checkpoint(&copy), Err(Error::Invalid(_))));
+    db.close().unwrap();
+    let reader = Db::open_read_only(&store, shape()).unwrap();
+    assert!(matches!(reader.checkpoint(folder.path().join("new")), Err(Error::ReadOnly)));
+    assert!(!folder.path().join("new").exists());
+}
+
+/// Cuts the power after every step: until a checkpoint is made it is no store, or already the right one; from then on it is. It is
+/// made on a medium of its own, or without one in a folder beside the store.
+fn campaign(tracker: Tracker, from: Medium, to: Option<Medium>, tables: TableForm) {
+    let mut options = tight_options();
+    options.tables = Some(tables);
+    let source = from.recorder();
+    let target = to.map_or(source.clone(), Medium::recorder);
+    let copy_in = |fs: &CrashFs| -> Arc<dyn FileSystem> { Arc::new(Folder::new(fs.clone(), "copy")) };
+    let target_fs = match (&source, to) {
+        (Recorder::Directory(disk), None) => copy_in(disk),
+        _ => target.file_system(),
+    };
+    let place = |fs: &Arc<dyn FileSystem>, mode| -> Box<dyn Placement> {
+        open_files(fs.clone(), mode, Arc::new(SyncTracker), &options.setup()).unwrap()
+    };
+    let placement = history::placement(&source.file_system(), tracker.make(7), &options).unwrap();
+    let db = Db::open_manual(placement, options.clone()).unwrap();
+    for number in 1..=60 {
+        kit::write(&db, &kit::batch(SEED, number), false).unwrap();
+        if number % 9 == 0 {
+            db.flush().unwrap();
+        }
+    }
+    let begin = target.steps();
+    db.checkpoint_on(&*place(&target_fs, Mode::Create)).unwrap();
+    let made = target.steps();
+    let wanted = &states(SEED, 60)[60];
+    let (mut early, mut refused) = (0, 0);
+    for step in begin..=made {
+        for seed in 0..40 {
+            let left = match (target.power_loss(step, seed), from, to) {
+                (Remains::Directory(image), Medium::Directory(rules), None) => {
+                    copy_in(&CrashFs::from_image(&image, rules))
+                }
+                (remains, ..) => remains.file_system(),
+            };
+            let what = format!("{tracker:?} {from:?} to {to:?} step {step} of {begin} to {made}, seed {seed}");
+            let opened = open_files(left.clone(), Mode::Write, Arc::new(SyncTracker), &options.setup());
+            let opened = opened.map_err(Error::from).and_then(|place| Db::open_manual(place, options.clone()));
+            match opened {
+                Ok(db) => {
+                    let pairs = kit::contents(&db).unwrap_or_else(|e| panic!("{what}: TORN: {e}"));
+                    assert!(pairs.into_iter().collect::<Model>() == *wanted, "{what}: TORN: other contents");
+                    drop(db);
+                    let report = check_on(&*place(&left, Mode::ReadOnly), &options, true).unwrap();
+                    assert!(report.problems.is_empty(), "{what}: {:?}", report.problems);
+                    early += usize::from(step < made);
+                }
+                Err(error) => {
+                    assert!(step < made, "{what}: TORN: made, but {error}");
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(early > 0 && refused > 0, "{tracker:?} {from:?} to {to:?}: {early} opened early, {refused} refused");
+}
+
+#[test]
+fn a_power_cut_leaves_a_whole_checkpoint_or_none() {
+    let [ext4, posix] = [Rules::Ext4, Rules::Posix].map(Medium::Directory);
+    for tracker in Tracker::sound().chain([Tracker::Never]) {
+        campaign(tracker, ext4, None, TableForm::Block);
+        campaign(tracker, ext4, Some(ext4), TableForm::Block);
+    }
+    for tracker in [Tracker::Sync, Tracker::Group, Tracker::Never] {
+        campaign(tracker, ext4, None, TableForm::Bundled);
+    }
+    campaign(Tracker::Sync, posix, Some(posix), TableForm::Bundled);
+    for tracker in Tracker::sound() {
+        campaign(tracker, ext4, None, TableForm::Directory);
+    }
+    campaign(Tracker::Background, posix, Some(posix), TableForm::Directory);
+}
+
+#[test]
+fn a_power_cut_leaves_a_whole_checkpoint_or_none_where_a_device_is_copied_or_copied_to() {
+    let ext4 = Medium::Directory(Rules::Ext4);
+    for tracker in [Tracker::Sync, Tracker::Group, Tracker::Never] {
+        campaign(tracker, Medium::Device, Some(Medium::Device), TableForm::Block);
+        campaign(tracker, Medium::Device, Some(ext4), TableForm::Block);
+        campaign(tracker, ext4, Some(Medium::Device), TableForm::Bundled);
+    }
+    campaign(Tracker::Sync, ext4, Some(Medium::Split(Rules::Ext4)), TableForm::Block);
+    campaign(Tracker::Sync, Medium::Split(Rules::Ext4), Some(ext4), TableForm::Block);
+}

@@ -1,0 +1,69 @@
+//! An allocator that counts what it hands out: to this thread, and to the whole process. Who includes this file has it.
+#![allow(dead_code, reason = "other programs include this file, too, and use a part")]
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+};
+
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+static OF_PROCESS: AtomicU64 = AtomicU64::new(0);
+static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
+static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static OF_THREAD: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Allocations of this thread so far.
+pub fn of_thread() -> u64 {
+    OF_THREAD.get()
+}
+
+/// Allocations of all threads so far.
+pub fn of_process() -> u64 {
+    OF_PROCESS.load(Relaxed)
+}
+
+/// Bytes that the process holds now.
+pub fn live_bytes() -> usize {
+    LIVE_BYTES.load(Relaxed)
+}
+
+/// The most that it has held so far.
+pub fn peak_bytes() -> usize {
+    PEAK_BYTES.load(Relaxed)
+}
+
+/// No counter allocates: numbers without a destructor.
+fn count(more: usize) {
+    OF_PROCESS.fetch_add(1, Relaxed);
+    OF_THREAD.set(OF_THREAD.get() + 1);
+    let live = LIVE_BYTES.fetch_add(more, Relaxed).wrapping_add(more);
+    PEAK_BYTES.fetch_max(live, Relaxed);
+}
+
+// SAFETY: every call goes to the system's allocator unchanged; counting allocates nothing and cannot unwind.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: the caller keeps `alloc`'s contract, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE_BYTES.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: `pointer` came from `System` with this layout, by the caller's contract.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size.wrapping_sub(layout.size()));
+        // SAFETY: as above, and the caller keeps `realloc`'s contract for `size`.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}

@@ -1,0 +1,143 @@
+//! Power cuts on a directory or a device in memory: a history is written where all is recorded, then the power is cut after every
+//! step, and what is left is opened and judged.
+#![allow(dead_code, reason = "other programs include this file, too, and use a part")]
+use super::history::{Collected, History, Tracker, contents, placement, tight};
+use std::sync::Arc;
+use terrace::{Db, Options, WriteOptions, check_on};
+use terrace_sim::{Medium, Recorder, Remains, Rng, Rules};
+use terrace_storage::backends::files::fs::FileSystem;
+
+/// Actions of a history.
+const ACTIONS: usize = 260;
+
+/// One history with its power cuts. Equal ones give equal states.
+#[derive(Clone, Debug)]
+pub struct Cuts {
+    /// Whose parts the store is made of; sizes are small whatever it says.
+    pub options: Options,
+    pub tracker: Tracker,
+    pub medium: Medium,
+    pub history: u64,
+    /// States after each step.
+    pub seeds: u64,
+}
+
+/// A state that broke the contract.
+#[derive(Debug)]
+pub struct Broken {
+    /// Which one: numbers that make it again.
+    pub place: String,
+    pub reason: String,
+    /// What was left.
+    pub image: String,
+}
+
+/// The histories of a campaign, one for each tracker and each medium.
+pub fn histories(options: &Options, trackers: &[Tracker], history: u64, seeds: u64) -> Vec<Cuts> {
+    let (ext4, posix) = (Medium::Directory(Rules::Ext4), Medium::Directory(Rules::Posix));
+    let media = [ext4, posix, Medium::Device, Medium::Split(Rules::Posix)];
+    let in_folders = options.tables.is_some_and(|tables| tables.name() == "directory");
+    let pairs = trackers.iter().flat_map(|&tracker| media.map(|medium| (tracker, medium)));
+    pairs
+        .filter(|(tracker, medium)| tracker.goes_with(*medium)) // refused there
+        .filter(|(_, medium)| matches!(medium, Medium::Directory(_)) || !in_folders) // a device has none
+        .map(|(tracker, medium)| {
+            // A device is asked for much more than a directory is.
+            let seeds = if matches!(medium, Medium::Directory(_)) { seeds } else { seeds.div_ceil(8) };
+            Cuts { options: options.clone(), tracker, medium, history, seeds }
+        })
+        .collect()
+}
+
+/// At most `max` of the steps `0..=last`, spread over all of them; the last is one of them.
+pub fn spread(last: usize, max: usize) -> impl Iterator<Item = usize> {
+    let stride = (last + 1).div_ceil(max.max(1));
+    (last % stride..=last).step_by(stride)
+}
+
+impl Cuts {
+    /// Writes the history and judges the states after at most `steps_max` of its steps. `seen` is told of each, and says false to
+    /// stop. What was collected in it.
+    pub fn judge_all(&self, steps_max: usize, seen: &mut dyn FnMut(Option<Broken>) -> bool) -> Collected {
+        // In every other history few files may be open: builds are handed over file by file, and two closed logs force a commit.
+        let recorder = match self.medium.recorder() {
+            Recorder::Directory(disk) if self.history % 2 == 1 => Recorder::Directory(disk.with_open_files_max(16)),
+            recorder => recorder,
+        };
+        let steps = || recorder.steps();
+        let mut history =
+            History::new(self.options.clone(), self.history, self.tracker, recorder.file_system(), &steps);
+        history.run(ACTIONS);
+        for step in spread(recorder.steps(), steps_max) {
+            for seed in (step as u64..).take(self.seeds as usize) {
+                let image = recorder.power_loss(step, seed);
+                let broken = self.judge(&history, &image, step, seed).err().map(|reason| Broken {
+                    place: format!(
+                        "{:?} {:?} history {} step {step} seed {seed}",
+                        self.tracker, self.medium, self.history
+                    ),
+                    reason,
+                    image: format!("{image:?}"),
+                });
+                if !seen(broken) {
+                    return history.collected;
+                }
+            }
+        }
+        history.collected
+    }
+
+    fn options(&self) -> Options {
+        tight(self.options.clone())
+    }
+
+    fn open(&self, fs: &Arc<dyn FileSystem>) -> terrace::Result<Db> {
+        Db::open_manual(placement(fs, Tracker::Sync.make(0), &self.options())?, self.options())
+    }
+
+    /// Opens an image and judges it. On some seeds goes on: the store must take writes, pass a full check, and survive a
+    /// second cut during or after its recovery.
+    fn judge(&self, history: &History<'_>, image: &Remains, step: usize, seed: u64) -> Result<(), String> {
+        let fs = image.file_system();
+        let db = self.open(&fs).map_err(|e| format!("OPEN: {e}"))?;
+        let applied = history.judge(step, &db)?;
+        if seed % 8 == 1 {
+            db.put_with("after", "the crash", WriteOptions::synced()).map_err(|e| format!("WRITE: refused: {e}"))?;
+            drop(db);
+            let options = self.options();
+            let store = placement(&fs, Tracker::Sync.make(0), &options).map_err(|e| format!("OPEN: to check: {e}"))?;
+            let report = check_on(&*store, &options, true).map_err(|e| format!("CHECK: {e}"))?;
+            if !report.problems.is_empty() {
+                return Err(format!("CHECK: finds {:?}", report.problems));
+            }
+            drop(store);
+            let db = self.open(&fs).map_err(|e| format!("OPEN: again: {e}"))?;
+            let mut wanted = history.states[applied].clone();
+            wanted.insert(b"after".to_vec(), b"the crash".to_vec());
+            if contents(&db)? != wanted {
+                return Err("WRITE: a synced write after recovery is lost, or another came back".into());
+            }
+        }
+        if seed % 8 == 2 { self.cut_again(history, image, step, seed) } else { Ok(()) }
+    }
+
+    /// Recovers on a recorded directory and cuts the power during that recovery.
+    fn cut_again(&self, history: &History<'_>, image: &Remains, step: usize, seed: u64) -> Result<(), String> {
+        let recorder = self.medium.record(image);
+        let fs = recorder.file_system();
+        let recovered = history.judge(step, &self.open(&fs).map_err(|e| format!("OPEN: {e}"))?)?;
+        let end = recorder.steps();
+        let second = Rng::of(seed, step as u64).below(end + 1);
+        for (cut, at_least) in [(second, 0), (end, recovered)] {
+            let again = recorder.power_loss(cut, seed).file_system();
+            let db = self.open(&again).map_err(|e| format!("OPEN: after a second cut at {cut} of {end}: {e}"))?;
+            let applied = history.judge(step, &db).map_err(|e| format!("{e} (second cut at {cut} of {end})"))?;
+            if applied < at_least {
+                return Err(format!(
+                    "LOST: recovery showed {recovered} batches, after a second cut there are {applied}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}

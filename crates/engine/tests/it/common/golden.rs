@@ -1,0 +1,84 @@
+//! Small stores that every later version must read, and what is in them.
+#![allow(dead_code, reason = "other programs include this file, too, and use a part")]
+use std::{collections::BTreeMap, path::Path};
+use terrace::{Db, Options, Result, WriteBatch, WriteOptions};
+
+/// One of them: how it is made.
+pub struct Golden {
+    pub name: &'static str,
+    options: &'static [(&'static str, &'static str)],
+    /// It is closed; else it ends as by a kill, with a log.
+    closed: bool,
+}
+
+/// Tables of all levels with each codec, filters of both forms, deletes of ranges, and logs of both kinds of writer.
+pub const STORES: &[Golden] = &[
+    Golden { name: "leveldb", options: &[], closed: true },
+    Golden { name: "leveldb-killed", options: &[("compression", "none"), ("bloom_bits", "10")], closed: false },
+    Golden {
+        name: "zstd",
+        options: &[("compression", "zstd"), ("bloom_bits", "10"), ("filter_form", "table")],
+        closed: true,
+    },
+    Golden { name: "lz4-ranges", options: &[("compression", "lz4"), ("range_deletes", "on")], closed: false },
+    Golden { name: "mapped-log", options: &[("log_writes", "map"), ("restart_interval", "3")], closed: false },
+];
+
+impl Golden {
+    /// As it was made; whoever opens it later may ask for the same.
+    pub fn options(&self) -> Options {
+        let mut options = Options::default();
+        for (name, value) in [("memtable_bytes", "64KiB"), ("table_bytes", "64KiB")].iter().chain(self.options) {
+            options.set(name, value).expect("an option of every version");
+        }
+        options
+    }
+
+    /// Makes it in `folder`, and tells what it then holds.
+    pub fn make(&self, folder: &Path) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
+        let db = Db::open(folder, self.options())?;
+        let mut model = BTreeMap::new();
+        for round in 0..4u32 {
+            for n in (round..120).step_by(1 + round as usize) {
+                let (key, value) = pair(round, n);
+                db.put(&key, &value)?;
+                model.insert(key, value);
+            }
+            let mut batch = WriteBatch::new();
+            for n in (10 * round)..(10 * round + 4) {
+                let (key, _) = pair(round, n);
+                batch.delete(&key);
+                model.remove(&key);
+            }
+            db.write(batch, WriteOptions { sync: true })?;
+            if round == 2 {
+                let (from, to) = (&b"key070"[..], &b"key080"[..]);
+                db.delete_range(from, to, WriteOptions::default())?;
+                model.retain(|key, _| !(from..to).contains(&&key[..]));
+            }
+            if round < 3 {
+                db.flush()?;
+            }
+        }
+        if self.closed {
+            db.close()?
+        } else {
+            drop(db)
+        }
+        Ok(model)
+    }
+
+    /// What it holds.
+    pub fn contents(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        let scratch = tempfile::tempdir().expect("a temporary directory");
+        self.make(&scratch.path().join("again")).expect("it was made before")
+    }
+}
+
+/// Keys and values of any bytes; some are empty, one is long.
+fn pair(round: u32, n: u32) -> (Vec<u8>, Vec<u8>) {
+    let key = if n == 119 { Vec::new() } else { format!("key{n:03}").into_bytes() };
+    let bytes = if n == 57 { 5000 } else { n as usize % 40 };
+    let value = (0..bytes).map(|at| ((at as u32 * (n + 7 * round + 1)) >> 2) as u8).collect();
+    (key, value)
+}

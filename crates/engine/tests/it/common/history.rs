@@ -1,0 +1,368 @@
+//! A seeded history of writes on a store whose background work the test steps, and the oracle that judges what a crash
+//! left of it: the contents must equal some prefix of the history, at least as long as what was promised durable.
+#![allow(dead_code, reason = "other programs include this file, too, and use a part")]
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use terrace::{Db, LogWrites, Options, ReadOptions, WriteBatch, WriteOptions};
+use terrace_sim::{LateTracker, LyingTracker, Medium, Rng, Rules};
+use terrace_storage::{
+    backends::files::fs::FileSystem,
+    durability::{BatchTracker, CommitTracker, Evidence, JournalTracker, NoTracker, SyncTracker, Way},
+    open_files,
+    placement::{Mode, Placement},
+};
+
+/// Holds the number of batches applied; every batch raises it.
+pub const COUNT_KEY: &[u8] = b"\x00count";
+
+pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// How tickets mature in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tracker {
+    Sync,
+    Group,
+    Background,
+    Journal,
+    JournalBpf,
+    Late,
+    /// Some builds fail.
+    LateFailing,
+    /// Nothing is ever synced: a control that must lose something.
+    Never,
+    /// Tables are taken for durable that are not: the other one.
+    Lying,
+}
+
+impl Tracker {
+    /// Those that must lose nothing.
+    pub const PROMISING: [Tracker; 7] = [
+        Tracker::Sync,
+        Tracker::Group,
+        Tracker::Background,
+        Tracker::Journal,
+        Tracker::JournalBpf,
+        Tracker::Late,
+        Tracker::LateFailing,
+    ];
+
+    /// Those of them under which no build fails.
+    pub fn sound() -> impl Iterator<Item = Tracker> {
+        Tracker::PROMISING.into_iter().filter(|tracker| *tracker != Tracker::LateFailing)
+    }
+
+    /// Whether it rests on ext4's journal.
+    pub fn needs_journal(self) -> bool {
+        matches!(self, Tracker::Group | Tracker::Journal | Tracker::JournalBpf)
+    }
+
+    /// Whether it can keep its promise there. A device has no journal, but one flush of it is one for all.
+    pub fn goes_with(self, medium: Medium) -> bool {
+        match medium {
+            Medium::Directory(Rules::Ext4) => true,
+            Medium::Directory(Rules::Posix) | Medium::Split(_) => !self.needs_journal(),
+            Medium::Device => !matches!(self, Tracker::Journal | Tracker::JournalBpf),
+        }
+    }
+
+    /// With every third seed there are descriptors for no file that waits.
+    pub fn make(self, seed: u64) -> Arc<dyn CommitTracker> {
+        let files_max = if seed.is_multiple_of(3) { 0 } else { usize::MAX };
+        let journal = |evidence| {
+            let tracker = JournalTracker::new(evidence, Duration::ZERO, Duration::from_secs(3600));
+            Arc::new(tracker.with_files_max(files_max))
+        };
+        let batched = |way| Arc::new(BatchTracker::new(way, Duration::ZERO).with_files_max(files_max));
+        match self {
+            Tracker::Sync => Arc::new(SyncTracker),
+            Tracker::Group => batched(Way::Group),
+            Tracker::Background => batched(Way::Background),
+            Tracker::Journal => journal(Evidence::Count),
+            Tracker::JournalBpf => journal(Evidence::Transactions),
+            Tracker::Late => Arc::new(LateTracker::new(seed)),
+            Tracker::LateFailing => Arc::new(LateTracker::failing(seed, 60)),
+            Tracker::Never => Arc::new(NoTracker),
+            Tracker::Lying => Arc::new(LyingTracker),
+        }
+    }
+}
+
+/// The default options, [`tight`].
+pub fn tight_options() -> Options {
+    tight(Options::default())
+}
+
+/// With sizes that make few writes go through every part: level 0 is due at once, tables are small.
+pub fn tight(mut options: Options) -> Options {
+    options.memtable_bytes = 64 << 10;
+    options.table_bytes = 64 << 10;
+    options.level_base_bytes = 64 << 10;
+    options.l0_compact_runs = 2;
+    options.l0_slow_runs = 1000;
+    options.l0_stop_runs = 1000;
+    options.manifest_bytes = 4 << 10;
+    options.memtables_max = 4;
+    options.compactions_max = 2;
+    options
+}
+
+/// As [`tight`], with compactions that are cut into parts and merges within level 0.
+fn parallel(options: Options) -> Options {
+    let mut options = tight(options);
+    options.compactions_max = 4;
+    options.subcompactions_max = 3;
+    options.subcompaction_bytes = 1 << 10;
+    options.l0_merge_runs = 2;
+    options.least_overlap = true;
+    options.whole_blocks = true;
+    options.range_deletes = true;
+    options
+}
+
+pub fn placement(
+    fs: &Arc<dyn FileSystem>,
+    tracker: Arc<dyn CommitTracker>,
+    options: &Options,
+) -> terrace::Result<Box<dyn Placement>> {
+    Ok(open_files(fs.clone(), Mode::Create, tracker, &options.setup())?)
+}
+
+/// What was written, when, and what was promised about it. `clock` tells steps of the file system.
+pub struct History<'a> {
+    pub seed: u64,
+    rng: Rng,
+    options: Options,
+    tracker: Tracker,
+    fs: Arc<dyn FileSystem>,
+    clock: &'a dyn Fn() -> usize,
+    db: Option<Db>,
+    opened: u64,
+    /// `states[k]` is the store after the first k batches.
+    pub states: Vec<Model>,
+    /// Step at which batch k began: it cannot be seen before.
+    pub began: Vec<usize>,
+    /// Sequence of the last operation of batch k.
+    last_sequences: Vec<u64>,
+    /// From this step on, at least so many batches survive a power cut.
+    pub promises: Vec<(usize, usize)>,
+    snapshots: Vec<(terrace::Snapshot, usize)>,
+    /// What the collectors of the value log did, and what was never made durable.
+    pub collected: Collected,
+}
+
+/// Bytes of values that a collector moved, and that one put again; tables that were merged before anything was done to make them durable.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Collected {
+    pub moved_bytes: u64,
+    pub put_again_bytes: u64,
+    pub tables_given_up: u64,
+}
+
+impl<'a> History<'a> {
+    /// On a store of the parts of `options`; its sizes, and how it works in parallel, are the history's.
+    pub fn new(
+        options: Options,
+        seed: u64,
+        tracker: Tracker,
+        fs: Arc<dyn FileSystem>,
+        clock: &'a dyn Fn() -> usize,
+    ) -> History<'a> {
+        let mut options = if (seed / 2).is_multiple_of(2) { tight(options) } else { parallel(options) };
+        (options.pipelined_writes, options.group_wait_us) = if seed % 2 == 1 { (true, 10) } else { (false, 0) };
+        options.sync_flushes = seed % 3 == 2;
+        options.log_writes = if (seed / 4).is_multiple_of(2) { LogWrites::Write } else { LogWrites::Map };
+        History {
+            seed,
+            rng: Rng::new(seed),
+            options,
+            tracker,
+            fs,
+            clock,
+            db: None,
+            opened: 0,
+            states: vec![Model::new()],
+            began: Vec::new(),
+            last_sequences: Vec::new(),
+            promises: Vec::new(),
+            snapshots: Vec::new(),
+            collected: Collected::default(),
+        }
+    }
+
+    /// Runs `actions` random actions. A store that has stopped after an injected failure is reopened, as its user would.
+    pub fn run(&mut self, actions: usize) {
+        for _ in 0..actions {
+            if let Err(error) = self.act() {
+                assert!(self.tracker == Tracker::LateFailing, "seed {}: {error}", self.seed);
+                self.forget_db();
+            }
+        }
+        self.forget_db();
+    }
+
+    fn db(&mut self) -> terrace::Result<Db> {
+        if self.db.is_none() {
+            self.opened += 1;
+            let tracker = self.tracker.make(self.seed.wrapping_mul(31).wrapping_add(self.opened));
+            let db = Db::open_manual(placement(&self.fs, tracker, &self.options)?, self.options.clone())?;
+            let applied = applied(&db)?;
+            // A batch whose write was refused may have reached the log all the same; nothing else may be new or gone.
+            assert!(
+                applied == self.states.len() - 1 || applied == self.states.len() - 2,
+                "seed {}: a kill lost something",
+                self.seed
+            );
+            self.forget_after(applied);
+            assert_eq!(contents(&db).as_ref(), Ok(&self.states[applied]), "seed {}: after a kill", self.seed);
+            self.promise(db.durable_sequence());
+            self.db = Some(db);
+        }
+        Ok(self.db.clone().expect("just opened"))
+    }
+
+    /// The refused batch that did not reach the log never happened.
+    fn forget_after(&mut self, batches: usize) {
+        self.states.truncate(batches + 1);
+        self.began.truncate(batches);
+        self.last_sequences.truncate(batches);
+    }
+
+    fn forget_db(&mut self) {
+        self.snapshots.clear();
+        if let Some(db) = self.db.take() {
+            let did = db.statistics();
+            let moved = did.bytes_written.iter().find(|(purpose, _)| *purpose == "collection");
+            self.collected.moved_bytes += moved.map_or(0, |(_, bytes)| *bytes);
+            self.collected.put_again_bytes += did.value_log.put_again_bytes;
+            self.collected.tables_given_up += did.tables_given_up;
+        }
+    }
+
+    fn act(&mut self) -> terrace::Result<()> {
+        let db = self.db()?;
+        let fate = self.rng.below(1000);
+        match fate {
+            0..=559 => self.write(&db, fate < 112)?,
+            560..=639 => db.flush()?,
+            640..=859 => {
+                for _ in 0..self.rng.below(4) {
+                    db.step(self.rng.next_u64());
+                }
+            }
+            860..=879 => db.compact_range(None, None)?,
+            880..=909 => db.wait_durable(db.last_sequence())?,
+            910..=939 => self.snapshots.push((db.snapshot(), self.states.len() - 1)),
+            940..=969 => self.read_snapshot(&db),
+            970..=984 => db.wait_idle()?,
+            985..=991 => {
+                self.forget_db();
+                db.close()?;
+                self.promises.push(((self.clock)(), self.states.len() - 1));
+                return Ok(());
+            }
+            _ => {
+                self.forget_db(); // as a kill: nothing is written any more, nothing is lost
+                return Ok(());
+            }
+        }
+        self.promise(db.durable_sequence());
+        Ok(())
+    }
+
+    fn write(&mut self, db: &Db, sync: bool) -> terrace::Result<()> {
+        let number = self.states.len();
+        let mut state = self.states[number - 1].clone();
+        let mut batch = WriteBatch::new();
+        let count = (number as u64).to_le_bytes();
+        batch.put(COUNT_KEY, count);
+        state.insert(COUNT_KEY.to_vec(), count.to_vec());
+        for _ in 0..self.rng.below(4) {
+            let key = format!("key{:02}", self.rng.below(40)).into_bytes();
+            if self.rng.chance(1, 4) {
+                batch.delete(&key);
+                state.remove(&key);
+            } else {
+                let bytes = if self.rng.chance(1, 12) { self.rng.below(9000) } else { self.rng.below(40) };
+                let value = vec![number as u8; bytes];
+                batch.put(&key, &value);
+                state.insert(key, value);
+            }
+        }
+        if self.options.range_deletes && self.rng.chance(1, 6) {
+            let [from, to] = [self.rng.below(40), self.rng.below(40)].map(|n| format!("key{n:02}").into_bytes());
+            if from < to {
+                state.retain(|key, _| !(&from..&to).contains(&key));
+                batch.delete_range(from, to);
+            }
+        }
+        self.began.push((self.clock)());
+        self.states.push(state);
+        self.last_sequences.push(u64::MAX); // until it is acknowledged
+        let last = db.write(batch, WriteOptions { sync })?;
+        self.last_sequences[number - 1] = last;
+        if sync {
+            self.promises.push(((self.clock)(), number));
+        }
+        Ok(())
+    }
+
+    fn read_snapshot(&mut self, db: &Db) {
+        if !self.snapshots.is_empty() {
+            let (snapshot, at) = self.snapshots.swap_remove(self.rng.below(self.snapshots.len()));
+            let pairs =
+                db.scan(ReadOptions::new().snapshot(&snapshot)).collect::<terrace::Result<Model>>().expect("scan");
+            assert_eq!(pairs, self.states[at], "seed {}: a snapshot changed", self.seed);
+        }
+    }
+
+    fn promise(&mut self, durable_sequence: u64) {
+        let batches = self.last_sequences.partition_point(|last| *last <= durable_sequence);
+        self.promises.push(((self.clock)(), batches));
+    }
+
+    /// Judges what a power cut right after `step` left, as `open` finds it. The number of batches that survived, or what
+    /// is wrong.
+    pub fn judge(&self, step: usize, db: &Db) -> Result<usize, String> {
+        let applied = applied(db).map_err(|e| format!("cannot read: {e}"))?;
+        let promised =
+            self.promises.iter().filter(|(when, _)| *when <= step).map(|(_, count)| *count).max().unwrap_or(0);
+        let begun = self.began.partition_point(|when| *when <= step);
+        if applied < promised || applied > begun {
+            return Err(format!("LOST: {applied} batches are there, {promised} were promised, {begun} had begun"));
+        }
+        let found = contents(db)?;
+        if found != self.states[applied] {
+            return Err(format!(
+                "HOLE: the contents are not those after {applied} batches: {}",
+                difference(&found, &self.states[applied])
+            ));
+        }
+        Ok(applied)
+    }
+}
+
+/// Number of batches that the store has.
+pub fn applied(db: &Db) -> terrace::Result<usize> {
+    let count = db.get(COUNT_KEY)?;
+    Ok(count.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")) as usize))
+}
+
+/// Everything, read forward and checked against everything read backward.
+pub fn contents(db: &Db) -> Result<Model, String> {
+    let read = |scan: terrace::Scan| scan.collect::<terrace::Result<Vec<_>>>().map_err(|e| format!("cannot scan: {e}"));
+    let (forward, mut backward) = (read(db.scan(ReadOptions::new()))?, read(db.scan_reverse(ReadOptions::new()))?);
+    backward.reverse();
+    if forward != backward {
+        return Err("forward and backward scans differ".into());
+    }
+    Ok(forward.into_iter().collect())
+}
+
+fn difference(found: &Model, wanted: &Model) -> String {
+    let wrong = wanted.iter().find(|(key, value)| found.get(*key) != Some(value)).map(|(key, _)| key);
+    let extra = found.keys().find(|key| !wanted.contains_key(*key));
+    format!(
+        "first missing or wrong key {:?}, first extra key {:?}",
+        wrong.map(|k| k.escape_ascii().to_string()),
+        extra.map(|k| k.escape_ascii().to_string())
+    )
+}

@@ -1,0 +1,348 @@
+//! Small things that several suites share: places to put a store, ways to open it, a numbered history, a comparator.
+#![allow(dead_code, reason = "other programs include this file, too, and use a part")]
+use std::{
+    cmp::Ordering,
+    collections::BTreeMap,
+    env,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use tempfile::TempDir;
+use terrace::{Comparator, Db, Error, LevelInfo, Options, ReadOptions, TableForm, Tier, WriteBatch, WriteOptions};
+use terrace_sim::{Medium, Rng, Rules, ScrambleFs};
+use terrace_storage::{
+    Memory,
+    backends::{
+        files::{fs::FileSystem, real::RealFs},
+        raw::{self, RawFs, Sizes, split::SplitFs},
+    },
+    open_files,
+    placement::{Mode, Placement},
+};
+
+pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// A directory for one store, and how to get at it.
+pub struct Place {
+    pub name: &'static str,
+    pub fs: Arc<dyn FileSystem>,
+    folder: Option<TempDir>,
+}
+
+impl Place {
+    pub fn memory() -> Place {
+        Place { name: "memory", fs: Arc::new(Memory::new()), folder: None }
+    }
+
+    /// For what must hold anywhere: in memory, or where `TERRACE_TEST_PLACE` says: on a `device` without a file system, or `split`, in a
+    /// directory that goes with one.
+    pub fn any() -> Place {
+        let place = |name, fs| Place { name, fs, folder: None };
+        match medium() {
+            Medium::Directory(_) => Place::memory(),
+            Medium::Device => place("device", large_device()),
+            Medium::Split(_) => place("split", Arc::new(SplitFs::new(Arc::new(Memory::new()), large_device()))),
+        }
+    }
+
+    pub fn scrambled() -> Place {
+        Place { name: "scrambled memory", fs: Arc::new(ScrambleFs::new(Arc::new(Memory::new()))), folder: None }
+    }
+
+    pub fn directory() -> Place {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        Place { name: "directory", fs: Arc::new(RealFs::new(folder.path().join("store"))), folder: Some(folder) }
+    }
+
+    /// A device in memory, without a file system.
+    pub fn device() -> Place {
+        Place { name: "device", fs: Medium::Device.recorder().file_system(), folder: None }
+    }
+
+    /// A directory in memory that goes with such a device.
+    pub fn split() -> Place {
+        Place { name: "split", fs: Medium::Split(Rules::Ext4).recorder().file_system(), folder: None }
+    }
+
+    /// The store's path, if it is in a directory of a real file system.
+    pub fn path(&self) -> Option<PathBuf> {
+        self.folder.as_ref().map(|folder| folder.path().join("store"))
+    }
+
+    /// Why a store here cannot have the form of tables or the tier that `options` ask for.
+    pub fn refuses(&self, options: &Options) -> Option<String> {
+        refusal(&*self.fs, options).map(|why| format!("{}: {why}", self.name))
+    }
+
+    /// Opens the store; with `manual`, background work is the caller's.
+    pub fn open(&self, options: &Options, manual: bool) -> terrace::Result<Db> {
+        open(&self.fs, options, manual)
+    }
+}
+
+const SMALL_SLOTS: Sizes = Sizes { slot_bytes: 64 << 10, unit_slots: 16 };
+
+/// Has room for any suite, and unlike [`Place::device`] records nothing. Slots are small, so that small files fill several.
+fn large_device() -> Arc<RawFs> {
+    let device = Arc::new(terrace_device::Memory::new(1 << 30).expect("memory is taken where it is written to"));
+    raw::format(&*device, SMALL_SLOTS, 1).expect("a device in memory takes what it is given");
+    RawFs::new(device, "(device in memory)")
+}
+
+/// A file at `path` in place of a device, prepared for a store. Slots are small, as of [`large_device`].
+pub fn device_file(path: &Path, bytes: u64) {
+    raw::make_file(path, bytes).expect("room for a file");
+    raw::prepare(path, |_| Ok::<_, terrace_storage::Error>(SMALL_SLOTS), false).expect("a new file is free");
+}
+
+/// What `terrace raw check` finds on the device at `path`.
+pub fn problems_of_device(path: &Path) -> Vec<String> {
+    let setup = Options::default().setup();
+    raw::open(path, Mode::ReadOnly, &setup)
+        .expect("a device that is not in use")
+        .problems()
+        .expect("a device that reads")
+}
+
+/// The recording counterpart of [`Place::any`], for suites that cut the power.
+pub fn medium() -> Medium {
+    match env::var("TERRACE_TEST_PLACE").as_deref() {
+        Err(_) | Ok("memory") => Medium::Directory(Rules::Ext4),
+        Ok("device") => Medium::Device,
+        Ok("split") => Medium::Split(Rules::Ext4),
+        Ok(other) => panic!("TERRACE_TEST_PLACE is memory, device or split, not {other}"),
+    }
+}
+
+/// Whether a [`medium`] refuses these options, so that what they are for is skipped. A directory refuses none.
+pub fn is_refused(options: &Options) -> bool {
+    let why = refusal(&*medium().recorder().file_system(), options);
+    why.as_ref().inspect(|why| println!("skipped: {why}"));
+    assert!(why.is_none() || medium() != Medium::Directory(Rules::Ext4), "{why:?}");
+    why.is_some()
+}
+
+/// Why no store on `fs` can have the form of tables or the tier that `options` ask for.
+fn refusal(fs: &dyn FileSystem, options: &Options) -> Option<String> {
+    if options.tables == Some(TableForm::Directory) && fs.folders().is_none() {
+        return Some("there can be no folders".into());
+    }
+    options.durability.tracker(fs, &options.setup()).err().map(|error| error.to_string())
+}
+
+/// Of a place that is [any](Place::any).
+pub fn anywhere() -> Arc<dyn FileSystem> {
+    Place::any().fs
+}
+
+/// A store [`anywhere`].
+pub fn store(options: Options) -> Db {
+    Place::any().open(&options, false).expect("a fresh place")
+}
+
+pub fn placement(fs: &Arc<dyn FileSystem>, mode: Mode, options: &Options) -> terrace::Result<Box<dyn Placement>> {
+    let setup = options.setup();
+    Ok(open_files(fs.clone(), mode, options.durability.tracker(&**fs, &setup)?, &setup)?)
+}
+
+pub fn open(fs: &Arc<dyn FileSystem>, options: &Options, manual: bool) -> terrace::Result<Db> {
+    let placement = placement(fs, Mode::Create, options)?;
+    if manual { Db::open_manual(placement, options.clone()) } else { Db::open_on(placement, options.clone()) }
+}
+
+/// LevelDB's numbers and syncs, or the preset that `TERRACE_TEST_PRESET` names, with these changes, in their text form. Tables that no
+/// change speaks of have the form that `TERRACE_TEST_TABLES` names, if they can: directory tables have no values in a log, and no place on a device.
+pub fn options(changes: &[(&str, &str)]) -> Options {
+    let apart = changes.contains(&("values", "log")) || medium() != Medium::Directory(Rules::Ext4);
+    if apart { in_files(changes) } else { formed(form().as_deref(), changes) }
+}
+
+/// As [`options`], for what is said of tables that are files, or of parts of files: not directories.
+pub fn in_files(changes: &[(&str, &str)]) -> Options {
+    formed(form().as_deref().filter(|form| *form != "directory"), changes)
+}
+
+/// As [`options`], whatever is named: for what is said of LevelDB's own tables, of their number or of what they cost, and for suites that
+/// choose forms of tables themselves.
+pub fn plain(changes: &[(&str, &str)]) -> Options {
+    changed(Options::leveldb_compatible(), None, changes)
+}
+
+fn formed(form: Option<&str>, changes: &[(&str, &str)]) -> Options {
+    let base = match env::var("TERRACE_TEST_PRESET") {
+        Ok(name) => numbers_of(Options::preset(&name).unwrap_or_else(|e| panic!("TERRACE_TEST_PRESET: {e}"))),
+        Err(_) => Options::leveldb_compatible(),
+    };
+    changed(base, form, changes)
+}
+
+/// Of a preset for devices, too, suites have stores in directories, where batches are what they can be.
+fn numbers_of(mut preset: Options) -> Options {
+    if preset.device {
+        (preset.device, preset.durability) = (false, Tier::Auto);
+    }
+    preset
+}
+
+fn changed(mut options: Options, form: Option<&str>, changes: &[(&str, &str)]) -> Options {
+    for (name, value) in form.map(|form| ("tables", form)).into_iter().chain(changes.iter().copied()) {
+        options.set(name, value).unwrap_or_else(|e| panic!("{name}={value}: {e}"));
+    }
+    options
+}
+
+fn form() -> Option<String> {
+    env::var("TERRACE_TEST_TABLES").ok()
+}
+
+/// Small memtables and tables, and level 0 due at once: few writes go through every part.
+pub const TIGHT: &[(&str, &str)] = &[
+    ("memtable_bytes", "64KiB"),
+    ("table_bytes", "64KiB"),
+    ("level_base_bytes", "64KiB"),
+    ("l0_compact_runs", "2"),
+    ("l0_slow_runs", "6"),
+    ("l0_stop_runs", "8"),
+    ("manifest_bytes", "4KiB"),
+    ("compactions_max", "2"),
+];
+
+pub fn scan(db: &Db, options: ReadOptions) -> terrace::Result<Pairs> {
+    db.scan(options).collect()
+}
+
+/// Everything forward, which must equal everything backward.
+pub fn contents(db: &Db) -> terrace::Result<Pairs> {
+    let forward = scan(db, ReadOptions::new().verify_checksums(true))?;
+    let backward: Pairs = db.scan_reverse(ReadOptions::new().verify_checksums(true)).collect::<terrace::Result<_>>()?;
+    assert!(forward.iter().eq(backward.iter().rev()), "forward and backward differ");
+    Ok(forward)
+}
+
+/// Levels below 0 are sorted and disjoint, no table is in two places, and none is empty.
+pub fn check_layout(layout: &[LevelInfo], order: &terrace_format::KeyOrder) -> Result<(), String> {
+    let mut numbers: Vec<u64> = layout.iter().flat_map(|level| &level.tables).map(|table| table.number).collect();
+    numbers.sort_unstable();
+    if numbers.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Err(format!("a table is in two places: {numbers:?}"));
+    }
+    for level in layout {
+        let upside_down = |table: &terrace::TableInfo| order.user(&table.smallest, &table.largest).is_gt();
+        let overlap = |pair: &[terrace::TableInfo]| {
+            let met = order.user(&pair[0].largest, &pair[1].smallest);
+            met.is_gt() || met.is_eq() && !pair[0].largest_excluded
+        };
+        if level.tables.iter().any(|table| table.bytes == 0 || upside_down(table)) {
+            return Err(format!("a table without bytes or bounds: {level:?}"));
+        }
+        if level.level > 0 && level.tables.windows(2).any(overlap) {
+            return Err(format!("tables overlap: {level:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Bytewise, backwards.
+pub struct Backwards;
+
+impl Comparator for Backwards {
+    fn name(&self) -> &str {
+        "test.Backwards"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        b.cmp(a)
+    }
+}
+
+/// Holds the number of batches of a numbered history that a store has.
+pub const COUNT_KEY: &[u8] = b"\x00count";
+
+/// Batch `number`, from 1, of the history of `seed`: keys with their new values, `None` deletes.
+pub fn batch(seed: u64, number: usize) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+    let mut rng = Rng::of(seed, number as u64);
+    let mut ops = vec![(COUNT_KEY.to_vec(), Some((number as u64).to_le_bytes().to_vec()))];
+    for _ in 0..rng.below(4) {
+        let key = format!("key{:02}", rng.below(60)).into_bytes();
+        let bytes = if rng.chance(1, 12) { rng.below(9000) } else { rng.below(60) };
+        let value = (!rng.chance(1, 4)).then(|| {
+            let noise: Vec<u8> = (0..bytes.div_ceil(8)).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
+            noise[..bytes].to_vec()
+        });
+        ops.push((key, value));
+    }
+    ops
+}
+
+pub fn apply(model: &mut Model, ops: &[(Vec<u8>, Option<Vec<u8>>)]) {
+    for (key, value) in ops {
+        match value {
+            Some(value) => drop(model.insert(key.clone(), value.clone())),
+            None => drop(model.remove(key)),
+        }
+    }
+}
+
+/// `states[n]` is the store after the first n batches.
+pub fn states(seed: u64, batches: usize) -> Vec<Model> {
+    let mut states = vec![Model::new()];
+    for number in 1..=batches {
+        let mut next = states[number - 1].clone();
+        apply(&mut next, &batch(seed, number));
+        states.push(next);
+    }
+    states
+}
+
+/// Writes a batch; its last sequence.
+pub fn write(db: &Db, ops: &[(Vec<u8>, Option<Vec<u8>>)], sync: bool) -> terrace::Result<u64> {
+    let mut batch = WriteBatch::new();
+    for (key, value) in ops {
+        match value {
+            Some(value) => batch.put(key, value),
+            None => batch.delete(key),
+        };
+    }
+    db.write(batch, WriteOptions { sync })
+}
+
+/// How many batches of a numbered history `pairs` are the state of; an error if they are no state of it.
+pub fn prefix(pairs: Pairs, states: &[Model]) -> Result<usize, String> {
+    let found: Model = pairs.into_iter().collect();
+    let count = found
+        .get(COUNT_KEY)
+        .map_or(0, |bytes| u64::from_le_bytes(bytes[..].try_into().expect("the count has eight bytes")) as usize);
+    match states.get(count) {
+        Some(state) if *state == found => Ok(count),
+        Some(_) => Err(format!("these are not the contents after {count} batches")),
+        None => Err(format!("the count is {count}")),
+    }
+}
+
+/// Whether the operating system's refusal is told with the operation and the file.
+pub fn is_told(error: &Error) -> bool {
+    match error {
+        Error::Io { op, object, .. } | Error::NoSpace { op, object, .. } => !op.is_empty() && !object.is_empty(),
+        Error::FailStopped(first) => is_told(first),
+        _ => false,
+    }
+}
+
+/// Every file below `folder` with its bytes, while nobody changes anything there.
+pub fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    names_below(folder).into_iter().map(|path| (path.clone(), std::fs::read(&path).expect("read"))).collect()
+}
+
+/// Every file below `folder`, or `folder` itself if it is a file; an open store may remove some meanwhile.
+pub fn names_below(folder: &Path) -> Vec<PathBuf> {
+    if folder.is_file() {
+        return vec![folder.to_owned()];
+    }
+    let listed = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
+        listed => listed.expect("list"),
+    };
+    let paths = listed.map(|entry| entry.expect("list").path());
+    paths.flat_map(|path| if path.is_dir() { names_below(&path) } else { vec![path] }).collect()
+}

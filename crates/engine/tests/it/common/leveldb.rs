@@ -1,0 +1,255 @@
+//! Terrace and LevelDB behind one face, so that a test can hand a directory from one to the other, and children of the
+//! test binary that run either of them. Shared by `interop.rs` and `likeness.rs`; each uses its part.
+use std::{
+    env,
+    path::Path,
+    process::{Command, Stdio},
+};
+use terrace::{Db, Options, ReadOptions, WriteBatch, WriteOptions};
+use terrace_peers::leveldb::{self, Library};
+
+/// Entries in the order in which a scan returned them.
+pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Which engine works on a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Terrace with the preset `leveldb`.
+    Ours,
+    /// The real LevelDB.
+    Theirs,
+}
+
+impl Side {
+    pub fn other(self) -> Side {
+        match self {
+            Side::Ours => Side::Theirs,
+            Side::Theirs => Side::Ours,
+        }
+    }
+}
+
+/// The options that both engines know and that the tests vary.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub snappy: bool,
+    /// Bytes a memtable may fill; LevelDB takes 64 KiB and more.
+    pub memtable_bytes: usize,
+    /// Bloom filter bits per key, 0 for none.
+    pub bloom_bits: u32,
+    /// Any damage is an error, also at the end of a log.
+    pub paranoid: bool,
+    /// Terrace's log goes through a mapping. LevelDB knows nothing of it and must not mind.
+    pub mapped_log: bool,
+}
+
+impl Default for Shape {
+    fn default() -> Shape {
+        Shape { snappy: true, memtable_bytes: 4 << 20, bloom_bits: 0, paranoid: false, mapped_log: false }
+    }
+}
+
+impl Shape {
+    /// Terrace's options for this shape.
+    pub fn ours(&self) -> Options {
+        let mut options = Options::preset("leveldb").expect("a preset of that name exists");
+        let settings = [
+            ("compression", if self.snappy { "snappy" } else { "none" }.to_string()),
+            ("memtable_bytes", self.memtable_bytes.to_string()),
+            ("bloom_bits", self.bloom_bits.to_string()),
+            ("paranoid_checks", self.paranoid.to_string()),
+            ("log_writes", if self.mapped_log { "map" } else { "write" }.to_string()),
+        ];
+        for (name, value) in settings {
+            options.set(name, &value).unwrap_or_else(|e| panic!("{name}={value}: {e}"));
+        }
+        options
+    }
+
+    /// LevelDB's options for this shape.
+    pub fn theirs(&self) -> leveldb::OpenOptions {
+        leveldb::OpenOptions {
+            create_if_missing: true,
+            paranoid_checks: self.paranoid,
+            compression: if self.snappy { leveldb::Compression::Snappy } else { leveldb::Compression::None },
+            write_buffer_size: self.memtable_bytes,
+            bloom_bits: (self.bloom_bits > 0).then_some(self.bloom_bits),
+            ..Default::default()
+        }
+    }
+}
+
+/// One change of a batch.
+#[derive(Clone, Debug)]
+pub enum Op {
+    Put(Vec<u8>, Vec<u8>),
+    Delete(Vec<u8>),
+}
+
+/// An open store of either engine. Errors end the test: nothing here is expected to fail.
+pub enum Store {
+    Ours(Db),
+    Theirs(leveldb::Store),
+}
+
+impl Store {
+    /// Opens, or makes, the store in `dir`.
+    pub fn open(side: Side, dir: &Path, shape: &Shape) -> Store {
+        let store = Store::try_open(side, dir, shape);
+        store.unwrap_or_else(|e| panic!("{side:?} cannot open {} as {shape:?}: {e}", dir.display()))
+    }
+
+    /// As [`Store::open`], with the refusal's text.
+    pub fn try_open(side: Side, dir: &Path, shape: &Shape) -> Result<Store, String> {
+        match side {
+            Side::Ours => Db::open(dir, shape.ours()).map(Store::Ours).map_err(|e| e.to_string()),
+            Side::Theirs => {
+                let library = Library::load().map_err(|e| e.to_string())?;
+                let store = library.open(dir, &shape.theirs()).map_err(|e| e.to_string())?;
+                Ok(Store::Theirs(store))
+            }
+        }
+    }
+
+    /// Applies `ops` as one batch.
+    pub fn apply(&self, ops: &[Op], sync: bool) {
+        match self {
+            Store::Ours(db) => {
+                let mut batch = WriteBatch::new();
+                for op in ops {
+                    match op {
+                        Op::Put(key, value) => batch.put(key, value),
+                        Op::Delete(key) => batch.delete(key),
+                    };
+                }
+                db.write(batch, WriteOptions { sync }).expect("write");
+            }
+            Store::Theirs(store) => {
+                let mut batch = store.batch();
+                for op in ops {
+                    match op {
+                        Op::Put(key, value) => batch.put(key, value),
+                        Op::Delete(key) => batch.delete(key),
+                    };
+                }
+                store.write(&mut batch, sync).expect("write");
+            }
+        }
+    }
+
+    /// Stores one entry, not synced.
+    pub fn put(&self, key: &[u8], value: &[u8]) {
+        match self {
+            Store::Ours(db) => db.put(key, value).expect("put"),
+            Store::Theirs(store) => store.put(key, value, false).expect("put"),
+        }
+    }
+
+    pub fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        match self {
+            Store::Ours(db) => db.get(key).expect("get"),
+            Store::Theirs(store) => store.get(key).expect("get"),
+        }
+    }
+
+    /// All entries in key order.
+    pub fn forward(&self) -> Pairs {
+        match self {
+            Store::Ours(db) => {
+                db.scan(ReadOptions::new().verify_checksums(true)).collect::<Result<_, _>>().expect("scan")
+            }
+            Store::Theirs(store) => store.forward().expect("scan"),
+        }
+    }
+
+    /// All entries in reverse key order.
+    pub fn backward(&self) -> Pairs {
+        match self {
+            Store::Ours(db) => {
+                db.scan_reverse(ReadOptions::new().verify_checksums(true)).collect::<Result<_, _>>().expect("scan")
+            }
+            Store::Theirs(store) => store.backward().expect("scan"),
+        }
+    }
+
+    /// Flushes and compacts everything.
+    pub fn compact(&self) {
+        match self {
+            Store::Ours(db) => db.compact_range(None, None).expect("compact"),
+            Store::Theirs(store) => store.compact_range(None, None),
+        }
+    }
+
+    /// Closes the store in the orderly way.
+    pub fn close(self) {
+        match self {
+            Store::Ours(db) => db.close().expect("close"),
+            Store::Theirs(..) => {} // closed by drop
+        }
+    }
+}
+
+/// A small seeded generator (SplitMix64): the same numbers on every machine and in every release.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    /// True once in `n` times.
+    pub fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+        let mut bytes: Vec<u8> = (0..len.div_ceil(8)).flat_map(|_| self.next().to_le_bytes()).collect();
+        bytes.truncate(len);
+        bytes
+    }
+}
+
+/// The command that runs this test binary's one test `role` as a child. The role acts only if [`child_argument`] finds
+/// its arguments in the environment, and should end when its standard input does: then it never outlives its parent.
+pub fn child(wrapper: &[&str], role: &str, arguments: &[(&str, String)]) -> Command {
+    let own = env::current_exe().expect("the path of this test binary");
+    let mut words = wrapper.iter().map(std::ffi::OsString::from).chain([own.into_os_string()]);
+    let mut command = Command::new(words.next().expect("the binary itself at least"));
+    command.args(words).args(["--exact", role, "--nocapture", "--test-threads=1"]);
+    command.env("TERRACE_TEST_ROLE", role).envs(arguments.iter().map(|(k, v)| (format!("TERRACE_TEST_{k}"), v)));
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+}
+
+/// Whether this process was started by [`child`] to act as `role`.
+pub fn is_child(role: &str) -> bool {
+    env::var("TERRACE_TEST_ROLE").is_ok_and(|wanted| wanted == role)
+}
+
+/// An argument given to [`child`].
+pub fn child_argument(name: &str) -> String {
+    env::var(format!("TERRACE_TEST_{name}")).unwrap_or_else(|_| panic!("the parent gives {name}"))
+}
+
+/// A side as an argument of a child, and back.
+pub fn side_name(side: Side) -> String {
+    format!("{side:?}")
+}
+
+/// See [`side_name`].
+pub fn side_named(name: &str) -> Side {
+    if name == side_name(Side::Ours) { Side::Ours } else { Side::Theirs }
+}

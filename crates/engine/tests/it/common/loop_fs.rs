@@ -1,0 +1,137 @@
+//! Real ext4 file systems for tests that must know what reaches a device. Needs root and loop devices.
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+use tempfile::TempDir;
+
+const IMAGE: &str = "image";
+const IMAGE_BYTES: u64 = 512 << 20;
+
+/// A fresh ext4 file system on a loop device over a sparse file; unmounted, detached and removed on drop.
+pub struct LoopFs {
+    pub mount: PathBuf,
+    pub directory: TempDir,
+    device: String,
+}
+
+impl LoopFs {
+    pub fn new() -> Result<LoopFs, String> {
+        LoopFs::with(&[], "defaults")
+    }
+
+    /// A small one, to be filled.
+    pub fn of_bytes(bytes: u64) -> Result<LoopFs, String> {
+        LoopFs::made(bytes, &["-m", "0"], "defaults")
+    }
+
+    /// With these features of `mkfs.ext4` and these mount options.
+    pub fn with(features: &[&str], options: &str) -> Result<LoopFs, String> {
+        LoopFs::made(IMAGE_BYTES, features, options)
+    }
+
+    fn made(bytes: u64, features: &[&str], options: &str) -> Result<LoopFs, String> {
+        let file_system = LoopFs::attach(|image| LoopFs::make_image(image, bytes))?;
+        // Nothing is left to be initialised in the background, where it would count as written by the store.
+        let all = [&["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0"], features, &[&file_system.device]].concat();
+        run("mkfs.ext4", &all)?;
+        file_system.mounted(options)
+    }
+
+    /// With its journal on a device of its own, which is to live as long.
+    pub fn with_journal_elsewhere() -> Result<(LoopFs, LoopFs), String> {
+        let journal = LoopFs::attach(|image| LoopFs::make_image(image, IMAGE_BYTES))?;
+        run("mkfs.ext4", &["-q", "-b", "4096", "-O", "journal_dev", &journal.device])?;
+        let there = format!("device={}", journal.device);
+        LoopFs::with(&["-b", "4096", "-J", &there], "defaults").map(|file_system| (file_system, journal))
+    }
+
+    /// What the device holds at this moment, in a file system of its own: what a power cut leaves, if the device's cache
+    /// keeps all it was given. Nothing may write meanwhile.
+    pub fn after_power_cut(&self) -> Result<LoopFs, String> {
+        let own = self.directory.path().join(IMAGE).display().to_string();
+        let copy = |image: &Path| run("cp", &["--sparse=always", &own, &image.display().to_string()]).map(drop);
+        LoopFs::attach(copy)?.mounted("defaults")
+    }
+
+    fn make_image(image: &Path, bytes: u64) -> Result<(), String> {
+        fs::File::create(image).and_then(|file| file.set_len(bytes)).map_err(|e| e.to_string())
+    }
+
+    fn attach(make_image: impl FnOnce(&Path) -> Result<(), String>) -> Result<LoopFs, String> {
+        let directory = TempDir::new().map_err(|e| e.to_string())?;
+        let (image, mount) = (directory.path().join(IMAGE), directory.path().join("mount"));
+        make_image(&image)?;
+        fs::create_dir(&mount).map_err(|e| e.to_string())?;
+        let device = run("losetup", &["-f", "--show", &image.display().to_string()])?.trim().to_string();
+        Ok(LoopFs { mount, device, directory }) // from here on drop cleans up
+    }
+
+    fn mounted(self, options: &str) -> Result<LoopFs, String> {
+        run("mount", &["-o", options, &self.device, &self.mount.display().to_string()])?;
+        Ok(self)
+    }
+
+    /// Looks for damage of the file system itself, as a power cut now would leave it: in a copy, as other processes' mount
+    /// namespaces may keep this one mounted. Nothing may write meanwhile.
+    pub fn check(&self) -> Result<(), String> {
+        run("sync", &["-f", &self.mount.display().to_string()])?;
+        let [own, copy] = [IMAGE, "copy"].map(|name| self.directory.path().join(name).display().to_string());
+        run("cp", &["--sparse=always", &own, &copy])?;
+        // What it replays counts as a repair: exit status 1.
+        run("sh", &["-c", "e2fsck -fy -E journal_only \"$1\" || [ $? -eq 1 ]", "sh", &copy])?;
+        run("e2fsck", &["-fn", &copy]).map(drop)
+    }
+
+    /// Commits of the journal since the file system was mounted.
+    pub fn commits(&self) -> u64 {
+        let device = self.device.trim_start_matches("/dev/");
+        let entries = fs::read_dir("/proc/fs/jbd2").expect("the kernel's list of journals").flatten();
+        let name = |path: PathBuf| path.file_name()?.to_str()?.starts_with(&format!("{device}-")).then_some(path);
+        let journal = entries.filter_map(|entry| name(entry.path())).next().expect("an internal journal");
+        let info = fs::read_to_string(journal.join("info")).expect("the journal's counters");
+        info.split_whitespace().next().expect("a first word").parse().expect("a number of transactions")
+    }
+
+    /// Bytes written to the device so far, once all that is dirty has been written.
+    pub fn bytes_written(&self) -> u64 {
+        run("sync", &["-f", &self.mount.display().to_string()]).expect("sync");
+        let name = self.device.trim_start_matches("/dev/");
+        let stat = fs::read_to_string(format!("/sys/block/{name}/stat")).expect("the device's counters");
+        let sectors = stat.split_whitespace().nth(6).expect("the seventh field is sectors written");
+        sectors.parse::<u64>().expect("a number") * 512
+    }
+}
+
+impl Drop for LoopFs {
+    fn drop(&mut self) {
+        // A device that was never mounted has nothing to unmount; what cannot be undone here is reported, not hidden.
+        if self.is_mounted() {
+            run("umount", &[&self.mount.display().to_string()]).map(drop).unwrap_or_else(|e| eprintln!("{e}"));
+        }
+        run("losetup", &["-d", &self.device]).map(drop).unwrap_or_else(|e| eprintln!("{e}"));
+    }
+}
+
+impl LoopFs {
+    fn is_mounted(&self) -> bool {
+        let device_of = |path: &Path| fs::metadata(path).map(|meta| meta.dev()).ok();
+        device_of(&self.mount) != device_of(self.directory.path())
+    }
+}
+
+/// Runs a tool; its standard output, or what went wrong.
+pub fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
+    let output = Command::new(program).args(arguments).output().map_err(|e| format!("{program}: {e}"))?;
+    if !output.status.success() {
+        return Err(format!("{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+pub fn is_root() -> Result<(), &'static str> {
+    let owner = fs::metadata("/proc/self").map(|meta| meta.uid());
+    if owner.is_ok_and(|uid| uid == 0) { Ok(()) } else { Err("mounting a file system takes root") }
+}

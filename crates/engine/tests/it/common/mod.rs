@@ -1,0 +1,14 @@
+//! What several suites share.
+pub mod alone;
+pub mod apart;
+pub mod counting;
+pub mod cuts;
+pub mod damage;
+pub mod files;
+pub mod golden;
+pub mod history;
+pub mod kit;
+pub mod leveldb;
+pub mod loop_fs;
+pub mod ops;
+pub mod versions;

@@ -1,0 +1,385 @@
+//! Many threads on one store: batches are whole, counters never go back, snapshots stand still, and a close or drop ends
+//! everything in order. Threads interleave by chance; what is checked holds under every interleaving.
+use crate::common::kit;
+use kit::{Place, TIGHT, options};
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{Relaxed, SeqCst},
+        },
+    },
+    thread,
+    time::{Duration, Instant},
+};
+use terrace::{Comparator, Cursor, Db, Error, Options, ReadOptions, Scan, Snapshot, WriteBatch, WriteOptions};
+use terrace_sim::Rng;
+use terrace_storage::{
+    Memory,
+    backends::files::{
+        folders::Folders,
+        fs::{DirEntry, FileSystem, ReadFile, WriteFile},
+    },
+};
+
+#[test]
+fn handles_may_go_to_any_thread() {
+    fn shared<T: Clone + Send + Sync + 'static>() {}
+    fn sent<T: Send + 'static>() {}
+    shared::<Db>();
+    shared::<Snapshot>();
+    shared::<Options>();
+    shared::<Error>();
+    sent::<Cursor>();
+    sent::<Scan>();
+}
+
+/// Compactions in all the ways that they can run at once.
+const PARALLEL: &[(&str, &str)] = &[
+    ("compactions_max", "3"),
+    ("subcompactions_max", "3"),
+    ("subcompaction_bytes", "16KiB"),
+    ("l0_merge_runs", "2"),
+    ("least_overlap", "on"),
+];
+
+/// Until a thread that never has a turn is a failure.
+const PATIENCE: Duration = Duration::from_secs(120);
+const WRITERS: usize = 4;
+const READERS: usize = 3;
+
+fn number(bytes: Option<Vec<u8>>) -> u64 {
+    bytes.map_or(0, |bytes| u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")))
+}
+
+/// Writer `w` counts upwards in two keys at once, far apart in the key space; now and then it deletes some ballast.
+fn count(db: &Db, w: usize, stop: &AtomicBool) -> (u64, Error) {
+    let mut rng = Rng::new(w as u64);
+    for n in 1u64.. {
+        let mut batch = WriteBatch::new();
+        let value = [&n.to_le_bytes()[..], &vec![n as u8; rng.below(500)]].concat();
+        batch.put(format!("a/{w}"), &value).put(format!("z/{w}"), &value);
+        batch.put(format!("m/{w}/{}", rng.below(100)), &value).delete(format!("m/{w}/{}", rng.below(100)));
+        if let Err(error) = db.write(batch, WriteOptions { sync: rng.chance(1, 20) }) {
+            return (n - 1, error);
+        }
+        if stop.load(Relaxed) {
+            return (n, Error::Closed);
+        }
+    }
+    unreachable!("the loop has no end")
+}
+
+/// Both counters of each writer, as one scan sees them: equal, or a batch was seen half.
+fn counters(pairs: impl Iterator<Item = terrace::Result<(Vec<u8>, Vec<u8>)>>) -> Vec<u64> {
+    let pairs: BTreeMap<_, _> = pairs.collect::<terrace::Result<_>>().expect("scan");
+    let read = |name: &str, w: usize| number(pairs.get(format!("{name}/{w}").as_bytes()).cloned());
+    for w in 0..WRITERS {
+        assert_eq!(read("a", w), read("z", w), "writer {w}: half a batch");
+    }
+    (0..WRITERS).map(|w| read("a", w)).collect()
+}
+
+/// Reads in every way until told to stop; no counter ever goes back.
+fn watch(db: &Db, reader: usize, stop: &AtomicBool) {
+    let mut rng = Rng::new(1000 + reader as u64);
+    let mut seen = vec![0; WRITERS];
+    while !stop.load(Relaxed) {
+        let now = match rng.below(4) {
+            0 => counters(db.scan(ReadOptions::new().fill_cache(rng.chance(1, 2)))),
+            1 => counters(db.scan_reverse(ReadOptions::new())),
+            2 => {
+                let snapshot = db.snapshot();
+                let at = ReadOptions::new().snapshot(&snapshot);
+                let first = counters(db.scan(at.clone()));
+                for (w, wanted) in first.iter().enumerate() {
+                    thread::yield_now();
+                    let key = format!("{}/{w}", if rng.chance(1, 2) { "a" } else { "z" });
+                    assert_eq!(number(db.get_with(key, &at).expect("get")), *wanted, "a snapshot moved");
+                }
+                assert_eq!(counters(db.scan_reverse(at)), first, "a snapshot moved");
+                first
+            }
+            _ => (0..WRITERS)
+                .map(|w| {
+                    let first = number(db.get(format!("a/{w}")).expect("get"));
+                    let second = number(db.get(format!("z/{w}")).expect("get"));
+                    assert!(second >= first, "writer {w}: {second} read after {first}");
+                    second
+                })
+                .collect(),
+        };
+        for w in 0..WRITERS {
+            assert!(now[w] >= seen[w], "writer {w} went back from {} to {}", seen[w], now[w]);
+        }
+        seen = now;
+    }
+}
+
+/// Flushes, compacts, asks and waits, until told to stop.
+fn maintain(db: &Db, stop: &AtomicBool) {
+    let mut rng = Rng::new(2000);
+    let mut promised = 0;
+    while !stop.load(Relaxed) {
+        match rng.below(5) {
+            0 => db.flush().expect("flush"),
+            1 => db.compact_range(Some(b"b"), None).expect("compact"),
+            2 => db.wait_durable(db.last_sequence()).expect("wait"),
+            3 => drop(db.approximate_sizes(&[(b"a", b"z")]).expect("sizes")),
+            _ => thread::sleep(Duration::from_millis(5)),
+        }
+        assert!(db.durable_sequence() >= promised, "a promise was taken back");
+        promised = db.durable_sequence();
+        kit::check_layout(&db.layout(), Options::default().order()).expect("a sound layout");
+    }
+}
+
+#[test]
+fn batches_are_whole_counters_rise_and_snapshots_stand_still() {
+    const PIPELINED: &[(&str, &str)] = &[("pipelined_writes", "on"), ("group_wait_us", "500"), ("memtables_max", "3")];
+    const SMOOTH: &[(&str, &str)] = &[("pipelined_writes", "on"), ("smooth_stalls", "on"), ("memtables_max", "4")];
+    const BUNDLED: &[(&str, &str)] = &[("tables", "bundled"), ("open_tables_max", "16"), ("cache_bytes", "0")];
+    const PAIRS: &[(&str, &str)] =
+        &[("tables", "directory"), ("file_value_bytes_min", "100"), ("memtables_max", "4"), ("open_tables_max", "16")];
+    for (place, changes) in [
+        (Place::memory(), [&[][..], &[]]),
+        (Place::directory(), [PARALLEL, &[]]),
+        (Place::memory(), [PIPELINED, &[]]),
+        (Place::directory(), [PIPELINED, PARALLEL]),
+        (Place::directory(), [SMOOTH, PARALLEL]),
+        (Place::device(), [PIPELINED, &[("tables", "block")]]),
+        (Place::directory(), [BUNDLED, PARALLEL]),
+        (Place::memory(), [PAIRS, PARALLEL]),
+        (Place::directory(), [PAIRS, &[("durability", "background")]]),
+    ] {
+        let tight = options(&[TIGHT, changes[0], changes[1]].concat());
+        let db = place.open(&tight, false).unwrap();
+        let (stop, begun) = (AtomicBool::new(false), Instant::now());
+        let last: Vec<u64> = thread::scope(|scope| {
+            let (db, stop) = (&db, &stop);
+            let writers: Vec<_> = (0..WRITERS).map(|w| scope.spawn(move || count(db, w, stop).0)).collect();
+            (0..READERS).for_each(|reader| drop(scope.spawn(move || watch(db, reader, stop))));
+            scope.spawn(|| maintain(db, stop));
+            // Two seconds; on a busy machine, or under a sanitizer, until every writer had its turns.
+            let got_far = || (0..WRITERS).all(|w| number(db.get(format!("a/{w}")).expect("get")) > 50);
+            while begun.elapsed() < Duration::from_secs(2) || !got_far() && begun.elapsed() < PATIENCE {
+                thread::sleep(Duration::from_millis(20));
+            }
+            stop.store(true, Relaxed);
+            writers.into_iter().map(|writer| writer.join().expect("a writer")).collect()
+        });
+        assert!(last.iter().all(|n| *n > 50), "{}: {last:?}", place.name);
+        assert_eq!(counters(db.scan(ReadOptions::new())), last, "{}", place.name);
+        db.close().unwrap();
+        let db = place.open(&tight, false).unwrap();
+        assert_eq!(counters(db.scan(ReadOptions::new())), last, "{}: after reopening", place.name);
+    }
+}
+
+#[test]
+fn a_close_under_way_stops_every_writer_and_loses_nothing() {
+    for seed in 0..12 {
+        let place = Place::any();
+        let db = place.open(&options(TIGHT), false).unwrap();
+        let stop = AtomicBool::new(false);
+        let last: Vec<u64> = thread::scope(|scope| {
+            let write = |w: usize| {
+                let (db, stop) = (db.clone(), &stop);
+                scope.spawn(move || count(&db, w, stop))
+            };
+            let writers: Vec<_> = (0..WRITERS).map(write).collect();
+            thread::sleep(Duration::from_millis(5 + 7 * seed));
+            db.clone().close().expect("close");
+            let ended = writers.into_iter().map(|writer| writer.join().expect("a writer"));
+            ended
+                .map(|(n, error)| {
+                    assert!(matches!(error, Error::Closed), "{error}");
+                    n
+                })
+                .collect()
+        });
+        assert_eq!(counters(db.scan(ReadOptions::new())), last, "a closed store can still be read");
+        for outcome in [db.flush(), db.compact_range(None, None), db.delete("a/0"), db.clone().close()] {
+            assert!(matches!(outcome, Err(Error::Closed)), "{outcome:?}");
+        }
+        drop(db);
+        assert_eq!(counters(place.open(&options(TIGHT), true).unwrap().scan(ReadOptions::new())), last, "seed {seed}");
+    }
+}
+
+/// Memory whose syncs take a while, and which tells how many have begun.
+#[derive(Clone, Default)]
+struct Slow {
+    inner: Memory,
+    syncs: Arc<AtomicU64>,
+}
+
+struct SlowFile(Box<dyn WriteFile>, Arc<AtomicU64>);
+
+impl WriteFile for SlowFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.append(bytes)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.1.fetch_add(1, Relaxed);
+        thread::sleep(Duration::from_millis(100));
+        self.0.sync()
+    }
+    fn write_back(&self) -> io::Result<()> {
+        self.0.write_back()
+    }
+}
+
+impl FileSystem for Slow {
+    fn name(&self) -> String {
+        "slow memory".into()
+    }
+    fn make_directory(&self) -> io::Result<()> {
+        self.inner.make_directory()
+    }
+    fn exists(&self) -> io::Result<bool> {
+        self.inner.exists()
+    }
+    fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
+        Ok(Box::new(SlowFile(self.inner.create(name)?, self.syncs.clone())))
+    }
+    fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {
+        self.inner.open(name)
+    }
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.inner.rename(from, to)
+    }
+    fn link(&self, from: &str, to: &str) -> io::Result<()> {
+        self.inner.link(from, to)
+    }
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.inner.remove(name)
+    }
+    fn folders(&self) -> Option<&dyn Folders> {
+        self.inner.folders()
+    }
+    fn list(&self) -> io::Result<Vec<DirEntry>> {
+        self.inner.list()
+    }
+    fn sync_directory(&self) -> io::Result<()> {
+        self.inner.sync_directory()
+    }
+    fn commit(&self) -> io::Result<()> {
+        self.inner.commit()
+    }
+    fn can_commit(&self) -> Result<Duration, String> {
+        self.inner.can_commit()
+    }
+    fn commits(&self) -> io::Result<u64> {
+        self.inner.commits()
+    }
+    fn beat(&self) -> io::Result<()> {
+        self.inner.beat()
+    }
+    fn sync_file(&self, name: &str) -> io::Result<()> {
+        self.inner.sync_file(name)
+    }
+    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
+        self.inner.lock(exclusive)
+    }
+}
+
+/// The idle tick holds the store while it syncs; dropping the last handle then must still end everything, in order.
+#[test]
+fn a_store_dropped_during_its_idle_tick_is_free_when_the_drop_returns() {
+    let slow = Slow::default();
+    let fs: Arc<dyn FileSystem> = Arc::new(slow.clone());
+    let idle = options(&[("durability_interval_ms", "4")]);
+    let db = kit::open(&fs, &idle, false).unwrap();
+    db.put("a", "1").unwrap();
+    let before = slow.syncs.load(Relaxed);
+    while slow.syncs.load(Relaxed) == before {
+        thread::yield_now(); // until the tick syncs the log
+    }
+    drop(db);
+    let again = kit::open(&fs, &idle, true).expect("nobody has the store open any more");
+    assert_eq!(again.get("a").unwrap(), Some(b"1".to_vec()));
+}
+
+/// Stops whoever looks for the place of the key `slow`, until it is opened.
+#[derive(Default)]
+struct Gate {
+    closed: AtomicBool,
+    stopped: AtomicBool,
+}
+
+impl Comparator for Gate {
+    fn name(&self) -> &str {
+        "test.Gate"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+        while b == b"slow" && self.closed.load(SeqCst) {
+            self.stopped.store(true, SeqCst);
+            thread::yield_now();
+        }
+        a.cmp(b)
+    }
+}
+
+/// With pipelined writes a group may be inserted before the one ahead of it. It becomes visible behind it all the same, and
+/// a memtable is not sealed while anybody inserts into it.
+#[test]
+fn a_group_that_overtakes_another_is_seen_after_it() {
+    for behind in ["a write", "a flush"] {
+        let gate = Arc::new(Gate::default());
+        let pipelined = options(&[("pipelined_writes", "on")]).comparator(gate.clone());
+        let db = Place::any().open(&pipelined, false).unwrap();
+        db.put("first", "1").unwrap();
+        gate.closed.store(true, SeqCst);
+        thread::scope(|scope| {
+            let slow = scope.spawn(|| db.put("slow", vec![0; 100_000])); // long: others may go on during its insert
+            while !gate.stopped.load(SeqCst) {
+                thread::yield_now();
+            }
+            let other = scope.spawn(|| match behind {
+                "a write" => db.put_with("fast", "1", WriteOptions::synced()),
+                _ => db.flush(),
+            });
+            thread::sleep(Duration::from_millis(100));
+            let waits = !slow.is_finished() && !other.is_finished();
+            let seen = (db.last_sequence(), db.durable_sequence(), db.get("fast").unwrap());
+            let sealed = db.statistics().sealed_memtables + db.statistics().flushes.count;
+            gate.closed.store(false, SeqCst);
+            assert!(waits, "{behind} was acknowledged before what had been written before it");
+            assert_eq!((seen, sealed), ((1, 0, None), 0), "{behind} overtook what had been written before it");
+            slow.join().unwrap().unwrap();
+            other.join().unwrap().unwrap();
+        });
+        let last = if behind == "a write" { 3 } else { 2 };
+        assert_eq!(db.last_sequence(), last);
+        assert_eq!(db.get("slow").unwrap(), Some(vec![0; 100_000]));
+    }
+}
+
+/// A sync that several threads wait for serves them all: who was served last time is waited for.
+#[test]
+fn synced_writers_share_their_syncs() {
+    const EACH: usize = 12;
+    let syncs = |changes: &[(&str, &str)]| {
+        let slow = Slow::default();
+        let fs: Arc<dyn FileSystem> = Arc::new(slow.clone());
+        let db = kit::open(&fs, &options(changes), false).unwrap();
+        let before = slow.syncs.load(Relaxed);
+        thread::scope(|scope| {
+            for w in 0..WRITERS {
+                let db = &db;
+                scope.spawn(move || {
+                    (0..EACH).for_each(|n| db.put_with(format!("{w}/{n}"), "", WriteOptions::synced()).expect("put"));
+                });
+            }
+        });
+        slow.syncs.load(Relaxed) - before
+    };
+    let gathered = syncs(&[("group_wait_us", "50000")]);
+    assert!(gathered <= EACH as u64 * 3 / 2, "{gathered} syncs for {EACH} rounds of {WRITERS} writers");
+    assert!(syncs(&[]) >= gathered, "waiting for others made it worse");
+}

@@ -1,0 +1,221 @@
+//! Damage of every kind to every file: a store then answers rightly, or says what is wrong. Never a panic, a hang or a
+//! wrong value. Of logs any prefix of the history is right; of everything else only the whole.
+//!
+//! The store is fixed; a failure names file and damage, and repeats.
+use crate::common::{damage, files, kit};
+use damage::{BATCHES, FLUSHED, PADDED, Verdict, judge, shape, store, store_on};
+use files::{Files, bytes_of, files, holding};
+use kit::{Model, prefix};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+use terrace::{ReadOptions, check_on};
+use terrace_storage::{backends::files::fs::FileSystem, placement::Mode};
+
+/// Offsets tried in files that are too large to try each.
+const SAMPLES: usize = 300;
+
+/// Judges, and fails with the damage's name on a panic or an answer that `legal` does not allow.
+fn check(what: &str, files: &Files, marked: bool, states: &[Model], legal: impl Fn(Verdict) -> bool) {
+    let verdict = catch_unwind(AssertUnwindSafe(|| judge(files, &shape(marked), states)));
+    match verdict.unwrap_or_else(|_| panic!("{what}: a panic, see above")) {
+        Ok(verdict) => assert!(legal(verdict), "{what}: {verdict:?}"),
+        Err(reason) => panic!("{what}: {reason}"),
+    }
+}
+
+/// What may become of the store when file `name` is damaged.
+fn legal_for(name: &str) -> impl Fn(Verdict) -> bool + use<> {
+    let is_log = name.ends_with(".log");
+    move |verdict| match verdict {
+        Verdict::Holds(count) => count == BATCHES || is_log && count >= FLUSHED,
+        Verdict::Refused | Verdict::Wounded => !is_log, // damage to an unsynced log is what power cuts do
+    }
+}
+
+/// Every offset of a small file, a sample of a large one; its ends always.
+fn offsets(bytes: &[u8]) -> Vec<usize> {
+    let stride = (bytes.len() / SAMPLES).max(1);
+    let mut offsets: Vec<usize> = (0..bytes.len()).step_by(stride).collect();
+    offsets.extend(bytes.len().saturating_sub(160)..bytes.len());
+    offsets.sort_unstable();
+    offsets.dedup();
+    offsets
+}
+
+/// Each file of each store with each damage that `damage` makes of it at each offset.
+fn campaign(damage: impl Fn(&[u8], usize) -> Vec<u8>, name_of_damage: &str) {
+    for marked in [false, true] {
+        let (files, states) = store(marked);
+        check("no damage", &files, marked, &states, |verdict| verdict == Verdict::Holds(BATCHES));
+        for name in files.keys() {
+            for offset in offsets(&files[name]) {
+                let mut damaged = files.clone();
+                damaged.insert(name.clone(), damage(&files[name], offset));
+                check(&format!("{name} {name_of_damage} {offset}"), &damaged, marked, &states, legal_for(name));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_flipped_byte_is_noticed_or_harmless() {
+    campaign(
+        |bytes, at| {
+            let mut bytes = bytes.to_vec();
+            bytes[at] ^= 1 << (at % 8);
+            bytes
+        },
+        "with a flipped bit at",
+    );
+}
+
+#[test]
+fn a_file_cut_short_is_noticed_or_harmless() {
+    campaign(|bytes, at| bytes[..at].to_vec(), "cut to");
+}
+
+#[test]
+fn zeros_to_the_end_are_noticed_or_harmless() {
+    campaign(
+        |bytes, at| {
+            let mut bytes = bytes.to_vec();
+            bytes[at..].fill(0);
+            bytes
+        },
+        "with zeros from",
+    );
+}
+
+#[test]
+fn missing_and_exchanged_files_are_noticed() {
+    for marked in [false, true] {
+        let (files, states) = store(marked);
+        for name in files.keys() {
+            let mut damaged = files.clone();
+            damaged.remove(name);
+            let newest_log = files.keys().rfind(|name| name.ends_with(".log")) == Some(name);
+            let legal = |verdict| match verdict {
+                Verdict::Refused => name != "LOCK",
+                Verdict::Wounded => false,
+                Verdict::Holds(count) if newest_log => count == PADDED, // as if its name had not reached the disk
+                Verdict::Holds(count) => name == "LOCK" && count == BATCHES,
+            };
+            check(&format!("{name} missing"), &damaged, marked, &states, legal);
+            for other in files.keys().filter(|other| *other > name) {
+                let mut damaged = files.clone();
+                damaged.insert(name.clone(), files[other].clone());
+                damaged.insert(other.clone(), files[name].clone());
+                let legal = |verdict| verdict != Verdict::Holds(BATCHES) || files[other] == files[name];
+                check(&format!("{name} and {other} exchanged"), &damaged, marked, &states, legal);
+            }
+        }
+    }
+}
+
+/// Damage in a log is a power cut's work by default, and an error to the paranoid.
+#[test]
+fn a_torn_log_is_an_error_to_the_paranoid() {
+    let (files, _) = store_on(kit::anywhere(), false);
+    let (name, bytes) = files.iter().find(|(name, _)| name.ends_with(".log")).expect("a log");
+    let mut paranoid = shape(false);
+    paranoid.paranoid_checks = true;
+    kit::open(&holding(kit::anywhere(), &files), &paranoid, true).expect("nothing is damaged yet");
+    let (mut torn, mut flipped) = (bytes[..bytes.len() - 3].to_vec(), bytes.clone());
+    torn.extend([0; 3]);
+    flipped[bytes.len() / 2] ^= 1;
+    for damage in [bytes[..bytes.len() - 3].to_vec(), torn, flipped] {
+        let mut damaged = files.clone();
+        damaged.insert(name.clone(), damage);
+        let error =
+            kit::open(&holding(kit::anywhere(), &damaged), &paranoid, true).map(drop).expect_err("the paranoid refuse");
+        assert!(matches!(&error, terrace::Error::Corrupt { object, .. } if object.contains(name.as_str())), "{error}");
+        kit::open(&holding(kit::anywhere(), &damaged), &shape(false), true).expect("others take it for a power cut");
+    }
+}
+
+/// What does not belong to the history any more is kept under `lost/`, byte for byte, whatever happens afterwards.
+#[test]
+fn the_rest_of_a_damaged_log_is_set_aside_and_stays() {
+    let (mut files, states) = store_on(kit::anywhere(), false);
+    let logs: Vec<String> = files.keys().filter(|name| name.ends_with(".log")).cloned().collect();
+    let log = files.get_mut(&logs[0]).expect("there");
+    let at = log.len() / 2;
+    log[at] ^= 1;
+    let fs = holding(kit::anywhere(), &files);
+    for round in 0..3 {
+        let db = kit::open(&fs, &shape(false), true).expect("open");
+        let mut pairs = kit::contents(&db).expect("scan");
+        pairs.retain(|(key, _)| key != b"round");
+        let count = prefix(pairs, &states).expect("a prefix");
+        assert!((FLUSHED..BATCHES).contains(&count), "{count} batches");
+        for log in &logs {
+            // The first is damaged, the second does not continue what is left of the first.
+            assert_eq!(bytes_of(&*fs, &format!("lost/{log}")), files[log], "round {round}");
+            assert!(fs.open(&format!("lost/{log}-2")).is_err(), "it is set aside once");
+        }
+        db.put("round", round.to_string()).unwrap();
+        db.compact_range(None, None).unwrap();
+        db.wait_idle().unwrap();
+        db.close().unwrap();
+    }
+    assert!(logs.iter().all(|log| fs.open(log).is_err()), "the logs themselves are replaced");
+}
+
+/// A store whose damage nobody has read yet: a shallow check passes over it, a deep one names the table.
+#[test]
+fn a_deep_check_reads_everything() {
+    let (mut files, _) = store_on(kit::anywhere(), false);
+    let options = shape(false);
+    let (name, table) =
+        files.iter_mut().filter(|(name, _)| name.ends_with(".ldb")).max_by_key(|(_, b)| b.len()).expect("a table");
+    let (name, at) = (name.clone(), table.len() / 3);
+    table[at] ^= 1;
+    let fs = holding(kit::anywhere(), &files);
+    let check = |deep| check_on(&*kit::placement(&fs, Mode::ReadOnly, &options).unwrap(), &options, deep).unwrap();
+    let (shallow, deep) = (check(false), check(true));
+    assert_eq!((shallow.problems, shallow.log_entries > 0), (vec![], true));
+    assert_eq!(deep.problems.len(), 1, "{:?}", deep.problems);
+    assert!(deep.problems[0].contains(&name), "{:?} does not name {name}", deep.problems);
+}
+
+/// Merged as it is, a damaged block would come out with a checksum that says it is whole. Without compression, so that
+/// nothing but the checksum can tell.
+#[test]
+fn a_compaction_does_not_pass_damage_on() {
+    merge_damage(false);
+}
+
+/// A reader that did not ask for verification left the block in the cache, and compactions took it from there.
+#[test]
+fn a_compaction_does_not_pass_damage_on_that_somebody_has_cached() {
+    merge_damage(true);
+}
+
+fn merge_damage(cached: bool) {
+    let plain = kit::in_files(&[&[("compression", "none")], kit::TIGHT].concat());
+    let fs: Arc<dyn FileSystem> = kit::anywhere();
+    let db = kit::open(&fs, &plain, true).unwrap();
+    let value = vec![b'v'; 3000];
+    db.put("a", &value).unwrap();
+    db.put("b", &value).unwrap();
+    db.flush().unwrap();
+    db.wait_idle().unwrap(); // else the table is not in the manifest yet
+    let newest = db.layout().into_iter().flat_map(|level| level.tables).map(|table| table.number).max();
+    drop(db);
+    let mut damaged = files(&*fs);
+    let table = damaged.get_mut(&format!("{:06}.ldb", newest.expect("a table"))).expect("its file");
+    let at = table.windows(8).position(|bytes| bytes == b"vvvvvvvv").expect("a value") + 100;
+    table[at] ^= 1;
+    let db = kit::open(&holding(kit::anywhere(), &damaged), &plain, true).expect("tables are not read through at open");
+    if cached {
+        let trusting = ReadOptions::new().verify_checksums(false);
+        assert!(db.get_with("b", &trusting).unwrap().is_some());
+    }
+    db.put("a", "newer").unwrap(); // so that there is something to merge it with
+    let error = db.compact_range(None, None).expect_err("the compaction meets the damage");
+    assert!(error.to_string().contains("checksum"), "{error}");
+    let honest = |found: Option<Vec<u8>>| found.as_deref() == Some(&value[..]);
+    assert!(db.get("b").map_or(true, honest), "a read gives the value or an error");
+}

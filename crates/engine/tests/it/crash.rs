@@ -1,0 +1,161 @@
+//! Power cuts: after a cut at any step, whatever the disk kept of what was not synced, the store opens and holds a prefix
+//! of the history that has everything promised (docs/durability.md).
+//!
+//! `TERRACE_CRASH_SEEDS` scales the campaign (images per step, default 8). A failure names tracker, rules, history
+//! seed, step and image seed; the same numbers give the same image.
+use crate::common::{cuts, history};
+use cuts::{Cuts, histories};
+use history::{Collected, Tracker};
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    thread,
+};
+use terrace::{Collection, Options, TableForm};
+
+const HISTORIES: u64 = 6;
+
+fn seeds_per_step() -> u64 {
+    std::env::var("TERRACE_CRASH_SEEDS").map_or(3, |text| text.parse().expect("TERRACE_CRASH_SEEDS is a number"))
+}
+
+/// What came of some histories.
+#[derive(Default)]
+struct Sum {
+    states: usize,
+    failed: usize,
+    /// Why the first of them did.
+    first: Option<String>,
+    /// Of each history.
+    collected: Vec<Collected>,
+}
+
+impl Sum {
+    fn add(mut self, other: Sum) -> Sum {
+        self.collected.extend(other.collected);
+        let (states, failed) = (self.states + other.states, self.failed + other.failed);
+        Sum { states, failed, first: self.first.or(other.first), collected: self.collected }
+    }
+
+    fn is_sound(&self) {
+        println!("{} crash states, {} failed", self.states, self.failed);
+        let first = self.first.as_deref().unwrap_or_default();
+        assert_eq!(self.failed, 0, "ORACLE: {} of {} states: {first}", self.failed, self.states);
+    }
+
+    /// Of a control.
+    fn is_broken(&self, what: &str) {
+        let Sum { states, failed, .. } = self;
+        println!("{what}: {failed} of {states} states are broken");
+        assert!(failed > &(states / 100), "{what}: only {failed} of {states} states were found broken");
+    }
+}
+
+/// Every step of a history, several images each.
+fn campaign(cuts: &Cuts) -> Sum {
+    let mut sum = Sum::default();
+    let collected = cuts.judge_all(usize::MAX, &mut |broken| {
+        sum.states += 1;
+        if let Some(broken) = broken {
+            sum.failed += 1;
+            sum.first.get_or_insert_with(|| format!("{}: {}\n{}", broken.place, broken.reason, broken.image));
+        }
+        true
+    });
+    Sum { collected: vec![collected], ..sum }
+}
+
+/// Runs every (rules, history) of the trackers on all cores and sums up, in their order: what failed first is the same
+/// on any number of cores.
+fn campaigns(options: &Options, trackers: &[Tracker], numbers: Range<u64>, seeds: u64) -> Sum {
+    let jobs: Vec<Cuts> = numbers.flat_map(|seed| histories(options, trackers, seed, seeds)).collect();
+    let next = AtomicUsize::new(0);
+    let workers = thread::available_parallelism().map_or(2, usize::from);
+    thread::scope(|scope| {
+        let work = || {
+            let mut own = Vec::new();
+            loop {
+                let at = next.fetch_add(1, Relaxed);
+                let Some(cuts) = jobs.get(at) else { return own };
+                own.push((at, campaign(cuts)));
+            }
+        };
+        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        let sums = threads.into_iter().flat_map(|thread| thread.join().expect("a campaign panicked"));
+        sums.collect::<BTreeMap<_, _>>().into_values().fold(Sum::default(), Sum::add)
+    })
+}
+
+#[test]
+fn any_power_cut_leaves_a_prefix_with_everything_promised() {
+    let seeds = seeds_per_step();
+    let (plain, mut bundled) = (Options::default(), Options::default());
+    bundled.tables = Some(TableForm::Bundled);
+    let half = HISTORIES / 2;
+    let sum = campaigns(&plain, &Tracker::PROMISING, 0..half, seeds);
+    let given_up: u64 = sum.collected.iter().map(|one| one.tables_given_up).sum();
+    println!("{given_up} tables were given up");
+    assert!(given_up > 200, "only {given_up} tables were given up");
+    let sum = sum.add(campaigns(&bundled, &Tracker::PROMISING, half..HISTORIES, seeds));
+    sum.is_sound();
+    assert!(seeds < 8 || sum.states >= 100_000, "only {} states: the campaign has shrunk", sum.states);
+}
+
+/// States around folders that are made and removed, and files that are linked and unlinked. `TERRACE_CRASH_SEEDS` scales
+/// it likewise, by histories.
+#[test]
+fn any_power_cut_leaves_directory_tables_whole() {
+    let mut options = Options::default();
+    options.set("tables", "directory").expect("a form of tables");
+    options.file_value_bytes_min = 20;
+    let numbers = 0..(seeds_per_step() / 8).max(1);
+    let sum = campaigns(&options, &Tracker::PROMISING, numbers.clone(), 1);
+    sum.is_sound();
+    assert!(sum.states >= 5000, "only {} states: the campaign has shrunk", sum.states);
+    campaigns(&options, &[Tracker::Never], numbers, 1).is_broken("directory tables that are not synced");
+}
+
+/// The same where values live in the log, in one part or in two, and each collector is at work all the time.
+#[test]
+fn so_with_values_in_the_log() {
+    let mut tail = Options::preset("wisckey").expect("there is one");
+    tail.value_log_threshold = 40;
+    tail.segment_bytes = 64 << 10;
+    tail.garbage_percent = 1;
+    let mut segments = tail.clone();
+    segments.collection = Collection::Segments;
+    segments.small_log = true;
+    let mut bundled = segments.clone();
+    bundled.tables = Some(TableForm::Bundled);
+    let (seeds, half) = (seeds_per_step().div_ceil(2), HISTORIES / 2);
+    let put_again = campaigns(&tail, &Tracker::PROMISING, 0..half, seeds);
+    // Tables with files of their own may be given up, with pointers into what was moved.
+    let moved = campaigns(&segments, &Tracker::PROMISING, 0..half, seeds.div_ceil(2));
+    let given_up: u64 = moved.collected.iter().map(|one| one.tables_given_up).sum();
+    let moved = moved.add(campaigns(&bundled, &Tracker::PROMISING, half..HISTORIES, seeds));
+    let idle = |sum: &Sum, did: fn(&Collected) -> u64| sum.collected.iter().filter(|one| did(one) == 0).count();
+    let (idle_tails, idle_movers) = (idle(&put_again, |one| one.put_again_bytes), idle(&moved, |one| one.moved_bytes));
+    println!(
+        "histories without collection: {idle_tails} of {}, {idle_movers} of {}",
+        put_again.collected.len(),
+        moved.collected.len()
+    );
+    assert_eq!((idle_tails, idle_movers), (0, 0), "histories in which nothing was collected");
+    let sum = put_again.add(moved);
+    sum.is_sound();
+    assert!(given_up > 100, "only {given_up} tables were given up");
+    assert!(seeds < 4 || sum.states >= 50_000, "only {} states: the campaign has shrunk", sum.states);
+    for options in [&tail, &segments, &bundled] {
+        campaigns(options, &[Tracker::Never, Tracker::Lying], 0..2, 1).is_broken("values that are not synced");
+    }
+}
+
+/// The controls: a store that syncs nothing must be caught, and one that syncs everything but tables, or the test above proves
+/// nothing.
+#[test]
+fn a_store_that_does_not_sync_what_it_should_is_caught() {
+    for tracker in [Tracker::Never, Tracker::Lying] {
+        campaigns(&Options::default(), &[tracker], 0..HISTORIES, 2).is_broken(&format!("{tracker:?}"));
+    }
+}

@@ -1,0 +1,143 @@
+//! What a directory holds before a store is made in it: remains of a creation or a removal that was cut short do no harm, and a
+//! store that has lost what says that it is one is not written over.
+use crate::common::kit;
+use kit::{files_below, open};
+use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
+use terrace::{Db, Error, Options, WriteOptions};
+use terrace_sim::{CrashFs, Rules};
+use terrace_storage::backends::files::fs::FileSystem;
+
+/// Makes of stores, as options ask for them. Only the first does without a marker.
+const MAKES: &[&[(&str, &str)]] = &[
+    &[],
+    &[("values", "log"), ("value_log_threshold", "0")],
+    &[("tables", "bundled")],
+    &[("range_deletes", "on")],
+    &[("compression", "lz4")],
+];
+
+/// A store is made by `options`, takes a write, and still has it when it is opened again.
+fn is_usable(fs: &Arc<dyn FileSystem>, options: &Options, what: &str) {
+    for opening in 0..2 {
+        let db = open(fs, options, true).unwrap_or_else(|e| panic!("{what}: STUCK at opening {opening}: {e}"));
+        if opening == 0 {
+            db.put_with("key", "value", WriteOptions::synced()).unwrap();
+        }
+        assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"value"[..]), "{what}: opening {opening}");
+    }
+}
+
+/// The marker is there before the root. One that was left by the creation of another kind of store said how the next one was
+/// read, and what that had acknowledged was gone.
+#[test]
+fn a_creation_cut_short_leaves_nothing_that_the_next_one_stumbles_over() {
+    for first in MAKES {
+        let disk = CrashFs::new(Rules::Ext4);
+        let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
+        drop(open(&fs, &kit::plain(first), true).unwrap());
+        for cut in 0..=disk.steps() {
+            for second in MAKES.iter().filter(|second| *second != first) {
+                let fs = disk.power_loss(cut, cut as u64).file_system();
+                if fs.open("CURRENT").is_err() {
+                    is_usable(&fs, &kit::plain(second), &format!("{first:?} cut at {cut}, then {second:?}"));
+                }
+            }
+        }
+    }
+}
+
+/// The same where nothing but the marker is left, which a removal takes behind `CURRENT`.
+#[test]
+fn a_removal_cut_short_leaves_nothing_that_the_next_store_stumbles_over() {
+    let presets = ["leveldb", "terrace-block", "delsm", "bolt", "wisckey"];
+    for first in presets {
+        for second in presets {
+            let folder = tempfile::tempdir().unwrap();
+            let (made, path) = (folder.path().join("made"), folder.path().join("store"));
+            Db::open(&made, Options::preset(first).unwrap()).unwrap().close().unwrap();
+            fs::create_dir(&path).unwrap();
+            if made.join("TERRACE").exists() {
+                fs::copy(made.join("TERRACE"), path.join("TERRACE")).unwrap();
+            }
+            for _ in 0..2 {
+                let db = Db::open(&path, Options::preset(second).unwrap())
+                    .unwrap_or_else(|e| panic!("marker of {first}, then {second}: {e}"));
+                db.put("key", "value").unwrap();
+                db.close().unwrap();
+            }
+        }
+    }
+}
+
+/// What it cannot know it does not replace.
+#[test]
+fn a_marker_of_the_future_without_a_root_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("TERRACE"), "version = 2\n").unwrap();
+    let refused = Db::open(folder.path(), Options::default()).map(drop);
+    assert!(matches!(&refused, Err(Error::Unsupported(text)) if text.contains("version")), "{refused:?}");
+    assert_eq!(fs::read_to_string(folder.path().join("TERRACE")).unwrap(), "version = 2\n");
+}
+
+fn names(path: &Path) -> BTreeSet<String> {
+    let names = files_below(path).into_keys().map(|path| path.display().to_string());
+    names.filter(|name| !name.ends_with("LOCK")).collect()
+}
+
+/// `CURRENT` and the marker are lost, as in half a copy, and writes are in a log of the kind in which the new store would not
+/// look: it was made over them, and the old manifest was removed.
+#[test]
+fn writes_in_a_log_of_another_kind_are_not_written_over() {
+    for (first, second) in [("wisckey", "leveldb"), ("leveldb", "wisckey"), ("wisckey", "bolt"), ("delsm", "wisckey")] {
+        for (written, manifest) in [(true, true), (true, false), (false, true), (false, false)] {
+            let what = format!("{first}, then {second}; written {written}, manifest {manifest}");
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("store");
+            let db = Db::open(&path, Options::preset(first).unwrap()).unwrap();
+            if written {
+                db.put("k", "v").unwrap();
+            }
+            drop(db); // as killed
+            for name in names(&path) {
+                let lost = ["CURRENT", "TERRACE"].iter().any(|lost| name.ends_with(lost));
+                if lost || !manifest && name.contains("MANIFEST") {
+                    fs::remove_file(path.join(name)).unwrap();
+                }
+            }
+            let before = names(&path);
+            match Db::open(&path, Options::preset(second).unwrap()) {
+                Ok(_) => assert!(!written, "{what}: WRITTEN OVER"),
+                Err(Error::Missing { what: "CURRENT file", object }) => {
+                    assert!(written && object.contains("00"), "{what}: {object}");
+                    assert_eq!(names(&path), before, "{what}");
+                }
+                Err(other) => panic!("{what}: {other}"),
+            }
+        }
+    }
+}
+
+/// The same with tables in folders, where other stores look for none; the log has nothing more.
+#[test]
+fn tables_in_folders_are_not_written_over() {
+    for second in ["leveldb", "bolt", "wisckey", "delsm"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        let db = Db::open(&path, Options::preset("delsm").unwrap()).unwrap();
+        db.put("k", "v").unwrap();
+        db.compact_range(None, None).unwrap();
+        db.close().unwrap();
+        ["CURRENT", "TERRACE"].iter().for_each(|lost| fs::remove_file(path.join(lost)).unwrap());
+        let before = names(&path);
+        match Db::open(&path, Options::preset(second).unwrap()).map(drop) {
+            Err(Error::Missing { what: "CURRENT file", object }) => {
+                assert!(object.contains("/L"), "{second}: {object}");
+                assert_eq!(names(&path), before, "{second}");
+            }
+            other => panic!("{second}: WRITTEN OVER, {other:?}"),
+        }
+        let fresh = folder.path().join("fresh");
+        let report = Db::repair(&path, &fresh, &Options::preset(second).unwrap()).unwrap();
+        assert_eq!((report.tables, report.pairs), (1, 1), "{second}: {report:?}");
+    }
+}

@@ -1,0 +1,191 @@
+//! A store with very many tables and logs needs few descriptors. This process may have only `LIMIT` of them.
+use crate::common::{alone::in_own_process, kit, loop_fs};
+use kit::{TIGHT, options};
+use loop_fs::LoopFs;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+use terrace::{Db, SortedTableWriter, TableForm};
+use terrace_peers::require;
+
+const LIMIT: u64 = 150;
+/// Tables and logs that each test has: far more than the limit.
+const MANY: usize = 300;
+const FEW_OPEN: &[(&str, &str)] = &[("open_tables_max", "16"), ("log_keep_bytes", "1GiB")];
+
+/// For this process; a child may have more again.
+fn allow(descriptors: u64) {
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).expect("ask");
+    setrlimit(Resource::RLIMIT_NOFILE, descriptors.min(most), most).expect("set");
+}
+
+/// Tables of two keys each.
+fn tables(folder: &Path) -> Vec<PathBuf> {
+    let table = |number: usize| {
+        let path = folder.join(format!("{number}.ldb"));
+        let mut writer = SortedTableWriter::create(&path, &options(TIGHT)).unwrap();
+        ["a", "b"].iter().for_each(|key| writer.put(format!("{number:04}{key}"), [number as u8; 70_000]).unwrap());
+        writer.finish().unwrap();
+        path
+    };
+    (0..MANY).map(table).collect()
+}
+
+#[test]
+fn many_tables_are_ingested() {
+    in_own_process(|| {
+        allow(LIMIT);
+        let folder = tempfile::tempdir().unwrap();
+        let paths = tables(folder.path());
+        let options = options(&[TIGHT, FEW_OPEN, &[("compression", "none")]].concat());
+        for tier in ["sync", "background"] {
+            let mut options = options.clone();
+            options.set("durability", tier).unwrap();
+            let db = Db::open(folder.path().join(tier), options).unwrap();
+            let made = db.ingest(&paths).unwrap();
+            assert_eq!((made.entries as usize, made.tables as usize), (2 * MANY, 2 * MANY), "{tier}");
+            assert!(kit::contents(&db).unwrap().len() == 2 * MANY);
+            db.close().unwrap();
+        }
+    });
+}
+
+#[test]
+fn links_to_tables_are_ingested() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = tables(folder.path()).swap_remove(7);
+    let link = folder.path().join("link.ldb");
+    std::os::unix::fs::symlink(path.file_name().unwrap(), &link).unwrap();
+    let db = Db::open(folder.path().join("store"), options(TIGHT)).unwrap();
+    assert_eq!(db.ingest(&[&link]).unwrap().entries, 2);
+    fs::remove_file(path).unwrap();
+    assert!(db.get("0007b").unwrap().is_some());
+    assert!(db.ingest(&[&link]).unwrap_err().to_string().contains("link.ldb"), "it leads nowhere now");
+}
+
+#[test]
+fn many_logs_are_followed() {
+    in_own_process(|| {
+        allow(LIMIT);
+        let folder = tempfile::tempdir().unwrap();
+        let db = Db::open(folder.path().join("store"), options(&[TIGHT, FEW_OPEN].concat())).unwrap();
+        for number in 0..MANY as u64 {
+            db.put(number.to_be_bytes(), "").unwrap();
+            db.flush().unwrap();
+        }
+        let followed: Vec<_> = db.updates_since(0).unwrap().map(|update| update.unwrap().sequence).collect();
+        assert!(followed.into_iter().eq(1..=MANY as u64));
+        db.close().unwrap();
+    });
+}
+
+/// However late tables become durable, few of them keep the descriptors that wrote them, and few logs theirs.
+#[test]
+fn what_waits_to_be_durable_needs_few_descriptors() {
+    in_own_process(|| {
+        allow(LIMIT);
+        let Some(ext4) = require("loop", LoopFs::with(&[], "defaults")) else { return };
+        for (tier, values) in ["background", "group", "journal", "journal-bpf"]
+            .into_iter()
+            .flat_map(|tier| [(tier, "table"), (tier, "log")])
+        {
+            let late = [
+                ("durability", tier),
+                ("values", values),
+                ("batch_interval_ms", "60000"),
+                ("retained_bytes_max", "1GiB"),
+            ];
+            let runs = [("l0_compact_runs", "1000"), ("l0_slow_runs", "2000"), ("l0_stop_runs", "3000")];
+            let options = kit::in_files(&[TIGHT, FEW_OPEN, &late, &runs].concat());
+            let place = ext4.mount.join(format!("{tier}-{values}"));
+            let opened = Db::open(&place, options.clone());
+            let opened = if tier == "journal-bpf" { require("bpf", opened) } else { Some(opened.unwrap()) };
+            let Some(db) = opened else { continue };
+            for number in 0..MANY as u64 {
+                db.put(number.to_be_bytes(), [7; 1000]).unwrap();
+                db.flush().unwrap_or_else(|error| panic!("{tier}, values in {values}, flush {number}: {error}"));
+            }
+            db.close().unwrap();
+            assert_eq!(kit::contents(&Db::open(&place, options).unwrap()).unwrap().len(), MANY, "{tier}, {values}");
+        }
+    });
+}
+
+/// A compaction hands over what it has, where that would take too many descriptors.
+#[test]
+fn a_compaction_into_many_tables_needs_few_descriptors() {
+    in_own_process(|| {
+        allow(LIMIT);
+        let Some(ext4) = require("loop", LoopFs::with(&[], "defaults")) else { return };
+        for tier in ["sync", "background", "group", "journal"] {
+            let changes = [
+                ("durability", tier),
+                ("memtable_bytes", "8MiB"),
+                ("compression", "none"),
+                ("batch_interval_ms", "60000"),
+            ];
+            let options = kit::in_files(&[TIGHT, FEW_OPEN, &changes].concat());
+            let place = ext4.mount.join(tier);
+            let db = Db::open(&place, options.clone()).unwrap();
+            for number in (0..MANY as u64).flat_map(|number| [number, MANY as u64 - 1 - number]) {
+                db.put(number.to_be_bytes(), [7; 70_000]).unwrap();
+            }
+            db.compact_range(None, None).unwrap_or_else(|error| panic!("{tier}: {error}"));
+            let tables: usize = db.layout().iter().map(|level| level.tables.len()).sum();
+            assert!(
+                tables > 2 * LIMIT as usize - 10 || options.tables == Some(TableForm::Bundled),
+                "{tier}: {tables} tables"
+            );
+            db.close().unwrap();
+            assert_eq!(kit::contents(&Db::open(&place, options).unwrap()).unwrap().len(), MANY, "{tier}");
+        }
+    });
+}
+
+const STORE: &str = "TERRACE_TEST_MANY_FILES";
+/// What a process usually may have, and more than that.
+const USUAL: u64 = 1024;
+const MORE: u64 = 1200;
+
+/// Reads all of many tables, and of many segments. Runs only as the child of the test below.
+#[test]
+fn child_that_reads_many_files() {
+    let Some(folder) = std::env::var_os(STORE) else { return };
+    allow(USUAL);
+    for values in ["table", "log"] {
+        let changes = [
+            ("values", values),
+            ("segment_bytes", "64KiB"),
+            ("compression", "none"),
+            ("durability", "none"),
+            ("open_tables_max", "100000"),
+        ];
+        let db = Db::open(Path::new(&folder).join(values), kit::in_files(&[TIGHT, &changes].concat())).unwrap();
+        for number in 0..MORE {
+            db.put(number.to_be_bytes(), [number as u8; 70_000]).unwrap(); // a memtable each
+        }
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+        for number in (0..MORE).chain(0..MORE) {
+            assert_eq!(db.get(number.to_be_bytes()).unwrap().unwrap(), [number as u8; 70_000], "{values}");
+        }
+        db.close().unwrap();
+    }
+}
+
+/// A process that may have few descriptors has few files open, whatever the option says.
+#[test]
+fn no_more_files_are_open_than_the_process_may_have() {
+    let folder = tempfile::tempdir().unwrap();
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "descriptors::child_that_reads_many_files", "--nocapture"])
+        .env(STORE, folder.path())
+        .output()
+        .unwrap();
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+    assert!(fs::read_dir(folder.path().join("table")).unwrap().count() > USUAL as usize);
+    assert!(fs::read_dir(folder.path().join("log")).unwrap().count() > USUAL as usize);
+}

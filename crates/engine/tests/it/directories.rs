@@ -1,0 +1,403 @@
+//! Tables that are directories: what one sees of them, what compactions cost, what damage and foreign opens meet. That they answer
+//! as other tables do is the business of the suites that take the form of tables as a parameter.
+use crate::common::{kit, leveldb, loop_fs};
+use kit::{Place, contents, names_below};
+use leveldb::{Shape, Side, Store};
+use loop_fs::{LoopFs, is_root};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use terrace::{Db, Options, ReadOptions, WriteOptions};
+use terrace_peers::{leveldb::Library, require};
+use terrace_sim::{CrashFs, FaultFs, Narrow, NarrowFs, Plan, Rules};
+use terrace_storage::{Memory, backends::files::fs::FileSystem};
+
+/// Small memtables and tables; nothing synced unless asked for.
+fn delsm(changes: &[(&str, &str)]) -> Options {
+    let mut options = Options::preset("delsm").unwrap();
+    let small = [("memtable_bytes", "64KiB"), ("table_bytes", "64KiB"), ("durability", "none")];
+    small.iter().chain(changes).for_each(|(name, value)| options.set(name, value).unwrap());
+    options
+}
+
+fn key(number: u32) -> String {
+    format!("user{number:05}")
+}
+
+/// Fills a store whose keys come in an order that mixes tables.
+fn fill(db: &Db, keys: u32, bytes: usize) {
+    (0..keys).for_each(|n| db.put(key(n * 7919 % keys), vec![n as u8; bytes]).unwrap());
+}
+
+/// Files of pairs, by the folder that they are in.
+fn pairs(store: &Path) -> BTreeMap<PathBuf, Vec<PathBuf>> {
+    let mut found = BTreeMap::<PathBuf, Vec<PathBuf>>::new();
+    for path in names_below(store) {
+        let folder = path.parent().unwrap().to_path_buf();
+        if folder.parent() != Some(store) && folder != store && !path.ends_with("META") {
+            found.entry(folder).or_default().push(path);
+        }
+    }
+    found
+}
+
+/// The same, however many names each has.
+fn inodes(store: &Path) -> BTreeSet<u64> {
+    pairs(store).values().flatten().map(|file| fs::metadata(file).unwrap().ino()).collect()
+}
+
+#[test]
+fn names_can_be_read_and_compactions_link() {
+    let place = Place::directory();
+    let path = place.path().unwrap();
+    let db = Db::open(&path, delsm(&[])).unwrap();
+    fill(&db, 300, 1000);
+    db.flush().unwrap();
+    db.close().unwrap();
+    let before = inodes(&path);
+    let db = Db::open(&path, delsm(&[])).unwrap();
+    assert_eq!(before.len(), 300);
+    db.compact_range(None, None).unwrap();
+    db.close().unwrap();
+    Db::open(&path, delsm(&[])).unwrap().close().unwrap(); // what was not removed in the background is by now
+    assert_eq!(inodes(&path), before, "a compaction makes no file and loses none");
+    assert!(
+        pairs(&path).values().flatten().all(|file| fs::metadata(file).unwrap().nlink() == 1),
+        "the old names are gone"
+    );
+    let name = |file: &PathBuf| file.file_name().unwrap().to_str().unwrap().to_string();
+    let names: BTreeSet<String> = pairs(&path).values().flatten().map(name).collect();
+    for (number, name) in names.iter().enumerate() {
+        assert!(name.starts_with(&format!("{}.", key(number as u32))), "{name}");
+    }
+    Db::destroy(&path).unwrap();
+    assert!(!path.exists(), "destroy left {:?}", names_below(&path));
+}
+
+#[test]
+fn levels_hold_entries() {
+    let db = Place::memory()
+        .open(
+            &delsm(&[
+                ("level_base_entries", "100"),
+                ("l0_compact_runs", "1000"),
+                ("l0_slow_runs", "1000"),
+                ("l0_stop_runs", "1000"),
+            ]),
+            false,
+        )
+        .unwrap();
+    // What is written first may go as deep as level 2 at once, where 10,000 are at home; what comes then may not.
+    for _ in 0..2 {
+        fill(&db, 5000, 200);
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+    }
+    let tables = |level: usize| db.layout()[level].tables.len();
+    assert!(tables(0) <= 1 && tables(1) > 0 && tables(2) > 0, "{:?}", [0, 1, 2, 3].map(tables));
+    assert_eq!(contents(&db).unwrap().len(), 5000);
+}
+
+#[test]
+fn leveldb_refuses_and_the_form_is_remembered() {
+    let place = Place::directory();
+    let path = place.path().unwrap();
+    let db = Db::open(&path, delsm(&[])).unwrap();
+    db.put("key", "value").unwrap();
+    db.close().unwrap();
+    for preset in ["leveldb", "terrace-block"] {
+        let db = Db::open(&path, Options::preset(preset).unwrap()).unwrap();
+        db.flush().unwrap();
+        assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"value"[..]));
+    }
+    assert!(names_below(&path).iter().all(|file| file.extension().is_none_or(|end| end != "ldb")));
+    let mut other = Options::default();
+    other.set("tables", "block").unwrap();
+    let refused = Db::open(&path, other).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("tables=block") && refused.contains("tables=directory"), "{refused}");
+    let Some(_) = require("leveldb", Library::load()) else { return };
+    let Err(refusal) = Store::try_open(Side::Theirs, &path, &Shape::default()) else { panic!("LevelDB opened it") };
+    assert!(refusal.contains("unknown tag"), "{refusal}");
+}
+
+#[test]
+fn any_key_has_a_file() {
+    let place = Place::directory();
+    let db = Db::open(place.path().unwrap(), delsm(&[])).unwrap();
+    let long = |byte: u8, bytes: usize| vec![byte; bytes];
+    let mut keys =
+        vec![vec![], b".".to_vec(), b"..".to_vec(), b"a/b".to_vec(), b"META".to_vec(), vec![0], vec![255; 5]];
+    keys.extend([b"Case".to_vec(), b"case".to_vec(), "schlüssel".into()]);
+    keys.extend([85, 228, 229, 300, 5000].into_iter().flat_map(|bytes| [long(b'k', bytes), long(b'/', bytes)]));
+    keys.extend([[long(b'k', 300), b"1".to_vec()].concat(), [long(b'k', 300), b"2".to_vec()].concat()]);
+    keys.iter().enumerate().for_each(|(n, key)| db.put(key, n.to_string()).unwrap());
+    db.flush().unwrap();
+    db.compact_range(None, None).unwrap();
+    for (n, key) in keys.iter().enumerate() {
+        assert_eq!(db.get(key).unwrap(), Some(n.to_string().into_bytes()), "{}", key.escape_ascii());
+    }
+    assert_eq!(contents(&db).unwrap().len(), keys.len());
+}
+
+#[test]
+fn damage_is_told_and_salvaged() {
+    let place = Place::directory();
+    let path = place.path().unwrap();
+    let db = Db::open(&path, delsm(&[])).unwrap();
+    fill(&db, 100, 500);
+    db.flush().unwrap();
+    db.close().unwrap();
+    let all: Vec<PathBuf> = pairs(&path).into_values().flatten().collect();
+    let of = |number: u32| all.iter().find(|file| file.to_str().unwrap().contains(&key(number))).unwrap();
+    let mut bytes = fs::read(of(1)).unwrap();
+    bytes[7] ^= 1;
+    fs::write(of(1), bytes).unwrap();
+    fs::remove_file(of(2)).unwrap();
+    fs::write(of(3), b"short").unwrap();
+    let report = terrace::check(&path, &delsm(&[]), true).unwrap();
+    assert_eq!(report.problems.len(), 1, "the first of a table: {:?}", report.problems);
+    let db = Db::open(&path, delsm(&[])).unwrap();
+    for (number, told) in [(1, "checksum"), (2, "missing"), (3, "bytes")] {
+        let error = db.get(key(number)).unwrap_err().to_string();
+        assert!(error.contains(told) && error.contains(&key(number)), "{error}");
+    }
+    assert!(db.get(key(4)).unwrap().is_some(), "the rest can be read");
+    drop(db);
+    // Without its meta file, a table is what the names of its files say.
+    for folder in pairs(&path).keys() {
+        fs::remove_file(folder.join("META")).unwrap();
+    }
+    let to = place.path().unwrap().with_file_name("repaired");
+    let report = Db::repair(&path, &to, &delsm(&[])).unwrap();
+    assert_eq!(report.pairs, 97, "{report:?}");
+    assert!(report.lost.iter().any(|lost| lost.from == Some(key(1).into_bytes())), "{:?}", report.lost);
+    let db = Db::open(&to, delsm(&[])).unwrap();
+    assert_eq!(contents(&db).unwrap().len(), 97);
+}
+
+#[test]
+fn copies_share_files_and_tables_come_and_go() {
+    let place = Place::directory();
+    let (path, copy) = (place.path().unwrap(), place.path().unwrap().with_file_name("copy"));
+    let db = Db::open(&path, delsm(&[])).unwrap();
+    fill(&db, 200, 500);
+    db.flush().unwrap();
+    db.checkpoint(&copy).unwrap();
+    assert!(pairs(&copy).values().flatten().all(|file| fs::metadata(file).unwrap().nlink() == 2));
+    fill(&db, 200, 10);
+    db.compact_range(None, None).unwrap();
+    let copied = Db::open(&copy, delsm(&[])).unwrap();
+    assert!(contents(&copied).unwrap().iter().all(|(_, value)| value.len() == 500), "the copy stays as it was");
+    let folder = place.path().unwrap().with_file_name("exported");
+    fs::create_dir(&folder).unwrap();
+    let exported = copied.export(&folder, Default::default()).unwrap();
+    let files: Vec<PathBuf> = (1..=exported.len()).map(|n| folder.join(format!("{n:06}.ldb"))).collect();
+    db.ingest(&files).unwrap();
+    db.compact_range(None, None).unwrap();
+    assert_eq!(contents(&db).unwrap(), contents(&copied).unwrap());
+}
+
+/// Once meta files are known, a pair that is found costs an open, a look at its size and a read, and the read alone if it was read a short
+/// while ago; one that is not, nothing; and a range its own pairs, backward with their older versions.
+#[test]
+fn reads_open_what_they_return() {
+    let files = FaultFs::new(Arc::new(Memory::new()), Plan::never());
+    let fs: Arc<dyn FileSystem> = Arc::new(files.clone());
+    let db = kit::open(&fs, &delsm(&[("open_tables_max", "16")]), true).unwrap();
+    fill(&db, 1000, 300);
+    fill(&db, 500, 200);
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    let count = |read: &dyn Fn()| {
+        let before = files.calls();
+        read();
+        files.calls() - before
+    };
+    let all = count(&|| drop(contents(&db).unwrap()));
+    assert!(all >= 2 * 3 * 1000, "{all} calls for everything, twice");
+    let get_all = || (0..1000).for_each(|n| assert!(db.get(key(n)).unwrap().is_some()));
+    get_all();
+    let found = count(&get_all);
+    assert_eq!(found, 3 * 1000, "calls for pairs that are there");
+    let get = || assert!(db.get(key(7)).unwrap().is_some());
+    assert_eq!([count(&get), count(&get)], [3, 1], "calls for one that was read before");
+    let missed = count(&|| (0..1000).for_each(|n| assert!(db.get(key(n) + "0").unwrap().is_none())));
+    assert_eq!(missed, 0, "calls for pairs that are not");
+    let ten = || ReadOptions::new().from(key(480)).to(key(490));
+    assert_eq!(count(&|| assert_eq!(db.scan(ten()).count(), 10)), 3 * 10, "a range");
+    get_all(); // others are kept open now
+    // Backward, the versions of a key come oldest first, and the first key's end is told by the one before.
+    assert_eq!(count(&|| assert_eq!(db.scan_reverse(ten()).count(), 10)), 3 * 2 * (10 + 1), "a range backward");
+    println!("3 calls a pair; {all} for all, forward and backward");
+}
+
+/// What lies under names that a file system cuts short, folds or refuses is read as it was written, or not begun.
+#[test]
+fn any_key_has_a_place_where_names_are_narrow() {
+    let narrow = [
+        Narrow { folds_case: true, ..Narrow::default() },
+        Narrow { folds_case: true, name_bytes_max: 143, links: false, ..Narrow::default() },
+        Narrow { names_max: 20, ..Narrow::default() },
+        Narrow { files_max: 1100, ..Narrow::default() },
+    ];
+    for narrow in narrow {
+        let fs: Arc<dyn FileSystem> = Arc::new(NarrowFs::new(narrow.clone()));
+        let db = kit::open(&fs, &delsm(&[]), true).unwrap();
+        let mut keys: Vec<Vec<u8>> =
+            ["key", "Key", "kEY", "KEY", "meta", "META"].map(|key| key.as_bytes().to_vec()).to_vec();
+        keys.extend((0..200).map(|n| [key(n).into_bytes(), vec![b'A' + (n % 2 * 32) as u8; n as usize]].concat()));
+        for (n, key) in keys.iter().enumerate() {
+            db.put(key, n.to_string()).unwrap();
+            if n % 30 == 29 {
+                db.flush().unwrap();
+            }
+        }
+        for _ in 0..2 {
+            for (n, key) in keys.iter().enumerate() {
+                assert_eq!(
+                    db.get(key).unwrap(),
+                    Some(n.to_string().into_bytes()),
+                    "{narrow:?}: {}",
+                    key.escape_ascii()
+                );
+            }
+            db.compact_range(None, None).unwrap();
+        }
+        drop(db);
+        let db = kit::open(&fs, &delsm(&[]), true).unwrap();
+        assert_eq!(contents(&db).unwrap().len(), keys.len(), "{narrow:?}");
+    }
+    for (narrow, told) in [
+        (Narrow { refused: "?*", ..Narrow::default() }, "names with"),
+        (Narrow { name_bytes_max: 40, ..Narrow::default() }, "40 bytes"),
+    ] {
+        let fs: Arc<dyn FileSystem> = Arc::new(NarrowFs::new(narrow));
+        let refused = kit::open(&fs, &delsm(&[]), true).map(drop).unwrap_err().to_string();
+        assert!(refused.contains("tables=directory is refused") && refused.contains(told), "{refused}");
+        kit::open(&fs, &kit::plain(&[]), true).expect("block tables need no such names, and nothing was left behind");
+    }
+}
+
+/// A log is synced when its memtable is sealed, whenever the pairs may be: a power cut takes what the active memtable had.
+#[test]
+fn sealed_memtables_survive_before_their_pairs_do() {
+    let survivors = |sync_logs: &str| -> usize {
+        let disk = CrashFs::new(Rules::Ext4);
+        let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
+        let options = delsm(&[("durability", "background"), ("batch_interval_ms", "60000"), ("sync_logs", sync_logs)]);
+        let db = kit::open(&fs, &options, true).unwrap();
+        fill(&db, 500, 100);
+        db.wait_idle().unwrap(); // the first batch comes at once
+        for n in 500..1000 {
+            db.put(key(n), [7; 100]).unwrap();
+        }
+        db.flush().unwrap();
+        let left = |seed| {
+            let fs = disk.power_loss(disk.steps(), seed).file_system();
+            contents(&kit::open(&fs, &options, true).unwrap()).unwrap().len()
+        };
+        (0..20).map(left).min().unwrap()
+    };
+    assert_eq!(survivors("on"), 1000);
+    assert!(survivors("off") < 1000, "the control: pairs and log are there without a sync");
+}
+
+/// A file with as many names as it can have is copied where a compaction or a checkpoint would give it one more.
+#[test]
+fn a_file_with_all_its_names_is_copied() {
+    let Some(()) = require("root", is_root()) else { return };
+    let Some(disk) = require("loop", LoopFs::new()) else { return };
+    let path = disk.mount.join("store");
+    let db = Db::open(&path, delsm(&[])).unwrap();
+    fill(&db, 10, 5000);
+    db.flush().unwrap();
+    let file = pairs(&path).into_values().flatten().next().expect("a pair");
+    let names = disk.mount.join("names");
+    fs::create_dir(&names).unwrap();
+    let full = (0u32..).find_map(|n| fs::hard_link(&file, names.join(n.to_string())).err()).expect("an end of names");
+    assert_eq!(full.kind(), std::io::ErrorKind::TooManyLinks, "{full}");
+    db.checkpoint(disk.mount.join("copy")).unwrap();
+    fill(&db, 5, 100);
+    db.compact_range(None, None).unwrap();
+    let wanted = contents(&db).unwrap();
+    assert_eq!(wanted.len(), 10);
+    db.close().unwrap();
+    assert_eq!(contents(&Db::open(&path, delsm(&[])).unwrap()).unwrap(), wanted);
+    assert_eq!(contents(&Db::open(disk.mount.join("copy"), delsm(&[])).unwrap()).unwrap().len(), 10);
+    disk.check().unwrap();
+}
+
+/// More pairs than the file system has inodes: the last values stay beside their keys. Where others take all inodes, writes stop
+/// with the reason, and nothing is lost.
+#[test]
+fn a_file_system_with_few_inodes_holds_more_pairs_and_one_with_none_stops_writes() {
+    let Some(()) = require("root", is_root()) else { return };
+    let Some(disk) = require("loop", LoopFs::with(&["-N", "3000"], "defaults")) else { return };
+    let path = disk.mount.join("store");
+    let options = delsm(&[("durability", "background"), ("batch_interval_ms", "0")]);
+    let db = Db::open(&path, options.clone()).unwrap();
+    let put = |db: &Db, n: u32| db.put_with(key(n), "small", WriteOptions { sync: n.is_multiple_of(100) });
+    (0..20_000).for_each(|n| put(&db, n).unwrap());
+    db.flush().unwrap();
+    db.close().unwrap();
+    let db = Db::open(&path, options.clone()).unwrap();
+    assert_eq!(contents(&db).unwrap().len(), 20_000);
+    let files = pairs(&path).values().map(Vec::len).sum::<usize>();
+    assert!((1000..3000).contains(&files), "{files} pairs have a file");
+
+    let others = disk.mount.join("others");
+    fs::create_dir(&others).unwrap();
+    let full = (0u32..).find_map(|n| fs::write(others.join(n.to_string()), "").err()).expect("an end of inodes");
+    assert_eq!(full.kind(), std::io::ErrorKind::StorageFull, "{full}");
+    let failing = |n: u32| put(&db, n).err().map(|error| (n, error));
+    let (written, error) = (20_000..200_000).find_map(failing).expect("no file can be made, and nobody noticed");
+    assert!(error.is_no_space() && error.to_string().contains("inode"), "{error}");
+    assert!(db.get(key(0)).unwrap().is_some(), "reads go on");
+    drop(db);
+    fs::remove_dir_all(&others).unwrap();
+    let db = Db::open(&path, options).unwrap();
+    assert_eq!(contents(&db).unwrap().len() as u32, written);
+    db.close().unwrap();
+    disk.check().unwrap();
+}
+
+/// Values that stay beside their keys make tables, and these are files, too: as many are left as a disk full of small tables takes.
+#[test]
+fn small_pairs_leave_files_for_small_tables() {
+    let Some(()) = require("root", is_root()) else { return };
+    let Some(disk) = require("loop", LoopFs::with(&["-b", "1024", "-N", "16000"], "defaults")) else { return };
+    let path = disk.mount.join("store");
+    let db = Db::open(&path, delsm(&[])).unwrap();
+    (0..29_000).for_each(|n| db.put(key(n * 7919 % 29_000), [7; 3000]).unwrap());
+    db.flush().unwrap();
+    db.close().unwrap();
+    assert_eq!(contents(&Db::open(&path, delsm(&[])).unwrap()).unwrap().len(), 29_000);
+    let files = inodes(&path).len();
+    assert!((12_000..14_000).contains(&files), "{files} pairs have a file");
+    disk.check().unwrap();
+}
+
+/// A merge links the pairs of its inputs. Of these only what goes with them waits for it to be durable.
+#[test]
+fn what_is_linked_is_not_retained() {
+    let slow = [("durability", "background"), ("batch_interval_ms", "60000"), ("retained_bytes_max", "1GiB")];
+    let options = delsm(&[&slow[..], &[("level_base_entries", "30")]].concat());
+    let db = Place::memory().open(&options, true).unwrap();
+    let mut told = db.statistics();
+    for n in 0..240u32 {
+        db.put((n * 7 % 240).to_be_bytes(), [n as u8; 5000]).unwrap();
+        while let Some(job) = db.step(0).filter(|job| *job != "release") {
+            told = if job == "compact" { db.statistics() } else { told };
+        }
+    }
+    let merged: u64 = told.levels.iter().map(|level| level.compactions.bytes_written).sum();
+    assert!(
+        merged > 500_000 && told.shadow_bytes < merged / 10,
+        "RETAINED: {} B, {merged} B merged",
+        told.shadow_bytes
+    );
+}

@@ -1,0 +1,121 @@
+//! A listener hears of every beginning and every end, with what statistics say of them in sum.
+use crate::common::kit;
+use kit::{TIGHT, options};
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+use terrace::{Db, Event, Options, WriteOptions};
+use terrace_sim::{Fault, FaultFs, Plan};
+use terrace_storage::backends::files::fs::FileSystem;
+
+type Heard = Arc<Mutex<Vec<Event>>>;
+
+fn listening(options: Options) -> (Options, Heard) {
+    let heard = Heard::default();
+    let book = heard.clone();
+    (options.listener(Arc::new(move |event: &Event| book.lock().unwrap().push(event.clone()))), heard)
+}
+
+fn count(heard: &Heard, which: impl Fn(&Event) -> bool) -> usize {
+    heard.lock().unwrap().iter().filter(|event| which(event)).count()
+}
+
+/// The end of a job is told when it is over, and so perhaps behind who waited for that.
+fn hear_the_ends(heard: &Heard) {
+    let given_up = Instant::now() + Duration::from_secs(100);
+    loop {
+        let flushes = count(heard, |e| matches!(e, Event::FlushBegun { .. }));
+        let compactions = count(heard, |e| matches!(e, Event::CompactionBegun { .. }));
+        let flushed = count(heard, |e| matches!(e, Event::FlushEnded { .. }));
+        let compacted = count(heard, |e| matches!(e, Event::CompactionEnded { .. }));
+        if (flushes, compactions) == (flushed, compacted) {
+            return;
+        }
+        assert!(
+            Instant::now() < given_up,
+            "{flushed} of {flushes} flushes, {compacted} of {compactions} compactions end"
+        );
+        std::thread::yield_now();
+    }
+}
+
+fn fill(db: &Db) {
+    for number in 0..3000u32 {
+        db.put((number * 7919 % 3000).to_be_bytes(), vec![number as u8; 500]).unwrap();
+    }
+}
+
+#[test]
+fn beginnings_and_ends_agree_with_the_statistics() {
+    for manual in [true, false] {
+        let (shape, heard) = listening(options(&[TIGHT, &[("compression", "none")]].concat()));
+        let db = kit::Place::any().open(&shape, manual).unwrap();
+        fill(&db);
+        db.put_with("synced", "", WriteOptions::synced()).unwrap();
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+        hear_the_ends(&heard);
+        let statistics = db.statistics();
+        let sum = |which: fn(&Event) -> Option<u64>| heard.lock().unwrap().iter().filter_map(which).sum::<u64>();
+        let flushed = sum(|event| match event {
+            Event::FlushEnded { bytes, .. } => Some(*bytes),
+            _ => None,
+        });
+        let merged = sum(|event| match event {
+            Event::CompactionEnded { bytes, .. } => Some(*bytes),
+            _ => None,
+        });
+        let by_level = statistics.levels.iter().map(|level| level.compactions.bytes_written).sum::<u64>();
+        assert_eq!((flushed, merged), (statistics.flushes.bytes_written, by_level), "manual: {manual}");
+        assert!(flushed > 1_000_000 && merged > 1_000_000, "{flushed} {merged}");
+        let pairs = [
+            (
+                count(&heard, |e| matches!(e, Event::FlushBegun { .. })),
+                count(&heard, |e| matches!(e, Event::FlushEnded { .. })),
+            ),
+            (
+                count(&heard, |e| matches!(e, Event::CompactionBegun { .. })),
+                count(&heard, |e| matches!(e, Event::CompactionEnded { .. })),
+            ),
+            (
+                count(&heard, |e| matches!(e, Event::StallBegun)),
+                count(&heard, |e| matches!(e, Event::StallEnded { .. })),
+            ),
+            (count(&heard, |e| matches!(e, Event::SyncBegun)), count(&heard, |e| matches!(e, Event::SyncEnded { .. }))),
+        ];
+        assert!(pairs.iter().all(|(begun, ended)| begun == ended && *begun > 0), "{pairs:?}");
+        assert_eq!(pairs[2].0 as u64, statistics.stalls);
+        let durable = heard.lock().unwrap().iter().rev().find_map(|event| match event {
+            Event::SyncEnded { durable, .. } => Some(*durable),
+            _ => None,
+        });
+        assert_eq!(durable, Some(db.durable_sequence()));
+    }
+}
+
+#[test]
+fn a_stop_and_its_cure_are_heard_once() {
+    let disk = FaultFs::new(kit::anywhere(), Plan::never());
+    let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
+    let (shape, heard) = listening(options(TIGHT));
+    let db = kit::open(&fs, &shape, true).unwrap();
+    db.put("a", "1").unwrap();
+    disk.arm(Plan::from_then_on(disk.calls(), Fault::Enospc));
+    (0..3).for_each(|_| assert!(db.put("b", "2").is_err()));
+    disk.heal();
+    db.resume().unwrap();
+    db.resume().unwrap();
+    let stops = heard
+        .lock()
+        .unwrap()
+        .iter()
+        .filter_map(|event| match event {
+            Event::Stopped { error } => Some(error.is_no_space()),
+            Event::StallEnded { time } => Some(*time == Duration::MAX),
+            _ => None,
+        })
+        .collect::<Vec<_>>();
+    assert_eq!(stops, [true]);
+    assert_eq!(count(&heard, |event| matches!(event, Event::Resumed)), 1);
+}

@@ -1,0 +1,439 @@
+//! Every call to storage fails once: with an error, a full disk, a short write; for a sample also from then on. No panic,
+//! no hang; errors name operation and file; what was acknowledged can be read; writing stops where the log is in doubt;
+//! and a store reopened after it, or after a power cut on top, holds a prefix with everything promised. On a device, or half on one, it is
+//! a sample of calls.
+//!
+//! The history is fixed (`SEED`); a failure names the plan and the call.
+use crate::common::kit;
+use kit::{Model, TIGHT, batch, contents, is_told, prefix, states, write};
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+use terrace::{Db, Error, Options, ReadOptions, check_on};
+use terrace_sim::{Fault, FaultFs, Medium, Plan, Recorder, Rules};
+use terrace_storage::{backends::files::fs::FileSystem, placement::Mode};
+
+const SEED: u64 = 0xfa017;
+const BATCHES: usize = 150;
+/// Power cuts per failed call.
+const CUTS: u64 = 8;
+
+/// How the store of a run is kept.
+#[derive(Clone, Copy)]
+struct How {
+    /// Background work is the history's.
+    manual: bool,
+    /// How tables become durable. With another than LevelDB's own the log is mapped.
+    tier: &'static str,
+    /// The form of tables.
+    tables: &'static str,
+    /// Values live in the log, which is collected so.
+    collection: Option<&'static str>,
+}
+
+impl How {
+    const TIERS: [&str; 5] = ["sync", "group", "journal", "background", "journal-bpf"];
+    const BUNDLED: How = How { manual: true, tier: "sync", tables: "bundled", collection: None };
+
+    /// By the first so many tiers, which differ the most, with bundles, and with values in the log besides.
+    fn by_tiers(count: usize, manual: bool) -> impl Iterator<Item = How> {
+        let tiers = How::TIERS.into_iter().take(count);
+        let block = tiers.map(move |tier| How { manual, tier, tables: "block", collection: None });
+        let moved = How { manual, tier: "group", tables: "bundled", collection: Some("segments") };
+        block.chain([How { manual, ..How::BUNDLED }, moved]).filter(|how| !kit::is_refused(&how.options()))
+    }
+
+    fn options(self) -> Options {
+        let log_writes = if self.tier == "sync" { "write" } else { "map" };
+        let changes: &[_] = &[
+            ("durability", self.tier),
+            ("batch_interval_ms", "0"),
+            ("log_writes", log_writes),
+            ("tables", self.tables),
+            ("file_value_bytes_min", "20"),
+            ("values", self.values()),
+            ("value_log_threshold", "40"),
+            ("garbage_percent", "1"),
+            ("collection", self.collection.unwrap_or("off")),
+        ];
+        kit::plain(&[TIGHT, changes].concat())
+    }
+
+    /// Where values live.
+    fn values(self) -> &'static str {
+        if self.collection.is_some() { "log" } else { "table" }
+    }
+}
+
+/// One run of the history against one plan.
+struct Run<'a> {
+    disk: Recorder,
+    faults: FaultFs,
+    states: &'a [Model],
+    how: How,
+    /// Batches acknowledged, and of these how many survive a power cut by promise.
+    acknowledged: usize,
+    promised: usize,
+    /// Last sequence of each batch acknowledged.
+    sequences: Vec<u64>,
+    /// Failures that somebody was told of.
+    told: usize,
+    /// Compactions seen, to know that the history has some.
+    compactions: u64,
+    /// Bytes of values that a collector has moved or put again, likewise.
+    collected: u64,
+}
+
+/// The history cannot go on: the store has stopped, or cannot be opened.
+struct Stopped;
+
+impl Run<'_> {
+    fn new(states: &[Model], plan: Plan, how: How) -> Run<'_> {
+        let disk = kit::medium().recorder();
+        let faults = FaultFs::new(disk.file_system(), plan);
+        let (acknowledged, promised, sequences, told, compactions, collected) = Default::default();
+        Run { disk, faults, states, how, acknowledged, promised, sequences, told, compactions, collected }
+    }
+
+    /// An error must be the planned one, told properly.
+    fn note(&mut self, error: &Error) {
+        assert!(self.faults.failed() > 0, "nothing was to fail: {error}");
+        assert!(is_told(error), "operation or file is missing: {error:?}");
+        self.told += 1;
+    }
+
+    fn open(&mut self) -> Result<Db, Stopped> {
+        let fs: Arc<dyn FileSystem> = Arc::new(self.faults.clone());
+        for _ in 0..2 {
+            match kit::open(&fs, &self.how.options(), self.how.manual) {
+                Ok(db) if self.how.collection.is_none() || self.is_all_there(&db) => {
+                    self.promise(&db);
+                    return Ok(db);
+                }
+                Ok(_) => return Err(Stopped),
+                Err(error) => self.note(&error),
+            }
+        }
+        Err(Stopped)
+    }
+
+    /// What nobody was promised may be gone with a log that could not be saved; then the history ends.
+    fn is_all_there(&mut self, db: &Db) -> bool {
+        let found = self.faults.spared(|| prefix(contents(db).expect("scan"), self.states)).expect("a prefix");
+        assert!(found >= self.promised, "{found} batches of {} promised", self.promised);
+        assert!(found >= self.acknowledged || self.faults.failed() > 0, "a kill lost something");
+        let is_all = found >= self.acknowledged;
+        self.acknowledged = self.acknowledged.min(found);
+        self.sequences.truncate(self.acknowledged);
+        is_all
+    }
+
+    fn promise(&mut self, db: &Db) {
+        let durable = db.durable_sequence();
+        self.promised = self.promised.max(self.sequences.partition_point(|last| *last <= durable));
+    }
+
+    /// The whole history; the store as it is at the end, and whether it had to stop.
+    fn history(&mut self) -> (Option<Db>, bool) {
+        let mut open = None;
+        for number in 1..=BATCHES {
+            match open.take_if(|_| number % 30 == 0) {
+                Some(db) if number % 60 == 0 => match Db::close(db) {
+                    Ok(()) => self.promised = self.acknowledged,
+                    Err(error) => self.note(&error),
+                },
+                killed => drop(killed),
+            }
+            let db = match open.take() {
+                Some(db) => db,
+                None => match self.open() {
+                    Ok(db) => db,
+                    Err(Stopped) => return (None, true),
+                },
+            };
+            let outcome = self.act(&db, number);
+            self.promise(&db);
+            if number % 30 == 29 {
+                let did = db.statistics();
+                self.compactions += did.levels.iter().map(|level| level.compactions.count).sum::<u64>();
+                let moved = did.bytes_written.iter().filter(|(purpose, _)| *purpose == "collection");
+                self.collected += moved.map(|(_, bytes)| bytes).sum::<u64>() + did.value_log.put_again_bytes;
+            }
+            if outcome.is_err() {
+                return (Some(db), true);
+            }
+            open = Some(db);
+        }
+        (open, false)
+    }
+
+    /// A batch, then what else is due at this number.
+    fn act(&mut self, db: &Db, number: usize) -> Result<(), Stopped> {
+        let sync = number.is_multiple_of(5);
+        match write(db, &batch(SEED, number), sync) {
+            Ok(last) => {
+                (self.acknowledged, _) = (number, self.sequences.push(last));
+                self.promised = if sync { number } else { self.promised };
+            }
+            Err(error) => {
+                self.note(&error);
+                return Err(Stopped);
+            }
+        }
+        for pick in 0..number % 3 {
+            db.step(pick as u64);
+        }
+        let outcome = match number % 30 {
+            4 | 9 | 14 | 19 => db.flush(),
+            23 => db.compact_range(None, None),
+            26 => db.wait_durable(db.last_sequence()),
+            28 => db.wait_idle(),
+            7 | 17 | 25 => contents(db).map(drop),
+            _ => db.get(format!("key{:02}", number % 60)).map(drop),
+        };
+        match outcome {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                self.note(&error);
+                // Anything else was this call's own bad luck: the store goes on.
+                if matches!(error, Error::FailStopped(_)) { Err(Stopped) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// The end: what the open store still says, then what a kill and what power cuts leave of it.
+    fn judge(mut self) {
+        let (db, stopped) = self.history();
+        self.faults.heal();
+        assert!(stopped || db.is_some() && self.acknowledged == BATCHES);
+        let killed = self.disk.steps(); // closing may write
+        if let Some(db) = db {
+            assert_eq!(prefix(contents(&db).expect("reads go on"), self.states), Ok(self.acknowledged));
+            if stopped {
+                let again = db.put("a healed disk", "proves nothing");
+                assert!(matches!(again, Err(Error::FailStopped(_))), "writing went on: {again:?}");
+                assert!(Db::close(db).is_err(), "closing cannot promise anything any more");
+            }
+        }
+        let step = self.disk.steps();
+        let survived = self.reopened(self.disk.everything(killed).file_system(), "kill");
+        assert!(survived >= self.acknowledged, "a kill lost {survived} of {}", self.acknowledged);
+        for seed in 0..CUTS {
+            let survived = self.reopened(self.disk.power_loss(step, seed).file_system(), "power cut");
+            assert!(survived >= self.promised, "cut {seed}: {survived} batches of {} promised", self.promised);
+        }
+    }
+
+    /// Reopens a store, which must be whole and as good as new. How many batches it has.
+    fn reopened(&self, fs: Arc<dyn FileSystem>, what: &str) -> usize {
+        let options = kit::plain(&[TIGHT, &[("values", self.how.values())]].concat());
+        let db = kit::open(&fs, &options, true).unwrap_or_else(|e| panic!("cannot reopen after a {what}: {e}"));
+        let found = prefix(contents(&db).expect("scan"), self.states);
+        let count = found.unwrap_or_else(|e| panic!("after a {what}: {e}; {} acknowledged", self.acknowledged));
+        // The batch that was refused may have reached the log all the same; nothing behind it may.
+        assert!(count <= self.acknowledged + 1, "{count} batches after {} acknowledged", self.acknowledged);
+        db.put("after", "that").expect("a reopened store takes writes");
+        db.compact_range(None, None).expect("compact");
+        db.close().expect("close");
+        let db = kit::open(&fs, &options, true).expect("open once more, which removes what nobody needs");
+        db.close().expect("close");
+        let placement = kit::placement(&fs, Mode::ReadOnly, &options).expect("open read-only");
+        let report = check_on(&*placement, &options, true).expect("check");
+        assert_eq!((report.problems, report.leftovers), (vec![], vec![]), "after a {what}");
+        count
+    }
+}
+
+/// Runs all `plans` on all cores; on a device, or half on one, where states take longer to look at, every thirteenth. Each must end within
+/// ten minutes, however busy the machine is.
+fn campaign(mut plans: Vec<(String, Plan)>, how: How) {
+    if kit::medium() != Medium::Directory(Rules::Ext4) {
+        plans = plans.into_iter().step_by(13).collect(); // no even number: plans may come in pairs
+    }
+    let states: Arc<Vec<Model>> = Arc::new(states(SEED, BATCHES));
+    let (next, plans) = (Arc::new(AtomicUsize::new(0)), Arc::new(plans));
+    let workers = thread::available_parallelism().map_or(2, usize::from);
+    let (done, progress) = mpsc::channel();
+    let current = Arc::new(Mutex::new(vec![String::new(); workers]));
+    for worker in 0..workers {
+        let (states, next, plans, done, current) =
+            (states.clone(), next.clone(), plans.clone(), done.clone(), current.clone());
+        thread::spawn(move || {
+            while let Some((name, plan)) = plans.get(next.fetch_add(1, Relaxed)) {
+                current.lock().unwrap()[worker].clone_from(name);
+                let run = std::panic::AssertUnwindSafe(|| Run::new(&states, *plan, how).judge());
+                let outcome = std::panic::catch_unwind(run).map_err(|_| name.clone());
+                if done.send(outcome).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    for _ in 0..plans.len() {
+        match progress.recv_timeout(Duration::from_secs(600)) {
+            Ok(outcome) => outcome.unwrap_or_else(|name| panic!("{name}, seed {SEED:#x}: see above")),
+            Err(_) => panic!("a hang, seed {SEED:#x}, among {:?}", current.lock().unwrap()),
+        }
+    }
+}
+
+/// How many calls the history makes when nothing fails.
+fn calls(how: How) -> u64 {
+    let states = states(SEED, BATCHES);
+    let mut run = Run::new(&states, Plan::never(), how);
+    let (_db, stopped) = run.history();
+    assert!(!stopped && run.told == 0);
+    assert!(run.compactions > 3, "only {} compactions: the history has shrunk", run.compactions);
+    assert_eq!(run.collected > 0, how.collection.is_some(), "what was collected with {:?}", how.collection);
+    run.faults.calls()
+}
+
+const FAULTS: [Fault; 3] = [Fault::Eio, Fault::Enospc, Fault::ShortWrite];
+
+#[test]
+fn every_call_may_fail_once() {
+    for how in How::by_tiers(3, true) {
+        let calls = calls(how);
+        assert!(calls > 500, "only {calls} calls: the history has shrunk");
+        let plan = |call, fault| (format!("{fault:?} at call {call} of {calls}"), Plan::once(call, fault));
+        campaign(FAULTS.into_iter().flat_map(|fault| (0..calls).map(move |call| plan(call, fault))).collect(), how);
+    }
+}
+
+#[test]
+fn every_seventh_call_may_be_the_last_that_works() {
+    for how in How::by_tiers(5, true) {
+        let calls = calls(how);
+        let plan = |call, fault| (format!("{fault:?} from call {call} of {calls} on"), Plan::from_then_on(call, fault));
+        let sampled = FAULTS.into_iter().flat_map(|fault| (0..calls).step_by(7).map(move |call| plan(call, fault)));
+        campaign(sampled.collect(), how);
+    }
+}
+
+/// With threads, calls are numbered by chance: the sample looks for hangs and panics as much as for wrong answers.
+#[test]
+fn a_sample_of_calls_may_fail_under_threads() {
+    for how in How::by_tiers(3, false) {
+        a_sample_may_fail(how, 9);
+    }
+}
+
+#[test]
+fn a_sample_of_calls_may_fail_with_directory_tables() {
+    let how = How { manual: true, tier: "background", tables: "directory", collection: None };
+    if kit::is_refused(&how.options()) {
+        return;
+    }
+    for manual in [true, false] {
+        a_sample_may_fail(How { manual, ..how }, 83);
+    }
+}
+
+#[test]
+fn a_sample_of_calls_may_fail_while_values_are_put_again() {
+    for (manual, stride) in [(true, 11), (false, 61)] {
+        a_sample_may_fail(How { manual, tier: "sync", tables: "block", collection: Some("tail") }, stride);
+    }
+}
+
+/// Tables with files of their own, which may be given up.
+#[test]
+fn a_sample_of_calls_may_fail_while_values_are_moved() {
+    for (manual, stride) in [(true, 11), (false, 61)] {
+        a_sample_may_fail(How { manual, tier: "group", tables: "block", collection: Some("segments") }, stride);
+    }
+}
+
+fn a_sample_may_fail(how: How, stride: usize) {
+    let calls = calls(how);
+    let once = |call, fault| (format!("{fault:?} near call {call}, threads"), Plan::once(call, fault));
+    let on = |call, fault| (format!("{fault:?} from near call {call} on, threads"), Plan::from_then_on(call, fault));
+    let sampled = FAULTS
+        .into_iter()
+        .flat_map(|fault| (0..calls).step_by(stride).flat_map(move |call| [once(call, fault), on(call + 4, fault)]));
+    campaign(sampled.collect(), how);
+}
+
+/// The forms of tables that there can be.
+fn forms() -> impl Iterator<Item = &'static str> {
+    ["block", "bundled", "directory"].into_iter().filter(|tables| !kit::is_refused(&of_form(tables)))
+}
+
+fn of_form(tables: &str) -> Options {
+    kit::plain(&[TIGHT, &[("tables", tables), ("file_value_bytes_min", "20")]].concat())
+}
+
+/// A finished store with tables, logs and everything.
+fn finished(tables: &str) -> Arc<dyn FileSystem> {
+    let fs: Arc<dyn FileSystem> = kit::anywhere();
+    let db = kit::open(&fs, &of_form(tables), true).unwrap();
+    for number in 1..=BATCHES {
+        write(&db, &batch(SEED, number), false).unwrap();
+        if number % 20 == 0 {
+            db.flush().unwrap();
+        }
+    }
+    fs
+}
+
+#[test]
+fn every_call_of_a_reading_open_may_fail() {
+    for tables in forms() {
+        let faults = FaultFs::new(finished(tables), Plan::never());
+        let fs: Arc<dyn FileSystem> = Arc::new(faults.clone());
+        let own = of_form(tables);
+        let check = || check_on(&*kit::placement(&fs, Mode::ReadOnly, &own)?, &own, true);
+        assert_eq!(check().unwrap().problems, Vec::<String>::new());
+        for call in 0..faults.calls() {
+            faults.arm(Plan::once(faults.calls() + call, Fault::Eio));
+            match check() {
+                Err(error) => assert!(is_told(&error), "{tables}, call {call}: {error:?}"),
+                Ok(report) => {
+                    let told = report.problems.iter().any(|text| text.contains("injected"));
+                    assert!(told, "{tables}, call {call}: {report:?}");
+                }
+            }
+            faults.heal();
+            assert_eq!(check().unwrap().problems, Vec::<String>::new(), "{tables}, call {call}, healed");
+        }
+    }
+}
+
+/// A failed read is an error of that read only.
+#[test]
+fn every_read_may_fail_and_be_tried_again() {
+    forms().for_each(reads_may_fail);
+}
+
+fn reads_may_fail(tables: &str) {
+    let faults = FaultFs::new(finished(tables), Plan::never());
+    let fs: Arc<dyn FileSystem> = Arc::new(faults.clone());
+    let mut cold = of_form(tables);
+    cold.cache_bytes = 0;
+    cold.seek_compaction = false;
+    let db = kit::open(&fs, &cold, true).unwrap();
+    let wanted = contents(&db).unwrap();
+    let before = faults.calls();
+    kit::scan(&db, ReadOptions::new()).unwrap();
+    let reads = faults.calls() - before;
+    assert!(reads > 4, "{tables}: only {reads} reads: everything is cached");
+    for read in 0..reads {
+        faults.arm(Plan::once(faults.calls() + read, Fault::Eio));
+        let error = kit::scan(&db, ReadOptions::new()).expect_err("the planned error");
+        assert!(is_told(&error), "{tables}, read {read}: {error:?}");
+        assert!(kit::scan(&db, ReadOptions::new()).unwrap() == wanted, "{tables}, read {read}, tried again");
+        let mut cursor = db.cursor(ReadOptions::new());
+        faults.arm(Plan::once(faults.calls(), Fault::Eio));
+        assert!(cursor.seek_to_last().is_err() && !cursor.valid(), "a failed cursor stands nowhere");
+        cursor.seek_to_last().expect("a cursor can be placed again");
+        assert_eq!(cursor.key(), wanted.last().expect("not empty").0);
+        db.put("reading", "stops no writing").unwrap();
+        db.delete("reading").unwrap();
+    }
+}

@@ -1,0 +1,520 @@
+//! A disk that is full from any call on, with writes cut short or not: writing stops and says so, nothing acknowledged is
+//! lost, reads go on; once there is space, `resume` goes on without opening anew. And a power cut at any step of that leaves a
+//! prefix with everything promised.
+//!
+//! The history is fixed (`SEED`); a failure names the call at which the disk became full.
+use crate::common::{kit, loop_fs};
+use kit::{Model, TIGHT, batch, contents, is_told, prefix, states, write};
+use loop_fs::{LoopFs, is_root};
+use std::{
+    collections::BTreeSet,
+    fs,
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+use terrace::{Db, Error, Op, Options, WriteOptions, check_on};
+use terrace_peers::require;
+use terrace_sim::{CrashFs, Fault, FaultFs, Plan, Recorder, Rng, Rules, SmallFs};
+use terrace_storage::{backends::files::fs::FileSystem, placement::Mode};
+
+const SEED: u64 = 0xf011;
+const BATCHES: usize = 150;
+const FULL: &[Fault] = &[Fault::Enospc, Fault::ShortWrite];
+
+/// Manual steps or threads; LevelDB's way, or a mapped log and tables in batches.
+#[derive(Clone, Copy, Debug)]
+struct How {
+    manual: bool,
+    batched: bool,
+    tables: &'static str,
+    /// Values live in the log.
+    apart: bool,
+}
+
+impl How {
+    fn options(self) -> Options {
+        let kept: &[_] = &[("log_keep_bytes", "1GiB")];
+        let batched: &[_] = &[("durability", "group"), ("batch_interval_ms", "0"), ("pipelined_writes", "on")];
+        let tables: &[_] = &[("tables", self.tables), ("file_value_bytes_min", "20")];
+        let apart: &[_] = &[("values", "log"), ("value_log_threshold", "40"), ("garbage_percent", "1")];
+        let taken = [(self.batched, batched), (self.apart, apart)].into_iter().filter(|(taken, _)| *taken);
+        let taken: Vec<_> = taken.flat_map(|(_, changes)| changes).copied().collect();
+        kit::plain(&[TIGHT, kept, tables, &taken].concat())
+    }
+}
+
+struct Run<'a> {
+    disk: Recorder,
+    faults: FaultFs,
+    how: How,
+    states: &'a [Model],
+    db: Option<Db>,
+    acknowledged: usize,
+    sequences: Vec<u64>,
+    /// Steps of the disk after which each of them was acknowledged.
+    steps: Vec<usize>,
+    /// Steps of the disk during which `resume` worked, and what was acknowledged then.
+    resumed: Vec<(Range<usize>, usize)>,
+}
+
+impl Run<'_> {
+    fn new(states: &[Model], plan: Plan, how: How) -> Run<'_> {
+        let disk = kit::medium().recorder();
+        let faults = FaultFs::new(disk.file_system(), plan);
+        Run {
+            disk,
+            faults,
+            how,
+            states,
+            db: None,
+            acknowledged: 0,
+            sequences: vec![0],
+            steps: Vec::new(),
+            resumed: Vec::new(),
+        }
+    }
+
+    fn db(&mut self) -> Db {
+        if self.db.is_none() {
+            let fs: Arc<dyn FileSystem> = Arc::new(self.faults.clone());
+            let opened = kit::open(&fs, &self.how.options(), self.how.manual).or_else(|error| {
+                assert!(error.is_no_space() && is_told(&error), "an open failed with {error}");
+                self.faults.heal();
+                kit::open(&fs, &self.how.options(), self.how.manual)
+            });
+            self.db = Some(opened.expect("with space, a store opens"));
+        }
+        self.db.clone().expect("just opened")
+    }
+
+    fn history(&mut self) {
+        while self.acknowledged < BATCHES {
+            let number = self.acknowledged + 1;
+            let db = self.db();
+            let outcome = write(&db, &batch(SEED, number), number.is_multiple_of(4)).and_then(|last| {
+                self.acknowledged = number;
+                self.sequences.push(last);
+                self.steps.push(self.disk.steps());
+                for pick in 0..number % 3 {
+                    db.step(pick as u64);
+                }
+                match number % 20 {
+                    4 | 7 | 11 | 13 | 17 => db.flush(),
+                    15 => db.compact_range(None, None),
+                    18 => db.wait_idle(),
+                    _ => Ok(()),
+                }
+            });
+            if let Err(error) = outcome {
+                self.cure(&db, &error);
+            }
+        }
+    }
+
+    /// The store has stopped: it stays so while the disk is full, and goes on when it is not.
+    fn cure(&mut self, db: &Db, error: &Error) {
+        assert!(error.is_no_space() && is_told(error), "stopped by {error}");
+        if self.faults.failed() > 0 && self.faults.is_armed() {
+            match db.resume() {
+                Err(still) => assert!(still.is_no_space(), "resumed on a full disk: {still}"),
+                Ok(()) => return self.faults.heal(), // it needed nothing that takes space
+            }
+            let again = db.put_with("refused", "", WriteOptions::synced());
+            assert!(matches!(&again, Err(Error::FailStopped(_))), "written on a full disk: {again:?}");
+        }
+        assert_eq!(prefix(contents(db).expect("reads go on"), self.states), Ok(self.acknowledged));
+        self.faults.heal();
+        let begun = self.disk.steps();
+        db.resume().expect("there is space again");
+        assert_eq!(db.durable_sequence(), db.last_sequence(), "what was there is durable");
+        assert_eq!(db.last_sequence(), self.sequences[self.acknowledged], "refused batches left no sequence");
+        self.resumed.push((begun..self.disk.steps(), self.acknowledged));
+        assert_eq!(prefix(contents(db).expect("read"), self.states), Ok(self.acknowledged));
+    }
+
+    fn judge(mut self, rng: &mut Rng) -> usize {
+        self.history();
+        let db = self.db.take().expect("open");
+        assert_eq!(prefix(contents(&db).expect("read"), self.states), Ok(BATCHES));
+        let durable = self.sequences.partition_point(|last| *last <= db.durable_sequence()) - 1;
+        let mut followed = Model::new();
+        for update in db.updates_since(0).expect("every log is kept") {
+            let update = update.expect("no gap");
+            update.batch.ops().for_each(|operation| match operation {
+                Op::Put(key, value) => drop(followed.insert(key.to_vec(), value.to_vec())),
+                Op::Delete(key) => drop(followed.remove(key)),
+                Op::DeleteRange(..) => panic!("nobody wrote one"),
+            });
+        }
+        assert!(followed == self.states[BATCHES], "the logs tell of what was refused");
+        let killed = self.disk.steps(); // closing may write
+        drop(db);
+        let end = self.disk.steps();
+        self.survives(killed, killed, BATCHES, true, 0);
+        self.survives(end, end, durable, false, rng.next_u64());
+        for (steps, acknowledged) in self.resumed.clone() {
+            // In the midst of resuming, and right behind it.
+            let step = steps.start + rng.below(steps.len() + 1);
+            self.survives(step, step, 0, false, rng.next_u64());
+            self.survives(steps.end, steps.end, acknowledged, false, rng.next_u64());
+            // And killed some time later.
+            let step = (steps.end + rng.below(60)).min(end);
+            self.survives(step, step, self.steps.partition_point(|acknowledged| *acknowledged <= step), true, 0);
+        }
+        self.resumed.len()
+    }
+
+    /// What a kill (`everything`) or a power cut leaves after `step` has at least so many batches, and is sound.
+    fn survives(&self, step: usize, until: usize, at_least: usize, everything: bool, seed: u64) {
+        let image = if everything { self.disk.everything(step) } else { self.disk.power_loss(until, seed) };
+        let (fs, options) = (image.file_system(), self.how.options());
+        let db = kit::open(&fs, &options, true).unwrap_or_else(|e| panic!("step {step} seed {seed}: cannot open: {e}"));
+        let found = prefix(contents(&db).expect("read"), self.states);
+        let count = found.unwrap_or_else(|e| panic!("step {step} seed {seed}: {e}"));
+        assert!(count >= at_least, "step {step} seed {seed}: {count} batches of {at_least} promised");
+        db.close().expect("close");
+        let placement = kit::placement(&fs, Mode::ReadOnly, &options).expect("open read-only");
+        assert_eq!(check_on(&*placement, &options, true).expect("check").problems, Vec::<String>::new());
+    }
+}
+
+/// Skipped where there can be no such store.
+fn campaign(how: How, faults: &[Fault], stride: usize) {
+    if kit::is_refused(&how.options()) {
+        return;
+    }
+    let states = states(SEED, BATCHES);
+    let mut dry = Run::new(&states, Plan::never(), how);
+    dry.history();
+    let calls = dry.faults.calls();
+    assert!(calls > 400, "only {calls} calls: the history has shrunk");
+    let plans: Vec<(u64, Fault)> =
+        faults.iter().flat_map(|&fault| (0..calls).step_by(stride).map(move |call| (call, fault))).collect();
+    let (next, stops) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let work = || {
+        while let Some(&(call, fault)) = plans.get(next.fetch_add(1, Relaxed)) {
+            let run = Run::new(&states, Plan::from_then_on(call, fault), how);
+            let judged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run.judge(&mut Rng::new(call))));
+            let resumed =
+                judged.unwrap_or_else(|_| panic!("{how:?}, {fault:?} from call {call} of {calls} on: see above"));
+            stops.fetch_add(resumed, Relaxed);
+        }
+    };
+    let workers = thread::available_parallelism().map_or(2, usize::from);
+    thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(work))));
+    let stops = stops.into_inner();
+    println!("{how:?}: {} plans, {stops} stops cured", plans.len());
+    assert!(stops > plans.len() / 2, "only {stops} stops for {} plans", plans.len());
+}
+
+#[test]
+fn a_disk_full_from_any_call_on_is_survived_and_cured() {
+    campaign(How { manual: true, batched: false, tables: "block", apart: false }, FULL, 2);
+}
+
+/// Found out only by a sync: then a whole batch may be in the log that was refused. Not with batches of tables: one of those
+/// that cannot be saved serves reads already, so nothing can go on with it.
+#[test]
+fn a_disk_found_full_by_a_sync_is_survived_and_cured() {
+    campaign(How { manual: true, batched: false, tables: "block", apart: false }, &[Fault::EnospcAtSync], 2);
+}
+
+#[test]
+fn a_disk_full_is_cured_with_batches_and_pipelines() {
+    campaign(How { manual: true, batched: true, tables: "block", apart: false }, FULL, 4);
+    campaign(How { manual: true, batched: true, tables: "block", apart: true }, FULL, 4);
+}
+
+#[test]
+fn a_disk_full_is_cured_with_bundles() {
+    campaign(How { manual: true, batched: false, tables: "bundled", apart: false }, FULL, 4);
+}
+
+#[test]
+fn a_disk_full_is_cured_under_threads() {
+    campaign(How { manual: false, batched: false, tables: "block", apart: false }, FULL, 11);
+    campaign(How { manual: false, batched: true, tables: "block", apart: false }, FULL, 11);
+    campaign(How { manual: false, batched: true, tables: "bundled", apart: true }, FULL, 11);
+}
+
+#[test]
+fn a_disk_full_is_cured_with_directory_tables() {
+    campaign(How { manual: true, batched: true, tables: "directory", apart: false }, FULL, 12);
+}
+
+/// A merge in parts of which one finds no room, or fails: what the others have made goes with it, and not only when the store is
+/// opened again.
+#[test]
+fn what_other_parts_of_a_merge_have_made_goes_too() {
+    let by_hand: &[_] = &[("l0_compact_runs", "98"), ("l0_slow_runs", "99"), ("l0_stop_runs", "100")];
+    let parts: &[_] = &[("subcompactions_max", "4"), ("subcompaction_bytes", "32KiB"), ("compression", "none")];
+    let apart: &[_] = &[("values", "log"), ("value_log_threshold", "40"), ("garbage_percent", "1")];
+    let values: &[_] = &[("tables", "directory"), ("file_value_bytes_min", "20")]; // of which each is a file
+    for (options, fault, stride) in [
+        (kit::plain(&[TIGHT, parts].concat()), Fault::Enospc, 5),
+        (kit::plain(&[TIGHT, parts, &[("tables", "bundled")]].concat()), Fault::Enospc, 5),
+        (kit::plain(&[TIGHT, parts, values].concat()), Fault::Enospc, 200),
+        (kit::plain(&[TIGHT, parts, apart].concat()), Fault::Enospc, 5),
+        (kit::plain(&[TIGHT, by_hand, parts].concat()), Fault::Eio, 5),
+    ] {
+        if kit::is_refused(&options) {
+            continue;
+        }
+        let mut hits = 0;
+        for call in 0.. {
+            let disk = FaultFs::new(kit::anywhere(), Plan::never());
+            let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
+            let db = kit::open(&fs, &options, true).unwrap();
+            for number in 0..4000u32 {
+                db.put((number * 7919 % 2000).to_be_bytes(), [number as u8; 100]).unwrap();
+            }
+            db.flush().unwrap();
+            if fault == Fault::Eio {
+                db.wait_idle().unwrap(); // what the store owes when it stops, it leaves behind
+            }
+            disk.arm(Plan::once(disk.calls() + stride * call, fault));
+            let merged = db.compact_range(None, None);
+            if disk.failed() == 0 {
+                break;
+            }
+            disk.heal();
+            match (merged, fault) {
+                (merged, Fault::Enospc) => {
+                    merged.expect("the reserve was given up, and the merge begun anew");
+                    db.wait_idle().unwrap();
+                }
+                (merged, _) => assert!(!merged.unwrap_err().is_no_space()),
+            }
+            if fault == Fault::Eio && db.layout()[0].tables.is_empty() {
+                break; // the merge took place, and what is made of its edit remains open
+            }
+            hits += 1;
+            let made = || {
+                let names = fs.list().unwrap().into_iter().map(|entry| entry.name);
+                let is_log = |name: &str| name.ends_with("log") || name.starts_with("MANIFEST");
+                names.filter(|name| !is_log(name)).collect::<BTreeSet<_>>()
+            };
+            let before = made();
+            drop(db);
+            kit::open(&fs, &options, true).unwrap();
+            let left: Vec<_> = before.difference(&made()).cloned().collect();
+            assert!(
+                left.is_empty(),
+                "{fault:?} at call {}: {left:?} stayed until the store was opened again",
+                stride * call
+            );
+        }
+        assert!(hits > 20, "only {hits} calls failed");
+    }
+}
+
+/// Who resumes writes waits for all jobs, but not for one that leaves others their share of the device.
+#[test]
+fn writes_go_on_beside_a_compaction_that_is_held_back() {
+    let due = |runs| [("l0_compact_runs", runs), ("l0_slow_runs", "98"), ("l0_stop_runs", "99")];
+    let held: &[_] = &[("compaction_bytes_per_second", "512"), ("compression", "none"), ("level_base_bytes", "1GiB")];
+    let disk = FaultFs::new(kit::anywhere(), Plan::never());
+    let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
+    let db = kit::open(&fs, &kit::plain(&[TIGHT, &due("4"), held].concat()), false).unwrap();
+    for run in 0..5u32 {
+        (0..400u32).for_each(|n| db.put((n * 5 + run).to_be_bytes(), [7; 1000]).unwrap());
+        db.flush().unwrap();
+    }
+    let begun = Instant::now(); // of merges that take minutes
+    while db.statistics().levels[0].tables < 4 {
+        thread::yield_now();
+    }
+    thread::sleep(Duration::from_millis(200));
+    disk.arm(Plan::from_then_on(disk.calls(), Fault::Enospc));
+    let mut n = 0;
+    while db.put("more", [7; 1000]).and_then(|()| db.flush()).is_ok() {
+        n += 1;
+        assert!(n < 1000, "the disk is not full");
+    }
+    disk.heal();
+    db.resume().unwrap();
+    db.put("more", "").unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(10), "writes go on after {:?}", begun.elapsed());
+}
+
+/// A batch that was refused because it could not be synced is in the log all the same. It must stay refused once another one
+/// has its sequence.
+#[test]
+fn what_was_refused_stays_refused() {
+    let disk = FaultFs::new(kit::anywhere(), Plan::never());
+    let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
+    for flushed in [true, false] {
+        let options = kit::plain(&[TIGHT, &[("log_keep_bytes", "1GiB")]].concat());
+        let db = kit::open(&fs, &options, true).unwrap();
+        let before = db.last_sequence();
+        db.put("kept", "1").unwrap();
+        if flushed {
+            db.flush().unwrap();
+            db.wait_idle().unwrap();
+        }
+        disk.arm(Plan::from_then_on(disk.calls(), Fault::EnospcAtSync));
+        assert!(db.put_with("refused", "", WriteOptions::synced()).unwrap_err().is_no_space());
+        disk.heal();
+        db.resume().unwrap();
+        db.put("accepted", "2").unwrap();
+        let sequences = |db: &Db| {
+            let updates = db.updates_since(before).unwrap().map(|update| update.unwrap());
+            updates.map(|update| (update.sequence, update.batch.len())).collect::<Vec<_>>()
+        };
+        assert_eq!(sequences(&db), [(before + 1, 1), (before + 2, 1)]);
+        for since in [before, before + 1] {
+            // From within the log that has it, and from the one behind.
+            let last = db.updates_since(since).unwrap().last().unwrap().unwrap().batch;
+            assert_eq!(last.ops().next(), Some(Op::Put(b"accepted", b"2")), "what was refused is followed");
+        }
+        drop(db);
+        let db = kit::open(&fs, &options, true).unwrap();
+        let values = ["kept", "refused", "accepted"].map(|key| db.get(key).unwrap().is_some());
+        assert_eq!(values, [true, false, true], "flushed: {flushed}");
+        db.delete("accepted").unwrap();
+        db.close().unwrap();
+    }
+}
+
+/// A store that stops with nothing in memory goes on with another log, which no flush makes durable. The manifest names it.
+#[test]
+fn the_log_with_which_an_idle_store_goes_on_survives_a_power_cut() {
+    for (rules, tier) in [(Rules::Ext4, "sync"), (Rules::Posix, "sync"), (Rules::Posix, "background")] {
+        let disk = CrashFs::new(rules);
+        let faults = FaultFs::new(Arc::new(disk.clone()), Plan::never());
+        let fs: Arc<dyn FileSystem> = Arc::new(faults.clone());
+        let options = kit::plain(&[TIGHT, &[("durability", tier), ("batch_interval_ms", "0")]].concat());
+        let db = kit::open(&fs, &options, true).unwrap();
+        db.put("kept", "1").unwrap();
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+        faults.arm(Plan::from_then_on(faults.calls(), Fault::Enospc));
+        assert!(db.put("refused", "2").unwrap_err().is_no_space());
+        faults.heal();
+        db.resume().unwrap();
+        for seed in 0..50 {
+            let left = disk.power_loss(disk.steps(), seed).file_system();
+            let found = kit::open(&left, &options, true).and_then(|db| db.get("kept"));
+            assert!(matches!(&found, Ok(Some(value)) if value == b"1"), "{rules:?}, {tier}, seed {seed}: {found:?}");
+        }
+    }
+}
+
+/// Whoever is opened on a full disk removes what the manifest does not name, and what memory shows of the manifest may not be on the device.
+#[test]
+fn what_a_full_disk_makes_an_opening_remove_no_power_cut_misses() {
+    let (mut removed, options) = (0, kit::plain(&[TIGHT, &[("compression", "none")]].concat()));
+    let value = |n: u32| (0..200).flat_map(|at| Rng::of(n.into(), at).next_u64().to_le_bytes()).collect::<Vec<u8>>();
+    for call in 300..700 {
+        let disk = CrashFs::new(Rules::Posix);
+        let faults = FaultFs::new(Arc::new(disk.clone()), Plan::from_then_on(call, Fault::Eio));
+        let fs: Arc<dyn FileSystem> = Arc::new(faults.clone());
+        let db = kit::open(&fs, &options, true).unwrap();
+        let put = |n: u32| db.put((n % 100).to_le_bytes(), value(n));
+        let last = (0..2000).take_while(|n| put(*n).is_ok() && (n % 5 != 4 || db.step(0).is_none_or(|_| true))).count();
+        drop(db);
+        let small = SmallFs::new(Arc::new(disk.clone()), 1 << 30);
+        small.leave(3000);
+        let before = disk.steps();
+        let fs: Arc<dyn FileSystem> = Arc::new(small);
+        let names = |fs: &dyn FileSystem| fs.list().unwrap().iter().filter(|file| file.name.ends_with(".ldb")).count();
+        let tables = names(&*fs);
+        let opened = kit::open(&fs, &options, true);
+        removed += usize::from(names(&*fs) < tables);
+        drop(opened);
+        for (step, seed) in (before..=disk.steps()).flat_map(|step| (0..4).map(move |seed| (step, seed))) {
+            let left = disk.power_loss(step, seed).file_system();
+            let found = kit::open(&left, &options, true).and_then(|db| contents(&db));
+            assert!(found.is_ok(), "call {call}, {last} puts, step {step}, seed {seed}: GONE: {}", found.unwrap_err());
+        }
+    }
+    assert!(removed > 5, "only {removed} openings removed tables");
+}
+
+/// A process that was killed while it moved values left a segment that no table names, and with it a full disk: nobody could open the
+/// store to write, although the space is its own.
+#[test]
+fn what_a_killed_collection_left_keeps_no_store_from_being_opened() {
+    let options = kit::plain(&[TIGHT, &[("values", "log"), ("value_log_threshold", "40")]].concat());
+    let small = SmallFs::new(kit::anywhere(), 1 << 30);
+    let fs: Arc<dyn FileSystem> = Arc::new(small.clone());
+    let db = kit::open(&fs, &options, true).unwrap();
+    (0..50u32).for_each(|n| db.put(n.to_le_bytes(), [7; 100]).unwrap());
+    drop(db);
+    let held = fs.lock(true).unwrap();
+    fs.create("000999.vals").and_then(|mut segment| segment.append(&[0; 1 << 20])).unwrap();
+    drop(held);
+    small.leave(100);
+    let db = kit::open(&fs, &options, true).unwrap_or_else(|error| panic!("STAYS FULL: {error}"));
+    assert!(!fs.list().unwrap().iter().any(|file| file.name == "000999.vals"));
+    assert_eq!(contents(&db).unwrap().len(), 50);
+}
+
+#[test]
+fn what_is_no_lack_of_space_is_not_cured() {
+    let disk = FaultFs::new(kit::anywhere(), Plan::never());
+    let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
+    let db = kit::open(&fs, &kit::plain(TIGHT), true).unwrap();
+    db.put("a", "1").unwrap();
+    db.resume().expect("nothing has stopped");
+    disk.arm(Plan::once(disk.calls(), Fault::Enospc));
+    assert!(db.put("b", "2").unwrap_err().is_no_space());
+    disk.arm(Plan::once(disk.calls(), Fault::Eio));
+    assert!(!db.resume().unwrap_err().is_no_space(), "another failure comes to light");
+    disk.heal();
+    let refused = db.resume().unwrap_err();
+    assert!(matches!(refused, Error::FailStopped(_)) && !refused.is_no_space(), "{refused}");
+    assert_eq!(db.get("a").unwrap().as_deref(), Some(&b"1"[..]));
+}
+
+/// A real file system of 24 MiB, filled by the store itself and by others; again and again.
+#[test]
+fn a_small_ext4_runs_full_and_goes_on() {
+    let Some(()) = require("root", is_root()) else { return };
+    let Some(disk) = require("loop", LoopFs::of_bytes(24 << 20)) else { return };
+    for (name, preset) in [("plain", "leveldb"), ("block", "terrace-block"), ("pairs", "delsm")] {
+        let path = disk.mount.join(name);
+        let mut options = Options::preset(preset).unwrap();
+        for (name, value) in TIGHT.iter().chain(&[("compression", "none"), ("reserve_bytes", "1MiB")]) {
+            options.set(name, value).unwrap();
+        }
+        let db = Db::open(&path, options.clone()).unwrap();
+        let ballast = disk.mount.join("ballast");
+        fs::write(&ballast, vec![1; 4 << 20]).unwrap();
+        let (mut model, mut number, mut stops) = (Model::new(), 0u64, 0);
+        while stops < 3 {
+            number += 1;
+            let (key, value) = (number.to_be_bytes().to_vec(), vec![number as u8; 4000]);
+            match db.put_with(&key, &value, WriteOptions { sync: number.is_multiple_of(100) }) {
+                Ok(()) => drop(model.insert(key, value)),
+                Err(error) => {
+                    assert!(error.is_no_space(), "{error}");
+                    stops += 1;
+                    fs::remove_file(&ballast).unwrap();
+                    db.resume().unwrap_or_else(|e| panic!("{preset}, stop {stops}: {e}"));
+                    for key in model.keys().step_by(2).cloned().collect::<Vec<_>>() {
+                        db.delete(&key).unwrap();
+                        model.remove(&key);
+                    }
+                    db.compact_range(None, None).unwrap();
+                    db.wait_idle().unwrap();
+                    fs::write(&ballast, vec![1; 4 << 20]).unwrap();
+                }
+            }
+        }
+        assert!(contents(&db).unwrap().into_iter().eq(model.clone()), "{preset}: the open store");
+        drop(db);
+        let db = Db::open(&path, options).unwrap();
+        assert!(contents(&db).unwrap().into_iter().eq(model), "{preset}: opened again");
+        db.close().unwrap();
+        assert!(path.join("RESERVE").metadata().unwrap().len() == 1 << 20);
+        Db::destroy(&path).unwrap();
+        assert!(!path.exists(), "a reserve was left behind");
+        fs::remove_file(&ballast).unwrap();
+    }
+}

@@ -1,0 +1,375 @@
+//! One directory, two engines: what Terrace writes the real LevelDB reads whole, and the other way round, over random
+//! histories, many reopenings and kills of either; and what LevelDB cannot read it refuses.
+//!
+//! Every random choice follows from a seed that a failure prints; `TERRACE_SEED=n` runs that one alone.
+use crate::common::leveldb;
+use leveldb::{Op, Pairs, Random, Shape, Side, Store, child, child_argument, is_child, side_name, side_named};
+use std::{
+    collections::BTreeMap,
+    env,
+    fs::{self, File},
+    io::{self, Read, Write},
+    ops::RangeInclusive,
+    path::Path,
+    process::Child,
+    thread,
+    time::{Duration, Instant},
+};
+use terrace::Db;
+use terrace_peers::{leveldb::Library, require};
+
+/// What a store should hold.
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Distinct keys of a history; few, so that most writes replace or delete something.
+const KEYS: u64 = 2500;
+
+#[test]
+fn either_engine_reads_what_the_other_closed() {
+    let Some(_) = require("leveldb", Library::load()) else { return };
+    for seed in seeds(1..=6) {
+        let _printed = OnFailure(seed);
+        let (dir, mut random) = (tempfile::tempdir().unwrap(), Random::new(seed));
+        let (mut model, mut side, mut written) = (Model::new(), Side::Ours, 0);
+        for _ in 0..10 {
+            // Every close before this was clean, so no damage of any kind is excused.
+            let store = Store::open(side, dir.path(), &Shape { paranoid: true, ..any_shape(&mut random) });
+            assert_holds(&store, &model, &mut random);
+            for _ in 0..random.below(400) {
+                let ops = batch(seed, written);
+                store.apply(&ops, random.one_in(16));
+                apply(&mut model, &ops);
+                written += 1;
+            }
+            if random.one_in(3) {
+                store.compact();
+            }
+            if random.one_in(2) {
+                assert_holds(&store, &model, &mut random);
+            }
+            store.close();
+            // Mostly alternate, but let an engine meet its own files again, too.
+            side = if random.one_in(4) { side } else { side.other() };
+        }
+        for side in [Side::Theirs, Side::Ours] {
+            let store = Store::open(side, dir.path(), &Shape { paranoid: true, ..Shape::default() });
+            assert_holds(&store, &model, &mut random);
+            store.close();
+        }
+        assert!(!dir.path().join("TERRACE").exists(), "a store that LevelDB can read has no marker");
+    }
+}
+
+#[test]
+fn a_kill_of_either_engine_loses_nothing_acknowledged_to_the_other() {
+    let Some(_) = require("leveldb", Library::load()) else { return };
+    for seed in seeds(11..=13) {
+        let _printed = OnFailure(seed);
+        let (dir, mut random) = (tempfile::tempdir().unwrap(), Random::new(seed));
+        let (store_dir, acks) = (dir.path().join("store"), dir.path().join("acks"));
+        let (mut model, mut written) = (Model::new(), 0);
+        for round in 0..40 {
+            let victim = if random.one_in(2) { Side::Ours } else { Side::Theirs };
+            let acknowledged = kill_while_writing(victim, &store_dir, &acks, seed, written, &mut random);
+
+            let survivor = victim.other();
+            let store = Store::open(survivor, &store_dir, &any_shape(&mut random));
+            let found = store.forward();
+            for index in written..written + acknowledged {
+                apply(&mut model, &batch(seed, index));
+            }
+            written += acknowledged;
+            // The batch under way may have been written without the word getting out.
+            if difference(&model, &found).is_some() {
+                apply(&mut model, &batch(seed, written));
+                written += 1;
+            }
+            if let Some(text) = difference(&model, &found) {
+                panic!("round {round}, {victim:?} killed after {acknowledged} batches, {survivor:?} found: {text}");
+            }
+            assert_holds(&store, &model, &mut random);
+            for _ in 0..random.below(60) {
+                let ops = batch(seed, written);
+                store.apply(&ops, random.one_in(16));
+                apply(&mut model, &ops);
+                written += 1;
+            }
+            store.close();
+        }
+    }
+}
+
+/// Not a test of its own: the child that [`kill_while_writing`] starts and kills. It acknowledges a batch by a byte in a file.
+#[test]
+fn writer_that_is_killed() {
+    if !is_child("interop::writer_that_is_killed") {
+        return;
+    }
+    let number = |name| child_argument(name).parse::<u64>().expect("a number");
+    let (seed, from) = (number("SEED"), number("FROM"));
+    let mut random = Random::new(seed ^ from);
+    let store_dir = child_argument("STORE");
+    let mut acks = File::create(child_argument("ACKS")).unwrap();
+    let store = Store::open(side_named(&child_argument("SIDE")), Path::new(&store_dir), &any_shape(&mut random));
+    for index in from..from + 3000 {
+        store.apply(&batch(seed, index), random.one_in(16));
+        acks.write_all(b"!").unwrap();
+    }
+    io::stdin().read_to_end(&mut Vec::new()).unwrap(); // until the parent kills us or is gone
+}
+
+#[test]
+fn each_engine_respects_the_others_lock() {
+    let Some(_) = require("leveldb", Library::load()) else { return };
+    for side in [Side::Ours, Side::Theirs] {
+        let dir = tempfile::tempdir().unwrap();
+        let holder = Store::open(side, dir.path(), &Shape::default());
+        let refusal = Store::try_open(side.other(), dir.path(), &Shape::default()).err();
+        let refusal = refusal.unwrap_or_else(|| panic!("{side:?} has it open, the other one opened it too"));
+        assert!(refusal.contains("lock") || refusal.contains("in use"), "{refusal}");
+        holder.close();
+        Store::open(side.other(), dir.path(), &Shape::default()).close();
+    }
+}
+
+#[test]
+fn leveldb_refuses_a_store_that_needs_more_than_it_knows() {
+    let Some(_) = require("leveldb", Library::load()) else { return };
+    for (option, value, feature) in [("compression", "lz4", "lz4"), ("values", "log", "value-log")] {
+        is_refused(option, value, feature);
+    }
+}
+
+fn is_refused(option: &str, value: &str, feature: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = Shape::default().ours();
+    options.set(option, value).unwrap();
+    let open = || Db::open(dir.path(), options.clone()).unwrap();
+    open().close().unwrap();
+    for round in 0..3u8 {
+        let refusal = Store::try_open(Side::Theirs, dir.path(), &Shape::default()).err().expect("LevelDB opened it");
+        assert!(refusal.contains("unknown tag"), "{refusal}");
+        let db = open();
+        assert_eq!(db.scan(terrace::ReadOptions::new()).count(), usize::from(round), "the refused opening harmed it");
+        db.put([round], vec![round; 10_000]).unwrap();
+        db.compact_range(None, None).unwrap();
+        db.close().unwrap();
+    }
+    let marker = fs::read_to_string(dir.path().join("TERRACE")).expect("such a store has a marker");
+    assert!(marker.contains(feature), "the marker names what a reader must know:\n{marker}");
+}
+
+#[test]
+fn a_leveldb_store_stays_one() {
+    let Some(_) = require("leveldb", Library::load()) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(Side::Theirs, dir.path(), &Shape::default());
+    store.put(b"theirs", b"1");
+    store.close();
+
+    let mut options = Shape::default().ours();
+    options.set("compression", "lz4").unwrap();
+    let refusal = Db::open(dir.path(), options).err().expect("lz4 needs a store created with it").to_string();
+    assert!(refusal.to_lowercase().contains("lz4"), "{refusal}");
+
+    for preset in ["leveldb", "volatile"] {
+        let db = Db::open(dir.path(), terrace::Options::preset(preset).unwrap()).unwrap();
+        db.put(preset, "2").unwrap();
+        db.close().unwrap();
+    }
+    assert!(!dir.path().join("TERRACE").exists());
+    let store = Store::open(Side::Theirs, dir.path(), &Shape { paranoid: true, ..Shape::default() });
+    let keys: Vec<_> = store.forward().into_iter().map(|(key, _)| key).collect();
+    assert_eq!(keys, [&b"leveldb"[..], b"theirs", b"volatile"]);
+}
+
+/// What is remembered of how a store becomes durable asks nothing of LevelDB.
+#[test]
+fn a_store_made_by_default_is_leveldbs_as_much_as_ours() {
+    let Some(_) = require("leveldb", Library::load()) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let mut tiers = Vec::new();
+    for key in ["first", "second"] {
+        let db = Db::open(dir.path(), terrace::Options::default()).unwrap();
+        db.put(key, "ours").unwrap();
+        tiers.push(db.statistics().durability);
+        db.close().unwrap();
+        let store = Store::open(Side::Theirs, dir.path(), &Shape { paranoid: true, ..Shape::default() });
+        assert_eq!(store.get(key.as_bytes()).as_deref(), Some(&b"ours"[..]));
+        store.put(b"theirs", key.as_bytes());
+        store.close();
+    }
+    assert!(dir.path().join("TERRACE").exists() && tiers[0] != "sync" && tiers[0] == tiers[1], "{tiers:?}");
+    let db = Db::open_read_only(dir.path(), terrace::Options::default()).unwrap();
+    assert_eq!(db.get("theirs").unwrap().as_deref(), Some(&b"second"[..]));
+}
+
+/// Zstd blocks are the one thing that a store without marker may hold and LevelDB 1.23 cannot read; they come by
+/// explicit request only, and Terrace reads them without being asked.
+#[test]
+fn zstd_comes_only_by_request_and_leveldb_then_reads_an_error() {
+    let Some(library) = require("leveldb", Library::load()) else { return };
+    for (codec, readable) in [("snappy", true), ("zstd", false)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = Shape::default().ours();
+        if codec != "snappy" {
+            options.set("compression", codec).unwrap();
+        }
+        let db = Db::open(dir.path(), options).unwrap();
+        for n in 0..2000u32 {
+            db.put(n.to_be_bytes(), b"compressible ".repeat(20)).unwrap();
+        }
+        db.compact_range(None, None).unwrap();
+        db.close().unwrap();
+
+        let answer = library.open(dir.path(), &Shape::default().theirs()).and_then(|store| store.forward());
+        match answer {
+            Ok(pairs) => assert!(readable && pairs.len() == 2000, "{codec}: {} entries", pairs.len()),
+            Err(e) => assert!(!readable && e.to_string().contains("bad block type"), "{codec}: {e}"),
+        }
+        let store = Store::open(Side::Ours, dir.path(), &Shape::default());
+        assert_eq!(store.forward().len(), 2000, "{codec}");
+    }
+}
+
+/// Starts a child that goes on with the history from batch `from`, kills it (SIGKILL) at a random moment, and returns how
+/// many batches it had acknowledged.
+fn kill_while_writing(side: Side, store: &Path, acks: &Path, seed: u64, from: u64, random: &mut Random) -> u64 {
+    let _ = fs::remove_file(acks); // of the round before, if any
+    let arguments = [
+        ("SIDE", side_name(side)),
+        ("STORE", store.display().to_string()),
+        ("ACKS", acks.display().to_string()),
+        ("SEED", seed.to_string()),
+        ("FROM", from.to_string()),
+    ];
+    let mut writer = child(&[], "interop::writer_that_is_killed", &arguments).spawn().expect("start the writer");
+    let acknowledged = || fs::metadata(acks).map_or(0, |file| file.len());
+    // One in four dies around its start, in recovery; the others after some batches.
+    let (batches, pause) = if random.one_in(4) {
+        (0, Duration::from_micros(random.below(30_000)))
+    } else {
+        (random.below(300), Duration::from_micros(random.below(2000)))
+    };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while acknowledged() < batches {
+        fail_if_ended(&mut writer);
+        assert!(Instant::now() < deadline, "{side:?} acknowledged {} batches in a minute", acknowledged());
+        thread::sleep(Duration::from_micros(200));
+    }
+    thread::sleep(pause);
+    fail_if_ended(&mut writer);
+    writer.kill().expect("kill the writer");
+    writer.wait().expect("bury the writer");
+    acknowledged()
+}
+
+fn fail_if_ended(writer: &mut Child) {
+    if let Some(status) = writer.try_wait().expect("ask for the writer") {
+        let mut text = String::new();
+        let _ = writer.stderr.take().expect("stderr is a pipe").read_to_string(&mut text);
+        panic!("the writer ended on its own with {status}: {text}");
+    }
+}
+
+/// The history: batch number `index` of the history `seed`, the same in every process.
+fn batch(seed: u64, index: u64) -> Vec<Op> {
+    let mut random = Random::new(seed.wrapping_mul(0x5851_f42d_4c95_7f2d) ^ index);
+    let count = if random.one_in(50) { random.below(200) } else { 1 + random.below(6) };
+    (0..count)
+        .map(|_| {
+            let key = key(random.below(KEYS));
+            if random.one_in(5) { Op::Delete(key) } else { Op::Put(key, any_value(&mut random)) }
+        })
+        .collect()
+}
+
+/// The `n`-th key: the empty one, binary ones, ones that share a long beginning, decimal ones, and runs of 0xff.
+fn key(n: u64) -> Vec<u8> {
+    match n % 8 {
+        0 if n == 0 => Vec::new(),
+        0..=2 => Random::new(n).bytes(1 + n as usize % 24),
+        3 | 4 => format!("{}/{n:05}", "a/long/shared/beginning".repeat(6)).into_bytes(),
+        5 if n < 400 => vec![0xff; n as usize],
+        _ => format!("{n:08}").into_bytes(),
+    }
+}
+
+/// Mostly small, seldom up to 300 KiB; half of them compress well.
+fn any_value(random: &mut Random) -> Vec<u8> {
+    let len = match random.below(200) {
+        0 => random.below(300 << 10),
+        1..=20 => random.below(8 << 10),
+        _ => random.below(200),
+    } as usize;
+    if random.one_in(2) { random.bytes(len) } else { vec![random.next() as u8; len] }
+}
+
+/// Options of an opening. Memtables are small, so that a few hundred batches make several levels.
+fn any_shape(random: &mut Random) -> Shape {
+    Shape {
+        snappy: random.one_in(2),
+        memtable_bytes: 64 << (10 + random.below(3)),
+        bloom_bits: if random.one_in(2) { 10 } else { 0 },
+        paranoid: false,
+        mapped_log: random.one_in(2),
+    }
+}
+
+fn apply(model: &mut Model, ops: &[Op]) {
+    for op in ops {
+        match op {
+            Op::Put(key, value) => model.insert(key.clone(), value.clone()),
+            Op::Delete(key) => model.remove(key),
+        };
+    }
+}
+
+/// The store answers as the model: whole, forward and backward, and by single keys, present and absent.
+fn assert_holds(store: &Store, model: &Model, random: &mut Random) {
+    if let Some(text) = difference(model, &store.forward()) {
+        panic!("forward: {text}");
+    }
+    let mut backward = store.backward();
+    backward.reverse();
+    if let Some(text) = difference(model, &backward) {
+        panic!("backward: {text}");
+    }
+    for _ in 0..500 {
+        let key = key(random.below(KEYS + 50)); // the last fifty were never written
+        assert_eq!(store.get(&key).as_ref(), model.get(&key), "get {}", key.escape_ascii());
+    }
+}
+
+/// The first place where the two differ, in words; whole dumps of megabytes help nobody.
+fn difference(model: &Model, found: &Pairs) -> Option<String> {
+    let same = model.iter().zip(found).take_while(|(want, have)| *want.0 == have.0 && *want.1 == have.1).count();
+    let describe = |entry: Option<(&Vec<u8>, &Vec<u8>)>| match entry {
+        Some((key, value)) => format!("{} = {} bytes", key.escape_ascii(), value.len()),
+        None => "the end".to_string(),
+    };
+    let (want, have) = (model.iter().nth(same), found.get(same).map(|(key, value)| (key, value)));
+    (want.is_some() || have.is_some()).then(|| {
+        let (want, have) = (describe(want), describe(have));
+        format!("entry {same} of {}: expected {want}, found {have}; found {} in all", model.len(), found.len())
+    })
+}
+
+/// The seeds to run: these, or the one that `TERRACE_SEED` names.
+fn seeds(usual: RangeInclusive<u64>) -> Vec<u64> {
+    match env::var("TERRACE_SEED") {
+        Ok(text) => vec![text.parse().expect("TERRACE_SEED is a number")],
+        Err(_) => usual.collect(),
+    }
+}
+
+/// Prints the seed if the test fails while this is in scope.
+struct OnFailure(u64);
+
+impl Drop for OnFailure {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("reproduce with TERRACE_SEED={}", self.0);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Walks over many overlapping runs, in both directions and to and fro, against sorted maps.
+//!
+//! Keys come in clusters, so that at times a run is walked alone for long and at times every step changes the run; both
+//! versions of a key in one run and in several are met, and deletes of either.
+use crate::common::kit;
+use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
+use terrace::{Comparator, Cursor, Db, Options, ReadOptions, Snapshot};
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// A plain linear generator: the same walk every time.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+/// To it `B` is `b`.
+struct Caseless;
+
+impl Comparator for Caseless {
+    fn name(&self) -> &str {
+        "test.Caseless"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        a.to_ascii_lowercase().cmp(&b.to_ascii_lowercase())
+    }
+}
+
+fn options(comparator: Option<Arc<dyn Comparator>>, bloom_bits: &str) -> Options {
+    let preset = Options::preset("leveldb").unwrap();
+    let mut options = comparator.into_iter().fold(preset, Options::comparator);
+    for (name, value) in [("bloom_bits", bloom_bits), ("filter_form", "table")] {
+        options.set(name, value).unwrap();
+    }
+    options.block_bytes = 1024;
+    options.memtable_bytes = 64 << 20;
+    (options.l0_compact_runs, options.l0_slow_runs, options.l0_stop_runs) = (100, 200, 300);
+    options
+}
+
+/// A store of several runs and a memtable, a snapshot of its middle age, and what both hold.
+fn store(dice: &mut Dice, options: Options) -> (Db, Snapshot, [Model; 2]) {
+    let db = kit::store(options);
+    let (mut model, mut then) = (Model::new(), None);
+    for round in 0..8 {
+        for _ in 0..12 {
+            let (start, stride) = (dice.below(3000), 1 + dice.below(3));
+            for n in 0..dice.below(150) {
+                let key = format!("key{:05}", start + n * stride).into_bytes();
+                if dice.below(5) == 0 {
+                    db.delete(&key).unwrap();
+                    model.remove(&key);
+                } else {
+                    let value = vec![round; dice.below(40) as usize];
+                    db.put(&key, &value).unwrap();
+                    model.insert(key, value);
+                }
+            }
+            if round == 3 && then.is_none() {
+                then = Some((db.snapshot(), model.clone()));
+            }
+        }
+        if round < 7 {
+            db.flush().unwrap();
+        }
+        if round == 1 {
+            db.compact_range(None, None).unwrap();
+        }
+    }
+    let (snapshot, then) = then.expect("it is made in round 3");
+    (db, snapshot, [model, then])
+}
+
+fn same(cursor: &Cursor, want: Option<&(Vec<u8>, Vec<u8>)>, walk: &str) {
+    let found = cursor.valid().then(|| (cursor.key().to_vec(), cursor.value().to_vec()));
+    assert!(found.as_ref() == want, "a wrong {walk}: {found:?} where {want:?} should be");
+}
+
+#[test]
+fn walks_go_over_many_runs_as_over_a_sorted_map() {
+    let custom: Arc<dyn Comparator> = Arc::new(Caseless);
+    for (seed, comparator, bloom_bits) in [(1, None, "0"), (2, None, "10"), (3, Some(custom), "10")] {
+        let mut dice = Dice(seed);
+        let (db, snapshot, models) = store(&mut dice, options(comparator, bloom_bits));
+        for (model, read) in models.iter().zip([ReadOptions::new(), ReadOptions::new().snapshot(&snapshot)]) {
+            let pairs: Vec<_> = model.clone().into_iter().collect();
+            let mut cursor = db.cursor(read);
+            cursor.seek_to_first().unwrap();
+            for pair in &pairs {
+                same(&cursor, Some(pair), "walk forward");
+                cursor.next().unwrap();
+            }
+            same(&cursor, None, "walk forward");
+            cursor.seek_to_last().unwrap();
+            for pair in pairs.iter().rev() {
+                same(&cursor, Some(pair), "walk backward");
+                cursor.prev().unwrap();
+            }
+            same(&cursor, None, "walk backward");
+            to_and_fro(&mut dice, &mut cursor, &pairs);
+        }
+    }
+}
+
+/// Seeks anywhere, then some steps one way, then some the other, and so on.
+fn to_and_fro(dice: &mut Dice, cursor: &mut Cursor, pairs: &[(Vec<u8>, Vec<u8>)]) {
+    for _ in 0..300 {
+        let target = format!("key{:05}", dice.below(3300)).into_bytes();
+        let mut at = pairs.partition_point(|(key, _)| *key < target);
+        cursor.seek(&target).unwrap();
+        for turn in 0..4 {
+            for _ in 0..dice.below(40) {
+                same(cursor, pairs.get(at), "walk to and fro");
+                if at >= pairs.len() || at == 0 && turn % 2 == 1 {
+                    break;
+                }
+                if turn % 2 == 0 {
+                    at += 1;
+                    cursor.next().unwrap();
+                } else {
+                    at -= 1;
+                    cursor.prev().unwrap();
+                }
+            }
+        }
+    }
+}
+
+/// Seeks leave out as many runs as fit into a word.
+#[test]
+fn seeks_find_in_any_number_of_runs() {
+    for runs in 61..68_u8 {
+        let db = kit::store(options(None, "10"));
+        for run in 0..runs {
+            db.put("key", [run]).unwrap();
+            db.put(format!("key{run:03}"), [run]).unwrap();
+            db.flush().unwrap();
+        }
+        let tables: usize = db.layout().iter().map(|level| level.tables.len()).sum();
+        assert_eq!(tables, usize::from(runs));
+        let mut cursor = db.cursor(ReadOptions::new());
+        cursor.seek(b"key").unwrap();
+        assert_eq!(cursor.value(), [runs - 1]);
+        for run in 0..runs {
+            cursor.seek(format!("key{run:03}").as_bytes()).unwrap();
+            assert_eq!(cursor.value(), [run], "of {runs}");
+            cursor.next().unwrap();
+            assert_eq!(cursor.valid().then(|| cursor.value()[0]), Some(run + 1).filter(|next| *next < runs));
+        }
+    }
+}
+
+/// To this order keys that differ in case are one key, of which the newest version counts.
+#[test]
+fn different_bytes_may_be_the_same_key_in_a_custom_order() {
+    let db = kit::store(options(Some(Arc::new(Caseless)), "10"));
+    for key in ["b", "B", "a", "C", "c", "A"] {
+        db.put(key, key).unwrap();
+    }
+    db.flush().unwrap();
+    let keys = |scan: terrace::Scan| scan.map(|pair| String::from_utf8(pair.unwrap().0).unwrap()).collect::<String>();
+    assert_eq!(keys(db.scan(ReadOptions::new())), "ABc", "the walk forward");
+    assert_eq!(keys(db.scan_reverse(ReadOptions::new())), "cBA", "the walk backward");
+    db.put("C", "newer").unwrap();
+    db.flush().unwrap();
+    let mut cursor = db.cursor(ReadOptions::new());
+    cursor.seek(b"c").unwrap(); // for which the filter of the newer table says no
+    assert_eq!((cursor.key(), cursor.value()), (&b"C"[..], &b"newer"[..]));
+}
+
+#[test]
+fn a_key_of_other_bytes_finds_the_value_in_the_log() {
+    let mut options = options(Some(Arc::new(Caseless)), "0");
+    for (name, value) in [("values", "log"), ("value_log_threshold", "10")] {
+        options.set(name, value).unwrap();
+    }
+    let db = kit::store(options);
+    db.put("Key", [7; 1000]).unwrap();
+    db.put("Other", [8; 1000]).unwrap();
+    for place in ["a memtable", "a table"] {
+        assert_eq!(db.get("KEY").unwrap().as_deref(), Some(&[7; 1000][..]), "in {place}");
+        assert_eq!(db.multi_get(&["kEy", "other"]).remove(1).unwrap().unwrap(), [8; 1000], "in {place}");
+        db.flush().unwrap();
+    }
+}

@@ -1,0 +1,185 @@
+//! kill −9 at random moments on a real file system: a child writes to one growing store and tells what was acknowledged;
+//! after each kill nothing acknowledged is lost, the contents are those after some prefix, and a deep check is clean. With root
+//! and loop devices each store has an ext4 to itself, which is sound in the end.
+//!
+//! What is written follows from `SEED`; when the kill comes does not.
+use crate::common::{kit, leveldb, loop_fs};
+use kit::{COUNT_KEY, Model, TIGHT, apply, batch, contents, write};
+use leveldb::{child, child_argument, is_child};
+use loop_fs::{LoopFs, is_root};
+use std::{
+    io::{Read, Write},
+    path::Path,
+    process::{Child, Stdio},
+    thread,
+    time::Duration,
+};
+use terrace::{Db, Options, check};
+use terrace_peers::require;
+use terrace_sim::Rng;
+
+const SEED: u64 = 9;
+/// What the stores of these tests are opened with besides [`TIGHT`], by name.
+const SHAPES: &[(&str, &[(&str, &str)])] = &[
+    ("usual", &[]),
+    ("mapped", &[("log_writes", "map"), ("durability", "auto"), ("batch_interval_ms", "20")]),
+    ("background", &[("durability", "background"), ("batch_interval_ms", "20")]),
+    ("bundled", &[("tables", "bundled")]),
+    (
+        "directory",
+        &[
+            ("tables", "directory"),
+            ("file_value_bytes_min", "20"),
+            ("durability", "background"),
+            ("batch_interval_ms", "20"),
+        ],
+    ),
+    ("apart", &[("values", "log"), ("value_log_threshold", "40"), ("durability", "auto"), ("garbage_percent", "1")]),
+    (
+        "apart, from the tail",
+        &[("values", "log"), ("value_log_threshold", "40"), ("garbage_percent", "1"), ("collection", "tail")],
+    ),
+    (ON_A_DEVICE, &[("durability", "group"), ("batch_interval_ms", "20")]),
+    (
+        "on a device, apart",
+        &[("durability", "group"), ("values", "log"), ("value_log_threshold", "40"), ("garbage_percent", "1")],
+    ),
+];
+/// Shapes whose names begin so are those of stores in a file in place of a device.
+const ON_A_DEVICE: &str = "on a device";
+const DEVICE_BYTES: u64 = 64 << 20;
+const KILLS: usize = 40;
+/// A child that got so far waits to be killed.
+const BATCHES_MAX: usize = 4000;
+
+fn shaped(shape: &str) -> Options {
+    let (_, changes) = SHAPES.iter().find(|(name, _)| *name == shape).expect("a shape of that name");
+    kit::plain(&[TIGHT, changes].concat())
+}
+
+fn count(db: &Db) -> usize {
+    let bytes = db.get(COUNT_KEY).expect("get");
+    bytes.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")) as usize)
+}
+
+/// The child: opens the store, goes on with the history, and says `ack N` once batch N is acknowledged.
+#[test]
+fn writer() {
+    if !is_child("kill::writer") {
+        return;
+    }
+    let db = Db::open(child_argument("DIR"), shaped(&child_argument("SHAPE"))).expect("open");
+    let mut out = std::io::stdout().lock();
+    let first = count(&db) + 1;
+    for number in first..first + BATCHES_MAX {
+        write(&db, &batch(SEED, number), number % 37 == 0).expect("write");
+        writeln!(out, "ack {number}").and_then(|()| out.flush()).expect("the parent listens");
+        match number % 500 {
+            250 => db.compact_range(None, None).expect("compact"),
+            400 => db.flush().expect("flush"),
+            _ => {}
+        }
+    }
+    loop {
+        thread::park();
+    }
+}
+
+/// Makes ready what a store of this shape asks for.
+fn prepare(directory: &Path, shape: &str) {
+    if shape.starts_with(ON_A_DEVICE) {
+        kit::device_file(directory, DEVICE_BYTES);
+    }
+}
+
+fn start(directory: &Path, shape: &str) -> Child {
+    let arguments = [("DIR", directory.display().to_string()), ("SHAPE", shape.to_string())];
+    let mut command = child(&[], "kill::writer", &arguments);
+    command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("start the child")
+}
+
+/// Lets a child write for a while and kills it. The last batch it said was acknowledged.
+fn killed_after(directory: &Path, shape: &str, delay: Duration) -> usize {
+    let mut child = start(directory, shape);
+    let mut out = child.stdout.take().expect("piped");
+    let listener = thread::spawn(move || {
+        let mut text = String::new();
+        out.read_to_string(&mut text).expect("plain text");
+        text
+    });
+    thread::sleep(delay);
+    child.kill().expect("kill");
+    let status = child.wait().expect("wait");
+    assert!(status.code().is_none(), "the child ended by itself: {status}");
+    let text = listener.join().expect("listen");
+    // The last line may have been cut by the kill; then its number was not told whole.
+    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    let acknowledged = whole.lines().filter_map(|line| line.strip_prefix("ack ")).next_back();
+    acknowledged.map_or(0, |number| number.parse().expect("a number"))
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_to_kill_9() {
+    SHAPES.iter().for_each(|(shape, _)| kill_again_and_again(shape));
+}
+
+fn kill_again_and_again(shape: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = require("root", is_root()).and_then(|()| require("loop", LoopFs::new()));
+    let directory = disk.as_ref().map_or(folder.path(), |disk| &disk.mount).join("store");
+    prepare(&directory, shape);
+    let (mut rng, mut model, mut applied, mut progress) = (Rng::new(SEED), Model::new(), 0, 0);
+    for kill in 0..KILLS {
+        let delay = Duration::from_millis(rng.below(160) as u64);
+        let acknowledged = killed_after(&directory, shape, delay);
+        let db = Db::open(&directory, shaped(shape)).unwrap_or_else(|e| panic!("{shape}, kill {kill}: {e}"));
+        let found = count(&db);
+        assert!(found >= acknowledged.max(applied), "{shape}, kill {kill}: {found} of {acknowledged} batches");
+        assert!(acknowledged == 0 || found <= acknowledged + 1, "{shape}, kill {kill}: more than was written");
+        (applied + 1..=found).for_each(|number| apply(&mut model, &batch(SEED, number)));
+        let same = model.iter().eq(contents(&db).expect("scan").iter().map(|(key, value)| (key, value)));
+        assert!(same, "{shape}, kill {kill}: not the contents after {found} batches");
+        progress += usize::from(found > applied);
+        applied = found;
+        if kill % 3 == 0 {
+            db.close().expect("close")
+        } else {
+            drop(db)
+        }
+        let mut problems = check(&directory, &kit::plain(TIGHT), true).expect("check").problems;
+        if shape.starts_with(ON_A_DEVICE) {
+            problems.extend(kit::problems_of_device(&directory));
+        }
+        assert_eq!(problems, Vec::<String>::new(), "{shape}, kill {kill}");
+    }
+    if let Some(disk) = disk {
+        disk.check().unwrap_or_else(|e| panic!("{shape}: {e}"));
+    }
+    println!("{shape}: {applied} batches, {KILLS} kills, {progress} of them after new batches");
+    assert!(progress >= KILLS / 4, "only {progress} of {KILLS} children wrote anything before they were killed");
+}
+
+/// Killed during recovery, again and again, with nobody recovering in between.
+#[test]
+fn recovery_may_be_killed_as_often_as_one_likes() {
+    ["mapped", ON_A_DEVICE].iter().for_each(|shape| kill_during_recovery(shape));
+}
+
+fn kill_during_recovery(shape: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("store");
+    prepare(&directory, shape);
+    let mut acknowledged = killed_after(&directory, shape, Duration::from_millis(300));
+    let mut rng = Rng::new(SEED + 1);
+    for _ in 0..15 {
+        // Starting a process takes some milliseconds, so these kills come before, in, or right after the open.
+        acknowledged = acknowledged.max(killed_after(&directory, shape, Duration::from_millis(rng.below(25) as u64)));
+    }
+    let db = Db::open(&directory, kit::plain(TIGHT)).expect("open");
+    let found = count(&db);
+    let what = format!("{shape}, seed {SEED}: {found} of {acknowledged} batches");
+    assert!(found >= acknowledged && found > 0, "{what}");
+    let mut model = Model::new();
+    (1..=found).for_each(|number| apply(&mut model, &batch(SEED, number)));
+    assert!(model.into_iter().eq(contents(&db).expect("scan")), "{what}: other contents");
+}

@@ -1,0 +1,200 @@
+//! The preset `leveldb` behaves as LevelDB 1.23: on the same history it syncs as many tables, writes as many bytes to the
+//! device, and leaves a store of the same size.
+//!
+//! Each run has a fresh ext4 file system on a loop device and a child process under `strace`, which puts a paced
+//! history: after every [`PACE`] puts it waits until the process is idle, so that chance has little to choose. Five runs
+//! of LevelDB give each figure a range; the median of Terrace's three runs lies in it, 2 % either side allowed.
+//! Needs root, loop devices, strace and LevelDB (`TERRACE_REQUIRE` names: `root`, `loop`, `strace`, `leveldb`).
+use crate::common::{leveldb, loop_fs};
+use leveldb::{Pairs, Random, Shape, Side, Store, child, child_argument, is_child, side_name, side_named};
+use loop_fs::{LoopFs, is_root};
+use std::{
+    collections::BTreeMap,
+    fs, mem,
+    path::Path,
+    process::{self, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+use terrace_peers::{leveldb::Library, require};
+
+/// Puts of one run, over [`KEYS`] keys in random order: each key is written about twice.
+const PUTS: u64 = 60_000;
+const KEYS: u64 = 30_000;
+const VALUE_BYTES: usize = 400;
+/// Puts between two waits; 0.8 MB, so that at most one memtable fills between them.
+const PACE: u64 = 2000;
+const SHAPE: Shape =
+    Shape { snappy: false, memtable_bytes: 1 << 20, bloom_bits: 0, paranoid: false, mapped_log: false };
+
+/// What one run cost, by name, in the order of [`FIGURES`].
+type Costs = [u64; 3];
+const FIGURES: [&str; 3] = ["table syncs", "device bytes", "store bytes"];
+
+#[test]
+fn preset_leveldb_costs_what_leveldb_costs() {
+    let Some(_) = require("leveldb", Library::load()) else { return };
+    let Some(()) = require("root", is_root()) else { return };
+    let Some(()) = require("strace", can_trace()) else { return };
+    let Some(probe) = require("loop", LoopFs::new()) else { return };
+    drop(probe);
+
+    let theirs: Vec<Costs> = (1..=5).map(|run| measure(Side::Theirs, run)).collect();
+    let ours: Vec<Costs> = (1..=3).map(|run| measure(Side::Ours, run)).collect();
+    println!("{:<13} {:>12} {:>12} {:>12} {:>7}", "", "LevelDB min", "LevelDB max", "median ours", "inside");
+    let outside = (0..FIGURES.len()).filter(|&figure| !compare(figure, &theirs, &ours)).map(|figure| FIGURES[figure]);
+    assert_eq!(outside.collect::<Vec<_>>(), [""; 0], "figures outside LevelDB's range; the table above has them all");
+}
+
+/// Prints one line of the summary; true if our median lies in LevelDB's range.
+fn compare(figure: usize, theirs: &[Costs], ours: &[Costs]) -> bool {
+    let column = |runs: &[Costs]| {
+        let mut values: Vec<u64> = runs.iter().map(|costs| costs[figure]).collect();
+        values.sort_unstable();
+        values
+    };
+    let (theirs, ours) = (column(theirs), column(ours));
+    let (least, most, median) = (theirs[0], theirs[theirs.len() - 1], ours[ours.len() / 2]);
+    let inside = least as f64 * 0.98 <= median as f64 && median as f64 <= most as f64 * 1.02;
+    println!("{:<13} {least:>12} {most:>12} {median:>12} {:>7}", FIGURES[figure], if inside { "yes" } else { "NO" });
+    inside
+}
+
+/// One run on a file system of its own, checked against the model with the real LevelDB at the end.
+fn measure(side: Side, run: u32) -> Costs {
+    let file_system = LoopFs::new().expect("the probe succeeded a moment ago");
+    let (store, trace) = (file_system.mount.join("store"), file_system.directory.path().join("trace"));
+    let before = file_system.bytes_written();
+    let started = Instant::now();
+
+    let trace_path = trace.display().to_string();
+    // With --seccomp-bpf only the named calls stop the process; without it every futex would.
+    let wrapper = ["strace", "-f", "--seccomp-bpf", "-y", "-e", "trace=fdatasync,fsync,msync", "-o", &trace_path];
+    let arguments = [("SIDE", side_name(side)), ("STORE", store.display().to_string())];
+    let output = child(&wrapper, "likeness::driver_of_a_paced_history", &arguments).spawn().expect("start strace");
+    let output = output.wait_with_output().expect("wait for the driver");
+    assert!(output.status.success(), "the driver failed: {}", String::from_utf8_lossy(&output.stderr));
+
+    let device_bytes = file_system.bytes_written() - before;
+    let store_bytes = fs::read_dir(&store).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
+    let syncs = Syncs::of(&fs::read_to_string(&trace).expect("strace's output"));
+    let seconds = started.elapsed().as_secs_f64();
+    println!(
+        "{side:?} run {run}: syncs: tables {}, manifests {}, others {}; device {device_bytes} B; store {store_bytes} B; \
+         {seconds:.1} s",
+        syncs.tables, syncs.manifests, syncs.others
+    );
+    let reopened = Store::open(Side::Theirs, &store, &SHAPE);
+    assert!(reopened.forward() == expected(), "the store of {side:?} does not hold the history");
+    reopened.close();
+    [syncs.tables, device_bytes, store_bytes]
+}
+
+/// Not a test of its own: the child that [`measure`] traces. It ends without closing the store: what a close
+/// may still write is not part of the comparison.
+#[test]
+fn driver_of_a_paced_history() {
+    if !is_child("likeness::driver_of_a_paced_history") {
+        return;
+    }
+    let store = Store::open(side_named(&child_argument("SIDE")), Path::new(&child_argument("STORE")), &SHAPE);
+    for (n, (key, value)) in history().enumerate() {
+        store.put(&key, &value);
+        if (n as u64 + 1).is_multiple_of(PACE) {
+            wait_until_idle();
+        }
+    }
+    wait_until_idle();
+    mem::forget(store);
+    process::exit(0);
+}
+
+/// All puts in order: 16-byte decimal keys, values that do not compress.
+fn history() -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+    let mut random = Random::new(1);
+    (0..PUTS).map(move |_| (format!("{:016}", random.below(KEYS)).into_bytes(), random.bytes(VALUE_BYTES)))
+}
+
+fn expected() -> Pairs {
+    history().collect::<BTreeMap<_, _>>().into_iter().collect()
+}
+
+/// Returns once all other threads of this process have slept through five looks, 2 ms apart, without having run.
+fn wait_until_idle() {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let (mut quiet, mut last) = (0, None);
+    while quiet < 5 {
+        assert!(Instant::now() < deadline, "background work does not end");
+        thread::sleep(Duration::from_millis(2));
+        let now = others_asleep();
+        quiet = if now.is_some() && now == last { quiet + 1 } else { 0 };
+        last = now;
+    }
+}
+
+/// The other threads with the time each has run in ns, or `None` if one is running or waits for a device.
+fn others_asleep() -> Option<Vec<(String, String)>> {
+    let own = fs::read_link("/proc/thread-self").ok()?;
+    let mut threads = Vec::new();
+    for thread in fs::read_dir("/proc/self/task").ok()? {
+        let path = thread.ok()?.path();
+        if path.file_name() == own.file_name() {
+            continue;
+        }
+        let stat = fs::read_to_string(path.join("stat")).ok()?;
+        let state = stat.rsplit_once(')')?.1.trim_start().chars().next()?; // the name before it may hold anything
+        if state != 'S' {
+            return None;
+        }
+        let ran = fs::read_to_string(path.join("schedstat")).ok()?;
+        threads.push((path.display().to_string(), ran.split(' ').next()?.to_string()));
+    }
+    threads.sort();
+    Some(threads)
+}
+
+/// Sync calls of a trace by the kind of file.
+#[derive(Debug, Default, PartialEq)]
+struct Syncs {
+    tables: u64,
+    manifests: u64,
+    others: u64,
+}
+
+impl Syncs {
+    /// Counts the lines that begin a call; `<... fdatasync resumed>` ends one that was counted.
+    fn of(trace: &str) -> Syncs {
+        let mut syncs = Syncs::default();
+        for line in trace.lines().filter(|line| line.contains("sync(")) {
+            if line.contains(".ldb>") {
+                syncs.tables += 1;
+            } else if line.contains("/MANIFEST-") {
+                syncs.manifests += 1;
+            } else {
+                syncs.others += 1;
+            }
+        }
+        syncs
+    }
+}
+
+#[test]
+fn a_trace_is_counted_by_kind_and_each_call_once() {
+    let trace = "7 fdatasync(5</m/store/000005.ldb>) = 0\n\
+                 8 fdatasync(5</m/store/000007.ldb> <unfinished ...>\n\
+                 8 <... fdatasync resumed>) = 0\n\
+                 7 fdatasync(3</m/store/MANIFEST-000002>) = 0\n\
+                 7 fsync(4</m/store>) = 0\n\
+                 7 +++ exited with 0 +++\n";
+    assert_eq!(Syncs::of(trace), Syncs { tables: 2, manifests: 1, others: 1 });
+}
+
+fn can_trace() -> Result<(), String> {
+    let mut command = Command::new("strace");
+    command.args(["-f", "--seccomp-bpf", "-e", "trace=fsync", "true"]).stdout(Stdio::null()).stderr(Stdio::null());
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("strace cannot trace here: {status}")),
+        Err(e) => Err(format!("strace: {e}; on Debian and Ubuntu: apt-get install strace")),
+    }
+}

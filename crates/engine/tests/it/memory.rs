@@ -1,0 +1,102 @@
+//! One bound for a store's memory: what `statistics` tells keeps to it at every look, and is what the process really takes.
+use crate::common::alone::in_own_process;
+use crate::common::{counting, kit};
+use std::{
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+};
+use terrace::{Db, ReadOptions};
+
+const LIMIT: u64 = 12 << 20;
+const KEYS: u64 = 40_000;
+const VALUE: usize = 1000;
+/// What is not counted: buffers of tables being written, versions, the blocks that cursors stand on, this test.
+const UNCOUNTED: usize = 6 << 20;
+
+fn key(number: u64) -> String {
+    format!("{:08}", number * 7919 % KEYS)
+}
+
+fn look(db: &Db) -> u64 {
+    let memory = db.statistics().memory;
+    assert_eq!(memory.limit, Some(LIMIT));
+    assert!(memory.sum() <= LIMIT, "{memory:?}");
+    memory.blocks
+}
+
+/// Fills the cache, and keeps cursors that have read ahead.
+fn read(db: &Db) {
+    for number in 0..KEYS / 4 {
+        assert!(db.get(key(number)).unwrap().is_some());
+    }
+    let cursors: Vec<_> = (0..4)
+        .map(|at| {
+            let mut cursor = db.cursor(ReadOptions::new());
+            cursor.seek(format!("{:08}", at * KEYS / 4).as_bytes()).unwrap();
+            (0..2000).for_each(|_| cursor.next().unwrap());
+            cursor
+        })
+        .collect();
+    look(db);
+    drop(cursors);
+}
+
+#[test]
+fn memtables_tables_cursors_and_cache_keep_to_one_bound() {
+    in_own_process(|| {
+        let folder = tempfile::tempdir().unwrap();
+        keep_to_the_bound(&folder.path().join("store"), &[]);
+        let device = folder.path().join("device");
+        kit::device_file(&device, 512 << 20);
+        keep_to_the_bound(&device, &[("direct_io", "true")]);
+    });
+}
+
+fn keep_to_the_bound(path: &Path, changes: &[(&str, &str)]) {
+    let usual = [
+        ("memory_bytes", "12MiB"),
+        ("memtable_bytes", "1MiB"),
+        ("memtables_max", "4"),
+        ("cache_bytes", "64MiB"),
+        ("table_bytes", "1MiB"),
+        ("bloom_bits", "10"),
+        ("durability", "none"),
+    ];
+    let options = kit::in_files(&[&usual, changes].concat());
+    let before = counting::live_bytes();
+    let db = Db::open(path, options).unwrap();
+    let (done, mut blocks_max) = (AtomicBool::new(false), 0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Relaxed) {
+                look(&db);
+                let taken = counting::live_bytes() - before;
+                assert!(taken < LIMIT as usize + UNCOUNTED, "{taken} bytes are taken, {:?}", db.statistics().memory);
+            }
+        });
+        for number in 0..KEYS {
+            db.put(key(number), [number as u8; VALUE]).unwrap();
+        }
+        for round in 0..3 {
+            read(&db);
+            blocks_max = look(&db).max(blocks_max);
+            for number in 0..KEYS / 8 {
+                db.put(key(number * 8 + round), [round as u8; VALUE]).unwrap();
+            }
+        }
+        done.store(true, Relaxed);
+    });
+    assert!(blocks_max > LIMIT / 2, "the cache had {blocks_max} bytes at most: it was never large enough to give way");
+    let taken = counting::live_bytes() - before;
+    let memory = db.statistics().memory;
+    let told = (memory.sum() - memory.memtables) as usize; // large blocks of memtables are not the allocator's
+    assert!(told <= taken && taken < told + UNCOUNTED, "told {memory:?}, taken {taken}");
+}
+
+#[test]
+fn a_bound_that_memtables_alone_would_break_is_refused() {
+    let options = kit::options(&[("memory_bytes", "8MiB"), ("memtable_bytes", "4MiB"), ("memtables_max", "2")]);
+    let error = options.validate().unwrap_err().to_string();
+    assert!(error.contains("memory_bytes is below 11534336"), "{error}");
+}

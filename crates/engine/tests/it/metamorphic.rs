@@ -1,0 +1,349 @@
+//! One seeded history of thousands of operations, under many options and in every place: the same answers everywhere,
+//! and statistics that add up. What differs between two runs names the options, the place and the seed.
+use crate::common::kit;
+use kit::{Model, Pairs, Place, contents, options, write};
+use std::{sync::Mutex, thread};
+use terrace::{Db, Options, ReadOptions, Snapshot, TableForm, WriteOptions, check_on};
+use terrace_sim::Rng;
+use terrace_storage::placement::Mode;
+
+const SEED: u64 = 0x7e44;
+const OPERATIONS: usize = 4000;
+
+type Shape = &'static [(&'static str, &'static str)];
+
+const SMALL: Shape = &[("memtable_bytes", "64KiB"), ("table_bytes", "64KiB"), ("level_base_bytes", "64KiB")];
+
+/// Each is applied on top of `SMALL`, so that one history goes through every level.
+const SHAPES: &[Shape] = &[
+    &[],
+    &[("memtable_bytes", "4MiB")],
+    &[("memtable_bytes", "1MiB"), ("memtables_max", "8")],
+    &[("table_bytes", "2MiB")],
+    &[("table_bytes", "256KiB"), ("level_base_bytes", "10MiB")],
+    &[("block_bytes", "1KiB")],
+    &[("block_bytes", "64KiB"), ("restart_interval", "1")],
+    &[("restart_interval", "2")],
+    &[("restart_interval", "1024")],
+    &[("compression", "none")],
+    &[("compression", "zstd")],
+    &[("compression", "zstd"), ("zstd_level", "9"), ("block_bytes", "16KiB")],
+    &[("compression", "lz4")],
+    &[("range_deletes", "on")],
+    &[("range_deletes", "on"), ("mmap_reads", "on"), ("bloom_bits", "10"), ("filter_form", "table")],
+    &[
+        ("range_deletes", "on"),
+        ("pipelined_writes", "on"),
+        ("compactions_max", "4"),
+        ("subcompactions_max", "3"),
+        ("subcompaction_bytes", "1KiB"),
+        ("l0_merge_runs", "2"),
+        ("least_overlap", "on"),
+        ("whole_blocks", "on"),
+    ],
+    &[("tables", "bundled")],
+    &[("tables", "bundled"), ("mmap_reads", "on"), ("open_tables_max", "16"), ("durability", "background")],
+    &[
+        ("tables", "bundled"),
+        ("range_deletes", "on"),
+        ("compactions_max", "4"),
+        ("subcompactions_max", "3"),
+        ("subcompaction_bytes", "1KiB"),
+        ("l0_merge_runs", "2"),
+        ("least_overlap", "on"),
+        ("whole_blocks", "on"),
+    ],
+    &[("tables", "directory"), ("durability", "none")], // elsewhere: on a real file system each build would sync all of it
+    &[
+        ("tables", "directory"),
+        ("file_value_bytes_min", "100"),
+        ("level_base_entries", "100"),
+        ("mmap_reads", "on"),
+        ("bloom_bits", "10"),
+        ("filter_form", "table"),
+        ("open_tables_max", "16"),
+        ("durability", "background"),
+    ],
+    &[
+        ("tables", "directory"),
+        ("range_deletes", "on"),
+        ("compression", "zstd"),
+        ("memtables_max", "4"),
+        ("compactions_max", "4"),
+        ("subcompactions_max", "3"),
+        ("subcompaction_bytes", "1KiB"),
+        ("l0_merge_runs", "2"),
+        ("least_overlap", "on"),
+        ("whole_blocks", "on"),
+        ("durability", "none"),
+        ("sync_logs", "on"),
+    ],
+    &[("bloom_bits", "10")],
+    &[("bloom_bits", "10"), ("filter_form", "table")],
+    &[("bloom_bits", "1"), ("filter_form", "table"), ("cache_bytes", "0")],
+    &[("cache_bytes", "0")],
+    &[("open_tables_max", "16"), ("cache_bytes", "64KiB")],
+    &[("mmap_reads", "on")],
+    &[("mmap_reads", "on"), ("compression", "none"), ("bloom_bits", "10"), ("open_tables_max", "16")],
+    &[("l0_compact_runs", "1"), ("l0_slow_runs", "2"), ("l0_stop_runs", "2")],
+    &[("l0_compact_runs", "100"), ("l0_slow_runs", "1000"), ("l0_stop_runs", "1000")],
+    &[("smooth_stalls", "on"), ("memtables_max", "4"), ("debt_bytes_max", "256KiB"), ("l0_stop_runs", "1000")],
+    &[("smooth_stalls", "on"), ("l0_compact_runs", "2"), ("l0_slow_runs", "3"), ("l0_stop_runs", "4")],
+    &[("pipelined_writes", "on"), ("group_wait_us", "1000"), ("memtables_max", "3")],
+    &[("seek_compaction", "off")],
+    &[("seek_compaction_bytes", "64")],
+    &[("seek_compaction", "off"), ("l0_seek_bytes", "1MiB")],
+    &[("compactions_max", "3"), ("memtables_max", "4")],
+    &[("subcompactions_max", "4"), ("subcompaction_bytes", "16KiB")],
+    &[("least_overlap", "on"), ("levels_fit", "on")],
+    &[("whole_blocks", "on"), ("block_bytes", "1KiB")],
+    &[("whole_blocks", "on"), ("compression", "zstd"), ("bloom_bits", "10"), ("range_deletes", "on")],
+    &[("levels_fit", "on"), ("l0_compact_runs", "1"), ("compactions_max", "3")],
+    &[("memtable_filter", "on"), ("memtables_max", "4")],
+    &[("compactions_max", "4"), ("compactions_calm", "2"), ("l0_compact_runs", "2")],
+    &[("l0_merge_runs", "2"), ("compactions_max", "2"), ("memtables_max", "4")],
+    &[("l0_least_percent", "1000"), ("l0_compact_runs", "2"), ("l0_slow_runs", "10"), ("compactions_max", "2")],
+    &[
+        ("compactions_max", "4"),
+        ("compactions_calm", "1"),
+        ("subcompactions_max", "3"),
+        ("subcompaction_bytes", "1KiB"),
+        ("l0_merge_runs", "2"),
+        ("least_overlap", "on"),
+        ("whole_blocks", "on"),
+    ],
+    &[("paranoid_checks", "on"), ("manifest_bytes", "4KiB")],
+    &[("durability", "none")],
+    &[("log_writes", "map")],
+    &[("log_writes", "map"), ("memtable_bytes", "1MiB"), ("durability_interval_ms", "1")],
+    &[("durability", "auto"), ("batch_interval_ms", "0")],
+    &[("durability", "auto"), ("batch_interval_ms", "5"), ("log_writes", "map"), ("retained_bytes_max", "1MiB")],
+    &[("durability", "background"), ("batch_interval_ms", "0")],
+    &[("durability", "group"), ("batch_interval_ms", "0"), ("sync_flushes", "on")],
+    &[("durability", "journal-bpf"), ("batch_interval_ms", "5"), ("retained_bytes_max", "1MiB")],
+    &[("durability", "journal"), ("batch_interval_ms", "0"), ("retained_bytes_max", "1MiB")],
+    &[("values", "log")],
+    &[
+        ("values", "log"),
+        ("value_log_threshold", "0"),
+        ("segment_bytes", "64KiB"),
+        ("durability", "auto"),
+        ("garbage_percent", "1"),
+    ],
+    &[
+        ("values", "log"),
+        ("value_log_threshold", "100"),
+        ("value_readahead_bytes", "1"),
+        ("segment_bytes", "64KiB"),
+        ("garbage_percent", "1"),
+        ("mmap_reads", "on"),
+        ("pipelined_writes", "on"),
+        ("log_writes", "map"),
+        ("compactions_max", "3"),
+        ("subcompactions_max", "3"),
+        ("subcompaction_bytes", "1KiB"),
+        ("l0_merge_runs", "2"),
+        ("compression", "none"),
+    ],
+    &[("durability_interval_ms", "1")],
+    &[("durability_interval_ms", "0"), ("compactions_max", "2")],
+];
+
+/// Each of these makes a store of ours, in which ranges are deleted as such.
+const MARKED: Shape = &[
+    ("range_deletes", "on"),
+    ("compression", "lz4"),
+    ("tables", "bundled"),
+    ("tables", "directory"),
+    ("values", "log"),
+];
+
+/// Names the run that panics, wherever in it that is.
+struct Context {
+    shape: Shape,
+    place: &'static str,
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("in {} under {:?}, seed {SEED:#x}", self.place, self.shape);
+        }
+    }
+}
+
+/// Everything that a user could see of the run.
+#[derive(PartialEq, Eq)]
+struct Answers {
+    contents: Pairs,
+    gets: Vec<Option<Vec<u8>>>,
+    scans: Vec<Pairs>,
+    last_sequence: u64,
+}
+
+fn key(rng: &mut Rng) -> Vec<u8> {
+    match rng.below(20) {
+        0 => Vec::new(),
+        1 => vec![0xff; rng.below(4)],
+        2 => vec![0; rng.below(4)],
+        _ => format!("user/{:03}/{}", rng.below(300), ["name", "mail"][rng.below(2)]).into_bytes(),
+    }
+}
+
+fn value(rng: &mut Rng) -> Vec<u8> {
+    let bytes = if rng.chance(1, 100) { rng.below(30_000) } else { rng.below(300) };
+    let word = rng.next_u64().to_le_bytes();
+    let noisy = rng.chance(1, 2);
+    (0..bytes).map(|_| if noisy { rng.next_u64() as u8 } else { word[rng.below(8)] }).collect()
+}
+
+/// Runs the history, and checks its end against a map, so that not all runs can be wrong alike.
+fn run(place: &Place, options: &Options, manual: bool) -> Answers {
+    let mut rng = Rng::new(SEED);
+    let mut db = place.open(options, manual).expect("open");
+    let mut snapshots: Vec<Snapshot> = Vec::new();
+    let mut answers = Answers { contents: Vec::new(), gets: Vec::new(), scans: Vec::new(), last_sequence: 0 };
+    let mut model = Model::new();
+    for _ in 0..OPERATIONS {
+        match rng.below(1000) {
+            0..800 => {
+                let ops: Vec<_> = (0..1 + rng.below(3) * rng.below(3))
+                    .map(|_| (key(&mut rng), rng.chance(4, 5).then(|| value(&mut rng))))
+                    .collect();
+                kit::apply(&mut model, &ops);
+                write(&db, &ops, rng.chance(1, 50)).expect("write");
+            }
+            800..900 => {
+                let keys = [key(&mut rng), key(&mut rng), key(&mut rng)];
+                let together: terrace::Result<Vec<_>> = db.multi_get(&keys).into_iter().collect();
+                let apart = keys.map(|key| db.get(key).expect("get"));
+                assert_eq!(together.expect("multi_get"), apart);
+                answers.gets.extend(apart);
+            }
+            900..930 => {
+                let range = ReadOptions::new().from(key(&mut rng)).to(key(&mut rng));
+                answers.scans.push(kit::scan(&db, range).expect("scan"));
+                let back = db.scan_reverse(ReadOptions::new().to(key(&mut rng)).prefix("user/1"));
+                answers.scans.push(back.collect::<terrace::Result<_>>().expect("scan back"));
+            }
+            930..950 => snapshots.push(db.snapshot()),
+            950..970 if !snapshots.is_empty() => {
+                let snapshot = snapshots.swap_remove(rng.below(snapshots.len()));
+                answers.scans.push(kit::scan(&db, ReadOptions::new().snapshot(&snapshot)).expect("scan"));
+            }
+            970..980 => db.flush().expect("flush"),
+            980..984 => {
+                let (from, to) = (key(&mut rng), key(&mut rng));
+                db.compact_range(Some(&from), Some(&to)).expect("compact");
+            }
+            984..987 => {
+                snapshots.clear();
+                let orderly = rng.chance(1, 2);
+                if orderly {
+                    db.close().expect("close")
+                } else {
+                    drop(db)
+                }
+                db = place.open(options, manual).expect("reopen");
+            }
+            987..992 => {
+                let (from, to) = (key(&mut rng), key(&mut rng));
+                model.retain(|key, _| !(*key >= from && *key < to));
+                db.delete_range(&from, &to, WriteOptions::default()).expect("delete a range");
+            }
+            _ => drop(db.step(rng.next_u64())),
+        }
+    }
+    answers.last_sequence = db.last_sequence();
+    answers.contents = contents(&db).expect("contents");
+    assert!(model.into_iter().eq(answers.contents.iter().cloned()), "the contents are not the map's");
+    drop(snapshots);
+    check_statistics(db, place, options, answers.contents.len() as u64);
+    answers
+}
+
+/// What the store says of itself after everything was compacted agrees with what a full check finds.
+fn check_statistics(db: Db, place: &Place, options: &Options, pairs: u64) {
+    db.compact_range(None, None).expect("compact");
+    db.wait_idle().expect("idle");
+    kit::check_layout(&db.layout(), options.order()).expect("a sound layout");
+    let said = db.statistics();
+    assert_eq!(said.snapshots + said.sealed_memtables + said.pending_edits + said.removals_failed, 0, "{said:?}");
+    for (level, info) in said.levels.iter().zip(db.layout()) {
+        assert_eq!(level.tables, info.tables.len() as u64);
+        assert_eq!(level.bytes, info.tables.iter().map(|table| table.bytes).sum::<u64>());
+    }
+    let bytes = |purpose: &str| said.bytes_written.iter().find(|(name, _)| *name == purpose).expect("a purpose").1;
+    let synced = |kind: &str| said.syncs.iter().find(|(name, _)| *name == kind).expect("a kind").1.count;
+    let compacted: u64 = said.levels.iter().map(|level| level.compactions.bytes_written).sum();
+    let may_be = match said.shape.tables {
+        TableForm::Block => compacted..=compacted,
+        // Tables begin at multiples of a block of 4 KiB, and their directory stands behind them. All but the last of a bundle
+        // are several blocks long; the last may be a short one.
+        TableForm::Bundled => compacted..=compacted + compacted / 4 + synced("tables") * (8 << 10),
+        // Values that get another name are not written; keys are.
+        TableForm::Directory => 1..=compacted,
+    };
+    assert!(compacted == 0 || may_be.contains(&bytes("compaction")), "{said:?}");
+    let by_level: u64 = said.levels.iter().map(|level| level.compacted_bytes).sum();
+    assert_eq!(by_level, bytes("compaction"), "{said:?}");
+    for level in said.levels.iter().filter(|level| level.compactions.bytes_written > 0) {
+        assert!(level.compacted_bytes > 0, "{said:?}");
+        // In tables of their own, this is all that was written.
+        assert!(
+            said.shape.tables != TableForm::Block || level.compacted_bytes == level.compactions.bytes_written,
+            "{said:?}"
+        );
+    }
+    assert!(said.flushes.bytes_written <= bytes("flush"), "recovery flushes too: {said:?}");
+    let syncs: u64 = said.syncs.iter().map(|(_, syncs)| syncs.count).sum();
+    assert_eq!(syncs > 0, options.durability.name() != "none", "{said:?}");
+    assert!(said.durable_sequence <= said.last_sequence, "{said:?}");
+
+    let tables = said.levels.iter().map(|level| level.tables).sum();
+    let table_bytes = said.levels.iter().map(|level| level.bytes).sum();
+    db.close().expect("close");
+    let placement = kit::placement(&place.fs, Mode::ReadOnly, options).expect("open read-only");
+    let report = check_on(&*placement, options, true).expect("check");
+    assert_eq!(report.problems, Vec::<String>::new());
+    // Fully compacted, with nobody looking back: exactly one entry for each pair, nothing in logs.
+    assert_eq!((report.entries, report.range_deletes, report.log_entries), (pairs, 0, 0));
+    assert_eq!((report.tables, report.table_bytes), (tables, table_bytes), "tables and their bytes");
+}
+
+fn shaped(shape: Shape) -> Options {
+    options(&[SMALL, shape].concat())
+}
+
+#[test]
+fn one_history_has_the_same_answers_under_all_options_and_in_all_places() {
+    assert!(SHAPES.len() >= 24, "the campaign has shrunk");
+    let places: [fn() -> Place; 5] = [Place::memory, Place::scrambled, Place::directory, Place::device, Place::split];
+    let jobs: Vec<_> = (0..SHAPES.len()).flat_map(|shape| (0..places.len()).map(move |place| (shape, place))).collect();
+    // A delete of a range takes one sequence, or one for each key that it deletes.
+    let references = ["off", "on"].map(|ranges| run(&Place::memory(), &options(&[("range_deletes", ranges)]), true));
+    let deletes_ranges = |shape: Shape| MARKED.iter().any(|marked| shape.contains(marked));
+    let queue = Mutex::new(jobs);
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(|| {
+                while let Some((shape, place)) = { queue.lock().unwrap().pop() } {
+                    let (place, shape) = (places[place](), SHAPES[shape]);
+                    // A store in two halves has a marker, whatever the options say.
+                    let reference = &references[usize::from(deletes_ranges(shape) || place.name == "split")];
+                    if let Some(why) = place.refuses(&shaped(shape)) {
+                        println!("skipped: {why}");
+                        continue;
+                    }
+                    let _context = Context { shape, place: place.name };
+                    // Real directories get the real executor: there, background work meets a file system's timing.
+                    let answers = run(&place, &shaped(shape), place.path().is_none());
+                    assert!(answers.contents == reference.contents, "other answers: contents");
+                    assert!(answers.gets == reference.gets, "other answers: gets");
+                    assert!(answers.scans == reference.scans, "other answers: scans");
+                    assert_eq!(answers.last_sequence, reference.last_sequence);
+                }
+            });
+        }
+    });
+}

@@ -1,0 +1,164 @@
+//! Deletes of whole ranges, beyond what the model, the metamorphic history and the crash campaign say of them: what they cost
+//! to write and to read over, who refuses them, and that repairs and copies keep them.
+use crate::common::{kit, leveldb};
+use kit::{Place, contents, options};
+use leveldb::{Shape, Side, Store};
+use std::{fs, sync::Arc};
+use terrace::{Db, Error, Op, Options, ReadOptions, WriteBatch, WriteOptions};
+use terrace_peers::{leveldb::Library, require};
+use terrace_sim::{FaultFs, Plan};
+use terrace_storage::backends::files::fs::FileSystem;
+
+const RANGED: &[(&str, &str)] =
+    &[("range_deletes", "on"), ("table_bytes", "64KiB"), ("level_base_bytes", "64KiB"), ("seek_compaction", "off")];
+
+fn ranged() -> Options {
+    options(RANGED)
+}
+
+fn key(number: u64) -> Vec<u8> {
+    format!("key/{number:06}").into_bytes()
+}
+
+fn filled(db: &Db, keys: u64) {
+    for number in 0..keys {
+        db.put(key(number), [number as u8; 100]).unwrap();
+    }
+    db.compact_range(None, None).unwrap();
+}
+
+/// A seek finds its key in a table, and leaves out those that are older; but the key is hidden, and the next one is among them.
+#[test]
+fn a_seek_to_a_hidden_key_goes_on_everywhere() {
+    let mut options = ranged();
+    (options.l0_compact_runs, options.l0_slow_runs, options.l0_stop_runs) = (100, 200, 300);
+    let db = kit::store(options);
+    for numbers in [&[0, 5][..], &[1, 2, 8], &[9]] {
+        numbers.iter().for_each(|number| db.put(key(*number), "").unwrap());
+        if numbers == [9] {
+            db.delete_range(key(1), key(3), WriteOptions::default()).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    let mut cursor = db.cursor(ReadOptions::new());
+    for (sought, wanted) in [(1, 5), (2, 5), (3, 5), (5, 5), (6, 8), (9, 9)] {
+        cursor.seek(&key(sought)).unwrap();
+        assert_eq!(cursor.key(), key(wanted), "sought {sought}");
+    }
+}
+
+#[test]
+fn a_range_costs_one_write_and_is_passed_over_at_once() {
+    let disk = FaultFs::new(kit::anywhere(), Plan::never());
+    let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
+    let mut cold = kit::plain(RANGED);
+    (cold.cache_bytes, cold.table_bytes) = (0, 2 << 20);
+    cold.set("compression", "none").unwrap();
+    let db = kit::open(&fs, &cold, true).unwrap();
+    filled(&db, 60_000);
+    let reads = |reverse: bool| {
+        let before = disk.calls();
+        let scan = if reverse { db.scan_reverse(ReadOptions::new()) } else { db.scan(ReadOptions::new()) };
+        (scan.collect::<terrace::Result<Vec<_>>>().unwrap().len(), disk.calls() - before)
+    };
+    let (pairs, full) = reads(false);
+    assert!(pairs == 60_000 && full > 60, "{pairs} pairs in {full} calls");
+    let last = db.last_sequence();
+    let before = disk.calls();
+    db.delete_range(key(10), key(59_990), WriteOptions::default()).unwrap();
+    assert_eq!((db.last_sequence(), disk.calls() - before), (last + 1, 1), "one record of the log");
+    for flushed in [false, true] {
+        for reverse in [false, true] {
+            let (pairs, calls) = reads(reverse);
+            assert!(
+                pairs == 20 && calls < full / 4,
+                "{pairs} pairs in {calls} calls, reverse {reverse}, flushed {flushed}; {full} for all"
+            );
+        }
+        assert_eq!(db.get(key(10)).unwrap(), None);
+        assert!(db.get(key(9)).unwrap().is_some() && db.get(key(59_990)).unwrap().is_some());
+        db.flush().unwrap();
+    }
+    db.compact_range(None, None).unwrap();
+    db.wait_idle().unwrap();
+    let bytes: u64 = db.layout().iter().flat_map(|level| &level.tables).map(|table| table.bytes).sum();
+    assert!(bytes < 20_000, "{bytes} bytes are left of what was deleted");
+}
+
+#[test]
+fn a_store_that_leveldb_reads_deletes_key_by_key() {
+    let place = Place::directory();
+    let path = place.path().unwrap();
+    let db = Db::open(&path, kit::plain(&[])).unwrap();
+    filled(&db, 5000);
+    db.delete_range(key(100), key(4900), WriteOptions::synced()).unwrap();
+    assert_eq!(db.last_sequence(), 5000 + 4800);
+    assert_eq!(db.durable_sequence(), db.last_sequence(), "a synced one is durable as a whole");
+    db.delete_range(key(7), key(7), WriteOptions::default()).expect("no key lies there");
+    let mut batch = WriteBatch::new();
+    batch.delete_range(key(1), key(2));
+    let refused = db.write(batch, WriteOptions::default()).unwrap_err();
+    assert!(matches!(refused, Error::Unsupported(_)) && refused.to_string().contains("range_deletes"), "{refused}");
+    let ours = contents(&db).unwrap();
+    assert_eq!(ours.len(), 200);
+    db.close().unwrap();
+    let refused = Db::open(&path, kit::plain(&[("range_deletes", "on")])).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("range_deletes=on"), "{refused}");
+    let Some(_) = require("leveldb", Library::load()) else { return };
+    assert_eq!(Store::open(Side::Theirs, &path, &Shape::default()).forward(), ours);
+}
+
+#[test]
+fn leveldb_refuses_a_store_with_ranges_from_the_first() {
+    let Some(_) = require("leveldb", Library::load()) else { return };
+    let place = Place::directory();
+    let path = place.path().unwrap();
+    Db::open(&path, ranged()).unwrap().close().unwrap();
+    let Err(refusal) = Store::try_open(Side::Theirs, &path, &Shape::default()) else { panic!("LevelDB opened it") };
+    assert!(refusal.contains("unknown tag"), "{refusal}");
+    let marker = fs::read_to_string(path.join("TERRACE")).unwrap();
+    assert!(marker.contains("range-deletes"), "{marker}");
+    let db = Db::open(&path, kit::plain(&[])).expect("it remembers, whatever the options say");
+    db.put("a", "1").unwrap();
+    let mut batch = WriteBatch::new();
+    batch.delete_range("a", "b").put("b", "2");
+    db.write(batch.clone(), WriteOptions::default()).unwrap();
+    assert_eq!(contents(&db).unwrap(), [(b"b".to_vec(), b"2".to_vec())]);
+    let update = db.updates_since(1).unwrap().next().unwrap().unwrap();
+    assert!(update.batch.ops().eq([Op::DeleteRange(b"a", b"b"), Op::Put(b"b", b"2")]), "{update:?}");
+    assert!(matches!(
+        db.write(
+            {
+                batch.delete_range("z", "y");
+                batch
+            },
+            WriteOptions::default()
+        ),
+        Err(Error::Invalid(_))
+    ));
+}
+
+#[test]
+fn repairs_and_copies_keep_what_was_deleted_deleted() {
+    let place = Place::directory();
+    let path = place.path().unwrap();
+    let db = Db::open(&path, ranged()).unwrap();
+    filled(&db, 3000);
+    let held = db.snapshot(); // nothing is dropped
+    db.delete_range(key(100), key(1000), WriteOptions::default()).unwrap();
+    db.flush().unwrap();
+    db.put(key(500), "again").unwrap();
+    db.delete_range(key(2000), key(2900), WriteOptions::default()).unwrap(); // in the log only
+    let wanted = contents(&db).unwrap();
+    assert_eq!(wanted.len(), 100 + 1 + 1000 + 100);
+    let folder = tempfile::tempdir().unwrap();
+    db.checkpoint(folder.path().join("copy")).unwrap();
+    let copy = Db::open(folder.path().join("copy"), options(&[])).unwrap();
+    assert!(contents(&copy).unwrap() == wanted, "the copy");
+    drop((held, db));
+    fs::remove_file(path.join("CURRENT")).unwrap();
+    let report = Db::repair(&path, folder.path().join("repaired"), &options(&[])).unwrap();
+    assert_eq!(report.pairs, wanted.len() as u64);
+    let repaired = Db::open(folder.path().join("repaired"), options(&[])).unwrap();
+    assert!(contents(&repaired).unwrap() == wanted, "the repaired store");
+}

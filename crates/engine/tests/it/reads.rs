@@ -1,0 +1,279 @@
+//! What reads of a key cost, by counts: allocations, and calls to storage.
+use crate::common::{counting, kit};
+use std::{sync::Arc, time::Duration};
+use terrace::{Db, ReadOptions};
+use terrace_sim::{Fault, FaultFs, Plan};
+use terrace_storage::backends::files::{fs::FileSystem, real::RealFs};
+
+const KEYS: u64 = 4000;
+
+/// The even ones are there.
+fn key(number: u64) -> [u8; 16] {
+    let mut key = *b"user/00000000000";
+    key[8..].copy_from_slice(format!("{number:08}").as_bytes());
+    key
+}
+
+fn number(key: &[u8]) -> u64 {
+    std::str::from_utf8(&key[8..]).unwrap().parse().unwrap()
+}
+
+const BASE: &[(&str, &str)] = &[
+    ("memtable_bytes", "64KiB"),
+    ("table_bytes", "64KiB"),
+    ("level_base_bytes", "64KiB"),
+    ("compression", "none"),
+    ("bloom_bits", "10"),
+    ("filter_form", "table"),
+    ("seek_compaction", "off"),
+    ("durability", "none"),
+];
+
+/// A store with tables on several levels and empty memtables.
+fn store(fs: Arc<dyn FileSystem>, changes: &[(&str, &str)]) -> Db {
+    let options = kit::plain(&[BASE, changes].concat());
+    let db = kit::open(&fs, &options, false).unwrap();
+    for round in [3, 1] {
+        for number in (0..KEYS).step_by(2 * round) {
+            db.put(key(number), [number as u8; 100]).unwrap();
+        }
+    }
+    db.flush().unwrap();
+    db.close().unwrap();
+    let db = kit::open(&fs, &options, false).unwrap();
+    db.wait_idle().unwrap();
+    db
+}
+
+/// Allocations of this thread while `work` runs.
+fn allocations<T>(work: impl FnOnce() -> T) -> (u64, T) {
+    let before = counting::of_thread();
+    let done = work();
+    (counting::of_thread() - before, done)
+}
+
+#[test]
+fn a_cached_get_allocates_its_answer_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    for (fs, mapped) in [(kit::anywhere(), "off"), (Arc::new(RealFs::new(folder.path().join("store"))), "on")] {
+        let db = store(fs, &[("mmap_reads", mapped)]);
+        for number in 0..KEYS {
+            drop(db.get(key(number)).unwrap()); // fills the cache, opens tables
+        }
+        for number in 0..KEYS {
+            let key = key(number);
+            let (count, found) = allocations(|| db.get(key).unwrap());
+            assert_eq!(found.is_some(), number % 2 == 0, "{number}");
+            assert_eq!(count, u64::from(found.is_some()), "{number}, mapped: {mapped}");
+        }
+    }
+}
+
+#[test]
+fn a_filter_saves_the_read() {
+    let fs = FaultFs::new(kit::anywhere(), Plan::never());
+    let db = store(Arc::new(fs.clone()), &[("cache_bytes", "0")]);
+    let calls = |numbers: &mut dyn Iterator<Item = u64>| {
+        let before = fs.calls();
+        numbers.for_each(|number| drop(db.get(key(number)).unwrap()));
+        fs.calls() - before
+    };
+    calls(&mut (0..KEYS)); // opens tables
+    assert!(calls(&mut (0..KEYS).step_by(2)) >= KEYS / 2, "without a cache, each answer is read");
+    let in_vain = calls(&mut (1..KEYS).step_by(2));
+    // One key in a hundred passes a filter of ten bits, and several tables have one that is asked.
+    assert!(in_vain < KEYS / 2 / 5, "of {} absent keys, {in_vain} cost a read", KEYS / 2);
+}
+
+/// No cache, and nothing is merged: keys are in two runs, whatever the flushes made of them.
+const UNMERGED: &[(&str, &str)] = &[
+    ("cache_bytes", "0"),
+    ("level_base_bytes", "64MiB"),
+    ("l0_compact_runs", "100"),
+    ("l0_slow_runs", "200"),
+    ("l0_stop_runs", "300"),
+];
+
+#[test]
+fn a_seek_to_a_key_that_is_there_reads_one_block() {
+    let fs = FaultFs::new(kit::anywhere(), Plan::never());
+    let db = store(Arc::new(fs.clone()), UNMERGED);
+    let placed = |number: u64| {
+        let mut cursor = db.cursor(ReadOptions::new());
+        cursor.seek(&key(number)).unwrap();
+        assert_eq!(cursor.key(), key(number.next_multiple_of(2)));
+        cursor
+    };
+    let calls = |numbers: std::ops::Range<u64>| {
+        let before = fs.calls();
+        numbers.step_by(2).for_each(|number| drop(placed(number)));
+        fs.calls() - before
+    };
+    calls(0..KEYS); // opens tables
+    let (there, absent) = (calls(0..KEYS), calls(1..KEYS - 1));
+    assert!(
+        there < KEYS / 2 * 11 / 10,
+        "{there} calls for {} keys, and one in a hundred passes a filter in vain",
+        KEYS / 2
+    );
+    assert!(absent > KEYS / 2 * 3 / 2, "{absent} calls for {} absent keys: there are not several runs", KEYS / 2);
+    // What was not looked at comes when the walk goes on, either way.
+    for number in (2..KEYS - 2).step_by(2) {
+        let (mut forward, mut back) = (placed(number), placed(number));
+        forward.next().unwrap();
+        back.prev().unwrap();
+        assert_eq!([forward.key(), back.key()], [key(number + 2), key(number - 2)]);
+    }
+}
+
+#[test]
+fn what_a_seek_has_left_out_may_fail_the_step() {
+    let fs = FaultFs::new(kit::anywhere(), Plan::never());
+    let db = store(Arc::new(fs.clone()), UNMERGED);
+    db.put(key(1000), "newer").unwrap();
+    db.flush().unwrap();
+    for step in [terrace::Cursor::next, terrace::Cursor::prev] {
+        let mut cursor = db.cursor(ReadOptions::new());
+        cursor.seek(&key(1000)).unwrap();
+        fs.arm(Plan::from_then_on(fs.calls(), Fault::Eio));
+        let failed = step(&mut cursor);
+        assert!(failed.is_err() && !cursor.valid(), "{failed:?}");
+        fs.heal();
+        cursor.seek(&key(1000)).unwrap();
+        step(&mut cursor).unwrap();
+        assert!([998, 1002].contains(&number(cursor.key())));
+    }
+}
+
+#[test]
+fn a_scan_reads_many_blocks_by_one_call() {
+    let fs = FaultFs::new(kit::anywhere(), Plan::never());
+    let changes = [("block_bytes", "1KiB"), ("table_bytes", "1MiB"), ("level_base_bytes", "64MiB")];
+    let db = store(Arc::new(fs.clone()), &changes);
+    db.compact_range(None, None).unwrap();
+    db.wait_idle().unwrap(); // what the background does is counted too
+    for fill_cache in [true, false] {
+        let calls = |scan: terrace::Scan| {
+            let before = fs.calls();
+            assert_eq!(scan.map(Result::unwrap).count() as u64, KEYS / 2);
+            fs.calls() - before
+        };
+        let read = || ReadOptions::new().fill_cache(fill_cache);
+        let bytes: u64 = db.layout().iter().flat_map(|level| &level.tables).map(|table| table.bytes).sum();
+        for calls in [calls(db.scan(read())), calls(db.scan_reverse(read()))] {
+            assert!(calls < 20 && bytes > 200 << 10, "{calls} calls for {bytes} bytes in blocks of 1 KiB");
+        }
+    }
+}
+
+#[test]
+fn a_scan_that_ends_early_leaves_its_buffer_to_the_next() {
+    let db = store(kit::anywhere(), &[("block_bytes", "1KiB"), ("table_bytes", "1MiB")]);
+    db.compact_range(None, None).unwrap();
+    db.wait_idle().unwrap();
+    let held = || db.statistics().memory.cursors;
+    let before = held();
+    for _ in 0..3 {
+        assert_eq!(db.scan(ReadOptions::new()).take(200).map(Result::unwrap).count(), 200);
+        assert!(held() >= 256 << 10 && held() <= before.max(256 << 10), "{} were held, then {}", before, held());
+    }
+}
+
+#[test]
+fn no_more_tables_are_open_than_may_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let changes = [("open_tables_max", "16"), ("level_base_bytes", "64MiB"), ("l0_compact_runs", "1")];
+    let db = store(Arc::new(RealFs::new(&path)), &changes);
+    let open = || {
+        let descriptors = std::fs::read_dir("/proc/self/fd").unwrap();
+        let files = descriptors.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
+        files.filter(|file| file.starts_with(&path) && file.extension().is_some_and(|kind| kind == "ldb")).count()
+    };
+    (0..KEYS).for_each(|number| db.put(key(number), [7; 600]).unwrap());
+    db.compact_range(None, None).unwrap();
+    db.wait_idle().unwrap();
+    let tables: usize = db.layout().iter().map(|level| level.tables.len()).sum();
+    (0..KEYS).for_each(|number| drop(db.get(key(number)).unwrap()));
+    assert!(open() == 16 && tables > 32, "{} of {tables} tables are open", open());
+    let mut cursor = db.cursor(ReadOptions::new());
+    cursor.seek_to_first().unwrap();
+    (0..KEYS).rev().for_each(|number| assert!(db.get(key(number)).unwrap().is_some()));
+    assert!((16..=17).contains(&open()), "a cursor holds on to the table that it reads");
+    while cursor.valid() {
+        cursor.next().unwrap();
+    }
+}
+
+#[test]
+fn many_keys_at_once_are_answered_in_their_order() {
+    let db = store(kit::anywhere(), &[]);
+    let before = db.snapshot();
+    db.put(key(2), "new").unwrap();
+    let keys: Vec<_> = (0..KEYS).map(|number| key(number * 7919 % KEYS)).collect();
+    let found: terrace::Result<Vec<_>> = db.multi_get(&keys).into_iter().collect();
+    assert!(found.unwrap().into_iter().eq(keys.iter().map(|key| db.get(key).unwrap())));
+    let old = db.multi_get_with(&[key(2), key(1)], &ReadOptions::new().snapshot(&before));
+    assert_eq!(old.into_iter().collect::<terrace::Result<Vec<_>>>().unwrap(), [Some(vec![2; 100]), None]);
+    let strange = kit::store(kit::options(&[])).snapshot();
+    let refused = db.multi_get_with(&keys, &ReadOptions::new().snapshot(&strange));
+    assert!(refused.len() == keys.len() && refused.iter().all(Result::is_err));
+    assert!(db.multi_get::<&[u8]>(&[]).is_empty());
+}
+
+/// What many keys need is asked for before the first of it is waited for, unless it is at hand.
+#[test]
+fn many_keys_at_once_are_asked_for_ahead() {
+    let fs = FaultFs::new(kit::anywhere(), Plan::never());
+    let db = store(Arc::new(fs.clone()), &[]);
+    let keys: Vec<_> = (0..16).map(|number| key(number * 200)).collect();
+    let expected = |keys: &[[u8; 16]]| {
+        let before = fs.expected();
+        let found: terrace::Result<Vec<_>> = db.multi_get(keys).into_iter().collect();
+        assert!(found.unwrap().iter().all(Option::is_some));
+        fs.expected() - before
+    };
+    assert_eq!(expected(&keys[..1]), 0, "one key waits for nothing else");
+    assert_eq!(expected(&keys), 15, "a block for each key but the first");
+    assert_eq!(expected(&keys), 0, "all are cached");
+}
+
+/// Values in a log are no blocks: they are asked for each time.
+#[test]
+fn many_values_at_once_are_asked_for_ahead() {
+    let fs = FaultFs::new(kit::anywhere(), Plan::never());
+    let db = store(Arc::new(fs.clone()), &[("values", "log"), ("value_log_threshold", "50")]);
+    let keys: Vec<_> = (0..16).map(|number| key(number * 200)).collect();
+    let get = || db.multi_get(&keys).into_iter().for_each(|found| assert!(found.unwrap().is_some()));
+    get(); // fills the cache
+    let before = fs.expected();
+    get();
+    assert!(fs.expected() - before >= 15, "{} of 16 values", fs.expected() - before);
+}
+
+/// A scan that has to wait for the values of a log asks for the next ones, both ways.
+#[test]
+fn a_scan_asks_for_values_ahead() {
+    let fs = FaultFs::new(kit::anywhere(), Plan::never());
+    let db = store(Arc::new(fs.clone()), &[("values", "log"), ("value_log_threshold", "50")]);
+    fs.delay_reads(Duration::from_micros(200));
+    let mut cursor = db.cursor(ReadOptions::new());
+    let asked = |walk: &mut dyn FnMut()| {
+        let before = fs.expected();
+        walk();
+        fs.expected() - before
+    };
+    let forward = asked(&mut || {
+        cursor.seek_to_first().unwrap();
+        while cursor.valid() {
+            cursor.next().unwrap();
+        }
+    });
+    let backward = asked(&mut || {
+        cursor.seek_to_last().unwrap();
+        while cursor.valid() {
+            cursor.prev().unwrap();
+        }
+    });
+    assert!(forward > KEYS / 4 && backward > KEYS / 4, "{forward} and {backward} of {} values", KEYS / 2);
+}

@@ -1,0 +1,320 @@
+//! Faults that a review found in what an open makes of the files, each by the behaviour that was wrong. See
+//! `regressions.rs` for those in running stores.
+use crate::common::{files, history};
+use files::{
+    Files, Writer, bytes_of, directory, files, framed, leveldb_edit, leveldb_store, manifest_of, newest_log, put,
+    records, undecodable,
+};
+use history::{Model, Tracker, contents, placement};
+use std::{collections::BTreeSet, path::Path, sync::Arc};
+use terrace::{Db, Error, Options, SortedTableWriter, Tier, WriteOptions, check, check_on};
+use terrace_format::{Edit, SeqNo, batch, log_record::HEADER_BYTES};
+use terrace_sim::{CrashFs, Rules};
+use terrace_storage::{Location, backends::files::fs::FileSystem, placement::Mode};
+
+fn small() -> Options {
+    let mut options = Options::default();
+    options.memtable_bytes = 64 << 10;
+    options
+}
+
+fn paranoid() -> Options {
+    let mut options = small();
+    options.paranoid_checks = true;
+    options
+}
+
+fn open(fs: &Arc<dyn FileSystem>, tracker: Tracker, options: &Options) -> terrace::Result<Db> {
+    Db::open_manual(placement(fs, tracker.make(0), options)?, options.clone())
+}
+
+/// What a store leaves that `work` was done with and that was then killed.
+fn left_by(work: impl FnOnce(&Db)) -> Files {
+    let fs = directory(&Files::new());
+    let db = open(&fs, Tracker::Sync, &small()).unwrap();
+    work(&db);
+    drop(db);
+    files(&*fs)
+}
+
+fn model(pairs: &[(&str, &str)]) -> Model {
+    pairs.iter().map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
+}
+
+/// Opens `files`, which must hold `wanted` then and after another kill; returns the directory.
+#[track_caller]
+fn holds(files: &Files, wanted: &Model) -> Arc<dyn FileSystem> {
+    let fs = directory(files);
+    for opening in ["first", "second"] {
+        let db = open(&fs, Tracker::Sync, &small()).unwrap_or_else(|e| panic!("{opening} opening: {e}"));
+        assert_eq!(contents(&db).as_ref(), Ok(wanted), "{opening} opening");
+    }
+    fs
+}
+
+/// `files` must be refused, and left as they are.
+#[track_caller]
+fn refused(files: &Files, options: &Options) -> Error {
+    let fs = directory(files);
+    let error = open(&fs, Tracker::Sync, options).err().expect("the open is refused");
+    assert_eq!(files::files(&*fs), *files, "a refused open ({error}) changed something");
+    error
+}
+
+/// A bad record ended any manifest as a torn tail would, and tables of the edits behind it went as orphans. LevelDB syncs
+/// each edit by itself, so in a manifest of its own a bad record is damage.
+#[test]
+fn a_leveldb_manifest_with_a_bad_record_is_refused_and_nothing_is_removed() {
+    let mut files = left_by(|db| {
+        for (key, value) in [("a", "1"), ("b", "2")] {
+            db.put(key, value).unwrap();
+            db.flush().unwrap();
+            db.wait_idle().unwrap();
+        }
+    });
+    let name = manifest_of(&files);
+    let edits = records(&files[&name]);
+    assert!(edits.len() >= 3, "a snapshot and two flushes");
+    let manifest = framed(Writer::LevelDb, &edits);
+    files.insert(name.clone(), manifest.clone());
+    holds(&files, &model(&[("a", "1"), ("b", "2")]));
+    for record in 0..edits.len() {
+        let mut damaged = manifest.clone();
+        damaged[framed(Writer::LevelDb, &edits[..record]).len() + HEADER_BYTES] ^= 1;
+        files.insert(name.clone(), damaged);
+        let error = refused(&files, &small());
+        assert!(matches!(error, Error::Corrupt { what: "manifest", .. }), "record {record}: {error}");
+    }
+}
+
+/// LevelDB with `reuse_logs` appends to our manifest and our log. Its `last_sequence` is the newest handed out, not the
+/// newest in tables: read our way, what is in the log counted as flushed and was dropped.
+#[test]
+fn what_leveldb_adds_to_our_manifest_and_log_is_kept() {
+    let mut files = left_by(|db| db.put("a", "1").unwrap());
+    let (manifest, (log, number)) = (manifest_of(&files), newest_log(&files));
+    let going_on = Edit {
+        log_number: Some(number.0),
+        prev_log_number: Some(0),
+        next_file_number: Some(50),
+        last_sequence: Some(SeqNo(2)),
+        ..Edit::default()
+    };
+    for (name, record) in [(log, put(2, "b", "2")), (manifest, going_on.encode())] {
+        let mut all = records(&files[&name]);
+        assert_eq!(framed(Writer::Ours, &all), files[&name], "{name} is ours");
+        all.push(record);
+        files.insert(name, framed(Writer::Ours, &all));
+    }
+    holds(&files, &model(&[("a", "1"), ("b", "2")]));
+}
+
+/// The same behind an ingest, which takes a sequence far ahead. Who goes on without reading our manifest has only the logs to tell how
+/// sequences follow, so the gap must not lie within one: all that was written behind it was set aside.
+#[test]
+fn what_leveldb_adds_behind_an_ingest_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("built.ldb");
+    let mut table = SortedTableWriter::create(&path, &small()).unwrap();
+    table.put("b", "2").unwrap();
+    table.finish().unwrap();
+    let mut sequence = 0;
+    let mut files = left_by(|db| {
+        db.put("a", "1").unwrap();
+        sequence = db.ingest(&[&path]).unwrap().sequence;
+        db.put_with("c", "3", WriteOptions::synced()).unwrap();
+    });
+    holds(&files, &model(&[("a", "1"), ("b", "2"), ("c", "3")]));
+    let (manifest, (log, number)) = (manifest_of(&files), newest_log(&files));
+    let head = batch::head(SeqNo(sequence + 1)).to_vec();
+    assert_eq!(records(&files[&log]), [head, put(sequence + 1, "c", "3")], "a log of its own");
+    let going_on = Edit {
+        log_number: Some(number.0),
+        prev_log_number: Some(0),
+        next_file_number: Some(50),
+        last_sequence: Some(SeqNo(sequence + 2)),
+        ..Edit::default()
+    };
+    for (name, record) in [(log, put(sequence + 2, "d", "4")), (manifest, going_on.encode())] {
+        let mut all = records(&files[&name]);
+        all.push(record);
+        files.insert(name, framed(Writer::Ours, &all));
+    }
+    holds(&files, &model(&[("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")]));
+}
+
+/// The last sequence of all was handed out, acknowledged, and refused by every opening.
+#[test]
+fn a_store_without_sequences_refuses_writes_and_still_opens() {
+    let edit = Edit { last_sequence: Some(SeqNo(SeqNo::MAX.0 - 2)), ..leveldb_edit() };
+    let fs = directory(&leveldb_store(&edit, &[]));
+    let db = open(&fs, Tracker::Sync, &small()).unwrap();
+    db.put_with("a", "1", WriteOptions::synced()).unwrap();
+    let error = db.put("b", "2").expect_err("none is left");
+    assert!(matches!(&error, Error::Unsupported(text) if text.contains("used up")), "{error}");
+    drop(db);
+    holds(&files(&*fs), &model(&[("a", "1")]));
+}
+
+/// A session of tier `none` syncs nothing; the next one, of tier `sync`, took its tables for durable and promised what a
+/// power cut then took. Now it syncs them first.
+#[test]
+fn a_session_of_tier_sync_first_makes_durable_what_tier_none_left() {
+    for rules in [Rules::Ext4, Rules::Posix] {
+        let recorder = CrashFs::new(rules);
+        let fs: Arc<dyn FileSystem> = Arc::new(recorder.clone());
+        let db = open(&fs, Tracker::Never, &small()).unwrap();
+        let mut wanted = Model::new();
+        for number in 0..300u32 {
+            db.put(number.to_be_bytes(), vec![7; 1000]).unwrap();
+            wanted.insert(number.to_be_bytes().to_vec(), vec![7; 1000]);
+        }
+        assert!(db.layout().iter().any(|level| !level.tables.is_empty()), "there are tables to lose");
+        db.close().unwrap();
+
+        let db = open(&fs, Tracker::Sync, &small()).unwrap();
+        assert_eq!(db.durable_sequence(), 300);
+        let opened = (recorder.steps(), wanted.clone());
+        db.put_with("synced", "write", WriteOptions::synced()).unwrap();
+        wanted.insert(b"synced".to_vec(), b"write".to_vec());
+        let written = (recorder.steps(), wanted);
+        for ((step, wanted), seed) in [&opened, &written].into_iter().flat_map(|at| (0..64).map(move |s| (at, s))) {
+            let image = recorder.power_loss(*step, seed);
+            let db = open(&image.file_system(), Tracker::Sync, &small());
+            let db = db.unwrap_or_else(|e| panic!("{rules:?} step {step} seed {seed}: cannot open: {e}"));
+            assert!(contents(&db).as_ref() == Ok(wanted), "{rules:?} step {step} seed {seed}: something is lost");
+        }
+    }
+}
+
+fn names(path: &Path) -> BTreeSet<String> {
+    let entries = std::fs::read_dir(path).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+/// The file by which a session that promises something learns of one that promised nothing: it stays as long as that may
+/// matter, and is in nobody's way.
+#[test]
+fn the_file_unsynced_is_there_from_a_session_of_tier_none_to_one_of_tier_sync() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let is_there = || names(&path).contains("UNSYNCED");
+    let mut none = small();
+    none.durability = Tier::None;
+
+    let db = Db::open(&path, none.clone()).unwrap();
+    db.put("key", "value").unwrap();
+    db.flush().unwrap();
+    assert!(is_there(), "during the session");
+    db.close().unwrap();
+    assert!(is_there(), "after it");
+
+    let report = check(&path, &small(), true).unwrap();
+    assert_eq!((report.problems, report.tables), (vec![], 1));
+    let location = Location::Directory(path.clone());
+    let placement = terrace_storage::open(&location, Mode::ReadOnly, Tier::Sync, &small().setup()).unwrap();
+    let listed = placement.list().unwrap();
+    assert_eq!(listed.len(), names(&path).len() - ["CURRENT", "LOCK", "UNSYNCED"].len(), "{listed:?}");
+    drop(placement);
+    assert!(is_there(), "after a check and a list");
+
+    let db = Db::open(&path, small()).unwrap();
+    assert!(!is_there(), "its tables are synced");
+    db.close().unwrap();
+    assert!(!is_there());
+
+    Db::open(&path, none).unwrap().close().unwrap();
+    assert!(is_there());
+    Db::destroy(&path).unwrap();
+    assert!(!path.exists(), "destroy leaves {:?}", names(&path));
+}
+
+/// What was torn off the end of a log went without a trace when the log was replaced. It may be a damaged length, with
+/// much behind it; so the log is set aside as it was.
+#[test]
+fn a_torn_log_end_is_set_aside() {
+    let files = left_by(|db| (0..20u8).for_each(|key| db.put_with([key], "value", WriteOptions::synced()).unwrap()));
+    let (name, _) = newest_log(&files);
+    let whole = &files[&name];
+    let all = records(whole);
+    let mut length_damaged = whole.clone();
+    length_damaged[framed(Writer::Ours, &all[..3]).len() + 5] ^= 0x40; // high byte of the third put's length
+    let mut cut_short = whole.clone();
+    cut_short.pop();
+    for (log, left) in [(length_damaged, 2), (cut_short, 19)] {
+        let mut files = files.clone();
+        files.insert(name.clone(), log.clone());
+        let error = refused(&files, &paranoid());
+        assert!(matches!(error, Error::Corrupt { what: "log", .. }), "{error}");
+        let fs = holds(&files, &(0..left).map(|key| (vec![key], b"value".to_vec())).collect());
+        assert_eq!(bytes_of(&*fs, &format!("lost/{name}")), log, "as it was");
+    }
+}
+
+/// Numbers near the end of their range, in a manifest whose checksums are right, overflowed when counting went on: a
+/// panic, or a store that could not be opened again.
+#[test]
+fn absurd_numbers_in_a_manifest_are_refused() {
+    holds(&leveldb_store(&leveldb_edit(), &[put(1, "a", "1")]), &model(&[("a", "1")]));
+    for edit in [
+        Edit { next_file_number: Some(u64::MAX), ..leveldb_edit() },
+        Edit { next_file_number: Some((1 << 62) + 1), ..leveldb_edit() },
+        Edit { log_number: Some(u64::MAX), ..leveldb_edit() },
+        Edit { last_sequence: Some(SeqNo::MAX), ..leveldb_edit() },
+    ] {
+        let error = refused(&leveldb_store(&edit, &[put(1, "a", "1")]), &small());
+        let told = matches!(&error, Error::Corrupt { what: "manifest", detail, .. } if detail.contains("number"));
+        assert!(told, "{edit:?}: {error}");
+    }
+}
+
+/// As above, for numbers in names of files, which the next number must exceed.
+#[test]
+fn absurd_numbers_in_names_of_files_are_refused_by_name() {
+    let store = leveldb_store(&leveldb_edit(), &[put(1, "a", "1")]);
+    let nothing = Files::from([("LOCK".into(), Vec::new())]);
+    for number in [u64::MAX, (1 << 62) + 1] {
+        let names = [format!("{number}.ldb"), format!("{number}.log"), format!("{number}.dbtmp")];
+        for name in names.into_iter().chain([format!("MANIFEST-{number}")]) {
+            for mut files in [store.clone(), nothing.clone()] {
+                files.insert(name.clone(), Vec::new());
+                let error = refused(&files, &small());
+                let told = matches!(&error, Error::Unsupported(text) if text.contains(&number.to_string()));
+                assert!(told, "{name}: {error}");
+            }
+        }
+    }
+}
+
+/// A record whose checksum is right and which is no batch kept the store from opening. It is a bad record like any other:
+/// in our log the history ends before it, in LevelDB's it goes on behind it, and in both the log is set aside.
+#[test]
+fn an_undecodable_batch_counts_as_a_bad_record() {
+    let mut ours = left_by(|db| db.put("a", "1").unwrap());
+    let (name, _) = newest_log(&ours);
+    let head = batch::head(SeqNo(1)).to_vec();
+    assert_eq!(records(&ours[&name]), [head.clone(), put(1, "a", "1")]);
+    ours.insert(name, framed(Writer::Ours, &[head, put(1, "a", "1"), undecodable(2), put(2, "b", "2")]));
+    let leveldbs = leveldb_store(&leveldb_edit(), &[put(1, "a", "1"), undecodable(2), put(3, "b", "2")]);
+    for (files, wanted) in [(ours, model(&[("a", "1")])), (leveldbs, model(&[("a", "1"), ("b", "2")]))] {
+        let error = refused(&files, &paranoid());
+        assert!(matches!(error, Error::Corrupt { what: "log", .. }), "{error}");
+        let (name, _) = newest_log(&files);
+        let fs = holds(&files, &wanted);
+        assert_eq!(bytes_of(&*fs, &format!("lost/{name}")), files[&name], "as it was");
+    }
+}
+
+/// The memtable took an entry of the same key and sequence twice, and the table made of it could not be written, for keys
+/// in a table rise: the store could not be opened.
+#[test]
+fn the_same_key_and_sequence_twice_in_a_leveldb_log_opens() {
+    let log = [put(1, "a", "1"), put(2, "twice", "first"), put(2, "twice", "second"), put(3, "z", "3")];
+    let fs = directory(&leveldb_store(&leveldb_edit(), &log));
+    let found = contents(&open(&fs, Tracker::Sync, &small()).unwrap()).unwrap();
+    let either = ["first", "second"].map(|value| model(&[("a", "1"), ("twice", value), ("z", "3")]));
+    assert!(either.contains(&found), "{found:?}");
+    assert_eq!(contents(&open(&fs, Tracker::Sync, &small()).unwrap()), Ok(found), "after reopening");
+    let report = check_on(&*placement(&fs, Tracker::Sync.make(0), &small()).unwrap(), &small(), true).unwrap();
+    assert_eq!((report.problems, report.entries), (vec![], 3));
+}

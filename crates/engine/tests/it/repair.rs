@@ -1,0 +1,384 @@
+//! Repair of damaged stores: every entry whose bytes are whole must be found again, the newest version of each key must win,
+//! and the damaged place must stay as it is.
+//!
+//! The oracle reads the undamaged files with decoders of its own walk, so it knows in which bytes each version of each key lies.
+use crate::common::{files, kit, leveldb, versions};
+use files::{Files, directory};
+use kit::{Model, options};
+use leveldb::{Random, Shape, Side, Store};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    sync::Arc,
+};
+use terrace::{Db, Error, Options, RepairReport, SortedTableWriter, check_on, repair_on};
+use terrace_format::{
+    TableForm,
+    footer::{FOOTER_BYTES, Footer, Handle},
+};
+use terrace_peers::{leveldb::Library, require};
+use terrace_sim::{CrashFs, Rules};
+use terrace_storage::{backends::files::fs::FileSystem, placement::Mode};
+use versions::{Version, block, versions};
+
+const SEED: u64 = 0x5a1;
+const BATCHES: usize = 160;
+/// So many of them are in tables.
+const FLUSHED: usize = 110;
+/// Offsets tried in each file.
+const SAMPLES: usize = 40;
+
+fn shape() -> Options {
+    options(&[kit::TIGHT, &[("block_bytes", "1KiB"), ("bloom_bits", "10"), ("levels_fit", "off")]].concat())
+}
+
+/// The same with tables in this form.
+fn shape_of(tables: TableForm) -> Options {
+    let mut options = shape();
+    options.tables = Some(tables);
+    options
+}
+
+/// A store with tables in several levels and two logs, what it holds, and with `leftovers` every file that it ever had.
+fn store(leftovers: bool, tables: TableForm) -> (Files, Model) {
+    let fs: Arc<dyn FileSystem> = kit::anywhere();
+    let db = kit::open(&fs, &shape_of(tables), true).unwrap();
+    let (mut ever, mut model) = (Files::new(), Model::new());
+    for number in 1..=BATCHES {
+        let mut batch = kit::batch(SEED, number);
+        if number % 3 == 0 {
+            batch.push((format!("key{:02}", number % 60).into_bytes(), None)); // many deletes
+        }
+        if number == 140 {
+            batch.push((b"padding".to_vec(), Some(vec![b'p'; 70 << 10]))); // the next write begins a new log
+        }
+        kit::write(&db, &batch, false).unwrap();
+        kit::apply(&mut model, &batch);
+        if number % 10 == 0 && number <= FLUSHED {
+            db.flush().unwrap();
+            ever.extend(files::files(&*fs));
+            while db.step(number as u64).is_some() {
+                ever.extend(files::files(&*fs));
+            }
+        }
+    }
+    let tables: Vec<String> =
+        db.layout().iter().flat_map(|level| &level.tables).map(|t| format!("{:06}.ldb", t.number)).collect();
+    let levels = db.layout().iter().filter(|level| !level.tables.is_empty()).count();
+    drop(db);
+    let mut files = files::files(&*fs);
+    let logs = files.keys().filter(|name| name.ends_with(".log")).count();
+    assert!(levels > 1 && tables.len() > 2 && logs == 2, "{levels} levels, {tables:?}, {logs} logs");
+    files.retain(|name, _| !name.ends_with(".ldb") || tables.contains(name));
+    if leftovers {
+        ever.retain(|name, _| !name.starts_with("MANIFEST"));
+        ever.extend(files);
+        return (ever, model);
+    }
+    (files, model)
+}
+
+/// Repairs `files`: what the new store holds, and the report. The old one must stay as it is.
+fn repair(files: &Files, options: &Options) -> (Model, RepairReport) {
+    let (from, to) = (directory(files), kit::anywhere());
+    let report = {
+        let damaged = kit::placement(&from, Mode::Salvage, options).unwrap();
+        let fresh = kit::placement(&to, Mode::Create, options).unwrap();
+        repair_on(&*damaged, &*fresh, options).unwrap()
+    };
+    assert!(files::files(&*from) == *files, "the damaged store was changed");
+    let checked = check_on(&*kit::placement(&to, Mode::ReadOnly, options).unwrap(), options, true).unwrap();
+    assert_eq!(checked.problems, Vec::<String>::new());
+    let db = kit::open(&to, options, true).unwrap();
+    let pairs: Model = kit::contents(&db).unwrap().into_iter().collect();
+    assert_eq!((report.pairs, report.last_sequence), (pairs.len() as u64, db.last_sequence()));
+    db.put("after", "the repair").unwrap();
+    assert_eq!(db.get("after").unwrap().as_deref(), Some(&b"the repair"[..]));
+    (pairs, report)
+}
+
+/// Repairs `damaged`, in which `bytes` of `file` are not what they were, and judges the result by `versions` of all files.
+fn judge(what: &str, damaged: &Files, versions: &BTreeMap<Vec<u8>, Vec<Version>>, file: &str, bytes: Range<usize>) {
+    let (pairs, report) = repair(damaged, &shape());
+    let whole = |v: &&Version| v.file != file || v.bytes.end <= bytes.start || bytes.end <= v.bytes.start;
+    let mut harmed = false;
+    for (key, versions) in versions {
+        let survivor = versions.iter().find(whole).map_or(0, |version| version.seq);
+        harmed |= survivor < versions[0].seq;
+        let may_be = |found: Option<&Vec<u8>>| {
+            let newer = versions.iter().filter(|version| version.seq >= survivor);
+            newer.map(|version| version.value.as_ref()).any(|value| value == found) || survivor == 0 && found.is_none()
+        };
+        assert!(may_be(pairs.get(key)), "{what}: {} is {:?}", key.escape_ascii(), pairs.get(key).map(Vec::len));
+    }
+    assert!(pairs.keys().all(|key| versions.contains_key(key)), "{what}: a key that never was");
+    // Where the newest log was cut between two records, it may always have ended there.
+    let newer_log = |name: &String| name.ends_with(".log") && **name > *file;
+    let untold = file.ends_with(".log") && !damaged.keys().any(newer_log);
+    assert!(!harmed || untold || !report.lost.is_empty(), "{what}: a loss that is not told");
+    assert!(report.lost.iter().all(|lost| lost.file.len() > 3 && lost.reason.len() > 3), "{what}: {:?}", report.lost);
+}
+
+fn offsets(bytes: usize) -> BTreeSet<usize> {
+    let ends = (0..8).chain(bytes.saturating_sub(60)..bytes);
+    (0..bytes).step_by((bytes / SAMPLES).max(1)).chain(ends).filter(|at| *at < bytes).collect()
+}
+
+#[test]
+fn a_sound_store_is_copied_whole() {
+    for (leftovers, tables) in [(false, TableForm::Block), (true, TableForm::Block), (false, TableForm::Bundled)] {
+        let (files, model) = store(leftovers, tables);
+        let (pairs, report) = repair(&files, &shape());
+        assert!(pairs == model, "leftovers {leftovers}");
+        assert_eq!(report.lost, [], "leftovers {leftovers}");
+        assert!(report.tables > 2 && report.logs >= 2, "{report:?}");
+    }
+}
+
+#[test]
+fn any_file_may_be_missing() {
+    for tables in [TableForm::Block, TableForm::Bundled] {
+        let (files, _) = store(false, tables);
+        let versions = versions(&files);
+        for name in files.keys() {
+            let mut damaged = files.clone();
+            damaged.remove(name);
+            judge(&format!("{name} removed"), &damaged, &versions, name, 0..usize::MAX);
+            damaged.insert(name.clone(), Vec::new());
+            judge(&format!("{name} empty"), &damaged, &versions, name, 0..usize::MAX);
+        }
+        let mut damaged = files.clone();
+        damaged.retain(|name, _| name.ends_with(".ldb") || name.ends_with(".bundle"));
+        let report = repair(&damaged, &shape_of(tables)).1;
+        assert!(report.tables > 2 && report.lost.len() == 1, "tables alone are enough: {report:?}");
+    }
+    let mut damaged = store(false, TableForm::Block).0;
+    damaged.clear();
+    assert_eq!(repair(&damaged, &shape()).0, Model::new(), "an empty directory");
+}
+
+/// Every file with each damage at each of some offsets.
+fn campaign(damage: impl Fn(&[u8], usize) -> (Vec<u8>, Range<usize>)) {
+    for tables in [TableForm::Block, TableForm::Bundled] {
+        let (files, _) = store(false, tables);
+        let versions = versions(&files);
+        for (name, contents) in &files {
+            for offset in offsets(contents.len()) {
+                let (bytes, range) = damage(contents, offset);
+                let mut damaged = files.clone();
+                damaged.insert(name.clone(), bytes);
+                judge(&format!("{name} at {offset}, {range:?}"), &damaged, &versions, name, range);
+            }
+        }
+    }
+}
+
+/// Then its tables are read as one, block by block.
+#[test]
+fn a_bundle_without_a_directory_and_a_manifest_is_read_whole() {
+    let (mut files, _) = store(false, TableForm::Bundled);
+    let versions = versions(&files);
+    files.retain(|name, _| !name.starts_with("MANIFEST"));
+    for (name, contents) in files.iter().filter(|(name, _)| name.ends_with(".bundle")) {
+        let mut damaged = files.clone();
+        damaged.get_mut(name).unwrap().truncate(contents.len() - 1);
+        let (pairs, report) = repair(&damaged, &shape_of(TableForm::Bundled));
+        for (key, versions) in &versions {
+            assert!(pairs.get(key) == versions[0].value.as_ref(), "{name}: {}", key.escape_ascii());
+        }
+        let told = |lost: &terrace::Lost| lost.file.contains(name.as_str()) && lost.reason.contains("as one table");
+        assert!(report.lost.iter().any(told), "{:?}", report.lost);
+    }
+}
+
+#[test]
+fn a_flipped_byte_costs_its_block() {
+    campaign(|contents, at| {
+        let mut bytes = contents.to_vec();
+        bytes[at] ^= 0x20;
+        (bytes, at..at + 1)
+    });
+}
+
+#[test]
+fn a_cut_costs_what_lies_behind_it() {
+    campaign(|contents, at| (contents[..at].to_vec(), at..usize::MAX));
+}
+
+#[test]
+fn zeroed_sectors_cost_their_blocks() {
+    campaign(|contents, at| {
+        let (begin, end) = (at / 512 * 512, contents.len().min(at / 512 * 512 + 1024));
+        let mut bytes = contents.to_vec();
+        bytes[begin..end].fill(0);
+        (bytes, begin..end)
+    });
+}
+
+#[test]
+fn without_an_index_blocks_are_found_by_their_checksums() {
+    let (files, _) = store(false, TableForm::Block);
+    let versions = versions(&files);
+    for (name, contents) in files.iter().filter(|(name, _)| name.ends_with(".ldb")) {
+        let footer = Footer::decode(&contents[contents.len() - FOOTER_BYTES..]).unwrap();
+        let index = footer.index.offset as usize;
+        let mut damaged = files.clone();
+        damaged.get_mut(name).unwrap()[index] ^= 1;
+        judge(&format!("{name}: index"), &damaged, &versions, name, index..index + 1);
+        // And a data block besides: what follows it is found again.
+        let first = block(contents, footer.index);
+        let handle = Handle::decode(first.value()).unwrap();
+        damaged.get_mut(name).unwrap()[3] ^= 1;
+        judge(&format!("{name}: index and a block"), &damaged, &versions, name, 0..handle.end().unwrap() as usize);
+    }
+}
+
+/// Old tables and logs that were to be removed, or came back in a power cut, must not bring deleted keys back.
+#[test]
+fn leftovers_stay_dead_while_the_manifest_is_whole() {
+    let ((all, model), (live, _)) = (store(true, TableForm::Block), store(false, TableForm::Block));
+    let leftovers: Vec<&String> = all.keys().filter(|name| !live.contains_key(*name)).collect();
+    assert!(leftovers.len() > 5, "{leftovers:?}");
+    for name in leftovers {
+        let mut files = live.clone();
+        files.insert(name.clone(), all[name].clone());
+        let (pairs, report) = repair(&files, &shape());
+        assert!(pairs == model, "{name} is back");
+        assert_eq!(report.lost, [], "{name} is back");
+    }
+}
+
+/// What a lost table was made of fills the gap, if it is still there.
+#[test]
+fn leftovers_fill_what_tables_in_use_have_lost() {
+    let ((all, model), (live, _)) = (store(true, TableForm::Block), store(false, TableForm::Block));
+    for name in live.keys().filter(|name| name.ends_with(".ldb")) {
+        let mut files = all.clone();
+        files.remove(name);
+        let (pairs, report) = repair(&files, &shape());
+        assert!(pairs == model, "{name} removed");
+        assert_eq!(report.lost.len(), 1, "{name} removed: {:?}", report.lost);
+        assert!(report.lost[0].reason.contains("missing") && report.lost[0].from.is_some());
+    }
+}
+
+#[test]
+fn repairing_again_changes_nothing() {
+    let (mut files, _) = store(false, TableForm::Block);
+    let table = files.keys().find(|name| name.ends_with(".ldb")).unwrap().clone();
+    files.get_mut(&table).unwrap()[10] ^= 1;
+    files.remove("CURRENT");
+    let from = directory(&files);
+    let (once, twice): (Arc<dyn FileSystem>, Arc<dyn FileSystem>) = (kit::anywhere(), kit::anywhere());
+    for (from, to, losses) in [(&from, &once, true), (&once, &twice, false)] {
+        let damaged = kit::placement(from, Mode::Salvage, &shape()).unwrap();
+        let fresh = kit::placement(to, Mode::Create, &shape()).unwrap();
+        let report = repair_on(&*damaged, &*fresh, &shape()).unwrap();
+        assert_eq!(!report.lost.is_empty(), losses, "{:?}", report.lost);
+    }
+    let contents = |fs| kit::contents(&kit::open(fs, &shape(), true).unwrap()).unwrap();
+    assert!(contents(&once) == contents(&twice));
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_nothing_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+    assert!(matches!(Db::repair(&from, &to, &shape()), Err(Error::Missing { .. })));
+    assert!(!to.exists());
+    Db::open(&from, shape()).unwrap().put("k", "v").unwrap();
+    for inside in [from.clone(), from.join("lost"), from.join("a/../b")] {
+        assert!(matches!(Db::repair(&from, &inside, &shape()), Err(Error::Invalid(_))), "{}", inside.display());
+    }
+    let backwards = shape().comparator(Arc::new(kit::Backwards));
+    let error = Db::repair(&from, &to, &backwards).unwrap_err().to_string();
+    assert!(error.contains("comparator"), "{error}");
+    let held = Db::open(&from, shape()).unwrap();
+    assert!(matches!(Db::repair(&from, &to, &shape()), Err(Error::InUse { .. })));
+    drop(held);
+    let report = Db::repair(&from, &to, &shape()).unwrap();
+    assert_eq!((report.pairs, report.lost.len()), (1, 0));
+    assert!(matches!(Db::repair(&from, &to, &shape()), Err(Error::Invalid(_))), "it is not empty any more");
+    assert_eq!(Db::open(&to, shape()).unwrap().get("k").unwrap().as_deref(), Some(&b"v"[..]));
+}
+
+#[test]
+fn stores_of_leveldb_are_repaired_and_it_opens_them() {
+    let Some(_) = require("leveldb", Library::load()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+    let (mut random, mut model, shape) =
+        (Random::new(5), Model::new(), Shape { memtable_bytes: 64 << 10, ..Shape::default() });
+    for round in 0..3u8 {
+        let store = Store::open(Side::Theirs, &from, &shape);
+        for _ in 0..[900, 900, 90][usize::from(round)] {
+            let (key, value) =
+                (format!("key{:03}", random.below(400)).into_bytes(), vec![round; random.below(300) as usize]);
+            let op = if random.one_in(4) { leveldb::Op::Delete(key) } else { leveldb::Op::Put(key, value) };
+            store.apply(std::slice::from_ref(&op), false);
+            match op {
+                leveldb::Op::Delete(key) => drop(model.remove(&key)),
+                leveldb::Op::Put(key, value) => drop(model.insert(key, value)),
+            }
+        }
+        if round < 2 {
+            store.compact(); // and nothing is left to do in the background, so the files are the same each time
+        }
+        store.close();
+    }
+    let files: Files = kit::files_below(&from)
+        .into_iter()
+        .map(|(path, bytes)| (path.file_name().unwrap().to_str().unwrap().to_owned(), bytes))
+        .collect();
+    let versions = versions(&files);
+    assert!([".ldb", ".log"].iter().all(|end| files.keys().any(|name| name.ends_with(end))), "{:?}", files.keys());
+    for (name, contents) in &files {
+        let mut damaged = files.clone();
+        damaged.remove(name);
+        judge(&format!("{name} removed"), &damaged, &versions, name, 0..usize::MAX);
+        for at in offsets(contents.len()).into_iter().step_by(4) {
+            let mut damaged = files.clone();
+            damaged.get_mut(name).unwrap()[at] ^= 0x81;
+            judge(&format!("{name} at {at}"), &damaged, &versions, name, at..at + 1);
+        }
+    }
+    // The manifest stays: LevelDB may have left tables behind, whose deleted keys it alone can tell.
+    std::fs::remove_file(from.join("CURRENT")).unwrap();
+    let report = Db::repair(&from, &to, &shape.ours()).unwrap();
+    assert_eq!(report.lost.len(), 1, "{:?}", report.lost);
+    let store = Store::open(Side::Theirs, &to, &Shape { paranoid: true, ..shape });
+    assert!(store.forward().into_iter().collect::<Model>() == model);
+}
+
+/// Whenever an ingest is killed, what is repaired then holds as much of it as what is opened: all or nothing.
+#[test]
+fn an_ingest_that_did_not_end_is_not_revived() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["a", "b"].map(|name| {
+        let path = folder.path().join(name);
+        let mut writer = SortedTableWriter::create(&path, &shape()).unwrap();
+        (0..if name == "a" { 20 } else { 1 }).for_each(|n| writer.put(format!("{name}{n:02}"), [7; 9000]).unwrap());
+        writer.finish().unwrap();
+        path
+    });
+    let disk = CrashFs::new(Rules::Ext4);
+    let db = kit::open(&(Arc::new(disk.clone()) as Arc<dyn FileSystem>), &shape(), true).unwrap();
+    (1..=20).for_each(|number| drop(kit::write(&db, &kit::batch(SEED, number), false)));
+    db.flush().unwrap();
+    db.put("alone", "in the log").unwrap();
+    let begin = disk.steps();
+    db.ingest(&paths).unwrap();
+    let mut seen = BTreeSet::new();
+    for step in begin..=disk.steps() {
+        let left = disk.everything(step).file_system();
+        let opened = kit::contents(&kit::open(&left.clone(), &shape(), true).unwrap()).unwrap();
+        let left = disk.everything(step).file_system();
+        let damaged = kit::placement(&left, Mode::Salvage, &shape()).unwrap();
+        let fresh: Arc<dyn FileSystem> = kit::anywhere();
+        repair_on(&*damaged, &*kit::placement(&fresh, Mode::Create, &shape()).unwrap(), &shape()).unwrap();
+        let repaired = kit::contents(&kit::open(&fresh, &shape(), true).unwrap()).unwrap();
+        assert!(repaired == opened, "step {step} of {begin}: REVIVED {} of {} pairs", repaired.len(), opened.len());
+        seen.insert(opened.len());
+    }
+    assert_eq!(seen.len(), 2, "all or nothing");
+}

@@ -1,0 +1,288 @@
+//! How much space waits for durability: what is live, and what was written while it was waited for, never more.
+use crate::common::kit;
+use kit::{TIGHT, options};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+use terrace::{Db, LevelInfo};
+use terrace_sim::{Rng, SmallFs};
+use terrace_storage::{
+    Result, Ticket, Traffic,
+    backends::files::fs::FileSystem,
+    durability::{BatchTracker, CommitTracker, Evidence, Finished, JournalTracker, Way},
+    open_files,
+    placement::Mode,
+};
+
+/// A tracker to whom nothing happens until somebody opens the gate.
+struct Gate {
+    inner: Box<dyn CommitTracker>,
+    open: AtomicBool,
+}
+
+impl CommitTracker for Gate {
+    fn tier(&self) -> &'static str {
+        self.inner.tier()
+    }
+
+    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &Traffic) -> Result<Ticket> {
+        self.inner.watch(fs, files, traffic)
+    }
+
+    fn give_up(&self, name: &str) -> Option<Finished> {
+        self.inner.give_up(name)
+    }
+
+    fn is_patient(&self) -> bool {
+        true // or half of what may be retained would force a commit
+    }
+
+    fn advance(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<bool> {
+        if self.open.load(Relaxed) { self.inner.advance(fs, traffic) } else { Ok(true) }
+    }
+
+    fn commit(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<()> {
+        if self.open.load(Relaxed) { self.inner.commit(fs, traffic) } else { Ok(()) }
+    }
+}
+
+fn live(layout: &[LevelInfo]) -> u64 {
+    layout.iter().flat_map(|level| &level.tables).map(|table| table.bytes).sum()
+}
+
+/// As the store counts it, and slows writers by: of a log what its memtable takes, which is a little more.
+fn retained(db: &Db) -> u64 {
+    let statistics = db.statistics();
+    statistics.retained_log_bytes + statistics.shadow_bytes
+}
+
+fn written(db: &Db) -> u64 {
+    db.statistics().bytes_written.iter().map(|(_, bytes)| bytes).sum()
+}
+
+/// A commit comes after so many puts: the lag of a tier that waits for the file system's own.
+const LAG: u32 = 3000;
+/// The log of the active memtable, and the manifest with the one before it.
+const OWN: u64 = 128 << 10;
+
+/// Live data + write rate × lag, for tiers that wait for somebody else's commits: between two of them nothing may go, and after
+/// each everything must that was replaced before it.
+#[test]
+fn transient_space_is_what_is_written_while_a_commit_is_awaited() {
+    let journal = JournalTracker::new(Evidence::Count, Duration::ZERO, Duration::from_secs(3600));
+    let batch = |way| Box::new(BatchTracker::new(way, Duration::ZERO));
+    let trackers: [Box<dyn CommitTracker>; 3] = [Box::new(journal), batch(Way::Group), batch(Way::Background)];
+    for inner in trackers {
+        let (gate, disk, db) = store(inner, &[("retained_bytes_max", "1024GiB")]);
+        keeps_no_more(&db, &disk, &gate);
+    }
+}
+
+fn store(inner: Box<dyn CommitTracker>, more: &[(&str, &str)]) -> (Arc<Gate>, SmallFs, Db) {
+    let gate = Arc::new(Gate { inner, open: AtomicBool::new(true) });
+    let options = options(&[TIGHT, more].concat());
+    let disk = SmallFs::new(kit::anywhere(), u64::MAX); // which counts holes
+    let placement = open_files(Arc::new(disk.clone()), Mode::Create, gate.clone(), &options.setup()).expect("open");
+    let db = Db::open_manual(placement, options).expect("open");
+    (gate, disk, db)
+}
+
+/// Every 250 times, with all that is due then.
+fn put(db: &Db, n: u32) {
+    let mut value = [0; 100];
+    value[..8].copy_from_slice(&Rng::of(1, n.into()).next_u64().to_le_bytes());
+    db.put((n * 7919 % LAG).to_be_bytes(), value).expect("put");
+    if n.is_multiple_of(250) {
+        for _ in 0..8 {
+            db.step(0);
+        }
+    }
+}
+
+fn keeps_no_more(db: &Db, disk: &SmallFs, gate: &Gate) {
+    let (mut at_commit, mut most_kept) = ((0, 0), 0);
+    for n in 0..12 * LAG {
+        put(db, n);
+        let when = format!("{}, put {n}", gate.tier());
+        if n % LAG == 0 {
+            gate.open.store(true, Relaxed);
+            db.wait_idle().expect("all jobs, and a commit");
+            gate.open.store(false, Relaxed);
+            let (there, live) = (disk.used(), live(&db.layout()));
+            assert!(there <= live + OWN, "{when}: {there} B after a commit, {live} B live");
+            at_commit = (there, written(db));
+        } else if n % 250 == 0 {
+            let (there, since) = (disk.used(), written(db) - at_commit.1);
+            assert!(there <= at_commit.0 + since, "{when}: {there} B, {} B before {since} B came", at_commit.0);
+            most_kept = most_kept.max(there - at_commit.0);
+        }
+    }
+    assert!(most_kept > 2 * OWN, "{}: only {most_kept} B were ever kept, so nothing was awaited", gate.tier());
+    gate.open.store(true, Relaxed);
+}
+
+/// Tables that came and went between two commits are gone behind the second: those that the manifest never names too, and those that it does not name
+/// because they came and went between such ones. Background work is done in any order.
+#[test]
+fn what_came_and_went_while_a_commit_was_awaited_is_gone_behind_it() {
+    for (seed, tables) in (0..12).map(|seed| (seed, ["block", "bundled"][seed as usize % 2])) {
+        let batch = Box::new(BatchTracker::new(Way::Background, Duration::ZERO));
+        let more = [("retained_bytes_max", "1024GiB"), ("tables", tables), ("memtables_max", "8")];
+        let (gate, disk, db) = store(batch, &more);
+        let mut rng = Rng::new(seed);
+        for n in 0..30_000u32 {
+            db.put((n * 7919 % 3000).to_be_bytes(), [n as u8; 100]).expect("put");
+            if n.is_multiple_of(100) {
+                let choice = rng.below(3) as u64;
+                let _ = db.step(choice).or_else(|| db.step(0));
+            }
+            if n % 6000 == 5999 {
+                gate.open.store(true, Relaxed);
+                db.wait_idle().expect("all jobs, and a commit");
+                gate.open.store(false, Relaxed);
+                let (there, live) = (disk.used(), live(&db.layout()));
+                assert!(there <= live + OWN, "seed {seed}, {tables}, put {n}: {there} B STAY, {live} B live");
+            }
+        }
+        gate.open.store(true, Relaxed);
+    }
+}
+
+/// Those who are taken along with another's write owe as much as if they wrote alone, as long as there is a reason. What either owes is far more
+/// than the 50 ms that a busy machine may have somebody sleep in advance.
+#[test]
+fn who_is_taken_along_is_slowed_too() {
+    const MEMTABLE: usize = 8 << 20;
+    let changes = [
+        ("smooth_stalls", "on"),
+        ("debt_bytes_max", "1GiB"),
+        ("memtable_bytes", "8MiB"),
+        ("memtables_max", "8"),
+        ("pipelined_writes", "off"),
+    ];
+    let (_gate, _disk, db) = store(Box::new(BatchTracker::new(Way::Group, Duration::ZERO)), &changes);
+    let fill = |bytes: usize| (0..bytes / 4000).for_each(|n| db.put(n.to_be_bytes(), [7; 4000]).expect("put"));
+    fill(MEMTABLE / 5 * 31); // six that wait to be flushed: writers get 10 MiB a second
+    let slept = |writers: usize, puts: usize, bytes: usize| {
+        let before = db.statistics().stall_time;
+        thread::scope(|scope| {
+            for writer in 0..writers {
+                let db = &db;
+                let put = move |n| db.put([writer as u8, n as u8], vec![7; bytes]).expect("put");
+                scope.spawn(move || (0..puts / writers).for_each(put));
+            }
+        });
+        db.statistics().stall_time - before
+    };
+    let (alone, together) = (slept(1, 2048, 1000), slept(8, 2048, 1000));
+    assert!(alone > Duration::from_millis(100), "one writer sleeps {alone:?}");
+    assert!(together > alone / 2, "eight writers sleep {together:?} for what one sleeps {alone:?}");
+    slept(7, 7, 140 << 10); // while the first sleeps, the others gather behind it, and all fit into its group
+    db.wait_idle().expect("all jobs");
+    let before = db.statistics().stall_time;
+    db.put("later", "").expect("put");
+    assert_eq!(db.statistics().stall_time, before, "it pays what others owed for a reason that is gone");
+}
+
+/// A commit counts as one that somebody waits for if so much is retained that writers have to, and not before.
+#[test]
+fn what_stopped_writers_wait_for_is_told() {
+    const MAX: u64 = 1 << 20;
+    for (kept, is_blocking) in [(MAX / 16 * 13, false), (MAX, true)] {
+        let group = Box::new(BatchTracker::new(Way::Group, Duration::ZERO));
+        let (gate, _disk, db) = store(group, &[("retained_bytes_max", "1MiB"), ("memtables_max", "64")]);
+        gate.open.store(false, Relaxed);
+        let enough = (0..100_000).find(|n| {
+            put(&db, *n);
+            retained(&db) >= kept
+        });
+        enough.expect("so much is retained");
+        gate.open.store(true, Relaxed);
+        db.wait_idle().expect("a commit");
+        let syncs = db.statistics().syncs;
+        let forced = syncs.iter().find(|(kind, _)| *kind == "filesystem").expect("a kind").1;
+        assert!(forced.count > 0, "{syncs:?}");
+        assert_eq!(forced.blocking > 0, is_blocking, "AWAITED? {kept} B retained: {syncs:?}");
+    }
+}
+
+/// Who fills a memtable when so much is retained stops until a commit has come, and that time is told as a stall.
+#[test]
+fn writers_stop_at_the_bound_until_a_commit() {
+    const STOPPED: Duration = Duration::from_millis(200);
+    let group = Box::new(BatchTracker::new(Way::Group, Duration::ZERO));
+    let (gate, _disk, db) = store(group, &[("retained_bytes_max", "1MiB"), ("memtables_max", "64")]);
+    gate.open.store(false, Relaxed);
+    let is_enough = |n: &u32| {
+        put(&db, *n);
+        retained(&db) >= 1 << 20
+    };
+    (0..100_000).find(is_enough).expect("so much is retained");
+    while db.step(0).is_some_and(|job| job != "release") {} // nothing else is a reason to stop
+    let before = db.statistics();
+    let is_done = AtomicBool::new(false);
+    let is_stopped = thread::scope(|scope| {
+        let opener = scope.spawn(|| {
+            thread::sleep(STOPPED);
+            gate.open.store(true, Relaxed);
+            !is_done.load(Relaxed)
+        });
+        (0..2000u32).for_each(|n| db.put(n.to_be_bytes(), [1; 100]).expect("put"));
+        is_done.store(true, Relaxed);
+        opener.join().expect("no panic")
+    });
+    let after = db.statistics();
+    assert!(is_stopped, "nobody stopped with {} B retained", retained(&db));
+    assert!(after.stalls > before.stalls, "it is told of no stall");
+    // The writer may have taken a while to come to the bound.
+    assert!(after.stall_time - before.stall_time > STOPPED / 4, "{:?}", after.stall_time - before.stall_time);
+}
+
+/// Who would have to wait for a commit is slowed before, and no longer than until it comes.
+#[test]
+fn writers_are_slowed_as_more_is_retained_and_no_longer() {
+    const MAX: u64 = 32 << 20;
+    let group = Box::new(BatchTracker::new(Way::Group, Duration::ZERO));
+    let smooth = [("smooth_stalls", "on"), ("retained_bytes_max", "32MiB"), ("debt_bytes_max", "1GiB")];
+    let (gate, disk, db) = store(group, &smooth);
+    gate.open.store(false, Relaxed);
+    let (mut n, mut unslowed) = (0, 0);
+    loop {
+        put(&db, n);
+        n += 1;
+        let kept = retained(&db);
+        if db.statistics().stalls == 0 {
+            assert!(n < 400_000, "nobody was ever slowed");
+            unslowed = kept;
+        } else if kept > MAX / 32 * 31 {
+            break;
+        }
+    }
+    let there = disk.used() - live(&db.layout());
+    assert!((MAX / 8 * 5..MAX).contains(&there), "{there} B are there besides what is live");
+    assert!((MAX / 8 * 5..MAX / 8 * 7).contains(&unslowed), "{unslowed} B were retained before anybody was slowed");
+    while db.step(0).is_some_and(|job| job != "release") {} // what would be news to the writers
+    let (begun, slowed) = (Instant::now(), db.statistics());
+    // On a busy machine somebody overslept, and at most 50 ms of that count for those who come then: 1,900 of them, at 4 MiB/s. Who
+    // sleeps half a millisecond leaves no more than 19 that come free.
+    let sleeps_well = |n: &u32| {
+        let before = db.statistics();
+        put(&db, *n);
+        let after = db.statistics();
+        after.stalls > before.stalls && after.stall_time - before.stall_time < Duration::from_micros(500)
+    };
+    let last = (n..n + 4000).find(sleeps_well).expect("nobody is slowed, or everybody oversleeps");
+    let (stalls, time) = (db.statistics().stalls - slowed.stalls, db.statistics().stall_time - slowed.stall_time);
+    assert!(!time.is_zero() && time <= begun.elapsed(), "{time:?} in {stalls} stalls");
+    gate.open.store(true, Relaxed);
+    assert!(db.statistics().pending_edits > 0);
+    db.wait_idle().expect("a commit");
+    let stalls = db.statistics().stalls;
+    (last + 1..last + 41).for_each(|n| put(&db, n));
+    assert_eq!(db.statistics().stalls, stalls, "stalls after the commit");
+}

@@ -1,0 +1,139 @@
+//! Seek compaction: a table that costs many reads a second look is merged away, in the presets that want it.
+use crate::common::{history, kit};
+use history::tight_options;
+use terrace::{Db, Options, ReadOptions};
+
+/// Tables so laid out that a read of a key in the middle asks one table in vain before it finds the key deeper down.
+fn two_layers(seek_compaction: bool, seek_compaction_bytes: u64) -> Db {
+    let mut options: Options = tight_options();
+    options.seek_compaction = seek_compaction;
+    options.seek_compaction_bytes = seek_compaction_bytes;
+    options.l0_compact_runs = 4;
+    options.l0_slow_runs = 1000;
+    let db = kit::store(options);
+    for key in 0..100 {
+        db.put(format!("{key:03}"), vec![b'v'; 1000]).unwrap();
+    }
+    db.compact_range(None, None).unwrap();
+    db.put("000", "newer").unwrap();
+    db.put("099", "newer").unwrap();
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    db
+}
+
+fn level_of_newer(db: &Db) -> usize {
+    let layout = db.layout();
+    layout.iter().find(|level| !level.tables.is_empty()).expect("a table").level
+}
+
+#[test]
+fn fruitless_point_reads_wear_a_table_out() {
+    for (wanted, moves) in [(true, true), (false, false)] {
+        let db = two_layers(wanted, 0);
+        let before = level_of_newer(&db);
+        for _ in 0..200 {
+            assert!(db.get("050").unwrap().is_some());
+        }
+        db.wait_idle().unwrap();
+        assert_eq!(level_of_newer(&db) > before, moves, "seek_compaction {wanted}");
+        assert_eq!(db.get("000").unwrap().as_deref(), Some(&b"newer"[..]));
+    }
+}
+
+#[test]
+fn a_table_that_meets_much_goes_when_reads_have_paid_for_its_merge() {
+    const WORTH: u64 = 16;
+    let db = two_layers(true, WORTH);
+    let before = level_of_newer(&db);
+    let layout = db.layout();
+    let met: u64 = layout.iter().flat_map(|level| &level.tables).map(|table| table.bytes).sum();
+    let price = met / WORTH;
+    assert!(price > 150, "{price} reads are more than its own bytes allow");
+    let read = |times| (0..times).for_each(|_| assert!(db.get("050").unwrap().is_some()));
+    read(price - 1);
+    db.wait_idle().unwrap();
+    assert_eq!(level_of_newer(&db), before, "one read less than it costs");
+    read(1);
+    db.wait_idle().unwrap();
+    assert!(level_of_newer(&db) > before, "now they have paid");
+}
+
+#[test]
+fn long_scans_wear_a_table_out() {
+    for (wanted, moves) in [(true, true), (false, false)] {
+        let db = two_layers(wanted, 0);
+        let before = level_of_newer(&db);
+        let mut cursor = db.cursor(ReadOptions::new());
+        for _ in 0..1200 {
+            cursor.seek_to_first().unwrap();
+            while cursor.valid() {
+                cursor.next().unwrap();
+            }
+        }
+        drop(cursor);
+        db.wait_idle().unwrap();
+        assert_eq!(level_of_newer(&db) > before, moves, "seek_compaction {wanted}");
+    }
+}
+
+/// What a cursor must search, it pays for; what filters and the first answer spare, nobody does.
+#[test]
+fn seeks_that_are_worth_it_merge_level_0() {
+    #[derive(Clone, Copy, Debug)]
+    enum By {
+        /// A seek to a key that is not there.
+        Seek,
+        /// One to a key that is, and a step.
+        SeekAndStep,
+        /// One to a key that is.
+        SeekFound,
+        Get,
+    }
+    let cases = [
+        ("64KiB", By::Seek, true),
+        ("64KiB", By::SeekAndStep, true),
+        ("64KiB", By::SeekFound, false),
+        ("64KiB", By::Get, false),
+        ("0", By::Seek, false),
+    ];
+    for (worth, by, empties) in cases {
+        let mut options: Options = tight_options();
+        options.set("seek_compaction", "off").unwrap();
+        options.set("l0_seek_bytes", worth).unwrap();
+        options.set("l0_compact_runs", "100").unwrap();
+        options.set("l0_slow_runs", "1000").unwrap();
+        options.set("l0_stop_runs", "1000").unwrap();
+        let db = kit::store(options);
+        for round in 0..5 {
+            for key in 0..100 {
+                db.put(format!("{key:03}"), vec![round; 1000]).unwrap();
+            }
+            db.flush().unwrap();
+        }
+        db.wait_idle().unwrap();
+        let runs = || db.layout()[0].tables.len();
+        let (before, needed) = (runs(), 1 + (2 << 20) / (64 << 10)); // levels 0 and 1 are less than 2 MiB
+        assert!(before > 1, "{before} runs in level 0");
+        let seek = || {
+            let mut cursor = db.cursor(ReadOptions::new());
+            match by {
+                By::Seek => cursor.seek(b"0495").unwrap(),
+                By::SeekFound => cursor.seek(b"050").unwrap(),
+                By::SeekAndStep => cursor.seek(b"049").and_then(|()| cursor.next()).unwrap(),
+                By::Get => return assert_eq!(db.get("050").unwrap(), Some(vec![4; 1000])),
+            }
+            assert_eq!((cursor.key(), cursor.value()), (&b"050"[..], &[4; 1000][..]));
+        };
+        seek();
+        db.wait_idle().unwrap();
+        assert_eq!(runs(), before, "one seek is not worth a merge");
+        // Three memtables a round, so three stretches of keys. A merge takes what overlaps the oldest table, one of them; seeks
+        // that come before it has ended are for nothing.
+        for _ in 0..3 {
+            (0..needed).for_each(|_| seek());
+            db.wait_idle().unwrap();
+        }
+        assert_eq!(runs() == 0, empties, "worth {worth}, {by:?}");
+    }
+}

@@ -1,0 +1,293 @@
+//! Where values live in the log, writes without a large one are in a part of it that goes with the memtable. Both parts are one
+//! history: whatever is lost of either, what is left is a prefix.
+use crate::common::{files, kit};
+use files::{Files, holding};
+use kit::{Model, Place, contents, options, prefix, states};
+use std::sync::Arc;
+use terrace::{Db, Options, WriteBatch, WriteOptions, check_on};
+use terrace_sim::{Medium, Rng};
+use terrace_storage::{backends::files::fs::FileSystem, placement::Mode};
+
+const SEED: u64 = 0x5a;
+const BATCHES: usize = 120;
+
+/// Large is what has 100 bytes.
+fn shape(changes: &[(&str, &str)]) -> Options {
+    options(&[&[("values", "log"), ("value_log_threshold", "100"), ("compression", "none")], changes].concat())
+}
+
+fn names(fs: &dyn FileSystem, ending: &str) -> Vec<String> {
+    let names = fs.list().expect("list").into_iter().map(|entry| entry.name);
+    names.filter(|name| name.ends_with(ending)).collect()
+}
+
+/// A store in one log, that was killed: both of its parts.
+fn killed() -> (Files, Vec<Model>) {
+    let fs: Arc<dyn FileSystem> = kit::anywhere();
+    let db = kit::open(&fs, &shape(&[]), true).expect("open");
+    for number in 1..=BATCHES {
+        kit::write(&db, &kit::batch(SEED, number), false).expect("write");
+    }
+    drop(db);
+    assert_eq!((names(&*fs, ".vlog").len(), names(&*fs, ".slog").len()), (1, 1));
+    (files::files(&*fs), states(SEED, BATCHES))
+}
+
+/// Places of damage in a file. Each takes a device of its own where stores are on one.
+fn samples() -> usize {
+    if matches!(kit::medium(), Medium::Directory(_)) { 200 } else { 20 }
+}
+
+fn file<'a>(files: &'a Files, ending: &str) -> &'a String {
+    files.keys().find(|name| name.ends_with(ending)).expect("there is one")
+}
+
+/// How many batches a store of these files has; it must be a prefix, go on, and still be one then.
+fn judge(files: &Files, states: &[Model], what: &str) -> usize {
+    let fs = holding(kit::anywhere(), files);
+    let db = kit::open(&fs, &shape(&[]), true).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let found = prefix(contents(&db).expect("scan"), states).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let next = kit::batch(SEED, found + 1);
+    kit::write(&db, &next, true).unwrap_or_else(|error| panic!("{what}: {error}"));
+    drop(db);
+    let db = kit::open(&fs, &shape(&[]), true).unwrap_or_else(|error| panic!("{what}, again: {error}"));
+    if found < BATCHES {
+        assert_eq!(prefix(contents(&db).expect("scan"), states), Ok(found + 1), "{what}");
+    }
+    found
+}
+
+#[test]
+fn both_parts_are_one_history() {
+    let (files, states) = killed();
+    assert_eq!(judge(&files, &states, "no damage"), BATCHES);
+}
+
+/// Either part ends early, as a power cut leaves it.
+#[test]
+fn a_part_that_is_cut_short_leaves_a_prefix() {
+    let (files, states) = killed();
+    for ending in [".slog", ".vlog"] {
+        let name = file(&files, ending);
+        let (mut least, mut most) = (BATCHES, 0);
+        let all = files[name].len();
+        for bytes in (0..all).step_by((all / samples()).max(1)).chain([all - 1]) {
+            let mut cut = files.clone();
+            cut.get_mut(name).expect("there").truncate(bytes);
+            let found = judge(&cut, &states, &format!("{name} cut to {bytes}"));
+            (least, most) = (least.min(found), most.max(found));
+        }
+        assert!(least < 5 && most > BATCHES - 10, "{ending}: {least} to {most} batches");
+    }
+}
+
+/// A page never reached the disk, or is not what was written.
+#[test]
+fn damage_of_a_part_leaves_a_prefix() {
+    let (files, states) = killed();
+    for ending in [".slog", ".vlog"] {
+        let name = file(&files, ending);
+        let mut rng = Rng::new(SEED);
+        for round in 0..samples() {
+            let mut damaged = files.clone();
+            let bytes = damaged.get_mut(name).expect("there");
+            let at = rng.below(bytes.len());
+            let end = (at + 512).min(bytes.len());
+            if round % 2 == 0 {
+                bytes[at..end].fill(0)
+            } else {
+                bytes[at] ^= 1 << (at % 8)
+            }
+            let found = judge(&damaged, &states, &format!("{name} damaged at {at}, round {round}"));
+            assert!(found < BATCHES || round % 2 == 0, "{name}: a bit at {at} made no difference");
+        }
+    }
+}
+
+/// The very last write is damaged. Nothing behind it says so.
+#[test]
+fn what_does_not_count_is_set_aside_in_both_parts() {
+    let (mut files, _) = killed();
+    let fs = holding(kit::anywhere(), &files);
+    let db = kit::open(&fs, &shape(&[]), true).expect("open");
+    db.put("large", vec![1; 1000]).expect("put");
+    db.put("small", "s").expect("put");
+    drop(db);
+    files = files::files(&*fs);
+    let [small, segment] = [".slog", ".vlog"].map(|ending| names(&*fs, ending).pop().expect("the newest"));
+    *files.get_mut(&small).and_then(|bytes| bytes.last_mut()).expect("not empty") ^= 1;
+    let fs = holding(kit::anywhere(), &files);
+    let db = kit::open(&fs, &shape(&[]), true).expect("open");
+    assert_eq!((db.get("small").expect("get"), db.get("large").expect("get").is_some()), (None, true));
+    assert_eq!(db.statistics().torn_logs, 1, "nothing was set aside");
+    for name in [small, segment] {
+        assert_eq!(files::bytes_of(&*fs, &format!("lost/{name}")), files[&name], "{name} was set aside as it was");
+    }
+}
+
+/// The end of the small log is torn, which somebody who trusts nothing is told with its name.
+#[test]
+fn who_is_paranoid_is_told_which_part_is_damaged() {
+    let (mut files, _) = killed();
+    let small = file(&files, ".slog").clone();
+    let bytes = files[&small].len();
+    files.get_mut(&small).expect("there").truncate(bytes - 1);
+    let paranoid = shape(&[("paranoid_checks", "true")]);
+    let error =
+        kit::open(&holding(kit::anywhere(), &files), &paranoid, true).map(drop).expect_err("it is torn").to_string();
+    assert!(error.contains(&small) && error.contains("ends within a record"), "{error}");
+}
+
+/// A power cut may leave the name of the small log and take that of the segment, which was made before. Nobody was promised either.
+#[test]
+fn a_small_log_without_its_segment_is_set_aside() {
+    let fs: Arc<dyn FileSystem> = kit::anywhere();
+    let db = kit::open(&fs, &shape(&[("segment_bytes", "64KiB")]), true).expect("open");
+    db.put("first", vec![1; 80 << 10]).expect("put");
+    db.put("second", "in another log").expect("put");
+    drop(db);
+    let mut files = files::files(&*fs);
+    let [segments, small] = [".vlog", ".slog"].map(|ending| names(&*fs, ending));
+    assert_eq!((segments.len(), small.len()), (2, 1));
+    files.remove(&segments[1]);
+    let fs = holding(kit::anywhere(), &files);
+    let paranoid =
+        kit::open(&fs, &shape(&[("paranoid_checks", "true")]), true).map(drop).expect_err("nobody trusts that");
+    assert!(paranoid.to_string().contains("segment is missing"), "{paranoid}");
+    let db = kit::open(&fs, &shape(&[]), true).expect("open");
+    assert_eq!((contents(&db).expect("scan").len(), db.statistics().torn_logs), (1, 1));
+    assert_eq!(files::bytes_of(&*fs, &format!("lost/{}", small[0])), files[&small[0]]);
+}
+
+/// What was small when it was written may be large to who replays it, and the other way round.
+#[test]
+fn another_threshold_finds_the_same() {
+    let (files, states) = killed();
+    for threshold in ["0", "5000", "1MiB"] {
+        let (fs, options) = (holding(kit::anywhere(), &files), shape(&[("value_log_threshold", threshold)]));
+        let reading = kit::placement(&fs, Mode::ReadOnly, &options).expect("open to read");
+        let report = check_on(&*reading, &options, true).expect("check");
+        drop(reading);
+        let db = kit::open(&fs, &options, true).expect("open");
+        assert_eq!((report.problems.len(), report.torn_logs.len(), report.last_sequence), (0, 0, db.last_sequence()));
+        db.compact_range(None, None).expect("compact");
+        assert_eq!(prefix(contents(&db).expect("scan"), &states), Ok(BATCHES), "{threshold}");
+    }
+}
+
+/// The small part is gone with its memtable, and in the segments lies nothing but what tables point to.
+#[test]
+fn small_values_leave_nothing_behind() {
+    let kept = |small_log: &str| {
+        let sizes = [("memtable_bytes", "256KiB"), ("segment_bytes", "1MiB"), ("collection", "off")];
+        let (place, options) = (Place::any(), shape(&[&sizes[..], &[("small_log", small_log)]].concat()));
+        let db = place.open(&options, true).expect("open");
+        for number in 0..20_000u32 {
+            let bytes = if number % 50 == 0 { 4096 } else { 80 };
+            db.put(number.to_be_bytes(), vec![number as u8; bytes]).expect("put");
+        }
+        db.flush().expect("flush");
+        db.wait_idle().expect("idle");
+        let told = db.statistics().value_log;
+        assert!(names(&*place.fs, ".slog").len() <= 1, "{:?}", names(&*place.fs, ".slog"));
+        db.close().expect("close");
+        let db = place.open(&options, true).expect("open again");
+        assert_eq!(contents(&db).expect("scan").len(), 20_000);
+        told.live_bytes as f64 / told.bytes as f64
+    };
+    let [with, without] = ["true", "false"].map(kept);
+    assert!(with > 0.98 && without < 0.5, "{with:.3} of the segments is alive, {without:.3} without a small part");
+}
+
+/// A synced write syncs what it wrote to, and the other part only if that has anything newer than its last sync.
+#[test]
+fn a_part_is_synced_where_it_has_anything_new() {
+    let db = kit::store(shape(&[("durability", "sync")]));
+    let syncs = || db.statistics().syncs.iter().find(|(kind, _)| *kind == "log").expect("a kind").1.count;
+    let put = |bytes: usize, sync: bool| db.put_with("key", vec![1; bytes], WriteOptions { sync }).expect("put");
+    [10, 1000].into_iter().for_each(|bytes| put(bytes, true));
+    let begin = syncs();
+    (0..10).for_each(|_| put(10, true));
+    assert_eq!(syncs() - begin, 10, "small ones");
+    (0..10).for_each(|_| put(1000, true));
+    assert_eq!(syncs() - begin, 20, "large ones");
+    put(1000, false);
+    put(10, true);
+    assert_eq!(syncs() - begin, 22, "what came before is owed, too");
+}
+
+#[test]
+fn what_has_both_is_in_the_segment_whole() {
+    let fs: Arc<dyn FileSystem> = kit::anywhere();
+    let db = kit::open(&fs, &shape(&[]), true).expect("open");
+    let mut both = WriteBatch::new();
+    both.put("small", "s").put("large", vec![7; 1000]).delete("gone");
+    db.write(both, WriteOptions::default()).expect("write");
+    assert_eq!(names(&*fs, ".slog"), Vec::<String>::new());
+    db.delete("nothing").expect("delete");
+    assert_eq!(names(&*fs, ".slog").len(), 1);
+    let updates: Vec<_> =
+        db.updates_since(0).expect("the history").map(|update| update.expect("it is there")).collect();
+    assert_eq!(updates.iter().map(|update| update.sequence).collect::<Vec<_>>(), [1, 4]);
+    drop(db);
+    let db = kit::open(&fs, &shape(&[]), true).expect("open again");
+    assert_eq!((db.get("small").expect("get"), contents(&db).expect("scan").len()), (Some(b"s".to_vec()), 2));
+}
+
+/// Who follows the history finds what was written in either part, also once it is in tables.
+#[test]
+fn who_follows_the_history_keeps_both_parts() {
+    let (place, options) = (Place::any(), shape(&[]));
+    let db = place.open(&options, true).expect("open");
+    for number in 1..=BATCHES {
+        kit::write(&db, &kit::batch(SEED, number), false).expect("write");
+    }
+    let mut updates = db.updates_since(0).expect("the history");
+    let first = updates.next().expect("there is one").expect("it can be read");
+    for round in 0..3 {
+        db.put("round", [round]).expect("put");
+        db.flush().expect("flush");
+        db.wait_idle().expect("idle");
+    }
+    assert_eq!((names(&*place.fs, ".slog").len(), first.sequence), (3, 1), "the first, and what followed it");
+    let rest = updates.collect::<terrace::Result<Vec<_>>>().expect("it can be read");
+    assert_eq!(1 + rest.len(), BATCHES);
+    db.put("round", "last").expect("put");
+    db.flush().expect("flush");
+    db.wait_idle().expect("idle");
+    assert_eq!(names(&*place.fs, ".slog"), Vec::<String>::new());
+}
+
+/// A store that was made without small parts never gets one: who reads it need not look for them.
+#[test]
+fn a_store_that_was_made_without_stays_without() {
+    let place = Place::any();
+    place.open(&shape(&[("small_log", "false")]), true).expect("open").close().expect("close");
+    let db = place.open(&shape(&[]), true).expect("open again");
+    db.put("small", "s").expect("put");
+    assert_eq!(names(&*place.fs, ".slog"), Vec::<String>::new());
+    drop(db);
+    assert_eq!(contents(&place.open(&shape(&[]), true).expect("open")).expect("scan").len(), 1);
+}
+
+/// The root is lost, and with it one part of the log: a repair finds what is in the other.
+#[test]
+fn a_repair_finds_either_part() {
+    let (files, states) = killed();
+    for ending in [".slog", ".vlog"] {
+        let (from, to) = (Place::directory(), Place::directory());
+        let mut left = files.clone();
+        left.remove(&file(&files, ending).clone());
+        let path = from.path().expect("a directory");
+        std::fs::create_dir(&path).expect("made");
+        left.iter().for_each(|(name, bytes)| std::fs::write(path.join(name), bytes).expect("written"));
+        Db::repair(&path, to.path().expect("a directory"), &shape(&[])).expect("repair");
+        let saved = contents(&to.open(&shape(&[]), true).expect("open")).expect("scan");
+        let ever = |pair: &&(Vec<u8>, Vec<u8>)| states.iter().any(|state| state.get(&pair.0) == Some(&pair.1));
+        assert!(
+            saved.len() > 10 && saved.iter().filter(ever).count() == saved.len(),
+            "{ending}: {} pairs",
+            saved.len()
+        );
+    }
+}

@@ -1,0 +1,351 @@
+//! The reserve, and going on after a full disk: what is given up is taken again, what waits waits for no more than it needs, and
+//! what space cannot cure is not said to be a lack of space.
+use crate::common::kit;
+use kit::{TIGHT, options};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use terrace::{Db, Error, Options};
+use terrace_sim::{CrashFs, Fault, FaultFs, Plan, Rng, Rules, SmallFs};
+use terrace_storage::{Memory, backends::files::fs::FileSystem};
+
+const RESERVE: u64 = 256 << 10;
+const LARGE: u64 = 1 << 30;
+
+fn small() -> (SmallFs, Arc<dyn FileSystem>) {
+    let fs = SmallFs::new(Arc::new(Memory::new()), LARGE);
+    (fs.clone(), Arc::new(fs))
+}
+
+fn reserving(more: &[(&str, &str)]) -> Options {
+    let calm =
+        [("level_base_bytes", "1GiB"), ("l0_stop_runs", "1000"), ("l0_slow_runs", "1000"), ("l0_compact_runs", "1000")];
+    options(&[TIGHT, &calm, &[("reserve_bytes", "256KiB")], more].concat())
+}
+
+/// Incompressible.
+fn noise(bytes: usize) -> Vec<u8> {
+    (0..bytes / 8).flat_map(|n| Rng::of(7, n as u64).next_u64().to_le_bytes()).collect()
+}
+
+/// Leaves so little that the flush of what was written needs the reserve.
+fn flush_from_the_reserve(db: &Db, disk: &SmallFs) {
+    disk.leave(LARGE);
+    db.put("k", noise(50_000)).unwrap();
+    assert_eq!(disk.reserved(), RESERVE);
+    disk.leave(1000);
+    db.flush().unwrap();
+}
+
+#[test]
+fn a_reserve_that_was_used_is_taken_again() {
+    let (disk, fs) = small();
+    let db = kit::open(&fs, &reserving(&[]), false).unwrap();
+    flush_from_the_reserve(&db, &disk);
+    db.wait_idle().unwrap(); // now the log is gone; who needed the space may not know yet that it is over
+    let begun = Instant::now();
+    while disk.reserved() != RESERVE {
+        assert!(begun.elapsed() < Duration::from_secs(30), "there would be space for it");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    flush_from_the_reserve(&db, &disk);
+    db.close().unwrap();
+}
+
+#[test]
+fn a_stop_takes_the_reserve_and_a_cure_gives_it_back() {
+    let (disk, fs) = small();
+    let db = kit::open(&fs, &reserving(&[]), false).unwrap();
+    db.put("k", noise(50_000)).unwrap();
+    disk.leave(100); // less than by what a table is larger than its log: what takes the latter's place takes the reserve's too
+    let still = (0..1000u32).find_map(|n| {
+        let refused = db.put(n.to_le_bytes(), noise(9000)).err()?;
+        assert!(refused.is_no_space(), "{refused}");
+        db.resume().err() // while there is some of the reserve left, it goes on with that
+    });
+    let still = still.expect("the disk is full, and the reserve used up");
+    assert!(still.is_no_space() && disk.reserved() == 0, "{still}");
+    disk.leave(1 << 20);
+    db.resume().unwrap();
+    assert_eq!(disk.reserved(), RESERVE);
+    db.put("k", "v").unwrap();
+}
+
+#[test]
+fn a_full_disk_is_opened_from_the_reserve() {
+    let (disk, fs) = small();
+    let db = kit::open(&fs, &reserving(&[]), false).unwrap();
+    db.put("k", noise(50_000)).unwrap();
+    drop(db);
+    disk.leave(2000);
+    let db = kit::open(&fs, &reserving(&[]), false).unwrap_or_else(|e| panic!("the reserve is for this: {e}"));
+    assert_eq!(db.get("k").unwrap(), Some(noise(50_000)));
+    assert_eq!(disk.reserved(), RESERVE, "what was replaced has made space");
+}
+
+/// Whoever needs the space at once releases beside the job that is queued, and does not take its place.
+#[test]
+fn one_release_is_queued_at_a_time() {
+    let (disk, fs) = small();
+    let db = kit::open(&fs, &reserving(&[("memtables_max", "8")]), true).unwrap();
+    let fill = || (0..4).for_each(|n| db.put([n], noise(30_000)).unwrap()); // the fourth finds the memtable full
+    fill();
+    assert_eq!(db.step(0), Some("flush"));
+    fill();
+    disk.leave(1000); // the queue: release, flush
+    assert_eq!(db.step(1), Some("flush"), "with what the release beside it has freed");
+    let rest: Vec<_> = std::iter::from_fn(|| db.step(0)).collect();
+    assert_eq!(rest, ["release"]);
+}
+
+/// Old versions that compactions have yet to drop, and what waits to be durable, take as much as a large disk would let them: on a small
+/// one, no more than it has. Also where they get on only while a writer waits for them.
+#[test]
+fn what_is_written_over_and_over_needs_no_large_disk() {
+    [false, true].into_iter().for_each(write_over_and_over);
+}
+
+fn write_over_and_over(manual: bool) {
+    const PAIRS: u64 = 20_000; // 20 of 32 MiB
+    let mut options = Options::preset("terrace-block").unwrap();
+    for (name, value) in [
+        ("memtable_bytes", "256KiB"),
+        ("table_bytes", "128KiB"),
+        ("level_base_bytes", "1MiB"),
+        ("durability", "background"),
+        ("log_writes", "write"),
+        ("compression", "none"),
+        ("reserve_bytes", "64KiB"),
+        ("smooth_stalls", if manual { "false" } else { "true" }), // nobody works while a writer sleeps
+    ] {
+        options.set(name, value).unwrap();
+    }
+    let small = SmallFs::new(Arc::new(Memory::new()), 32 << 20);
+    let value = noise(1024);
+    let fs: Arc<dyn FileSystem> = Arc::new(small);
+    let db = kit::open(&fs, &options, manual).unwrap();
+    let mut rng = Rng::new(1);
+    for n in 0..6 * PAIRS {
+        let key = if n < PAIRS { n } else { rng.below(PAIRS as usize) as u64 };
+        db.put(key.to_be_bytes(), &value).unwrap_or_else(|error| panic!("manual {manual}, put {n}: {error}"));
+    }
+    let left = db.statistics().free_bytes;
+    assert!(left.is_some_and(|left| left < 15 << 20), "{left:?} left: the disk was not small");
+    db.close().unwrap();
+}
+
+/// Where no release gets its turn, the merge that would retain more makes one first.
+#[test]
+fn merges_on_a_small_disk_do_not_outrun_releases() {
+    const DISK: u64 = 4 << 20;
+    let slow = [("durability", "background"), ("batch_interval_ms", "60000"), ("retained_bytes_max", "1GiB")];
+    let due = [("l0_compact_runs", "8"), ("memtables_max", "8"), ("reserve_bytes", "64KiB"), ("compression", "none")];
+    let fs: Arc<dyn FileSystem> = Arc::new(SmallFs::new(Arc::new(Memory::new()), DISK));
+    let db = kit::open(&fs, &reserving(&[&slow[..], &due].concat()), true).unwrap();
+    let merged = (0..20u8).find_map(|n| {
+        (0..4).for_each(|part| db.put([part, n], noise(20_000)).unwrap()); // a memtable, and more
+        let retained = db.statistics().retained_log_bytes;
+        // The first in the queue is a release, if there are several.
+        (db.step(1).or_else(|| db.step(0)) == Some("compact")).then(|| [retained, db.statistics().retained_log_bytes])
+    });
+    let [before, after] = merged.expect("level 0 is due");
+    assert!(before > DISK / 8 && after == 0, "retained {before} before, {after} after");
+}
+
+/// A store in which a reader keeps 50 kB that were replaced.
+fn beside_a_reader(reserve: &str) -> (SmallFs, Db, terrace::Scan) {
+    let (disk, fs) = small();
+    let db = kit::open(&fs, &reserving(&[("durability", "background"), ("reserve_bytes", reserve)]), false).unwrap();
+    db.put("k", noise(50_000)).unwrap();
+    db.flush().unwrap();
+    let reader = db.scan(Default::default());
+    db.put("k", noise(40_000)).unwrap();
+    db.compact_range(None, None).unwrap();
+    db.wait_idle().unwrap();
+    assert_eq!(db.statistics().awaiting_removal, 1, "the table that the reader has");
+    (disk, db, reader)
+}
+
+/// What was replaced stays as long as somebody reads it. Who finds the disk full waits a little for that to end, before the store stops.
+#[test]
+fn a_flush_waits_for_the_space_that_a_reader_gives_back() {
+    let (disk, db, reader) = beside_a_reader("0");
+    db.put("l", noise(40_000)).unwrap();
+    disk.leave(1000);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(20));
+            drop(reader);
+        });
+        db.flush().unwrap_or_else(|error| panic!("it did not wait: {error}"));
+    });
+    assert_eq!(db.get("l").unwrap(), Some(noise(40_000)));
+}
+
+#[test]
+fn a_write_waits_for_the_space_that_a_reader_gives_back() {
+    let (disk, db, reader) = beside_a_reader("256KiB");
+    disk.leave(15_000); // for logs without that batch, and the manifest
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(20));
+            drop(reader);
+        });
+        db.put("l", noise(20_000)).unwrap_or_else(|error| panic!("it did not wait: {error}"));
+    });
+    assert_eq!(disk.reserved(), RESERVE);
+    assert_eq!(db.get("l").unwrap(), Some(noise(20_000)));
+}
+
+/// Nothing would give it back, and who opens the store on the full disk would miss it.
+#[test]
+fn a_write_leaves_the_reserve_to_what_gives_space_back() {
+    let (disk, db, _reader) = beside_a_reader("256KiB");
+    disk.leave(15_000);
+    let refused = db.put("l", noise(20_000)).expect_err("it is in the RESERVE");
+    assert!(refused.is_no_space(), "{refused}");
+    assert_eq!(disk.reserved(), RESERVE);
+}
+
+/// Of a disk that is nearly full, what is retained takes a part: a release commits sooner, and writers wait sooner, than the options say.
+#[test]
+fn what_is_retained_takes_no_more_than_its_part_of_a_small_disk() {
+    const DISK: u64 = 6 << 20;
+    let slow = [("durability", "background"), ("batch_interval_ms", "60000"), ("retained_bytes_max", "1GiB")];
+    let options = reserving(
+        &[&slow[..], &[("compression", "none"), ("memtables_max", "8"), ("reserve_bytes", "64KiB")]].concat(),
+    );
+    let fill = |db: &Db, n: u8| (0..4).for_each(|part| db.put([n, part], noise(20_000)).unwrap()); // a memtable, and more
+    let retained = |releases: bool| {
+        let fs: Arc<dyn FileSystem> = Arc::new(SmallFs::new(Arc::new(Memory::new()), DISK));
+        let db = kit::open(&fs, &options, true).unwrap();
+        let all = (0..32).map(|n| {
+            fill(&db, n);
+            // A release that is not due queues itself again. Flushes stand behind it.
+            for _ in (0..4).filter(|_| releases) {
+                db.step(0);
+            }
+            let _ = releases || db.step(1).or_else(|| db.step(0)).is_some();
+            db.statistics().retained_log_bytes
+        });
+        all.max().unwrap()
+    };
+    let by_releases = retained(true);
+    assert!((1..DISK / 8).contains(&by_releases), "{by_releases} before a release committed: more than an eighth");
+    let by_writers = retained(false);
+    assert!(
+        (DISK / 8..DISK / 3).contains(&by_writers),
+        "{by_writers} before writers waited: more than a quarter, and a memtable"
+    );
+}
+
+/// What was replaced waits for a commit that nobody makes, and fills the disk meanwhile.
+#[test]
+fn a_disk_full_of_what_waits_to_be_durable_stops_nobody() {
+    let waiting = [("durability", "journal"), ("batch_interval_ms", "60000"), ("retained_bytes_max", "1GiB")];
+    let options = kit::options(&[TIGHT, &waiting, &[("compression", "none"), ("reserve_bytes", "64KiB")]].concat());
+    // Threads take more at once.
+    for (manual, mebibytes) in [(true, 2), (false, 6)] {
+        let disk = CrashFs::new(Rules::Ext4);
+        let small = SmallFs::new(Arc::new(disk.clone()), mebibytes << 20);
+        let fs: Arc<dyn FileSystem> = Arc::new(small.clone());
+        let db = kit::open(&fs, &options, manual).unwrap();
+        let value = |n: u32| [n.to_le_bytes().to_vec(), noise(9000)].concat();
+        for n in 0..1000u32 {
+            db.put((n % 20).to_le_bytes(), value(n)).unwrap_or_else(|e| panic!("manual {manual}, put {n}: {e}"));
+        }
+        let forced = db.statistics().syncs.iter().find(|(kind, _)| *kind == "filesystem").unwrap().1.count;
+        assert!((1..200).contains(&forced), "{forced} commits");
+        drop(db);
+        small.leave(8 << 20); // for what is in the logs
+        let db = kit::open(&fs, &options, manual).unwrap();
+        (980..1000u32).for_each(|n| assert_eq!(db.get((n % 20).to_le_bytes()).unwrap(), Some(value(n)), "put {n}"));
+        db.wait_durable(db.last_sequence()).unwrap();
+        drop(db);
+        for seed in 0..20 {
+            let left = disk.power_loss(disk.steps(), seed).file_system();
+            let db = kit::open(&left, &options, true).unwrap();
+            assert!((980..1000u32).all(|n| db.get((n % 20).to_le_bytes()).unwrap() == Some(value(n))), "seed {seed}");
+        }
+    }
+}
+
+/// No release follows the one that made the space, which ran while the reserve was in use.
+#[test]
+fn who_gave_the_reserve_up_takes_it_again() {
+    let disk = SmallFs::new(Arc::new(CrashFs::new(Rules::Ext4)), LARGE);
+    let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
+    let waiting = [("durability", "journal"), ("batch_interval_ms", "60000"), ("retained_bytes_max", "1GiB")];
+    let db = kit::open(&fs, &reserving(&waiting), true).unwrap();
+    let put = |n: u8| db.put([n], noise(30_000)).unwrap();
+    (0..4).for_each(put); // the fourth finds the memtable full
+    assert_eq!(db.step(0), Some("flush"));
+    (4..6).for_each(put);
+    disk.leave(10); // too little for the next log, until the first one is gone
+    put(6);
+    assert_eq!(disk.reserved(), RESERVE);
+}
+
+/// What a reader holds has its values in memory, and not in its log.
+#[test]
+fn a_reader_of_a_memtable_keeps_no_log() {
+    let (_, fs) = small();
+    let db = kit::open(&fs, &reserving(&[]), false).unwrap();
+    db.put("k", noise(50_000)).unwrap();
+    let reader = db.scan(Default::default());
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    let logs: u64 = fs.list().unwrap().iter().filter(|file| file.name.ends_with(".log")).map(|file| file.bytes).sum();
+    assert!(logs < 100, "{logs} bytes of logs");
+    let seen: terrace::Result<Vec<_>> = reader.collect();
+    assert_eq!(seen.unwrap(), [(b"k".to_vec(), noise(50_000))]);
+}
+
+/// A batch of tables comes once a minute here, or when it is forced. The flush that resuming makes is followed by a compaction,
+/// whose batch nobody forces: others would follow that, for hours.
+#[test]
+fn resume_waits_for_what_it_needs_and_not_for_compactions() {
+    let disk = FaultFs::new(kit::anywhere(), Plan::never());
+    let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
+    let slow = [("durability", "background"), ("batch_interval_ms", "60000"), ("memtable_bytes", "4MiB")];
+    let slow = options(&[TIGHT, &slow, &[("l0_compact_runs", "3"), ("levels_fit", "off")]].concat());
+    let db = kit::open(&fs, &slow, true).unwrap();
+    let fill = |db: &Db| (0..20u8).for_each(|n| db.put([n], "").unwrap());
+    for _ in 0..4 {
+        fill(&db);
+        db.flush().unwrap(); // into levels 2, 1, 0 and 0
+    }
+    db.close().unwrap();
+    let db = kit::open(&fs, &slow, true).unwrap();
+    fill(&db);
+    assert_eq!(db.layout()[0].tables.len(), 2);
+    disk.arm(Plan::from_then_on(disk.calls(), Fault::Enospc));
+    assert!(db.put("k", "v").unwrap_err().is_no_space());
+    disk.heal();
+    let begun = Instant::now();
+    db.resume().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(30), "it waited for a compaction's batch");
+    assert_eq!(db.durable_sequence(), db.last_sequence());
+}
+
+/// A table that serves reads could not be saved. Space does not cure that, so nobody is told that it would.
+#[test]
+fn a_table_that_could_not_be_saved_is_no_lack_of_space() {
+    let disk = FaultFs::new(kit::anywhere(), Plan::never());
+    let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
+    let db = kit::open(&fs, &options(&[TIGHT, &[("durability", "background")]].concat()), true).unwrap();
+    db.put("k", "v").unwrap();
+    db.flush().unwrap();
+    disk.arm(Plan::from_then_on(disk.calls(), Fault::EnospcAtSync));
+    while db.step(0).is_some() {}
+    let refused = db.put("l", "w").unwrap_err();
+    assert!(matches!(&refused, Error::FailStopped(_)) && !refused.is_no_space(), "{refused}");
+    assert!(refused.to_string().contains("000005"), "{refused}");
+    disk.heal();
+    let still = db.resume().unwrap_err();
+    assert!(!still.is_no_space(), "freeing space would go on for ever: {still}");
+    drop(db);
+    let db = kit::open(&fs, &options(TIGHT), true).unwrap();
+    assert_eq!(db.get("k").unwrap().as_deref(), Some(&b"v"[..]));
+}

@@ -1,0 +1,146 @@
+//! What the kernel itself says of files and their transactions, on a real ext4: that it is true, who may ask, and that a
+//! store can rest on it (tier `journal-bpf`).
+//!
+//! Needs root, loop devices and a kernel that takes BPF programs (`TERRACE_REQUIRE` names: `root`, `loop`, `bpf`).
+use crate::common::loop_fs;
+use loop_fs::{LoopFs, is_root, run};
+use std::{
+    env,
+    fs::{self, File, OpenOptions, Permissions},
+    io::{ErrorKind, Write},
+    os::{
+        fd::AsFd,
+        unix::{
+            fs::{MetadataExt, PermissionsExt},
+            process::CommandExt,
+        },
+    },
+    path::{Path, PathBuf},
+    process::Command,
+};
+use terrace::{Db, Options};
+use terrace_peers::require;
+use terrace_storage::bpf::{CommitIterator, pin};
+
+/// No commit of the kernel's own within the time of a test.
+const QUIET: &str = "commit=300";
+/// Where a child finds what its parent has made for it.
+const PLACE: &str = "TERRACE_TEST_PLACE";
+const NOBODY: u32 = 65534;
+
+fn iterator() -> Option<CommitIterator> {
+    require("bpf", CommitIterator::open(Path::new("/nothing is pinned here")))
+}
+
+fn create(path: PathBuf) -> File {
+    let mut file = OpenOptions::new().create_new(true).read(true).write(true).open(path).expect("create");
+    file.write_all(&[7; 100_000]).expect("write");
+    file
+}
+
+/// Whether the transaction that the file waits for is committed.
+fn is_committed(iterator: &CommitIterator, file: &File) -> bool {
+    let standing = iterator.standing(file.as_fd()).expect("the kernel tells");
+    standing.committed.wrapping_sub(standing.transaction) as i32 >= 0
+}
+
+#[test]
+fn a_transaction_is_committed_when_somebody_commits_it_and_not_before() {
+    let Some(()) = require("root", is_root()) else { return };
+    let Some(file_system) = require("loop", LoopFs::with(&[], QUIET)) else { return };
+    let Some(iterator) = iterator() else { return };
+    let (one, other) = (create(file_system.mount.join("one")), create(file_system.mount.join("other")));
+    assert!(!is_committed(&iterator, &one), "nobody has committed anything");
+    let before = iterator.standing(one.as_fd()).unwrap();
+    other.sync_all().expect("sync");
+    assert!(is_committed(&iterator, &one), "they were in one transaction");
+    let after = iterator.standing(one.as_fd()).unwrap();
+    assert_eq!((after.transaction, after.committed), (before.transaction, before.transaction));
+    one.set_len(5).expect("truncate");
+    assert!(!is_committed(&iterator, &one), "it has changed since");
+
+    let elsewhere = File::open("/proc/self/status").expect("open");
+    assert_eq!(iterator.standing(elsewhere.as_fd()).expect_err("no journal there").kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn an_aborted_journal_is_told() {
+    let Some(()) = require("root", is_root()) else { return };
+    let Some(file_system) = require("loop", LoopFs::with(&[], QUIET)) else { return };
+    let Some(iterator) = iterator() else { return };
+    let file = create(file_system.mount.join("file"));
+    iterator.standing(file.as_fd()).expect("all is well");
+    // `abort` as an administrator may cause it; the file system turns read-only.
+    run("mount", &["-o", "remount,abort", &file_system.mount.display().to_string()]).expect("abort");
+    let error = iterator.standing(file.as_fd()).expect_err("the journal was aborted");
+    assert_eq!(error.kind(), ErrorKind::ReadOnlyFilesystem, "{error}");
+}
+
+/// Root pins the iterator once; then anybody may ask, about his own files.
+#[test]
+fn whoever_has_no_privilege_is_refused_unless_root_has_pinned_it() {
+    let Some(()) = require("root", is_root()) else { return };
+    let Some(file_system) = require("loop", LoopFs::with(&[], QUIET)) else { return };
+    let Some(_) = iterator() else { return };
+    let (pins, files) = (file_system.mount.join("pins"), file_system.mount.join("files"));
+    fs::create_dir(&pins).and_then(|()| fs::create_dir(&files)).expect("make directories");
+    fs::set_permissions(&files, Permissions::from_mode(0o777)).expect("open to all");
+    fs::set_permissions(file_system.directory.path(), Permissions::from_mode(0o755)).expect("open to all");
+    let binary = file_system.mount.join("files/test"); // where it was built, not everybody may look
+    fs::copy(env::current_exe().expect("a binary"), &binary).expect("copy");
+    run("mount", &["-t", "bpf", "-o", "mode=755", "bpf", &pins.display().to_string()]).expect("mount");
+    let outcome = std::panic::catch_unwind(|| {
+        assert!(pin(&files.join("no bpf file system")).is_err());
+        pin(&pins.join("commits")).expect("pin");
+        let mut child = Command::new(&binary);
+        child
+            .args(["--exact", "transactions::nobody", "--nocapture"])
+            .env(PLACE, &file_system.mount)
+            .uid(NOBODY)
+            .gid(NOBODY);
+        let output = child.output().expect("a child");
+        let said = [output.stdout, output.stderr].concat();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
+    });
+    run("umount", &[&pins.display().to_string()]).expect("unmount");
+    outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}
+
+/// The child of the test above.
+#[test]
+fn nobody() {
+    let Some(place) = env::var_os(PLACE).map(PathBuf::from) else { return };
+    assert_eq!(fs::metadata("/proc/self").expect("a process").uid(), NOBODY);
+    let refused = CommitIterator::open(Path::new("/nothing is pinned here")).map(drop).expect_err("no privilege");
+    assert!(refused.contains("privilege"), "{refused}");
+    let forged = CommitIterator::open(&place.join("files/test")).map(drop).expect_err("not an iterator");
+    assert!(forged.contains("root has pinned"), "{forged}");
+    let pinned = CommitIterator::open(&place.join("pins/commits")).expect("anybody may read it");
+    let file = create(place.join("files/mine"));
+    assert!(!is_committed(&pinned, &file));
+    file.sync_all().expect("sync");
+    assert!(is_committed(&pinned, &file));
+}
+
+#[test]
+fn a_store_rests_on_it() {
+    let Some(()) = require("root", is_root()) else { return };
+    let Some(file_system) = require("loop", LoopFs::with(&[], "commit=1")) else { return };
+    let Some(_) = iterator() else { return };
+    let mut options = Options::default();
+    for (name, value) in [("durability", "journal-bpf"), ("memtable_bytes", "64KiB"), ("l0_compact_runs", "2")] {
+        options.set(name, value).expect("an option");
+    }
+    let db = Db::open(file_system.mount.join("store"), options.clone()).expect("open");
+    (0..3000u32).for_each(|n| db.put((n * 7919 % 1000).to_be_bytes(), [n as u8; 300]).expect("put"));
+    db.flush().expect("flush");
+    db.wait_idle().expect("idle");
+    let said = db.statistics();
+    assert_eq!((said.durability, said.durable_sequence, said.pending_edits), ("journal-bpf", 3000, 0));
+    let synced: Vec<_> = said.syncs.iter().filter(|(_, syncs)| syncs.count > 0).map(|(kind, _)| *kind).collect();
+    assert_eq!(synced, ["manifest", "directory", "root"], "{:?}", said.syncs);
+    drop(db);
+    let image = file_system.after_power_cut().expect("the image can be mounted");
+    let found = Db::open(image.mount.join("store"), options).expect("open what a power cut left");
+    assert!((0..1000u32).all(|n| found.get(n.to_be_bytes()).expect("get").is_some()));
+}

@@ -1,0 +1,113 @@
+//! Writes without a log: a power cut or a kill leaves a prefix of the history all the same, and whatever was promised.
+use crate::common::kit;
+use kit::{TIGHT, batch, contents, options, prefix, states};
+use std::sync::Arc;
+use terrace::{Db, Error, Options, WriteBatch, WriteOptions, check_on};
+use terrace_sim::{CrashFs, Rng, Rules};
+use terrace_storage::{backends::files::fs::FileSystem, placement::Mode};
+
+const BATCHES: usize = 80;
+
+fn write(db: &Db, seed: u64, number: usize, logged: bool, sync: bool) -> terrace::Result<u64> {
+    let mut ops = WriteBatch::new();
+    for (key, value) in batch(seed, number) {
+        match value {
+            Some(value) => ops.put(key, value),
+            None => ops.delete(key),
+        };
+    }
+    if logged { db.write(ops, WriteOptions { sync }) } else { db.write_unlogged(ops) }
+}
+
+/// Stretches of both kinds, synced writes among the logged ones, flushes, waits for durability, reopenings.
+fn campaign(seed: u64, shape: &Options, rules: Rules) -> usize {
+    let (states, disk, mut rng) = (states(seed, BATCHES), CrashFs::new(rules), Rng::new(seed));
+    let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
+    let mut db = kit::open(&fs, shape, true).unwrap();
+    // By step of the disk: how many batches were promised to survive a power cut, and a kill.
+    let (mut cut, mut killed) = (vec![(0, 0)], vec![(0, 0)]);
+    let (mut logged, mut gap) = (true, false);
+    for number in 1..=BATCHES {
+        logged ^= rng.chance(1, 4);
+        let sync = logged && rng.chance(1, 5);
+        let last = write(&db, seed, number, logged, sync).unwrap();
+        gap |= !logged;
+        if rng.chance(1, 12) {
+            db.wait_durable(last).unwrap();
+        }
+        match rng.below(12) {
+            0 => db.flush().unwrap(),
+            1 => {
+                db.close().unwrap();
+                db = kit::open(&fs, shape, true).unwrap();
+            }
+            _ => drop(db.step(rng.next_u64()).map(str::len)),
+        }
+        if db.durable_sequence() >= last {
+            cut.push((disk.steps(), number));
+            gap = false;
+        }
+        if !gap {
+            killed.push((disk.steps(), number));
+        }
+    }
+    drop(db);
+    let promised = |book: &[(usize, usize)], step: usize| {
+        book.iter().take_while(|(at, _)| *at <= step).map(|(_, number)| *number).max().unwrap_or(0)
+    };
+    let mut states_seen = 0;
+    for step in 0..=disk.steps() {
+        let cuts = (0..2).map(|n| (disk.power_loss(step, n), promised(&cut, step), "power cut"));
+        for (image, least, how) in cuts.chain([(disk.everything(step), promised(&killed, step), "kill")]) {
+            let what = format!("seed {seed} {rules:?}: {how} at step {step}");
+            let fs = image.file_system();
+            let db = kit::open(&fs, shape, true).unwrap_or_else(|e| panic!("{what}: cannot open: {e}"));
+            let found = prefix(contents(&db).unwrap(), &states).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert!(found >= least, "{what}: LOST: {found} batches of {least} promised");
+            states_seen += 1;
+            if step % 16 == 0 {
+                db.close().unwrap();
+                let place = kit::placement(&fs, Mode::ReadOnly, shape).unwrap();
+                assert_eq!(check_on(&*place, shape, true).unwrap().problems, Vec::<String>::new(), "{what}");
+            }
+        }
+    }
+    states_seen
+}
+
+#[test]
+fn a_prefix_survives_and_whatever_was_promised() {
+    let mut states = 0;
+    for (seed, tier, rules) in [
+        (1, "sync", Rules::Ext4),
+        (2, "sync", Rules::Posix),
+        (3, "group", Rules::Ext4),
+        (4, "group", Rules::Ext4),
+        (5, "background", Rules::Ext4),
+    ] {
+        let interval = [("durability", tier), ("batch_interval_ms", "0"), ("pipelined_writes", "on")];
+        states += campaign(seed, &options(&[TIGHT, &interval].concat()), rules);
+    }
+    println!("{states} states");
+    assert!(states > 2000, "only {states} states: the campaign has shrunk");
+}
+
+#[test]
+fn they_cost_no_log_and_are_not_followed() {
+    let db = kit::Place::any().open(&options(&[TIGHT, &[("log_keep_bytes", "1GiB")]].concat()), false).unwrap();
+    db.put("a", "1").unwrap();
+    let log_bytes = || db.statistics().bytes_written.iter().find(|(purpose, _)| *purpose == "wal").unwrap().1;
+    let before = log_bytes();
+    let mut large = WriteBatch::new();
+    large.put("b", vec![7; 30_000]);
+    let last = db.write_unlogged(large).unwrap();
+    assert!(log_bytes() < before + 200, "no more than the head of a log");
+    assert!(db.durable_sequence() < last);
+    db.wait_durable(last).unwrap(); // the barrier
+    assert!(db.durable_sequence() >= last);
+    db.put("c", "3").unwrap();
+    let gap = db.updates_since(1).and_then(|mut updates| updates.next().transpose());
+    assert!(matches!(gap, Err(Error::SequenceGone { wanted: 2, oldest: 3 })), "{gap:?}");
+    assert_eq!(db.updates_since(2).unwrap().count(), 1);
+    assert_eq!(db.write_unlogged(WriteBatch::new()).unwrap(), 3, "nothing to write");
+}

@@ -1,0 +1,146 @@
+//! Compactions that pass blocks on as they are: what is read stays the same, and blocks really are.
+use crate::common::kit;
+use kit::{Model, Place};
+use std::{fs, path::Path};
+use terrace::{Db, ReadOptions, Snapshot, WriteOptions};
+use terrace_sim::Rng;
+
+const KEYS: usize = 8000;
+
+fn key(number: usize) -> Vec<u8> {
+    format!("key{number:07}").into_bytes()
+}
+
+/// All that is read as of `snapshot`, or now.
+fn shown(db: &Db, snapshot: Option<&Snapshot>) -> Model {
+    let options = snapshot.map_or_else(ReadOptions::new, |snapshot| ReadOptions::new().snapshot(snapshot));
+    db.scan(options).map(Result::unwrap).collect()
+}
+
+/// Puts, deletes and deletes of ranges in a few narrow places, so that most blocks stay apart.
+fn change(db: &Db, model: &mut Model, rng: &mut Rng, value_max: usize) {
+    for _ in 0..8 {
+        let from = rng.below(KEYS);
+        match rng.below(8) {
+            0 => {
+                let (first, last) = (key(from), key(from + rng.below(30)));
+                db.delete_range(&first, &last, WriteOptions::default()).unwrap();
+                model.retain(|key, _| !(&first..&last).contains(&key));
+            }
+            1 | 2 => {
+                db.delete(key(from)).unwrap();
+                model.remove(&key(from));
+            }
+            _ => {
+                for number in from..from + rng.below(40) {
+                    let value: Vec<u8> = (0..rng.below(2 * value_max)).map(|_| rng.below(256) as u8).collect();
+                    db.put(key(number), &value).unwrap();
+                    model.insert(key(number), value);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_read_stays_the_same() {
+    for seed in 0..24 {
+        let rng = &mut Rng::new(seed);
+        let pick = |rng: &mut Rng, all: &[&'static str]| all[rng.below(all.len())];
+        // Blocks of few entries, and some of more than are ever decoded at once.
+        let (block_bytes, value_max) = if seed % 4 == 0 { ("20KiB", 4) } else { ("1KiB", 100) };
+        let options = kit::options(&[
+            ("whole_blocks", "on"),
+            ("memtable_bytes", "64KiB"),
+            ("table_bytes", "128KiB"),
+            ("level_base_bytes", "64KiB"),
+            ("block_bytes", block_bytes),
+            ("range_deletes", "on"),
+            ("compression", pick(rng, &["none", "snappy", "zstd"])),
+            ("bloom_bits", pick(rng, &["0", "10"])),
+            ("filter_form", pick(rng, &["block", "table"])),
+            ("subcompactions_max", pick(rng, &["1", "3"])),
+            ("subcompaction_bytes", "16KiB"),
+            ("least_overlap", pick(rng, &["on", "off"])),
+            ("durability", "none"),
+        ]);
+        let place = Place::any();
+        let db = place.open(&options, false).unwrap();
+        let (mut model, mut kept) = (Model::new(), None);
+        for number in 0..KEYS {
+            let value = vec![number as u8; value_max / 2 + rng.below(value_max)];
+            db.put(key(number), &value).unwrap();
+            model.insert(key(number), value);
+        }
+        for round in 0..12 {
+            change(&db, &mut model, rng, value_max);
+            db.flush().unwrap();
+            if rng.below(3) == 0 {
+                kept = Some((db.snapshot(), model.clone()));
+            }
+            let ends = [rng.below(KEYS), rng.below(KEYS)].map(key);
+            let (from, to) = (ends.iter().min().unwrap(), ends.iter().max().unwrap());
+            db.compact_range(Some(from), Some(to)).unwrap();
+            assert!(shown(&db, None) == model, "seed {seed}, round {round}");
+            if let Some((snapshot, then)) = &kept {
+                assert!(shown(&db, Some(snapshot)) == *then, "seed {seed}, round {round}: the snapshot");
+            }
+        }
+        drop(kept);
+        db.compact_range(None, None).unwrap();
+        assert!(shown(&db, None) == model, "seed {seed}: all merged");
+        db.close().unwrap();
+    }
+}
+
+/// The bytes of all tables, the oldest first.
+fn tables(store: &Path) -> Vec<Vec<u8>> {
+    let mut paths: Vec<_> = fs::read_dir(store).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|ends| ends == "ldb"));
+    paths.sort();
+    paths.into_iter().map(|path| fs::read(path).unwrap()).collect()
+}
+
+/// Cut anew, all blocks behind a longer value would end elsewhere.
+#[test]
+fn blocks_behind_a_change_stay_what_they_are() {
+    for (wanted, stay) in [("on", true), ("off", false)] {
+        let place = Place::directory();
+        let shape =
+            [("whole_blocks", wanted), ("compression", "none"), ("table_bytes", "4MiB"), ("durability", "none")];
+        let db = place.open(&kit::plain(&shape), false).unwrap();
+        let store = place.path().unwrap();
+        for number in 0..KEYS {
+            db.put(key(number), [number as u8; 100]).unwrap();
+        }
+        db.compact_range(None, None).unwrap();
+        db.close().unwrap();
+        let before = tables(&store);
+        let db = place.open(&kit::plain(&shape), false).unwrap();
+        db.put(key(KEYS / 2), [7; 150]).unwrap();
+        db.put(key(KEYS / 2 + 1), [7; 150]).unwrap();
+        db.compact_range(None, None).unwrap();
+        db.close().unwrap();
+        let after = tables(&store);
+        assert_eq!((before.len(), after.len()), (1, 1));
+        let late = &before[0][before[0].len() * 3 / 4..][..8 << 10]; // two blocks and their trailers
+        assert_eq!(after[0].windows(late.len()).any(|window| window == late), stay, "whole_blocks {wanted}");
+    }
+}
+
+#[test]
+fn a_new_codec_reaches_all_that_is_merged() {
+    let place = Place::directory();
+    let shape = |codec| kit::in_files(&[("whole_blocks", "on"), ("compression", codec), ("durability", "none")]);
+    let db = place.open(&shape("none"), false).unwrap();
+    (0..KEYS).for_each(|number| db.put(key(number), [7; 100]).unwrap());
+    db.compact_range(None, None).unwrap();
+    db.close().unwrap();
+    let bytes = || tables(&place.path().unwrap()).iter().map(Vec::len).sum::<usize>();
+    let before = bytes();
+    let db = place.open(&shape("zstd"), false).unwrap();
+    db.put(key(KEYS / 2), "changed").unwrap();
+    db.compact_range(None, None).unwrap();
+    db.close().unwrap();
+    assert!(bytes() < before / 3, "{before} B before, {} B compressed", bytes());
+}

@@ -1,0 +1,4 @@
+//! Other engines behind the same interface.
+mod leveldb;
+#[cfg(feature = "lab")]
+mod targets;
