@@ -46,6 +46,7 @@ impl Options {
 fn leveldbs() -> terrace::Options {
     let mut options = terrace::Options::leveldb_compatible();
     options.create_if_missing = false;
+    options.recovery = terrace::Recovery::Salvage; // LevelDB skips what it cannot read of a log
     options
 }
 

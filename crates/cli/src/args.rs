@@ -6,8 +6,9 @@ use std::{
     fmt, fs,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
-use terrace::{Db, Options, ReadOptions};
+use terrace::{Damage, Db, Event, Options, ReadOptions};
 
 /// The command line is wrong: exit status 2 instead of 1.
 #[derive(Debug)]
@@ -77,12 +78,19 @@ fn read_options(file: &Path) -> Result<Options> {
     Options::from_text(&text).map_err(|error| Usage::of("--options", format!("{}: {error}", file.display())))
 }
 
+/// One line for each place in a log that an open met and survived.
+fn warn_of_damage(event: &Event) {
+    if let Event::Damaged { damage: Damage { file, offset, reason } } = event {
+        eprintln!("terrace: warning: {file} at byte {offset}: {reason}; what follows there is no part of the store");
+    }
+}
+
 impl Store {
     /// The options that the flags ask for, once it is sure that the directory is nobody else's.
     pub fn options(&self) -> Result<Options> {
         let options = self.settings.resolve()?;
         refuse_foreign(&self.path)?;
-        Ok(options)
+        Ok(options.listener(Arc::new(warn_of_damage)))
     }
 
     /// Opens to write; a missing store is an error.

@@ -17,6 +17,11 @@ pub struct LogFile {
     pub ours: bool,
 }
 
+/// Of what a file of this name is a log: one that was set aside may end in `-2`, `-3`, ….
+fn original(name: &str) -> Option<FileName> {
+    FileName::parse(name).or_else(|| FileName::parse(name.rsplit_once('-')?.0))
+}
+
 enum Form {
     Records(Deframer),
     /// Of a value log.
@@ -29,7 +34,7 @@ impl LogFile {
         let named = || path.display().to_string();
         let file = File::open(path).with_context(named)?;
         let bytes = file.metadata().with_context(named)?.len();
-        let name = path.file_name().and_then(|name| FileName::parse(name.to_str()?));
+        let name = path.file_name().and_then(|name| name.to_str()).and_then(original);
         let segment = match name {
             Some(FileName::ValueLog(id)) => Some(id.0),
             Some(FileName::Values(id)) => Some(id.0),
@@ -40,7 +45,7 @@ impl LogFile {
         }
         let mut head = vec![0; OURS_HEAD_BYTES.min(bytes as usize)];
         file.read_exact_at(&mut head, 0).with_context(named)?;
-        Ok(LogFile { form: Form::Records(Deframer::new(bytes)), ours: is_ours(&head), bytes, file })
+        Ok(LogFile { form: Form::Records(Deframer::new(bytes).resuming()), ours: is_ours(&head), bytes, file })
     }
 
     /// The next record, or what is in its place; `End` again and again at the end.

@@ -3,7 +3,8 @@ mod ages;
 mod values;
 
 use crate::{
-    Options, Result, recover,
+    Options, Result,
+    recover::{self, Damage},
     version::{Version, objects},
 };
 use std::{collections::BTreeSet, path::Path};
@@ -33,6 +34,10 @@ pub struct CheckReport {
     /// Numbers of logs that hold something which is no part of the history: a torn end after a power cut, or damage. The
     /// next writing open keeps copies of them under `lost/`.
     pub torn_logs: Vec<u64>,
+    /// What is wrong with those.
+    pub damage: Vec<Damage>,
+    /// Files under `lost/`: what earlier opens found in WALs that was no part of the history, and LevelDB's repairs set aside.
+    pub lost: Vec<String>,
     /// The end of the history.
     pub last_sequence: u64,
     /// Tables and half-made files that the manifest does not name: space that the next writing open frees.
@@ -85,6 +90,8 @@ pub fn check_on(placement: &dyn Placement, options: &Options, deep: bool) -> Res
     let found = recover::open(placement, options, true)?;
     let mut report = CheckReport { shape: placement.shape(), last_sequence: found.last.0, ..CheckReport::default() };
     report.torn_logs = found.set_aside.iter().map(|log| log.0).collect();
+    report.damage = found.damage;
+    report.lost = placement.lost()?;
     report.log_entries = found.memtables.iter().map(|mem| mem.len()).sum();
     for (level, table) in found.versions.live().tables() {
         report.tables += 1;

@@ -1,5 +1,5 @@
 //! What a store tells a listener while it works: beginnings and ends of what takes time, and what stops it.
-use crate::Error;
+use crate::{Damage, Error};
 use std::time::Duration;
 
 /// Something that begins, ends or happens. Every beginning has its end, unless a failure or a close comes between.
@@ -59,6 +59,12 @@ pub enum Event {
         durable: u64,
         /// Since the beginning.
         time: Duration,
+    },
+    /// The open found something in a WAL that is no part of the history: a torn tail after a power cut, or damage. Where the
+    /// store is opened to be written, a copy of the file is under `lost/` now.
+    Damaged {
+        /// Where and what.
+        damage: Damage,
     },
     /// A failure has stopped writes and background work.
     Stopped {

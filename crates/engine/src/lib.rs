@@ -77,7 +77,7 @@ pub use check::{CheckReport, check, check_on};
 pub use db::{Checkpoint, Copied, Db, Durable, Ingested, LevelInfo, TableInfo};
 pub use error::{Error, Result};
 pub use events::{Event, Listener};
-pub use options::{Collection, Options, WriteOptions};
+pub use options::{Collection, Options, Recovery, WriteOptions};
 pub use presets::PRESETS;
 pub use read::{
     pinned::PinnedValue,
@@ -86,6 +86,7 @@ pub use read::{
     updates::{Update, Updates},
 };
 pub use recover::{
+    Damage,
     repair::{RepairReport, repair as repair_on},
     survey::Lost,
 };

@@ -4,11 +4,13 @@
 //! them (`presets.rs`). Only what storage must remember (comparator, shape, codec features) is checked against the store.
 mod collection;
 mod field;
+mod recovery;
 mod text;
 
 use crate::{Error, Event, Listener, Result};
 pub use collection::Collection;
 use field::FIELDS;
+pub use recovery::Recovery;
 use std::{fmt, sync::Arc, time::Duration};
 use terrace_format::{
     Comparator, KeyOrder, Shape, TableForm, Values,
@@ -45,6 +47,9 @@ pub struct Options {
     /// Any sign of corruption while opening is an error, even one that a power cut explains; every read verifies
     /// its checksum. Default false.
     pub paranoid_checks: bool,
+    /// What an open does with writes that were durable and cannot be read: `refuse` fails, `salvage` keeps all others and
+    /// reports the loss. Default refuse.
+    pub recovery: Recovery,
     /// Memory, in bytes, that a memtable may fill before it is sealed and flushed, counted as LevelDB's arena counts,
     /// and with what deletes of ranges take. Larger: fewer and longer tables, less compaction, slower recovery. Default 4 MiB; 64 KiB ..= 4 GiB.
     pub memtable_bytes: u64,
@@ -282,6 +287,7 @@ impl Options {
             device: false,
             split: false,
             paranoid_checks: false,
+            recovery: Recovery::Refuse,
             memtable_bytes: 4 * MIB,
             memtables_max: 2,
             memtable_filter: false,

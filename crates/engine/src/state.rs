@@ -101,6 +101,8 @@ pub struct Shared {
     pub values_apart: bool,
     /// Logs that this opening found to hold something which is no part of the history.
     pub torn_logs: u64,
+    /// Files under `lost/` when it was opened.
+    pub lost_files: u64,
     /// Time.
     pub clock: Clock,
     /// Who runs jobs.

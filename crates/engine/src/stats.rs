@@ -207,6 +207,8 @@ pub struct Statistics {
     pub removals_failed: u64,
     /// Logs that this opening found to hold something which is no part of the history; see `lost/`.
     pub torn_logs: u64,
+    /// Files under `lost/` when the store was opened: copies of damaged WALs that opens set aside.
+    pub lost_files: u64,
     /// Whether tables here were left by a session of tier `none` and may not survive a power cut.
     pub unsynced: bool,
     /// Writes that waited for background work, however short: with `smooth_stalls` some 20 µs each. `stall_time` says whether it matters.

@@ -207,6 +207,13 @@ fn read_op<'a>(input: &mut Input<'a>) -> Result<Op<'a>, Corrupt> {
     }
 }
 
+/// The durable watermark of a WAL: an empty batch that is not the first of its log. Every write before
+/// sequence `next`, in this log and in older ones, was synced before the mark was written. LevelDB reads
+/// it as nothing.
+pub fn durable_mark(next: SeqNo) -> [u8; HEADER_BYTES] {
+    head(next)
+}
+
 /// The empty batch that begins our logs: LevelDB reads it as nothing, we read from it who wrote the log and that its
 /// history starts at `first`.
 pub fn head(first: SeqNo) -> [u8; HEADER_BYTES] {

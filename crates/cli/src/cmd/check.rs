@@ -3,7 +3,7 @@ use crate::{args::Store, shape, table::size};
 use anyhow::{Result, bail};
 use serde_json::json;
 use std::io::Write;
-use terrace::{CheckReport, Shape};
+use terrace::{CheckReport, Damage, Shape};
 
 /// Verifies every checksum and invariant of a store. Exits 1 if anything is wrong.
 ///
@@ -29,11 +29,14 @@ impl Check {
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let report = terrace::check(&self.store.path, &self.store.options()?, self.deep || !self.quick)?;
         let CheckReport { problems, tables, table_bytes, entries, log_entries, torn_logs, .. } = &report;
-        let CheckReport { shape: made_of, range_deletes, last_sequence, leftovers, .. } = &report;
+        let CheckReport { shape: made_of, range_deletes, last_sequence, leftovers, damage, lost, .. } = &report;
+        let sound = problems.is_empty() && torn_logs.is_empty() && damage.is_empty() && lost.is_empty();
         if self.json {
-            let object = json!({ "ok": problems.is_empty(), "made_of": shape::json(*made_of), "problems": problems, "tables": tables,
+            let object = json!({ "ok": sound, "made_of": shape::json(*made_of), "problems": problems, "tables": tables,
                 "table_bytes": table_bytes, "entries": (!self.quick).then_some(entries), "log_entries": log_entries,
                 "range_deletes": range_deletes, "torn_logs": torn_logs, "last_sequence": last_sequence,
+                "damage": damage.iter().map(|place| json!({ "file": place.file, "offset": place.offset, "reason": place.reason }))
+                    .collect::<Vec<_>>(), "lost": lost,
                 "leftovers": leftovers });
             writeln!(out, "{object}")?;
         } else {
@@ -57,15 +60,26 @@ impl Check {
                      writing open keeps a copy under lost/"
                 )?;
             }
+            for Damage { file, offset, reason } in damage {
+                writeln!(out, "{file} at byte {offset}: {reason}")?;
+            }
+            for file in lost {
+                writeln!(
+                    out,
+                    "lost/{file} was set aside by an earlier open: `terrace lost` shows, restores or discards it"
+                )?;
+            }
             for leftover in leftovers {
                 writeln!(out, "{leftover} is not in use; the next writing open removes it")?;
             }
-            if problems.is_empty() {
+            if sound {
                 writeln!(out, "no problems")?;
             }
         }
         match problems.len() {
-            0 => Ok(()),
+            0 if sound => Ok(()),
+            0 => bail!("{} logs are torn or damaged, {} files are set aside under lost/", torn_logs.len(), lost.len()),
+            1 => bail!("1 problem"),
             count => bail!("{count} problems"),
         }
     }

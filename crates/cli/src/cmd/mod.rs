@@ -11,6 +11,7 @@ mod export;
 mod ingest;
 mod inspect;
 mod load;
+pub mod lost;
 mod options;
 mod pairs;
 mod pin;
@@ -41,6 +42,7 @@ pub enum Command {
     Convert(convert::Convert),
     Check(check::Check),
     Repair(repair::Repair),
+    Lost(lost::Lost),
     Inspect(inspect::Inspect),
     Options(options::Options),
     Doctor(doctor::Doctor),
@@ -74,6 +76,7 @@ impl Command {
             Command::Convert(command) => command.run(out),
             Command::Check(command) => command.run(out),
             Command::Repair(command) => command.run(out),
+            Command::Lost(command) => command.run(out),
             Command::Inspect(command) => command.run(out),
             Command::Options(command) => command.run(out),
             Command::Doctor(command) => command.run(out),

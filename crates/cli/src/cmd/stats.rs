@@ -47,6 +47,9 @@ fn write_text(statistics: &Statistics, out: &mut dyn Write) -> Result<()> {
     if statistics.torn_logs > 0 {
         writeln!(out, "torn logs      {}: see `terrace check`", statistics.torn_logs)?;
     }
+    if statistics.lost_files > 0 {
+        writeln!(out, "lost           {} files under lost/: see `terrace lost list`", statistics.lost_files)?;
+    }
     writeln!(out, "last sequence  {last_sequence}")?;
     writeln!(out, "memtables      {} replayed from logs", size(*memtable_bytes))?;
     let tables: u64 = levels.iter().map(|level| level.tables).sum();
@@ -109,6 +112,7 @@ fn json_of(statistics: &Statistics) -> Value {
         "awaiting_removal": statistics.awaiting_removal,
         "removals_failed": statistics.removals_failed,
         "torn_logs": statistics.torn_logs,
+        "lost_files": statistics.lost_files,
         "unsynced": statistics.unsynced,
         "stalls": statistics.stalls,
         "stall_seconds": seconds(statistics.stall_time),

@@ -1,7 +1,7 @@
 //! Opens a store: what lies in its place, what is left of its history, and the work that goes on behind it.
 use super::{Db, Inner, ticks::Ticks};
 use crate::{
-    Collection, Error, Options, Result,
+    Collection, Error, Event, Options, Result,
     clock::Clock,
     closed_logs::ClosedLogs,
     compact::leveled::Leveled,
@@ -152,6 +152,7 @@ impl Db {
             }
             found => found?,
         };
+        found.damage.drain(..).for_each(|damage| options.tell(|| Event::Damaged { damage }));
         let order = options.order().clone();
         let values_apart = placement.shape().values == Values::Log;
         let (mem, manifest, writes, orphans) = match found.writer {
@@ -173,6 +174,7 @@ impl Db {
             requires: found.requires,
             values_apart,
             torn_logs: found.set_aside.len() as u64,
+            lost_files: placement.lost()?.len() as u64,
             clock: Clock::start(),
             work: Work::new(executor),
             jobs: jobs(writes.as_ref()),

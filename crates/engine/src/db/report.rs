@@ -111,6 +111,7 @@ impl Db {
             value_log,
             awaiting_removal,
             torn_logs: shared.torn_logs,
+            lost_files: shared.lost_files,
             unsynced: shared.placement.unsynced(),
             ..Statistics::default()
         };

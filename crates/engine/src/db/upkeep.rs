@@ -146,7 +146,7 @@ impl Db {
         let requires = recover::create_alike(to, &*shared.placement, &shared.requires)?;
         to.settle(&[])?;
         let adopted = to.adopt(files)?;
-        recover::begin(to, &shared.options, start, requires, Vec::new(), &[])?;
+        recover::begin(to, &shared.options, start, requires, &[])?;
         Ok(Checkpoint { sequence, linked: adopted.linked, copied: adopted.copied, bytes: adopted.bytes })
     }
 }

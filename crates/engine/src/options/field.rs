@@ -1,5 +1,5 @@
 //! The text form of options: `--option name=value`, what there is, and which values may be.
-use super::{Collection, KIB, MIB, Options};
+use super::{Collection, KIB, MIB, Options, Recovery};
 use terrace_format::{TableForm, Values, compress::Codec};
 use terrace_storage::{FilterForm, LogWrites, Tier};
 
@@ -74,6 +74,16 @@ pub(super) const FIELDS: &[Field] = &[
     switch!(device, "refuse a directory: the store is on a device prepared by `terrace raw format`"),
     switch!(split, "refuse a store that is not half in a directory, half on a device: `terrace raw format --meta`"),
     switch!(paranoid_checks, "any sign of corruption is an error; verify every read"),
+    Field {
+        name: "recovery",
+        help: "open with durable writes that cannot be read: refuse, or salvage (keeps all others and reports the loss)",
+        get: |options| options.recovery.name().into(),
+        set: |options, text| {
+            options.recovery = Recovery::from_name(text).ok_or("not one of refuse, salvage")?;
+            Ok(())
+        },
+        check: |_| None,
+    },
     number!(memtable_bytes, 64 * KIB..=4 * GIB, "bytes a memtable may fill before it is flushed"),
     number!(memtables_max, 2..=64, "memtables alive at once"),
     switch!(memtable_filter, "keep a filter of each memtable's keys"),

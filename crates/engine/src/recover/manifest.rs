@@ -1,8 +1,9 @@
 //! Reading a manifest: edits in order, up to its end or to the first bad byte.
 //!
 //! A bad or torn tail is what a power cut leaves of edits whose sync never returned: the manifest ends there, and nothing
-//! is appended behind it, because every open begins a new one. Whether edits are missing that had been synced shows in
-//! what they named: a table or a log that should be there is not, or is not as long as it was.
+//! is appended after it, because every open begins a new one. A durable mark, an empty record, follows each sync: a bad
+//! record before a mark is corruption. Edits that are missing without a trace show in what they named: a table or a WAL
+//! that should be there is not, or is not as long as it was.
 use crate::{
     Error, Options, Result,
     version::{TableRef, Version, meta_of},
@@ -48,8 +49,16 @@ pub fn read(placement: &dyn Placement, options: &Options, id: LogId) -> Result<M
     let name = placement.place_of(ObjectId::Manifest(id));
     let mut reader = placement.open_log(id, LogKind::Manifest)?;
     let mut sum = Sum::default();
+    let mut bad: Option<(u64, String)> = None;
     loop {
         match reader.next()? {
+            LogEvent::Record { bytes, .. } if bad.is_some() => {
+                if bytes.is_empty() {
+                    let (offset, reason) = bad.expect("the guard says so");
+                    let detail = format!("{reason}; the edits there were durable, so this is no torn tail");
+                    return Err(Error::corrupt("manifest", name, offset, detail));
+                }
+            }
             LogEvent::Record { offset, bytes } => {
                 let edit = Edit::decode(&bytes).map_err(|e| StorageError::corrupt(name.clone(), offset, e))?;
                 sum.add(edit).map_err(|detail| Error::corrupt("manifest", name.clone(), offset, detail))?;
@@ -61,7 +70,8 @@ pub fn read(placement: &dyn Placement, options: &Options, id: LogId) -> Result<M
             LogEvent::End { offset, torn: true } if options.paranoid_checks => {
                 return Err(Error::corrupt("manifest", name, offset, "it ends within a record"));
             }
-            LogEvent::Bad { .. } | LogEvent::End { .. } => break,
+            LogEvent::Bad { offset, reason, .. } => drop(bad.get_or_insert((offset, reason))),
+            LogEvent::End { .. } => break,
         }
     }
     // LevelDB says in each edit what we never say; where it went on in a manifest of ours, its numbers count.

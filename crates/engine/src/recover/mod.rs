@@ -2,6 +2,7 @@
 //!
 //! Nothing is trusted that the manifest does not vouch for, and nothing is removed before the new root is durable. A
 //! second crash at any step finds the store as the first one left it.
+mod damage;
 mod features;
 mod manifest;
 mod orphans;
@@ -10,6 +11,7 @@ pub mod repair;
 mod replay;
 pub mod survey;
 
+pub use damage::Damage;
 pub use features::create_alike;
 
 use crate::{
@@ -45,6 +47,8 @@ pub struct Recovered {
     pub requires: Vec<String>,
     /// Logs that hold something which does not belong to the history; kept under `lost/` by whoever opens to write.
     pub set_aside: Vec<LogId>,
+    /// What is wrong with those.
+    pub damage: Vec<Damage>,
 }
 
 /// What a store that is written needs besides.
@@ -82,7 +86,7 @@ pub fn open(placement: &dyn Placement, options: &Options, read_only: bool) -> Re
         orphans::check_uncreated(placement, &listed)?;
         placement.settle(&[])?;
         let requires = features::create(placement, options)?;
-        return begin(placement, options, fresh_start(&listed), requires, Vec::new(), &listed);
+        return begin(placement, options, fresh_start(&listed), requires, &listed);
     };
     if options.error_if_exists {
         return Err(Error::Invalid(format!("{} is a store already, and error_if_exists is set", placement.name())));
@@ -100,9 +104,10 @@ pub fn open(placement: &dyn Placement, options: &Options, read_only: bool) -> Re
     };
     if read_only {
         let last = replayed.last;
-        let memtables = replayed.memtables.into_iter().rev().collect();
+        let memtables = replayed.memtables.iter().rev().cloned().collect();
         let versions = VersionSet::new(options.order().clone(), start);
-        return Ok(Recovered { versions, last, memtables, writer: None, requires, set_aside: replayed.set_aside });
+        let Replayed { set_aside, damage, .. } = replayed;
+        return Ok(Recovered { versions, last, memtables, writer: None, requires, set_aside, damage });
     }
     let tables: Vec<_> = start.version.tables().map(|(_, table)| table.meta.clone()).collect();
     placement.settle(&tables)?;
@@ -110,7 +115,8 @@ pub fn open(placement: &dyn Placement, options: &Options, read_only: bool) -> Re
     for log in &replayed.set_aside {
         placement.set_aside(ObjectId::Wal(*log))?;
     }
-    begin(placement, options, start, requires, replayed.set_aside, &listed)
+    let begun = begin(placement, options, start, requires, &listed)?;
+    Ok(Recovered { set_aside: replayed.set_aside, damage: replayed.damage, ..begun })
 }
 
 /// The disk was full when this was opened. What a session before kept for such a moment is given up, and tables that it had no time to
@@ -159,7 +165,6 @@ pub fn begin(
     options: &Options,
     mut start: Start,
     requires: Vec<String>,
-    set_aside: Vec<LogId>,
     listed: &[Listed],
 ) -> Result<Recovered> {
     let (log, id) = (LogId(start.next_file), LogId(start.next_file + 1));
@@ -176,8 +181,16 @@ pub fn begin(
     let sizes: BTreeMap<ObjectId, u64> = listed.iter().map(|found| (found.object, found.bytes)).collect();
     versions.segments = Segments::of(versions.live(), |object| sizes.get(&object).copied());
     let log_bytes_max = if placement.shape().values == Values::Log { options.segment_bytes } else { u64::MAX };
-    let writer = Writer { manifest, wal: Wal::new(log, writer, log_bytes_max), log, orphans };
-    Ok(Recovered { versions, last, memtables: Vec::new(), writer: Some(writer), requires, set_aside })
+    let writer = Writer { manifest, wal: Wal::new(log, writer, log_bytes_max, last), log, orphans };
+    Ok(Recovered {
+        versions,
+        last,
+        memtables: Vec::new(),
+        writer: Some(writer),
+        requires,
+        set_aside: Vec::new(),
+        damage: Vec::new(),
+    })
 }
 
 /// A version of these tables, by level.

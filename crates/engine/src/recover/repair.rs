@@ -79,7 +79,7 @@ pub fn repair(from: &dyn Placement, to: &dyn Placement, options: &Options) -> Re
     levels[level] = metas.into_iter().map(|meta| Arc::new(TableRef::new(meta))).collect();
     start.version = Version::from_tables(options.order(), levels).map_err(crate::Error::Bug)?;
     start.base = survey.last;
-    begin(to, options, start, requires, Vec::new(), &[])?;
+    begin(to, options, start, requires, &[])?;
     Ok(report)
 }
 

@@ -1,27 +1,41 @@
-//! Replaying logs: which records belong to the history.
+//! Replaying WALs: which records belong to the history.
 //!
-//! In our own logs sequences are contiguous from the manifest's base on, within and across logs. Page writeback inside an
-//! unsynced log is unordered, so a bad record with good ones behind it is a legal crash state: it ends its log, and the
-//! history goes on only in a log that begins at the very next sequence. What lies behind the end is set aside, never
-//! deleted silently. Logs that LevelDB wrote are replayed LevelDB's way: it may have acknowledged synced writes behind a
-//! hole, so bad stretches are skipped and everything else counts.
-use super::manifest::ManifestState;
-use crate::{Error, Options, Result, mem::MemTable};
+//! In our own WALs sequences are contiguous from the manifest's base on, within and across WALs. Page writeback inside an
+//! unsynced WAL is unordered, so a bad record with good ones after it is a legal crash state, a torn tail: it ends its WAL,
+//! and the history continues only in a WAL that begins at the very next sequence. What lies after the end is set aside,
+//! never deleted silently.
+//!
+//! Durable marks say up to which sequence everything had been synced. Damage below the highest mark is corruption, not
+//! a torn tail: the open fails, or with [`Recovery::Salvage`] a second pass skips what cannot be read.
+//!
+//! WALs that LevelDB wrote are replayed LevelDB's way: it may have acknowledged synced writes after a hole, so bad
+//! stretches are skipped and everything else counts.
+use super::{damage::Damage, manifest::ManifestState};
+use crate::{Error, Options, Recovery, Result, mem::MemTable};
 use std::sync::Arc;
-use terrace_format::{LogId, SeqNo, batch::Batch};
+use terrace_format::{LogId, SeqNo, batch::Batch, value_log};
 use terrace_storage::placement::{Listed, LogEvent, LogKind, LogReader, ObjectId, Placement};
 
-/// What the logs say.
+/// The head of a WAL is an empty batch at the start of its file, or after a segment's magic bytes. Every later one is a
+/// durable mark. (The order of reading does not tell: a log in two files is read by sequence.)
+const HEAD_OFFSET_MAX: u64 = value_log::MAGIC.len() as u64;
+
+/// Damage is noted up to so many times: a WAL may be nothing else.
+const DAMAGE_MAX: usize = 1000;
+
+/// What the WALs hold.
 pub struct Replayed {
     /// Oldest first; each as large as a memtable may be.
     pub memtables: Vec<Arc<MemTable>>,
     /// The end of the history.
     pub last: SeqNo,
-    /// Logs that hold something which does not belong to the history.
+    /// WALs that hold something which does not belong to the history.
     pub set_aside: Vec<LogId>,
+    /// What is wrong with them, in the order of reading.
+    pub damage: Vec<Damage>,
 }
 
-/// Replays every log that `manifest` still needs.
+/// Replays every WAL that `manifest` still needs.
 pub fn replay(
     placement: &dyn Placement,
     options: &Options,
@@ -34,21 +48,38 @@ pub fn replay(
         return Err(Error::Missing { what: "log that the manifest names", object });
     }
     let set_aside = without_segment(&logs, manifest, listed);
-    let mut history = History {
-        options,
-        placement,
-        expected: manifest.ours.then(|| manifest.base.plus(1)),
-        base: if manifest.ours { manifest.base } else { SeqNo::ZERO },
-        replayed: Replayed { memtables: Vec::new(), last: manifest.base, set_aside },
+    let begin = |salvaged_to| History::new(options, placement, manifest, set_aside.clone(), salvaged_to);
+    let mut history = begin(SeqNo::ZERO);
+    history.read(&logs, manifest.ours)?;
+    if !history.is_corrupt() {
+        return Ok(history.replayed);
+    }
+    let (lost_from, durable) = (history.next(), history.durable);
+    let cut = history.replayed.damage.get(history.sound).cloned();
+    drop(history.replayed); // its memtables, before there are others
+    let mut salvaged = begin(durable);
+    salvaged.read(&logs, manifest.ours)?;
+    match options.recovery {
+        Recovery::Salvage => Ok(salvaged.replayed),
+        Recovery::Refuse => {
+            let kept = salvaged.replayed.memtables.iter().map(|mem| mem.len()).sum::<u64>();
+            Err(corruption(placement, cut, lost_from, durable, kept))
+        }
+    }
+}
+
+/// Durable writes from `lost_from` on, which lie before `durable`, cannot all be read; `kept` writes of all WALs can.
+fn corruption(placement: &dyn Placement, cut: Option<Damage>, lost_from: SeqNo, durable: SeqNo, kept: u64) -> Error {
+    let last = SeqNo(durable.0 - 1);
+    let (file, offset, reason) = match cut {
+        Some(Damage { file, offset, reason }) => (file, offset, reason),
+        None => (placement.name(), 0, "a log is missing or empty".into()),
     };
-    if let Some(log) = history.replayed.set_aside.first() {
-        history.suspicious(*log, 0, "its segment is missing, and a small log is there")?;
-    }
-    for log in logs {
-        placement.settle_log(log)?;
-        history.log(log, manifest.ours, placement.open_log(log, LogKind::Wal)?.as_mut())?;
-    }
-    Ok(history.replayed)
+    let detail = format!(
+        "{reason}; durable writes are damaged from sequence {lost_from} on, up to {last} at most, and {kept} writes of the \
+         logs can be read; open it with recovery=salvage, or run `terrace repair`, to keep those"
+    );
+    Error::corrupt("log", file, offset, detail)
 }
 
 fn needed(manifest: &ManifestState, listed: &[Listed]) -> Vec<LogId> {
@@ -64,7 +95,7 @@ fn needed(manifest: &ManifestState, listed: &[Listed]) -> Vec<LogId> {
     logs
 }
 
-/// Logs of which a power cut took the segment and left the small part: nobody was promised what is there.
+/// WALs of which a power cut took the segment and left the small part: nothing there was promised.
 fn without_segment(needed: &[LogId], manifest: &ManifestState, listed: &[Listed]) -> Vec<LogId> {
     let there = listed.iter().filter_map(|found| match found.object {
         ObjectId::SmallLog(log) => Some(log),
@@ -76,80 +107,160 @@ fn without_segment(needed: &[LogId], manifest: &ManifestState, listed: &[Listed]
 struct History<'a> {
     options: &'a Options,
     placement: &'a dyn Placement,
-    /// The next sequence, once known. LevelDB's manifests do not tell it.
+    /// The next sequence, once known. LevelDB's manifests do not say it.
     expected: Option<SeqNo>,
     /// Records at or below it are in tables.
     base: SeqNo,
+    /// Every write before it was synced, as durable marks say.
+    durable: SeqNo,
+    /// Gaps before it are skipped: durable writes lie after them.
+    salvaged_to: SeqNo,
     replayed: Replayed,
+    /// As much damage had been noted when the history grew last.
+    sound: usize,
 }
 
-impl History<'_> {
+/// The WAL that is being read.
+struct Reading<'a> {
+    log: LogId,
+    reader: &'a mut dyn LogReader,
+    /// LevelDB's rules apply.
+    leveldbs: bool,
+    /// Nothing more of it belongs to the history.
+    ended: bool,
+}
+
+impl<'a> History<'a> {
+    fn new(
+        options: &'a Options,
+        placement: &'a dyn Placement,
+        manifest: &ManifestState,
+        set_aside: Vec<LogId>,
+        salvaged_to: SeqNo,
+    ) -> History<'a> {
+        let replayed = Replayed { memtables: Vec::new(), last: manifest.base, set_aside, damage: Vec::new() };
+        History {
+            options,
+            placement,
+            expected: manifest.ours.then(|| manifest.base.plus(1)),
+            base: if manifest.ours { manifest.base } else { SeqNo::ZERO },
+            durable: SeqNo::ZERO,
+            salvaged_to,
+            replayed,
+            sound: 0,
+        }
+    }
+
+    /// Reads all `logs`, oldest first.
+    fn read(&mut self, logs: &[LogId], our_store: bool) -> Result<()> {
+        for log in self.replayed.set_aside.clone() {
+            self.damaged(log, 0, "its segment is missing, and a small log is there")?;
+        }
+        for log in logs {
+            self.placement.settle_log(*log)?;
+            let mut reader = self.placement.open_log(*log, LogKind::Wal)?;
+            self.log(*log, our_store, reader.as_mut())?;
+        }
+        Ok(())
+    }
+
+    /// The sequence at which the history ends for now.
+    fn next(&self) -> SeqNo {
+        self.expected.unwrap_or(self.base.plus(1))
+    }
+
+    /// Whether durable writes are missing at the end of the history.
+    fn is_corrupt(&self) -> bool {
+        self.durable > self.next()
+    }
+
     fn log(&mut self, log: LogId, our_store: bool, reader: &mut dyn LogReader) -> Result<()> {
         let first = reader.next()?;
         let head = reader.ours();
         // Without our head in a store of ours: LevelDB's, if it begins with a good record; else ours with its start torn off.
         let leveldbs = !head && (!our_store || matches!(first, LogEvent::Record { offset: 0, .. }));
+        let ended = !head && !leveldbs && !self.skips_gaps();
+        let mut reading = Reading { log, reader, leveldbs, ended };
         let mut event = first;
-        let mut broken = !head && !leveldbs;
         loop {
             match event {
                 LogEvent::Record { offset, bytes } => {
-                    let batch = match Batch::decode(bytes) {
-                        Ok(batch) => batch,
+                    match Batch::decode(bytes) {
+                        Ok(batch) => self.record(&mut reading, offset, batch)?,
                         Err(corrupt) => {
                             // Its checksum is right, so it was written like this; still no part of any history.
-                            event = LogEvent::Bad { offset: offset + corrupt.offset, bytes: 0, reason: corrupt.detail };
-                            continue;
+                            self.bad(&mut reading, offset + corrupt.offset, &corrupt.detail)?;
                         }
-                    };
-                    let empty = batch.is_empty();
-                    if leveldbs {
-                        self.apply(log, &batch);
-                    } else if !broken {
-                        broken = !self.contiguous(log, offset, batch, reader)?;
-                    }
-                    if broken && !empty {
-                        self.put_aside(log);
                     }
                 }
-                LogEvent::Bad { offset, reason, .. } => {
-                    self.suspicious(log, offset, &reason)?;
-                    self.put_aside(log);
-                    broken |= !leveldbs;
-                }
+                LogEvent::Bad { offset, reason, .. } => self.bad(&mut reading, offset, &reason)?,
                 LogEvent::End { offset, torn } => {
                     if torn {
-                        self.suspicious(log, offset, "it ends within a record")?;
+                        self.damaged(log, offset, "it ends within a record")?;
                         self.put_aside(log);
                     }
                     return Ok(());
                 }
             }
-            event = reader.next()?;
+            event = reading.reader.next()?;
         }
     }
 
-    /// Takes the batch, which `reader` has just read, if it is the next of the history. False if it is not: then this log has
+    fn record(&mut self, reading: &mut Reading<'_>, offset: u64, batch: Batch) -> Result<()> {
+        if reading.leveldbs {
+            self.apply(reading.log, &batch);
+            return Ok(());
+        }
+        if batch.is_empty() && offset > HEAD_OFFSET_MAX {
+            self.durable = self.durable.max(batch.sequence());
+            return Ok(());
+        }
+        let empty = batch.is_empty();
+        if !reading.ended {
+            reading.ended = !self.contiguous(reading, offset, batch)?;
+        }
+        if reading.ended && !empty {
+            self.put_aside(reading.log);
+        }
+        Ok(())
+    }
+
+    fn bad(&mut self, reading: &mut Reading<'_>, offset: u64, reason: &str) -> Result<()> {
+        self.damaged(reading.log, offset, reason)?;
+        self.put_aside(reading.log);
+        reading.ended |= !reading.leveldbs && !self.skips_gaps();
+        Ok(())
+    }
+
+    /// Whether a gap here has durable writes after it, and is skipped.
+    fn skips_gaps(&self) -> bool {
+        self.salvaged_to > self.next()
+    }
+
+    /// Takes the batch, which was just read, if it is the next of the history. False if it is not: then this WAL has
     /// nothing to add.
-    fn contiguous(&mut self, log: LogId, offset: u64, batch: Batch, reader: &mut dyn LogReader) -> Result<bool> {
-        let first = batch.sequence();
-        let expected = *self.expected.get_or_insert(first); // behind LevelDB's manifest the first head tells
+    fn contiguous(&mut self, reading: &mut Reading<'_>, offset: u64, batch: Batch) -> Result<bool> {
+        let (log, first) = (reading.log, batch.sequence());
+        let expected = *self.expected.get_or_insert(first); // after LevelDB's manifest the first head says it
         if batch.is_empty() {
-            // The head. It may begin behind `expected` only if tables vouch for what lies between: then it is `base + 1`.
+            // The head. It may begin after `expected` only if tables hold what lies between: then it is `base + 1`.
             if first > expected {
-                self.suspicious(log, offset, &format!("the history ends at {expected}, this log begins at {first}"))?;
+                self.damaged(log, offset, &format!("the history ends at {expected}, this log begins at {first}"))?;
             }
-            return Ok(first <= expected);
+            return Ok(first <= expected || self.skips_gaps());
         }
         let last = first.plus(u64::from(batch.len()) - 1);
         if last <= self.base {
             return Ok(true); // in tables already
         }
         if first != expected {
-            self.suspicious(log, offset, &format!("sequence {first} where {expected} should be"))?;
-            return Ok(false);
+            let skipped = first > expected && self.skips_gaps();
+            self.damaged(log, offset, &format!("sequence {first} where {expected} should be"))?;
+            if !skipped {
+                return Ok(false);
+            }
         }
-        self.apply(log, &reader.store(batch));
+        self.apply(log, &reading.reader.store(batch));
         Ok(true)
     }
 
@@ -165,7 +276,8 @@ impl History<'_> {
         self.replayed.memtables.last().expect("just pushed").insert(batch);
         let last = batch.sequence().plus(u64::from(batch.len()) - 1);
         self.replayed.last = self.replayed.last.max(last);
-        self.expected = Some(last.plus(1)); // not behind `replayed.last`: LevelDB's base may lie ahead of its log
+        self.sound = self.replayed.damage.len();
+        self.expected = Some(last.plus(1)); // not after `replayed.last`: LevelDB's base may lie ahead of its WAL
     }
 
     fn put_aside(&mut self, log: LogId) {
@@ -174,15 +286,15 @@ impl History<'_> {
         }
     }
 
-    /// Something that a power cut explains; with paranoid checks it is an error all the same.
-    fn suspicious(&self, log: LogId, offset: u64, detail: &str) -> Result<()> {
+    /// Notes something that a power cut may explain; with paranoid checks it is an error all the same.
+    fn damaged(&mut self, log: LogId, offset: u64, reason: &str) -> Result<()> {
+        let file = self.placement.place_of(ObjectId::Wal(log));
         if self.options.paranoid_checks {
-            return Err(Error::corrupt("log", self.object(log), offset, detail));
+            return Err(Error::corrupt("log", file, offset, reason));
+        }
+        if self.replayed.damage.len() < DAMAGE_MAX {
+            self.replayed.damage.push(Damage { file, offset, reason: reason.into() });
         }
         Ok(())
-    }
-
-    fn object(&self, log: LogId) -> String {
-        self.placement.place_of(ObjectId::Wal(log))
     }
 }

@@ -320,6 +320,8 @@ pub struct Manifest {
     writer: Box<dyn LogWriter>,
     /// Bytes of the snapshot that it began with.
     begun_bytes: u64,
+    /// Each sync is followed by a durable mark, an empty record.
+    marks: bool,
     /// Why it may not be the root any more, and nothing may be appended to it.
     doubt: Option<Error>,
 }
@@ -336,7 +338,16 @@ impl Manifest {
             let _ = placement.remove(ObjectId::Manifest(id)); // half a manifest; best effort, the next open removes it too
         })?;
         let begun_bytes = writer.bytes();
-        Ok(Manifest { id, writer, begun_bytes, doubt: None })
+        let mut manifest = Manifest { id, writer, begun_bytes, marks: placement.promises(), doubt: None };
+        manifest.mark();
+        Ok(manifest)
+    }
+
+    /// Notes that all edits so far are durable. They are with or without the mark, and what failed fails the next append.
+    fn mark(&mut self) {
+        if self.marks {
+            let _ = self.writer.append(&[]);
+        }
     }
 
     /// Appends edits, in order, and makes them durable with one sync.
@@ -345,7 +356,9 @@ impl Manifest {
         for edit in edits {
             self.writer.append(&edit.encode())?;
         }
-        Ok(self.writer.sync()?)
+        self.writer.sync()?;
+        self.mark();
+        Ok(())
     }
 
     /// Another manifest may have become the root, or not.

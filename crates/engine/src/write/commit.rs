@@ -64,7 +64,7 @@ fn write_group(shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, mut batch: 
         let _awaited = (!batch.is_empty()).then(Awaited::new); // else it is for an idle store's sake, or for whoever waits by his own wish
         let started = shared.clock.now();
         shared.options.tell(|| Event::SyncBegun);
-        core.wal.sync(&shared.closed_logs)?;
+        core.wal.sync(&shared.closed_logs, last)?;
         let sync_time = shared.clock.now() - started;
         // The group will be back, and these have come meanwhile.
         let writers = 1 + lead.members() + lead.awaited();

@@ -3,7 +3,7 @@
 //! What survives a power cut must be a prefix of the history, so before a synced write is acknowledged *all* older live
 //! logs are synced, oldest first. LevelDB syncs only the newest and can lose the tail of an older one.
 use crate::{Result, closed_logs::ClosedLogs};
-use terrace_format::{Batch, LogId};
+use terrace_format::{Batch, LogId, SeqNo};
 use terrace_storage::placement::LogWriter;
 
 /// The active log's writer.
@@ -14,12 +14,14 @@ pub struct Wal {
     bytes_max: u64,
     /// Something was appended since the last sync.
     dirty: bool,
+    /// All writes up to it are durable, and a durable mark or the manifest says so.
+    marked: SeqNo,
 }
 
 impl Wal {
-    /// Goes on in a fresh log, which is full with `bytes_max`.
-    pub fn new(id: LogId, writer: Box<dyn LogWriter>, bytes_max: u64) -> Wal {
-        Wal { id, writer, bytes_max, dirty: false }
+    /// Continues in a fresh log, which is full with `bytes_max`; the manifest has all writes up to `marked`.
+    pub fn new(id: LogId, writer: Box<dyn LogWriter>, bytes_max: u64, marked: SeqNo) -> Wal {
+        Wal { id, writer, bytes_max, dirty: false, marked }
     }
 
     /// Whether it is as long as it may become.
@@ -40,19 +42,25 @@ impl Wal {
 
     /// Closes the active log and goes on in another.
     pub fn rotate(&mut self, id: LogId, writer: Box<dyn LogWriter>, closed: &ClosedLogs) {
-        let mut old = std::mem::replace(self, Wal::new(id, writer, self.bytes_max));
+        let mut old = std::mem::replace(self, Wal::new(id, writer, self.bytes_max, self.marked));
         if old.dirty {
             old.writer.end();
             closed.add(old.id, old.writer);
         }
     }
 
-    /// Everything appended, here and to `closed`, survives a power cut.
-    pub fn sync(&mut self, closed: &ClosedLogs) -> Result<()> {
+    /// Everything appended, here and to `closed`, survives a power cut. All writes up to `last` are among it or in durable
+    /// tables, which a durable mark then says.
+    pub fn sync(&mut self, closed: &ClosedLogs, last: SeqNo) -> Result<()> {
         closed.sync()?;
         if self.dirty {
             self.writer.sync()?;
             self.dirty = false;
+        }
+        if self.marked < last {
+            self.marked = last;
+            // The writes are durable with or without the mark; what failed fails the next append.
+            let _ = self.writer.mark_durable(last.plus(1));
         }
         Ok(())
     }

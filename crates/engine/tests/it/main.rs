@@ -42,6 +42,7 @@ mod regressions_open;
 mod repair;
 mod repair_noise;
 mod retained;
+mod rot;
 mod seeks;
 mod small_log;
 mod space;

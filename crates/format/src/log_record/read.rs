@@ -1,6 +1,13 @@
 //! Putting records together again from bytes that may be anything.
-use super::{BLOCK_BYTES, FIRST, FULL, HEADER_BYTES, Header, LAST, MIDDLE};
+//!
+//! LevelDB gives up the rest of a block at the first bad fragment. In files that LevelDB did not begin a
+//! reader may resume earlier ([`Deframer::resuming`]): at the next fragment, if the bad one's length leads to a whole one,
+//! else at the next durable mark in the block. Every fragment is verified by its own checksum either way.
+use super::{BLOCK_BYTES, FIRST, FULL, HEADER_BYTES, Header, LAST, MIDDLE, OURS_FIRST_BYTES};
 use std::ops::Range;
+
+/// Size of a durable mark, an empty batch.
+const MARK_BYTES: usize = 12;
 
 const ZEROS: &str = "zeros where a record should begin";
 
@@ -46,6 +53,7 @@ pub struct Deframer {
     held: Option<Event>,  // a record found together with the Bad that goes before it
     record_end: u64,      // where the last whole record ended
     told_end: u64,        // where the last Record or Bad ended, or zeros behind it
+    resumes: bool,        // within a block that has a bad fragment
 }
 
 /// A record whose last fragment has not come yet.
@@ -84,7 +92,14 @@ impl Deframer {
             held: None,
             record_end: 0,
             told_end: 0,
+            resumes: false,
         }
+    }
+
+    /// Resumes within a block after a bad fragment, where it can, unless the file begins as LevelDB's do.
+    pub fn resuming(mut self) -> Deframer {
+        self.resumes = true;
+        self
     }
 
     /// The next record, or what is in its place. Keeps returning [`Event::End`] at the end.
@@ -125,15 +140,17 @@ impl Deframer {
         let (offset, header) = (self.block_offset + self.at as u64, Header::parse(&self.block[self.at..]));
         let payload = self.at + HEADER_BYTES..self.at + HEADER_BYTES + header.payload_bytes;
         if payload.end > self.block.len() {
-            self.at = self.block.len();
-            if self.block.len() < BLOCK_BYTES {
+            let resume = self.resume_at(self.at + 1);
+            if self.block.len() < BLOCK_BYTES && resume == self.block.len() {
+                self.at = resume;
                 return Ok(Found::End); // a payload cut off by the end of the file
             }
-            return Ok(self.give_up_block(offset, "a fragment longer than its block"));
+            return Ok(self.give_up(offset, resume, "a fragment longer than its block"));
         }
         if header.kind == 0 && header.payload_bytes == 0 {
             if self.block[self.at..].iter().any(|&byte| byte != 0) {
-                return Ok(self.give_up_block(offset, ZEROS));
+                let resume = self.resume_at(self.at + 1);
+                return Ok(self.give_up(offset, resume, ZEROS));
             }
             let cut = self.partial.take();
             let from = cut.as_ref().map_or(offset, |partial| partial.offset);
@@ -141,7 +158,13 @@ impl Deframer {
             return self.skip_zeros(zeros, read);
         }
         if !header.vouches_for(&self.block[payload.clone()]) {
-            return Ok(self.give_up_block(offset, "checksum mismatch")); // the length may be what is damaged
+            // The length may be what is damaged: it counts only if it leads to a whole fragment.
+            let next = self.resumes && self.is_whole(payload.end);
+            let resume = if next { payload.end } else { self.resume_at(self.at + 1) };
+            return Ok(self.give_up(offset, resume, "checksum mismatch"));
+        }
+        if offset == 0 && (header.kind != FIRST || header.payload_bytes != OURS_FIRST_BYTES) {
+            self.resumes = false; // LevelDB wrote it
         }
         self.at = payload.end;
         Ok(Found::Fragment { kind: header.kind, offset, payload })
@@ -191,10 +214,31 @@ impl Deframer {
         }
     }
 
-    /// Nothing behind `offset` in this block can be trusted.
-    fn give_up_block(&mut self, offset: u64, reason: &str) -> Found {
-        self.at = self.block.len();
-        Found::Bad { offset, end: self.block_offset + self.block.len() as u64, reason: reason.into() }
+    /// Nothing from `offset` to `resume` in this block can be trusted.
+    fn give_up(&mut self, offset: u64, resume: usize, reason: &str) -> Found {
+        self.at = resume;
+        Found::Bad { offset, end: self.block_offset + resume as u64, reason: reason.into() }
+    }
+
+    /// Where reading resumes after damage before `from`: at a durable mark, else with the next block.
+    fn resume_at(&self, from: usize) -> usize {
+        let last = self.block.len().saturating_sub(HEADER_BYTES + MARK_BYTES);
+        let mark = self.resumes.then(|| (from..=last).find(|at| self.is_mark(*at))).flatten();
+        mark.unwrap_or(self.block.len())
+    }
+
+    /// Whether a fragment begins at `at` that its own checksum vouches for.
+    fn is_whole(&self, at: usize) -> bool {
+        let Some(bytes) = self.block.get(at..).filter(|rest| rest.len() >= HEADER_BYTES) else { return false };
+        let header = Header::parse(bytes);
+        let payload = bytes.get(HEADER_BYTES..HEADER_BYTES + header.payload_bytes);
+        matches!(header.kind, FIRST | FULL) && payload.is_some_and(|payload| header.vouches_for(payload))
+    }
+
+    /// Whether the record at `at`, where there is room for it, is an empty batch.
+    fn is_mark(&self, at: usize) -> bool {
+        let (header, payload) = self.block[at..at + HEADER_BYTES + MARK_BYTES].split_at(HEADER_BYTES);
+        header[4..] == [MARK_BYTES as u8, 0, FULL] && payload[8..] == [0; 4] && self.is_whole(at)
     }
 
     /// Adds a whole fragment to what came before it; returns an event if that completes or spoils something.

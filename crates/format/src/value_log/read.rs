@@ -5,6 +5,8 @@ use std::{borrow::Cow, ops::Range};
 
 /// Zeros are looked for in pieces of this size.
 const ZEROS_BYTES: u64 = 1 << 20;
+/// The next whole frame is searched for in pieces of this size.
+const SEARCHED_BYTES: u64 = 64 << 10;
 
 /// Reads the frames of one segment in order. Trusts nothing in it.
 #[derive(Debug)]
@@ -28,14 +30,15 @@ impl Frames {
     }
 
     /// The next batch, or what is in its place; `read` fills a buffer from an offset. A frame that is damaged is skipped by
-    /// its length, if it has a believable one.
+    /// its length, if that leads to another or to the end; else reading resumes at the next whole frame.
     pub fn next<E>(&mut self, mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Result<Event, E> {
         self.places.clear();
         if self.at == 0 && self.file_bytes >= MAGIC.len() as u64 {
             let mut magic = *MAGIC;
             read(0, &mut magic)?;
             if magic != *MAGIC && magic != [0; 8] {
-                return Ok(self.give_up(self.file_bytes, "no segment of a value log begins so"));
+                let resume = self.resume_at(MAGIC.len() as u64, &mut read)?;
+                return Ok(self.give_up(resume, "no segment of a value log begins so"));
             }
             self.at = MAGIC.len() as u64;
         }
@@ -52,7 +55,9 @@ impl Frames {
         }
         let header = Header::parse(&header);
         if header.entry_bytes > left - HEADER_BYTES as u64 {
-            return Ok(self.end(true));
+            let resume = self.resume_at(self.at + 1, &mut read)?;
+            let torn = resume == self.file_bytes;
+            return Ok(if torn { self.end(true) } else { self.give_up(resume, "a frame longer than its segment") });
         }
         let mut body = vec![0; header.entry_bytes as usize];
         read(self.at + HEADER_BYTES as u64, &mut body)?;
@@ -63,8 +68,27 @@ impl Frames {
                 self.at = end;
                 Event::Record { offset, bytes: batch.into_bytes() }
             }
-            Err(found) => self.give_up(end, &found.detail),
+            Err(found) => {
+                let resume = self.after(end, &mut read)?;
+                self.give_up(resume, &found.detail)
+            }
         })
+    }
+
+    /// Where reading resumes after a damaged frame that should end at `end`: its length may be what is damaged.
+    fn after<E>(&self, end: u64, read: &mut impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Result<u64, E> {
+        let mut header = [0; HEADER_BYTES];
+        let left = self.file_bytes - end;
+        if left < HEADER_BYTES as u64 {
+            return Ok(end);
+        }
+        read(end, &mut header)?;
+        if header == [0; HEADER_BYTES] {
+            return Ok(end); // the tail
+        }
+        let header = Header::parse(&header);
+        let whole = header.is_believable(left) && self.is_whole(&header, end, read)?;
+        if whole { Ok(end) } else { self.resume_at(self.at + 1, read) }
     }
 
     fn end(&mut self, torn: bool) -> Event {
@@ -90,11 +114,44 @@ impl Frames {
             let mut piece = vec![0; (self.file_bytes - from).min(ZEROS_BYTES) as usize];
             read(from, &mut piece)?;
             if piece.iter().any(|&byte| byte != 0) {
-                return Ok(self.give_up(self.file_bytes, "zeros where a frame should begin"));
+                let resume = self.resume_at(self.at + 1, &mut read)?;
+                return Ok(self.give_up(resume, "zeros where a frame should begin"));
             }
             from += piece.len() as u64;
         }
         Ok(self.end(false))
+    }
+
+    /// Where the next whole frame from `from` on begins, or the segment's end. Few offsets have a believable header.
+    fn resume_at<E>(&self, from: u64, read: &mut impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Result<u64, E> {
+        let mut from = from;
+        while from + HEADER_BYTES as u64 <= self.file_bytes {
+            let mut piece = vec![0; (self.file_bytes - from).min(SEARCHED_BYTES) as usize];
+            read(from, &mut piece)?;
+            for (at, bytes) in piece.windows(HEADER_BYTES).enumerate() {
+                let header = Header::parse(bytes.try_into().expect("as many as a header has"));
+                if header.is_believable(self.file_bytes - from - at as u64)
+                    && self.is_whole(&header, from + at as u64, read)?
+                {
+                    return Ok(from + at as u64);
+                }
+            }
+            from += (piece.len() - HEADER_BYTES + 1) as u64; // a header may lie across two pieces
+        }
+        Ok(self.file_bytes)
+    }
+
+    /// Whether the frame that begins with `header` at `at` has the right checksums.
+    fn is_whole<E>(
+        &self,
+        header: &Header,
+        at: u64,
+        read: &mut impl FnMut(u64, &mut [u8]) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let mut body = vec![0; header.entry_bytes as usize];
+        read(at + HEADER_BYTES as u64, &mut body)?;
+        let mut tried = Frames { at, ..Frames::new(self.segment, self.file_bytes) };
+        Ok(tried.open(header, &body).is_ok())
     }
 
     fn open(&mut self, header: &Header, body: &[u8]) -> Result<Batch, Corrupt> {
@@ -282,7 +339,9 @@ mod tests {
                 told.iter().all(|event| !matches!(event, Event::Record { .. }) || good.contains(event)),
                 "byte {at}"
             );
-            assert!(records(&told) < records(&good), "byte {at} is covered");
+            assert!(told.iter().any(|event| matches!(event, Event::Bad { .. })), "byte {at} is covered");
+            let lost = usize::from(at >= MAGIC.len());
+            assert_eq!(records(&told) + lost, records(&good), "byte {at} costs its frame and no other");
             for place in places.iter().filter(|place| place.contains(&at)) {
                 assert!(read_entry(&bad[place.clone()], |key| key == b"k", SeqNo(104)).is_err());
             }

@@ -112,6 +112,11 @@ impl FileSystem for Memory {
         Ok(here.map(|(name, file)| DirEntry { name: name.clone(), bytes: file.read().len() as u64 }).collect())
     }
 
+    fn list_lost(&self) -> io::Result<Vec<String>> {
+        let directory = self.0.lock();
+        Ok(directory.files.keys().filter_map(|name| name.strip_prefix("lost/")).map(str::to_owned).collect())
+    }
+
     fn folders(&self) -> Option<&dyn Folders> {
         Some(self)
     }

@@ -1,7 +1,7 @@
 //! What grows at its end: logs, and the segments of a value log.
 use super::LogEvent;
 use crate::Result;
-use terrace_format::{Batch, block::Bytes};
+use terrace_format::{Batch, SeqNo, block::Bytes};
 
 /// What a log is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,6 +25,11 @@ pub trait LogWriter: Send + Sync {
     /// Everything appended survives a power cut when this returns (under tier `none`: no promise).
     /// After an error the log's contents are unknown, and stay so: a second try proves nothing.
     fn sync(&self) -> Result<()>;
+    /// Notes in the log that every write before sequence `next` has been synced, in this log and in older
+    /// ones: recovery then tells damage from a torn tail. The mark itself is not synced. A log on a device
+    /// that is written past the page cache keeps it for the next append, as each append costs a page there.
+    /// After an error the log's end is unknown, as after [`append`](LogWriter::append).
+    fn mark_durable(&mut self, next: SeqNo) -> Result<()>;
     /// Nothing more is appended: what is kept for that, space and memory, may go.
     fn end(&mut self) {}
     /// Bytes so far, of what is listed under the log's name.

@@ -165,6 +165,8 @@ pub trait Placement: Send + Sync {
     }
     /// Keeps a durable copy of `object` under `lost/`, of a log all its parts; the object itself stays.
     fn set_aside(&self, object: ObjectId) -> Result<()>;
+    /// Names of what was set aside, below `lost/`, in order.
+    fn lost(&self) -> Result<Vec<String>>;
 
     /// The file of a table that has one to itself, of a bundle, or of a segment that nobody writes any more, for another store to
     /// [`adopt`](Placement::adopt).

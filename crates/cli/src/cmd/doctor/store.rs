@@ -1,6 +1,7 @@
 //! Which store a directory holds, and how it would be opened.
 use super::Finding;
 use crate::{
+    cmd::lost,
     directory::{Holds, look},
     sorted_table::SortedTable,
 };
@@ -20,7 +21,8 @@ pub fn findings(path: &Path, options: &Options) -> Vec<Finding> {
         _ => false,
     };
     let codecs = if is_leveldbs { zstd_warning(path, options) } else { None };
-    [describe(holds), durability(path, options)].into_iter().chain(tiers(path)).chain(codecs).collect()
+    let about = [describe(holds), durability(path, options)].into_iter().chain(lost(path));
+    about.chain(tiers(path)).chain(codecs).collect()
 }
 
 fn describe(holds: Holds) -> Finding {
@@ -45,6 +47,20 @@ fn describe(holds: Holds) -> Finding {
             }
         },
     }
+}
+
+/// What opens have set aside, if anything.
+fn lost(path: &Path) -> Option<Finding> {
+    let names = lost::names_in(path).ok().filter(|names| !names.is_empty())?;
+    let value = format!(
+        "{} under lost/: {}",
+        if names.len() == 1 { "1 file".into() } else { format!("{} files", names.len()) },
+        names.join(", ")
+    );
+    Some(
+        Finding::new("lost", value)
+            .advise("`terrace lost` shows, restores or discards what opens found in damaged logs"),
+    )
 }
 
 /// The marker's lines without its comments.

@@ -9,6 +9,8 @@ mod store;
 mod tables;
 mod unnamed;
 
+pub use logs::show_log;
+
 use crate::{bytes::quoted, directory::refuse_foreign};
 use anyhow::{Context, Result, bail};
 use std::{fs, io::Write, path::PathBuf};

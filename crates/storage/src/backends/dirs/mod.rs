@@ -178,6 +178,10 @@ impl Placement for Dirs {
         self.files.remove(object)
     }
 
+    fn lost(&self) -> Result<Vec<String>> {
+        self.files.lost()
+    }
+
     fn set_aside(&self, object: ObjectId) -> Result<()> {
         let folder = if let ObjectId::Table(id) = object { self.shelf.folder(id) } else { None };
         match folder {

@@ -72,6 +72,10 @@ pub trait FileSystem: Send + Sync {
     }
     /// Every file in the directory itself.
     fn list(&self) -> io::Result<Vec<DirEntry>>;
+    /// Names of the files in `lost/`, without that prefix, in any order.
+    fn list_lost(&self) -> io::Result<Vec<String>> {
+        Ok(Vec::new())
+    }
     /// Names made, moved and removed so far survive a power cut (also those in `lost/`).
     fn sync_directory(&self) -> io::Result<()>;
     /// The bytes of an existing file survive a power cut; for files that somebody else wrote.

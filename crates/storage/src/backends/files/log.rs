@@ -15,12 +15,15 @@ use std::{
     },
     time::Instant,
 };
-use terrace_format::log_record::{Deframer, Framer, OURS_HEAD_BYTES, is_ours};
+use terrace_format::{
+    SeqNo, batch,
+    log_record::{Deframer, Framer, OURS_HEAD_BYTES, is_ours},
+};
 
 /// Starts the log `name`, whose first record is `first`.
 pub(super) fn create(store: Arc<Store>, name: &str, kind: LogKind, first: &[u8]) -> Result<Box<dyn LogWriter>> {
-    let mut writer = Writer { file: LogFile::create(store, name, kind, Ok)?, framer: Framer::new() };
-    let Writer { file, framer } = &mut writer;
+    let mut writer = Writer { file: LogFile::create(store, name, kind, Ok)?, framer: Framer::new(), mark: None };
+    let Writer { file, framer, .. } = &mut writer;
     framer.frame_ours(first, |piece| file.write(piece))?;
     Ok(Box::new(writer))
 }
@@ -68,6 +71,21 @@ impl LogFile {
         })
     }
 
+    /// Whether a sync of it promises anything.
+    pub fn promises(&self) -> bool {
+        self.store.tracker.promises()
+    }
+
+    /// Whether everything appended was there at the last sync.
+    fn is_synced(&self) -> bool {
+        self.synced_bytes.load(Relaxed) == self.bytes
+    }
+
+    /// What was appended since the last sync promises nothing.
+    fn needs_no_sync(&mut self) {
+        *self.synced_bytes.get_mut() = self.bytes;
+    }
+
     /// Its whole name, for messages.
     pub fn name(&self) -> &str {
         &self.name
@@ -108,7 +126,7 @@ impl LogFile {
     pub fn sync(&self) -> Result<()> {
         let _alone = self.syncing.lock();
         self.check()?;
-        let nothing_new = self.named.load(Relaxed) && self.synced_bytes.load(Relaxed) == self.bytes;
+        let nothing_new = self.named.load(Relaxed) && self.is_synced();
         if nothing_new || !self.store.tracker.promises() {
             return Ok(());
         }
@@ -149,12 +167,39 @@ impl LogFile {
 struct Writer {
     file: LogFile,
     framer: Framer,
+    /// A durable mark that waits for the next append.
+    mark: Option<SeqNo>,
+}
+
+impl Writer {
+    fn frame(&mut self, record: &[u8]) -> Result<()> {
+        let Writer { file, framer, .. } = self;
+        file.attempt(|file| framer.frame(record, |piece| file.write(piece)))
+    }
 }
 
 impl LogWriter for Writer {
     fn append(&mut self, record: &[u8]) -> Result<()> {
-        let Writer { file, framer } = self;
-        file.attempt(|file| framer.frame(record, |piece| file.write(piece)))
+        if let Some(next) = self.mark.take() {
+            self.frame(&batch::durable_mark(next))?;
+        }
+        self.frame(record)
+    }
+
+    fn mark_durable(&mut self, next: SeqNo) -> Result<()> {
+        if !self.file.promises() {
+            return Ok(());
+        }
+        if self.file.store.setup.direct_io {
+            self.mark = Some(next);
+            return Ok(());
+        }
+        let clean = self.file.is_synced();
+        self.frame(&batch::durable_mark(next))?;
+        if clean {
+            self.file.needs_no_sync();
+        }
+        Ok(())
     }
 
     fn sync(&self) -> Result<()> {
@@ -179,7 +224,7 @@ pub(super) fn open(store: &Store, name: &str, kind: LogKind) -> Result<Box<dyn L
     let file = store.open_file(what, name)?;
     let mut head = vec![0; file.bytes.min(OURS_HEAD_BYTES as u64) as usize];
     file.read_exact_at(&mut head, 0)?;
-    Ok(Box::new(Reader { ours: is_ours(&head), deframer: Deframer::new(file.bytes), file }))
+    Ok(Box::new(Reader { ours: is_ours(&head), deframer: Deframer::new(file.bytes).resuming(), file }))
 }
 
 struct Reader {

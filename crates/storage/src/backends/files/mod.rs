@@ -324,6 +324,10 @@ impl Placement for Files {
         root::set_aside(&self.store, object)
     }
 
+    fn lost(&self) -> Result<Vec<String>> {
+        root::lost(&self.store)
+    }
+
     fn file_of(&self, object: ObjectId) -> Result<TableFile> {
         let there = self.store.name_there(object);
         Ok(TableFile::new(self.store.fs.clone(), there.unwrap_or_else(|| self.store.name_of(object))))

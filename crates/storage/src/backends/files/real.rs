@@ -66,15 +66,6 @@ impl RealFs {
         Box::new(Writing(file))
     }
 
-    /// Names of the files in `lost/`, without that prefix; none where it is missing.
-    pub fn list_lost(&self) -> io::Result<Vec<String>> {
-        match list(&self.root.join(LOST)) {
-            Ok(entries) => Ok(entries.into_iter().map(|entry| entry.name).collect()),
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-            Err(e) => Err(e),
-        }
-    }
-
     /// Removes `lost/` and the directory itself, each if it is there and empty.
     pub fn remove_empty(&self) -> io::Result<()> {
         for path in [self.root.join(LOST), self.root.clone()] {
@@ -214,6 +205,14 @@ impl FileSystem for RealFs {
                 give_up()?;
                 if e.kind() == ErrorKind::Unsupported { Ok(()) } else { Err(e) }
             }
+        }
+    }
+
+    fn list_lost(&self) -> io::Result<Vec<String>> {
+        match list(&self.root.join(LOST)) {
+            Ok(entries) => Ok(entries.into_iter().map(|entry| entry.name).collect()),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            Err(e) => Err(e),
         }
     }
 

@@ -190,6 +190,14 @@ fn link_into_lost(store: &Store, name: &str) -> Result<bool> {
     }
 }
 
+/// What [`set_aside`], or LevelDB's repair, has put into `lost/`.
+pub(super) fn lost(store: &Store) -> Result<Vec<String>> {
+    let mut names = store.fs.list_lost().map_err(store.io("list", "lost"))?;
+    names.retain(|name| set_aside_from(name).is_some());
+    names.sort();
+    Ok(names)
+}
+
 /// Of what a file of this name in `lost/` is a copy; `None` unless [`set_aside`], or LevelDB's repair, put it there.
 pub(in crate::backends) fn set_aside_from(name: &str) -> Option<FileName> {
     let numbered =

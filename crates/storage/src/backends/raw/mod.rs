@@ -260,6 +260,11 @@ impl FileSystem for RawFs {
         here.map(|(name, file)| Ok(DirEntry { name, bytes: file.bytes()? })).collect()
     }
 
+    fn list_lost(&self) -> Result<Vec<String>> {
+        let files = self.mount()?.files();
+        Ok(files.into_iter().filter_map(|(name, _)| name.strip_prefix("lost/").map(str::to_owned)).collect())
+    }
+
     fn sync_directory(&self) -> Result<()> {
         self.mount()?.flush_names()
     }

@@ -139,6 +139,10 @@ impl FileSystem for SplitFs {
         Ok([self.meta.list()?, self.data.list()?].concat())
     }
 
+    fn list_lost(&self) -> io::Result<Vec<String>> {
+        Ok([self.meta.list_lost()?, self.data.list_lost()?].concat())
+    }
+
     fn sync_directory(&self) -> io::Result<()> {
         self.data.sync_directory()?;
         self.names.sync(|| self.meta.sync_directory())

@@ -7,7 +7,7 @@ use crate::{
 };
 use std::sync::Arc;
 use terrace_format::{
-    Batch, LogId, Op, batch,
+    Batch, LogId, Op, SeqNo, batch,
     value_log::{Framer, Frames, INLINE, MAGIC, Pointer},
 };
 
@@ -96,6 +96,17 @@ impl LogWriter for Writer {
     fn sync(&self) -> Result<()> {
         self.segment.sync()?;
         self.small.iter().try_for_each(|small| small.sync())
+    }
+
+    /// In the part that goes with the memtable, if there is one.
+    fn mark_durable(&mut self, next: SeqNo) -> Result<()> {
+        match &mut self.small {
+            Some(small) => small.mark_durable(next),
+            None if self.shared.inner.promises() && !self.shared.setup.direct_io => {
+                self.frame(&mut decoded(&batch::durable_mark(next))?)
+            }
+            None => Ok(()),
+        }
     }
 
     fn end(&mut self) {

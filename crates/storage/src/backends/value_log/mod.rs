@@ -275,6 +275,10 @@ impl Placement for ValueLog {
         self.shared.inner.trim(tables)
     }
 
+    fn lost(&self) -> Result<Vec<String>> {
+        self.shared.inner.lost()
+    }
+
     fn set_aside(&self, object: ObjectId) -> Result<()> {
         let whole = self.shared.inner.set_aside(object);
         let ObjectId::Wal(log) = object else { return whole };

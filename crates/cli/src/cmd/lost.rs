@@ -1,0 +1,254 @@
+//! `lost`: what opens have set aside of damaged WALs, until it is restored or discarded.
+use crate::{args::Store, cmd::inspect, log_file::LogFile, table::size};
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+};
+use terrace::{WriteBatch, WriteOptions};
+use terrace_format::{Batch, Op, log_record::Event};
+
+/// Bytes of restored writes that are one batch.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// Lists, shows, restores or discards what opens have set aside under lost/.
+///
+/// An open keeps a copy of every log that holds something which is no part of the history: a torn tail after
+/// a power cut, or damage. `check`, `stats` and `doctor` mention it until it is restored or discarded.
+#[derive(clap::Args)]
+pub struct Lost {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// The files, with their sizes and what can be read of them.
+    List {
+        #[command(flatten)]
+        store: Store,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// The writes in one file.
+    Show {
+        #[command(flatten)]
+        store: Store,
+        /// The file's name, as `list` prints it.
+        name: String,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Puts pairs of one file back whose keys the store does not have, those deleted since among them.
+    Restore {
+        #[command(flatten)]
+        store: Store,
+        /// The file's name, as `list` prints it.
+        name: String,
+        /// Also replace values that differ, and repeat deletes: everything in the file is newer than the store.
+        #[arg(long)]
+        overwrite: bool,
+    },
+    /// Removes files for good.
+    Discard {
+        #[command(flatten)]
+        store: Store,
+        /// The files' names, as `list` prints them.
+        #[arg(required_unless_present = "all")]
+        names: Vec<String>,
+        /// All of them.
+        #[arg(long, conflicts_with = "names")]
+        all: bool,
+    },
+}
+
+impl Lost {
+    /// Carries it out.
+    pub fn run(&self, out: &mut dyn Write) -> Result<()> {
+        match &self.what {
+            What::List { store, json } => list(&store.path, *json, out),
+            What::Show { store, name, json } => inspect::show_log(&file(&store.path, name)?, *json, true, out),
+            What::Restore { store, name, overwrite } => restore(store, name, *overwrite, out),
+            What::Discard { store, names, all } => {
+                let names = if *all { names_in(&store.path)? } else { names.clone() };
+                discard(store, &names, out)
+            }
+        }
+    }
+}
+
+/// Names of the files set aside in the store at `path`, in order.
+pub fn names_in(path: &Path) -> Result<Vec<String>> {
+    let folder = path.join("lost");
+    if !path.is_dir() {
+        bail!("{}: not a directory; `terrace raw export` copies a device into one", path.display());
+    }
+    let entries = match fs::read_dir(&folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.with_context(|| folder.display().to_string())?,
+    };
+    let name = |entry: std::io::Result<fs::DirEntry>| Ok(entry?.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = entries.map(name).collect::<Result<_>>()?;
+    names.sort();
+    Ok(names)
+}
+
+/// The file `name` of those.
+fn file(path: &Path, name: &str) -> Result<PathBuf> {
+    if !names_in(path)?.iter().any(|known| known == name) {
+        bail!("nothing of that name is in {}/lost: {name}; `terrace lost list` prints the names", path.display());
+    }
+    Ok(path.join("lost").join(name))
+}
+
+/// What can be read of a log.
+#[derive(Default)]
+struct Found {
+    writes: u64,
+    first: Option<u64>,
+    last: u64,
+    bad_bytes: u64,
+}
+
+fn survey(path: &Path) -> Result<Found> {
+    let mut found = Found::default();
+    each_batch(path, |event| {
+        match event {
+            Ok(batch) => {
+                found.writes += u64::from(batch.len());
+                found.first = found.first.or(Some(batch.sequence().0));
+                found.last = batch.sequence().0 + u64::from(batch.len()).max(1) - 1;
+            }
+            Err(bytes) => found.bad_bytes += bytes,
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Passes every batch with operations of a log on, or how many bytes are none.
+fn each_batch(path: &Path, mut pass: impl FnMut(std::result::Result<Batch, u64>) -> Result<()>) -> Result<()> {
+    let mut log = LogFile::open(path)?;
+    loop {
+        match log.next()? {
+            Event::End { .. } => return Ok(()),
+            Event::Bad { bytes, .. } => pass(Err(bytes))?,
+            Event::Record { bytes, .. } => {
+                let length = bytes.len() as u64;
+                match Batch::decode(bytes) {
+                    Ok(batch) if batch.is_empty() => {}
+                    batch => pass(batch.map_err(|_| length))?,
+                }
+            }
+        }
+    }
+}
+
+fn list(path: &Path, as_json: bool, out: &mut dyn Write) -> Result<()> {
+    let names = names_in(path)?;
+    let mut objects = Vec::new();
+    for name in &names {
+        let file = path.join("lost").join(name);
+        let bytes = fs::metadata(&file).with_context(|| file.display().to_string())?.len();
+        let Found { writes, first, last, bad_bytes } = survey(&file)?;
+        if as_json {
+            objects.push(json!({ "name": name, "bytes": bytes, "writes": writes, "first_sequence": first,
+                "last_sequence": first.map(|_| last), "bad_bytes": bad_bytes }));
+            continue;
+        }
+        let range = first.map_or(String::new(), |first| format!(" (sequences {first} to {last})"));
+        writeln!(out, "{name}  {}, {writes} writes{range}, {bad_bytes} bytes cannot be read", size(bytes))?;
+    }
+    match (as_json, names.len()) {
+        (true, _) => writeln!(out, "{}", json!({ "lost": objects }))?,
+        (false, 0) => writeln!(out, "nothing was set aside")?,
+        (false, _) => {}
+    }
+    Ok(())
+}
+
+/// The lost part of a file: the last operation on each key, and the ranges deleted before those.
+#[derive(Default)]
+struct Tail {
+    keys: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    ranges: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Tail {
+    /// What lies after the first damage, as the open took what lies before it; all of a file that is whole.
+    fn of(path: &Path) -> Result<Tail> {
+        let (mut tail, mut damaged) = (Tail::default(), false);
+        each_batch(path, |read| {
+            match read {
+                Ok(batch) => batch.ops().for_each(|op| tail.add(op)),
+                Err(_) if !std::mem::replace(&mut damaged, true) => tail = Tail::default(),
+                Err(_) => {}
+            }
+            Ok(())
+        })?;
+        Ok(tail)
+    }
+
+    fn add(&mut self, op: Op<'_>) {
+        match op {
+            Op::Put(key, value) => drop(self.keys.insert(key.to_vec(), Some(value.to_vec()))),
+            Op::Delete(key) => drop(self.keys.insert(key.to_vec(), None)),
+            Op::DeleteRange(from, to) => {
+                self.keys.retain(|key, _| key.as_slice() < from || key.as_slice() >= to);
+                self.ranges.push((from.to_vec(), to.to_vec()));
+            }
+        }
+    }
+}
+
+fn restore(store: &Store, name: &str, overwrite: bool, out: &mut dyn Write) -> Result<()> {
+    let tail = Tail::of(&file(&store.path, name)?)?;
+    let db = store.open()?;
+    let (mut batch, mut restored, mut kept) = (WriteBatch::new(), 0, 0);
+    for (from, to) in tail.ranges.iter().filter(|_| overwrite) {
+        batch.delete_range(from, to);
+        restored += 1;
+    }
+    for (key, value) in &tail.keys {
+        let there = db.get(key)?;
+        match value {
+            value if *value == there => continue,
+            Some(value) if overwrite || there.is_none() => drop(batch.put(key, value)),
+            None if overwrite => drop(batch.delete(key)),
+            _ => {
+                kept += 1;
+                continue;
+            }
+        }
+        restored += 1;
+        if batch.byte_len() >= BATCH_BYTES {
+            db.write(std::mem::take(&mut batch), WriteOptions::default())?;
+        }
+    }
+    db.write(batch, WriteOptions::synced())?;
+    db.close()?;
+    writeln!(out, "restored {restored} writes of {name}")?;
+    if kept > 0 {
+        writeln!(out, "kept {kept} keys as the store has them; --overwrite takes what the file says of them")?;
+    }
+    writeln!(out, "the file stays until `terrace lost discard` removes it")?;
+    Ok(())
+}
+
+fn discard(store: &Store, names: &[String], out: &mut dyn Write) -> Result<()> {
+    let files = names.iter().map(|name| file(&store.path, name)).collect::<Result<Vec<_>>>()?;
+    let held = store.open()?; // another open might set something aside meanwhile
+    for path in &files {
+        let named = || path.display().to_string();
+        let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        removed.with_context(named)?;
+    }
+    held.close()?;
+    writeln!(out, "discarded {} files", files.len())?;
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! Rot is not a torn tail: damage to writes that were durable is an error that names the file, or with `recovery=salvage` costs
+//! no more than the damaged records. Whatever a store answers, it never drops a durable write without a word.
+use crate::common::{files, kit};
+use files::{Files, holding, leveldb_edit, leveldb_store, put};
+use kit::{Pairs, contents};
+use std::sync::{Arc, Mutex};
+use terrace::{Db, Error, Event, Options, WriteOptions};
+
+const PUTS: usize = 60;
+
+fn key(number: usize) -> String {
+    format!("key{number:04}")
+}
+
+fn value(number: usize) -> Vec<u8> {
+    // Every fifth is large enough to stay in a value log.
+    vec![number as u8; if number.is_multiple_of(5) { 900 } else { 40 }]
+}
+
+fn pairs(numbers: impl Iterator<Item = usize>) -> Pairs {
+    numbers.map(|number| (key(number).into_bytes(), value(number))).collect()
+}
+
+/// The forms of logs: one file, a segment with a small log, a segment alone.
+const FORMS: [&[(&str, &str)]; 3] =
+    [&[], &[("values", "log")], &[("values", "log"), ("small_log", "false"), ("value_log_threshold", "0")]];
+
+fn options(form: &[(&str, &str)]) -> Options {
+    kit::in_files(&[form, &[("memtable_bytes", "4MiB"), ("durability", "sync")]].concat())
+}
+
+/// A store of `PUTS` synced puts in its log, and then `unsynced` more; `closed` or killed.
+fn store(options: &Options, unsynced: usize, closed: bool) -> Files {
+    let fs = kit::anywhere();
+    let db = kit::open(&fs, options, true).expect("open");
+    for number in 0..PUTS + unsynced {
+        let how = WriteOptions { sync: number < PUTS };
+        db.put_with(key(number), value(number), how).expect("put");
+    }
+    if closed {
+        db.close().expect("close");
+    } else {
+        drop(db);
+    }
+    files::files(&*fs)
+}
+
+/// Names of the files that hold writes.
+fn logs(files: &Files) -> Vec<String> {
+    files.keys().filter(|name| name.ends_with("log")).cloned().collect()
+}
+
+/// Opens `files`; what listeners heard of damage.
+fn open(files: &Files, options: &Options) -> (terrace::Result<Db>, Vec<String>) {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let into = heard.clone();
+    let options = options.clone().listener(Arc::new(move |event: &Event| {
+        if let Event::Damaged { damage } = event {
+            into.lock().unwrap().push(damage.file.clone());
+        }
+    }));
+    let db = kit::open(&holding(kit::anywhere(), files), &options, true);
+    let heard = heard.lock().unwrap().clone();
+    (db, heard)
+}
+
+/// Each file with each of some bytes changed.
+fn flipped(files: &Files) -> impl Iterator<Item = (String, usize, Files)> {
+    let places =
+        logs(files).into_iter().flat_map(|name| (0..files[&name].len()).step_by(7).map(move |at| (name.clone(), at)));
+    places.map(|(name, at)| {
+        let mut damaged = files.clone();
+        damaged.get_mut(&name).expect("it is there")[at] ^= 1 << (at % 8);
+        (name, at, damaged)
+    })
+}
+
+#[test]
+fn a_flipped_byte_in_durable_writes_is_never_passed_over() {
+    for form in FORMS {
+        let options = options(form);
+        let sound = store(&options, 0, true);
+        let (mut refused, mut tried) = (0, 0);
+        for (name, at, damaged) in flipped(&sound) {
+            tried += 1;
+            match open(&damaged, &options).0 {
+                Ok(db) => {
+                    let found = contents(&db).expect("scan");
+                    assert!(found == pairs(0..PUTS), "SILENT: {} pairs, {name} at {at}, {form:?}", found.len());
+                }
+                Err(Error::Corrupt { object, detail, .. }) => {
+                    refused += 1;
+                    assert!(object.contains("log"), "{object}");
+                    assert!(detail.contains("recovery=salvage"), "{detail}");
+                }
+                Err(other) => panic!("{name} at {at}: {other}"),
+            }
+        }
+        println!("{form:?}: {refused} of {tried} refused");
+        assert!(refused > tried / 2, "{form:?}: {refused} of {tried}");
+    }
+}
+
+#[test]
+fn salvage_loses_the_damaged_record_and_no_other() {
+    for form in FORMS {
+        let refusing = options(form);
+        let mut salvaging = refusing.clone();
+        salvaging.set("recovery", "salvage").expect("an option");
+        let sound = store(&refusing, 0, true);
+        let (mut states, mut lost, mut most) = (0, 0, 0);
+        for (name, at, damaged) in flipped(&sound) {
+            let (db, heard) = open(&damaged, &salvaging);
+            let db = db.unwrap_or_else(|error| panic!("{name} at {at}: {error}"));
+            let found = contents(&db).expect("scan");
+            let all = pairs(0..PUTS);
+            assert!(found.iter().all(|pair| all.contains(pair)), "{name} at {at}: a pair that was never put");
+            let missing = PUTS - found.len();
+            if missing > 0 {
+                assert!(!heard.is_empty() && db.statistics().lost_files > 0, "SILENT: {name} at {at}, {form:?}");
+            }
+            if missing > 2 {
+                println!("{name} at {at}: {missing} lost");
+            }
+            (states, lost, most) = (states + 1, lost + missing, most.max(missing));
+            db.put("another", "write").expect("it can be written");
+        }
+        println!("{form:?}: {lost} pairs lost in {states} states, {most} at most");
+        // A length that is damaged costs what lies between it and the next mark.
+        assert!(most <= 2, "{form:?}: {most} pairs lost at once");
+    }
+}
+
+/// What was not synced may go with a power cut, so damage there ends the history, as ever.
+#[test]
+fn a_torn_tail_is_dropped_and_what_was_durable_stays() {
+    for form in FORMS {
+        let options = options(form);
+        let sound = store(&options, 10, false);
+        let mut torn = 0;
+        for name in logs(&sound) {
+            for cut in (1..400).step_by(13) {
+                let mut damaged = sound.clone();
+                let bytes = damaged.get_mut(&name).expect("it is there");
+                bytes.truncate(bytes.len().saturating_sub(cut));
+                if let Ok(db) = open(&damaged, &options).0 {
+                    let found = contents(&db).expect("scan");
+                    assert!(found == pairs(0..found.len()), "{name} cut by {cut}: {} pairs", found.len());
+                    torn += usize::from(found.len() >= PUTS && found.len() < PUTS + 10);
+                }
+            }
+        }
+        assert!(torn > 0, "{form:?}");
+    }
+}
+
+/// A log that is empty although a later one says that everything in it was durable.
+#[test]
+fn an_emptied_log_between_others_is_corruption() {
+    let options = kit::in_files(&[("memtable_bytes", "64KiB"), ("durability", "sync")]);
+    let fs = kit::anywhere();
+    let db = kit::open(&fs, &options, true).expect("open");
+    for number in 0..3u8 {
+        // Each fills a memtable, which waits for a flush that is never run.
+        db.put_with([number], vec![number; 70 << 10], WriteOptions::synced()).expect("put");
+        if number < 2 && db.statistics().sealed_memtables > 0 {
+            break;
+        }
+    }
+    db.put_with("last", "write", WriteOptions::synced()).expect("put");
+    drop(db);
+    let mut damaged = files::files(&*fs);
+    let logs = logs(&damaged);
+    assert!(logs.len() >= 2, "{logs:?}");
+    damaged.get_mut(&logs[0]).expect("it is there").truncate(19);
+    let error = open(&damaged, &options).0.map(drop).expect_err("durable writes are gone");
+    assert!(matches!(&error, Error::Corrupt { what: "log", .. }), "{error}");
+}
+
+/// Every record of a manifest was synced before the next began.
+#[test]
+fn a_bad_record_within_a_manifest_is_corruption() {
+    let options = kit::in_files(&[("durability", "sync")]);
+    let fs = kit::anywhere();
+    let db = kit::open(&fs, &options, false).expect("open");
+    for number in 0..4u8 {
+        db.put([number], "value").expect("put");
+        db.flush().expect("flush");
+        db.wait_idle().expect("idle");
+    }
+    db.close().expect("close");
+    let sound = files::files(&*fs);
+    let name = files::manifest_of(&sound);
+    let (mut refused, tried) = (0, sound[&name].len());
+    for at in 0..tried {
+        let mut damaged = sound.clone();
+        damaged.get_mut(&name).expect("it is there")[at] ^= 0x20;
+        match open(&damaged, &options).0 {
+            Ok(db) => assert_eq!(contents(&db).expect("scan").len(), 4, "SILENT at {at}"),
+            Err(Error::Corrupt { .. } | Error::Missing { .. } | Error::Invalid(_) | Error::Unsupported(_)) => {
+                refused += 1
+            }
+            Err(other) => panic!("at {at}: {other}"),
+        }
+    }
+    assert!(refused > tried * 9 / 10, "{refused} of {tried}");
+}
+
+/// LevelDB's logs have no marks. They are replayed as LevelDB does, and what is skipped is said.
+#[test]
+fn a_hole_in_leveldbs_log_is_reported() {
+    let records: Vec<_> = (1..=3000u64).map(|n| put(n, &format!("{n:05}"), "value")).collect();
+    let mut files = leveldb_store(&leveldb_edit(), &records);
+    let log = files.get_mut("000003.log").expect("it has one");
+    log[40_000] ^= 1;
+    let (db, heard) = open(&files, &kit::plain(&[]));
+    let db = db.expect("LevelDB opens it");
+    let found = contents(&db).expect("scan").len();
+    assert!((2000..3000).contains(&found), "{found}");
+    assert!(heard.iter().any(|file| file.contains("000003.log")), "{heard:?}");
+    assert_eq!((db.statistics().torn_logs, db.statistics().lost_files), (1, 1));
+}
