@@ -44,7 +44,7 @@ impl Options {
 
 /// LevelDB's own numbers, and nothing made unless asked for.
 fn leveldbs() -> terrace::Options {
-    let mut options = terrace::Options::leveldb_compatible();
+    let mut options = terrace::Options::default();
     options.create_if_missing = false;
     options.recovery = terrace::Recovery::Salvage; // LevelDB skips what it cannot read of a log
     options

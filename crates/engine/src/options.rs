@@ -7,7 +7,7 @@ mod field;
 mod recovery;
 mod text;
 
-use crate::{Error, Event, Listener, Result};
+use crate::{Error, Event, Listener, Result, presets};
 pub use collection::Collection;
 use field::FIELDS;
 pub use recovery::Recovery;
@@ -255,9 +255,8 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        let mut options = Options::leveldb_compatible().named("default");
+        let mut options = presets::terrace_block().named("default");
         options.durability = Tier::AsMade;
-        options.seek_compaction_bytes = 4 << 10;
         options
     }
 }

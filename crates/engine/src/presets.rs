@@ -16,8 +16,8 @@ use terrace_storage::{FilterForm, LogWrites, Tier};
 pub const PRESETS: &[(&str, &str)] = &[
     (
         "default",
-        "what is taken where none is named: leveldb, but new stores become durable in batches, off the path of writes, and \
-         remember it, and a table that reads ask in vain is merged only when they have paid for it",
+        "what is taken where none is named: terrace-block in LevelDB's files; new stores become durable in batches, off the path \
+         of writes, and remember it, older ones keep their syncs",
     ),
     (
         "leveldb",
@@ -176,7 +176,7 @@ fn wisckey() -> Options {
 /// and of replaced tables on, writers wait; with less, a compaction of a full level 0 stopped them until it was durable.
 /// Level 1 holds what level 0 brings when its compaction starts, 4 memtables, up to four times that before a level is begun; it does
 /// so too where memtables are made larger, and deeper levels are sized from the last (`levels_fit`).
-fn terrace_block() -> Options {
+pub(crate) fn terrace_block() -> Options {
     let mut options = Options::leveldb_compatible().named("terrace-block");
     options.memtable_bytes = 32 << 20;
     options.memtables_max = 4;

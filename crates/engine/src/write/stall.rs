@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn brakes_before_it_stops() {
-        let options = Options::default();
+        let options = Options::leveldb_compatible();
         let cases = [
             ((false, 0, 0, false), Room::Enough),
             ((false, 1, 7, false), Room::Enough),
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn the_pace_falls_steadily_and_never_stands_still() {
-        let mut options = Options::default();
+        let mut options = Options::leveldb_compatible();
         let bounds = |options: &Options| Bounds::of(options, Some(4 << 30), 0, 0);
         let calm = calm(bounds(&options));
         let busy = Facts { l0_runs: 11, sealed: 1, ..calm };

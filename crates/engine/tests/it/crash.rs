@@ -98,6 +98,7 @@ fn any_power_cut_leaves_a_prefix_with_everything_promised() {
     println!("{given_up} tables were given up");
     assert!(given_up > 200, "only {given_up} tables were given up");
     let sum = sum.add(campaigns(&bundled, &Tracker::PROMISING, half..HISTORIES, seeds));
+    let sum = sum.add(campaigns(&Options::leveldb_compatible(), &Tracker::PROMISING, 0..1, seeds));
     sum.is_sound();
     assert!(seeds < 8 || sum.states >= 100_000, "only {} states: the campaign has shrunk", sum.states);
 }

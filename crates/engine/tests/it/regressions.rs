@@ -30,7 +30,7 @@ use terrace_storage::{
 
 /// Small memtables, and nothing that happens by itself when the store is idle.
 fn small() -> Options {
-    let mut options = Options::default();
+    let mut options = Options::leveldb_compatible();
     options.memtable_bytes = 64 << 10;
     options.durability_interval_ms = 0;
     options

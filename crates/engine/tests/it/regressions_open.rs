@@ -215,7 +215,7 @@ fn the_file_unsynced_is_there_from_a_session_of_tier_none_to_one_of_tier_sync() 
     let location = Location::Directory(path.clone());
     let placement = terrace_storage::open(&location, Mode::ReadOnly, Tier::Sync, &small().setup()).unwrap();
     let listed = placement.list().unwrap();
-    assert_eq!(listed.len(), names(&path).len() - ["CURRENT", "LOCK", "UNSYNCED"].len(), "{listed:?}");
+    assert_eq!(listed.len(), names(&path).len() - ["CURRENT", "LOCK", "RESERVE", "UNSYNCED"].len(), "{listed:?}");
     drop(placement);
     assert!(is_there(), "after a check and a list");
 

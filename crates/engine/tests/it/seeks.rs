@@ -1,11 +1,11 @@
 //! Seek compaction: a table that costs many reads a second look is merged away, in the presets that want it.
 use crate::common::{history, kit};
-use history::tight_options;
+use history::tight;
 use terrace::{Db, Options, ReadOptions};
 
 /// Tables so laid out that a read of a key in the middle asks one table in vain before it finds the key deeper down.
 fn two_layers(seek_compaction: bool, seek_compaction_bytes: u64) -> Db {
-    let mut options: Options = tight_options();
+    let mut options: Options = tight(Options::leveldb_compatible());
     options.seek_compaction = seek_compaction;
     options.seek_compaction_bytes = seek_compaction_bytes;
     options.l0_compact_runs = 4;
@@ -98,7 +98,7 @@ fn seeks_that_are_worth_it_merge_level_0() {
         ("0", By::Seek, false),
     ];
     for (worth, by, empties) in cases {
-        let mut options: Options = tight_options();
+        let mut options: Options = tight(Options::leveldb_compatible());
         options.set("seek_compaction", "off").unwrap();
         options.set("l0_seek_bytes", worth).unwrap();
         options.set("l0_compact_runs", "100").unwrap();
