@@ -4,7 +4,7 @@
 use crate::common::kit;
 use kit::{Model, TIGHT, batch, contents, is_told, options, prefix, states, write};
 use std::sync::Arc;
-use terrace::{Db, Options, WriteOptions};
+use terrace::{Db, Error, Options, WriteOptions};
 use terrace_sim::{Fault, FaultFs, Plan, Recorder};
 use terrace_storage::backends::files::fs::FileSystem;
 
@@ -160,4 +160,40 @@ fn a_disk_that_a_sync_of_the_log_found_full_is_not_full_for_ever() {
     }
     println!("{resumed} resumed, {reopened} opened anew");
     assert!(resumed > 10 && reopened > 10, "{resumed} resumed, {reopened} opened anew: the histories have shrunk");
+}
+
+/// A sync that fails is named by what was synced: a file by its path, a directory as one.
+#[test]
+fn a_failed_sync_names_what_was_synced() {
+    let shape = options(&[("durability", "sync")]);
+    let (mut files, mut directories) = (0, 0);
+    for call in 0.. {
+        let faults = FaultFs::new(kit::anywhere(), Plan::once(call, Fault::EioAtSync));
+        let fs: Arc<dyn FileSystem> = Arc::new(faults.clone());
+        let directory = fs.name();
+        let work = || -> terrace::Result<()> {
+            let db = kit::open(&fs, &shape, true)?;
+            db.put_with("k", "v", WriteOptions::synced())?;
+            db.flush()?;
+            db.wait_durable(db.last_sequence())?;
+            while db.step(call).is_some() {}
+            db.close()
+        };
+        let error = work().err();
+        if faults.failed() == 0 {
+            break;
+        }
+        let mut error = error.unwrap_or_else(|| panic!("call {call} failed unheard"));
+        while let Error::FailStopped(first) = &error {
+            error = (**first).clone();
+        }
+        let Error::Io { op, object, .. } = error else { panic!("call {call}: {error}") };
+        match op {
+            "sync directory" => directories += usize::from(object == directory),
+            "sync" => files += usize::from(object.starts_with(&format!("{directory}/"))),
+            _ => {}
+        }
+        assert_eq!(op == "sync directory", object == directory && op.starts_with("sync"), "call {call}: {op} {object}");
+    }
+    assert!(files > 0 && directories > 0, "{files} files, {directories} directories");
 }

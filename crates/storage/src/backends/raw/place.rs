@@ -74,7 +74,7 @@ pub fn make_file(path: &Path, bytes: u64) -> Result<()> {
 fn sync_name(path: &Path) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
-    synced.map_err(|error| Error::io("sync", folder.display().to_string(), error))
+    synced.map_err(|error| Error::io("sync directory", folder.display().to_string(), error))
 }
 
 /// Why a device could not be had.

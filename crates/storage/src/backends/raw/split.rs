@@ -216,7 +216,7 @@ pub fn join(meta: &Path, device: &Path) -> Result<()> {
     made.map_err(failed("write DATA in"))?;
     [meta, parent(meta)].into_iter().try_for_each(|folder| {
         let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
-        synced.map_err(failed("sync"))
+        synced.map_err(|e| Error::io("sync directory", folder.display().to_string(), e))
     })
 }
 
