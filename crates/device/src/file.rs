@@ -23,6 +23,8 @@ const FOLIO_BYTES: u64 = 2 << 20;
 /// punched out of the file where its file system can do that, and written as zeros where it cannot. A real device that cannot
 /// discard says so instead; what of it was discarded, it may go on to read as it was.
 pub struct File {
+    /// Goes before the descriptor that it guards.
+    guard: Option<Box<dyn Send + Sync>>,
     file: fs::File,
     path: PathBuf,
     len: u64,
@@ -94,6 +96,7 @@ impl File {
         let locked = patiently(is_node, || file.try_lock_shared());
         locked.map_err(|refused| failed("lock", path, refused.into()))?;
         Ok(File {
+            guard: None,
             file,
             path: path.to_owned(),
             len,
@@ -109,6 +112,12 @@ impl File {
     /// are written. A real device still discards.
     pub fn keeping(mut self) -> File {
         self.keeps = !self.is_node;
+        self
+    }
+
+    /// Keeps what `guard` makes for the descriptor that holds the lock, for as long as that is open.
+    pub fn guarded(mut self, guard: impl FnOnce(BorrowedFd<'_>) -> Box<dyn Send + Sync>) -> File {
+        self.guard = Some(guard(self.file.as_fd()));
         self
     }
 
@@ -142,7 +151,8 @@ impl File {
         locked.map_err(|refused| failed("lock", path, refused.into()))?;
         let flushers = Flushers::new(&file, len, is_node).map_err(|source| failed("open again", path, source))?;
         let flushers = Some(flushers);
-        Ok(File { file, path: path.to_owned(), len, is_node, flushers, keeps: false, direct: false, is_memory: false })
+        let (path, guard) = (path.to_owned(), None);
+        Ok(File { guard, file, path, len, is_node, flushers, keeps: false, direct: false, is_memory: false })
     }
 
     fn check(&self, offset: u64, len: u64) -> Result<()> {

@@ -38,10 +38,12 @@ impl Flushers {
         let mut writing = File::options();
         let writing = writing.read(true).write(true);
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        let again = (1..COUNT).filter_map(|_| writing.open(&path).ok()); // fewer run at once where this is refused
-        let files = std::iter::once(file.try_clone()?).chain(again);
+        let mut files: Vec<File> = (0..COUNT).filter_map(|_| writing.open(&path).ok()).collect();
+        if files.is_empty() {
+            files.push(file.try_clone()?); // where this is refused; it shares the lock, so a child that inherits it keeps that
+        }
         let flusher = |file| Flusher { whole: if is_node { Whole::map(&file, bytes).ok() } else { None }, file };
-        let idle = Mutex::new(files.map(flusher).collect());
+        let idle = Mutex::new(files.into_iter().map(flusher).collect());
         Ok(Flushers { idle, returned: Condvar::new(), failed: AtomicBool::new(false) })
     }
 

@@ -61,6 +61,20 @@ pub enum Error {
         /// Who holds it, as far as that can be told.
         detail: String,
     },
+    /// The process that opened the store has forked the calling one. Nothing was done: a child has neither the threads of its
+    /// parent nor its locks. Fork first, and open in the process that is to use the store.
+    #[error(
+        "{object} was opened by process {pid}, and process {own} was forked from it since: a store is of the process that \
+         opened it; fork first, and open then"
+    )]
+    Forked {
+        /// The store.
+        object: String,
+        /// The process that opened it.
+        pid: u32,
+        /// The calling process.
+        own: u32,
+    },
     /// A thing that should be there is not: a store, or a file that a store names.
     #[error("missing {what}: {object}")]
     Missing {
@@ -161,6 +175,7 @@ impl From<storage::Error> for Error {
             storage::Error::Io { op, object, source } => Error::Io { op, object, source },
             storage::Error::NoSpace { op, object, source } => Error::NoSpace { op, object, source },
             storage::Error::InUse { path, detail } => Error::InUse { path, detail },
+            storage::Error::Forked { object, pid, own } => Error::Forked { object, pid, own },
             storage::Error::Missing { what, object } => Error::Missing { what, object },
             storage::Error::Unsupported(text) => Error::Unsupported(text),
             other => Error::Unsupported(other.to_string()),

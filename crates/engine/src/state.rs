@@ -37,7 +37,7 @@ use std::{
     time::Duration,
 };
 use terrace_format::{KeyOrder, SeqNo, TableId};
-use terrace_storage::placement::Placement;
+use terrace_storage::{Process, placement::Placement};
 
 /// Who waits for background work looks again after so long: whether there is space may change without it.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -103,6 +103,8 @@ pub struct Shared {
     pub torn_logs: u64,
     /// Files under `lost/` when it was opened.
     pub lost_files: u64,
+    /// Which opened the store, and alone may use it.
+    pub process: Process,
     /// Time.
     pub clock: Clock,
     /// Who runs jobs.
@@ -145,6 +147,17 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// Refuses a forked child, which has neither the threads of the process that opened the store nor its locks.
+    #[inline]
+    pub fn check_process(&self) -> Result<()> {
+        if self.process.is_current() { Ok(()) } else { Err(self.forked()) }
+    }
+
+    #[cold]
+    fn forked(&self) -> Error {
+        terrace_storage::Error::forked(self.placement.name(), self.process).into()
+    }
+
     /// The last sequence readers may see.
     pub fn visible(&self) -> SeqNo {
         SeqNo(self.visible.load(Ordering::Acquire))

@@ -9,7 +9,7 @@
 //!
 //! Not counted: the block that a cursor stands on, buffers of files being written, the names of tables.
 use crate::{
-    Setup,
+    Process, Setup,
     spare::Spare,
     sst::{BlockCache, Buffers},
 };
@@ -38,6 +38,8 @@ pub enum Holder {
 /// A store's memory.
 pub struct Budget {
     cache_bytes: u64,
+    /// Whose memory is counted: a forked child, in which a lock may never be released, counts nothing.
+    process: Process,
     /// `u64::MAX` for no bound.
     memory_bytes: u64,
     pub(crate) blocks: BlockCache,
@@ -61,6 +63,7 @@ impl Budget {
     pub fn new(setup: &Setup) -> Arc<Budget> {
         let budget = Budget {
             cache_bytes: setup.cache_bytes,
+            process: Process::current(),
             memory_bytes: setup.memory_bytes.unwrap_or(u64::MAX),
             blocks: BlockCache::new(setup),
             spare: Spare::default(),
@@ -93,7 +96,15 @@ impl Budget {
         tails > self.memory_bytes.saturating_sub(memtables) / 2
     }
 
+    /// Whether the calling process may use what is kept here.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.process.is_current()
+    }
+
     pub(crate) fn change(&self, holder: Holder, bytes: i64) {
+        if !self.is_ours() {
+            return;
+        }
         let mut shares = self.shares.lock();
         let held = &mut shares.held[holder as usize];
         *held = held.saturating_add_signed(bytes);

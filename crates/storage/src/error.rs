@@ -1,4 +1,5 @@
 //! Why storage failed, in words that say what to do.
+use crate::Process;
 use std::{io, sync::Arc};
 use terrace_format::Corrupt;
 
@@ -46,6 +47,16 @@ pub enum Error {
         /// Who holds it, as far as that can be told.
         detail: String,
     },
+    /// The process that opened this has forked the calling one, which must not use it.
+    #[error("{object} was opened by process {pid}, and process {own} was forked from it since: {FORKED}")]
+    Forked {
+        /// The store, or the file.
+        object: String,
+        /// The process that opened it.
+        pid: u32,
+        /// The calling process.
+        own: u32,
+    },
     /// A thing that should be there is not.
     #[error("missing {what}: {object}")]
     Missing {
@@ -59,6 +70,9 @@ pub enum Error {
     Unsupported(String),
 }
 
+/// What a forked child is to do.
+const FORKED: &str = "a store is of the process that opened it; fork first, and open then";
+
 /// Result of a storage operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -68,6 +82,11 @@ impl Error {
         let (object, full) = (object.into(), is_full(&source));
         let source = Arc::new(source);
         if full { Error::NoSpace { op, object, source } } else { Error::Io { op, object, source } }
+    }
+
+    /// The calling process was forked from the one, `opener`, that opened `object`.
+    pub fn forked(object: impl Into<String>, opener: Process) -> Error {
+        Error::Forked { object: object.into(), pid: opener.id(), own: std::process::id() }
     }
 
     /// A decoding error found in `object`, whose decoded bytes began at `base`.

@@ -76,7 +76,7 @@ impl Drop for Lent {
         pages.spoil();
         let bytes = pages.bytes().get();
         // Whoever bounds all memory wants it for blocks rather.
-        if self.budget.limit().is_none() && self.budget.spare.keep(pages).is_ok() {
+        if self.budget.is_ours() && self.budget.limit().is_none() && self.budget.spare.keep(pages).is_ok() {
             self.budget.change(Holder::Memtables, bytes as i64);
         }
     }

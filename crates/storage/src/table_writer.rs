@@ -1,6 +1,6 @@
 //! Writes one table into a file of the caller's choosing, outside of any store.
 use crate::{
-    Error, Result, Setup,
+    Error, Process, Result, Setup,
     backends::files::{
         fs::{FileSystem, WriteFile},
         real::{RealFs, parent},
@@ -12,11 +12,12 @@ use std::path::Path;
 /// Bytes gathered before they are handed to the operating system.
 const GATHER_BYTES: usize = 64 << 10;
 
-/// A table file being written. Dropped unfinished, it is removed.
+/// A table file being written. Dropped unfinished, it is removed, unless by a forked child.
 pub struct TableFileWriter {
     writer: Option<Writer<Output>>,
     folder: RealFs,
     name: String,
+    process: Process,
 }
 
 /// A finished table file.
@@ -39,13 +40,20 @@ impl TableFileWriter {
         let folder = RealFs::new(parent(path));
         let file = folder.create(&name).map_err(|e| Error::io("create", &shown, e))?;
         let output = Output { file, name: shown, gathered: Vec::new(), bytes: 0 };
-        Ok(TableFileWriter { writer: Some(Writer::new(output, setup)), folder, name })
+        let writer = Some(Writer::new(output, setup));
+        Ok(TableFileWriter { writer, folder, name, process: Process::current() })
     }
 
     /// Adds an entry. Internal keys come in their order, each once.
     pub fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
         let finished = || Error::Unsupported("the table is finished".into());
+        self.check_process()?;
         self.writer.as_mut().ok_or_else(finished)?.add(internal_key, value)
+    }
+
+    /// A forked child would write into its parent's file, or remove it.
+    fn check_process(&self) -> Result<()> {
+        if self.process.is_current() { Ok(()) } else { Err(Error::forked(&self.name, self.process)) }
     }
 
     /// Bytes so far, about.
@@ -55,6 +63,7 @@ impl TableFileWriter {
 
     /// Ends the table, which must have an entry. It survives a power cut when this returns.
     pub fn finish(mut self) -> Result<FinishedTable> {
+        self.check_process()?;
         let Some(writer) = self.writer.take() else { return Err(Error::Unsupported("the table is finished".into())) };
         let finished = writer.finish().and_then(|(mut output, Bounds { smallest, largest })| {
             output.hand_over()?;
@@ -68,7 +77,7 @@ impl TableFileWriter {
 
 impl Drop for TableFileWriter {
     fn drop(&mut self) {
-        if self.writer.take().is_some() {
+        if self.writer.take().is_some() && self.process.is_current() {
             let _ = self.folder.remove(&self.name); // best effort: nobody was told of it
         }
     }

@@ -45,6 +45,7 @@ impl Db {
     /// ```
     pub fn when_durable(&self, sequence: u64) -> Result<Durable> {
         let shared = self.shared().clone();
+        shared.check_process()?;
         self.check_written(sequence)?;
         let writes = self.inner.writes.clone().ok_or(crate::Error::ReadOnly)?;
         let waiter = shared.waiters.name();
@@ -54,6 +55,9 @@ impl Db {
 
 impl Durable {
     fn outcome(&self) -> Poll<Result<()>> {
+        if let Err(forked) = self.shared.check_process() {
+            return Poll::Ready(Err(forked));
+        }
         let durable = self.shared.durable.load(Ordering::Acquire) >= self.sequence;
         if durable || !self.shared.placement.promises() {
             return Poll::Ready(Ok(()));
@@ -92,6 +96,10 @@ impl Future for Durable {
 
 impl Drop for Durable {
     fn drop(&mut self) {
-        self.shared.waiters.forget(self.waiter);
+        if self.shared.process.is_current() {
+            self.shared.waiters.forget(self.waiter);
+            return;
+        }
+        std::mem::forget((self.shared.clone(), self.writes.clone())); // as of a store
     }
 }

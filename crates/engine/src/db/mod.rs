@@ -38,7 +38,7 @@ pub use upkeep::Checkpoint;
 /// # Errors
 /// Every writing call answers [`Error::ReadOnly`] in a store opened for reading only, [`Error::Closed`] after a close, and
 /// [`Error::FailStopped`] after a failed write, sync or background job, whose own error went to whoever waited for it.
-/// Reads go on in all three cases. Opening answers [`Error::InUse`] while somebody else writes, [`Error::Missing`] where a
+/// Reads go on in all three cases. Every call answers [`Error::Forked`] in a child of the process that opened the store. Opening answers [`Error::InUse`] while somebody else writes, [`Error::Missing`] where a
 /// store, or a file that it names, is not there, and [`Error::Corrupt`] where bytes cannot be what was written.
 ///
 /// Dropping the last handle without [`close`](Db::close) is as killing the process: nothing acknowledged is lost, but
@@ -79,7 +79,13 @@ impl Inner {
 }
 
 impl Drop for Inner {
+    /// A forked child forgets what it has a copy of: to end it would wait for threads that it has not got, and cut the
+    /// log that its parent goes on writing.
     fn drop(&mut self) {
+        if !self.shared.process.is_current() {
+            std::mem::forget((self.shared.clone(), self.writes.clone()));
+            return;
+        }
         self.end();
     }
 }
@@ -98,7 +104,9 @@ impl Db {
         &self.inner.shared
     }
 
+    #[inline]
     fn writes(&self) -> Result<&Writes> {
+        self.shared().check_process()?;
         match &self.inner.writes {
             Some(writes) => Ok(writes),
             None => Err(Error::ReadOnly),
@@ -120,6 +128,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn close(self) -> Result<()> {
+        self.shared().check_process()?;
         let settled = self.inner.writes.as_ref().map_or(Ok(()), |writes| self.settle(writes));
         self.inner.end();
         if self.inner.writes.is_some() {
@@ -219,6 +228,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn step(&self, pick: u64) -> Option<&'static str> {
+        self.shared().check_process().ok()?;
         self.shared().work.step(pick)
     }
 }

@@ -27,7 +27,7 @@ use std::{
 };
 use terrace_format::{Values, range_deletes};
 use terrace_storage::{
-    Location, Memory,
+    Location, Memory, Process,
     placement::{Mode, ObjectId, Placement},
 };
 
@@ -173,6 +173,7 @@ impl Db {
             deletes_ranges: found.requires.iter().any(|feature| feature == range_deletes::FEATURE),
             requires: found.requires,
             values_apart,
+            process: Process::current(),
             torn_logs: found.set_aside.len() as u64,
             lost_files: placement.lost()?.len() as u64,
             clock: Clock::start(),

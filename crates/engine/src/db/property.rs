@@ -23,6 +23,7 @@ impl Db {
     /// assert_eq!(db.property("leveldb.nonsense"), None);
     /// ```
     pub fn property(&self, name: &str) -> Option<String> {
+        self.shared().check_process().ok()?;
         if name == "terrace.durability" {
             return Some(self.durability());
         }

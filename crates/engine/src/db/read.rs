@@ -254,7 +254,7 @@ impl Db {
         let walked = visible(shared, &view, seq, how);
         let apart = shared.values_apart.then(|| apart(shared, &view, seq, how, &options));
         let store: Weak<dyn Upkeep> = Arc::<Shared>::downgrade(shared);
-        let sampler = Sampler::new(view, store, shared.options.l0_seek_bytes);
+        let sampler = Sampler::new(view, store, shared.process, shared.options.l0_seek_bytes);
         let fetches = shared.placement.values_elsewhere();
         Cursor::new(shared.order.clone(), walked, apart, sampler, options, fetches, position.err())
     }
@@ -262,6 +262,7 @@ impl Db {
     /// The sequence at which to read.
     fn position(&self, options: &ReadOptions) -> Result<SeqNo> {
         let shared = self.shared();
+        shared.check_process()?;
         options.snapshot.as_ref().map_or_else(|| Ok(shared.visible()), |snapshot| snapshot.seq_in(&shared.snapshots))
     }
 
@@ -301,6 +302,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn approximate_sizes(&self, ranges: &[(&[u8], &[u8])]) -> Result<Vec<u64>> {
+        self.shared().check_process()?;
         let view = self.shared().view.load_full();
         let before = |user: &[u8]| self.bytes_before(&view, &key::lookup(user, SeqNo::MAX));
         ranges.iter().map(|(from, to)| Ok(before(to)?.saturating_sub(before(from)?))).collect()

@@ -69,7 +69,7 @@ impl Db {
         levels.map(|(level, l)| LevelInfo { level, tables: l.tables().map(info).collect() }).collect()
     }
 
-    /// The state of the store and what it did since it was opened.
+    /// The state of the store and what it did since it was opened. In a forked child nothing but its place, preset and sequences.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -80,6 +80,9 @@ impl Db {
     /// ```
     pub fn statistics(&self) -> Statistics {
         let shared = self.shared();
+        if !shared.process.is_current() {
+            return self.inherited_statistics();
+        }
         let view = shared.view.load_full();
         let level = |level: &Level| LevelStatistics {
             tables: level.tables().count() as u64,
@@ -116,5 +119,16 @@ impl Db {
             ..Statistics::default()
         };
         statistics.counted(&shared.stats, shared.placement.traffic())
+    }
+
+    /// All that a forked child can tell without a lock that may never be released.
+    fn inherited_statistics(&self) -> Statistics {
+        Statistics {
+            place: self.shared().placement.name(),
+            preset: self.shared().options.preset_name(),
+            last_sequence: self.last_sequence(),
+            durable_sequence: self.durable_sequence(),
+            ..Statistics::default()
+        }
     }
 }

@@ -307,6 +307,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn wait_durable(&self, sequence: u64) -> Result<()> {
+        self.shared().check_process()?;
         self.check_written(sequence)?;
         if self.durable_sequence() >= sequence { Ok(()) } else { make_durable(self.shared(), self.writes()?) }
     }

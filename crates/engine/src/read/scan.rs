@@ -3,6 +3,7 @@ use super::{apart::Apart, get, snapshot::Snapshot, view::View, visible::Visible}
 use crate::{Error, Result};
 use std::sync::{Arc, Weak};
 use terrace_format::{KeyOrder, SeqNo, TableId, key};
+use terrace_storage::Process;
 
 /// How to read, and which keys. The default reads everything as of now.
 ///
@@ -156,6 +157,8 @@ pub(crate) struct Sampler {
     /// Also pins the version that the cursor reads.
     view: Arc<View>,
     store: Weak<dyn Upkeep>,
+    /// Which opened the store: a cursor that a forked child has inherited moves no more.
+    process: Process,
     /// Bytes of compaction that a seek is worth for each run of level 0.
     seek_bytes: u64,
     left: usize,
@@ -173,8 +176,8 @@ pub(crate) trait Upkeep: Send + Sync {
 const SAMPLE_BYTES: usize = 1 << 20;
 
 impl Sampler {
-    pub(crate) fn new(view: Arc<View>, store: Weak<dyn Upkeep>, seek_bytes: u64) -> Sampler {
-        Sampler { view, store, seek_bytes, left: SAMPLE_BYTES }
+    pub(crate) fn new(view: Arc<View>, store: Weak<dyn Upkeep>, process: Process, seek_bytes: u64) -> Sampler {
+        Sampler { view, store, process, seek_bytes, left: SAMPLE_BYTES }
     }
 
     /// Every run was searched.
@@ -369,6 +372,9 @@ impl Cursor {
         place: impl FnOnce(&mut Visible) -> Result<()>,
     ) -> Result<()> {
         self.inside = false;
+        if !self.sampler.process.is_current() {
+            return Err(terrace_storage::Error::forked("the store of this cursor", self.sampler.process).into());
+        }
         place(&mut self.visible)?;
         while self.visible.valid() {
             if self.elsewhere {

@@ -3,10 +3,16 @@ use crate::{Error, Result};
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, sync::Arc};
 use terrace_format::SeqNo;
+use terrace_storage::Process;
 
-/// The positions held. Guards only itself; no I/O under it.
+/// The positions held.
 #[derive(Debug, Default)]
-pub struct Snapshots(Mutex<BTreeMap<SeqNo, usize>>);
+pub struct Snapshots {
+    /// Guards only itself; no I/O under it.
+    held: Mutex<BTreeMap<SeqNo, usize>>,
+    /// A forked child has a copy, whose lock may never be released.
+    process: Process,
+}
 
 /// A read position: reads through it see the store as it was when it was made. Holds back the removal of what it sees;
 /// drop it soon. Clones hold the same position.
@@ -46,7 +52,10 @@ impl Snapshot {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let mut held = self.book.0.lock();
+        if !self.book.process.is_current() {
+            return;
+        }
+        let mut held = self.book.held.lock();
         let count = held.get_mut(&self.seq).expect("a snapshot is in the book for as long as it lives");
         *count -= 1;
         if *count == 0 {
@@ -58,20 +67,23 @@ impl Drop for Held {
 impl Snapshots {
     /// Holds the position that `visible` tells. Asked under the lock, so that no compaction slips in between.
     pub fn hold(self: &Arc<Self>, visible: impl FnOnce() -> SeqNo) -> Snapshot {
-        let mut held = self.0.lock();
+        // In a forked child nothing is read through it.
+        let mut held = self.process.is_current().then(|| self.held.lock());
         let seq = visible();
-        *held.entry(seq).or_default() += 1;
+        if let Some(held) = &mut held {
+            *held.entry(seq).or_default() += 1;
+        }
         Snapshot(Arc::new(Held { seq, book: self.clone() }))
     }
 
     /// The oldest position that a reader to come may use: the oldest held, or what is visible now.
     pub fn oldest(&self, visible: impl FnOnce() -> SeqNo) -> SeqNo {
-        let held = self.0.lock();
+        let held = self.held.lock();
         held.keys().next().copied().unwrap_or_else(visible)
     }
 
     /// Positions held.
     pub fn len(&self) -> usize {
-        self.0.lock().values().sum()
+        self.held.lock().values().sum()
     }
 }

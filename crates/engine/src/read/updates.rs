@@ -8,7 +8,7 @@ use crate::{Error, Result, WriteBatch, version::retire::Follower};
 use std::{collections::VecDeque, sync::Arc};
 use terrace_format::{LogId, SeqNo, batch::Batch};
 use terrace_storage::{
-    Error as StorageError,
+    Error as StorageError, Process,
     placement::{LogEvent, LogKind, LogReader, ObjectId, Placement},
 };
 
@@ -51,6 +51,7 @@ pub struct Updates {
     next: SeqNo,
     /// Where it ended when it was asked for.
     last: SeqNo,
+    process: Process,
 }
 
 /// A log of ours.
@@ -83,10 +84,13 @@ impl Updates {
         if oldest > next && next <= last {
             return Err(gone(next, oldest));
         }
-        Ok(Updates { placement, follower, chain, reader: None, next, last })
+        Ok(Updates { placement, follower, chain, reader: None, next, last, process: Process::current() })
     }
 
     fn read(&mut self) -> Result<Option<Update>> {
+        if !self.process.is_current() {
+            return Err(StorageError::forked(self.placement.name(), self.process).into());
+        }
         while self.next <= self.last {
             let end = self.chain.get(1).map(|link| link.head);
             let Some(link) = self.chain.front() else { return Err(gone(self.next, self.last.plus(1))) };

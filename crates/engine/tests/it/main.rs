@@ -21,6 +21,7 @@ mod durability;
 mod events;
 mod failed_syncs;
 mod faults;
+mod forks;
 mod full_disk;
 mod group;
 mod ingest;

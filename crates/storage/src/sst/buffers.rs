@@ -91,7 +91,7 @@ impl Drop for Buffer {
         let budget = self.held.budget();
         let Some(buffer) = Arc::into_inner(std::mem::take(&mut self.bytes)) else { return };
         let bytes = buffer.capacity();
-        if bytes >= BYTES && budget.limit().is_none() && budget.buffers.keep(buffer) {
+        if budget.is_ours() && bytes >= BYTES && budget.limit().is_none() && budget.buffers.keep(buffer) {
             budget.change(Holder::Cursors, bytes as i64);
         }
     }

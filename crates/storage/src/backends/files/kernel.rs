@@ -1,5 +1,5 @@
 //! What the kernel offers and no safe library does: a mapped window of a file that is being written, writeback of a file
-//! without a journal commit, and threads that give way. The crate's other `unsafe` is in `mapped_read.rs`,
+//! without a journal commit, threads that give way, and a word in every forked child. The crate's other `unsafe` is in `mapped_read.rs`,
 //! `pages.rs` and `bpf/kernel.rs`.
 use super::mapped_read::watch;
 use nix::{
@@ -14,7 +14,7 @@ use std::{
     io,
     num::{NonZeroU64, NonZeroUsize},
     ops::Range,
-    os::fd::AsRawFd,
+    os::fd::{AsRawFd, RawFd},
     ptr::{self, NonNull},
 };
 
@@ -143,6 +143,29 @@ pub fn give_way() {
         if libc::syscall(libc::SYS_sched_getattr, 0, &raw mut how, BYTES, 0) == 0 {
             how.sched_runtime = TURN_NS;
             libc::syscall(libc::SYS_sched_setattr, 0, &raw const how, 0);
+        }
+    }
+}
+
+/// Has every child that `fork` makes from now on run `handler` before it does anything else. The handler may do what a
+/// signal handler may: other threads of the parent, which the child has not got, may have held any lock.
+pub(crate) fn at_fork(handler: extern "C" fn()) {
+    let handler: unsafe extern "C" fn() = handler;
+    // SAFETY: registers a function that lives as long as this library, and is removed with it. Fails only for want of
+    // memory; then children are not told apart, as in any program without such a handler.
+    unsafe { libc::pthread_atfork(None, None, Some(handler)) };
+}
+
+/// Puts something useless in the place of `descriptor`, so that this process, a child that was just forked, holds
+/// nothing by it, and its number names nothing else later. Calls only what a signal handler may.
+pub(crate) fn replace_in_child(descriptor: RawFd) {
+    // SAFETY: plain system calls on a path that ends in zero and on descriptors. The number `descriptor` stays open, now
+    // for a directory that can neither be read nor written (`O_PATH`); whoever owns it closes that.
+    unsafe {
+        let nothing = libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_CLOEXEC);
+        if nothing >= 0 && nothing != descriptor {
+            libc::dup3(nothing, descriptor, libc::O_CLOEXEC);
+            libc::close(nothing);
         }
     }
 }

@@ -10,6 +10,7 @@ use super::{
     kernel::{self, Window},
     real::RealFs,
 };
+use crate::Process;
 use nix::{
     errno::Errno,
     sys::statfs::{EXT4_SUPER_MAGIC, FsType, TMPFS_MAGIC, XFS_SUPER_MAGIC, fstatfs},
@@ -57,6 +58,8 @@ pub(super) struct MappedFile {
     calls_only: bool,
     /// Nothing is appended any more.
     ended: bool,
+    /// Which alone writes the file: to others a part that it shows may be gone at any time.
+    process: Process,
 }
 
 struct Open {
@@ -87,6 +90,7 @@ impl MappedFile {
             synced: AtomicU64::new(0),
             calls_only: false,
             ended: false,
+            process: Process::current(),
         }
     }
 
@@ -217,9 +221,10 @@ impl WriteFile for MappedFile {
         self.file.sync_data()
     }
 
-    /// Once: whoever maps the file from then on must not see it cut.
+    /// Once: whoever maps the file from then on must not see it cut. Not by a forked child: its parent still writes
+    /// through windows behind what the child knows of.
     fn end(&mut self) {
-        if !std::mem::replace(&mut self.ended, true) {
+        if self.process.is_current() && !std::mem::replace(&mut self.ended, true) {
             self.window = None;
             self.ahead.end();
             let _ = self.file.set_len(self.bytes); // best effort: zeros there do no harm

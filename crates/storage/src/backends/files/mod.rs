@@ -27,10 +27,11 @@ pub(super) mod build;
 mod bundle;
 pub mod folders;
 pub mod fs;
+mod holder;
 mod input;
 mod journal;
 #[allow(unsafe_code, reason = "the one file of this crate that calls the kernel where no safe library does")]
-mod kernel;
+pub(crate) mod kernel;
 mod log;
 mod mapped;
 mod mapped_read;

@@ -1,10 +1,13 @@
 //! The directory of a real file system.
 //!
-//! The lock is an open-file-description lock on `LOCK`: it conflicts with LevelDB's `fcntl` lock, holds between
-//! handles of one process too, and ends with the process.
+//! The lock is an open-file-description lock on `LOCK`: it conflicts with LevelDB's `fcntl` lock, also within one process,
+//! and between handles of one process. A lock of LevelDB's own kind would do neither, and end as soon as anything in the
+//! process closes any descriptor of `LOCK`. Its price, that children inherit it, is paid by [`KeptFromChildren`]: it ends
+//! with the process that took it.
 use super::{
     folders::Folders,
     fs::{DirEntry, FileSystem, ReadFile, WriteFile},
+    holder::{self, whole_file},
     journal::{self, Heart},
     kernel,
     mapped::MappedFile,
@@ -13,6 +16,7 @@ use super::{
 use crate::{
     bpf::{CommitIterator, PINNED},
     durability::probe::{self, Journal},
+    process::KeptFromChildren,
     setup::LogWrites,
 };
 use nix::{
@@ -286,42 +290,31 @@ impl FileSystem for RealFs {
             opened => opened?,
         };
         let wanted = if exclusive { libc::F_WRLCK } else { libc::F_RDLCK };
+        let kept = KeptFromChildren::new(&file);
         match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole_file(wanted))) {
-            Ok(_) => Ok(Box::new(Locked(file))),
-            Err(Errno::EAGAIN | Errno::EACCES) => Err(io::Error::new(ErrorKind::WouldBlock, holder(&file, wanted))),
+            Ok(_) => {
+                if exclusive {
+                    holder::sign(&file);
+                }
+                Ok(Box::new(Locked { _kept: kept, file }))
+            }
+            Err(Errno::EAGAIN | Errno::EACCES) => Err(io::Error::new(ErrorKind::WouldBlock, holder::of(&file, wanted))),
             Err(e) => Err(e.into()),
         }
     }
 }
 
 /// A held lock. Given up by a call rather than by closing: a child that another thread is just forking holds a copy of
-/// the descriptor until it executes, and with it the lock.
-struct Locked(File);
+/// the descriptor until it loses it, and with it the lock.
+struct Locked {
+    /// Goes before the descriptor.
+    _kept: KeptFromChildren,
+    file: File,
+}
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        let _ = fcntl(&self.0, FcntlArg::F_OFD_SETLK(&whole_file(libc::F_UNLCK))); // closing is next, and as good later
-    }
-}
-
-fn whole_file(kind: libc::c_int) -> libc::flock {
-    libc::flock {
-        l_type: kind as libc::c_short,
-        l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: 0,
-        l_len: 0,
-        l_pid: 0,
-    }
-}
-
-/// Who holds the lock that `wanted` met. The kernel names processes with LevelDB's kind of lock only.
-fn holder(file: &File, wanted: libc::c_int) -> String {
-    let mut found = whole_file(wanted);
-    match fcntl(file, FcntlArg::F_OFD_GETLK(&mut found)) {
-        Ok(_) if found.l_type != libc::F_UNLCK as libc::c_short && found.l_pid > 0 => {
-            format!("process {} holds LOCK", found.l_pid)
-        }
-        _ => "another process, or another handle in this one, holds LOCK".into(),
+        let _ = fcntl(&self.file, FcntlArg::F_OFD_SETLK(&whole_file(libc::F_UNLCK))); // closing is next, and as good later
     }
 }
 

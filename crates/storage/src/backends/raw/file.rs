@@ -326,7 +326,9 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        self.mount.closed(self);
+        if self.mount.is_ours() {
+            self.mount.closed(self);
+        }
     }
 }
 
@@ -358,6 +360,9 @@ impl Drop for Writing {
     /// As a file that is closed: whoever asks for it later, and after a kill, finds all of it. Where that fails, whoever makes it durable
     /// later must hear of it.
     fn drop(&mut self) {
+        if !self.0.mount.is_ours() {
+            return; // a forked child has but a copy
+        }
         if let Err(error) = self.0.save() {
             self.0.mount.lost(&error);
         }

@@ -11,6 +11,7 @@ use super::{
     table::{Run, Table},
     unflushed::{Flushing, Unflushed},
 };
+use crate::Process;
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use std::{
     collections::HashMap,
@@ -45,6 +46,7 @@ pub struct Mount {
     flushed: Condvar,
     /// Whoever had it in use has let go: what is still open may read, and write no more.
     ended: AtomicBool,
+    process: Process,
 }
 
 struct State {
@@ -102,7 +104,13 @@ impl Mount {
             unflushed: Mutex::default(),
             flushed: Condvar::new(),
             ended: AtomicBool::new(false),
+            process: Process::current(),
         })
+    }
+
+    /// Whether the calling process has the device in use, not one that was forked from it and has but a copy of this.
+    pub fn is_ours(&self) -> bool {
+        self.process.is_current()
     }
 
     /// From now on nothing is written, as somebody else may. Whether that is new.
@@ -112,7 +120,7 @@ impl Mount {
 
     /// The use of the device ends, while nobody else can have begun one.
     pub fn end(&self) {
-        if !self.expire() {
+        if !self.is_ours() || !self.expire() {
             return;
         }
         self.discard(&self.discarding.lock(), 0);

@@ -1,6 +1,6 @@
 //! Devices by their paths: opened, prepared, and what stands in the way of that.
 use super::{Sizes, Superblock, format, found::found};
-use crate::{Error, Result, Setup, backends::files::fs::FileSystem, placement::Mode};
+use crate::{Error, Result, Setup, backends::files::fs::FileSystem, placement::Mode, process::KeptFromChildren};
 use std::{
     fs,
     hash::{BuildHasher, RandomState},
@@ -30,6 +30,8 @@ pub fn open(path: &Path, mode: Mode, setup: &Setup) -> Result<Arc<super::RawFs>>
             .map_err(|error| Error::Unsupported(format!("direct_io=true is refused: {error}")))?,
         false => device.keeping(),
     };
+    // A child that outlives this process must not keep the lock.
+    let device = device.guarded(|descriptor| Box::new(KeptFromChildren::new(&descriptor)));
     let name = path.display().to_string();
     let fs = super::RawFs::writing(Arc::new(device), &*name, setup.padding);
     if !fs.exists().map_err(|error| Error::io("open", &*name, error))? {

@@ -1,0 +1,212 @@
+//! Processes that fork while they have a store open: `multiprocessing`, servers that fork their workers, daemons. The child must be
+//! refused, whatever it calls and drops, and the parent must lose nothing by it, nor, after its end, its lock to the child.
+use crate::common::{alone::in_own_process, fork, kit};
+use std::{
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::Duration,
+};
+use terrace::{Db, Error, Options, PRESETS, ReadOptions, SortedTableWriter, Tier, WriteBatch, WriteOptions};
+use terrace_storage::backends::raw::split;
+
+/// A place for a store of every preset, and its options. Tiers that this file system refuses are replaced.
+fn stores(folder: &Path) -> Vec<(&'static str, PathBuf, Options)> {
+    let store = |(name, _): &(&'static str, &str)| {
+        let mut options = Options::preset(name).unwrap();
+        let path = folder.join(name);
+        if options.split {
+            let device = folder.join(format!("{name}.device"));
+            kit::device_file(&device, 64 << 20);
+            split::join(&path, &device).unwrap();
+            options.memtable_bytes = 1 << 20;
+        } else if options.device {
+            kit::device_file(&path, 64 << 20);
+            options.memtable_bytes = 1 << 20;
+        }
+        if options.durability.refusal(folder).is_some() {
+            options.durability = Tier::Background;
+        }
+        (*name, path, options)
+    };
+    PRESETS.iter().map(store).collect()
+}
+
+fn is_forked<T>(outcome: Result<T, Error>) -> bool {
+    matches!(&outcome, Err(Error::Forked { object, pid, own }) if !object.is_empty() && pid != own)
+}
+
+/// Calls everything that could write, wait or lock.
+fn call_everything(db: &Db, beside: &Path) {
+    let mut batch = WriteBatch::new();
+    batch.put("child", "1");
+    let range = [(&b"a"[..], &b"z"[..])];
+    let writes = [
+        db.put("child", "1"),
+        db.put_with("child", "1", WriteOptions::synced()),
+        db.delete("before"),
+        db.delete_range("a", "z", WriteOptions::default()),
+        db.write(batch.clone(), WriteOptions::default()).map(drop),
+        db.write_unlogged(batch).map(drop),
+        db.flush(),
+        db.resume(),
+        db.wait_idle(),
+        db.wait_durable(db.last_sequence()),
+        db.when_durable(db.last_sequence()).map(drop),
+        db.compact_range(None, None),
+        db.checkpoint(beside).map(drop),
+        db.ingest(&[beside]).map(drop),
+        db.updates_since(0).map(drop),
+    ];
+    writes.into_iter().enumerate().for_each(|(n, outcome)| assert!(is_forked(outcome), "write {n}"));
+    let reads = [
+        db.get("before").map(drop),
+        db.get_pinned("before", &ReadOptions::new()).map(drop),
+        db.multi_get(&["before"]).pop().unwrap().map(drop),
+        db.get_with("before", &ReadOptions::new().snapshot(&db.snapshot())).map(drop),
+        db.cursor(ReadOptions::new()).seek_to_first(),
+        kit::scan(db, ReadOptions::new()).map(drop),
+        db.approximate_sizes(&range).map(drop),
+        db.export(beside, ReadOptions::new()).map(drop),
+    ];
+    reads.into_iter().enumerate().for_each(|(n, outcome)| assert!(is_forked(outcome), "read {n}"));
+    assert!(db.property("leveldb.stats").is_none());
+    assert_eq!(db.statistics().last_sequence, db.last_sequence());
+    assert!(is_forked(db.clone().close()));
+}
+
+#[test]
+fn a_child_is_refused_and_its_parent_loses_nothing() {
+    in_own_process(|| {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, path, options) in stores(folder.path()) {
+            let db = Db::open(&path, options.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
+            db.put("before", "0").unwrap();
+            let beside = folder.path().join(format!("{name}.beside"));
+            let mut cursor = db.cursor(ReadOptions::new());
+            cursor.seek_to_first().unwrap();
+            let table = SortedTableWriter::create(&beside, &options).unwrap();
+            let mut inherited = Some((cursor, db.snapshot(), db.updates_since(0).unwrap(), table, db));
+            fork::start(|| {
+                let (cursor, snapshot, updates, table, db) = inherited.as_mut().unwrap();
+                assert_eq!(
+                    (cursor.key(), cursor.value()),
+                    (&b"before"[..], &b"0"[..]),
+                    "what is in memory still shows"
+                );
+                assert!(is_forked(cursor.next()) && is_forked(updates.next().unwrap()));
+                assert!(is_forked(table.put("a", "b")));
+                assert!(snapshot.sequence() <= db.last_sequence());
+                call_everything(db, &beside);
+                let opened = Db::open(&path, options.clone()).map(drop);
+                assert!(matches!(opened, Err(Error::InUse { .. })), "{name}: {opened:?}");
+                drop(inherited.take()); // as at the end of an interpreter
+            })
+            .wait();
+            let (cursor, snapshot, updates, mut table, db) = inherited.unwrap();
+            table.put("a", "b").unwrap();
+            table.finish().unwrap();
+            drop((cursor, snapshot, updates));
+            let value = |n: usize| vec![n as u8; if n.is_multiple_of(10) { 5000 } else { 100 }];
+            for n in 0..100 {
+                db.put_with(format!("{n:03}"), value(n), WriteOptions::synced()).unwrap();
+            }
+            db.close().unwrap_or_else(|e| panic!("{name}: {e}"));
+            let db = Db::open(&path, options).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let there = (0..100).filter(|n| db.get(format!("{n:03}")).unwrap() == Some(value(*n))).count();
+            assert_eq!((there, db.get("child").unwrap()), (100, None), "{name}");
+        }
+    });
+}
+
+/// A child that exits at any moment of its parent's work, with whatever locks other threads held then.
+#[test]
+fn children_of_a_busy_process_neither_hang_nor_harm() {
+    in_own_process(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = Options::preset("terrace").unwrap();
+        options.memtable_bytes = 64 << 10;
+        options.durability = Tier::Background;
+        let path = folder.path().join("store");
+        let db = Db::open(&path, options.clone()).unwrap();
+        let stop = AtomicBool::new(false);
+        let written = thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let mut written = 0u32;
+                while !stop.load(Relaxed) {
+                    db.put(format!("{written:06}"), [7; 500]).unwrap();
+                    let _ = (db.get("000000").unwrap(), db.snapshot(), db.statistics());
+                    kit::scan(&db, ReadOptions::new().from(format!("{written:06}"))).unwrap();
+                    written += 1;
+                }
+                written
+            });
+            for _ in 0..60 {
+                let mut inherited = Some((db.snapshot(), db.cursor(ReadOptions::new()), db.clone()));
+                let _ = inherited.as_mut().unwrap().1.seek_to_first();
+                let beside = folder.path().join("beside");
+                fork::start(|| {
+                    call_everything(&db, &beside);
+                    drop(inherited.take());
+                })
+                .wait();
+                thread::sleep(Duration::from_millis(3));
+            }
+            stop.store(true, Relaxed);
+            writer.join().unwrap()
+        });
+        db.close().unwrap();
+        assert_eq!(kit::contents(&Db::open(&path, options).unwrap()).unwrap().len() as u32, written);
+    });
+}
+
+/// The child of a process that was killed does nothing to the store, and so must not keep it from whoever opens it next.
+#[test]
+fn a_lock_ends_with_the_process_that_took_it() {
+    in_own_process(|| {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, path, options) in stores(folder.path()) {
+            let (orphan, ended) = (folder.path().join("orphan"), folder.path().join("ended"));
+            let wait_for =
+                |file: &Path| (0..4000).any(|_| file.exists() || (thread::sleep(Duration::from_millis(5)), false).1);
+            fork::start(|| {
+                let db = Db::open(&path, options.clone()).unwrap();
+                db.put("a", "b").unwrap();
+                fork::start(|| {
+                    std::fs::write(&orphan, "").unwrap();
+                    wait_for(&ended);
+                });
+                assert!(wait_for(&orphan));
+                std::mem::forget(db); // killed
+            })
+            .wait();
+            let opened = Db::open(&path, options.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
+            assert_eq!(opened.get("a").unwrap().as_deref(), Some(&b"b"[..]), "{name}");
+            std::fs::write(&ended, "").unwrap();
+            drop(opened);
+            [orphan, ended].iter().for_each(|file| std::fs::remove_file(file).unwrap());
+        }
+    });
+}
+
+/// Who is kept out hears who has the store.
+#[test]
+fn the_holder_is_named() {
+    in_own_process(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        let db = Db::open(&path, Options::default()).unwrap();
+        let own = std::process::id();
+        let told = |what: String| match Db::open(&path, Options::default()).map(drop) {
+            Err(Error::InUse { detail, .. }) => assert!(detail.contains(&what), "{detail}, not {what}"),
+            other => panic!("{other:?}"),
+        };
+        told(format!("another handle in this process ({own})"));
+        fork::start(|| told(format!("process {own} holds"))).wait();
+        drop(db);
+        // A reader signs nothing, and what a writer has left there is not taken for the reader's.
+        fork::start(|| drop(Db::open(&path, Options::default()).unwrap())).wait();
+        let _reader = Db::open_read_only(&path, Options::default()).unwrap();
+        fork::start(|| told("another process".into())).wait();
+    });
+}

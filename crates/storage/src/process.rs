@@ -1,0 +1,131 @@
+//! The process that something belongs to, so that a forked child can tell that it only has a copy.
+//!
+//! A child made by `fork` has its parent's memory and descriptors but none of its threads: a store that it inherits
+//! has nobody to flush it, locks that may never be released, and files that the parent goes on writing. So whatever
+//! writes files, waits for threads or takes locks first asks whether it still is in the process that made it.
+//!
+//! The answer costs one load: a handler that libc runs in every child ([`kernel::at_fork`]) counts forks, and a
+//! [`Process`] is the count at its making. A child that is made without libc's `fork` (by the system call itself) is
+//! not seen; a child that executes another program, by `vfork` or `posix_spawn`, keeps nothing anyway.
+use crate::backends::files::kernel;
+use std::{
+    os::fd::{AsFd, AsRawFd, RawFd},
+    sync::{
+        Once, OnceLock,
+        atomic::{
+            AtomicI32, AtomicU32,
+            Ordering::{AcqRel, Acquire, Relaxed, Release},
+        },
+    },
+};
+
+/// Forks between the first process that asked and this one.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+/// The id of this process; 0 before the first that asked.
+static PID: AtomicU32 = AtomicU32::new(0);
+
+/// A process, as long as it lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process {
+    forks: u32,
+    pid: u32,
+}
+
+impl Process {
+    /// The calling process.
+    pub fn current() -> Process {
+        static WATCHED: Once = Once::new();
+        WATCHED.call_once(|| {
+            PID.store(std::process::id(), Relaxed);
+            kernel::at_fork(in_child);
+        });
+        Process { forks: FORKS.load(Relaxed), pid: PID.load(Relaxed) }
+    }
+
+    /// Whether this is the calling process, not one that it was forked from.
+    #[inline(always)]
+    pub fn is_current(&self) -> bool {
+        self.forks == FORKS.load(Relaxed)
+    }
+
+    /// Its id.
+    pub fn id(&self) -> u32 {
+        self.pid
+    }
+}
+
+impl Default for Process {
+    /// The calling process.
+    fn default() -> Process {
+        Process::current()
+    }
+}
+
+/// Runs in a child before `fork` returns there: allocates nothing and takes no lock.
+extern "C" fn in_child() {
+    FORKS.fetch_add(1, Relaxed);
+    PID.store(std::process::id(), Relaxed);
+    let mut slot = Some(&FIRST);
+    while let Some(Slot { descriptor, next }) = slot {
+        let kept = descriptor.swap(FREE, AcqRel);
+        if kept >= 0 {
+            kernel::replace_in_child(kept);
+        }
+        slot = next.get().map(|next| &**next);
+    }
+}
+
+const FREE: RawFd = -1;
+
+/// A descriptor that children must not keep. Slots form a list that only grows; free ones are taken again.
+struct Slot {
+    descriptor: AtomicI32,
+    next: OnceLock<Box<Slot>>,
+}
+
+static FIRST: Slot = Slot { descriptor: AtomicI32::new(FREE), next: OnceLock::new() };
+
+/// While it lives, children lose a descriptor when they are forked: what it holds, above all a lock of the open file,
+/// ends with the parent. The number stays taken in the child, by something that can neither be read nor written.
+#[derive(Debug)]
+pub(crate) struct KeptFromChildren {
+    slot: &'static AtomicI32,
+    process: Process,
+}
+
+impl KeptFromChildren {
+    /// Of `descriptor`, which must be open until this is dropped. To be called before a lock is taken through it.
+    pub fn new(descriptor: &impl AsFd) -> KeptFromChildren {
+        let (process, descriptor) = (Process::current(), descriptor.as_fd().as_raw_fd());
+        let mut at = &FIRST;
+        while at.descriptor.compare_exchange(FREE, descriptor, Release, Acquire).is_err() {
+            at = at.next.get_or_init(|| Box::new(Slot { descriptor: AtomicI32::new(FREE), next: OnceLock::new() }));
+        }
+        KeptFromChildren { slot: &at.descriptor, process }
+    }
+}
+
+impl Drop for KeptFromChildren {
+    /// In a child the slot is free already, and may be another's.
+    fn drop(&mut self) {
+        if self.process.is_current() {
+            self.slot.store(FREE, Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    #[test]
+    fn slots_are_taken_again() {
+        let file = File::open("/dev/null").unwrap();
+        let kept: Vec<_> = (0..5).map(|_| KeptFromChildren::new(&file)).collect();
+        let slots: Vec<_> = kept.iter().map(|kept| std::ptr::from_ref(kept.slot)).collect();
+        assert!(slots.iter().all(|slot| slots.iter().filter(|other| *other == slot).count() == 1));
+        drop(kept);
+        assert!(Process::current().is_current());
+    }
+}
