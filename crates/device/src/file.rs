@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, PosixFadviseAdvice, fallocate, fcntl, posix_fadvise};
-use nix::libc::O_EXCL;
+use nix::libc::{O_EXCL, O_NONBLOCK};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::error::check_range;
@@ -77,8 +77,7 @@ impl File {
     pub fn open(path: &Path) -> Result<File> {
         let is_node = is_node(path);
         let flags = if is_node { O_EXCL } else { 0 };
-        let file = fs::OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
-        let mut file = file.map_err(|source| failed("open", path, source))?;
+        let mut file = open_device(fs::OpenOptions::new().read(true).write(true), flags, path)?;
         let len = length(&mut file, path)?;
         let device = File::locked(file, path, len)?;
         refuse_both(path, is_node)?; // who comes by the other name later finds this lock
@@ -90,7 +89,7 @@ impl File {
     /// # Errors
     /// As of [`open`](File::open), but for loop devices: a file may be read that is behind one.
     pub fn open_read_only(path: &Path) -> Result<File> {
-        let mut file = fs::File::open(path).map_err(|source| failed("open", path, source))?;
+        let mut file = open_device(fs::OpenOptions::new().read(true), 0, path)?;
         let len = length(&mut file, path)?;
         let is_node = is_node(path);
         let locked = patiently(is_node, || file.try_lock_shared());
@@ -303,6 +302,18 @@ fn refuse_both(path: &Path, is_node: bool) -> Result<()> {
     let Some(node) = loops::over(path) else { return Ok(()) };
     let what = format!("open {}, which is behind {}", path.display(), node.display());
     Err(Error::Io { what, source: ErrorKind::ResourceBusy.into() })
+}
+
+/// Opens a block device or a regular file. Anything else is refused, and a FIFO is not waited for.
+fn open_device(how: &mut fs::OpenOptions, flags: i32, path: &Path) -> Result<fs::File> {
+    let opened = how.custom_flags(flags | O_NONBLOCK).open(path);
+    let file = opened.map_err(|source| failed("open", path, source))?;
+    let kind = file.metadata().map_err(|source| failed("look at", path, source))?.file_type();
+    if kind.is_file() || kind.is_block_device() {
+        return Ok(file);
+    }
+    let source = std::io::Error::new(ErrorKind::InvalidInput, "it is neither a block device nor a regular file");
+    Err(failed("open", path, source))
 }
 
 /// Whether the path is a block device's.

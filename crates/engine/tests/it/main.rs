@@ -24,6 +24,7 @@ mod faults;
 mod forks;
 mod full_disk;
 mod group;
+mod hostile;
 mod ingest;
 mod interop;
 mod iteration;

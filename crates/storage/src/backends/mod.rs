@@ -248,7 +248,7 @@ fn destroy_directory(path: &Path) -> Result<()> {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", at(&name), e)),
         _ => Ok(()),
     };
-    if own_names(&fs, &at)?.is_empty() && !path.join("LOCK").exists() {
+    if own_names(&fs, &at)?.is_empty() && !fs.has("LOCK") {
         return Ok(()); // not a store, and not ours to put a lock file into
     }
     let held = fs.lock(true).map_err(|e| files::lock_error(fs.name(), e))?;

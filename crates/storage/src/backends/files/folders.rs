@@ -3,13 +3,21 @@
 //! Names are paths with `/` between their parts; files in folders are made, opened and removed by
 //! [`FileSystem`]'s calls under such names.
 use super::{
+    folder::kind_of,
     fs::{FileSystem, WriteFile},
     real::RealFs,
 };
-use nix::{errno::Errno, sys::statvfs::statvfs, unistd::syncfs};
+use nix::{
+    errno::Errno,
+    sys::{
+        stat::{FileStat, SFlag},
+        statvfs::fstatvfs,
+    },
+    unistd::syncfs,
+};
 use parking_lot::Mutex;
 use std::{
-    fs::{self, File},
+    fs::File,
     io::{self, ErrorKind},
     sync::Arc,
 };
@@ -150,25 +158,21 @@ impl WriteFile for WholeFolders {
 impl Folders for RealFs {
     fn make_folder(&self, name: &str) -> io::Result<()> {
         self.witness()?;
-        fs::create_dir(self.file(name)).map_err(|e| self.told(e))
+        self.folder.make_folder(name).map_err(|e| self.told(e))
     }
 
     fn remove_folder(&self, name: &str) -> io::Result<()> {
-        fs::remove_dir(self.file(name))
+        self.folder.remove_folder(name)
     }
 
     fn list_folder(&self, name: &str) -> io::Result<Vec<Inside>> {
-        let mut found = Vec::new();
-        for entry in fs::read_dir(self.file(name))? {
-            let entry = entry?;
-            let Ok(name) = entry.file_name().into_string() else { continue }; // none of ours
-            found.push(Inside { name, is_folder: entry.file_type()?.is_dir() });
-        }
-        Ok(found)
+        let is_folder = |found: &FileStat| kind_of(found.st_mode) == SFlag::S_IFDIR;
+        let entries = self.folder.entries(name)?.into_iter();
+        Ok(entries.map(|(name, found)| Inside { name, is_folder: is_folder(&found) }).collect())
     }
 
     fn link_into(&self, from: &str, to: &str) -> io::Result<()> {
-        fs::hard_link(self.file(from), self.file(to)).map_err(|e| self.told(e))
+        self.folder.link_within(from, to).map_err(|e| self.told(e))
     }
 
     /// By a sync of the whole file system: thousands of files cost one commit. It tells of every error of writeback since
@@ -178,11 +182,11 @@ impl Folders for RealFs {
     }
 
     fn name_bytes_max(&self) -> io::Result<usize> {
-        Ok(statvfs(&self.file(""))?.name_max() as usize)
+        Ok(fstatvfs(&*self.folder.held()?)?.name_max() as usize)
     }
 
     fn room(&self) -> io::Result<Room> {
-        let found = statvfs(&self.file(""))?;
+        let found = fstatvfs(&*self.folder.held()?)?;
         let counted = |count| if found.files() == 0 { u64::MAX } else { count };
         Ok(Room { left: counted(found.files_available()), all: counted(found.files()) })
     }
@@ -195,7 +199,7 @@ impl RealFs {
         if let Some(witness) = self.witness.get() {
             return Ok(witness);
         }
-        let opened = File::open(self.file(""))?;
+        let opened = self.folder.open_folder("")?;
         Ok(self.witness.get_or_init(|| opened))
     }
 
@@ -204,7 +208,7 @@ impl RealFs {
         if error.raw_os_error() != Some(Errno::ENOSPC as i32) {
             return error;
         }
-        match statvfs(&self.file("")) {
+        match self.folder.held().and_then(|held| Ok(fstatvfs(&*held)?)) {
             Ok(found) if found.files() > 0 && found.files_available() == 0 => {
                 let free = found.blocks_available() * found.fragment_size();
                 let told = format!("the file system has no inode left for another file, though {free} bytes are free");

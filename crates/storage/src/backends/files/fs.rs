@@ -5,7 +5,7 @@
 //! (docs/decisions/0003-file-seam.md). Only the file backend uses it; the engine never sees it.
 use super::folders::Folders;
 use crate::{placement::Hint, setup::LogWrites};
-use std::{io, ops::Range, os::fd::BorrowedFd, path::Path, time::Duration};
+use std::{fs::File, io, ops::Range, os::fd::BorrowedFd, sync::Arc, time::Duration};
 use terrace_format::{Storage, block::Bytes};
 
 /// One entry of the directory.
@@ -49,8 +49,8 @@ pub trait FileSystem: Send + Sync {
     /// A second name for the same file (a copy where there are no links); replaces nothing: `AlreadyExists`.
     /// Makes `lost/` if `to` needs it.
     fn link(&self, from: &str, to: &str) -> io::Result<()>;
-    /// The path under which other directories can link to files of this one, if it has one.
-    fn path(&self) -> Option<&Path> {
+    /// The open directory, from which other directories can link to files of this one, if it is one.
+    fn directory(&self) -> Option<Arc<File>> {
         None
     }
     /// The file `name` of another directory becomes `to` here: by a link where that can be (true), else by a copy of its bytes

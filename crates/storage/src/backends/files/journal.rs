@@ -1,27 +1,21 @@
 //! ext4's journal, from outside: what the kernel says about it, how far it is, and a commit on demand.
+use super::folder::Folder;
 use crate::{bpf::CommitIterator, durability::probe::Facts};
-use nix::{
-    libc,
-    sys::{
-        stat::{major, minor},
-        statfs::{EXT4_SUPER_MAGIC, statfs},
-    },
+use nix::sys::{
+    stat::{major, minor},
+    statfs::{EXT4_SUPER_MAGIC, fstatfs},
 };
 use parking_lot::Mutex;
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io,
-    os::{
-        fd::AsFd,
-        unix::fs::{MetadataExt, OpenOptionsExt},
-    },
-    path::Path,
+    os::{fd::AsFd, unix::fs::MetadataExt},
 };
 
 /// What the kernel says about the file system that holds `folder`.
-pub(super) fn facts(folder: &Path) -> io::Result<Facts> {
-    let ext4 = statfs(folder)?.filesystem_type() == EXT4_SUPER_MAGIC; // ext2's and ext3's too, which this driver serves
-    let device = fs::metadata(folder)?.dev();
+pub(super) fn facts(folder: &File) -> io::Result<Facts> {
+    let ext4 = fstatfs(folder)?.filesystem_type() == EXT4_SUPER_MAGIC; // ext2's and ext3's too, which this driver serves
+    let device = folder.metadata()?.dev();
     let link = fs::read_link(format!("/sys/dev/block/{}:{}", major(device), minor(device))).ok();
     let device = link.and_then(|link| Some(link.file_name()?.to_str()?.to_owned()));
     let journals = fs::read_dir("/proc/fs/jbd2").map_or_else(
@@ -57,12 +51,12 @@ struct Beating {
 impl Heart {
     /// Joins the running transaction of the file system that holds `folder`. It must be the size that changes: a new time
     /// alone would not tell that the journal was aborted.
-    pub fn beat(&self, folder: &Path) -> io::Result<()> {
+    pub fn beat(&self, folder: &Folder) -> io::Result<()> {
         self.beating(folder, Beating::beat)
     }
 
     /// One commit of its journal, down to the device's medium.
-    pub fn commit(&self, folder: &Path) -> io::Result<()> {
+    pub fn commit(&self, folder: &Folder) -> io::Result<()> {
         self.beating(folder, |beating| {
             beating.beat()?;
             beating.file.sync_all()
@@ -70,18 +64,15 @@ impl Heart {
     }
 
     /// The newest transaction of its journal that is committed.
-    pub fn committed(&self, folder: &Path, iterator: &CommitIterator) -> io::Result<u32> {
+    pub fn committed(&self, folder: &Folder, iterator: &CommitIterator) -> io::Result<u32> {
         self.beating(folder, |beating| Ok(iterator.standing(beating.file.as_fd())?.committed))
     }
 
-    fn beating<T>(&self, folder: &Path, act: impl FnOnce(&mut Beating) -> io::Result<T>) -> io::Result<T> {
+    fn beating<T>(&self, folder: &Folder, act: impl FnOnce(&mut Beating) -> io::Result<T>) -> io::Result<T> {
         let mut heart = self.0.lock();
         act(match heart.as_mut() {
             Some(beating) => beating,
-            None => {
-                let file = OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).open(folder)?;
-                heart.insert(Beating { file, bytes: 0 })
-            }
+            None => heart.insert(Beating { file: folder.create_nameless()?, bytes: 0 }),
         })
     }
 }

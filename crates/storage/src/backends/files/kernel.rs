@@ -9,12 +9,15 @@ use nix::{
     sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, munmap},
 };
 use std::{
-    ffi::c_void,
+    ffi::{CStr, OsString, c_void},
     fs::File,
     io,
     num::{NonZeroU64, NonZeroUsize},
     ops::Range,
-    os::fd::{AsRawFd, RawFd},
+    os::{
+        fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd},
+        unix::ffi::OsStringExt,
+    },
     ptr::{self, NonNull},
 };
 
@@ -168,4 +171,37 @@ pub(crate) fn replace_in_child(descriptor: RawFd) {
             libc::close(nothing);
         }
     }
+}
+
+/// The names in the directory that `folder` is open for, but `.` and `..`, in no order. The standard library's list panics
+/// where the kernel answers a close with an error, as file systems over a network may.
+pub(super) fn entries(folder: OwnedFd) -> io::Result<Vec<OsString>> {
+    let (descriptor, mut found) = (folder.into_raw_fd(), Vec::new());
+    // SAFETY: the descriptor is open and now the list's, which closes it; if there is no list it is closed here.
+    let list = unsafe { libc::fdopendir(descriptor) };
+    if list.is_null() {
+        let failed = io::Error::last_os_error();
+        // SAFETY: nothing else owns the descriptor.
+        unsafe { libc::close(descriptor) };
+        return Err(failed);
+    }
+    let outcome = loop {
+        Errno::clear();
+        // SAFETY: the list is open, and no other thread knows of it.
+        let entry = unsafe { libc::readdir64(list) };
+        if entry.is_null() {
+            break match Errno::last() {
+                Errno::UnknownErrno => Ok(()), // 0: the end
+                error => Err(error.into()),
+            };
+        }
+        // SAFETY: an entry's name ends in zero, and stays until the list is read on.
+        let name = unsafe { CStr::from_ptr((&raw const (*entry).d_name).cast()) }.to_bytes();
+        if !matches!(name, b"." | b"..") {
+            found.push(OsString::from_vec(name.to_owned()));
+        }
+    };
+    // SAFETY: it is open, and not used any more. A failure tells of nothing that was read.
+    unsafe { libc::closedir(list) };
+    outcome.map(|()| found)
 }

@@ -25,6 +25,7 @@ mod adopt;
 mod ahead;
 pub(super) mod build;
 mod bundle;
+mod folder;
 pub mod folders;
 pub mod fs;
 mod holder;

@@ -5,6 +5,7 @@
 //! process closes any descriptor of `LOCK`. Its price, that children inherit it, is paid by [`KeptFromChildren`]: it ends
 //! with the process that took it.
 use super::{
+    folder::Folder,
     folders::Folders,
     fs::{DirEntry, FileSystem, ReadFile, WriteFile},
     holder::{self, whole_file},
@@ -21,11 +22,12 @@ use crate::{
 };
 use nix::{
     errno::Errno,
-    fcntl::{FcntlArg, PosixFadviseAdvice, fcntl, posix_fadvise},
+    fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise},
     libc,
     sys::{
         resource::{Resource, getrlimit},
         stat::futimens,
+        statvfs::fstatvfs,
         time::TimeSpec,
     },
 };
@@ -38,17 +40,18 @@ use std::{
         unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
-    sync::OnceLock,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 use terrace_format::block::Bytes;
 
 /// Where copies are set aside, below the store's directory.
 const LOST: &str = "lost";
+const LOCK: &str = "LOCK";
 
 /// One directory of a real file system.
 pub struct RealFs {
-    root: PathBuf,
+    pub(super) folder: Folder,
     heart: Heart,
     /// Known once it was asked for in a directory that is there.
     journal: OnceLock<Journal>,
@@ -62,7 +65,7 @@ impl RealFs {
     /// The directory at `root`, which need not exist yet.
     pub fn new(root: impl Into<PathBuf>) -> RealFs {
         let (journal, witness, iterator) = Default::default();
-        RealFs { root: root.into(), heart: Heart::default(), journal, witness, iterator }
+        RealFs { folder: Folder::new(root.into()), heart: Heart::default(), journal, witness, iterator }
     }
 
     /// A file that somebody else has written, by the descriptor that did.
@@ -70,60 +73,78 @@ impl RealFs {
         Box::new(Writing(file))
     }
 
-    /// Removes `lost/` and the directory itself, each if it is there and empty.
-    pub fn remove_empty(&self) -> io::Result<()> {
-        for path in [self.root.join(LOST), self.root.clone()] {
-            match fs::remove_dir(path) {
-                Err(e) if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::DirectoryNotEmpty) => return Err(e),
-                _ => {}
-            }
-        }
-        Ok(())
+    /// Whether there is anything by this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.folder.look_at(name).is_ok()
     }
 
-    pub(super) fn file(&self, name: &str) -> PathBuf {
-        self.root.join(name)
+    /// Removes `lost/` and the directory itself, each if it is there and empty. A directory that its path is a link to stays, as
+    /// the link does.
+    pub fn remove_empty(&self) -> io::Result<()> {
+        let absent = |removed: io::Result<()>| match removed {
+            Err(e) if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::DirectoryNotEmpty) => Err(e),
+            _ => Ok(()),
+        };
+        absent(self.folder.remove_folder(LOST))?;
+        match absent(fs::remove_dir(self.folder.path())) {
+            Err(e) if e.kind() == ErrorKind::NotADirectory && self.folder.path().is_symlink() => Ok(()),
+            removed => removed,
+        }
+    }
+
+    /// Opens a file without its time of last access being written for it: where that is due (with `relatime`, at the first read
+    /// since the file was written), a read would join the journal's transaction, and wait for the one being committed.
+    fn unnoticed(&self, name: &str) -> io::Result<File> {
+        match self.folder.open(name, OFlag::O_RDONLY | OFlag::O_NOATIME) {
+            Err(e) if e.raw_os_error() == Some(libc::EPERM) => self.folder.open(name, OFlag::O_RDONLY), // somebody else's file
+            opened => opened,
+        }
+    }
+
+    fn copy(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut target = self.folder.create(to, OFlag::O_WRONLY)?;
+        let source = self.folder.open(from, OFlag::O_RDONLY);
+        let copied = source.and_then(|mut from| io::copy(&mut from, &mut target)).and_then(|_| target.sync_all());
+        copied.inspect_err(|_| drop(self.folder.remove(to))) // best effort: half a copy helps nobody
     }
 
     fn iterator(&self) -> Result<&CommitIterator, String> {
         self.iterator.get_or_init(|| CommitIterator::open(Path::new(PINNED))).as_ref().map_err(String::clone)
     }
 
-    /// The journal of the file system that holds `folder`, if it can be relied on.
-    fn journal_of(folder: &Path) -> Result<Journal, String> {
-        let facts = journal::facts(folder).map_err(|e| format!("{} cannot be examined: {e}", folder.display()))?;
-        probe::judge(&facts)
+    /// The journal of the file system that holds the directory, or will hold it, if it can be relied on.
+    fn find_journal(&self) -> Result<Journal, String> {
+        let path = self.folder.path();
+        let there = || path.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
+        let above = || OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(there()).map(Arc::new);
+        let facts = self.folder.held().or_else(|_| above()).and_then(|folder| journal::facts(&folder));
+        probe::judge(&facts.map_err(|e| format!("{} cannot be examined: {e}", path.display()))?)
     }
 }
 
 impl FileSystem for RealFs {
     fn name(&self) -> String {
-        self.root.display().to_string()
+        self.folder.path().display().to_string()
     }
 
     fn make_directory(&self) -> io::Result<()> {
         let existed = self.exists()?;
         if existed {
             // Whoever made it may have ended before the sync. Where the parent may not be read, it made it otherwise.
-            return match sync_directory(parent(&self.root)) {
+            return match sync_path(parent(self.folder.path())) {
                 Err(e) if e.kind() == ErrorKind::PermissionDenied => Ok(()),
                 done => done,
             };
         }
-        make(&self.root)
+        make(self.folder.path())
     }
 
     fn exists(&self) -> io::Result<bool> {
-        match fs::metadata(&self.root) {
-            Ok(found) if found.is_dir() => Ok(true),
-            Ok(_) => Err(ErrorKind::NotADirectory.into()),
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
-            Err(e) => Err(e),
-        }
+        self.folder.exists()
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
-        let made = OpenOptions::new().write(true).create_new(true).open(self.file(name));
+        let made = self.folder.create(name, OFlag::O_WRONLY);
         Ok(Box::new(Writing(made.map_err(|e| self.told(e))?)))
     }
 
@@ -131,42 +152,47 @@ impl FileSystem for RealFs {
         if how == LogWrites::Write {
             return self.create(name);
         }
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(self.file(name))?;
+        let file = self.folder.create(name, OFlag::O_RDWR)?;
         if MappedFile::fits(&file)? { Ok(Box::new(MappedFile::new(file))) } else { Ok(Box::new(Writing(file))) }
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {
-        Ok(Box::new(Reading(unnoticed(&self.file(name))?)))
+        Ok(Box::new(Reading(self.unnoticed(name)?)))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        fs::rename(self.file(from), self.file(to))
+        self.folder.rename(from, to)
     }
 
     fn link(&self, from: &str, to: &str) -> io::Result<()> {
-        let (from, to) = (self.file(from), self.file(to));
-        let folder = parent(&to);
-        if folder != self.root && !folder.is_dir() {
-            make(folder)?;
+        let below = to.rsplit_once('/').map(|(folder, _)| folder);
+        match below.map_or(Ok(()), |folder| self.folder.make_folder(folder)) {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+            made => {
+                made?;
+                if below.is_some() {
+                    self.sync_directory()?;
+                }
+            }
         }
-        match fs::hard_link(&from, &to) {
-            Err(e) if has_no_links(&e) => copy(&from, &to)?,
+        match self.folder.link_within(from, to) {
+            Err(e) if has_no_links(&e) => self.copy(from, to)?,
             done => done?,
         }
         // Rare enough to be made durable here, so that `sync_directory` has one directory to care for.
-        if folder == self.root { Ok(()) } else { sync_directory(folder) }
+        below.map_or(Ok(()), |folder| self.folder.open_folder(folder)?.sync_all())
     }
 
     fn folders(&self) -> Option<&dyn Folders> {
         Some(self)
     }
 
-    fn path(&self) -> Option<&Path> {
-        Some(&self.root)
+    fn directory(&self) -> Option<Arc<File>> {
+        self.folder.held().ok()
     }
 
     fn take(&self, from: &dyn FileSystem, name: &str, to: &str) -> io::Result<bool> {
-        let linked = from.path().map(|folder| fs::hard_link(folder.join(name), self.file(to)));
+        let linked = from.directory().map(|folder| self.folder.link(&folder, name, to));
         match linked {
             Some(Err(e)) if !has_no_links(&e) => Err(e),
             Some(Ok(())) => Ok(true),
@@ -175,7 +201,7 @@ impl FileSystem for RealFs {
     }
 
     fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
-        let file = OpenOptions::new().write(true).open(self.file(name))?;
+        let file = self.folder.open(name, OFlag::O_WRONLY)?;
         if file.metadata()?.nlink() > 1 || range.is_empty() {
             return Ok(());
         }
@@ -183,16 +209,16 @@ impl FileSystem for RealFs {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        fs::remove_file(self.file(name))
+        self.folder.remove(name)
     }
 
     fn list(&self) -> io::Result<Vec<DirEntry>> {
-        list(&self.root)
+        self.folder.list("")
     }
 
     fn free_bytes(&self) -> Option<u64> {
         // Of some file systems in user space nobody knows, and they say that they have no blocks at all.
-        let found = nix::sys::statvfs::statvfs(&self.root).ok().filter(|found| found.blocks() > 0)?;
+        let found = fstatvfs(&*self.folder.held().ok()?).ok().filter(|found| found.blocks() > 0)?;
         Some(found.blocks_available().saturating_mul(found.fragment_size()))
     }
 
@@ -202,7 +228,11 @@ impl FileSystem for RealFs {
             _ => Ok(()),
         };
         let Some(bytes) = std::num::NonZeroU64::new(bytes) else { return give_up() };
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(self.file(name))?;
+        let file = self.folder.open(name, OFlag::O_WRONLY | OFlag::O_CREAT)?;
+        if file.metadata()?.nlink() > 1 {
+            let told = "it has another name, and what is reserved belongs to nobody else; remove this one";
+            return Err(io::Error::new(ErrorKind::InvalidInput, told));
+        }
         match kernel::allocate(&file, bytes) {
             Ok(()) => file.set_len(bytes.get()),
             Err(e) => {
@@ -213,7 +243,7 @@ impl FileSystem for RealFs {
     }
 
     fn list_lost(&self) -> io::Result<Vec<String>> {
-        match list(&self.root.join(LOST)) {
+        match self.folder.list(LOST) {
             Ok(entries) => Ok(entries.into_iter().map(|entry| entry.name).collect()),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(Vec::new()),
             Err(e) => Err(e),
@@ -221,11 +251,11 @@ impl FileSystem for RealFs {
     }
 
     fn sync_directory(&self) -> io::Result<()> {
-        sync_directory(&self.root)
+        self.folder.held()?.sync_all()
     }
 
     fn commit(&self) -> io::Result<()> {
-        self.heart.commit(&self.root)
+        self.heart.commit(&self.folder)
     }
 
     fn open_files_max(&self) -> Option<u64> {
@@ -233,15 +263,14 @@ impl FileSystem for RealFs {
     }
 
     fn can_commit(&self) -> Result<Duration, String> {
-        let there = self.root.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
-        RealFs::journal_of(there).map(|journal| journal.interval)
+        self.find_journal().map(|journal| journal.interval)
     }
 
     fn commits(&self) -> io::Result<u64> {
         let journal = match self.journal.get() {
             Some(journal) => journal,
             None => {
-                let found = RealFs::journal_of(&self.root).map_err(unsupported)?;
+                let found = self.find_journal().map_err(unsupported)?;
                 self.journal.get_or_init(|| found)
             }
         };
@@ -249,7 +278,7 @@ impl FileSystem for RealFs {
     }
 
     fn beat(&self) -> io::Result<()> {
-        self.heart.beat(&self.root)
+        self.heart.beat(&self.folder)
     }
 
     fn can_tell_transactions(&self) -> Result<(), String> {
@@ -265,26 +294,21 @@ impl FileSystem for RealFs {
     }
 
     fn committed(&self) -> io::Result<u32> {
-        self.heart.committed(&self.root, self.iterator().map_err(unsupported)?)
+        self.heart.committed(&self.folder, self.iterator().map_err(unsupported)?)
     }
 
     fn sync_file(&self, name: &str) -> io::Result<()> {
-        File::open(self.file(name))?.sync_data()
+        self.folder.open(name, OFlag::O_RDONLY)?.sync_data()
     }
 
     fn forget_cached(&self, name: &str) -> io::Result<()> {
-        let file = File::open(self.file(name))?;
+        let file = self.folder.open(name, OFlag::O_RDONLY)?;
         posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).map_err(io::Error::from) // all of it
     }
 
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
-        let path = self.root.join("LOCK");
-        let opened = if exclusive {
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
-        } else {
-            File::open(path)
-        };
-        let file = match opened {
+        let how = if exclusive { OFlag::O_RDWR | OFlag::O_CREAT } else { OFlag::O_RDONLY };
+        let file = match self.folder.open(LOCK, how) {
             // Nobody who writes has been here, so there is nobody to keep out.
             Err(e) if !exclusive && e.kind() == ErrorKind::NotFound => return Ok(Box::new(())),
             opened => opened?,
@@ -337,49 +361,17 @@ fn make(path: &Path) -> io::Result<()> {
         Err(e) if e.kind() != ErrorKind::AlreadyExists || !path.is_dir() => return Err(e),
         _ => {}
     }
-    sync_directory(parent)
+    sync_path(parent)
 }
 
-fn sync_directory(path: &Path) -> io::Result<()> {
+fn sync_path(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
-}
-
-/// Opens a file without its time of last access being written for it: where that is due (with `relatime`, at the first read
-/// since the file was written), a read would join the journal's transaction, and wait for the one being committed.
-fn unnoticed(path: &Path) -> io::Result<File> {
-    match OpenOptions::new().read(true).custom_flags(libc::O_NOATIME).open(path) {
-        Err(e) if e.raw_os_error() == Some(libc::EPERM) => File::open(path), // somebody else's file
-        opened => opened,
-    }
-}
-
-fn list(folder: &Path) -> io::Result<Vec<DirEntry>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let Ok(name) = entry.file_name().into_string() else { continue }; // none of ours
-        match entry.metadata() {
-            Ok(metadata) if metadata.is_file() => found.push(DirEntry { name, bytes: metadata.len() }),
-            Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
-            _ => {} // a folder, or removed since it was listed
-        }
-    }
-    Ok(found)
 }
 
 /// Whether `link` failed because this file system, or this file, cannot have one.
 fn has_no_links(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw);
     matches!(errno, Some(Errno::EPERM | Errno::EOPNOTSUPP | Errno::EMLINK | Errno::EXDEV | Errno::ENOSYS))
-}
-
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    let mut target = OpenOptions::new().write(true).create_new(true).open(to)?;
-    let copied = io::copy(&mut File::open(from)?, &mut target).and_then(|_| target.sync_all());
-    if copied.is_err() {
-        let _ = fs::remove_file(to); // best effort: half a copy helps nobody
-    }
-    copied
 }
 
 struct Writing(File);
@@ -440,11 +432,12 @@ mod tests {
     fn a_copy_replaces_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let (from, to) = (folder.path().join("a"), folder.path().join("b"));
+        let fs_of_it = RealFs::new(folder.path());
         fs::write(&from, b"bytes").unwrap();
-        copy(&from, &to).unwrap();
+        fs_of_it.copy("a", "b").unwrap();
         assert_eq!(fs::read(&to).unwrap(), b"bytes");
         fs::write(&to, b"other").unwrap();
-        assert_eq!(copy(&from, &to).unwrap_err().kind(), ErrorKind::AlreadyExists);
+        assert_eq!(fs_of_it.copy("a", "b").unwrap_err().kind(), ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&to).unwrap(), b"other");
     }
 

@@ -63,7 +63,8 @@ pub(crate) fn is_there(fs: &dyn FileSystem) -> Result<bool> {
     }
 }
 
-fn read_whole(fs: &dyn FileSystem, what: &'static str, name: &str) -> Result<Option<Vec<u8>>> {
+/// All of a small file; `None` if it is not there. A length that none of ours has is refused before anything is read.
+pub(in crate::backends) fn read_whole(fs: &dyn FileSystem, what: &'static str, name: &str) -> Result<Option<Vec<u8>>> {
     let failed = |op| move |e| Error::io(op, path(fs, name), e);
     let file = match fs.open(name) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -258,15 +258,20 @@ pub fn open(path: &Path, mode: Mode, setup: &Setup) -> Result<Arc<SplitFs>> {
 /// What the file says: a device, and the number of its formatting.
 fn read(path: &Path) -> Result<(PathBuf, u64)> {
     let file = path.join(DATA);
-    let text = fs::read_to_string(&file).map_err(|e| Error::io("read", file.display().to_string(), e))?;
+    let corrupt = |detail: &str| Error::Corrupt {
+        what: "names of a device",
+        object: file.display().to_string(),
+        offset: 0,
+        detail: detail.into(),
+    };
+    let text = root::read_whole(&RealFs::new(path), "names of a device", DATA)?;
+    let text = text.ok_or_else(|| Error::Missing { what: "names of a device", object: file.display().to_string() })?;
+    let text = String::from_utf8(text).map_err(|_| corrupt("it is not UTF-8"))?;
     let field = |name: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once('='));
         lines.find(|(found, _)| found.trim() == name).map(|(_, value)| value.trim())
     };
     let formatting = field("formatting").and_then(|text| u64::from_str_radix(text, 16).ok());
     let device = field("device").filter(|device| !device.is_empty()).map(PathBuf::from);
-    device.zip(formatting).ok_or_else(|| {
-        let detail = "\"device = PATH\" and \"formatting = NUMBER\" are expected".into();
-        Error::Corrupt { what: "names of a device", object: file.display().to_string(), offset: 0, detail }
-    })
+    device.zip(formatting).ok_or_else(|| corrupt("\"device = PATH\" and \"formatting = NUMBER\" are expected"))
 }

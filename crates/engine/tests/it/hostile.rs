@@ -1,0 +1,238 @@
+//! What may lie under the names that a store uses, put there by somebody else or by mistake: links out of the directory, FIFOs, devices,
+//! folders, files of gigabytes. None is followed, waited for, or read whole; and directories that move, or whose path leads elsewhere later.
+use crate::common::{alone::in_own_process, kit};
+use nix::{sys::stat::Mode, unistd::mkfifo};
+use std::{
+    env, fs,
+    os::unix::fs::{MetadataExt, symlink},
+    path::{Path, PathBuf},
+    sync::mpsc::channel,
+    thread,
+    time::Duration,
+};
+use terrace::{Db, Error, Options, ReadOptions, TableForm, Tier, Values, WriteOptions};
+use terrace_storage::backends::raw::split;
+
+const FORMS: [(TableForm, Values); 4] = [
+    (TableForm::Block, Values::Table),
+    (TableForm::Bundled, Values::Table),
+    (TableForm::Block, Values::Log),
+    (TableForm::Directory, Values::Table),
+];
+
+fn options((tables, values): (TableForm, Values)) -> Options {
+    let mut options = Options::default();
+    (options.tables, options.values) = (Some(tables), Some(values));
+    (options.memtable_bytes, options.durability) = (64 << 10, Tier::Sync);
+    options
+}
+
+/// A store with something under each of its names.
+fn fill(path: &Path, options: &Options) {
+    let db = Db::open(path, options.clone()).unwrap();
+    (0..300).for_each(|n| db.put(format!("{n:04}"), vec![n as u8; 500]).unwrap());
+    db.compact_range(None, None).unwrap();
+    (300..400).for_each(|n| db.put(format!("{n:04}"), vec![n as u8; 500]).unwrap());
+    db.put_with("last", "", WriteOptions::synced()).unwrap();
+}
+
+/// What `work` answers, which must be within ten seconds.
+fn soon<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (answer, answered) = channel();
+    thread::spawn(move || answer.send(work()));
+    answered.recv_timeout(Duration::from_secs(10)).unwrap_or_else(|_| panic!("{what}: it hangs"))
+}
+
+/// Opens, reads and closes; then the same for reading only, and a destruction.
+fn use_it(what: &str, path: &Path, options: &Options) -> [terrace::Result<()>; 3] {
+    let (path, options) = (path.to_owned(), options.clone());
+    soon(what, move || {
+        let writes = Db::open(&path, options.clone()).and_then(|db| {
+            kit::scan(&db, ReadOptions::new())?;
+            db.put_with("more", "", WriteOptions::synced())?;
+            db.close()
+        });
+        let reads = Db::open_read_only(&path, options).and_then(|db| kit::scan(&db, ReadOptions::new()).map(drop));
+        [writes, reads, Db::destroy(&path)]
+    })
+}
+
+fn files(path: &Path) -> Vec<String> {
+    let names = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn no_name_is_followed_or_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let precious = folder.path().join("precious");
+    for form in FORMS {
+        let options = options(form);
+        let whole = folder.path().join("whole");
+        fill(&whole, &options);
+        let others = ["RESERVE", "UNSYNCED", "TERRACE", "DATA", "LOCK", "000000.dbtmp", "000999.dbtmp"];
+        let mut names = files(&whole);
+        names.extend(
+            others.iter().map(|name| name.to_string()).filter(|name| !names.contains(name)).collect::<Vec<_>>(),
+        );
+        for name in names {
+            for kind in ["link", "FIFO"] {
+                let what = format!("{form:?}, {name} is a {kind}");
+                let path = folder.path().join("store");
+                copy(&whole, &path);
+                let there = path.join(&name);
+                let own = fs::read(&there).ok();
+                let _ = fs::remove_file(&there).or_else(|_| fs::remove_dir_all(&there));
+                fs::write(&precious, own.as_deref().unwrap_or(b"precious")).unwrap();
+                match kind {
+                    "link" => symlink(&precious, &there).unwrap(),
+                    _ => mkfifo(&there, Mode::S_IRUSR | Mode::S_IWUSR).unwrap(),
+                }
+                let [writes, reads, _] = use_it(&what, &path, &options);
+                let known = ["RESERVE", "DATA"].contains(&name.as_str()) || name.ends_with(".dbtmp"); // not read, or replaced
+                for outcome in [&writes, &reads].into_iter().take(if name == "UNSYNCED" { 1 } else { 2 }) {
+                    assert!(known || outcome.is_err(), "{what}: {outcome:?}");
+                    let is_level = form.0 == TableForm::Directory && name.starts_with('L'); // what should be in it is missing
+                    let named = |error: &Error| is_level || error.to_string().contains(name.as_str());
+                    assert!(outcome.as_ref().err().is_none_or(named), "{what}: {outcome:?}");
+                }
+                assert_eq!(fs::read(&precious).unwrap(), own.unwrap_or(b"precious".into()), "{what}");
+                fs::remove_dir_all(&path).unwrap_or_default();
+            }
+        }
+        fs::remove_dir_all(&whole).unwrap();
+    }
+}
+
+/// Copies a directory, with the folders in it.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target)
+        } else {
+            drop(fs::copy(entry.path(), target))
+        }
+    }
+}
+
+#[test]
+fn a_reserve_is_not_taken_from_another_file() {
+    let folder = tempfile::tempdir().unwrap();
+    for link in [|from: &Path, to: &Path| symlink(from, to), |from: &Path, to: &Path| fs::hard_link(from, to)] {
+        let (precious, path) = (folder.path().join("precious"), folder.path().join("store"));
+        fs::write(&precious, "precious").unwrap();
+        fs::create_dir(&path).unwrap();
+        link(&precious, &path.join("RESERVE")).unwrap();
+        let mut options = Options::default();
+        options.reserve_bytes = 4096;
+        let error = Db::open(&path, options).map(drop).unwrap_err();
+        assert!(error.to_string().contains("RESERVE"), "{error}");
+        assert_eq!(fs::read(&precious).unwrap(), b"precious");
+        fs::remove_dir_all(&path).unwrap();
+    }
+}
+
+/// Copies that recovery sets aside go into the store's own folder or nowhere.
+#[test]
+fn what_is_set_aside_stays_within() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, elsewhere) = (folder.path().join("store"), folder.path().join("elsewhere"));
+    let options = options(FORMS[0]);
+    fill(&path, &options);
+    let log = files(&path).into_iter().rfind(|name| name.ends_with(".log")).unwrap();
+    let mut bytes = fs::read(path.join(&log)).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(path.join(&log), bytes).unwrap();
+    fs::create_dir(&elsewhere).unwrap();
+    symlink(&elsewhere, path.join("lost")).unwrap();
+    let opened = Db::open(&path, options).map(drop);
+    assert!(files(&elsewhere).is_empty(), "{opened:?}");
+}
+
+#[test]
+fn a_device_that_is_none_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, device) = (folder.path().join("store"), folder.path().join("device"));
+    kit::device_file(&device, 32 << 20);
+    split::join(&path, &device).unwrap();
+    fs::remove_file(&device).unwrap();
+    mkfifo(&device, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
+    let mut options = options(FORMS[0]);
+    options.split = true;
+    for outcome in use_it("the device is a FIFO", &path, &options) {
+        let error = outcome.unwrap_err();
+        assert!(error.to_string().contains("device"), "{error}");
+    }
+}
+
+/// A sparse file takes no space, and would take all memory if it were read whole.
+#[test]
+fn small_files_that_are_large_are_refused_unread() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["CURRENT", "TERRACE", "DATA"] {
+        let path = folder.path().join(name);
+        fill(&path, &options(FORMS[1]));
+        fs::File::create(path.join(name)).unwrap().set_len(1 << 40).unwrap(); // more than any memory
+        let [writes, reads, _] = use_it(name, &path, &options(FORMS[1]));
+        for error in [writes.unwrap_err(), reads.unwrap_err()] {
+            assert!(matches!(&error, Error::Corrupt { object, .. } if object.ends_with(name)), "{error}");
+        }
+    }
+}
+
+/// A program that changes its directory, as daemons do, and directories that are renamed, with another store in their place then.
+#[test]
+fn a_store_stays_in_its_directory_wherever_that_goes() {
+    in_own_process(|| {
+        let folder = tempfile::tempdir().unwrap();
+        for form in FORMS {
+            env::set_current_dir(folder.path()).unwrap();
+            fs::create_dir_all("above").unwrap();
+            let options = options(form);
+            let db = Db::open("above/store", options.clone()).unwrap();
+            let put = |db: &Db, numbers: std::ops::Range<u32>| {
+                numbers.for_each(|n| db.put(format!("{n:05}"), [7; 300]).unwrap());
+                db.flush().unwrap();
+            };
+            put(&db, 0..1000);
+            env::set_current_dir("/").unwrap();
+            put(&db, 1000..2000);
+            assert_eq!(kit::contents(&db).unwrap().len(), 2000);
+            let at = |path: &str| folder.path().join(path);
+            fs::rename(at("above"), at("moved")).unwrap();
+            let other = Db::open(at("above/store"), options.clone()).unwrap();
+            put(&db, 2000..3000);
+            put(&other, 0..10);
+            db.compact_range(None, None).unwrap();
+            assert_eq!((kit::contents(&db).unwrap().len(), kit::contents(&other).unwrap().len()), (3000, 10));
+            let copied = at("copied");
+            db.checkpoint(&copied).unwrap();
+            [db, other].into_iter().for_each(|db| db.close().unwrap());
+            for (path, count) in [("moved/store", 3000), ("above/store", 10), ("copied", 3000)] {
+                let db = Db::open(at(path), options.clone()).unwrap();
+                assert_eq!(kit::contents(&db).unwrap().len(), count, "{form:?}, {path}");
+                drop(db);
+                Db::destroy(at(path)).unwrap();
+            }
+            ["moved", "above"].iter().for_each(|name| fs::remove_dir_all(at(name)).unwrap_or_default());
+        }
+    });
+}
+
+#[test]
+fn a_store_behind_a_link_is_used_and_destroyed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (real, link): (PathBuf, PathBuf) = (folder.path().join("real"), folder.path().join("link"));
+    fs::create_dir(&real).unwrap();
+    symlink(&real, &link).unwrap();
+    fill(&link, &options(FORMS[0]));
+    assert!(real.join("CURRENT").exists());
+    Db::destroy(&link).unwrap();
+    assert_eq!((files(&real).len(), fs::symlink_metadata(&link).unwrap().is_symlink()), (0, true));
+    assert!(fs::metadata(&real).unwrap().ino() > 0);
+}
