@@ -236,3 +236,54 @@ fn a_store_behind_a_link_is_used_and_destroyed() {
     assert_eq!((files(&real).len(), fs::symlink_metadata(&link).unwrap().is_symlink()), (0, true));
     assert!(fs::metadata(&real).unwrap().ino() > 0);
 }
+
+/// A lock file that somebody removes, or puts another in the place of, keeps nobody out any more. The first sync behind that must fail:
+/// what it promised could be gone with the next opening.
+#[test]
+fn a_lock_that_is_gone_stops_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    for form in FORMS {
+        for replaced in [false, true] {
+            let path = folder.path().join("store");
+            let db = Db::open(&path, options(form)).unwrap();
+            db.put_with("a", "1", WriteOptions::synced()).unwrap();
+            fs::remove_file(path.join("LOCK")).unwrap();
+            if replaced {
+                let second = Db::open(&path, options(form)).expect("nothing keeps it out");
+                assert_eq!(second.get("a").unwrap().as_deref(), Some(&b"1"[..]));
+                second.put_with("b", "2", WriteOptions::synced()).unwrap();
+                second.close().unwrap();
+            }
+            let error = db.put_with("c", "3", WriteOptions::synced()).unwrap_err();
+            assert!(error.to_string().contains("LOCK"), "{error}");
+            assert!(matches!(db.put("d", "4"), Err(Error::FailStopped(_))), "writes go on");
+            assert_eq!(db.get("a").unwrap().as_deref(), Some(&b"1"[..]), "reads do not");
+            assert!(db.close().is_err());
+            let third = Db::open(&path, options(form)).unwrap();
+            assert_eq!(third.get("b").unwrap().is_some(), replaced, "{form:?}");
+            drop(third);
+            Db::destroy(&path).unwrap();
+        }
+    }
+}
+
+/// Where no sync is asked for, the manifest is what tells, before any file goes that the other writer may need.
+#[test]
+fn a_lock_that_is_gone_is_missed_before_files_go() {
+    let folder = tempfile::tempdir().unwrap();
+    for tier in [Tier::Sync, Tier::None] {
+        let path = folder.path().join(tier.name());
+        let mut options = options(FORMS[0]);
+        options.durability = tier;
+        let db = Db::open(&path, options).unwrap();
+        (0..300).for_each(|n| db.put(format!("{n:04}"), [7; 500]).unwrap());
+        db.compact_range(None, None).unwrap();
+        db.wait_idle().unwrap();
+        let before: Vec<String> = files(&path).into_iter().filter(|name| name.ends_with(".ldb")).collect();
+        fs::remove_file(path.join("LOCK")).unwrap();
+        (0..300).for_each(|n| drop(db.put(format!("{n:04}"), [8; 500])));
+        assert!(db.compact_range(None, None).is_err() || db.wait_idle().is_err(), "{tier:?}");
+        assert!(before.iter().all(|name| path.join(name).exists()), "{tier:?}");
+        drop(db);
+    }
+}

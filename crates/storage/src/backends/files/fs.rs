@@ -127,6 +127,11 @@ pub trait FileSystem: Send + Sync {
     /// Takes the lock file `LOCK`, exclusively or shared, for as long as the guard lives. `WouldBlock` if it is held.
     /// Shared on a missing file or a read-only file system succeeds without making one.
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>>;
+    /// Fails if the lock file that was locked exclusively last is not under its name any more: then another process can have
+    /// opened the store, too. One question to the kernel.
+    fn check_lock(&self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A file being written. Appends only.

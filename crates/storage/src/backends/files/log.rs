@@ -127,10 +127,13 @@ impl LogFile {
         let _alone = self.syncing.lock();
         self.check()?;
         let nothing_new = self.named.load(Relaxed) && self.is_synced();
-        if nothing_new || !self.store.tracker.promises() {
-            return Ok(());
-        }
-        let outcome = self.sync_all();
+        let outcome = match self.store.tracker.promises() {
+            _ if nothing_new => return Ok(()),
+            true => self.sync_all().and_then(|()| self.store.check_lock()),
+            // Nothing is promised of power cuts; but files go that only a manifest of this store does not need.
+            false if self.kind == LogKind::Manifest => self.store.check_lock(),
+            false => return Ok(()),
+        };
         self.remember(outcome)
     }
 

@@ -133,6 +133,12 @@ impl Store {
         move |source| Error::io(op, object, source)
     }
 
+    /// Refuses what another process may have taken over. After a sync, before what it promises: who comes later finds it.
+    pub fn check_lock(&self) -> Result<()> {
+        let name = FileName::Lock.to_string();
+        self.fs.check_lock().map_err(self.io("keep the lock of", &name))
+    }
+
     /// Refuses to change a store that was opened to be read.
     pub fn writable(&self, op: &str) -> Result<()> {
         if self.mode.writes() {

@@ -31,6 +31,7 @@ use nix::{
         time::TimeSpec,
     },
 };
+use parking_lot::Mutex;
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, ErrorKind, Write},
@@ -52,6 +53,8 @@ const LOCK: &str = "LOCK";
 /// One directory of a real file system.
 pub struct RealFs {
     pub(super) folder: Folder,
+    /// Device and inode of the lock file that was locked exclusively last.
+    locked: Mutex<Option<(u64, u64)>>,
     heart: Heart,
     /// Known once it was asked for in a directory that is there.
     journal: OnceLock<Journal>,
@@ -64,8 +67,8 @@ pub struct RealFs {
 impl RealFs {
     /// The directory at `root`, which need not exist yet.
     pub fn new(root: impl Into<PathBuf>) -> RealFs {
-        let (journal, witness, iterator) = Default::default();
-        RealFs { folder: Folder::new(root.into()), heart: Heart::default(), journal, witness, iterator }
+        let (locked, journal, witness, iterator) = Default::default();
+        RealFs { folder: Folder::new(root.into()), locked, heart: Heart::default(), journal, witness, iterator }
     }
 
     /// A file that somebody else has written, by the descriptor that did.
@@ -319,12 +322,28 @@ impl FileSystem for RealFs {
             Ok(_) => {
                 if exclusive {
                     holder::sign(&file);
+                    let found = file.metadata()?;
+                    *self.locked.lock() = Some((found.dev(), found.ino()));
                 }
                 Ok(Box::new(Locked { _kept: kept, file }))
             }
             Err(Errno::EAGAIN | Errno::EACCES) => Err(io::Error::new(ErrorKind::WouldBlock, holder::of(&file, wanted))),
             Err(e) => Err(e.into()),
         }
+    }
+
+    fn check_lock(&self) -> io::Result<()> {
+        let Some(locked) = *self.locked.lock() else { return Ok(()) };
+        let what = match self.folder.look_at(LOCK) {
+            Ok(found) if (found.st_dev, found.st_ino) == locked => return Ok(()),
+            Ok(_) => "replaced",
+            Err(e) if e.kind() == ErrorKind::NotFound => "removed",
+            Err(e) => return Err(e),
+        };
+        let told = format!(
+            "it was {what} while the store was open, so another process may be writing here; close, and see who is"
+        );
+        Err(io::Error::other(told))
     }
 }
 

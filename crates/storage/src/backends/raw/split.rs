@@ -186,6 +186,10 @@ impl FileSystem for SplitFs {
         let meta = self.meta.lock(exclusive)?;
         Ok(Box::new((self.data.lock(exclusive)?, meta)))
     }
+
+    fn check_lock(&self) -> io::Result<()> {
+        self.meta.check_lock()
+    }
 }
 
 /// What suits LevelDB's tables on a device of so many bytes: slots a little larger than one, each a unit of its own; smaller ones
