@@ -178,7 +178,7 @@ const SITUATIONS: &[Situation] = &[
         store,
         &["checkpoint", "{}", "{}"],
         1,
-        "terrace: {} is in use: another process, or another handle in this one, holds LOCK",
+        "terrace: {} is in use: another handle in this process holds LOCK",
     ),
     (
         "an ingest of what is no table",

@@ -201,11 +201,13 @@ fn the_holder_is_named() {
             Err(Error::InUse { detail, .. }) => assert!(detail.contains(&what), "{detail}, not {what}"),
             other => panic!("{other:?}"),
         };
-        told(format!("another handle in this process ({own})"));
+        told("another handle in this process".into());
         fork::start(|| told(format!("process {own} holds"))).wait();
+        assert_eq!(std::fs::read_to_string(path.join("LOCK")).unwrap(), format!("{own}\n"));
         drop(db);
+        assert_eq!(std::fs::read(path.join("LOCK")).unwrap(), b"", "as LevelDB leaves it");
         // A reader signs nothing, and what a writer has left there is not taken for the reader's.
-        fork::start(|| drop(Db::open(&path, Options::default()).unwrap())).wait();
+        fork::start(|| std::mem::forget(Db::open(&path, Options::default()).unwrap())).wait(); // killed
         let _reader = Db::open_read_only(&path, Options::default()).unwrap();
         fork::start(|| told("another process".into())).wait();
     });

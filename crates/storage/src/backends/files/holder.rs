@@ -28,13 +28,17 @@ pub(super) fn whole_file(kind: libc::c_int) -> libc::flock {
 }
 
 /// Leaves this process's id in `lock`, which it holds alone. For messages only, so a failure is none. A file that holds
-/// anything else, or has another name, is not ours to write.
-pub(super) fn sign(lock: &File) {
+/// anything else, or has another name, is not ours to write. Whether it was done.
+pub(super) fn sign(lock: &File) -> bool {
     let ours = |found: fs::Metadata| found.nlink() == 1 && (found.len() == 0 || signature(lock).is_some());
-    if lock.metadata().is_ok_and(ours) {
-        let text = format!("{}\n", process::id());
-        let _ = lock.write_all_at(text.as_bytes(), 0).and_then(|()| lock.set_len(text.len() as u64));
-    }
+    let text = format!("{}\n", process::id());
+    let write = || lock.write_all_at(text.as_bytes(), 0).and_then(|()| lock.set_len(text.len() as u64));
+    lock.metadata().is_ok_and(ours) && write().is_ok()
+}
+
+/// Leaves `lock`, which was signed, as LevelDB would.
+pub(super) fn unsign(lock: &File) {
+    let _ = lock.set_len(0); // for messages only
 }
 
 /// The id that [`sign`] left in `lock`.
@@ -51,7 +55,7 @@ pub(super) fn of(lock: &File, wanted: libc::c_int) -> String {
     let told = fcntl(lock, FcntlArg::F_OFD_GETLK(&mut found)).is_ok() && found.l_type != libc::F_UNLCK as libc::c_short;
     let pid = u32::try_from(found.l_pid).ok().filter(|pid| told && *pid > 0);
     match pid.or_else(|| signature(lock).filter(|pid| has_open(*pid, lock))) {
-        Some(pid) if pid == process::id() => format!("another handle in this process ({pid}) holds LOCK"),
+        Some(pid) if pid == process::id() => "another handle in this process holds LOCK".into(),
         Some(pid) => format!("process {pid} holds LOCK"),
         None => "another process, or another handle in this one, holds LOCK".into(),
     }

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     bpf::{CommitIterator, PINNED},
     durability::probe::{self, Journal},
-    process::KeptFromChildren,
+    process::{KeptFromChildren, Process},
     setup::LogWrites,
 };
 use nix::{
@@ -320,12 +320,13 @@ impl FileSystem for RealFs {
         let kept = KeptFromChildren::new(&file);
         match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole_file(wanted))) {
             Ok(_) => {
+                let mut signed = false;
                 if exclusive {
-                    holder::sign(&file);
+                    signed = holder::sign(&file);
                     let found = file.metadata()?;
                     *self.locked.lock() = Some((found.dev(), found.ino()));
                 }
-                Ok(Box::new(Locked { _kept: kept, file }))
+                Ok(Box::new(Locked { _kept: kept, process: Process::current(), signed, file }))
             }
             Err(Errno::EAGAIN | Errno::EACCES) => Err(io::Error::new(ErrorKind::WouldBlock, holder::of(&file, wanted))),
             Err(e) => Err(e.into()),
@@ -352,11 +353,16 @@ impl FileSystem for RealFs {
 struct Locked {
     /// Goes before the descriptor.
     _kept: KeptFromChildren,
+    process: Process,
+    signed: bool,
     file: File,
 }
 
 impl Drop for Locked {
     fn drop(&mut self) {
+        if self.signed && self.process.is_current() {
+            holder::unsign(&self.file);
+        }
         let _ = fcntl(&self.file, FcntlArg::F_OFD_SETLK(&whole_file(libc::F_UNLCK))); // closing is next, and as good later
     }
 }
