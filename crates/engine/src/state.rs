@@ -209,7 +209,7 @@ impl Shared {
     /// Tells the listener of the end of a sync that began when the clock said `began`.
     pub fn tell_synced(&self, began: Duration) {
         let durable = self.durable.load(Ordering::Acquire);
-        self.options.tell(|| Event::SyncEnded { durable, time: self.clock.now() - began });
+        self.options.tell(|| Event::SyncEnded { durable, time: self.clock.since(began) });
     }
 
     /// Makes the next writer look at control.

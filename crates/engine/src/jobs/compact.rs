@@ -49,7 +49,7 @@ pub fn run(shared: &Arc<Shared>, plan: &Plan) -> Result<()> {
     };
     let written = if plan.trivial_move { 0 } else { outputs.iter().map(|meta| meta.bytes).sum() };
     let read = if plan.trivial_move { 0 } else { plan.bytes() };
-    shared.stats.compacted(plan.output_level, read, written, shared.clock.now() - started);
+    shared.stats.compacted(plan.output_level, read, written, shared.clock.since(started));
 
     let mut edit = Edit::default();
     if plan.output_level > plan.level {
@@ -59,7 +59,7 @@ pub fn run(shared: &Arc<Shared>, plan: &Plan) -> Result<()> {
     outputs.iter().for_each(|meta| add_to(&mut edit, plan.output_level, meta));
     install(shared, plan, edit, &outputs, tickets)?;
     let (tables, bytes) = (outputs.len(), written);
-    let time = shared.clock.now() - started;
+    let time = shared.clock.since(started);
     shared.options.tell(|| Event::CompactionEnded { level, output_level, tables, bytes, time });
     Ok(())
 }

@@ -29,7 +29,7 @@ pub fn run(shared: &Arc<Shared>) -> Result<()> {
         let _ = shared.closed_logs.sync();
     }
     let (meta, ticket) = write_table(&*shared.placement, &shared.order, &waiting, newest.sealed_as())?;
-    shared.stats.flushed(meta.bytes, shared.clock.now() - started);
+    shared.stats.flushed(meta.bytes, shared.clock.since(started));
 
     let mut control = shared.control.lock();
     let level = shared.flush_level(&control, key::user_key(&meta.smallest), key::user_key(&meta.largest));
@@ -55,7 +55,7 @@ pub fn run(shared: &Arc<Shared>) -> Result<()> {
     shared.schedule(&mut control);
     drop(control);
     waiting.iter().for_each(|mem| shared.placement.log_flushed(mem.log));
-    shared.options.tell(|| Event::FlushEnded { bytes: meta.bytes, level, time: shared.clock.now() - started });
+    shared.options.tell(|| Event::FlushEnded { bytes: meta.bytes, level, time: shared.clock.since(started) });
     Ok(())
 }
 

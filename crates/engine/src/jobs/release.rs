@@ -127,7 +127,7 @@ fn logs_before_commit(shared: &Shared) -> usize {
 /// Whether nothing will be merged soon, so that a batch gains nothing by waiting until it is due.
 fn is_calm(shared: &Shared, control: &Control) -> bool {
     let patient = shared.placement.is_patient() || shared.work.is_manual();
-    !patient && control.calm_since.is_some_and(|since| shared.clock.now() - since >= CALM)
+    !patient && control.calm_since.is_some_and(|since| shared.clock.since(since) >= CALM)
 }
 
 /// Replaces a manifest by one that begins with the durable version.

@@ -65,7 +65,7 @@ fn write_group(shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, mut batch: 
         let started = shared.clock.now();
         shared.options.tell(|| Event::SyncBegun);
         core.wal.sync(&shared.closed_logs, last)?;
-        let sync_time = shared.clock.now() - started;
+        let sync_time = shared.clock.since(started);
         // The group will be back, and these have come meanwhile.
         let writers = 1 + lead.members() + lead.awaited();
         lead.baton().pulse = Pulse { writers, sync_time };

@@ -61,7 +61,7 @@ fn pay(shared: &Shared, core: &mut Core, bytes: usize, waited: &mut Duration) {
     begin_stall(shared, *waited);
     let started = shared.clock.now();
     nap(time);
-    let slept = shared.clock.now() - started;
+    let slept = shared.clock.since(started);
     core.owed.paid(slept);
     *waited += slept;
 }
@@ -99,7 +99,7 @@ fn wait_for_room(shared: &Arc<Shared>, core: &mut Core, waited: &mut Duration) -
                 begin_stall(shared, *waited);
                 let _awaits = stall::waits_for_commit(&facts).then(|| shared.placement.traffic().await_others());
                 shared.wait_for_change(&mut control)?;
-                *waited += shared.clock.now() - started;
+                *waited += shared.clock.since(started);
             }
             Room::Seal => {
                 drop(control);
