@@ -2,7 +2,10 @@
 use anyhow::{Context, Result, bail};
 use std::{fs, io, path::Path};
 use terrace_format::{FileName, LEVELS};
-use terrace_storage::backends::raw::{DATA, is_device};
+use terrace_storage::{
+    backends::raw::{DATA, is_device},
+    read_own,
+};
 
 /// What a directory holds.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,7 +32,7 @@ pub fn look(path: &Path) -> Result<Holds> {
     let names = names.collect::<io::Result<Vec<String>>>().with_context(named)?;
     let has = |wanted: FileName| names.contains(&wanted.to_string());
     if has(FileName::Marker) {
-        let text = fs::read(path.join(FileName::Marker.to_string())).with_context(named)?;
+        let text = read_own(&path.join(FileName::Marker.to_string())).with_context(named)?;
         return Ok(Holds::MarkedStore(String::from_utf8_lossy(&text).into_owned()));
     }
     if names.iter().any(|name| name == "IDENTITY" || name.starts_with("OPTIONS-")) {

@@ -1,12 +1,6 @@
 //! A table file taken apart without opening its store. Trusts no length in it.
 use anyhow::{Context, Result, bail};
-use std::{
-    collections::BTreeMap,
-    fs::{self, File},
-    os::unix::fs::FileExt,
-    path::Path,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, fs::File, os::unix::fs::FileExt, path::Path, sync::Arc};
 use terrace_format::{
     TableFacts,
     block::{Block, BlockCursor},
@@ -15,6 +9,7 @@ use terrace_format::{
     footer::{BLOCK_TRAILER_BYTES, FOOTER_BYTES, Footer, Handle, open_block},
     pair::{self, PairFacts},
 };
+use terrace_storage::open_own;
 
 /// An open table file.
 pub struct SortedTable {
@@ -39,12 +34,12 @@ pub struct Stored {
 impl SortedTable {
     /// Opens a table file and reads its footer.
     pub fn open(path: &Path) -> Result<SortedTable> {
-        SortedTable::open_within(path, 0, fs::metadata(path)?.len())
+        SortedTable::open_within(path, 0, open_own(path)?.metadata()?.len())
     }
 
     /// Opens the table of `bytes` that begins at `begin` of a file.
     pub fn open_within(path: &Path, begin: u64, bytes: u64) -> Result<SortedTable> {
-        let file = File::open(path)?;
+        let file = open_own(path)?;
         let Some(at) = bytes.checked_sub(FOOTER_BYTES as u64) else { bail!("{bytes} bytes: too short for a table") };
         let mut footer = [0; FOOTER_BYTES];
         file.read_exact_at(&mut footer, begin + at)?;

@@ -28,7 +28,10 @@ mod ticket;
 mod traffic;
 mod watch;
 
-pub use backends::{Location, Tier, destroy, files::give_way, lies_in, memory::Memory, open, open_files};
+pub use backends::{
+    Location, Tier, destroy, files::give_way, files::open_own, files::read_own, lies_in, memory::Memory, open,
+    open_files,
+};
 pub use budget::{Budget, Held, Holder};
 pub use error::{Error, Result};
 pub use nap::nap;

@@ -7,6 +7,7 @@ mod crash;
 mod drives;
 mod errors;
 mod lines;
+mod names;
 mod options;
 mod pairs;
 mod raw;

@@ -6,8 +6,9 @@ use crate::{
 };
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
-use std::{fs::File, io::Write, os::unix::fs::FileExt, path::Path};
+use std::{io::Write, os::unix::fs::FileExt, path::Path};
 use terrace_format::bundle::{self, FOOTER_BYTES, Member};
+use terrace_storage::open_own;
 
 /// Prints a bundle; with `entries`, each entry of each of its tables too.
 pub fn show(path: &Path, as_json: bool, entries: bool, out: &mut dyn Write) -> Result<()> {
@@ -37,7 +38,7 @@ pub fn show(path: &Path, as_json: bool, entries: bool, out: &mut dyn Write) -> R
 
 /// Size and directory of the bundle at `path`.
 fn read(path: &Path) -> Result<(u64, Vec<Member>)> {
-    let file = File::open(path)?;
+    let file = open_own(path)?;
     let bytes = file.metadata()?.len();
     let Some(at) = bytes.checked_sub(FOOTER_BYTES as u64) else { bail!("{bytes} bytes: too short for a bundle") };
     let mut footer = [0; FOOTER_BYTES];
@@ -51,7 +52,7 @@ fn read(path: &Path) -> Result<(u64, Vec<Member>)> {
 /// A table of the bundle; `None` if its space was given back, so that it ends in zeros.
 fn open(path: &Path, member: &Member) -> Result<Option<SortedTable>> {
     let mut last = [0; 8];
-    File::open(path)?.read_exact_at(&mut last, (member.offset + member.bytes).saturating_sub(8))?;
+    open_own(path)?.read_exact_at(&mut last, (member.offset + member.bytes).saturating_sub(8))?;
     if last == [0; 8] {
         return Ok(None);
     }

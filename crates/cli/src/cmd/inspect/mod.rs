@@ -20,6 +20,7 @@ use terrace_format::{
     names::decode_current,
     pair::{self, PairName},
 };
+use terrace_storage::read_own;
 use terrace_storage::{Setup, backends::raw, placement::Mode};
 
 /// Bytes of a key or value shown before it is cut.
@@ -66,23 +67,25 @@ impl Inspect {
     }
 
     fn show_file(&self, name: &str, out: &mut dyn Write) -> Result<()> {
+        // Its own name is a store's; that it was reached by a link is the caller's affair.
+        let path = &self.path.canonicalize()?;
         if let Some(pair) = PairName::parse(name) {
-            return pairs::show(&self.path, &pair, self.json, out);
+            return pairs::show(path, &pair, self.json, out);
         }
         match FileName::parse(name) {
-            None if name == pair::META => tables::show(&self.path, self.json, self.entries, out),
-            Some(FileName::Table(_)) => tables::show(&self.path, self.json, self.entries, out),
-            Some(FileName::Bundle(_)) => bundles::show(&self.path, self.json, self.entries, out),
+            None if name == pair::META => tables::show(path, self.json, self.entries, out),
+            Some(FileName::Table(_)) => tables::show(path, self.json, self.entries, out),
+            Some(FileName::Bundle(_)) => bundles::show(path, self.json, self.entries, out),
             Some(FileName::Log(_) | FileName::ValueLog(_) | FileName::SmallLog(_) | FileName::Values(_)) => {
-                logs::show_log(&self.path, self.json, self.entries, out)
+                logs::show_log(path, self.json, self.entries, out)
             }
-            Some(FileName::Manifest(_)) => logs::show_manifest(&self.path, self.json, out),
+            Some(FileName::Manifest(_)) => logs::show_manifest(path, self.json, out),
             Some(FileName::Current) => {
-                let manifest = FileName::Manifest(decode_current(&fs::read(&self.path)?)?).to_string();
+                let manifest = FileName::Manifest(decode_current(&read_own(path)?)?).to_string();
                 self.say(out, &format!("the store begins at {manifest}"), serde_json::json!({ "manifest": manifest }))
             }
             Some(FileName::Marker) => {
-                let marker = Marker::decode(&fs::read_to_string(&self.path)?)?;
+                let marker = Marker::decode(str::from_utf8(&read_own(path)?)?)?;
                 self.say(out, marker.encode().trim_end(), store::marker_json(&marker))
             }
             Some(other) => self.show_sign(other, out),

@@ -3,8 +3,12 @@ use super::{SHOWN_BYTES, user};
 use crate::bytes::{escaped, quoted};
 use anyhow::{Context, Result};
 use serde_json::json;
-use std::{fs, io::Write, path::Path};
+use std::{
+    io::{Read, Write},
+    path::Path,
+};
 use terrace_format::pair::{PairName, Reference};
+use terrace_storage::open_own;
 
 /// What a meta file has in the place of a value: where that is, for people.
 pub fn reference(internal: &[u8], stored: &[u8]) -> String {
@@ -18,7 +22,8 @@ pub fn reference(internal: &[u8], stored: &[u8]) -> String {
 
 /// Prints the pair in the file at `path`, whose name is `name`; an error if it is not what its name says.
 pub fn show(path: &Path, name: &PairName, as_json: bool, out: &mut dyn Write) -> Result<()> {
-    let file = fs::read(path)?;
+    let mut file = Vec::new();
+    open_own(path)?.read_to_end(&mut file)?;
     let (internal, at) = name.open(&file).context("not the pair that its name stands for")?;
     let (key, value) = (user(&internal), &file[at..]);
     if as_json {

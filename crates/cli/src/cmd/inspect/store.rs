@@ -18,6 +18,7 @@ use std::{
 use terrace_format::{
     AddedTable, Edit, FileName, KeyOrder, LEVELS, LogId, Marker, TableId, log_record::Event, names::decode_current,
 };
+use terrace_storage::read_own;
 
 /// Width of the picture of the levels.
 const PICTURE_COLUMNS: usize = 72;
@@ -64,12 +65,12 @@ pub fn marker_json(marker: &Marker) -> Value {
 
 impl Store {
     fn read(path: &Path) -> Result<Store> {
-        let marker = match fs::read_to_string(path.join(FileName::Marker.to_string())) {
-            Ok(text) => Some(Marker::decode(&text)?),
+        let marker = match read_own(&path.join(FileName::Marker.to_string())) {
+            Ok(text) => Some(Marker::decode(str::from_utf8(&text).context("TERRACE")?)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error).context("TERRACE"),
         };
-        let current = match fs::read(path.join(FileName::Current.to_string())) {
+        let current = match read_own(&path.join(FileName::Current.to_string())) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => bail!("no store here: there is no file CURRENT"),
             current => current.context("CURRENT")?,
         };

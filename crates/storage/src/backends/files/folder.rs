@@ -6,7 +6,7 @@
 //! A store's names are its own. None is followed through a symbolic link, which could lead a write into a file of
 //! somebody else's, and none is waited for, as a FIFO would have it: what is neither a regular file nor, where one is
 //! expected, a directory is refused. The directory's own path may be a link.
-use super::{fs::DirEntry, kernel};
+use super::{fs::DirEntry, kernel, real::parent, root::WHOLE_BYTES_MAX};
 use nix::{
     errno::Errno,
     fcntl::{AtFlags, OFlag, openat, renameat},
@@ -16,7 +16,7 @@ use nix::{
 use parking_lot::RwLock;
 use std::{
     fs::{self, File},
-    io::{self, ErrorKind},
+    io::{self, ErrorKind, Read},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::Arc,
@@ -167,6 +167,27 @@ impl Folder {
         let entries = self.entries(name)?.into_iter().filter(|(_, found)| kind_of(found.st_mode) != SFlag::S_IFDIR);
         Ok(entries.map(|(name, found)| DirEntry { name, bytes: found.st_size as u64 }).collect())
     }
+}
+
+/// Opens the file of a store at `path` to read it, for tools that look at single files: as the store does, so a link, a FIFO or
+/// anything else that is no regular file is refused. Folders above it may be links.
+pub fn open_own(path: &Path) -> io::Result<File> {
+    let name = path.file_name().and_then(|name| name.to_str()).ok_or(ErrorKind::InvalidInput)?;
+    Folder::new(parent(path).to_owned()).open(name, OFlag::O_RDONLY)
+}
+
+/// All of the small file at `path`, opened so. One that is longer than any of ours is refused unread.
+pub fn read_own(path: &Path) -> io::Result<Vec<u8>> {
+    let file = open_own(path)?;
+    let bytes = file.metadata()?.len();
+    if bytes > WHOLE_BYTES_MAX {
+        let name = path.file_name().unwrap_or_default().display();
+        let told = format!("{name} has {bytes} bytes, and none of ours has more than {WHOLE_BYTES_MAX}");
+        return Err(io::Error::new(ErrorKind::InvalidData, told));
+    }
+    let mut all = Vec::with_capacity(bytes as usize);
+    file.take(WHOLE_BYTES_MAX).read_to_end(&mut all)?;
+    Ok(all)
 }
 
 /// What a mode says that something is.

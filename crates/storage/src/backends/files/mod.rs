@@ -41,6 +41,7 @@ pub(crate) mod root;
 mod segment;
 pub(super) mod tables;
 
+pub use folder::{open_own, read_own};
 use fs::FileSystem;
 pub(super) use input::Input;
 pub use kernel::give_way;

@@ -15,7 +15,7 @@ use terrace_format::{
 };
 
 /// Files that are read whole are at most this long; more is not ours.
-const WHOLE_BYTES_MAX: u64 = 64 << 10;
+pub(super) const WHOLE_BYTES_MAX: u64 = 64 << 10;
 /// Temporary number for the marker; files of the store count from 1.
 const MARKER_TEMPORARY: u64 = 0;
 

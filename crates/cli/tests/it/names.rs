@@ -1,0 +1,86 @@
+//! Commands that look at single files of a store: FIFOs, links and files of terabytes in their place are refused, not waited for,
+//! followed, or read whole.
+use crate::common::{command, fresh, situations};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// The exit status of `terrace` with these arguments, which must end by itself within twenty seconds, and what it said.
+fn soon(arguments: &[&str]) -> (i32, String) {
+    let mut child = command(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if begun.elapsed() > Duration::from_secs(20) {
+            child.kill().unwrap();
+            panic!("{arguments:?} hangs");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    let output = child.wait_with_output().unwrap();
+    (output.status.code().expect("no signal"), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn replaced(path: &Path, name: &str, kind: &str) {
+    let there = path.join(name);
+    let _ = fs::remove_file(&there);
+    match kind {
+        "FIFO" => assert!(Command::new("mkfifo").arg(&there).status().unwrap().success()),
+        "link" => symlink("/dev/zero", &there).unwrap(),
+        _ => fs::File::create(&there).unwrap().set_len(1 << 40).unwrap(),
+    }
+}
+
+#[test]
+fn every_command_ends_whatever_lies_under_a_name() {
+    for kind in ["FIFO", "link", "1 TiB"] {
+        for name in ["CURRENT", "TERRACE", "DATA", "LOCK"] {
+            let (_folder, path) = fresh();
+            situations::store(&path, "bolt");
+            replaced(&path, name, kind);
+            let at = path.to_str().unwrap();
+            let elsewhere = format!("{at}.repaired");
+            let commands: [&[&str]; 8] = [
+                &["inspect", at],
+                &["doctor", at],
+                &["check", at],
+                &["stats", at],
+                &["get", at, "a"],
+                &["scan", at],
+                &["repair", at, &elsewhere],
+                &["put", at, "a", "b"],
+            ];
+            for arguments in commands {
+                let (status, said) = soon(arguments);
+                let reads = ["CURRENT", "TERRACE"].contains(&name) && !["doctor", "repair"].contains(&arguments[0]);
+                assert!(
+                    !reads || status != 0 && said.contains(name),
+                    "{name} is a {kind}: {arguments:?}: {status} {said}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn single_files_are_looked_at_as_a_store_would() {
+    let (_folder, path) = fresh();
+    situations::store(&path, "bolt");
+    for name in ["000005.ldb", "000005.log", "000005.bundle", "MANIFEST-000005", "CURRENT", "TERRACE"] {
+        for kind in ["FIFO", "link"] {
+            replaced(&path, name, kind);
+            let (status, said) = soon(&["inspect", path.join(name).to_str().unwrap()]);
+            assert!(status != 0 && !said.is_empty(), "{name} is a {kind}: {said}");
+        }
+    }
+    // A link of the caller's to a file of the store is the caller's affair.
+    let (_other, path) = fresh();
+    situations::store(&path, "default");
+    let link = path.with_file_name("CURRENT");
+    symlink(path.join("CURRENT"), &link).unwrap();
+    assert_eq!(soon(&["inspect", link.to_str().unwrap()]).0, 0);
+}
