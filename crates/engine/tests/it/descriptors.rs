@@ -189,3 +189,46 @@ fn no_more_files_are_open_than_the_process_may_have() {
     assert!(fs::read_dir(folder.path().join("table")).unwrap().count() > USUAL as usize);
     assert!(fs::read_dir(folder.path().join("log")).unwrap().count() > USUAL as usize);
 }
+
+/// The limit is the process's: stores share it, and one that is opened takes from the others what they keep open for nobody.
+#[test]
+fn several_stores_share_the_descriptors_of_a_process() {
+    in_own_process(|| {
+        for (tables, values) in [("block", "table"), ("block", "log"), ("bundled", "table"), ("directory", "table")] {
+            let folder = tempfile::tempdir().unwrap();
+            let runs = [("l0_compact_runs", "1000"), ("l0_slow_runs", "2000"), ("l0_stop_runs", "3000")];
+            let form = [("tables", tables), ("values", values), ("durability", "sync")];
+            let options = kit::in_files(&[TIGHT, &runs, &form].concat());
+            let at = |number: usize| folder.path().join(number.to_string());
+            allow(u64::MAX);
+            for number in 0..4 {
+                let db = Db::open(at(number), options.clone()).unwrap();
+                for key in 0..100u64 {
+                    db.put(key.to_be_bytes(), [7; 1000]).unwrap();
+                    db.flush().unwrap();
+                }
+                db.close().unwrap();
+            }
+            allow(LIMIT);
+            let mut open = Vec::new();
+            for number in 0..4 {
+                let db = Db::open(at(number), options.clone());
+                let db = db.unwrap_or_else(|error| panic!("{tables}, {values}: store {number}: {error}"));
+                // All of this store's, and of those that were opened before.
+                open.push(db);
+                for (earlier, db) in open.iter().enumerate() {
+                    let found = kit::contents(db);
+                    assert_eq!(
+                        found.unwrap_or_else(|e| panic!("{tables}, {values}: {earlier} of {number}: {e}")).len(),
+                        100
+                    );
+                    (0..100u64).for_each(|key| assert!(db.get(key.to_be_bytes()).unwrap().is_some()));
+                }
+            }
+            let idle = || fs::read_dir("/proc/self/fd").unwrap().count();
+            let with = idle();
+            assert!(with < LIMIT as usize, "{tables}, {values}: {with}");
+            drop(open);
+        }
+    });
+}

@@ -1,4 +1,4 @@
-//! How the files that a process may have open are shared out among those of a store.
+//! How the files that a store may have open, which are its share of those of the process (`shares.rs`), are shared out among its parts.
 //!
 //! ```text
 //! 3/4   tables, and segments or pairs; what they leave because there are fewer is added to the rest

@@ -19,6 +19,7 @@ mod holders;
 pub mod memory;
 mod open_files;
 pub mod raw;
+mod shares;
 mod value_log;
 
 /// Where a store is.
@@ -199,7 +200,9 @@ pub fn open_files(
     match (shape.tables, shape.values) {
         (TableForm::Block | TableForm::Bundled, Values::Table) => Ok(Box::new(block(shape)?)),
         (TableForm::Block | TableForm::Bundled, Values::Log) => {
-            Ok(Box::new(ValueLog::new(Box::new(block(shape)?), setup)))
+            let files = block(shape)?;
+            let share = files.store.share.clone();
+            Ok(Box::new(ValueLog::new(Box::new(files), share, setup)))
         }
         (TableForm::Directory, Values::Table) => Ok(Box::new(Dirs::open(block(shape)?)?)),
         (TableForm::Directory, Values::Log) => Err(Error::Unsupported(

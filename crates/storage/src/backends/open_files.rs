@@ -1,14 +1,16 @@
 //! Files that are kept open for the next read, as many as there may be; the one read longest ago is closed first.
+use super::shares::{Closes, Share};
 use crate::Result;
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, HashMap},
     hash::Hash,
+    sync::{Arc, Weak},
 };
 
 /// Files by what they are called. Each takes a descriptor.
 pub(super) struct OpenFiles<K, F> {
-    most: usize,
+    most: Arc<Share>,
     open: Mutex<Open<K, F>>, // a leaf lock; no I/O under it
 }
 
@@ -22,10 +24,17 @@ struct Open<K, F> {
 }
 
 impl<K: Clone + Eq + Hash, F: Clone> OpenFiles<K, F> {
-    /// At most `most` are kept open.
-    pub fn new(most: usize) -> OpenFiles<K, F> {
+    /// As many are kept open as `most` allows.
+    pub fn new(most: Arc<Share>) -> Arc<OpenFiles<K, F>>
+    where
+        K: Send + 'static,
+        F: Send + 'static,
+    {
         let open = Open { files: HashMap::new(), by_read: BTreeMap::new(), now: 0 };
-        OpenFiles { most: most.max(1), open: Mutex::new(open) }
+        let files = Arc::new(OpenFiles { most, open: Mutex::new(open) });
+        let holder: Weak<dyn Closes> = Arc::<OpenFiles<K, F>>::downgrade(&files);
+        files.most.holds(holder);
+        files
     }
 
     /// The file called `key`, opened if need be.
@@ -34,7 +43,7 @@ impl<K: Clone + Eq + Hash, F: Clone> OpenFiles<K, F> {
             return Ok(file);
         }
         let file = open()?;
-        let closed = self.open.lock().add(key, file.clone(), self.most);
+        let closed = self.open.lock().add(key, file.clone(), self.most.most());
         drop(closed); // which is I/O
         Ok(file)
     }
@@ -42,6 +51,13 @@ impl<K: Clone + Eq + Hash, F: Clone> OpenFiles<K, F> {
     /// Closes those that are about to be removed.
     pub fn forget(&self, is_one: impl Fn(&K) -> bool) {
         let closed = self.open.lock().forget(is_one);
+        drop(closed);
+    }
+}
+
+impl<K: Clone + Eq + Hash + Send, F: Clone + Send> Closes for OpenFiles<K, F> {
+    fn fit(&self) {
+        let closed = self.open.lock().fit(self.most.most());
         drop(closed);
     }
 }
@@ -61,7 +77,14 @@ impl<K: Clone + Eq + Hash, F: Clone> Open<K, F> {
         let before = self.files.insert(key.clone(), (file, self.now)); // of another reader, who was faster
         before.iter().for_each(|(_, read)| drop(self.by_read.remove(read)));
         self.by_read.insert(self.now, key.clone());
-        let mut closed: Vec<F> = before.into_iter().map(|(file, _)| file).collect();
+        let mut closed = self.fit(most.max(1));
+        closed.extend(before.map(|(file, _)| file));
+        closed
+    }
+
+    /// Takes out what is beyond `most`.
+    fn fit(&mut self, most: usize) -> Vec<F> {
+        let mut closed = Vec::new();
         while self.files.len() > most
             && let Some((_, oldest)) = self.by_read.pop_first()
         {
@@ -79,11 +102,10 @@ impl<K: Clone + Eq + Hash, F: Clone> Open<K, F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
 
     #[test]
     fn the_one_read_longest_ago_is_closed_first() {
-        let files = OpenFiles::new(2);
+        let files = OpenFiles::new(Share::alone(2));
         let get = |key: u32| files.get(&key, || Ok(Arc::new(key))).expect("opened");
         let (first, second) = (get(1), get(2));
         assert!(Arc::ptr_eq(&first, &get(1)), "it is open");

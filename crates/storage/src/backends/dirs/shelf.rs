@@ -24,7 +24,7 @@ pub(super) struct Shelf {
     pub name_bytes_max: usize,
     saver: Arc<Saver>,
     /// Files of pairs, by folder and name.
-    pub pairs: OpenFiles<(String, String), Arc<Input>>,
+    pub pairs: Arc<OpenFiles<(String, String), Arc<Input>>>,
     /// The level in whose folder each table is. No I/O under it.
     levels: Mutex<BTreeMap<TableId, usize>>,
 }
@@ -47,7 +47,7 @@ impl Shelf {
     /// Looks which tables are there.
     pub fn open(store: Arc<Store>, name_bytes_max: usize) -> Result<Shelf> {
         let saver = Arc::new(Saver::new(store.fs.clone()));
-        let pairs = OpenFiles::new(store.setup.open_tables_max);
+        let pairs = OpenFiles::new(store.share.clone());
         let shelf = Shelf { store, name_bytes_max, saver, pairs, levels: Mutex::default() };
         let found = found(&*shelf.store.fs)?;
         shelf.levels.lock().extend(found);

@@ -5,7 +5,10 @@
 //! logs and roots, and for finished tables where the tier says: `durability/`.
 use crate::{
     Adopted, Budget, Error, Result, Setup, SyncKind, TableFile, Traffic,
-    backends::descriptors,
+    backends::{
+        descriptors,
+        shares::{Closes, Share},
+    },
     durability::{CommitTracker, Finished, sync_directory},
     placement::{
         Build, Hint, Limits, Listed, LogKind, LogReader, LogWriter, Mode, ObjectId, Placement, Salvage, SegmentReader,
@@ -16,7 +19,7 @@ use crate::{
 use std::{
     collections::BTreeMap,
     io,
-    sync::{Arc, atomic::AtomicUsize},
+    sync::{Arc, Weak, atomic::AtomicUsize},
     time::Instant,
 };
 use terrace_format::{LogId, Shape, TableId, Values, names::FileName};
@@ -58,6 +61,8 @@ pub(super) struct Store {
     pub traffic: Traffic,
     mode: Mode,
     unsettled: Unsettled,
+    /// How many tables may be open, and segments or pairs.
+    pub share: Arc<Share>,
     /// Files, and logs, that may be open because they wait to be durable.
     waiting_max: usize,
     /// Files that have ended in builds and that their tier has not got yet; a count that orders nothing.
@@ -93,7 +98,9 @@ impl Files {
         }
         let lock = fs.lock(mode.writes()).map_err(|e| lock_error(fs.name(), e))?;
         let waiting_max = descriptors::for_waiting(setup, fs.open_files_max());
+        let of_process = fs.open_files_max().filter(|_| fs.directory().is_some());
         let store = Arc::new(Store {
+            share: Share::new(setup, shape, of_process),
             fs,
             tracker,
             setup: setup.clone(),
@@ -111,7 +118,10 @@ impl Files {
             move |meta: &TableMeta| open_input(&store, meta)
         };
         let tables = Tables::new(store.clone(), Budget::new(setup), Box::new(find));
-        Ok(Files { store, tables: Arc::new(tables) })
+        let tables = Arc::new(tables);
+        let holder: Weak<dyn Closes> = Arc::<Tables>::downgrade(&tables);
+        store.share.holds(holder);
+        Ok(Files { store, tables })
     }
 }
 

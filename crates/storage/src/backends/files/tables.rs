@@ -6,6 +6,7 @@
 use super::{Input, Store};
 use crate::{
     Budget, Result,
+    backends::shares::Closes,
     placement::{Cursor, Found, RangeDeletes, ReadHow, Table, TableFacts, TableMeta},
     sst::Reader,
 };
@@ -69,15 +70,19 @@ impl Tables {
     /// Counts a table that was opened, and closes others if there are too many.
     fn opened(&self, table: &FileTable) {
         self.open.fetch_add(1, Relaxed);
+        self.close_some(Some(table));
+    }
+
+    fn close_some(&self, opened: Option<&FileTable>) {
         let mut upgraded = Vec::new(); // the last owner of a table must not drop it under the lock
         let mut clock = self.clock.lock();
         if clock.tables.len() > 2 * self.open.load(Relaxed) + 16 {
             clock.tables.retain(|table| table.strong_count() > 0);
         }
-        clock.tables.push(table.this.clone());
+        clock.tables.extend(opened.map(|table| table.this.clone()));
         // Twice round: the first time, the hand may only take back that tables were used.
         for _ in 0..2 * clock.tables.len() {
-            let few = self.open.load(Relaxed) <= self.store.setup.open_tables_max;
+            let few = self.open.load(Relaxed) <= self.store.share.most();
             if few && !self.budget.tails_exceed() {
                 break;
             }
@@ -92,6 +97,12 @@ impl Tables {
                 break;
             }
         }
+    }
+}
+
+impl Closes for Tables {
+    fn fit(&self) {
+        self.close_some(None);
     }
 }
 

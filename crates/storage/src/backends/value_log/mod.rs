@@ -4,7 +4,7 @@
 //! pointer (`terrace_format::value_log`), never the value alone. A log's segment outlives the log: it goes when no table points
 //! into it any more. Batches whose values all go into tables are in a small log beside it, which is needed no longer than the memtable.
 //! Compactions move values out of condemned segments into one that belongs to their build, in the order of keys.
-use super::open_files::OpenFiles;
+use super::{open_files::OpenFiles, shares::Share};
 use crate::{
     Adopted, Budget, Error, Result, Setup, Stretches, TableFile, Traffic,
     durability::Finished,
@@ -39,7 +39,7 @@ pub struct ValueLog {
 struct Shared {
     inner: Box<dyn Placement>,
     setup: Setup,
-    segments: OpenFiles<ObjectId, Arc<dyn SegmentReader>>,
+    segments: Arc<OpenFiles<ObjectId, Arc<dyn SegmentReader>>>,
     /// Values that builds keep are moved out of these. A leaf lock; no I/O under it.
     condemned: Mutex<Arc<BTreeSet<ObjectId>>>,
     /// See [`Placement::unmoved`]. A leaf lock; no I/O under it.
@@ -49,9 +49,9 @@ struct Shared {
 }
 
 impl ValueLog {
-    /// Over what stores tables and segments.
-    pub fn new(inner: Box<dyn Placement>, setup: &Setup) -> ValueLog {
-        let segments = OpenFiles::new(setup.open_tables_max);
+    /// Over what stores tables and segments, of which as many are kept open as `share` allows.
+    pub fn new(inner: Box<dyn Placement>, share: Arc<Share>, setup: &Setup) -> ValueLog {
+        let segments = OpenFiles::new(share);
         let (condemned, unmoved, small_log) = (Mutex::default(), Mutex::default(), OnceLock::new());
         ValueLog { shared: Arc::new(Shared { inner, setup: setup.clone(), segments, condemned, unmoved, small_log }) }
     }
