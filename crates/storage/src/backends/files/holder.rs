@@ -53,8 +53,10 @@ fn signature(lock: &File) -> Option<u32> {
 pub(super) fn of(lock: &File, wanted: libc::c_int) -> String {
     let mut found = whole_file(wanted);
     let told = fcntl(lock, FcntlArg::F_OFD_GETLK(&mut found)).is_ok() && found.l_type != libc::F_UNLCK as libc::c_short;
-    let pid = u32::try_from(found.l_pid).ok().filter(|pid| told && *pid > 0);
-    match pid.or_else(|| signature(lock).filter(|pid| has_open(*pid, lock))) {
+    if told && found.l_pid > 0 {
+        return format!("process {} holds LOCK", found.l_pid);
+    }
+    match signature(lock).filter(|pid| has_open(*pid, lock)) {
         Some(pid) if pid == process::id() => "another handle in this process holds LOCK".into(),
         Some(pid) => format!("process {pid} holds LOCK"),
         None => "another process, or another handle in this one, holds LOCK".into(),
