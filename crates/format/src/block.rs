@@ -20,7 +20,7 @@ pub use build::{BlockBuilder, common_prefix};
 pub use bytes::Bytes;
 pub use cursor::BlockCursor;
 
-use crate::{Corrupt, key::TRAILER_BYTES};
+use crate::{Corrupt, KeyOrder, key::TRAILER_BYTES};
 use std::ops::Range;
 
 /// A block as read, uncompressed. Its frame is checked at once, its entries as a [`BlockCursor`] meets them.
@@ -30,6 +30,8 @@ pub struct Block {
     entries_end: usize, // where the restart offsets begin
     restarts: usize,
     key_bytes_min: usize,
+    /// In which a cursor must meet the keys; `None` leaves that to its caller.
+    order: Option<KeyOrder>,
 }
 
 impl Block {
@@ -44,6 +46,12 @@ impl Block {
         Block::with_keys_of(TRAILER_BYTES, bytes.into())
     }
 
+    /// A block of internal keys that `order` sorts. A cursor that walks from one key to a key that does not follow it reports
+    /// corruption.
+    pub fn of_sorted_keys(bytes: impl Into<Bytes>, order: &KeyOrder) -> Result<Block, Corrupt> {
+        Ok(Block { order: Some(order.clone()), ..Block::of_internal_keys(bytes)? })
+    }
+
     fn with_keys_of(key_bytes_min: usize, bytes: Bytes) -> Result<Block, Corrupt> {
         let Some(count_at) = bytes.len().checked_sub(4) else {
             return Err(Corrupt::new("block", 0, format!("{} bytes, too short for a count of restarts", bytes.len())));
@@ -56,7 +64,7 @@ impl Block {
         if restarts == 0 && entries_end > 0 {
             return Err(Corrupt::new("block", count_at as u64, "entries without a restart"));
         }
-        Ok(Block { bytes, entries_end, restarts, key_bytes_min })
+        Ok(Block { bytes, entries_end, restarts, key_bytes_min, order: None })
     }
 
     /// Bytes that it occupies.

@@ -4,7 +4,7 @@
 //! at a time and keeps them: within its window a step either way is an index, and cannot fail.
 use super::{
     Block,
-    entry::{BEYOND, Entries, corrupt},
+    entry::{BEYOND, Entries, UNORDERED, corrupt},
     find::{Hit, Search},
     keys::Keys,
 };
@@ -30,6 +30,7 @@ pub struct BlockCursor {
     end: usize,         // where the entry after the last of them begins
     base: Range<usize>, // the key before that entry, among the keys; empty if it is not known
     base_value: usize,  // where its value begins
+    behind: Vec<u8>,    // the first key of the window that a step back has left
 }
 
 /// One decoded entry.
@@ -93,6 +94,12 @@ impl BlockCursor {
     pub fn at_hand(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let bytes = self.block.as_ref().map_or(&[][..], |block| block.bytes.flat());
         self.window.iter().map(move |entry| (self.keys.get(entry.key.clone()), &bytes[entry.value.clone()]))
+    }
+
+    /// The last key of the block, if a step forward has just left it.
+    pub fn passed(&self) -> Option<&[u8]> {
+        let left = self.current.is_none() && !self.base.is_empty();
+        left.then(|| self.keys.get(self.base.clone()))
     }
 
     /// The first key of the block, if there is one and it makes sense.
@@ -231,7 +238,15 @@ impl BlockCursor {
         if self.step_back() {
             return Ok(());
         }
-        self.decode(|window, block| window.read_back(block, window.begin))
+        self.decode(|window, block| {
+            let Some(order) = &block.order else { return window.read_back(block, window.begin) };
+            window.behind.clear();
+            let first = window.window.first().unwrap_or(window.stands()).key.clone();
+            window.behind.extend_from_slice(window.keys.get(first));
+            window.read_back(block, window.begin)?;
+            let follows = |entry: &Entry| order.internal(window.keys.get(entry.key.clone()), &window.behind).is_lt();
+            if window.current.as_ref().is_none_or(follows) { Ok(()) } else { Err(corrupt(window.end, UNORDERED)) }
+        })
     }
 
     /// Stands nowhere after an error, and in no block.
@@ -341,10 +356,15 @@ impl BlockCursor {
         if self.window.len() >= ENTRIES_MAX || self.keys.len() >= KEY_BYTES_MAX {
             self.slide();
         }
-        let base = self.base.clone();
+        let (base, at) = (self.base.clone(), self.end);
         let shared = self.read_key(entries)?;
         if self.window.capacity() == 0 {
             self.window.reserve_exact(ENTRIES_AHEAD);
+        }
+        if let Some(order) = entries.order.filter(|_| !base.is_empty())
+            && !self.keys.follows(order, base.clone(), self.base.clone(), shared)
+        {
+            return Err(corrupt(at, UNORDERED));
         }
         let parts = !base.is_empty() && self.keys.users_differ(base, self.base.clone(), shared);
         self.window.push(Entry { parts, ..self.base_entry() });

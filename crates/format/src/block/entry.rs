@@ -1,6 +1,6 @@
 //! Where the entries of a block lie: restarts, and how an entry is taken apart. Nothing of them is trusted.
 use super::Block;
-use crate::{Corrupt, coding::Input};
+use crate::{Corrupt, KeyOrder, coding::Input};
 
 /// An entry, taken apart.
 pub(super) struct Split<'a> {
@@ -23,6 +23,7 @@ impl Split<'_> {
     }
 }
 
+pub(super) const UNORDERED: &str = "a key that does not follow the one before it";
 pub(super) const BEYOND: &str = "a restart behind the last entry";
 
 #[cold]
@@ -35,6 +36,7 @@ pub(super) fn corrupt(at: usize, detail: &str) -> Corrupt {
 pub(super) struct Entries<'a> {
     pub bytes: &'a [u8],
     pub key_bytes_min: usize,
+    pub order: Option<&'a KeyOrder>,
 }
 
 impl<'a> Entries<'a> {
@@ -92,7 +94,8 @@ fn any_sizes(entries: &[u8]) -> Option<(usize, usize, usize, &[u8])> {
 impl Block {
     #[inline(always)]
     pub(super) fn entries(&self) -> Entries<'_> {
-        Entries { bytes: &self.bytes.flat()[..self.entries_end], key_bytes_min: self.key_bytes_min }
+        let bytes = &self.bytes.flat()[..self.entries_end];
+        Entries { bytes, key_bytes_min: self.key_bytes_min, order: self.order.as_ref() }
     }
 
     /// The key at restart `index`, where it lies.

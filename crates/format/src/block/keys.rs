@@ -1,5 +1,5 @@
 //! Whole keys, one behind the other, each made of a part of another one and of new bytes.
-use crate::key::TRAILER_BYTES;
+use crate::{KeyOrder, key::TRAILER_BYTES};
 use std::ops::Range;
 
 /// Bytes copied at a time. Keys are short, and a copy whose length is known beforehand is a move or two; what it writes
@@ -45,6 +45,17 @@ impl Keys {
         let (a, b) = (&self.bytes[a], &self.bytes[b]);
         a.len() != b.len()
             || shared < user_bytes && (a[shared] != b[shared] || a[shared..user_bytes] != b[shared..user_bytes])
+    }
+
+    /// Whether internal key `b` follows `a`, whose first `shared` bytes it begins with. Mostly the byte behind those tells.
+    #[inline]
+    pub fn follows(&self, order: &KeyOrder, a: Range<usize>, b: Range<usize>, shared: usize) -> bool {
+        let (a, b) = (&self.bytes[a], &self.bytes[b]);
+        let users = a.len().min(b.len()) - TRAILER_BYTES;
+        if shared < users && order.is_bytewise() && a[shared] != b[shared] {
+            return a[shared] < b[shared];
+        }
+        order.internal(a, b).is_lt()
     }
 
     /// Forgets the keys from `at` on; their bytes can still begin the key that is added next.

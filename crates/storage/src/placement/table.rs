@@ -97,6 +97,8 @@ pub trait Table: Send + Sync {
 pub trait Salvage: Send {
     /// What comes next. Damage is no error here, nor is a failing device.
     fn next(&mut self) -> Piece;
+    /// The deletes of ranges that the table holds, whatever else of it can be read; `None` if it has none.
+    fn range_deletes(&self) -> Result<Option<Arc<RangeDeletes>>>;
 }
 
 /// What is found in a damaged table.

@@ -1,6 +1,9 @@
 //! Finds a table's data blocks by its index.
+//!
+//! A walk meets keys in their order, or reports corruption: within a block its cursor sees to that; between blocks, the keys of
+//! each must lie behind the key under which the block before is listed, at or before its own, and within the table's bounds.
 use super::{Reader, span::Spans};
-use crate::{Result, cursor::Blocks, placement::ReadHow};
+use crate::{Error, Result, cursor::Blocks, placement::ReadHow};
 use std::sync::Arc;
 use terrace_format::{
     Corrupt,
@@ -10,6 +13,8 @@ use terrace_format::{
 
 type Step = std::result::Result<(), Corrupt>;
 
+const BEHIND_ITS_END: &str = "an entry behind the key at which the block ends by the index or the manifest";
+
 /// A position in the index, and the data block it stands for.
 pub(super) struct TableBlocks {
     table: Arc<Reader>,
@@ -17,8 +22,8 @@ pub(super) struct TableBlocks {
     /// In the index; behind all blocks, and before them, where there is none.
     index: usize,
     spans: Spans,
-    /// The block that the entries at hand are in.
-    entered: Option<Handle>,
+    /// The block that the entries at hand are in, and its place in the index.
+    entered: Option<(usize, Handle)>,
 }
 
 impl TableBlocks {
@@ -33,19 +38,52 @@ impl TableBlocks {
             data.turn_to(None);
             return Ok(());
         };
-        if left != Some(handle) {
+        let entered = Some((self.index, handle));
+        if left != entered {
             if left.is_some() {
                 data.turn_to(None); // frees the block before the next one is read; and an error must leave it nowhere
             }
             data.turn_to(Some(self.spans.block(&self.table, handle, self.how)?));
+            self.entered = entered;
+            if data.first_in_block().is_some_and(|first| !self.table.may_begin(self.index, first)) {
+                return Err(self.out_of_place(data, "its first key does not lie behind the block before it"));
+            }
         }
-        self.entered = Some(handle);
+        self.entered = entered;
         self.step(data, step)
+    }
+
+    /// Checks that `key`, the last one of the block that was entered, does not lie behind its end.
+    fn check_last(&self, key: Option<&[u8]>) -> bool {
+        key.is_none_or(|key| self.table.order.internal(key, self.table.upper(self.index)).is_le())
+    }
+
+    /// An error of the block that was entered; leaves `data` standing nowhere.
+    fn out_of_place(&self, data: &mut BlockCursor, detail: &str) -> Error {
+        data.turn_to(None);
+        let offset = self.entered.map_or(0, |(_, handle)| handle.offset);
+        self.table.corrupt_at(offset)(Corrupt::new("block", 0, detail))
+    }
+
+    /// To the first entry of the block at `index`. The last block is looked through first: what it has behind the table's end, no search
+    /// would find.
+    fn enter_at_start(&mut self, data: &mut BlockCursor) -> Result<()> {
+        if self.index + 1 == self.table.tail.index.len() {
+            self.enter_at_end(data)?;
+        }
+        self.enter(data, BlockCursor::seek_first)
+    }
+
+    /// To the last entry of the block at `index`.
+    fn enter_at_end(&mut self, data: &mut BlockCursor) -> Result<()> {
+        self.enter(data, BlockCursor::seek_last)?;
+        let ends = !data.valid() || self.check_last(Some(data.key()));
+        if ends { Ok(()) } else { Err(self.out_of_place(data, BEHIND_ITS_END)) }
     }
 
     /// Moves within the block that was entered.
     fn step(&self, data: &mut BlockCursor, step: impl FnOnce(&mut BlockCursor) -> Step) -> Result<()> {
-        step(data).map_err(|found| self.table.corrupt_at(self.entered.map_or(0, |handle| handle.offset))(found))
+        step(data).map_err(|found| self.table.corrupt_at(self.entered.map_or(0, |(_, handle)| handle.offset))(found))
     }
 
     /// Whether the block that was entered is the one that the index has for `key`.
@@ -59,8 +97,11 @@ impl TableBlocks {
     /// On to the next block while the block is at its end.
     fn skip_forward(&mut self, data: &mut BlockCursor) -> Result<()> {
         while !data.valid() && self.entered.is_some() {
+            if !self.check_last(data.passed()) {
+                return Err(self.out_of_place(data, BEHIND_ITS_END));
+            }
             self.index += 1;
-            self.enter(data, BlockCursor::seek_first)?;
+            self.enter_at_start(data)?;
         }
         Ok(())
     }
@@ -68,7 +109,7 @@ impl TableBlocks {
     fn skip_backward(&mut self, data: &mut BlockCursor) -> Result<()> {
         while !data.valid() && self.entered.is_some() {
             self.index = self.index.wrapping_sub(1);
-            self.enter(data, BlockCursor::seek_last)?;
+            self.enter_at_end(data)?;
         }
         Ok(())
     }
@@ -86,13 +127,13 @@ impl Blocks for TableBlocks {
 
     fn seek_first(&mut self, data: &mut BlockCursor) -> Result<()> {
         self.index = 0;
-        self.enter(data, BlockCursor::seek_first)?;
+        self.enter_at_start(data)?;
         self.skip_forward(data)
     }
 
     fn seek_last(&mut self, data: &mut BlockCursor) -> Result<()> {
         self.index = self.table.tail.index.len().wrapping_sub(1);
-        self.enter(data, BlockCursor::seek_last)?;
+        self.enter_at_end(data)?;
         self.skip_backward(data)
     }
 
@@ -108,12 +149,12 @@ impl Blocks for TableBlocks {
 
     fn skip_block(&mut self, data: &mut BlockCursor) -> Result<()> {
         self.index += 1;
-        self.enter(data, BlockCursor::seek_first)?;
+        self.enter_at_start(data)?;
         self.skip_forward(data)
     }
 
     fn bound(&self) -> Option<&[u8]> {
-        self.entered.map(|_| self.table.tail.index.key(self.index))
+        self.entered.map(|_| self.table.upper(self.index))
     }
 
     fn stored(&self, data: &mut BlockCursor) -> Result<Option<Bytes>> {

@@ -5,6 +5,7 @@ use terrace_format::{
     block::{Block, BlockCursor},
     fences::Fences,
     footer::Handle,
+    key,
 };
 
 /// Index keys may share what they begin with, so a small block may stand for long ones; beyond this many times its own
@@ -38,6 +39,19 @@ impl Index {
         ends.shrink_to_fit();
         handles.shrink_to_fit();
         Ok(Index { fences: Fences::new(order, keys, ends), handles })
+    }
+
+    /// An error unless each block is listed under a key behind that of the block before it: no search would find what is in the others.
+    pub fn check_order(&self, order: &KeyOrder) -> Result<(), Corrupt> {
+        let follows = |at: usize| order.internal(self.key(at - 1), self.key(at)).is_lt();
+        match (1..self.len()).find(|at| !follows(*at)) {
+            None => Ok(()),
+            Some(at) => {
+                let [before, key] = [at - 1, at].map(|at| key::user_key(self.key(at)).escape_ascii().to_string());
+                let text = format!("block {at} of the table is listed under key {key}, behind one under {before}");
+                Err(Corrupt::new("index", 0, text))
+            }
+        }
     }
 
     /// How many blocks.

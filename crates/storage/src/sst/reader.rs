@@ -3,12 +3,13 @@ use super::{
     ByteSource,
     cursor::TableBlocks,
     filter::Filter,
+    identity,
     tail::{Tail, open_sealed, sealed_range},
     verify,
 };
 use crate::{
     Budget, Error, Held, Holder, Result, Setup,
-    placement::{Cursor, Found, ReadHow, TableFacts},
+    placement::{Cursor, Found, ReadHow, TableFacts, TableMeta},
 };
 use std::{ops::Range, sync::Arc};
 use terrace_format::{
@@ -28,18 +29,22 @@ pub(crate) struct Reader {
     pub(super) policy: Option<Arc<dyn FilterPolicy>>,
     pub(super) tail: Tail,
     pub(super) budget: Arc<Budget>,
+    /// First and last internal key, as the manifest has them; empty if they are not known.
+    bounds: [Vec<u8>; 2],
     uid: u64,
     _tail_held: Held,
 }
 
 impl Reader {
-    /// Reads the tail of the table in `source`; nothing of it is trusted.
-    pub fn open(id: TableId, source: Box<dyn ByteSource>, setup: &Setup, budget: Arc<Budget>) -> Result<Reader> {
+    /// Reads the tail of the table in `source`, which must be the one that `meta` tells of; nothing of it is trusted.
+    pub fn open(meta: &TableMeta, source: Box<dyn ByteSource>, setup: &Setup, budget: Arc<Budget>) -> Result<Reader> {
         let tail = Tail::load(&*source, &setup.order, setup.filter.as_ref())?;
+        identity::check(&*source, &tail, &setup.order, meta)?;
+        let (id, bounds) = (meta.id, [meta.smallest.clone(), meta.largest.clone()]);
         let (order, policy, uid) = (setup.order.clone(), setup.filter.clone(), budget.blocks.new_uid());
         let mut tail_held = budget.hold(Holder::Tails);
         tail_held.set(tail.byte_len() as u64);
-        Ok(Reader { id, source, order, policy, tail, budget, uid, _tail_held: tail_held })
+        Ok(Reader { id, source, order, policy, tail, budget, bounds, uid, _tail_held: tail_held })
     }
 
     /// The newest entry for `lookup`'s user key at or below its sequence.
@@ -165,6 +170,22 @@ impl Reader {
         self.budget.blocks.get((self.uid, handle.offset), verified)
     }
 
+    /// The key that no entry of block `at`, which must be there, lies behind.
+    pub(super) fn upper(&self, at: usize) -> &[u8] {
+        let (index, [_, largest]) = (&self.tail.index, &self.bounds);
+        let listed = index.key(at);
+        let ends_before = at + 1 == index.len() && !largest.is_empty() && self.order.internal(largest, listed).is_lt();
+        if ends_before { largest } else { listed }
+    }
+
+    /// Whether `key` may be the first of block `at`.
+    pub(super) fn may_begin(&self, at: usize, key: &[u8]) -> bool {
+        match at.checked_sub(1) {
+            Some(before) => self.order.internal(self.tail.index.key(before), key).is_lt(),
+            None => self.bounds[0].is_empty() || self.order.internal(&self.bounds[0], key).is_le(),
+        }
+    }
+
     /// Where the block at `handle` and its trailer are.
     pub(super) fn sealed(&self, handle: Handle) -> Result<Range<u64>> {
         sealed_range(&*self.source, handle)
@@ -173,7 +194,7 @@ impl Reader {
     /// The block that was read from `handle`.
     pub(super) fn open_data(&self, handle: Handle, sealed: Bytes, how: ReadHow) -> Result<Block> {
         let contents = open_sealed(&*self.source, handle, sealed, how.verify)?;
-        Block::of_internal_keys(contents).map_err(self.corrupt_at(handle.offset))
+        Block::of_sorted_keys(contents, &self.order).map_err(self.corrupt_at(handle.offset))
     }
 
     /// What is wrong with the block at `offset`.

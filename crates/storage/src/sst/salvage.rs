@@ -1,5 +1,5 @@
 //! Reads what can be read of a table that may be damaged anywhere: block by block, each verified down to its last entry, what
-//! is bad told and passed over.
+//! is bad told and passed over. Of a block whose checksum is right only the entries are lost whose keys cannot be ([`sift`](super::sift)).
 //!
 //! Where the footer and the index are whole, they say where the blocks are, and between which keys a bad one lies. Otherwise
 //! blocks are found by their checksums ([`search`]); filters and facts of the table are among them, which do not decode as
@@ -7,15 +7,16 @@
 use super::{
     ByteSource,
     index::Index,
-    tail::{read_contents, read_footer, sealed_range},
+    sift::{Between, ascending, sift},
+    tail::{read_contents, read_footer, read_range_deletes, sealed_range},
 };
 use crate::{
     Error, Result, Setup,
-    placement::{Loss, Piece, Salvage},
+    placement::{Loss, Piece, Salvage, TableMeta},
 };
 use std::{collections::VecDeque, sync::Arc};
 use terrace_format::{
-    Corrupt, KeyOrder,
+    Corrupt, KeyOrder, Kind, RangeDeletes,
     block::{Block, BlockCursor},
     footer::Handle,
     key,
@@ -31,40 +32,160 @@ pub(crate) struct Salvager {
     indexed: bool,
     /// The last key told, or passed over.
     last: Vec<u8>,
+    /// To be told before the next step.
+    lost: VecDeque<Loss>,
+    /// Deletes of ranges, if they were found without an index.
+    ranges: Option<Arc<RangeDeletes>>,
+    /// First and last internal key as the manifest has them, or empty. They choose among keys that are out of order; a table that is in order
+    /// and lies elsewhere is read as it is.
+    bounds: [Vec<u8>; 2],
 }
 
 enum Step {
-    /// A block, and the key under which the index lists it; empty without an index.
+    /// A block, and a key that none of its entries lies behind; empty if none is known.
     Block(Handle, Vec<u8>),
     /// Bytes in which no block is.
     Gap(Loss),
 }
 
+/// Entries of a block: a cursor that stands on the first one, and the last key.
+type Entries = (BlockCursor, Vec<u8>);
+
 impl Salvager {
-    /// Finds the blocks of the table in `source`. Whatever it is like, that succeeds.
-    pub fn new(source: Box<dyn ByteSource>, setup: &Setup) -> Salvager {
+    /// Finds the blocks of the table in `source`, of which `meta` tells the bounds if they are known. Whatever it is like, that succeeds.
+    pub fn new(source: Box<dyn ByteSource>, setup: &Setup, meta: &TableMeta) -> Salvager {
         let order = setup.order.clone();
-        let (steps, indexed) = match by_index(&*source, &order) {
-            Ok(steps) => (steps, true),
-            Err(error) => (by_checksums(&*source, &error), false),
+        let by_index = by_index(&*source, &order);
+        let mut found = Salvager {
+            source,
+            order,
+            indexed: by_index.is_ok(),
+            steps: VecDeque::new(),
+            last: Vec::new(),
+            lost: VecDeque::new(),
+            ranges: None,
+            bounds: [meta.smallest.clone(), meta.largest.clone()],
         };
-        Salvager { source, order, steps, indexed, last: Vec::new() }
+        match by_index {
+            Ok(steps) => found.steps = steps,
+            Err(error) => found.by_checksums(&error),
+        }
+        if !found.indexed {
+            found.list_by_last_keys();
+        }
+        found.trust_in_order();
+        found
     }
 
-    /// The entries of the block at `handle`: a cursor that stands on the first one, and the last key. `None` if it holds no
-    /// entries.
-    fn open(&self, handle: Handle, listed: &[u8]) -> Result<Option<(BlockCursor, Vec<u8>)>> {
+    /// Finds blocks by their checksums, and the gaps between them. `unindexed` says why.
+    fn by_checksums(&mut self, unindexed: &Error) {
+        let source = &*self.source;
+        let gap = |offset, bytes, reason| Step::Gap(Loss { offset, bytes, reason, from: None, to: None });
+        let (mut steps, mut end) = (VecDeque::new(), 0);
+        let mut ranges = None;
+        let why =
+            format!("no sound block lies here, and without an index nothing tells what did ({})", reason(unindexed));
+        let mut search = Search::default();
+        loop {
+            let piece = search.wants()..source.bytes().min(search.wants() + search::PIECE_BYTES as u64);
+            let last = piece.end == source.bytes();
+            let bytes = match source.read(piece.clone()) {
+                Ok(bytes) => bytes,
+                Err(error) => {
+                    steps.push_back(gap(end, source.bytes() - end, reason(&error)));
+                    end = source.bytes();
+                    break;
+                }
+            };
+            for handle in search.blocks(&bytes, last) {
+                if handle.offset > end {
+                    steps.push_back(gap(end, handle.offset - end, why.clone()));
+                }
+                end = handle.end().unwrap_or(handle.offset);
+                if let Some(found) = self.ranges_in(handle) {
+                    ranges = Some(found);
+                } else if !is_index(source, handle) {
+                    steps.push_back(Step::Block(handle, Vec::new()));
+                }
+            }
+            if last {
+                break;
+            }
+        }
+        if end < source.bytes() || steps.is_empty() {
+            steps.push_back(gap(end, source.bytes() - end, why));
+        }
+        (self.steps, self.ranges) = (steps, ranges);
+    }
+
+    /// Deletes of ranges, if the block at `handle` holds nothing else: entries that are deletes and have values are none.
+    fn ranges_in(&self, handle: Handle) -> Option<Arc<RangeDeletes>> {
+        let contents = read_contents(&*self.source, handle, true).ok()?;
+        let mut cursor = BlockCursor::new(Arc::new(Block::of_internal_keys(contents.clone()).ok()?));
+        cursor.seek_first().ok()?;
+        while cursor.valid() {
+            if key::parse(cursor.key()).ok()?.kind != Kind::Delete {
+                return None;
+            }
+            cursor.next().ok()?;
+        }
+        RangeDeletes::decode(&self.order, contents).ok().filter(|found| !found.is_empty()).map(Arc::new)
+    }
+
+    /// Lists blocks under their last keys, for want of an index.
+    fn list_by_last_keys(&mut self) {
+        let mut steps = std::mem::take(&mut self.steps);
+        for step in &mut steps {
+            let Step::Block(handle, listed) = step else { continue };
+            if let Ok((Some((_, last)), _)) = self.open(*handle, &[]) {
+                *listed = last;
+            }
+        }
+        self.steps = steps;
+    }
+
+    /// A key under which a block is listed out of order says nothing: the block ends where the next one that is in order does.
+    fn trust_in_order(&mut self) {
+        let is_listed = |step: &&mut Step| matches!(step, Step::Block(_, listed) if !listed.is_empty());
+        let mut listed: Vec<&mut Vec<u8>> = (self.steps.iter_mut().filter(is_listed))
+            .filter_map(|step| if let Step::Block(_, listed) = step { Some(listed) } else { None })
+            .collect();
+        let kept = ascending(&listed, |a, b| self.order.internal(a, b).is_lt());
+        let mut next = Vec::new();
+        for (listed, kept) in listed.iter_mut().zip(kept).rev() {
+            if kept {
+                next.clone_from(listed);
+            } else {
+                listed.clone_from(&next);
+            }
+        }
+    }
+
+    /// The entries of the block at `handle`, none of which lies behind `listed`, and what had to be left out. No entries if it holds
+    /// none.
+    fn open(&self, handle: Handle, listed: &[u8]) -> Result<(Option<Entries>, Vec<Loss>)> {
         let corrupt = |found| Error::corrupt(self.source.name(), handle.offset, found);
         let contents = read_contents(&*self.source, handle, true)?;
-        let block = Block::of_internal_keys(contents).map(Arc::new);
-        let last = match block.clone().and_then(|block| self.last_key(block, listed)) {
-            Err(_) if !self.indexed => return Ok(None), // whole, so it is something else than entries
-            last => last.map_err(corrupt)?,
-        };
-        let Some(last) = last else { return Ok(None) };
-        let mut cursor = BlockCursor::new(block.map_err(corrupt)?);
-        cursor.seek_first().map_err(corrupt)?;
-        Ok(Some((cursor, last)))
+        let block = Block::of_internal_keys(contents.clone()).map(Arc::new);
+        match block.clone().and_then(|block| self.last_key(block, listed)) {
+            Ok(None) => Ok((None, Vec::new())),
+            Ok(Some(last)) => {
+                let mut cursor = BlockCursor::new(block.map_err(corrupt)?);
+                cursor.seek_first().map_err(corrupt)?;
+                Ok((Some((cursor, last)), Vec::new()))
+            }
+            Err(_) => {
+                let between = Between { order: &self.order, last: &self.last, listed, bounds: &self.bounds };
+                match sift(&between, handle, contents) {
+                    // Without an index, what is whole and has few keys that can be is something else than entries.
+                    Ok(sifted) if self.indexed || sifted.kept > sifted.left_out || !listed.is_empty() => {
+                        Ok((sifted.block.map(|block| (block, sifted.last)), sifted.lost))
+                    }
+                    Err(found) if self.indexed => Err(corrupt(found)),
+                    _ => Ok((None, Vec::new())),
+                }
+            }
+        }
     }
 
     /// Walks a block; its last key, if all its entries are sound and come behind what was told before. `None` if it is empty.
@@ -86,37 +207,47 @@ impl Salvager {
         }
         Ok(any.then_some(last))
     }
+
+    /// Passes over a block that cannot be read.
+    fn lose(&mut self, handle: Handle, listed: Vec<u8>, error: &Error) -> Loss {
+        let user = |key: &[u8]| key::parse(key).ok().map(|parsed| parsed.user.to_vec());
+        let (from, to) = (user(&self.last), user(&listed));
+        let goes_on = self.last.is_empty() || !listed.is_empty() && self.order.internal(&self.last, &listed).is_lt();
+        if self.indexed && goes_on {
+            self.last = listed;
+        }
+        Loss { offset: handle.offset, bytes: handle.bytes, reason: reason(error), from, to }
+    }
 }
 
 impl Salvage for Salvager {
     fn next(&mut self) -> Piece {
         loop {
+            if let Some(loss) = self.lost.pop_front() {
+                return Piece::Lost(loss);
+            }
             let (handle, listed) = match self.steps.pop_front() {
                 None => return Piece::End,
                 Some(Step::Gap(loss)) => return Piece::Lost(loss),
                 Some(Step::Block(handle, listed)) => (handle, listed),
             };
             match self.open(handle, &listed) {
-                Ok(Some((cursor, last))) => {
-                    self.last = last;
-                    return Piece::Block(cursor);
-                }
-                Ok(None) => {}
-                Err(error) => {
-                    let user = |key: &[u8]| key::parse(key).ok().map(|parsed| parsed.user.to_vec());
-                    let (from, to) = (user(&self.last), user(&listed));
-                    if self.indexed {
-                        self.last = listed;
+                Ok((entries, lost)) => {
+                    self.lost.extend(lost);
+                    if let Some((cursor, last)) = entries {
+                        self.last = last;
+                        return Piece::Block(cursor);
                     }
-                    return Piece::Lost(Loss {
-                        offset: handle.offset,
-                        bytes: handle.bytes,
-                        reason: reason(&error),
-                        from,
-                        to,
-                    });
                 }
+                Err(error) => return Piece::Lost(self.lose(handle, listed, &error)),
             }
+        }
+    }
+
+    fn range_deletes(&self) -> Result<Option<Arc<RangeDeletes>>> {
+        match read_range_deletes(&*self.source, &self.order) {
+            Err(_) if self.ranges.is_some() => Ok(self.ranges.clone()),
+            read => read,
         }
     }
 }
@@ -133,41 +264,6 @@ fn by_index(source: &dyn ByteSource, order: &KeyOrder) -> Result<VecDeque<Step>>
         steps.push_back(Step::Block(handle, index.key(at).to_vec()));
     }
     Ok(steps)
-}
-
-/// Blocks by their checksums, and the gaps between them. `unindexed` says why.
-fn by_checksums(source: &dyn ByteSource, unindexed: &Error) -> VecDeque<Step> {
-    let gap = |offset, bytes, reason| Step::Gap(Loss { offset, bytes, reason, from: None, to: None });
-    let (mut steps, mut end) = (VecDeque::new(), 0);
-    let why = format!("no sound block lies here, and without an index nothing tells what did ({})", reason(unindexed));
-    let mut search = Search::default();
-    loop {
-        let piece = search.wants()..source.bytes().min(search.wants() + search::PIECE_BYTES as u64);
-        let last = piece.end == source.bytes();
-        let bytes = match source.read(piece.clone()) {
-            Ok(bytes) => bytes,
-            Err(error) => {
-                steps.push_back(gap(end, source.bytes() - end, reason(&error)));
-                return steps;
-            }
-        };
-        for handle in search.blocks(&bytes, last) {
-            if handle.offset > end {
-                steps.push_back(gap(end, handle.offset - end, why.clone()));
-            }
-            end = handle.end().unwrap_or(handle.offset);
-            if !is_index(source, handle) {
-                steps.push_back(Step::Block(handle, Vec::new()));
-            }
-        }
-        if last {
-            break;
-        }
-    }
-    if end < source.bytes() || steps.is_empty() {
-        steps.push_back(gap(end, source.bytes() - end, why));
-    }
-    steps
 }
 
 /// Whether the block at `handle` lists blocks that lie before it, one behind the other from the table's start on. Entries of a

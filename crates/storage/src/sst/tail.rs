@@ -28,6 +28,7 @@ impl Tail {
         let footer = read_footer(source)?;
         let index = Block::of_internal_keys(read_contents(source, footer.index, true)?)
             .and_then(|block| Index::new(order, block))
+            .and_then(|index| index.check_order(order).map(|()| index))
             .map_err(|found| Error::corrupt(source.name(), footer.index.offset, found))?;
         let metas = read_metaindex(source, footer.metaindex)?;
         let facts = match metas.get(facts::META_NAME.as_bytes()) {
@@ -40,13 +41,7 @@ impl Tail {
                 )
             }
         };
-        let range_deletes = match metas.get(META_NAME.as_bytes()) {
-            None => None,
-            Some(&handle) => {
-                let found = RangeDeletes::decode(order, read_contents(source, handle, true)?);
-                Some(Arc::new(found.map_err(|found| Error::corrupt(source.name(), handle.offset, found))?))
-            }
-        };
+        let range_deletes = range_deletes(source, order, &metas)?;
         let pairs = pair_facts(source, &metas)?;
         let filter = policy.map_or(Ok(Filter::None), |policy| read_filter(source, &metas, policy))?;
         Ok(Tail { footer, index, filter, facts, range_deletes, pairs })
@@ -57,6 +52,18 @@ impl Tail {
         let ranges = self.range_deletes.as_ref().map_or(0, |ranges| ranges.byte_len());
         self.index.byte_len() + self.filter.byte_len() + ranges
     }
+}
+
+fn range_deletes(source: &dyn ByteSource, order: &KeyOrder, metas: &Metas) -> Result<Option<Arc<RangeDeletes>>> {
+    let Some(&handle) = metas.get(META_NAME.as_bytes()) else { return Ok(None) };
+    let found = RangeDeletes::decode(order, read_contents(source, handle, true)?);
+    found.map(|found| Some(Arc::new(found))).map_err(|found| Error::corrupt(source.name(), handle.offset, found))
+}
+
+/// The deletes of ranges of a table of which other parts may be damaged.
+pub(super) fn read_range_deletes(source: &dyn ByteSource, order: &KeyOrder) -> Result<Option<Arc<RangeDeletes>>> {
+    let footer = read_footer(source)?;
+    range_deletes(source, order, &read_metaindex(source, footer.metaindex)?)
 }
 
 /// What a directory table says of its files, read on its own.

@@ -279,14 +279,16 @@ fn a_block_that_goes_on_behind_its_index_key_is_not_passed_on() {
     let mut listed = BlockCursor::new(Arc::new(Block::new(bytes[from..end].to_vec()).unwrap()));
     listed.seek_first().unwrap();
     for lies in [false, true] {
-        let mut index = BlockBuilder::new(1);
+        let (mut index, mut blocks) = (BlockBuilder::new(1), 0);
         listed.seek_first().unwrap();
         while listed.valid() {
             let mut key = listed.key().to_vec();
             let at = key.len() - TRAILER_BYTES - 1; // the user key's last byte
-            key[at] -= u8::from(lies && key[at] > 0);
+            // The first blocks are read one by one; a walk through them would meet the lie by itself. The last one would be out of order.
+            key[at] -= u8::from(lies && blocks > 1 && at > 0);
             index.add(&key, listed.value());
             listed.next().unwrap();
+            blocks += 1;
         }
         let mut changed = bytes[..from].to_vec();
         changed.extend_from_slice(index.finish());
@@ -300,7 +302,9 @@ fn a_block_that_goes_on_behind_its_index_key_is_not_passed_on() {
         let mut outcome = Ok(None);
         while cursor.valid() && matches!(outcome, Ok(None)) {
             outcome = cursor.stored_block();
-            cursor.next().unwrap();
+            if outcome.is_ok() {
+                cursor.next().unwrap();
+            }
         }
         match outcome {
             Ok(block) => assert!(!lies && block.is_some()),

@@ -143,7 +143,7 @@ impl Placement for Dirs {
 
     fn salvage(&self, table: &TableMeta) -> Result<Box<dyn Salvage>> {
         match self.shelf.folder(table.id) {
-            Some(folder) => Ok(Box::new(salvage::open(self.shelf.clone(), folder)?)),
+            Some(folder) => Ok(Box::new(salvage::open(self.shelf.clone(), folder, table)?)),
             None => self.files.salvage(table),
         }
     }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    placement::{BlockCursor, Bytes, Loss, Piece, Salvage},
+    placement::{BlockCursor, Bytes, Loss, Piece, Salvage, TableMeta},
     sst::Salvager,
 };
 use std::{
@@ -14,7 +14,7 @@ use std::{
     sync::Arc,
 };
 use terrace_format::{
-    Kind,
+    Kind, RangeDeletes,
     block::{Block, BlockBuilder},
     key::{self, Parsed},
     pair::{PairName, Reference},
@@ -32,13 +32,14 @@ pub(super) struct PairSalvager {
     lost: VecDeque<Loss>,
     /// In their order, each once: internal keys, and what the meta file has for them or would have.
     entries: VecDeque<(Vec<u8>, Vec<u8>)>,
+    range_deletes: Result<Option<Arc<RangeDeletes>>>,
 }
 
 /// Finds out what there is.
-pub(super) fn open(shelf: Arc<Shelf>, folder: String) -> Result<PairSalvager> {
+pub(super) fn open(shelf: Arc<Shelf>, folder: String, table: &TableMeta) -> Result<PairSalvager> {
     let place = Place { shelf, folder };
-    let mut found = PairSalvager { place, lost: VecDeque::new(), entries: VecDeque::new() };
-    found.listed()?;
+    let mut found = PairSalvager { place, lost: VecDeque::new(), entries: VecDeque::new(), range_deletes: Ok(None) };
+    found.listed(table)?;
     if !found.lost.is_empty() {
         found.unlisted()?;
     }
@@ -50,16 +51,17 @@ pub(super) fn open(shelf: Arc<Shelf>, folder: String) -> Result<PairSalvager> {
 
 impl PairSalvager {
     /// What the meta file lists.
-    fn listed(&mut self) -> Result<()> {
+    fn listed(&mut self, table: &TableMeta) -> Result<()> {
         let Place { shelf, folder } = &self.place;
         let meta = match shelf.store.open_file("meta file", &meta_of(folder)) {
-            Err(error @ Error::Missing { .. }) => {
+            Err(error) => {
                 self.lost.push_back(loss(0, error.to_string(), None));
                 return Ok(());
             }
-            opened => opened?,
+            Ok(opened) => opened,
         };
-        let mut salvager = Salvager::new(Box::new(meta), &shelf.store.setup);
+        let mut salvager = Salvager::new(Box::new(meta), &shelf.store.setup, table);
+        self.range_deletes = salvager.range_deletes();
         loop {
             match salvager.next() {
                 Piece::End => return Ok(()),
@@ -157,5 +159,9 @@ impl Salvage for PairSalvager {
                 Err(error) => self.lost.push_back(loss(0, error.to_string(), None)),
             }
         }
+    }
+
+    fn range_deletes(&self) -> Result<Option<Arc<RangeDeletes>>> {
+        self.range_deletes.clone()
     }
 }

@@ -87,9 +87,11 @@ impl Shelf {
                 Ok(input) => match read_pair_facts(&input) {
                     Ok(pairs) => input.bytes.saturating_add(pairs.file_bytes),
                     Err(Error::Corrupt { .. }) => input.bytes,
+                    Err(_) if self.store.salvages() => input.bytes, // a loss, when the table is read
                     Err(error) => return Err(error),
                 },
                 Err(Error::Missing { .. }) => 0,
+                Err(_) if self.store.salvages() => 0,
                 Err(error) => return Err(error),
             };
             listed.push(Listed { object: ObjectId::Table(id), bytes });

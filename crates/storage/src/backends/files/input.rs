@@ -8,6 +8,8 @@ use terrace_format::block::Bytes;
 pub(in crate::backends) struct Input {
     pub(super) file: Box<dyn ReadFile>,
     pub bytes: u64,
+    /// The same with what lies behind the end of what is read.
+    pub there: u64,
     pub name: String,
     /// All of it, if it is mapped.
     map: Option<Bytes>,
@@ -16,7 +18,12 @@ pub(in crate::backends) struct Input {
 impl Input {
     /// Of `bytes` that `file` has, and that it shall be called `name` in messages.
     pub(super) fn new(file: Box<dyn ReadFile>, bytes: u64, name: String) -> Input {
-        Input { file, bytes, name, map: None }
+        Input { file, bytes, there: bytes, name, map: None }
+    }
+
+    /// Reads no more than so many bytes of it.
+    pub fn end_at(&mut self, bytes: u64) {
+        self.bytes = self.bytes.min(bytes);
     }
 
     /// Fills `buf` from `offset`.

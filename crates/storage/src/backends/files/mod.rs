@@ -134,6 +134,11 @@ pub(super) fn lock_error(path: String, error: io::Error) -> Error {
 }
 
 impl Store {
+    /// Whether it was opened for what can be read of it.
+    pub fn salvages(&self) -> bool {
+        self.mode == Mode::Salvage
+    }
+
     /// The whole name of a file, for messages.
     pub fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.fs.name())
@@ -270,7 +275,9 @@ impl Placement for Files {
     }
 
     fn salvage(&self, table: &TableMeta) -> Result<Box<dyn Salvage>> {
-        Ok(Box::new(Salvager::new(Box::new(find_table(&self.store, table)?), &self.store.setup)))
+        let mut input = find_table(&self.store, table)?;
+        input.end_at(table.bytes);
+        Ok(Box::new(Salvager::new(Box::new(input), &self.store.setup, table)))
     }
 
     fn tables_in(&self, bundle: TableId) -> Result<Vec<TableMeta>> {
@@ -441,6 +448,7 @@ pub(super) fn find_table(store: &Store, table: &TableMeta) -> Result<Input> {
 /// Opens the file of the table that `meta` tells of.
 pub(super) fn open_input(store: &Store, meta: &TableMeta) -> Result<Input> {
     let mut input = find_table(store, meta)?;
+    input.end_at(meta.bytes); // what lies behind is no part of the table
     if input.bytes != meta.bytes {
         let detail = format!("{} bytes long, where the manifest says {}", input.bytes, meta.bytes);
         let offset = input.bytes.min(meta.bytes);

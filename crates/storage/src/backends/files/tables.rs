@@ -5,7 +5,7 @@
 //! index and filter. A closed table opens by itself when it is asked again.
 use super::{Input, Store};
 use crate::{
-    Budget, Result,
+    Budget, Error, Result,
     backends::shares::Closes,
     placement::{Cursor, Found, RangeDeletes, ReadHow, Table, TableFacts, TableMeta},
     sst::Reader,
@@ -126,13 +126,26 @@ impl FileTable {
             return Ok(reader.clone()); // another thread was faster
         }
         let Tables { store, budget, find, .. } = &*self.tables;
-        let source = Box::new(find(&self.meta)?);
-        let reader = Arc::new(Reader::open(self.meta.id, source, &store.setup, budget.clone())?);
+        let source = find(&self.meta)?;
+        let there = source.there;
+        let opened = Reader::open(&self.meta, Box::new(source), &store.setup, budget.clone());
+        let reader = Arc::new(opened.map_err(|error| self.with_length(there, error))?);
         *open = Some(reader.clone());
         self.used.store(true, Relaxed);
         drop(open);
         self.tables.opened(self);
         Ok(reader)
+    }
+
+    /// What is wrong with a table of which `there` bytes are there: if they are too many, that is.
+    fn with_length(&self, there: u64, error: Error) -> Error {
+        match error {
+            Error::Corrupt { what, object, offset, detail } if there > self.meta.bytes && self.meta.bytes > 0 => {
+                let detail = format!("{there} bytes long, where the manifest says {} ({detail})", self.meta.bytes);
+                Error::Corrupt { what, object, offset, detail }
+            }
+            error => error,
+        }
     }
 
     /// Closes the table if nobody is looking at it; true if it is closed. Cursors keep what they read from.
