@@ -5,6 +5,9 @@
 //! before the second source's. Where two sources hold the same internal key the
 //! earlier source comes first; both entries are then the same write.
 //!
+//! Each source moves strictly in the direction of the walk, so that every walk ends: memtables by themselves, tables because their
+//! cursors report a key that does not follow the one before it, and where a source jumps, what it jumped to is compared here.
+//!
 //! Who looks for a key and finds it needs no other source until the walk goes on: [`Merge::find`] asks filters first, and leaves the
 //! sources that it can do without where they are. A seek to a key that is there then costs little more than a point read.
 use super::source::{Direction, Source, Sources};
@@ -132,7 +135,10 @@ impl Merge {
             self.place_deferred()?;
         }
         let at = self.at();
-        let moved = self.sources[at].seek(target);
+        let source = &mut self.sources[at];
+        let order = &self.order;
+        let behind = |source: &Source| source.valid() && order.internal(source.key(), target).is_lt();
+        let moved = source.seek(target).and_then(|()| if behind(source) { Err(source.out_of_order()) } else { Ok(()) });
         self.clear = false;
         self.enqueue(at, moved)
     }
@@ -143,7 +149,12 @@ impl Merge {
         debug_assert_eq!(self.direction, Direction::Backward);
         let at = self.at();
         let source = &mut self.sources[at];
-        let moved = source.seek(target).and_then(|()| if source.valid() { source.prev() } else { source.seek_last() });
+        let order = &self.order;
+        let ahead = |source: &Source| source.valid() && order.internal(source.key(), target).is_ge();
+        let moved = source
+            .seek(target)
+            .and_then(|()| if source.valid() { source.prev() } else { source.seek_last() })
+            .and_then(|()| if ahead(source) { Err(source.out_of_order()) } else { Ok(()) });
         self.clear = false;
         self.enqueue(at, moved)
     }

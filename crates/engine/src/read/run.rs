@@ -1,8 +1,8 @@
 //! A cursor over a run: its tables one after the other, each opened when the cursor reaches it.
-use crate::{Result, version::Run};
+use crate::{Error, Result, version::Run};
 use std::sync::Arc;
-use terrace_format::KeyOrder;
-use terrace_storage::placement::{Cursor, Placement, ReadHow};
+use terrace_format::{KeyOrder, TableId};
+use terrace_storage::placement::{Cursor, ObjectId, Placement, ReadHow};
 
 /// Walks the entries of a run's tables.
 pub struct RunCursor {
@@ -88,6 +88,13 @@ impl RunCursor {
     #[inline]
     pub fn entries_mut(&mut self) -> &mut Cursor {
         self.table.as_mut().expect("the cursor stands on an entry")
+    }
+
+    /// What is wrong if it stands where no search could have led it.
+    pub fn out_of_order(&self) -> Error {
+        let table = self.run.get(self.at).map_or(TableId(0), |table| table.meta.id);
+        let place = self.placement.place_of(ObjectId::Table(table));
+        Error::corrupt("table", place, 0, "its keys are not in the order that its index and the manifest tell of")
     }
 
     fn enter(&mut self, at: usize) -> Result<Option<&mut Cursor>> {

@@ -1,6 +1,6 @@
 //! What a walk merges: memtables and runs, each sorted.
 use super::run::RunCursor;
-use crate::{Result, mem::MemCursor};
+use crate::{Error, Result, mem::MemCursor};
 use std::{
     cell::Cell,
     ops::{Deref, DerefMut},
@@ -64,6 +64,15 @@ impl Source {
 
     pub fn seek_last(&mut self) -> Result<()> {
         each!(self, c => { c.seek_last(); Ok(()) }, c.seek_last())
+    }
+
+    /// What is wrong where it stands: not where a jump had to lead.
+    #[cold]
+    pub fn out_of_order(&self) -> Error {
+        match self {
+            Source::Mem(_) => Error::Bug("a memtable is out of order".into()),
+            Source::Run(c) => c.out_of_order(),
+        }
     }
 
     pub fn next(&mut self) -> Result<()> {
