@@ -149,6 +149,11 @@ impl Error {
         matches!(self, Error::Corrupt { .. } | Error::Missing { .. } | Error::Io { .. })
     }
 
+    /// Whether something that was there is damaged, or gone.
+    pub(crate) fn is_damage(&self) -> bool {
+        matches!(self, Error::Corrupt { .. } | Error::Missing { .. })
+    }
+
     /// The same of something that space does not cure any more.
     pub(crate) fn lasting(self) -> Error {
         match self {

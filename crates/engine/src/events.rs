@@ -20,7 +20,7 @@ pub enum Event {
         /// Since the beginning.
         time: Duration,
     },
-    /// Tables begin to be merged into the next level, or within level 0.
+    /// Tables begin to be merged into the next level, or within level 0. It ends, or fails.
     CompactionBegun {
         /// They come from.
         level: usize,
@@ -43,6 +43,16 @@ pub enum Event {
         bytes: u64,
         /// Since the beginning.
         time: Duration,
+    },
+    /// A table that was to be merged is damaged, or gone. Its keys, and those beside it, are left where they are from now on; writes and other
+    /// compactions go on.
+    CompactionFailed {
+        /// They come from.
+        level: usize,
+        /// They would have gone to.
+        output_level: usize,
+        /// What is damaged.
+        error: Error,
     },
     /// A writer is slowed, or waits, because background work is behind. While writers are slowed, that is each nap of some 20 µs.
     StallBegun,

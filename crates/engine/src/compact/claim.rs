@@ -3,6 +3,7 @@ use super::{
     lull::Lull,
     plan::{Amount, Plan, span},
 };
+use crate::Error;
 use terrace_format::{KeyOrder, TableId};
 
 /// The tables that a compaction reads, and the keys and levels that its outputs may come to lie in.
@@ -54,6 +55,9 @@ impl Claim {
 #[derive(Debug, Default)]
 pub struct Busy {
     jobs: Vec<Claim>,
+    /// Compactions that have met damage, and what it is. Nothing begins in their way any more: what they could not read would have to be
+    /// read again, and what lies over it must not sink below it.
+    damaged: Vec<(Claim, Error)>,
     /// What a user's own compaction waits for.
     wanted: Option<Claim>,
     /// Whether anybody writes meanwhile.
@@ -70,6 +74,32 @@ impl Busy {
     pub fn end(&mut self, plan: &Plan) {
         let first = plan.inputs().map(|(_, table)| table.meta.id).next();
         self.jobs.retain(|job| job.tables.first() != first.as_ref());
+    }
+
+    /// `plan` has met damage, which `error` tells of, and is over.
+    pub fn end_damaged(&mut self, order: &KeyOrder, plan: &Plan, error: Error) {
+        self.end(plan);
+        self.damaged.push((Claim::of(order, plan), error));
+    }
+
+    /// The damage that keeps `plan` from beginning, if any does.
+    pub fn damage(&self, order: &KeyOrder, plan: &Plan) -> Option<&Error> {
+        if self.damaged.is_empty() {
+            return None; // as nearly always
+        }
+        let claim = Claim::of(order, plan);
+        self.damaged.iter().find(|(damaged, _)| !damaged.is_apart(order, &claim)).map(|(_, error)| error)
+    }
+
+    /// The damage that a compaction of `table` has met, if one has.
+    pub fn damage_of(&self, table: TableId) -> Option<&Error> {
+        self.damaged.iter().find(|(claim, _)| claim.tables.contains(&table)).map(|(_, error)| error)
+    }
+
+    /// The first damage that keeps compactions of `level` from beginning, if any does.
+    pub fn damage_in(&self, level: usize) -> Option<&Error> {
+        let met = |(claim, _): &&(Claim, Error)| (claim.levels.0..=claim.levels.1).contains(&level);
+        self.damaged.iter().find(met).map(|(_, error)| error)
     }
 
     /// A user's own compaction waits until it may begin, or no longer does: until then nothing begins in its way.
@@ -123,9 +153,10 @@ impl Busy {
         jobs.fold(Amount::default(), |sum, job| sum.plus(&job.leaving))
     }
 
-    /// Whether `plan` may run beside what is running.
+    /// Whether `plan` may run beside what is running, and meets no known damage.
     pub fn admits(&self, order: &KeyOrder, plan: &Plan) -> bool {
         let claim = Claim::of(order, plan);
-        self.jobs.iter().all(|job| job.is_apart(order, &claim))
+        let apart = |other: &Claim| other.is_apart(order, &claim);
+        self.jobs.iter().all(apart) && self.damaged.iter().all(|(damaged, _)| apart(damaged))
     }
 }

@@ -136,11 +136,16 @@ impl Db {
     /// Runs what `choose` chooses, once nothing is in its way, to its end. Returns what that was.
     fn carry_out(&self, choose: impl Fn(&Situation<'_>) -> Option<Plan>) -> Result<Option<Plan>> {
         let shared = self.shared();
-        let mut started = None;
+        let (mut started, mut damage) = (None, None);
         let waited = shared.wait_until(|control| {
             let plan = shared.situated(control, &choose);
             match plan {
                 Some(plan) if !control.busy.admits(&shared.order, &plan) => {
+                    damage = control.busy.damage(&shared.order, &plan).cloned();
+                    if damage.is_some() {
+                        control.busy.want(None);
+                        return true;
+                    }
                     control.busy.want(Some(Claim::of(&shared.order, &plan)));
                     false
                 }
@@ -153,9 +158,21 @@ impl Db {
             }
         });
         waited.inspect_err(|_| shared.control.lock().busy.want(None))?;
+        if let Some(damage) = damage {
+            return Err(damage);
+        }
         let Some(plan) = started else { return Ok(None) };
         let first = plan.upper[0].meta.id;
-        shared.wait_until(|control| !control.busy.has(first))?;
+        shared.wait_until(|control| {
+            let over = !control.busy.has(first);
+            if over {
+                damage = control.busy.damage_of(first).cloned();
+            }
+            over
+        })?;
+        if let Some(damage) = damage {
+            return Err(damage);
+        }
         shared.check_writable(&shared.control.lock())?; // it may have ended by failing
         Ok(Some(plan))
     }

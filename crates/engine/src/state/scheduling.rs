@@ -1,7 +1,7 @@
 //! Background work: what is due, and its beginning and end as jobs.
 use super::{Control, Shared};
 use crate::{
-    Error, Options, Result,
+    Error, Event, Options, Result,
     compact::{
         leveled, lull, pace,
         plan::{Limits, Plan, Situation},
@@ -137,6 +137,7 @@ impl Shared {
             let moved = shared.moves_values(&shared.control.lock());
             match (shared.jobs.compact)(shared, &plan) {
                 Err(error) if plan.only_collects => shared.collection_failed(&plan, error),
+                Err(damage) if damage.is_damage() => shared.compaction_met_damage(&plan, damage),
                 Err(full) if full.is_no_space() && moved => {
                     shared.starve(&mut shared.control.lock());
                     (shared.jobs.compact)(shared, &plan)
@@ -145,6 +146,19 @@ impl Shared {
             }
         };
         self.submit(Lane::Compact, "compact", job, move |control| control.busy.end(&ended));
+    }
+
+    /// An input of `plan` cannot be read. Nothing was lost by that which was not lost before, so nothing stops: the inputs stay where they
+    /// are, and nothing is merged with them any more. What they hold that is sound is still read.
+    fn compaction_met_damage(self: &Arc<Self>, plan: &Plan, error: Error) -> Result<()> {
+        let (level, output_level) = (plan.level, plan.output_level);
+        let mut control = self.control.lock();
+        control.busy.end_damaged(&self.order, plan, error.clone());
+        self.tell_writers(&control); // who waits for level 0 to shrink waits for nothing now
+        self.schedule(&mut control);
+        drop(control);
+        self.options.tell(|| Event::CompactionFailed { level, output_level, error });
+        Ok(())
     }
 
     /// Queues a job whose failure, or panic, stops the store. `ended` notes in control that a failed one is over; others

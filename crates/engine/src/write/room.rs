@@ -5,7 +5,7 @@ use super::{
     stall::{self, Room, room},
 };
 use crate::{
-    Event, Options, Result,
+    Error, Event, Options, Result,
     bounds::Bounds,
     state::{Control, Shared},
 };
@@ -95,6 +95,9 @@ fn wait_for_room(shared: &Arc<Shared>, core: &mut Core, waited: &mut Duration) -
                 delayed = true;
             }
             Room::Wait => {
+                if let Some(damage) = held_up_by_damage(shared, &control, &facts) {
+                    return Err(Error::FailStopped(Arc::new(damage)));
+                }
                 let started = shared.clock.now();
                 begin_stall(shared, *waited);
                 let _awaits = stall::waits_for_commit(&facts).then(|| shared.placement.traffic().await_others());
@@ -107,6 +110,15 @@ fn wait_for_room(shared: &Arc<Shared>, core: &mut Core, waited: &mut Duration) -
             }
         }
     }
+}
+
+/// The damage for which level 0, which is as long as it may get, cannot be made shorter; `None` if something may still be done about it.
+fn held_up_by_damage(shared: &Shared, control: &Control, facts: &stall::Facts) -> Option<Error> {
+    if facts.l0_runs < shared.options.l0_stop_runs || !control.busy.is_empty() {
+        return None;
+    }
+    let damage = control.busy.damage_in(0).or(control.busy.damage_in(1))?;
+    shared.next_plan(control).is_none().then(|| damage.clone())
 }
 
 fn facts(shared: &Shared, core: &Core, control: &Control, free: Option<u64>, delayed: bool) -> stall::Facts {
