@@ -4,14 +4,17 @@ mod values;
 
 use crate::{
     Options, Result,
-    recover::{self, Damage},
+    recover::{self, Damage, orphans},
     version::{Version, objects},
 };
-use std::{collections::BTreeSet, path::Path};
-use terrace_format::{Shape, Values, key};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+use terrace_format::{Shape, TableId, Values, key};
 use terrace_storage::{
     Location,
-    placement::{Mode, ObjectId, Placement, ReadHow},
+    placement::{Listed, Mode, ObjectId, Placement, ReadHow},
 };
 
 /// What a check found.
@@ -47,7 +50,7 @@ pub struct CheckReport {
 /// Checks the store at `path`, which nobody may be writing. Root, manifest, marker, logs and every table's frame and
 /// bounds; `deep` reads everything: every checksum, the order of entries, that filters admit every key, that what tables say of
 /// themselves is true, that no older version of a key stands above a newer one and no table holds what the manifest does not
-/// vouch for. A store that cannot be opened at all (a file that is missing or too short, tables that overlap, a feature that the
+/// vouch for. A store that cannot be opened at all (a file that is missing, tables that overlap, a feature that the
 /// marker does not know) is an error; what is wrong inside it is in the report.
 ///
 /// # Errors
@@ -93,35 +96,52 @@ pub fn check_on(placement: &dyn Placement, options: &Options, deep: bool) -> Res
     report.damage = found.damage;
     report.lost = placement.lost()?;
     report.log_entries = found.memtables.iter().map(|mem| mem.len()).sum();
+    let listed = placement.list()?;
+    report.problems.extend(orphans::missing_log(placement, options, &listed)?);
+    let sizes: BTreeMap<ObjectId, u64> = listed.iter().map(|found| (found.object, found.bytes)).collect();
+    let mut unread = false;
     for (level, table) in found.versions.live().tables() {
         report.tables += 1;
         report.table_bytes += table.meta.bytes;
+        let wrong = orphans::wrong_lengths(placement, &table.meta, &sizes);
+        report.problems.extend(wrong.into_iter().map(|problem| format!("level {level}: {problem}")));
         match check_table(placement, options, &table.meta, deep) {
             Ok((entries, range_deletes)) => {
                 report.entries += entries;
                 report.range_deletes += range_deletes;
             }
-            Err(problem) => report.problems.push(format!("level {level}: {problem}")),
+            Err(problem) => {
+                unread = true;
+                report.problems.push(format!("level {level}: {problem}"));
+            }
         }
     }
     let (live, base) = (found.versions.live(), found.versions.base());
-    if deep && report.problems.is_empty() {
-        report.problems = ages::check(placement, options.order(), live, base)?;
+    if deep && !unread {
+        report.problems.extend(ages::check(placement, options.order(), live, base)?);
     }
-    report.leftovers = leftovers(placement, live)?;
+    report.problems.extend(bundles_without_directory(placement, live));
+    report.leftovers = leftovers(placement, live, &listed);
     Ok(report)
 }
 
 /// What the manifest does not name. Logs and manifests are left out: the next opening replaces all of them.
-fn leftovers(placement: &dyn Placement, version: &Version) -> Result<Vec<String>> {
+fn leftovers(placement: &dyn Placement, version: &Version, listed: &[Listed]) -> Vec<String> {
     let named: BTreeSet<ObjectId> = version.tables().flat_map(|(_, table)| objects(table)).collect();
     let idle = |object: &ObjectId| match object {
         ObjectId::Table(_) | ObjectId::Bundle(_) | ObjectId::Segment(_) => !named.contains(object),
         ObjectId::Temporary(_) => true,
         ObjectId::Wal(_) | ObjectId::SmallLog(_) | ObjectId::Manifest(_) => false,
     };
-    let listed = placement.list()?.into_iter().map(|found| found.object);
-    Ok(listed.filter(idle).map(|object| placement.place_of(object)).collect())
+    listed.iter().map(|found| found.object).filter(idle).map(|object| placement.place_of(object)).collect()
+}
+
+/// Bundles whose own list of tables cannot be read: nothing needs it as long as the manifest is whole, and a repair without one does.
+fn bundles_without_directory(placement: &dyn Placement, version: &Version) -> Vec<String> {
+    let within = version.tables().filter_map(|(_, table)| table.meta.within);
+    let bundles: BTreeSet<TableId> = within.map(|within| within.bundle).collect();
+    let unread = |bundle: TableId| placement.tables_in(bundle).err().map(|error| format!("bundle {bundle}: {error}"));
+    bundles.into_iter().filter_map(unread).collect()
 }
 
 fn check_table(

@@ -5,7 +5,7 @@
 mod damage;
 mod features;
 mod manifest;
-mod orphans;
+pub mod orphans;
 mod remains;
 pub mod repair;
 mod replay;

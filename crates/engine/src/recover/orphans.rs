@@ -1,5 +1,6 @@
 //! What lies in the directory beside what the manifest names.
-use crate::{Error, Result, version::Version};
+use super::manifest;
+use crate::{Error, Options, Result, version::Version};
 use std::collections::{BTreeMap, BTreeSet};
 use terrace_format::{LogId, batch::Batch};
 use terrace_storage::placement::{Listed, LogEvent, LogKind, ObjectId, Placement, TableMeta, Within};
@@ -45,49 +46,63 @@ pub fn remove_tables(placement: &dyn Placement, version: &Version) -> Result<()>
     orphans.into_iter().filter(is_table).try_for_each(|object| Ok(placement.remove(object)?))
 }
 
-/// Every table of the manifest must be there, as long as it was when it was made, and every segment that it points into.
+/// Every table of the manifest must be there, and every segment that it points into. What is there may be damaged, and of any length:
+/// reading it fails then, and reading the rest does not.
 pub fn check_tables_present(placement: &dyn Placement, version: &Version, listed: &[Listed]) -> Result<()> {
-    let sizes: BTreeMap<ObjectId, u64> = listed.iter().map(|found| (found.object, found.bytes)).collect();
+    let there: BTreeSet<ObjectId> = listed.iter().map(|found| found.object).collect();
     for (level, table) in version.tables() {
-        let file = table.meta.within.map_or(ObjectId::Table(table.meta.id), |within| ObjectId::Bundle(within.bundle));
-        let detail = match (sizes.get(&file), table.meta.within) {
-            (None, _) => {
-                let object = format!("{} of level {level}", placement.place_of(file));
-                return Err(Error::Missing { what: "table that the manifest names", object });
-            }
-            (Some(there), None) if *there != table.meta.bytes => {
-                format!("{there} bytes where the manifest says {}", table.meta.bytes)
-            }
-            (Some(there), Some(Within { offset, .. })) if offset.saturating_add(table.meta.bytes) > *there => {
-                let TableMeta { id, bytes, .. } = table.meta;
-                format!("{there} bytes where the manifest says that table {id} has {bytes} from byte {offset} on")
-            }
-            _ => {
-                check_segments_present(placement, &table.meta, &sizes)?;
-                continue;
-            }
-        };
-        return Err(Error::corrupt("table", placement.place_of(file), sizes[&file], detail));
+        let file = file_of(&table.meta);
+        if !there.contains(&file) {
+            let object = format!("{} of level {level}", placement.place_of(file));
+            return Err(Error::Missing { what: "table that the manifest names", object });
+        }
+        if let Some((segment, _)) = table.meta.segments().find(|(segment, _)| !there.contains(segment)) {
+            let object = format!("{} (table {} points into it)", placement.place_of(segment), table.meta.id);
+            return Err(Error::Missing { what: "segment of the value log", object });
+        }
     }
     Ok(())
 }
 
-fn check_segments_present(placement: &dyn Placement, table: &TableMeta, sizes: &BTreeMap<ObjectId, u64>) -> Result<()> {
-    for (segment, live) in table.segments() {
-        let place = || placement.place_of(segment);
-        match sizes.get(&segment) {
-            None => {
-                let object = format!("{} (table {} points into it)", place(), table.id);
-                return Err(Error::Missing { what: "segment of the value log", object });
-            }
-            Some(bytes) if *bytes < live => {
-                let detail = format!("{bytes} bytes, of which table {} needs {live}", table.id);
-                return Err(Error::corrupt("segment of the value log", place(), *bytes, detail));
-            }
-            Some(_) => {}
-        }
+fn file_of(table: &TableMeta) -> ObjectId {
+    table.within.map_or(ObjectId::Table(table.id), |within| ObjectId::Bundle(within.bundle))
+}
+
+/// What of `table` is not as long as the manifest says, by the sizes that were listed.
+pub fn wrong_lengths(placement: &dyn Placement, table: &TableMeta, sizes: &BTreeMap<ObjectId, u64>) -> Vec<String> {
+    let (file, bytes) = (file_of(table), table.bytes);
+    let there = sizes.get(&file).copied().unwrap_or(0);
+    let table_wrong = match table.within {
+        None => there != bytes,
+        Some(Within { offset, .. }) => offset.saturating_add(bytes) > there,
+    };
+    let mut wrong = Vec::new();
+    if table_wrong {
+        let from = table.within.map_or(String::new(), |within| format!(" from byte {} on", within.offset));
+        let place = placement.place_of(file);
+        wrong.push(format!("table {}: {place} has {there} bytes, where the manifest says {bytes}{from}", table.id));
     }
-    Ok(())
+    let short = table.segments().filter_map(|(segment, live)| Some((segment, *sizes.get(&segment)?, live)));
+    wrong.extend(short.filter(|(_, there, live)| there < live).map(|(segment, there, live)| {
+        format!("table {}: {} has {there} bytes, of which it needs {live}", table.id, placement.place_of(segment))
+    }));
+    wrong
+}
+
+/// The log that a manifest of LevelDB's names, if it is not there. LevelDB makes a log before its manifest names it and keeps it until the
+/// manifest names another, so it was lost, with all that was written last. Opening goes on without it, as LevelDB does; a manifest of ours
+/// without its log is not opened.
+pub fn missing_log(placement: &dyn Placement, options: &Options, listed: &[Listed]) -> Result<Option<String>> {
+    let Some(root) = placement.load_root()? else { return Ok(None) };
+    let manifest = manifest::read(placement, options, root)?;
+    let named = [Some(manifest.replay_from), manifest.also_replay].into_iter().flatten();
+    let is_there = |log: &LogId| listed.iter().any(|found| found.object == ObjectId::Wal(*log));
+    // Zero stands for none, in a new store and in one that LevelDB has repaired.
+    let missing = named.into_iter().find(|log| *log > LogId(0) && !is_there(log)).filter(|_| !manifest.ours);
+    Ok(missing.map(|log| {
+        let place = placement.place_of(ObjectId::Wal(log));
+        format!("log {log}, which the manifest names, is missing ({place}): what was written last is lost")
+    }))
 }
 
 /// There is no root. That is a new place, or one whose creation was cut short before it had a root and thus before it
