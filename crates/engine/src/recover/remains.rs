@@ -32,7 +32,7 @@ impl<'a> Remains<'a> {
                 let mut chain =
                     Chain { from, tables: tables.into_iter(), number: 0, salvage: None, block: BlockCursor::default() };
                 chain.enter()?;
-                streams.push(Stream { named, source: Source::Tables(chain) });
+                streams.push(Stream { named, source: Source::Tables(Box::new(chain)) });
             }
         }
         Ok(Remains { survey, order, streams, told: None })
@@ -90,7 +90,7 @@ struct Stream<'a> {
 
 enum Source<'a> {
     Mem(MemCursor, LogId),
-    Tables(Chain<'a>),
+    Tables(Box<Chain<'a>>),
 }
 
 impl Stream<'_> {

@@ -1,6 +1,7 @@
 //! What is left of a damaged store: which files count, and what of them cannot be read.
 //!
-//! Without a manifest every table and log counts. A manifest that is whole says more: files that it does not name are leftovers,
+//! Without a manifest every table and log counts. Where the one that the root names is damaged, an older one that is still there and whole
+//! stands in for it. A manifest that is whole says more: files that it does not name are leftovers,
 //! whose old versions must not come back. They count only where named tables have lost something, and for what is newer than
 //! the manifest's base.
 use super::{
@@ -8,11 +9,11 @@ use super::{
     orphans,
 };
 use crate::{Error, Options, Result, bulk::SEQUENCES_AHEAD, mem::MemTable};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 use terrace_format::{KeyOrder, LogId, RangeDeletes, SeqNo, TableId, key};
 use terrace_storage::{
     Budget,
-    placement::{Listed, Loss, ObjectId, Piece, Placement, TableMeta, Within},
+    placement::{Listed, Loss, ObjectId, Piece, Placement, Salvage, TableMeta, Within},
 };
 
 mod logs;
@@ -62,6 +63,8 @@ pub struct Survey {
     pub memtables: Vec<(Arc<MemTable>, bool)>,
     /// Deletes of ranges. They count wherever they were found: whatever is older was deleted.
     pub range_deletes: RangeDeletes,
+    /// Whether tables may hold some that are not found where a table is damaged.
+    may_delete_ranges: bool,
     /// Logs of which something was read.
     pub logs_read: u64,
     /// What cannot be read.
@@ -70,6 +73,8 @@ pub struct Survey {
     pub last: SeqNo,
     /// Everything up to it is in tables that the manifest names; the largest of all without a manifest.
     base: SeqNo,
+    /// The manifest is not the last one: what came after it lies in files that it does not name.
+    is_older: bool,
     /// The next sequence that our logs should have; `None` if that cannot be told.
     expected: Option<SeqNo>,
     /// User keys between which named tables have lost something.
@@ -86,17 +91,22 @@ impl Survey {
             tables: Vec::new(),
             memtables: Vec::new(),
             range_deletes: RangeDeletes::default(),
+            may_delete_ranges: from.load_marker().map_or(true, |marker| marker.is_some()),
             logs_read: 0,
             lost: Vec::new(),
             last: SeqNo::ZERO,
             base: SeqNo::ZERO,
+            is_older: false,
             expected: None,
             gaps: Vec::new(),
         };
         let manifest = survey.manifest(from, options, &listed)?;
         survey.base = manifest.as_ref().map_or(SEQUENCES_END, |manifest| manifest.base);
         survey.last = manifest.as_ref().map_or(SeqNo::ZERO, |manifest| manifest.base);
-        survey.expected = manifest.as_ref().filter(|manifest| manifest.ours).map(|manifest| manifest.base.plus(1));
+        survey.expected = manifest
+            .as_ref()
+            .filter(|manifest| manifest.ours && !survey.is_older)
+            .map(|manifest| manifest.base.plus(1));
         let mut named: BTreeMap<TableId, TableMeta> = BTreeMap::new();
         if let Some(manifest) = &manifest {
             named.extend(manifest.version.tables().map(|(_, table)| (table.meta.id, table.meta.clone())));
@@ -164,15 +174,61 @@ impl Survey {
         others.into_iter().for_each(|meta| self.table(from, meta, None, alone));
     }
 
-    /// Takes over what a table has of deletes of ranges, if its end can be read.
-    fn ranges_of(&mut self, from: &dyn Placement, table: &TableMeta) {
-        let found = from.open_table(table).and_then(|table| table.range_deletes());
-        if let Ok(Some(found)) = found {
-            let reached = |seq: &SeqNo| *seq < SEQUENCES_END; // of entries with others no store is made, either
-            let mut found = (*found).clone();
-            found.keep(|fragment| fragment.sequences.iter().copied().filter(reached).collect());
-            self.range_deletes.extend(&self.order, &found);
+    /// Takes over what a table has of deletes of ranges. What bounds them, if they could be read.
+    fn ranges_of(&mut self, file: &str, salvage: &dyn Salvage, named: bool) -> Option<[Vec<u8>; 2]> {
+        match salvage.range_deletes() {
+            Ok(Some(found)) => {
+                let bounds = found.bounds();
+                let reached = |seq: &SeqNo| *seq < SEQUENCES_END; // of entries with others no store is made, either
+                let mut found = RangeDeletes::clone(&found);
+                found.keep(|fragment| fragment.sequences.iter().copied().filter(reached).collect());
+                self.range_deletes.extend(&self.order, &found);
+                bounds
+            }
+            Ok(None) => None,
+            Err(error) => {
+                if named && self.may_delete_ranges {
+                    // No gap: what else the table holds is there.
+                    let text = format!("{}; deletes of ranges that the table may have are lost", reason(&error.into()));
+                    self.lose(file.to_string(), whole(text), None);
+                }
+                None
+            }
         }
+    }
+
+    /// Lists it as a loss if what was found of a table, all of which could be read, is not what the manifest tells of.
+    fn identify(
+        &mut self,
+        file: &str,
+        ends: Option<[&[u8]; 2]>,
+        ranges: Option<[Vec<u8>; 2]>,
+        meta: &TableMeta,
+        whole: bool,
+    ) {
+        let order = self.order.clone();
+        let is = |a: &[u8], b: &[u8], wanted: Ordering| order.internal(a, b) == wanted;
+        let foreign = ends.is_some_and(|[first, last]| {
+            is(first, &meta.smallest, Ordering::Less) || is(last, &meta.largest, Ordering::Greater)
+        });
+        let reaches = |at: usize, bound: &[u8]| {
+            let same = |key: &[u8]| is(key, bound, Ordering::Equal);
+            ends.is_some_and(|ends| same(ends[at])) || ranges.as_ref().is_some_and(|ranges| same(&ranges[at]))
+        };
+        if !foreign && (!whole || reaches(0, &meta.smallest) && reaches(1, &meta.largest)) {
+            return;
+        }
+        let user = |key: &[u8]| key::user_key(key).escape_ascii().to_string();
+        let is = ends.map_or("it holds nothing".to_string(), |[a, b]| {
+            format!("its keys lie from '{}' to '{}'", user(a), user(b))
+        });
+        let reason = format!(
+            "it is another table than the one that the manifest names: {is}, the manifest says from '{}' to '{}'",
+            user(&meta.smallest),
+            user(&meta.largest)
+        );
+        let loss = Loss { offset: 0, bytes: meta.bytes, reason, from: None, to: None };
+        self.lose(file.to_string(), loss, Some(meta));
     }
 
     /// Whether an entry counts. All do, but those of leftovers for which something newer is known to be there.
@@ -189,59 +245,75 @@ impl Survey {
         self.gaps.iter().any(within)
     }
 
-    /// The manifest, if it is whole and what it says fits what is there. A wrong comparator is an error.
+    /// The manifest, if it is whole and what it says fits what is there; else the youngest other one that is whole and whose tables are
+    /// all there. A wrong comparator is an error.
     fn manifest(
         &mut self,
         from: &dyn Placement,
         options: &Options,
         listed: &[Listed],
     ) -> Result<Option<ManifestState>> {
-        let newest = listed.iter().rev().find_map(|found| match found.object {
+        let manifests = listed.iter().rev().filter_map(|found| match found.object {
             ObjectId::Manifest(id) => Some(id),
             _ => None,
         });
+        let mut manifests: Vec<LogId> = manifests.collect();
+        manifests.sort_by(|a, b| b.cmp(a));
         let current = format!("{}/CURRENT", from.name());
-        let id = match from.load_root() {
-            Ok(Some(id)) => id,
+        let root = match from.load_root() {
+            Ok(Some(id)) => Some(id),
             Ok(None) => {
                 self.lose(current, whole("it is missing"), None);
-                let Some(newest) = newest else { return Ok(None) };
-                newest
+                manifests.first().copied()
             }
             Err(error) => {
                 self.lose(current, whole(reason(&error.into())), None);
-                let Some(newest) = newest else { return Ok(None) };
-                newest
+                manifests.first().copied()
             }
         };
-        let mut strict = options.clone();
-        strict.paranoid_checks = true;
-        let (offset, reason) = match manifest::read(from, &strict, id) {
+        let Some(id) = root else { return Ok(None) };
+        let (offset, why) = match whole_manifest(from, options, id)? {
             Ok(manifest) if is_complete(&manifest, listed) => return Ok(Some(manifest)),
             Ok(manifest) => (0, format!("it names log {}, which is missing", manifest.replay_from)),
-            Err(wrong_order @ Error::Invalid(_)) => return Err(wrong_order),
-            Err(Error::Corrupt { offset, detail, .. }) => (offset, detail),
-            Err(error) => (0, reason(&error)),
+            Err(why) => why,
         };
-        let reason = format!("{reason}; so every file counts, whether it was in use or not");
-        let loss = Loss { offset, ..whole(reason) };
-        self.lose(from.place_of(ObjectId::Manifest(id)), loss, None);
+        let lost = |what: String| Loss { offset, ..whole(format!("{why}; {what}")) };
+        for other in manifests.into_iter().filter(|other| *other != id) {
+            let Ok(manifest) = whole_manifest(from, options, other)? else { continue };
+            if orphans::check_tables_present(from, &manifest.version, listed).is_err() {
+                continue;
+            }
+            let place = from.place_of(ObjectId::Manifest(other));
+            let what = format!("so {place} counts, which is whole, and of other files what is newer than that");
+            self.lose(from.place_of(ObjectId::Manifest(id)), lost(what), None);
+            self.is_older = true;
+            return Ok(Some(manifest));
+        }
+        let what = "so every file counts, whether it was in use or not".to_string();
+        self.lose(from.place_of(ObjectId::Manifest(id)), lost(what), None);
         Ok(None)
     }
 
     /// Reads what there is of a table; `meta` is what a manifest says of it, if one does.
     fn table(&mut self, from: &dyn Placement, there: TableMeta, meta: Option<&TableMeta>, alone: bool) {
-        self.ranges_of(from, &there);
         let (bytes, named) = (there.bytes, meta.is_some() || alone);
         let file = match there.within {
             None => from.place_of(ObjectId::Table(there.id)),
             Some(Within { bundle, .. }) => format!("{} (table {})", from.place_of(ObjectId::Bundle(bundle)), there.id),
         };
+        // What lies behind the end that the manifest knows is no part of the table.
+        let mut there = there;
+        if let Some(meta) = meta {
+            there.bytes = bytes.min(meta.bytes);
+            (there.smallest, there.largest) = (meta.smallest.clone(), meta.largest.clone());
+        }
+        let losses = self.lost.len();
         let mut salvage = match from.salvage(&there) {
             Ok(salvage) => salvage,
             Err(error) if named => return self.lose(file, Loss { bytes, ..whole(reason(&error.into())) }, meta),
             Err(_) => return,
         };
+        let ranges = self.ranges_of(&file, &*salvage, named);
         let (mut first, mut last, mut sequences) = (Vec::new(), Vec::new(), Sequences::default());
         loop {
             match salvage.next() {
@@ -274,7 +346,11 @@ impl Survey {
         if let Some(meta) = meta.filter(|meta| meta.bytes > bytes) {
             let reason = format!("cut short: {bytes} bytes where the manifest says {}", meta.bytes);
             let loss = Loss { offset: bytes, bytes: meta.bytes - bytes, reason, from: None, to: None };
-            self.lose(file, loss, Some(meta));
+            self.lose(file.clone(), loss, Some(meta));
+        }
+        if let Some(meta) = meta {
+            let ends = (!first.is_empty()).then_some([&first[..], &last[..]]);
+            self.identify(&file, ends, ranges, meta, self.lost.len() == losses);
         }
         if !first.is_empty() {
             self.tables.push(Readable { meta: there, named, bounds: (first, last) });
@@ -329,6 +405,22 @@ impl Sequences {
     fn of_an_unfinished_ingest(&self, base: SeqNo) -> bool {
         let far = |only: SeqNo| only.0.saturating_sub(base.0) >= SEQUENCES_AHEAD;
         self.only.is_some_and(|only| only > base && (self.entries > 1 || far(only)))
+    }
+}
+
+/// Manifest `id`, if it is whole; else where it is not, and why. A wrong comparator is an error.
+fn whole_manifest(
+    from: &dyn Placement,
+    options: &Options,
+    id: LogId,
+) -> Result<std::result::Result<ManifestState, (u64, String)>> {
+    let mut strict = options.clone();
+    strict.paranoid_checks = true;
+    match manifest::read(from, &strict, id) {
+        Ok(manifest) => Ok(Ok(manifest)),
+        Err(wrong_order @ Error::Invalid(_)) => Err(wrong_order),
+        Err(Error::Corrupt { offset, detail, .. }) => Ok(Err((offset, detail))),
+        Err(error) => Ok(Err((0, reason(&error)))),
     }
 }
 
