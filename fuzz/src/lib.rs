@@ -10,7 +10,7 @@ mod damage;
 mod decoders;
 #[path = "../../crates/engine/tests/it/common/files.rs"]
 mod files;
-mod heal;
+pub mod heal;
 #[path = "../../crates/engine/tests/it/common/kit.rs"]
 mod kit;
 mod raw;

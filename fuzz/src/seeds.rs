@@ -67,7 +67,7 @@ pub fn seeds(golden: &Path) -> Vec<Seed> {
     for (number, bytes) in raw::seeds().into_iter().enumerate() {
         seeds.push(Seed { target: "raw", name: format!("history-{number}"), bytes });
     }
-    for how in 0..4_u8 {
+    for how in 0..8_u8 {
         for file in 0..8_u8 {
             let harm = [how, file, file, 100, file, 0, 0x55, 1];
             seeds.push(Seed { target: "store", name: format!("harm-{how}-{file}"), bytes: harm.to_vec() });

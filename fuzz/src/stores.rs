@@ -1,12 +1,13 @@
 //! A table, and a whole store, whose bytes may be anything.
 use super::{
     damage::{self, BATCHES, FLUSHED, Verdict, judge, shape},
-    files::Files,
+    files::{self, Files},
     heal,
-    kit::Model,
+    kit::{self, Model},
 };
 use std::sync::{Arc, LazyLock};
-use terrace_format::{SeqNo, TableId, filter::Bloom, key};
+use terrace::{Options, ReadOptions, WriteOptions};
+use terrace_format::{KeyOrder, SeqNo, TableId, filter::Bloom, key};
 use terrace_storage::{
     Memory, Result, Setup,
     backends::files::fs::FileSystem,
@@ -17,16 +18,14 @@ use terrace_storage::{
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// A table that passes verification is read the same in every way; of any other, reads end.
+/// A table that passes verification is read the same in every way; of any other, reads end, and what they show is in order.
 pub fn table(input: &[u8]) {
     for file in [input.to_vec(), heal::table(input)] {
         let memory = Memory::new();
         memory.create("000001.ldb").and_then(|mut writer| writer.append(&file)).expect("memory takes all");
         let setup = Setup { filter: Some(Arc::new(Bloom::new(10))), ..Setup::default() };
         let placement = open_files(Arc::new(memory), Mode::Create, Arc::new(NoTracker), &setup).expect("memory opens");
-        let bound = key::lookup(b"", SeqNo::MAX);
-        let (smallest, largest, bytes) = (bound.clone(), bound, file.len() as u64);
-        let meta = TableMeta::bounded(TableId(1), bytes, None, smallest, largest);
+        let meta = TableMeta::unbounded(TableId(1), file.len() as u64);
         let Ok(table) = placement.open_table(&meta) else { continue };
         let verified = table.verify();
         for verify in [true, false] {
@@ -47,7 +46,7 @@ pub fn table(input: &[u8]) {
     }
 }
 
-/// Pairs that a walk meets before one time is up that no small table needs.
+/// Pairs that no small table has more of: each takes a byte at least.
 const PAIRS_MAX: usize = 1 << 16;
 
 fn walk(table: &Arc<dyn Table>, how: ReadHow, back: bool) -> Result<Entries> {
@@ -58,6 +57,9 @@ fn walk(table: &Arc<dyn Table>, how: ReadHow, back: bool) -> Result<Entries> {
         cursor.seek_first()?
     }
     while cursor.valid() && entries.len() < PAIRS_MAX {
+        let order = |last: &(Vec<u8>, Vec<u8>)| KeyOrder::Bytewise.internal(&last.0, cursor.key());
+        let moves = entries.last().map(order).is_none_or(|order| if back { order.is_gt() } else { order.is_lt() });
+        assert!(moves, "backward {back}: {} does not follow", cursor.key().escape_ascii());
         entries.push((cursor.key().to_vec(), cursor.value().to_vec()));
         if back { cursor.prev()? } else { cursor.next()? }
     }
@@ -67,12 +69,62 @@ fn walk(table: &Arc<dyn Table>, how: ReadHow, back: bool) -> Result<Entries> {
 /// The fixed stores, without a marker and with one.
 static STORES: LazyLock<[(Files, Vec<Model>); 2]> = LazyLock::new(|| [false, true].map(damage::store));
 
+/// One with deletes of ranges, in tables of several levels.
+static RANGED: LazyLock<(Files, Vec<Model>)> = LazyLock::new(|| (ranged(), Vec::new()));
+
+/// Pairs that it ever had.
+const RANGED_PAIRS: usize = 300;
+
+fn ranged_shape() -> Options {
+    let own = [("range_deletes", "on"), ("block_bytes", "1KiB"), ("compression", "none")];
+    kit::options(&[&own, kit::TIGHT].concat())
+}
+
+fn ranged() -> Files {
+    let fs: Arc<dyn FileSystem> = Arc::new(Memory::new());
+    let db = kit::open(&fs, &ranged_shape(), true).expect("memory opens");
+    for round in 0..3 {
+        for number in (round..RANGED_PAIRS).step_by(round + 1) {
+            db.put(format!("key{number:03}"), "value ".repeat(round + 1)).expect("memory takes all");
+        }
+        db.flush().expect("memory takes all");
+        let (from, to) = (format!("key{:03}", 90 * round + 10), format!("key{:03}", 90 * round + 60));
+        db.delete_range(from, to, WriteOptions::default()).expect("memory takes all");
+        db.flush().expect("memory takes all");
+        while round == 1 && db.step(0).is_some() {}
+    }
+    drop(db);
+    files::files(&*fs)
+}
+
+/// Scans end, in both directions, and show pairs in order; and the same pairs, unless checksums were made right for whatever is there.
+fn walk_both_ways(damaged: &Files, healed: bool) {
+    let Ok(db) = kit::open(&files::directory(damaged), &ranged_shape(), true) else { return };
+    let options = || ReadOptions::new().verify_checksums(true).fill_cache(false);
+    let [forward, mut backward] = [db.scan(options()), db.scan_reverse(options())].map(|scan| {
+        let mut pairs = Vec::new();
+        for pair in scan {
+            pairs.push(pair?);
+            assert!(pairs.len() <= 1 << 16, "a scan of {RANGED_PAIRS} pairs does not end");
+        }
+        Ok::<_, terrace::Error>(pairs)
+    });
+    let ascends = |pairs: &[(Vec<u8>, Vec<u8>)]| pairs.windows(2).all(|two| two[0].0 < two[1].0);
+    backward.iter_mut().for_each(|pairs| pairs.reverse());
+    for pairs in [&forward, &backward].into_iter().flatten() {
+        assert!(ascends(pairs), "a scan shows pairs out of order");
+    }
+    if let (false, Ok(forward), Ok(backward)) = (healed, &forward, &backward) {
+        assert_eq!(forward, backward, "backward is forward reversed");
+    }
+}
+
 /// Damages a fixed store and judges what it became. The first byte chooses the store and whether checksums are made right
 /// again; each seven bytes more are one damage: which file, what kind, where (three bytes), and a number.
 pub fn store(input: &[u8]) {
     let Some((&how, damages)) = input.split_first() else { return };
-    let (marked, healed) = (how & 1 != 0, how & 2 != 0);
-    let (files, states) = &STORES[usize::from(marked)];
+    let (marked, healed, ranged) = (how & 1 != 0, how & 2 != 0, how & 4 != 0);
+    let (files, states) = if ranged { &*RANGED } else { &STORES[usize::from(marked)] };
     let mut damaged = files.clone();
     for damage in damages.chunks_exact(7) {
         let &[file, kind, a, b, c, d, e] = damage else { unreachable!("seven bytes") };
@@ -85,6 +137,11 @@ pub fn store(input: &[u8]) {
         damaged
             .iter_mut()
             .for_each(|(name, bytes)| *bytes = if is_table(name) { heal::table(bytes) } else { heal::log(bytes) });
+    }
+    if ranged {
+        return walk_both_ways(&damaged, healed);
+    }
+    if healed {
         // What carries the right checksum may say anything: an answer, or an error, is all that can be asked for.
         let _ = judge(&damaged, &shape(marked), states);
         return;

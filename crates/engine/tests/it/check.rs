@@ -186,3 +186,21 @@ fn files_that_nobody_needs_are_told_and_are_no_problem() {
     assert_eq!(report.problems, Vec::<String>::new());
     assert_eq!(report.leftovers.len(), 2, "{:?}", report.leftovers);
 }
+
+/// What LevelDB's manifest names and is gone was passed over, and a check was content.
+#[test]
+fn a_log_that_a_manifest_of_leveldb_names() {
+    let files = store();
+    let leveldbs = |log: u64| {
+        let mut changed = files.clone();
+        let name = manifest_of(&files);
+        let mut edit = Edit::decode(&records(&files[&name])[0]).unwrap();
+        (edit.log_number, edit.prev_log_number) = (Some(log), Some(0));
+        changed.insert(name, framed(Writer::LevelDb, &[edit.encode()]));
+        changed
+    };
+    let (_, log) = files::newest_log(&files);
+    assert_eq!(check(&leveldbs(log.0), &shape()).unwrap().problems, Vec::<String>::new());
+    assert_eq!(check(&leveldbs(0), &shape()).unwrap().problems, Vec::<String>::new());
+    says(wrong(&leveldbs(log.0 - 1)), &["log", "which the manifest names, is missing"]);
+}

@@ -1,7 +1,7 @@
 //! The fuzzers' targets (`make fuzz`), run on their seeds, on seeds that are a little damaged, on inputs that fuzzing has found to take
 //! ways of their own (`fuzz/corpus/TARGET`), and on inputs that once failed, which stay in `fuzz/found/TARGET`.
 #[path = "../../../../fuzz/src/lib.rs"]
-mod fuzz;
+pub mod fuzz;
 
 use fuzz::TARGETS;
 use std::{

@@ -14,6 +14,8 @@ mod corpus;
 mod corrupt;
 mod crash;
 mod creation;
+mod damage_campaign;
+mod damaged_tables;
 mod descriptors;
 mod devices;
 mod directories;

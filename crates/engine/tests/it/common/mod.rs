@@ -13,3 +13,4 @@ pub mod leveldb;
 pub mod loop_fs;
 pub mod ops;
 pub mod versions;
+pub mod wounds;

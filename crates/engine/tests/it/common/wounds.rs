@@ -1,0 +1,154 @@
+//! Tables whose checksums are right and whose entries are not: what a failing memory makes of them before they are written. In every form
+//! that tables have in a directory.
+#![allow(dead_code, reason = "suites use a part each")]
+use super::kit;
+use crate::corpus::fuzz::heal;
+use std::{
+    fs,
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use tempfile::TempDir;
+use terrace::{Db, Options};
+use terrace_format::{
+    block::{Block, BlockCursor},
+    bundle,
+    footer::{FOOTER_BYTES, Footer, Handle},
+    key::TRAILER_BYTES,
+    pair,
+};
+
+/// The forms of a store, and what chooses them.
+pub const FORMS: &[(&str, &[(&str, &str)])] = &[
+    ("files", &[]),
+    ("bundles", &[("tables", "bundled")]),
+    ("directories", &[("tables", "directory")]),
+    ("values in the log", &[("values", "log")]),
+];
+
+/// A whole key for every entry, nothing compressed, so that entries can be found and changed.
+const OPEN: &[(&str, &str)] = &[("compression", "none"), ("restart_interval", "1"), ("block_bytes", "1KiB")];
+
+/// Options of a store of this form.
+pub fn options(form: &[(&str, &str)]) -> Options {
+    kit::plain(&[OPEN, form].concat())
+}
+
+/// A closed store of `pairs` in one table (as far as that has the form's name for one).
+pub fn store(form: &[(&str, &str)], pairs: &kit::Model) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Db::open(folder.path().join("store"), options(form)).unwrap();
+    pairs.iter().for_each(|(key, value)| db.put(key, value).unwrap());
+    db.compact_range(None, None).unwrap();
+    db.close().unwrap();
+    folder
+}
+
+/// A copy of what lies at `from`.
+pub fn copy(from: &Path, to: &Path) {
+    for (path, bytes) in kit::files_below(from) {
+        let target = to.join(path.strip_prefix(from).unwrap());
+        fs::create_dir_all(target.parent().unwrap()).unwrap();
+        fs::write(target, bytes).unwrap();
+    }
+}
+
+/// Where the tables of a store are: their files, and the bytes in these.
+pub fn tables(store: &Path) -> Vec<(PathBuf, Range<usize>)> {
+    let mut found = Vec::new();
+    for (path, bytes) in kit::files_below(store) {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if name.ends_with(".ldb") || name == pair::META {
+            found.push((path, 0..bytes.len()));
+        } else if name.ends_with(".bundle") {
+            let offset = bundle::directory_offset(bytes.last_chunk().unwrap(), bytes.len() as u64).unwrap();
+            for member in bundle::decode(&bytes[offset as usize..], offset).unwrap() {
+                let range = member.offset as usize..(member.offset + member.bytes) as usize;
+                if bytes[range.clone()].iter().any(|byte| *byte != 0) {
+                    found.push((path.clone(), range));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// An entry as a block stores it.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub key: Vec<u8>,
+    pub value: Vec<u8>,
+    place: Range<usize>,
+}
+
+/// Changes the entry of user key `key`, wherever it is in `store`, and makes checksums right. `change` is also shown the entry before it in
+/// its table; what both key and value have in bytes must stay. The file.
+pub fn change(store: &Path, key: &[u8], change: impl Fn(&mut Entry, Option<&Entry>)) -> PathBuf {
+    for (path, range) in tables(store) {
+        let mut file = fs::read(&path).unwrap();
+        let table = &mut file[range.clone()];
+        let entries = entries(table);
+        let wanted = |entry: &Entry| &entry.key[..entry.key.len() - TRAILER_BYTES] == key;
+        let Some(at) = entries.iter().position(wanted) else { continue };
+        let mut entry = entries[at].clone();
+        change(&mut entry, at.checked_sub(1).map(|at| &entries[at]));
+        let mut bytes = vec![0];
+        [entry.key.len(), entry.value.len()].into_iter().for_each(|size| put_varint(&mut bytes, size));
+        bytes.extend_from_slice(&entry.key);
+        bytes.extend_from_slice(&entry.value);
+        assert_eq!(bytes.len(), entry.place.len(), "the entry is as long as it was");
+        table[entry.place].copy_from_slice(&bytes);
+        let healed = heal::table(table);
+        table.copy_from_slice(&healed);
+        fs::write(&path, file).unwrap();
+        return path;
+    }
+    panic!("no table has {}", key.escape_ascii())
+}
+
+/// All entries of a table, in its order.
+fn entries(table: &[u8]) -> Vec<Entry> {
+    let footer = Footer::decode(&table[table.len() - FOOTER_BYTES..]).unwrap();
+    let bytes = |handle: Handle| &table[handle.offset as usize..(handle.offset + handle.bytes) as usize];
+    let mut index = BlockCursor::new(Arc::new(Block::new(bytes(footer.index).to_vec()).unwrap()));
+    let mut found = Vec::new();
+    index.seek_first().unwrap();
+    while index.valid() {
+        let handle = Handle::decode(index.value()).unwrap();
+        let (block, mut at) = (bytes(handle), 0);
+        let restarts = u32::from_le_bytes(*block.last_chunk().unwrap()) as usize;
+        while at < block.len() - 4 - 4 * restarts {
+            let begin = at;
+            let [shared, key_bytes, value_bytes] = [(); 3].map(|()| varint(block, &mut at));
+            assert_eq!(shared, 0, "every key is whole");
+            let (key, value) = (at..at + key_bytes, at + key_bytes..at + key_bytes + value_bytes);
+            at = value.end;
+            let place = handle.offset as usize + begin..handle.offset as usize + at;
+            found.push(Entry { key: block[key].to_vec(), value: block[value].to_vec(), place });
+        }
+        index.next().unwrap();
+    }
+    found
+}
+
+fn varint(bytes: &[u8], at: &mut usize) -> usize {
+    let (mut value, mut shift) = (0, 0);
+    loop {
+        let byte = bytes[*at];
+        *at += 1;
+        value |= usize::from(byte & 0x7f) << shift;
+        shift += 7;
+        if byte < 0x80 {
+            return value;
+        }
+    }
+}
+
+fn put_varint(bytes: &mut Vec<u8>, mut value: usize) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}

@@ -1,0 +1,229 @@
+//! Damage of every kind to every file of small stores, in each form: whatever is no longer as it was written is told by an open, a scan, a
+//! check or a repair. A difference that nothing tells of is *silent*; there is none.
+//!
+//! A sample of offsets by default; `TERRACE_DAMAGES` says how many of each file, `TERRACE_SEED` which.
+use crate::common::{kit, wounds};
+use kit::Model;
+use std::{
+    collections::BTreeSet,
+    env, fs,
+    path::{Path, PathBuf},
+};
+use tempfile::TempDir;
+use terrace::{Collection, Db, Options, ReadOptions, WriteOptions, check};
+use terrace_sim::Rng;
+
+fn number(name: &str, default: u64) -> u64 {
+    env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+}
+
+fn options(form: &[(&str, &str)]) -> Options {
+    let mut options = wounds::options(&[form, &[("range_deletes", "on"), ("bloom_bits", "10")]].concat());
+    (options.l0_compact_runs, options.l0_slow_runs, options.l0_stop_runs) = (100, 100, 100);
+    options.collection = Collection::Off;
+    options
+}
+
+/// A store with tables in several levels, and empty logs; what it holds; and keys that it does not hold any more.
+fn store(form: &[(&str, &str)]) -> (TempDir, Model, BTreeSet<Vec<u8>>) {
+    let (folder, mut model, mut ever) = (tempfile::tempdir().unwrap(), Model::new(), BTreeSet::new());
+    let path = folder.path().join("store");
+    let db = Db::open(&path, options(form)).unwrap();
+    for round in 0..4_usize {
+        for at in (round..120).step_by(round + 1) {
+            let key = format!("key{at:03}").into_bytes();
+            let bytes = if at % 17 == 0 { 3000 } else { 30 };
+            let value = format!("{round} of {at} ").into_bytes().repeat(bytes / 8);
+            db.put(&key, &value).unwrap();
+            ever.insert(key.clone());
+            model.insert(key, value);
+        }
+        for at in (0..120).skip(round).step_by(13) {
+            let key = format!("key{at:03}").into_bytes();
+            db.delete(&key).unwrap();
+            model.remove(&key);
+        }
+        let (from, to) = (format!("key{:03}", 20 * round + 5), format!("key{:03}", 20 * round + 12));
+        db.delete_range(&from, &to, WriteOptions::default()).unwrap();
+        model.retain(|key, _| **key < *from.as_bytes() || **key >= *to.as_bytes());
+        db.flush().unwrap();
+        if round == 1 {
+            db.compact_range(None, None).unwrap();
+        }
+    }
+    db.close().unwrap();
+    Db::open(&path, options(form)).unwrap().close().unwrap(); // so that logs are empty, and the manifest is one edit
+    (folder, model, ever)
+}
+
+/// What may happen to a file.
+type Damage = fn(&mut Vec<u8>, usize);
+
+const DAMAGES: &[(&str, Damage)] = &[
+    ("a bit flipped", |bytes, at| bytes[at] ^= 1 << (at % 8)),
+    ("cut", |bytes, at| bytes.truncate(at)),
+    ("zeros to the end", |bytes, at| bytes[at..].fill(0)),
+    ("a sector of zeros", |bytes, at| {
+        let end = bytes.len().min(at / 512 * 512 + 512);
+        bytes[at / 512 * 512..end].fill(0);
+    }),
+    ("noise", |bytes, at| {
+        let end = bytes.len().min(at + 64);
+        bytes[at..end].iter_mut().enumerate().for_each(|(n, byte)| *byte = (n * 37 + at) as u8);
+    }),
+];
+
+/// Those for which no offset is chosen.
+const WHOLE: &[(&str, Damage)] = &[
+    ("emptied", |bytes, _| bytes.clear()),
+    ("with zeros behind", |bytes, _| bytes.extend([0; 4096])),
+    ("twice in one file", |bytes, _| bytes.extend_from_within(..)),
+];
+
+/// A store to be judged.
+struct Case<'a> {
+    name: String,
+    path: PathBuf,
+    options: &'a Options,
+    model: &'a Model,
+    ever: &'a BTreeSet<Vec<u8>>,
+}
+
+impl Case<'_> {
+    /// What is silent about the store.
+    fn silent(&self) -> Vec<String> {
+        let mut silent = Vec::new();
+        let check = check(&self.path, self.options, true);
+        let told = check.as_ref().map_or(true, |found| !found.problems.is_empty() || !found.torn_logs.is_empty());
+        if let Ok(db) = Db::open_read_only(&self.path, self.options.clone()) {
+            for how in ["forward", "backward", "gets"] {
+                match self.read(&db, how) {
+                    Ok(same) if !same && !told => {
+                        silent.push(format!("{}: {how} differs, check is content", self.name))
+                    }
+                    Err(error) if !told => silent.push(format!("{}: {how}: {error}; check is content", self.name)),
+                    _ => {}
+                }
+            }
+            for how in ["forward", "backward"] {
+                if let Ok(false) = self.read(&db, how) {
+                    silent.push(format!("{}: {how} is another store's, without an error", self.name));
+                }
+            }
+        }
+        let to = tempfile::tempdir().unwrap();
+        match Db::repair(&self.path, to.path().join("new"), self.options) {
+            Err(error) => silent.push(format!("{}: repair: {error}", self.name)),
+            Ok(report) => {
+                let left: Model = kit::contents(&Db::open(to.path().join("new"), self.options.clone()).unwrap())
+                    .unwrap()
+                    .into_iter()
+                    .collect();
+                if left != *self.model && report.lost.is_empty() {
+                    let differ = left.iter().filter(|(key, value)| self.model.get(*key) != Some(value)).count();
+                    let (is, was) = (left.len(), self.model.len());
+                    silent
+                        .push(format!("{}: repair has {is} of {was} pairs, {differ} differ, nothing lost", self.name));
+                }
+            }
+        }
+        silent
+    }
+
+    /// Whether everything read so is as it was written.
+    fn read(&self, db: &Db, how: &str) -> terrace::Result<bool> {
+        let options = || ReadOptions::new().verify_checksums(true);
+        let collected: terrace::Result<Model> = match how {
+            "forward" => db.scan(options()).collect(),
+            "backward" => db.scan_reverse(options()).collect(),
+            _ => {
+                let all = self.ever.iter().map(|key| Ok((key.clone(), db.get_with(key, &options())?)));
+                let found: terrace::Result<Vec<_>> = all.collect();
+                return Ok(found?.into_iter().all(|(key, value)| self.model.get(&key) == value.as_ref()));
+            }
+        };
+        Ok(collected? == *self.model)
+    }
+}
+
+fn is_data(path: &Path) -> bool {
+    let name = path.file_name().unwrap().to_string_lossy();
+    !["LOCK", "LOG", "LOG.old", "RESERVE"].contains(&&*name)
+}
+
+fn campaign(form: usize) {
+    let (name, chosen) = wounds::FORMS[form];
+    let (sound, model, ever) = store(chosen);
+    let (sound, options) = (sound.path().join("store"), options(chosen));
+    let files: Vec<PathBuf> =
+        kit::names_below(&sound).into_iter().map(|path| path.strip_prefix(&sound).unwrap().to_path_buf()).collect();
+    let files: Vec<PathBuf> = files.into_iter().filter(|file| is_data(file)).collect();
+    let judge = |what: String, change: &dyn Fn(&Path)| {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("store");
+        wounds::copy(&sound, &path);
+        change(&path);
+        Case { name: format!("{name}: {what}"), path, options: &options, model: &model, ever: &ever }.silent()
+    };
+    let mut silent = judge("no damage".into(), &|_| ());
+    let mut rng = Rng::of(number("TERRACE_SEED", 1), form as u64);
+    let mut cases = 1;
+    // Pairs in files of their own are many, and alike.
+    let sample: Vec<&PathBuf> = files
+        .iter()
+        .filter(|file| file.components().count() < 3 || file.ends_with("META") || rng.chance(1, 100))
+        .collect();
+    for file in sample {
+        let bytes = fs::read(sound.join(file)).unwrap();
+        let write = |damage: Damage, at: usize| {
+            let mut bytes = bytes.clone();
+            damage(&mut bytes, at);
+            move |store: &Path| fs::write(store.join(file), &bytes).unwrap()
+        };
+        for (what, damage) in DAMAGES {
+            for _ in 0..if bytes.is_empty() { 0 } else { number("TERRACE_DAMAGES", 1) } {
+                let at = rng.below(bytes.len());
+                silent.extend(judge(format!("{}, {what} at {at}", file.display()), &write(*damage, at)));
+                cases += 1;
+            }
+        }
+        for (what, damage) in WHOLE {
+            silent.extend(judge(format!("{}, {what}", file.display()), &write(*damage, 0)));
+            cases += 1;
+        }
+        silent
+            .extend(judge(format!("{} removed", file.display()), &|store| fs::remove_file(store.join(file)).unwrap()));
+        let alike = |other: &&PathBuf| *other != file && other.extension() == file.extension();
+        for other in files.iter().filter(alike).filter(|other| other.extension().is_some()) {
+            let swap = |store: &Path| {
+                let [a, b] = [file, other].map(|name| fs::read(store.join(name)).unwrap());
+                fs::write(store.join(file), b).unwrap();
+                fs::write(store.join(other), a).unwrap();
+            };
+            silent.extend(judge(format!("{} and {} exchanged", file.display(), other.display()), &swap));
+            cases += 1;
+        }
+    }
+    println!("{name}: {cases} damaged stores");
+    assert!(silent.is_empty(), "{} silent of {cases}:\n{}", silent.len(), silent.join("\n"));
+}
+
+#[test]
+fn nothing_is_silent_in_files() {
+    campaign(0);
+}
+
+#[test]
+fn nothing_is_silent_in_bundles() {
+    campaign(1);
+}
+
+#[test]
+fn nothing_is_silent_in_directories() {
+    campaign(2);
+}
+
+#[test]
+fn nothing_is_silent_where_values_live_in_the_log() {
+    campaign(3);
+}
