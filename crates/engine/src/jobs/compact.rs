@@ -2,7 +2,7 @@
 use crate::{
     Event, Options, Result,
     bounds::Bounds,
-    compact::{plan::Plan, split},
+    compact::{may_drop::Readers, plan::Plan, split},
     jobs::{
         output::{Output, no_room},
         release,
@@ -24,8 +24,39 @@ use terrace_storage::{
     placement::{Hint, Lifetime, ObjectId, ReadHow, Stored, TableMeta},
 };
 
-/// How many entries pass between two looks at whether the store is closing.
-const ENTRIES_PER_LOOK: u64 = 4096;
+/// Bytes of entries that pass between two looks at whether the store is closing, …
+const BYTES_PER_LOOK: u64 = 4 << 20;
+/// … where each entry counts as so many more.
+const BYTES_PER_ENTRY: u64 = 1 << 10;
+
+/// Counts what passes, to look at the stop flag now and then: neither at each small entry, nor gigabytes apart.
+#[derive(Default)]
+struct Passed(u64);
+
+impl Passed {
+    /// Counts `entries` of together `bytes`.
+    fn add(&mut self, entries: u64, bytes: u64) {
+        self.0 = self.0.saturating_add(bytes).saturating_add(entries * BYTES_PER_ENTRY);
+    }
+
+    /// Counts an entry with what is `stored` for its value; one that lies in a log as well, as it may be moved.
+    fn add_entry(&mut self, shared: &Shared, stored: &[u8]) {
+        let value = match Stored::parse(stored) {
+            Ok(Stored::At(pointer)) if shared.values_apart => pointer.bytes,
+            _ => stored.len() as u64,
+        };
+        self.add(1, value);
+    }
+
+    /// Whether it is time to look; then it counts from the beginning.
+    fn is_due(&mut self) -> bool {
+        let is_due = self.0 >= BYTES_PER_LOOK;
+        if is_due {
+            self.0 = 0;
+        }
+        is_due
+    }
+}
 
 /// Runs `plan` and installs its result.
 pub fn run(shared: &Arc<Shared>, plan: &Plan) -> Result<()> {
@@ -104,22 +135,28 @@ fn install(shared: &Arc<Shared>, plan: &Plan, edit: Edit, outputs: &[TableMeta],
     Ok(())
 }
 
+/// Whoever reads now or later.
+fn readers(shared: &Shared) -> Readers {
+    let (snapshots, visible) = shared.snapshots.positions(|| shared.visible());
+    Readers::new(snapshots, visible)
+}
+
 /// Whether carrying `plan` out would leave something out. Reads its inputs as far as the first such entry.
 ///
 /// # Errors
 /// An input that cannot be read; a store that has stopped or is closed meanwhile.
 pub fn drops_some(shared: &Arc<Shared>, plan: &Plan) -> Result<bool> {
-    let oldest_reader = shared.snapshots.oldest(|| shared.visible());
-    let mut sieve = Sieve::new(shared, plan, &Part::default(), oldest_reader)?;
+    let readers = readers(shared);
+    let mut sieve = Sieve::new(shared, plan, &Part::default(), &readers)?;
     if sieve.kept_ranges() != sieve.ranges.fragments() {
         return Ok(true);
     }
     let mut merge = input(shared, plan);
     merge.seek_first()?;
-    let mut entries = 0u64;
+    let mut passed = Passed::default();
     while merge.valid() {
-        entries += 1;
-        if entries.is_multiple_of(ENTRIES_PER_LOOK) {
+        passed.add_entry(shared, merge.entry().stored);
+        if passed.is_due() {
             shared.check_writable(&shared.control.lock())?;
         }
         if sieve.drops(&key::apart(merge.entry().key)) {
@@ -133,15 +170,15 @@ pub fn drops_some(shared: &Arc<Shared>, plan: &Plan) -> Result<bool> {
 /// Merges the inputs into new tables; `None` if the store began to close meanwhile. A large merge is cut into ranges of
 /// keys that are merged at the same time; all of it ends in one edit.
 fn merge_in_parts(shared: &Arc<Shared>, plan: &Plan) -> Result<Option<(Vec<TableMeta>, Vec<Ticket>)>> {
-    let oldest_reader = shared.snapshots.oldest(|| shared.visible());
+    let readers = &readers(shared);
     let spent = {
         let control = shared.control.lock();
-        control.collecting.spent(oldest_reader, control.versions.base())
+        control.collecting.spent(readers.oldest(), control.versions.base())
     };
     let parts = parts(shared, plan)?;
     let share = plan.bytes() / parts.len() as u64;
     let spent = &spent;
-    let jobs = parts.iter().map(|part| move || merge(shared, plan, part, share, oldest_reader, spent)).collect();
+    let jobs = parts.iter().map(|part| move || merge(shared, plan, part, share, readers, spent)).collect();
     let (mut outputs, mut tickets, mut unmerged) = (Vec::new(), Vec::new(), None);
     for merged in shared.work.together(jobs) {
         match merged {
@@ -184,11 +221,11 @@ fn merge(
     plan: &Plan,
     part: &Part,
     expected_bytes: u64,
-    oldest_reader: SeqNo,
+    readers: &Readers,
     spent: &BTreeSet<ObjectId>,
 ) -> Result<Option<(Vec<TableMeta>, Ticket)>> {
     let mut merge = input(shared, plan);
-    let mut sieve = Sieve::new(shared, plan, part, oldest_reader)?;
+    let mut sieve = Sieve::new(shared, plan, part, readers)?;
     let hint = Hint { level: plan.output_level, expected_bytes, lifetime: Lifetime::Compaction };
     let mut out = Output::new(shared, plan, shared.placement.begin(hint)?, sieve.kept_ranges());
     match &part.from {
@@ -196,27 +233,24 @@ fn merge(
         None => merge.seek_first()?,
     }
     let wholes = shared.options.whole_blocks && spent.is_empty();
-    let mut entries = 0;
+    let mut passed = Passed::default();
     while merge.valid() {
-        if entries >= ENTRIES_PER_LOOK {
-            entries = 0;
-            if shared.work.stopping() {
-                return Ok(None);
-            }
+        if passed.is_due() && shared.work.stopping() {
+            return Ok(None);
         }
         if wholes && merge.comes_to_block() {
-            let kept = match merge.whole_block()? {
-                Some(block) => out.keep_block(&block, &mut sieve, part)?,
-                None => 0,
+            let (kept, bytes) = match merge.whole_block()? {
+                Some(block) => (out.keep_block(&block, &mut sieve, part)?, block.sealed.len() as u64),
+                None => (0, 0),
             };
             if kept > 0 {
-                entries += kept;
+                passed.add(kept, bytes);
                 merge.skip_block()?;
                 continue;
             }
         }
-        entries += 1;
         let entry = merge.entry();
+        passed.add_entry(shared, entry.stored);
         let parsed = key::apart(entry.key);
         if part.to.as_ref().is_some_and(|to| shared.order.user(parsed.user, to).is_ge()) {
             break;
@@ -258,4 +292,23 @@ fn in_order(order: &KeyOrder, tables: &[Arc<TableRef>]) -> Vec<Arc<TableRef>> {
     let mut tables = tables.to_vec();
     tables.sort_by(|a, b| order.internal(&a.meta.smallest, &b.meta.smallest));
     tables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_comes_every_few_megabytes_however_large_entries_are() {
+        let between = |bytes: u64| {
+            let mut passed = Passed::default();
+            let entries = (1..10_000).find(|_| {
+                passed.add(1, bytes);
+                passed.is_due()
+            });
+            assert!(!passed.is_due(), "it counts from the beginning");
+            entries.expect("a look")
+        };
+        assert_eq!([0, 1 << 10, 1 << 20, 1 << 30].map(between), [4096, 2048, 4, 1]);
+    }
 }

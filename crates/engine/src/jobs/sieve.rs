@@ -3,7 +3,7 @@ use crate::{
     Result,
     compact::{
         leveled::{is_bottom, is_range_bottom},
-        may_drop::MayDrop,
+        may_drop::{MayDrop, Readers},
         plan::Plan,
     },
     state::Shared,
@@ -30,17 +30,16 @@ pub struct Sieve<'a> {
     plan: &'a Plan,
     /// The inputs' deletes of ranges, within the part.
     pub ranges: RangeDeletes,
-    oldest_reader: SeqNo,
     /// Of the entries.
     pub rule: MayDrop,
 }
 
 impl<'a> Sieve<'a> {
-    /// Of what nobody reads any more at a position below `oldest_reader`.
+    /// Of what none of `readers` sees any more.
     ///
     /// # Errors
     /// A table that cannot be read.
-    pub fn new(shared: &'a Shared, plan: &'a Plan, part: &Part, oldest_reader: SeqNo) -> Result<Sieve<'a>> {
+    pub fn new(shared: &'a Shared, plan: &'a Plan, part: &Part, readers: &Readers) -> Result<Sieve<'a>> {
         let mut all = RangeDeletes::default();
         for (_, table) in plan.inputs().filter(|_| shared.deletes_ranges) {
             if let Some(ranges) = table.open(&*shared.placement)?.range_deletes()? {
@@ -48,7 +47,7 @@ impl<'a> Sieve<'a> {
             }
         }
         let ranges = all.within(&shared.order, part.from.as_deref(), part.to.as_deref());
-        Ok(Sieve { shared, plan, ranges, oldest_reader, rule: MayDrop::new(oldest_reader) })
+        Ok(Sieve { shared, plan, ranges, rule: MayDrop::new(readers.clone()) })
     }
 
     /// Whether `entry` goes. It must be asked of each entry, in their order.
@@ -56,15 +55,18 @@ impl<'a> Sieve<'a> {
         let Sieve { shared: Shared { order, .. }, plan, .. } = self;
         let bottom = || is_bottom(order, &plan.version, plan.output_level, entry.user);
         let by_rule = self.rule.entry(order, entry, bottom);
-        by_rule || self.ranges.newest(order, entry.user, self.oldest_reader) > entry.seq
+        by_rule || {
+            let first_reader = self.rule.readers().first_from(entry.seq);
+            self.ranges.newest(order, entry.user, first_reader) > entry.seq
+        }
     }
 
     /// Whether none of the entries at hand goes, and if so, whether the first one begins a user key. If one goes, all are still to be asked.
     pub fn keeps_all(&mut self, entries: &BlockCursor) -> Option<bool> {
-        let (rule, mut begins_key) = (self.rule.clone(), None);
+        let (place, mut begins_key) = (self.rule.place(), None);
         for (internal_key, _) in entries.at_hand() {
             if self.drops(&key::apart(internal_key)) {
-                self.rule = rule;
+                self.rule.go_back(place);
                 return None;
             }
             begins_key.get_or_insert(self.rule.begins_key());
@@ -72,17 +74,20 @@ impl<'a> Sieve<'a> {
         begins_key
     }
 
-    /// What must be kept of the deletes of ranges: those that some reader does not see yet, and the newest that all see,
-    /// unless nothing is left that it could hide.
+    /// What must be kept of the deletes of ranges: those that some reader sees who does not see the next newer one, but for the last one
+    /// where all see it and nothing is left that it could hide.
     pub fn kept_ranges(&self) -> Vec<Fragment> {
-        let Sieve { shared: Shared { order, .. }, plan, oldest_reader, .. } = self;
-        let mut kept = self.ranges.clone();
+        let Sieve { shared: Shared { order, .. }, plan, rule, .. } = self;
+        let (mut kept, oldest_reader) = (self.ranges.clone(), rule.readers().oldest());
         kept.keep(|fragment| {
-            let unseen = fragment.sequences.partition_point(|seq| seq > oldest_reader);
             let range = KeyRange { from: Some(&fragment.from), to: Some(&fragment.to) };
             let spent = is_range_bottom(order, &plan.version, plan.output_level, &range);
-            let count = if spent { unseen } else { (unseen + 1).min(fragment.sequences.len()) };
-            fragment.sequences[..count].to_vec()
+            let mut newer = None;
+            let stays = |seq: &&SeqNo| {
+                let is_hidden = newer.replace(**seq).is_some_and(|newer| rule.readers().hide(**seq, newer));
+                !(is_hidden || spent && **seq <= oldest_reader)
+            };
+            fragment.sequences.iter().filter(stays).copied().collect()
         });
         kept.fragments().to_vec()
     }

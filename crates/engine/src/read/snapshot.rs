@@ -82,6 +82,12 @@ impl Snapshots {
         held.keys().next().copied().unwrap_or_else(visible)
     }
 
+    /// All positions that readers to come may use: those held, in order, and what is visible now, which later ones follow.
+    pub fn positions(&self, visible: impl FnOnce() -> SeqNo) -> (Vec<SeqNo>, SeqNo) {
+        let held = self.0.lock();
+        (held.keys().copied().collect(), visible())
+    }
+
     /// Positions held.
     pub fn len(&self) -> usize {
         self.held.lock().values().sum()

@@ -25,6 +25,7 @@ mod failed_syncs;
 mod faults;
 mod forks;
 mod full_disk;
+mod garbage;
 mod group;
 mod hostile;
 mod ingest;
