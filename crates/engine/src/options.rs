@@ -195,6 +195,13 @@ pub struct Options {
     /// dropped, if it has the codec of new ones and is no larger than three of them. What lies between such blocks may be small ones; in each
     /// table they hold three quarters of `block_bytes` on average. Off, tables are cut into blocks as LevelDB would. Default false.
     pub whole_blocks: bool,
+    /// A table is merged before its level is due once its tombstones are expected to hide so large a share, in percent, of the bytes that the
+    /// merge rewrites: as many entries of what lies below as there are tombstones, and what deletes of ranges cover; puts, too, where
+    /// entries below are much larger. In a store at rest a quarter of it is enough, also of what merges lead to expect that newer entries
+    /// hide. At the bottom, tables are written without tombstones once these are so large a share of their entries, and flushes leave out
+    /// what is overwritten. Smaller: less garbage, and more
+    /// written. Default 0 (never, as LevelDB), in presets `default`, `terrace-block`, `terrace` and `raw` 50; 0 ..= 100.
+    pub tombstone_percent: u64,
     /// An idle store starts to become durable after this many milliseconds. Default 5000; 0 (never) ..= 86,400,000.
     pub durability_interval_ms: u64,
     /// How written tables become durable: `sync` each as it is finished, as LevelDB does; `group` many by one commit of the
@@ -333,6 +340,7 @@ impl Options {
             l0_least_percent: 0,
             least_overlap: false,
             whole_blocks: false,
+            tombstone_percent: 0,
             durability_interval_ms: 5000,
             durability: Tier::Sync,
             sync_flushes: false,

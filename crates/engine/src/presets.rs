@@ -206,5 +206,6 @@ pub(crate) fn terrace_block() -> Options {
     options.l0_merge_runs = 4;
     options.least_overlap = true;
     options.whole_blocks = true;
+    options.tombstone_percent = 50;
     options
 }

@@ -160,6 +160,7 @@ mod tests {
         l0_least_percent: 0,
         l0_merge_runs: 0,
         least_overlap: false,
+        tombstone_percent: 0,
     };
 
     fn tables(count: u64) -> Vec<TableMeta> {

@@ -11,6 +11,7 @@ use super::{
     plan::{Amount, Limits, Plan, Policy, Situation, span},
     seeks, sink,
     sizes::{self, LevelSizes},
+    tombstones,
 };
 use crate::version::{KeyRange, TableRef, Version};
 use std::{cmp::Ordering, sync::Arc};
@@ -86,7 +87,8 @@ impl Policy for Leveled {
             }
             waiting.push(blocked);
         }
-        seeks::plan(situation).filter(|plan| admits(situation, &waiting, plan))
+        let sought = seeks::plan(situation).filter(|plan| admits(situation, &waiting, plan));
+        sought.or_else(|| tombstones::plan(situation, |plan| admits(situation, &waiting, plan)))
     }
 
     fn plan_range(&self, situation: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Option<Plan> {
@@ -217,8 +219,11 @@ pub fn complete(situation: &Situation<'_>, level: usize, upper: Vec<Arc<TableRef
     let (from, to) = span(order, upper.iter().chain(&lower)).expect("a plan has inputs");
     let range = KeyRange { from: Some(from), to: Some(to) };
     let grandparents = version.levels.get(level + 2).map_or_else(Vec::new, |l| l.overlapping(order, &range));
-    let trivial_move =
-        may_move && upper.len() == 1 && lower.is_empty() && bytes(&grandparents) <= limits.grandparent_bytes();
+    let trivial_move = may_move
+        && upper.len() == 1
+        && lower.is_empty()
+        && bytes(&grandparents) <= limits.grandparent_bytes()
+        && !tombstones::sheds(situation, &upper[0], level + 1);
     let last = upper.iter().max_by(|a, b| order.internal(&a.meta.largest, &b.meta.largest)).expect("a plan has inputs");
     let pointer = last.meta.largest.clone();
     let version = situation.copied();
@@ -269,7 +274,7 @@ fn beneath(situation: &Situation<'_>, level: usize, upper: &[Arc<TableRef>]) -> 
 
 /// LevelDB may have split one user key's versions over two neighbours. The one that begins with the user key another
 /// input ends with must come along, or its older versions would surface above newer ones.
-fn with_boundaries(situation: &Situation<'_>, level: usize, mut tables: Vec<Arc<TableRef>>) -> Vec<Arc<TableRef>> {
+pub fn with_boundaries(situation: &Situation<'_>, level: usize, mut tables: Vec<Arc<TableRef>>) -> Vec<Arc<TableRef>> {
     if level == 0 || tables.is_empty() {
         return tables;
     }

@@ -13,6 +13,7 @@ pub mod seeks;
 mod sink;
 pub mod sizes;
 pub mod split;
+pub mod tombstones;
 
 #[cfg(test)]
 mod tests;

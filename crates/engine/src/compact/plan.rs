@@ -2,7 +2,7 @@
 use super::{claim::Busy, sizes::LevelSizes};
 use crate::version::{KeyRange, TableRef, Version};
 use std::{collections::BTreeSet, sync::Arc};
-use terrace_format::{KeyOrder, LEVELS, TableId};
+use terrace_format::{KeyOrder, LEVELS, SeqNo, TableId};
 use terrace_storage::placement::TableMeta;
 
 /// Sizes a policy goes by, in bytes unless said.
@@ -26,6 +26,8 @@ pub struct Limits {
     pub l0_merge_runs: u64,
     /// A level gives away what meets least below, not what comes next.
     pub least_overlap: bool,
+    /// Share of what a merge rewrites, in percent, that tombstones must hide to pay for it; 0 for never.
+    pub tombstone_percent: u64,
 }
 
 impl Limits {
@@ -112,6 +114,10 @@ pub struct Situation<'a> {
     pub spares: &'a BTreeSet<TableId>,
     /// A table that has cost too many seeks, with its level.
     pub seek_hint: Option<(usize, TableId)>,
+    /// Nobody reads at a lower position.
+    pub oldest_reader: SeqNo,
+    /// Of what comes from above, so much is taken to hide something; see [`Found::share`](super::hidden::Found::share).
+    pub hiding_share: f64,
 }
 
 impl Situation<'_> {

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     compact::claim::{Busy, Claim},
     version::{
-        KeyRange, TableRef, add_to,
+        Contents, KeyRange, TableRef, add_to,
         set::{Start, VersionSet},
     },
 };
@@ -117,6 +117,8 @@ impl Tree {
             limits: &self.limits,
             spares: self.versions.spares(),
             seek_hint: None,
+            oldest_reader: SeqNo(self.last),
+            hiding_share: 0.0,
         })
     }
 
@@ -152,7 +154,9 @@ impl Tree {
         let level = if alone { self.situated(|situation| level_for_flush(situation, &range)) } else { 0 };
         let mut edit = Edit::default();
         add_to(&mut edit, level, &meta);
-        self.versions.install_flush(edit, SeqNo(self.last), LogId(0), 0, Ticket::mature()).expect("a flush");
+        let contents = self.contents(&meta);
+        let install = self.versions.install_flush(edit, SeqNo(self.last), LogId(0), 0, Ticket::mature());
+        install.expect("a flush").learn(level, vec![contents]);
     }
 
     fn made(&mut self, id: TableId, entries: Vec<Entry>) -> TableMeta {
@@ -161,6 +165,14 @@ impl Tree {
         let count = entries.len() as u64;
         assert!(self.tables.insert(id, entries).is_none(), "number {id} was used before");
         TableMeta { entries: count, ..TableMeta::bounded(id, count * ENTRY_BYTES, None, smallest, largest) }
+    }
+
+    fn contents(&self, meta: &TableMeta) -> (TableId, Contents) {
+        let mut contents = Contents::default();
+        for (user, seq, kind) in &self.tables[&meta.id] {
+            contents.add(&key::Parsed { user, seq: SeqNo(*seq), kind: *kind }, true);
+        }
+        (meta.id, contents)
     }
 
     /// Begins what may begin.
@@ -189,11 +201,14 @@ impl Tree {
         if plan.output_level > plan.level {
             edit.compact_pointers.push((plan.level, plan.pointer.clone()));
         }
+        let mut contents = Vec::new();
         for meta in self.merged(&plan) {
             add_to(&mut edit, plan.output_level, &meta);
+            contents.push(self.contents(&meta));
         }
         self.busy.end(&plan);
-        self.versions.install_compaction(edit, Vec::new(), 0, |_| false).expect("a compaction");
+        let install = self.versions.install_compaction(edit, Vec::new(), 0, |_| false);
+        install.expect("a compaction").learn(plan.output_level, contents);
     }
 
     fn merged(&mut self, plan: &Plan) -> Vec<TableMeta> {
@@ -408,9 +423,10 @@ proptest! {
         least_overlap in any::<bool>(),
         levels_fit in any::<bool>(),
         level_base_entries in prop::sample::select(vec![0u64, 20]),
+        tombstone_percent in prop::sample::select(vec![0u64, 10, 50]),
     ) {
         let limits =
-            Limits { table_bytes: 10_000, level_base_bytes: 20_000, levels_fit, l0_compact_runs, l0_pressing_runs, l0_least_percent, l0_merge_runs, least_overlap, level_base_entries };
+            Limits { table_bytes: 10_000, level_base_bytes: 20_000, levels_fit, l0_compact_runs, l0_pressing_runs, l0_least_percent, l0_merge_runs, least_overlap, level_base_entries, tombstone_percent };
         let mut tree = Tree::new(seed, limits, jobs_max);
         for _ in 0..400 {
             match tree.rng.below(10) {
@@ -422,6 +438,7 @@ proptest! {
             if tree.rng.chance(1, 20) {
                 let rests = tree.rng.chance(1, 2);
                 if rests { tree.busy.lull.rest(tree.last) } else { tree.busy.lull.look(u64::MAX) }
+                tree.busy.lull.rest_long(rests);
             }
             tree.schedule();
             tree.judge();
@@ -530,4 +547,15 @@ fn a_table_is_allowed_more_seeks_once_and_none_that_it_has_cost_already() {
     assert!(!table.indulge(1000), "twice");
     assert!(!charged(FIRST).0.indulge(FIRST as u64), "no more than it had");
     assert!(!charged(150).0.indulge(150), "readers were faster");
+}
+
+#[test]
+fn tombstones_in_the_last_level_are_dropped_where_they_are() {
+    let limits = Limits { table_bytes: 1000, level_base_bytes: 1 << 20, tombstone_percent: 50, ..Limits::default() };
+    let tree = Tree::stacked(limits, [0, 0, 0, 0, 0, 0, 1]);
+    assert!(tree.situated(|situation| Leveled.plan(situation)).is_none(), "nothing is known of it");
+    let contents = Contents { entries: 1, tombstones: 1, newest: SeqNo(1), ..Contents::default() };
+    tree.versions.live().tables().for_each(|(_, table)| table.learn(contents.clone()));
+    let plan = tree.situated(|situation| Leveled.plan(situation)).expect("a plan");
+    assert_eq!((plan.level, plan.output_level), (LEVELS - 1, LEVELS - 1));
 }

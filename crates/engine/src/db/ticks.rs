@@ -83,9 +83,10 @@ impl Ticks {
         if found.lull {
             shared.rest(|lull| lull.rest(newest));
         }
-        if let Some(long) = found.long.filter(|_| shared.values_apart) {
+        if let Some(long) = found.long.filter(|_| shared.values_apart || shared.options.tombstone_percent > 0) {
             if long {
                 shared.look_for_range_deletes();
+                shared.look_for_contents();
             }
             shared.rest(|lull| lull.rest_long(long && newest == shared.visible().0));
         }
@@ -120,6 +121,7 @@ pub struct Waiting<'a>(&'a Arc<Shared>);
 impl Waiting<'_> {
     pub fn begin(shared: &Arc<Shared>) -> Waiting<'_> {
         shared.look_for_range_deletes();
+        shared.look_for_contents();
         let mut control = shared.control.lock();
         control.busy.lull.wait();
         shared.schedule(&mut control);

@@ -4,9 +4,9 @@ use crate::{
     bounds::Bounds,
     compact::{may_drop::Readers, plan::Plan, split},
     jobs::{
-        output::{Output, no_room},
+        output::{Made, Output, no_room},
         release,
-        sieve::{Part, Sieve},
+        sieve::{Part, Sieve, readers},
     },
     read::{
         merge::Merge,
@@ -15,10 +15,10 @@ use crate::{
         view::View,
     },
     state::Shared,
-    version::{TableRef, Tables, add_to},
+    version::{Contents, TableRef, Tables, add_to},
 };
 use std::{collections::BTreeSet, sync::Arc};
-use terrace_format::{KeyOrder, Kind, SeqNo, edit::Edit, key};
+use terrace_format::{KeyOrder, Kind, SeqNo, TableId, edit::Edit, key};
 use terrace_storage::{
     Ticket,
     placement::{Hint, Lifetime, ObjectId, ReadHow, Stored, TableMeta},
@@ -66,8 +66,8 @@ pub fn run(shared: &Arc<Shared>, plan: &Plan) -> Result<()> {
         let (tables, bytes) = (plan.inputs().count(), plan.bytes());
         Event::CompactionBegun { level, output_level, tables, bytes }
     });
-    let (outputs, tickets) = if plan.trivial_move {
-        (plan.upper.iter().map(|table| table.meta.clone()).collect(), Vec::new())
+    let Merged { outputs, contents, tickets } = if plan.trivial_move {
+        Merged { outputs: plan.upper.iter().map(|table| table.meta.clone()).collect(), ..Merged::default() }
     } else {
         let_go_first(shared);
         if plan.only_collects && plan.output_level > plan.level && !shared.has_room(plan.bytes()) {
@@ -88,8 +88,8 @@ pub fn run(shared: &Arc<Shared>, plan: &Plan) -> Result<()> {
     }
     edit.deleted.extend(plan.inputs().map(|(level, table)| (level, table.meta.id)));
     outputs.iter().for_each(|meta| add_to(&mut edit, plan.output_level, meta));
-    install(shared, plan, edit, &outputs, tickets)?;
     let (tables, bytes) = (outputs.len(), written);
+    install(shared, plan, edit, Merged { outputs, contents, tickets })?;
     let time = shared.clock.since(started);
     shared.options.tell(|| Event::CompactionEnded { level, output_level, tables, bytes, time });
     Ok(())
@@ -105,7 +105,8 @@ fn let_go_first(shared: &Arc<Shared>) {
 }
 
 /// Makes `outputs` part of the version, in the place of the plan's inputs. Those of the inputs that nobody has begun to make durable go at once.
-fn install(shared: &Arc<Shared>, plan: &Plan, edit: Edit, outputs: &[TableMeta], tickets: Vec<Ticket>) -> Result<()> {
+fn install(shared: &Arc<Shared>, plan: &Plan, edit: Edit, merged: Merged) -> Result<()> {
+    let Merged { outputs, contents, tickets } = merged;
     let mut control = shared.control.lock();
     control.busy.end(plan);
     control.collecting.refused.retain(|refused| plan.inputs().all(|(_, table)| table.meta.id != *refused));
@@ -113,9 +114,7 @@ fn install(shared: &Arc<Shared>, plan: &Plan, edit: Edit, outputs: &[TableMeta],
     if !plan.trivial_move {
         control.busy.lull.merge_ended(shared.visible().0);
     }
-    if shared.values_apart {
-        control.collecting.found.merged(plan, outputs, &shared.limits());
-    }
+    control.collecting.found.merged(plan, &outputs, &shared.limits());
     let copied = Arc::strong_count(&control.copies) > 1;
     let mut given_up = Vec::new();
     let linked = outputs.iter().map(|meta| meta.linked_bytes).sum();
@@ -125,6 +124,7 @@ fn install(shared: &Arc<Shared>, plan: &Plan, edit: Edit, outputs: &[TableMeta],
         given_up.extend(file);
         is_given_up
     })?;
+    version.learn(plan.output_level, contents);
     shared.set_view(&control, |view| View { mem: view.mem.clone(), sealed: view.sealed.clone(), version });
     shared.schedule(&mut control);
     let removable = if given_up.is_empty() { Vec::new() } else { control.versions.removable() };
@@ -133,12 +133,6 @@ fn install(shared: &Arc<Shared>, plan: &Plan, edit: Edit, outputs: &[TableMeta],
     drop(given_up); // which closes files
     release::give_back(shared, &removable);
     Ok(())
-}
-
-/// Whoever reads now or later.
-fn readers(shared: &Shared) -> Readers {
-    let (snapshots, visible) = shared.snapshots.positions(|| shared.visible());
-    Readers::new(snapshots, visible)
 }
 
 /// Whether carrying `plan` out would leave something out. Reads its inputs as far as the first such entry.
@@ -167,9 +161,18 @@ pub fn drops_some(shared: &Arc<Shared>, plan: &Plan) -> Result<bool> {
     Ok(false)
 }
 
+/// What a plan comes to.
+#[derive(Default)]
+struct Merged {
+    outputs: Vec<TableMeta>,
+    /// What they hold, if they are new.
+    contents: Vec<(TableId, Contents)>,
+    tickets: Vec<Ticket>,
+}
+
 /// Merges the inputs into new tables; `None` if the store began to close meanwhile. A large merge is cut into ranges of
 /// keys that are merged at the same time; all of it ends in one edit.
-fn merge_in_parts(shared: &Arc<Shared>, plan: &Plan) -> Result<Option<(Vec<TableMeta>, Vec<Ticket>)>> {
+fn merge_in_parts(shared: &Arc<Shared>, plan: &Plan) -> Result<Option<Merged>> {
     let readers = &readers(shared);
     let spent = {
         let control = shared.control.lock();
@@ -179,18 +182,19 @@ fn merge_in_parts(shared: &Arc<Shared>, plan: &Plan) -> Result<Option<(Vec<Table
     let share = plan.bytes() / parts.len() as u64;
     let spent = &spent;
     let jobs = parts.iter().map(|part| move || merge(shared, plan, part, share, readers, spent)).collect();
-    let (mut outputs, mut tickets, mut unmerged) = (Vec::new(), Vec::new(), None);
+    let (mut all, mut unmerged) = (Merged::default(), None);
     for merged in shared.work.together(jobs) {
         match merged {
-            Ok(Some((metas, ticket))) => {
-                outputs.extend(metas);
-                tickets.push(ticket);
+            Ok(Some(Made { metas, contents, ticket })) => {
+                all.outputs.extend(metas);
+                all.contents.extend(contents);
+                all.tickets.push(ticket);
             }
             other => unmerged = unmerged.or(Some(other.map(|_| None))),
         }
     }
-    let Some(unmerged) = unmerged else { return Ok(Some((outputs, tickets))) };
-    release::remove_made(shared, &outputs); // what a part has finished, no other part gives up
+    let Some(unmerged) = unmerged else { return Ok(Some(all)) };
+    release::remove_made(shared, &all.outputs); // what a part has finished, no other part gives up
     unmerged
 }
 
@@ -223,7 +227,7 @@ fn merge(
     expected_bytes: u64,
     readers: &Readers,
     spent: &BTreeSet<ObjectId>,
-) -> Result<Option<(Vec<TableMeta>, Ticket)>> {
+) -> Result<Option<Made>> {
     let mut merge = input(shared, plan);
     let mut sieve = Sieve::new(shared, plan, part, readers)?;
     let hint = Hint { level: plan.output_level, expected_bytes, lifetime: Lifetime::Compaction };

@@ -1,6 +1,8 @@
 //! Flush: sealed memtables become a table.
 use crate::{
     Event, Result,
+    compact::may_drop::{MayDrop, Readers},
+    jobs::sieve::readers,
     mem::MemTable,
     read::{
         merge::Merge,
@@ -8,7 +10,7 @@ use crate::{
         view::View,
     },
     state::Shared,
-    version::add_to,
+    version::{Contents, add_to},
 };
 use std::sync::Arc;
 use terrace_format::{KeyOrder, RangeDeletes, TableId, edit::Edit, key};
@@ -28,7 +30,9 @@ pub fn run(shared: &Arc<Shared>) -> Result<()> {
         // Nobody was promised this. Who is promised something later asks again, and is told; what is written here cures it.
         let _ = shared.closed_logs.sync();
     }
-    let (meta, ticket) = write_table(&*shared.placement, &shared.order, &waiting, newest.sealed_as())?;
+    let readers = (shared.options.tombstone_percent > 0).then(|| readers(shared));
+    let (meta, contents, ticket) =
+        write_table(&*shared.placement, &shared.order, &waiting, newest.sealed_as(), readers)?;
     shared.stats.flushed(meta.bytes, shared.clock.since(started));
 
     let mut control = shared.control.lock();
@@ -45,6 +49,7 @@ pub fn run(shared: &Arc<Shared>) -> Result<()> {
     let log_bytes = waiting.iter().map(log_bytes).sum();
     let version = control.versions.install_flush(edit, newest.last_sequence(), replay_from, log_bytes, ticket)?;
     let flushed = |mem: &Arc<MemTable>| waiting.iter().any(|other| Arc::ptr_eq(other, mem));
+    version.learn(level, vec![(meta.id, contents)]);
     shared.set_view(&control, |view| View {
         mem: view.mem.clone(),
         sealed: view.sealed.iter().filter(|mem| !flushed(mem)).cloned().collect(),
@@ -59,46 +64,81 @@ pub fn run(shared: &Arc<Shared>) -> Result<()> {
     Ok(())
 }
 
-/// Writes every entry of `mems` as table `id`.
+/// Writes the entries of `mems` as table `id`, without those that none of `readers` can see; all, if these are not told.
 pub fn write_table(
     placement: &dyn Placement,
     order: &KeyOrder,
     mems: &[Arc<MemTable>],
     id: TableId,
-) -> Result<(TableMeta, Ticket)> {
+    readers: Option<Readers>,
+) -> Result<(TableMeta, Contents, Ticket)> {
     let expected_bytes = mems.iter().map(|mem| mem.charged_bytes()).sum();
     let mut build = placement.begin(Hint { level: 0, expected_bytes, lifetime: Lifetime::Flush })?;
     build.begin_table(id)?;
-    match mems {
-        [mem] => keep_all(&mut *build, mem)?,
-        _ => merge_all(&mut *build, order, mems)?,
-    }
     let mut ranges = RangeDeletes::default();
     mems.iter().for_each(|mem| ranges.extend(order, &mem.range_deletes()));
-    ranges.fragments().iter().try_for_each(|fragment| build.delete_range(fragment))?;
+    let drops = readers.is_some();
+    let (rule, contents) = (MayDrop::new(readers.unwrap_or_default()), Contents::default());
+    let mut kept = Kept { build: &mut *build, order, ranges: &ranges, drops, rule, contents };
+    match mems {
+        [mem] => kept.all_of(mem)?,
+        _ => kept.all_merged(mems)?,
+    }
+    let mut contents = kept.contents;
+    for fragment in ranges.fragments() {
+        contents.add_range(fragment);
+        build.delete_range(fragment)?;
+    }
     build.end_table()?;
     let (mut metas, ticket) = build.finish()?;
-    Ok((metas.pop().expect("a build of one table yields one"), ticket))
+    Ok((metas.pop().expect("a build of one table yields one"), contents, ticket))
 }
 
-fn keep_all(build: &mut dyn Build, mem: &Arc<MemTable>) -> Result<()> {
-    let mut cursor = mem.cursor();
-    cursor.seek_first();
-    while cursor.valid() {
-        build.keep(EntryRef { key: cursor.key(), stored: cursor.value(), origin: Origin::Memory })?;
-        cursor.next();
-    }
-    Ok(())
+/// What a flush takes over. Every key's newest entry is among it, or a delete of a range that hides that.
+struct Kept<'a> {
+    build: &'a mut dyn Build,
+    order: &'a KeyOrder,
+    ranges: &'a RangeDeletes,
+    /// Whether what nobody can see is left out.
+    drops: bool,
+    rule: MayDrop,
+    contents: Contents,
 }
 
-fn merge_all(build: &mut dyn Build, order: &KeyOrder, mems: &[Arc<MemTable>]) -> Result<()> {
-    let mut sources = Sources::new();
-    sources.extend(mems.iter().map(|mem| Source::Mem(mem.cursor())));
-    let mut merge = Merge::new(order.clone(), sources);
-    merge.seek_first()?;
-    while merge.valid() {
-        build.keep(merge.entry())?;
-        merge.next()?;
+impl Kept<'_> {
+    fn keep(&mut self, entry: EntryRef<'_>) -> Result<()> {
+        let parsed = key::apart(entry.key);
+        let by_rule = self.rule.entry(self.order, &parsed, || false);
+        let hidden = || {
+            let first_reader = self.rule.readers().first_from(parsed.seq);
+            self.ranges.newest(self.order, parsed.user, first_reader) > parsed.seq
+        };
+        if self.drops && (by_rule || hidden()) {
+            return Ok(());
+        }
+        self.contents.add(&parsed, self.rule.begins_key());
+        Ok(self.build.keep(entry)?)
     }
-    Ok(())
+
+    fn all_of(&mut self, mem: &Arc<MemTable>) -> Result<()> {
+        let mut cursor = mem.cursor();
+        cursor.seek_first();
+        while cursor.valid() {
+            self.keep(EntryRef { key: cursor.key(), stored: cursor.value(), origin: Origin::Memory })?;
+            cursor.next();
+        }
+        Ok(())
+    }
+
+    fn all_merged(&mut self, mems: &[Arc<MemTable>]) -> Result<()> {
+        let mut sources = Sources::new();
+        sources.extend(mems.iter().map(|mem| Source::Mem(mem.cursor())));
+        let mut merge = Merge::new(self.order.clone(), sources);
+        merge.seek_first()?;
+        while merge.valid() {
+            self.keep(merge.entry())?;
+            merge.next()?;
+        }
+        Ok(())
+    }
 }

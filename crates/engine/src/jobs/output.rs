@@ -5,6 +5,7 @@ use crate::{
     hold::hold_back,
     jobs::sieve::{Part, Sieve},
     state::Shared,
+    version::Contents,
 };
 use std::{collections::VecDeque, io, sync::Arc};
 use terrace_format::{TableId, key};
@@ -12,6 +13,16 @@ use terrace_storage::{
     Purpose, Ticket,
     placement::{Build, EntryRef, Fragment, TableMeta, WholeBlock},
 };
+
+/// What one part of a merge has yielded.
+pub struct Made {
+    /// The tables.
+    pub metas: Vec<TableMeta>,
+    /// What they hold.
+    pub contents: Vec<(TableId, Contents)>,
+    /// Since when they will be durable.
+    pub ticket: Ticket,
+}
 
 /// What one part of a merge yields.
 pub struct Output<'a> {
@@ -21,7 +32,10 @@ pub struct Output<'a> {
     /// Deletes of ranges that are not stored yet, in order.
     ranges: VecDeque<Fragment>,
     open: bool,
-    any: bool,
+    /// What the open table holds so far, …
+    contents: Contents,
+    /// … and those before.
+    made: Vec<(TableId, Contents)>,
     end_due: bool,
     /// Grandparents passed so far, and their bytes since the open table began.
     grandparent: usize,
@@ -44,7 +58,8 @@ impl<'a> Output<'a> {
             build,
             ranges: ranges.into(),
             open: false,
-            any: false,
+            contents: Contents::default(),
+            made: Vec::new(),
             end_due: false,
             grandparent: 0,
             overlapped: 0,
@@ -79,6 +94,7 @@ impl<'a> Output<'a> {
             self.end_table(Some(key::user_key(entry.key)))?;
         }
         self.begin_table()?;
+        self.contents.add(&key::apart(entry.key), begins_key);
         self.build.keep(entry)?;
         hold_back(self.shared, &mut self.looked_at);
         self.leave_room()
@@ -117,15 +133,16 @@ impl<'a> Output<'a> {
         {
             return Ok(0);
         }
-        let Some(begins_key) = sieve.keeps_all(block.entries) else { return Ok(0) };
+        let Some((begins_key, contents)) = sieve.keeps_all(block.entries) else { return Ok(0) };
         self.seen_key = true;
         if self.open && begins_key && self.is_full() {
             self.end_table(Some(key::user_key(first)))?;
         }
         self.begin_table()?;
+        self.contents.extend(&contents);
         self.build.keep_block(block)?;
         hold_back(self.shared, &mut self.looked_at);
-        Ok(block.entries.at_hand().count() as u64)
+        Ok(contents.entries)
     }
 
     fn begin_table(&mut self) -> Result<()> {
@@ -134,7 +151,8 @@ impl<'a> Output<'a> {
             let drawn = || TableId(self.shared.control.lock().versions.new_number());
             let id = self.plan.number.unwrap_or_else(drawn);
             self.build.begin_table(id)?;
-            (self.open, self.any) = (true, true);
+            self.made.push((id, Contents::default()));
+            self.open = true;
         }
         Ok(())
     }
@@ -151,9 +169,12 @@ impl<'a> Output<'a> {
                 Some(next) => {
                     let begin = std::mem::replace(&mut first.from, next.to_vec());
                     let (to, sequences) = (next.to_vec(), first.sequences.clone());
-                    self.build.delete_range(&Fragment { from: begin, to, sequences })?;
+                    let fragment = Fragment { from: begin, to, sequences };
+                    self.contents.add_range(&fragment);
+                    self.build.delete_range(&fragment)?;
                 }
                 None => {
+                    self.contents.add_range(first);
                     self.build.delete_range(first)?;
                     self.ranges.pop_front();
                 }
@@ -175,21 +196,25 @@ impl<'a> Output<'a> {
     fn end_table(&mut self, next: Option<&[u8]>) -> Result<()> {
         self.delete_ranges(next)?;
         (self.open, self.end_due) = (false, false);
+        if let Some((_, contents)) = self.made.last_mut() {
+            *contents = std::mem::take(&mut self.contents);
+        }
         Ok(self.build.end_table()?)
     }
 
-    /// The tables, and since when they will be durable.
-    pub fn finish(mut self) -> Result<(Vec<TableMeta>, Ticket)> {
+    /// The tables, what they hold, and since when they will be durable.
+    pub fn finish(mut self) -> Result<Made> {
         if !self.ranges.is_empty() {
             self.begin_table()?;
         }
         if self.open {
             self.end_table(None)?;
         }
-        if !self.any {
-            return Ok((Vec::new(), Ticket::mature())); // everything was dropped
+        if self.made.is_empty() {
+            return Ok(Made { metas: Vec::new(), contents: Vec::new(), ticket: Ticket::mature() }); // everything was dropped
         }
-        Ok(self.build.finish()?)
+        let (metas, ticket) = self.build.finish()?;
+        Ok(Made { metas, contents: self.made, ticket })
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
         plan::Plan,
     },
     state::Shared,
-    version::KeyRange,
+    version::{Contents, KeyRange},
 };
 use terrace_format::{
     RangeDeletes, SeqNo,
@@ -22,6 +22,12 @@ pub struct Part {
     pub from: Option<Vec<u8>>,
     /// Not included.
     pub to: Option<Vec<u8>>,
+}
+
+/// Whoever reads now or later.
+pub fn readers(shared: &Shared) -> Readers {
+    let (snapshots, visible) = shared.snapshots.positions(|| shared.visible());
+    Readers::new(snapshots, visible)
 }
 
 /// What nobody can see any more of one part of a merge.
@@ -61,17 +67,20 @@ impl<'a> Sieve<'a> {
         }
     }
 
-    /// Whether none of the entries at hand goes, and if so, whether the first one begins a user key. If one goes, all are still to be asked.
-    pub fn keeps_all(&mut self, entries: &BlockCursor) -> Option<bool> {
-        let (place, mut begins_key) = (self.rule.place(), None);
+    /// Whether none of the entries at hand goes, and if so, whether the first one begins a user key, and what they are. If one goes, all are
+    /// still to be asked.
+    pub fn keeps_all(&mut self, entries: &BlockCursor) -> Option<(bool, Contents)> {
+        let (place, mut begins_key, mut contents) = (self.rule.place(), None, Contents::default());
         for (internal_key, _) in entries.at_hand() {
-            if self.drops(&key::apart(internal_key)) {
+            let entry = key::apart(internal_key);
+            if self.drops(&entry) {
                 self.rule.go_back(place);
                 return None;
             }
+            contents.add(&entry, self.rule.begins_key());
             begins_key.get_or_insert(self.rule.begins_key());
         }
-        begins_key
+        begins_key.map(|begins_key| (begins_key, contents))
     }
 
     /// What must be kept of the deletes of ranges: those that some reader sees who does not see the next newer one, but for the last one

@@ -179,6 +179,11 @@ pub(super) const FIELDS: &[Field] = &[
         "least bytes of level 0, in percent of those they meet in level 1, that are merged while somebody writes"
     ),
     switch!(least_overlap, "compact first what meets least below"),
+    number!(
+        tombstone_percent,
+        0..=100,
+        "percent of what a merge rewrites that tombstones must hide to pay for it, 0 for never"
+    ),
     switch!(whole_blocks, "write blocks of inputs as they are where nothing comes between"),
     number!(durability_interval_ms, 0..=86_400_000, "milliseconds until an idle store becomes durable, 0 for never"),
     Field {

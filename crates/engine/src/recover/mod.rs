@@ -146,7 +146,7 @@ fn write_tables(placement: &dyn Placement, options: &Options, mut start: Start, 
     let mut tickets: Vec<Ticket> = Vec::new();
     for mem in replayed.memtables.iter().filter(|mem| !mem.is_empty()) {
         let mems = std::slice::from_ref(mem);
-        let (meta, ticket) = flush::write_table(placement, options.order(), mems, TableId(start.next_file))?;
+        let (meta, _, ticket) = flush::write_table(placement, options.order(), mems, TableId(start.next_file), None)?;
         start.next_file += 1;
         add_to(&mut edit, 0, &meta);
         tickets.push(ticket);

@@ -8,7 +8,7 @@ use crate::{
         seeks,
     },
     read::scan::Upkeep,
-    version::KeyRange,
+    version::{Contents, KeyRange},
     work::Lane,
 };
 use std::{
@@ -17,6 +17,9 @@ use std::{
 };
 use terrace_format::{TableForm, TableId};
 use terrace_storage::Awaited;
+
+/// Tables that are looked at in one turn of an idle store.
+const LOOKED_AT_ONCE: usize = 256;
 
 impl Shared {
     /// Sizes for policies.
@@ -37,6 +40,7 @@ impl Shared {
             l0_least_percent,
             l0_merge_runs,
             least_overlap,
+            tombstone_percent: self.options.tombstone_percent,
         }
     }
 
@@ -53,16 +57,34 @@ impl Shared {
         if self.placement.is_patient() { None } else { self.placement.free_bytes() }
     }
 
+    /// Looks what tables hold that were there when the store was opened, some at a time, for [`tombstones`](crate::compact::tombstones).
+    /// I/O; what cannot be read is told to whoever reads it.
+    pub fn look_for_contents(&self) {
+        if self.options.tombstone_percent == 0 {
+            return;
+        }
+        let view = self.view.load_full();
+        let unknown = view.version.tables().filter(|(_, table)| table.contents().is_none());
+        for (_, table) in unknown.take(LOOKED_AT_ONCE) {
+            if table.look_for_contents(&*self.placement).is_err() {
+                table.learn(Contents::default());
+            }
+        }
+    }
+
     /// Hands a policy what it looks at.
     pub fn situated<T>(&self, control: &Control, look: impl FnOnce(&Situation<'_>) -> T) -> T {
+        let limits = self.limits();
         look(&Situation {
             order: &self.order,
             version: control.versions.live(),
             busy: &control.busy,
             pointers: control.versions.pointers(),
-            limits: &self.limits(),
+            limits: &limits,
             spares: control.versions.spares(),
             seek_hint: control.seek_hint,
+            oldest_reader: self.snapshots.oldest(|| self.visible()),
+            hiding_share: control.collecting.found.share(&limits),
         })
     }
 

@@ -3,11 +3,13 @@
 //! A level is a list of *runs*; a run is a list of tables that do not overlap, in key order. Level 0 has a run per
 //! table, newest first (by table number: docs/durability.md); every deeper level of a leveled tree has one run.
 pub mod check;
+pub mod contents;
 pub mod pending;
 pub mod retire;
 pub mod segments;
 pub mod set;
 
+pub use contents::Contents;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -37,6 +39,8 @@ pub struct TableRef {
     table: OnceLock<Arc<dyn Table>>,
     /// Whether it deletes ranges, once somebody has looked: no manifest says so.
     deletes: OnceLock<bool>,
+    /// What it holds, once that is known.
+    contents: OnceLock<Contents>,
 }
 
 impl fmt::Debug for TableRef {
@@ -60,7 +64,14 @@ impl TableRef {
         meta.refs.sort_unstable(); // for `refers_to`; they come all but sorted
         let seeks_left = AtomicI64::new(seeks_allowed(&meta));
         let indulged = AtomicBool::new(false);
-        TableRef { meta, seeks_left, indulged, table: OnceLock::new(), deletes: OnceLock::new() }
+        TableRef {
+            meta,
+            seeks_left,
+            indulged,
+            table: OnceLock::new(),
+            deletes: OnceLock::new(),
+            contents: OnceLock::new(),
+        }
     }
 
     /// The table itself.
@@ -83,6 +94,16 @@ impl TableRef {
     /// Whether it is known to delete ranges.
     pub fn deletes_ranges(&self) -> bool {
         self.deletes.get() == Some(&true)
+    }
+
+    /// What it holds, if that is known.
+    pub fn contents(&self) -> Option<&Contents> {
+        self.contents.get()
+    }
+
+    /// It holds this.
+    pub fn learn(&self, contents: Contents) {
+        let _ = self.contents.set(contents); // what was counted does not change
     }
 
     /// Whether it refers to `object`.
@@ -272,6 +293,15 @@ impl Version {
         let wanted: BTreeSet<_> = tables.iter().copied().collect();
         let there = levels.into_iter().flat_map(|level| self.levels[level].tables().map(move |table| (level, table)));
         there.filter(move |(level, table)| wanted.contains(&(*level, table.meta.id)))
+    }
+
+    /// What is known of tables that `level` has got.
+    pub fn learn(&self, level: usize, contents: Vec<(TableId, Contents)>) {
+        let mut contents: BTreeMap<_, _> = contents.into_iter().collect();
+        if !contents.is_empty() {
+            let known = self.levels[level].tables().filter_map(|table| Some((table, contents.remove(&table.meta.id)?)));
+            known.for_each(|(table, contents)| table.learn(contents));
+        }
     }
 
     /// Bytes of each level.

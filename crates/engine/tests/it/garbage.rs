@@ -1,48 +1,429 @@
-//! Space comes back: what was deleted or overwritten takes a bounded part of the space of what is live.
+//! Space comes back. What was deleted or overwritten takes a bounded part of the space of what is live, in a store at rest and under
+//! load, whichever way it became garbage: queues, logs that are truncated, rolling time series, prefixes deleted as a whole, entries that
+//! expire, values that shrink.
+//!
+//! Sizes are a small fraction of the presets', in the same proportions. Stores are stepped by hand, so that the same history takes the
+//! same space on any machine: *under load* is measured when no job is due any more, *at rest* after [`Db::wait_idle`].
 use crate::common::kit;
-use kit::{Place, options};
-use terrace::{Db, ReadOptions};
+use kit::{Model, Place};
+use std::collections::VecDeque;
+use terrace::{Db, Options, WriteBatch, WriteOptions};
 use terrace_sim::Rng;
 
-const KEYS: usize = 500;
-const VALUE_BYTES: usize = 1000;
+const MEMTABLE: u64 = 128 << 10;
+/// Memtables that may be written until what was deleted or overwritten goes: it is in the active memtable, then in level 0.
+const LAG: usize = 6;
+/// Bytes at rest that have nothing to do with what is live, at the presets' own sizes.
+const SLACK: u64 = 64 << 20;
 
-fn write_all(db: &Db, rng: &mut Rng) {
-    for n in 0..KEYS {
-        let value: Vec<u8> = (0..VALUE_BYTES / 8).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
-        db.put(format!("key{n:05}"), value).expect("put");
+/// How a history deletes several keys at a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Deletes {
+    Points,
+    Ranges,
+}
+
+/// A store and what must be in it.
+struct Store {
+    place: Place,
+    db: Db,
+    model: Model,
+    noise: Vec<u8>,
+    rng: Rng,
+    deletes: Deletes,
+    written: u64,
+    looked: u64,
+    /// Bytes at rest beyond what is live; see [`SLACK`].
+    slack: u64,
+    /// What was live at the last looks, a memtable of writes apart.
+    lived: VecDeque<u64>,
+    /// The most that tables took under load, beyond twice what was live.
+    excess: u64,
+    name: String,
+}
+
+/// `preset` in small.
+fn small(preset: &str, changes: &[(&str, &str)]) -> (Options, u64) {
+    let mut options = Options::preset(preset).expect("a preset");
+    let part = options.memtable_bytes / MEMTABLE;
+    options.device = false;
+    options.memtable_bytes = MEMTABLE;
+    options.table_bytes = (options.table_bytes / part).max(64 << 10);
+    options.level_base_bytes = (options.level_base_bytes / part).max(64 << 10);
+    options.segment_bytes = 256 << 10;
+    options.cache_bytes = 1 << 20;
+    options.reserve_bytes = 0;
+    for (name, value) in [("durability", "sync"), ("log_writes", "write")].iter().chain(changes) {
+        options.set(name, value).unwrap_or_else(|e| panic!("{name}={value}: {e}"));
+    }
+    (options, SLACK / part)
+}
+
+impl Store {
+    fn open(preset: &str, changes: &[(&str, &str)], deletes: Deletes) -> Store {
+        let mut changes = changes.to_vec();
+        if deletes == Deletes::Ranges {
+            changes.push(("range_deletes", "on"));
+        }
+        let (options, slack) = small(preset, &changes);
+        let place = Place::any();
+        let db = place.open(&options, true).expect("open");
+        let mut rng = Rng::new(1);
+        let noise = (0..8192).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
+        let name = format!("{preset} {changes:?}");
+        let (model, lived, written, looked, excess) = (Model::new(), VecDeque::new(), 0, 0, 0);
+        Store { place, db, model, noise, rng, deletes, written, looked, slack, lived, excess, name }
+    }
+
+    /// Closes the store and opens it as `preset` has it.
+    fn reopen(mut self, preset: &str) -> Store {
+        let (options, _) = small(preset, &[]);
+        self.db.close().expect("close");
+        self.db = self.place.open(&options, true).expect("open");
+        self
+    }
+
+    /// Values are incompressible, and differ in where they begin.
+    fn put(&mut self, key: String, bytes: usize) {
+        let from = self.rng.below(self.noise.len() - bytes);
+        let value = self.noise[from..from + bytes].to_vec();
+        self.db.put(&key, &value).expect("put");
+        self.written += (key.len() + value.len()) as u64;
+        self.model.insert(key.into_bytes(), value);
+        self.step();
+    }
+
+    fn delete(&mut self, key: &str) {
+        self.db.delete(key).expect("delete");
+        self.written += key.len() as u64;
+        self.model.remove(key.as_bytes());
+        self.step();
+    }
+
+    /// All keys from `from` on and before `to`.
+    fn delete_all(&mut self, from: &str, to: &str) {
+        let keys = |model: &Model| -> Vec<Vec<u8>> {
+            model.range(from.as_bytes().to_vec()..to.as_bytes().to_vec()).map(|(key, _)| key.clone()).collect()
+        };
+        let gone = keys(&self.model);
+        match self.deletes {
+            Deletes::Ranges => self.db.delete_range(from, to, WriteOptions::default()).expect("delete a range"),
+            Deletes::Points => {
+                let mut batch = WriteBatch::new();
+                gone.iter().for_each(|key| _ = batch.delete(key));
+                self.db.write(batch, WriteOptions::default()).expect("write");
+            }
+        }
+        gone.iter().for_each(|key| drop(self.model.remove(key)));
+        self.step();
+    }
+
+    /// Does all background work that is due, and looks now and then what there is.
+    fn step(&mut self) {
+        while self.db.step(0).is_some() {}
+        if self.written >= self.looked + MEMTABLE {
+            self.looked = self.written;
+            self.lived.push_front(self.live());
+            self.lived.truncate(LAG);
+            let live = self.lived.iter().max().expect("just now");
+            self.excess = self.excess.max(self.taken().saturating_sub(2 * live + self.slack));
+        }
+    }
+
+    fn live(&self) -> u64 {
+        self.model.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum()
+    }
+
+    /// Bytes of tables, and of values that lie elsewhere.
+    fn taken(&self) -> u64 {
+        let tables: u64 = self.db.layout().iter().flat_map(|level| &level.tables).map(|table| table.bytes).sum();
+        tables + self.db.statistics().value_log.bytes
+    }
+
+    fn compacted(&self) -> u64 {
+        self.db.statistics().levels.iter().map(|level| level.compactions.bytes_written).sum()
+    }
+
+    fn rest(&self) {
+        self.db.flush().expect("flush");
+        self.db.wait_idle().expect("wait");
+    }
+
+    /// The promise.
+    fn judge(mut self, history: &str) -> Vec<String> {
+        let under_load = self.excess;
+        self.rest();
+        let (taken, live) = (self.taken(), self.live());
+        let layout: Vec<u64> =
+            self.db.layout().iter().map(|level| level.tables.iter().map(|table| table.bytes >> 10).sum()).collect();
+        let report = format!(
+            "{history}, {}: {} KiB written, compactions wrote {}; live {}, at rest {} in {layout:?}; under load {} beyond",
+            self.name,
+            self.written >> 10,
+            self.compacted() >> 10,
+            live >> 10,
+            taken >> 10,
+            under_load >> 10,
+        );
+        println!("{report}");
+        let held = kit::contents(&self.db).expect("read");
+        assert!(held.iter().map(|(key, value)| (key, value)).eq(&self.model), "other contents: {report}");
+        self.model.clear();
+        let mut broken = Vec::new();
+        if taken > live * 3 / 2 + self.slack {
+            broken.push(format!("at rest: {report}"));
+        }
+        // What level 0 may hold comes on top.
+        if under_load > 4 * MEMTABLE {
+            broken.push(format!("under load: {report}"));
+        }
+        broken
     }
 }
 
-/// Bytes of tables, and of values that lie elsewhere.
-fn taken(db: &Db) -> u64 {
-    let tables: u64 = db.layout().iter().flat_map(|level| &level.tables).map(|table| table.bytes).sum();
-    tables + db.statistics().value_log.bytes
+/// The issue's: values of 100 B to 60 KiB, most of them small, 100 of them alive.
+fn queue(store: &mut Store) {
+    let mut live = VecDeque::new();
+    for n in 0..1500 {
+        let part = store.rng.below(1000) as f64 / 1000.0;
+        let key = format!("mail{n:08}");
+        store.put(key.clone(), 100 + (60_000.0 * part.powi(6)) as usize);
+        live.push_back(key);
+        if live.len() > 100 {
+            let oldest = live.pop_front().expect("many");
+            store.delete(&oldest);
+        }
+    }
+}
+
+fn append_and_truncate(store: &mut Store) {
+    let mut from = 0;
+    for n in 0..5_000 {
+        store.put(format!("log{n:08}"), 1000);
+        if n % 1000 == 999 && n > 1500 {
+            let to = n - 500;
+            store.delete_all(&format!("log{from:08}"), &format!("log{to:08}"));
+            from = to;
+        }
+    }
+}
+
+/// Keys of many series, the time last: what expires lies everywhere.
+fn time_series(store: &mut Store) {
+    const SERIES: usize = 20;
+    for minute in 0..400 {
+        for series in 0..SERIES {
+            store.put(format!("series{series:03}/{minute:06}"), 300);
+        }
+        if minute >= 50 && minute % 10 == 0 {
+            for series in 0..SERIES {
+                let [from, to] = [minute - 60, minute - 50].map(|minute: i32| minute.max(0));
+                store.delete_all(&format!("series{series:03}/{from:06}"), &format!("series{series:03}/{to:06}"));
+            }
+        }
+    }
+}
+
+fn prefixes(store: &mut Store) {
+    let mut live = Vec::new();
+    for n in 0..80 {
+        let prefix = format!("{:04x}", store.rng.below(1 << 16));
+        for key in 0..100 {
+            store.put(format!("{prefix}/{n:04}/{key:04}"), 500 + key * 5);
+        }
+        live.push(format!("{prefix}/{n:04}"));
+        if live.len() > 20 {
+            let at = store.rng.below(live.len());
+            let gone = live.swap_remove(at);
+            store.delete_all(&format!("{gone}/"), &format!("{gone}0"));
+        }
+    }
+}
+
+fn expiry(store: &mut Store) {
+    let mut due: std::collections::BTreeSet<(usize, String)> = Default::default();
+    for n in 0..6_000 {
+        let key = format!("{:08x}", store.rng.below(1 << 30));
+        store.put(key.clone(), 800);
+        due.insert((n + 100 + store.rng.below(1500), key));
+        while due.first().is_some_and(|(at, _)| *at <= n) {
+            let (_, key) = due.pop_first().expect("there is one");
+            store.delete(&key);
+        }
+    }
+}
+
+/// Large values become small ones.
+fn shrinking(store: &mut Store) {
+    for round in 0..6 {
+        for n in 0..300 {
+            store.put(format!("key{n:05}"), if round % 2 == 0 { 5000 } else { 20 });
+        }
+    }
+}
+
+fn overwriting(store: &mut Store) {
+    for _ in 0..5_000 {
+        let n = store.rng.below(2000);
+        store.put(format!("key{n:05}"), 1000);
+    }
+}
+
+/// A head and a tail that are written with each entry.
+fn counters(store: &mut Store) {
+    for n in 0..10_000_u32 {
+        store.put("head".into(), 500);
+        if n % 100 == 0 {
+            store.put(format!("key{n:08}"), 100);
+        }
+    }
+}
+
+type History = (&'static str, fn(&mut Store));
+const HISTORIES: &[History] = &[
+    ("queue", queue),
+    ("append and truncate", append_and_truncate),
+    ("time series", time_series),
+    ("prefixes", prefixes),
+    ("expiry", expiry),
+    ("shrinking", shrinking),
+    ("overwriting", overwriting),
+    ("counters", counters),
+];
+
+fn all_keep_within(preset: &str, changes: &[(&str, &str)]) {
+    let mut broken = Vec::new();
+    for (name, history) in HISTORIES {
+        let deletes_many = ["append and truncate", "time series", "prefixes"].contains(name);
+        let ways = if deletes_many { &[Deletes::Points, Deletes::Ranges][..] } else { &[Deletes::Points] };
+        for deletes in ways {
+            let mut store = Store::open(preset, changes, *deletes);
+            history(&mut store);
+            broken.extend(store.judge(&format!("{name} by {deletes:?}")));
+        }
+    }
+    assert!(broken.is_empty(), "{} broken:\n{}", broken.len(), broken.join("\n"));
+}
+
+#[test]
+fn space_comes_back_in_preset_default() {
+    all_keep_within("default", &[]);
+}
+
+#[test]
+fn space_comes_back_in_preset_terrace_block() {
+    all_keep_within("terrace-block", &[]);
+}
+
+#[test]
+fn space_comes_back_in_preset_terrace() {
+    all_keep_within("terrace", &[]);
+}
+
+#[test]
+fn space_comes_back_in_preset_raw() {
+    all_keep_within("raw", &[]);
+}
+
+#[test]
+fn space_comes_back_with_values_in_the_log() {
+    all_keep_within("terrace-block", &[("values", "log")]);
 }
 
 /// Of each key one version for the snapshot, and one for everyone else.
 #[test]
 fn a_snapshot_holds_one_version_of_a_key() {
-    for more in [&[][..], &[("tables", "bundled")], &[("whole_blocks", "on")], &[("range_deletes", "on")]] {
-        let changes = [kit::TIGHT, more].concat();
-        let db = Place::any().open(&options(&changes), false).expect("open");
-        let mut rng = Rng::new(1);
-        write_all(&db, &mut rng);
-        let snapshot = db.snapshot();
-        let before = kit::contents(&db).expect("read");
-        for round in 0..10 {
-            if round % 3 == 2 {
-                db.delete_range("key00100", "key00400", Default::default()).expect("delete a range");
+    for deletes in [Deletes::Points, Deletes::Ranges] {
+        for changes in [&[][..], &[("tables", "bundled")], &[("whole_blocks", "on")]] {
+            let mut store = Store::open("default", changes, deletes);
+            (0..200).for_each(|n| store.put(format!("key{n:05}"), 1000));
+            let snapshot = store.db.snapshot();
+            let before = kit::contents(&store.db).expect("read");
+            for round in 0..10 {
+                if round % 3 == 2 {
+                    store.delete_all("key00100", "key00200");
+                }
+                (0..200).for_each(|n| store.put(format!("key{n:05}"), 1000));
             }
-            write_all(&db, &mut rng);
+            store.db.flush().expect("flush");
+            store.db.compact_range(None, None).expect("compact");
+            store.db.wait_idle().expect("wait");
+            let (taken, live) = (store.taken(), store.live());
+            assert!(taken * 10 <= live * 23, "{deletes:?}, {}: {taken} bytes for {live}", store.name);
+            let seen = kit::scan(&store.db, terrace::ReadOptions::new().snapshot(&snapshot)).expect("read");
+            assert!(seen == before, "the snapshot sees something else");
+            drop(snapshot);
+            store.db.compact_range(None, None).expect("compact");
+            assert!(store.judge("released").is_empty());
         }
-        db.flush().expect("flush");
-        db.compact_range(None, None).expect("compact");
-        db.wait_idle().expect("wait");
-        let (taken, live) = (taken(&db), (KEYS * (VALUE_BYTES + 8)) as u64);
-        assert!(taken * 10 <= live * 23, "{more:?}: {taken} bytes for {live}");
-        assert!(taken > live * 2, "{more:?}: {taken} bytes: the snapshot holds nothing");
-        let seen = kit::scan(&db, ReadOptions::new().snapshot(&snapshot)).expect("read");
-        assert!(seen == before, "the snapshot sees something else");
+    }
+}
+
+/// Without tombstones nothing is known to be hidden, and levels go down as they would.
+#[test]
+fn without_deletes_hardly_more_is_written() {
+    let filling = |store: &mut Store| {
+        for _ in 0..12_000 {
+            let n = store.rng.below(1 << 20);
+            store.put(format!("key{n:08}"), 400);
+        }
+    };
+    let histories: [History; 2] = [("filling", filling), ("overwriting", overwriting)];
+    for preset in ["default", "terrace-block"] {
+        for (name, history) in histories {
+            let written = |percent: &str| {
+                let mut store = Store::open(preset, &[("tombstone_percent", percent)], Deletes::Points);
+                history(&mut store);
+                store.db.flush().expect("flush");
+                store.step();
+                let under_load = store.compacted();
+                store.rest();
+                [under_load, store.compacted()]
+            };
+            let (with, without) = (written("50"), written("0"));
+            println!("{name}, {preset}: compactions wrote {with:?}, without {without:?}");
+            assert!(with[0] * 100 <= without[0] * 103, "{name}, {preset}: {with:?} instead of {without:?} under load");
+        }
+    }
+}
+
+/// What a store was closed with counts as well: tables are looked at once it rests.
+#[test]
+fn garbage_of_an_earlier_opening_goes() {
+    for (name, history) in [HISTORIES[0], HISTORIES[1], HISTORIES[4]] {
+        let mut store = Store::open("default", &[("tombstone_percent", "0")], Deletes::Points);
+        history(&mut store);
+        store.rest();
+        let (before, live) = (store.taken(), store.live());
+        let store = store.reopen("default");
+        store.db.wait_idle().expect("wait");
+        println!("{name}: {before} before, {} after, for {live} live", store.taken());
+        assert!(store.taken() <= live * 3 / 2, "{name}: {} for {live}, {before} before", store.taken());
+        let broken = store.judge(name);
+        assert!(!broken.iter().any(|what| what.starts_with("at rest")), "{broken:?}");
+    }
+}
+
+/// What a snapshot has held goes at rest, once it is released.
+#[test]
+fn what_a_snapshot_held_goes_when_it_is_released() {
+    for (preset, deletes) in
+        [("default", Deletes::Points), ("terrace-block", Deletes::Points), ("default", Deletes::Ranges)]
+    {
+        for (name, history) in [HISTORIES[0], HISTORIES[1], HISTORIES[4], HISTORIES[6]] {
+            let mut store = Store::open(preset, &[], deletes);
+            let empty = store.db.snapshot();
+            history(&mut store);
+            let snapshot = store.db.snapshot();
+            drop(empty);
+            let keys: Vec<_> = store.model.keys().cloned().collect();
+            keys.iter().step_by(2).for_each(|key| store.delete(std::str::from_utf8(key).expect("ASCII")));
+            store.rest();
+            assert!(store.taken() > store.live() * 3 / 2, "{name}: the snapshot holds nothing");
+            drop(snapshot);
+            store.rest();
+            let (taken, live) = (store.taken(), store.live());
+            assert!(taken <= live * 3 / 2 + 4096, "{name}, {preset}, {deletes:?}: {taken} for {live}");
+        }
     }
 }

@@ -92,6 +92,7 @@ const SHAPES: &[Shape] = &[
     &[("pipelined_writes", "on"), ("group_wait_us", "1000"), ("memtables_max", "3")],
     &[("seek_compaction", "off")],
     &[("seek_compaction_bytes", "64")],
+    &[("tombstone_percent", "1"), ("compactions_max", "2")],
     &[("seek_compaction", "off"), ("l0_seek_bytes", "1MiB")],
     &[("compactions_max", "3"), ("memtables_max", "4")],
     &[("subcompactions_max", "4"), ("subcompaction_bytes", "16KiB")],

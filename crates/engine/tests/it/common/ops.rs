@@ -171,6 +171,7 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
         one_of("smooth_stalls", &["on", "off"]),
         one_of("l0_seek_bytes", &["0", "1MiB"]),
         one_of("seek_compaction_bytes", &["0", "16", "4KiB"]),
+        one_of("tombstone_percent", &["0", "1", "50"]),
         one_of("l0_least_percent", &["0", "70", "1000"]),
         one_of("range_deletes", &["on", "off"]),
         one_of("file_value_bytes_min", &["0", "20", "1KiB"]),
@@ -190,11 +191,11 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
         |(
             (a, b, c, d, e, f, g, h, i, j),
             (k, l, m, n, o, p, q, r, s, t, per_second, level0),
-            (u, v, w, seek, least, x, y, z, whole),
+            (u, v, w, seek, tombstones, least, x, y, z, whole),
             apart,
         )| {
             let mut shape = vec![a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z];
-            shape.extend([per_second, seek, least, whole]);
+            shape.extend([per_second, seek, tombstones, least, whole]);
             shape.extend(<[_; 6]>::from(apart));
             let names = ["l0_compact_runs", "l0_slow_runs", "l0_stop_runs"];
             shape.extend(names.into_iter().zip(level0.map(String::from)));
