@@ -1,5 +1,11 @@
 //! Ranges: where a read begins and ends, a cursor to walk it by hand, and an iterator.
-use super::{apart::Apart, get, snapshot::Snapshot, view::View, visible::Visible};
+use super::{
+    apart::Apart,
+    get,
+    snapshot::Snapshot,
+    view::View,
+    visible::{SAMPLE_BYTES, Visible},
+};
 use crate::{Error, Result};
 use std::sync::{Arc, Weak};
 use terrace_format::{KeyOrder, SeqNo, TableId, key};
@@ -172,9 +178,6 @@ pub(crate) trait Upkeep: Send + Sync {
     fn worn(self: Arc<Self>, level: usize, table: TableId);
 }
 
-/// LevelDB's period, in bytes of keys and values read.
-const SAMPLE_BYTES: usize = 1 << 20;
-
 impl Sampler {
     pub(crate) fn new(view: Arc<View>, store: Weak<dyn Upkeep>, process: Process, seek_bytes: u64) -> Sampler {
         Sampler { view, store, process, seek_bytes, left: SAMPLE_BYTES }
@@ -201,6 +204,16 @@ impl Sampler {
     #[cold]
     fn sample(&mut self, order: &KeyOrder, user: &[u8]) {
         self.left = SAMPLE_BYTES;
+        self.charge(order, user);
+    }
+
+    /// Tables are charged for entries that a read has passed at these keys.
+    #[cold]
+    fn passed(&self, order: &KeyOrder, users: &[Vec<u8>]) {
+        users.iter().for_each(|user| self.charge(order, user));
+    }
+
+    fn charge(&self, order: &KeyOrder, user: &[u8]) {
         if let Some((level, table)) = get::sample(order, &self.view, &key::lookup(user, SeqNo::MAX))
             && let Some(store) = self.store.upgrade()
         {
@@ -398,6 +411,9 @@ impl Cursor {
                 break;
             }
             step(&mut self.visible)?;
+        }
+        if let Some(users) = self.visible.passed() {
+            self.sampler.passed(&self.bounds.order, &users);
         }
         Ok(())
     }

@@ -19,6 +19,32 @@ enum Shown {
     Saved,
 }
 
+/// LevelDB's period, in bytes of keys and values read, between two samples of where reads are.
+pub const SAMPLE_BYTES: usize = 1 << 20;
+/// An entry that is passed costs as much as reading so many bytes, at least: a tombstone is short.
+const PASSED_BYTES_MIN: usize = 1 << 10;
+
+/// Entries that were passed as no reader sees them, or this one does not. They cost what others cost, and merges take them away.
+#[derive(Default)]
+struct Passed {
+    /// Of them, since the last key.
+    bytes: usize,
+    keys: Vec<Vec<u8>>,
+}
+
+impl Passed {
+    /// Passes the entry that `merge` stands on.
+    #[inline]
+    fn add(&mut self, merge: &Merge) {
+        let (internal, bytes) = merge.sized_key();
+        self.bytes += bytes.max(PASSED_BYTES_MIN);
+        if self.bytes >= SAMPLE_BYTES {
+            self.bytes = 0;
+            self.keys.push(key::user_key(internal).to_vec());
+        }
+    }
+}
+
 /// User keys and values, each key once, without deleted ones.
 pub struct Visible {
     order: KeyOrder,
@@ -32,6 +58,7 @@ pub struct Visible {
     value: Vec<u8>,
     /// When the saved pair was written.
     saved: SeqNo,
+    passed: Passed,
 }
 
 impl Visible {
@@ -47,6 +74,7 @@ impl Visible {
             key: Vec::new(),
             value: Vec::new(),
             saved: SeqNo::ZERO,
+            passed: Passed::default(),
         }
     }
 
@@ -112,6 +140,12 @@ impl Visible {
             Shown::Saved => self.saved,
             _ => self.merge.parsed().seq,
         }
+    }
+
+    /// Where it has passed entries that it does not show, a key for each [`SAMPLE_BYTES`] of them since it was asked last.
+    #[inline]
+    pub fn passed(&mut self) -> Option<Vec<Vec<u8>>> {
+        (!self.passed.keys.is_empty()).then(|| std::mem::take(&mut self.passed.keys))
     }
 
     /// Whether every source was searched for where it stands.
@@ -227,6 +261,7 @@ impl Visible {
                 self.keep_key();
                 passed = true;
             }
+            self.passed.add(&self.merge);
             self.merge.next()?;
         }
         Ok(())
@@ -265,6 +300,9 @@ impl Visible {
                     self.value.extend_from_slice(self.merge.value());
                     self.saved = seq;
                 }
+            }
+            if !found {
+                self.passed.add(&self.merge);
             }
             self.merge.prev()?;
         }

@@ -77,6 +77,34 @@ fn long_scans_wear_a_table_out() {
     }
 }
 
+/// A pair that is passed as it was deleted costs what a pair costs, and is paid for likewise.
+#[test]
+fn scans_over_deleted_pairs_wear_a_table_out() {
+    for (wanted, goes) in [(true, true), (false, false)] {
+        let mut options: Options = tight_options();
+        options.seek_compaction = wanted;
+        (options.seek_compaction_bytes, options.tombstone_percent) = (0, 0);
+        options.set("compression", "none").unwrap();
+        options.l0_compact_runs = 4;
+        options.l0_slow_runs = 1000;
+        let db = kit::store(options);
+        (0..100).for_each(|key| db.put(format!("{key:03}"), vec![b'v'; 1000]).unwrap());
+        db.compact_range(None, None).unwrap();
+        (0..100).for_each(|key| db.delete(format!("{key:03}")).unwrap());
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+        let mut cursor = db.cursor(ReadOptions::new());
+        for _ in 0..1200 {
+            cursor.seek_to_first().unwrap();
+            assert!(!cursor.valid());
+        }
+        drop(cursor);
+        db.wait_idle().unwrap();
+        let bytes: u64 = db.layout().iter().flat_map(|level| &level.tables).map(|table| table.bytes).sum();
+        assert_eq!(bytes < 10_000, goes, "seek_compaction {wanted}: {bytes} bytes");
+    }
+}
+
 /// What a cursor must search, it pays for; what filters and the first answer spare, nobody does.
 #[test]
 fn seeks_that_are_worth_it_merge_level_0() {
