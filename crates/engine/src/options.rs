@@ -102,8 +102,9 @@ pub struct Options {
     pub range_deletes: bool,
     /// Zstd's level. Default 1; -5 ..= 22.
     pub zstd_level: i64,
-    /// Bits of Bloom filter per key; 0 for none. A point read of an absent key then seldom touches a block. Default 0;
-    /// 0 ..= 100.
+    /// Bits of Bloom filter per key; 0 for none. A point read of an absent key then seldom touches a block. Only where keys are
+    /// compared bytewise: another order may call keys of different bytes the same, and takes a `filter_policy` of its own.
+    /// Default 10; 0 ..= 100.
     pub bloom_bits: u64,
     /// Whether filters cover a block's worth of keys (LevelDB's form, which it can use too) or the whole table. Default block.
     pub filter_form: FilterForm,
@@ -436,8 +437,10 @@ impl Options {
 
     /// What storage must know of these options.
     pub fn setup(&self) -> Setup {
-        let bloom =
-            || (self.bloom_bits > 0).then(|| Arc::new(Bloom::new(self.bloom_bits as u32)) as Arc<dyn FilterPolicy>);
+        let bloom = || {
+            (self.bloom_bits > 0 && self.order.is_bytewise())
+                .then(|| Arc::new(Bloom::new(self.bloom_bits as u32)) as Arc<dyn FilterPolicy>)
+        };
         Setup {
             order: self.order.clone(),
             shape: self.shape(),

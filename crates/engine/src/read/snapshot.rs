@@ -84,7 +84,7 @@ impl Snapshots {
 
     /// All positions that readers to come may use: those held, in order, and what is visible now, which later ones follow.
     pub fn positions(&self, visible: impl FnOnce() -> SeqNo) -> (Vec<SeqNo>, SeqNo) {
-        let held = self.0.lock();
+        let held = self.held.lock();
         (held.keys().copied().collect(), visible())
     }
 

@@ -81,7 +81,7 @@ fn long_scans_wear_a_table_out() {
 #[test]
 fn scans_over_deleted_pairs_wear_a_table_out() {
     for (wanted, goes) in [(true, true), (false, false)] {
-        let mut options: Options = tight_options();
+        let mut options: Options = tight(Options::leveldb_compatible());
         options.seek_compaction = wanted;
         (options.seek_compaction_bytes, options.tombstone_percent) = (0, 0);
         options.set("compression", "none").unwrap();
