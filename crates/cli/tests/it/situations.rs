@@ -8,9 +8,10 @@ use std::{fs, os::unix::fs::symlink, path::Path};
 /// A store in LevelDB's format with a table and a log.
 fn store(path: &Path) {
     let lines: String = (0..500).map(|n| format!("key{n:03}\tvalue {n}\n")).collect();
-    terrace_with(["load", path.to_str().unwrap(), "-"], lines.as_bytes()).ok();
-    terrace(["compact", path.to_str().unwrap()]).ok();
-    terrace(["put", path.to_str().unwrap(), "k", "v"]).ok();
+    let numbers = ["--preset", "leveldb"]; // numbers of files follow from them
+    terrace_with(["load", path.to_str().unwrap(), "-"].iter().chain(&numbers), lines.as_bytes()).ok();
+    terrace(["compact", path.to_str().unwrap()].iter().chain(&numbers)).ok();
+    terrace(["put", path.to_str().unwrap(), "k", "v"].iter().chain(&numbers)).ok();
 }
 
 const NO_DEVICE: &str = "terrace: neither a directory nor a device for a store: {}: length: 4 bytes are not a whole number of \

@@ -1,5 +1,7 @@
 //! The integration tests of the engine, a module for each suite. One program: every further one is compiled and linked against
 //! everything again. Tests that count or limit what belongs to the process run in one of their own ([`common::alone`]).
+#![allow(clippy::duplicate_mod, reason = "the fuzzers' crate, which `corpus` includes, takes the same helpers")]
+
 mod allocations;
 mod as_made;
 mod bundles;
