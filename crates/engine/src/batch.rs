@@ -78,8 +78,9 @@ impl WriteBatch {
         self.batch.ops()
     }
 
-    /// Removes every key from `from` on, up to but not including `to`, which must lie behind it. Only in stores with
-    /// feature `range-deletes`; elsewhere the batch is refused, see [`Db::delete_range`](crate::Db::delete_range).
+    /// Removes every key from `from` on, up to but not including `to`; nothing, if `to` does not lie behind `from` in the store's order.
+    /// Only in stores with feature `range-deletes`; elsewhere [`Db::write`](crate::Db::write) refuses the batch, unless the range is
+    /// empty: see [`Db::delete_range`](crate::Db::delete_range).
     ///
     /// ```
     /// # use terrace::{Db, Options, WriteBatch, WriteOptions};

@@ -97,7 +97,10 @@ class Db(_Reads):
     def __delitem__(self, key: _Bytes) -> None:
         """Removes `key`; `KeyError` if it is not there, so it costs a read that `delete` does not."""
     def delete_range(self, start: _Bytes, stop: _Bytes, *, sync: bool = False) -> None:
-        """Removes every key from `start` to `stop`, excluded. At once in stores made with `range_deletes=True`, else key by key."""
+        """Removes every key from `start` to `stop`, excluded; nothing if the range is empty.
+
+        In stores made with `range_deletes=True` that is one write. In others keys are deleted one by one: in one atomic batch as long as the
+        deletes fit `memtable_bytes`; a larger range is split into several batches and is not atomic."""
     def write(self, batch: WriteBatch, *, sync: bool = False, log: bool = True) -> int:
         """Applies all of `batch` or nothing. Returns the number of its last write, for `wait_durable`.
 
@@ -167,7 +170,7 @@ class WriteBatch:
     def put(self, key: _Bytes, value: _Bytes) -> None: ...
     def delete(self, key: _Bytes) -> None: ...
     def delete_range(self, start: _Bytes, stop: _Bytes) -> None:
-        """Only in stores made with `range_deletes=True`."""
+        """Only in stores made with `range_deletes=True`; others refuse the batch when it is written. An empty range does nothing."""
     def operations(self) -> list[tuple[str, bytes, Optional[bytes]]]:
         """`("put", key, value)`, `("delete", key, None)`, `("delete_range", start, stop)`, in order."""
     def clear(self) -> None: ...

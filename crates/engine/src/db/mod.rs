@@ -2,6 +2,7 @@
 //! arguments and hands them to the part that does the work.
 mod by_hand;
 mod copy;
+mod delete_range;
 mod durable;
 mod ingest;
 mod open;

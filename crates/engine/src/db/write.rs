@@ -1,11 +1,8 @@
 //! Writing, and what moves written data: flush, compaction, durability.
 use super::{Db, make_durable};
-use crate::{Error, ReadOptions, Result, WriteBatch, WriteOptions, batch, write::Own};
+use crate::{Error, Result, WriteBatch, WriteOptions, batch, write::Own};
 use std::sync::atomic::Ordering;
 use terrace_format::batch::Op;
-
-/// Point deletes that stand for a delete of a range are written in batches of about this size.
-const DELETE_BATCH_BYTES: usize = 64 << 10;
 
 impl Db {
     /// Sets `key` to `value`. Survives the end of this process, not a power cut: see [`put_with`](Db::put_with).
@@ -76,58 +73,12 @@ impl Db {
         self.write_checked(Own::One(Op::Delete(key)), (key.len() as u64, 0), options).map(drop)
     }
 
-    /// Removes every key from `from` on, up to but not including `to`; nothing, if none lies there. Costs about as much as
-    /// one put, and reads pass over the range at once; compactions then remove what was in it.
-    ///
-    /// That is so in stores with feature `range-deletes` (option `range_deletes` at creation). In others, which LevelDB can
-    /// read, every key of the range is looked up and deleted, some thousands a batch: that is *not* atomic, and what others
-    /// write there meanwhile may stay or go.
-    ///
-    /// # Errors
-    /// As of [`put`](Db::put); where keys are deleted one by one, also as of [`get`](Db::get).
-    ///
-    /// ```
-    /// # fn main() -> terrace::Result<()> {
-    /// # use terrace::{Db, Options, ReadOptions, WriteOptions};
-    /// let mut options = Options::default();
-    /// options.range_deletes = true;
-    /// let db = Db::open_in_memory(options)?;
-    /// ["a", "b1", "b2", "c"].iter().try_for_each(|key| db.put(key, ""))?;
-    /// db.delete_range("b", "c", WriteOptions::default())?;
-    /// assert_eq!(db.scan(ReadOptions::new()).count(), 2);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn delete_range(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
-        let (from, to) = (from.as_ref(), to.as_ref());
-        if self.shared().order.user(from, to).is_ge() {
-            return self.writes().map(drop);
-        }
-        if self.shared().deletes_ranges {
-            let own = Own::One(Op::DeleteRange(from, to));
-            return self.write_checked(own, (from.len().max(to.len()) as u64, 0), options).map(drop);
-        }
-        self.writes()?;
-        let mut cursor = self.cursor(ReadOptions::new().from(from).to(to).fill_cache(false));
-        cursor.seek_to_first()?;
-        let mut batch = WriteBatch::new();
-        while cursor.valid() {
-            batch.delete(cursor.key());
-            cursor.next()?;
-            if batch.byte_len() >= DELETE_BATCH_BYTES || !cursor.valid() {
-                // The last one, if it is synced, makes those before it durable too.
-                let sync = options.sync && !cursor.valid();
-                self.write(std::mem::take(&mut batch), WriteOptions { sync })?;
-            }
-        }
-        Ok(())
-    }
-
     /// Applies `batch` atomically and returns the sequence of its last operation, for
     /// [`wait_durable`](Db::wait_durable). Keys up to 4 GiB − 17 and values up to 4 GiB − 1 bytes; more is refused.
     ///
     /// # Errors
-    /// As of [`put`](Db::put); [`Error::Unsupported`] for a batch that deletes a range where the store cannot. Nothing of it was applied then.
+    /// As of [`put`](Db::put); [`Error::Unsupported`] for a batch that deletes a range, unless an empty one, where the store cannot. Nothing
+    /// of it was applied then.
     ///
     /// ```
     /// # use terrace::{Db, Options, WriteBatch, WriteOptions};
@@ -139,7 +90,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<u64> {
-        self.check_batch(&batch)?;
+        let batch = self.accept(batch)?;
         self.write_checked(Own::Many(batch.batch), (batch.key_bytes, batch.value_bytes), options)
     }
 
@@ -166,38 +117,13 @@ impl Db {
     /// # }
     /// ```
     pub fn write_unlogged(&self, batch: WriteBatch) -> Result<u64> {
-        self.check_batch(&batch)?;
+        let batch = self.accept(batch)?;
         self.check_sizes((batch.key_bytes, batch.value_bytes))?;
         Ok(self.writes()?.write_unlogged(self.shared(), batch.batch)?.0)
     }
 
-    /// Whether `batch` may be written here, sizes aside.
-    fn check_batch(&self, batch: &WriteBatch) -> Result<()> {
-        match &batch.oversized {
-            Some(oversized) => Err(Error::Invalid(oversized.clone())),
-            None if batch.range_deletes => self.check_ranges(batch),
-            None => Ok(()),
-        }
-    }
-
-    /// Whether `batch`, which deletes ranges, may do so here.
-    fn check_ranges(&self, batch: &WriteBatch) -> Result<()> {
-        let shared = self.shared();
-        if !shared.deletes_ranges {
-            let place = shared.placement.name();
-            return Err(Error::Unsupported(format!(
-                "{place} was not created with range_deletes=on, so a batch cannot delete a range"
-            )));
-        }
-        let empty = |op: &Op<'_>| matches!(op, Op::DeleteRange(from, to) if shared.order.user(from, to).is_ge());
-        match batch.ops().find(empty) {
-            Some(_) => Err(Error::Invalid("a batch deletes a range that ends before it begins".into())),
-            None => Ok(()),
-        }
-    }
-
     /// Writes, if its longest key and value are not too long.
-    fn write_checked(&self, own: Own<'_>, longest: (u64, u64), options: WriteOptions) -> Result<u64> {
+    pub(super) fn write_checked(&self, own: Own<'_>, longest: (u64, u64), options: WriteOptions) -> Result<u64> {
         self.check_sizes(longest)?;
         Ok(self.writes()?.write(self.shared(), own, options.sync)?.0)
     }

@@ -1,7 +1,7 @@
 //! Deletes of whole ranges, beyond what the model, the metamorphic history and the crash campaign say of them: what they cost
 //! to write and to read over, who refuses them, and that repairs and copies keep them.
 use crate::common::{kit, leveldb};
-use kit::{Place, contents, options};
+use kit::{Backwards, Place, contents, options};
 use leveldb::{Shape, Side, Store};
 use std::{fs, sync::Arc};
 use terrace::{Db, Error, Op, Options, ReadOptions, WriteBatch, WriteOptions};
@@ -126,16 +126,57 @@ fn leveldb_refuses_a_store_with_ranges_from_the_first() {
     assert_eq!(contents(&db).unwrap(), [(b"b".to_vec(), b"2".to_vec())]);
     let update = db.updates_since(1).unwrap().next().unwrap().unwrap();
     assert!(update.batch.ops().eq([Op::DeleteRange(b"a", b"b"), Op::Put(b"b", b"2")]), "{update:?}");
-    assert!(matches!(
-        db.write(
-            {
-                batch.delete_range("z", "y");
-                batch
-            },
-            WriteOptions::default()
-        ),
-        Err(Error::Invalid(_))
-    ));
+}
+
+/// The order of the store decides which ranges are empty, and an empty one takes nothing else of its batch down.
+#[test]
+fn an_empty_range_is_a_no_op_alone_and_in_a_batch() {
+    for (ranges, backwards) in [(true, false), (true, true), (false, false), (false, true)] {
+        let mut shape = options(&[("range_deletes", if ranges { "on" } else { "off" })]);
+        if backwards {
+            shape = shape.comparator(Arc::new(Backwards));
+        }
+        let db = kit::store(shape);
+        let (low, high) = if backwards { ("c", "a") } else { ("a", "c") };
+        ["a", "b", "c"].iter().for_each(|key| db.put(key, "").unwrap());
+        for (from, to) in [("b", "b"), (high, low), ("", "")] {
+            let last = db.last_sequence();
+            db.delete_range(from, to, WriteOptions::default()).unwrap();
+            let mut batch = WriteBatch::new();
+            batch.delete_range(from, to);
+            assert_eq!(db.write(batch.clone(), WriteOptions::default()).unwrap(), last, "nothing was written");
+            assert_eq!(db.write_unlogged(batch.clone()).unwrap(), last);
+            batch.put("k", from).delete_range(from, to);
+            assert_eq!(db.write(batch, WriteOptions::default()).unwrap(), last + 1);
+            assert_eq!(db.get("k").unwrap().as_deref(), Some(from.as_bytes()));
+            assert_eq!(contents(&db).unwrap().len(), 4, "{ranges} {backwards} {from} {to}");
+        }
+        let mut batch = WriteBatch::new();
+        batch.delete_range("b", "b").delete_range(low, high).put("d", "");
+        let written = db.write(batch, WriteOptions::default());
+        assert_eq!(written.is_ok(), ranges, "a range that is not empty counts: {written:?}");
+    }
+}
+
+/// Point deletes that stand for a range are one batch as long as they fit a memtable.
+#[test]
+fn a_range_deleted_key_by_key_is_one_batch_that_fits_a_memtable() {
+    let db = kit::store(options(&[("memtable_bytes", "128KiB"), ("range_deletes", "off"), ("log_keep_bytes", "1GiB")]));
+    filled(&db, 16_000);
+    let batches_of = |from: u64, to: u64| {
+        let last = db.last_sequence();
+        db.delete_range(key(from), key(to), WriteOptions::default()).unwrap();
+        let updates: Vec<_> = db.updates_since(last).unwrap().map(|update| update.unwrap().batch).collect();
+        assert_eq!(updates.iter().map(WriteBatch::len).sum::<usize>() as u64, to - from);
+        updates
+    };
+    assert_eq!(batches_of(1, 9000).len(), 1, "108 kB of deletes");
+    assert_eq!(batches_of(9000, 9001).len(), 1);
+    assert_eq!(batches_of(9001, 9001 + 6000).len(), 1);
+    filled(&db, 16_000);
+    let split = batches_of(0, 16_000);
+    assert_eq!(split.len(), 2);
+    assert!(split.iter().all(|batch| batch.byte_len() <= (128 << 10) + 12));
 }
 
 #[test]

@@ -1,0 +1,93 @@
+//! Range deletes: one range tombstone where the store has them, point deletes elsewhere.
+//!
+//! Invariant: an empty range, one whose end is not behind its start in the store's order, is a no-op, alone or within a batch. The order
+//! is known to an open store only, so batches are looked through when they are written, not when they are made.
+use super::Db;
+use crate::{Error, ReadOptions, Result, WriteBatch, WriteOptions, write::Own};
+use terrace_format::batch::{Batch, Op};
+
+impl Db {
+    /// Removes every key from `from` on, up to but not including `to`; nothing, if none lies there. Costs about as much as
+    /// one put, and reads pass over the range at once; compactions then remove what was in it.
+    ///
+    /// That is so in stores with feature `range-deletes` (option `range_deletes` at creation). In others, which LevelDB can
+    /// read, the keys of the range are looked up and deleted one by one, in a single batch as long as the deletes, some 13 bytes and the
+    /// key each, fit `memtable_bytes` (4 MiB by default: 140,000 keys of 16 bytes). **A larger range is split into several such batches and
+    /// is not atomic**: readers may see, and an error or a crash may leave, the first part of it deleted. In either case a key that another thread
+    /// puts into the range during the call may stay or go.
+    ///
+    /// # Errors
+    /// As of [`put`](Db::put); where keys are deleted one by one, also as of [`get`](Db::get).
+    ///
+    /// ```
+    /// # fn main() -> terrace::Result<()> {
+    /// # use terrace::{Db, Options, ReadOptions, WriteOptions};
+    /// let mut options = Options::default();
+    /// options.range_deletes = true;
+    /// let db = Db::open_in_memory(options)?;
+    /// ["a", "b1", "b2", "c"].iter().try_for_each(|key| db.put(key, ""))?;
+    /// db.delete_range("b", "c", WriteOptions::default())?;
+    /// assert_eq!(db.scan(ReadOptions::new()).count(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn delete_range(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
+        let (from, to) = (from.as_ref(), to.as_ref());
+        if self.is_empty_range(from, to) {
+            return self.writes().map(drop);
+        }
+        if self.shared().deletes_ranges {
+            let own = Own::One(Op::DeleteRange(from, to));
+            return self.write_checked(own, (from.len().max(to.len()) as u64, 0), options).map(drop);
+        }
+        self.delete_keys(from, to, options)
+    }
+
+    /// Deletes the keys of a range by point deletes.
+    fn delete_keys(&self, from: &[u8], to: &[u8], options: WriteOptions) -> Result<()> {
+        self.writes()?;
+        let bytes_max = usize::try_from(self.shared().options.memtable_bytes).unwrap_or(usize::MAX);
+        let mut cursor = self.cursor(ReadOptions::new().from(from).to(to).fill_cache(false));
+        cursor.seek_to_first()?;
+        let mut batch = WriteBatch::new();
+        while cursor.valid() {
+            batch.delete(cursor.key());
+            cursor.next()?;
+            if batch.byte_len() >= bytes_max || !cursor.valid() {
+                // A sync of the last batch makes the earlier ones durable, too.
+                let sync = options.sync && !cursor.valid();
+                self.write(std::mem::take(&mut batch), WriteOptions { sync })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The batch as it is written: without deletes of empty ranges. Refuses what the format or this store cannot hold; sizes are
+    /// checked later.
+    pub(super) fn accept(&self, mut batch: WriteBatch) -> Result<WriteBatch> {
+        if let Some(oversized) = batch.oversized {
+            return Err(Error::Invalid(oversized));
+        }
+        if !batch.range_deletes {
+            return Ok(batch);
+        }
+        let empty = |op: &Op<'_>| matches!(op, Op::DeleteRange(from, to) if self.is_empty_range(from, to));
+        if batch.ops().any(|op| empty(&op)) {
+            let mut rest = Batch::new();
+            batch.ops().filter(|op| !empty(op)).for_each(|op| rest.add(op));
+            batch.batch = rest;
+        }
+        let shared = self.shared();
+        if !shared.deletes_ranges && batch.ops().any(|op| matches!(op, Op::DeleteRange(..))) {
+            return Err(Error::Unsupported(format!(
+                "{} was not created with range_deletes=on, so a batch cannot delete a range; Db::delete_range can, key by key",
+                shared.placement.name()
+            )));
+        }
+        Ok(batch)
+    }
+
+    fn is_empty_range(&self, from: &[u8], to: &[u8]) -> bool {
+        self.shared().order.user(from, to).is_ge()
+    }
+}
