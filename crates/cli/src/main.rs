@@ -41,10 +41,10 @@ fn main() -> ExitCode {
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS, // the reader has what it wanted
         Err(error) => {
             eprintln!("terrace: {}", message(&error));
-            if is_damage(&error) {
-                eprintln!(
-                    "`terrace check` tells what else is wrong; `terrace repair` salvages what can be read into a new store"
-                );
+            if is_damage(&error)
+                && let Some(advice) = cli.command.advice_on_damage()
+            {
+                eprintln!("{advice}");
             }
             ExitCode::from(if error.is::<args::Usage>() { 2 } else { 1 })
         }

@@ -67,8 +67,8 @@ impl TableFileWriter {
         let Some(writer) = self.writer.take() else { return Err(Error::Unsupported("the table is finished".into())) };
         let finished = writer.finish().and_then(|(mut output, Bounds { smallest, largest })| {
             output.hand_over()?;
-            let failed = |e| Error::io("sync", &output.name, e);
-            output.file.sync().and_then(|()| self.folder.sync_directory()).map_err(failed)?;
+            output.file.sync().map_err(|e| Error::io("sync", &output.name, e))?;
+            self.folder.sync_directory().map_err(|e| Error::io("sync directory", self.folder.name(), e))?;
             Ok(FinishedTable { bytes: output.bytes, smallest, largest })
         });
         finished.inspect_err(|_| drop(self.folder.remove(&self.name))) // best effort: the error is the news

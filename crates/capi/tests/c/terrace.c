@@ -53,6 +53,23 @@ static void repair_twice(const leveldb_options_t* options, const char* path) {
   leveldb_readoptions_destroy(ropt);
 }
 
+/* As often as it is tried: nothing is left beside what cannot be repaired. */
+static void nothing_to_repair(const leveldb_options_t* options, const char* path) {
+  char name[4096], inside[4200];
+  snprintf(name, sizeof name, "%s-empty", path);
+  if (mkdir(name, 0777) != 0) exit(13);
+  for (int round = 0; round < 3; round++) {
+    leveldb_repair_db(options, name, &err);
+    fails("nothing to repair");
+    const char* made[] = {".repair", ".damaged-1", "/CURRENT", "/LOCK"};
+    for (int at = 0; at < 4; at++) {
+      snprintf(inside, sizeof inside, "%s%s", name, made[at]);
+      if (access(inside, F_OK) == 0) exit(14);
+    }
+  }
+  if (rmdir(name) != 0) exit(15);
+}
+
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   const char* path = argv[1];
@@ -126,6 +143,7 @@ int main(int argc, char** argv) {
   leveldb_open(options, "/proc/not/a/place", &err);
   fails("/proc/not/a/place");
   repair_twice(options, path);
+  nothing_to_repair(options, path);
   leveldb_options_destroy(options);
   leveldb_writeoptions_destroy(wopt);
   leveldb_readoptions_destroy(ropt);

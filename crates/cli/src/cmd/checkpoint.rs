@@ -1,8 +1,9 @@
 //! `checkpoint`: a copy of a store as of one moment.
 use crate::{args::Store, directory::refuse_foreign, table::size};
-use anyhow::Result;
+use anyhow::{Result, bail, ensure};
 use std::{io::Write, path::PathBuf};
 use terrace::Checkpoint as Made;
+use terrace_storage::lies_in;
 
 /// Copies a store as it is now into a new directory, in seconds: tables are linked, not copied, where that can be.
 ///
@@ -24,6 +25,12 @@ impl Checkpoint {
     /// Prints what was shared and what was copied.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         refuse_foreign(&self.to)?;
+        if lies_in(&self.to, &self.store.path)? {
+            let (to, store, same) =
+                (self.to.display(), self.store.path.display(), lies_in(&self.store.path, &self.to)?);
+            ensure!(!same, "{to} is the store to copy itself; name another place for the copy");
+            bail!("{to} lies in {store}, in which a checkpoint makes no other store");
+        }
         let db = self.store.open()?;
         let made = db.checkpoint(&self.to)?;
         db.close()?;

@@ -40,12 +40,14 @@ impl Convert {
         let mut options = self.settings.resolve()?;
         refuse_foreign(&self.from)?;
         let from = Db::open_read_only(&self.from, Options::default())?;
-        ensure!(
-            !lies_in(&self.to, &self.from)?,
-            "{} lies in {}, in which a conversion writes nothing",
-            self.to.display(),
-            self.from.display()
-        );
+        if lies_in(&self.to, &self.from)? {
+            let (to, from) = (self.to.display(), self.from.display());
+            ensure!(
+                !lies_in(&self.from, &self.to)?,
+                "{to} is the store to read itself; name another place for the new one"
+            );
+            bail!("{to} lies in {from}, in which a conversion writes nothing");
+        }
         let building = match Location::at(&self.to) {
             Location::Device(_) | Location::Split(_) => None,
             _ => Some(Building::of(&self.to, &record(&self.from, &from, &options)?)?),

@@ -59,6 +59,17 @@ pub enum Command {
 }
 
 impl Command {
+    /// What to do about a damaged store, beside what this command has just done.
+    pub fn advice_on_damage(&self) -> Option<&'static str> {
+        match self {
+            Command::Repair(_) => None,
+            Command::Check(_) => Some("`terrace repair` salvages what can be read into a new store"),
+            _ => Some(
+                "`terrace check` tells what else is wrong; `terrace repair` salvages what can be read into a new store",
+            ),
+        }
+    }
+
     /// Does it; results go to `out`.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         match self {

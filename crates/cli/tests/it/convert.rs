@@ -91,10 +91,10 @@ fn what_will_not_do_is_refused() {
     assert!(terrace(["convert", store, &at("to"), "--preset", "fast"]).fails(2).contains("fast"));
     assert!(!Path::new(&at("to")).exists() && !Path::new(&at("to.converting")).exists());
 
-    for to in [store.to_owned(), format!("{store}/sub")] {
-        let within = terrace(["convert", store, &to]).fails(1);
-        assert!(within.contains("in which a conversion writes nothing"), "{within}");
-    }
+    let within = terrace(["convert", store, &format!("{store}/sub")]).fails(1);
+    assert!(within.contains("in which a conversion writes nothing"), "{within}");
+    let same = terrace(["convert", store, &format!("{store}/../store")]).fails(1);
+    assert!(same.contains("is the store to read itself"), "{same}");
 
     // Half a conversion of what the source was before.
     fs::create_dir(at("to.converting")).unwrap();

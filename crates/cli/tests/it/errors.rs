@@ -158,6 +158,22 @@ fn damage_is_found_and_located() {
     assert_eq!(report["problems"].as_array().unwrap().len(), 1);
 }
 
+/// Nobody is sent back to the command that has just run.
+#[test]
+fn advice_names_another_command() {
+    let (directory, store) = fresh();
+    let path = store.to_str().unwrap();
+    make(path);
+    let manifest = names(&store).into_iter().find(|name| name.starts_with("MANIFEST")).unwrap();
+    fs::remove_file(store.join(manifest)).unwrap();
+    let advice = |command: &str| {
+        let error = terrace([command, path]).fails(1);
+        (error.contains("`terrace check`"), error.contains("`terrace repair`"))
+    };
+    assert_eq!((advice("check"), advice("scan")), ((false, true), (true, true)));
+    terrace(["repair", path, directory.path().join("new").to_str().unwrap()]).ok();
+}
+
 fn names(store: &Path) -> Vec<String> {
     let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
     let mut names: Vec<String> = fs::read_dir(store).unwrap().map(name).collect();

@@ -293,6 +293,7 @@ fn repair_salvages_and_lists_what_was_lost() {
     assert!(terrace(["repair", store, &format!("{store}/new")]).fails(1).contains("writes nothing"));
     assert!(terrace(["repair", &new("absent"), &new("four")]).fails(1).contains("absent"));
     assert!(!Path::new(&new("four")).exists());
+    assert!(terrace(["repair", store, store]).fails(1).contains("is the damaged store itself"));
     assert!(terrace(["repair", store]).fails(2).contains("DST"));
 }
 
@@ -311,7 +312,9 @@ fn a_checkpoint_is_a_store() {
     assert_eq!(terrace(["get", &new("one"), "key00001"]).ok(), b"old 1\n");
     assert!(text(terrace(["check", &new("one")]).ok()).contains("no problems"));
     assert!(terrace(["checkpoint", store, &new("one")]).fails(1).contains("not empty"));
-    assert!(terrace(["checkpoint", store, store]).fails(1).contains("in use"));
+    assert!(terrace(["checkpoint", store, store]).fails(1).contains("is the store to copy itself"));
+    assert!(terrace(["checkpoint", store, &format!("{store}/copy")]).fails(1).contains("lies in"));
+    assert!(!Path::new(&format!("{store}/copy")).exists());
     fs::create_dir(new("mine")).unwrap();
     fs::write(format!("{}/notes.txt", new("mine")), "").unwrap();
     assert!(terrace(["checkpoint", store, &new("mine")]).fails(1).contains("notes.txt"));

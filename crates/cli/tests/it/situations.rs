@@ -14,14 +14,37 @@ fn store(path: &Path) {
     terrace(["put", path.to_str().unwrap(), "k", "v"].iter().chain(&numbers)).ok();
 }
 
-const NO_DEVICE: &str = "terrace: neither a directory nor a device for a store: {}: length: 4 bytes are not a whole number of \
-     4096 byte blocks, or none";
+const REPAIR: &[&str] = &["repair", "{}", "{}-new"];
+const NO_DEVICE: &str = "terrace: {} is neither the directory of a store nor a device for one (length: 4 bytes are not a whole \
+     number of 4096 byte blocks, or none)";
+const NOTHING_TO_REPAIR: &str =
+    "terrace: missing store: {} has no table, WAL or manifest, so there is nothing to repair";
 
 const SITUATIONS: &[Situation] = &[
-    ("wrong path", |_| (), GET, 1, "terrace: missing store: {} (no file CURRENT)"),
-    ("wrong path to delete from", |_| (), &["delete", "{}", "k"], 1, "terrace: missing store: {} (no file CURRENT)"),
+    ("wrong path", |_| (), GET, 1, "terrace: missing store: {} (no such directory)"),
+    ("wrong path to delete from", |_| (), &["delete", "{}", "k"], 1, "terrace: missing store: {} (no such directory)"),
     ("wrong path to repair", |_| (), &["repair", "{}", "{}-new"], 1, "terrace: missing directory: {}"),
     ("wrong path to inspect", |_| (), &["inspect", "{}"], 1, "terrace: {}: No such file or directory (os error 2)"),
+    ("a file to repair", |at| fs::write(at, "text").unwrap(), REPAIR, 1, NO_DEVICE),
+    ("an empty directory to repair", |at| fs::create_dir(at).unwrap(), REPAIR, 1, NOTHING_TO_REPAIR),
+    (
+        "a directory to repair that has no files but CURRENT",
+        |at| {
+            fs::create_dir(at).unwrap();
+            fs::write(at.join("CURRENT"), "MANIFEST-000001\n").unwrap();
+            fs::write(at.join("LOCK"), "").unwrap();
+        },
+        REPAIR,
+        1,
+        NOTHING_TO_REPAIR,
+    ),
+    (
+        "a store to convert into itself",
+        store,
+        &["convert", "{}", "{}"],
+        1,
+        "terrace: {} is the store to read itself; name another place for the new one",
+    ),
     ("an empty directory", |at| fs::create_dir(at).unwrap(), GET, 1, "terrace: missing store: {} (no file CURRENT)"),
     (
         "an empty directory to check",
@@ -37,7 +60,7 @@ const SITUATIONS: &[Situation] = &[
         |at| symlink("/nowhere/at/all", at).unwrap(),
         GET,
         1,
-        "terrace: missing store: {} (no file CURRENT)",
+        "terrace: missing store: {} (no such directory)",
     ),
     (
         "somebody else's files",
@@ -172,14 +195,14 @@ const SITUATIONS: &[Situation] = &[
         store,
         &["repair", "{}", "{}"],
         1,
-        "terrace: invalid argument: {} lies in {}, in which a repair writes nothing",
+        "terrace: invalid argument: {} is the damaged store itself, in which a repair writes nothing; name another place",
     ),
     (
         "a checkpoint onto itself",
         store,
         &["checkpoint", "{}", "{}"],
         1,
-        "terrace: {} is in use: another handle in this process holds LOCK",
+        "terrace: {} is the store to copy itself; name another place for the copy",
     ),
     (
         "an ingest of what is no table",

@@ -159,6 +159,42 @@ const PERMISSIONS: &[Situation] = &[
         "terrace: open {}/000010.bundle: Permission denied (os error 13)",
     ),
     (
+        "a bundle may not be read, to repair",
+        |at| {
+            bundles(at);
+            read_only(at);
+            allow(at.parent().unwrap(), 0o777);
+            allow(&at.join("000010.bundle"), 0o000);
+        },
+        &["repair", "{}", "{}-new"],
+        1,
+        "terrace: open {}/000010.bundle: Permission denied (os error 13)",
+    ),
+    (
+        "CURRENT may not be read, to repair",
+        |at| {
+            value_log(at);
+            read_only(at);
+            allow(at.parent().unwrap(), 0o777);
+            allow(&at.join("CURRENT"), 0o000);
+        },
+        &["repair", "{}", "{}-new"],
+        1,
+        "terrace: open {}/CURRENT: Permission denied (os error 13)",
+    ),
+    (
+        "a log may not be read, to repair",
+        |at| {
+            value_log(at);
+            read_only(at);
+            allow(at.parent().unwrap(), 0o777);
+            names(at, ".vlog").iter().for_each(|log| allow(&at.join(log), 0o000));
+        },
+        &["repair", "{}", "{}-new"],
+        1,
+        "terrace: open {}/000002.vlog: Permission denied (os error 13)",
+    ),
+    (
         "CURRENT may not be read",
         |at| {
             value_log(at);

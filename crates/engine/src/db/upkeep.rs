@@ -1,7 +1,8 @@
 //! What is done to a whole store from outside.
 use super::Db;
 use crate::{
-    Error, Options, RepairReport, Result, recover, repair_on,
+    Error, Options, RepairReport, Result,
+    recover::{self, repair::build, survey::Survey},
     version::{files, set::Start},
 };
 use std::{collections::BTreeSet, path::Path};
@@ -33,8 +34,9 @@ impl Db {
     /// no longer in use. `options` say how the new store is made; its order of keys must be that of the old one.
     ///
     /// # Errors
-    /// Damage is no error: it is told in [`RepairReport::lost`]. [`Error::Missing`] where `from` is not there,
-    /// [`Error::Invalid`] where `to` will not do or the comparator is another. After an error `to` holds no store.
+    /// Damage is no error: it is told in [`RepairReport::lost`]. [`Error::Missing`] where `from` is not there or holds no table, WAL or
+    /// manifest, [`Error::Io`] where a file of it may not be read (permissions), [`Error::Invalid`] where `to` will not do or the comparator
+    /// is another: then nothing was made. After any other error what was made in `to` is removed.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -55,12 +57,27 @@ impl Db {
         let (from, to) = (from.as_ref(), to.as_ref());
         let damaged = terrace_storage::open(&Location::at(from), Mode::Salvage, options.durability, &options.setup())?;
         if lies_in(to, from)? {
-            let text = format!("{} lies in {}, in which a repair writes nothing", to.display(), from.display());
-            return Err(Error::Invalid(text));
+            let (to, from, same) = (to.display(), from.display(), lies_in(from, to)?);
+            return Err(Error::Invalid(match same {
+                true => {
+                    format!("{to} is the damaged store itself, in which a repair writes nothing; name another place")
+                }
+                false => format!("{to} lies in {from}, in which a repair writes nothing"),
+            }));
         }
-        let location = Location::at(to);
-        let fresh = terrace_storage::open(&location, Mode::Create, options.durability, &options.setup())?;
-        repair_on(&*damaged, &*fresh, options)
+        let open = |mode| terrace_storage::open(&Location::at(to), mode, options.durability, &options.setup());
+        if to.exists() {
+            recover::check_empty(&*open(Mode::Salvage)?, "repair")?;
+        }
+        // All refusals come before anything is made.
+        let survey = Survey::of(&*damaged, options)?;
+        let fresh = open(Mode::Create)?;
+        recover::check_empty(&*fresh, "repair")?;
+        let built = build(&*damaged, &survey, &*fresh, options);
+        drop(fresh);
+        built.inspect_err(|_| {
+            let _ = Db::destroy(to); // best effort: the first error is the news
+        })
     }
 
     /// Makes a copy of the store as it is now in directory `to`, which must be absent or empty: a store of its own, which may be

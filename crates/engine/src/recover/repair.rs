@@ -57,7 +57,11 @@ pub struct RepairReport {
 /// ```
 pub fn repair(from: &dyn Placement, to: &dyn Placement, options: &Options) -> Result<RepairReport> {
     check_empty(to, "repair")?;
-    let survey = Survey::of(from, options)?;
+    build(from, &Survey::of(from, options)?, to, options)
+}
+
+/// Writes what `survey` found in `from` into `to`, which is empty.
+pub fn build(from: &dyn Placement, survey: &Survey, to: &dyn Placement, options: &Options) -> Result<RepairReport> {
     let mut report = RepairReport {
         tables: survey.tables.len() as u64,
         logs: survey.logs_read,
@@ -69,8 +73,8 @@ pub fn repair(from: &dyn Placement, to: &dyn Placement, options: &Options) -> Re
     let requires = features::create(to, options)?;
     let mut start = fresh_start(&[]);
     let mut values = Values::of(from);
-    let remains = Remains::of(from, options, &survey)?;
-    let (metas, pairs) = write_newest(&survey, remains, &mut values, to, options, &mut start.next_file)?;
+    let remains = Remains::of(from, options, survey)?;
+    let (metas, pairs) = write_newest(survey, remains, &mut values, to, options, &mut start.next_file)?;
     report.pairs = pairs;
     report.lost.extend(values.lost.into_values());
     report.bytes = metas.iter().map(|meta| meta.bytes).sum();

@@ -9,7 +9,7 @@ use super::{
     orphans,
 };
 use crate::{Error, Options, Result, bulk::SEQUENCES_AHEAD, mem::MemTable};
-use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
+use std::{cmp::Ordering, collections::BTreeMap, io::ErrorKind, sync::Arc};
 use terrace_format::{KeyOrder, LogId, RangeDeletes, SeqNo, TableId, key};
 use terrace_storage::{
     Budget,
@@ -79,12 +79,22 @@ pub struct Survey {
     expected: Option<SeqNo>,
     /// User keys between which named tables have lost something.
     gaps: Vec<Gap>,
+    /// The first file that this process may not read.
+    denied: Option<Error>,
 }
 
 impl Survey {
     /// Reads everything that `from` holds, once.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if it holds no file of a store, [`Error::Invalid`] if the order of keys is another, [`Error::Io`] if a file may
+    /// not be read: that is no damage, and leaving the file out would make a loss of it.
     pub fn of(from: &dyn Placement, options: &Options) -> Result<Survey> {
         let listed = from.list()?;
+        if !listed.iter().any(|found| !matches!(found.object, ObjectId::Temporary(_))) {
+            let object = format!("{} has no table, WAL or manifest, so there is nothing to repair", from.name());
+            return Err(Error::Missing { what: "store", object });
+        }
         let mut survey = Survey {
             order: options.order().clone(),
             budget: from.budget().clone(),
@@ -99,6 +109,7 @@ impl Survey {
             is_older: false,
             expected: None,
             gaps: Vec::new(),
+            denied: None,
         };
         let manifest = survey.manifest(from, options, &listed)?;
         survey.base = manifest.as_ref().map_or(SEQUENCES_END, |manifest| manifest.base);
@@ -133,6 +144,9 @@ impl Survey {
                 survey.moved(from, options, id, manifest.is_none());
             }
         }
+        if let Some(denied) = survey.denied {
+            return Err(denied);
+        }
         for (mem, _) in &survey.memtables {
             survey.range_deletes.extend(&survey.order, &mem.range_deletes());
         }
@@ -157,7 +171,7 @@ impl Survey {
         if let Err(error) = &listed
             && alone
         {
-            let text = reason(&error.clone().into());
+            let text = self.reason(error.clone());
             self.lose(from.place_of(ObjectId::Bundle(id)), whole(format!("{text}; so it is read as one table")), None);
         }
         let whole = TableMeta { within: Some(Within { bundle: id, offset: 0 }), ..TableMeta::unbounded(id, bytes) };
@@ -267,19 +281,20 @@ impl Survey {
                 manifests.first().copied()
             }
             Err(error) => {
-                self.lose(current, whole(reason(&error.into())), None);
+                let reason = self.reason(error);
+                self.lose(current, whole(reason), None);
                 manifests.first().copied()
             }
         };
         let Some(id) = root else { return Ok(None) };
-        let (offset, why) = match whole_manifest(from, options, id)? {
+        let (offset, why) = match self.whole_manifest(from, options, id)? {
             Ok(manifest) if is_complete(&manifest, listed) => return Ok(Some(manifest)),
             Ok(manifest) => (0, format!("it names log {}, which is missing", manifest.replay_from)),
             Err(why) => why,
         };
         let lost = |what: String| Loss { offset, ..whole(format!("{why}; {what}")) };
         for other in manifests.into_iter().filter(|other| *other != id) {
-            let Ok(manifest) = whole_manifest(from, options, other)? else { continue };
+            let Ok(manifest) = self.whole_manifest(from, options, other)? else { continue };
             if orphans::check_tables_present(from, &manifest.version, listed).is_err() {
                 continue;
             }
@@ -310,8 +325,12 @@ impl Survey {
         let losses = self.lost.len();
         let mut salvage = match from.salvage(&there) {
             Ok(salvage) => salvage,
-            Err(error) if named => return self.lose(file, Loss { bytes, ..whole(reason(&error.into())) }, meta),
-            Err(_) => return,
+            Err(error) => {
+                let reason = self.reason(error);
+                return if named {
+                    self.lose(file, Loss { bytes, ..whole(reason) }, meta)
+                };
+            }
         };
         let ranges = self.ranges_of(&file, &*salvage, named);
         let (mut first, mut last, mut sequences) = (Vec::new(), Vec::new(), Sequences::default());
@@ -365,6 +384,33 @@ impl Survey {
         seq < SEQUENCES_END
     }
 
+    /// Manifest `id`, if it is whole; else where it is not, and why. A wrong comparator is an error.
+    fn whole_manifest(
+        &mut self,
+        from: &dyn Placement,
+        options: &Options,
+        id: LogId,
+    ) -> Result<std::result::Result<ManifestState, (u64, String)>> {
+        let mut strict = options.clone();
+        strict.paranoid_checks = true;
+        match manifest::read(from, &strict, id) {
+            Ok(manifest) => Ok(Ok(manifest)),
+            Err(wrong_order @ Error::Invalid(_)) => Err(wrong_order),
+            Err(Error::Corrupt { offset, detail, .. }) => Ok(Err((offset, detail))),
+            Err(error) => Ok(Err((0, self.reason(error)))),
+        }
+    }
+
+    /// What went wrong, without the name of the file. Notes a refusal of access.
+    fn reason(&mut self, error: impl Into<Error>) -> String {
+        let error = error.into();
+        let text = reason(&error);
+        if matches!(&error, Error::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied) {
+            self.denied.get_or_insert(error);
+        }
+        text
+    }
+
     /// Notes a loss; one of a table that a manifest names opens a gap for leftovers.
     fn lose(&mut self, file: String, mut loss: Loss, meta: Option<&TableMeta>) {
         if let Some(meta) = meta {
@@ -405,22 +451,6 @@ impl Sequences {
     fn of_an_unfinished_ingest(&self, base: SeqNo) -> bool {
         let far = |only: SeqNo| only.0.saturating_sub(base.0) >= SEQUENCES_AHEAD;
         self.only.is_some_and(|only| only > base && (self.entries > 1 || far(only)))
-    }
-}
-
-/// Manifest `id`, if it is whole; else where it is not, and why. A wrong comparator is an error.
-fn whole_manifest(
-    from: &dyn Placement,
-    options: &Options,
-    id: LogId,
-) -> Result<std::result::Result<ManifestState, (u64, String)>> {
-    let mut strict = options.clone();
-    strict.paranoid_checks = true;
-    match manifest::read(from, &strict, id) {
-        Ok(manifest) => Ok(Ok(manifest)),
-        Err(wrong_order @ Error::Invalid(_)) => Err(wrong_order),
-        Err(Error::Corrupt { offset, detail, .. }) => Ok(Err((offset, detail))),
-        Err(error) => Ok(Err((0, reason(&error)))),
     }
 }
 

@@ -152,9 +152,11 @@ fn any_file_may_be_missing() {
         let report = repair(&damaged, &shape_of(tables)).1;
         assert!(report.tables > 2 && report.lost.len() == 1, "tables alone are enough: {report:?}");
     }
-    let mut damaged = store(false, TableForm::Block).0;
-    damaged.clear();
-    assert_eq!(repair(&damaged, &shape()).0, Model::new(), "an empty directory");
+    let (from, to) = (directory(&Files::new()), kit::anywhere());
+    let damaged = kit::placement(&from, Mode::Salvage, &shape()).unwrap();
+    let fresh = kit::placement(&to, Mode::Create, &shape()).unwrap();
+    let refused = repair_on(&*damaged, &*fresh, &shape()).unwrap_err();
+    assert!(matches!(refused, Error::Missing { .. }), "an empty directory: {refused}");
 }
 
 /// Every file with each damage at each of some offsets.
@@ -286,15 +288,27 @@ fn what_cannot_be_is_refused_and_nothing_is_made() {
     let (from, to) = (folder.path().join("from"), folder.path().join("to"));
     assert!(matches!(Db::repair(&from, &to, &shape()), Err(Error::Missing { .. })));
     assert!(!to.exists());
+    std::fs::create_dir(&from).unwrap();
+    for (file, text) in [("LOCK", ""), ("CURRENT", "MANIFEST-000001\n"), ("000007.dbtmp", "")] {
+        let refused = Db::repair(&from, &to, &shape()).unwrap_err();
+        assert!(
+            matches!(refused, Error::Missing { .. }) && refused.to_string().contains("nothing to repair"),
+            "{refused}"
+        );
+        assert!(!to.exists(), "before {file}");
+        std::fs::write(from.join(file), text).unwrap();
+    }
+    std::fs::remove_dir_all(&from).unwrap();
     Db::open(&from, shape()).unwrap().put("k", "v").unwrap();
     for inside in [from.clone(), from.join("lost"), from.join("a/../b")] {
         assert!(matches!(Db::repair(&from, &inside, &shape()), Err(Error::Invalid(_))), "{}", inside.display());
     }
     let backwards = shape().comparator(Arc::new(kit::Backwards));
     let error = Db::repair(&from, &to, &backwards).unwrap_err().to_string();
-    assert!(error.contains("comparator"), "{error}");
+    assert!(error.contains("comparator") && !to.exists(), "{error}");
     let held = Db::open(&from, shape()).unwrap();
     assert!(matches!(Db::repair(&from, &to, &shape()), Err(Error::InUse { .. })));
+    assert!(!to.exists());
     drop(held);
     let report = Db::repair(&from, &to, &shape()).unwrap();
     assert_eq!((report.pairs, report.lost.len()), (1, 0));

@@ -273,10 +273,10 @@ fn destroy_prepared(path: &Path, fs: &dyn FileSystem, names: impl FnOnce() -> Re
     for name in &names {
         fs.remove(name).map_err(failed("remove files of"))?;
         if *name == current {
-            fs.sync_directory().map_err(failed("sync"))?;
+            fs.sync_directory().map_err(failed("sync directory"))?;
         }
     }
-    fs.sync_directory().map_err(failed("sync"))?;
+    fs.sync_directory().map_err(failed("sync directory"))?;
     drop(held);
     Ok(())
 }

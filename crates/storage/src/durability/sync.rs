@@ -27,7 +27,7 @@ impl CommitTracker for SyncTracker {
         }
         if !files.is_empty() {
             let start = Instant::now();
-            fs.sync_directory().map_err(|e| Error::io("sync", fs.name(), e))?;
+            fs.sync_directory().map_err(|e| Error::io("sync directory", fs.name(), e))?;
             traffic.blocked(SyncKind::Directory, 0, start.elapsed());
         }
         Ok(Ticket::mature())
@@ -56,7 +56,7 @@ fn together(fs: &dyn FileSystem, files: &[Finished], traffic: &Traffic) -> Resul
 /// Syncs the directory's entries and counts it.
 pub fn sync_directory(fs: &dyn FileSystem, traffic: &Traffic) -> Result<()> {
     let start = Instant::now();
-    fs.sync_directory().map_err(|e| Error::io("sync", fs.name(), e))?;
+    fs.sync_directory().map_err(|e| Error::io("sync directory", fs.name(), e))?;
     traffic.synced(SyncKind::Directory, 0, start.elapsed());
     Ok(())
 }

@@ -60,6 +60,10 @@ fn tables_of_old_leveldbs_are_found_listed_and_removed() {
     let found = placement.open_table(&meta).unwrap().get(&key::lookup(b"key", SeqNo(9)), HOW).unwrap();
     assert_eq!(*found.unwrap().value, *b"value");
     assert_eq!(placement.list().unwrap()[0].object, ObjectId::Table(TableId(3)));
+    let there = placement.place_of(ObjectId::Table(TableId(3)));
+    assert!(there.ends_with("/000003.sst"), "{there}");
+    let absent = placement.place_of(ObjectId::Table(TableId(4)));
+    assert!(absent.ends_with("/000004.ldb"), "{absent}");
     placement.set_aside(ObjectId::Table(TableId(3))).unwrap();
     placement.remove(ObjectId::Table(TableId(3))).unwrap();
     assert_eq!(names(folder.path()), ["LOCK", "lost"]);

@@ -1,5 +1,5 @@
 //! What logs, and segments of moved values, tell of a damaged store.
-use super::{SEQUENCES_END, Survey, reason, whole};
+use super::{SEQUENCES_END, Survey, whole};
 use crate::{Options, mem::MemTable, recover::manifest::ManifestState};
 use std::{collections::BTreeMap, sync::Arc};
 use terrace_format::{
@@ -33,7 +33,10 @@ impl Survey {
         };
         let mut reader = match from.open_log(id, LogKind::Wal) {
             Ok(reader) => reader,
-            Err(error) => return lose(self, Loss { bytes, ..whole(reason(&error.into())) }),
+            Err(error) => {
+                let reason = self.reason(error);
+                return lose(self, Loss { bytes, ..whole(reason) });
+            }
         };
         let (mut any, mut end) = (false, 0);
         loop {
@@ -64,7 +67,8 @@ impl Survey {
                     break;
                 }
                 Err(error) => {
-                    let loss = Loss { offset: end, bytes: bytes.saturating_sub(end), ..whole(reason(&error.into())) };
+                    let reason = self.reason(error);
+                    let loss = Loss { offset: end, bytes: bytes.saturating_sub(end), ..whole(reason) };
                     lose(self, loss);
                     break;
                 }
@@ -79,7 +83,10 @@ impl Survey {
         if !alone && self.gaps.is_empty() {
             return;
         }
-        let Ok(mut reader) = from.salvage_values(id) else { return };
+        let mut reader = match from.salvage_values(id) {
+            Ok(reader) => reader,
+            Err(error) => return drop(self.reason(error)), // told where a table points to it
+        };
         while let Ok(event) = reader.next() {
             let batch = match event {
                 LogEvent::Record { bytes, .. } => Batch::decode(bytes),

@@ -16,8 +16,9 @@ use crate::{
     },
     sst::Salvager,
 };
+use parking_lot::Mutex;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     sync::{Arc, Weak, atomic::AtomicUsize},
     time::Instant,
@@ -67,6 +68,8 @@ pub(super) struct Store {
     waiting_max: usize,
     /// Files that have ended in builds and that their tier has not got yet; a count that orders nothing.
     held: AtomicUsize,
+    /// Tables that the last listing found under LevelDB's old name only.
+    old_names: Mutex<BTreeSet<TableId>>,
     _lock: Box<dyn Send + Sync>,
 }
 
@@ -91,7 +94,8 @@ impl Files {
         match mode {
             Mode::Create if !there => root::make_directory(&*fs, &traffic)?,
             Mode::Write | Mode::ReadOnly if !there => {
-                return Err(Error::Missing { what: "store", object: format!("{} (no file CURRENT)", fs.name()) });
+                let why = if directory { "no file CURRENT" } else { "no such directory" };
+                return Err(Error::Missing { what: "store", object: format!("{} ({why})", fs.name()) });
             }
             Mode::Salvage if !directory => return Err(Error::Missing { what: "directory", object: fs.name() }),
             _ => {}
@@ -111,6 +115,7 @@ impl Files {
             unsettled: Unsettled::default(),
             waiting_max,
             held: AtomicUsize::new(0),
+            old_names: Mutex::default(),
             _lock: lock,
         });
         let find = {
@@ -199,6 +204,14 @@ impl Store {
         self.names(object).swap_remove(0)
     }
 
+    /// For messages, without I/O: the old name of a table that the last listing found under that one.
+    fn name_on_disk(&self, object: ObjectId) -> String {
+        match object {
+            ObjectId::Table(id) if self.old_names.lock().contains(&id) => FileName::table_alternative(id),
+            _ => self.name_of(object),
+        }
+    }
+
     fn log_name(&self, id: LogId, kind: LogKind) -> String {
         self.name_of(match kind {
             LogKind::Wal if self.shape.values == Values::Log => ObjectId::SmallLog(id), // what is not in the segment
@@ -231,7 +244,7 @@ impl Placement for Files {
         {
             return format!("{} (table {id})", self.store.path(&bundle::name(within.bundle)));
         }
-        self.store.path(&self.store.name_of(object))
+        self.store.path(&self.store.name_on_disk(object))
     }
 
     fn tier(&self) -> &'static str {
@@ -301,7 +314,7 @@ impl Placement for Files {
     }
 
     fn list(&self) -> Result<Vec<Listed>> {
-        let mut found = BTreeMap::new();
+        let (mut found, mut old_names) = (BTreeMap::new(), BTreeSet::new());
         for entry in self.store.fs.list().map_err(|e| Error::io("list", self.name(), e))? {
             let Some(name) = FileName::parse(&entry.name) else { continue };
             let ours = name.to_string() == entry.name;
@@ -325,8 +338,13 @@ impl Placement for Files {
             // Of a table's two names the one counts that `open_table` tries first.
             if ours || !found.contains_key(&object) {
                 found.insert(object, entry.bytes);
+                if let ObjectId::Table(id) = object {
+                    old_names.remove(&id);
+                    old_names.extend((!ours).then_some(id));
+                }
             }
         }
+        *self.store.old_names.lock() = old_names;
         Ok(found.into_iter().map(|(object, bytes)| Listed { object, bytes }).collect())
     }
 

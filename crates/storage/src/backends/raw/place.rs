@@ -19,9 +19,12 @@ pub fn is_device(path: &Path) -> bool {
 /// The store on the device at `path`, which must be prepared for one. Locked against other processes.
 pub fn open(path: &Path, mode: Mode, setup: &Setup) -> Result<Arc<super::RawFs>> {
     let device = if mode.writes() { File::open(path) } else { File::open_read_only(path) };
-    let device = device.map_err(|error| match refused(path, error) {
-        Error::Unsupported(why) => Error::Unsupported(format!("neither a directory nor a device for a store: {why}")),
-        other => other,
+    let device = device.map_err(|error| match error {
+        terrace_device::Error::Io { .. } => refused(path, error),
+        unfit => Error::Unsupported(format!(
+            "{} is neither the directory of a store nor a device for one ({unfit})",
+            path.display()
+        )),
     })?;
     let device = match setup.direct_io {
         true => device

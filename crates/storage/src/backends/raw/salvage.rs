@@ -51,7 +51,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<(Copied, Vec<String>)> {
     }
     let lost = to.join("lost");
     let synced = if lost.is_dir() { fs::File::open(lost).and_then(|lost| lost.sync_all()) } else { Ok(()) };
-    synced.and_then(|()| target.sync_directory()).map_err(|e| Error::io("sync", target.name(), e))?;
+    synced.and_then(|()| target.sync_directory()).map_err(|e| Error::io("sync directory", target.name(), e))?;
     Ok((copied, told))
 }
 

@@ -40,7 +40,9 @@ pub fn export(from: &RawFs, to: &Path) -> Result<Copied> {
         let folder = to.join("lost");
         fs::create_dir(&folder).map_err(failed("make directory", &target.name()))?;
         copied = copy(from, &target, lost)?;
-        fs::File::open(&folder).and_then(|folder| folder.sync_all()).map_err(failed("sync", &target.name()))?;
+        fs::File::open(&folder)
+            .and_then(|folder| folder.sync_all())
+            .map_err(failed("sync directory", &folder.display().to_string()))?;
     }
     let more = copy(from, &target, own)?;
     Ok(Copied { files: copied.files + more.files, bytes: copied.bytes + more.bytes })
@@ -107,7 +109,7 @@ fn copy(from: &dyn FileSystem, to: &dyn FileSystem, mut names: Vec<String>) -> R
     for name in &names {
         let path = |fs: &dyn FileSystem| format!("{}/{name}", fs.name());
         if *name == current {
-            to.sync_directory().map_err(|e| Error::io("sync", to.name(), e))?;
+            to.sync_directory().map_err(|e| Error::io("sync directory", to.name(), e))?;
         }
         to.take(from, name, name).map_err(|e| Error::io("copy", format!("{} to {}", path(from), path(to)), e))?;
         to.sync_file(name).map_err(|e| Error::io("sync", path(to), e))?;
@@ -123,7 +125,7 @@ fn copy(from: &dyn FileSystem, to: &dyn FileSystem, mut names: Vec<String>) -> R
         copied.files += 1;
         copied.bytes += is;
     }
-    to.sync_directory().map_err(|e| Error::io("sync", to.name(), e))?;
+    to.sync_directory().map_err(|e| Error::io("sync directory", to.name(), e))?;
     Ok(copied)
 }
 
