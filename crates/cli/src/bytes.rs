@@ -40,7 +40,7 @@ impl Form {
 }
 
 /// The escaped form as a string, for messages and JSON.
-pub fn escaped(bytes: &[u8]) -> String {
+fn escaped(bytes: &[u8]) -> String {
     let mut out = Vec::with_capacity(bytes.len());
     Form::Escaped.encode(bytes, &mut out);
     String::from_utf8(out).expect("the escaped form is ASCII")

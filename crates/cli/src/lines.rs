@@ -3,11 +3,14 @@
 //! ```text
 //! hex      key TAB value, lower-case hex
 //! escaped  key TAB value, escaped (see `bytes`)
-//! jsonl    {"key":"…","value":"…"}, both in the escaped form, so that any byte fits in JSON text
+//! jsonl    {"key":"…","value":"…"}; what is not UTF-8 is {"base64":"…"} in the place of the text
 //! ```
-//! A line with a key alone (`jsonl`: without `value`) deletes that key. A tab with nothing behind it is an empty
-//! value; an empty line is the empty key alone.
-use crate::bytes::{Form, escaped};
+//! A line with a key alone (`jsonl`: without `value`) has no value; `load` takes it for a delete if that is asked for. A tab with
+//! nothing behind it is an empty value; an empty line is the empty key alone.
+use crate::{
+    bytes::Form,
+    json::{self, bytes_of},
+};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
@@ -18,16 +21,16 @@ pub enum Format {
     Hex,
     /// Key, tab, value as text with backslash escapes.
     Escaped,
-    /// One JSON object a line, {"key":"…","value":"…"}, texts escaped.
+    /// One JSON object a line, {"key":"…","value":"…"}; what is not UTF-8 as {"base64":"…"}.
     Jsonl,
 }
 
-/// What a line says: a key, and its value unless it is to be deleted.
+/// What a line says: a key, and its value if there is one.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Line {
     /// The key.
     pub key: Vec<u8>,
-    /// The value; `None` deletes the key.
+    /// The value; `None` for a key alone.
     pub value: Option<Vec<u8>>,
 }
 
@@ -41,13 +44,21 @@ impl Format {
         }
     }
 
+    /// What a line with a key alone does not have.
+    pub fn lacks_value(self) -> &'static str {
+        match self {
+            Format::Hex | Format::Escaped => "no tab, and so no value",
+            Format::Jsonl => "no \"value\"",
+        }
+    }
+
     /// Appends the line for a pair to `out`, newline included.
     pub fn write(self, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
         match self {
             Format::Hex => write_tabbed(Form::Hex, key, value, out),
             Format::Escaped => write_tabbed(Form::Escaped, key, value, out),
             Format::Jsonl => {
-                let line = serde_json::json!({ "key": escaped(key), "value": escaped(value) });
+                let line = serde_json::json!({ "key": json::text(key), "value": json::text(value) });
                 out.extend_from_slice(line.to_string().as_bytes());
                 out.push(b'\n');
             }
@@ -83,8 +94,7 @@ fn parse_json(text: &[u8]) -> Result<Line> {
     }
     let field = |name: &str| match object.get(name) {
         None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Form::Escaped.decode(text.as_bytes()).context(name.to_owned()).map(Some),
-        Some(other) => bail!("\"{name}\" is not a string: {other}"),
+        Some(value) => bytes_of(value).with_context(|| format!("\"{name}\"")).map(Some),
     };
     let Some(key) = field("key")? else { bail!("no \"key\"") };
     Ok(Line { key, value: field("value")? })
@@ -117,16 +127,19 @@ mod tests {
         for (format, want) in [
             (Format::Hex, "6b09\t00\n"),
             (Format::Escaped, "k\\t\t\\x00\n"),
-            (Format::Jsonl, "{\"key\":\"k\\\\t\",\"value\":\"\\\\x00\"}\n"),
+            (Format::Jsonl, "{\"key\":\"k\\t\",\"value\":\"\\u0000\"}\n"),
         ] {
             let mut out = Vec::new();
             format.write(b"k\t", &[0], &mut out);
             assert_eq!(String::from_utf8(out).unwrap(), want);
         }
+        let mut out = Vec::new();
+        Format::Jsonl.write("Z\u{fc}rich".as_bytes(), b"Z\xfcrich", &mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), "{\"key\":\"Z\u{fc}rich\",\"value\":{\"base64\":\"WvxyaWNo\"}}\n");
     }
 
     #[test]
-    fn key_alone_deletes() {
+    fn a_key_alone_has_no_value() {
         assert_eq!(Format::Hex.parse(b"6b").unwrap(), line(b"k", None));
         assert_eq!(Format::Escaped.parse(b"k").unwrap(), line(b"k", None));
         assert_eq!(Format::Escaped.parse(b"").unwrap(), line(b"", None));
@@ -142,6 +155,9 @@ mod tests {
             (Format::Escaped, "a\tb\tc"),
             (Format::Jsonl, "{}"),
             (Format::Jsonl, r#"{"key":1}"#),
+            (Format::Jsonl, r#"{"key":{"base64":"WvxyaWN"},"value":""}"#),
+            (Format::Jsonl, r#"{"key":{"base64":"WvxyaWNo","hex":""},"value":""}"#),
+            (Format::Jsonl, r#"{"key":{"base46":"WvxyaWNo"},"value":""}"#),
             (Format::Jsonl, r#"{"key":"a","values":"b"}"#),
             (Format::Jsonl, r#"["a","b"]"#),
             (Format::Jsonl, r#"{"key":"a"} x"#),

@@ -7,6 +7,7 @@ mod args;
 mod bytes;
 mod cmd;
 mod directory;
+mod json;
 mod lines;
 mod log_file;
 mod progress;

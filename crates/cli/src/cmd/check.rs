@@ -4,6 +4,7 @@ use anyhow::{Result, bail};
 use serde_json::json;
 use std::io::Write;
 use terrace::{CheckReport, Damage, Shape};
+use terrace_storage::backends::raw::is_device;
 
 /// Verifies every checksum and invariant of a store. Exits 1 if anything is wrong.
 ///
@@ -32,7 +33,7 @@ impl Check {
         let CheckReport { shape: made_of, range_deletes, last_sequence, leftovers, damage, lost, .. } = &report;
         let sound = problems.is_empty() && torn_logs.is_empty() && damage.is_empty() && lost.is_empty();
         if self.json {
-            let object = json!({ "ok": sound, "made_of": shape::json(*made_of), "problems": problems, "tables": tables,
+            let object = json!({ "ok": sound, "made_of": shape::json_at(&self.store.path, *made_of), "problems": problems, "tables": tables,
                 "table_bytes": table_bytes, "entries": (!self.quick).then_some(entries), "log_entries": log_entries,
                 "range_deletes": range_deletes, "torn_logs": torn_logs, "last_sequence": last_sequence,
                 "damage": damage.iter().map(|place| json!({ "file": place.file, "offset": place.offset, "reason": place.reason }))
@@ -42,8 +43,8 @@ impl Check {
         } else {
             problems.iter().try_for_each(|problem| writeln!(out, "{problem}"))?;
             let counted = if self.quick { String::new() } else { format!(", {entries} entries") };
-            if *made_of != Shape::default() {
-                writeln!(out, "made of {}", shape::text(*made_of))?;
+            if *made_of != Shape::default() || is_device(&self.store.path) {
+                writeln!(out, "made of {}", shape::text_at(&self.store.path, *made_of))?;
             }
             writeln!(
                 out,

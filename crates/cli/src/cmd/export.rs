@@ -1,7 +1,7 @@
 //! `export`: a range of keys as sorted tables.
 use crate::{
     args::{Bytes, Range, Store},
-    bytes::escaped,
+    json::text,
     table::size,
 };
 use anyhow::{Context, Result};
@@ -37,7 +37,7 @@ impl Export {
         if self.json {
             let table = |table: &terrace::SortedTable| {
                 json!({ "path": table.path.display().to_string(), "entries": table.entries, "bytes": table.bytes,
-                    "smallest": escaped(&table.smallest), "largest": escaped(&table.largest) })
+                    "smallest": text(&table.smallest), "largest": text(&table.largest) })
             };
             writeln!(out, "{}", json!({ "tables": tables.iter().map(table).collect::<Value>() }))?;
             return Ok(());

@@ -4,7 +4,7 @@ use crate::{
     lines::{Format, Line},
     progress,
 };
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use indicatif::ProgressBar;
 use std::{
     fs::File,
@@ -17,15 +17,18 @@ use terrace::{Db, Error, WriteBatch, WriteOptions};
 const BATCH_BYTES: usize = 16 << 20;
 /// What a line takes beside its key and its value, about.
 const LINE_BYTES: usize = 64;
+/// Bad lines that `--skip-bad` shows; the rest are counted.
+const BAD_LINES_SHOWN: u64 = 20;
 /// All memtables together may be that large, unless the options say how large: larger runs are merged fewer times.
 const MEMTABLES_BYTES: u64 = 128 << 20;
 
 /// Stores many pairs from a file. Makes the store if it is missing.
 ///
-/// One pair a line: key, tab, value (`jsonl`: {"key":"…","value":"…"}, escaped texts). A line with a key alone
-/// deletes that key. Stops at the first line it cannot read; what came before it is loaded. Writes no log, unless
-/// log_keep_bytes asks for one: what is killed on the way leaves a store with only some of the lines, from the first on.
-/// Gathers 128 MiB in memory, unless memtable_bytes or memory_bytes is set.
+/// One pair a line: key, tab, value (`jsonl`: {"key":"…","value":"…"}; what is not UTF-8 as {"base64":"…"}). Any other line is a bad
+/// line: the load stops there with exit status 1 and says which line it was; what came before it is loaded. --skip-bad counts
+/// and passes over bad lines, --deletes takes a key alone for a delete. Writes no log, unless log_keep_bytes asks for
+/// one: a killed load leaves a store with only some of the lines, from the first on. Gathers 128 MiB in memory, unless
+/// memtable_bytes or memory_bytes is set.
 #[derive(clap::Args)]
 pub struct Load {
     #[command(flatten)]
@@ -35,6 +38,12 @@ pub struct Load {
     /// What a line looks like.
     #[arg(long, value_enum, default_value_t = Format::Escaped)]
     format: Format,
+    /// A line without a tab (`jsonl`: without "value") deletes its key. Without this flag it is a bad line.
+    #[arg(long)]
+    deletes: bool,
+    /// Load the other lines when some are bad; shows the first 20 bad ones and how many there were.
+    #[arg(long)]
+    skip_bad: bool,
     /// Print the counts as JSON.
     #[arg(long)]
     json: bool,
@@ -46,6 +55,8 @@ struct Loaded {
     lines: u64,
     puts: u64,
     deletes: u64,
+    /// Bad lines.
+    skipped: u64,
     /// After each batch, the store's last sequence and the lines so far.
     batches: Vec<(u64, u64)>,
 }
@@ -61,6 +72,14 @@ impl Load {
     /// Loads all lines; durable when it returns, unless the store itself has failed.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let (input, bytes) = self.input()?;
+        let mut lines = Lines { input, format: self.format, deletes: self.deletes, text: Vec::new(), number: 0 };
+        // A file of another kind mostly shows in its first line: no store is made for it.
+        let first = lines.next()?;
+        if let Some(Err(bad)) = &first
+            && !self.skip_bad
+        {
+            bail!("{bad:#}; nothing was loaded");
+        }
         let sized = self.store.names("memtable_bytes") || self.store.names("memory_bytes");
         let mut log = false;
         let db = self.store.open_or_create_with(|options| {
@@ -71,11 +90,11 @@ impl Load {
         })?;
         let mut loaded = Loaded::default();
         let progress = progress::bar("loading", bytes);
-        let outcome = self.load(&Target { db: &db, log }, input, &mut loaded, &progress);
+        let outcome = self.load(&Target { db: &db, log }, first, &mut lines, &mut loaded, &progress);
         progress.finish_and_clear();
         let sure = loaded.up_to(db.durable_sequence());
         let closed = db.close();
-        let Loaded { lines, puts, deletes, .. } = loaded;
+        let Loaded { lines, puts, deletes, skipped, .. } = loaded;
         if let Err(failure) = closed {
             let error = match outcome {
                 Err(error) if !error.is::<Error>() => error.context(failure),
@@ -87,10 +106,11 @@ impl Load {
         }
         outcome.with_context(|| format!("loaded {lines} lines ({puts} puts, {deletes} deletes), then stopped"))?;
         if self.json {
-            writeln!(out, "{}", serde_json::json!({ "puts": puts, "deletes": deletes }))?;
-        } else {
-            writeln!(out, "loaded {puts} puts, {deletes} deletes")?;
+            writeln!(out, "{}", serde_json::json!({ "puts": puts, "deletes": deletes, "skipped": skipped }))?;
+            return Ok(());
         }
+        let skipped = if skipped > 0 { format!("; skipped {skipped} bad lines") } else { String::new() };
+        writeln!(out, "loaded {puts} puts, {deletes} deletes{skipped}")?;
         Ok(())
     }
 
@@ -108,34 +128,64 @@ impl Load {
     fn load(
         &self,
         target: &Target<'_>,
-        mut input: Box<dyn BufRead>,
+        first: Option<Result<Line>>,
+        lines: &mut Lines,
         loaded: &mut Loaded,
         progress: &ProgressBar,
     ) -> Result<()> {
         let mut batch = Batch::default();
-        let mut text = Vec::new();
-        let mut number = 0u64;
+        let mut parsed = Ok(first);
         loop {
-            text.clear();
-            number += 1;
-            let bytes = input.read_until(b'\n', &mut text).with_context(|| format!("read line {number}"));
-            let parsed = match bytes {
-                Ok(0) => return target.write(&mut batch, loaded),
-                Ok(bytes) => {
-                    progress.inc(bytes as u64);
-                    let line = text.strip_suffix(b"\n").unwrap_or(&text);
-                    self.format.parse(line).map_err(|error| anyhow!("line {number}: {error:#}"))
-                }
-                Err(error) => Err(error),
-            };
+            progress.inc(lines.text.len() as u64);
             match parsed {
-                Ok(line) => batch.add(line),
-                Err(error) => return target.write(&mut batch, loaded).and(Err(error)),
+                Ok(Some(Ok(line))) => batch.add(lines.number, line),
+                Ok(Some(Err(bad))) if self.skip_bad => {
+                    loaded.skipped += 1;
+                    progress.suspend(|| match loaded.skipped {
+                        ..=BAD_LINES_SHOWN => eprintln!("skipped {bad:#}"),
+                        next if next == BAD_LINES_SHOWN + 1 => eprintln!("further bad lines are counted, not shown"),
+                        _ => {}
+                    });
+                }
+                Ok(None) => return target.write(&mut batch, loaded),
+                Ok(Some(Err(error))) | Err(error) => return target.write(&mut batch, loaded).and(Err(error)),
             }
             if batch.is_full() {
                 target.write(&mut batch, loaded)?;
             }
+            parsed = lines.next();
         }
+    }
+}
+
+/// The lines of the input.
+struct Lines {
+    input: Box<dyn BufRead>,
+    format: Format,
+    /// Whether a key alone is a delete.
+    deletes: bool,
+    /// The last line that was read, with its newline.
+    text: Vec<u8>,
+    /// Its number, from 1 on.
+    number: u64,
+}
+
+impl Lines {
+    /// Reads and parses the next line; `None` at the end. The inner error is a bad line's and names it.
+    fn next(&mut self) -> Result<Option<Result<Line>>> {
+        self.text.clear();
+        self.number += 1;
+        let number = self.number;
+        let bytes = self.input.read_until(b'\n', &mut self.text).with_context(|| format!("read line {number}"))?;
+        if bytes == 0 {
+            return Ok(None);
+        }
+        let line = self.text.strip_suffix(b"\n").unwrap_or(&self.text);
+        let parsed = self.format.parse(line).and_then(|line| match line.value {
+            None if !self.deletes => bail!("{}; with --deletes such a line deletes its key", self.format.lacks_value()),
+            _ => Ok(line),
+        });
+        Ok(Some(parsed.map_err(|error| anyhow!("line {number}: {error:#}"))))
     }
 }
 
@@ -144,10 +194,15 @@ impl Load {
 struct Batch {
     lines: Vec<Line>,
     bytes: usize,
+    /// The number of the first line.
+    first: u64,
 }
 
 impl Batch {
-    fn add(&mut self, line: Line) {
+    fn add(&mut self, number: u64, line: Line) {
+        if self.lines.is_empty() {
+            self.first = number;
+        }
         self.bytes += LINE_BYTES + line.key.len() + line.value.as_ref().map_or(0, Vec::len);
         self.lines.push(line);
     }
@@ -167,7 +222,7 @@ struct Target<'a> {
 impl Target<'_> {
     /// Writes the batch by key, lines of one key as they came: neighbours find their place in memory faster.
     fn write(&self, batch: &mut Batch, loaded: &mut Loaded) -> Result<()> {
-        let mut lines = std::mem::take(batch).lines;
+        let Batch { mut lines, first, .. } = std::mem::take(batch);
         if lines.is_empty() {
             return Ok(());
         }
@@ -183,7 +238,7 @@ impl Target<'_> {
             true => self.db.write(operations, WriteOptions::default()),
             false => self.db.write_unlogged(operations),
         };
-        let last = written.with_context(|| format!("from line {} on", loaded.lines + 1))?;
+        let last = written.with_context(|| format!("from line {first} on"))?;
         let puts = lines.iter().filter(|line| line.value.is_some()).count() as u64;
         loaded.lines += lines.len() as u64;
         loaded.puts += puts;

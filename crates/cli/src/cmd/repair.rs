@@ -1,10 +1,5 @@
 //! `repair`: what can be read of a damaged store becomes a new one.
-use crate::{
-    args::Settings,
-    bytes::{escaped, quoted},
-    directory::refuse_foreign,
-    table::size,
-};
+use crate::{args::Settings, bytes::quoted, directory::refuse_foreign, json::text, table::size};
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::{io::Write, path::PathBuf};
@@ -88,7 +83,7 @@ fn keys(lost: &Lost) -> String {
 }
 
 fn lost_json(lost: &Lost) -> Value {
-    let key = |key: &Option<Vec<u8>>| key.as_ref().map(|key| escaped(key));
+    let key = |key: &Option<Vec<u8>>| key.as_ref().map(|key| text(key));
     json!({ "file": lost.file, "offset": lost.offset, "bytes": lost.bytes, "reason": lost.reason,
         "from": key(&lost.from), "to": key(&lost.to) })
 }

@@ -1,6 +1,7 @@
 //! `scan`: a range, in key order or against it.
 use crate::{
     args::{Bytes, Range, Store},
+    json,
     lines::{Format, write_tabbed},
 };
 use anyhow::Result;
@@ -22,7 +23,7 @@ pub struct Scan {
     /// Print keys alone.
     #[arg(long)]
     keys_only: bool,
-    /// One JSON object a line, {"key":"…","value":"…"}, escaped as with --escape.
+    /// One JSON object a line, {"key":"…","value":"…"}; what is not UTF-8 as {"base64":"…"}.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -50,7 +51,7 @@ impl Scan {
         match (self.json, self.keys_only) {
             (true, false) => Format::Jsonl.write(key, value, line),
             (true, true) => {
-                let object = serde_json::json!({ "key": crate::bytes::escaped(key) });
+                let object = serde_json::json!({ "key": json::text(key) });
                 line.extend_from_slice(object.to_string().as_bytes());
                 line.push(b'\n');
             }

@@ -6,7 +6,7 @@ use crate::{
 };
 use anyhow::Result;
 use serde_json::{Value, json};
-use std::{io::Write, time::Duration};
+use std::{io::Write, path::Path, time::Duration};
 use terrace::{LevelStatistics, Statistics, Syncs, ValueLogStatistics, Values, WorkStatistics};
 
 /// Prints the state of a store in numbers: sequences, levels, memtables.
@@ -26,18 +26,18 @@ impl Stats {
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let statistics = self.store.open_read_only()?.statistics();
         if self.json {
-            writeln!(out, "{}", json_of(&statistics))?;
+            writeln!(out, "{}", json_of(&self.store.path, &statistics))?;
             return Ok(());
         }
-        write_text(&statistics, out)
+        write_text(&self.store.path, &statistics, out)
     }
 }
 
-fn write_text(statistics: &Statistics, out: &mut dyn Write) -> Result<()> {
+fn write_text(path: &Path, statistics: &Statistics, out: &mut dyn Write) -> Result<()> {
     let Statistics { place, shape: made_of, durability, preset, last_sequence, levels, memtable_bytes, .. } =
         statistics;
     writeln!(out, "place          {place}")?;
-    writeln!(out, "made of        {}", shape::text(*made_of))?;
+    writeln!(out, "made of        {}", shape::text_at(path, *made_of))?;
     writeln!(out, "preset         {preset}")?;
     let promise = if *durability == "none" { " (promises nothing at a power cut)" } else { "" };
     writeln!(out, "durability     {durability}{promise}, as opened now")?;
@@ -68,7 +68,7 @@ fn write_text(statistics: &Statistics, out: &mut dyn Write) -> Result<()> {
     table::write(out, &["level", "tables", "size"], &rows)
 }
 
-fn json_of(statistics: &Statistics) -> Value {
+fn json_of(path: &Path, statistics: &Statistics) -> Value {
     let level = |level: &LevelStatistics| {
         json!({ "tables": level.tables, "bytes": level.bytes, "compactions": work_json(&level.compactions),
         "compacted_bytes": level.compacted_bytes })
@@ -80,7 +80,7 @@ fn json_of(statistics: &Statistics) -> Value {
     let written = |(purpose, bytes): &(&str, u64)| ((*purpose).to_owned(), Value::from(*bytes));
     json!({
         "place": statistics.place,
-        "made_of": shape::json(statistics.shape),
+        "made_of": shape::json_at(path, statistics.shape),
         "preset": statistics.preset,
         "durability": statistics.durability,
         "last_sequence": statistics.last_sequence,

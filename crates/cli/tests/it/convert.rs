@@ -8,7 +8,7 @@ fn fill(store: &str, pairs: u32) {
     let value = "0123456789abcdef".repeat(40);
     let lines: String = (0..pairs).map(|n| format!("key{:07}\t{n}{value}\n", n * 7919 % pairs)).collect();
     terrace_with(["load", store, "-"], lines.as_bytes()).ok();
-    terrace_with(["load", store, "-"], b"key0000003\nkey0000004\tnew\n\tempty\n").ok();
+    terrace_with(["load", store, "-", "--deletes"], b"key0000003\nkey0000004\tnew\n\tempty\n").ok();
 }
 
 fn bytes_of(folder: &Path) -> Vec<(String, Vec<u8>)> {

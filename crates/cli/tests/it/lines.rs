@@ -27,7 +27,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn keys_alone_delete() {
+fn keys_alone_delete_if_that_is_asked_for() {
     for (format, text) in [
         ("escaped", &b"a\t1\nb\t2\n\t3\na\n\n"[..]),
         ("hex", b"61\t31\n62\t32\n\t33\n61\n\n"),
@@ -43,7 +43,10 @@ fn keys_alone_delete() {
     ] {
         let (_directory, store) = fresh();
         let store = store.to_str().unwrap();
-        let said = terrace_with(["load", store, "-", "--format", format], text).ok();
+        let error = terrace_with(["load", store, "-", "--format", format], text).fails(1);
+        assert!(error.contains("line 4: no ") && error.contains("--deletes"), "{format}: {error}");
+        assert!(error.contains("loaded 3 lines (3 puts, 0 deletes), then stopped"), "{format}: {error}");
+        let said = terrace_with(["load", store, "-", "--format", format, "--deletes"], text).ok();
         assert_eq!(String::from_utf8(said).unwrap(), "loaded 3 puts, 2 deletes\n", "{format}");
         assert_eq!(terrace(["dump", store]).ok(), b"b\t2\n", "{format}");
     }
@@ -55,7 +58,7 @@ fn a_last_line_needs_no_newline() {
     let store = store.to_str().unwrap();
     let said = terrace_with(["load", store, "-", "--json"], b"a\t1\nb\t2").ok();
     let said: serde_json::Value = serde_json::from_slice(&said).unwrap();
-    assert_eq!((&said["puts"], &said["deletes"]), (&2.into(), &0.into()));
+    assert_eq!(said, serde_json::json!({ "puts": 2, "deletes": 0, "skipped": 0 }));
     assert_eq!(terrace(["dump", store]).ok(), b"a\t1\nb\t2\n");
 }
 
@@ -69,6 +72,37 @@ fn a_bad_line_is_named_and_what_was_before_it_stays() {
     assert_eq!(terrace(["dump", store]).ok(), b"a\t1\nb\t2\n");
     let error = terrace_with(["load", store, "-", "--format", "jsonl"], b"{}\n").fails(1);
     assert!(error.contains("line 1"), "{error}");
+}
+
+/// What is no dump at all changes nothing, and makes no store.
+#[test]
+fn a_file_of_another_kind_is_refused_at_its_first_line() {
+    let (_directory, store) = fresh();
+    let path = store.to_str().unwrap();
+    for (format, word) in [("escaped", "no tab"), ("hex", "hex digit"), ("jsonl", "expected value")] {
+        let error = terrace(["load", path, "/etc/passwd", "--format", format]).fails(1);
+        assert!(error.contains("line 1: ") && error.contains("nothing was loaded"), "{format}: {error}");
+        assert!(error.contains(word), "{format}: {error}");
+        assert!(!store.exists(), "{format}");
+    }
+}
+
+#[test]
+fn bad_lines_are_skipped_if_that_is_asked_for_and_none_silently() {
+    let good: String = (0..50).map(|n| format!("k{n:02}\tv\n")).collect();
+    let bad: String = (0..25).map(|n| format!("bad {n}\n")).collect();
+    let text = format!("first\n{good}{bad}a\\q\t1\nz\t1\n");
+    let (_directory, store) = fresh();
+    let store = store.to_str().unwrap();
+    let ran = terrace_with(["load", store, "-", "--skip-bad"], text.as_bytes());
+    assert!(ran.err.contains("skipped line 1: no tab") && ran.err.contains("skipped line 70: "), "{}", ran.err);
+    assert_eq!(ran.err.matches("skipped line").count(), 20, "{}", ran.err);
+    assert!(ran.err.contains("further bad lines are counted"), "{}", ran.err);
+    assert_eq!(String::from_utf8(ran.ok()).unwrap(), "loaded 51 puts, 0 deletes; skipped 27 bad lines\n");
+    assert_eq!(terrace(["scan", store, "--keys-only"]).ok().iter().filter(|byte| **byte == b'\n').count(), 51);
+    let said = terrace_with(["load", store, "-", "--skip-bad", "--deletes", "--json"], b"k00\na\tb\tc\n").ok();
+    let said: serde_json::Value = serde_json::from_slice(&said).unwrap();
+    assert_eq!(said, serde_json::json!({ "puts": 0, "deletes": 1, "skipped": 1 }));
 }
 
 #[test]

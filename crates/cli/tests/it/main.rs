@@ -6,6 +6,7 @@ mod convert;
 mod crash;
 mod drives;
 mod errors;
+mod json;
 mod lines;
 mod names;
 mod options;

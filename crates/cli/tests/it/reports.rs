@@ -68,7 +68,10 @@ fn bundles_are_shown() {
     fs::write(&bundle, "short").unwrap();
     assert!(terrace(["inspect", &bundle]).fails(1).contains("too short for a bundle"));
     let checked = terrace(["check", store]);
-    assert!(checked.status == 1 && text(checked.out).contains(".bundle has 5 bytes"), "the store opens, and check lists it");
+    assert!(
+        checked.status == 1 && text(checked.out).contains(".bundle has 5 bytes"),
+        "the store opens, and check lists it"
+    );
     let refused = terrace(["put", store, "k", "v", "--option", "tables=block"]).fails(1);
     assert!(refused.contains("tables=block") && refused.contains("terrace convert"), "{refused}");
 }
@@ -79,7 +82,7 @@ fn compact_drops_what_is_gone() {
     let store = store.to_str().unwrap();
     make(store);
     let lines: String = (0..1000).map(|n| format!("key{n:05}\n")).collect();
-    terrace_with(["load", store, "-"], lines.as_bytes()).ok();
+    terrace_with(["load", store, "-", "--deletes"], lines.as_bytes()).ok();
     let report = json(["compact", store, "--json"]);
     let bytes =
         |levels: &Value| levels.as_array().unwrap().iter().map(|level| level["bytes"].as_u64().unwrap()).sum::<u64>();

@@ -1,6 +1,6 @@
 //! What a manifest's edit changes, in a line or table by table.
 use super::{internal, user};
-use crate::{bytes::escaped, table::size};
+use crate::{json::text, table::size};
 use serde_json::{Value, json};
 use terrace_format::{AddedTable, Edit, FileName, LEVELS, Referred, Within};
 
@@ -80,7 +80,7 @@ pub fn within_json(within: Option<Within>) -> Value {
 pub fn json(edit: &Edit) -> Value {
     let table = |(level, table): &(usize, AddedTable)| {
         json!({ "level": level, "number": table.id.0, "bytes": table.bytes, "within": within_json(table.within),
-            "smallest": escaped(user(&table.smallest)), "largest": escaped(user(&table.largest)),
+            "smallest": text(user(&table.smallest)), "largest": text(user(&table.largest)),
             "refs": table.refs.iter().map(|(to, bytes)| json!({ "file": referred(*to).to_string(), "bytes": bytes }))
                 .collect::<Value>() })
     };
@@ -92,7 +92,7 @@ pub fn json(edit: &Edit) -> Value {
         "next_file_number": edit.next_file_number,
         "last_sequence": edit.last_sequence.map(|sequence| sequence.0),
         "compact_pointers": edit.compact_pointers.iter()
-            .map(|(level, key)| json!({ "level": level, "key": escaped(user(key)) })).collect::<Value>(),
+            .map(|(level, key)| json!({ "level": level, "key": text(user(key)) })).collect::<Value>(),
         "deleted": edit.deleted.iter().map(|(level, id)| json!({ "level": level, "number": id.0 })).collect::<Value>(),
         "added": edit.added.iter().map(table).collect::<Value>(),
     })

@@ -1,9 +1,6 @@
 //! A log's batches and a manifest's edits, one a line.
 use super::{SHOWN_BYTES, edits};
-use crate::{
-    bytes::{escaped, quoted},
-    log_file::LogFile,
-};
+use crate::{bytes::quoted, json::text, log_file::LogFile};
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::{io::Write, path::Path};
@@ -129,9 +126,9 @@ fn batch_json(batch: &Batch, entries: bool) -> Value {
     let mut object = json!({ "sequence": batch.sequence().0, "count": batch.len(), "bytes": batch.byte_len() });
     if entries {
         let operation = |op: Op<'_>| match op {
-            Op::Put(key, value) => json!({ "key": escaped(key), "value": escaped(value) }),
-            Op::Delete(key) => json!({ "key": escaped(key) }),
-            Op::DeleteRange(from, to) => json!({ "from": escaped(from), "to": escaped(to) }),
+            Op::Put(key, value) => json!({ "key": text(key), "value": text(value) }),
+            Op::Delete(key) => json!({ "key": text(key) }),
+            Op::DeleteRange(from, to) => json!({ "from": text(from), "to": text(to) }),
         };
         object["operations"] = batch.ops().map(operation).collect();
     }

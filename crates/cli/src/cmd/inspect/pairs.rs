@@ -1,6 +1,6 @@
 //! Directory tables: what a reference in a meta file says, and one pair's file.
 use super::{SHOWN_BYTES, user};
-use crate::bytes::{escaped, quoted};
+use crate::{bytes::quoted, json::text};
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::{
@@ -27,8 +27,8 @@ pub fn show(path: &Path, name: &PairName, as_json: bool, out: &mut dyn Write) ->
     let (internal, at) = name.open(&file).context("not the pair that its name stands for")?;
     let (key, value) = (user(&internal), &file[at..]);
     if as_json {
-        let object = json!({ "key": escaped(key), "sequence": name.seq.0, "checksum": format!("{:08x}", name.checksum),
-            "value_bytes": value.len(), "value": escaped(value) });
+        let object = json!({ "key": text(key), "sequence": name.seq.0, "checksum": format!("{:08x}", name.checksum),
+            "value_bytes": value.len(), "value": text(value) });
         writeln!(out, "{object}")?;
         return Ok(());
     }

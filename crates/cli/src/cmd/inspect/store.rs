@@ -1,7 +1,8 @@
 //! A whole store, put together from `CURRENT`, the manifest, the logs and the marker.
 use super::{SHOWN_BYTES, edits, logs::Summary, picture, unnamed::Unnamed, user};
 use crate::{
-    bytes::{escaped, quoted},
+    bytes::quoted,
+    json::text,
     log_file::LogFile,
     shape,
     table::{self, size},
@@ -256,7 +257,7 @@ impl Store {
     fn json(&self, path: &Path) -> Value {
         let table = |table: &AddedTable| {
             json!({ "number": table.id.0, "bytes": table.bytes, "within": edits::within_json(table.within),
-                "smallest": escaped(user(&table.smallest)), "largest": escaped(user(&table.largest)) })
+                "smallest": text(user(&table.smallest)), "largest": text(user(&table.largest)) })
         };
         let levels: Value = self
             .levels

@@ -1,9 +1,6 @@
 //! One table file: where its blocks are, how they are stored, what it says of itself.
 use super::{SHOWN_BYTES, internal, pairs, user};
-use crate::{
-    bytes::{escaped, quoted},
-    sorted_table::SortedTable,
-};
+use crate::{bytes::quoted, json::text, sorted_table::SortedTable};
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::{io::Write, path::Path};
@@ -104,9 +101,9 @@ pub fn json(table: &SortedTable, entries: bool, refers: bool) -> Result<Value> {
 fn entry_json(key: &[u8], value: &[u8], refers: bool) -> Value {
     let parsed = key::parse(key).ok();
     json!({
-        "key": escaped(user(key)),
+        "key": text(user(key)),
         "sequence": parsed.map(|parsed| parsed.seq.0),
         "delete": parsed.map(|parsed| parsed.kind == Kind::Delete),
-        if refers { "reference" } else { "value" }: if refers { pairs::reference(key, value) } else { escaped(value) },
+        if refers { "reference" } else { "value" }: if refers { pairs::reference(key, value).into() } else { text(value) },
     })
 }
