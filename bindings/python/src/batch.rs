@@ -1,5 +1,5 @@
 //! Writes that happen together.
-use crate::{db::Db, range::Bytes};
+use crate::{arguments::Bytes, db::Db};
 use pyo3::{prelude::*, types::PyBytes};
 use terrace::Op;
 

@@ -1,9 +1,10 @@
 //! An open store.
 use crate::{
+    arguments::{Bytes, Keys, Path},
     batch::WriteBatch,
     error,
     pairs::{Pairs, Part},
-    range::{self, Bytes, Range},
+    range::{self, Range},
     report,
     snapshot::Snapshot,
     updates::Updates,
@@ -12,7 +13,6 @@ use crate::{
 use pyo3::{
     exceptions::PyKeyError,
     prelude::*,
-    pybacked::PyBackedBytes,
     types::{PyBytes, PyDict},
 };
 use std::{
@@ -116,8 +116,8 @@ impl Db {
         Ok(self.value(py, &key, None)?.map(Bound::into_any).or(default))
     }
 
-    fn get_many<'py>(&self, py: Python<'py>, keys: Vec<PyBackedBytes>) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
-        let values: Vec<_> = self.run(py, |db| db.multi_get(&keys).into_iter().collect::<Result<_>>())?;
+    fn get_many<'py>(&self, py: Python<'py>, keys: Keys) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
+        let values: Vec<_> = self.run(py, |db| db.multi_get(&keys.0).into_iter().collect::<Result<_>>())?;
         let bytes = |value: Option<Vec<u8>>| value.map(|value| PyBytes::new(py, &value));
         Ok(values.into_iter().map(bytes).collect())
     }
@@ -175,7 +175,8 @@ impl Db {
     }
 
     /// How many puts and deletes came in.
-    fn ingest(&self, py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<u64> {
+    fn ingest(&self, py: Python<'_>, paths: Vec<Path>) -> PyResult<u64> {
+        let paths: Vec<PathBuf> = paths.into_iter().map(|path| path.0).collect();
         Ok(self.run(py, |db| db.ingest(&paths))?.entries)
     }
 
@@ -183,19 +184,19 @@ impl Db {
     fn export(
         &self,
         py: Python<'_>,
-        folder: PathBuf,
+        folder: Path,
         start: Option<Bytes<'_>>,
         stop: Option<Bytes<'_>>,
         prefix: Option<Bytes<'_>>,
     ) -> PyResult<Vec<PathBuf>> {
         let options = Range { start, stop, prefix }.options(None);
-        let tables = self.run(py, |db| db.export(folder, options))?;
+        let tables = self.run(py, |db| db.export(folder.0, options))?;
         Ok(tables.into_iter().map(|table| table.path).collect())
     }
 
     /// The sequence up to which the copy has everything.
-    fn checkpoint(&self, py: Python<'_>, folder: PathBuf) -> PyResult<u64> {
-        Ok(self.run(py, |db| db.checkpoint(folder))?.sequence)
+    fn checkpoint(&self, py: Python<'_>, folder: Path) -> PyResult<u64> {
+        Ok(self.run(py, |db| db.checkpoint(folder.0))?.sequence)
     }
 
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -203,8 +204,9 @@ impl Db {
     }
 
     #[pyo3(signature = (*, sync=false))]
-    fn batch(this: Py<Self>, sync: bool) -> WriteBatch {
-        WriteBatch::of(this, sync)
+    fn batch(this: Bound<'_, Self>, sync: bool) -> PyResult<WriteBatch> {
+        this.get().handle(this.py())?;
+        Ok(WriteBatch::of(this.unbind(), sync))
     }
 
     fn snapshot(this: Bound<'_, Self>) -> PyResult<Snapshot> {

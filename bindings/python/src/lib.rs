@@ -3,6 +3,7 @@
 //! Calls that may wait for storage let go of the interpreter's lock meanwhile.
 #![deny(unsafe_code)]
 
+mod arguments;
 mod batch;
 mod db;
 mod error;

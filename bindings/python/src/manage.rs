@@ -1,10 +1,9 @@
 //! Opening, destroying and repairing stores by their paths.
-use crate::{db::Db, error};
+use crate::{arguments::Path, db::Db, error};
 use pyo3::{
     prelude::*,
     types::{PyBool, PyDict},
 };
-use std::path::PathBuf;
 use terrace::Options;
 
 /// Options by their names, on top of a preset.
@@ -20,19 +19,30 @@ fn options(py: Python<'_>, preset: Option<&str>, named: Option<&Bound<'_, PyDict
 }
 
 #[pyfunction]
-#[pyo3(signature = (path, *, create=true, error_if_exists=false, read_only=false, preset=None, **named))]
+#[pyo3(signature = (path, *, create=None, error_if_exists=false, read_only=false, preset=None, **named))]
 pub fn open(
     py: Python<'_>,
-    path: PathBuf,
-    create: bool,
+    path: Path,
+    create: Option<bool>,
     error_if_exists: bool,
     read_only: bool,
     preset: Option<&str>,
     named: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Db> {
     let mut options = options(py, preset, named)?;
-    options.create_if_missing = create;
-    options.error_if_exists = error_if_exists;
+    // Other bindings call it `create_if_missing`, which is an option's name here too.
+    let named = |name: &str| named.is_some_and(|named| named.contains(name).unwrap_or(false));
+    let create_if_missing = named("create_if_missing").then_some(options.create_if_missing);
+    if let (Some(create), Some(other)) = (create, create_if_missing)
+        && create != other
+    {
+        let contrary =
+            terrace::Error::Invalid(format!("create={create} and create_if_missing={other} contradict each other"));
+        return Err(error::raised(py, &contrary));
+    }
+    options.create_if_missing = create.or(create_if_missing).unwrap_or(true);
+    options.error_if_exists |= error_if_exists;
+    let path = path.0;
     let place = path.display().to_string();
     let open = if read_only { terrace::Db::open_read_only } else { terrace::Db::open };
     let db = py.detach(|| open(path, options)).map_err(|error| error::raised(py, &error))?;
@@ -47,8 +57,8 @@ pub fn open_in_memory(py: Python<'_>, preset: Option<&str>, named: Option<&Bound
 }
 
 #[pyfunction]
-pub fn destroy(py: Python<'_>, path: PathBuf) -> PyResult<()> {
-    py.detach(|| terrace::Db::destroy(path)).map_err(|error| error::raised(py, &error))
+pub fn destroy(py: Python<'_>, path: Path) -> PyResult<()> {
+    py.detach(|| terrace::Db::destroy(path.0)).map_err(|error| error::raised(py, &error))
 }
 
 /// How many pairs were saved, and for each loss file, offset, bytes and reason.
@@ -58,13 +68,13 @@ type Repaired = (u64, Vec<(String, u64, u64, String)>);
 #[pyo3(signature = (damaged, fresh, *, preset=None, **named))]
 pub fn repair(
     py: Python<'_>,
-    damaged: PathBuf,
-    fresh: PathBuf,
+    damaged: Path,
+    fresh: Path,
     preset: Option<&str>,
     named: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Repaired> {
     let options = options(py, preset, named)?;
-    let report = py.detach(|| terrace::Db::repair(damaged, fresh, &options));
+    let report = py.detach(|| terrace::Db::repair(damaged.0, fresh.0, &options));
     let report = report.map_err(|error| error::raised(py, &error))?;
     let lost = report.lost.into_iter().map(|lost| (lost.file, lost.offset, lost.bytes, lost.reason));
     Ok((report.pairs, lost.collect()))

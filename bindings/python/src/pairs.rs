@@ -70,16 +70,19 @@ impl Pairs {
     }
 
     fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        if self.walk.is_ended() && !self.ended {
+            return Err(error::closed(py)); // also where pairs were fetched before the store was closed
+        }
         if self.fetched.pairs.is_empty() && self.fetched.error.is_none() && !self.ended {
             let walk = &self.walk;
             let closed = |error| Fetched { pairs: VecDeque::new(), error: Some(error) };
             self.fetched = py.detach(|| walk.with(fetch).unwrap_or_else(closed));
-            self.ended = self.fetched.pairs.is_empty();
+            self.ended = self.fetched.pairs.is_empty() && !self.walk.is_ended();
         }
         let Some((key, value)) = self.fetched.pairs.pop_front() else {
             return match self.fetched.error.take() {
                 Some(error) => {
-                    self.ended = true;
+                    self.ended = !self.walk.is_ended();
                     Err(error::raised(py, &error))
                 }
                 None => Ok(None),

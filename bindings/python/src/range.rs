@@ -1,9 +1,6 @@
 //! Which keys, and how they are read: the arguments that all reads share.
-use std::borrow::Cow;
+use crate::arguments::Bytes;
 use terrace::{ReadOptions, Snapshot};
-
-/// Bytes from Python: `bytes` are borrowed, a `bytearray` is copied.
-pub type Bytes<'a> = Cow<'a, [u8]>;
 
 /// Keys from `start` (included) to `stop` (excluded) that begin with `prefix`.
 pub struct Range<'a> {

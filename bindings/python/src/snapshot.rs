@@ -1,9 +1,10 @@
 //! The store as it was at one moment.
 use crate::{
+    arguments::Bytes,
     db::Db,
     error,
     pairs::{Pairs, Part},
-    range::{Bytes, Range},
+    range::Range,
 };
 use pyo3::{exceptions::PyKeyError, prelude::*, types::PyBytes};
 

@@ -51,11 +51,65 @@ def test_a_mapping(db):
         del db[b"a"]
 
 
-@pytest.mark.parametrize("wrong", ["text", 1, None])
+@pytest.mark.parametrize("wrong", ["text", 1, None, [97, 98], (97,), {97}])
 def test_only_bytes_are_keys(db, wrong):
-    for act in (lambda: db[wrong], lambda: db.put(wrong, b""), lambda: db.put(b"", wrong), lambda: wrong in db):
-        with pytest.raises(TypeError):
+    batch = terracedb.WriteBatch()
+    acts = [
+        lambda: db[wrong],
+        lambda: db.get(wrong),
+        lambda: db.get_many([b"", wrong]),
+        lambda: db.put(wrong, b""),
+        lambda: db.put(b"", wrong),
+        lambda: db.delete(wrong),
+        lambda: db.delete_range(b"", wrong),
+        lambda: wrong in db,
+        lambda: batch.put(wrong, b""),
+        lambda: batch.put(b"", wrong),
+        lambda: batch.delete(wrong),
+    ]
+    for act in acts:
+        with pytest.raises(TypeError, match="must be bytes, bytearray or memoryview, not " + type(wrong).__name__):
             act()
+    with pytest.raises(TypeError, match="'value'"):
+        db.put(b"", wrong)
+    if wrong is not None:
+        with pytest.raises(TypeError, match="must be bytes"):
+            list(db.keys(prefix=wrong))
+    for keys in ("text", 1, b"ab"):
+        with pytest.raises(TypeError):
+            db.get_many(keys)
+    assert list(db) == [] and len(batch) == 0
+
+
+def test_whatever_holds_bytes_is_taken(db):
+    view = memoryview(b"-key-")[1:4]
+    db[view] = bytearray(b"value")
+    assert db[b"key"] == db[bytearray(b"key")] == db[memoryview(bytearray(b"key"))] == b"value"
+    assert db.get_many(key for key in (b"key", view, bytearray(b"x"))) == [b"value", b"value", None]
+    db.put(memoryview(b"abcdef")[::2], memoryview(b"every other"))
+    assert list(db.keys(memoryview(b"a"), bytearray(b"b"))) == [b"ace"]
+    assert list(db.keys(prefix=memoryview(b"k"))) == [b"key"]
+
+
+def test_paths_are_what_python_takes_for_one(tmp_path):
+    class Path:
+        def __fspath__(self):
+            return os.fsencode(tmp_path / "d")
+
+    odd = os.fsencode(tmp_path) + b"/\xff"
+    for path in (str(tmp_path / "a"), os.fsencode(tmp_path / "b"), tmp_path / "c", Path(), odd, os.fsdecode(odd)):
+        with terracedb.open(path) as db:
+            db[b"a"] = b"1"
+            db.checkpoint(os.fsencode(path) + b"-copy" if path is not odd else tmp_path / "odd")
+            if path == str(tmp_path / "a"):
+                tables = db.export(os.fsencode(tmp_path))
+                assert db.ingest([os.fsencode(table) for table in tables]) == 1
+        assert os.path.isdir(path)
+        terracedb.destroy(path)
+        assert not os.path.exists(path)
+    for wrong in (1, None, [b"a"]):
+        with pytest.raises(TypeError, match="str, bytes or os.PathLike"):
+            terracedb.open(wrong)
 
 
 @pytest.mark.parametrize("flushed", [False, True])
@@ -162,8 +216,14 @@ def test_options_by_name(path):
 
 
 def test_errors_say_what_is_wrong(path):
-    with pytest.raises(terracedb.MissingError, match=re.escape(str(path))):
-        terracedb.open(path, create=False)
+    for named in (dict(create=False), dict(create_if_missing=False), dict(create=False, create_if_missing=False)):
+        with pytest.raises(terracedb.MissingError, match=re.escape(str(path))):
+            terracedb.open(path, **named)
+        assert not path.exists()
+    with pytest.raises(terracedb.InvalidError, match="contradict"):
+        terracedb.open(path, create=True, create_if_missing=False)
+    assert not path.exists()
+    terracedb.open(path, create_if_missing=True).close()
     with terracedb.open(path) as db:
         with pytest.raises(terracedb.InUseError, match="in use"):
             terracedb.open(path)
@@ -179,6 +239,26 @@ def test_errors_say_what_is_wrong(path):
     with pytest.raises(terracedb.CorruptError, match="CURRENT"):
         terracedb.open(path)
     assert issubclass(terracedb.NoSpaceError, terracedb.StorageError)
+
+
+def test_an_empty_range_is_no_op_in_a_batch(db):
+    batch = terracedb.WriteBatch()
+    batch.put(b"k", b"v")
+    batch.delete_range(b"a", b"a")
+    batch.delete_range(b"z", b"a")
+    db.write(batch)
+    db.delete_range(b"a", b"a")
+    assert list(db.items()) == [(b"k", b"v")]
+    batch.delete_range(b"a", b"z")
+    with pytest.raises(terracedb.UnsupportedError, match="range_deletes"):
+        db.write(batch)
+
+
+def test_nothing_is_made_where_nothing_is_to_be_repaired(path, tmp_path):
+    path.mkdir()
+    with pytest.raises(terracedb.MissingError, match="nothing to repair"):
+        terracedb.repair(path, tmp_path / "fresh")
+    assert not (tmp_path / "fresh").exists() and not list(path.iterdir())
 
 
 def test_a_damaged_store_is_repaired(path, tmp_path):
@@ -207,7 +287,9 @@ def test_a_closed_store_lets_go_of_everything(path):
     db = terracedb.open(path)
     filled(db)
     walk, fresh, snapshot, batch = db.items(), db.items(), db.snapshot(), db.batch()
-    next(walk)
+    short, old, done = db.keys(prefix=b"001"), snapshot.keys(prefix=b"001"), db.keys(prefix=b"x")
+    [next(begun) for begun in (walk, short, old)]
+    assert list(done) == []
     db.close()
     db.close()
     with terracedb.open(path):  # though an iterator is alive
@@ -220,13 +302,22 @@ def test_a_closed_store_lets_go_of_everything(path):
         lambda: db.last_sequence,
         lambda: snapshot[b"a"],
         lambda: list(snapshot),
-        lambda: list(walk),
+        lambda: snapshot.get(b"a"),
+        lambda: b"a" in snapshot,
+        lambda: next(walk),
+        lambda: next(walk),
         lambda: next(fresh),
+        lambda: next(short),  # though the pairs were fetched before
+        lambda: next(old),
+        lambda: db.batch(),
+        lambda: db.write(terracedb.WriteBatch()),
+        lambda: db.get_many([b"a"]),
         lambda: batch.__exit__(None, None, None),
     ]
     for act in acts:
         with pytest.raises(terracedb.ClosedError, match="closed"):
             act()
+    assert list(done) == []
 
 
 def test_other_threads_run_while_one_waits(path):

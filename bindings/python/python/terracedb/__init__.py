@@ -10,7 +10,7 @@
         for name, people in db.items(prefix=b"b"):
             print(name, people)
 
-Keys and values are bytes. Stores and snapshots are for any number of threads; iterators and batches for one at a time, and a second one
+Keys and values are bytes (`bytearray` and `memoryview` are copied). Stores and snapshots are for any number of threads; iterators and batches for one at a time, and a second one
 gets `RuntimeError`. What waits for storage lets other threads run.
 """
 

@@ -1,7 +1,7 @@
 import os
 import pathlib
 from types import TracebackType
-from typing import Any, Generic, Iterator, Optional, Sequence, TypeVar, Union, overload
+from typing import Any, Generic, Iterable, Iterator, Optional, Sequence, TypeVar, Union, overload
 
 from ._errors import (
     ClosedError as ClosedError,
@@ -17,8 +17,8 @@ from ._errors import (
     UnsupportedError as UnsupportedError,
 )
 
-_Bytes = Union[bytes, bytearray]
-_Path = Union[str, "os.PathLike[str]"]
+_Bytes = Union[bytes, bytearray, memoryview]
+_Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 _T = TypeVar("_T")
 _Item = TypeVar("_Item", covariant=True)
 
@@ -87,7 +87,7 @@ class Db(_Reads):
     @property
     def durable_sequence(self) -> int:
         """Every write up to this number survives a power cut."""
-    def get_many(self, keys: Sequence[_Bytes]) -> list[Optional[bytes]]:
+    def get_many(self, keys: Iterable[_Bytes]) -> list[Optional[bytes]]:
         """The values of `keys`, all as of one moment; reads of storage overlap."""
     def put(self, key: _Bytes, value: _Bytes, *, sync: bool = False) -> None:
         """Sets `key` to `value`. Survives the end of the process; a power cut only with `sync`."""
@@ -140,7 +140,8 @@ class Db(_Reads):
     def wait_durable(self, sequence: Optional[int] = None) -> None:
         """Returns once every write up to `sequence`, or up to the newest, survives a power cut."""
     def close(self) -> None:
-        """Makes every write durable and ends all iterators. Fine if it is closed already."""
+        """Makes every write durable. Fine if it is closed already. From then on the store and its iterators, snapshots and batches raise
+        `ClosedError`."""
     def __enter__(self) -> Db: ...
     def __exit__(
         self,
@@ -194,7 +195,7 @@ def open(
     preset: Optional[str] = None,
     **options: Any,
 ) -> Db:
-    """Opens the store in directory `path`.
+    """Opens the store in directory `path`; makes it if it is missing, unless `create` (or `create_if_missing`) is false: then `MissingError`.
 
     `preset` is a named choice of options, such as "leveldb" or "terrace-block"; further arguments are options by their names,
     `memtable_bytes="64MiB"`, `compression="none"`. A name that is not one raises `InvalidError`, which lists those there are.

@@ -1,0 +1,100 @@
+//! Arguments from Python: bytes and paths. What is neither is a `TypeError` that says what is meant.
+use pyo3::{
+    exceptions::PyTypeError,
+    prelude::*,
+    pybacked::PyBackedBytes,
+    types::{PyByteArray, PyBytes, PyMemoryView, PyString},
+};
+use std::{
+    borrow::Cow,
+    ffi::{OsStr, OsString},
+    ops::Deref,
+    os::unix::ffi::OsStrExt,
+    path::PathBuf,
+};
+
+/// A key or a value: `bytes` are borrowed, a `bytearray` or a `memoryview` is copied. A list of integers is none, nor is a text.
+#[derive(Clone)]
+pub struct Bytes<'a>(Cow<'a, [u8]>);
+
+impl Bytes<'_> {
+    /// A copy that borrows nothing.
+    pub fn into_owned(self) -> Vec<u8> {
+        self.0.into_owned()
+    }
+}
+
+impl From<Bytes<'_>> for Vec<u8> {
+    fn from(bytes: Bytes<'_>) -> Vec<u8> {
+        bytes.0.into_owned()
+    }
+}
+
+impl Deref for Bytes<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl AsRef<[u8]> for Bytes<'_> {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Bytes<'a> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Bytes<'a>> {
+        if object.is_instance_of::<PyBytes>() {
+            return Cow::extract(object).map(Bytes);
+        }
+        Ok(Bytes(Cow::Owned(copied(&object)?.to_vec())))
+    }
+}
+
+/// The same where they must outlive the object that has them.
+fn copied(object: &Bound<'_, PyAny>) -> PyResult<PyBackedBytes> {
+    if let Ok(bytes) = object.cast::<PyBytes>() {
+        return Ok(bytes.clone().into());
+    }
+    if let Ok(bytes) = object.cast::<PyByteArray>() {
+        return Ok(bytes.clone().into());
+    }
+    if object.is_instance_of::<PyMemoryView>() {
+        return Ok(object.call_method0("tobytes")?.cast_into::<PyBytes>()?.into());
+    }
+    let kind = object.get_type().name()?;
+    Err(PyTypeError::new_err(format!("must be bytes, bytearray or memoryview, not {kind}")))
+}
+
+/// Keys from anything that can be walked through.
+pub struct Keys(pub Vec<PyBackedBytes>);
+
+impl<'py> FromPyObject<'_, 'py> for Keys {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Keys> {
+        if object.is_instance_of::<PyString>() {
+            return Err(PyTypeError::new_err("must be keys, such as a list of bytes, not str"));
+        }
+        object.try_iter()?.map(|key| copied(&key?)).collect::<PyResult<_>>().map(Keys)
+    }
+}
+
+/// A path as Python's own functions take it: `str`, `bytes` or `os.PathLike` of either.
+pub struct Path(pub PathBuf);
+
+impl<'py> FromPyObject<'_, 'py> for Path {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Path> {
+        let plain = object.py().import("os")?.call_method1("fspath", (object,))?;
+        match plain.cast::<PyBytes>() {
+            Ok(bytes) => Ok(Path(OsStr::from_bytes(bytes.as_bytes()).into())),
+            Err(_) => Ok(Path(plain.extract::<OsString>()?.into())),
+        }
+    }
+}
