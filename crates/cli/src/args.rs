@@ -81,7 +81,7 @@ fn read_options(file: &Path) -> Result<Options> {
 /// One line for each place in a log that an open met and survived.
 fn warn_of_damage(event: &Event) {
     if let Event::Damaged { damage: Damage { file, offset, reason } } = event {
-        eprintln!("terrace: warning: {file} at byte {offset}: {reason}; what follows there is no part of the store");
+        eprintln!("terrace: warning: {file} at byte {offset}: {reason}");
     }
 }
 

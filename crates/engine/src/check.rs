@@ -3,8 +3,8 @@ mod ages;
 mod values;
 
 use crate::{
-    Options, Result,
-    recover::{self, Damage, orphans},
+    Damage, Options, Result,
+    recover::{self, orphans},
     version::{Version, objects},
 };
 use std::{

@@ -1,5 +1,5 @@
 //! What a store tells a listener while it works: beginnings and ends of what takes time, and what stops it.
-use crate::{Damage, Error};
+use crate::Error;
 use std::time::Duration;
 
 /// Something that begins, ends or happens. Every beginning has its end, unless a failure or a close comes between.
@@ -83,6 +83,18 @@ pub enum Event {
     },
     /// [`resume`](crate::Db::resume) has ended that.
     Resumed,
+}
+
+/// Something in a WAL that is no part of the history: a torn tail, or what [`Recovery::Salvage`](crate::Recovery)
+/// skipped. A copy of the file is kept under `lost/`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The file.
+    pub file: String,
+    /// Where in it, in bytes.
+    pub offset: u64,
+    /// What is wrong there.
+    pub reason: String,
 }
 
 /// Hears of [`Event`]s; given to a store by [`Options::listener`](crate::Options::listener).

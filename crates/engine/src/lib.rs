@@ -76,7 +76,7 @@ pub use batch::WriteBatch;
 pub use check::{CheckReport, check, check_on};
 pub use db::{Checkpoint, Copied, Db, Durable, Ingested, LevelInfo, TableInfo};
 pub use error::{Error, Result};
-pub use events::{Event, Listener};
+pub use events::{Damage, Event, Listener};
 pub use options::{Collection, Options, Recovery, WriteOptions};
 pub use presets::PRESETS;
 pub use read::{
@@ -86,7 +86,6 @@ pub use read::{
     updates::{Update, Updates},
 };
 pub use recover::{
-    Damage,
     repair::{RepairReport, repair as repair_on},
     survey::Lost,
 };

@@ -207,7 +207,7 @@ fn read_op<'a>(input: &mut Input<'a>) -> Result<Op<'a>, Corrupt> {
     }
 }
 
-/// The durable watermark of a WAL: an empty batch that is not the first of its log. Every write before
+/// A durable mark of a WAL: an empty batch that is not the first of its log. Every write before
 /// sequence `next`, in this log and in older ones, was synced before the mark was written. LevelDB reads
 /// it as nothing.
 pub fn durable_mark(next: SeqNo) -> [u8; HEADER_BYTES] {

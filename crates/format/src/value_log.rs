@@ -69,11 +69,11 @@ impl Header {
         out
     }
 
-    /// Whether a frame may begin so that has `left` bytes from its start to the end of the segment: an entry has 6 at least.
-    fn is_believable(&self, left: u64) -> bool {
+    /// Whether this can be the header of a frame, `left` bytes before the end of the segment: an entry has 6 at least.
+    fn is_plausible(&self, left: u64) -> bool {
         let entries = left.saturating_sub(HEADER_BYTES as u64);
         let fits = self.entry_bytes <= entries && u64::from(self.count) <= self.entry_bytes / 6;
-        fits && (1..SeqNo::MAX.0).contains(&self.first)
+        fits && (self.count == 0) == (self.entry_bytes == 0) && (1..SeqNo::MAX.0).contains(&self.first)
     }
 
     /// The header whose frame has entries with checksums that add up to `crc`, which began with [`begin_crc`].

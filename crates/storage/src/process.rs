@@ -97,6 +97,7 @@ impl KeptFromChildren {
     /// Of `descriptor`, which must be open until this is dropped. To be called before a lock is taken through it.
     pub fn new(descriptor: &impl AsFd) -> KeptFromChildren {
         let (process, descriptor) = (Process::current(), descriptor.as_fd().as_raw_fd());
+        kernel::prepare_to_replace();
         let mut at = &FIRST;
         while at.descriptor.compare_exchange(FREE, descriptor, Release, Acquire).is_err() {
             at = at.next.get_or_init(|| Box::new(Slot { descriptor: AtomicI32::new(FREE), next: OnceLock::new() }));

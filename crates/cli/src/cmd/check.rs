@@ -79,7 +79,11 @@ impl Check {
         }
         match problems.len() {
             0 if sound => Ok(()),
-            0 => bail!("{} logs are torn or damaged, {} files are set aside under lost/", torn_logs.len(), lost.len()),
+            0 => bail!(
+                "logs are torn or damaged in {} places, and under lost/ lie {} files",
+                damage.len().max(torn_logs.len()),
+                lost.len()
+            ),
             1 => bail!("1 problem"),
             count => bail!("{count} problems"),
         }

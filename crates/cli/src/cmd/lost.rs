@@ -50,7 +50,7 @@ enum What {
         store: Store,
         /// The file's name, as `list` prints it.
         name: String,
-        /// Also replace values that differ, and repeat deletes: everything in the file is newer than the store.
+        /// Also replace values that differ, and repeat deletes. Only for a file of which all is newer than the store.
         #[arg(long)]
         overwrite: bool,
     },
@@ -214,6 +214,7 @@ fn restore(store: &Store, name: &str, overwrite: bool, out: &mut dyn Write) -> R
         batch.delete_range(from, to);
         restored += 1;
     }
+    db.write(std::mem::take(&mut batch), WriteOptions::default())?; // what follows is compared with what that leaves
     for (key, value) in &tail.keys {
         let there = db.get(key)?;
         match value {

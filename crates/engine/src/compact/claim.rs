@@ -96,6 +96,11 @@ impl Busy {
         self.damaged.iter().find(|(claim, _)| claim.tables.contains(&table)).map(|(_, error)| error)
     }
 
+    /// The first damage that compactions have met, if any has.
+    pub fn first_damage(&self) -> Option<&Error> {
+        self.damaged.first().map(|(_, error)| error)
+    }
+
     /// The first damage that keeps compactions of `level` from beginning, if any does.
     pub fn damage_in(&self, level: usize) -> Option<&Error> {
         let met = |(claim, _): &&(Claim, Error)| (claim.levels.0..=claim.levels.1).contains(&level);

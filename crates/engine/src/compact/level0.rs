@@ -19,7 +19,10 @@ pub fn waits(situation: &Situation<'_>) -> bool {
     if limits.l0_least_percent == 0 || limits.level_base_entries > 0 || pressing || busy.lull.is_resting() {
         return false;
     }
-    let free: Vec<&Arc<TableRef>> = version.levels[0].tables().filter(|table| !busy.has(table.meta.id)).collect();
+    let free: Vec<&Arc<TableRef>> = version.levels[0]
+        .tables()
+        .filter(|table| !busy.has(table.meta.id) && busy.damage_of(table.meta.id).is_none())
+        .collect();
     let is_met = |table: &&Arc<TableRef>| free.iter().any(|run| table.overlaps(order, &run.span()));
     let sum = |bytes: u128, table: &Arc<TableRef>| bytes + u128::from(table.meta.bytes);
     let brings = free.iter().copied().fold(0, sum);
@@ -32,15 +35,15 @@ pub fn waits(situation: &Situation<'_>) -> bool {
 pub fn merge_within(situation: &Situation<'_>) -> Option<Plan> {
     let Situation { version, busy, limits, .. } = situation;
     let least = usize::try_from(limits.l0_merge_runs).ok().filter(|least| *least > 0)?;
-    let is_free = |table: &&Arc<TableRef>| !busy.has(table.meta.id);
+    let is_free = |table: &&Arc<TableRef>| !busy.has(table.meta.id) && busy.damage_of(table.meta.id).is_none();
     let newest = |table: &&Arc<TableRef>| is_free(table) && situation.spares.contains(&spare_above(table.meta.id));
     let mut upper: Vec<Arc<TableRef>> = Vec::new();
     for table in version.levels[0].tables().skip_while(|table| !newest(table)).take_while(is_free) {
         let (runs, sum) = (upper.len() as u64, bytes(&upper));
         // Merging k runs into one spares k − 1 of them; a long run among short ones is not worth its copy.
-        let dearer =
-            runs >= 2 && u128::from(sum + table.meta.bytes) * u128::from(runs - 1) > u128::from(sum) * u128::from(runs);
-        if dearer || sum + table.meta.bytes > limits.expanded_bytes() {
+        let with = sum.saturating_add(table.meta.bytes);
+        let dearer = runs >= 2 && u128::from(with) * u128::from(runs - 1) > u128::from(sum) * u128::from(runs);
+        if dearer || with > limits.expanded_bytes() {
             break;
         }
         upper.push(table.clone());

@@ -72,7 +72,10 @@ impl Policy for Leveled {
             if admits(situation, &waiting, &plan) {
                 return Some(plan);
             }
-            waiting.push(Claim::of(situation.order, &plan));
+            // What runs ends; damage does not, and what waits for that waits for nothing.
+            if situation.busy.damage(situation.order, &plan).is_none() {
+                waiting.push(Claim::of(situation.order, &plan));
+            }
         }
         for level in due(situation, &held) {
             let blocked = match relieve(situation, level, &waiting) {
@@ -96,10 +99,10 @@ impl Policy for Leveled {
         if level > 0 {
             // One table's worth at a time, so that a huge range does not become one huge merge; less where that meets much,
             // as small tables of deletes do.
-            let (mut sum, mut met) = (0, 0);
+            let (mut sum, mut met) = (0u64, 0u64);
             let full = upper.iter().position(|table| {
-                sum += table.meta.bytes;
-                met += bytes(&beneath(situation, level + 1, std::slice::from_ref(table)));
+                sum = sum.saturating_add(table.meta.bytes);
+                met = met.saturating_add(bytes(&beneath(situation, level + 1, std::slice::from_ref(table))));
                 sum >= situation.limits.table_bytes || met >= situation.limits.grandparent_bytes()
             });
             upper.truncate(full.map_or(upper.len(), |at| at + 1));
@@ -156,7 +159,7 @@ fn relieve(situation: &Situation<'_>, level: usize, waiting: &[Claim]) -> Relief
         if let Some(plan) = level0::older_part(situation, &plan).filter(|plan| admits(situation, waiting, plan)) {
             return Relief::Plan(plan);
         }
-        if matches!(blocked, Relief::None) {
+        if matches!(blocked, Relief::None) && situation.busy.damage(situation.order, &plan).is_none() {
             blocked = Relief::Blocked(Claim::of(situation.order, &plan));
         }
     }

@@ -1,13 +1,14 @@
 //! The choice of what an open does with durable writes that cannot be read.
 
-/// What an open does where a WAL is damaged below its durable watermark, or a manifest in its middle. A torn
-/// tail, which a power cut explains, ends the history under either choice.
+/// What an open does where a WAL is damaged below its highest durable mark. A torn tail, which a power cut
+/// explains, ends the history under either choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recovery {
     /// Refuses the store with [`Error::Corrupt`](crate::Error::Corrupt), which names file, offset and loss.
     #[default]
     Refuse,
-    /// Keeps every durable write that can be read, before and after the damage, and reports what is lost.
+    /// Keeps every durable write that can be read, before and after the damage, and reports what is lost. Where a
+    /// delete is lost, the older value is back.
     Salvage,
 }
 

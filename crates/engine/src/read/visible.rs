@@ -24,6 +24,9 @@ pub const SAMPLE_BYTES: usize = 1 << 20;
 /// An entry that is passed costs as much as reading so many bytes, at least: a tombstone is short.
 const PASSED_BYTES_MIN: usize = 1 << 10;
 
+/// One step charges so many samples at most, however much it passes.
+const PASSED_KEYS_MAX: usize = 64;
+
 /// Entries that were passed as no reader sees them, or this one does not. They cost what others cost, and merges take them away.
 #[derive(Default)]
 struct Passed {
@@ -40,7 +43,9 @@ impl Passed {
         self.bytes += bytes.max(PASSED_BYTES_MIN);
         if self.bytes >= SAMPLE_BYTES {
             self.bytes = 0;
-            self.keys.push(key::user_key(internal).to_vec());
+            if self.keys.len() < PASSED_KEYS_MAX {
+                self.keys.push(key::user_key(internal).to_vec());
+            }
         }
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! Nothing is trusted that the manifest does not vouch for, and nothing is removed before the new root is durable. A
 //! second crash at any step finds the store as the first one left it.
-mod damage;
 mod features;
 mod manifest;
 pub mod orphans;
@@ -11,11 +10,10 @@ pub mod repair;
 mod replay;
 pub mod survey;
 
-pub use damage::Damage;
 pub use features::create_alike;
 
 use crate::{
-    Error, Options, Result,
+    Damage, Error, Options, Result,
     jobs::flush,
     mem::MemTable,
     version::{

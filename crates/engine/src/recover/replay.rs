@@ -10,9 +10,9 @@
 //!
 //! WALs that LevelDB wrote are replayed LevelDB's way: it may have acknowledged synced writes after a hole, so bad
 //! stretches are skipped and everything else counts.
-use super::{damage::Damage, manifest::ManifestState};
-use crate::{Error, Options, Recovery, Result, mem::MemTable};
-use std::sync::Arc;
+use super::manifest::ManifestState;
+use crate::{Damage, Error, Options, Recovery, Result, mem::MemTable};
+use std::{collections::BTreeMap, sync::Arc};
 use terrace_format::{LogId, SeqNo, batch::Batch, value_log};
 use terrace_storage::placement::{Listed, LogEvent, LogKind, LogReader, ObjectId, Placement};
 
@@ -48,7 +48,10 @@ pub fn replay(
         return Err(Error::Missing { what: "log that the manifest names", object });
     }
     let set_aside = without_segment(&logs, manifest, listed);
-    let begin = |salvaged_to| History::new(options, placement, manifest, set_aside.clone(), salvaged_to);
+    let begin = |salvaged_to| History {
+        bytes: sizes(listed),
+        ..History::new(options, placement, manifest, set_aside.clone(), salvaged_to)
+    };
     let mut history = begin(SeqNo::ZERO);
     history.read(&logs, manifest.ours)?;
     if !history.is_corrupt() {
@@ -95,6 +98,17 @@ fn needed(manifest: &ManifestState, listed: &[Listed]) -> Vec<LogId> {
     logs
 }
 
+/// Bytes of each WAL, in all its files.
+fn sizes(listed: &[Listed]) -> BTreeMap<LogId, u64> {
+    let mut sizes = BTreeMap::new();
+    for found in listed {
+        if let ObjectId::Wal(log) | ObjectId::SmallLog(log) = found.object {
+            *sizes.entry(log).or_default() += found.bytes;
+        }
+    }
+    sizes
+}
+
 /// WALs of which a power cut took the segment and left the small part: nothing there was promised.
 fn without_segment(needed: &[LogId], manifest: &ManifestState, listed: &[Listed]) -> Vec<LogId> {
     let there = listed.iter().filter_map(|found| match found.object {
@@ -115,8 +129,10 @@ struct History<'a> {
     durable: SeqNo,
     /// Gaps before it are skipped: durable writes lie after them.
     salvaged_to: SeqNo,
+    /// Of each WAL, in all its files.
+    bytes: BTreeMap<LogId, u64>,
     replayed: Replayed,
-    /// As much damage had been noted when the history grew last.
+    /// Length of `damage` when the last batch was applied.
     sound: usize,
 }
 
@@ -128,6 +144,18 @@ struct Reading<'a> {
     leveldbs: bool,
     /// Nothing more of it belongs to the history.
     ended: bool,
+    /// The least sequence in it: of its head, or where the history stood if that is lost.
+    first: SeqNo,
+    /// Bytes of it, in all its files.
+    bytes: u64,
+}
+
+impl Reading<'_> {
+    /// Whether a write of this WAL can have this sequence: one takes more than a byte. What is found after damage may be
+    /// part of a value, which may hold a WAL of another store.
+    fn can_hold(&self, seq: SeqNo) -> bool {
+        (self.first.0..=self.first.0.saturating_add(self.bytes)).contains(&seq.0)
+    }
 }
 
 impl<'a> History<'a> {
@@ -146,6 +174,7 @@ impl<'a> History<'a> {
             base: if manifest.ours { manifest.base } else { SeqNo::ZERO },
             durable: SeqNo::ZERO,
             salvaged_to,
+            bytes: BTreeMap::new(),
             replayed,
             sound: 0,
         }
@@ -180,7 +209,8 @@ impl<'a> History<'a> {
         // Without our head in a store of ours: LevelDB's, if it begins with a good record; else ours with its start torn off.
         let leveldbs = !head && (!our_store || matches!(first, LogEvent::Record { offset: 0, .. }));
         let ended = !head && !leveldbs && !self.skips_gaps();
-        let mut reading = Reading { log, reader, leveldbs, ended };
+        let bytes = self.bytes.get(&log).copied().unwrap_or(0);
+        let mut reading = Reading { log, reader, leveldbs, ended, first: self.next(), bytes };
         let mut event = first;
         loop {
             match event {
@@ -212,8 +242,13 @@ impl<'a> History<'a> {
             return Ok(());
         }
         if batch.is_empty() && offset > HEAD_OFFSET_MAX {
-            self.durable = self.durable.max(batch.sequence());
+            if reading.can_hold(batch.sequence()) {
+                self.durable = self.durable.max(batch.sequence());
+            }
             return Ok(());
+        }
+        if batch.is_empty() {
+            reading.first = batch.sequence();
         }
         let empty = batch.is_empty();
         if !reading.ended {
@@ -237,6 +272,11 @@ impl<'a> History<'a> {
         self.salvaged_to > self.next()
     }
 
+    /// Whether the gap up to `first` is skipped: nothing in it lies above the mark, where the prefix rule holds.
+    fn skips_to(&self, first: SeqNo) -> bool {
+        self.skips_gaps() && first <= self.salvaged_to
+    }
+
     /// Takes the batch, which was just read, if it is the next of the history. False if it is not: then this WAL has
     /// nothing to add.
     fn contiguous(&mut self, reading: &mut Reading<'_>, offset: u64, batch: Batch) -> Result<bool> {
@@ -247,14 +287,14 @@ impl<'a> History<'a> {
             if first > expected {
                 self.damaged(log, offset, &format!("the history ends at {expected}, this log begins at {first}"))?;
             }
-            return Ok(first <= expected || self.skips_gaps());
+            return Ok(first <= expected || self.skips_to(first));
         }
         let last = first.plus(u64::from(batch.len()) - 1);
         if last <= self.base {
             return Ok(true); // in tables already
         }
         if first != expected {
-            let skipped = first > expected && self.skips_gaps();
+            let skipped = first > expected && self.skips_to(first) && reading.can_hold(first);
             self.damaged(log, offset, &format!("sequence {first} where {expected} should be"))?;
             if !skipped {
                 return Ok(false);

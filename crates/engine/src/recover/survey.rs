@@ -294,7 +294,7 @@ impl Survey {
         };
         let lost = |what: String| Loss { offset, ..whole(format!("{why}; {what}")) };
         for other in manifests.into_iter().filter(|other| *other != id) {
-            let Ok(manifest) = self.whole_manifest(from, options, other)? else { continue };
+            let Ok(Ok(manifest)) = self.whole_manifest(from, options, other) else { continue };
             if orphans::check_tables_present(from, &manifest.version, listed).is_err() {
                 continue;
             }

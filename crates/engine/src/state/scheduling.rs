@@ -66,7 +66,8 @@ impl Shared {
         let view = self.view.load_full();
         let unknown = view.version.tables().filter(|(_, table)| table.contents().is_none());
         for (_, table) in unknown.take(LOOKED_AT_ONCE) {
-            if table.look_for_contents(&*self.placement).is_err() {
+            // What cannot be read now may be read later, unless it is damaged.
+            if table.look_for_contents(&*self.placement).is_err_and(|error| crate::Error::from(error).is_damage()) {
                 table.learn(Contents::default());
             }
         }
@@ -157,13 +158,16 @@ impl Shared {
         let ended = plan.clone();
         let job = move |shared: &Arc<Shared>| {
             let moved = shared.moves_values(&shared.control.lock());
-            match (shared.jobs.compact)(shared, &plan) {
-                Err(error) if plan.only_collects => shared.collection_failed(&plan, error),
-                Err(damage) if damage.is_damage() => shared.compaction_met_damage(&plan, damage),
-                Err(full) if full.is_no_space() && moved => {
+            let outcome = match (shared.jobs.compact)(shared, &plan) {
+                Err(full) if full.is_no_space() && moved && !plan.only_collects => {
                     shared.starve(&mut shared.control.lock());
                     (shared.jobs.compact)(shared, &plan)
                 }
+                outcome => outcome,
+            };
+            match outcome {
+                Err(error) if plan.only_collects => shared.collection_failed(&plan, error),
+                Err(damage) if damage.is_damage() => shared.compaction_met_damage(&plan, damage),
                 outcome => outcome,
             }
         };

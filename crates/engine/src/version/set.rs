@@ -343,7 +343,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Notes that all edits so far are durable. They are with or without the mark, and what failed fails the next append.
+    /// Notes that all edits so far are durable. They are with or without the mark. If it fails, the next append returns its error.
     fn mark(&mut self) {
         if self.marks {
             let _ = self.writer.append(&[]);

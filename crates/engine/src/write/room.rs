@@ -117,7 +117,8 @@ fn held_up_by_damage(shared: &Shared, control: &Control, facts: &stall::Facts) -
     if facts.l0_runs < shared.options.l0_stop_runs || !control.busy.is_empty() {
         return None;
     }
-    let damage = control.busy.damage_in(0).or(control.busy.damage_in(1))?;
+    let near = control.busy.damage_in(0).or(control.busy.damage_in(1));
+    let damage = near.or(control.busy.first_damage())?;
     shared.next_plan(control).is_none().then(|| damage.clone())
 }
 

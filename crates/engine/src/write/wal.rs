@@ -59,7 +59,7 @@ impl Wal {
         }
         if self.marked < last {
             self.marked = last;
-            // The writes are durable with or without the mark; what failed fails the next append.
+            // The writes are durable with or without the mark. If it fails, the next append returns its error.
             let _ = self.writer.mark_durable(last.plus(1));
         }
         Ok(())

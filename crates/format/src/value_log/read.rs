@@ -7,6 +7,8 @@ use std::{borrow::Cow, ops::Range};
 const ZEROS_BYTES: u64 = 1 << 20;
 /// The next whole frame is searched for in pieces of this size.
 const SEARCHED_BYTES: u64 = 64 << 10;
+/// Bodies that a search for the next frame reads, in sizes of the segment.
+const SEARCH_MAX: u64 = 4;
 
 /// Reads the frames of one segment in order. Trusts nothing in it.
 #[derive(Debug)]
@@ -87,7 +89,7 @@ impl Frames {
             return Ok(end); // the tail
         }
         let header = Header::parse(&header);
-        let whole = header.is_believable(left) && self.is_whole(&header, end, read)?;
+        let whole = header.is_plausible(left) && self.is_whole(&header, end, read)?;
         if whole { Ok(end) } else { self.resume_at(self.at + 1, read) }
     }
 
@@ -122,17 +124,23 @@ impl Frames {
         Ok(self.end(false))
     }
 
-    /// Where the next whole frame from `from` on begins, or the segment's end. Few offsets have a believable header.
+    /// Where the next whole frame from `from` on begins, or the segment's end. Few offsets have a plausible header; bytes made
+    /// so that many have end the search once their bodies come to [`SEARCH_MAX`] times the segment.
     fn resume_at<E>(&self, from: u64, read: &mut impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Result<u64, E> {
-        let mut from = from;
+        let (mut from, mut budget) = (from, SEARCH_MAX.saturating_mul(self.file_bytes));
         while from + HEADER_BYTES as u64 <= self.file_bytes {
             let mut piece = vec![0; (self.file_bytes - from).min(SEARCHED_BYTES) as usize];
             read(from, &mut piece)?;
             for (at, bytes) in piece.windows(HEADER_BYTES).enumerate() {
                 let header = Header::parse(bytes.try_into().expect("as many as a header has"));
-                if header.is_believable(self.file_bytes - from - at as u64)
-                    && self.is_whole(&header, from + at as u64, read)?
-                {
+                if !header.is_plausible(self.file_bytes - from - at as u64) {
+                    continue;
+                }
+                if header.entry_bytes > budget {
+                    return Ok(self.file_bytes);
+                }
+                budget -= header.entry_bytes;
+                if self.is_whole(&header, from + at as u64, read)? {
                     return Ok(from + at as u64);
                 }
             }

@@ -24,7 +24,7 @@ pub(super) fn check(source: &dyn ByteSource, tail: &Tail, order: &KeyOrder, meta
     if bounds.iter().any(|bound| bound.len() < TRAILER_BYTES) || fits(tail, order, bounds) {
         return Ok(());
     }
-    let entries = ends(source, tail, order)?;
+    let Some(entries) = ends(source, tail, order)? else { return Ok(()) }; // reading the damaged block reports it
     let ranges = tail.range_deletes.as_ref().and_then(|ranges| ranges.bounds());
     for (at, name) in ["first", "last"].into_iter().enumerate() {
         let own = entries.iter().chain(&ranges).map(|ends| &ends[at]).reduce(|a, b| {
@@ -68,8 +68,8 @@ fn fits(tail: &Tail, order: &KeyOrder, [smallest, largest]: [&Vec<u8>; 2]) -> bo
     (of_range(0, smallest) || begins()) && (of_range(1, largest) || ends())
 }
 
-/// The first and the last key of the entries, if there are any.
-fn ends(source: &dyn ByteSource, tail: &Tail, order: &KeyOrder) -> Result<Option<Ends>> {
+/// The first and the last key of the entries, if there are any; `None` if the blocks that have them are damaged.
+fn ends(source: &dyn ByteSource, tail: &Tail, order: &KeyOrder) -> Result<Option<Option<Ends>>> {
     let end = |at: usize, last: bool| -> Result<Option<Vec<u8>>> {
         let Some(handle) = tail.index.handle(at) else { return Ok(None) };
         let read = |contents| {
@@ -83,7 +83,9 @@ fn ends(source: &dyn ByteSource, tail: &Tail, order: &KeyOrder) -> Result<Option
         };
         read(read_contents(source, handle, true)?).map_err(|found| Error::corrupt(source.name(), handle.offset, found))
     };
-    let first = end(0, false)?;
-    let last = end(tail.index.len().wrapping_sub(1), true)?;
-    Ok(first.zip(last).map(|(first, last)| [first, last]))
+    let ends = end(0, false).and_then(|first| Ok((first, end(tail.index.len().wrapping_sub(1), true)?)));
+    match ends {
+        Err(Error::Corrupt { .. }) => Ok(None),
+        ends => ends.map(|(first, last)| Some(first.zip(last).map(|(first, last)| [first, last]))),
+    }
 }

@@ -19,6 +19,7 @@ use std::{
         unix::ffi::OsStringExt,
     },
     ptr::{self, NonNull},
+    sync::atomic::{AtomicI32, Ordering::Relaxed},
 };
 
 /// The turn that a thread with background work asks for, in nanoseconds: well above the 3 ms or less that others get, so that these come first.
@@ -159,17 +160,29 @@ pub(crate) fn at_fork(handler: extern "C" fn()) {
     unsafe { libc::pthread_atfork(None, None, Some(handler)) };
 }
 
+/// What takes the place of descriptors in a forked child; opened before one is forked, which may have no descriptor left.
+static USELESS: AtomicI32 = AtomicI32::new(-1);
+
+/// To be called before the first [`replace_in_child`].
+pub(crate) fn prepare_to_replace() {
+    if USELESS.load(Relaxed) < 0 {
+        // SAFETY: a plain system call on a path that ends in zero.
+        let useless = unsafe { libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
+        if useless >= 0 && USELESS.compare_exchange(-1, useless, Relaxed, Relaxed).is_err() {
+            // SAFETY: another thread was first, so nothing knows of this one.
+            unsafe { libc::close(useless) };
+        }
+    }
+}
+
 /// Puts something useless in the place of `descriptor`, so that this process, a child that was just forked, holds
 /// nothing by it, and its number names nothing else later. Calls only what a signal handler may.
 pub(crate) fn replace_in_child(descriptor: RawFd) {
-    // SAFETY: plain system calls on a path that ends in zero and on descriptors. The number `descriptor` stays open, now
-    // for a directory that can neither be read nor written (`O_PATH`); whoever owns it closes that.
-    unsafe {
-        let nothing = libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_CLOEXEC);
-        if nothing >= 0 && nothing != descriptor {
-            libc::dup3(nothing, descriptor, libc::O_CLOEXEC);
-            libc::close(nothing);
-        }
+    let useless = USELESS.load(Relaxed);
+    if useless >= 0 && useless != descriptor {
+        // SAFETY: a plain system call on descriptors. The number `descriptor` stays open, now for a directory that can
+        // neither be read nor written (`O_PATH`); its owner closes that.
+        unsafe { libc::dup3(useless, descriptor, libc::O_CLOEXEC) };
     }
 }
 

@@ -82,7 +82,7 @@ impl LogFile {
     }
 
     /// What was appended since the last sync promises nothing.
-    fn needs_no_sync(&mut self) {
+    fn count_as_synced(&mut self) {
         *self.synced_bytes.get_mut() = self.bytes;
     }
 
@@ -200,7 +200,7 @@ impl LogWriter for Writer {
         let clean = self.file.is_synced();
         self.frame(&batch::durable_mark(next))?;
         if clean {
-            self.file.needs_no_sync();
+            self.file.count_as_synced();
         }
         Ok(())
     }

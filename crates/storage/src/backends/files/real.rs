@@ -360,7 +360,10 @@ struct Locked {
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        if self.signed && self.process.is_current() {
+        if !self.process.is_current() {
+            return; // the lock is the parent's
+        }
+        if self.signed {
             holder::unsign(&self.file);
         }
         let _ = fcntl(&self.file, FcntlArg::F_OFD_SETLK(&whole_file(libc::F_UNLCK))); // closing is next, and as good later

@@ -80,7 +80,8 @@ impl Merged {
     pub fn new(segment: Option<Box<dyn LogReader>>, small: Box<dyn LogReader>) -> Merged {
         let ours = segment.as_ref().map_or(small.ours(), |segment| segment.ours());
         let mut small = File::new(small);
-        if segment.is_some() && matches!(&small.ahead, Ahead::Record(_, record) if is_head(record)) {
+        let begins = |record: &LogEvent| matches!(record, LogEvent::Record { offset: 0, .. });
+        if segment.is_some() && matches!(&small.ahead, Ahead::Record(_, record) if begins(record) && is_head(record)) {
             small.ahead = Ahead::Nothing;
         }
         Merged { files: segment.map(File::new).into_iter().chain([small]).collect(), told: 0, ours }
