@@ -41,8 +41,9 @@ impl Passed {
 
     /// Counts an entry with what is `stored` for its value; one that lies in a log as well, as it may be moved.
     fn add_entry(&mut self, shared: &Shared, stored: &[u8]) {
-        let value = match Stored::parse(stored) {
-            Ok(Stored::At(pointer)) if shared.values_apart => pointer.bytes,
+        let pointer = shared.values_apart.then(|| Stored::parse(stored));
+        let value = match pointer {
+            Some(Ok(Stored::At(pointer))) => pointer.bytes,
             _ => stored.len() as u64,
         };
         self.add(1, value);

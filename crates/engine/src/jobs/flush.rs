@@ -108,12 +108,16 @@ struct Kept<'a> {
 impl Kept<'_> {
     fn keep(&mut self, entry: EntryRef<'_>) -> Result<()> {
         let parsed = key::apart(entry.key);
+        if !self.drops {
+            self.contents.add(&parsed, true);
+            return Ok(self.build.keep(entry)?);
+        }
         let by_rule = self.rule.entry(self.order, &parsed, || false);
         let hidden = || {
             let first_reader = self.rule.readers().first_from(parsed.seq);
             self.ranges.newest(self.order, parsed.user, first_reader) > parsed.seq
         };
-        if self.drops && (by_rule || hidden()) {
+        if by_rule || hidden() {
             return Ok(());
         }
         self.contents.add(&parsed, self.rule.begins_key());

@@ -2,7 +2,7 @@
 //!
 //! The lock is an open-file-description lock on `LOCK`: it conflicts with LevelDB's `fcntl` lock, also within one process,
 //! and between handles of one process. A lock of LevelDB's own kind would do neither, and end as soon as anything in the
-//! process closes any descriptor of `LOCK`. Its price, that children inherit it, is paid by [`KeptFromChildren`]: it ends
+//! process closes any descriptor of `LOCK`. Its price, that children inherit it, is paid by `KeptFromChildren`: it ends
 //! with the process that took it.
 use super::{
     folder::Folder,
