@@ -79,11 +79,8 @@ impl Check {
         }
         match problems.len() {
             0 if sound => Ok(()),
-            0 => bail!(
-                "logs are torn or damaged in {} places, and under lost/ lie {} files",
-                damage.len().max(torn_logs.len()),
-                lost.len()
-            ),
+            0 if damage.is_empty() && torn_logs.is_empty() => bail!("files are set aside under lost/"),
+            0 => bail!("a log is torn or damaged"),
             1 => bail!("1 problem"),
             count => bail!("{count} problems"),
         }

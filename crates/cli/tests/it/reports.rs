@@ -137,7 +137,7 @@ fn inspect_shows_a_store_and_each_of_its_files() {
     assert!(text(terrace(["inspect", &manifest]).ok()).contains("begun by Terrace"));
 
     let log = file(store, |name| name.ends_with(".log"));
-    assert!(text(terrace(["inspect", &log, "--entries"]).ok()).contains("this log begins at sequence"));
+    assert!(text(terrace(["inspect", &log, "--entries"]).ok()).contains("the head of the log or a durable mark"));
     let current = file(store, |name| name == "CURRENT");
     assert!(text(terrace(["inspect", &current]).ok()).contains("MANIFEST-"));
     let lock = file(store, |name| name == "LOCK");
@@ -181,7 +181,7 @@ fn inspect_shows_a_torn_log_as_it_is() {
     let torn = directory.path().join("000099.log");
     fs::write(&torn, &bytes[..bytes.len() - 1]).unwrap();
     let said = text(terrace(["inspect", torn.to_str().unwrap()]).ok());
-    assert!(said.contains("this log begins at sequence 1") && said.contains("something incomplete"), "{said}");
+    assert!(said.contains("sequence 1 is next") && said.contains("something incomplete"), "{said}");
 }
 
 #[test]

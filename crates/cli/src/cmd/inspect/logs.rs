@@ -106,7 +106,7 @@ fn show(path: &Path, as_json: bool, out: &mut dyn Write, describe: impl Fn(Vec<u
 fn batch_text(batch: &Batch, entries: bool) -> String {
     let first = batch.sequence().0;
     let mut text = match batch.len() {
-        0 => format!("empty batch: this log begins at sequence {first}"),
+        0 => format!("empty batch, the head of the log or a durable mark: sequence {first} is next"),
         count => format!("{count} operations from sequence {first}, {} bytes", batch.byte_len()),
     };
     for op in batch.ops().take(if entries { usize::MAX } else { 0 }) {
