@@ -88,6 +88,10 @@ pub fn names_in(path: &Path) -> Result<Vec<String>> {
     if !path.is_dir() {
         bail!("{}: not a directory; `terrace raw export` copies a device into one", path.display());
     }
+    // Never through a link: what it leads to is not the store's, and `discard` removes files.
+    if fs::symlink_metadata(&folder).is_ok_and(|found| !found.is_dir()) {
+        bail!("{}: not a directory of the store's own; move it away", folder.display());
+    }
     let entries = match fs::read_dir(&folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.with_context(|| folder.display().to_string())?,

@@ -1,6 +1,6 @@
 //! Commands that look at single files of a store: FIFOs, links and files of terabytes in their place are refused, not waited for,
 //! followed, or read whole.
-use crate::common::{command, fresh, situations};
+use crate::common::{command, fresh, situations, terrace};
 use std::{
     fs,
     os::unix::fs::symlink,
@@ -83,4 +83,18 @@ fn single_files_are_looked_at_as_a_store_would() {
     let link = path.with_file_name("CURRENT");
     symlink(path.join("CURRENT"), &link).unwrap();
     assert_eq!(soon(&["inspect", link.to_str().unwrap()]).0, 0);
+}
+
+/// A link in the place of `lost/` leads to files of others, which `lost discard` would remove.
+#[test]
+fn lost_is_not_looked_for_through_a_link() {
+    let (directory, store) = fresh();
+    let others = directory.path().join("others");
+    fs::create_dir(&others).unwrap();
+    fs::write(others.join("000005.log"), "text").unwrap();
+    let store = store.to_str().unwrap();
+    terrace(["put", store, "k", "v"]).ok();
+    symlink(&others, format!("{store}/lost")).unwrap();
+    assert!(terrace(["lost", "discard", store, "--all"]).fails(1).contains("not a directory of the store's own"));
+    assert!(others.join("000005.log").exists(), "a foreign file was removed");
 }

@@ -193,7 +193,7 @@ impl<'a> History<'a> {
         Ok(())
     }
 
-    /// The sequence at which the history ends for now.
+    /// The sequence that follows what has been taken of the history.
     fn next(&self) -> SeqNo {
         self.expected.unwrap_or(self.base.plus(1))
     }
