@@ -41,10 +41,12 @@ impl Passed {
 
     /// Counts an entry with what is `stored` for its value; one that lies in a log as well, as it may be moved.
     fn add_entry(&mut self, shared: &Shared, stored: &[u8]) {
-        let pointer = shared.values_apart.then(|| Stored::parse(stored));
-        let value = match pointer {
-            Some(Ok(Stored::At(pointer))) => pointer.bytes,
-            _ => stored.len() as u64,
+        let value = if shared.values_apart
+            && let Ok(Stored::At(pointer)) = Stored::parse(stored)
+        {
+            pointer.bytes
+        } else {
+            stored.len() as u64
         };
         self.add(1, value);
     }
