@@ -57,9 +57,9 @@ crash: machine ## half an hour of power cuts, on paper and of machines, and what
 	for control in ignored-flushes no-barrier unsynced early-tickets; do \
 	  target/release/terrace crash --states 100 --control $$control || exit 1; done
 	for engine in default terrace leveldb leveldb+durability=background terrace-block noblsm noblsm+durability=journal-bpf \
-	  wisckey+garbage_percent=1+durability=background \
-	  wisckey+collection=segments+garbage_percent=1+durability=background terrace-block+values=log+garbage_percent=1 \
-	  bolt delsm raw raw+values=log+garbage_percent=1 lds leveldb-raw; do \
+	  wisckey+value_log_gc_percent=1+durability=background \
+	  wisckey+collection=segments+value_log_gc_percent=1+durability=background terrace-block+values=log+value_log_gc_percent=1 \
+	  bolt delsm raw raw+values=log+value_log_gc_percent=1 lds leveldb-raw; do \
 	  target/release/terrace crash --engine terrace:$$engine --seconds 60 || exit 1; done
 	for preset in leveldb terrace-block noblsm; do \
 	  target/release/terrace crash --engine terrace:$$preset --level seam --seconds 30 || exit 1; done

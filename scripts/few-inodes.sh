@@ -27,8 +27,8 @@ fill() {
     "$terrace" put "$store" and-on 1 --preset delsm
 }
 
-fill "$pairs" value-of-16-byte file_value_bytes_min=0
-fill "$pairs" value-of-16-byte file_value_bytes_min=1000
-fill 40000 "$(head -c 20000 /dev/zero | tr '\0' v)" log_keep_bytes=1MiB
+fill "$pairs" value-of-16-byte min_value_file_size=0
+fill "$pairs" value-of-16-byte min_value_file_size=1000
+fill 40000 "$(head -c 20000 /dev/zero | tr '\0' v)" wal_size_limit=1MiB
 umount "$work/mount"
 e2fsck -fn "$work/image"

@@ -3,7 +3,7 @@ use super::heal;
 use std::{convert::Infallible, sync::Arc};
 use terrace::Options;
 use terrace_format::{
-    Batch, Codec, Edit, FileName, KeyOrder, Kind, Marker, Op, RangeDeletes, SeqNo, TableFacts,
+    Batch, Codec, Edit, FileName, FormatFile, KeyOrder, Kind, Op, RangeTombstones, SeqNo, TableProperties,
     block::{Block, BlockCursor},
     bundle,
     compress::{self, decompress},
@@ -12,8 +12,8 @@ use terrace_format::{
     key,
     log_record::{Deframer, Event, Framer, is_ours},
     names,
-    pair::{InFile, NAME_BYTES_MIN, PairFacts, PairName, Reference},
-    value_log::{self, Frames, Stored, read_entry},
+    pair::{InFile, NAME_BYTES_MIN, PairName, PairProperties, Reference},
+    value_log::{self, Frames, StoredValue, read_entry},
 };
 
 /// All events of a log, its end included.
@@ -68,7 +68,7 @@ pub fn log(input: &[u8]) {
 /// Frames come in the order of the file and lie within it; each, framed anew under the segment's number, comes back, and each of its
 /// puts can be read by itself.
 pub fn value_log(input: &[u8]) {
-    let _ = (Stored::parse(input), read_entry(input, |key| key == b"key", SeqNo(7)));
+    let _ = (StoredValue::parse(input), read_entry(input, |key| key == b"key", SeqNo(7)));
     let (mut frames, mut at) = (Frames::new(7, input.len() as u64), 0);
     let mut read = |offset: u64, buffer: &mut [u8]| -> Result<(), Infallible> {
         buffer.copy_from_slice(&input[offset as usize..][..buffer.len()]);
@@ -171,7 +171,7 @@ pub fn pair(input: &[u8]) {
             assert!(file.name(&key::lookup(input, SeqNo(7))).len() <= 3 * input.len() + 40);
         }
     }
-    let _ = PairFacts::decode(input);
+    let _ = PairProperties::decode(input);
     let (name, file) = input.split_at(input.iter().position(|byte| *byte == 0).unwrap_or(input.len()));
     if let Some(name) = std::str::from_utf8(name).ok().and_then(PairName::parse)
         && let Ok((internal, at)) = name.open(file)
@@ -193,8 +193,8 @@ pub fn pair(input: &[u8]) {
 /// The same of the small files, of names, and of facts.
 pub fn marker(input: &[u8]) {
     if let Ok(text) = std::str::from_utf8(input) {
-        if let Ok(marker) = Marker::decode(text) {
-            assert_eq!(Marker::decode(&marker.encode()).expect("what we write, we read"), marker);
+        if let Ok(marker) = FormatFile::decode(text) {
+            assert_eq!(FormatFile::decode(&marker.encode()).expect("what we write, we read"), marker);
         }
         if let Some(name) = FileName::parse(text) {
             assert_eq!(FileName::parse(&name.to_string()), Some(name));
@@ -203,7 +203,7 @@ pub fn marker(input: &[u8]) {
     if let Ok(manifest) = names::decode_current(input) {
         assert_eq!(names::encode_current(manifest).as_bytes(), input);
     }
-    if let Ok(facts) = TableFacts::decode(input) {
+    if let Ok(facts) = TableProperties::decode(input) {
         assert_eq!(facts.encode(), input);
     }
     for offset in [0, 4096, 1 << 20] {
@@ -216,12 +216,12 @@ pub fn marker(input: &[u8]) {
 
 /// Deletes of ranges that decode say the same when they are written again, and when they are put together one by one; each is
 /// found at its first key.
-pub fn range_deletes(input: &[u8]) {
+pub fn range_tombstones(input: &[u8]) {
     let order = KeyOrder::Bytewise;
-    let Ok(deletes) = RangeDeletes::decode(&order, input.to_vec()) else { return };
-    let again = RangeDeletes::decode(&order, deletes.encode()).expect("what we write, we read");
+    let Ok(deletes) = RangeTombstones::decode(&order, input.to_vec()) else { return };
+    let again = RangeTombstones::decode(&order, deletes.encode()).expect("what we write, we read");
     assert_eq!(again, deletes);
-    let mut together = RangeDeletes::default();
+    let mut together = RangeTombstones::default();
     together.extend(&order, &deletes);
     assert_eq!(together, deletes);
     for fragment in deletes.fragments() {
@@ -282,7 +282,7 @@ pub fn key(input: &[u8]) {
     assert!(low == high || order.internal(&between, &high).is_lt(), "{between:?} is not before {high:?}");
 }
 
-/// Stored under the codec that the first byte says: an answer no larger than a decompression bomb's limit, or an error.
+/// StoredValue under the codec that the first byte says: an answer no larger than a decompression bomb's limit, or an error.
 /// What is compressed comes back.
 pub fn compress(input: &[u8]) {
     let Some((&id, stored)) = input.split_first() else { return };

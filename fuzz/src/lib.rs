@@ -32,7 +32,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("marker", decoders::marker),
     ("options", decoders::options),
     ("pair", decoders::pair),
-    ("range_deletes", decoders::range_deletes),
+    ("range_tombstones", decoders::range_tombstones),
     ("raw", raw::raw),
     ("store", stores::store),
     ("table", stores::table),

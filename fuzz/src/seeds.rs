@@ -6,7 +6,7 @@ use std::{
 };
 use terrace::{Options, PRESETS};
 use terrace_format::{
-    FileName, KeyOrder, RangeDeletes, SeqNo,
+    FileName, KeyOrder, RangeTombstones, SeqNo,
     footer::{FOOTER_BYTES, Footer, open_block},
     log_record::{Deframer, Event},
 };
@@ -59,10 +59,10 @@ pub fn seeds(golden: &Path) -> Vec<Seed> {
             seeds.push(Seed { target: "options", name: format!("{preset}-{name}"), bytes: text.into_bytes() });
         }
     }
-    let (mut deletes, order) = (RangeDeletes::default(), KeyOrder::Bytewise);
+    let (mut deletes, order) = (RangeTombstones::default(), KeyOrder::Bytewise);
     for (number, (from, to)) in [("", "a"), ("b", "z"), ("k", "kk"), ("c", "d"), ("b", "c")].into_iter().enumerate() {
         deletes.insert(&order, from.as_bytes(), to.as_bytes(), SeqNo(number as u64 + 1));
-        seeds.push(Seed { target: "range_deletes", name: format!("first-{number}"), bytes: deletes.encode() });
+        seeds.push(Seed { target: "range_tombstones", name: format!("first-{number}"), bytes: deletes.encode() });
     }
     for (number, bytes) in raw::seeds().into_iter().enumerate() {
         seeds.push(Seed { target: "raw", name: format!("history-{number}"), bytes });

@@ -1,6 +1,6 @@
 //! A table, and a whole store, whose bytes may be anything.
 use super::{
-    damage::{self, BATCHES, FLUSHED, Verdict, judge, shape},
+    damage::{self, BATCHES, FLUSHED, Verdict, judge, layout},
     files::{self, Files},
     heal,
     kit::{self, Model},
@@ -9,11 +9,11 @@ use std::sync::{Arc, LazyLock};
 use terrace::{Options, ReadOptions, WriteOptions};
 use terrace_format::{KeyOrder, SeqNo, TableId, filter::Bloom, key};
 use terrace_storage::{
-    Memory, Result, Setup,
+    Memory, Result, StorageConfig,
     backends::files::fs::FileSystem,
     durability::NoTracker,
     open_files,
-    placement::{Mode, ReadHow, Table, TableMeta},
+    placement::{OpenMode, ReadHow, Table, TableMeta},
 };
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
@@ -23,8 +23,9 @@ pub fn table(input: &[u8]) {
     for file in [input.to_vec(), heal::table(input)] {
         let memory = Memory::new();
         memory.create("000001.ldb").and_then(|mut writer| writer.append(&file)).expect("memory takes all");
-        let setup = Setup { filter: Some(Arc::new(Bloom::new(10))), ..Setup::default() };
-        let placement = open_files(Arc::new(memory), Mode::Create, Arc::new(NoTracker), &setup).expect("memory opens");
+        let setup = StorageConfig { filter: Some(Arc::new(Bloom::new(10))), ..StorageConfig::default() };
+        let placement =
+            open_files(Arc::new(memory), OpenMode::Create, Arc::new(NoTracker), &setup).expect("memory opens");
         let meta = TableMeta::unbounded(TableId(1), file.len() as u64);
         let Ok(table) = placement.open_table(&meta) else { continue };
         let verified = table.verify();
@@ -76,7 +77,7 @@ static RANGED: LazyLock<(Files, Vec<Model>)> = LazyLock::new(|| (ranged(), Vec::
 const RANGED_PAIRS: usize = 300;
 
 fn ranged_shape() -> Options {
-    let own = [("range_deletes", "on"), ("block_bytes", "1KiB"), ("compression", "none")];
+    let own = [("range_tombstones", "on"), ("block_bytes", "1KiB"), ("compression", "none")];
     kit::options(&[&own, kit::TIGHT].concat())
 }
 
@@ -143,17 +144,17 @@ pub fn store(input: &[u8]) {
     }
     if healed {
         // What carries the right checksum may say anything: an answer, or an error, is all that can be asked for.
-        let _ = judge(&damaged, &shape(marked), states);
+        let _ = judge(&damaged, &layout(marked), states);
         return;
     }
     let changed =
         |log: bool| files.iter().any(|(name, bytes)| name.ends_with(".log") == log && damaged[name] != *bytes);
-    let legal = match judge(&damaged, &shape(marked), states) {
+    let legal = match judge(&damaged, &layout(marked), states) {
         Ok(Verdict::Holds(count)) => count == BATCHES || changed(true) && count >= FLUSHED,
         Ok(Verdict::Refused | Verdict::Wounded) => changed(false), // damage to an unsynced log is what power cuts do
         Err(why) => panic!("{why}"),
     };
-    assert!(legal, "{:?}", judge(&damaged, &shape(marked), states));
+    assert!(legal, "{:?}", judge(&damaged, &layout(marked), states));
 }
 
 fn is_table(name: &str) -> bool {

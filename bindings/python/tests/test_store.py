@@ -207,10 +207,10 @@ def test_a_store_lasts(path):
 
 
 def test_options_by_name(path):
-    options = dict(memtable_bytes=1 << 20, cache_bytes="1MiB", compression="none", paranoid_checks=True)
+    options = dict(write_buffer_size=1 << 20, block_cache_size="1MiB", compression="none", paranoid_checks=True)
     with terracedb.open(path, preset="terrace-block", **options) as db:
         filled(db)
-    for wrong in (dict(nonsense=1), dict(memtable_bytes="much"), dict(memtable_bytes=1), dict(preset="nonsense")):
+    for wrong in (dict(nonsense=1), dict(write_buffer_size="much"), dict(write_buffer_size=1), dict(preset="nonsense")):
         with pytest.raises(terracedb.InvalidError, match=list(wrong.values())[0] if "preset" in wrong else list(wrong)[0]):
             terracedb.open(path, **wrong)
 
@@ -250,7 +250,7 @@ def test_an_empty_range_is_no_op_in_a_batch(db):
     db.delete_range(b"a", b"a")
     assert list(db.items()) == [(b"k", b"v")]
     batch.delete_range(b"a", b"z")
-    with pytest.raises(terracedb.UnsupportedError, match="range_deletes"):
+    with pytest.raises(terracedb.UnsupportedError, match="range_tombstones"):
         db.write(batch)
 
 
@@ -353,7 +353,7 @@ def test_many_threads(db):
 
 
 def test_a_replica_follows(path):
-    with terracedb.open(path, log_keep_bytes="1MiB", range_deletes=True) as db, terracedb.open_in_memory(range_deletes=True) as replica:
+    with terracedb.open(path, wal_size_limit="1MiB", range_tombstones=True) as db, terracedb.open_in_memory(range_tombstones=True) as replica:
         db[b"a"], db[b"b"], db[b"c"] = b"1", b"2", b"3"
         with db.batch() as batch:
             batch.delete(b"a")

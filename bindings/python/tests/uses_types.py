@@ -6,7 +6,7 @@ import terracedb
 
 
 def uses(path: str) -> None:
-    with terracedb.open(path, preset="leveldb", memtable_bytes=1 << 20) as db:
+    with terracedb.open(path, preset="leveldb", write_buffer_size=1 << 20) as db:
         value: Optional[bytes] = db.get(b"a")
         number: int | bytes = db.get(b"a", 7)
         there: bytes = db[b"a"]

@@ -124,32 +124,32 @@ extern "C" fn leveldb_options_set_info_log(_options: &mut Options, _logger: *mut
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_write_buffer_size(options: &mut Options, bytes: usize) {
-    options.numbers.memtable_bytes = (bytes as u64).clamp(64 << 10, 1 << 30);
+    options.numbers.write_buffer_size = (bytes as u64).clamp(64 << 10, 1 << 30);
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_max_open_files(options: &mut Options, files: c_int) {
-    options.numbers.open_tables_max = (files.clamp(64 + FILES_BESIDE_TABLES, 50_000) - FILES_BESIDE_TABLES) as u64;
+    options.numbers.max_open_files = (files.clamp(64 + FILES_BESIDE_TABLES, 50_000) - FILES_BESIDE_TABLES) as u64;
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_cache(options: &mut Options, cache: Option<&Cache>) {
-    options.numbers.cache_bytes = cache.map_or_else(|| leveldbs().cache_bytes, |cache| cache.bytes);
+    options.numbers.block_cache_size = cache.map_or_else(|| leveldbs().block_cache_size, |cache| cache.bytes);
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_block_size(options: &mut Options, bytes: usize) {
-    options.numbers.block_bytes = (bytes as u64).clamp(1 << 10, 4 << 20);
+    options.numbers.block_size = (bytes as u64).clamp(1 << 10, 4 << 20);
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_block_restart_interval(options: &mut Options, keys: c_int) {
-    options.numbers.restart_interval = keys.clamp(1, 1024) as u64;
+    options.numbers.block_restart_interval = keys.clamp(1, 1024) as u64;
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_max_file_size(options: &mut Options, bytes: usize) {
-    options.numbers.table_bytes = (bytes as u64).clamp(1 << 20, 1 << 30);
+    options.numbers.target_file_size = (bytes as u64).clamp(1 << 20, 1 << 30);
 }
 
 #[unsafe(no_mangle)]

@@ -31,8 +31,8 @@ pub fn look(path: &Path) -> Result<Holds> {
     };
     let names = names.collect::<io::Result<Vec<String>>>().with_context(named)?;
     let has = |wanted: FileName| names.contains(&wanted.to_string());
-    if has(FileName::Marker) {
-        let text = read_own(&path.join(FileName::Marker.to_string())).with_context(named)?;
+    if has(FileName::FormatFile) {
+        let text = read_own(&path.join(FileName::FormatFile.to_string())).with_context(named)?;
         return Ok(Holds::MarkedStore(String::from_utf8_lossy(&text).into_owned()));
     }
     if names.iter().any(|name| name == "IDENTITY" || name.starts_with("OPTIONS-")) {

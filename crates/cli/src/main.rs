@@ -8,10 +8,10 @@ mod bytes;
 mod cmd;
 mod directory;
 mod json;
+mod layout;
 mod lines;
 mod log_file;
 mod progress;
-mod shape;
 mod sorted_table;
 mod table;
 

@@ -2,12 +2,12 @@
 use anyhow::{Context, Result, bail};
 use std::{collections::BTreeMap, fs::File, os::unix::fs::FileExt, path::Path, sync::Arc};
 use terrace_format::{
-    TableFacts,
+    TableProperties,
     block::{Block, BlockCursor},
     compress::decompress,
-    facts,
     footer::{BLOCK_TRAILER_BYTES, FOOTER_BYTES, Footer, Handle, open_block},
-    pair::{self, PairFacts},
+    pair::{self, PairProperties},
+    properties,
 };
 use terrace_storage::open_own;
 
@@ -55,17 +55,17 @@ impl SortedTable {
     }
 
     /// What the table says of itself, if its writer let it.
-    pub fn facts(&self) -> Result<Option<TableFacts>> {
-        match self.meta_blocks()?.iter().find(|(name, _)| name == facts::META_NAME) {
-            Some((_, handle)) => Ok(Some(TableFacts::decode(&self.contents(*handle)?)?)),
+    pub fn facts(&self) -> Result<Option<TableProperties>> {
+        match self.meta_blocks()?.iter().find(|(name, _)| name == properties::META_NAME) {
+            Some((_, handle)) => Ok(Some(TableProperties::decode(&self.contents(*handle)?)?)),
             None => Ok(None),
         }
     }
 
     /// What a directory table's meta file says of its files.
-    pub fn pair_facts(&self) -> Result<Option<PairFacts>> {
+    pub fn pair_facts(&self) -> Result<Option<PairProperties>> {
         match self.meta_blocks()?.iter().find(|(name, _)| name == pair::META_NAME) {
-            Some((_, handle)) => Ok(Some(PairFacts::decode(&self.contents(*handle)?)?)),
+            Some((_, handle)) => Ok(Some(PairProperties::decode(&self.contents(*handle)?)?)),
             None => Ok(None),
         }
     }

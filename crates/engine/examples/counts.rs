@@ -6,8 +6,8 @@
 mod counting;
 
 use std::{env, fs, hint::black_box};
-use terrace::{Db, Options, ReadOptions, Result, Tier};
-use terrace_storage::{Location, placement::Mode};
+use terrace::{Db, DurabilityMode, Options, ReadOptions, Result};
+use terrace_storage::{Location, placement::OpenMode};
 
 /// Pairs in the store.
 const PAIRS: u64 = 20_000;
@@ -179,14 +179,14 @@ fn main() -> Result<()> {
     let directory = tempfile::tempdir().expect("a directory for the store");
     let mut options = Options::preset(preset)?;
     // The work counted is the same whatever the preset's sizes are, and no sync is part of it.
-    for (name, value) in [("memtable_bytes", "64MiB"), ("cache_bytes", "64MiB"), ("bloom_bits", "10")] {
+    for (name, value) in [("write_buffer_size", "64MiB"), ("block_cache_size", "64MiB"), ("bloom_bits", "10")] {
         options.set(name, value)?;
     }
     options.set("compression", "none")?;
-    options.durability = Tier::None;
+    options.durability = DurabilityMode::None;
     let location = Location::Directory(directory.path().join("store"));
-    let placement = terrace_storage::open(&location, Mode::Create, options.durability, &options.setup())?;
-    let db = Db::open_manual(placement, options)?;
+    let storage = terrace_storage::open(&location, OpenMode::Create, options.durability, &options.setup())?;
+    let db = Db::open_manual(storage, options)?;
     let keys = Keys::new();
     (kind.prepare)(&db, &keys)?;
     let (allocations, calls_before) = (counting::of_process(), calls());

@@ -23,7 +23,7 @@ pub struct WriteBatch {
     pub(crate) key_bytes: u64,
     pub(crate) value_bytes: u64,
     /// Whether it deletes ranges.
-    pub(crate) range_deletes: bool,
+    pub(crate) range_tombstones: bool,
     /// What does not even fit the format; the batch is refused as a whole.
     pub(crate) oversized: Option<String>,
 }
@@ -64,7 +64,7 @@ impl WriteBatch {
     pub fn append(&mut self, other: &WriteBatch) -> &mut WriteBatch {
         self.key_bytes = self.key_bytes.max(other.key_bytes);
         self.value_bytes = self.value_bytes.max(other.value_bytes);
-        self.range_deletes |= other.range_deletes;
+        self.range_tombstones |= other.range_tombstones;
         let full = || (other.batch.len() > u32::MAX - self.batch.len()).then(too_many);
         match other.oversized.clone().or_else(full) {
             None => self.batch.append(&other.batch),
@@ -85,7 +85,7 @@ impl WriteBatch {
     /// ```
     /// # use terrace::{Db, Options, WriteBatch, WriteOptions};
     /// let mut options = Options::default();
-    /// options.range_deletes = true;
+    /// options.range_tombstones = true;
     /// let db = Db::open_in_memory(options)?;
     /// db.put("draft/1", "old")?;
     /// let mut batch = WriteBatch::new();
@@ -98,7 +98,7 @@ impl WriteBatch {
         let (from, to) = (from.as_ref(), to.as_ref());
         if self.fits(from.len().max(to.len()) as u64, 0) {
             self.batch.delete_range(from, to);
-            self.range_deletes = true;
+            self.range_tombstones = true;
         }
         self
     }
@@ -135,8 +135,8 @@ impl WriteBatch {
             };
             (key_bytes, value_bytes) = (key_bytes.max(key.len() as u64), value_bytes.max(value.len() as u64));
         }
-        let range_deletes = batch.ops().any(|op| matches!(op, Op::DeleteRange(..)));
-        WriteBatch { batch, key_bytes, value_bytes, range_deletes, oversized: None }
+        let range_tombstones = batch.ops().any(|op| matches!(op, Op::DeleteRange(..)));
+        WriteBatch { batch, key_bytes, value_bytes, range_tombstones, oversized: None }
     }
 
     fn fits(&mut self, key_bytes: u64, value_bytes: u64) -> bool {

@@ -23,8 +23,8 @@ impl Bounds {
     /// free: either may take a quarter of that. The rest is for merges at work, which write what is unmerged once more, and what it meets.
     pub fn of(options: &Options, free: Option<u64>, unmerged: u64, retained: u64) -> Bounds {
         let space = free.map_or(u64::MAX, |free| free.saturating_add(unmerged).saturating_add(retained));
-        let retained_bytes = options.retained_bytes_max.min(space / 4);
-        Bounds { retained_bytes, unmerged_bytes: space / 4, smooth: options.smooth_stalls }
+        let retained_bytes = options.unsynced_bytes_limit.min(space / 4);
+        Bounds { retained_bytes, unmerged_bytes: space / 4, smooth: options.delayed_writes }
     }
 
     /// Bytes that may be retained before writers are held up by it, one way or the other.
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn what_is_behind_takes_no_more_than_its_share_of_a_disk_that_is_nearly_full() {
         let mut options = Options::default();
-        (options.retained_bytes_max, options.smooth_stalls) = (2 << 30, true);
+        (options.unsynced_bytes_limit, options.delayed_writes) = (2 << 30, true);
         let of = |free, debt, retained| {
             let bounds = Bounds::of(&options, free, debt, retained);
             [bounds.unmerged_bytes, bounds.retained_bytes, bounds.retained_unhindered()]

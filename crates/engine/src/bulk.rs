@@ -4,7 +4,7 @@
 //! However many there are, only some are open at once: each may hold a descriptor until it is durable.
 use crate::Result;
 use terrace_format::TableId;
-use terrace_storage::placement::{Build, Hint, Lifetime, ObjectId, Placement, TableMeta};
+use terrace_storage::placement::{Hint, Lifetime, ObjectId, Storage, TableMeta, TableSink};
 
 /// Writes that may come while tables are prepared, before the sequence under which they are to appear is passed and they must
 /// be prepared again.
@@ -15,11 +15,11 @@ const TABLES_AT_ONCE: usize = 64;
 
 /// The tables so far. Dropped unfinished, it removes them.
 pub struct Bulk<'a> {
-    to: &'a dyn Placement,
+    to: &'a dyn Storage,
     /// Size, in bytes, at which a table ends.
-    table_bytes: u64,
+    target_file_size: u64,
     draw_number: Box<dyn FnMut() -> TableId + 'a>,
-    build: Option<Box<dyn Build>>,
+    build: Option<Box<dyn TableSink>>,
     /// Tables of the build that have ended.
     ended: usize,
     open: bool,
@@ -27,15 +27,15 @@ pub struct Bulk<'a> {
 }
 
 impl<'a> Bulk<'a> {
-    /// Writes tables of about `table_bytes` into `to`, each under a number that `draw_number` gives.
-    pub fn new(to: &'a dyn Placement, table_bytes: u64, draw_number: impl FnMut() -> TableId + 'a) -> Bulk<'a> {
+    /// Writes tables of about `target_file_size` into `to`, each under a number that `draw_number` gives.
+    pub fn new(to: &'a dyn Storage, target_file_size: u64, draw_number: impl FnMut() -> TableId + 'a) -> Bulk<'a> {
         let draw_number = Box::new(draw_number);
-        Bulk { to, table_bytes, draw_number, build: None, ended: 0, open: false, metas: Vec::new() }
+        Bulk { to, target_file_size, draw_number, build: None, ended: 0, open: false, metas: Vec::new() }
     }
 
     /// Stores an entry. Internal keys come in their order, each once, and no two of one user key.
     pub fn add(&mut self, internal: &[u8], value: &[u8]) -> Result<()> {
-        if self.open && self.build.as_ref().is_some_and(|build| build.table_bytes() >= self.table_bytes) {
+        if self.open && self.build.as_ref().is_some_and(|build| build.table_bytes() >= self.target_file_size) {
             self.end_table()?;
         }
         if self.ended >= TABLES_AT_ONCE {
@@ -44,7 +44,7 @@ impl<'a> Bulk<'a> {
         let build = match &mut self.build {
             Some(build) => build,
             none => {
-                let hint = Hint { level: 1, expected_bytes: self.table_bytes, lifetime: Lifetime::Ingest };
+                let hint = Hint { level: 1, expected_bytes: self.target_file_size, lifetime: Lifetime::Ingest };
                 none.insert(self.to.begin(hint)?)
             }
         };

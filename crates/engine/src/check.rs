@@ -11,10 +11,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
 };
-use terrace_format::{Shape, TableId, Values, key};
+use terrace_format::{Layout, TableId, Values, key};
 use terrace_storage::{
     Location,
-    placement::{Listed, Mode, ObjectId, Placement, ReadHow},
+    placement::{Listed, ObjectId, OpenMode, ReadHow, Storage},
 };
 
 /// What a check found.
@@ -23,7 +23,7 @@ pub struct CheckReport {
     /// What is wrong; empty if nothing is.
     pub problems: Vec<String>,
     /// What the store is made of.
-    pub shape: Shape,
+    pub layout: Layout,
     /// Tables looked at.
     pub tables: u64,
     /// Their bytes.
@@ -31,7 +31,7 @@ pub struct CheckReport {
     /// Entries in tables, deletes and old versions included. Counted by a deep check only.
     pub entries: u64,
     /// Deletes of ranges in tables, each counted for every piece that others cut it into.
-    pub range_deletes: u64,
+    pub range_tombstones: u64,
     /// Entries replayed from logs.
     pub log_entries: u64,
     /// Numbers of logs that hold something which is no part of the history: a torn end after a power cut, or damage. The
@@ -70,8 +70,8 @@ pub struct CheckReport {
 /// ```
 pub fn check(path: impl AsRef<Path>, options: &Options, deep: bool) -> Result<CheckReport> {
     let location = Location::at(path.as_ref());
-    let placement = terrace_storage::open(&location, Mode::ReadOnly, options.durability, &options.setup())?;
-    check_on(&*placement, options, deep)
+    let storage = terrace_storage::open(&location, OpenMode::ReadOnly, options.durability, &options.setup())?;
+    check_on(&*storage, options, deep)
 }
 
 /// As [`check`], in any placement.
@@ -80,35 +80,35 @@ pub fn check(path: impl AsRef<Path>, options: &Options, deep: bool) -> Result<Ch
 /// As of [`check`].
 ///
 /// ```
-/// # use terrace::{Db, Options, Tier};
-/// use terrace_storage::{Location, Memory, placement::Mode};
+/// # use terrace::{Db, Options, DurabilityMode};
+/// use terrace_storage::{Location, Memory, placement::OpenMode};
 /// let (place, options) = (Location::Memory(Memory::new()), Options::default());
-/// let open = |mode| terrace_storage::open(&place, mode, Tier::Sync, &options.setup());
-/// Db::open_on(open(Mode::Create)?, options.clone())?.put("key", "value")?;
-/// let report = terrace::check_on(&*open(Mode::ReadOnly)?, &options, false)?;
+/// let open = |mode| terrace_storage::open(&place, mode, DurabilityMode::Sync, &options.setup());
+/// Db::open_on(open(OpenMode::Create)?, options.clone())?.put("key", "value")?;
+/// let report = terrace::check_on(&*open(OpenMode::ReadOnly)?, &options, false)?;
 /// assert_eq!((report.log_entries, report.problems.len()), (1, 0));
 /// # Ok::<(), terrace::Error>(())
 /// ```
-pub fn check_on(placement: &dyn Placement, options: &Options, deep: bool) -> Result<CheckReport> {
-    let found = recover::open(placement, options, true)?;
-    let mut report = CheckReport { shape: placement.shape(), last_sequence: found.last.0, ..CheckReport::default() };
+pub fn check_on(storage: &dyn Storage, options: &Options, deep: bool) -> Result<CheckReport> {
+    let found = recover::open(storage, options, true)?;
+    let mut report = CheckReport { layout: storage.layout(), last_sequence: found.last.0, ..CheckReport::default() };
     report.torn_logs = found.set_aside.iter().map(|log| log.0).collect();
     report.damage = found.damage;
-    report.lost = placement.lost()?;
+    report.lost = storage.lost()?;
     report.log_entries = found.memtables.iter().map(|mem| mem.len()).sum();
-    let listed = placement.list()?;
-    report.problems.extend(orphans::missing_log(placement, options, &listed)?);
+    let listed = storage.list()?;
+    report.problems.extend(orphans::missing_log(storage, options, &listed)?);
     let sizes: BTreeMap<ObjectId, u64> = listed.iter().map(|found| (found.object, found.bytes)).collect();
     let mut unread = false;
     for (level, table) in found.versions.live().tables() {
         report.tables += 1;
         report.table_bytes += table.meta.bytes;
-        let wrong = orphans::wrong_lengths(placement, &table.meta, &sizes);
+        let wrong = orphans::wrong_lengths(storage, &table.meta, &sizes);
         report.problems.extend(wrong.into_iter().map(|problem| format!("level {level}: {problem}")));
-        match check_table(placement, options, &table.meta, deep) {
-            Ok((entries, range_deletes)) => {
+        match check_table(storage, options, &table.meta, deep) {
+            Ok((entries, range_tombstones)) => {
                 report.entries += entries;
-                report.range_deletes += range_deletes;
+                report.range_tombstones += range_tombstones;
             }
             Err(problem) => {
                 unread = true;
@@ -118,42 +118,42 @@ pub fn check_on(placement: &dyn Placement, options: &Options, deep: bool) -> Res
     }
     let (live, base) = (found.versions.live(), found.versions.base());
     if deep && !unread {
-        report.problems.extend(ages::check(placement, options.order(), live, base)?);
+        report.problems.extend(ages::check(storage, options.order(), live, base)?);
     }
-    report.problems.extend(bundles_without_directory(placement, live));
-    report.leftovers = leftovers(placement, live, &listed);
+    report.problems.extend(bundles_without_directory(storage, live));
+    report.leftovers = leftovers(storage, live, &listed);
     Ok(report)
 }
 
 /// What the manifest does not name. Logs and manifests are left out: the next opening replaces all of them.
-fn leftovers(placement: &dyn Placement, version: &Version, listed: &[Listed]) -> Vec<String> {
+fn leftovers(storage: &dyn Storage, version: &Version, listed: &[Listed]) -> Vec<String> {
     let named: BTreeSet<ObjectId> = version.tables().flat_map(|(_, table)| objects(table)).collect();
     let idle = |object: &ObjectId| match object {
         ObjectId::Table(_) | ObjectId::Bundle(_) | ObjectId::Segment(_) => !named.contains(object),
         ObjectId::Temporary(_) => true,
         ObjectId::Wal(_) | ObjectId::SmallLog(_) | ObjectId::Manifest(_) => false,
     };
-    listed.iter().map(|found| found.object).filter(idle).map(|object| placement.place_of(object)).collect()
+    listed.iter().map(|found| found.object).filter(idle).map(|object| storage.place_of(object)).collect()
 }
 
 /// Bundles whose own list of tables cannot be read: nothing needs it as long as the manifest is whole, and a repair without one does.
-fn bundles_without_directory(placement: &dyn Placement, version: &Version) -> Vec<String> {
+fn bundles_without_directory(storage: &dyn Storage, version: &Version) -> Vec<String> {
     let within = version.tables().filter_map(|(_, table)| table.meta.within);
     let bundles: BTreeSet<TableId> = within.map(|within| within.bundle).collect();
-    let unread = |bundle: TableId| placement.tables_in(bundle).err().map(|error| format!("bundle {bundle}: {error}"));
+    let unread = |bundle: TableId| storage.tables_in(bundle).err().map(|error| format!("bundle {bundle}: {error}"));
     bundles.into_iter().filter_map(unread).collect()
 }
 
 fn check_table(
-    placement: &dyn Placement,
+    storage: &dyn Storage,
     options: &Options,
     meta: &terrace_storage::placement::TableMeta,
     deep: bool,
 ) -> std::result::Result<(u64, u64), String> {
     let text = |error: terrace_storage::Error| format!("table {}: {error}", meta.id);
-    let table = placement.open_table(meta).map_err(text)?;
+    let table = storage.open_table(meta).map_err(text)?;
     let mut cursor = table.cursor(ReadHow { verify: true, fill_cache: false }).map_err(text)?;
-    let ranges = table.range_deletes().map_err(text)?;
+    let ranges = table.range_tombstones().map_err(text)?;
     let deletes =
         ranges.iter().flat_map(|ranges| ranges.fragments()).map(|fragment| fragment.sequences.len() as u64).sum();
     let ranges = ranges.and_then(|ranges| ranges.bounds());
@@ -172,8 +172,8 @@ fn check_table(
     }
     let entries = if deep { table.verify().map_err(text)?.entries } else { 0 };
     if deep
-        && placement.shape().values == Values::Log
-        && let Some(wrong) = values::check(placement, meta).map_err(text)?
+        && storage.layout().values == Values::Log
+        && let Some(wrong) = values::check(storage, meta).map_err(text)?
     {
         return Err(format!("table {}: {wrong}", meta.id));
     }

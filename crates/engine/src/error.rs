@@ -91,7 +91,7 @@ pub enum Error {
     Invalid(String),
     /// The logs no longer have what was written with this sequence. Begin with a copy of the whole store, or with `oldest`.
     #[error(
-        "the logs no longer have sequence {wanted}; the oldest there is {oldest} (option log_keep_bytes keeps more)"
+        "the logs no longer have sequence {wanted}; the oldest there is {oldest} (option wal_size_limit keeps more)"
     )]
     SequenceGone {
         /// The first sequence that was asked for and is not there.

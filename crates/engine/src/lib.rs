@@ -52,16 +52,16 @@ mod clock;
 mod closed_logs;
 mod compact;
 mod db;
+mod enospc;
 mod error;
 mod events;
-mod hold;
 mod jobs;
 mod mem;
 mod options;
 mod presets;
+mod rate_limit;
 mod read;
 mod recover;
-mod relief;
 mod reserve;
 mod sorted_table;
 mod state;
@@ -77,7 +77,7 @@ pub use check::{CheckReport, check, check_on};
 pub use db::{Checkpoint, Copied, Db, Durable, Ingested, LevelInfo, TableInfo};
 pub use error::{Error, Result};
 pub use events::{Damage, Event, Listener};
-pub use options::{Collection, Options, Recovery, WriteOptions};
+pub use options::{GcMode, Options, Recovery, WriteOptions};
 pub use presets::PRESETS;
 pub use read::{
     pinned::PinnedValue,
@@ -92,12 +92,12 @@ pub use recover::{
 pub use sorted_table::{SortedTable, SortedTableWriter};
 pub use stats::{LevelStatistics, MemoryStatistics, Statistics, ValueLogStatistics, WorkStatistics};
 pub use terrace_format::{
-    Comparator, KeyOrder, Shape, Storage, TableForm, Values,
+    Comparator, KeyOrder, Layout, Medium, TableForm, Values,
     batch::Op,
     compress::Codec,
     filter::{Bloom, FilterPolicy, HashPolicy},
 };
-pub use terrace_storage::{FilterForm, LogWrites, Setup, Syncs, Tier, placement::Placement};
+pub use terrace_storage::{DurabilityMode, FilterForm, StorageConfig, Syncs, WalWriteMode, placement::Storage};
 
 /// The book's blocks of Rust, each page's under its name.
 #[cfg(doctest)]

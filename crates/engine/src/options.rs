@@ -2,22 +2,22 @@
 //!
 //! Numbers and switches live here and have a text form (`options/field.rs`). A preset is a named choice of
 //! them (`presets.rs`). Only what storage must remember (comparator, shape, codec features) is checked against the store.
-mod collection;
 mod field;
+mod gc_mode;
 mod recovery;
 mod text;
 
 use crate::{Error, Event, Listener, Result, presets};
-pub use collection::Collection;
 use field::FIELDS;
+pub use gc_mode::GcMode;
 pub use recovery::Recovery;
 use std::{fmt, sync::Arc, time::Duration};
 use terrace_format::{
-    Comparator, KeyOrder, Shape, TableForm, Values,
+    Comparator, KeyOrder, Layout, TableForm, Values,
     compress::Codec,
     filter::{Bloom, FilterPolicy},
 };
-use terrace_storage::{FilterForm, LogWrites, Setup, Tier};
+use terrace_storage::{DurabilityMode, FilterForm, StorageConfig, WalWriteMode};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -27,7 +27,7 @@ const MIB: u64 = 1 << 20;
 /// ```
 /// # use terrace::{Codec, Db, Options};
 /// let mut options = Options::preset("terrace-block")?;
-/// options.memtable_bytes = 64 << 20;
+/// options.write_buffer_size = 64 << 20;
 /// options.compression = Codec::Zstd;
 /// let db = Db::open_in_memory(options)?;
 /// # Ok::<(), terrace::Error>(())
@@ -52,11 +52,11 @@ pub struct Options {
     pub recovery: Recovery,
     /// Memory, in bytes, that a memtable may fill before it is sealed and flushed, counted as LevelDB's arena counts,
     /// and with what deletes of ranges take. Larger: fewer and longer tables, less compaction, slower recovery. Default 4 MiB; 64 KiB ..= 4 GiB.
-    pub memtable_bytes: u64,
+    pub write_buffer_size: u64,
     /// Memtables alive at once, the active one included; writers wait above it. So memtables take at most this many times
-    /// `memtable_bytes`, and one write more; `memtable_filter` adds a 64th. Default 2; 2 ..= 64.
-    pub memtables_max: u64,
-    /// Keep a filter of each memtable's keys beside it, a 64th of `memtable_bytes`, so that reads of keys which it has not do not search
+    /// `write_buffer_size`, and one write more; `memtable_filter` adds a 64th. Default 2; 2 ..= 64.
+    pub max_write_buffer_number: u64,
+    /// Keep a filter of each memtable's keys beside it, a 64th of `write_buffer_size`, so that reads of keys which it has not do not search
     /// it. Only where keys are compared bytewise. Default false.
     pub memtable_filter: bool,
     /// How tables are stored. Decided when a store is made: `None` then leaves it to the preset, and opens a store that is there
@@ -66,40 +66,40 @@ pub struct Options {
     pub values: Option<Values>,
     /// Bytes that a value must have to get a file of its own in tables that are directories; smaller ones stay beside their
     /// keys, where they cost no inode but are copied by compactions. Default 0: all have files; 0 ..= 4 GiB.
-    pub file_value_bytes_min: u64,
+    pub min_value_file_size: u64,
     /// With `values=log`: bytes from which on a value stays in the log, and tables only point to it. Shorter ones are copied into
     /// tables. Default 512; 0 ..= 1 GiB.
     pub value_log_threshold: u64,
     /// With `values=log`: writes whose values are all below that, and deletes, go to a small log beside the segment, where they would
     /// be garbage once they are in tables. A write with both goes to the segment whole. Only stores that were created with it have
     /// one. Default true.
-    pub small_log: bool,
+    pub wal_sidecar: bool,
     /// With `values=log`: bytes at which a segment of the log ends, and with it its memtable, however little that holds.
     /// Larger: fewer files, and more to replay after a kill. Default 64 MiB; 64 KiB ..= 4 GiB.
-    pub segment_bytes: u64,
+    pub value_log_segment_size: u64,
     /// With `values=log`: who empties segments of the log once much of them is garbage. `segments`: compactions move what is
     /// alive out of those where it pays; `off`: nobody, and a segment goes when all of it is garbage. Default segments.
-    pub collection: Collection,
+    pub collection: GcMode,
     /// With `values=log`: share of the segments, in percent, that may be garbage before some are emptied: what tables know of,
     /// and what merges lead to expect. While others write, until garbage makes the log an eighth larger than that allows. In a store at
     /// rest, with `collection=segments`, three fifths of the percentage, rounded down, at least 1. Smaller: less space, and more
     /// written. Default 20; 1 ..= 99.
-    pub garbage_percent: u64,
+    pub value_log_gc_percent: u64,
     /// Bytes of values in the log that a scan asks for ahead of where it is, once it had to wait for one; and how many that lie side by
     /// side it may keep, an eighth of that from one segment. Larger: more reads at once, for devices that serve many.
     /// Default 1 MiB; 0 (none) ..= 1 GiB.
     pub value_readahead_bytes: u64,
     /// Size, in bytes, at which a compaction ends a table. Default 2 MiB; 64 KiB ..= 1 GiB.
-    pub table_bytes: u64,
+    pub target_file_size: u64,
     /// Uncompressed size of a table's blocks in bytes, the unit of reading. Default 4 KiB; 1 KiB ..= 4 MiB.
-    pub block_bytes: u64,
+    pub block_size: u64,
     /// Keys between two restart points of a block. Smaller: faster seeks, larger blocks. Default 16; 1 ..= 1024.
-    pub restart_interval: u64,
+    pub block_restart_interval: u64,
     /// How blocks are compressed. LZ4 only in stores created with it; Zstd is unreadable to LevelDB 1.23. Default Snappy.
     pub compression: Codec,
     /// Keep deletes of whole ranges as such ([`Db::delete_range`](crate::Db::delete_range)). Only in stores created with it,
     /// which LevelDB refuses; those created with another option of that kind have it too. Default false.
-    pub range_deletes: bool,
+    pub range_tombstones: bool,
     /// Zstd's level. Default 1; -5 ..= 22.
     pub zstd_level: i64,
     /// Bits of Bloom filter per key; 0 for none. A point read of an absent key then seldom touches a block. Only where keys are
@@ -110,53 +110,53 @@ pub struct Options {
     pub filter_form: FilterForm,
     /// Bytes of memory for reading: uncompressed blocks, and indexes and filters of open tables as far as these take more
     /// than 32 MiB; blocks keep a quarter, and tables stay open. Default 8 MiB; 0 ..= 1 TiB.
-    pub cache_bytes: u64,
+    pub block_cache_size: u64,
     /// Bytes of memory that memtables, indexes and filters of open tables, what cursors have read ahead, and cached blocks may
-    /// take together. Blocks get what the others leave, `cache_bytes` at most; then tables are closed. Not counted: the block
+    /// take together. Blocks get what the others leave, `block_cache_size` at most; then tables are closed. Not counted: the block
     /// each cursor stands on, buffers of tables being written. Default 0: each is bounded by itself. At most 1 PiB; at least
-    /// 1 MiB and five quarters of `memtables_max` × `memtable_bytes`.
-    pub memory_bytes: u64,
+    /// 1 MiB and five quarters of `max_write_buffer_number` × `write_buffer_size`.
+    pub memory_budget: u64,
     /// Tables kept open at once, each one descriptor, unless it is mapped, its index and its filter in memory (about a hundredth of a table
-    /// with values of 1 KiB), and as many segments of a value log or pairs of directory tables; fewer, if `memory_bytes` leaves no more, or this
+    /// with values of 1 KiB), and as many segments of a value log or pairs of directory tables; fewer, if `memory_budget` leaves no more, or this
     /// store's tables and segments would take more than three quarters of the descriptors that the process may have when it is opened.
     /// Default 990; 16 ..= 1,000,000.
-    pub open_tables_max: u64,
+    pub max_open_files: u64,
     /// Map the files of tables, and segments of a value log that are complete, instead of reading them, and read uncompressed blocks and values
     /// where they lie, without a copy or a place in the cache. A page that cannot be had, because the file was cut short or its
     /// device fails, ends the process with a message instead of an error. Only in real directories. Default false.
-    pub mmap_reads: bool,
+    pub allow_mmap_reads: bool,
     /// Runs in level 0 at which its compaction starts. Default 4; 1 ..= 1000.
-    pub l0_compact_runs: u64,
-    /// Runs in level 0 at which each write is delayed by 1 ms. Default 8; 1 ..= 10,000, not below `l0_compact_runs`.
-    pub l0_slow_runs: u64,
-    /// Runs in level 0 at which writes wait. Default 12; 1 ..= 10,000, not below `l0_slow_runs`.
-    pub l0_stop_runs: u64,
-    /// Slow writes in proportion to what background work is behind (runs of level 0 from `l0_slow_runs` to `l0_stop_runs`,
-    /// sealed memtables, `debt_bytes_max`, the last quarter of `retained_bytes_max`) instead of by 1 ms each, so that few ever wait.
+    pub level0_file_num_compaction_trigger: u64,
+    /// Runs in level 0 at which each write is delayed by 1 ms. Default 8; 1 ..= 10,000, not below `level0_file_num_compaction_trigger`.
+    pub level0_slowdown_writes_trigger: u64,
+    /// Runs in level 0 at which writes wait. Default 12; 1 ..= 10,000, not below `level0_slowdown_writes_trigger`.
+    pub level0_stop_writes_trigger: u64,
+    /// Slow writes in proportion to what background work is behind (runs of level 0 from `level0_slowdown_writes_trigger` to `level0_stop_writes_trigger`,
+    /// sealed memtables, `soft_pending_compaction_bytes_limit`, the last quarter of `unsynced_bytes_limit`) instead of by 1 ms each, so that few ever wait.
     /// Default false.
-    pub smooth_stalls: bool,
-    /// Bytes above their levels' limits at which `smooth_stalls` slows writes most; it begins at half of them. Whatever is set here, on a disk
+    pub delayed_writes: bool,
+    /// Bytes above their levels' limits at which `delayed_writes` slows writes most; it begins at half of them. Whatever is set here, on a disk
     /// that is nearly full writes wait for the compactions that run once a quarter of the space they could have is in level 0 and above the
-    /// levels' limits; `smooth_stalls` slows them from half of that on. Default 0, which is no limit; 0 ..= 1 PiB.
-    pub debt_bytes_max: u64,
+    /// levels' limits; `delayed_writes` slows them from half of that on. Default 0, which is no limit; 0 ..= 1 PiB.
+    pub soft_pending_compaction_bytes_limit: u64,
     /// Insert a group of writes into the memtable while the next group's log is written. Default false.
     pub pipelined_writes: bool,
     /// Microseconds that a synced write waits for those writers to come back whom the last sync served, but never more than
     /// half as long as that sync took. More writes for each sync when several threads sync. Default 0; 0 ..= 100,000.
-    pub group_wait_us: u64,
+    pub group_commit_wait_us: u64,
     /// Bytes that level 1 may hold; each deeper level holds ten times its upper neighbour. See
-    /// also `levels_fit`. Default 10 MiB; 64 KiB ..= 1 TiB.
-    pub level_base_bytes: u64,
-    /// Levels are sized from both ends. Level 1 holds at least what level 0 brings at once, `l0_compact_runs` memtables: with less,
+    /// also `level_compaction_dynamic_level_bytes`. Default 10 MiB; 64 KiB ..= 1 TiB.
+    pub max_bytes_for_level_base: u64,
+    /// Levels are sized from both ends. Level 1 holds at least what level 0 brings at once, `level0_file_num_compaction_trigger` memtables: with less,
     /// what just came would only be written again to go deeper; and up to four times that before a level is begun. The last level holds
     /// all, each one above it a tenth of the next: less space, and fewer old versions for scans to pass, than with sizes that count from
     /// level 1 only. While nobody writes, level 0 is due, too, when it holds what level 1 may at least. Where levels hold
-    /// entries (`level_base_entries`) nothing of this holds. Default
+    /// entries (`max_entries_for_level_base`) nothing of this holds. Default
     /// false.
-    pub levels_fit: bool,
+    pub level_compaction_dynamic_level_bytes: bool,
     /// Where tables are directories: entries that level 0 may hold; each deeper level holds ten times its upper neighbour, and
-    /// `level_base_bytes` does not count. Default 0 (levels hold bytes); 0 ..= 1,000,000,000.
-    pub level_base_entries: u64,
+    /// `max_bytes_for_level_base` does not count. Default 0 (levels hold bytes); 0 ..= 1,000,000,000.
+    pub max_entries_for_level_base: u64,
     /// Compact a table once it has cost many fruitless seeks, as LevelDB does. Default true.
     pub seek_compaction: bool,
     /// With `seek_compaction`, how many bytes of a compaction a fruitless seek pays for: a table goes once its seeks have paid for it and what it
@@ -167,81 +167,81 @@ pub struct Options {
     /// in the first that filters let pass, and goes no further, is not. Seeks that have
     /// been worth merging level 0 into level 1, while no table came or went, have it merged, however few its runs are.
     /// Default 0 (never); 0 ..= 1 GiB. LevelDB reckons 16 KiB for a seek.
-    pub l0_seek_bytes: u64,
+    pub level0_seek_compaction_bytes: u64,
     /// Compactions that may run at once. Default 1; 1 ..= 64.
-    pub compactions_max: u64,
+    pub max_background_compactions: u64,
     /// Compactions at once, and threads of each, that are enough while level 0 is short and somebody writes: fewer than there
     /// are processors leave some to writers and readers. Default 64, which is no bound; 1 ..= 64.
-    pub compactions_calm: u64,
+    pub base_background_compactions: u64,
     /// Bytes that all compactions, and collectors of a value log, together may write in a second, so that others who use the device get their
-    /// share of it. Not held while level 0 is half way to where writes are slowed, or more lies above the levels' sizes than half of `debt_bytes_max`. Flushes
+    /// share of it. Not held while level 0 is half way to where writes are slowed, or more lies above the levels' sizes than half of `soft_pending_compaction_bytes_limit`. Flushes
     /// and what is ingested have no limit. Default 0, which is none; 0 ..= 1 TiB.
-    pub compaction_bytes_per_second: u64,
+    pub rate_bytes_per_sec: u64,
     /// Threads that one large compaction may use, each for a range of its keys. Default 1; 1 ..= 64.
-    pub subcompactions_max: u64,
+    pub max_subcompactions: u64,
     /// Bytes of inputs that are worth such a thread. Default 4 MiB; 1 KiB ..= 1 TiB.
-    pub subcompaction_bytes: u64,
+    pub min_subcompaction_size: u64,
     /// Fewest runs of level 0 that are merged among themselves while level 1 is busy, so that reads and writers do not
     /// suffer from their number; they are then written once more. Default 0 (never); 0 ..= 1000.
-    pub l0_merge_runs: u64,
+    pub intra_l0_compaction_trigger: u64,
     /// Least bytes of level 0, in percent of those they meet in level 1, for which they are merged into it while somebody writes: level 0
-    /// holds more than `l0_compact_runs` runs then, up to half way to `l0_slow_runs`, where it waits no longer. Fewer bytes are written, and
+    /// holds more than `level0_file_num_compaction_trigger` runs then, up to half way to `level0_slowdown_writes_trigger`, where it waits no longer. Fewer bytes are written, and
     /// reads search up to as many more. Where levels hold
     /// entries nothing waits. Default 0 (any); 0 ..= 1000.
-    pub l0_least_percent: u64,
+    pub level0_min_overlap_percent: u64,
     /// Compact the table first that meets the least below, and end outputs where tables below end, at half to one and a half
-    /// `table_bytes`: fewer bytes are written than by LevelDB's turns around the key space. Default false.
+    /// `target_file_size`: fewer bytes are written than by LevelDB's turns around the key space. Default false.
     pub least_overlap: bool,
     /// Compactions write a block of an input as it is, still compressed, where no other input has a key among its own and nothing of it is
     /// dropped, if it has the codec of new ones and is no larger than three of them. What lies between such blocks may be small ones; in each
-    /// table they hold three quarters of `block_bytes` on average. Off, tables are cut into blocks as LevelDB would. Default false.
-    pub whole_blocks: bool,
+    /// table they hold three quarters of `block_size` on average. Off, tables are cut into blocks as LevelDB would. Default false.
+    pub copy_whole_blocks: bool,
     /// A table is merged before its level is due once its tombstones are expected to hide so large a share, in percent, of the bytes that the
     /// merge rewrites: as many entries of what lies below as there are tombstones, and what deletes of ranges cover; puts, too, where
     /// entries below are much larger. In a store at rest a quarter of it is enough, also of what merges lead to expect that newer entries
     /// hide. At the bottom, tables are written without tombstones once these are so large a share of their entries, and flushes leave out
     /// what is overwritten. Smaller: less garbage, and more
     /// written. Default 0 (never, as LevelDB), in presets `default`, `terrace-block`, `terrace` and `raw` 50; 0 ..= 100.
-    pub tombstone_percent: u64,
+    pub tombstone_compaction_percent: u64,
     /// An idle store starts to become durable after this many milliseconds. Default 5000; 0 (never) ..= 86,400,000.
-    pub durability_interval_ms: u64,
+    pub idle_durability_ms: u64,
     /// How written tables become durable: `sync` each as it is finished, as LevelDB does; `group` many by one commit of the
     /// file system's journal, off the path of writes, on ext4 (refused where ext4 cannot promise it); `journal` waits for the
     /// commits that ext4 makes anyway and forces none, so that replaced tables and logs are kept for some ten seconds;
     /// `journal-bpf` asks the kernel for the very commit that each table waits for, which takes a privilege, or an iterator that
     /// root has pinned (`terrace pin`);
-    /// `background` is as `group` with a sync of each file, on any file system; `auto` is `group`, else `background`. `as-made` is
+    /// `background` is as `group` with a sync of each file, on any file system; `auto` is `group`, else `background`. `inherit` is
     /// `auto` in new stores, whose marker remembers it, and `sync` in stores that were there before, such as LevelDB's. `none`
-    /// promises nothing at a power cut. Default as-made; [`leveldb_compatible`](Options::leveldb_compatible) has sync.
-    pub durability: Tier,
+    /// promises nothing at a power cut. Default inherit; [`leveldb_compatible`](Options::leveldb_compatible) has sync.
+    pub durability: DurabilityMode,
     /// Sync each table that a flush makes as it is finished, whatever the tier does with those of compactions: its log then goes
     /// at once. Default false.
     pub sync_flushes: bool,
     /// Sync a log once its memtable is sealed, as the flush begins: a power cut then costs no more than what the active memtable
     /// holds, however late tables become durable. Nothing waits for it but the flush. Default false.
-    pub sync_logs: bool,
+    pub sync_sealed_wals: bool,
     /// Tiers `group` and `background`: time in milliseconds between two batches, unless what is retained (see
-    /// `retained_bytes_max`), or the descriptors that it takes, ask for one sooner. Larger: fewer commits, fewer bytes, since a
+    /// `unsynced_bytes_limit`), or the descriptors that it takes, ask for one sooner. Larger: fewer commits, fewer bytes, since a
     /// table that is merged before its batch begins is never written to the device, and more logs and replaced tables kept for as
-    /// long. Tier `journal`: between two looks at the journal. Default 1000; 0 ..= 60,000.
-    pub batch_interval_ms: u64,
+    /// long. DurabilityMode `journal`: between two looks at the journal. Default 1000; 0 ..= 60,000.
+    pub durability_interval_ms: u64,
     /// Bytes of logs and of replaced tables that may wait for what replaces them to be durable. A batch is begun at half of
     /// it, or at 512 MiB, sixteen memtables or sixteen logs if that is less. Writes wait at the whole, and where logs take too many
-    /// descriptors; with `smooth_stalls` they are slowed from three quarters on, so it should then be several times
-    /// `memtable_bytes`. Tier `journal` forces a commit where the first of the two begins, and where logs take too many descriptors.
+    /// descriptors; with `delayed_writes` they are slowed from three quarters on, so it should then be several times
+    /// `write_buffer_size`. DurabilityMode `journal` forces a commit where the first of the two begins, and where logs take too many descriptors.
     /// On a disk that is nearly full, but under that tier, it is less: a quarter of what would be free if nothing were retained and
     /// compactions had caught up. Bounds the work of reopening after a kill. Default 1 GiB; 1 MiB ..= 1 TiB.
-    pub retained_bytes_max: u64,
+    pub unsynced_bytes_limit: u64,
     /// How records of the write-ahead log reach the operating system: `write` by a system call each, as LevelDB does; `map`
     /// through a mapping of the preallocated file, on ext4, xfs and tmpfs (elsewhere it writes). `map` is faster for small
     /// writes, synced ones too. After a kill the log ends in zeros, which LevelDB reads as its end, and now and then in half
     /// a record, which `paranoid_checks` takes for damage. Default write.
-    pub log_writes: LogWrites,
+    pub wal_write_mode: WalWriteMode,
     /// On a device, write whole pages of 4096 bytes, with zeros behind what does not fill one. Without, the kernel reads what else is in
     /// such a page before it writes; to measure what that costs. Default true.
     pub padding: bool,
     /// On a device, read and write past the kernel's page cache. What was written costs no memory there, and a synced write no search
-    /// for dirty pages; what is not in `cache_bytes` is read from the device each time. Default false.
+    /// for dirty pages; what is not in `block_cache_size` is read from the device each time. Default false.
     pub direct_io: bool,
     /// Bytes of disk that a file `RESERVE` keeps allocated, for the manifest and one batch: a store that finds the disk full
     /// gives them up to make durable what it has and to remove what that replaces, before it stops
@@ -249,22 +249,22 @@ pub struct Options {
     pub reserve_bytes: u64,
     /// Bytes of closed logs that are kept, after they are needed no more, for [`Db::updates_since`](crate::Db::updates_since)
     /// to read, also over a close or a kill. Default 0; 0 ..= 1 TiB.
-    pub log_keep_bytes: u64,
+    pub wal_size_limit: u64,
     /// Bytes after which the manifest is begun anew; from 1 MiB on also if it is eight times as long as it began. Default 64 MiB;
     /// 4 KiB ..= 1 GiB.
-    pub manifest_bytes: u64,
+    pub max_manifest_file_size: u64,
     order: KeyOrder,
     filter: Option<Arc<dyn FilterPolicy>>,
     listener: Option<Arc<dyn Listener>>,
     preset: &'static str,
     /// What the preset makes a new store of.
-    pub(crate) made_of: Shape,
+    pub(crate) made_of: Layout,
 }
 
 impl Default for Options {
     fn default() -> Options {
         let mut options = presets::terrace_block().named("default");
-        options.durability = Tier::AsMade;
+        options.durability = DurabilityMode::Inherit;
         options
     }
 }
@@ -284,7 +284,7 @@ impl Options {
     ///
     /// ```
     /// # use terrace::Options;
-    /// assert_eq!(Options::leveldb_compatible().memtable_bytes, 4 << 20);
+    /// assert_eq!(Options::leveldb_compatible().write_buffer_size, 4 << 20);
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn leveldb_compatible() -> Options {
@@ -295,70 +295,70 @@ impl Options {
             split: false,
             paranoid_checks: false,
             recovery: Recovery::Refuse,
-            memtable_bytes: 4 * MIB,
-            memtables_max: 2,
+            write_buffer_size: 4 * MIB,
+            max_write_buffer_number: 2,
             memtable_filter: false,
             tables: None,
             values: None,
-            file_value_bytes_min: 0,
+            min_value_file_size: 0,
             value_log_threshold: 512,
-            small_log: true,
-            segment_bytes: 64 * MIB,
-            collection: Collection::Segments,
-            garbage_percent: 20,
+            wal_sidecar: true,
+            value_log_segment_size: 64 * MIB,
+            collection: GcMode::Segments,
+            value_log_gc_percent: 20,
             value_readahead_bytes: MIB,
-            table_bytes: 2 * MIB,
-            block_bytes: 4 * KIB,
-            restart_interval: 16,
+            target_file_size: 2 * MIB,
+            block_size: 4 * KIB,
+            block_restart_interval: 16,
             compression: Codec::Snappy,
-            range_deletes: false,
+            range_tombstones: false,
             zstd_level: 1,
             bloom_bits: 0,
             filter_form: FilterForm::Block,
-            cache_bytes: 8 * MIB,
-            memory_bytes: 0,
-            open_tables_max: 990,
-            mmap_reads: false,
-            l0_compact_runs: 4,
-            l0_slow_runs: 8,
-            l0_stop_runs: 12,
-            smooth_stalls: false,
-            debt_bytes_max: 0,
+            block_cache_size: 8 * MIB,
+            memory_budget: 0,
+            max_open_files: 990,
+            allow_mmap_reads: false,
+            level0_file_num_compaction_trigger: 4,
+            level0_slowdown_writes_trigger: 8,
+            level0_stop_writes_trigger: 12,
+            delayed_writes: false,
+            soft_pending_compaction_bytes_limit: 0,
             pipelined_writes: false,
-            group_wait_us: 0,
-            level_base_bytes: 10 * MIB,
-            levels_fit: false,
-            level_base_entries: 0,
+            group_commit_wait_us: 0,
+            max_bytes_for_level_base: 10 * MIB,
+            level_compaction_dynamic_level_bytes: false,
+            max_entries_for_level_base: 0,
             seek_compaction: true,
             seek_compaction_bytes: 0,
-            l0_seek_bytes: 0,
-            compactions_max: 1,
-            compactions_calm: 64,
-            compaction_bytes_per_second: 0,
-            subcompactions_max: 1,
-            subcompaction_bytes: 4 * MIB,
-            l0_merge_runs: 0,
-            l0_least_percent: 0,
+            level0_seek_compaction_bytes: 0,
+            max_background_compactions: 1,
+            base_background_compactions: 64,
+            rate_bytes_per_sec: 0,
+            max_subcompactions: 1,
+            min_subcompaction_size: 4 * MIB,
+            intra_l0_compaction_trigger: 0,
+            level0_min_overlap_percent: 0,
             least_overlap: false,
-            whole_blocks: false,
-            tombstone_percent: 0,
-            durability_interval_ms: 5000,
-            durability: Tier::Sync,
+            copy_whole_blocks: false,
+            tombstone_compaction_percent: 0,
+            idle_durability_ms: 5000,
+            durability: DurabilityMode::Sync,
             sync_flushes: false,
-            sync_logs: false,
-            batch_interval_ms: 1000,
-            retained_bytes_max: 1 << 30,
-            log_writes: LogWrites::Write,
+            sync_sealed_wals: false,
+            durability_interval_ms: 1000,
+            unsynced_bytes_limit: 1 << 30,
+            wal_write_mode: WalWriteMode::Write,
             padding: true,
             direct_io: false,
             reserve_bytes: 0,
-            log_keep_bytes: 0,
-            manifest_bytes: 64 * MIB,
+            wal_size_limit: 0,
+            max_manifest_file_size: 64 * MIB,
             order: KeyOrder::Bytewise,
             filter: None,
             listener: None,
             preset: "leveldb",
-            made_of: Shape::default(),
+            made_of: Layout::default(),
         }
     }
 
@@ -430,39 +430,39 @@ impl Options {
     }
 
     /// What a new store is made of. Its storage follows from where it is.
-    pub fn shape(&self) -> Shape {
-        let Shape { storage, tables, values } = self.made_of;
-        Shape { storage, tables: self.tables.unwrap_or(tables), values: self.values.unwrap_or(values) }
+    pub fn layout(&self) -> Layout {
+        let Layout { medium, tables, values } = self.made_of;
+        Layout { medium, tables: self.tables.unwrap_or(tables), values: self.values.unwrap_or(values) }
     }
 
     /// What storage must know of these options.
-    pub fn setup(&self) -> Setup {
+    pub fn setup(&self) -> StorageConfig {
         let bloom = || {
             (self.bloom_bits > 0 && self.order.is_bytewise())
                 .then(|| Arc::new(Bloom::new(self.bloom_bits as u32)) as Arc<dyn FilterPolicy>)
         };
-        Setup {
+        StorageConfig {
             order: self.order.clone(),
-            shape: self.shape(),
-            block_bytes: self.block_bytes as usize,
-            restart_interval: self.restart_interval as usize,
+            layout: self.layout(),
+            block_size: self.block_size as usize,
+            block_restart_interval: self.block_restart_interval as usize,
             codec: self.compression,
             zstd_level: self.zstd_level as i32,
             filter: self.filter.clone().or_else(bloom),
             filter_form: self.filter_form,
-            cache_bytes: self.cache_bytes,
-            memory_bytes: Some(self.memory_bytes).filter(|bytes| *bytes > 0),
-            open_tables_max: self.open_tables_max as usize,
-            file_value_bytes_min: self.file_value_bytes_min,
-            mmap_reads: self.mmap_reads,
-            log_writes: self.log_writes,
+            block_cache_size: self.block_cache_size,
+            memory_budget: Some(self.memory_budget).filter(|bytes| *bytes > 0),
+            max_open_files: self.max_open_files as usize,
+            min_value_file_size: self.min_value_file_size,
+            allow_mmap_reads: self.allow_mmap_reads,
+            wal_write_mode: self.wal_write_mode,
             padding: self.padding,
             direct_io: self.direct_io,
-            batch_interval: Duration::from_millis(self.batch_interval_ms),
+            durability_interval: Duration::from_millis(self.durability_interval_ms),
             sync_flushes: self.sync_flushes,
             value_log_threshold: self.value_log_threshold as usize,
-            small_log: self.small_log,
-            segment_bytes: self.segment_bytes,
+            wal_sidecar: self.wal_sidecar,
+            value_log_segment_size: self.value_log_segment_size,
         }
     }
 
@@ -474,8 +474,8 @@ impl Options {
     /// ```
     /// # use terrace::Options;
     /// let mut options = Options::default();
-    /// options.set("memtable_bytes", "8MiB")?;
-    /// assert_eq!(options.memtable_bytes, 8 << 20);
+    /// options.set("write_buffer_size", "8MiB")?;
+    /// assert_eq!(options.write_buffer_size, 8 << 20);
     /// assert!(options.set("memtable_byte", "8MiB").is_err());
     /// # Ok::<(), terrace::Error>(())
     /// ```
@@ -501,18 +501,18 @@ impl Options {
 
     /// Bytes of the filter of a memtable: enough for 8 bits a key where pairs are as small as they can usefully be.
     pub(crate) fn memtable_filter_bytes(&self) -> u64 {
-        if self.memtable_filter { self.memtable_bytes / 64 } else { 0 }
+        if self.memtable_filter { self.write_buffer_size / 64 } else { 0 }
     }
 
     /// Runs in level 0 that press: half way from those that start its compaction to those that slow writes.
     pub(crate) fn l0_pressing_runs(&self) -> u64 {
-        self.l0_compact_runs.midpoint(self.l0_slow_runs)
+        self.level0_file_num_compaction_trigger.midpoint(self.level0_slowdown_writes_trigger)
     }
 
     /// Bytes that level 1 may hold, all things considered.
     pub(crate) fn level_1_bytes(&self) -> u64 {
-        let brought = self.l0_compact_runs.saturating_mul(self.memtable_bytes);
-        self.level_base_bytes.max(if self.levels_fit { brought } else { 0 })
+        let brought = self.level0_file_num_compaction_trigger.saturating_mul(self.write_buffer_size);
+        self.max_bytes_for_level_base.max(if self.level_compaction_dynamic_level_bytes { brought } else { 0 })
     }
 
     /// Checks every bound at once and names each offender.
@@ -523,25 +523,25 @@ impl Options {
     /// ```
     /// # use terrace::Options;
     /// let mut options = Options::default();
-    /// options.memtables_max = 1;
+    /// options.max_write_buffer_number = 1;
     /// assert!(options.validate().is_err());
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn validate(&self) -> Result<()> {
         let mut bad: Vec<String> = FIELDS.iter().filter_map(|field| (field.check)(self)).collect();
-        if self.l0_slow_runs < self.l0_compact_runs {
-            bad.push("l0_slow_runs is below l0_compact_runs".into());
+        if self.level0_slowdown_writes_trigger < self.level0_file_num_compaction_trigger {
+            bad.push("level0_slowdown_writes_trigger is below level0_file_num_compaction_trigger".into());
         }
-        if self.l0_stop_runs < self.l0_slow_runs {
-            bad.push("l0_stop_runs is below l0_slow_runs".into());
+        if self.level0_stop_writes_trigger < self.level0_slowdown_writes_trigger {
+            bad.push("level0_stop_writes_trigger is below level0_slowdown_writes_trigger".into());
         }
         if self.direct_io && !self.padding {
             bad.push("direct_io=true writes whole pages, which padding=false refuses".into());
         }
-        let memtables = self.memtables_max.saturating_mul(self.memtable_bytes);
+        let memtables = self.max_write_buffer_number.saturating_mul(self.write_buffer_size);
         let least = MIB.saturating_add((memtables / 4).saturating_mul(5));
-        if self.memory_bytes > 0 && self.memory_bytes < least {
-            bad.push(format!("memory_bytes is below {least}: memtables take up to {memtables}"));
+        if self.memory_budget > 0 && self.memory_budget < least {
+            bad.push(format!("memory_budget is below {least}: memtables take up to {memtables}"));
         }
         if self.order.name().is_empty() {
             bad.push("the comparator has no name".into());
@@ -582,17 +582,20 @@ mod tests {
         for (name, value, _) in Options::default().describe() {
             options.set(name, &value).unwrap_or_else(|e| panic!("{name}={value}: {e}"));
         }
-        options.set("memtable_bytes", "64KiB").unwrap();
-        assert_eq!(options.memtable_bytes, 65536);
+        options.set("write_buffer_size", "64KiB").unwrap();
+        assert_eq!(options.write_buffer_size, 65536);
         for (name, value) in
-            [("memtable_bytes", "64KB"), ("nonsense", "1"), ("compression", "zip"), ("bloom_bits", "-1")]
+            [("write_buffer_size", "64KB"), ("nonsense", "1"), ("compression", "zip"), ("bloom_bits", "-1")]
         {
             let text = options.set(name, value).unwrap_err().to_string();
             assert!(text.contains(name), "{text}");
         }
-        options.set("table_bytes", "1").unwrap();
-        options.set("l0_stop_runs", "2").unwrap();
+        options.set("target_file_size", "1").unwrap();
+        options.set("level0_stop_writes_trigger", "2").unwrap();
         let text = options.validate().unwrap_err().to_string();
-        assert!(text.contains("table_bytes is 1") && text.contains("l0_stop_runs is below"), "{text}");
+        assert!(
+            text.contains("target_file_size is 1") && text.contains("level0_stop_writes_trigger is below"),
+            "{text}"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Named choices of parts, each with the system it stands for.
-use crate::{Collection, Error, Options, Result};
+use crate::{Error, GcMode, Options, Result};
 use terrace_format::{TableForm, Values};
-use terrace_storage::{FilterForm, LogWrites, Tier};
+use terrace_storage::{DurabilityMode, FilterForm, WalWriteMode};
 
 /// A preset's name and what it is.
 ///
@@ -99,9 +99,9 @@ impl Options {
             "raw" => {
                 let mut options = terrace_block().named("raw");
                 options.device = true;
-                options.durability = Tier::Group;
-                options.log_writes = LogWrites::Write;
-                options.l0_least_percent = 70;
+                options.durability = DurabilityMode::Group;
+                options.wal_write_mode = WalWriteMode::Write;
+                options.level0_min_overlap_percent = 70;
                 Ok(options)
             }
             "lds" => {
@@ -119,7 +119,7 @@ impl Options {
             "wisckey" => Ok(wisckey()),
             "volatile" => {
                 let mut options = Options::leveldb_compatible().named("volatile");
-                options.durability = Tier::None;
+                options.durability = DurabilityMode::None;
                 Ok(options)
             }
             _ => {
@@ -133,10 +133,10 @@ impl Options {
 /// As the paper has it, nothing bounds what waits for a commit: about what is written in fifteen seconds.
 fn noblsm() -> Options {
     let mut options = Options::leveldb_compatible().named("noblsm");
-    options.durability = Tier::Journal;
+    options.durability = DurabilityMode::Journal;
     options.sync_flushes = true;
-    options.batch_interval_ms = 5000;
-    options.retained_bytes_max = 1 << 40;
+    options.durability_interval_ms = 5000;
+    options.unsynced_bytes_limit = 1 << 40;
     options
 }
 
@@ -146,18 +146,18 @@ fn noblsm() -> Options {
 fn delsm() -> Options {
     let mut options = Options::leveldb_compatible().named("delsm");
     options.made_of.tables = TableForm::Directory;
-    options.memtables_max = 8;
-    options.table_bytes = 4 << 20;
-    options.level_base_entries = 10_000;
-    options.l0_compact_runs = 32;
-    options.l0_slow_runs = 64;
-    options.l0_stop_runs = 96;
+    options.max_write_buffer_number = 8;
+    options.target_file_size = 4 << 20;
+    options.max_entries_for_level_base = 10_000;
+    options.level0_file_num_compaction_trigger = 32;
+    options.level0_slowdown_writes_trigger = 64;
+    options.level0_stop_writes_trigger = 96;
     options.bloom_bits = 10;
     options.filter_form = FilterForm::Table;
     options.seek_compaction = false;
-    options.durability = Tier::Background;
-    options.batch_interval_ms = 5000;
-    options.sync_logs = true;
+    options.durability = DurabilityMode::Background;
+    options.durability_interval_ms = 5000;
+    options.sync_sealed_wals = true;
     options
 }
 
@@ -166,8 +166,8 @@ fn wisckey() -> Options {
     let mut options = Options::leveldb_compatible().named("wisckey");
     options.made_of.values = Values::Log;
     options.value_log_threshold = 0;
-    options.small_log = false;
-    options.collection = Collection::Tail;
+    options.wal_sidecar = false;
+    options.collection = GcMode::Tail;
     options
 }
 
@@ -175,37 +175,37 @@ fn wisckey() -> Options {
 /// hundredth of the tables that are open. After a crash as much log is replayed as the memtables held, and what waited for its batch. From 2 GiB of such logs
 /// and of replaced tables on, writers wait; with less, a compaction of a full level 0 stopped them until it was durable.
 /// Level 1 holds what level 0 brings when its compaction starts, 4 memtables, up to four times that before a level is begun; it does
-/// so too where memtables are made larger, and deeper levels are sized from the last (`levels_fit`).
+/// so too where memtables are made larger, and deeper levels are sized from the last (`level_compaction_dynamic_level_bytes`).
 pub(crate) fn terrace_block() -> Options {
     let mut options = Options::leveldb_compatible().named("terrace-block");
-    options.memtable_bytes = 32 << 20;
-    options.memtables_max = 4;
+    options.write_buffer_size = 32 << 20;
+    options.max_write_buffer_number = 4;
     options.memtable_filter = true;
-    options.table_bytes = 16 << 20;
-    options.level_base_bytes = 128 << 20;
-    options.levels_fit = true;
-    options.cache_bytes = 64 << 20;
+    options.target_file_size = 16 << 20;
+    options.max_bytes_for_level_base = 128 << 20;
+    options.level_compaction_dynamic_level_bytes = true;
+    options.block_cache_size = 64 << 20;
     options.bloom_bits = 10;
     options.filter_form = FilterForm::Table;
     options.seek_compaction = false;
-    options.l0_seek_bytes = 16 << 10;
-    options.l0_slow_runs = 12;
-    options.l0_stop_runs = 24;
-    options.smooth_stalls = true;
-    options.debt_bytes_max = 8 << 30;
+    options.level0_seek_compaction_bytes = 16 << 10;
+    options.level0_slowdown_writes_trigger = 12;
+    options.level0_stop_writes_trigger = 24;
+    options.delayed_writes = true;
+    options.soft_pending_compaction_bytes_limit = 8 << 30;
     options.pipelined_writes = true;
-    options.group_wait_us = 200;
-    options.log_writes = LogWrites::Map;
-    options.durability = Tier::Auto;
-    options.retained_bytes_max = 2 << 30;
+    options.group_commit_wait_us = 200;
+    options.wal_write_mode = WalWriteMode::Map;
+    options.durability = DurabilityMode::Auto;
+    options.unsynced_bytes_limit = 2 << 30;
     options.reserve_bytes = 1 << 20;
     // For two processors; more of them want more.
-    options.compactions_max = 2;
-    options.compactions_calm = 1;
-    options.subcompactions_max = 2;
-    options.l0_merge_runs = 4;
+    options.max_background_compactions = 2;
+    options.base_background_compactions = 1;
+    options.max_subcompactions = 2;
+    options.intra_l0_compaction_trigger = 4;
     options.least_overlap = true;
-    options.whole_blocks = true;
-    options.tombstone_percent = 50;
+    options.copy_whole_blocks = true;
+    options.tombstone_compaction_percent = 50;
     options
 }

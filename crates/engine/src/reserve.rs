@@ -1,7 +1,7 @@
 //! Space on the device that is kept for the moment when there is none: for the manifest and one batch.
 use crate::Result;
 use parking_lot::Mutex;
-use terrace_storage::placement::Placement;
+use terrace_storage::placement::Storage;
 
 /// A store's reserve. Given up for as long as somebody needs the space; taken again as soon as there is some.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ struct State {
 /// While it lives, the space is free for the taking.
 pub struct Relief<'a> {
     reserve: &'a Reserve,
-    placement: &'a dyn Placement,
+    storage: &'a dyn Storage,
 }
 
 impl Reserve {
@@ -31,10 +31,10 @@ impl Reserve {
     }
 
     /// Takes it, unless it is there already. If somebody needs the space, it is taken when that is over.
-    pub fn take(&self, placement: &dyn Placement) -> Result<()> {
+    pub fn take(&self, storage: &dyn Storage) -> Result<()> {
         let mut state = self.state.lock();
         if !state.held && state.users == 0 {
-            placement.reserve(self.bytes)?;
+            storage.reserve(self.bytes)?;
             state.held = true;
         }
         Ok(())
@@ -42,18 +42,18 @@ impl Reserve {
 
     /// Frees the space until what this returns is dropped. That drop takes it again if it can: who failed for want of more has given
     /// back what it took, and a store that writes no more needs the reserve to be opened. Else the next release does.
-    pub fn give_up<'a>(&'a self, placement: &'a dyn Placement) -> Relief<'a> {
+    pub fn give_up<'a>(&'a self, storage: &'a dyn Storage) -> Relief<'a> {
         let mut state = self.state.lock();
         state.users += 1;
         state.held = false;
-        let _ = placement.reserve(0); // who finds no space still will say so
-        Relief { reserve: self, placement }
+        let _ = storage.reserve(0); // who finds no space still will say so
+        Relief { reserve: self, storage }
     }
 }
 
 impl Drop for Relief<'_> {
     fn drop(&mut self) {
         self.reserve.state.lock().users -= 1;
-        let _ = self.reserve.take(self.placement); // if there is too little space, after the next release
+        let _ = self.reserve.take(self.storage); // if there is too little space, after the next release
     }
 }

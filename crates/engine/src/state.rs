@@ -16,9 +16,9 @@ use crate::{
     closed_logs::ClosedLogs,
     compact::{
         claim::Busy,
-        collect::Collecting,
         plan::{Plan, Policy},
         rate::Rate,
+        value_log_gc::ValueLogGc,
     },
     read::{snapshot::Snapshots, view::View},
     reserve::Reserve,
@@ -37,13 +37,13 @@ use std::{
     time::Duration,
 };
 use terrace_format::{KeyOrder, SeqNo, TableId};
-use terrace_storage::{Process, placement::Placement};
+use terrace_storage::{Process, placement::Storage};
 
 /// Who waits for background work looks again after so long: whether there is space may change without it.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Guarded by the control lock.
-pub struct Control {
+pub struct DbState {
     /// Live and durable.
     pub versions: VersionSet,
     /// Compactions that run.
@@ -59,7 +59,7 @@ pub struct Control {
     /// A table that has cost too many seeks.
     pub seek_hint: Option<(usize, TableId)>,
     /// What is done about garbage in the value log.
-    pub collecting: Collecting,
+    pub collecting: ValueLogGc,
     /// The first failure; writes and background work stop with it.
     pub failed: Option<Error>,
     /// The store is being closed: releases do not wait for their time.
@@ -71,28 +71,28 @@ pub struct Control {
 /// The background jobs, handed in by `db`, so that what they share need not know them.
 pub struct Jobs {
     /// The sealed memtables become a table.
-    pub flush: fn(&Arc<Shared>) -> Result<()>,
+    pub flush: fn(&Arc<DbInner>) -> Result<()>,
     /// A plan is carried out.
-    pub compact: fn(&Arc<Shared>, &Plan) -> Result<()>,
+    pub compact: fn(&Arc<DbInner>, &Plan) -> Result<()>,
     /// Mature edits enter the manifest.
-    pub release: fn(&Arc<Shared>) -> Result<()>,
+    pub release: fn(&Arc<DbInner>) -> Result<()>,
     /// The same for whoever needs the space that goes with it, beside that job.
-    pub release_now: fn(&Arc<Shared>) -> Result<()>,
+    pub release_now: fn(&Arc<DbInner>) -> Result<()>,
     /// What is alive in the victims of the tail collector is put again.
     pub put_again: Box<Job>,
 }
 
 /// A job that has more than what all share.
-type Job = dyn Fn(&Arc<Shared>) -> Result<()> + Send + Sync;
+type Job = dyn Fn(&Arc<DbInner>) -> Result<()> + Send + Sync;
 
 /// One open store.
-pub struct Shared {
+pub struct DbInner {
     /// As given at open.
     pub options: Options,
     /// Of user keys.
     pub order: KeyOrder,
     /// Where bytes live.
-    pub placement: Arc<dyn Placement>,
+    pub storage: Arc<dyn Storage>,
     /// Features that the manifest must announce.
     pub requires: Vec<String>,
     /// Whether one of them is deletes of ranges.
@@ -141,12 +141,12 @@ pub struct Shared {
     /// See the lock order above. `None` in a store opened for reading only.
     pub manifest: Mutex<Option<Manifest>>,
     /// See the lock order above.
-    pub control: Mutex<Control>,
+    pub control: Mutex<DbState>,
     /// Signalled whenever control changes.
     pub changed: Condvar,
 }
 
-impl Shared {
+impl DbInner {
     /// Refuses a forked child, which has neither the threads of the process that opened the store nor its locks.
     #[inline]
     pub fn check_process(&self) -> Result<()> {
@@ -155,7 +155,7 @@ impl Shared {
 
     #[cold]
     fn forked(&self) -> Error {
-        terrace_storage::Error::forked(self.placement.name(), self.process).into()
+        terrace_storage::Error::forked(self.storage.name(), self.process).into()
     }
 
     /// The last sequence readers may see.
@@ -165,7 +165,7 @@ impl Shared {
 
     /// Writes up to `seq` survive a power cut, if this placement promises such things.
     pub fn durable_up_to(&self, seq: SeqNo) {
-        if self.placement.promises() {
+        if self.storage.promises() {
             self.durable.fetch_max(seq.0, Ordering::AcqRel);
         }
     }
@@ -175,7 +175,7 @@ impl Shared {
         self.waiters.wake(self.durable.load(Ordering::Acquire));
     }
 
-    /// Wakes the tasks that wait for what a failure has made impossible. Like [`wake_durable`](Shared::wake_durable) to be called
+    /// Wakes the tasks that wait for what a failure has made impossible. Like [`wake_durable`](DbInner::wake_durable) to be called
     /// without any lock, and without the baton: a waker may drop a store.
     pub fn wake_failed(&self) {
         if self.control.lock().failed.is_some() {
@@ -189,9 +189,9 @@ impl Shared {
         self.fail_ending(error, |_| ());
     }
 
-    /// As [`fail`](Shared::fail), for a job that `ended` notes to be over. In one step: who waits for the end of all jobs to lift a
+    /// As [`fail`](DbInner::fail), for a job that `ended` notes to be over. In one step: who waits for the end of all jobs to lift a
     /// stop must not lift it in between.
-    fn fail_ending(&self, error: &Error, ended: impl FnOnce(&mut Control)) {
+    fn fail_ending(&self, error: &Error, ended: impl FnOnce(&mut DbState)) {
         let mut control = self.control.lock();
         ended(&mut control);
         let counts = control.failed.as_ref().is_none_or(|first| first.is_no_space() && !error.is_no_space());
@@ -213,12 +213,12 @@ impl Shared {
     }
 
     /// Makes the next writer look at control.
-    pub fn tell_writers(&self, _control: &Control) {
+    pub fn tell_writers(&self, _control: &DbState) {
         self.news.fetch_add(1, Ordering::Release);
     }
 
     /// An error if writing is over.
-    pub fn check_writable(&self, control: &Control) -> Result<()> {
+    pub fn check_writable(&self, control: &DbState) -> Result<()> {
         match &control.failed {
             _ if control.closed => Err(Error::Closed),
             Some(first) => Err(Error::FailStopped(Arc::new(first.clone()))),
@@ -227,14 +227,14 @@ impl Shared {
     }
 
     /// Replaces the view. Call under the control lock.
-    pub fn set_view(&self, control: &Control, change: impl FnOnce(&View) -> View) {
+    pub fn set_view(&self, control: &DbState, change: impl FnOnce(&View) -> View) {
         let next = change(&self.view.load());
         self.view.store(Arc::new(next));
         self.tell_writers(control);
     }
 
     /// Waits until `done`, running background steps where nobody else does. An error once the store has failed.
-    pub fn wait_until(&self, mut done: impl FnMut(&mut Control) -> bool) -> Result<()> {
+    pub fn wait_until(&self, mut done: impl FnMut(&mut DbState) -> bool) -> Result<()> {
         let mut control = self.control.lock();
         loop {
             if done(&mut control) {
@@ -246,13 +246,13 @@ impl Shared {
     }
 
     /// Closed logs that are kept only until the tables that have their entries are durable.
-    pub fn logs_behind(&self, control: &Control) -> usize {
+    pub fn logs_behind(&self, control: &DbState) -> usize {
         self.closed_logs.count_before(control.versions.replay_from())
     }
 
     /// Whether so many of those logs are open that no other may be closed before a commit has come.
-    pub fn has_too_many_logs(&self, control: &Control) -> bool {
-        self.logs_behind(control) / 2 >= self.placement.closed_logs_max()
+    pub fn has_too_many_logs(&self, control: &DbState) -> bool {
+        self.logs_behind(control) / 2 >= self.storage.closed_logs_max()
     }
 
     /// Waits until one more memtable may wait for its flush.
@@ -260,13 +260,13 @@ impl Shared {
         let mut awaits_commit = None;
         self.wait_until(|control| {
             let too_many_logs = self.has_too_many_logs(control);
-            awaits_commit = too_many_logs.then(|| self.placement.traffic().await_others());
-            !too_many_logs && (self.view.load().sealed.len() as u64) + 1 < self.options.memtables_max
+            awaits_commit = too_many_logs.then(|| self.storage.traffic().await_others());
+            !too_many_logs && (self.view.load().sealed.len() as u64) + 1 < self.options.max_write_buffer_number
         })
     }
 
     /// One wait: for a signal, or by running a step of a manual executor.
-    pub fn wait_for_change(&self, control: &mut MutexGuard<'_, Control>) -> Result<()> {
+    pub fn wait_for_change(&self, control: &mut MutexGuard<'_, DbState>) -> Result<()> {
         if !self.work.is_manual() {
             self.changed.wait_for(control, LOOK_AGAIN);
             return Ok(());

@@ -3,8 +3,8 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
-use terrace_format::{LEVELS, Shape};
-use terrace_storage::{Purpose, Syncs, Traffic};
+use terrace_format::{LEVELS, Layout};
+use terrace_storage::{IoStats, Purpose, Syncs};
 
 /// Bumped by the parts, from any thread.
 #[derive(Debug, Default)]
@@ -110,7 +110,7 @@ pub struct LevelStatistics {
     pub compacted_bytes: u64,
 }
 
-/// Memory held now, in bytes; [`memory_bytes`](crate::Options::memory_bytes) says what is counted.
+/// Memory held now, in bytes; [`memory_budget`](crate::Options::memory_budget) says what is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryStatistics {
     /// Memtables, also those that were flushed and that a reader still looks at, and up to 64 MiB kept for a few seconds for the next.
@@ -167,7 +167,7 @@ pub struct Statistics {
     /// The directory, or what stands for one.
     pub place: String,
     /// What the store is made of.
-    pub shape: Shape,
+    pub layout: Layout,
     /// How written bytes become durable; `none` promises nothing at a power cut.
     pub durability: &'static str,
     /// The preset that the options began as.
@@ -211,7 +211,7 @@ pub struct Statistics {
     pub lost_files: u64,
     /// Whether tables here were left by a session of tier `none` and may not survive a power cut.
     pub unsynced: bool,
-    /// Writes that waited for background work, however short: with `smooth_stalls` some 20 µs each. `stall_time` says whether it matters.
+    /// Writes that waited for background work, however short: with `delayed_writes` some 20 µs each. `stall_time` says whether it matters.
     pub stalls: u64,
     /// Time that writes waited.
     pub stall_time: Duration,
@@ -225,7 +225,7 @@ pub struct Statistics {
 
 impl Statistics {
     /// Takes over what the counters and storage know.
-    pub(crate) fn counted(mut self, counters: &Counters, traffic: &Traffic) -> Statistics {
+    pub(crate) fn counted(mut self, counters: &Counters, traffic: &IoStats) -> Statistics {
         for ((level, work), bytes) in self.levels.iter_mut().zip(&counters.compactions).zip(traffic.compacted()) {
             level.compactions = work.snapshot();
             level.compacted_bytes = bytes;

@@ -22,7 +22,7 @@ pub enum Lane {
     Durability,
     /// Values of the log to its end. They are written as a user's, who may wait for any lane before this one.
     Collect,
-    /// Ticks. They may wait for a writer, which may wait for any other lane.
+    /// IdleTimer. They may wait for a writer, which may wait for any other lane.
     Idle,
 }
 

@@ -29,7 +29,7 @@ pub enum FileName {
     /// `LOG`, and `LOG.old` before it: LevelDB's messages for people.
     InfoLog,
     /// `TERRACE`: see [`marker`](crate::marker).
-    Marker,
+    FormatFile,
     /// `RESERVE`: takes space until a full disk needs it.
     Reserve,
     /// `UNSYNCED`: somebody who promised nothing has written here; what is there may not survive a power cut.
@@ -45,7 +45,7 @@ impl FileName {
             "CURRENT" => return Some(FileName::Current),
             "LOCK" => return Some(FileName::Lock),
             "LOG" | "LOG.old" => return Some(FileName::InfoLog),
-            "TERRACE" => return Some(FileName::Marker),
+            "TERRACE" => return Some(FileName::FormatFile),
             "RESERVE" => return Some(FileName::Reserve),
             "UNSYNCED" => return Some(FileName::Unsynced),
             _ => {}
@@ -86,7 +86,7 @@ impl fmt::Display for FileName {
             FileName::Current => f.write_str("CURRENT"),
             FileName::Lock => f.write_str("LOCK"),
             FileName::InfoLog => f.write_str("LOG"),
-            FileName::Marker => f.write_str("TERRACE"),
+            FileName::FormatFile => f.write_str("TERRACE"),
             FileName::Reserve => f.write_str("RESERVE"),
             FileName::Unsynced => f.write_str("UNSYNCED"),
             FileName::Temporary(number) => write!(f, "{number:06}.dbtmp"),
@@ -141,7 +141,7 @@ mod tests {
             (FileName::Current, "CURRENT"),
             (FileName::Lock, "LOCK"),
             (FileName::InfoLog, "LOG"),
-            (FileName::Marker, "TERRACE"),
+            (FileName::FormatFile, "TERRACE"),
             (FileName::Temporary(7), "000007.dbtmp"),
         ] {
             assert_eq!(file.to_string(), name);

@@ -257,7 +257,7 @@ fn unescape(text: &str) -> Option<Vec<u8>> {
 
 /// What a directory table says of its files, in the meta block [`META_NAME`]: three fixed64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PairFacts {
+pub struct PairProperties {
     /// Pairs in files.
     pub files: u64,
     /// Bytes of these files.
@@ -266,16 +266,17 @@ pub struct PairFacts {
     pub value_bytes: u64,
 }
 
-impl PairFacts {
+impl PairProperties {
     /// The meta block's contents, 24 bytes.
     pub fn encode(&self) -> Vec<u8> {
         [self.files, self.file_bytes, self.value_bytes].iter().flat_map(|field| field.to_le_bytes()).collect()
     }
 
     /// From the meta block's contents.
-    pub fn decode(bytes: &[u8]) -> Result<PairFacts, Corrupt> {
+    pub fn decode(bytes: &[u8]) -> Result<PairProperties, Corrupt> {
         let mut input = Input::new("pair facts", bytes);
-        let facts = PairFacts { files: input.fixed64()?, file_bytes: input.fixed64()?, value_bytes: input.fixed64()? };
+        let facts =
+            PairProperties { files: input.fixed64()?, file_bytes: input.fixed64()?, value_bytes: input.fixed64()? };
         if !input.is_empty() {
             return Err(input.corrupt(format!("{} bytes too many", input.rest().len())));
         }

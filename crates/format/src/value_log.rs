@@ -24,13 +24,13 @@ mod stored;
 mod write;
 
 pub use read::{Frames, read_entry};
-pub use stored::{INLINE, Pointer, Stored, put_inline};
+pub use stored::{INLINE, StoredValue, ValuePointer, put_inline};
 pub use write::Framer;
 
 use crate::{SeqNo, crc};
 
 /// The feature of stores in which a log may have a part beside its segment (docs/format/value-log.md).
-pub const SMALL_LOG: &str = "small-log";
+pub const WAL_SIDECAR: &str = "small-log";
 
 /// What a segment begins with; its last byte is the version of all this.
 pub const MAGIC: &[u8; 8] = b"TERRVLG\x01";

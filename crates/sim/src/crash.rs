@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 use terrace_storage::{
-    LogWrites,
+    WalWriteMode,
     backends::files::{
         folders::{Folders, Inside, inside},
         fs::{DirEntry, FileSystem, ReadFile, WriteFile},
@@ -116,8 +116,8 @@ impl FileSystem for CrashFs {
         Ok(Box::new(Handle { fs: self.clone(), id }))
     }
 
-    fn create_log(&self, name: &str, how: LogWrites) -> io::Result<Box<dyn WriteFile>> {
-        let id = self.record(|history| history.create(name, how == LogWrites::Map))?;
+    fn create_log(&self, name: &str, how: WalWriteMode) -> io::Result<Box<dyn WriteFile>> {
+        let id = self.record(|history| history.create(name, how == WalWriteMode::Map))?;
         Ok(Box::new(Handle { fs: self.clone(), id }))
     }
 

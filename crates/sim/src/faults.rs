@@ -12,9 +12,9 @@ use std::{
     thread,
     time::Duration,
 };
-use terrace_format::Storage;
+use terrace_format::Medium;
 use terrace_storage::{
-    LogWrites,
+    WalWriteMode,
     backends::files::{
         folders::Folders,
         fs::{DirEntry, FileSystem, ReadFile, WriteFile},
@@ -243,7 +243,7 @@ impl FileSystem for FaultFs {
         Ok(self.writer(name, self.inner.create(name)?))
     }
 
-    fn create_log(&self, name: &str, how: LogWrites) -> io::Result<Box<dyn WriteFile>> {
+    fn create_log(&self, name: &str, how: WalWriteMode) -> io::Result<Box<dyn WriteFile>> {
         self.call(Needs::Space)?;
         Ok(self.writer(name, self.inner.create_log(name, how)?))
     }
@@ -306,8 +306,8 @@ impl FileSystem for FaultFs {
         self.inner.commit()
     }
 
-    fn storage(&self) -> Storage {
-        self.inner.storage()
+    fn medium(&self) -> Medium {
+        self.inner.medium()
     }
 
     fn can_commit(&self) -> Result<Duration, String> {

@@ -5,7 +5,7 @@
 use crate::CrashFs;
 use std::{io, ops::Range, time::Duration};
 use terrace_storage::{
-    LogWrites,
+    WalWriteMode,
     backends::files::{
         folders::{Folders, Inside},
         fs::{DirEntry, FileSystem, ReadFile, WriteFile},
@@ -47,7 +47,7 @@ impl FileSystem for Folder {
         self.disk.create(&self.file(name))
     }
 
-    fn create_log(&self, name: &str, how: LogWrites) -> io::Result<Box<dyn WriteFile>> {
+    fn create_log(&self, name: &str, how: WalWriteMode) -> io::Result<Box<dyn WriteFile>> {
         self.disk.create_log(&self.file(name), how)
     }
 

@@ -7,9 +7,9 @@ use crate::Rng;
 use parking_lot::Mutex;
 use std::{io, time::Duration};
 use terrace_storage::{
-    Error, Maturity, Result, SyncKind, Ticket, Traffic,
+    Completer, DurabilityHandle, Error, IoStats, Result, SyncKind,
     backends::files::fs::FileSystem,
-    durability::{CommitTracker, Finished},
+    durability::{DurabilityTracker, Finished},
 };
 
 /// The longest wait of a build, in calls of `advance`.
@@ -29,7 +29,7 @@ struct State {
 /// A build whose ticket is pending.
 struct Waiting {
     files: Vec<Finished>,
-    maturity: Maturity,
+    maturity: Completer,
     /// Calls of `advance` until it is settled.
     steps: usize,
     fails: bool,
@@ -50,14 +50,14 @@ impl LateTracker {
     }
 }
 
-impl CommitTracker for LateTracker {
-    fn tier(&self) -> &'static str {
+impl DurabilityTracker for LateTracker {
+    fn durability_mode(&self) -> &'static str {
         "late"
     }
 
-    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &Traffic) -> Result<Ticket> {
+    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &IoStats) -> Result<DurabilityHandle> {
         let mut state = self.state.lock();
-        let (ticket, maturity) = Ticket::pending();
+        let (ticket, maturity) = DurabilityHandle::pending();
         let steps = state.rng.below(STEPS_MAX + 1);
         let fails = state.rng.chance(self.permille, 1000);
         let build = Waiting { files, maturity, steps, fails };
@@ -79,7 +79,7 @@ impl CommitTracker for LateTracker {
     }
 
     /// One step. True if there was anything to wait for, also if this settled the last of it.
-    fn advance(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<bool> {
+    fn advance(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<bool> {
         let mut state = self.state.lock();
         let outstanding = !state.waiting.is_empty();
         state.waiting.iter_mut().for_each(|build| build.steps -= 1);
@@ -90,7 +90,7 @@ impl CommitTracker for LateTracker {
     }
 
     /// Settles every build; the first failure among them is the answer.
-    fn commit(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<()> {
+    fn commit(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
         let mut state = self.state.lock();
         let settled: Vec<Result<()>> = state.waiting.drain(..).map(|build| build.settle(fs, traffic)).collect();
         settled.into_iter().collect()
@@ -99,7 +99,7 @@ impl CommitTracker for LateTracker {
 
 impl Waiting {
     /// Decides the ticket.
-    fn settle(self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<()> {
+    fn settle(self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
         let done = if self.fails { self.break_promise() } else { self.sync(fs, traffic) };
         match &done {
             Ok(()) => self.maturity.keep(),
@@ -114,7 +114,7 @@ impl Waiting {
     }
 
     /// Syncs the files, then their names. Time is not measured here: nothing in this crate has a clock.
-    fn sync(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<()> {
+    fn sync(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
         for file in &self.files {
             file.file.sync().map_err(|error| Error::io("sync", &file.name, error))?;
             traffic.synced(SyncKind::Tables(file.purpose), file.bytes, Duration::ZERO);

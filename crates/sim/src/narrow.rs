@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io, ops::Range, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use terrace_storage::{
-    LogWrites, Memory,
+    Memory, WalWriteMode,
     backends::files::{
         folders::{Folders, Inside, Room},
         fs::{DirEntry, FileSystem, ReadFile, WriteFile},
@@ -104,7 +104,7 @@ impl FileSystem for NarrowFs {
         self.inner.create(name).inspect(|_| self.enter(name))
     }
 
-    fn create_log(&self, name: &str, _: LogWrites) -> io::Result<Box<dyn WriteFile>> {
+    fn create_log(&self, name: &str, _: WalWriteMode) -> io::Result<Box<dyn WriteFile>> {
         self.create(name)
     }
 

@@ -1,9 +1,9 @@
 //! A directory whose bytes make sense only through it: what goes around the seam reads and leaves garbage.
 use crate::rng::mix;
 use std::{io, ops::Range, sync::Arc, time::Duration};
-use terrace_format::Storage;
+use terrace_format::Medium;
 use terrace_storage::{
-    LogWrites,
+    WalWriteMode,
     backends::files::{
         folders::Folders,
         fs::{DirEntry, FileSystem, ReadFile, WriteFile},
@@ -51,7 +51,7 @@ impl FileSystem for ScrambleFs {
         Ok(Box::new(Writer { inner: self.0.create(name)?, bytes: 0 }))
     }
 
-    fn create_log(&self, name: &str, how: LogWrites) -> io::Result<Box<dyn WriteFile>> {
+    fn create_log(&self, name: &str, how: WalWriteMode) -> io::Result<Box<dyn WriteFile>> {
         Ok(Box::new(Writer { inner: self.0.create_log(name, how)?, bytes: 0 }))
     }
 
@@ -95,8 +95,8 @@ impl FileSystem for ScrambleFs {
         self.0.commit()
     }
 
-    fn storage(&self) -> Storage {
-        self.0.storage()
+    fn medium(&self) -> Medium {
+        self.0.medium()
     }
 
     fn can_commit(&self) -> Result<Duration, String> {

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use terrace_format::Storage;
+use terrace_format::Medium;
 use terrace_storage::backends::files::{
     folders::{Folders, Inside, Room},
     fs::{DirEntry, FileSystem, ReadFile, WriteFile},
@@ -220,8 +220,8 @@ impl FileSystem for SmallFs {
         self.inner.commit()
     }
 
-    fn storage(&self) -> Storage {
-        self.inner.storage()
+    fn medium(&self) -> Medium {
+        self.inner.medium()
     }
 
     fn can_commit(&self) -> Result<Duration, String> {

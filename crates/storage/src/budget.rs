@@ -1,16 +1,16 @@
 //! Who holds how much of a store's memory: memtables, what open tables keep at hand, what cursors have read ahead, and
 //! cached blocks, which get what the others leave.
 //!
-//! Two bounds. `cache_bytes` pays for cached blocks, and for indexes and filters as far as they exceed [`TAILS_FREE_BYTES`]:
+//! Two bounds. `block_cache_size` pays for cached blocks, and for indexes and filters as far as they exceed [`TAILS_FREE_BYTES`]:
 //! a small cache would otherwise have to choose between blocks and the indexes that lead to them, and read two blocks for
 //! every one. Tables are not closed for that, however large their indexes: to read one again takes as long as hundreds of reads of a block,
-//! and a store whose indexes exceeded a bound by little would do so with every other read. `memory_bytes`, if there is one, is for everything here together; blocks give way first, down to none, and
+//! and a store whose indexes exceeded a bound by little would do so with every other read. `memory_budget`, if there is one, is for everything here together; blocks give way first, down to none, and
 //! tables are closed, the one used longest ago first, before their tails take more than half of what memtables leave.
 //!
 //! Not counted: the block that a cursor stands on, buffers of files being written, the names of tables.
 use crate::{
-    Process, Setup,
-    spare::Spare,
+    Process, StorageConfig,
+    page_pool::PagePool,
     sst::{BlockCache, Buffers},
 };
 use parking_lot::Mutex;
@@ -19,7 +19,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// Indexes and filters of open tables that are not charged to `cache_bytes`.
+/// Indexes and filters of open tables that are not charged to `block_cache_size`.
 const TAILS_FREE_BYTES: u64 = 32 << 20;
 /// The cache is not made larger for less.
 const GRAIN_BYTES: u64 = 64 << 10;
@@ -37,13 +37,13 @@ pub enum Holder {
 
 /// A store's memory.
 pub struct Budget {
-    cache_bytes: u64,
+    block_cache_size: u64,
     /// Whose memory is counted: a forked child, in which a lock may never be released, counts nothing.
     process: Process,
     /// `u64::MAX` for no bound.
-    memory_bytes: u64,
+    memory_budget: u64,
     pub(crate) blocks: BlockCache,
-    pub(crate) spare: Spare,
+    pub(crate) spare: PagePool,
     pub(crate) buffers: Buffers,
     /// A leaf, but for the cache's own locks.
     shares: Mutex<Shares>,
@@ -60,15 +60,15 @@ struct Shares {
 
 impl Budget {
     /// As `setup` has it.
-    pub fn new(setup: &Setup) -> Arc<Budget> {
+    pub fn new(setup: &StorageConfig) -> Arc<Budget> {
         let budget = Budget {
-            cache_bytes: setup.cache_bytes,
+            block_cache_size: setup.block_cache_size,
             process: Process::current(),
-            memory_bytes: setup.memory_bytes.unwrap_or(u64::MAX),
+            memory_budget: setup.memory_budget.unwrap_or(u64::MAX),
             blocks: BlockCache::new(setup),
-            spare: Spare::default(),
+            spare: PagePool::default(),
             buffers: Buffers::default(),
-            shares: Mutex::new(Shares { held: [0; 3], granted: setup.cache_bytes }),
+            shares: Mutex::new(Shares { held: [0; 3], granted: setup.block_cache_size }),
         };
         budget.fit(&mut budget.shares.lock());
         Arc::new(budget)
@@ -82,7 +82,7 @@ impl Budget {
 
     /// What there may be in all, if that is bounded.
     pub fn limit(&self) -> Option<u64> {
-        Some(self.memory_bytes).filter(|bytes| *bytes < u64::MAX)
+        Some(self.memory_budget).filter(|bytes| *bytes < u64::MAX)
     }
 
     /// Nothing yet, to be counted as `holder`'s.
@@ -90,10 +90,10 @@ impl Budget {
         Held { budget: self.clone(), holder, bytes: AtomicU64::new(0) }
     }
 
-    /// Whether the indexes and filters of open tables take more than they may: half of what memtables leave of `memory_bytes`.
+    /// Whether the indexes and filters of open tables take more than they may: half of what memtables leave of `memory_budget`.
     pub(crate) fn tails_exceed(&self) -> bool {
         let [memtables, tails, _] = self.shares.lock().held;
-        tails > self.memory_bytes.saturating_sub(memtables) / 2
+        tails > self.memory_budget.saturating_sub(memtables) / 2
     }
 
     /// Whether the calling process may use what is kept here.
@@ -115,8 +115,8 @@ impl Budget {
     fn fit(&self, shares: &mut Shares) {
         let [memtables, tails, cursors] = shares.held;
         let charged = tails.saturating_sub(TAILS_FREE_BYTES);
-        let own = self.cache_bytes.saturating_sub(charged).max(self.cache_bytes / 4);
-        let left = own.min(self.memory_bytes.saturating_sub(memtables + tails + cursors));
+        let own = self.block_cache_size.saturating_sub(charged).max(self.block_cache_size / 4);
+        let left = own.min(self.memory_budget.saturating_sub(memtables + tails + cursors));
         if left < shares.granted || left - shares.granted >= GRAIN_BYTES {
             shares.granted = if left < own { left - left % GRAIN_BYTES } else { left };
             self.blocks.resize(shares.granted);
@@ -163,8 +163,8 @@ mod tests {
     use super::*;
     use terrace_format::block::{Block, BlockBuilder};
 
-    fn budget(cache_bytes: u64, memory_bytes: Option<u64>) -> Arc<Budget> {
-        Budget::new(&Setup { cache_bytes, memory_bytes, ..Setup::default() })
+    fn budget(block_cache_size: u64, memory_budget: Option<u64>) -> Arc<Budget> {
+        Budget::new(&StorageConfig { block_cache_size, memory_budget, ..StorageConfig::default() })
     }
 
     /// Bytes cached after more was offered than fits.

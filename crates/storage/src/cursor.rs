@@ -31,7 +31,7 @@ pub trait Blocks: Send {
     fn stored(&self, at: &mut BlockCursor) -> Result<Option<Bytes>>;
 }
 
-/// A block as it is stored, for [`Build::keep_block`](crate::placement::Build::keep_block).
+/// A block as it is stored, for [`TableSink::keep_block`](crate::placement::TableSink::keep_block).
 pub struct WholeBlock<'a> {
     /// Has all its entries at hand.
     pub entries: &'a BlockCursor,
@@ -164,7 +164,7 @@ impl Cursor {
     }
 
     /// The user's value, which must have been [fetched](Cursor::fetch) since the last step where
-    /// [values lie elsewhere](crate::placement::Placement::values_elsewhere). Must stand on an entry.
+    /// [values lie elsewhere](crate::placement::Storage::values_elsewhere). Must stand on an entry.
     #[inline]
     pub fn value(&self) -> &[u8] {
         match &self.values {
@@ -186,7 +186,7 @@ impl Cursor {
         self.at.entry_bytes()
     }
 
-    /// The entry for [`Build::keep`](crate::placement::Build::keep). Must stand on an entry.
+    /// The entry for [`TableSink::keep`](crate::placement::TableSink::keep). Must stand on an entry.
     #[inline]
     pub fn entry(&self) -> EntryRef<'_> {
         EntryRef { key: self.at.key(), stored: self.at.value(), origin: Origin::Table(self.table) }

@@ -9,39 +9,39 @@
 pub mod backends;
 pub mod bpf;
 mod budget;
+mod config;
 pub mod contract;
 mod cursor;
 pub mod durability;
+mod durability_handle;
 mod error;
-mod nap;
+mod io_stats;
+pub mod layout;
+mod page_pool;
 mod pages;
 pub mod placement;
+mod precise_sleep;
 mod process;
-mod setup;
-pub mod shape;
-mod spare;
+mod read_coalescer;
 mod sst;
-mod stretch;
 mod table_file;
 mod table_writer;
-mod ticket;
-mod traffic;
 mod watch;
 
 pub use backends::{
-    Location, Tier, destroy, files::give_way, files::open_own, files::read_own, lies_in, memory::Memory, open,
-    open_files,
+    DurabilityMode, Location, destroy, files::give_way, files::open_own, files::read_own, lies_in, memory::Memory,
+    open, open_files,
 };
 pub use budget::{Budget, Held, Holder};
+pub use config::{FilterForm, StorageConfig, WalWriteMode};
+pub use durability_handle::{Completer, DurabilityHandle, State};
 pub use error::{Error, Result};
-pub use nap::nap;
+pub use io_stats::{AwaitsOthers, BlockingScope, IoStats, Purpose, SyncKind, Syncs};
+pub use page_pool::PooledPages;
 pub use pages::Pages;
+pub use precise_sleep::nap;
 pub use process::Process;
-pub use setup::{FilterForm, LogWrites, Setup};
-pub use spare::Lent;
-pub use stretch::Stretches;
+pub use read_coalescer::ReadCoalescer;
 pub use table_file::{Adopted, TableFile};
 pub use table_writer::{FinishedTable, TableFileWriter};
-pub use ticket::{Maturity, State, Ticket};
-pub use traffic::{Awaited, AwaitsOthers, Purpose, SyncKind, Syncs, Traffic};
 pub use watch::Watch;

@@ -1,6 +1,6 @@
 //! Writes one table into a file of the caller's choosing, outside of any store.
 use crate::{
-    Error, Process, Result, Setup,
+    Error, Process, Result, StorageConfig,
     backends::files::{
         fs::{FileSystem, WriteFile},
         real::{RealFs, parent},
@@ -33,7 +33,7 @@ pub struct FinishedTable {
 
 impl TableFileWriter {
     /// Makes the file `path`, which must not be there yet, in a directory that must.
-    pub fn create(path: &Path, setup: &Setup) -> Result<TableFileWriter> {
+    pub fn create(path: &Path, setup: &StorageConfig) -> Result<TableFileWriter> {
         let shown = path.display().to_string();
         let nameless = || Error::Unsupported(format!("{shown} is no name for a file"));
         let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(nameless)?.to_owned();

@@ -29,7 +29,7 @@ const ROWS: &[&[&str]] = &[
     &["compact"],
     &["read"],
     &["state"],
-    &["hold", "relief"],
+    &["rate_limit", "enospc"],
     &["jobs"],
     &["write"],
     &["recover"],

@@ -99,8 +99,8 @@ class Db(_Reads):
     def delete_range(self, start: _Bytes, stop: _Bytes, *, sync: bool = False) -> None:
         """Removes every key from `start` to `stop`, excluded; nothing if the range is empty.
 
-        In stores made with `range_deletes=True` that is one write. In others keys are deleted one by one: in one atomic batch as long as the
-        deletes fit `memtable_bytes`; a larger range is split into several batches and is not atomic."""
+        In stores made with `range_tombstones=True` that is one write. In others keys are deleted one by one: in one atomic batch as long as the
+        deletes fit `write_buffer_size`; a larger range is split into several batches and is not atomic."""
     def write(self, batch: WriteBatch, *, sync: bool = False, log: bool = True) -> int:
         """Applies all of `batch` or nothing. Returns the number of its last write, for `wait_durable`.
 
@@ -108,7 +108,7 @@ class Db(_Reads):
         `wait_durable` or `close` returns.
         """
     def updates_since(self, sequence: int) -> Updates:
-        """What was written behind `sequence`. `Error` where the logs have it no longer; `log_keep_bytes` keeps more."""
+        """What was written behind `sequence`. `Error` where the logs have it no longer; `wal_size_limit` keeps more."""
     def ingest(self, paths: Sequence[_Path]) -> int:
         """Takes over sorted tables, all at once and durably. Returns how many puts and deletes were in them."""
     def export(
@@ -171,7 +171,7 @@ class WriteBatch:
     def put(self, key: _Bytes, value: _Bytes) -> None: ...
     def delete(self, key: _Bytes) -> None: ...
     def delete_range(self, start: _Bytes, stop: _Bytes) -> None:
-        """Only in stores made with `range_deletes=True`; others refuse the batch when it is written. An empty range does nothing."""
+        """Only in stores made with `range_tombstones=True`; others refuse the batch when it is written. An empty range does nothing."""
     def operations(self) -> list[tuple[str, bytes, Optional[bytes]]]:
         """`("put", key, value)`, `("delete", key, None)`, `("delete_range", start, stop)`, in order."""
     def clear(self) -> None: ...
@@ -198,7 +198,7 @@ def open(
     """Opens the store in directory `path`; makes it if it is missing, unless `create` (or `create_if_missing`) is false: then `MissingError`.
 
     `preset` is a named choice of options, such as "leveldb" or "terrace-block"; further arguments are options by their names,
-    `memtable_bytes="64MiB"`, `compression="none"`. A name that is not one raises `InvalidError`, which lists those there are.
+    `write_buffer_size="64MiB"`, `compression="none"`. A name that is not one raises `InvalidError`, which lists those there are.
     """
 
 def open_in_memory(*, preset: Optional[str] = None, **options: Any) -> Db:

@@ -13,7 +13,7 @@ extern "C" {
  * create_if_missing, error_if_exists and paranoid_checks. Call it before the functions that set single options. */
 void terrace_options_preset(leveldb_options_t* options, const char* name, char** errptr);
 
-/* Sets one option by its name and text, as `terrace --option name=value` does: ("memtable_bytes", "64MiB"). */
+/* Sets one option by its name and text, as `terrace --option name=value` does: ("write_buffer_size", "64MiB"). */
 void terrace_options_set(leveldb_options_t* options, const char* name, const char* value, char** errptr);
 
 /* Every change has a sequence, one more than the change before it. That of the newest one that reads see; 0 before the first. */

@@ -78,15 +78,15 @@ int main(int argc, char** argv) {
   fails("Invalid argument: ");
   terrace_options_set(options, "nonsense", "1", &err);
   fails("nonsense");
-  terrace_options_set(options, "memtable_bytes", "much", &err);
-  fails("memtable_bytes");
+  terrace_options_set(options, "write_buffer_size", "much", &err);
+  fails("write_buffer_size");
   leveldb_open(options, path, &err);
   fails(path); /* a preset that could not be taken has changed nothing: still not made unless asked for */
   terrace_options_preset(options, "terrace-block", &err);
   works("preset");
   leveldb_open(options, path, &err);
   fails(path);
-  terrace_options_set(options, "memtable_bytes", "64KiB", &err);
+  terrace_options_set(options, "write_buffer_size", "64KiB", &err);
   works("set");
   leveldb_options_set_create_if_missing(options, 1);
   leveldb_options_set_compression(options, 77);

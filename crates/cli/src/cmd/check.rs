@@ -1,9 +1,9 @@
 //! `check`: is everything as it was written?
-use crate::{args::Store, shape, table::size};
+use crate::{args::Store, layout, table::size};
 use anyhow::{Result, bail};
 use serde_json::json;
 use std::io::Write;
-use terrace::{CheckReport, Damage, Shape};
+use terrace::{CheckReport, Damage, Layout};
 use terrace_storage::backends::raw::is_device;
 
 /// Verifies every checksum and invariant of a store. Exits 1 if anything is wrong.
@@ -30,12 +30,12 @@ impl Check {
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let report = terrace::check(&self.store.path, &self.store.options()?, self.deep || !self.quick)?;
         let CheckReport { problems, tables, table_bytes, entries, log_entries, torn_logs, .. } = &report;
-        let CheckReport { shape: made_of, range_deletes, last_sequence, leftovers, damage, lost, .. } = &report;
+        let CheckReport { layout: made_of, range_tombstones, last_sequence, leftovers, damage, lost, .. } = &report;
         let sound = problems.is_empty() && torn_logs.is_empty() && damage.is_empty() && lost.is_empty();
         if self.json {
-            let object = json!({ "ok": sound, "made_of": shape::json_at(&self.store.path, *made_of), "problems": problems, "tables": tables,
+            let object = json!({ "ok": sound, "made_of": layout::json_at(&self.store.path, *made_of), "problems": problems, "tables": tables,
                 "table_bytes": table_bytes, "entries": (!self.quick).then_some(entries), "log_entries": log_entries,
-                "range_deletes": range_deletes, "torn_logs": torn_logs, "last_sequence": last_sequence,
+                "range_tombstones": range_tombstones, "torn_logs": torn_logs, "last_sequence": last_sequence,
                 "damage": damage.iter().map(|place| json!({ "file": place.file, "offset": place.offset, "reason": place.reason }))
                     .collect::<Vec<_>>(), "lost": lost,
                 "leftovers": leftovers });
@@ -43,16 +43,16 @@ impl Check {
         } else {
             problems.iter().try_for_each(|problem| writeln!(out, "{problem}"))?;
             let counted = if self.quick { String::new() } else { format!(", {entries} entries") };
-            if *made_of != Shape::default() || is_device(&self.store.path) {
-                writeln!(out, "made of {}", shape::text_at(&self.store.path, *made_of))?;
+            if *made_of != Layout::default() || is_device(&self.store.path) {
+                writeln!(out, "made of {}", layout::text_at(&self.store.path, *made_of))?;
             }
             writeln!(
                 out,
                 "{tables} tables, {}{counted}; {log_entries} entries in logs; last sequence {last_sequence}",
                 size(*table_bytes)
             )?;
-            if *range_deletes > 0 {
-                writeln!(out, "{range_deletes} deletes of ranges in tables")?;
+            if *range_tombstones > 0 {
+                writeln!(out, "{range_tombstones} deletes of ranges in tables")?;
             }
             for log in torn_logs {
                 writeln!(

@@ -133,13 +133,13 @@ fn compare(from: &Db, to: &Db, extent: Extent) -> Result<()> {
 /// What is converted, and into what: that must be the same when a conversion is taken up again.
 fn record(path: &Path, from: &Db, options: &Options) -> Result<Value> {
     let source = path.canonicalize().with_context(|| path.display().to_string())?;
-    let shape = options.shape();
+    let layout = options.layout();
     Ok(json!({
         "source": source.display().to_string(),
         "last_sequence": from.last_sequence(),
-        "tables": shape.tables.name(),
-        "values": shape.values.name(),
-        "range_deletes": options.range_deletes,
+        "tables": layout.tables.name(),
+        "values": layout.values.name(),
+        "range_tombstones": options.range_tombstones,
         "lz4": options.compression == Codec::Lz4,
     }))
 }
@@ -157,7 +157,7 @@ fn is_taken_up(folder: &Path, record: &Value) -> Result<bool> {
             if key == "source" { "is a conversion of another store" } else { "has a source that has changed since" };
         bail!("{} {what}; remove it to begin anew", shown());
     }
-    if let Some(key) = ["tables", "values", "range_deletes", "lz4"].into_iter().find(differs) {
+    if let Some(key) = ["tables", "values", "range_tombstones", "lz4"].into_iter().find(differs) {
         bail!(
             "{} was begun with {key}={}, not {key}={}; take it up as it was begun, or remove it to begin anew",
             shown(),

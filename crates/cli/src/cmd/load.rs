@@ -26,9 +26,9 @@ const MEMTABLES_BYTES: u64 = 128 << 20;
 ///
 /// One pair a line: key, tab, value (`jsonl`: {"key":"…","value":"…"}; what is not UTF-8 as {"base64":"…"}). Any other line is a bad
 /// line: the load stops there with exit status 1 and says which line it was; what came before it is loaded. --skip-bad counts
-/// and passes over bad lines, --deletes takes a key alone for a delete. Writes no log, unless log_keep_bytes asks for
+/// and passes over bad lines, --deletes takes a key alone for a delete. Writes no log, unless wal_size_limit asks for
 /// one: a killed load leaves a store with only some of the lines, from the first on. Gathers 128 MiB in memory, unless
-/// memtable_bytes or memory_bytes is set.
+/// write_buffer_size or memory_budget is set.
 #[derive(clap::Args)]
 pub struct Load {
     #[command(flatten)]
@@ -80,13 +80,14 @@ impl Load {
         {
             bail!("{bad:#}; nothing was loaded");
         }
-        let sized = self.store.names("memtable_bytes") || self.store.names("memory_bytes");
+        let sized = self.store.names("write_buffer_size") || self.store.names("memory_budget");
         let mut log = false;
         let db = self.store.open_or_create_with(|options| {
             if !sized {
-                options.memtable_bytes = options.memtable_bytes.max(MEMTABLES_BYTES / options.memtables_max);
+                options.write_buffer_size =
+                    options.write_buffer_size.max(MEMTABLES_BYTES / options.max_write_buffer_number);
             }
-            log = options.log_keep_bytes > 0;
+            log = options.wal_size_limit > 0;
         })?;
         let mut loaded = Loaded::default();
         let progress = progress::bar("loading", bytes);

@@ -1,7 +1,7 @@
 //! `stats`: the state of a store, in numbers.
 use crate::{
     args::Store,
-    shape,
+    layout,
     table::{self, size},
 };
 use anyhow::Result;
@@ -34,10 +34,10 @@ impl Stats {
 }
 
 fn write_text(path: &Path, statistics: &Statistics, out: &mut dyn Write) -> Result<()> {
-    let Statistics { place, shape: made_of, durability, preset, last_sequence, levels, memtable_bytes, .. } =
+    let Statistics { place, layout: made_of, durability, preset, last_sequence, levels, memtable_bytes, .. } =
         statistics;
     writeln!(out, "place          {place}")?;
-    writeln!(out, "made of        {}", shape::text_at(path, *made_of))?;
+    writeln!(out, "made of        {}", layout::text_at(path, *made_of))?;
     writeln!(out, "preset         {preset}")?;
     let promise = if *durability == "none" { " (promises nothing at a power cut)" } else { "" };
     writeln!(out, "durability     {durability}{promise}, as opened now")?;
@@ -55,7 +55,7 @@ fn write_text(path: &Path, statistics: &Statistics, out: &mut dyn Write) -> Resu
     let tables: u64 = levels.iter().map(|level| level.tables).sum();
     let bytes: u64 = levels.iter().map(|level| level.bytes).sum();
     writeln!(out, "tables         {tables}, {} ({bytes} B)", size(bytes))?;
-    if statistics.shape.values == Values::Log {
+    if statistics.layout.values == Values::Log {
         let ValueLogStatistics { segments, bytes, live_bytes, .. } = statistics.value_log;
         let garbage = 100.0 * bytes.saturating_sub(live_bytes) as f64 / bytes.max(1) as f64;
         writeln!(out, "value log      {segments} segments, {}, of which {garbage:.0} % is garbage", size(bytes))?;
@@ -80,7 +80,7 @@ fn json_of(path: &Path, statistics: &Statistics) -> Value {
     let written = |(purpose, bytes): &(&str, u64)| ((*purpose).to_owned(), Value::from(*bytes));
     json!({
         "place": statistics.place,
-        "made_of": shape::json_at(path, statistics.shape),
+        "made_of": layout::json_at(path, statistics.layout),
         "preset": statistics.preset,
         "durability": statistics.durability,
         "last_sequence": statistics.last_sequence,

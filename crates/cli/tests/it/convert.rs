@@ -58,7 +58,7 @@ fn a_conversion_that_was_killed_goes_on() {
     fill(store, 60_000);
     let mut kills = 0;
     for wait in (20..).step_by(20) {
-        let mut child = command(["convert", store, &to, "--option", "memtable_bytes=64KiB"]).spawn().unwrap();
+        let mut child = command(["convert", store, &to, "--option", "write_buffer_size=64KiB"]).spawn().unwrap();
         sleep(Duration::from_millis(wait));
         child.kill().unwrap();
         child.wait().unwrap();
@@ -112,7 +112,7 @@ fn record(store: &Path) -> String {
     let last = terrace::Db::open_read_only(store, terrace::Options::default()).unwrap().last_sequence();
     let source = store.canonicalize().unwrap();
     format!(
-        r#"{{"source":"{}","last_sequence":{last},"tables":"block","values":"table","range_deletes":false,"lz4":false}}"#,
+        r#"{{"source":"{}","last_sequence":{last},"tables":"block","values":"table","range_tombstones":false,"lz4":false}}"#,
         source.display()
     )
 }

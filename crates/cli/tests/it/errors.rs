@@ -91,7 +91,7 @@ fn a_store_in_use_is_refused_and_readers_share() {
     make(path);
     // A load that waits for more lines holds the store. It has it once the store has a log of its own.
     let mut loading =
-        command(["load", path, "-", "--option", "memtable_bytes=64KiB"]).stdin(Stdio::piped()).spawn().unwrap();
+        command(["load", path, "-", "--option", "write_buffer_size=64KiB"]).stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = loading.stdin.take().unwrap();
     stdin.write_all(format!("c\t{}\n", "3".repeat(2 << 20)).as_bytes()).unwrap();
     let deadline = 200;

@@ -116,7 +116,7 @@ fn a_load_that_the_store_breaks_off_says_what_is_sure_to_be_there() {
     let ran = Command::new("sh")
         .args(["-c", limited, "sh", env!("CARGO_BIN_EXE_terrace"), "load"])
         .args([&store, &lines])
-        .args(["--option", "memtable_bytes=64KiB", "--option", "compression=none"])
+        .args(["--option", "write_buffer_size=64KiB", "--option", "compression=none"])
         .output()
         .unwrap();
     let error = String::from_utf8(ran.stderr).unwrap();
@@ -138,7 +138,7 @@ fn long_lines_and_many_lines() {
     (0..20_000).for_each(|n| text += &format!("key{n:06}\tvalue {n}\n"));
     let file = directory.path().join("lines");
     std::fs::write(&file, &text).unwrap();
-    let options = ["--option", "memtable_bytes=256KiB"];
+    let options = ["--option", "write_buffer_size=256KiB"];
     terrace(["load", store, file.to_str().unwrap()].into_iter().chain(options)).ok();
     let dumped = String::from_utf8(terrace(["dump", store]).ok()).unwrap();
     let mut sorted: Vec<&str> = text.lines().collect();

@@ -8,7 +8,7 @@ use std::fs;
 fn what_is_printed_is_read_again() {
     let (folder, store) = fresh();
     let store = store.to_str().unwrap();
-    let printed = terrace(["options", "--preset", "terrace-block", "--option", "cache_bytes=1MiB"]).ok();
+    let printed = terrace(["options", "--preset", "terrace-block", "--option", "block_cache_size=1MiB"]).ok();
     let file = folder.path().join("options");
     let flag = format!("--options={}", file.display());
     fs::write(&file, &printed).unwrap();
@@ -17,10 +17,10 @@ fn what_is_printed_is_read_again() {
         serde_json::from_slice(&terrace(["options", &flag, "--option", "bloom_bits=3", "--json"]).ok()).unwrap();
     let found = |name: &str| json["options"][name].clone();
     assert_eq!(
-        (json["preset"].as_str(), found("cache_bytes"), found("bloom_bits")),
+        (json["preset"].as_str(), found("block_cache_size"), found("bloom_bits")),
         (Some("terrace-block"), 1048576.into(), 3.into())
     );
-    assert_eq!((found("smooth_stalls"), found("durability")), (true.into(), "auto".into()));
+    assert_eq!((found("delayed_writes"), found("durability")), (true.into(), "auto".into()));
     terrace(["put", store, "k", "v", &flag]).ok();
     let stats: Value = serde_json::from_slice(&terrace(["stats", store, &flag, "--json"]).ok()).unwrap();
     assert_eq!(stats["preset"], "terrace-block");
@@ -36,10 +36,10 @@ fn a_file_that_will_not_do_is_wrong_usage() {
     assert!(missing.contains("options") && missing.contains("No such file"), "{missing}");
     for (text, words) in [
         (
-            &b"cache_bytes=1\nmax_open_files=7\n"[..],
-            "line 2: no option is named \"max_open_files\"; what others call so is \"open_tables_max\"",
+            &b"block_cache_size=1\nmax_open_files=7\n"[..],
+            "line 2: no option is named \"max_open_files\"; what others call so is \"max_open_files\"",
         ),
-        (b"memtable_bytes=1", "memtable_bytes is 1, outside"),
+        (b"write_buffer_size=1", "write_buffer_size is 1, outside"),
         (b"\xff\xfe", "UTF-8"),
     ] {
         fs::write(&file, text).unwrap();

@@ -78,8 +78,8 @@ fn wrong_usage_is_status_2() {
         &["get", store, "--hex", "zz"],
         &["put", store, "k", "v", "--preset", "nonsense"],
         &["put", store, "k", "v", "--option", "nonsense=1"],
-        &["put", store, "k", "v", "--option", "memtable_bytes"],
-        &["put", store, "k", "v", "--option", "memtable_bytes=1"],
+        &["put", store, "k", "v", "--option", "write_buffer_size"],
+        &["put", store, "k", "v", "--option", "write_buffer_size=1"],
         &["scan", store, "--limit", "many"],
         &["load", store, "-", "--format", "xml"],
     ] {
@@ -88,7 +88,7 @@ fn wrong_usage_is_status_2() {
     }
     assert!(!std::path::Path::new(store).exists());
     let error = terrace(["put", store, "k", "v", "--option", "nonsense=1"]).fails(2);
-    assert!(error.contains("memtable_bytes"), "the known names are listed: {error}");
+    assert!(error.contains("write_buffer_size"), "the known names are listed: {error}");
 }
 
 #[test]

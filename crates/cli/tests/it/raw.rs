@@ -26,7 +26,8 @@ fn prepared() -> (tempfile::TempDir, String) {
 fn a_store_goes_onto_a_device_and_back() {
     let (directory, device) = prepared();
     let pairs: String = (0..3000).map(|n| format!("{n:08x}\t{:0200x}\n", n * n)).collect();
-    terrace_with(["load", &device, "-", "--format", "hex", "--option", "memtable_bytes=64KiB"], pairs.as_bytes()).ok();
+    terrace_with(["load", &device, "-", "--format", "hex", "--option", "write_buffer_size=64KiB"], pairs.as_bytes())
+        .ok();
     terrace(["put", &device, "last", "one", "--preset", "raw"]).ok();
     terrace(["check", &device]).ok();
     assert_eq!(raw(["check", &device]).ok(), b"no problems\n");
@@ -57,7 +58,8 @@ fn a_store_goes_onto_a_device_and_back() {
 fn files_come_out_of_a_device_whose_list_is_damaged() {
     let (directory, device) = prepared();
     let pairs: String = (0..3000).map(|n| format!("{n:08x}\t{:0200x}\n", n * n)).collect();
-    terrace_with(["load", &device, "-", "--format", "hex", "--option", "memtable_bytes=64KiB"], pairs.as_bytes()).ok();
+    terrace_with(["load", &device, "-", "--format", "hex", "--option", "write_buffer_size=64KiB"], pairs.as_bytes())
+        .ok();
     terrace(["put", &device, "last", "one"]).ok();
     let mut image = fs::read(&device).unwrap();
     let number = |image: &[u8], at: usize| u32::from_le_bytes(image[at..at + 4].try_into().unwrap()) as usize;
@@ -324,7 +326,7 @@ fn a_killed_process_leaves_a_whole_list_and_all_that_was_there() {
     for round in 0..8 {
         let key = format!("before {round}");
         terrace(["put", &device, &key, "there", "--preset", "raw"]).ok();
-        let mut child = command(["load", &device, "-", "--format", "hex", "--option", "memtable_bytes=64KiB"])
+        let mut child = command(["load", &device, "-", "--format", "hex", "--option", "write_buffer_size=64KiB"])
             .stdin(Stdio::piped())
             .spawn()
             .expect("the binary was built");

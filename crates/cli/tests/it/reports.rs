@@ -50,7 +50,7 @@ fn bundles_are_shown() {
     // Two flushes over the same keys, which are then merged into several small tables.
     for value in ["a", "b"] {
         let lines: String = (0..500).map(|n| format!("{n:05}\t{}\n", value.repeat(500))).collect();
-        let small = ["--option", "table_bytes=64KiB", "--option", "compression=none"];
+        let small = ["--option", "target_file_size=64KiB", "--option", "compression=none"];
         terrace_with([&["load", store, "-", "--preset", "bolt"][..], &small].concat(), lines.as_bytes()).ok();
         terrace([&["compact", store][..], &small].concat()).ok();
     }
@@ -224,13 +224,13 @@ fn doctor_examines_and_leaves_nothing() {
         assert!(!value(&nothing, name).is_empty(), "{name}: {nothing}");
     }
     assert!(value(&nothing, "store").contains("none yet"), "{nothing}");
-    assert!(value(&nothing, "durability").starts_with("as-made, which is auto, which is "), "{nothing}");
+    assert!(value(&nothing, "durability").starts_with("inherit, which is auto, which is "), "{nothing}");
     assert_eq!(value(&doctor(&[store, "--preset", "volatile"]), "durability"), "none");
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     let old = directory.path().join("old");
     terrace(["put", old.to_str().unwrap(), "k", "v", "--preset", "leveldb"]).ok();
     let old = doctor(&[old.to_str().unwrap()]);
-    assert_eq!(value(&old, "durability"), "as-made, which is sync here", "{old}");
+    assert_eq!(value(&old, "durability"), "inherit, which is sync here", "{old}");
     assert!(old["durability"]["advice"].as_str().unwrap().contains("durability=auto"), "{old}");
 
     terrace(["put", store, "k", &"v".repeat(1000)]).ok();
@@ -250,8 +250,8 @@ fn doctor_examines_and_leaves_nothing() {
 #[test]
 fn doctor_foretells_refusals() {
     let (directory, _) = fresh();
-    for tier in ["sync", "background", "group", "journal", "journal-bpf", "auto"] {
-        let (store, option) = (directory.path().join(tier), format!("durability={tier}"));
+    for durability_mode in ["sync", "background", "group", "journal", "journal-bpf", "auto"] {
+        let (store, option) = (directory.path().join(durability_mode), format!("durability={durability_mode}"));
         let store = store.to_str().unwrap();
         let told = json(["doctor", store, "--json", "--option", &option])["durability"].clone();
         let put = terrace(["put", store, "k", "v", "--option", &option]);

@@ -178,16 +178,16 @@ const SITUATIONS: &[Situation] = &[
     (
         "an option without value",
         |_| (),
-        &["put", "{}", "k", "v", "--option", "cache_bytes"],
+        &["put", "{}", "k", "v", "--option", "block_cache_size"],
         2,
-        "terrace: --option: 'cache_bytes' is not of the form NAME=VALUE",
+        "terrace: --option: 'block_cache_size' is not of the form NAME=VALUE",
     ),
     (
         "an option beyond its bounds",
         |_| (),
-        &["put", "{}", "k", "v", "--option", "table_bytes=1"],
+        &["put", "{}", "k", "v", "--option", "target_file_size=1"],
         2,
-        "terrace: --option: invalid argument: table_bytes is 1, outside 65536 ..= 1073741824",
+        "terrace: --option: invalid argument: target_file_size is 1, outside 65536 ..= 1073741824",
     ),
     ("an odd hex key", |_| (), &["get", "{}", "abc", "--hex"], 2, "terrace: KEY: an odd number of hex digits (3)"),
     (

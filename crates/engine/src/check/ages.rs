@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use terrace_format::{KeyOrder, SeqNo, key};
 use terrace_storage::{
     Result,
-    placement::{Cursor, Placement, ReadHow},
+    placement::{Cursor, ReadHow, Storage},
 };
 
 /// Problems of one kind that are told one by one; one that repeats for every key says nothing more.
@@ -12,10 +12,10 @@ const TOLD_MAX: usize = 10;
 
 /// Walks all entries of `version` together. What is wrong: keys whose older version stands above a newer one, and tables that
 /// hold more than `base` vouches for. An error if a table cannot be read.
-pub fn check(placement: &dyn Placement, order: &KeyOrder, version: &Version, base: SeqNo) -> Result<Vec<String>> {
+pub fn check(storage: &dyn Storage, order: &KeyOrder, version: &Version, base: SeqNo) -> Result<Vec<String>> {
     let mut walks: Vec<Walk<'_>> = Vec::new();
     for &(level, ref run) in version.runs() {
-        let mut walk = Walk { placement, level, tables: run.iter(), at: None };
+        let mut walk = Walk { storage, level, tables: run.iter(), at: None };
         walk.enter()?;
         walks.push(walk);
     }
@@ -68,7 +68,7 @@ struct Seen {
 
 /// A run being walked, table by table.
 struct Walk<'a> {
-    placement: &'a dyn Placement,
+    storage: &'a dyn Storage,
     level: usize,
     tables: std::slice::Iter<'a, Arc<TableRef>>,
     /// The table, and the entry in it; `None` behind the last.
@@ -95,7 +95,7 @@ impl Walk<'_> {
         self.at = None;
         for table in self.tables.by_ref() {
             let mut cursor =
-                self.placement.open_table(&table.meta)?.cursor(ReadHow { verify: true, fill_cache: false })?;
+                self.storage.open_table(&table.meta)?.cursor(ReadHow { verify: true, fill_cache: false })?;
             cursor.seek_first()?;
             if cursor.valid() {
                 self.at = Some((table, cursor));

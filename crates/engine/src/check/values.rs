@@ -3,22 +3,22 @@ use std::collections::BTreeMap;
 use terrace_format::{Kind, key};
 use terrace_storage::{
     Error, Result,
-    placement::{Bytes, ObjectId, Placement, ReadHow, Stored, TableMeta},
+    placement::{Bytes, ObjectId, ReadHow, Storage, StoredValue, TableMeta},
 };
 
 /// Reads every value of the table that `meta` tells of. What is wrong, if anything is.
-pub fn check(placement: &dyn Placement, meta: &TableMeta) -> Result<Option<String>> {
+pub fn check(storage: &dyn Storage, meta: &TableMeta) -> Result<Option<String>> {
     let how = ReadHow { verify: true, fill_cache: false };
-    let mut cursor = placement.open_table(meta)?.cursor(how)?;
+    let mut cursor = storage.open_table(meta)?.cursor(how)?;
     let mut live = BTreeMap::<ObjectId, u64>::new();
     cursor.seek_first()?;
     while cursor.valid() {
         let entry = key::apart(cursor.key());
         if entry.kind == Kind::Put {
-            placement.value(entry.user, entry.seq, Bytes::from(cursor.value().to_vec()), how)?;
-            let place = || placement.place_of(ObjectId::Table(meta.id));
-            let stored = Stored::parse(cursor.value()).map_err(|found| Error::corrupt(place(), 0, found))?;
-            if let Stored::At(pointer) = stored {
+            storage.value(entry.user, entry.seq, Bytes::from(cursor.value().to_vec()), how)?;
+            let place = || storage.place_of(ObjectId::Table(meta.id));
+            let stored = StoredValue::parse(cursor.value()).map_err(|found| Error::corrupt(place(), 0, found))?;
+            if let StoredValue::At(pointer) = stored {
                 *live.entry(ObjectId::from(&pointer)).or_default() += pointer.kept_bytes();
             }
         }

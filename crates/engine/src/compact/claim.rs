@@ -1,6 +1,6 @@
 //! What a compaction holds while it runs, and which compactions may run at once.
 use super::{
-    lull::Lull,
+    idle::IdleDetector,
     plan::{Amount, Plan, span},
 };
 use crate::Error;
@@ -61,7 +61,7 @@ pub struct Busy {
     /// What a user's own compaction waits for.
     wanted: Option<Claim>,
     /// Whether anybody writes meanwhile.
-    pub lull: Lull,
+    pub lull: IdleDetector,
 }
 
 impl Busy {

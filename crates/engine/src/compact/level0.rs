@@ -16,7 +16,11 @@ use std::sync::Arc;
 pub fn waits(situation: &Situation<'_>) -> bool {
     let Situation { order, version, busy, limits, .. } = situation;
     let pressing = version.levels[0].runs.len() as u64 >= limits.l0_pressing_runs;
-    if limits.l0_least_percent == 0 || limits.level_base_entries > 0 || pressing || busy.lull.is_resting() {
+    if limits.level0_min_overlap_percent == 0
+        || limits.max_entries_for_level_base > 0
+        || pressing
+        || busy.lull.is_resting()
+    {
         return false;
     }
     let free: Vec<&Arc<TableRef>> = version.levels[0]
@@ -27,14 +31,14 @@ pub fn waits(situation: &Situation<'_>) -> bool {
     let sum = |bytes: u128, table: &Arc<TableRef>| bytes + u128::from(table.meta.bytes);
     let brings = free.iter().copied().fold(0, sum);
     let meets = version.levels[1].tables().filter(is_met).fold(0, sum);
-    brings * 100 < meets * u128::from(limits.l0_least_percent)
+    brings * 100 < meets * u128::from(limits.level0_min_overlap_percent)
 }
 
 /// A merge of neighbouring free runs, the newest that can be had, as many as make it cheaper per run; `None` if they
 /// are too few.
 pub fn merge_within(situation: &Situation<'_>) -> Option<Plan> {
     let Situation { version, busy, limits, .. } = situation;
-    let least = usize::try_from(limits.l0_merge_runs).ok().filter(|least| *least > 0)?;
+    let least = usize::try_from(limits.intra_l0_compaction_trigger).ok().filter(|least| *least > 0)?;
     let is_free = |table: &&Arc<TableRef>| !busy.has(table.meta.id) && busy.damage_of(table.meta.id).is_none();
     let newest = |table: &&Arc<TableRef>| is_free(table) && situation.spares.contains(&spare_above(table.meta.id));
     let mut upper: Vec<Arc<TableRef>> = Vec::new();

@@ -7,9 +7,9 @@
 //! history picks the same tables.
 use super::{
     claim::Claim,
-    level0,
+    level0, move_level_down,
     plan::{Amount, Limits, Plan, Policy, Situation, span},
-    seeks, sink,
+    seeks,
     sizes::{self, LevelSizes},
     tombstones,
 };
@@ -24,27 +24,28 @@ pub struct Leveled;
 impl Limits {
     /// A merge's own inputs may grow to this, if that costs nothing in the lower level.
     pub fn expanded_bytes(&self) -> u64 {
-        25 * self.table_bytes
+        25 * self.target_file_size
     }
 
     /// An output that would later meet more than this is ended; a table that meets more is not just moved.
     pub fn grandparent_bytes(&self) -> u64 {
-        10 * self.table_bytes
+        10 * self.target_file_size
     }
 }
 
 /// How due a level is, in a store that is `resting` or not; 1 is due.
 pub fn score(limits: &Limits, sizes: &LevelSizes, level: usize, there: &Amount, resting: bool) -> f64 {
-    let entries = match limits.level_base_entries {
+    let entries = match limits.max_entries_for_level_base {
         0 => 0.0,
         base => there.entries as f64 / (base as f64 * 10f64.powi(level as i32)),
     };
     if level == 0 {
         // A run that was merged from several is one to search, but all of them to scan.
-        let brought = if limits.fits() && resting { there.bytes as f64 / limits.level_base_bytes as f64 } else { 0.0 };
-        return entries.max(brought).max(there.tables as f64 / limits.l0_compact_runs as f64);
+        let brought =
+            if limits.fits() && resting { there.bytes as f64 / limits.max_bytes_for_level_base as f64 } else { 0.0 };
+        return entries.max(brought).max(there.tables as f64 / limits.level0_file_num_compaction_trigger as f64);
     }
-    let bytes = if limits.level_base_entries > 0 { there.uncounted } else { there.bytes };
+    let bytes = if limits.max_entries_for_level_base > 0 { there.uncounted } else { there.bytes };
     entries + bytes as f64 / sizes.of(level) as f64
 }
 
@@ -68,7 +69,7 @@ impl Policy for Leveled {
     fn plan(&self, situation: &Situation<'_>) -> Option<Plan> {
         let mut waiting: Vec<Claim> = situation.busy.wanted().cloned().into_iter().collect();
         let held = situation.version.held();
-        if let Some(plan) = sink::sink(situation, &held) {
+        if let Some(plan) = move_level_down::move_level_down(situation, &held) {
             if admits(situation, &waiting, &plan) {
                 return Some(plan);
             }
@@ -103,7 +104,7 @@ impl Policy for Leveled {
             let full = upper.iter().position(|table| {
                 sum = sum.saturating_add(table.meta.bytes);
                 met = met.saturating_add(bytes(&beneath(situation, level + 1, std::slice::from_ref(table))));
-                sum >= situation.limits.table_bytes || met >= situation.limits.grandparent_bytes()
+                sum >= situation.limits.target_file_size || met >= situation.limits.grandparent_bytes()
             });
             upper.truncate(full.map_or(upper.len(), |at| at + 1));
         }

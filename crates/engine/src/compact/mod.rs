@@ -1,19 +1,19 @@
 //! What is merged when, and what a merge may leave out: pure decisions. `jobs/compact.rs` carries them out.
 pub mod claim;
-pub mod collect;
-pub mod hidden;
+pub mod idle;
 pub mod level0;
 pub mod leveled;
-pub mod lull;
 pub mod may_drop;
+mod move_level_down;
 pub mod pace;
 pub mod plan;
 pub mod rate;
 pub mod seeks;
-mod sink;
+pub mod shadow_estimate;
 pub mod sizes;
 pub mod split;
 pub mod tombstones;
+pub mod value_log_gc;
 
 #[cfg(test)]
 mod tests;

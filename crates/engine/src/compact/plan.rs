@@ -9,46 +9,46 @@ use terrace_storage::placement::TableMeta;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
     /// A compaction ends a table here.
-    pub table_bytes: u64,
+    pub target_file_size: u64,
     /// What level 1 may hold …
-    pub level_base_bytes: u64,
+    pub max_bytes_for_level_base: u64,
     /// … at least, if levels are sized from the last one.
-    pub levels_fit: bool,
+    pub level_compaction_dynamic_level_bytes: bool,
     /// Entries that level 0 may hold, each deeper level ten times its upper neighbour; 0 if levels hold bytes.
-    pub level_base_entries: u64,
+    pub max_entries_for_level_base: u64,
     /// Runs in level 0 that start its compaction.
-    pub l0_compact_runs: u64,
+    pub level0_file_num_compaction_trigger: u64,
     /// Runs in level 0 with which it waits no longer …
     pub l0_pressing_runs: u64,
     /// … for as many bytes, in percent of what they meet in level 1, as are worth writing that anew; 0 if any are.
-    pub l0_least_percent: u64,
+    pub level0_min_overlap_percent: u64,
     /// Fewest runs of level 0 that are merged among themselves; 0 for never.
-    pub l0_merge_runs: u64,
+    pub intra_l0_compaction_trigger: u64,
     /// A level gives away what meets least below, not what comes next.
     pub least_overlap: bool,
     /// Share of what a merge rewrites, in percent, that tombstones must hide to pay for it; 0 for never.
-    pub tombstone_percent: u64,
+    pub tombstone_compaction_percent: u64,
 }
 
 impl Limits {
     /// Whether levels of bytes are sized from the last one.
     pub fn fits(&self) -> bool {
-        self.levels_fit && self.level_base_entries == 0
+        self.level_compaction_dynamic_level_bytes && self.max_entries_for_level_base == 0
     }
 
     /// What levels may hold that hold so much now.
     pub fn level_sizes(&self, held: &[u64; LEVELS]) -> LevelSizes {
         if self.fits() {
-            LevelSizes::from_last(self.level_base_bytes, held)
+            LevelSizes::from_last(self.max_bytes_for_level_base, held)
         } else {
-            LevelSizes::from_first(self.level_base_bytes)
+            LevelSizes::from_first(self.max_bytes_for_level_base)
         }
     }
 
     /// Bytes that lie above the limits of levels 1 and deeper: what compactions have yet to move. What goes down without being written
     /// is no debt, nor is what another way of sizing levels had left there.
     pub fn debt(&self, held: &[u64; LEVELS]) -> u64 {
-        let (sizes, from_first) = (self.level_sizes(held), LevelSizes::from_first(self.level_base_bytes));
+        let (sizes, from_first) = (self.level_sizes(held), LevelSizes::from_first(self.max_bytes_for_level_base));
         let sinks = |level: usize| self.fits() && held.get(level + 1).is_none_or(|below| *below == 0);
         let over = |level: usize| held[level].saturating_sub(sizes.of(level).max(from_first.of(level)));
         (1..LEVELS).filter(|level| !sinks(*level)).map(over).sum()
@@ -116,7 +116,7 @@ pub struct Situation<'a> {
     pub seek_hint: Option<(usize, TableId)>,
     /// Nobody reads at a lower position.
     pub oldest_reader: SeqNo,
-    /// Of what comes from above, so much is taken to hide something; see [`Found::share`](super::hidden::Found::share).
+    /// Of what comes from above, so much is taken to hide something; see [`Found::share`](super::shadow_estimate::Found::share).
     pub hiding_share: f64,
 }
 
@@ -207,10 +207,10 @@ mod tests {
 
     #[test]
     fn debt_is_what_lies_above_the_levels() {
-        let mut limits = Limits { level_base_bytes: 10, ..Limits::default() };
+        let mut limits = Limits { max_bytes_for_level_base: 10, ..Limits::default() };
         assert_eq!(limits.debt(&[500, 10, 99, 1000, 0, 0, 0]), 0);
         assert_eq!(limits.debt(&[500, 12, 101, 1001, 0, 0, 0]), 4);
-        limits.levels_fit = true;
+        limits.level_compaction_dynamic_level_bytes = true;
         for (held, want) in [
             ([500, 40, 301, 2999, 0, 0, 0], 2), // a hundredth of all 3840 is 38
             ([0, 9, 90, 500, 0, 0, 0], 0),      // more than a tenth of all, but not more than LevelDB's 100

@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 use terrace_format::{KeyOrder, Kind, LEVELS, LogId, SeqNo, TableId, edit::Edit, key};
 use terrace_sim::Rng;
-use terrace_storage::{Ticket, placement::TableMeta};
+use terrace_storage::{DurabilityHandle, placement::TableMeta};
 
 const ORDER: KeyOrder = KeyOrder::Bytewise;
 const ENTRY_BYTES: u64 = 1000;
@@ -83,7 +83,7 @@ impl Tree {
         }
         tree.last = 999;
         tree.versions
-            .install_flush(edit, SeqNo(tree.last), LogId(0), 0, Ticket::mature())
+            .install_flush(edit, SeqNo(tree.last), LogId(0), 0, DurabilityHandle::mature())
             .expect("apart in each level");
         tree
     }
@@ -134,7 +134,7 @@ impl Tree {
             self.newest.insert(key, (self.last, kind));
         }
         let entries = entries.into_iter().map(|(key, (seq, kind))| (key, seq, kind)).collect();
-        let table = self.versions.new_sealed_number(self.limits.l0_merge_runs > 0);
+        let table = self.versions.new_sealed_number(self.limits.intra_l0_compaction_trigger > 0);
         self.sealed.push_back((table, entries));
     }
 
@@ -155,7 +155,7 @@ impl Tree {
         let mut edit = Edit::default();
         add_to(&mut edit, level, &meta);
         let contents = self.contents(&meta);
-        let install = self.versions.install_flush(edit, SeqNo(self.last), LogId(0), 0, Ticket::mature());
+        let install = self.versions.install_flush(edit, SeqNo(self.last), LogId(0), 0, DurabilityHandle::mature());
         install.expect("a flush").learn(level, vec![contents]);
     }
 
@@ -221,7 +221,7 @@ impl Tree {
         entries.dedup_by(|older, newer| older.0 == newer.0);
         entries
             .retain(|(user, _, kind)| *kind == Kind::Put || !is_bottom(&ORDER, &plan.version, plan.output_level, user));
-        let size = (self.limits.table_bytes / ENTRY_BYTES) as usize;
+        let size = (self.limits.target_file_size / ENTRY_BYTES) as usize;
         let size = if plan.number.is_some() { entries.len().max(1) } else { size };
         let chunks: Vec<Vec<Entry>> = entries.chunks(size).map(<[Entry]>::to_vec).collect();
         let mut metas = Vec::new();
@@ -292,7 +292,8 @@ fn due(situation: &Situation<'_>) -> Vec<usize> {
 /// Whether level 0 is meant to wait, its compaction counted by runs.
 fn brings_little(situation: &Situation<'_>) -> bool {
     let Situation { version, busy, limits, .. } = situation;
-    let may_wait = limits.l0_least_percent > 0 && limits.level_base_entries == 0 && !busy.lull.is_resting();
+    let may_wait =
+        limits.level0_min_overlap_percent > 0 && limits.max_entries_for_level_base == 0 && !busy.lull.is_resting();
     if !may_wait || version.levels[0].runs.len() as u64 >= limits.l0_pressing_runs {
         return false;
     }
@@ -305,7 +306,7 @@ fn brings_little(situation: &Situation<'_>) -> bool {
         };
         met.extend(version.levels[1].tables().filter(meets).map(|table| (table.meta.id, table.meta.bytes)));
     }
-    (brings as f64) < met.values().sum::<u64>() as f64 * limits.l0_least_percent as f64 / 100.0
+    (brings as f64) < met.values().sum::<u64>() as f64 * limits.level0_min_overlap_percent as f64 / 100.0
 }
 
 /// Two compactions that run at once: no table in both, and where both may put tables below level 0, no key in both.
@@ -327,7 +328,12 @@ fn apart(a: &Plan, b: &Plan) {
 /// for ever. It has to let level 0 pass.
 #[test]
 fn what_is_less_urgent_does_not_begin_in_the_way() {
-    let limits = Limits { table_bytes: 1000, level_base_bytes: 5500, l0_compact_runs: 2, ..Limits::default() };
+    let limits = Limits {
+        target_file_size: 1000,
+        max_bytes_for_level_base: 5500,
+        level0_file_num_compaction_trigger: 2,
+        ..Limits::default()
+    };
     let mut tree = Tree::new(0, limits, 2);
     let mut edit = Edit::default();
     for n in 0..6 {
@@ -336,7 +342,7 @@ fn what_is_less_urgent_does_not_begin_in_the_way() {
         let id = TableId(tree.versions.new_number());
         add_to(&mut edit, 2, &tree.made(id, vec![(user(10 * n), 0, Kind::Put)]));
     }
-    tree.versions.install_flush(edit, SeqNo(1), LogId(0), 0, Ticket::mature()).expect("tables");
+    tree.versions.install_flush(edit, SeqNo(1), LogId(0), 0, DurabilityHandle::mature()).expect("tables");
     tree.last = 2;
     tree.schedule();
     assert_eq!(tree.running.iter().map(|plan| plan.level).collect::<Vec<_>>(), [1], "level 1 is due once");
@@ -347,7 +353,7 @@ fn what_is_less_urgent_does_not_begin_in_the_way() {
         ));
         tree.flush();
     }
-    tree.limits.level_base_bytes = 3000; // due again
+    tree.limits.max_bytes_for_level_base = 3000; // due again
     tree.schedule();
     assert_eq!(tree.running.len(), 1, "level 0 is the more urgent, and would have to wait once more");
     tree.end_one();
@@ -363,8 +369,13 @@ fn what_is_less_urgent_does_not_begin_in_the_way() {
 /// What is written over meanwhile need not be merged into level 1 again and again.
 #[test]
 fn the_bytes_of_level_0_can_wait_until_nobody_writes() {
-    let limits =
-        Limits { table_bytes: 1000, level_base_bytes: 2000, levels_fit: true, l0_compact_runs: 4, ..Limits::default() };
+    let limits = Limits {
+        target_file_size: 1000,
+        max_bytes_for_level_base: 2000,
+        level_compaction_dynamic_level_bytes: true,
+        level0_file_num_compaction_trigger: 4,
+        ..Limits::default()
+    };
     let mut tree = Tree::stacked(limits, [3, 1, 0, 0, 0, 0, 0]);
     tree.settle();
     assert_eq!(tree.tables_held(), [3, 1, 0, 0, 0, 0, 0]);
@@ -379,8 +390,13 @@ fn the_bytes_of_level_0_can_wait_until_nobody_writes() {
 /// Runs of 2000 bytes meet all of level 1, tables of 1000: less than half of that is not worth writing it anew.
 #[test]
 fn level_0_waits_until_it_brings_enough_or_presses_or_nobody_writes() {
-    let mut limits = Limits { table_bytes: 1000, level_base_bytes: 1 << 20, l0_compact_runs: 2, ..Limits::default() };
-    (limits.l0_least_percent, limits.l0_pressing_runs, limits.l0_merge_runs) = (50, 5, 2);
+    let mut limits = Limits {
+        target_file_size: 1000,
+        max_bytes_for_level_base: 1 << 20,
+        level0_file_num_compaction_trigger: 2,
+        ..Limits::default()
+    };
+    (limits.level0_min_overlap_percent, limits.l0_pressing_runs, limits.intra_l0_compaction_trigger) = (50, 5, 2);
     let filled = |runs: usize, below: usize| {
         let mut tree = Tree::stacked(limits, [0, below, 0, 0, 0, 0, 0]);
         (0..runs).for_each(|_| tree.flush_wide());
@@ -416,17 +432,17 @@ proptest! {
     fn any_interleaving_keeps_every_read_right_and_no_level_starves(
         seed in any::<u64>(),
         jobs_max in 1..5usize,
-        l0_compact_runs in 1..5u64,
-        l0_merge_runs in 0..4u64,
+        level0_file_num_compaction_trigger in 1..5u64,
+        intra_l0_compaction_trigger in 0..4u64,
         l0_pressing_runs in 1..9u64,
-        l0_least_percent in prop::sample::select(vec![0u64, 70, 300]),
+        level0_min_overlap_percent in prop::sample::select(vec![0u64, 70, 300]),
         least_overlap in any::<bool>(),
-        levels_fit in any::<bool>(),
-        level_base_entries in prop::sample::select(vec![0u64, 20]),
-        tombstone_percent in prop::sample::select(vec![0u64, 10, 50]),
+        level_compaction_dynamic_level_bytes in any::<bool>(),
+        max_entries_for_level_base in prop::sample::select(vec![0u64, 20]),
+        tombstone_compaction_percent in prop::sample::select(vec![0u64, 10, 50]),
     ) {
         let limits =
-            Limits { table_bytes: 10_000, level_base_bytes: 20_000, levels_fit, l0_compact_runs, l0_pressing_runs, l0_least_percent, l0_merge_runs, least_overlap, level_base_entries, tombstone_percent };
+            Limits { target_file_size: 10_000, max_bytes_for_level_base: 20_000, level_compaction_dynamic_level_bytes, level0_file_num_compaction_trigger, l0_pressing_runs, level0_min_overlap_percent, intra_l0_compaction_trigger, least_overlap, max_entries_for_level_base, tombstone_compaction_percent };
         let mut tree = Tree::new(seed, limits, jobs_max);
         for _ in 0..400 {
             match tree.rng.below(10) {
@@ -466,16 +482,16 @@ fn tables_without_a_number_of_entries_count_by_their_bytes() {
     let mut edit = Edit::default();
     [table(2, 500, 0), table(3, 7000, 30), table(4, 700, 0)].iter().for_each(|meta| add_to(&mut edit, 1, meta));
     let mut versions = VersionSet::new(ORDER, Start { next_file: 5, ..Start::default() });
-    let version = versions.install_flush(edit, SeqNo(1), LogId(1), 0, Ticket::mature()).unwrap();
+    let version = versions.install_flush(edit, SeqNo(1), LogId(1), 0, DurabilityHandle::mature()).unwrap();
     let there = Amount::of(version.levels[1].tables());
     assert_eq!(there, Amount { tables: 3, bytes: 8200, entries: 30, uncounted: 1200 });
-    let limits = Limits { level_base_bytes: 1000, level_base_entries: 100, ..Limits::default() };
+    let limits = Limits { max_bytes_for_level_base: 1000, max_entries_for_level_base: 100, ..Limits::default() };
     let sizes = limits.level_sizes(&[0; LEVELS]);
     assert!((score(&limits, &sizes, 1, &there, false) - (0.03 + 1.2)).abs() < 1e-9);
     let none = there.minus(&there);
     assert_eq!(none, Amount::default());
     assert!(
-        (score(&Limits { level_base_entries: 0, ..limits }, &sizes, 1, &there, false) - 8.2).abs() < 1e-9,
+        (score(&Limits { max_entries_for_level_base: 0, ..limits }, &sizes, 1, &there, false) - 8.2).abs() < 1e-9,
         "levels hold bytes"
     );
 }
@@ -491,7 +507,7 @@ fn what_is_written_anew_takes_the_rest_of_its_last_key_along() {
         ids.push(TableId(tree.versions.new_number()));
         add_to(&mut edit, 2, &tree.made(ids[ids.len() - 1], vec![entry(first), entry(last)]));
     }
-    tree.versions.install_flush(edit, SeqNo(9), LogId(0), 0, Ticket::mature()).expect("tables");
+    tree.versions.install_flush(edit, SeqNo(9), LogId(0), 0, DurabilityHandle::mature()).expect("tables");
     let taken = |behind: Option<usize>, older: u64| -> Vec<TableId> {
         let (behind, all) = (behind.map(user), KeyRange::default());
         let plan = tree.situated(|situation| renewal(situation, 2, &all, behind.as_deref(), TableId(older)));
@@ -507,7 +523,7 @@ fn what_is_written_anew_takes_the_rest_of_its_last_key_along() {
 #[test]
 fn a_table_that_reads_ask_in_vain_pays_for_the_merge_behind_its_moves() {
     let price = |levels| {
-        let tree = Tree::stacked(Limits { table_bytes: 1000, ..Limits::default() }, levels);
+        let tree = Tree::stacked(Limits { target_file_size: 1000, ..Limits::default() }, levels);
         let table = tree.versions.live().levels[0].tables().next().expect("a table").meta.id;
         tree.situated(|situation| seeks::price(situation, (0, table)).map(|(_, bytes)| bytes))
     };
@@ -515,7 +531,7 @@ fn a_table_that_reads_ask_in_vain_pays_for_the_merge_behind_its_moves() {
     assert_eq!(price([1, 0, 0, 1, 1, 0, 0]), Some(2000));
     assert_eq!(price([1, 0, 0, 0, 0, 0, 0]), Some(1000));
 
-    let mut tree = Tree::stacked(Limits { table_bytes: 1000, ..Limits::default() }, [1, 0, 1, 0, 0, 0, 0]);
+    let mut tree = Tree::stacked(Limits { target_file_size: 1000, ..Limits::default() }, [1, 0, 1, 0, 0, 0, 0]);
     let table = tree.versions.live().levels[0].tables().next().expect("a table").meta.id;
     let planned = |tree: &Tree, hint| {
         tree.situated(|situation| seeks::plan(&Situation { seek_hint: Some(hint), ..*situation })).expect("a plan")
@@ -551,7 +567,12 @@ fn a_table_is_allowed_more_seeks_once_and_none_that_it_has_cost_already() {
 
 #[test]
 fn tombstones_in_the_last_level_are_dropped_where_they_are() {
-    let limits = Limits { table_bytes: 1000, level_base_bytes: 1 << 20, tombstone_percent: 50, ..Limits::default() };
+    let limits = Limits {
+        target_file_size: 1000,
+        max_bytes_for_level_base: 1 << 20,
+        tombstone_compaction_percent: 50,
+        ..Limits::default()
+    };
     let tree = Tree::stacked(limits, [0, 0, 0, 0, 0, 0, 1]);
     assert!(tree.situated(|situation| Leveled.plan(situation)).is_none(), "nothing is known of it");
     let contents = Contents { entries: 1, tombstones: 1, newest: SeqNo(1), ..Contents::default() };

@@ -2,7 +2,7 @@
 //! waits above what it deletes for as long as its level does not fill, and that is for ever where writes go on elsewhere, or end.
 //!
 //! A table pays for its merge with the bytes that it is expected to hide in the first level below that has its keys: as many entries as it
-//! has tombstones, of average size, and what its range tombstones cover. It goes once that is `tombstone_percent` of what the merge
+//! has tombstones, of average size, and what its range tombstones cover. It goes once that is `tombstone_compaction_percent` of what the merge
 //! rewrites, or a quarter of that while the store rests. So a tombstone is merged for its own sake at most once a level, at a price that
 //! what it frees bounds, and of the space of a level and of what hides some of it, no more than that share is garbage.
 //! Where there is nothing below, a table of which as much is tombstones, or was held by a snapshot, is written without them. Pure.
@@ -73,7 +73,7 @@ pub fn is_worth_rewriting(contents: &Contents, percent: u64, resting: bool) -> b
 /// The first merge that tombstones pay for, from above; `None` if there is none. `admits` says which may begin.
 pub fn plan(situation: &Situation<'_>, admits: impl Fn(&Plan) -> bool) -> Option<Plan> {
     let Situation { version, limits, busy, .. } = situation;
-    if limits.tombstone_percent == 0 {
+    if limits.tombstone_compaction_percent == 0 {
         return None;
     }
     let resting = busy.lull.is_long();
@@ -108,7 +108,7 @@ fn average_of_deepest(situation: &Situation<'_>) -> u64 {
 /// What to do for `table`, if that pays.
 fn of_table(situation: &Situation<'_>, level: usize, table: &Arc<TableRef>, resting: bool) -> Option<Plan> {
     let Situation { order, version, limits, .. } = situation;
-    let (percent, span) = (limits.tombstone_percent, table.span());
+    let (percent, span) = (limits.tombstone_compaction_percent, table.span());
     let contents = table.contents()?;
     let meets = |table: &TableRef, below: &usize| {
         version.levels[*below].stretches(order, &table.span()).any(|met| !met.is_empty())
@@ -194,7 +194,7 @@ fn covers(order: &KeyOrder, (from, to): &(Vec<u8>, Vec<u8>), table: &TableRef) -
 
 /// Whether a table that is to move as it is had better be written, as it may leave much out where it comes to lie.
 pub fn sheds(situation: &Situation<'_>, table: &TableRef, output_level: usize) -> bool {
-    let Limits { tombstone_percent: percent, .. } = *situation.limits;
+    let Limits { tombstone_compaction_percent: percent, .. } = *situation.limits;
     let sheds = |contents: &Contents| is_free(situation, contents) && is_worth_rewriting(contents, percent, false);
     let is_bottom = || {
         let below = &situation.version.levels[output_level + 1..];

@@ -3,16 +3,16 @@
 //! Invariant: an empty range, one whose end is not behind its start in the store's order, is a no-op, alone or within a batch. The order
 //! is known to an open store only, so batches are looked through when they are written, not when they are made.
 use super::Db;
-use crate::{Error, ReadOptions, Result, WriteBatch, WriteOptions, write::Own};
+use crate::{Error, ReadOptions, Result, WriteBatch, WriteOptions, write::WriteRequest};
 use terrace_format::batch::{Batch, Op};
 
 impl Db {
     /// Removes every key from `from` on, up to but not including `to`; nothing, if none lies there. Costs about as much as
     /// one put, and reads pass over the range at once; compactions then remove what was in it.
     ///
-    /// That is so in stores with feature `range-deletes` (option `range_deletes` at creation). In others, which LevelDB can
+    /// That is so in stores with feature `range-deletes` (option `range_tombstones` at creation). In others, which LevelDB can
     /// read, the keys of the range are looked up and deleted one by one, in a single batch as long as the deletes, some 13 bytes and the
-    /// key each, fit `memtable_bytes` (4 MiB by default: 140,000 keys of 16 bytes). **A larger range is split into several such batches and
+    /// key each, fit `write_buffer_size` (4 MiB by default: 140,000 keys of 16 bytes). **A larger range is split into several such batches and
     /// is not atomic**: readers may see, and an error or a crash may leave, the first part of it deleted. In either case a key that another thread
     /// puts into the range during the call may stay or go.
     ///
@@ -23,7 +23,7 @@ impl Db {
     /// # fn main() -> terrace::Result<()> {
     /// # use terrace::{Db, Options, ReadOptions, WriteOptions};
     /// let mut options = Options::default();
-    /// options.range_deletes = true;
+    /// options.range_tombstones = true;
     /// let db = Db::open_in_memory(options)?;
     /// ["a", "b1", "b2", "c"].iter().try_for_each(|key| db.put(key, ""))?;
     /// db.delete_range("b", "c", WriteOptions::default())?;
@@ -37,7 +37,7 @@ impl Db {
             return self.writes().map(drop);
         }
         if self.shared().deletes_ranges {
-            let own = Own::One(Op::DeleteRange(from, to));
+            let own = WriteRequest::One(Op::DeleteRange(from, to));
             return self.write_checked(own, (from.len().max(to.len()) as u64, 0), options).map(drop);
         }
         self.delete_keys(from, to, options)
@@ -46,7 +46,7 @@ impl Db {
     /// Deletes the keys of a range by point deletes.
     fn delete_keys(&self, from: &[u8], to: &[u8], options: WriteOptions) -> Result<()> {
         self.writes()?;
-        let bytes_max = usize::try_from(self.shared().options.memtable_bytes).unwrap_or(usize::MAX);
+        let bytes_max = usize::try_from(self.shared().options.write_buffer_size).unwrap_or(usize::MAX);
         let mut cursor = self.cursor(ReadOptions::new().from(from).to(to).fill_cache(false));
         cursor.seek_to_first()?;
         let mut batch = WriteBatch::new();
@@ -68,7 +68,7 @@ impl Db {
         if let Some(oversized) = batch.oversized {
             return Err(Error::Invalid(oversized));
         }
-        if !batch.range_deletes {
+        if !batch.range_tombstones {
             return Ok(batch);
         }
         let empty = |op: &Op<'_>| matches!(op, Op::DeleteRange(from, to) if self.is_empty_range(from, to));
@@ -80,8 +80,8 @@ impl Db {
         let shared = self.shared();
         if !shared.deletes_ranges && batch.ops().any(|op| matches!(op, Op::DeleteRange(..))) {
             return Err(Error::Unsupported(format!(
-                "{} was not created with range_deletes=on, so a batch cannot delete a range; Db::delete_range can, key by key",
-                shared.placement.name()
+                "{} was not created with range_tombstones=on, so a batch cannot delete a range; Db::delete_range can, key by key",
+                shared.storage.name()
             )));
         }
         Ok(batch)

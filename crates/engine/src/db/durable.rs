@@ -1,6 +1,6 @@
 //! Waiting for durability without blocking a thread.
 use super::{Db, make_durable};
-use crate::{Result, state::Shared, work::Lane, write::Writes};
+use crate::{Result, state::DbInner, work::Lane, write::Writes};
 use std::{
     pin::Pin,
     sync::{Arc, atomic::Ordering},
@@ -13,7 +13,7 @@ use std::{
 /// failed or was closed before. Dropping it is fine at any time.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Durable {
-    shared: Arc<Shared>,
+    shared: Arc<DbInner>,
     writes: Arc<Writes>,
     sequence: u64,
     waiter: u64,
@@ -59,7 +59,7 @@ impl Durable {
             return Poll::Ready(Err(forked));
         }
         let durable = self.shared.durable.load(Ordering::Acquire) >= self.sequence;
-        if durable || !self.shared.placement.promises() {
+        if durable || !self.shared.storage.promises() {
             return Poll::Ready(Ok(()));
         }
         match self.shared.check_writable(&self.shared.control.lock()) {

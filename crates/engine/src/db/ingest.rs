@@ -14,7 +14,7 @@ use terrace_format::{
     key::{self, user_key},
 };
 use terrace_storage::{
-    TableFile, Ticket,
+    DurabilityHandle, TableFile,
     placement::{Cursor, ObjectId, ReadHow, TableMeta},
 };
 
@@ -115,7 +115,7 @@ impl Db {
             Ok(())
         });
         let prepared = opened.and_then(|()| self.rewrite(&mut foreign, seq, few));
-        foreign.iter().for_each(|table| drop(self.shared().placement.remove(ObjectId::Table(table.meta.id))));
+        foreign.iter().for_each(|table| drop(self.shared().storage.remove(ObjectId::Table(table.meta.id))));
         prepared
     }
 
@@ -129,10 +129,10 @@ impl Db {
             return Err(Error::Invalid("there is no table to ingest".into()));
         };
         let few = few || shared.flush_level(&shared.control.lock(), &first.smallest, &last.largest) == 0;
-        let table_bytes = shared.options.table_bytes;
-        let table_bytes = if few { table_bytes.max(LEVEL_0_TABLE_BYTES) } else { table_bytes };
+        let target_file_size = shared.options.target_file_size;
+        let target_file_size = if few { target_file_size.max(LEVEL_0_TABLE_BYTES) } else { target_file_size };
         let number = || TableId(shared.control.lock().versions.new_number());
-        let (mut out, mut entries) = (Bulk::new(&*shared.placement, table_bytes, number), 0);
+        let (mut out, mut entries) = (Bulk::new(&*shared.storage, target_file_size, number), 0);
         for table in foreign {
             let mut cursor = table.cursor(self)?;
             let mut last: Option<Vec<u8>> = None;
@@ -170,25 +170,25 @@ impl Db {
             let numbers = prepared.metas.iter().map(|_| TableId(control.versions.new_number())).collect::<Vec<_>>();
             drop(control);
             let renamed = prepared.metas.iter().zip(&numbers);
-            let renamed = renamed
-                .map(|(meta, id)| Ok((shared.placement.file_of(ObjectId::Table(meta.id))?, ObjectId::Table(*id))));
-            shared.placement.adopt(&renamed.collect::<Result<Vec<_>>>()?)?;
+            let renamed =
+                renamed.map(|(meta, id)| Ok((shared.storage.file_of(ObjectId::Table(meta.id))?, ObjectId::Table(*id))));
+            shared.storage.adopt(&renamed.collect::<Result<Vec<_>>>()?)?;
             for (meta, id) in prepared.metas.iter_mut().zip(numbers) {
-                let _ = shared.placement.remove(ObjectId::Table(meta.id)); // else at the next opening
+                let _ = shared.storage.remove(ObjectId::Table(meta.id)); // else at the next opening
                 meta.id = id;
             }
             control = shared.control.lock();
         }
         let mut edit = Edit::default();
         prepared.metas.iter().for_each(|meta| add_to(&mut edit, level, meta));
-        let version = control.versions.install_flush(edit, seq, log, 0, Ticket::mature())?;
+        let version = control.versions.install_flush(edit, seq, log, 0, DurabilityHandle::mature())?;
         shared.set_view(&control, |view| View { mem: view.mem.clone(), sealed: view.sealed.clone(), version });
         control.collecting.found.came(prepared.metas.iter().map(|meta| meta.bytes).sum());
         shared.schedule(&mut control);
         Ok(Installed::At(level))
     }
 
-    /// Writes the pairs that `options` ask for as sorted tables of about `table_bytes` each into directory `to`, which must be
+    /// Writes the pairs that `options` ask for as sorted tables of about `target_file_size` each into directory `to`, which must be
     /// there: `000001.ldb` and so on, in key order. No file is replaced. As of one moment; writers go on.
     ///
     /// # Errors
@@ -209,7 +209,7 @@ impl Db {
         let (mut tables, mut open) = (Vec::new(), None::<SortedTableWriter>);
         for pair in self.scan(options.verify_checksums(true).fill_cache(false)) {
             let (key, value) = pair?;
-            if open.as_ref().is_some_and(|table| table.bytes() >= own.table_bytes) {
+            if open.as_ref().is_some_and(|table| table.bytes() >= own.target_file_size) {
                 tables.extend(open.take().map(SortedTableWriter::finish).transpose()?);
             }
             let table = match &mut open {
@@ -241,13 +241,13 @@ impl Foreign {
         let shown = path.display().to_string();
         let file = TableFile::at(path).ok_or_else(|| Error::Invalid(format!("{shown} is no file")))?;
         let id = TableId(shared.control.lock().versions.new_number());
-        let bytes = shared.placement.adopt(&[(file, ObjectId::Table(id))])?.bytes;
+        let bytes = shared.storage.adopt(&[(file, ObjectId::Table(id))])?.bytes;
         let meta = TableMeta::unbounded(id, bytes);
         let mut table = Foreign { meta, path: shown, smallest: Vec::new(), largest: Vec::new() };
         match table.verify(db) {
             Ok(()) => Ok(table),
             Err(error) => {
-                let _ = shared.placement.remove(ObjectId::Table(id)); // else at the next opening
+                let _ = shared.storage.remove(ObjectId::Table(id)); // else at the next opening
                 Err(match error {
                     Error::Corrupt { what, offset, detail, .. } => {
                         Error::Corrupt { what, object: table.path, offset, detail }
@@ -259,9 +259,9 @@ impl Foreign {
     }
 
     fn verify(&mut self, db: &Db) -> Result<()> {
-        let table = db.shared().placement.open_table(&self.meta)?;
+        let table = db.shared().storage.open_table(&self.meta)?;
         table.verify()?;
-        if table.range_deletes()?.is_some() {
+        if table.range_tombstones()?.is_some() {
             let text = format!("{} deletes ranges, which cannot be taken over; export its store", self.path);
             return Err(Error::Unsupported(text));
         }
@@ -274,7 +274,7 @@ impl Foreign {
 
     /// On the first entry.
     fn cursor(&self, db: &Db) -> Result<Cursor> {
-        let table = db.shared().placement.open_table(&self.meta)?;
+        let table = db.shared().storage.open_table(&self.meta)?;
         let mut cursor = table.cursor(ReadHow { verify: true, fill_cache: false })?;
         cursor.seek_first()?;
         Ok(cursor)

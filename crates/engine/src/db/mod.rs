@@ -1,28 +1,30 @@
 //! The face. A store is closed here and opened in `open`; the calls on it are `write`, `read` and `report`, each of which checks its
 //! arguments and hands them to the part that does the work.
-mod by_hand;
+mod checkpoint;
 mod copy;
 mod delete_range;
 mod durable;
+mod idle_timer;
 mod ingest;
+mod manual_compaction;
 mod open;
 mod property;
 mod read;
 mod report;
-mod ticks;
 mod updates;
-mod upkeep;
 mod write;
 
 use crate::{
     Error, Result,
     jobs::release,
-    state::Shared,
+    state::DbInner,
     work::Lane,
-    write::{Own, Writes},
+    write::{WriteRequest, Writes},
 };
+pub use checkpoint::Checkpoint;
 pub use copy::Copied;
 pub use durable::Durable;
+use idle_timer::Waiting;
 pub use ingest::Ingested;
 pub use report::{LevelInfo, TableInfo};
 use std::{
@@ -31,8 +33,6 @@ use std::{
 };
 use terrace_format::batch::Batch;
 use terrace_storage::Location;
-use ticks::Waiting;
-pub use upkeep::Checkpoint;
 
 /// An open store. Clones are handles on the same one; use it from any thread.
 ///
@@ -60,7 +60,7 @@ pub struct Db {
 }
 
 struct Inner {
-    shared: Arc<Shared>,
+    shared: Arc<DbInner>,
     /// `None` in a store opened for reading only.
     writes: Option<Arc<Writes>>,
 }
@@ -75,7 +75,7 @@ impl Inner {
         self.shared.changed.notify_all();
         self.shared.work.stop();
         self.shared.waiters.wake(u64::MAX);
-        self.shared.placement.budget().empty();
+        self.shared.storage.budget().empty();
     }
 }
 
@@ -92,16 +92,16 @@ impl Drop for Inner {
 }
 
 /// Makes every visible write durable, unless nothing is promised here.
-fn make_durable(shared: &Arc<Shared>, writes: &Writes) -> Result<()> {
+fn make_durable(shared: &Arc<DbInner>, writes: &Writes) -> Result<()> {
     let durable = shared.durable.load(Ordering::Acquire) >= shared.visible().0;
-    if durable || !shared.placement.promises() {
+    if durable || !shared.storage.promises() {
         return Ok(());
     }
-    writes.write(shared, Own::Many(Batch::new()), true).map(drop)
+    writes.write(shared, WriteRequest::Many(Batch::new()), true).map(drop)
 }
 
 impl Db {
-    fn shared(&self) -> &Arc<Shared> {
+    fn shared(&self) -> &Arc<DbInner> {
         &self.inner.shared
     }
 
@@ -149,7 +149,7 @@ impl Db {
         let shared = self.shared();
         shared.control.lock().closing = true;
         let released = self.release_all(); // first, so that logs whose entries are in tables need no sync
-        let synced = writes.write(shared, Own::Many(Batch::new()), true);
+        let synced = writes.write(shared, WriteRequest::Many(Batch::new()), true);
         released?;
         synced?;
         self.release_all()
@@ -157,7 +157,7 @@ impl Db {
 
     fn release_all(&self) -> Result<()> {
         let shared = self.shared();
-        shared.placement.commit()?;
+        shared.storage.commit()?;
         shared.wait_until(|control| control.versions.pending() == 0)
     }
 
@@ -218,10 +218,10 @@ impl Db {
     ///
     /// ```
     /// # use terrace::{Db, Options};
-    /// use terrace_storage::{Location, Memory, placement::Mode};
+    /// use terrace_storage::{Location, Memory, placement::OpenMode};
     /// let options = Options::default();
     /// let place = Location::Memory(Memory::new());
-    /// let placement = terrace_storage::open(&place, Mode::Create, options.durability, &options.setup())?;
+    /// let placement = terrace_storage::open(&place, OpenMode::Create, options.durability, &options.setup())?;
     /// let db = Db::open_manual(placement, options)?;
     /// while let Some(job) = db.step(0) {
     ///     println!("{job}");

@@ -1,7 +1,7 @@
 //! Opens a store: what lies in its place, what is left of its history, and the work that goes on behind it.
-use super::{Db, Inner, ticks::Ticks};
+use super::{Db, Inner, idle_timer::IdleTimer};
 use crate::{
-    Collection, Error, Event, Options, Result,
+    Error, Event, GcMode, Options, Result,
     clock::Clock,
     closed_logs::ClosedLogs,
     compact::leveled::Leveled,
@@ -10,7 +10,7 @@ use crate::{
     read::view::View,
     recover,
     reserve::Reserve,
-    state::{Control, Jobs, Shared},
+    state::{DbInner, DbState, Jobs},
     stats::Counters,
     version::set::VersionSet,
     work::{Executor, Work},
@@ -25,10 +25,10 @@ use std::{
         atomic::{AtomicU64, AtomicUsize},
     },
 };
-use terrace_format::{Values, range_deletes};
+use terrace_format::{Values, range_tombstones};
 use terrace_storage::{
     Location, Memory, Process,
-    placement::{Mode, ObjectId, Placement},
+    placement::{ObjectId, OpenMode, Storage},
 };
 
 impl Db {
@@ -52,9 +52,9 @@ impl Db {
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Db> {
         options.validate()?;
         let location = locate(path.as_ref(), &options)?;
-        let mode = if options.create_if_missing { Mode::Create } else { Mode::Write };
-        let placement = terrace_storage::open(&location, mode, options.durability, &options.setup())?;
-        Db::open_on(placement, options)
+        let mode = if options.create_if_missing { OpenMode::Create } else { OpenMode::Write };
+        let storage = terrace_storage::open(&location, mode, options.durability, &options.setup())?;
+        Db::open_on(storage, options)
     }
 
     /// Opens the store in directory, or on device, `path` for reading only, together with other readers but no writer. Replays logs in
@@ -76,8 +76,8 @@ impl Db {
     pub fn open_read_only(path: impl AsRef<Path>, options: Options) -> Result<Db> {
         options.validate()?;
         let location = locate(path.as_ref(), &options)?;
-        let placement = terrace_storage::open(&location, Mode::ReadOnly, options.durability, &options.setup())?;
-        Db::build(placement.into(), options, Executor::Threads, true)
+        let storage = terrace_storage::open(&location, OpenMode::ReadOnly, options.durability, &options.setup())?;
+        Db::build(storage.into(), options, Executor::Threads, true)
     }
 
     /// A new store in memory; it ends with its last handle.
@@ -94,7 +94,7 @@ impl Db {
     pub fn open_in_memory(options: Options) -> Result<Db> {
         options.validate()?;
         let location = Location::Memory(Memory::new());
-        Db::open_on(terrace_storage::open(&location, Mode::Create, options.durability, &options.setup())?, options)
+        Db::open_on(terrace_storage::open(&location, OpenMode::Create, options.durability, &options.setup())?, options)
     }
 
     /// Opens the store that `placement`, which is open for writing, holds. `options.durability` is the placement's matter.
@@ -103,19 +103,19 @@ impl Db {
     /// As of [`open`](Db::open).
     ///
     /// ```
-    /// # use terrace::{Db, Options, Tier};
-    /// use terrace_storage::{Location, Memory, placement::Mode};
+    /// # use terrace::{Db, Options, DurabilityMode};
+    /// use terrace_storage::{Location, Memory, placement::OpenMode};
     /// let options = Options::default();
     /// let place = Location::Memory(Memory::new()); // clones show the same files
     /// for _ in 0..2 {
-    ///     let placement = terrace_storage::open(&place, Mode::Create, Tier::Sync, &options.setup())?;
+    ///     let placement = terrace_storage::open(&place, OpenMode::Create, DurabilityMode::Sync, &options.setup())?;
     ///     Db::open_on(placement, options.clone())?.put("key", "value")?;
     /// }
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn open_on(placement: Box<dyn Placement>, options: Options) -> Result<Db> {
+    pub fn open_on(storage: Box<dyn Storage>, options: Options) -> Result<Db> {
         options.validate()?;
-        Db::build(placement.into(), options, Executor::Threads, false)
+        Db::build(storage.into(), options, Executor::Threads, false)
     }
 
     /// As [`open_on`](Db::open_on), but nothing happens in the background: the caller runs it by [`step`](Db::step).
@@ -126,11 +126,11 @@ impl Db {
     ///
     /// ```
     /// # use terrace::{Db, Options};
-    /// use terrace_storage::{Location, Memory, placement::Mode};
+    /// use terrace_storage::{Location, Memory, placement::OpenMode};
     /// let mut options = Options::default();
-    /// options.memtable_bytes = 64 << 10;
+    /// options.write_buffer_size = 64 << 10;
     /// let place = Location::Memory(Memory::new());
-    /// let placement = terrace_storage::open(&place, Mode::Create, options.durability, &options.setup())?;
+    /// let placement = terrace_storage::open(&place, OpenMode::Create, options.durability, &options.setup())?;
     /// let db = Db::open_manual(placement, options)?;
     /// db.put("key", vec![0; 64 << 10])?;
     /// db.put("another", "")?; // the first filled the memtable, which waits now
@@ -139,26 +139,26 @@ impl Db {
     /// assert_eq!(db.statistics().sealed_memtables, 0);
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn open_manual(placement: Box<dyn Placement>, options: Options) -> Result<Db> {
+    pub fn open_manual(storage: Box<dyn Storage>, options: Options) -> Result<Db> {
         options.validate()?;
-        Db::build(placement.into(), options, Executor::Manual, false)
+        Db::build(storage.into(), options, Executor::Manual, false)
     }
 
-    fn build(placement: Arc<dyn Placement>, options: Options, executor: Executor, read_only: bool) -> Result<Db> {
-        let mut found = match recover::open(&*placement, &options, read_only) {
+    fn build(storage: Arc<dyn Storage>, options: Options, executor: Executor, read_only: bool) -> Result<Db> {
+        let mut found = match recover::open(&*storage, &options, read_only) {
             Err(full) if full.is_no_space() && !read_only => {
-                recover::make_space(&*placement, &options)?;
-                recover::open(&*placement, &options, read_only)?
+                recover::make_space(&*storage, &options)?;
+                recover::open(&*storage, &options, read_only)?
             }
             found => found?,
         };
         found.damage.drain(..).for_each(|damage| options.tell(|| Event::Damaged { damage }));
         let order = options.order().clone();
-        let values_apart = placement.shape().values == Values::Log;
+        let values_apart = storage.layout().values == Values::Log;
         let (mem, manifest, writes, orphans) = match found.writer {
             Some(w) => {
                 let filter_bytes = options.memtable_filter_bytes();
-                let mem = Arc::new(MemTable::new(order.clone(), w.log, filter_bytes, placement.budget()));
+                let mem = Arc::new(MemTable::new(order.clone(), w.log, filter_bytes, storage.budget()));
                 if values_apart {
                     found.versions.retire.pin_log(&mem);
                 }
@@ -168,14 +168,14 @@ impl Db {
             None => (None, None, None, Vec::new()),
         };
         let view = View { mem, sealed: found.memtables, version: found.versions.live().clone() };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(DbInner {
             order,
-            deletes_ranges: found.requires.iter().any(|feature| feature == range_deletes::FEATURE),
+            deletes_ranges: found.requires.iter().any(|feature| feature == range_tombstones::FEATURE),
             requires: found.requires,
             values_apart,
             process: Process::current(),
             torn_logs: found.set_aside.len() as u64,
-            lost_files: placement.lost()?.len() as u64,
+            lost_files: storage.lost()?.len() as u64,
             clock: Clock::start(),
             work: Work::new(executor),
             jobs: jobs(writes.as_ref()),
@@ -195,7 +195,7 @@ impl Db {
             manifest: Mutex::new(manifest),
             control: Mutex::new(control(found.versions)),
             changed: Condvar::new(),
-            placement,
+            storage,
             options,
         });
         let db = Db { inner: Arc::new(Inner { shared, writes }) };
@@ -209,21 +209,21 @@ impl Db {
         let shared = self.shared();
         release::remove(shared, orphans);
         let tables: Vec<_> = shared.view.load().version.tables().map(|(_, table)| table.meta.clone()).collect();
-        if shared.placement.trim(&tables).is_err() {
+        if shared.storage.trim(&tables).is_err() {
             shared.stats.removal_failed();
         }
-        match shared.reserve.take(&*shared.placement) {
+        match shared.reserve.take(&*shared.storage) {
             Err(full) if full.is_no_space() => {} // a release will take it
             taken => taken?,
         }
         shared.durable_up_to(shared.visible()); // recovery made the whole history durable
-        let ticks = Ticks::new(shared, self.inner.writes.as_ref());
+        let ticks = IdleTimer::new(shared, self.inner.writes.as_ref());
         let (period, tick) = (ticks.period(), move || ticks.tick());
-        let collects = shared.values_apart && shared.options.collection == Collection::Tail;
-        let started = shared.work.start(shared.options.compactions_max as usize, collects, period, tick);
+        let collects = shared.values_apart && shared.options.collection == GcMode::Tail;
+        let started = shared.work.start(shared.options.max_background_compactions as usize, collects, period, tick);
         started.map_err(|source| Error::Io {
             op: "start threads for",
-            object: shared.placement.name(),
+            object: shared.storage.name(),
             source: source.into(),
         })?;
         shared.schedule(&mut shared.control.lock());
@@ -254,7 +254,7 @@ fn locate(path: &Path, options: &Options) -> Result<Location> {
 /// What background work does.
 fn jobs(writes: Option<&Arc<Writes>>) -> Jobs {
     let weak = writes.map(Arc::downgrade); // as with ticks: a job must not keep what it is a part of
-    let put_again = move |shared: &Arc<Shared>| match weak.as_ref().and_then(Weak::upgrade) {
+    let put_again = move |shared: &Arc<DbInner>| match weak.as_ref().and_then(Weak::upgrade) {
         Some(writes) => match writes.put_again(shared) {
             Err(Error::Closed) => {
                 shared.control.lock().collecting.putting = false; // it will be begun anew
@@ -274,8 +274,8 @@ fn jobs(writes: Option<&Arc<Writes>>) -> Jobs {
 }
 
 /// The state of a store in which nothing has happened yet.
-fn control(versions: VersionSet) -> Control {
-    Control {
+fn control(versions: VersionSet) -> DbState {
+    DbState {
         versions,
         busy: Default::default(),
         flushing: false,

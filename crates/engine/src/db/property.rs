@@ -43,8 +43,8 @@ impl Db {
     fn durability(&self) -> String {
         let now = self.statistics();
         let (logs, tables) = (mib(now.retained_log_bytes), mib(now.shadow_bytes));
-        let (tier, durable, last) = (now.durability, now.durable_sequence, now.last_sequence);
-        let mut out = format!("tier {tier}: {durable} of {last} changes are durable\n");
+        let (durability_mode, durable, last) = (now.durability, now.durable_sequence, now.last_sequence);
+        let mut out = format!("durability {durability_mode}: {durable} of {last} changes are durable\n");
         let edits = now.pending_edits;
         out += &format!("kept until tables are: {logs:.1} MB of logs, {tables:.1} MB of tables, for {edits} edits\n");
         for (kind, syncs) in &now.syncs {

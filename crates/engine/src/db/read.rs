@@ -4,18 +4,18 @@ use crate::{
     Result,
     read::{
         apart::Apart,
-        covers::Covers,
-        get::{self, Question, Value},
+        get::{self, PointLookup, Value},
         merge::Merge,
         pinned::PinnedValue,
+        range_tombstone_iter::RangeTombstoneIter,
         run::RunCursor,
-        scan::{Bounds, Cursor, ReadOptions, Sampler, Scan, Upkeep},
+        scan::{Bounds, Cursor, ReadOptions, ReadTrigger, Sampler, Scan},
         snapshot::Snapshot,
+        snapshot_iter::SnapshotIter,
         source::{Source, Sources},
         view::View,
-        visible::Visible,
     },
-    state::Shared,
+    state::DbInner,
 };
 use std::sync::{Arc, Weak};
 use terrace_format::{
@@ -29,31 +29,31 @@ static READ_OPTIONS: ReadOptions = ReadOptions::DEFAULT;
 
 /// What a reader at `seq` sees of `view`.
 #[inline(always)] // it is large, and moves otherwise
-fn visible(shared: &Arc<Shared>, view: &Arc<View>, seq: SeqNo, how: ReadHow) -> Visible {
+fn visible(shared: &Arc<DbInner>, view: &Arc<View>, seq: SeqNo, how: ReadHow) -> SnapshotIter {
     let runs = view.version.runs();
     let mut sources = Sources::new();
     sources.extend(view.memtables().map(|mem| Source::Mem(mem.cursor())));
     sources.extend(
         runs.iter().map(|(_, run)| {
-            Source::Run(RunCursor::new(shared.placement.clone(), shared.order.clone(), run.clone(), how))
+            Source::Run(RunCursor::new(shared.storage.clone(), shared.order.clone(), run.clone(), how))
         }),
     );
     let order = || shared.order.clone();
-    let covers = shared.deletes_ranges.then(|| Covers::new(shared.placement.clone(), order(), view, seq));
-    Visible::new(order(), Merge::new(order(), sources), covers, seq)
+    let covers = shared.deletes_ranges.then(|| RangeTombstoneIter::new(shared.storage.clone(), order(), view, seq));
+    SnapshotIter::new(order(), Merge::new(order(), sources), covers, seq)
 }
 
 /// What a cursor of `view` needs where values live apart.
 #[inline(never)] // most stores have none
-fn apart(shared: &Arc<Shared>, view: &Arc<View>, seq: SeqNo, how: ReadHow, options: &ReadOptions) -> Box<Apart> {
+fn apart(shared: &Arc<DbInner>, view: &Arc<View>, seq: SeqNo, how: ReadHow, options: &ReadOptions) -> Box<Apart> {
     let bounds = Bounds::new(shared.order.clone(), options.clone());
     let again = {
         let (shared, view) = (shared.clone(), view.clone());
         move || visible(&shared, &view, seq, how)
     };
-    let (placement, order) = (shared.placement.clone(), shared.order.clone());
+    let (storage, order) = (shared.storage.clone(), shared.order.clone());
     let ahead_bytes = shared.options.value_readahead_bytes;
-    Box::new(Apart::new(placement, how, order, ahead_bytes, again, move |key| bounds.hold(key)))
+    Box::new(Apart::new(storage, how, order, ahead_bytes, again, move |key| bounds.hold(key)))
 }
 
 /// Keys whose blocks are asked for before the first is waited for. Enough for any queue of a device; few enough that the
@@ -138,8 +138,8 @@ impl Db {
         how: ReadHow,
     ) -> Result<Option<Value<'a>>> {
         let shared = self.shared();
-        let (placement, order, ranges) = (&*shared.placement, &shared.order, shared.deletes_ranges);
-        let question = Question { placement, order, lookup, ranges, resolve, how };
+        let (storage, order, ranges) = (&*shared.storage, &shared.order, shared.deletes_ranges);
+        let question = PointLookup { storage, order, lookup, ranges, resolve, how };
         get::get(&question, view, |level, table| shared.note_worn(level, table))
     }
 
@@ -185,12 +185,12 @@ impl Db {
             let lookup = |at: usize| Lookup::new(keys[at].as_ref(), seq);
             if window.len() > 1 {
                 // What goes wrong here goes wrong again below, where it is answered.
-                window.iter().for_each(|&at| drop(get::expect(&*shared.placement, &shared.order, &view, &lookup(at))));
+                window.iter().for_each(|&at| drop(get::expect(&*shared.storage, &shared.order, &view, &lookup(at))));
             }
             if window.len() > 1 && shared.values_apart {
                 for &at in window {
                     if let Ok(Some(stored)) = self.look_up_or_so(&view, &lookup(at), false, self.how(options)) {
-                        shared.placement.expect_value(stored.bytes());
+                        shared.storage.expect_value(stored.bytes());
                     }
                 }
             }
@@ -253,9 +253,9 @@ impl Db {
         let how = self.how(&options);
         let walked = visible(shared, &view, seq, how);
         let apart = shared.values_apart.then(|| apart(shared, &view, seq, how, &options));
-        let store: Weak<dyn Upkeep> = Arc::<Shared>::downgrade(shared);
-        let sampler = Sampler::new(view, store, shared.process, shared.options.l0_seek_bytes);
-        let fetches = shared.placement.values_elsewhere();
+        let store: Weak<dyn ReadTrigger> = Arc::<DbInner>::downgrade(shared);
+        let sampler = Sampler::new(view, store, shared.process, shared.options.level0_seek_compaction_bytes);
+        let fetches = shared.storage.values_elsewhere();
         Cursor::new(shared.order.clone(), walked, apart, sampler, options, fetches, position.err())
     }
 
@@ -315,7 +315,7 @@ impl Db {
             if shared.order.internal(&table.meta.largest, target).is_lt() {
                 sum += table.meta.bytes;
             } else if shared.order.internal(&table.meta.smallest, target).is_lt() {
-                sum += table.open(&*shared.placement)?.offset_of(target)?;
+                sum += table.open(&*shared.storage)?.offset_of(target)?;
             }
         }
         Ok(sum)

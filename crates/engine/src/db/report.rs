@@ -96,16 +96,16 @@ impl Db {
             (versions.pending() as u64, versions.retained(), versions.retire.waiting() as u64, value_log)
         };
         let statistics = Statistics {
-            place: shared.placement.name(),
-            shape: shared.placement.shape(),
-            durability: shared.placement.tier(),
+            place: shared.storage.name(),
+            layout: shared.storage.layout(),
+            durability: shared.storage.durability_mode(),
             preset: shared.options.preset_name(),
             last_sequence: self.last_sequence(),
             durable_sequence: self.durable_sequence(),
             levels: view.version.levels.iter().map(level).collect(),
-            free_bytes: shared.placement.free_bytes(),
+            free_bytes: shared.storage.free_bytes(),
             memtable_bytes: view.memtables().map(|mem| mem.charged_bytes()).sum(),
-            memory: memory(shared.placement.budget()),
+            memory: memory(shared.storage.budget()),
             sealed_memtables: view.sealed.len() as u64,
             snapshots: shared.snapshots.len() as u64,
             pending_edits,
@@ -115,16 +115,16 @@ impl Db {
             awaiting_removal,
             torn_logs: shared.torn_logs,
             lost_files: shared.lost_files,
-            unsynced: shared.placement.unsynced(),
+            unsynced: shared.storage.unsynced(),
             ..Statistics::default()
         };
-        statistics.counted(&shared.stats, shared.placement.traffic())
+        statistics.counted(&shared.stats, shared.storage.traffic())
     }
 
     /// All that a forked child can tell without a lock that may never be released.
     fn inherited_statistics(&self) -> Statistics {
         Statistics {
-            place: self.shared().placement.name(),
+            place: self.shared().storage.name(),
             preset: self.shared().options.preset_name(),
             last_sequence: self.last_sequence(),
             durable_sequence: self.durable_sequence(),

@@ -9,7 +9,7 @@ impl Db {
     /// on with the [`last_sequence`](crate::Update::last_sequence) of the last update that was taken over. The first update
     /// may begin at or before `sequence`, where that lies within a batch.
     ///
-    /// Logs go as soon as their writes are durable in tables, unless the option `log_keep_bytes` keeps some longer; so ask
+    /// Logs go as soon as their writes are durable in tables, unless the option `wal_size_limit` keeps some longer; so ask
     /// often. Those that the answer has yet to read stay until it is dropped; like a cursor it keeps the directory locked.
     ///
     /// # Errors
@@ -37,6 +37,6 @@ impl Db {
             return Err(Error::Invalid(format!("sequence {sequence} has not been written; the last is {last}")));
         }
         let (logs, follower) = shared.control.lock().versions.retire.follow();
-        Updates::open(shared.placement.clone(), follower, logs, SeqNo(sequence), last)
+        Updates::open(shared.storage.clone(), follower, logs, SeqNo(sequence), last)
     }
 }

@@ -1,6 +1,6 @@
 //! Writing, and what moves written data: flush, compaction, durability.
 use super::{Db, make_durable};
-use crate::{Error, Result, WriteBatch, WriteOptions, batch, write::Own};
+use crate::{Error, Result, WriteBatch, WriteOptions, batch, write::WriteRequest};
 use std::sync::atomic::Ordering;
 use terrace_format::batch::Op;
 
@@ -36,7 +36,8 @@ impl Db {
     /// ```
     pub fn put_with(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
-        self.write_checked(Own::One(Op::Put(key, value)), (key.len() as u64, value.len() as u64), options).map(drop)
+        self.write_checked(WriteRequest::One(Op::Put(key, value)), (key.len() as u64, value.len() as u64), options)
+            .map(drop)
     }
 
     /// Removes `key`. Fine if it is not there.
@@ -70,7 +71,7 @@ impl Db {
     /// ```
     pub fn delete_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
         let key = key.as_ref();
-        self.write_checked(Own::One(Op::Delete(key)), (key.len() as u64, 0), options).map(drop)
+        self.write_checked(WriteRequest::One(Op::Delete(key)), (key.len() as u64, 0), options).map(drop)
     }
 
     /// Applies `batch` atomically and returns the sequence of its last operation, for
@@ -91,7 +92,7 @@ impl Db {
     /// ```
     pub fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<u64> {
         let batch = self.accept(batch)?;
-        self.write_checked(Own::Many(batch.batch), (batch.key_bytes, batch.value_bytes), options)
+        self.write_checked(WriteRequest::Many(batch.batch), (batch.key_bytes, batch.value_bytes), options)
     }
 
     /// As [`write`](Db::write), but without a log: for much that comes at once and could be written again. Costs a log's bytes and
@@ -123,14 +124,19 @@ impl Db {
     }
 
     /// Writes, if its longest key and value are not too long.
-    pub(super) fn write_checked(&self, own: Own<'_>, longest: (u64, u64), options: WriteOptions) -> Result<u64> {
+    pub(super) fn write_checked(
+        &self,
+        own: WriteRequest<'_>,
+        longest: (u64, u64),
+        options: WriteOptions,
+    ) -> Result<u64> {
         self.check_sizes(longest)?;
         Ok(self.writes()?.write(self.shared(), own, options.sync)?.0)
     }
 
     /// Whether the longest key and value are not too long.
     fn check_sizes(&self, longest: (u64, u64)) -> Result<()> {
-        let (limits, (key_bytes, value_bytes)) = (self.shared().placement.limits(), longest);
+        let (limits, (key_bytes, value_bytes)) = (self.shared().storage.limits(), longest);
         if let Some(oversized) = batch::oversized(key_bytes, value_bytes) {
             return Err(Error::Invalid(oversized));
         }

@@ -14,14 +14,14 @@ use crate::{
         source::{Source, Sources},
         view::View,
     },
-    state::Shared,
+    state::DbInner,
     version::{Contents, TableRef, Tables, add_to},
 };
 use std::{collections::BTreeSet, sync::Arc};
 use terrace_format::{KeyOrder, Kind, SeqNo, TableId, edit::Edit, key};
 use terrace_storage::{
-    Ticket,
-    placement::{Hint, Lifetime, ObjectId, ReadHow, Stored, TableMeta},
+    DurabilityHandle,
+    placement::{Hint, Lifetime, ObjectId, ReadHow, StoredValue, TableMeta},
 };
 
 /// Bytes of entries that pass between two looks at whether the store is closing, …
@@ -40,9 +40,9 @@ impl Passed {
     }
 
     /// Counts an entry with what is `stored` for its value; one that lies in a log as well, as it may be moved.
-    fn add_entry(&mut self, shared: &Shared, stored: &[u8]) {
+    fn add_entry(&mut self, shared: &DbInner, stored: &[u8]) {
         let value = if shared.values_apart
-            && let Ok(Stored::At(pointer)) = Stored::parse(stored)
+            && let Ok(StoredValue::At(pointer)) = StoredValue::parse(stored)
         {
             pointer.bytes
         } else {
@@ -62,7 +62,7 @@ impl Passed {
 }
 
 /// Runs `plan` and installs its result.
-pub fn run(shared: &Arc<Shared>, plan: &Plan) -> Result<()> {
+pub fn run(shared: &Arc<DbInner>, plan: &Plan) -> Result<()> {
     let started = shared.clock.now();
     let (level, output_level) = (plan.level, plan.output_level);
     shared.options.tell(|| {
@@ -100,7 +100,7 @@ pub fn run(shared: &Arc<Shared>, plan: &Plan) -> Result<()> {
 
 /// What a merge replaces is retained, beside what is retained already: on a disk that is nearly full the latter goes first, lest merges
 /// outrun releases.
-fn let_go_first(shared: &Arc<Shared>) {
+fn let_go_first(shared: &Arc<DbInner>) {
     let (free, retained) = (shared.free_bytes(), shared.control.lock().versions.retained_bytes());
     if Bounds::of(&shared.options, free, shared.debt().1, retained).crowds_merges(retained) {
         let _ = release::now(shared); // the job that releases fails likewise, and tells of it
@@ -108,12 +108,12 @@ fn let_go_first(shared: &Arc<Shared>) {
 }
 
 /// Makes `outputs` part of the version, in the place of the plan's inputs. Those of the inputs that nobody has begun to make durable go at once.
-fn install(shared: &Arc<Shared>, plan: &Plan, edit: Edit, merged: Merged) -> Result<()> {
+fn install(shared: &Arc<DbInner>, plan: &Plan, edit: Edit, merged: Merged) -> Result<()> {
     let Merged { outputs, contents, tickets } = merged;
     let mut control = shared.control.lock();
     control.busy.end(plan);
     control.collecting.refused.retain(|refused| plan.inputs().all(|(_, table)| table.meta.id != *refused));
-    shared.spare(&mut control, shared.placement.unmoved());
+    shared.spare(&mut control, shared.storage.unmoved());
     if !plan.trivial_move {
         control.busy.lull.merge_ended(shared.visible().0);
     }
@@ -122,7 +122,7 @@ fn install(shared: &Arc<Shared>, plan: &Plan, edit: Edit, merged: Merged) -> Res
     let mut given_up = Vec::new();
     let linked = outputs.iter().map(|meta| meta.linked_bytes).sum();
     let version = control.versions.install_compaction(edit, tickets, linked, |meta| {
-        let file = if copied { None } else { shared.placement.give_up(meta) };
+        let file = if copied { None } else { shared.storage.give_up(meta) };
         let is_given_up = file.is_some();
         given_up.extend(file);
         is_given_up
@@ -142,7 +142,7 @@ fn install(shared: &Arc<Shared>, plan: &Plan, edit: Edit, merged: Merged) -> Res
 ///
 /// # Errors
 /// An input that cannot be read; a store that has stopped or is closed meanwhile.
-pub fn drops_some(shared: &Arc<Shared>, plan: &Plan) -> Result<bool> {
+pub fn drops_some(shared: &Arc<DbInner>, plan: &Plan) -> Result<bool> {
     let readers = readers(shared);
     let mut sieve = Sieve::new(shared, plan, &Part::default(), &readers)?;
     if sieve.kept_ranges() != sieve.ranges.fragments() {
@@ -170,12 +170,12 @@ struct Merged {
     outputs: Vec<TableMeta>,
     /// What they hold, if they are new.
     contents: Vec<(TableId, Contents)>,
-    tickets: Vec<Ticket>,
+    tickets: Vec<DurabilityHandle>,
 }
 
 /// Merges the inputs into new tables; `None` if the store began to close meanwhile. A large merge is cut into ranges of
 /// keys that are merged at the same time; all of it ends in one edit.
-fn merge_in_parts(shared: &Arc<Shared>, plan: &Plan) -> Result<Option<Merged>> {
+fn merge_in_parts(shared: &Arc<DbInner>, plan: &Plan) -> Result<Option<Merged>> {
     let readers = &readers(shared);
     let spent = {
         let control = shared.control.lock();
@@ -202,16 +202,16 @@ fn merge_in_parts(shared: &Arc<Shared>, plan: &Plan) -> Result<Option<Merged>> {
 }
 
 /// Where the merge is cut: nowhere if it is small, or may yield only one table.
-fn parts(shared: &Shared, plan: &Plan) -> Result<Vec<Part>> {
-    let Options { subcompactions_max, subcompaction_bytes, .. } = shared.options;
-    let most = shared.compaction_threads(&shared.control.lock(), subcompactions_max);
-    let count = split::parts(plan.bytes(), subcompaction_bytes, most);
+fn parts(shared: &DbInner, plan: &Plan) -> Result<Vec<Part>> {
+    let Options { max_subcompactions, min_subcompaction_size, .. } = shared.options;
+    let most = shared.compaction_threads(&shared.control.lock(), max_subcompactions);
+    let count = split::parts(plan.bytes(), min_subcompaction_size, most);
     if count < 2 || plan.number.is_some() {
         return Ok(vec![Part::default()]);
     }
     let mut anchors = Vec::new();
     for (_, table) in plan.inputs() {
-        anchors.extend(shared.placement.open_table(&table.meta)?.anchors(split::anchors_per_table(count))?);
+        anchors.extend(shared.storage.open_table(&table.meta)?.anchors(split::anchors_per_table(count))?);
     }
     let (mut parts, mut from) = (Vec::new(), None);
     for cut in split::cuts(&shared.order, anchors, count) {
@@ -224,7 +224,7 @@ fn parts(shared: &Shared, plan: &Plan) -> Result<Vec<Part>> {
 
 /// Merges one part, without what leads into a segment that is `spent`; `None` if the store began to close meanwhile.
 fn merge(
-    shared: &Arc<Shared>,
+    shared: &Arc<DbInner>,
     plan: &Plan,
     part: &Part,
     expected_bytes: u64,
@@ -234,12 +234,12 @@ fn merge(
     let mut merge = input(shared, plan);
     let mut sieve = Sieve::new(shared, plan, part, readers)?;
     let hint = Hint { level: plan.output_level, expected_bytes, lifetime: Lifetime::Compaction };
-    let mut out = Output::new(shared, plan, shared.placement.begin(hint)?, sieve.kept_ranges());
+    let mut out = Output::new(shared, plan, shared.storage.begin(hint)?, sieve.kept_ranges());
     match &part.from {
         Some(user) => merge.seek(&key::lookup(user, SeqNo::MAX))?,
         None => merge.seek_first()?,
     }
-    let wholes = shared.options.whole_blocks && spent.is_empty();
+    let wholes = shared.options.copy_whole_blocks && spent.is_empty();
     let mut passed = Passed::default();
     while merge.valid() {
         if passed.is_due() && shared.work.stopping() {
@@ -275,15 +275,15 @@ fn merge(
 fn leads_into(segments: &BTreeSet<ObjectId>, kind: Kind, stored: &[u8]) -> bool {
     !segments.is_empty()
         && kind == Kind::Put
-        && matches!(Stored::parse(stored), Ok(Stored::At(pointer)) if segments.contains(&ObjectId::from(&pointer)))
+        && matches!(StoredValue::parse(stored), Ok(StoredValue::At(pointer)) if segments.contains(&ObjectId::from(&pointer)))
 }
 
 /// The plan's inputs as one. Every run of the upper level is a source of its own; the lower inputs are one run.
-fn input(shared: &Arc<Shared>, plan: &Plan) -> Merge {
+fn input(shared: &Arc<DbInner>, plan: &Plan) -> Merge {
     let how = ReadHow { verify: true, fill_cache: false }; // damage must not get a fresh checksum
     let source = |tables: Vec<Arc<TableRef>>| {
         let run = Arc::new(Tables::new(&shared.order, tables));
-        Source::Run(RunCursor::new(shared.placement.clone(), shared.order.clone(), run, how))
+        Source::Run(RunCursor::new(shared.storage.clone(), shared.order.clone(), run, how))
     };
     let mut sources = Sources::new();
     if plan.level == 0 {

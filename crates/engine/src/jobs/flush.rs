@@ -9,30 +9,29 @@ use crate::{
         source::{Source, Sources},
         view::View,
     },
-    state::Shared,
+    state::DbInner,
     version::{Contents, add_to},
 };
 use std::sync::Arc;
-use terrace_format::{KeyOrder, RangeDeletes, TableId, edit::Edit, key};
+use terrace_format::{KeyOrder, RangeTombstones, TableId, edit::Edit, key};
 use terrace_storage::{
-    Ticket,
-    placement::{Build, EntryRef, Hint, Lifetime, Origin, Placement, TableMeta},
+    DurabilityHandle,
+    placement::{EntryRef, Hint, Lifetime, Origin, Storage, TableMeta, TableSink},
 };
 
 /// Flushes the sealed memtables that wait into one table and installs it. One flush runs at a time, so flushes end in
 /// order. Several wait when flushing has fallen behind: together they cost one build, and level 0 one run.
-pub fn run(shared: &Arc<Shared>) -> Result<()> {
+pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     let waiting = shared.view.load().sealed.clone();
     let newest = waiting.first().expect("a flush is queued only for a sealed memtable");
     let started = shared.clock.now();
     shared.options.tell(|| Event::FlushBegun { bytes: waiting.iter().map(|mem| mem.charged_bytes()).sum() });
-    if shared.options.sync_logs {
+    if shared.options.sync_sealed_wals {
         // Nobody was promised this. Who is promised something later asks again, and is told; what is written here cures it.
         let _ = shared.closed_logs.sync();
     }
-    let readers = (shared.options.tombstone_percent > 0).then(|| readers(shared));
-    let (meta, contents, ticket) =
-        write_table(&*shared.placement, &shared.order, &waiting, newest.sealed_as(), readers)?;
+    let readers = (shared.options.tombstone_compaction_percent > 0).then(|| readers(shared));
+    let (meta, contents, ticket) = write_table(&*shared.storage, &shared.order, &waiting, newest.sealed_as(), readers)?;
     shared.stats.flushed(meta.bytes, shared.clock.since(started));
 
     let mut control = shared.control.lock();
@@ -59,24 +58,24 @@ pub fn run(shared: &Arc<Shared>) -> Result<()> {
     control.collecting.found.came(meta.bytes);
     shared.schedule(&mut control);
     drop(control);
-    waiting.iter().for_each(|mem| shared.placement.log_flushed(mem.log));
+    waiting.iter().for_each(|mem| shared.storage.log_flushed(mem.log));
     shared.options.tell(|| Event::FlushEnded { bytes: meta.bytes, level, time: shared.clock.since(started) });
     Ok(())
 }
 
 /// Writes the entries of `mems` as table `id`, without those that none of `readers` can see; all, if these are not told.
 pub fn write_table(
-    placement: &dyn Placement,
+    storage: &dyn Storage,
     order: &KeyOrder,
     mems: &[Arc<MemTable>],
     id: TableId,
     readers: Option<Readers>,
-) -> Result<(TableMeta, Contents, Ticket)> {
+) -> Result<(TableMeta, Contents, DurabilityHandle)> {
     let expected_bytes = mems.iter().map(|mem| mem.charged_bytes()).sum();
-    let mut build = placement.begin(Hint { level: 0, expected_bytes, lifetime: Lifetime::Flush })?;
+    let mut build = storage.begin(Hint { level: 0, expected_bytes, lifetime: Lifetime::Flush })?;
     build.begin_table(id)?;
-    let mut ranges = RangeDeletes::default();
-    mems.iter().for_each(|mem| ranges.extend(order, &mem.range_deletes()));
+    let mut ranges = RangeTombstones::default();
+    mems.iter().for_each(|mem| ranges.extend(order, &mem.range_tombstones()));
     let drops = readers.is_some();
     let (rule, contents) = (MayDrop::new(readers.unwrap_or_default()), Contents::default());
     let mut kept = Kept { build: &mut *build, order, ranges: &ranges, drops, rule, contents };
@@ -96,9 +95,9 @@ pub fn write_table(
 
 /// What a flush takes over. Every key's newest entry is among it, or a delete of a range that hides that.
 struct Kept<'a> {
-    build: &'a mut dyn Build,
+    build: &'a mut dyn TableSink,
     order: &'a KeyOrder,
-    ranges: &'a RangeDeletes,
+    ranges: &'a RangeTombstones,
     /// Whether what nobody can see is left out.
     drops: bool,
     rule: MayDrop,

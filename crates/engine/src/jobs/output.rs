@@ -2,16 +2,16 @@
 use crate::{
     Error, Options, Result,
     compact::plan::Plan,
-    hold::hold_back,
     jobs::sieve::{Part, Sieve},
-    state::Shared,
+    rate_limit::hold_back,
+    state::DbInner,
     version::Contents,
 };
 use std::{collections::VecDeque, io, sync::Arc};
 use terrace_format::{TableId, key};
 use terrace_storage::{
-    Purpose, Ticket,
-    placement::{Build, EntryRef, Fragment, TableMeta, WholeBlock},
+    DurabilityHandle, Purpose,
+    placement::{EntryRef, Fragment, TableMeta, TableSink, WholeBlock},
 };
 
 /// What one part of a merge has yielded.
@@ -21,14 +21,14 @@ pub struct Made {
     /// What they hold.
     pub contents: Vec<(TableId, Contents)>,
     /// Since when they will be durable.
-    pub ticket: Ticket,
+    pub ticket: DurabilityHandle,
 }
 
 /// What one part of a merge yields.
 pub struct Output<'a> {
-    shared: &'a Shared,
+    shared: &'a DbInner,
     plan: &'a Plan,
-    build: Box<dyn Build>,
+    build: Box<dyn TableSink>,
     /// Deletes of ranges that are not stored yet, in order.
     ranges: VecDeque<Fragment>,
     open: bool,
@@ -50,7 +50,7 @@ pub struct Output<'a> {
 
 impl<'a> Output<'a> {
     /// To hold what `plan` merges, and the deletes of `ranges`, in their order.
-    pub fn new(shared: &'a Shared, plan: &'a Plan, build: Box<dyn Build>, ranges: Vec<Fragment>) -> Output<'a> {
+    pub fn new(shared: &'a DbInner, plan: &'a Plan, build: Box<dyn TableSink>, ranges: Vec<Fragment>) -> Output<'a> {
         let looks = plan.only_collects || shared.moves_values(&shared.control.lock());
         Output {
             shared,
@@ -79,7 +79,8 @@ impl<'a> Output<'a> {
         {
             self.overlapped += if self.seen_key { table.meta.bytes } else { 0 };
             self.grandparent += 1;
-            self.end_due |= self.seen_key && aligned && self.build.table_bytes() >= self.shared.options.table_bytes / 2;
+            self.end_due |=
+                self.seen_key && aligned && self.build.table_bytes() >= self.shared.options.target_file_size / 2;
         }
         self.seen_key = true;
         if self.overlapped > self.shared.limits().grandparent_bytes() {
@@ -104,9 +105,9 @@ impl<'a> Output<'a> {
     #[inline]
     fn leave_room(&mut self) -> Result<()> {
         let Some(seen) = &mut self.written else { return Ok(()) };
-        let traffic = self.shared.placement.traffic();
-        let written = traffic.bytes(Purpose::Collection) + traffic.bytes(Purpose::Compaction);
-        if written < *seen + self.shared.options.memtable_bytes / 4 {
+        let traffic = self.shared.storage.traffic();
+        let written = traffic.bytes(Purpose::ValueLogGc) + traffic.bytes(Purpose::Compaction);
+        if written < *seen + self.shared.options.write_buffer_size / 4 {
             return Ok(());
         }
         *seen = written;
@@ -186,8 +187,8 @@ impl<'a> Output<'a> {
     /// Whether the open table is to end before the next user key. Where outputs look for the ends of tables below, one may
     /// grow beyond its size to find one, so that they have that size on average.
     fn is_full(&self) -> bool {
-        let Options { table_bytes, least_overlap, .. } = self.shared.options;
-        let most = if least_overlap { table_bytes + table_bytes / 2 } else { table_bytes };
+        let Options { target_file_size, least_overlap, .. } = self.shared.options;
+        let most = if least_overlap { target_file_size + target_file_size / 2 } else { target_file_size };
         let single = self.plan.number.is_some(); // a number was kept for one output
         !single && (self.end_due || self.build.table_bytes() >= most)
     }
@@ -211,7 +212,7 @@ impl<'a> Output<'a> {
             self.end_table(None)?;
         }
         if self.made.is_empty() {
-            return Ok(Made { metas: Vec::new(), contents: Vec::new(), ticket: Ticket::mature() }); // everything was dropped
+            return Ok(Made { metas: Vec::new(), contents: Vec::new(), ticket: DurabilityHandle::mature() }); // everything was dropped
         }
         let (metas, ticket) = self.build.finish()?;
         Ok(Made { metas, contents: self.made, ticket })
@@ -219,7 +220,7 @@ impl<'a> Output<'a> {
 }
 
 /// Why something is not done that nothing depends on.
-pub fn no_room(shared: &Shared) -> Error {
+pub fn no_room(shared: &DbInner) -> Error {
     let source = Arc::new(io::Error::new(io::ErrorKind::StorageFull, "what is left is for writers"));
-    Error::NoSpace { op: "collect garbage in", object: shared.placement.name(), source }
+    Error::NoSpace { op: "collect garbage in", object: shared.storage.name(), source }
 }

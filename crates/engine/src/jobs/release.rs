@@ -5,7 +5,7 @@
 use crate::{
     Error, Event, Result,
     bounds::Bounds,
-    state::{Control, Shared},
+    state::{DbInner, DbState},
     version::set::Manifest,
 };
 use std::{
@@ -16,7 +16,7 @@ use std::{
 };
 use terrace_format::{LogId, TableId};
 use terrace_storage::{
-    Awaited,
+    BlockingScope,
     placement::{ObjectId, TableMeta},
 };
 
@@ -32,11 +32,11 @@ const BATCH_BYTES_MAX: u64 = 512 << 20;
 const BATCH_MEMTABLES_MAX: u64 = 16;
 
 /// Releases every mature edit at the front of the queue; queues itself again if some are left.
-pub fn run(shared: &Arc<Shared>) -> Result<()> {
+pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     let released = release(shared)?;
     shared.wake_durable(); // under no lock: a waker may drop a store
     if released == 0 && !shared.work.is_manual() {
-        thread::sleep(if shared.placement.is_patient() { PATIENT_POLL } else { POLL });
+        thread::sleep(if shared.storage.is_patient() { PATIENT_POLL } else { POLL });
     }
     let mut control = shared.control.lock();
     control.releasing = false;
@@ -45,7 +45,7 @@ pub fn run(shared: &Arc<Shared>) -> Result<()> {
 }
 
 /// As [`run`], beside the job that is queued or runs: for whoever needs the space. Also removes what waited for readers only.
-pub fn now(shared: &Arc<Shared>) -> Result<()> {
+pub fn now(shared: &Arc<DbInner>) -> Result<()> {
     release(shared)?;
     let removable = shared.control.lock().versions.removable();
     give_back(shared, &removable);
@@ -53,7 +53,7 @@ pub fn now(shared: &Arc<Shared>) -> Result<()> {
 }
 
 /// One batch. Returns how many edits it made durable.
-fn release(shared: &Arc<Shared>) -> Result<usize> {
+fn release(shared: &Arc<DbInner>) -> Result<usize> {
     let mut slot = shared.manifest.lock();
     let manifest = slot.as_mut().expect("a store that is written has a manifest");
     let free = shared.free_bytes();
@@ -67,8 +67,8 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
             || is_calm(shared, &control);
         (due, bounds.stop_at(retained))
     };
-    let _awaited = stops_writers.then(Awaited::new);
-    let decided = if due { shared.placement.commit() } else { shared.placement.advance().map(drop) };
+    let _awaited = stops_writers.then(BlockingScope::new);
+    let decided = if due { shared.storage.commit() } else { shared.storage.advance().map(drop) };
     let (mut count, mut edits) = shared.control.lock().versions.releasable()?; // what a failure means for one of them comes first
     decided?;
     if count == 0 {
@@ -79,7 +79,7 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
     match manifest.log(&edits) {
         Err(full) if full.is_no_space() => {
             // Where the manifest ends is unknown now, so nothing can be appended to it.
-            let _relief = shared.reserve.give_up(&*shared.placement);
+            let _relief = shared.reserve.give_up(&*shared.storage);
             begin_anew(shared, manifest)?;
             (count, edits) = shared.control.lock().versions.releasable()?;
             manifest.log(&edits)?;
@@ -99,46 +99,46 @@ fn release(shared: &Arc<Shared>) -> Result<usize> {
     drop(gone); // which closes files
     shared.tell_synced(started);
     give_back(shared, &removable);
-    if manifest.overlong(shared.options.manifest_bytes) && shared.has_room(0) {
+    if manifest.overlong(shared.options.max_manifest_file_size) && shared.has_room(0) {
         match begin_anew(shared, manifest) {
             Err(full) if full.is_no_space() && manifest.is_sure() => {} // so it goes on
             begun => begun?,
         }
     }
-    let _ = shared.reserve.take(&*shared.placement); // if there is too little space, after the next release
+    let _ = shared.reserve.take(&*shared.storage); // if there is too little space, after the next release
     Ok(count)
 }
 
 /// Bytes retained at which a commit is forced. Where a commit is to come by itself, that is when writers begin to be held up.
 /// Elsewhere it is sooner: what waits long is written to the device for nothing, as kernels do not keep much for long. It is not at
 /// once, either: a table that is merged before its batch begins never needs to be written.
-fn retained_before_commit(shared: &Shared, bounds: &Bounds) -> u64 {
-    let memtables = BATCH_MEMTABLES_MAX * shared.options.memtable_bytes;
+fn retained_before_commit(shared: &DbInner, bounds: &Bounds) -> u64 {
+    let memtables = BATCH_MEMTABLES_MAX * shared.options.write_buffer_size;
     let soon = BATCH_BYTES_MAX.min(memtables).min(bounds.retained_bytes / 2);
-    if shared.placement.is_patient() { bounds.retained_unhindered() } else { soon }
+    if shared.storage.is_patient() { bounds.retained_unhindered() } else { soon }
 }
 
 /// Logs whose entries are in tables, each of which is kept open, at which a commit is forced.
-fn logs_before_commit(shared: &Shared) -> usize {
-    let most = shared.placement.closed_logs_max();
-    if shared.placement.is_patient() { most } else { most.min(BATCH_MEMTABLES_MAX as usize) }
+fn logs_before_commit(shared: &DbInner) -> usize {
+    let most = shared.storage.closed_logs_max();
+    if shared.storage.is_patient() { most } else { most.min(BATCH_MEMTABLES_MAX as usize) }
 }
 
 /// Whether nothing will be merged soon, so that a batch gains nothing by waiting until it is due.
-fn is_calm(shared: &Shared, control: &Control) -> bool {
-    let patient = shared.placement.is_patient() || shared.work.is_manual();
+fn is_calm(shared: &DbInner, control: &DbState) -> bool {
+    let patient = shared.storage.is_patient() || shared.work.is_manual();
     !patient && control.calm_since.is_some_and(|since| shared.clock.since(since) >= CALM)
 }
 
 /// Replaces a manifest by one that begins with the durable version.
-fn begin_anew(shared: &Shared, manifest: &mut Manifest) -> Result<()> {
+fn begin_anew(shared: &DbInner, manifest: &mut Manifest) -> Result<()> {
     let (id, snapshot) = {
         let mut control = shared.control.lock();
         let id = LogId(control.versions.new_number());
         (id, control.versions.snapshot(&shared.requires))
     };
-    let next = Manifest::create(&*shared.placement, id, &snapshot)?;
-    shared.placement.publish_root(id).map_err(Error::from).inspect_err(|error| manifest.doubt(error))?;
+    let next = Manifest::create(&*shared.storage, id, &snapshot)?;
+    shared.storage.publish_root(id).map_err(Error::from).inspect_err(|error| manifest.doubt(error))?;
     let old = std::mem::replace(manifest, next);
     let removable = {
         let mut control = shared.control.lock();
@@ -150,7 +150,7 @@ fn begin_anew(shared: &Shared, manifest: &mut Manifest) -> Result<()> {
 }
 
 /// Removes what was needed until now, and tells whoever waits for space.
-pub fn give_back(shared: &Shared, objects: &[ObjectId]) {
+pub fn give_back(shared: &DbInner, objects: &[ObjectId]) {
     if objects.is_empty() {
         return;
     }
@@ -163,16 +163,16 @@ pub fn give_back(shared: &Shared, objects: &[ObjectId]) {
 }
 
 /// Removes what nobody needs. A failure costs space, not safety: the next open removes the rest.
-pub fn remove(shared: &Shared, objects: &[ObjectId]) {
+pub fn remove(shared: &DbInner, objects: &[ObjectId]) {
     for object in objects {
-        if shared.placement.remove(*object).is_err() {
+        if shared.storage.remove(*object).is_err() {
             shared.stats.removal_failed();
         }
     }
 }
 
 /// Removes what came to be with `metas`, which are in no version: tables, then their bundles, and the segments that have their numbers.
-pub fn remove_made(shared: &Shared, metas: &[TableMeta]) {
+pub fn remove_made(shared: &DbInner, metas: &[TableMeta]) {
     let tables: BTreeSet<TableId> = metas.iter().map(|meta| meta.id).collect();
     let is_new = |object: &ObjectId| match object {
         ObjectId::Bundle(_) => true,

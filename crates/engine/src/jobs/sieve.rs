@@ -6,11 +6,11 @@ use crate::{
         may_drop::{MayDrop, Readers},
         plan::Plan,
     },
-    state::Shared,
+    state::DbInner,
     version::{Contents, KeyRange},
 };
 use terrace_format::{
-    RangeDeletes, SeqNo,
+    RangeTombstones, SeqNo,
     key::{self, Parsed},
 };
 use terrace_storage::placement::{BlockCursor, Fragment};
@@ -25,17 +25,17 @@ pub struct Part {
 }
 
 /// Whoever reads now or later.
-pub fn readers(shared: &Shared) -> Readers {
+pub fn readers(shared: &DbInner) -> Readers {
     let (snapshots, visible) = shared.snapshots.positions(|| shared.visible());
     Readers::new(snapshots, visible)
 }
 
 /// What nobody can see any more of one part of a merge.
 pub struct Sieve<'a> {
-    shared: &'a Shared,
+    shared: &'a DbInner,
     plan: &'a Plan,
     /// The inputs' deletes of ranges, within the part.
-    pub ranges: RangeDeletes,
+    pub ranges: RangeTombstones,
     /// Of the entries.
     pub rule: MayDrop,
 }
@@ -45,10 +45,10 @@ impl<'a> Sieve<'a> {
     ///
     /// # Errors
     /// A table that cannot be read.
-    pub fn new(shared: &'a Shared, plan: &'a Plan, part: &Part, readers: &Readers) -> Result<Sieve<'a>> {
-        let mut all = RangeDeletes::default();
+    pub fn new(shared: &'a DbInner, plan: &'a Plan, part: &Part, readers: &Readers) -> Result<Sieve<'a>> {
+        let mut all = RangeTombstones::default();
         for (_, table) in plan.inputs().filter(|_| shared.deletes_ranges) {
-            if let Some(ranges) = table.open(&*shared.placement)?.range_deletes()? {
+            if let Some(ranges) = table.open(&*shared.storage)?.range_tombstones()? {
                 all.extend(&shared.order, &ranges);
             }
         }
@@ -58,7 +58,7 @@ impl<'a> Sieve<'a> {
 
     /// Whether `entry` goes. It must be asked of each entry, in their order.
     pub fn drops(&mut self, entry: &Parsed<'_>) -> bool {
-        let Sieve { shared: Shared { order, .. }, plan, .. } = self;
+        let Sieve { shared: DbInner { order, .. }, plan, .. } = self;
         let bottom = || is_bottom(order, &plan.version, plan.output_level, entry.user);
         let by_rule = self.rule.entry(order, entry, bottom);
         by_rule || {
@@ -86,7 +86,7 @@ impl<'a> Sieve<'a> {
     /// What must be kept of the deletes of ranges: those that some reader sees who does not see the next newer one, but for the last one
     /// where all see it and nothing is left that it could hide.
     pub fn kept_ranges(&self) -> Vec<Fragment> {
-        let Sieve { shared: Shared { order, .. }, plan, rule, .. } = self;
+        let Sieve { shared: DbInner { order, .. }, plan, rule, .. } = self;
         let (mut kept, oldest_reader) = (self.ranges.clone(), rule.readers().oldest());
         kept.keep(|fragment| {
             let range = KeyRange { from: Some(&fragment.from), to: Some(&fragment.to) };

@@ -27,7 +27,7 @@ use std::{
     sync::Arc,
 };
 use terrace_format::key::TRAILER_BYTES;
-use terrace_storage::{Budget, Held, Lent, Pages};
+use terrace_storage::{Budget, Held, Pages, PooledPages};
 
 const ALIGN: usize = align_of::<Node>();
 /// The first block's size; each later one doubles it, up to the last number.
@@ -85,14 +85,15 @@ enum Room {
     /// Of a node's own size.
     Pages(Pages),
     /// Of a usual size, which the next memtable will want too.
-    Lent(Lent),
+    PooledPages(PooledPages),
 }
 
 impl Room {
     /// `bytes`, more than none; `own` if one node wants just these.
     fn new(bytes: usize, own: bool, budget: &Arc<Budget>) -> Room {
         if let Some(bytes) = NonZeroUsize::new(bytes).filter(|bytes| bytes.get() >= PAGES_BYTES_MIN) {
-            let pages = if own { Pages::new(bytes).map(Room::Pages) } else { budget.lend(bytes).map(Room::Lent) };
+            let pages =
+                if own { Pages::new(bytes).map(Room::Pages) } else { budget.lend(bytes).map(Room::PooledPages) };
             if let Ok(room) = pages {
                 return room;
             }
@@ -107,7 +108,7 @@ impl Room {
         match self {
             Room::Heap(start, _) => *start,
             Room::Pages(pages) => pages.start(),
-            Room::Lent(pages) => pages.start(),
+            Room::PooledPages(pages) => pages.start(),
         }
     }
 }

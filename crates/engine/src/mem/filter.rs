@@ -56,11 +56,11 @@ fn hash(user: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use terrace_storage::{Budget, Holder, Setup};
+    use terrace_storage::{Budget, Holder, StorageConfig};
 
     #[test]
     fn holds_what_was_added_and_little_else() {
-        let budget = Budget::new(&Setup::default());
+        let budget = Budget::new(&StorageConfig::default());
         let key = |n: u32| format!("{n:016}").into_bytes();
         for (keys, bytes, worst) in
             [(60_000, 1 << 20, 10), (400_000, 1 << 20, 400), (1_000_000, 1 << 20, 4_000), (8, 1, 100_000)]

@@ -6,13 +6,13 @@ use super::skiplist::SkipList;
 use loom::{model::Builder, sync::Arc, thread};
 use std::sync::LazyLock;
 use terrace_format::KeyOrder;
-use terrace_storage::{Budget, Holder, Setup};
+use terrace_storage::{Budget, Holder, StorageConfig};
 
 /// A thread is interrupted at most this often where it could go on. Most mistakes need one interruption or two.
 const PREEMPTIONS_MAX: usize = 3;
 
 /// Of all lists; its own locks and counters are not the model's.
-static BUDGET: LazyLock<std::sync::Arc<Budget>> = LazyLock::new(|| Budget::new(&Setup::default()));
+static BUDGET: LazyLock<std::sync::Arc<Budget>> = LazyLock::new(|| Budget::new(&StorageConfig::default()));
 
 fn model(scene: impl Fn() + Send + Sync + 'static) {
     let mut builder = Builder::new();
@@ -105,7 +105,7 @@ fn writers_at_the_end_lose_nothing() {
 #[test]
 fn an_arena_that_grows_gives_each_byte_away_once() {
     const BYTES: usize = 8100; // one fits into the first block of 16 KiB, three into the second of 32
-    let budget = Budget::new(&Setup::default());
+    let budget = Budget::new(&StorageConfig::default());
     model(move || {
         let list = Arc::new(SkipList::new(KeyOrder::Bytewise, budget.hold(Holder::Memtables)));
         let large = |list: &SkipList, key: u8| list.insert(&[key; 20], u64::from(key) << 8, [&[], &[key; BYTES]], 1);

@@ -1,4 +1,4 @@
-//! Counts memory as LevelDB's arena would, so that `memtable_bytes` means what LevelDB's `write_buffer_size` means and
+//! Counts memory as LevelDB's arena would, so that `write_buffer_size` means here what LevelDB's `write_buffer_size` means and
 //! the same history seals its memtables at the same places. Source of the rules: LevelDB's `util/arena.cc`.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -22,7 +22,7 @@ use std::{
     },
 };
 use terrace_format::{
-    KeyOrder, Kind, LogId, RangeDeletes, SeqNo, TableId,
+    KeyOrder, Kind, LogId, RangeTombstones, SeqNo, TableId,
     batch::{Batch, Op},
     key,
 };
@@ -34,7 +34,7 @@ pub struct MemTable {
     /// Of the keys in the list, where there is one.
     filter: Option<KeyFilter>,
     /// Deletes of ranges. Guards only itself; no I/O under it.
-    ranges: RwLock<RangeDeletes>,
+    ranges: RwLock<RangeTombstones>,
     /// Whether there are any.
     has_ranges: AtomicBool,
     ranges_held: Held,
@@ -118,7 +118,7 @@ impl MemTable {
     }
 
     /// The deletes of ranges; locks out their writers for as long as the answer lives.
-    pub fn range_deletes(&self) -> impl Deref<Target = RangeDeletes> + '_ {
+    pub fn range_tombstones(&self) -> impl Deref<Target = RangeTombstones> + '_ {
         self.ranges.read()
     }
 
@@ -238,7 +238,7 @@ impl MemCursor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use terrace_storage::Setup;
+    use terrace_storage::StorageConfig;
 
     fn found(mem: &MemTable, user: &[u8], at: u64) -> Option<(SeqNo, Kind)> {
         mem.get(&key::lookup(user, SeqNo(at))).map(|(seq, kind, _)| (seq, kind))
@@ -247,7 +247,7 @@ mod tests {
     /// Each range cuts the last one, whose rest has all sequences of those before.
     #[test]
     fn deletes_of_ranges_are_charged_for_what_they_cut() {
-        let budget = Budget::new(&Setup::default());
+        let budget = Budget::new(&StorageConfig::default());
         let mem = MemTable::new(KeyOrder::default(), LogId(1), 0, &budget);
         for n in 0..1000_u64 {
             let mut batch = Batch::new();
@@ -255,7 +255,7 @@ mod tests {
             batch.set_sequence(SeqNo(n + 1));
             mem.insert(&batch);
         }
-        let bytes = mem.range_deletes().byte_len() as u64;
+        let bytes = mem.range_tombstones().byte_len() as u64;
         assert!(bytes > 4_000_000, "{bytes}: they are not cut, so nothing is shown");
         let charged = [mem.charged_bytes(), budget.held().0[0]];
         assert!(charged.iter().all(|charged| charged.abs_diff(bytes) < bytes / 50), "{charged:?} for {bytes}");
@@ -264,7 +264,7 @@ mod tests {
     /// Nobody sees one of them without the others, so what each cuts has one sequence of them all.
     #[test]
     fn deletes_of_ranges_in_one_batch_are_one_to_all_readers() {
-        let mem = MemTable::new(KeyOrder::default(), LogId(1), 0, &Budget::new(&Setup::default()));
+        let mem = MemTable::new(KeyOrder::default(), LogId(1), 0, &Budget::new(&StorageConfig::default()));
         let mut batch = Batch::new();
         batch.delete_range(b"a", b"~");
         batch.set_sequence(SeqNo(7));
@@ -276,7 +276,7 @@ mod tests {
         }
         batch.set_sequence(SeqNo(100));
         mem.insert(&batch);
-        assert!(mem.range_deletes().fragments().iter().all(|fragment| fragment.sequences.len() <= 2));
+        assert!(mem.range_tombstones().fragments().iter().all(|fragment| fragment.sequences.len() <= 2));
         // Of the last key the delete behind which it was put is the newest, of each before it the next key's is.
         let newest = |n: u64, at: u64| mem.newest_range_delete(format!("key{n:04}").as_bytes(), SeqNo(at));
         assert_eq!([newest(999, 3000), newest(0, 3000), newest(5, 3000)], [SeqNo(2098), SeqNo(100), SeqNo(110)]);
@@ -286,7 +286,7 @@ mod tests {
     /// One memtable with a filter and one without are asked the same.
     #[test]
     fn a_filter_changes_no_answer() {
-        let budget = Budget::new(&Setup::default());
+        let budget = Budget::new(&StorageConfig::default());
         let plain = MemTable::new(KeyOrder::default(), LogId(1), 0, &budget);
         let filtered = MemTable::new(KeyOrder::default(), LogId(1), 1 << 10, &budget);
         let user = |n: u64| format!("key {n}").into_bytes();

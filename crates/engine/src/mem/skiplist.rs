@@ -252,7 +252,7 @@ mod tests {
         thread,
     };
     use terrace_format::{Kind, SeqNo, key};
-    use terrace_storage::{Budget, Holder, Setup};
+    use terrace_storage::{Budget, Holder, StorageConfig};
 
     fn user(n: u64) -> Vec<u8> {
         format!("{:06}", n * 7919 % 100_003).into_bytes()
@@ -282,7 +282,7 @@ mod tests {
     }
 
     fn uncounted() -> Held {
-        Budget::new(&Setup::default()).hold(Holder::Memtables)
+        Budget::new(&StorageConfig::default()).hold(Holder::Memtables)
     }
 
     #[test]

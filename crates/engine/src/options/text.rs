@@ -3,7 +3,7 @@
 //! ```text
 //! # a comment
 //! preset=terrace-block        the first setting, if it is there; else the preset is default
-//! memtable_bytes=64MiB        one option a line; what is left out keeps the preset's value
+//! write_buffer_size=64MiB        one option a line; what is left out keeps the preset's value
 //! ```
 use super::{FIELDS, Options};
 use crate::{Error, Result};
@@ -11,23 +11,23 @@ use std::fmt::Write;
 
 /// Names that options have in LevelDB and RocksDB, and their names here.
 const ELSEWHERE: &[(&str, &str)] = &[
-    ("write_buffer_size", "memtable_bytes"),
-    ("max_write_buffer_number", "memtables_max"),
-    ("max_file_size", "table_bytes"),
-    ("target_file_size_base", "table_bytes"),
-    ("block_size", "block_bytes"),
-    ("block_restart_interval", "restart_interval"),
-    ("block_cache", "cache_bytes"),
+    ("write_buffer_size", "write_buffer_size"),
+    ("max_write_buffer_number", "max_write_buffer_number"),
+    ("max_file_size", "target_file_size"),
+    ("target_file_size_base", "target_file_size"),
+    ("block_size", "block_size"),
+    ("block_restart_interval", "block_restart_interval"),
+    ("block_cache", "block_cache_size"),
     ("filter_policy", "bloom_bits"),
-    ("max_open_files", "open_tables_max"),
-    ("max_bytes_for_level_base", "level_base_bytes"),
-    ("level0_file_num_compaction_trigger", "l0_compact_runs"),
-    ("level0_slowdown_writes_trigger", "l0_slow_runs"),
-    ("level0_stop_writes_trigger", "l0_stop_runs"),
-    ("max_background_jobs", "compactions_max"),
-    ("max_subcompactions", "subcompactions_max"),
-    ("use_mmap_reads", "mmap_reads"),
-    ("max_manifest_file_size", "manifest_bytes"),
+    ("max_open_files", "max_open_files"),
+    ("max_bytes_for_level_base", "max_bytes_for_level_base"),
+    ("level0_file_num_compaction_trigger", "level0_file_num_compaction_trigger"),
+    ("level0_slowdown_writes_trigger", "level0_slowdown_writes_trigger"),
+    ("level0_stop_writes_trigger", "level0_stop_writes_trigger"),
+    ("max_background_jobs", "max_background_compactions"),
+    ("max_subcompactions", "max_subcompactions"),
+    ("use_mmap_reads", "allow_mmap_reads"),
+    ("max_manifest_file_size", "max_manifest_file_size"),
 ];
 
 /// Why `name` is refused.
@@ -50,9 +50,9 @@ impl Options {
     /// # fn main() -> terrace::Result<()> {
     /// use terrace::Options;
     /// let mut options = Options::preset("terrace-block")?;
-    /// options.set("cache_bytes", "1GiB")?;
+    /// options.set("block_cache_size", "1GiB")?;
     /// let again = Options::from_text(&options.to_text())?;
-    /// assert_eq!((again.preset_name(), again.cache_bytes), ("terrace-block", 1 << 30));
+    /// assert_eq!((again.preset_name(), again.block_cache_size), ("terrace-block", 1 << 30));
     /// # Ok(())
     /// # }
     /// ```
@@ -73,7 +73,7 @@ impl Options {
     /// ```
     /// # use terrace::Options;
     /// let options = Options::from_text("preset = terrace-block\n\n# more than the preset has\ncache_bytes = 1GiB\n")?;
-    /// assert_eq!((options.preset_name(), options.cache_bytes), ("terrace-block", 1 << 30));
+    /// assert_eq!((options.preset_name(), options.block_cache_size), ("terrace-block", 1 << 30));
     /// let error = Options::from_text("cache = 1GiB").unwrap_err();
     /// assert!(error.to_string().contains("line 1"));
     /// # Ok::<(), terrace::Error>(())
@@ -117,7 +117,7 @@ mod tests {
     fn every_preset_survives_its_text() {
         for (name, _) in PRESETS {
             let mut options = Options::preset(name).unwrap();
-            options.set("memtable_bytes", "123KiB").unwrap();
+            options.set("write_buffer_size", "123KiB").unwrap();
             let again = Options::from_text(&options.to_text()).unwrap();
             assert_eq!((format!("{again:?}"), again.preset_name()), (format!("{options:?}"), *name));
         }
@@ -129,7 +129,7 @@ mod tests {
             ("\n# none\nnonsense=1", "line 3: no option is named \"nonsense\"; there are create_if_missing"),
             (
                 "write_buffer_size=1",
-                "line 1: no option is named \"write_buffer_size\"; what others call so is \"memtable_bytes\"",
+                "line 1: no option is named \"write_buffer_size\"; what others call so is \"write_buffer_size\"",
             ),
             ("bloom_bits = 10\nbloom_bits=11", "line 2: bloom_bits is there twice"),
             ("bloom_bits=10\npreset=leveldb", "line 2: the preset comes before"),

@@ -2,14 +2,14 @@
 //! are beside their keys after all cost nothing but a look.
 use super::{
     ahead::{Ahead, Scout},
-    visible::Visible,
+    snapshot_iter::SnapshotIter,
 };
 use crate::Result;
 use std::sync::Arc;
 use terrace_format::{KeyOrder, SeqNo, value_log::INLINE};
 use terrace_storage::{
-    Stretches,
-    placement::{Bytes, Placement, ReadHow, Stored},
+    ReadCoalescer,
+    placement::{Bytes, ReadHow, Storage, StoredValue},
 };
 
 /// Pairs with their values beside them that are passed over, at most, for one whose value is asked for: where those are rare, each
@@ -18,10 +18,10 @@ const BESIDE_MAX: usize = 256;
 
 /// The value where a cursor stands.
 pub struct Apart {
-    placement: Arc<dyn Placement>,
+    storage: Arc<dyn Storage>,
     how: ReadHow,
     value: Found,
-    stretches: Stretches,
+    stretches: ReadCoalescer,
     ahead: Ahead<Lookout>,
 }
 
@@ -36,22 +36,22 @@ enum Found {
 impl Apart {
     /// Nothing read yet. `visible` makes what walks ahead of the cursor, as far as the keys that `holds` holds and `window` bytes.
     pub fn new(
-        placement: Arc<dyn Placement>,
+        storage: Arc<dyn Storage>,
         how: ReadHow,
         order: KeyOrder,
         window: u64,
-        visible: impl Fn() -> Visible + Send + 'static,
+        visible: impl Fn() -> SnapshotIter + Send + 'static,
         holds: impl Fn(&[u8]) -> bool + Send + 'static,
     ) -> Apart {
         let lookout = Lookout {
-            placement: placement.clone(),
+            storage: storage.clone(),
             make: Box::new(visible),
             holds: Box::new(holds),
             visible: None,
             forward: true,
         };
-        let (stretches, ahead) = (Stretches::new(window, placement.budget()), Ahead::new(lookout, order, window));
-        Apart { placement, how, value: Found::Beside(0), stretches, ahead }
+        let (stretches, ahead) = (ReadCoalescer::new(window, storage.budget()), Ahead::new(lookout, order, window));
+        Apart { storage, how, value: Found::Beside(0), stretches, ahead }
     }
 
     /// Reads the value for which `stored` was stored when `user` was put at `seq`.
@@ -62,7 +62,7 @@ impl Apart {
             return Ok(());
         }
         self.ahead.reached(user);
-        let value = self.placement.next_value(user, seq, stored, self.how, &mut self.stretches);
+        let value = self.storage.next_value(user, seq, stored, self.how, &mut self.stretches);
         if self.stretches.waited() {
             self.ahead.waited();
         }
@@ -84,10 +84,10 @@ type Holds = dyn Fn(&[u8]) -> bool + Send;
 
 /// Walks over the same pairs as the cursor, and asks for their values.
 struct Lookout {
-    placement: Arc<dyn Placement>,
-    make: Box<dyn Fn() -> Visible + Send>,
+    storage: Arc<dyn Storage>,
+    make: Box<dyn Fn() -> SnapshotIter + Send>,
     holds: Box<Holds>,
-    visible: Option<Visible>,
+    visible: Option<SnapshotIter>,
     forward: bool,
 }
 
@@ -109,8 +109,8 @@ impl Scout for Lookout {
                 return Ok(None);
             }
             let (user, stored) = visible.pair();
-            if let Ok(Stored::At(pointer)) = Stored::parse(stored) {
-                self.placement.expect_value(stored);
+            if let Ok(StoredValue::At(pointer)) = StoredValue::parse(stored) {
+                self.storage.expect_value(stored);
                 return Ok(Some((user.to_vec(), pointer.bytes)));
             }
         }

@@ -8,14 +8,14 @@ use crate::{
 };
 use std::sync::Arc;
 use terrace_format::{KeyOrder, Kind, SeqNo, TableId, key};
-use terrace_storage::placement::{Bytes, Placement, ReadHow, Table};
+use terrace_storage::placement::{Bytes, ReadHow, Storage, Table};
 
 /// A value where it lies.
 pub enum Value<'a> {
     /// In a memtable.
     Memory(&'a Arc<MemTable>, NodeId),
     /// In a table.
-    Stored(Bytes),
+    StoredValue(Bytes),
 }
 
 impl Value<'_> {
@@ -23,7 +23,7 @@ impl Value<'_> {
     pub fn bytes(&self) -> &[u8] {
         match self {
             Value::Memory(mem, node) => mem.value(*node),
-            Value::Stored(bytes) => bytes,
+            Value::StoredValue(bytes) => bytes,
         }
     }
 
@@ -36,15 +36,15 @@ impl Value<'_> {
     pub fn pin(self) -> PinnedValue {
         match self {
             Value::Memory(mem, node) => PinnedValue::in_memory(mem.clone(), node),
-            Value::Stored(bytes) => PinnedValue::stored(bytes),
+            Value::StoredValue(bytes) => PinnedValue::stored(bytes),
         }
     }
 }
 
 /// What is asked, and of whom.
-pub struct Question<'a> {
+pub struct PointLookup<'a> {
     /// Opens tables.
-    pub placement: &'a dyn Placement,
+    pub storage: &'a dyn Storage,
     /// Of user keys.
     pub order: &'a KeyOrder,
     /// The key and the sequence at which to read it.
@@ -62,7 +62,7 @@ type Known<T> = Option<Option<T>>;
 
 /// Answers `question` from `view`. `worn` is told of a table, and its level, whose allowance of fruitless seeks this used up.
 pub fn get<'a>(
-    question: &Question<'_>,
+    question: &PointLookup<'_>,
     view: &'a View,
     worn: impl FnOnce(usize, TableId),
 ) -> Result<Option<Value<'a>>> {
@@ -70,7 +70,7 @@ pub fn get<'a>(
         return match known {
             Some(Value::Memory(mem, node)) if question.resolve => {
                 let stored = Bytes::from(mem.value(node).to_vec());
-                question.value(key::apart(mem.key(node)).seq, stored).map(|value| Some(Value::Stored(value)))
+                question.value(key::apart(mem.key(node)).seq, stored).map(|value| Some(Value::StoredValue(value)))
             }
             known => Ok(known),
         };
@@ -88,7 +88,7 @@ pub fn get<'a>(
     if let Some((level, table)) = in_vain.filter(|(_, table)| table.charge_seek()) {
         worn(level, table.meta.id);
     }
-    Ok(answer.map(Value::Stored))
+    Ok(answer.map(Value::StoredValue))
 }
 
 fn in_memory<'a>(view: &'a View, lookup: &[u8]) -> Known<Value<'a>> {
@@ -106,11 +106,11 @@ fn in_memory<'a>(view: &'a View, lookup: &[u8]) -> Known<Value<'a>> {
     None
 }
 
-impl Question<'_> {
+impl PointLookup<'_> {
     /// Asks one table. Not part of the loop over the runs, which would have to keep all that this needs at hand.
     #[inline(never)]
     fn ask(&self, table: &TableRef) -> Result<Known<Bytes>> {
-        let table = table.open(self.placement)?;
+        let table = table.open(self.storage)?;
         let hidden = if self.ranges { self.hidden(&**table)? } else { SeqNo::ZERO };
         Ok(match table.get(self.lookup, self.how)? {
             Some(found) if found.kind == Kind::Put && found.seq > hidden => {
@@ -123,24 +123,24 @@ impl Question<'_> {
 
     /// The value for which the put at `seq` has `stored`.
     fn value(&self, seq: SeqNo, stored: Bytes) -> Result<Bytes> {
-        Ok(self.placement.value(key::user_key(self.lookup), seq, stored, self.how)?)
+        Ok(self.storage.value(key::user_key(self.lookup), seq, stored, self.how)?)
     }
 
     /// The newest delete of a range in `table` that hides the key; zero if none does.
     fn hidden(&self, table: &dyn Table) -> Result<SeqNo> {
         let key::Parsed { user, seq, .. } = key::apart(self.lookup);
-        Ok(table.range_deletes()?.map_or(SeqNo::ZERO, |deletes| deletes.newest(self.order, user, seq)))
+        Ok(table.range_tombstones()?.map_or(SeqNo::ZERO, |deletes| deletes.newest(self.order, user, seq)))
     }
 }
 
 /// Starts to read what [`get`] of the same would wait for: the block of the first table that may have the key.
-pub fn expect(placement: &dyn Placement, order: &KeyOrder, view: &View, lookup: &[u8]) -> Result<()> {
+pub fn expect(storage: &dyn Storage, order: &KeyOrder, view: &View, lookup: &[u8]) -> Result<()> {
     if view.memtables().any(|mem| mem.get(lookup).is_some()) {
         return Ok(());
     }
     for (_, run) in view.version.runs() {
         if let Some(table) = run.find(order, lookup)
-            && table.open(placement)?.expect(lookup)?
+            && table.open(storage)?.expect(lookup)?
         {
             return Ok(());
         }

@@ -204,7 +204,7 @@ impl Merge {
         }
     }
 
-    /// The entry, for `Build::keep`. Must stand on an entry.
+    /// The entry, for `TableSink::keep`. Must stand on an entry.
     #[inline]
     pub fn entry(&self) -> EntryRef<'_> {
         match &self.sources[self.at()] {

@@ -6,7 +6,7 @@ use terrace_storage::placement::Bytes;
 /// The bytes of a value, shown where they lie; see [`Db::get_pinned`](crate::Db::get_pinned). It never changes, whatever is
 /// written, compacted or closed meanwhile. Clones show the same bytes.
 ///
-/// What it lies in is kept in memory for as long: a block, a whole memtable, or, with `mmap_reads`, the mapping of a table or segment,
+/// What it lies in is kept in memory for as long: a block, a whole memtable, or, with `allow_mmap_reads`, the mapping of a table or segment,
 /// which then keeps its space on the disk though it is removed.
 /// So do not hoard it; [`to_vec`](slice::to_vec) makes a copy that costs only itself.
 ///
@@ -25,7 +25,7 @@ pub struct PinnedValue(Place);
 #[derive(Clone)]
 enum Place {
     Memory(Arc<MemTable>, NodeId),
-    Stored(Bytes),
+    StoredValue(Bytes),
 }
 
 impl PinnedValue {
@@ -34,7 +34,7 @@ impl PinnedValue {
     }
 
     pub(crate) fn stored(bytes: Bytes) -> PinnedValue {
-        PinnedValue(Place::Stored(bytes))
+        PinnedValue(Place::StoredValue(bytes))
     }
 }
 
@@ -44,7 +44,7 @@ impl Deref for PinnedValue {
     fn deref(&self) -> &[u8] {
         match &self.0 {
             Place::Memory(mem, node) => mem.value(*node),
-            Place::Stored(bytes) => bytes,
+            Place::StoredValue(bytes) => bytes,
         }
     }
 }

@@ -2,11 +2,11 @@
 use crate::{Error, Result, version::Run};
 use std::sync::Arc;
 use terrace_format::{KeyOrder, TableId};
-use terrace_storage::placement::{Cursor, ObjectId, Placement, ReadHow};
+use terrace_storage::placement::{Cursor, ObjectId, ReadHow, Storage};
 
 /// Walks the entries of a run's tables.
 pub struct RunCursor {
-    placement: Arc<dyn Placement>,
+    storage: Arc<dyn Storage>,
     order: KeyOrder,
     run: Run,
     how: ReadHow,
@@ -17,8 +17,8 @@ pub struct RunCursor {
 impl RunCursor {
     /// Stands nowhere yet.
     #[inline]
-    pub fn new(placement: Arc<dyn Placement>, order: KeyOrder, run: Run, how: ReadHow) -> RunCursor {
-        RunCursor { placement, order, run, how, at: 0, table: None }
+    pub fn new(storage: Arc<dyn Storage>, order: KeyOrder, run: Run, how: ReadHow) -> RunCursor {
+        RunCursor { storage, order, run, how, at: 0, table: None }
     }
 
     /// Whether it stands on an entry.
@@ -30,7 +30,7 @@ impl RunCursor {
     /// Whether it may have entries of `target`'s user key, as far as that can be told without reading blocks.
     pub fn may_have(&self, target: &[u8]) -> Result<bool> {
         match self.run.find(&self.order, target) {
-            Some(table) => Ok(table.open(&*self.placement)?.may_have(target)?),
+            Some(table) => Ok(table.open(&*self.storage)?.may_have(target)?),
             None => Ok(false),
         }
     }
@@ -93,7 +93,7 @@ impl RunCursor {
     /// What is wrong if it stands where no search could have led it.
     pub fn out_of_order(&self) -> Error {
         let table = self.run.get(self.at).map_or(TableId(0), |table| table.meta.id);
-        let place = self.placement.place_of(ObjectId::Table(table));
+        let place = self.storage.place_of(ObjectId::Table(table));
         Error::corrupt("table", place, 0, "its keys are not in the order that its index and the manifest tell of")
     }
 
@@ -104,7 +104,7 @@ impl RunCursor {
         };
         if self.table.is_none() || self.at != at {
             self.table = None; // an error below must leave the cursor standing nowhere
-            self.table = Some(table.open(&*self.placement)?.cursor(self.how)?);
+            self.table = Some(table.open(&*self.storage)?.cursor(self.how)?);
             self.at = at;
         }
         Ok(self.table.as_mut())

@@ -3,8 +3,8 @@ use super::{
     apart::Apart,
     get,
     snapshot::Snapshot,
+    snapshot_iter::{SAMPLE_BYTES, SnapshotIter},
     view::View,
-    visible::{SAMPLE_BYTES, Visible},
 };
 use crate::{Error, Result};
 use std::sync::{Arc, Weak};
@@ -143,7 +143,7 @@ fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
 /// # Ok::<(), terrace::Error>(())
 /// ```
 pub struct Cursor {
-    visible: Visible,
+    visible: SnapshotIter,
     /// Where values live apart. Boxed: a cursor moves when it is made.
     apart: Option<Box<Apart>>,
     bounds: Bounds,
@@ -162,7 +162,7 @@ pub struct Cursor {
 pub(crate) struct Sampler {
     /// Also pins the version that the cursor reads.
     view: Arc<View>,
-    store: Weak<dyn Upkeep>,
+    store: Weak<dyn ReadTrigger>,
     /// Which opened the store: a cursor that a forked child has inherited moves no more.
     process: Process,
     /// Bytes of compaction that a seek is worth for each run of level 0.
@@ -171,7 +171,7 @@ pub(crate) struct Sampler {
 }
 
 /// Who hears of tables that have cost enough.
-pub(crate) trait Upkeep: Send + Sync {
+pub(crate) trait ReadTrigger: Send + Sync {
     /// Seeks have been worth merging level 0, of which this is the oldest table.
     fn sought_enough(self: Arc<Self>, oldest: TableId);
     /// A table of this level has used up its allowance of fruitless seeks.
@@ -179,7 +179,7 @@ pub(crate) trait Upkeep: Send + Sync {
 }
 
 impl Sampler {
-    pub(crate) fn new(view: Arc<View>, store: Weak<dyn Upkeep>, process: Process, seek_bytes: u64) -> Sampler {
+    pub(crate) fn new(view: Arc<View>, store: Weak<dyn ReadTrigger>, process: Process, seek_bytes: u64) -> Sampler {
         Sampler { view, store, process, seek_bytes, left: SAMPLE_BYTES }
     }
 
@@ -226,7 +226,7 @@ impl Cursor {
     #[inline] // it is large, and moves otherwise
     pub(crate) fn new(
         order: KeyOrder,
-        visible: Visible,
+        visible: SnapshotIter,
         apart: Option<Box<Apart>>,
         sampler: Sampler,
         mut options: ReadOptions,
@@ -275,8 +275,8 @@ impl Cursor {
     /// As of [`Db::get`](crate::Db::get); so for all moves.
     pub fn seek_to_first(&mut self) -> Result<()> {
         match self.bounds.from.clone() {
-            Some(from) => self.sought(Visible::next, |visible| visible.seek(&from)),
-            None => self.sought(Visible::next, Visible::seek_first),
+            Some(from) => self.sought(SnapshotIter::next, |visible| visible.seek(&from)),
+            None => self.sought(SnapshotIter::next, SnapshotIter::seek_first),
         }
     }
 
@@ -286,8 +286,8 @@ impl Cursor {
     /// As of [`Db::get`](crate::Db::get).
     pub fn seek_to_last(&mut self) -> Result<()> {
         match self.bounds.to.clone() {
-            Some(to) => self.sought(Visible::prev, |visible| visible.seek_before(&to)),
-            None => self.sought(Visible::prev, Visible::seek_last),
+            Some(to) => self.sought(SnapshotIter::prev, |visible| visible.seek_before(&to)),
+            None => self.sought(SnapshotIter::prev, SnapshotIter::seek_last),
         }
     }
 
@@ -298,7 +298,7 @@ impl Cursor {
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         match &self.bounds.from {
             Some(from) if self.bounds.order.user(key, from).is_lt() => self.seek_to_first(),
-            _ => self.sought(Visible::next, |visible| visible.seek(key)),
+            _ => self.sought(SnapshotIter::next, |visible| visible.seek(key)),
         }
     }
 
@@ -321,7 +321,7 @@ impl Cursor {
             Some(to) if self.bounds.order.user(key, to).is_ge() => self.seek_to_last(),
             _ => {
                 let order = self.bounds.order.clone();
-                self.sought(Visible::prev, |visible| {
+                self.sought(SnapshotIter::prev, |visible| {
                     visible.seek(key)?;
                     if visible.valid() && order.user(visible.key(), key).is_eq() {
                         Ok(())
@@ -339,7 +339,7 @@ impl Cursor {
     /// As of [`Db::get`](crate::Db::get).
     #[expect(clippy::should_implement_trait, reason = "a cursor goes both ways; `Scan` is the iterator")]
     pub fn next(&mut self) -> Result<()> {
-        if self.inside { self.stepped(Visible::next) } else { Ok(()) }
+        if self.inside { self.stepped(SnapshotIter::next) } else { Ok(()) }
     }
 
     /// One back; stands nowhere before the first pair. Does nothing on a cursor that stands nowhere.
@@ -347,12 +347,12 @@ impl Cursor {
     /// # Errors
     /// As of [`Db::get`](crate::Db::get).
     pub fn prev(&mut self) -> Result<()> {
-        if self.inside { self.stepped(Visible::prev) } else { Ok(()) }
+        if self.inside { self.stepped(SnapshotIter::prev) } else { Ok(()) }
     }
 
     /// As [`placed`](Cursor::placed), one entry on. What the seek before has spared is searched now.
     #[inline]
-    fn stepped(&mut self, step: impl Fn(&mut Visible) -> Result<()>) -> Result<()> {
+    fn stepped(&mut self, step: impl Fn(&mut SnapshotIter) -> Result<()>) -> Result<()> {
         if std::mem::take(&mut self.spared) {
             self.sampler.sought();
         }
@@ -362,8 +362,8 @@ impl Cursor {
     /// As [`placed`](Cursor::placed), by a search in as many runs as it takes.
     fn sought(
         &mut self,
-        step: impl Fn(&mut Visible) -> Result<()>,
-        place: impl FnOnce(&mut Visible) -> Result<()>,
+        step: impl Fn(&mut SnapshotIter) -> Result<()>,
+        place: impl FnOnce(&mut SnapshotIter) -> Result<()>,
     ) -> Result<()> {
         self.inside = false;
         if let Some(error) = &self.refused {
@@ -381,8 +381,8 @@ impl Cursor {
     #[inline]
     fn placed(
         &mut self,
-        step: impl Fn(&mut Visible) -> Result<()>,
-        place: impl FnOnce(&mut Visible) -> Result<()>,
+        step: impl Fn(&mut SnapshotIter) -> Result<()>,
+        place: impl FnOnce(&mut SnapshotIter) -> Result<()>,
     ) -> Result<()> {
         self.inside = false;
         if !self.sampler.process.is_current() {

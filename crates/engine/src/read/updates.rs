@@ -4,12 +4,12 @@
 //! power cut or a full disk cut off was never part of the history, and the next log took its sequences. So the heads of a
 //! chain rise, and a log whose head does not lie before all later ones has nothing to add. Heads are looked at from the newest
 //! log back, as far as is asked for.
-use crate::{Error, Result, WriteBatch, version::retire::Follower};
+use crate::{Error, Result, WriteBatch, version::obsolete_files::Follower};
 use std::{collections::VecDeque, sync::Arc};
 use terrace_format::{LogId, SeqNo, batch::Batch};
 use terrace_storage::{
     Error as StorageError, Process,
-    placement::{LogEvent, LogKind, LogReader, ObjectId, Placement},
+    placement::{LogEvent, LogKind, LogReader, ObjectId, Storage},
 };
 
 /// Some of what was written, as one record of the log has it.
@@ -41,7 +41,7 @@ impl Update {
 /// What was written behind some sequence, up to the moment of asking; see [`Db::updates_since`](crate::Db::updates_since).
 /// Ends after its first error.
 pub struct Updates {
-    placement: Arc<dyn Placement>,
+    storage: Arc<dyn Storage>,
     /// Keeps the logs of the chain.
     follower: Arc<Follower>,
     /// Logs to read, oldest first. Only the first is open: there may be very many.
@@ -63,7 +63,7 @@ struct Link {
 impl Updates {
     /// What `logs`, oldest first and kept by `follower`, have behind `since` and up to `last`.
     pub(crate) fn open(
-        placement: Arc<dyn Placement>,
+        storage: Arc<dyn Storage>,
         follower: Arc<Follower>,
         logs: Vec<LogId>,
         since: SeqNo,
@@ -72,7 +72,7 @@ impl Updates {
         let (mut chain, next) = (VecDeque::<Link>::new(), since.plus(1));
         for log in logs.into_iter().rev() {
             // LevelDB's, or torn at its start: what lies before has no link to what follows.
-            let Some(head) = head(&mut *placement.open_log(log, LogKind::Wal)?)? else { break };
+            let Some(head) = head(&mut *storage.open_log(log, LogKind::Wal)?)? else { break };
             if chain.front().is_none_or(|younger| head < younger.head) {
                 chain.push_front(Link { log, head });
             }
@@ -84,12 +84,12 @@ impl Updates {
         if oldest > next && next <= last {
             return Err(gone(next, oldest));
         }
-        Ok(Updates { placement, follower, chain, reader: None, next, last, process: Process::current() })
+        Ok(Updates { storage, follower, chain, reader: None, next, last, process: Process::current() })
     }
 
     fn read(&mut self) -> Result<Option<Update>> {
         if !self.process.is_current() {
-            return Err(StorageError::forked(self.placement.name(), self.process).into());
+            return Err(StorageError::forked(self.storage.name(), self.process).into());
         }
         while self.next <= self.last {
             let end = self.chain.get(1).map(|link| link.head);
@@ -98,12 +98,12 @@ impl Updates {
                 Some(reader) => reader,
                 none => {
                     self.follower.reached(link.log);
-                    none.insert(self.placement.open_log(link.log, LogKind::Wal)?)
+                    none.insert(self.storage.open_log(link.log, LogKind::Wal)?)
                 }
             };
             match reader.next()? {
                 LogEvent::Record { offset, bytes } => {
-                    let named = |e| StorageError::corrupt(self.placement.place_of(ObjectId::Wal(link.log)), offset, e);
+                    let named = |e| StorageError::corrupt(self.storage.place_of(ObjectId::Wal(link.log)), offset, e);
                     let batch = Batch::decode(bytes).map_err(named)?;
                     let first = batch.sequence();
                     if batch.is_empty() {

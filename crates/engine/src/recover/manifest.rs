@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use terrace_format::{LEVELS, LogId, SeqNo, TableId, edit::Edit};
 use terrace_storage::{
     Error as StorageError,
-    placement::{LogEvent, LogKind, ObjectId, Placement, TableMeta},
+    placement::{LogEvent, LogKind, ObjectId, Storage, TableMeta},
 };
 
 /// What a manifest says.
@@ -45,9 +45,9 @@ struct Sum {
 }
 
 /// Reads manifest `id`.
-pub fn read(placement: &dyn Placement, options: &Options, id: LogId) -> Result<ManifestState> {
-    let name = placement.place_of(ObjectId::Manifest(id));
-    let mut reader = placement.open_log(id, LogKind::Manifest)?;
+pub fn read(storage: &dyn Storage, options: &Options, id: LogId) -> Result<ManifestState> {
+    let name = storage.place_of(ObjectId::Manifest(id));
+    let mut reader = storage.open_log(id, LogKind::Manifest)?;
     let mut sum = Sum::default();
     let mut bad: Option<(u64, String)> = None;
     loop {

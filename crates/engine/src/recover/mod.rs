@@ -27,8 +27,8 @@ use replay::{Replayed, replay};
 use std::{collections::BTreeMap, sync::Arc};
 use terrace_format::{LogId, SeqNo, TableId, Values, batch, edit::Edit};
 use terrace_storage::{
-    Ticket,
-    placement::{Listed, LogKind, ObjectId, Placement},
+    DurabilityHandle,
+    placement::{Listed, LogKind, ObjectId, Storage},
 };
 
 /// A store that is ready to be served.
@@ -62,7 +62,7 @@ pub struct Writer {
 }
 
 /// Refuses a place that holds anything; `what` would make a new store there.
-pub fn check_empty(place: &dyn Placement, what: &str) -> Result<()> {
+pub fn check_empty(place: &dyn Storage, what: &str) -> Result<()> {
     if place.load_root()?.is_none() && place.list()?.is_empty() {
         return Ok(());
     }
@@ -70,29 +70,29 @@ pub fn check_empty(place: &dyn Placement, what: &str) -> Result<()> {
 }
 
 /// Opens what `placement` holds. `read_only` changes nothing there.
-pub fn open(placement: &dyn Placement, options: &Options, read_only: bool) -> Result<Recovered> {
-    let listed = placement.list()?;
+pub fn open(storage: &dyn Storage, options: &Options, read_only: bool) -> Result<Recovered> {
+    let listed = storage.list()?;
     if let Some(absurd) = listed.iter().find(|found| found.object.number() > manifest::NUMBER_MAX) {
-        let text = format!("{} has a number larger than any store reaches", placement.place_of(absurd.object));
+        let text = format!("{} has a number larger than any store reaches", storage.place_of(absurd.object));
         return Err(Error::Unsupported(text));
     }
-    let Some(root) = placement.load_root()? else {
+    let Some(root) = storage.load_root()? else {
         if read_only || !options.create_if_missing {
-            let object = placement.name();
+            let object = storage.name();
             return Err(Error::Missing { what: "store (no CURRENT file in the directory)", object });
         }
-        orphans::check_uncreated(placement, &listed)?;
-        placement.settle(&[])?;
-        let requires = features::create(placement, options)?;
-        return begin(placement, options, fresh_start(&listed), requires, &listed);
+        orphans::check_uncreated(storage, &listed)?;
+        storage.settle(&[])?;
+        let requires = features::create(storage, options)?;
+        return begin(storage, options, fresh_start(&listed), requires, &listed);
     };
     if options.error_if_exists {
-        return Err(Error::Invalid(format!("{} is a store already, and error_if_exists is set", placement.name())));
+        return Err(Error::Invalid(format!("{} is a store already, and error_if_exists is set", storage.name())));
     }
-    let manifest = manifest::read(placement, options, root)?;
-    let requires = features::check(placement, options, &manifest.requires)?;
-    orphans::check_tables_present(placement, &manifest.version, &listed)?;
-    let replayed = replay(placement, options, &manifest, &listed)?;
+    let manifest = manifest::read(storage, options, root)?;
+    let requires = features::check(storage, options, &manifest.requires)?;
+    orphans::check_tables_present(storage, &manifest.version, &listed)?;
+    let replayed = replay(storage, options, &manifest, &listed)?;
     let start = Start {
         next_file: manifest.next_file.max(above(&listed)),
         base: manifest.base,
@@ -108,25 +108,25 @@ pub fn open(placement: &dyn Placement, options: &Options, read_only: bool) -> Re
         return Ok(Recovered { versions, last, memtables, writer: None, requires, set_aside, damage });
     }
     let tables: Vec<_> = start.version.tables().map(|(_, table)| table.meta.clone()).collect();
-    placement.settle(&tables)?;
-    let start = write_tables(placement, options, start, &replayed)?;
+    storage.settle(&tables)?;
+    let start = write_tables(storage, options, start, &replayed)?;
     for log in &replayed.set_aside {
-        placement.set_aside(ObjectId::Wal(*log))?;
+        storage.set_aside(ObjectId::Wal(*log))?;
     }
-    let begun = begin(placement, options, start, requires, &listed)?;
+    let begun = begin(storage, options, start, requires, &listed)?;
     Ok(Recovered { set_aside: replayed.set_aside, damage: replayed.damage, ..begun })
 }
 
 /// The disk was full when this was opened. What a session before kept for such a moment is given up, and tables that it had no time to
 /// tell the manifest of are removed. First the manifest that is believed in this is made durable, of which memory may show more than the device has.
-pub fn make_space(placement: &dyn Placement, options: &Options) -> Result<()> {
-    placement.reserve(0)?;
-    let Some(root) = placement.load_root()? else { return Ok(()) };
-    let manifest = manifest::read(placement, options, root)?;
-    orphans::check_tables_present(placement, &manifest.version, &placement.list()?)?;
-    placement.settle_manifest(root)?;
-    let _ = placement.commit(); // lets go of files that the attempt has made
-    orphans::remove_tables(placement, &manifest.version)
+pub fn make_space(storage: &dyn Storage, options: &Options) -> Result<()> {
+    storage.reserve(0)?;
+    let Some(root) = storage.load_root()? else { return Ok(()) };
+    let manifest = manifest::read(storage, options, root)?;
+    orphans::check_tables_present(storage, &manifest.version, &storage.list()?)?;
+    storage.settle_manifest(root)?;
+    let _ = storage.commit(); // lets go of files that the attempt has made
+    orphans::remove_tables(storage, &manifest.version)
 }
 
 fn fresh_start(listed: &[Listed]) -> Start {
@@ -139,27 +139,27 @@ fn above(listed: &[Listed]) -> u64 {
 }
 
 /// Replayed memtables become durable tables of level 0.
-fn write_tables(placement: &dyn Placement, options: &Options, mut start: Start, replayed: &Replayed) -> Result<Start> {
+fn write_tables(storage: &dyn Storage, options: &Options, mut start: Start, replayed: &Replayed) -> Result<Start> {
     let mut edit = Edit::default();
-    let mut tickets: Vec<Ticket> = Vec::new();
+    let mut tickets: Vec<DurabilityHandle> = Vec::new();
     for mem in replayed.memtables.iter().filter(|mem| !mem.is_empty()) {
         let mems = std::slice::from_ref(mem);
-        let (meta, _, ticket) = flush::write_table(placement, options.order(), mems, TableId(start.next_file), None)?;
+        let (meta, _, ticket) = flush::write_table(storage, options.order(), mems, TableId(start.next_file), None)?;
         start.next_file += 1;
         add_to(&mut edit, 0, &meta);
         tickets.push(ticket);
     }
-    placement.commit()?;
-    tickets.iter().try_for_each(Ticket::wait_durable)?;
+    storage.commit()?;
+    tickets.iter().try_for_each(DurabilityHandle::wait_durable)?;
     let apply = start.version.apply(options.order(), &edit);
-    start.version = apply.map_err(|detail| Error::corrupt("manifest", placement.name(), 0, detail))?;
+    start.version = apply.map_err(|detail| Error::corrupt("manifest", storage.name(), 0, detail))?;
     start.base = replayed.last;
     Ok(start)
 }
 
 /// A fresh log, a fresh manifest that says all of `start`, and the root that names it.
 pub fn begin(
-    placement: &dyn Placement,
+    storage: &dyn Storage,
     options: &Options,
     mut start: Start,
     requires: Vec<String>,
@@ -169,16 +169,16 @@ pub fn begin(
     start.next_file += 2;
     start.replay_from = log;
     let last = start.base;
-    let writer = placement.create_log(log, LogKind::Wal, &batch::head(last.plus(1)))?;
-    let kept = orphans::kept_logs(listed, options.log_keep_bytes);
+    let writer = storage.create_log(log, LogKind::Wal, &batch::head(last.plus(1)))?;
+    let kept = orphans::kept_logs(listed, options.wal_size_limit);
     let mut versions = VersionSet::new(options.order().clone(), start);
-    let manifest = Manifest::create(placement, id, &versions.snapshot(&requires))?;
-    placement.publish_root(id)?;
+    let manifest = Manifest::create(storage, id, &versions.snapshot(&requires))?;
+    storage.publish_root(id)?;
     let orphans = orphans::orphans(listed, versions.live(), &kept);
-    versions.retire.keep_logs(options.log_keep_bytes, kept);
+    versions.retire.keep_logs(options.wal_size_limit, kept);
     let sizes: BTreeMap<ObjectId, u64> = listed.iter().map(|found| (found.object, found.bytes)).collect();
     versions.segments = Segments::of(versions.live(), |object| sizes.get(&object).copied());
-    let log_bytes_max = if placement.shape().values == Values::Log { options.segment_bytes } else { u64::MAX };
+    let log_bytes_max = if storage.layout().values == Values::Log { options.value_log_segment_size } else { u64::MAX };
     let writer = Writer { manifest, wal: Wal::new(log, writer, log_bytes_max, last), log, orphans };
     Ok(Recovered {
         versions,

@@ -3,7 +3,7 @@ use super::manifest;
 use crate::{Error, Options, Result, version::Version};
 use std::collections::{BTreeMap, BTreeSet};
 use terrace_format::{LogId, batch::Batch};
-use terrace_storage::placement::{Listed, LogEvent, LogKind, ObjectId, Placement, TableMeta, Within};
+use terrace_storage::placement::{Listed, LogEvent, LogKind, ObjectId, Storage, TableMeta, Within};
 
 /// The logs of which something was listed, with the bytes of all their parts.
 pub fn logs(listed: &[Listed]) -> BTreeMap<LogId, u64> {
@@ -39,25 +39,25 @@ pub fn orphans(listed: &[Listed], version: &Version, kept: &[(LogId, u64)]) -> V
 
 /// Removes the tables that are there and that `version`, which is what the durable manifest says, does not name; and the segments that
 /// compactions moved values into for them, into which nothing else points.
-pub fn remove_tables(placement: &dyn Placement, version: &Version) -> Result<()> {
+pub fn remove_tables(storage: &dyn Storage, version: &Version) -> Result<()> {
     let is_table =
         |object: &ObjectId| matches!(object, ObjectId::Table(_) | ObjectId::Bundle(_) | ObjectId::Segment(_));
-    let orphans = orphans(&placement.list()?, version, &[]);
-    orphans.into_iter().filter(is_table).try_for_each(|object| Ok(placement.remove(object)?))
+    let orphans = orphans(&storage.list()?, version, &[]);
+    orphans.into_iter().filter(is_table).try_for_each(|object| Ok(storage.remove(object)?))
 }
 
 /// Every table of the manifest must be there, and every segment that it points into. What is there may be damaged, and of any length:
 /// reading it fails then, and reading the rest does not.
-pub fn check_tables_present(placement: &dyn Placement, version: &Version, listed: &[Listed]) -> Result<()> {
+pub fn check_tables_present(storage: &dyn Storage, version: &Version, listed: &[Listed]) -> Result<()> {
     let there: BTreeSet<ObjectId> = listed.iter().map(|found| found.object).collect();
     for (level, table) in version.tables() {
         let file = file_of(&table.meta);
         if !there.contains(&file) {
-            let object = format!("{} of level {level}", placement.place_of(file));
+            let object = format!("{} of level {level}", storage.place_of(file));
             return Err(Error::Missing { what: "table that the manifest names", object });
         }
         if let Some((segment, _)) = table.meta.segments().find(|(segment, _)| !there.contains(segment)) {
-            let object = format!("{} (table {} points into it)", placement.place_of(segment), table.meta.id);
+            let object = format!("{} (table {} points into it)", storage.place_of(segment), table.meta.id);
             return Err(Error::Missing { what: "segment of the value log", object });
         }
     }
@@ -69,7 +69,7 @@ fn file_of(table: &TableMeta) -> ObjectId {
 }
 
 /// What of `table` is not as long as the manifest says, by the sizes that were listed.
-pub fn wrong_lengths(placement: &dyn Placement, table: &TableMeta, sizes: &BTreeMap<ObjectId, u64>) -> Vec<String> {
+pub fn wrong_lengths(storage: &dyn Storage, table: &TableMeta, sizes: &BTreeMap<ObjectId, u64>) -> Vec<String> {
     let (file, bytes) = (file_of(table), table.bytes);
     let there = sizes.get(&file).copied().unwrap_or(0);
     let table_wrong = match table.within {
@@ -79,12 +79,12 @@ pub fn wrong_lengths(placement: &dyn Placement, table: &TableMeta, sizes: &BTree
     let mut wrong = Vec::new();
     if table_wrong {
         let from = table.within.map_or(String::new(), |within| format!(" from byte {} on", within.offset));
-        let place = placement.place_of(file);
+        let place = storage.place_of(file);
         wrong.push(format!("table {}: {place} has {there} bytes, where the manifest says {bytes}{from}", table.id));
     }
     let short = table.segments().filter_map(|(segment, live)| Some((segment, *sizes.get(&segment)?, live)));
     wrong.extend(short.filter(|(_, there, live)| there < live).map(|(segment, there, live)| {
-        format!("table {}: {} has {there} bytes, of which it needs {live}", table.id, placement.place_of(segment))
+        format!("table {}: {} has {there} bytes, of which it needs {live}", table.id, storage.place_of(segment))
     }));
     wrong
 }
@@ -92,33 +92,33 @@ pub fn wrong_lengths(placement: &dyn Placement, table: &TableMeta, sizes: &BTree
 /// The log that a manifest of LevelDB's names, if it is not there. LevelDB makes a log before its manifest names it and keeps it until the
 /// manifest names another, so it was lost, with all that was written last. Opening goes on without it, as LevelDB does; a manifest of ours
 /// without its log is not opened.
-pub fn missing_log(placement: &dyn Placement, options: &Options, listed: &[Listed]) -> Result<Option<String>> {
-    let Some(root) = placement.load_root()? else { return Ok(None) };
-    let manifest = manifest::read(placement, options, root)?;
+pub fn missing_log(storage: &dyn Storage, options: &Options, listed: &[Listed]) -> Result<Option<String>> {
+    let Some(root) = storage.load_root()? else { return Ok(None) };
+    let manifest = manifest::read(storage, options, root)?;
     let named = [Some(manifest.replay_from), manifest.also_replay].into_iter().flatten();
     let is_there = |log: &LogId| listed.iter().any(|found| found.object == ObjectId::Wal(*log));
     // Zero stands for none, in a new store and in one that LevelDB has repaired.
     let missing = named.into_iter().find(|log| *log > LogId(0) && !is_there(log)).filter(|_| !manifest.ours);
     Ok(missing.map(|log| {
-        let place = placement.place_of(ObjectId::Wal(log));
+        let place = storage.place_of(ObjectId::Wal(log));
         format!("log {log}, which the manifest names, is missing ({place}): what was written last is lost")
     }))
 }
 
 /// There is no root. That is a new place, or one whose creation was cut short before it had a root and thus before it
 /// took a write; anything else is a store that has lost its root, and must not be written over.
-pub fn check_uncreated(placement: &dyn Placement, listed: &[Listed]) -> Result<()> {
+pub fn check_uncreated(storage: &dyn Storage, listed: &[Listed]) -> Result<()> {
     for found in listed {
         let holds_data = match found.object {
             ObjectId::Table(_) | ObjectId::Bundle(_) | ObjectId::Segment(_) => true,
-            ObjectId::Wal(log) | ObjectId::SmallLog(log) => has_writes(placement, log)?,
+            ObjectId::Wal(log) | ObjectId::SmallLog(log) => has_writes(storage, log)?,
             ObjectId::Manifest(_) | ObjectId::Temporary(_) => false,
         };
         if holds_data {
-            let there = placement.place_of(found.object);
+            let there = storage.place_of(found.object);
             let object = format!(
                 "{}, although {there} is there; restore it, or salvage the rest with `terrace repair`",
-                placement.name()
+                storage.name()
             );
             return Err(Error::Missing { what: "CURRENT file", object });
         }
@@ -127,8 +127,8 @@ pub fn check_uncreated(placement: &dyn Placement, listed: &[Listed]) -> Result<(
 }
 
 /// Whether a log holds more than the empty batch that begins ours.
-fn has_writes(placement: &dyn Placement, log: LogId) -> Result<bool> {
-    let mut reader = placement.open_log(log, LogKind::Wal)?;
+fn has_writes(storage: &dyn Storage, log: LogId) -> Result<bool> {
+    let mut reader = storage.open_log(log, LogKind::Wal)?;
     loop {
         match reader.next()? {
             LogEvent::End { .. } => return Ok(false),

@@ -6,7 +6,7 @@ use super::survey::{Readable, SEQUENCES_END, Survey};
 use crate::{Options, Result, mem::MemCursor};
 use std::cmp::Ordering;
 use terrace_format::{KeyOrder, LogId, key};
-use terrace_storage::placement::{BlockCursor, EntryRef, Origin, Piece, Placement, Salvage};
+use terrace_storage::placement::{BlockCursor, EntryRef, Origin, Piece, Salvage, Storage};
 
 /// All entries that count, in order.
 pub struct Remains<'a> {
@@ -19,7 +19,7 @@ pub struct Remains<'a> {
 
 impl<'a> Remains<'a> {
     /// Of what `survey` found in `from`.
-    pub fn of(from: &'a dyn Placement, options: &Options, survey: &'a Survey) -> Result<Remains<'a>> {
+    pub fn of(from: &'a dyn Storage, options: &Options, survey: &'a Survey) -> Result<Remains<'a>> {
         let order = options.order().clone();
         let mut streams = Vec::new();
         for (mem, named) in &survey.memtables {
@@ -127,7 +127,7 @@ impl Stream<'_> {
 
 /// Tables that lie behind one another, read one after the other.
 struct Chain<'a> {
-    from: &'a dyn Placement,
+    from: &'a dyn Storage,
     tables: std::vec::IntoIter<&'a Readable>,
     number: u64,
     salvage: Option<Box<dyn Salvage>>,

@@ -16,7 +16,7 @@ use crate::{
 };
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 use terrace_format::{Kind, LEVELS, SeqNo, TableId, Values as Apart, key};
-use terrace_storage::placement::{Bytes, EntryRef, ObjectId, Placement, ReadHow, Stored, TableMeta};
+use terrace_storage::placement::{Bytes, EntryRef, ObjectId, ReadHow, Storage, StoredValue, TableMeta};
 
 /// What a repair found and made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,31 +37,31 @@ pub struct RepairReport {
     pub lost: Vec<Lost>,
 }
 
-/// Salvages what `from` holds, which may be opened by [`Mode::Salvage`](terrace_storage::placement::Mode), into `to`, which
+/// Salvages what `from` holds, which may be opened by [`OpenMode::Salvage`](terrace_storage::placement::OpenMode), into `to`, which
 /// must be empty. `options` say how the new store is made; its order of keys must be that of the old one.
 ///
 /// # Errors
 /// As of [`Db::repair`](crate::Db::repair).
 ///
 /// ```
-/// # use terrace::{Db, Options, Tier};
-/// use terrace_storage::{Location, Memory, placement::Mode};
+/// # use terrace::{Db, Options, DurabilityMode};
+/// use terrace_storage::{Location, Memory, placement::OpenMode};
 /// let (damaged, fresh, options) = (Memory::new(), Memory::new(), Options::default());
 /// let open = |memory: &Memory, mode| {
-///     terrace_storage::open(&Location::Memory(memory.clone()), mode, Tier::Sync, &options.setup())
+///     terrace_storage::open(&Location::Memory(memory.clone()), mode, DurabilityMode::Sync, &options.setup())
 /// };
-/// Db::open_on(open(&damaged, Mode::Create)?, options.clone())?.put("key", "value")?;
-/// let (from, to) = (open(&damaged, Mode::Salvage)?, open(&fresh, Mode::Create)?);
+/// Db::open_on(open(&damaged, OpenMode::Create)?, options.clone())?.put("key", "value")?;
+/// let (from, to) = (open(&damaged, OpenMode::Salvage)?, open(&fresh, OpenMode::Create)?);
 /// assert_eq!(terrace::repair_on(&*from, &*to, &options)?.pairs, 1);
 /// # Ok::<(), terrace::Error>(())
 /// ```
-pub fn repair(from: &dyn Placement, to: &dyn Placement, options: &Options) -> Result<RepairReport> {
+pub fn repair(from: &dyn Storage, to: &dyn Storage, options: &Options) -> Result<RepairReport> {
     check_empty(to, "repair")?;
     build(from, &Survey::of(from, options)?, to, options)
 }
 
 /// Writes what `survey` found in `from` into `to`, which is empty.
-pub fn build(from: &dyn Placement, survey: &Survey, to: &dyn Placement, options: &Options) -> Result<RepairReport> {
+pub fn build(from: &dyn Storage, survey: &Survey, to: &dyn Storage, options: &Options) -> Result<RepairReport> {
     let mut report = RepairReport {
         tables: survey.tables.len() as u64,
         logs: survey.logs_read,
@@ -90,7 +90,7 @@ pub fn build(from: &dyn Placement, survey: &Survey, to: &dyn Placement, options:
 /// The first level that may hold so many bytes.
 fn level_for(options: &Options, bytes: u64) -> usize {
     let base = options.level_1_bytes();
-    if options.levels_fit {
+    if options.level_compaction_dynamic_level_bytes {
         return sizes::last_needed(base, &[0, bytes, 0, 0, 0, 0, 0]);
     }
     let sizes = LevelSizes::from_first(base);
@@ -103,7 +103,7 @@ fn write_newest(
     survey: &Survey,
     mut remains: Remains<'_>,
     values: &mut Values<'_>,
-    to: &dyn Placement,
+    to: &dyn Storage,
     options: &Options,
     next_file: &mut u64,
 ) -> Result<(Vec<TableMeta>, u64)> {
@@ -112,14 +112,14 @@ fn write_newest(
         *next_file += 1;
         TableId(*next_file - 1)
     };
-    let mut out = Bulk::new(to, options.table_bytes, number);
+    let mut out = Bulk::new(to, options.target_file_size, number);
     let (mut user, mut pairs) = (None::<Vec<u8>>, 0);
     while let Some(entry) = remains.next()? {
         let parsed = key::apart(entry.key);
         if user.as_ref().is_some_and(|user| order.user(user, parsed.user).is_eq()) {
             continue; // an older version
         }
-        let hidden = survey.range_deletes.newest(order, parsed.user, SeqNo::MAX) > parsed.seq;
+        let hidden = survey.range_tombstones.newest(order, parsed.user, SeqNo::MAX) > parsed.seq;
         if parsed.kind == Kind::Put && !hidden {
             let Some(value) = values.read(&entry) else { continue }; // an older one is better than none
             out.add(entry.key, &value)?;
@@ -132,15 +132,15 @@ fn write_newest(
 
 /// Values of the damaged store, where they live apart.
 struct Values<'a> {
-    from: &'a dyn Placement,
+    from: &'a dyn Storage,
     apart: bool,
     /// What cannot be read, by file.
     lost: BTreeMap<String, Lost>,
 }
 
 impl<'a> Values<'a> {
-    fn of(from: &'a dyn Placement) -> Values<'a> {
-        Values { from, apart: from.shape().values == Apart::Log, lost: BTreeMap::new() }
+    fn of(from: &'a dyn Storage) -> Values<'a> {
+        Values { from, apart: from.layout().values == Apart::Log, lost: BTreeMap::new() }
     }
 
     /// The value of `entry`, a put; `None` if it cannot be read, which is noted.
@@ -153,8 +153,8 @@ impl<'a> Values<'a> {
             Ok(value) => return Some(Cow::Owned(value.to_vec())),
             Err(error) => Error::from(error),
         };
-        let pointer = match Stored::parse(entry.stored) {
-            Ok(Stored::At(pointer)) => Some(pointer),
+        let pointer = match StoredValue::parse(entry.stored) {
+            Ok(StoredValue::At(pointer)) => Some(pointer),
             _ => None,
         };
         let (file, offset) = match (&error, &pointer) {

@@ -14,7 +14,7 @@ use super::manifest::ManifestState;
 use crate::{Damage, Error, Options, Recovery, Result, mem::MemTable};
 use std::{collections::BTreeMap, sync::Arc};
 use terrace_format::{LogId, SeqNo, batch::Batch, value_log};
-use terrace_storage::placement::{Listed, LogEvent, LogKind, LogReader, ObjectId, Placement};
+use terrace_storage::placement::{Listed, LogEvent, LogKind, LogReader, ObjectId, Storage};
 
 /// The head of a WAL is an empty batch at the start of its file, or after a segment's magic bytes. Every later one is a
 /// durable mark. (The order of reading does not tell: a log in two files is read by sequence.)
@@ -37,20 +37,20 @@ pub struct Replayed {
 
 /// Replays every WAL that `manifest` still needs.
 pub fn replay(
-    placement: &dyn Placement,
+    storage: &dyn Storage,
     options: &Options,
     manifest: &ManifestState,
     listed: &[Listed],
 ) -> Result<Replayed> {
     let logs = needed(manifest, listed);
     if manifest.ours && !logs.contains(&manifest.replay_from) {
-        let object = placement.place_of(ObjectId::Wal(manifest.replay_from));
+        let object = storage.place_of(ObjectId::Wal(manifest.replay_from));
         return Err(Error::Missing { what: "log that the manifest names", object });
     }
     let set_aside = without_segment(&logs, manifest, listed);
     let begin = |salvaged_to| History {
         bytes: sizes(listed),
-        ..History::new(options, placement, manifest, set_aside.clone(), salvaged_to)
+        ..History::new(options, storage, manifest, set_aside.clone(), salvaged_to)
     };
     let mut history = begin(SeqNo::ZERO);
     history.read(&logs, manifest.ours)?;
@@ -66,17 +66,17 @@ pub fn replay(
         Recovery::Salvage => Ok(salvaged.replayed),
         Recovery::Refuse => {
             let kept = salvaged.replayed.memtables.iter().map(|mem| mem.len()).sum::<u64>();
-            Err(corruption(placement, cut, lost_from, durable, kept))
+            Err(corruption(storage, cut, lost_from, durable, kept))
         }
     }
 }
 
 /// Durable writes from `lost_from` on, which lie before `durable`, cannot all be read; `kept` writes of all WALs can.
-fn corruption(placement: &dyn Placement, cut: Option<Damage>, lost_from: SeqNo, durable: SeqNo, kept: u64) -> Error {
+fn corruption(storage: &dyn Storage, cut: Option<Damage>, lost_from: SeqNo, durable: SeqNo, kept: u64) -> Error {
     let last = SeqNo(durable.0 - 1);
     let (file, offset, reason) = match cut {
         Some(Damage { file, offset, reason }) => (file, offset, reason),
-        None => (placement.name(), 0, "a log is missing or empty".into()),
+        None => (storage.name(), 0, "a log is missing or empty".into()),
     };
     let detail = format!(
         "{reason}; durable writes are damaged from sequence {lost_from} on, up to {last} at most, and {kept} writes of the \
@@ -120,7 +120,7 @@ fn without_segment(needed: &[LogId], manifest: &ManifestState, listed: &[Listed]
 
 struct History<'a> {
     options: &'a Options,
-    placement: &'a dyn Placement,
+    storage: &'a dyn Storage,
     /// The next sequence, once known. LevelDB's manifests do not say it.
     expected: Option<SeqNo>,
     /// Records at or below it are in tables.
@@ -161,7 +161,7 @@ impl Reading<'_> {
 impl<'a> History<'a> {
     fn new(
         options: &'a Options,
-        placement: &'a dyn Placement,
+        storage: &'a dyn Storage,
         manifest: &ManifestState,
         set_aside: Vec<LogId>,
         salvaged_to: SeqNo,
@@ -169,7 +169,7 @@ impl<'a> History<'a> {
         let replayed = Replayed { memtables: Vec::new(), last: manifest.base, set_aside, damage: Vec::new() };
         History {
             options,
-            placement,
+            storage,
             expected: manifest.ours.then(|| manifest.base.plus(1)),
             base: if manifest.ours { manifest.base } else { SeqNo::ZERO },
             durable: SeqNo::ZERO,
@@ -186,8 +186,8 @@ impl<'a> History<'a> {
             self.damaged(log, 0, "its segment is missing, and a small log is there")?;
         }
         for log in logs {
-            self.placement.settle_log(*log)?;
-            let mut reader = self.placement.open_log(*log, LogKind::Wal)?;
+            self.storage.settle_log(*log)?;
+            let mut reader = self.storage.open_log(*log, LogKind::Wal)?;
             self.log(*log, our_store, reader.as_mut())?;
         }
         Ok(())
@@ -308,9 +308,9 @@ impl<'a> History<'a> {
         if batch.is_empty() {
             return;
         }
-        let full = |mem: &Arc<MemTable>| mem.charged_bytes() > self.options.memtable_bytes;
+        let full = |mem: &Arc<MemTable>| mem.charged_bytes() > self.options.write_buffer_size;
         if self.replayed.memtables.last().is_none_or(full) {
-            let mem = MemTable::new(self.options.order().clone(), log, 0, self.placement.budget());
+            let mem = MemTable::new(self.options.order().clone(), log, 0, self.storage.budget());
             self.replayed.memtables.push(Arc::new(mem));
         }
         self.replayed.memtables.last().expect("just pushed").insert(batch);
@@ -328,7 +328,7 @@ impl<'a> History<'a> {
 
     /// Notes something that a power cut may explain; with paranoid checks it is an error all the same.
     fn damaged(&mut self, log: LogId, offset: u64, reason: &str) -> Result<()> {
-        let file = self.placement.place_of(ObjectId::Wal(log));
+        let file = self.storage.place_of(ObjectId::Wal(log));
         if self.options.paranoid_checks {
             return Err(Error::corrupt("log", file, offset, reason));
         }

@@ -10,10 +10,10 @@ use super::{
 };
 use crate::{Error, Options, Result, bulk::SEQUENCES_AHEAD, mem::MemTable};
 use std::{cmp::Ordering, collections::BTreeMap, io::ErrorKind, sync::Arc};
-use terrace_format::{KeyOrder, LogId, RangeDeletes, SeqNo, TableId, key};
+use terrace_format::{KeyOrder, LogId, RangeTombstones, SeqNo, TableId, key};
 use terrace_storage::{
     Budget,
-    placement::{Listed, Loss, ObjectId, Piece, Placement, Salvage, TableMeta, Within},
+    placement::{Listed, Loss, ObjectId, Piece, Salvage, Storage, TableMeta, Within},
 };
 
 mod logs;
@@ -62,7 +62,7 @@ pub struct Survey {
     /// What the logs say, and whether it counts for all keys.
     pub memtables: Vec<(Arc<MemTable>, bool)>,
     /// Deletes of ranges. They count wherever they were found: whatever is older was deleted.
-    pub range_deletes: RangeDeletes,
+    pub range_tombstones: RangeTombstones,
     /// Whether tables may hold some that are not found where a table is damaged.
     may_delete_ranges: bool,
     /// Logs of which something was read.
@@ -89,7 +89,7 @@ impl Survey {
     /// # Errors
     /// [`Error::Missing`] if it holds no file of a store, [`Error::Invalid`] if the order of keys is another, [`Error::Io`] if a file may
     /// not be read: that is no damage, and leaving the file out would make a loss of it.
-    pub fn of(from: &dyn Placement, options: &Options) -> Result<Survey> {
+    pub fn of(from: &dyn Storage, options: &Options) -> Result<Survey> {
         let listed = from.list()?;
         if !listed.iter().any(|found| !matches!(found.object, ObjectId::Temporary(_))) {
             let object = format!("{} has no table, WAL or manifest, so there is nothing to repair", from.name());
@@ -100,7 +100,7 @@ impl Survey {
             budget: from.budget().clone(),
             tables: Vec::new(),
             memtables: Vec::new(),
-            range_deletes: RangeDeletes::default(),
+            range_tombstones: RangeTombstones::default(),
             may_delete_ranges: from.load_marker().map_or(true, |marker| marker.is_some()),
             logs_read: 0,
             lost: Vec::new(),
@@ -148,9 +148,9 @@ impl Survey {
             return Err(denied);
         }
         for (mem, _) in &survey.memtables {
-            survey.range_deletes.extend(&survey.order, &mem.range_deletes());
+            survey.range_tombstones.extend(&survey.order, &mem.range_tombstones());
         }
-        let newest = survey.range_deletes.fragments().iter().filter_map(|fragment| fragment.sequences.first());
+        let newest = survey.range_tombstones.fragments().iter().filter_map(|fragment| fragment.sequences.first());
         survey.last = newest.copied().fold(survey.last, SeqNo::max);
         Ok(survey)
     }
@@ -159,7 +159,7 @@ impl Survey {
     /// tells where they are, it is read as one table, as which its entries are in order too.
     fn bundle(
         &mut self,
-        from: &dyn Placement,
+        from: &dyn Storage,
         id: TableId,
         bytes: u64,
         named: &mut BTreeMap<TableId, TableMeta>,
@@ -190,13 +190,13 @@ impl Survey {
 
     /// Takes over what a table has of deletes of ranges. What bounds them, if they could be read.
     fn ranges_of(&mut self, file: &str, salvage: &dyn Salvage, named: bool) -> Option<[Vec<u8>; 2]> {
-        match salvage.range_deletes() {
+        match salvage.range_tombstones() {
             Ok(Some(found)) => {
                 let bounds = found.bounds();
                 let reached = |seq: &SeqNo| *seq < SEQUENCES_END; // of entries with others no store is made, either
-                let mut found = RangeDeletes::clone(&found);
+                let mut found = RangeTombstones::clone(&found);
                 found.keep(|fragment| fragment.sequences.iter().copied().filter(reached).collect());
-                self.range_deletes.extend(&self.order, &found);
+                self.range_tombstones.extend(&self.order, &found);
                 bounds
             }
             Ok(None) => None,
@@ -261,12 +261,7 @@ impl Survey {
 
     /// The manifest, if it is whole and what it says fits what is there; else the youngest other one that is whole and whose tables are
     /// all there. A wrong comparator is an error.
-    fn manifest(
-        &mut self,
-        from: &dyn Placement,
-        options: &Options,
-        listed: &[Listed],
-    ) -> Result<Option<ManifestState>> {
+    fn manifest(&mut self, from: &dyn Storage, options: &Options, listed: &[Listed]) -> Result<Option<ManifestState>> {
         let manifests = listed.iter().rev().filter_map(|found| match found.object {
             ObjectId::Manifest(id) => Some(id),
             _ => None,
@@ -310,7 +305,7 @@ impl Survey {
     }
 
     /// Reads what there is of a table; `meta` is what a manifest says of it, if one does.
-    fn table(&mut self, from: &dyn Placement, there: TableMeta, meta: Option<&TableMeta>, alone: bool) {
+    fn table(&mut self, from: &dyn Storage, there: TableMeta, meta: Option<&TableMeta>, alone: bool) {
         let (bytes, named) = (there.bytes, meta.is_some() || alone);
         let file = match there.within {
             None => from.place_of(ObjectId::Table(there.id)),
@@ -387,7 +382,7 @@ impl Survey {
     /// Manifest `id`, if it is whole; else where it is not, and why. A wrong comparator is an error.
     fn whole_manifest(
         &mut self,
-        from: &dyn Placement,
+        from: &dyn Storage,
         options: &Options,
         id: LogId,
     ) -> Result<std::result::Result<ManifestState, (u64, String)>> {

@@ -1,11 +1,11 @@
 //! What is done about garbage in the value log, beside what else is due.
-use super::{Control, Shared};
+use super::{DbInner, DbState};
 use crate::{
-    Collection, Error, Result,
+    Error, GcMode, Result,
     compact::{
-        collect::{self, Collecting, Due},
-        hidden::{self, Upper},
         plan::{Plan, Situation},
+        shadow_estimate::{self, ShadowEstimate},
+        value_log_gc::{self, Due, ValueLogGc},
     },
     version::{Level, segments::Segment},
     work::Lane,
@@ -17,7 +17,7 @@ use terrace_storage::placement::ObjectId;
 struct Log {
     /// Its segments as one, without those that are spared.
     all: Segment,
-    /// See [`Shared::hiding_share`].
+    /// See [`DbInner::hiding_share`].
     share: f64,
     /// Bytes of live values that may be garbage in truth.
     hidden_at_most: u64,
@@ -31,8 +31,8 @@ enum Step {
     Condemn,
 }
 
-impl Shared {
-    /// Looks which tables above the deepest level delete ranges, where that is for [`hidden::deleting`] to know. I/O; what cannot be read is
+impl DbInner {
+    /// Looks which tables above the deepest level delete ranges, where that is for [`shadow_estimate::deleting`] to know. I/O; what cannot be read is
     /// told to whoever reads it.
     pub fn look_for_range_deletes(&self) {
         if !self.values_apart || !self.deletes_ranges {
@@ -40,32 +40,32 @@ impl Shared {
         }
         let view = self.view.load_full();
         for table in view.version.above_deepest().iter().flat_map(Level::tables) {
-            let _ = table.look_for_range_deletes(&*self.placement);
+            let _ = table.look_for_range_deletes(&*self.storage);
         }
     }
 
     /// Does something about garbage in the value log, if there is too much: with one table at a time, so that it never has more than a
     /// thread, and whatever else is due comes first.
-    pub(super) fn collect(self: &Arc<Self>, control: &mut Control) {
-        let off = self.options.collection == Collection::Off || control.collecting.starved;
+    pub(super) fn collect(self: &Arc<Self>, control: &mut DbState) {
+        let off = self.options.collection == GcMode::Off || control.collecting.starved;
         if !self.values_apart || off || control.busy.collects() {
             return;
         }
         let mut victims = match self.options.collection {
-            Collection::Tail => self.spent_by_tail(control),
+            GcMode::Tail => self.spent_by_tail(control),
             _ => self.unemptied(control),
         };
-        let free = control.busy.len() < self.options.compactions_max as usize;
+        let free = control.busy.len() < self.options.max_background_compactions as usize;
         let mut step = Step::Condemn;
         if victims.is_empty() {
             let log = self.look_at_log(control);
             step = self.situated(control, |situation| self.next_step(control, situation, &log, free));
-            if matches!(step, Step::Condemn) && self.options.collection == Collection::Segments {
+            if matches!(step, Step::Condemn) && self.options.collection == GcMode::Segments {
                 victims = self.condemn(control);
             }
         }
         let empty = |situation: &Situation<'_>| {
-            collect::plan(situation, &victims, |range| self.policy.plan_range(situation, 0, range))
+            value_log_gc::plan(situation, &victims, |range| self.policy.plan_range(situation, 0, range))
         };
         let plan = match step {
             Step::Merge(plan) => Some(plan),
@@ -79,51 +79,52 @@ impl Shared {
         }
     }
 
-    fn look_at_log(&self, control: &mut Control) -> Log {
+    fn look_at_log(&self, control: &mut DbState) -> Log {
         let all = control.versions.segments.sum_but(&control.collecting.spared);
         let share = self.hiding_share(control);
-        let hidden_at_most = hidden::hidden_at_most(control.versions.live(), &all, share);
-        control.collecting.look(&all.but_hidden(hidden_at_most), self.options.garbage_percent);
+        let hidden_at_most = shadow_estimate::hidden_at_most(control.versions.live(), &all, share);
+        control.collecting.look(&all.but_hidden(hidden_at_most), self.options.value_log_gc_percent);
         Log { all, share, hidden_at_most }
     }
 
     /// How much of what lies above the deepest level is taken to hide something. Merges have found that; in a store at rest all of it may, and
     /// WiscKey's collector asks for it only then.
-    fn hiding_share(&self, control: &Control) -> f64 {
+    fn hiding_share(&self, control: &DbState) -> f64 {
         match self.options.collection {
             _ if control.busy.lull.is_long() => 1.0,
-            Collection::Segments => control.collecting.found.share(&self.limits()),
+            GcMode::Segments => control.collecting.found.share(&self.limits()),
             _ => 0.0,
         }
     }
 
     /// How much of the log, in percent, may be garbage now. At rest, when moving values delays nobody, it is three fifths: so there is room within
     /// the limit for keys, pointers and heads of entries, a tenth of the space where values have 512 B. WiscKey's collector has one limit.
-    fn garbage_percent(&self, control: &Control) -> u64 {
-        let rests = control.busy.lull.is_long() && self.options.collection == Collection::Segments;
-        if rests { (self.options.garbage_percent * 3 / 5).max(1) } else { self.options.garbage_percent }
+    fn value_log_gc_percent(&self, control: &DbState) -> u64 {
+        let rests = control.busy.lull.is_long() && self.options.collection == GcMode::Segments;
+        if rests { (self.options.value_log_gc_percent * 3 / 5).max(1) } else { self.options.value_log_gc_percent }
     }
 
     /// What to do where no segment is being emptied, and, if one is `free`, there is a thread to merge.
-    fn next_step(&self, control: &Control, situation: &Situation<'_>, log: &Log, free: bool) -> Step {
-        let Collecting { refused, cramped, calm_bytes, .. } = &control.collecting;
-        let (percent, resting, merges) = (self.garbage_percent(control), control.busy.lull.is_long(), free && !cramped);
+    fn next_step(&self, control: &DbState, situation: &Situation<'_>, log: &Log, free: bool) -> Step {
+        let ValueLogGc { refused, cramped, calm_bytes, .. } = &control.collecting;
+        let (percent, resting, merges) =
+            (self.value_log_gc_percent(control), control.busy.lull.is_long(), free && !cramped);
         if resting
             && merges
-            && let Some((level, range)) = hidden::deleting(situation.version, refused)
+            && let Some((level, range)) = shadow_estimate::deleting(situation.version, refused)
         {
             let plan = self.policy.plan_range(situation, level, &range);
             return plan.map_or(Step::None, |plan| Step::Merge(Plan { only_collects: true, ..plan }));
         }
-        let due = |hidden| collect::due(&log.all, hidden, percent, (!resting).then_some(*calm_bytes));
+        let due = |hidden| value_log_gc::due(&log.all, hidden, percent, (!resting).then_some(*calm_bytes));
         if due(log.hidden_at_most) == Due::Nothing {
             return Step::None; // without a look at any table
         }
-        let upper = Upper::of(situation, refused);
+        let upper = ShadowEstimate::of(situation, refused);
         let hidden = upper.hidden(&log.all, log.share);
         match due(hidden) {
             Due::Nothing => Step::None,
-            Due::Collect if self.options.collection == Collection::Segments => Step::Condemn,
+            Due::Collect if self.options.collection == GcMode::Segments => Step::Condemn,
             Due::Collect | Due::Reveal => {
                 let reveals = merges && hidden > 0;
                 reveals.then(|| upper.reveal(situation, &*self.policy)).flatten().map_or(Step::Condemn, Step::Merge)
@@ -152,77 +153,77 @@ impl Shared {
     }
 
     /// Nothing more is tried with those of `segments` that are being emptied.
-    pub fn spare(&self, control: &mut Control, segments: BTreeSet<ObjectId>) {
+    pub fn spare(&self, control: &mut DbState, segments: BTreeSet<ObjectId>) {
         if segments.is_empty() {
             return;
         }
         control.collecting.spare(segments);
-        if self.options.collection == Collection::Segments {
-            self.placement.condemn(control.collecting.victims.clone());
+        if self.options.collection == GcMode::Segments {
+            self.storage.condemn(control.collecting.victims.clone());
         }
     }
 
     /// Whether compactions that begin now move values out of victims.
-    pub fn moves_values(&self, control: &Control) -> bool {
-        self.options.collection == Collection::Segments && !control.collecting.victims.is_empty()
+    pub fn moves_values(&self, control: &DbState) -> bool {
+        self.options.collection == GcMode::Segments && !control.collecting.victims.is_empty()
     }
 
     /// There is no space for what is collected, so nothing is until some is given back. Compactions leave values where they are.
-    pub fn starve(&self, control: &mut Control) {
+    pub fn starve(&self, control: &mut DbState) {
         control.collecting.starved = true;
         if self.moves_values(control) {
             control.collecting.victims.clear();
             control.collecting.sorts = false;
-            self.placement.condemn(BTreeSet::new());
+            self.storage.condemn(BTreeSet::new());
         }
     }
 
     /// From now on values are moved out of all logs that tables point into, if the collector is one that moves.
-    pub fn condemn_logs(self: &Arc<Self>, control: &mut Control) {
-        if !self.values_apart || self.options.collection != Collection::Segments || control.collecting.starved {
+    pub fn condemn_logs(self: &Arc<Self>, control: &mut DbState) {
+        if !self.values_apart || self.options.collection != GcMode::Segments || control.collecting.starved {
             return;
         }
-        let Control { versions, collecting, .. } = &mut *control;
+        let DbState { versions, collecting, .. } = &mut *control;
         let logs = versions.segments.pointed_into().map(|(object, _)| object);
         let logs = logs.filter(|object| matches!(object, ObjectId::Wal(_)) && !collecting.spared.contains(object));
         collecting.victims.extend(logs);
         collecting.sorts = !collecting.victims.is_empty();
-        self.placement.condemn(collecting.victims.clone());
+        self.storage.condemn(collecting.victims.clone());
         self.schedule(control);
     }
 
     /// The victims of collector `segments`.
-    fn unemptied(&self, control: &mut Control) -> BTreeSet<ObjectId> {
-        let Control { versions, collecting, .. } = control;
+    fn unemptied(&self, control: &mut DbState) -> BTreeSet<ObjectId> {
+        let DbState { versions, collecting, .. } = control;
         collecting.victims.retain(|victim| versions.segments.live(*victim) > 0);
         collecting.sorts &= !collecting.victims.is_empty();
         collecting.victims.clone()
     }
 
     /// New ones.
-    fn condemn(&self, control: &mut Control) -> BTreeSet<ObjectId> {
-        let percent = self.garbage_percent(control);
-        let Control { versions, collecting, .. } = control;
-        collecting.victims = collect::victims(&versions.segments, &collecting.spared, percent);
-        self.placement.condemn(collecting.victims.clone());
+    fn condemn(&self, control: &mut DbState) -> BTreeSet<ObjectId> {
+        let percent = self.value_log_gc_percent(control);
+        let DbState { versions, collecting, .. } = control;
+        collecting.victims = value_log_gc::victims(&versions.segments, &collecting.spared, percent);
+        self.storage.condemn(collecting.victims.clone());
         collecting.victims.clone()
     }
 
     /// The victims of collector `tail`, once tables need not point to them any more.
-    fn spent_by_tail(self: &Arc<Self>, control: &mut Control) -> BTreeSet<ObjectId> {
-        let Control { versions, collecting, closing, .. } = control;
+    fn spent_by_tail(self: &Arc<Self>, control: &mut DbState) -> BTreeSet<ObjectId> {
+        let DbState { versions, collecting, closing, .. } = control;
         if collecting.putting {
             return BTreeSet::new();
         }
         collecting.victims.retain(|victim| versions.segments.live(*victim) > 0);
         if collecting.victims.is_empty() {
             collecting.put_by = None;
-            let Collecting { spared, .. } = &*collecting;
-            collecting.victims = collect::oldest(&versions.segments, spared, self.options.garbage_percent);
+            let ValueLogGc { spared, .. } = &*collecting;
+            collecting.victims = value_log_gc::oldest(&versions.segments, spared, self.options.value_log_gc_percent);
         }
         if collecting.put_by.is_none() && !collecting.victims.is_empty() && !*closing {
             collecting.putting = true;
-            let job = |shared: &Arc<Shared>| (shared.jobs.put_again)(shared);
+            let job = |shared: &Arc<DbInner>| (shared.jobs.put_again)(shared);
             self.submit(Lane::Collect, "put again", job, |control| control.collecting.putting = false);
         }
         collecting.spent(self.snapshots.oldest(|| self.visible()), versions.base())

@@ -1,13 +1,13 @@
 //! Background work: what is due, and its beginning and end as jobs.
-use super::{Control, Shared};
+use super::{DbInner, DbState};
 use crate::{
     Error, Event, Options, Result,
     compact::{
-        leveled, lull, pace,
+        idle, leveled, pace,
         plan::{Limits, Plan, Situation},
         seeks,
     },
-    read::scan::Upkeep,
+    read::scan::ReadTrigger,
     version::{Contents, KeyRange},
     work::Lane,
 };
@@ -16,31 +16,38 @@ use std::{
     sync::Arc,
 };
 use terrace_format::{TableForm, TableId};
-use terrace_storage::Awaited;
+use terrace_storage::BlockingScope;
 
 /// Tables that are looked at in one turn of an idle store.
 const LOOKED_AT_ONCE: usize = 256;
 
-impl Shared {
+impl DbInner {
     /// Sizes for policies.
     pub fn limits(&self) -> Limits {
-        let Options { table_bytes, mut level_base_entries, .. } = self.options;
-        let level_base_bytes = self.options.level_1_bytes();
-        if self.placement.shape().tables != TableForm::Directory {
-            level_base_entries = 0; // nobody counts them
+        let Options { target_file_size, mut max_entries_for_level_base, .. } = self.options;
+        let max_bytes_for_level_base = self.options.level_1_bytes();
+        if self.storage.layout().tables != TableForm::Directory {
+            max_entries_for_level_base = 0; // nobody counts them
         }
-        let Options { l0_compact_runs, l0_least_percent, l0_merge_runs, least_overlap, levels_fit, .. } = self.options;
-        Limits {
-            table_bytes,
-            level_base_bytes,
-            levels_fit,
-            level_base_entries,
-            l0_compact_runs,
-            l0_pressing_runs: self.options.l0_pressing_runs(),
-            l0_least_percent,
-            l0_merge_runs,
+        let Options {
+            level0_file_num_compaction_trigger,
+            level0_min_overlap_percent,
+            intra_l0_compaction_trigger,
             least_overlap,
-            tombstone_percent: self.options.tombstone_percent,
+            level_compaction_dynamic_level_bytes,
+            ..
+        } = self.options;
+        Limits {
+            target_file_size,
+            max_bytes_for_level_base,
+            level_compaction_dynamic_level_bytes,
+            max_entries_for_level_base,
+            level0_file_num_compaction_trigger,
+            l0_pressing_runs: self.options.l0_pressing_runs(),
+            level0_min_overlap_percent,
+            intra_l0_compaction_trigger,
+            least_overlap,
+            tombstone_compaction_percent: self.options.tombstone_compaction_percent,
         }
     }
 
@@ -54,27 +61,27 @@ impl Shared {
     /// Bytes that the disk has left, where that should make work hurry: not where commits come by themselves, which cannot. I/O, so
     /// not to be called under a lock.
     pub fn free_bytes(&self) -> Option<u64> {
-        if self.placement.is_patient() { None } else { self.placement.free_bytes() }
+        if self.storage.is_patient() { None } else { self.storage.free_bytes() }
     }
 
     /// Looks what tables hold that were there when the store was opened, some at a time, for [`tombstones`](crate::compact::tombstones).
     /// I/O; what cannot be read is told to whoever reads it.
     pub fn look_for_contents(&self) {
-        if self.options.tombstone_percent == 0 {
+        if self.options.tombstone_compaction_percent == 0 {
             return;
         }
         let view = self.view.load_full();
         let unknown = view.version.tables().filter(|(_, table)| table.contents().is_none());
         for (_, table) in unknown.take(LOOKED_AT_ONCE) {
             // What cannot be read now may be read later, unless it is damaged.
-            if table.look_for_contents(&*self.placement).is_err_and(|error| crate::Error::from(error).is_damage()) {
+            if table.look_for_contents(&*self.storage).is_err_and(|error| crate::Error::from(error).is_damage()) {
                 table.learn(Contents::default());
             }
         }
     }
 
     /// Hands a policy what it looks at.
-    pub fn situated<T>(&self, control: &Control, look: impl FnOnce(&Situation<'_>) -> T) -> T {
+    pub fn situated<T>(&self, control: &DbState, look: impl FnOnce(&Situation<'_>) -> T) -> T {
         let limits = self.limits();
         look(&Situation {
             order: &self.order,
@@ -90,14 +97,14 @@ impl Shared {
     }
 
     /// The most urgent compaction that may start now.
-    pub fn next_plan(&self, control: &Control) -> Option<Plan> {
+    pub fn next_plan(&self, control: &DbState) -> Option<Plan> {
         self.situated(control, |situation| self.policy.plan(situation))
     }
 
     /// The level into which a flush of these keys may go. While a compaction runs, its outputs may yet lie anywhere between
     /// its inputs, so only level 0 is safe; while one waits to be released, staying in level 0 keeps the flush free to be
     /// released before it (docs/durability.md).
-    pub fn flush_level(&self, control: &Control, smallest: &[u8], largest: &[u8]) -> usize {
+    pub fn flush_level(&self, control: &DbState, smallest: &[u8], largest: &[u8]) -> usize {
         if !control.busy.is_empty() || control.versions.compaction_pending() {
             return 0;
         }
@@ -106,7 +113,7 @@ impl Shared {
     }
 
     /// Starts whatever background work is due. Call under the control lock, after every change.
-    pub fn schedule(self: &Arc<Self>, control: &mut Control) {
+    pub fn schedule(self: &Arc<Self>, control: &mut DbState) {
         self.changed.notify_all();
         if self.view.load().mem.is_none() || control.failed.is_some() || control.closed {
             return;
@@ -116,7 +123,7 @@ impl Shared {
             control.flushing = true;
             self.submit(Lane::Flush, "flush", self.jobs.flush, |control| control.flushing = false);
         }
-        while control.busy.len() < self.compaction_threads(control, self.options.compactions_max)
+        while control.busy.len() < self.compaction_threads(control, self.options.max_background_compactions)
             && let Some(plan) = self.next_plan(control)
         {
             self.start_compaction(control, plan);
@@ -131,7 +138,7 @@ impl Shared {
     }
 
     /// What waits for a lull may have become due, as `told` tells it.
-    pub fn rest(self: &Arc<Self>, told: impl FnOnce(&mut lull::Lull)) {
+    pub fn rest(self: &Arc<Self>, told: impl FnOnce(&mut idle::IdleDetector)) {
         let mut control = self.control.lock();
         if !control.closing {
             told(&mut control.busy.lull);
@@ -140,13 +147,13 @@ impl Shared {
     }
 
     /// Threads that compactions get now, of the `most` that an option grants.
-    pub fn compaction_threads(&self, control: &Control, most: u64) -> usize {
+    pub fn compaction_threads(&self, control: &DbState, most: u64) -> usize {
         let l0_runs = control.versions.live().levels[0].runs.len() as u64;
         pace::threads(&self.options, most, l0_runs, control.busy.lull.is_quiet())
     }
 
     /// Begins `plan`, which must not meet a running compaction.
-    pub fn start_compaction(self: &Arc<Self>, control: &mut Control, plan: Plan) {
+    pub fn start_compaction(self: &Arc<Self>, control: &mut DbState, plan: Plan) {
         debug_assert!(control.busy.admits(&self.order, &plan));
         control.busy.begin(&self.order, &plan);
         if let Some((_, id)) = control.seek_hint
@@ -156,7 +163,7 @@ impl Shared {
             control.seek_hint = seeks::left_of_hint(&plan, id, paid);
         }
         let ended = plan.clone();
-        let job = move |shared: &Arc<Shared>| {
+        let job = move |shared: &Arc<DbInner>| {
             let moved = shared.moves_values(&shared.control.lock());
             let outcome = match (shared.jobs.compact)(shared, &plan) {
                 Err(full) if full.is_no_space() && moved && !plan.only_collects => {
@@ -193,12 +200,12 @@ impl Shared {
         self: &Arc<Self>,
         lane: Lane,
         name: &'static str,
-        job: impl Fn(&Arc<Shared>) -> Result<()> + Send + 'static,
-        ended: impl FnOnce(&mut Control) + Send + 'static,
+        job: impl Fn(&Arc<DbInner>) -> Result<()> + Send + 'static,
+        ended: impl FnOnce(&mut DbState) + Send + 'static,
     ) {
         let shared = self.clone();
         self.work.submit(lane, name, move || {
-            let _awaited = matches!(lane, Lane::Flush | Lane::Compact).then(Awaited::new);
+            let _awaited = matches!(lane, Lane::Flush | Lane::Compact).then(BlockingScope::new);
             let own = usize::from(matches!(lane, Lane::Flush | Lane::Compact));
             let outcome = catch_unwind(AssertUnwindSafe(|| shared.with_relief(own, || job(&shared))));
             let bug = |_| Err(Error::Bug(format!("job {name} panicked")));
@@ -234,7 +241,7 @@ impl Shared {
     }
 }
 
-impl Upkeep for Shared {
+impl ReadTrigger for DbInner {
     fn sought_enough(self: Arc<Self>, oldest: TableId) {
         self.wish_for(0, oldest);
     }

@@ -1,8 +1,8 @@
 //! What a table holds that hides older entries, or is hidden itself. Whoever writes a table counts; of a table that was there when the
 //! store was opened its facts and range tombstones say it, once it has been looked at. No manifest does: LevelDB must read it.
 use super::TableRef;
-use terrace_format::{Kind, RangeDeletes, SeqNo, TableFacts, key::Parsed, range_deletes::Fragment};
-use terrace_storage::placement::Placement;
+use terrace_format::{Kind, RangeTombstones, SeqNo, TableProperties, key::Parsed, range_tombstones::Fragment};
+use terrace_storage::placement::Storage;
 
 /// Ranges that are told apart; those behind them count as one.
 const RANGES_MAX: usize = 32;
@@ -24,9 +24,9 @@ pub struct Contents {
 
 impl Contents {
     /// Of a table that says this of itself.
-    pub fn told(facts: Option<TableFacts>, ranges: Option<&RangeDeletes>) -> Contents {
+    pub fn told(facts: Option<TableProperties>, ranges: Option<&RangeTombstones>) -> Contents {
         let facts = facts.unwrap_or_default();
-        let TableFacts { entries, deletes: tombstones, sequences: (_, newest), .. } = facts;
+        let TableProperties { entries, deletes: tombstones, sequences: (_, newest), .. } = facts;
         let mut contents = Contents { entries, tombstones, newest, ..Contents::default() };
         ranges.iter().flat_map(|ranges| ranges.fragments()).for_each(|fragment| contents.add_range(fragment));
         contents
@@ -71,10 +71,10 @@ impl Contents {
 
 impl TableRef {
     /// Looks what it holds. I/O, unless that is known.
-    pub fn look_for_contents(&self, placement: &dyn Placement) -> terrace_storage::Result<()> {
+    pub fn look_for_contents(&self, storage: &dyn Storage) -> terrace_storage::Result<()> {
         if self.contents().is_none() {
-            let table = self.open(placement)?;
-            self.learn(Contents::told(table.facts()?, table.range_deletes()?.as_deref()));
+            let table = self.open(storage)?;
+            self.learn(Contents::told(table.facts()?, table.range_tombstones()?.as_deref()));
         }
         Ok(())
     }

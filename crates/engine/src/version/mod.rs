@@ -4,8 +4,8 @@
 //! table, newest first (by table number: docs/durability.md); every deeper level of a leveled tree has one run.
 pub mod check;
 pub mod contents;
+pub mod obsolete_files;
 pub mod pending;
-pub mod retire;
 pub mod segments;
 pub mod set;
 
@@ -25,7 +25,7 @@ use terrace_format::{
     fences::Fences,
     key,
 };
-use terrace_storage::placement::{ObjectId, Placement, Table, TableMeta};
+use terrace_storage::placement::{ObjectId, Storage, Table, TableMeta};
 
 /// A table of a version, and what its readers learn about it.
 pub struct TableRef {
@@ -75,17 +75,17 @@ impl TableRef {
     }
 
     /// The table itself.
-    pub fn open(&self, placement: &dyn Placement) -> terrace_storage::Result<&Arc<dyn Table>> {
+    pub fn open(&self, storage: &dyn Storage) -> terrace_storage::Result<&Arc<dyn Table>> {
         match self.table.get() {
             Some(table) => Ok(table),
-            None => placement.open_table(&self.meta).map(|table| self.table.get_or_init(|| table)),
+            None => storage.open_table(&self.meta).map(|table| self.table.get_or_init(|| table)),
         }
     }
 
     /// Looks whether it deletes ranges. I/O, unless somebody has looked before.
-    pub fn look_for_range_deletes(&self, placement: &dyn Placement) -> terrace_storage::Result<()> {
+    pub fn look_for_range_deletes(&self, storage: &dyn Storage) -> terrace_storage::Result<()> {
         if self.deletes.get().is_none() {
-            let deletes = self.open(placement)?.range_deletes()?.is_some();
+            let deletes = self.open(storage)?.range_tombstones()?.is_some();
             self.deletes.get_or_init(|| deletes);
         }
         Ok(())

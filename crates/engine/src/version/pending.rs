@@ -17,7 +17,7 @@ use terrace_format::{
     TableId,
     edit::{AddedTable, Edit},
 };
-use terrace_storage::{Ticket, placement::ObjectId};
+use terrace_storage::{DurabilityHandle, placement::ObjectId};
 
 /// An installed edit.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub struct Pending {
     /// What it says.
     pub edit: Edit,
     /// One for each build that made its tables.
-    pub tickets: Vec<Ticket>,
+    pub tickets: Vec<DurabilityHandle>,
     /// It is a compaction's, not a flush's.
     pub compaction: bool,
     /// Bytes that go when it is released: of logs if it is a flush, else of tables.
@@ -153,7 +153,7 @@ impl Queue {
     }
 
     /// Moves flushes whose tables are durable before compactions whose tables are not; no flush passes another one, or what it is
-    /// bound to. One that was installed while a compaction waits went into level 0 (`Shared::flush_level`). How many durable edits are
+    /// bound to. One that was installed while a compaction waits went into level 0 (`DbInner::flush_level`). How many durable edits are
     /// at the front now.
     fn let_flushes_overtake(&mut self) -> Result<usize> {
         let mut front = 0;
@@ -231,7 +231,7 @@ fn then(mut first: Edit, second: Edit, passed: &mut Vec<AddedTable>) -> Edit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use terrace_storage::Maturity;
+    use terrace_storage::Completer;
 
     fn table(id: u64) -> AddedTable {
         AddedTable { id: TableId(id), bytes: 9, within: None, smallest: vec![], largest: vec![], refs: vec![] }
@@ -246,13 +246,13 @@ mod tests {
         }
     }
 
-    fn flush(id: u64) -> (Pending, Maturity) {
-        let (ticket, maturity) = Ticket::pending();
+    fn flush(id: u64) -> (Pending, Completer) {
+        let (ticket, maturity) = DurabilityHandle::pending();
         (Pending { edit: edit(&[], &[(0, id)]), tickets: vec![ticket], ..Pending::default() }, maturity)
     }
 
-    fn compaction(deleted: &[(usize, u64)], added: &[(usize, u64)], given_up: &[u64]) -> (Pending, Maturity) {
-        let (ticket, maturity) = Ticket::pending();
+    fn compaction(deleted: &[(usize, u64)], added: &[(usize, u64)], given_up: &[u64]) -> (Pending, Completer) {
+        let (ticket, maturity) = DurabilityHandle::pending();
         let given_up = given_up.iter().map(|id| TableId(*id)).collect();
         let edit = edit(deleted, added);
         (Pending { edit, tickets: vec![ticket], compaction: true, given_up, ..Pending::default() }, maturity)

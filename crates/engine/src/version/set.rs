@@ -11,8 +11,8 @@
 //! adds the newest run of all, whatever has become of those below.
 use super::{
     TableRef, Version, add_to, meta_of,
+    obsolete_files::ObsoleteFiles,
     pending::{Pending, Queue, Released, Retained},
-    retire::Retire,
     segments::Segments,
     spare_above,
 };
@@ -20,8 +20,8 @@ use crate::{Error, Result};
 use std::{collections::BTreeSet, sync::Arc};
 use terrace_format::{KeyOrder, LEVELS, LogId, SeqNo, TableId, edit::Edit};
 use terrace_storage::{
-    Ticket,
-    placement::{LogKind, LogWriter, ObjectId, Placement, TableMeta},
+    DurabilityHandle,
+    placement::{LogKind, LogWriter, ObjectId, Storage, TableMeta},
 };
 
 /// The versions and the numbers that go with them. Guarded by the control lock; does no I/O.
@@ -43,7 +43,7 @@ pub struct VersionSet {
     pointers: [Vec<u8>; LEVELS],
     durable_pointers: [Vec<u8>; LEVELS],
     /// What waits for what.
-    pub retire: Retire,
+    pub retire: ObsoleteFiles,
     /// Of the value log.
     pub segments: Segments,
 }
@@ -67,7 +67,7 @@ impl VersionSet {
     /// Live and durable begin as one.
     pub fn new(order: KeyOrder, start: Start) -> VersionSet {
         let version = Arc::new(start.version);
-        let mut retire = Retire::default();
+        let mut retire = ObsoleteFiles::default();
         retire.pin(&version);
         retire.log_made(start.replay_from);
         VersionSet {
@@ -169,7 +169,7 @@ impl VersionSet {
         base: SeqNo,
         replay_from: LogId,
         log_bytes: u64,
-        ticket: Ticket,
+        ticket: DurabilityHandle,
     ) -> Result<Arc<Version>> {
         let next = self.next(&edit)?;
         debug_assert!(
@@ -199,7 +199,7 @@ impl VersionSet {
     pub fn install_compaction(
         &mut self,
         edit: Edit,
-        tickets: Vec<Ticket>,
+        tickets: Vec<DurabilityHandle>,
         linked: u64,
         mut give_up: impl FnMut(&TableMeta) -> bool,
     ) -> Result<Arc<Version>> {
@@ -328,17 +328,17 @@ pub struct Manifest {
 
 impl Manifest {
     /// Begins manifest `id` with `snapshot`, durable but not yet the root.
-    pub fn create(placement: &dyn Placement, id: LogId, snapshot: &Edit) -> Result<Manifest> {
+    pub fn create(storage: &dyn Storage, id: LogId, snapshot: &Edit) -> Result<Manifest> {
         let create = || {
-            let writer = placement.create_log(id, LogKind::Manifest, &snapshot.encode())?;
+            let writer = storage.create_log(id, LogKind::Manifest, &snapshot.encode())?;
             writer.sync()?;
             Ok(writer)
         };
         let writer = create().inspect_err(|_: &Error| {
-            let _ = placement.remove(ObjectId::Manifest(id)); // half a manifest; best effort, the next open removes it too
+            let _ = storage.remove(ObjectId::Manifest(id)); // half a manifest; best effort, the next open removes it too
         })?;
         let begun_bytes = writer.bytes();
-        let mut manifest = Manifest { id, writer, begun_bytes, marks: placement.promises(), doubt: None };
+        let mut manifest = Manifest { id, writer, begun_bytes, marks: storage.promises(), doubt: None };
         manifest.mark();
         Ok(manifest)
     }
@@ -413,7 +413,8 @@ mod tests {
     #[test]
     fn what_waits_says_no_lower_number_behind_a_snapshot() {
         let mut set = VersionSet::new(KeyOrder::Bytewise, Start { next_file: 10, ..Start::default() });
-        set.install_flush(Edit::default(), SeqNo(5), LogId(3), 0, Ticket::mature()).expect("nothing contradicts it");
+        set.install_flush(Edit::default(), SeqNo(5), LogId(3), 0, DurabilityHandle::mature())
+            .expect("nothing contradicts it");
         (0..5).for_each(|_| assert!(set.new_number() < 15));
         let edits = [set.snapshot(&[])].into_iter().chain(set.releasable().expect("it is mature").1);
         let said: Vec<_> = edits.map(|edit| edit.next_file_number).collect();
@@ -428,7 +429,7 @@ mod tests {
         let table = AddedTable { id: TableId(7), bytes: 9, within: None, smallest: key, largest: vec![], refs: vec![] };
         let added = AddedTable { largest: table.smallest.clone(), ..table };
         let flush = Edit { added: vec![(0, added)], ..Edit::default() };
-        let (ticket, _maturity) = Ticket::pending();
+        let (ticket, _maturity) = DurabilityHandle::pending();
         set.install_flush(flush, SeqNo(5), LogId(3), 0, ticket).expect("nothing contradicts it");
         let mut asked = Vec::new();
         for missing in [Some((1, TableId(8))), None] {

@@ -1,6 +1,6 @@
 //! The life of a group: into the log, into the memtable, and in front of readers.
-use super::{Core, Pulse, group::Lead, resume};
-use crate::{Error, Event, Result, state::Shared, sync::ready_soon};
+use super::{Pulse, WriterState, group::LeaderGuard, resume};
+use crate::{Error, Event, Result, state::DbInner, sync::ready_soon};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{Arc, atomic::Ordering},
@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 use terrace_format::{SeqNo, batch::Batch};
-use terrace_storage::Awaited;
+use terrace_storage::BlockingScope;
 
 /// A buffer for single operations is kept up to this size.
 const SPARE_BYTES_MAX: usize = 64 << 10;
@@ -17,7 +17,7 @@ const LONG_INSERT_BYTES: usize = 64 << 10;
 /// How often to look whether a long insert is over.
 const LONG_INSERT_LOOK: Duration = Duration::from_micros(100);
 
-impl Core {
+impl WriterState {
     /// The last sequence before those of `batch`, and its last one.
     pub(super) fn sequences(&self, batch: &Batch) -> Result<(SeqNo, SeqNo)> {
         let last = self.last.plus(u64::from(batch.len()));
@@ -31,17 +31,22 @@ impl Core {
 
 /// Log, memtable, publish: the life of a group. A failure is the end of all writing, because what the log holds is then
 /// unknown.
-pub(super) fn commit(shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, batch: Batch, sync: bool) -> Result<SeqNo> {
+pub(super) fn commit(
+    shared: &Arc<DbInner>,
+    lead: &mut LeaderGuard<'_, Box<WriterState>>,
+    batch: Batch,
+    sync: bool,
+) -> Result<SeqNo> {
     or_fail(shared, || write_group(shared, lead, batch, sync))
 }
 
 /// Does what must not be left half done: an error, or a panic of the comparator, stops the store.
-pub(super) fn or_fail<T>(shared: &Arc<Shared>, write: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(super) fn or_fail<T>(shared: &Arc<DbInner>, write: impl FnOnce() -> Result<T>) -> Result<T> {
     or_fail_on_panic(shared, write).inspect_err(|error| shared.fail(error))
 }
 
 /// Does what may be left half done only by a panic, of the comparator above all: that stops the store.
-pub(super) fn or_fail_on_panic<T>(shared: &Arc<Shared>, write: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(super) fn or_fail_on_panic<T>(shared: &Arc<DbInner>, write: impl FnOnce() -> Result<T>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(write)) {
         Ok(outcome) => outcome,
         Err(panic) => {
@@ -51,7 +56,12 @@ pub(super) fn or_fail_on_panic<T>(shared: &Arc<Shared>, write: impl FnOnce() -> 
     }
 }
 
-fn write_group(shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, mut batch: Batch, sync: bool) -> Result<SeqNo> {
+fn write_group(
+    shared: &Arc<DbInner>,
+    lead: &mut LeaderGuard<'_, Box<WriterState>>,
+    mut batch: Batch,
+    sync: bool,
+) -> Result<SeqNo> {
     let core = lead.baton();
     let (before, last) = core.sequences(&batch)?;
     let mut head: &[u8] = &[];
@@ -61,7 +71,7 @@ fn write_group(shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, mut batch: 
     }
     let mut began = None;
     if sync {
-        let _awaited = (!batch.is_empty()).then(Awaited::new); // else it is for an idle store's sake, or for whoever waits by his own wish
+        let _awaited = (!batch.is_empty()).then(BlockingScope::new); // else it is for an idle store's sake, or for whoever waits by his own wish
         let started = shared.clock.now();
         shared.options.tell(|| Event::SyncBegun);
         core.wal.sync(&shared.closed_logs, last)?;
@@ -87,7 +97,7 @@ fn write_group(shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, mut batch: 
 /// Hands `batch` to the log. If the disk is full, what waits to be durable is made so at once, and whoever is about to give space back is
 /// waited for. Where the full log ends is unknown by then, so writing goes on in another one, as after a stop. It stops at once where
 /// tables are going to point into that log: the log would have to be synced on a full disk.
-fn append(shared: &Arc<Shared>, core: &mut Core, batch: &mut Batch) -> Result<&'static [u8]> {
+fn append(shared: &Arc<DbInner>, core: &mut WriterState, batch: &mut Batch) -> Result<&'static [u8]> {
     let full = match core.wal.append(batch) {
         Err(full) if full.is_no_space() && !shared.values_apart && shared.may_be_relieved() => full,
         appended => return appended,
@@ -95,7 +105,7 @@ fn append(shared: &Arc<Shared>, core: &mut Core, batch: &mut Batch) -> Result<&'
     let appended = shared.relieved(0, |reserve| {
         resume::start_over(shared, core)?;
         drop(reserve); // a batch in a log gives nothing back, and the next opening would miss it
-        shared.reserve.take(&*shared.placement)?;
+        shared.reserve.take(&*shared.storage)?;
         core.wal.append(batch)
     });
     appended.map_err(|still| if still.is_no_space() { full } else { still })
@@ -103,7 +113,7 @@ fn append(shared: &Arc<Shared>, core: &mut Core, batch: &mut Batch) -> Result<&'
 
 /// Inserts a group whose sequences are given away. With pipelined writes, and if somebody waits for it, the next group's
 /// log goes on meanwhile.
-fn insert(shared: &Shared, lead: &mut Lead<'_, Box<Core>>, head: &[u8], batch: Batch) {
+fn insert(shared: &DbInner, lead: &mut LeaderGuard<'_, Box<WriterState>>, head: &[u8], batch: Batch) {
     let worthwhile = lead.awaited() > 0 || batch.byte_len() >= LONG_INSERT_BYTES;
     if shared.options.pipelined_writes && worthwhile {
         let mem = lead.baton().mem.clone();
@@ -120,7 +130,7 @@ fn insert(shared: &Shared, lead: &mut Lead<'_, Box<Core>>, head: &[u8], batch: B
 
 /// Readers may see the writes up to `last`, once they may see those up to `before`: groups become visible in the order of
 /// their sequences, whichever is inserted first.
-pub(super) fn publish(shared: &Shared, before: SeqNo, last: SeqNo) -> Result<()> {
+pub(super) fn publish(shared: &DbInner, before: SeqNo, last: SeqNo) -> Result<()> {
     if shared.visible() < before {
         wait_visible(shared, before)?;
     }
@@ -130,7 +140,7 @@ pub(super) fn publish(shared: &Shared, before: SeqNo, last: SeqNo) -> Result<()>
 
 /// Waits until everything up to `seq` is inserted. That is a matter of microseconds, without I/O; an error if one of the
 /// inserts panicked. A lack of space keeps no insert from ending, and is not for ever.
-pub(super) fn wait_visible(shared: &Shared, seq: SeqNo) -> Result<()> {
+pub(super) fn wait_visible(shared: &DbInner, seq: SeqNo) -> Result<()> {
     let visible = || shared.visible() >= seq;
     if ready_soon(visible) {
         return Ok(());

@@ -27,7 +27,7 @@ const GROUP_BYTES_MAX: usize = 1 << 20;
 const SMALL_BYTES: usize = 128 << 10;
 
 /// What a writer brings.
-pub enum Own<'a> {
+pub enum WriteRequest<'a> {
     /// One operation, not encoded yet.
     One(Op<'a>),
     /// Any number of them, or none.
@@ -36,22 +36,22 @@ pub enum Own<'a> {
     Alone,
 }
 
-impl Own<'_> {
-    fn into_wish(self, sync: bool) -> Wish {
+impl WriteRequest<'_> {
+    fn into_wish(self, sync: bool) -> QueuedWrite {
         match self {
-            Own::One(op) => {
+            WriteRequest::One(op) => {
                 let mut batch = Batch::new();
                 batch.add(op);
-                Wish { batch, sync, alone: false }
+                QueuedWrite { batch, sync, alone: false }
             }
-            Own::Many(batch) => Wish { batch, sync, alone: false },
-            Own::Alone => Wish { batch: Batch::new(), sync, alone: true },
+            WriteRequest::Many(batch) => QueuedWrite { batch, sync, alone: false },
+            WriteRequest::Alone => QueuedWrite { batch: Batch::new(), sync, alone: true },
         }
     }
 }
 
 /// What somebody in line waits for.
-struct Wish {
+struct QueuedWrite {
     batch: Batch,
     sync: bool,
     alone: bool,
@@ -71,27 +71,27 @@ struct Line<T> {
 struct Writer<T> {
     state: Mutex<State<T>>,
     turn: Condvar,
-    ready: AtomicBool, // the state is `Lead` or `Done`
+    ready: AtomicBool, // the state is `LeaderGuard` or `Done`
 }
 
 enum State<T> {
-    Waiting(Wish),
+    Waiting(QueuedWrite),
     Taken,
-    Lead(T, Wish),
+    LeaderGuard(T, QueuedWrite),
     Done(Result<SeqNo>),
 }
 
 /// How joining the line ended.
-pub enum Turn<'a, T> {
+pub enum JoinResult<'a, T> {
     /// The caller leads, with what it brought.
-    Lead(Lead<'a, T>, Own<'a>),
+    LeaderGuard(LeaderGuard<'a, T>, WriteRequest<'a>),
     /// Another leader has written the batch.
     Done(Result<SeqNo>),
 }
 
 /// A leader's hold on the baton, and its duty to its members. Dropped, it passes the baton on and tells the members that
 /// their leader panicked, unless it told them otherwise.
-pub struct Lead<'a, T> {
+pub struct LeaderGuard<'a, T> {
     queue: &'a Queue<T>,
     baton: Option<T>,
     members: Vec<Arc<Writer<T>>>,
@@ -105,10 +105,10 @@ impl<T> Queue<T> {
     }
 
     /// Leads if nobody else does; else waits to lead or to be taken along.
-    pub fn join<'a>(&'a self, own: Own<'a>, sync: bool) -> Turn<'a, T> {
+    pub fn join<'a>(&'a self, own: WriteRequest<'a>, sync: bool) -> JoinResult<'a, T> {
         let mut line = self.line.lock();
         if let Some(baton) = line.baton.take() {
-            return Turn::Lead(self.lead(baton), own);
+            return JoinResult::LeaderGuard(self.lead(baton), own);
         }
         let me = Arc::new(Writer {
             state: Mutex::new(State::Waiting(own.into_wish(sync))),
@@ -119,15 +119,19 @@ impl<T> Queue<T> {
         self.waiting.store(line.writers.len(), Relaxed);
         drop(line);
         match me.wait(!sync) {
-            State::Lead(baton, Wish { alone: true, .. }) => Turn::Lead(self.lead(baton), Own::Alone),
-            State::Lead(baton, wish) => Turn::Lead(self.lead(baton), Own::Many(wish.batch)),
-            State::Done(outcome) => Turn::Done(outcome),
+            State::LeaderGuard(baton, QueuedWrite { alone: true, .. }) => {
+                JoinResult::LeaderGuard(self.lead(baton), WriteRequest::Alone)
+            }
+            State::LeaderGuard(baton, wish) => {
+                JoinResult::LeaderGuard(self.lead(baton), WriteRequest::Many(wish.batch))
+            }
+            State::Done(outcome) => JoinResult::Done(outcome),
             State::Waiting(_) | State::Taken => unreachable!("`ready` says otherwise"),
         }
     }
 
-    fn lead(&self, baton: T) -> Lead<'_, T> {
-        Lead { queue: self, baton: Some(baton), members: Vec::new() }
+    fn lead(&self, baton: T) -> LeaderGuard<'_, T> {
+        LeaderGuard { queue: self, baton: Some(baton), members: Vec::new() }
     }
 
     /// Whether nobody leads.
@@ -162,7 +166,7 @@ impl<T> Writer<T> {
     }
 }
 
-impl<T> Lead<'_, T> {
+impl<T> LeaderGuard<'_, T> {
     /// What only a leader may touch.
     ///
     /// # Panics
@@ -213,7 +217,7 @@ impl<T> Lead<'_, T> {
         self.queue.waiting.store(line.writers.len(), Relaxed);
     }
 
-    /// Lets the next in line lead. The members still wait for [`tell`](Lead::tell).
+    /// Lets the next in line lead. The members still wait for [`tell`](LeaderGuard::tell).
     pub fn pass_on(&mut self) {
         let Some(baton) = self.baton.take() else { return };
         let mut line = self.queue.line.lock();
@@ -224,7 +228,7 @@ impl<T> Lead<'_, T> {
             Some(next) => {
                 drop(line);
                 next.wake(|state| match state {
-                    State::Waiting(wish) => State::Lead(baton, wish),
+                    State::Waiting(wish) => State::LeaderGuard(baton, wish),
                     _ => unreachable!("who stands in line waits"),
                 });
             }
@@ -247,7 +251,7 @@ impl<T> Lead<'_, T> {
     }
 }
 
-impl<T> Drop for Lead<'_, T> {
+impl<T> Drop for LeaderGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         if self.baton.is_some() || !self.members.is_empty() {
@@ -267,9 +271,9 @@ mod tests {
 
     /// Leads as the write path does, and passes the baton on before it tells.
     fn write(queue: &Queue<u64>, op: Op<'_>, sync: bool) -> Result<SeqNo> {
-        match queue.join(Own::One(op), sync) {
-            Turn::Done(outcome) => outcome,
-            Turn::Lead(mut lead, own) => {
+        match queue.join(WriteRequest::One(op), sync) {
+            JoinResult::Done(outcome) => outcome,
+            JoinResult::LeaderGuard(mut lead, own) => {
                 let mut batch = own.into_wish(sync).batch;
                 lead.collect(&mut batch, sync);
                 let written = lead.baton();
@@ -304,9 +308,13 @@ mod tests {
     #[test]
     fn alone_is_alone() {
         let queue = Queue::new(0);
-        let Turn::Lead(mut lead, _) = queue.join(Own::Alone, false) else { panic!("nobody else is there") };
+        let JoinResult::LeaderGuard(mut lead, _) = queue.join(WriteRequest::Alone, false) else {
+            panic!("nobody else is there")
+        };
         thread::scope(|scope| {
-            let alone = scope.spawn(|| matches!(queue.join(Own::Alone, false), Turn::Lead(_, Own::Alone)));
+            let alone = scope.spawn(|| {
+                matches!(queue.join(WriteRequest::Alone, false), JoinResult::LeaderGuard(_, WriteRequest::Alone))
+            });
             while queue.waiting() == 0 {
                 thread::yield_now();
             }
@@ -322,7 +330,9 @@ mod tests {
     #[test]
     fn a_panicking_leader_blocks_nobody_and_its_members_hear_of_it() {
         let queue = Queue::new(0);
-        let Turn::Lead(mut lead, own) = queue.join(Own::Many(Batch::new()), false) else { panic!("nobody leads") };
+        let JoinResult::LeaderGuard(mut lead, own) = queue.join(WriteRequest::Many(Batch::new()), false) else {
+            panic!("nobody leads")
+        };
         let mut batch = own.into_wish(false).batch;
         batch.delete(b"k");
         thread::scope(|scope| {

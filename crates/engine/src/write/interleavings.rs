@@ -1,5 +1,5 @@
 //! Few writers at one baton, in every order: `make loom`. A writer whom nobody wakes fails the model, as a deadlock.
-use super::group::{Own, Queue, Turn};
+use super::group::{JoinResult, Queue, WriteRequest};
 use crate::{Error, Result};
 use loom::{model::Builder, sync::Arc, thread};
 use terrace_format::{
@@ -18,17 +18,17 @@ fn model(scene: impl Fn() + Send + Sync + 'static) {
 /// Writes one operation as the write path does; `early` passes the baton on before it tells. The sequence of the last
 /// operation of the group.
 fn write(queue: &Queue<u64>, early: bool, sync: bool) -> Result<SeqNo> {
-    match queue.join(Own::One(Op::Delete(b"k")), sync) {
-        Turn::Done(outcome) => outcome,
-        Turn::Lead(mut lead, own) => {
+    match queue.join(WriteRequest::One(Op::Delete(b"k")), sync) {
+        JoinResult::Done(outcome) => outcome,
+        JoinResult::LeaderGuard(mut lead, own) => {
             let mut batch = match own {
-                Own::Many(batch) => batch,
-                Own::One(op) => {
+                WriteRequest::Many(batch) => batch,
+                WriteRequest::One(op) => {
                     let mut batch = Batch::new();
                     batch.add(op);
                     batch
                 }
-                Own::Alone => Batch::new(),
+                WriteRequest::Alone => Batch::new(),
             };
             lead.collect(&mut batch, sync);
             let last = *lead.baton() + u64::from(batch.len());
@@ -42,7 +42,7 @@ fn write(queue: &Queue<u64>, early: bool, sync: bool) -> Result<SeqNo> {
 }
 
 fn baton(queue: &Queue<u64>) -> u64 {
-    let Turn::Lead(mut lead, _) = queue.join(Own::Alone, false) else { panic!("alone is alone") };
+    let JoinResult::LeaderGuard(mut lead, _) = queue.join(WriteRequest::Alone, false) else { panic!("alone is alone") };
     *lead.baton()
 }
 
@@ -67,7 +67,9 @@ fn every_writer_is_written_once_and_hears_of_it() {
 fn a_leader_that_gives_up_leaves_nobody_waiting() {
     model(|| {
         let queue = Arc::new(Queue::new(0));
-        let Turn::Lead(mut lead, _) = queue.join(Own::Many(Batch::new()), false) else { panic!("nobody else leads") };
+        let JoinResult::LeaderGuard(mut lead, _) = queue.join(WriteRequest::Many(Batch::new()), false) else {
+            panic!("nobody else leads")
+        };
         let other = {
             let queue = queue.clone();
             thread::spawn(move || write(&queue, true, false))

@@ -1,37 +1,37 @@
 //! The write path: join a group ([`group`]), make room ([`room`]), append to the log, insert into the memtable, publish ([`commit`](mod@commit)).
-mod again;
 mod commit;
 pub mod group;
 #[cfg(all(test, loom))]
 mod interleavings;
-mod jump;
-mod owed;
 mod resume;
 mod room;
 mod rotate;
+mod sequence_gap;
 mod stall;
+mod tail_gc;
+mod throttle_debt;
 mod unlogged;
 pub mod wal;
 
-use crate::{Error, Result, mem::MemTable, state::Shared};
+use crate::{Error, Result, mem::MemTable, state::DbInner};
 use commit::commit;
-pub use group::Own;
-use group::{Lead, Queue, Turn};
-use owed::Owed;
+pub use group::WriteRequest;
+use group::{JoinResult, LeaderGuard, Queue};
 use room::make_room;
 use rotate::change_log;
 use std::{sync::Arc, thread, time::Duration};
 use terrace_format::{SeqNo, batch::Batch};
+use throttle_debt::ThrottleDebt;
 use unlogged::Unlogged;
 use wal::Wal;
 
 /// The writers of one store. One leads at a time: see [`group`].
 pub struct Writes {
-    queue: Queue<Box<Core>>,
+    queue: Queue<Box<WriterState>>,
 }
 
 /// The baton: what the leader of a write group, or a flush that seals, has to itself during its I/O.
-struct Core {
+struct WriterState {
     wal: Wal,
     /// The last sequence given away. Ahead of the visible one while groups are being inserted.
     last: SeqNo,
@@ -39,7 +39,7 @@ struct Core {
     mem: Arc<MemTable>,
     /// A buffer for the next single operation.
     spare: Option<Batch>,
-    owed: Owed,
+    owed: ThrottleDebt,
     /// Seconds that writers owe for each byte.
     pace: f64,
     /// The news that the pace, and the leave to go on, go by.
@@ -58,12 +58,12 @@ struct Pulse {
 impl Writes {
     /// Writing goes on behind `last`, into `wal` and `mem`.
     pub fn new(wal: Wal, last: SeqNo, mem: Arc<MemTable>) -> Writes {
-        let core = Core {
+        let core = WriterState {
             wal,
             last,
             mem,
             spare: None,
-            owed: Owed::default(),
+            owed: ThrottleDebt::default(),
             pace: 0.0,
             seen: None,
             pulse: Pulse::default(),
@@ -74,10 +74,10 @@ impl Writes {
 
     /// Writes, alone or as part of a group, and returns the sequence of the last operation that was written with or
     /// before it. An empty synced batch makes everything before it durable.
-    pub fn write(&self, shared: &Arc<Shared>, own: Own<'_>, sync: bool) -> Result<SeqNo> {
+    pub fn write(&self, shared: &Arc<DbInner>, own: WriteRequest<'_>, sync: bool) -> Result<SeqNo> {
         match self.queue.join(own, sync) {
-            Turn::Done(outcome) => outcome,
-            Turn::Lead(mut lead, own) => {
+            JoinResult::Done(outcome) => outcome,
+            JoinResult::LeaderGuard(mut lead, own) => {
                 let outcome = self.lead(shared, &mut lead, own, sync);
                 let told = lead.tell(outcome);
                 if told.is_err() {
@@ -90,17 +90,23 @@ impl Writes {
         }
     }
 
-    fn lead(&self, shared: &Arc<Shared>, lead: &mut Lead<'_, Box<Core>>, own: Own<'_>, sync: bool) -> Result<SeqNo> {
+    fn lead(
+        &self,
+        shared: &Arc<DbInner>,
+        lead: &mut LeaderGuard<'_, Box<WriterState>>,
+        own: WriteRequest<'_>,
+        sync: bool,
+    ) -> Result<SeqNo> {
         let core = lead.baton();
         let mut batch = match own {
-            Own::Many(batch) => batch,
-            Own::One(op) => {
+            WriteRequest::Many(batch) => batch,
+            WriteRequest::One(op) => {
                 let mut batch = core.spare.take().unwrap_or_default();
                 batch.clear();
                 batch.add(op);
                 batch
             }
-            Own::Alone => Batch::new(),
+            WriteRequest::Alone => Batch::new(),
         };
         if batch.is_empty() {
             shared.check_writable(&shared.control.lock())?;
@@ -122,8 +128,8 @@ impl Writes {
 
     /// The writers whom the last sync served are about to come back: waits for them a little, lest every second sync serve
     /// one writer alone.
-    fn gather(&self, shared: &Shared, pulse: &Pulse) {
-        let wait_max = Duration::from_micros(shared.options.group_wait_us).min(pulse.sync_time / 2);
+    fn gather(&self, shared: &DbInner, pulse: &Pulse) {
+        let wait_max = Duration::from_micros(shared.options.group_commit_wait_us).min(pulse.sync_time / 2);
         if wait_max.is_zero() || self.queue.waiting() + 1 >= pulse.writers {
             return;
         }
@@ -139,8 +145,8 @@ impl Writes {
     }
 
     /// Seals the active memtable, if it has anything, and starts a new log.
-    pub fn seal(&self, shared: &Arc<Shared>) -> Result<()> {
-        let Turn::Lead(mut lead, _) = self.queue.join(Own::Alone, false) else {
+    pub fn seal(&self, shared: &Arc<DbInner>) -> Result<()> {
+        let JoinResult::LeaderGuard(mut lead, _) = self.queue.join(WriteRequest::Alone, false) else {
             return Err(Error::Bug("somebody who wanted the baton alone was taken along".into()));
         };
         let core = lead.baton();

@@ -1,13 +1,13 @@
 //! Room for a write: whether it may go on, what it owes, and the waits for background work that either takes.
 use super::{
-    Core,
+    WriterState,
     rotate::change_log,
     stall::{self, Room, room},
 };
 use crate::{
     Error, Event, Options, Result,
     bounds::Bounds,
-    state::{Control, Shared},
+    state::{DbInner, DbState},
 };
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -19,16 +19,16 @@ use terrace_storage::nap;
 /// LevelDB's brake: each write gives compaction this much time once level 0 grows long.
 const DELAY: Duration = Duration::from_millis(1);
 
-impl Core {
+impl WriterState {
     /// Whether memtable or log have to end.
     fn is_full(&self, options: &Options) -> bool {
-        self.mem.charged_bytes() > options.memtable_bytes || self.wal.is_full()
+        self.mem.charged_bytes() > options.write_buffer_size || self.wal.is_full()
     }
 }
 
 /// Returns once the active memtable may take `bytes` more.
 #[inline]
-pub(super) fn make_room(shared: &Arc<Shared>, core: &mut Core, bytes: usize) -> Result<()> {
+pub(super) fn make_room(shared: &Arc<DbInner>, core: &mut WriterState, bytes: usize) -> Result<()> {
     let full = core.is_full(&shared.options);
     let nothing_new = core.seen == Some(shared.news.load(Ordering::Acquire));
     if !full && nothing_new && core.pace == 0.0 {
@@ -39,7 +39,7 @@ pub(super) fn make_room(shared: &Arc<Shared>, core: &mut Core, bytes: usize) -> 
 
 /// As [`make_room`], where background work has a say: it is looked at anew, or writers only owe it time.
 #[inline(never)]
-fn make_room_in_time(shared: &Arc<Shared>, core: &mut Core, bytes: usize, look: bool) -> Result<()> {
+fn make_room_in_time(shared: &Arc<DbInner>, core: &mut WriterState, bytes: usize, look: bool) -> Result<()> {
     let mut waited = Duration::ZERO;
     let outcome = if look { wait_for_room(shared, core, &mut waited) } else { Ok(()) };
     if outcome.is_ok() {
@@ -53,7 +53,7 @@ fn make_room_in_time(shared: &Arc<Shared>, core: &mut Core, bytes: usize, look: 
 }
 
 /// Gives background work the time that `bytes` are due.
-fn pay(shared: &Shared, core: &mut Core, bytes: usize, waited: &mut Duration) {
+fn pay(shared: &DbInner, core: &mut WriterState, bytes: usize, waited: &mut Duration) {
     if core.pace == 0.0 {
         return core.owed.forgive();
     }
@@ -67,13 +67,13 @@ fn pay(shared: &Shared, core: &mut Core, bytes: usize, waited: &mut Duration) {
 }
 
 /// Tells of a stall that begins, unless this write has waited before.
-fn begin_stall(shared: &Shared, waited: Duration) {
+fn begin_stall(shared: &DbInner, waited: Duration) {
     if waited.is_zero() {
         shared.options.tell(|| Event::StallBegun);
     }
 }
 
-fn wait_for_room(shared: &Arc<Shared>, core: &mut Core, waited: &mut Duration) -> Result<()> {
+fn wait_for_room(shared: &Arc<DbInner>, core: &mut WriterState, waited: &mut Duration) -> Result<()> {
     let mut delayed = false;
     loop {
         let free = shared.free_bytes();
@@ -100,7 +100,7 @@ fn wait_for_room(shared: &Arc<Shared>, core: &mut Core, waited: &mut Duration) -
                 }
                 let started = shared.clock.now();
                 begin_stall(shared, *waited);
-                let _awaits = stall::waits_for_commit(&facts).then(|| shared.placement.traffic().await_others());
+                let _awaits = stall::waits_for_commit(&facts).then(|| shared.storage.traffic().await_others());
                 shared.wait_for_change(&mut control)?;
                 *waited += shared.clock.since(started);
             }
@@ -113,8 +113,8 @@ fn wait_for_room(shared: &Arc<Shared>, core: &mut Core, waited: &mut Duration) -
 }
 
 /// The damage for which level 0, which is as long as it may get, cannot be made shorter; `None` if something may still be done about it.
-fn held_up_by_damage(shared: &Shared, control: &Control, facts: &stall::Facts) -> Option<Error> {
-    if facts.l0_runs < shared.options.l0_stop_runs || !control.busy.is_empty() {
+fn held_up_by_damage(shared: &DbInner, control: &DbState, facts: &stall::Facts) -> Option<Error> {
+    if facts.l0_runs < shared.options.level0_stop_writes_trigger || !control.busy.is_empty() {
         return None;
     }
     let near = control.busy.damage_in(0).or(control.busy.damage_in(1));
@@ -122,7 +122,7 @@ fn held_up_by_damage(shared: &Shared, control: &Control, facts: &stall::Facts) -
     shared.next_plan(control).is_none().then(|| damage.clone())
 }
 
-fn facts(shared: &Shared, core: &Core, control: &Control, free: Option<u64>, delayed: bool) -> stall::Facts {
+fn facts(shared: &DbInner, core: &WriterState, control: &DbState, free: Option<u64>, delayed: bool) -> stall::Facts {
     let view = shared.view.load();
     let ((debt_bytes, unmerged), retained_bytes) = (shared.debt(), control.versions.retained_bytes());
     stall::Facts {

@@ -1,5 +1,5 @@
 //! May a write go on, or must background work catch up first? Pure. LevelDB's rules, in LevelDB's order; and, with
-//! `smooth_stalls`, a pace that falls steadily as background work falls behind, so that no write waits long.
+//! `delayed_writes`, a pace that falls steadily as background work falls behind, so that no write waits long.
 use crate::{Options, bounds::Bounds};
 
 /// Bytes a second that writers get when background work begins to fall behind …
@@ -46,11 +46,14 @@ pub enum Room {
 /// Decides.
 pub fn room(options: &Options, facts: &Facts) -> Room {
     let held_up = waits_for_commit(facts) || facts.bounds.stop_at_unmerged(facts.merging_bytes);
-    if !options.smooth_stalls && !facts.delayed && facts.l0_runs >= options.l0_slow_runs {
+    if !options.delayed_writes && !facts.delayed && facts.l0_runs >= options.level0_slowdown_writes_trigger {
         Room::Delay
     } else if !facts.full {
         Room::Enough
-    } else if facts.sealed + 1 >= options.memtables_max || facts.l0_runs >= options.l0_stop_runs || held_up {
+    } else if facts.sealed + 1 >= options.max_write_buffer_number
+        || facts.l0_runs >= options.level0_stop_writes_trigger
+        || held_up
+    {
         Room::Wait
     } else {
         Room::Seal
@@ -65,13 +68,17 @@ pub fn waits_for_commit(facts: &Facts) -> bool {
 /// Seconds that a write owes for each byte: the time that it gives to background work. The rate falls by the same factor with each
 /// step towards a limit, so it settles where background work just keeps up, on fast devices and slow ones.
 pub fn pace(options: &Options, facts: &Facts) -> f64 {
-    if !options.smooth_stalls {
+    if !options.delayed_writes {
         return 0.0;
     }
-    let runs = share(facts.l0_runs, options.l0_slow_runs - 1, options.l0_stop_runs);
-    let sealed = share(facts.sealed, 1, options.memtables_max); // one is being flushed: that is as it should be
+    let runs = share(facts.l0_runs, options.level0_slowdown_writes_trigger - 1, options.level0_stop_writes_trigger);
+    let sealed = share(facts.sealed, 1, options.max_write_buffer_number); // one is being flushed: that is as it should be
     let Bounds { unmerged_bytes, retained_bytes, .. } = facts.bounds;
-    let debt = share(facts.debt_bytes, options.debt_bytes_max / 2, options.debt_bytes_max);
+    let debt = share(
+        facts.debt_bytes,
+        options.soft_pending_compaction_bytes_limit / 2,
+        options.soft_pending_compaction_bytes_limit,
+    );
     let unmerged = share(facts.merging_bytes, unmerged_bytes / 2, unmerged_bytes);
     // A long compaction retains much at once. Who is slowed meanwhile has less to wait for in the end.
     let retained = share(facts.retained_bytes, facts.bounds.retained_unhindered(), retained_bytes);
@@ -141,7 +148,8 @@ mod tests {
         let calm = calm(bounds(&options));
         let busy = Facts { l0_runs: 11, sealed: 1, ..calm };
         assert_eq!(pace(&options, &busy), 0.0, "off");
-        (options.smooth_stalls, options.memtables_max, options.debt_bytes_max) = (true, 4, 1 << 30);
+        (options.delayed_writes, options.max_write_buffer_number, options.soft_pending_compaction_bytes_limit) =
+            (true, 4, 1 << 30);
         let calm = Facts { bounds: bounds(&options), ..calm };
         assert_eq!(room(&options, &busy), Room::Enough, "no delay besides");
         let mib = |facts: &Facts| 1.0 / pace(&options, facts) / f64::from(1 << 20);
@@ -164,7 +172,7 @@ mod tests {
             let rate = mib(&facts);
             assert!(rate == want || (rate / want - 1.0).abs() < 0.15, "{facts:?}: {rate} MiB/s, not {want}");
         }
-        options.debt_bytes_max = 0;
+        options.soft_pending_compaction_bytes_limit = 0;
         let calm = Facts { bounds: bounds(&options), ..calm };
         assert_eq!(pace(&options, &Facts { debt_bytes: 1 << 40, ..calm }), 0.0, "no limit");
     }

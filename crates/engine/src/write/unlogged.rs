@@ -4,14 +4,14 @@
 //! others, and a log that begins behind a gap counts once the manifest vouches for what is in it: whoever syncs waits for that
 //! (docs/durability.md, "How a log is replayed").
 use super::{
-    Core, Own, Writes,
+    WriteRequest, WriterState, Writes,
     commit::{or_fail, publish, wait_visible},
-    group::Turn,
-    jump::vouch,
+    group::JoinResult,
     room::make_room,
     rotate::change_log,
+    sequence_gap::vouch,
 };
-use crate::{Error, Result, state::Shared};
+use crate::{Error, Result, state::DbInner};
 use std::sync::Arc;
 use terrace_format::{SeqNo, batch::Batch, value_log::INLINE};
 
@@ -26,8 +26,8 @@ pub struct Unlogged {
 
 impl Writes {
     /// Writes `batch` without a log and returns the sequence of its last operation.
-    pub fn write_unlogged(&self, shared: &Arc<Shared>, mut batch: Batch) -> Result<SeqNo> {
-        let Turn::Lead(mut lead, _) = self.queue.join(Own::Alone, false) else {
+    pub fn write_unlogged(&self, shared: &Arc<DbInner>, mut batch: Batch) -> Result<SeqNo> {
+        let JoinResult::LeaderGuard(mut lead, _) = self.queue.join(WriteRequest::Alone, false) else {
             return Err(Error::Bug("somebody who wanted the baton alone was taken along".into()));
         };
         let core = lead.baton();
@@ -56,14 +56,14 @@ impl Writes {
 }
 
 /// Goes on in a new memtable and log, as soon as one more memtable may wait.
-pub fn make_way(shared: &Arc<Shared>, core: &mut Core) -> Result<()> {
+pub fn make_way(shared: &Arc<DbInner>, core: &mut WriterState) -> Result<()> {
     shared.wait_to_seal()?;
     change_log(shared, core)
 }
 
 /// A logged group comes behind such writes. It needs a log that begins behind them; if it is synced, the manifest has to vouch
 /// for them first.
-pub fn go_on_with_a_log(shared: &Arc<Shared>, core: &mut Core, sync: bool) -> Result<()> {
+pub fn go_on_with_a_log(shared: &Arc<DbInner>, core: &mut WriterState, sync: bool) -> Result<()> {
     if core.unlogged.open {
         make_way(shared, core)?;
     }

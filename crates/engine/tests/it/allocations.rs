@@ -16,7 +16,7 @@ fn a_lone_write_allocates_nothing_of_its_own() {
     let directory = tempfile::tempdir().unwrap();
     for preset in ["leveldb", "terrace-block"] {
         let mut options = Options::preset(preset).unwrap();
-        options.memtable_bytes = 1 << 30; // no flush meanwhile
+        options.write_buffer_size = 1 << 30; // no flush meanwhile
         let db = Db::open(directory.path().join(preset), options).unwrap();
         db.put("the first", "write").unwrap();
         let value = [7; 100];
@@ -43,9 +43,13 @@ const RUNS: u64 = 3;
 /// reading blocks does not blur the count.
 fn store() -> Db {
     let mut options = Options::preset("leveldb").unwrap();
-    options.block_bytes = 4 << 20;
-    options.memtable_bytes = 64 << 20;
-    (options.l0_compact_runs, options.l0_slow_runs, options.l0_stop_runs) = (100, 200, 300);
+    options.block_size = 4 << 20;
+    options.write_buffer_size = 64 << 20;
+    (
+        options.level0_file_num_compaction_trigger,
+        options.level0_slowdown_writes_trigger,
+        options.level0_stop_writes_trigger,
+    ) = (100, 200, 300);
     let db = Db::open_in_memory(options).unwrap();
     for run in 0..RUNS {
         for key in (0..KEYS).filter(|key| run == 0 || key % 6 == run) {

@@ -1,12 +1,12 @@
 //! What stores get whose user asks for no tier: new ones become durable in batches and remember it, those that were there before
 //! go on as they were.
 use crate::common::kit;
-use kit::{Place, TIGHT, contents, placement};
+use kit::{Place, TIGHT, contents, storage};
 use std::{fs, path::Path, sync::Arc};
-use terrace::{Db, Error, Options, Syncs, Tier, WriteOptions};
-use terrace_format::Marker;
+use terrace::{Db, DurabilityMode, Error, Options, Syncs, WriteOptions};
+use terrace_format::FormatFile;
 use terrace_sim::{CrashFs, Rules};
-use terrace_storage::{backends::files::fs::FileSystem, placement::Mode};
+use terrace_storage::{backends::files::fs::FileSystem, placement::OpenMode};
 
 /// The defaults with [`TIGHT`] numbers.
 fn by_default() -> Options {
@@ -16,12 +16,12 @@ fn by_default() -> Options {
 }
 
 /// Which tier a session with these options has.
-fn tier(path: &Path, options: Options) -> &'static str {
+fn durability_mode(path: &Path, options: Options) -> &'static str {
     let db = Db::open(path, options).expect("open");
     db.put("k", "v").expect("put");
-    let tier = db.statistics().durability;
+    let durability_mode = db.statistics().durability;
     db.close().expect("close");
-    tier
+    durability_mode
 }
 
 fn preset(name: &str) -> Options {
@@ -32,17 +32,17 @@ fn preset(name: &str) -> Options {
 fn a_new_store_becomes_durable_in_batches_and_remembers_it() {
     let place = Place::directory();
     let path = place.path().expect("a directory");
-    let auto = if Tier::Auto.refusal(&path).is_none() { "group" } else { "background" };
-    assert_eq!(Tier::AsMade.at(&path).expect("nothing there"), Tier::Auto);
-    assert_eq!(tier(&path, Options::default()), auto);
-    let marker = Marker::decode(&fs::read_to_string(path.join("TERRACE")).expect("a marker")).expect("a sound one");
+    let auto = if DurabilityMode::Auto.refusal(&path).is_none() { "group" } else { "background" };
+    assert_eq!(DurabilityMode::Inherit.at(&path).expect("nothing there"), DurabilityMode::Auto);
+    assert_eq!(durability_mode(&path, Options::default()), auto);
+    let marker = FormatFile::decode(&fs::read_to_string(path.join("TERRACE")).expect("a marker")).expect("a sound one");
     assert!(marker.in_batches && marker.is_leveldbs(), "{marker:?}");
     assert_eq!(Db::open_read_only(&path, Options::default()).expect("open").statistics().durability, auto);
-    assert_eq!(tier(&path, preset("leveldb")), "sync", "who asks gets");
-    assert_eq!(tier(&path, Options::default()), auto, "and changes nothing");
+    assert_eq!(durability_mode(&path, preset("leveldb")), "sync", "who asks gets");
+    assert_eq!(durability_mode(&path, Options::default()), auto, "and changes nothing");
     let copy = path.with_extension("copy");
     Db::open(&path, Options::default()).expect("open").checkpoint(&copy).expect("a copy");
-    assert_eq!(tier(&copy, Options::default()), auto, "a copy is as its original");
+    assert_eq!(durability_mode(&copy, Options::default()), auto, "a copy is as its original");
     fs::remove_dir_all(copy).expect("removed");
 }
 
@@ -50,10 +50,18 @@ fn a_new_store_becomes_durable_in_batches_and_remembers_it() {
 #[test]
 fn preset_noblsm_is_as_its_paper_has_it() {
     let (noblsm, leveldb) = (preset("noblsm"), preset("leveldb"));
-    assert_eq!((noblsm.durability, noblsm.sync_flushes, noblsm.batch_interval_ms), (Tier::Journal, true, 5000));
-    assert_eq!(noblsm.retained_bytes_max, 1 << 40);
+    assert_eq!(
+        (noblsm.durability, noblsm.sync_flushes, noblsm.durability_interval_ms),
+        (DurabilityMode::Journal, true, 5000)
+    );
+    assert_eq!(noblsm.unsynced_bytes_limit, 1 << 40);
     let of = |options: &Options| {
-        (options.memtable_bytes, options.table_bytes, options.l0_stop_runs, options.compactions_max)
+        (
+            options.write_buffer_size,
+            options.target_file_size,
+            options.level0_stop_writes_trigger,
+            options.max_background_compactions,
+        )
     };
     assert_eq!(of(&noblsm), of(&leveldb), "otherwise it is LevelDB");
 }
@@ -63,10 +71,10 @@ fn a_store_that_was_there_before_stays_as_it_is() {
     for (made, has_marker) in [(preset("leveldb"), false), (preset("bolt"), true), (preset("volatile"), false)] {
         let place = Place::directory();
         let path = place.path().expect("a directory");
-        tier(&path, made);
+        durability_mode(&path, made);
         for _ in 0..2 {
-            assert_eq!(Tier::AsMade.at(&path).expect("a store"), Tier::Sync);
-            assert_eq!(tier(&path, Options::default()), "sync");
+            assert_eq!(DurabilityMode::Inherit.at(&path).expect("a store"), DurabilityMode::Sync);
+            assert_eq!(durability_mode(&path, Options::default()), "sync");
         }
         assert_eq!(path.join("TERRACE").exists(), has_marker);
     }
@@ -95,7 +103,7 @@ fn nothing_waits_for_a_sync_by_default() {
     let mut options = by_default();
     assert_eq!(blocking(options.clone(), false), 0, "somebody waited for a sync");
     assert!(blocking(options.clone(), true) > 0, "it is counted");
-    options.durability = Tier::Sync;
+    options.durability = DurabilityMode::Sync;
     assert!(blocking(options, false) > 10, "LevelDB's way");
 }
 
@@ -110,10 +118,10 @@ fn no_cut_while_it_is_made_leaves_a_store_that_forgot() {
         for seed in 0..8 {
             let left = disk.power_loss(step, seed).file_system();
             // Before it is a store, nothing can be opened as one.
-            if let Ok(found) = placement(&left, Mode::Write, &by_default())
+            if let Ok(found) = storage(&left, OpenMode::Write, &by_default())
                 && found.load_root().is_ok_and(|root| root.is_some())
             {
-                assert_ne!(found.tier(), "sync", "cut {step}, seed {seed}");
+                assert_ne!(found.durability_mode(), "sync", "cut {step}, seed {seed}");
                 whole += 1;
             }
             let again =
@@ -128,7 +136,7 @@ fn no_cut_while_it_is_made_leaves_a_store_that_forgot() {
 fn what_a_marker_says_of_the_future_is_refused() {
     let place = Place::directory();
     let path = place.path().expect("a directory");
-    tier(&path, Options::default());
+    durability_mode(&path, Options::default());
     let marker = path.join("TERRACE");
     let text = fs::read_to_string(&marker).expect("a marker").replace("durability = auto", "durability = prayer");
     fs::write(&marker, text).expect("written");

@@ -2,7 +2,7 @@
 //! what the other suites show, which run with bundles too.
 use crate::common::{kit, leveldb};
 use kit::{Model, Place, TIGHT, contents, options};
-use leveldb::{Shape, Side, Store};
+use leveldb::{Layout, Side, Store};
 use std::{
     fs,
     os::unix::fs::MetadataExt,
@@ -25,8 +25,12 @@ fn plain() -> Options {
 }
 
 fn changes() -> Vec<(&'static str, &'static str)> {
-    let lazy = &[("l0_compact_runs", "900"), ("l0_slow_runs", "1000"), ("l0_stop_runs", "1000")];
-    let roomy = &[("level_base_bytes", "10MiB"), ("compression", "none"), ("tables", "bundled")];
+    let lazy = &[
+        ("level0_file_num_compaction_trigger", "900"),
+        ("level0_slowdown_writes_trigger", "1000"),
+        ("level0_stop_writes_trigger", "1000"),
+    ];
+    let roomy = &[("max_bytes_for_level_base", "10MiB"), ("compression", "none"), ("tables", "bundled")];
     [TIGHT, lazy, roomy].concat()
 }
 
@@ -115,7 +119,7 @@ fn space_of_tables_that_are_gone_is_given_back() {
     db.close().unwrap();
     let report = check(&path, &Options::default(), true).unwrap();
     assert_eq!((report.problems, report.leftovers), (vec![], vec![]));
-    assert_eq!(report.shape.tables, TableForm::Bundled);
+    assert_eq!(report.layout.tables, TableForm::Bundled);
 
     let db = Db::open(&path, Options::default()).unwrap();
     assert!(model(&db) == whole);
@@ -169,7 +173,7 @@ fn a_store_stays_what_it_was_made_as() {
     let [bundles, blocks] = [Place::directory(), Place::directory()].map(|place| (place.path().unwrap(), place));
     let close = |path: &Path, options: Options| -> terrace::Result<TableForm> {
         let db = Db::open(path, options)?;
-        let tables = db.statistics().shape.tables;
+        let tables = db.statistics().layout.tables;
         db.close().map(|()| tables)
     };
     assert_eq!(close(&bundles.0, Options::preset("bolt").unwrap()).unwrap(), TableForm::Bundled);
@@ -198,7 +202,9 @@ fn leveldb_refuses_a_store_with_bundles_from_the_first() {
     let path = place.path().unwrap();
     Db::open(&path, bundled()).unwrap().close().unwrap();
     for _ in 0..2 {
-        let Err(refusal) = Store::try_open(Side::Theirs, &path, &Shape::default()) else { panic!("LevelDB opened it") };
+        let Err(refusal) = Store::try_open(Side::Theirs, &path, &Layout::default()) else {
+            panic!("LevelDB opened it")
+        };
         assert!(refusal.contains("unknown tag"), "{refusal}");
         let db = Db::open(&path, bundled()).unwrap();
         fill(&db, 400, 3);

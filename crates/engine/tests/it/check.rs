@@ -4,20 +4,20 @@ use files::{Files, Writer, framed, holding, manifest_of, records};
 use std::sync::Arc;
 use terrace::{CheckReport, Options, check_on};
 use terrace_format::{Edit, LogId, SeqNo, names::encode_current};
-use terrace_storage::{backends::files::fs::FileSystem, placement::Mode};
+use terrace_storage::{backends::files::fs::FileSystem, placement::OpenMode};
 
-fn shape() -> Options {
+fn layout() -> Options {
     let mut options = kit::in_files(kit::TIGHT);
-    options.l0_compact_runs = 1000;
-    options.levels_fit = false;
-    (options.l0_slow_runs, options.l0_stop_runs) = (1000, 1000);
+    options.level0_file_num_compaction_trigger = 1000;
+    options.level_compaction_dynamic_level_bytes = false;
+    (options.level0_slowdown_writes_trigger, options.level0_stop_writes_trigger) = (1000, 1000);
     options
 }
 
 /// A store with three versions of the same keys: in level 2, in level 1, and in level 0; and a log.
 fn store() -> Files {
     let fs: Arc<dyn FileSystem> = kit::anywhere();
-    let db = kit::open(&fs, &shape(), true).unwrap();
+    let db = kit::open(&fs, &layout(), true).unwrap();
     for round in 0..3 {
         for key in 0..50 {
             db.put(format!("key{key:02}"), format!("value {round} of {key}").repeat(20)).unwrap();
@@ -30,7 +30,7 @@ fn store() -> Files {
     assert_eq!(levels[..3], [1, 1, 1]);
     drop(db);
     // Opened once more, so that the manifest is one edit that says all.
-    drop(kit::open(&fs, &shape(), true).unwrap());
+    drop(kit::open(&fs, &layout(), true).unwrap());
     files::files(&*fs)
 }
 
@@ -44,14 +44,15 @@ fn with_manifest(files: &Files, change: impl FnOnce(&mut Edit)) -> Files {
 }
 
 fn check(files: &Files, options: &Options) -> Result<CheckReport, String> {
-    let place = kit::placement(&holding(kit::anywhere(), files), Mode::ReadOnly, options).map_err(|e| e.to_string())?;
+    let place =
+        kit::storage(&holding(kit::anywhere(), files), OpenMode::ReadOnly, options).map_err(|e| e.to_string())?;
     check_on(&*place, options, true).map_err(|e| e.to_string())
 }
 
 /// All that is wrong, as one text.
 #[track_caller]
 fn wrong(files: &Files) -> String {
-    match check(files, &shape()) {
+    match check(files, &layout()) {
         Err(error) => error,
         Ok(report) => {
             assert!(!report.problems.is_empty(), "nothing was found");
@@ -78,10 +79,10 @@ fn table_of(files: &Files, level: usize) -> String {
 #[test]
 fn a_sound_store_has_no_problems() {
     let files = store();
-    let report = check(&files, &shape()).unwrap();
+    let report = check(&files, &layout()).unwrap();
     assert_eq!((report.problems, report.leftovers, report.torn_logs), (vec![], vec![], vec![]));
     assert!(report.entries >= 150, "{}", report.entries);
-    assert!(check(&with_manifest(&files, |_| ()), &shape()).unwrap().problems.is_empty());
+    assert!(check(&with_manifest(&files, |_| ()), &layout()).unwrap().problems.is_empty());
 }
 
 #[test]
@@ -171,7 +172,7 @@ fn comparator_and_features() {
     says(wrong(&with_manifest(&files, |edit| edit.comparator = Some("other".into()))), &["comparator", "other"]);
     says(wrong(&with_manifest(&files, |edit| edit.requires = vec!["lz4".into()])), &["lz4", "TERRACE"]);
     says(wrong(&with_manifest(&files, |edit| edit.requires = vec!["time-travel".into()])), &["time-travel"]);
-    let mut asked = shape();
+    let mut asked = layout();
     asked.set("compression", "lz4").unwrap();
     says(check(&files, &asked).unwrap_err(), &["lz4", "refused"]);
 }
@@ -182,7 +183,7 @@ fn files_that_nobody_needs_are_told_and_are_no_problem() {
     let table = files[&table_of(&files, 1)].clone();
     files.insert("000999.ldb".into(), table);
     files.insert("000998.dbtmp".into(), vec![1]);
-    let report = check(&files, &shape()).unwrap();
+    let report = check(&files, &layout()).unwrap();
     assert_eq!(report.problems, Vec::<String>::new());
     assert_eq!(report.leftovers.len(), 2, "{:?}", report.leftovers);
 }
@@ -200,7 +201,7 @@ fn a_log_that_a_manifest_of_leveldb_names() {
         changed
     };
     let (_, log) = files::newest_log(&files);
-    assert_eq!(check(&leveldbs(log.0), &shape()).unwrap().problems, Vec::<String>::new());
-    assert_eq!(check(&leveldbs(0), &shape()).unwrap().problems, Vec::<String>::new());
+    assert_eq!(check(&leveldbs(log.0), &layout()).unwrap().problems, Vec::<String>::new());
+    assert_eq!(check(&leveldbs(0), &layout()).unwrap().problems, Vec::<String>::new());
     says(wrong(&leveldbs(log.0 - 1)), &["log", "which the manifest names, is missing"]);
 }

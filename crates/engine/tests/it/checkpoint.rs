@@ -18,12 +18,12 @@ use terrace_storage::{
     backends::files::fs::FileSystem,
     durability::SyncTracker,
     open_files,
-    placement::{Mode, Placement},
+    placement::{OpenMode, Storage},
 };
 
 const SEED: u64 = 0xc0;
 
-fn shape() -> Options {
+fn layout() -> Options {
     options(kit::TIGHT)
 }
 
@@ -40,8 +40,8 @@ fn files(path: &Path) -> Vec<String> {
 fn a_checkpoint_is_a_store_of_its_own_that_shares_tables() {
     let folder = tempfile::tempdir().unwrap();
     let [store, first, second] = ["store", "first", "deep/er/second"].map(|name| folder.path().join(name));
-    let shape = || kit::in_files(kit::TIGHT);
-    let (db, states) = (Db::open(&store, shape()).unwrap(), states(SEED, 400));
+    let layout = || kit::in_files(kit::TIGHT);
+    let (db, states) = (Db::open(&store, layout()).unwrap(), states(SEED, 400));
     let write = |from: usize, to: usize| {
         for number in from..=to {
             kit::write(&db, &kit::batch(SEED, number), false).unwrap();
@@ -57,10 +57,10 @@ fn a_checkpoint_is_a_store_of_its_own_that_shares_tables() {
     assert!(tables.iter().all(|name| fs::metadata(first.join(name)).unwrap().nlink() == 2));
     write(251, 400);
     db.compact_range(None, None).unwrap();
-    assert!(contents(&first, &shape()) == states[250]);
+    assert!(contents(&first, &layout()) == states[250]);
 
     // It may be changed, and so may the store, without harm to each other.
-    let copy = Db::open(&first, shape()).unwrap();
+    let copy = Db::open(&first, layout()).unwrap();
     copy.put("only", "here").unwrap();
     copy.compact_range(None, None).unwrap();
     let again = copy.checkpoint(&second).unwrap();
@@ -69,20 +69,21 @@ fn a_checkpoint_is_a_store_of_its_own_that_shares_tables() {
     db.close().unwrap();
     Db::destroy(&first).unwrap();
     assert!(!first.exists());
-    assert!(contents(&store, &shape()) == states[400]);
+    assert!(contents(&store, &layout()) == states[400]);
     Db::destroy(&store).unwrap();
     let mut wanted = states[250].clone();
     wanted.insert(b"only".to_vec(), b"here".to_vec());
-    assert!(contents(&second, &shape()) == wanted);
+    assert!(contents(&second, &layout()) == wanted);
     assert!(again.sequence > made.sequence);
 }
 
 #[test]
 fn writers_go_on_and_each_checkpoint_is_one_moment() {
     let folder = tempfile::tempdir().unwrap();
-    for (tier, batches) in [("sync", 3000), ("background", 3000), ("none", 3000)] {
-        let options = options(&[kit::TIGHT, &[("durability", tier)]].concat());
-        let (db, states) = (Db::open(folder.path().join(tier), options.clone()).unwrap(), states(SEED, batches));
+    for (durability_mode, batches) in [("sync", 3000), ("background", 3000), ("none", 3000)] {
+        let options = options(&[kit::TIGHT, &[("durability", durability_mode)]].concat());
+        let (db, states) =
+            (Db::open(folder.path().join(durability_mode), options.clone()).unwrap(), states(SEED, batches));
         let (begun, acknowledged) = (AtomicUsize::new(0), AtomicUsize::new(0));
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -93,14 +94,15 @@ fn writers_go_on_and_each_checkpoint_is_one_moment() {
                 }
             });
             for number in 0.. {
-                let (path, least) = (folder.path().join(format!("{tier}-{number}")), acknowledged.load(SeqCst));
+                let (path, least) =
+                    (folder.path().join(format!("{durability_mode}-{number}")), acknowledged.load(SeqCst));
                 db.checkpoint(&path).unwrap();
                 let most = begun.load(SeqCst);
                 let copy = Db::open_read_only(&path, options.clone()).unwrap();
                 let count = prefix(kit::contents(&copy).unwrap(), &states).unwrap();
-                assert!((least..=most).contains(&count), "{tier}: {count} batches, of {least} to {most}");
+                assert!((least..=most).contains(&count), "{durability_mode}: {count} batches, of {least} to {most}");
                 if least == batches {
-                    assert!(number > 0, "{tier}: no checkpoint was made while there were writers");
+                    assert!(number > 0, "{durability_mode}: no checkpoint was made while there were writers");
                     break;
                 }
             }
@@ -116,13 +118,13 @@ fn on_another_file_system_tables_are_copied() {
         println!("skipped: temporary files are in /dev/shm");
         return;
     }
-    let db = Db::open(here.path().join("store"), shape()).unwrap();
+    let db = Db::open(here.path().join("store"), layout()).unwrap();
     for number in 1..=100 {
         kit::write(&db, &kit::batch(SEED, number), false).unwrap();
     }
     let Checkpoint { linked, copied, .. } = db.checkpoint(there.path().join("copy")).unwrap();
     assert!(linked == 0 && copied > 0, "{linked} linked, {copied} copied");
-    assert!(contents(&there.path().join("copy"), &shape()) == states(SEED, 100)[100]);
+    assert!(contents(&there.path().join("copy"), &layout()) == states(SEED, 100)[100]);
 }
 
 /// From a directory onto a device, from there onto another, and back.
@@ -131,20 +133,20 @@ fn on_devices_and_from_them_tables_are_copied() {
     let folder = tempfile::tempdir().unwrap();
     let [first, second, back] = ["first", "second", "back"].map(|name| folder.path().join(name));
     [&first, &second].iter().for_each(|path| kit::device_file(path, 32 << 20));
-    let shape = || kit::plain(kit::TIGHT);
+    let layout = || kit::plain(kit::TIGHT);
     let store = folder.path().join("store");
-    let db = Db::open(&store, shape()).unwrap();
+    let db = Db::open(&store, layout()).unwrap();
     for number in 1..=100 {
         kit::write(&db, &kit::batch(SEED, number), false).unwrap();
     }
     db.close().unwrap();
     let wanted = &states(SEED, 100)[100];
     for (from, to) in [(&store, &first), (&first, &second), (&second, &back)] {
-        let db = Db::open(from, shape()).unwrap();
+        let db = Db::open(from, layout()).unwrap();
         let Checkpoint { linked, copied, .. } = db.checkpoint(to).unwrap();
         assert!(linked == 0 && copied > 0, "{}: {linked} linked, {copied} copied", to.display());
         assert!(to == &back || matches!(db.checkpoint(to), Err(Error::Invalid(_))), "over another store");
-        assert!(contents(to, &shape()) == *wanted, "{}", to.display());
+        assert!(contents(to, &layout()) == *wanted, "{}", to.display());
     }
     assert!(back.is_dir());
     [&first, &second].iter().for_each(|path| assert_eq!(kit::problems_of_device(path), Vec::<String>::new()));
@@ -166,13 +168,13 @@ fn markers_go_along() {
 fn what_cannot_be_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let [store, copy] = ["store", "copy"].map(|name| folder.path().join(name));
-    let db = Db::open(&store, shape()).unwrap();
+    let db = Db::open(&store, layout()).unwrap();
     db.put("k", "v").unwrap();
     assert!(matches!(db.checkpoint(&store), Err(Error::InUse { .. })));
     db.checkpoint(&copy).unwrap();
     assert!(matches!(db.checkpoint(&copy), Err(Error::Invalid(_))));
     db.close().unwrap();
-    let reader = Db::open_read_only(&store, shape()).unwrap();
+    let reader = Db::open_read_only(&store, layout()).unwrap();
     assert!(matches!(reader.checkpoint(folder.path().join("new")), Err(Error::ReadOnly)));
     assert!(!folder.path().join("new").exists());
 }
@@ -189,11 +191,11 @@ fn campaign(tracker: Tracker, from: Medium, to: Option<Medium>, tables: TableFor
         (Recorder::Directory(disk), None) => copy_in(disk),
         _ => target.file_system(),
     };
-    let place = |fs: &Arc<dyn FileSystem>, mode| -> Box<dyn Placement> {
+    let place = |fs: &Arc<dyn FileSystem>, mode| -> Box<dyn Storage> {
         open_files(fs.clone(), mode, Arc::new(SyncTracker), &options.setup()).unwrap()
     };
-    let placement = history::placement(&source.file_system(), tracker.make(7), &options).unwrap();
-    let db = Db::open_manual(placement, options.clone()).unwrap();
+    let storage = history::storage(&source.file_system(), tracker.make(7), &options).unwrap();
+    let db = Db::open_manual(storage, options.clone()).unwrap();
     for number in 1..=60 {
         kit::write(&db, &kit::batch(SEED, number), false).unwrap();
         if number % 9 == 0 {
@@ -201,7 +203,7 @@ fn campaign(tracker: Tracker, from: Medium, to: Option<Medium>, tables: TableFor
         }
     }
     let begin = target.steps();
-    db.checkpoint_on(&*place(&target_fs, Mode::Create)).unwrap();
+    db.checkpoint_on(&*place(&target_fs, OpenMode::Create)).unwrap();
     let made = target.steps();
     let wanted = &states(SEED, 60)[60];
     let (mut early, mut refused) = (0, 0);
@@ -214,14 +216,14 @@ fn campaign(tracker: Tracker, from: Medium, to: Option<Medium>, tables: TableFor
                 (remains, ..) => remains.file_system(),
             };
             let what = format!("{tracker:?} {from:?} to {to:?} step {step} of {begin} to {made}, seed {seed}");
-            let opened = open_files(left.clone(), Mode::Write, Arc::new(SyncTracker), &options.setup());
+            let opened = open_files(left.clone(), OpenMode::Write, Arc::new(SyncTracker), &options.setup());
             let opened = opened.map_err(Error::from).and_then(|place| Db::open_manual(place, options.clone()));
             match opened {
                 Ok(db) => {
                     let pairs = kit::contents(&db).unwrap_or_else(|e| panic!("{what}: TORN: {e}"));
                     assert!(pairs.into_iter().collect::<Model>() == *wanted, "{what}: TORN: other contents");
                     drop(db);
-                    let report = check_on(&*place(&left, Mode::ReadOnly), &options, true).unwrap();
+                    let report = check_on(&*place(&left, OpenMode::ReadOnly), &options, true).unwrap();
                     assert!(report.problems.is_empty(), "{what}: {:?}", report.problems);
                     early += usize::from(step < made);
                 }

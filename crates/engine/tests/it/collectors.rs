@@ -38,7 +38,7 @@ fn garbage_is_collected_and_nothing_else() {
 fn a_compaction_of_everything_spares_nothing() {
     let place = Place::any();
     leave_garbage(&place, 18);
-    let slow = options(&[SMALL, &[("compaction_bytes_per_second", "2MiB")]].concat());
+    let slow = options(&[SMALL, &[("rate_bytes_per_sec", "2MiB")]].concat());
     let db = place.open(&slow, false).expect("open");
     let moved = || written_for(&db, "collection");
     std::thread::scope(|scope| {
@@ -123,7 +123,11 @@ fn uniform_changes(collection: &str, space_max: f64) {
 
 /// Pairs of a store with levels of LevelDB's sizes, in which half of the tree and more lies above the deepest.
 const DEEP_PAIRS: usize = 40_000;
-const DEEP: &[(&str, &str)] = &[("level_base_bytes", "64KiB"), ("levels_fit", "false"), ("value_log_threshold", "16")];
+const DEEP: &[(&str, &str)] = &[
+    ("max_bytes_for_level_base", "64KiB"),
+    ("level_compaction_dynamic_level_bytes", "false"),
+    ("value_log_threshold", "16"),
+];
 
 /// Old entries in deep levels hold values that newer ones hide: garbage of which no reference tells, until the two are merged. A store that is
 /// never at rest has to see to that, too.
@@ -174,7 +178,7 @@ fn what_hides_nothing_is_not_merged_for_it() {
 #[test]
 fn the_tail_collector_revives_nothing() {
     let (place, options) =
-        (Place::any(), options(&[SMALL, &[("collection", "tail"), ("garbage_percent", "1")]].concat()));
+        (Place::any(), options(&[SMALL, &[("collection", "tail"), ("value_log_gc_percent", "1")]].concat()));
     let db = place.open(&options, false).expect("open");
     let (mut rng, mut model) = (Rng::new(6), Model::new());
     let mut rounds = 0;
@@ -327,7 +331,7 @@ fn damage(file: &Path) {
 #[test]
 fn damage_beneath_what_hides_it_stops_nobody() {
     let place = Place::directory();
-    let options = options(&[SMALL, DEEP, &[("garbage_percent", "5"), ("tables", "block")]].concat());
+    let options = options(&[SMALL, DEEP, &[("value_log_gc_percent", "5"), ("tables", "block")]].concat());
     let (mut rng, path) = (Rng::new(22), place.path().expect("a directory"));
     let db = place.open(&options, true).expect("open");
     (0..10_000).for_each(|number| db.put(key(number), value(&mut rng, 100)).expect("put"));
@@ -346,14 +350,14 @@ fn damage_beneath_what_hides_it_stops_nobody() {
     db.close().expect("close");
 }
 
-/// Collecting takes space before it gives some: where there is none nothing else stops, and where there is again it goes on.
+/// ValueLogGc takes space before it gives some: where there is none nothing else stops, and where there is again it goes on.
 #[test]
 fn a_full_disk_starves_only_the_collector() {
     ["segments", "tail"].into_iter().for_each(starved_by_a_full_disk);
 }
 
 fn starved_by_a_full_disk(collection: &str) {
-    let options = options(&[SMALL, &[("compactions_max", "2"), ("collection", collection)]].concat());
+    let options = options(&[SMALL, &[("max_background_compactions", "2"), ("collection", collection)]].concat());
     let small = SmallFs::new(kit::anywhere(), 64 << 20);
     let (fs, mut rng): (Arc<dyn FileSystem>, _) = (Arc::new(small.clone()), Rng::new(11));
     let db = kit::open(&fs, &options, true).expect("open");
@@ -430,7 +434,7 @@ fn collectors_keep_to_the_rate_of_compactions() {
     for collection in ["segments", "tail"] {
         let place = Place::any();
         leave_garbage(&place, 19);
-        let changes: &[_] = &[("compaction_bytes_per_second", "1MiB"), ("collection", collection)];
+        let changes: &[_] = &[("rate_bytes_per_sec", "1MiB"), ("collection", collection)];
         let db = place.open(&options(&[SMALL, changes].concat()), true).expect("open");
         let begin = Instant::now();
         db.wait_idle().expect("idle");
@@ -446,7 +450,7 @@ fn collectors_keep_to_the_rate_of_compactions() {
 /// One entry hides them all, and lies above them where nothing else makes it sink: so a store at rest sees to it.
 #[test]
 fn a_deleted_range_is_garbage() {
-    let changes: &[_] = &[("range_deletes", "true"), ("durability_interval_ms", "100")];
+    let changes: &[_] = &[("range_tombstones", "true"), ("idle_durability_ms", "100")];
     let (place, options) = (Place::any(), options(&[SMALL, changes].concat()));
     let mut rng = Rng::new(16);
     let db = place.open(&options, false).expect("open");
@@ -468,7 +472,7 @@ fn a_deleted_range_is_garbage() {
 #[test]
 fn collection_takes_nothing_from_a_snapshot() {
     for collection in ["tail", "segments"] {
-        let changes: &[_] = &[("collection", collection), ("garbage_percent", "1")];
+        let changes: &[_] = &[("collection", collection), ("value_log_gc_percent", "1")];
         let (place, options) = (Place::any(), options(&[SMALL, changes].concat()));
         let (db, mut rng) = (place.open(&options, true).expect("open"), Rng::new(14));
         let mut put_all = |share: usize| {
@@ -499,7 +503,7 @@ fn collection_takes_nothing_from_a_snapshot() {
 /// Its memtable points into a log that no table needs any more when the scan comes to read the values.
 #[test]
 fn collection_takes_nothing_from_a_scan_of_a_memtable() {
-    let changes: &[_] = &[("garbage_percent", "1"), ("memtable_bytes", "1MiB")];
+    let changes: &[_] = &[("value_log_gc_percent", "1"), ("write_buffer_size", "1MiB")];
     let (place, options) = (Place::any(), options(&[SMALL, changes].concat()));
     let (db, mut rng) = (place.open(&options, true).expect("open"), Rng::new(15));
     let mut put_all = || (0..1000).for_each(|number| db.put(key(number), value(&mut rng, 1024)).expect("put"));

@@ -39,10 +39,10 @@ fn handles_may_go_to_any_thread() {
 
 /// Compactions in all the ways that they can run at once.
 const PARALLEL: &[(&str, &str)] = &[
-    ("compactions_max", "3"),
-    ("subcompactions_max", "3"),
-    ("subcompaction_bytes", "16KiB"),
-    ("l0_merge_runs", "2"),
+    ("max_background_compactions", "3"),
+    ("max_subcompactions", "3"),
+    ("min_subcompaction_size", "16KiB"),
+    ("intra_l0_compaction_trigger", "2"),
     ("least_overlap", "on"),
 ];
 
@@ -139,11 +139,17 @@ fn maintain(db: &Db, stop: &AtomicBool) {
 
 #[test]
 fn batches_are_whole_counters_rise_and_snapshots_stand_still() {
-    const PIPELINED: &[(&str, &str)] = &[("pipelined_writes", "on"), ("group_wait_us", "500"), ("memtables_max", "3")];
-    const SMOOTH: &[(&str, &str)] = &[("pipelined_writes", "on"), ("smooth_stalls", "on"), ("memtables_max", "4")];
-    const BUNDLED: &[(&str, &str)] = &[("tables", "bundled"), ("open_tables_max", "16"), ("cache_bytes", "0")];
-    const PAIRS: &[(&str, &str)] =
-        &[("tables", "directory"), ("file_value_bytes_min", "100"), ("memtables_max", "4"), ("open_tables_max", "16")];
+    const PIPELINED: &[(&str, &str)] =
+        &[("pipelined_writes", "on"), ("group_commit_wait_us", "500"), ("max_write_buffer_number", "3")];
+    const SMOOTH: &[(&str, &str)] =
+        &[("pipelined_writes", "on"), ("delayed_writes", "on"), ("max_write_buffer_number", "4")];
+    const BUNDLED: &[(&str, &str)] = &[("tables", "bundled"), ("max_open_files", "16"), ("block_cache_size", "0")];
+    const PAIRS: &[(&str, &str)] = &[
+        ("tables", "directory"),
+        ("min_value_file_size", "100"),
+        ("max_write_buffer_number", "4"),
+        ("max_open_files", "16"),
+    ];
     for (place, changes) in [
         (Place::memory(), [&[][..], &[]]),
         (Place::directory(), [PARALLEL, &[]]),
@@ -292,7 +298,7 @@ impl FileSystem for Slow {
 fn a_store_dropped_during_its_idle_tick_is_free_when_the_drop_returns() {
     let slow = Slow::default();
     let fs: Arc<dyn FileSystem> = Arc::new(slow.clone());
-    let idle = options(&[("durability_interval_ms", "4")]);
+    let idle = options(&[("idle_durability_ms", "4")]);
     let db = kit::open(&fs, &idle, false).unwrap();
     db.put("a", "1").unwrap();
     let before = slow.syncs.load(Relaxed);
@@ -379,7 +385,7 @@ fn synced_writers_share_their_syncs() {
         });
         slow.syncs.load(Relaxed) - before
     };
-    let gathered = syncs(&[("group_wait_us", "50000")]);
+    let gathered = syncs(&[("group_commit_wait_us", "50000")]);
     assert!(gathered <= EACH as u64 * 3 / 2, "{gathered} syncs for {EACH} rounds of {WRITERS} writers");
     assert!(syncs(&[]) >= gathered, "waiting for others made it worse");
 }

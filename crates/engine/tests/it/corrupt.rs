@@ -3,7 +3,7 @@
 //!
 //! The store is fixed; a failure names file and damage, and repeats.
 use crate::common::{damage, files, kit};
-use damage::{BATCHES, FLUSHED, PADDED, Verdict, judge, shape, store, store_on};
+use damage::{BATCHES, FLUSHED, PADDED, Verdict, judge, layout, store, store_on};
 use files::{Files, bytes_of, files, holding};
 use kit::{Model, prefix};
 use std::{
@@ -11,14 +11,14 @@ use std::{
     sync::Arc,
 };
 use terrace::{ReadOptions, check_on};
-use terrace_storage::{backends::files::fs::FileSystem, placement::Mode};
+use terrace_storage::{backends::files::fs::FileSystem, placement::OpenMode};
 
 /// Offsets tried in files that are too large to try each.
 const SAMPLES: usize = 300;
 
 /// Judges, and fails with the damage's name on a panic or an answer that `legal` does not allow.
 fn check(what: &str, files: &Files, marked: bool, states: &[Model], legal: impl Fn(Verdict) -> bool) {
-    let verdict = catch_unwind(AssertUnwindSafe(|| judge(files, &shape(marked), states)));
+    let verdict = catch_unwind(AssertUnwindSafe(|| judge(files, &layout(marked), states)));
     match verdict.unwrap_or_else(|_| panic!("{what}: a panic, see above")) {
         Ok(verdict) => assert!(legal(verdict), "{what}: {verdict:?}"),
         Err(reason) => panic!("{what}: {reason}"),
@@ -119,7 +119,7 @@ fn missing_and_exchanged_files_are_noticed() {
 fn a_torn_log_is_an_error_to_the_paranoid() {
     let (files, _) = store_on(kit::anywhere(), false);
     let (name, bytes) = files.iter().find(|(name, _)| name.ends_with(".log")).expect("a log");
-    let mut paranoid = shape(false);
+    let mut paranoid = layout(false);
     paranoid.paranoid_checks = true;
     kit::open(&holding(kit::anywhere(), &files), &paranoid, true).expect("nothing is damaged yet");
     let (mut torn, mut flipped) = (bytes[..bytes.len() - 3].to_vec(), bytes.clone());
@@ -131,7 +131,7 @@ fn a_torn_log_is_an_error_to_the_paranoid() {
         let error =
             kit::open(&holding(kit::anywhere(), &damaged), &paranoid, true).map(drop).expect_err("the paranoid refuse");
         assert!(matches!(&error, terrace::Error::Corrupt { object, .. } if object.contains(name.as_str())), "{error}");
-        kit::open(&holding(kit::anywhere(), &damaged), &shape(false), true).expect("others take it for a power cut");
+        kit::open(&holding(kit::anywhere(), &damaged), &layout(false), true).expect("others take it for a power cut");
     }
 }
 
@@ -145,7 +145,7 @@ fn the_rest_of_a_damaged_log_is_set_aside_and_stays() {
     log[at] ^= 1;
     let fs = holding(kit::anywhere(), &files);
     for round in 0..3 {
-        let db = kit::open(&fs, &shape(false), true).expect("open");
+        let db = kit::open(&fs, &layout(false), true).expect("open");
         let mut pairs = kit::contents(&db).expect("scan");
         pairs.retain(|(key, _)| key != b"round");
         let count = prefix(pairs, &states).expect("a prefix");
@@ -167,13 +167,13 @@ fn the_rest_of_a_damaged_log_is_set_aside_and_stays() {
 #[test]
 fn a_deep_check_reads_everything() {
     let (mut files, _) = store_on(kit::anywhere(), false);
-    let options = shape(false);
+    let options = layout(false);
     let (name, table) =
         files.iter_mut().filter(|(name, _)| name.ends_with(".ldb")).max_by_key(|(_, b)| b.len()).expect("a table");
     let (name, at) = (name.clone(), table.len() / 3);
     table[at] ^= 1;
     let fs = holding(kit::anywhere(), &files);
-    let check = |deep| check_on(&*kit::placement(&fs, Mode::ReadOnly, &options).unwrap(), &options, deep).unwrap();
+    let check = |deep| check_on(&*kit::storage(&fs, OpenMode::ReadOnly, &options).unwrap(), &options, deep).unwrap();
     let (shallow, deep) = (check(false), check(true));
     assert_eq!((shallow.problems, shallow.log_entries > 0), (vec![], true));
     assert_eq!(deep.problems.len(), 1, "{:?}", deep.problems);

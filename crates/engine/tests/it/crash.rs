@@ -12,7 +12,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
     thread,
 };
-use terrace::{Collection, Options, TableForm};
+use terrace::{GcMode, Options, TableForm};
 
 const HISTORIES: u64 = 6;
 
@@ -109,7 +109,7 @@ fn any_power_cut_leaves_a_prefix_with_everything_promised() {
 fn any_power_cut_leaves_directory_tables_whole() {
     let mut options = Options::default();
     options.set("tables", "directory").expect("a form of tables");
-    options.file_value_bytes_min = 20;
+    options.min_value_file_size = 20;
     let numbers = 0..(seeds_per_step() / 8).max(1);
     let sum = campaigns(&options, &Tracker::PROMISING, numbers.clone(), 1);
     sum.is_sound();
@@ -122,11 +122,11 @@ fn any_power_cut_leaves_directory_tables_whole() {
 fn so_with_values_in_the_log() {
     let mut tail = Options::preset("wisckey").expect("there is one");
     tail.value_log_threshold = 40;
-    tail.segment_bytes = 64 << 10;
-    tail.garbage_percent = 1;
+    tail.value_log_segment_size = 64 << 10;
+    tail.value_log_gc_percent = 1;
     let mut segments = tail.clone();
-    segments.collection = Collection::Segments;
-    segments.small_log = true;
+    segments.collection = GcMode::Segments;
+    segments.wal_sidecar = true;
     let mut bundled = segments.clone();
     bundled.tables = Some(TableForm::Bundled);
     let (seeds, half) = (seeds_per_step().div_ceil(2), HISTORIES / 2);

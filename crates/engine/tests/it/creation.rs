@@ -12,7 +12,7 @@ const MAKES: &[&[(&str, &str)]] = &[
     &[],
     &[("values", "log"), ("value_log_threshold", "0")],
     &[("tables", "bundled")],
-    &[("range_deletes", "on")],
+    &[("range_tombstones", "on")],
     &[("compression", "lz4")],
 ];
 

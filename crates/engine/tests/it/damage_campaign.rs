@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 use tempfile::TempDir;
-use terrace::{Collection, Db, Options, ReadOptions, WriteOptions, check};
+use terrace::{Db, GcMode, Options, ReadOptions, WriteOptions, check};
 use terrace_sim::Rng;
 
 fn number(name: &str, default: u64) -> u64 {
@@ -18,9 +18,13 @@ fn number(name: &str, default: u64) -> u64 {
 }
 
 fn options(form: &[(&str, &str)]) -> Options {
-    let mut options = wounds::options(&[form, &[("range_deletes", "on"), ("bloom_bits", "10")]].concat());
-    (options.l0_compact_runs, options.l0_slow_runs, options.l0_stop_runs) = (100, 100, 100);
-    options.collection = Collection::Off;
+    let mut options = wounds::options(&[form, &[("range_tombstones", "on"), ("bloom_bits", "10")]].concat());
+    (
+        options.level0_file_num_compaction_trigger,
+        options.level0_slowdown_writes_trigger,
+        options.level0_stop_writes_trigger,
+    ) = (100, 100, 100);
+    options.collection = GcMode::Off;
     options
 }
 

@@ -140,7 +140,7 @@ fn judge_order(name: &str, store: &Path, options: &Options, all: &Model, at: usi
 fn letters(chosen: &[(&str, &str)]) -> (tempfile::TempDir, Model) {
     let (folder, mut all) = (tempfile::tempdir().unwrap(), Model::new());
     let mut options = wounds::options(chosen);
-    options.collection = terrace::Collection::Off;
+    options.collection = terrace::GcMode::Off;
     let db = Db::open(folder.path().join("store"), options).unwrap();
     for letter in ["a", "b", "c"] {
         for number in 0..50 {
@@ -274,10 +274,18 @@ fn a_compaction_that_meets_damage_is_told_once_and_stops_no_writes_before_level_
     let failures = Arc::new(Mutex::new(Vec::new()));
     let heard = failures.clone();
     let tight = wounds::options(
-        &[&[("l0_compact_runs", "2"), ("l0_slow_runs", "4"), ("l0_stop_runs", "5")], kit::TIGHT].concat(),
+        &[
+            &[
+                ("level0_file_num_compaction_trigger", "2"),
+                ("level0_slowdown_writes_trigger", "4"),
+                ("level0_stop_writes_trigger", "5"),
+            ],
+            kit::TIGHT,
+        ]
+        .concat(),
     );
     let mut tight = tight;
-    (tight.l0_slow_runs, tight.l0_stop_runs) = (4, 5);
+    (tight.level0_slowdown_writes_trigger, tight.level0_stop_writes_trigger) = (4, 5);
     let listening = tight.clone().listener(Arc::new(move |event: &Event| {
         if let Event::CompactionFailed { error, .. } = event {
             heard.lock().unwrap().push(error.to_string());
@@ -316,7 +324,7 @@ fn a_manifest_with_a_wrong_bound_ends_no_scan_late() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
     let mut options = wounds::options(&[]);
-    options.range_deletes = true;
+    options.range_tombstones = true;
     let db = Db::open(&store, options.clone()).unwrap();
     (0..100).for_each(|number| db.put(format!("k{number:02}"), "v").unwrap());
     db.flush().unwrap();

@@ -14,7 +14,7 @@ use terrace_peers::require;
 const LIMIT: u64 = 150;
 /// Tables and logs that each test has: far more than the limit.
 const MANY: usize = 300;
-const FEW_OPEN: &[(&str, &str)] = &[("open_tables_max", "16"), ("log_keep_bytes", "1GiB")];
+const FEW_OPEN: &[(&str, &str)] = &[("max_open_files", "16"), ("wal_size_limit", "1GiB")];
 
 /// For this process; a child may have more again.
 fn allow(descriptors: u64) {
@@ -41,12 +41,12 @@ fn many_tables_are_ingested() {
         let folder = tempfile::tempdir().unwrap();
         let paths = tables(folder.path());
         let options = options(&[TIGHT, FEW_OPEN, &[("compression", "none")]].concat());
-        for tier in ["sync", "background"] {
+        for durability_mode in ["sync", "background"] {
             let mut options = options.clone();
-            options.set("durability", tier).unwrap();
-            let db = Db::open(folder.path().join(tier), options).unwrap();
+            options.set("durability", durability_mode).unwrap();
+            let db = Db::open(folder.path().join(durability_mode), options).unwrap();
             let made = db.ingest(&paths).unwrap();
-            assert_eq!((made.entries as usize, made.tables as usize), (2 * MANY, 2 * MANY), "{tier}");
+            assert_eq!((made.entries as usize, made.tables as usize), (2 * MANY, 2 * MANY), "{durability_mode}");
             assert!(kit::contents(&db).unwrap().len() == 2 * MANY);
             db.close().unwrap();
         }
@@ -88,28 +88,37 @@ fn what_waits_to_be_durable_needs_few_descriptors() {
     in_own_process(|| {
         allow(LIMIT);
         let Some(ext4) = require("loop", LoopFs::with(&[], "defaults")) else { return };
-        for (tier, values) in ["background", "group", "journal", "journal-bpf"]
+        for (durability_mode, values) in ["background", "group", "journal", "journal-bpf"]
             .into_iter()
-            .flat_map(|tier| [(tier, "table"), (tier, "log")])
+            .flat_map(|durability_mode| [(durability_mode, "table"), (durability_mode, "log")])
         {
             let late = [
-                ("durability", tier),
+                ("durability", durability_mode),
                 ("values", values),
-                ("batch_interval_ms", "60000"),
-                ("retained_bytes_max", "1GiB"),
+                ("durability_interval_ms", "60000"),
+                ("unsynced_bytes_limit", "1GiB"),
             ];
-            let runs = [("l0_compact_runs", "1000"), ("l0_slow_runs", "2000"), ("l0_stop_runs", "3000")];
+            let runs = [
+                ("level0_file_num_compaction_trigger", "1000"),
+                ("level0_slowdown_writes_trigger", "2000"),
+                ("level0_stop_writes_trigger", "3000"),
+            ];
             let options = kit::in_files(&[TIGHT, FEW_OPEN, &late, &runs].concat());
-            let place = ext4.mount.join(format!("{tier}-{values}"));
+            let place = ext4.mount.join(format!("{durability_mode}-{values}"));
             let opened = Db::open(&place, options.clone());
-            let opened = if tier == "journal-bpf" { require("bpf", opened) } else { Some(opened.unwrap()) };
+            let opened = if durability_mode == "journal-bpf" { require("bpf", opened) } else { Some(opened.unwrap()) };
             let Some(db) = opened else { continue };
             for number in 0..MANY as u64 {
                 db.put(number.to_be_bytes(), [7; 1000]).unwrap();
-                db.flush().unwrap_or_else(|error| panic!("{tier}, values in {values}, flush {number}: {error}"));
+                db.flush()
+                    .unwrap_or_else(|error| panic!("{durability_mode}, values in {values}, flush {number}: {error}"));
             }
             db.close().unwrap();
-            assert_eq!(kit::contents(&Db::open(&place, options).unwrap()).unwrap().len(), MANY, "{tier}, {values}");
+            assert_eq!(
+                kit::contents(&Db::open(&place, options).unwrap()).unwrap().len(),
+                MANY,
+                "{durability_mode}, {values}"
+            );
         }
     });
 }
@@ -120,27 +129,27 @@ fn a_compaction_into_many_tables_needs_few_descriptors() {
     in_own_process(|| {
         allow(LIMIT);
         let Some(ext4) = require("loop", LoopFs::with(&[], "defaults")) else { return };
-        for tier in ["sync", "background", "group", "journal"] {
+        for durability_mode in ["sync", "background", "group", "journal"] {
             let changes = [
-                ("durability", tier),
-                ("memtable_bytes", "8MiB"),
+                ("durability", durability_mode),
+                ("write_buffer_size", "8MiB"),
                 ("compression", "none"),
-                ("batch_interval_ms", "60000"),
+                ("durability_interval_ms", "60000"),
             ];
             let options = kit::in_files(&[TIGHT, FEW_OPEN, &changes].concat());
-            let place = ext4.mount.join(tier);
+            let place = ext4.mount.join(durability_mode);
             let db = Db::open(&place, options.clone()).unwrap();
             for number in (0..MANY as u64).flat_map(|number| [number, MANY as u64 - 1 - number]) {
                 db.put(number.to_be_bytes(), [7; 70_000]).unwrap();
             }
-            db.compact_range(None, None).unwrap_or_else(|error| panic!("{tier}: {error}"));
+            db.compact_range(None, None).unwrap_or_else(|error| panic!("{durability_mode}: {error}"));
             let tables: usize = db.layout().iter().map(|level| level.tables.len()).sum();
             assert!(
                 tables > 2 * LIMIT as usize - 10 || options.tables == Some(TableForm::Bundled),
-                "{tier}: {tables} tables"
+                "{durability_mode}: {tables} tables"
             );
             db.close().unwrap();
-            assert_eq!(kit::contents(&Db::open(&place, options).unwrap()).unwrap().len(), MANY, "{tier}");
+            assert_eq!(kit::contents(&Db::open(&place, options).unwrap()).unwrap().len(), MANY, "{durability_mode}");
         }
     });
 }
@@ -158,10 +167,10 @@ fn child_that_reads_many_files() {
     for values in ["table", "log"] {
         let changes = [
             ("values", values),
-            ("segment_bytes", "64KiB"),
+            ("value_log_segment_size", "64KiB"),
             ("compression", "none"),
             ("durability", "none"),
-            ("open_tables_max", "100000"),
+            ("max_open_files", "100000"),
         ];
         let db = Db::open(Path::new(&folder).join(values), kit::in_files(&[TIGHT, &changes].concat())).unwrap();
         for number in 0..MORE {
@@ -196,7 +205,11 @@ fn several_stores_share_the_descriptors_of_a_process() {
     in_own_process(|| {
         for (tables, values) in [("block", "table"), ("block", "log"), ("bundled", "table"), ("directory", "table")] {
             let folder = tempfile::tempdir().unwrap();
-            let runs = [("l0_compact_runs", "1000"), ("l0_slow_runs", "2000"), ("l0_stop_runs", "3000")];
+            let runs = [
+                ("level0_file_num_compaction_trigger", "1000"),
+                ("level0_slowdown_writes_trigger", "2000"),
+                ("level0_stop_writes_trigger", "3000"),
+            ];
             let form = [("tables", tables), ("values", values), ("durability", "sync")];
             let options = kit::in_files(&[TIGHT, &runs, &form].concat());
             let at = |number: usize| folder.path().join(number.to_string());

@@ -80,8 +80,8 @@ fn judge(image: &DeviceImage, options: &Options, may_be: &[Model], what: &str) {
 #[test]
 fn a_store_on_a_device_that_is_pulled_out_keeps_what_was_synced() {
     let (image, states) = (formatted(4 << 20), states());
-    for tier in ["sync", "group"] {
-        let options = kit::in_files(&[TIGHT, &[("durability", tier), ("compression", "none")]].concat());
+    for durability_mode in ["sync", "group"] {
+        let options = kit::in_files(&[TIGHT, &[("durability", durability_mode), ("compression", "none")]].concat());
         let run = |requests: u64| {
             let device = CrashDevice::new(&image);
             let yanked = Arc::new(Yanked::new(Arc::new(device.clone()), requests));
@@ -91,7 +91,7 @@ fn a_store_on_a_device_that_is_pulled_out_keeps_what_was_synced() {
                 let refused = made < CHANGES;
                 assert!(
                     !refused || db.put_with("k", "v", WriteOptions { sync: true }).is_err(),
-                    "{tier} after {requests}: it goes on"
+                    "{durability_mode} after {requests}: it goes on"
                 );
                 (made, synced)
             });
@@ -102,8 +102,10 @@ fn a_store_on_a_device_that_is_pulled_out_keeps_what_was_synced() {
         for requests in (0..all).step_by(all as usize / 40) {
             let (_, made, synced, device) = run(requests);
             // What was refused last may be there.
-            let (what, may_be) =
-                (format!("{tier} after {requests} of {all} requests"), &states[synced..=(made + 1).min(CHANGES)]);
+            let (what, may_be) = (
+                format!("{durability_mode} after {requests} of {all} requests"),
+                &states[synced..=(made + 1).min(CHANGES)],
+            );
             judge(&device.now(), &options, may_be, &what);
             for seed in 0..2 {
                 let cut = device.power_loss(device.steps(), seed);
@@ -115,9 +117,9 @@ fn a_store_on_a_device_that_is_pulled_out_keeps_what_was_synced() {
 
 #[test]
 fn a_store_that_fills_its_device_says_so_and_loses_nothing() {
-    for tier in ["sync", "group"] {
+    for durability_mode in ["sync", "group"] {
         let options = kit::in_files(
-            &[TIGHT, &[("durability", tier), ("compression", "none"), ("reserve_bytes", "128KiB")]].concat(),
+            &[TIGHT, &[("durability", durability_mode), ("compression", "none"), ("reserve_bytes", "128KiB")]].concat(),
         );
         let device = CrashDevice::new(&formatted(4 << 20));
         let (fs, db) = open(Arc::new(device.clone()), &options);
@@ -127,12 +129,12 @@ fn a_store_that_fills_its_device_says_so_and_loses_nothing() {
         let put = |db: &Db, n: u32| db.put(n.to_be_bytes(), value(n));
         let (full, error) =
             (0..).find_map(|n| put(&db, n).err().map(|error| (n, error))).expect("a device is full some day");
-        assert!(error.is_no_space() && error.to_string().contains("device"), "{tier}: {error}");
-        assert!(full > 1500, "{tier}: {full} KiB of 4 MiB");
+        assert!(error.is_no_space() && error.to_string().contains("device"), "{durability_mode}: {error}");
+        assert!(full > 1500, "{durability_mode}: {full} KiB of 4 MiB");
         let whole = |db: &Db| (0..full).all(|n| db.get(n.to_be_bytes()).unwrap() == Some(value(n)));
-        assert!(whole(&db), "{tier}: something is gone");
+        assert!(whole(&db), "{durability_mode}: something is gone");
         drop(db);
-        assert_eq!(fs.problems().unwrap(), Vec::<String>::new(), "{tier}");
+        assert_eq!(fs.problems().unwrap(), Vec::<String>::new(), "{durability_mode}");
 
         // What is full can be read, and goes on once it has more space.
         let image = device.now();
@@ -140,7 +142,7 @@ fn a_store_that_fills_its_device_says_so_and_loses_nothing() {
         let copy: Arc<dyn FileSystem> = RawFs::new(Arc::new(CrashDevice::new(&larger)), "larger device");
         small.files().unwrap().iter().for_each(|file| copy.take(&*small, &file.name, &file.name).map(drop).unwrap());
         let db = kit::open(&copy, &options, true).unwrap();
-        assert!(whole(&db), "{tier}: something is gone on a larger device");
+        assert!(whole(&db), "{durability_mode}: something is gone on a larger device");
         put(&db, full).unwrap();
     }
 }

@@ -2,7 +2,7 @@
 //! as other tables do is the business of the suites that take the form of tables as a parameter.
 use crate::common::{kit, leveldb, loop_fs};
 use kit::{Place, contents, names_below};
-use leveldb::{Shape, Side, Store};
+use leveldb::{Layout, Side, Store};
 use loop_fs::{LoopFs, is_root};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +19,7 @@ use terrace_storage::{Memory, backends::files::fs::FileSystem};
 /// Small memtables and tables; nothing synced unless asked for.
 fn delsm(changes: &[(&str, &str)]) -> Options {
     let mut options = Options::preset("delsm").unwrap();
-    let small = [("memtable_bytes", "64KiB"), ("table_bytes", "64KiB"), ("durability", "none")];
+    let small = [("write_buffer_size", "64KiB"), ("target_file_size", "64KiB"), ("durability", "none")];
     small.iter().chain(changes).for_each(|(name, value)| options.set(name, value).unwrap());
     options
 }
@@ -83,10 +83,10 @@ fn levels_hold_entries() {
     let db = Place::memory()
         .open(
             &delsm(&[
-                ("level_base_entries", "100"),
-                ("l0_compact_runs", "1000"),
-                ("l0_slow_runs", "1000"),
-                ("l0_stop_runs", "1000"),
+                ("max_entries_for_level_base", "100"),
+                ("level0_file_num_compaction_trigger", "1000"),
+                ("level0_slowdown_writes_trigger", "1000"),
+                ("level0_stop_writes_trigger", "1000"),
             ]),
             false,
         )
@@ -120,7 +120,7 @@ fn leveldb_refuses_and_the_form_is_remembered() {
     let refused = Db::open(&path, other).map(drop).unwrap_err().to_string();
     assert!(refused.contains("tables=block") && refused.contains("tables=directory"), "{refused}");
     let Some(_) = require("leveldb", Library::load()) else { return };
-    let Err(refusal) = Store::try_open(Side::Theirs, &path, &Shape::default()) else { panic!("LevelDB opened it") };
+    let Err(refusal) = Store::try_open(Side::Theirs, &path, &Layout::default()) else { panic!("LevelDB opened it") };
     assert!(refusal.contains("unknown tag"), "{refusal}");
 }
 
@@ -207,7 +207,7 @@ fn copies_share_files_and_tables_come_and_go() {
 fn reads_open_what_they_return() {
     let files = FaultFs::new(Arc::new(Memory::new()), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(files.clone());
-    let db = kit::open(&fs, &delsm(&[("open_tables_max", "16")]), true).unwrap();
+    let db = kit::open(&fs, &delsm(&[("max_open_files", "16")]), true).unwrap();
     fill(&db, 1000, 300);
     fill(&db, 500, 200);
     db.flush().unwrap();
@@ -285,10 +285,14 @@ fn any_key_has_a_place_where_names_are_narrow() {
 /// A log is synced when its memtable is sealed, whenever the pairs may be: a power cut takes what the active memtable had.
 #[test]
 fn sealed_memtables_survive_before_their_pairs_do() {
-    let survivors = |sync_logs: &str| -> usize {
+    let survivors = |sync_sealed_wals: &str| -> usize {
         let disk = CrashFs::new(Rules::Ext4);
         let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
-        let options = delsm(&[("durability", "background"), ("batch_interval_ms", "60000"), ("sync_logs", sync_logs)]);
+        let options = delsm(&[
+            ("durability", "background"),
+            ("durability_interval_ms", "60000"),
+            ("sync_sealed_wals", sync_sealed_wals),
+        ]);
         let db = kit::open(&fs, &options, true).unwrap();
         fill(&db, 500, 100);
         db.wait_idle().unwrap(); // the first batch comes at once
@@ -338,7 +342,7 @@ fn a_file_system_with_few_inodes_holds_more_pairs_and_one_with_none_stops_writes
     let Some(()) = require("root", is_root()) else { return };
     let Some(disk) = require("loop", LoopFs::with(&["-N", "3000"], "defaults")) else { return };
     let path = disk.mount.join("store");
-    let options = delsm(&[("durability", "background"), ("batch_interval_ms", "0")]);
+    let options = delsm(&[("durability", "background"), ("durability_interval_ms", "0")]);
     let db = Db::open(&path, options.clone()).unwrap();
     let put = |db: &Db, n: u32| db.put_with(key(n), "small", WriteOptions { sync: n.is_multiple_of(100) });
     (0..20_000).for_each(|n| put(&db, n).unwrap());
@@ -384,8 +388,8 @@ fn small_pairs_leave_files_for_small_tables() {
 /// A merge links the pairs of its inputs. Of these only what goes with them waits for it to be durable.
 #[test]
 fn what_is_linked_is_not_retained() {
-    let slow = [("durability", "background"), ("batch_interval_ms", "60000"), ("retained_bytes_max", "1GiB")];
-    let options = delsm(&[&slow[..], &[("level_base_entries", "30")]].concat());
+    let slow = [("durability", "background"), ("durability_interval_ms", "60000"), ("unsynced_bytes_limit", "1GiB")];
+    let options = delsm(&[&slow[..], &[("max_entries_for_level_base", "30")]].concat());
     let db = Place::memory().open(&options, true).unwrap();
     let mut told = db.statistics();
     for n in 0..240u32 {

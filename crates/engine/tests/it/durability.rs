@@ -9,17 +9,17 @@ use std::{
 use terrace::{Db, Error, Options, ReadOptions, WriteOptions};
 use terrace_sim::{CrashFs, LateTracker, Rules};
 use terrace_storage::{
-    Traffic,
+    IoStats,
     backends::files::fs::FileSystem,
-    durability::{BatchTracker, CommitTracker, Evidence, JournalTracker, Way},
+    durability::{BatchTracker, DurabilityTracker, Evidence, JournalTracker, Way},
     open_files,
-    placement::Mode,
+    placement::OpenMode,
 };
 
 const CUTS: u64 = 40;
 
-fn open_with(fs: &CrashFs, tracker: Arc<dyn CommitTracker>, options: &Options) -> terrace::Result<Db> {
-    Db::open_manual(open_files(Arc::new(fs.clone()), Mode::Create, tracker, &options.setup())?, options.clone())
+fn open_with(fs: &CrashFs, tracker: Arc<dyn DurabilityTracker>, options: &Options) -> terrace::Result<Db> {
+    Db::open_manual(open_files(Arc::new(fs.clone()), OpenMode::Create, tracker, &options.setup())?, options.clone())
 }
 
 /// What each of many power cuts right now leaves.
@@ -83,7 +83,8 @@ fn tier_none_promises_nothing_syncs_nothing_and_says_so() {
 fn a_close_waits_for_no_batch_to_be_due() {
     for round in 0..5u32 {
         let place = Place::directory();
-        let slow = [("durability", "background"), ("batch_interval_ms", "60000"), ("compactions_max", "2")];
+        let slow =
+            [("durability", "background"), ("durability_interval_ms", "60000"), ("max_background_compactions", "2")];
         let db = place.open(&options(&[TIGHT, &slow].concat()), false).unwrap();
         for n in 0..2000u32 {
             db.put((n * 7919 % 2000).to_be_bytes(), [round as u8; 500]).unwrap();
@@ -97,7 +98,7 @@ fn a_close_waits_for_no_batch_to_be_due() {
 #[test]
 fn an_idle_store_becomes_durable_by_itself_and_only_if_asked_to() {
     let idle = |interval: &str| {
-        let db = Place::any().open(&options(&[("durability_interval_ms", interval)]), false).unwrap();
+        let db = Place::any().open(&options(&[("idle_durability_ms", interval)]), false).unwrap();
         db.put("a", "1").unwrap();
         db
     };
@@ -120,7 +121,7 @@ fn tickets_that_mature_late_promise_late_and_never_take_back() {
             Arc::new(tracker.with_files_max(files_max))
         };
         let batched = |way| Arc::new(BatchTracker::new(way, Duration::ZERO).with_files_max(files_max));
-        let tracker: Arc<dyn CommitTracker> = match seed % 6 {
+        let tracker: Arc<dyn DurabilityTracker> = match seed % 6 {
             0 => journal(Evidence::Count),
             1 => journal(Evidence::Transactions),
             2 => batched(Way::Group),
@@ -187,7 +188,7 @@ fn a_close_makes_everything_durable_and_a_drop_does_not() {
 fn a_synced_write_makes_all_older_logs_durable_first() {
     let disk = CrashFs::new(Rules::Ext4);
     let mut roomy = options(TIGHT);
-    roomy.memtables_max = 8;
+    roomy.max_write_buffer_number = 8;
     let db = kit::open(&(Arc::new(disk.clone()) as Arc<dyn FileSystem>), &roomy, true).unwrap();
     let mut keys = Vec::new();
     for n in 0..4 {
@@ -243,10 +244,11 @@ fn logs_and_tables_kept_for_a_batch_are_bounded() {
     ["group", "background", "journal"].into_iter().for_each(are_bounded_under);
 }
 
-fn are_bounded_under(tier: &str) {
+fn are_bounded_under(durability_mode: &str) {
     const MAX: u64 = 1 << 20;
     let place = Place::memory();
-    let rare: &[_] = &[("durability", tier), ("batch_interval_ms", "60000"), ("retained_bytes_max", "1MiB")];
+    let rare: &[_] =
+        &[("durability", durability_mode), ("durability_interval_ms", "60000"), ("unsynced_bytes_limit", "1MiB")];
     let db = place.open(&options(&[TIGHT, rare].concat()), false).unwrap();
     for n in 0..20_000u32 {
         db.put(format!("{:05}", n % 5000), vec![n as u8; 500]).unwrap();
@@ -257,10 +259,15 @@ fn are_bounded_under(tier: &str) {
             assert!(logs < 2 * MAX, "{logs} B of logs after {n} writes");
         }
     }
-    assert_eq!(db.statistics().durability, tier);
+    assert_eq!(db.statistics().durability, durability_mode);
     assert!(db.durable_sequence() > 10_000, "batches were made: {}", db.durable_sequence());
     let told = db.statistics();
-    assert!(told.stalls > 0 && !told.stall_time.is_zero(), "{tier}: {} stalls of {:?}", told.stalls, told.stall_time);
+    assert!(
+        told.stalls > 0 && !told.stall_time.is_zero(),
+        "{durability_mode}: {} stalls of {:?}",
+        told.stalls,
+        told.stall_time
+    );
     db.close().unwrap();
 }
 
@@ -303,7 +310,7 @@ fn a_flush_that_is_durable_overtakes_compactions_that_are_not() {
 /// From now on an hour passes until the next batch.
 fn hourly(way: Way, disk: &CrashFs) -> Arc<BatchTracker> {
     let tracker = BatchTracker::new(way, Duration::from_secs(3600));
-    tracker.commit(disk, &Traffic::default()).unwrap();
+    tracker.commit(disk, &IoStats::default()).unwrap();
     Arc::new(tracker)
 }
 
@@ -339,7 +346,7 @@ fn a_batch_promises_all_that_was_built_before_it() {
 /// A compaction into many tables hands over parts of them, which become durable in any order: what it replaces stays until all are.
 #[test]
 fn what_a_compaction_replaces_stays_until_all_parts_of_it_are_durable() {
-    let options = options(&[TIGHT, &[("memtable_bytes", "1MiB"), ("compression", "none")]].concat());
+    let options = options(&[TIGHT, &[("write_buffer_size", "1MiB"), ("compression", "none")]].concat());
     let mut pending = 0;
     for seed in 0..12 {
         let disk = CrashFs::new(Rules::Ext4).with_open_files_max(16); // of which two are for builds
@@ -375,7 +382,11 @@ fn a_batch_does_not_wait_for_more_than_sixteen_logs() {
     for way in [Way::Group, Way::Background] {
         let disk = CrashFs::new(Rules::Ext4);
         let tracker = hourly(way, &disk);
-        let lazy = [("l0_compact_runs", "900"), ("l0_slow_runs", "900"), ("l0_stop_runs", "900")];
+        let lazy = [
+            ("level0_file_num_compaction_trigger", "900"),
+            ("level0_slowdown_writes_trigger", "900"),
+            ("level0_stop_writes_trigger", "900"),
+        ];
         let db = open_with(&disk, tracker, &options(&[TIGHT, &lazy].concat())).unwrap();
         for n in 1..=16 {
             assert_eq!((db.durable_sequence(), db.statistics().pending_edits), (0, n - 1), "{way:?}");
@@ -398,9 +409,9 @@ fn writing_calls() -> Option<u64> {
 #[test]
 fn writes_through_a_mapping_make_no_system_call_each() {
     const PUTS: u64 = 2000;
-    let calls = |log_writes: &str| {
+    let calls = |wal_write_mode: &str| {
         let place = Place::directory();
-        let db = place.open(&options(&[("log_writes", log_writes)]), false).unwrap();
+        let db = place.open(&options(&[("wal_write_mode", wal_write_mode)]), false).unwrap();
         let before = writing_calls()?;
         (0..PUTS).for_each(|n| db.put(n.to_be_bytes(), [7; 100]).unwrap());
         Some(writing_calls()? - before)

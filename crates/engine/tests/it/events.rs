@@ -49,8 +49,8 @@ fn fill(db: &Db) {
 #[test]
 fn beginnings_and_ends_agree_with_the_statistics() {
     for manual in [true, false] {
-        let (shape, heard) = listening(options(&[TIGHT, &[("compression", "none")]].concat()));
-        let db = kit::Place::any().open(&shape, manual).unwrap();
+        let (layout, heard) = listening(options(&[TIGHT, &[("compression", "none")]].concat()));
+        let db = kit::Place::any().open(&layout, manual).unwrap();
         fill(&db);
         db.put_with("synced", "", WriteOptions::synced()).unwrap();
         db.flush().unwrap();
@@ -98,8 +98,8 @@ fn beginnings_and_ends_agree_with_the_statistics() {
 fn a_stop_and_its_cure_are_heard_once() {
     let disk = FaultFs::new(kit::anywhere(), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
-    let (shape, heard) = listening(options(TIGHT));
-    let db = kit::open(&fs, &shape, true).unwrap();
+    let (layout, heard) = listening(options(TIGHT));
+    let db = kit::open(&fs, &layout, true).unwrap();
     db.put("a", "1").unwrap();
     disk.arm(Plan::from_then_on(disk.calls(), Fault::Enospc));
     (0..3).for_each(|_| assert!(db.put("b", "2").is_err()));

@@ -11,14 +11,14 @@ use terrace_storage::backends::files::fs::FileSystem;
 const SEED: u64 = 0x5afe;
 const BATCHES: usize = 60;
 
-fn apart(tier: &str, log_writes: &str) -> Options {
+fn apart(durability_mode: &str, wal_write_mode: &str) -> Options {
     let changes: &[_] = &[
         ("values", "log"),
         ("value_log_threshold", "40"),
-        ("garbage_percent", "1"),
-        ("durability", tier),
-        ("log_writes", log_writes),
-        ("batch_interval_ms", "0"),
+        ("value_log_gc_percent", "1"),
+        ("durability", durability_mode),
+        ("wal_write_mode", wal_write_mode),
+        ("durability_interval_ms", "0"),
     ];
     options(&[TIGHT, changes].concat())
 }
@@ -85,17 +85,18 @@ impl Machine {
 /// Tiers that there can be, and how logs are written.
 fn makes() -> impl Iterator<Item = (&'static str, &'static str)> {
     let all = [("sync", "write"), ("sync", "map"), ("group", "write"), ("background", "map"), ("journal", "write")];
-    all.into_iter().filter(|(tier, log_writes)| !kit::is_refused(&apart(tier, log_writes)))
+    all.into_iter()
+        .filter(|(durability_mode, wal_write_mode)| !kit::is_refused(&apart(durability_mode, wal_write_mode)))
 }
 
 /// The sync of a log fails while somebody waits for it, at any time of the store's life.
 #[test]
 fn nothing_is_built_on_a_log_that_was_not_saved() {
     let states = states(SEED, BATCHES);
-    for (tier, log_writes) in makes() {
-        let options = apart(tier, log_writes);
+    for (durability_mode, wal_write_mode) in makes() {
+        let options = apart(durability_mode, wal_write_mode);
         for until in 1..BATCHES {
-            let what = format!("{tier}, {log_writes}, batch {until}, seed {SEED:#x}");
+            let what = format!("{durability_mode}, {wal_write_mode}, batch {until}, seed {SEED:#x}");
             let machine = Machine::new();
             let (db, promised) = machine.written(&options, until);
             machine.break_syncs(Fault::EioAtSync);
@@ -113,8 +114,8 @@ fn nothing_is_built_on_a_log_that_was_not_saved() {
 #[test]
 fn nor_on_one_whose_loss_an_opening_was_told_of() {
     let states = states(SEED, BATCHES);
-    for (tier, log_writes) in makes() {
-        let options = apart(tier, log_writes);
+    for (durability_mode, wal_write_mode) in makes() {
+        let options = apart(durability_mode, wal_write_mode);
         let machine = Machine::new();
         let (db, promised) = machine.written(&options, 20);
         drop(db);
@@ -122,7 +123,7 @@ fn nor_on_one_whose_loss_an_opening_was_told_of() {
         let told = machine.open(&options).map(drop).expect_err("it cannot be saved");
         assert!(is_told(&told), "{told}");
         machine.faults.heal();
-        machine.is_sound(&options, &states, promised, &format!("{tier}, {log_writes}"));
+        machine.is_sound(&options, &states, promised, &format!("{durability_mode}, {wal_write_mode}"));
     }
 }
 
@@ -132,10 +133,10 @@ fn nor_on_one_whose_loss_an_opening_was_told_of() {
 fn a_disk_that_a_sync_of_the_log_found_full_is_not_full_for_ever() {
     let states = states(SEED, BATCHES);
     let (mut resumed, mut reopened) = (0, 0);
-    for (tier, log_writes) in makes() {
-        let options = apart(tier, log_writes);
+    for (durability_mode, wal_write_mode) in makes() {
+        let options = apart(durability_mode, wal_write_mode);
         for until in 1..BATCHES {
-            let what = format!("{tier}, {log_writes}, batch {until}, seed {SEED:#x}");
+            let what = format!("{durability_mode}, {wal_write_mode}, batch {until}, seed {SEED:#x}");
             let machine = Machine::new();
             let (db, mut promised) = machine.written(&options, until);
             machine.break_syncs(Fault::EnospcAtSync);
@@ -165,14 +166,14 @@ fn a_disk_that_a_sync_of_the_log_found_full_is_not_full_for_ever() {
 /// A sync that fails is named by what was synced: a file by its path, a directory as one.
 #[test]
 fn a_failed_sync_names_what_was_synced() {
-    let shape = options(&[("durability", "sync")]);
+    let layout = options(&[("durability", "sync")]);
     let (mut files, mut directories) = (0, 0);
     for call in 0.. {
         let faults = FaultFs::new(kit::anywhere(), Plan::once(call, Fault::EioAtSync));
         let fs: Arc<dyn FileSystem> = Arc::new(faults.clone());
         let directory = fs.name();
         let work = || -> terrace::Result<()> {
-            let db = kit::open(&fs, &shape, true)?;
+            let db = kit::open(&fs, &layout, true)?;
             db.put_with("k", "v", WriteOptions::synced())?;
             db.flush()?;
             db.wait_durable(db.last_sequence())?;

@@ -17,7 +17,7 @@ use std::{
 };
 use terrace::{Db, Error, Options, ReadOptions, check_on};
 use terrace_sim::{Fault, FaultFs, Medium, Plan, Recorder, Rules};
-use terrace_storage::{backends::files::fs::FileSystem, placement::Mode};
+use terrace_storage::{backends::files::fs::FileSystem, placement::OpenMode};
 
 const SEED: u64 = 0xfa017;
 const BATCHES: usize = 150;
@@ -30,7 +30,7 @@ struct How {
     /// Background work is the history's.
     manual: bool,
     /// How tables become durable. With another than LevelDB's own the log is mapped.
-    tier: &'static str,
+    durability_mode: &'static str,
     /// The form of tables.
     tables: &'static str,
     /// Values live in the log, which is collected so.
@@ -39,27 +39,28 @@ struct How {
 
 impl How {
     const TIERS: [&str; 5] = ["sync", "group", "journal", "background", "journal-bpf"];
-    const BUNDLED: How = How { manual: true, tier: "sync", tables: "bundled", collection: None };
+    const BUNDLED: How = How { manual: true, durability_mode: "sync", tables: "bundled", collection: None };
 
     /// By the first so many tiers, which differ the most, with bundles, and with values in the log besides.
     fn by_tiers(count: usize, manual: bool) -> impl Iterator<Item = How> {
         let tiers = How::TIERS.into_iter().take(count);
-        let block = tiers.map(move |tier| How { manual, tier, tables: "block", collection: None });
-        let moved = How { manual, tier: "group", tables: "bundled", collection: Some("segments") };
+        let block =
+            tiers.map(move |durability_mode| How { manual, durability_mode, tables: "block", collection: None });
+        let moved = How { manual, durability_mode: "group", tables: "bundled", collection: Some("segments") };
         block.chain([How { manual, ..How::BUNDLED }, moved]).filter(|how| !kit::is_refused(&how.options()))
     }
 
     fn options(self) -> Options {
-        let log_writes = if self.tier == "sync" { "write" } else { "map" };
+        let wal_write_mode = if self.durability_mode == "sync" { "write" } else { "map" };
         let changes: &[_] = &[
-            ("durability", self.tier),
-            ("batch_interval_ms", "0"),
-            ("log_writes", log_writes),
+            ("durability", self.durability_mode),
+            ("durability_interval_ms", "0"),
+            ("wal_write_mode", wal_write_mode),
             ("tables", self.tables),
-            ("file_value_bytes_min", "20"),
+            ("min_value_file_size", "20"),
             ("values", self.values()),
             ("value_log_threshold", "40"),
-            ("garbage_percent", "1"),
+            ("value_log_gc_percent", "1"),
             ("collection", self.collection.unwrap_or("off")),
         ];
         kit::plain(&[TIGHT, changes].concat())
@@ -243,8 +244,8 @@ impl Run<'_> {
         db.close().expect("close");
         let db = kit::open(&fs, &options, true).expect("open once more, which removes what nobody needs");
         db.close().expect("close");
-        let placement = kit::placement(&fs, Mode::ReadOnly, &options).expect("open read-only");
-        let report = check_on(&*placement, &options, true).expect("check");
+        let storage = kit::storage(&fs, OpenMode::ReadOnly, &options).expect("open read-only");
+        let report = check_on(&*storage, &options, true).expect("check");
         assert_eq!((report.problems, report.leftovers), (vec![], vec![]), "after a {what}");
         count
     }
@@ -326,7 +327,7 @@ fn a_sample_of_calls_may_fail_under_threads() {
 
 #[test]
 fn a_sample_of_calls_may_fail_with_directory_tables() {
-    let how = How { manual: true, tier: "background", tables: "directory", collection: None };
+    let how = How { manual: true, durability_mode: "background", tables: "directory", collection: None };
     if kit::is_refused(&how.options()) {
         return;
     }
@@ -338,7 +339,7 @@ fn a_sample_of_calls_may_fail_with_directory_tables() {
 #[test]
 fn a_sample_of_calls_may_fail_while_values_are_put_again() {
     for (manual, stride) in [(true, 11), (false, 61)] {
-        a_sample_may_fail(How { manual, tier: "sync", tables: "block", collection: Some("tail") }, stride);
+        a_sample_may_fail(How { manual, durability_mode: "sync", tables: "block", collection: Some("tail") }, stride);
     }
 }
 
@@ -346,7 +347,10 @@ fn a_sample_of_calls_may_fail_while_values_are_put_again() {
 #[test]
 fn a_sample_of_calls_may_fail_while_values_are_moved() {
     for (manual, stride) in [(true, 11), (false, 61)] {
-        a_sample_may_fail(How { manual, tier: "group", tables: "block", collection: Some("segments") }, stride);
+        a_sample_may_fail(
+            How { manual, durability_mode: "group", tables: "block", collection: Some("segments") },
+            stride,
+        );
     }
 }
 
@@ -366,7 +370,7 @@ fn forms() -> impl Iterator<Item = &'static str> {
 }
 
 fn of_form(tables: &str) -> Options {
-    kit::plain(&[TIGHT, &[("tables", tables), ("file_value_bytes_min", "20")]].concat())
+    kit::plain(&[TIGHT, &[("tables", tables), ("min_value_file_size", "20")]].concat())
 }
 
 /// A finished store with tables, logs and everything.
@@ -388,7 +392,7 @@ fn every_call_of_a_reading_open_may_fail() {
         let faults = FaultFs::new(finished(tables), Plan::never());
         let fs: Arc<dyn FileSystem> = Arc::new(faults.clone());
         let own = of_form(tables);
-        let check = || check_on(&*kit::placement(&fs, Mode::ReadOnly, &own)?, &own, true);
+        let check = || check_on(&*kit::storage(&fs, OpenMode::ReadOnly, &own)?, &own, true);
         assert_eq!(check().unwrap().problems, Vec::<String>::new());
         for call in 0..faults.calls() {
             faults.arm(Plan::once(faults.calls() + call, Fault::Eio));
@@ -415,7 +419,7 @@ fn reads_may_fail(tables: &str) {
     let faults = FaultFs::new(finished(tables), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(faults.clone());
     let mut cold = of_form(tables);
-    cold.cache_bytes = 0;
+    cold.block_cache_size = 0;
     cold.seek_compaction = false;
     let db = kit::open(&fs, &cold, true).unwrap();
     let wanted = contents(&db).unwrap();

@@ -7,7 +7,7 @@ use std::{
     thread,
     time::Duration,
 };
-use terrace::{Db, Error, Options, PRESETS, ReadOptions, SortedTableWriter, Tier, WriteBatch, WriteOptions};
+use terrace::{Db, DurabilityMode, Error, Options, PRESETS, ReadOptions, SortedTableWriter, WriteBatch, WriteOptions};
 use terrace_storage::backends::raw::split;
 
 /// A place for a store of every preset, and its options. Tiers that this file system refuses are replaced.
@@ -19,13 +19,13 @@ fn stores(folder: &Path) -> Vec<(&'static str, PathBuf, Options)> {
             let device = folder.join(format!("{name}.device"));
             kit::device_file(&device, 64 << 20);
             split::join(&path, &device).unwrap();
-            options.memtable_bytes = 1 << 20;
+            options.write_buffer_size = 1 << 20;
         } else if options.device {
             kit::device_file(&path, 64 << 20);
-            options.memtable_bytes = 1 << 20;
+            options.write_buffer_size = 1 << 20;
         }
         if options.durability.refusal(folder).is_some() {
-            options.durability = Tier::Background;
+            options.durability = DurabilityMode::Background;
         }
         (*name, path, options)
     };
@@ -125,8 +125,8 @@ fn children_of_a_busy_process_neither_hang_nor_harm() {
     in_own_process(|| {
         let folder = tempfile::tempdir().unwrap();
         let mut options = Options::preset("terrace").unwrap();
-        options.memtable_bytes = 64 << 10;
-        options.durability = Tier::Background;
+        options.write_buffer_size = 64 << 10;
+        options.durability = DurabilityMode::Background;
         let path = folder.path().join("store");
         let db = Db::open(&path, options.clone()).unwrap();
         let stop = AtomicBool::new(false);

@@ -20,7 +20,7 @@ use std::{
 use terrace::{Db, Error, Op, Options, WriteOptions, check_on};
 use terrace_peers::require;
 use terrace_sim::{CrashFs, Fault, FaultFs, Plan, Recorder, Rng, Rules, SmallFs};
-use terrace_storage::{backends::files::fs::FileSystem, placement::Mode};
+use terrace_storage::{backends::files::fs::FileSystem, placement::OpenMode};
 
 const SEED: u64 = 0xf011;
 const BATCHES: usize = 150;
@@ -38,10 +38,10 @@ struct How {
 
 impl How {
     fn options(self) -> Options {
-        let kept: &[_] = &[("log_keep_bytes", "1GiB")];
-        let batched: &[_] = &[("durability", "group"), ("batch_interval_ms", "0"), ("pipelined_writes", "on")];
-        let tables: &[_] = &[("tables", self.tables), ("file_value_bytes_min", "20")];
-        let apart: &[_] = &[("values", "log"), ("value_log_threshold", "40"), ("garbage_percent", "1")];
+        let kept: &[_] = &[("wal_size_limit", "1GiB")];
+        let batched: &[_] = &[("durability", "group"), ("durability_interval_ms", "0"), ("pipelined_writes", "on")];
+        let tables: &[_] = &[("tables", self.tables), ("min_value_file_size", "20")];
+        let apart: &[_] = &[("values", "log"), ("value_log_threshold", "40"), ("value_log_gc_percent", "1")];
         let taken = [(self.batched, batched), (self.apart, apart)].into_iter().filter(|(taken, _)| *taken);
         let taken: Vec<_> = taken.flat_map(|(_, changes)| changes).copied().collect();
         kit::plain(&[TIGHT, kept, tables, &taken].concat())
@@ -178,8 +178,8 @@ impl Run<'_> {
         let count = found.unwrap_or_else(|e| panic!("step {step} seed {seed}: {e}"));
         assert!(count >= at_least, "step {step} seed {seed}: {count} batches of {at_least} promised");
         db.close().expect("close");
-        let placement = kit::placement(&fs, Mode::ReadOnly, &options).expect("open read-only");
-        assert_eq!(check_on(&*placement, &options, true).expect("check").problems, Vec::<String>::new());
+        let storage = kit::storage(&fs, OpenMode::ReadOnly, &options).expect("open read-only");
+        assert_eq!(check_on(&*storage, &options, true).expect("check").problems, Vec::<String>::new());
     }
 }
 
@@ -251,10 +251,14 @@ fn a_disk_full_is_cured_with_directory_tables() {
 /// opened again.
 #[test]
 fn what_other_parts_of_a_merge_have_made_goes_too() {
-    let by_hand: &[_] = &[("l0_compact_runs", "98"), ("l0_slow_runs", "99"), ("l0_stop_runs", "100")];
-    let parts: &[_] = &[("subcompactions_max", "4"), ("subcompaction_bytes", "32KiB"), ("compression", "none")];
-    let apart: &[_] = &[("values", "log"), ("value_log_threshold", "40"), ("garbage_percent", "1")];
-    let values: &[_] = &[("tables", "directory"), ("file_value_bytes_min", "20")]; // of which each is a file
+    let by_hand: &[_] = &[
+        ("level0_file_num_compaction_trigger", "98"),
+        ("level0_slowdown_writes_trigger", "99"),
+        ("level0_stop_writes_trigger", "100"),
+    ];
+    let parts: &[_] = &[("max_subcompactions", "4"), ("min_subcompaction_size", "32KiB"), ("compression", "none")];
+    let apart: &[_] = &[("values", "log"), ("value_log_threshold", "40"), ("value_log_gc_percent", "1")];
+    let values: &[_] = &[("tables", "directory"), ("min_value_file_size", "20")]; // of which each is a file
     for (options, fault, stride) in [
         (kit::plain(&[TIGHT, parts].concat()), Fault::Enospc, 5),
         (kit::plain(&[TIGHT, parts, &[("tables", "bundled")]].concat()), Fault::Enospc, 5),
@@ -316,8 +320,14 @@ fn what_other_parts_of_a_merge_have_made_goes_too() {
 /// Who resumes writes waits for all jobs, but not for one that leaves others their share of the device.
 #[test]
 fn writes_go_on_beside_a_compaction_that_is_held_back() {
-    let due = |runs| [("l0_compact_runs", runs), ("l0_slow_runs", "98"), ("l0_stop_runs", "99")];
-    let held: &[_] = &[("compaction_bytes_per_second", "512"), ("compression", "none"), ("level_base_bytes", "1GiB")];
+    let due = |runs| {
+        [
+            ("level0_file_num_compaction_trigger", runs),
+            ("level0_slowdown_writes_trigger", "98"),
+            ("level0_stop_writes_trigger", "99"),
+        ]
+    };
+    let held: &[_] = &[("rate_bytes_per_sec", "512"), ("compression", "none"), ("max_bytes_for_level_base", "1GiB")];
     let disk = FaultFs::new(kit::anywhere(), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
     let db = kit::open(&fs, &kit::plain(&[TIGHT, &due("4"), held].concat()), false).unwrap();
@@ -349,7 +359,7 @@ fn what_was_refused_stays_refused() {
     let disk = FaultFs::new(kit::anywhere(), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
     for flushed in [true, false] {
-        let options = kit::plain(&[TIGHT, &[("log_keep_bytes", "1GiB")]].concat());
+        let options = kit::plain(&[TIGHT, &[("wal_size_limit", "1GiB")]].concat());
         let db = kit::open(&fs, &options, true).unwrap();
         let before = db.last_sequence();
         db.put("kept", "1").unwrap();
@@ -384,11 +394,12 @@ fn what_was_refused_stays_refused() {
 /// A store that stops with nothing in memory goes on with another log, which no flush makes durable. The manifest names it.
 #[test]
 fn the_log_with_which_an_idle_store_goes_on_survives_a_power_cut() {
-    for (rules, tier) in [(Rules::Ext4, "sync"), (Rules::Posix, "sync"), (Rules::Posix, "background")] {
+    for (rules, durability_mode) in [(Rules::Ext4, "sync"), (Rules::Posix, "sync"), (Rules::Posix, "background")] {
         let disk = CrashFs::new(rules);
         let faults = FaultFs::new(Arc::new(disk.clone()), Plan::never());
         let fs: Arc<dyn FileSystem> = Arc::new(faults.clone());
-        let options = kit::plain(&[TIGHT, &[("durability", tier), ("batch_interval_ms", "0")]].concat());
+        let options =
+            kit::plain(&[TIGHT, &[("durability", durability_mode), ("durability_interval_ms", "0")]].concat());
         let db = kit::open(&fs, &options, true).unwrap();
         db.put("kept", "1").unwrap();
         db.flush().unwrap();
@@ -400,7 +411,10 @@ fn the_log_with_which_an_idle_store_goes_on_survives_a_power_cut() {
         for seed in 0..50 {
             let left = disk.power_loss(disk.steps(), seed).file_system();
             let found = kit::open(&left, &options, true).and_then(|db| db.get("kept"));
-            assert!(matches!(&found, Ok(Some(value)) if value == b"1"), "{rules:?}, {tier}, seed {seed}: {found:?}");
+            assert!(
+                matches!(&found, Ok(Some(value)) if value == b"1"),
+                "{rules:?}, {durability_mode}, seed {seed}: {found:?}"
+            );
         }
     }
 }

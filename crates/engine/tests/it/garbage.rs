@@ -48,15 +48,15 @@ struct Store {
 /// `preset` in small.
 fn small(preset: &str, changes: &[(&str, &str)]) -> (Options, u64) {
     let mut options = Options::preset(preset).expect("a preset");
-    let part = options.memtable_bytes / MEMTABLE;
+    let part = options.write_buffer_size / MEMTABLE;
     options.device = false;
-    options.memtable_bytes = MEMTABLE;
-    options.table_bytes = (options.table_bytes / part).max(64 << 10);
-    options.level_base_bytes = (options.level_base_bytes / part).max(64 << 10);
-    options.segment_bytes = 256 << 10;
-    options.cache_bytes = 1 << 20;
+    options.write_buffer_size = MEMTABLE;
+    options.target_file_size = (options.target_file_size / part).max(64 << 10);
+    options.max_bytes_for_level_base = (options.max_bytes_for_level_base / part).max(64 << 10);
+    options.value_log_segment_size = 256 << 10;
+    options.block_cache_size = 1 << 20;
     options.reserve_bytes = 0;
-    for (name, value) in [("durability", "sync"), ("log_writes", "write")].iter().chain(changes) {
+    for (name, value) in [("durability", "sync"), ("wal_write_mode", "write")].iter().chain(changes) {
         options.set(name, value).unwrap_or_else(|e| panic!("{name}={value}: {e}"));
     }
     (options, SLACK / part)
@@ -66,7 +66,7 @@ impl Store {
     fn open(preset: &str, changes: &[(&str, &str)], deletes: Deletes) -> Store {
         let mut changes = changes.to_vec();
         if deletes == Deletes::Ranges {
-            changes.push(("range_deletes", "on"));
+            changes.push(("range_tombstones", "on"));
         }
         let (options, slack) = small(preset, &changes);
         let place = Place::any();
@@ -227,7 +227,7 @@ fn space_comes_back_with_values_in_the_log() {
 #[test]
 fn a_snapshot_holds_one_version_of_a_key() {
     for deletes in [Deletes::Points, Deletes::Ranges] {
-        for changes in [&[][..], &[("tables", "bundled")], &[("whole_blocks", "on")]] {
+        for changes in [&[][..], &[("tables", "bundled")], &[("copy_whole_blocks", "on")]] {
             let mut store = Store::open("default", changes, deletes);
             (0..200).for_each(|n| store.put(format!("key{n:05}"), 1000));
             let snapshot = store.db.snapshot();
@@ -265,7 +265,7 @@ fn without_deletes_hardly_more_is_written() {
     for preset in ["default", "terrace-block"] {
         for (name, history) in histories {
             let written = |percent: &str| {
-                let mut store = Store::open(preset, &[("tombstone_percent", percent)], Deletes::Points);
+                let mut store = Store::open(preset, &[("tombstone_compaction_percent", percent)], Deletes::Points);
                 history(&mut store);
                 store.db.flush().expect("flush");
                 store.step();
@@ -284,7 +284,7 @@ fn without_deletes_hardly_more_is_written() {
 #[test]
 fn garbage_of_an_earlier_opening_goes() {
     for (name, history) in [HISTORIES[0], HISTORIES[1], HISTORIES[4]] {
-        let mut store = Store::open("default", &[("tombstone_percent", "0")], Deletes::Points);
+        let mut store = Store::open("default", &[("tombstone_compaction_percent", "0")], Deletes::Points);
         history(&mut store);
         store.rest();
         let (before, live) = (store.taken(), store.live());

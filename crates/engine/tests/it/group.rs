@@ -12,21 +12,21 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use terrace::{Db, Error, Options, Syncs, Tier, WriteOptions, check};
+use terrace::{Db, DurabilityMode, Error, Options, Syncs, WriteOptions, check};
 use terrace_peers::require;
 use terrace_storage::Watch;
 
 /// No commit and no writeback of the kernel's own within the time of a test: what is on the device was put there.
 const QUIET: &str = "commit=300";
 
-fn tier(name: &str) -> Options {
+fn durability_mode(name: &str) -> Options {
     kit::plain(
         &[
             TIGHT,
             &[
                 ("durability", name),
-                ("batch_interval_ms", "0"),
                 ("durability_interval_ms", "0"),
+                ("idle_durability_ms", "0"),
                 ("compression", "none"),
             ],
         ]
@@ -36,7 +36,7 @@ fn tier(name: &str) -> Options {
 
 /// How many pairs of the store of this name a power cut would leave now.
 fn survivors_in(file_system: &LoopFs, name: &str) -> usize {
-    survivors_of(file_system, name, &tier("sync"))
+    survivors_of(file_system, name, &durability_mode("sync"))
 }
 
 fn survivors_of(file_system: &LoopFs, name: &str, options: &Options) -> usize {
@@ -50,7 +50,7 @@ fn survivors_of(file_system: &LoopFs, name: &str, options: &Options) -> usize {
 }
 
 fn fill(store: &Path, tier_name: &str) -> Db {
-    fill_with(store, tier(tier_name))
+    fill_with(store, durability_mode(tier_name))
 }
 
 fn fill_with(store: &Path, options: Options) -> Db {
@@ -90,7 +90,7 @@ fn what_a_batch_made_durable_of_directory_tables_is_on_the_device() {
     let Some(()) = require("root", is_root()) else { return };
     let Some(file_system) = require("loop", LoopFs::with(&[], QUIET)) else { return };
     let pairs = |tier_name: &str| {
-        let mut options = tier(tier_name);
+        let mut options = durability_mode(tier_name);
         options.set("tables", "directory").expect("a form of tables");
         options
     };
@@ -130,7 +130,8 @@ fn waiting_for_the_journal_takes_less_than_a_hundredth_of_a_processor() {
         let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
         Some(Duration::from_nanos(text.split_whitespace().next()?.parse().ok()?))
     };
-    let watch = Watch::open(&file_system.mount, Tier::Journal, Duration::from_millis(200)).expect("a tracker");
+    let watch =
+        Watch::open(&file_system.mount, DurabilityMode::Journal, Duration::from_millis(200)).expect("a tracker");
     let mut file = File::create(file_system.mount.join("table")).expect("create");
     file.write_all(&[7; 1 << 20]).expect("write");
     let ticket = watch.watch([file]).expect("watch");
@@ -153,7 +154,7 @@ fn noblsm_syncs_each_flush_once_and_the_default_in_batches_blocks_nobody() {
     let Some(file_system) = require("loop", LoopFs::with(&[], "commit=1")) else { return };
     for preset in ["noblsm", "terrace-block", "leveldb"] {
         let mut options = Options::preset(preset).expect("a preset");
-        for (name, value) in [TIGHT, &[("compression", "none"), ("durability_interval_ms", "0")]].concat() {
+        for (name, value) in [TIGHT, &[("compression", "none"), ("idle_durability_ms", "0")]].concat() {
             options.set(name, value).expect("an option");
         }
         let db = Db::open(file_system.mount.join(preset), options).expect("open");
@@ -207,16 +208,16 @@ fn synced_writes_through_a_mapping_leave_the_journal_alone() {
     const WRITES: u64 = 400;
     let Some(()) = require("root", is_root()) else { return };
     let Some(file_system) = require("loop", LoopFs::with(&[], QUIET)) else { return };
-    let commits_of = |log_writes: &str| {
-        let mut options = tier("group");
-        options.set("log_writes", log_writes).expect("an option");
-        let db = Db::open(file_system.mount.join(log_writes), options).expect("open");
+    let commits_of = |wal_write_mode: &str| {
+        let mut options = durability_mode("group");
+        options.set("wal_write_mode", wal_write_mode).expect("an option");
+        let db = Db::open(file_system.mount.join(wal_write_mode), options).expect("open");
         let before = file_system.commits();
         for n in 0..WRITES {
             db.put_with(n.to_be_bytes(), [7; 100], WriteOptions::synced()).expect("put");
         }
         let commits = file_system.commits() - before;
-        assert_eq!((db.durable_sequence(), survivors_in(&file_system, log_writes)), (WRITES, WRITES as usize));
+        assert_eq!((db.durable_sequence(), survivors_in(&file_system, wal_write_mode)), (WRITES, WRITES as usize));
         commits
     };
     let (mapped, written) = (commits_of("map"), commits_of("write"));
@@ -231,7 +232,7 @@ fn a_synced_write_behind_others_writes_its_own_bytes() {
     let Some(()) = require("root", is_root()) else { return };
     let Some(file_system) = require("loop", LoopFs::with(&[], QUIET)) else { return };
     let mut options = Options::preset("terrace-block").expect("a preset");
-    options.durability_interval_ms = 0;
+    options.idle_durability_ms = 0;
     let db = Db::open(file_system.mount.join("store"), options).expect("open");
     for n in 0..4000_u32 {
         db.put(n.to_be_bytes(), [7; 1000]).expect("put");
@@ -277,16 +278,16 @@ fn where_a_commit_could_not_promise_it_its_tiers_refuse_and_say_why() {
         .map(|_| std::panic::catch_unwind(|| refuses(&Path::new(&at("merged")).join("store"), "not on ext4")));
     run("umount", &[&at("merged")]).expect("unmount");
     memory.expect("mount a tmpfs").expect("memory is refused");
-    assert_eq!(Db::open(at("store"), tier("auto")).expect("open").statistics().durability, "group");
+    assert_eq!(Db::open(at("store"), durability_mode("auto")).expect("open").statistics().durability, "group");
 }
 
 fn refuses(store: &Path, reason: &str) {
     for name in ["group", "journal", "journal-bpf"] {
-        let error = Db::open(store, tier(name)).map(drop).expect_err(reason);
+        let error = Db::open(store, durability_mode(name)).map(drop).expect_err(reason);
         let told = |text: &str| text.contains(reason) && text.contains(name);
         assert!(matches!(&error, Error::Unsupported(text) if told(text)), "{error} does not say {name} and {reason:?}");
     }
-    let db = Db::open(store, tier("auto")).expect("auto is never refused");
+    let db = Db::open(store, durability_mode("auto")).expect("auto is never refused");
     db.put("a", "1").expect("put");
     assert_eq!(db.statistics().durability, "background", "{reason}");
     db.close().expect("close");

@@ -10,7 +10,7 @@ use std::{
     thread,
     time::Duration,
 };
-use terrace::{Db, Error, Options, ReadOptions, TableForm, Tier, Values, WriteOptions};
+use terrace::{Db, DurabilityMode, Error, Options, ReadOptions, TableForm, Values, WriteOptions};
 use terrace_storage::backends::raw::split;
 
 const FORMS: [(TableForm, Values); 4] = [
@@ -23,7 +23,7 @@ const FORMS: [(TableForm, Values); 4] = [
 fn options((tables, values): (TableForm, Values)) -> Options {
     let mut options = Options::default();
     (options.tables, options.values) = (Some(tables), Some(values));
-    (options.memtable_bytes, options.durability) = (64 << 10, Tier::Sync);
+    (options.write_buffer_size, options.durability) = (64 << 10, DurabilityMode::Sync);
     options
 }
 
@@ -271,10 +271,10 @@ fn a_lock_that_is_gone_stops_writes() {
 #[test]
 fn a_lock_that_is_gone_is_missed_before_files_go() {
     let folder = tempfile::tempdir().unwrap();
-    for tier in [Tier::Sync, Tier::None] {
-        let path = folder.path().join(tier.name());
+    for durability_mode in [DurabilityMode::Sync, DurabilityMode::None] {
+        let path = folder.path().join(durability_mode.name());
         let mut options = options(FORMS[0]);
-        options.durability = tier;
+        options.durability = durability_mode;
         let db = Db::open(&path, options).unwrap();
         (0..300).for_each(|n| db.put(format!("{n:04}"), [7; 500]).unwrap());
         db.compact_range(None, None).unwrap();
@@ -282,8 +282,8 @@ fn a_lock_that_is_gone_is_missed_before_files_go() {
         let before: Vec<String> = files(&path).into_iter().filter(|name| name.ends_with(".ldb")).collect();
         fs::remove_file(path.join("LOCK")).unwrap();
         (0..300).for_each(|n| drop(db.put(format!("{n:04}"), [8; 500])));
-        assert!(db.compact_range(None, None).is_err() || db.wait_idle().is_err(), "{tier:?}");
-        assert!(before.iter().all(|name| path.join(name).exists()), "{tier:?}");
+        assert!(db.compact_range(None, None).is_err() || db.wait_idle().is_err(), "{durability_mode:?}");
+        assert!(before.iter().all(|name| path.join(name).exists()), "{durability_mode:?}");
         drop(db);
     }
 }

@@ -15,17 +15,17 @@ use std::{
 use terrace::{Db, Error, Options, ReadOptions, SortedTableWriter, WriteOptions, check_on};
 use terrace_peers::{leveldb::Library, require};
 use terrace_sim::{Fault, FaultFs, Medium, Plan, Rng, Rules};
-use terrace_storage::{backends::files::fs::FileSystem, placement::Mode};
+use terrace_storage::{backends::files::fs::FileSystem, placement::OpenMode};
 
 const SEED: u64 = 0x169;
 
-fn shape() -> Options {
+fn layout() -> Options {
     options(kit::TIGHT)
 }
 
 /// Writes a table of these keys, `None` for a delete.
 fn table(path: PathBuf, entries: &[(Vec<u8>, Option<Vec<u8>>)]) -> PathBuf {
-    let mut writer = SortedTableWriter::create(&path, &shape()).unwrap();
+    let mut writer = SortedTableWriter::create(&path, &layout()).unwrap();
     for (key, value) in entries {
         match value {
             Some(value) => writer.put(key, value).unwrap(),
@@ -58,9 +58,9 @@ fn ingested_tables_are_newer_than_all_before_and_older_than_all_after() {
     let folder = tempfile::tempdir().unwrap();
     for (seed, place) in (0..8).map(|seed| (seed, if seed < 6 { Place::any() } else { Place::directory() })) {
         let mut rng = Rng::new(seed);
-        let mut options = shape();
-        options.l0_compact_runs = [2, 1000][seed as usize % 2];
-        (options.l0_slow_runs, options.l0_stop_runs) = (2000, 2000);
+        let mut options = layout();
+        options.level0_file_num_compaction_trigger = [2, 1000][seed as usize % 2];
+        (options.level0_slowdown_writes_trigger, options.level0_stop_writes_trigger) = (2000, 2000);
         let (mut db, mut model) = (place.open(&options, false).unwrap(), Model::new());
         let mut snapshots = Vec::new();
         for number in 1..=150 {
@@ -97,7 +97,7 @@ fn ingested_tables_are_newer_than_all_before_and_older_than_all_after() {
             assert!(pairs == *then, "seed {seed}: a snapshot changed");
         }
         drop((snapshots, db));
-        let closed = kit::placement(&place.fs, Mode::ReadOnly, &options).unwrap();
+        let closed = kit::storage(&place.fs, OpenMode::ReadOnly, &options).unwrap();
         assert_eq!(check_on(&*closed, &options, true).unwrap().problems, Vec::<String>::new());
         drop(closed);
         assert!(contents(&place.open(&options, false).unwrap()) == model, "seed {seed}");
@@ -107,8 +107,12 @@ fn ingested_tables_are_newer_than_all_before_and_older_than_all_after() {
 #[test]
 fn what_waits_in_memory_is_older_also_where_level_0_overlaps() {
     let folder = tempfile::tempdir().unwrap();
-    let mut options = shape();
-    (options.l0_compact_runs, options.l0_slow_runs, options.l0_stop_runs) = (1000, 1000, 1000);
+    let mut options = layout();
+    (
+        options.level0_file_num_compaction_trigger,
+        options.level0_slowdown_writes_trigger,
+        options.level0_stop_writes_trigger,
+    ) = (1000, 1000, 1000);
     let db = kit::store(options);
     for round in 0..5 {
         db.put("a", [round]).unwrap();
@@ -129,8 +133,12 @@ fn what_waits_in_memory_is_older_also_where_level_0_overlaps() {
 #[test]
 fn what_enters_level_0_is_one_run() {
     let folder = tempfile::tempdir().unwrap();
-    let mut options = shape();
-    (options.l0_compact_runs, options.l0_slow_runs, options.l0_stop_runs) = (1000, 1000, 1000);
+    let mut options = layout();
+    (
+        options.level0_file_num_compaction_trigger,
+        options.level0_slowdown_writes_trigger,
+        options.level0_stop_writes_trigger,
+    ) = (1000, 1000, 1000);
     let db = kit::store(options);
     let noise = |number: u32| (0..250).flat_map(|n| Rng::of(u64::from(number), n).next_u64().to_le_bytes()).collect();
     let entry = |number: u32| (format!("key{number:04}").into_bytes(), Some(noise(number)));
@@ -159,7 +167,7 @@ fn what_enters_level_0_is_one_run() {
 #[test]
 fn readers_see_all_of_it_or_nothing_while_others_write() {
     let folder = tempfile::tempdir().unwrap();
-    let db = kit::store(shape());
+    let db = kit::store(layout());
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -204,7 +212,7 @@ fn a_power_cut_leaves_a_prefix_in_which_an_ingest_is_one_step() {
         let disk = medium.recorder();
         let fs = disk.file_system();
         let options = tight_options();
-        let db = Db::open_manual(history::placement(&fs, tracker.make(4), &options).unwrap(), options.clone()).unwrap();
+        let db = Db::open_manual(history::storage(&fs, tracker.make(4), &options).unwrap(), options.clone()).unwrap();
         let mut wanted = states(SEED, 20);
         (1..=20).for_each(|number| drop(kit::write(&db, &kit::batch(SEED, number), false)));
         let begin = disk.steps();
@@ -224,17 +232,15 @@ fn a_power_cut_leaves_a_prefix_in_which_an_ingest_is_one_step() {
             for seed in 0..8 {
                 let what = format!("{tracker:?} {medium:?} step {step} of {begin}, {made}, {end}, seed {seed}");
                 let left = disk.power_loss(step, seed).file_system();
-                let db = Db::open_manual(
-                    history::placement(&left, Tracker::Sync.make(0), &options).unwrap(),
-                    options.clone(),
-                );
+                let db =
+                    Db::open_manual(history::storage(&left, Tracker::Sync.make(0), &options).unwrap(), options.clone());
                 let pairs = contents(&db.unwrap_or_else(|e| panic!("{what}: {e}")));
                 let least = if step >= made { 21 } else { 0 };
                 let found = wanted[least..].iter().position(|state| *state == pairs);
                 let found = found.unwrap_or_else(|| panic!("{what}: LOST: no state from {least} on"));
                 seen[usize::from(found + least > 20)] += 1;
                 if seed == 0 {
-                    let place = kit::placement(&left, Mode::ReadOnly, &options).unwrap();
+                    let place = kit::storage(&left, OpenMode::ReadOnly, &options).unwrap();
                     assert_eq!(check_on(&*place, &options, true).unwrap().problems, Vec::<String>::new());
                 }
             }
@@ -253,13 +259,13 @@ fn an_ingest_that_fails_takes_nothing_with_it() {
     let before = states(SEED, 20).pop().unwrap();
     let mut with = before.clone();
     kit::apply(&mut with, &entries);
-    let of_tier = |tier: &str| {
+    let of_tier = |durability_mode: &str| {
         let mut options = tight_options();
-        options.set("durability", tier).unwrap();
+        options.set("durability", durability_mode).unwrap();
         options
     };
-    let run = |tier: &str, fault: Option<(u64, Fault)>| {
-        let options = of_tier(tier);
+    let run = |durability_mode: &str, fault: Option<(u64, Fault)>| {
+        let options = of_tier(durability_mode);
         let disk = kit::medium().recorder();
         let faults = FaultFs::new(disk.file_system(), Plan::never());
         let fs: Arc<dyn FileSystem> = Arc::new(faults.clone());
@@ -283,25 +289,31 @@ fn an_ingest_that_fails_takes_nothing_with_it() {
         for image in [disk.everything(killed)].into_iter().chain(cut) {
             let mut found = contents(&kit::open(&image.file_system(), &options, true).unwrap());
             let behind = found.remove(&b"zz"[..]).is_some();
-            assert_eq!(behind, accepted, "{tier}, call {fault:?}: LOST what was accepted behind an ingest");
-            assert!(found == with || !made && found == before, "{tier}, call {fault:?}: neither all nor nothing");
+            assert_eq!(behind, accepted, "{durability_mode}, call {fault:?}: LOST what was accepted behind an ingest");
+            assert!(
+                found == with || !made && found == before,
+                "{durability_mode}, call {fault:?}: neither all nor nothing"
+            );
         }
         (calls, made, accepted)
     };
-    for tier in ["sync", "group"].into_iter().filter(|tier| !kit::is_refused(&of_tier(tier))) {
-        let (calls, ..) = run(tier, None);
-        let outcomes: Vec<_> = (0..calls).map(|call| run(tier, Some((call, Fault::Eio)))).collect();
+    for durability_mode in
+        ["sync", "group"].into_iter().filter(|durability_mode| !kit::is_refused(&of_tier(durability_mode)))
+    {
+        let (calls, ..) = run(durability_mode, None);
+        let outcomes: Vec<_> = (0..calls).map(|call| run(durability_mode, Some((call, Fault::Eio)))).collect();
         let stopped = outcomes.iter().filter(|(_, made, accepted)| !made && !accepted).count();
         let refused = outcomes.iter().filter(|(_, made, accepted)| !made && *accepted).count();
         assert!(
             stopped > 3 && refused > 3,
-            "{tier}: {stopped} of {calls} stopped the store, {refused} the ingest only"
+            "{durability_mode}: {stopped} of {calls} stopped the store, {refused} the ingest only"
         );
         for full in [Fault::Enospc, Fault::EnospcAtSync] {
-            let cured =
-                (0..calls).map(|call| run(tier, Some((call, full)))).filter(|(_, made, accepted)| !made && *accepted);
+            let cured = (0..calls)
+                .map(|call| run(durability_mode, Some((call, full))))
+                .filter(|(_, made, accepted)| !made && *accepted);
             let cured = cured.count();
-            assert!(cured > 3, "{tier}, {full:?}: only {cured} of {calls} were cured");
+            assert!(cured > 3, "{durability_mode}, {full:?}: only {cured} of {calls} were cured");
         }
     }
 }
@@ -310,7 +322,7 @@ fn an_ingest_that_fails_takes_nothing_with_it() {
 fn what_will_not_do_is_refused_and_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    let db = Db::open(at("store"), shape()).unwrap();
+    let db = Db::open(at("store"), layout()).unwrap();
     db.put("k", "v").unwrap();
     let entry = |key: &str| (key.as_bytes().to_vec(), Some(vec![1; 2000]));
     let (a, b) = (table(at("a.ldb"), &[entry("a"), entry("m")]), table(at("b.ldb"), &[entry("m"), entry("z")]));
@@ -337,7 +349,7 @@ fn what_will_not_do_is_refused_and_changes_nothing() {
     db.ingest(&[a]).unwrap();
     db.close().unwrap();
     assert!(fs::read_dir(at("store")).unwrap().count() < 12, "nothing is left lying about");
-    let reader = Db::open_read_only(at("store"), shape()).unwrap();
+    let reader = Db::open_read_only(at("store"), layout()).unwrap();
     assert!(matches!(reader.ingest(&[b]), Err(Error::ReadOnly)));
 }
 
@@ -345,15 +357,15 @@ fn what_will_not_do_is_refused_and_changes_nothing() {
 fn a_writer_of_tables_says_what_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.ldb");
-    let mut writer = SortedTableWriter::create(&path, &shape()).unwrap();
-    assert!(matches!(SortedTableWriter::create(&path, &shape()), Err(Error::Io { .. })), "no file is replaced");
+    let mut writer = SortedTableWriter::create(&path, &layout()).unwrap();
+    assert!(matches!(SortedTableWriter::create(&path, &layout()), Err(Error::Io { .. })), "no file is replaced");
     writer.put("b", "1").unwrap();
     for key in ["b", "a", ""] {
         assert!(matches!(writer.put(key, ""), Err(Error::Invalid(_))), "{key}");
     }
     drop(writer);
     assert!(!path.exists(), "an unfinished table is removed");
-    let empty = SortedTableWriter::create(&path, &shape()).unwrap();
+    let empty = SortedTableWriter::create(&path, &layout()).unwrap();
     assert!(matches!(empty.finish(), Err(Error::Invalid(_))));
     assert!(!path.exists());
 }
@@ -362,7 +374,7 @@ fn a_writer_of_tables_says_what_is_wrong() {
 fn a_range_goes_out_and_into_another_store() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    let (from, to) = (kit::store(shape()), kit::store(shape()));
+    let (from, to) = (kit::store(layout()), kit::store(layout()));
     for number in 0..3000u32 {
         let noise: Vec<u8> =
             (0..20).flat_map(|n| Rng::of(SEED, u64::from(number * 20 + n)).next_u64().to_le_bytes()).collect();
@@ -376,7 +388,7 @@ fn a_range_goes_out_and_into_another_store() {
     assert!(matches!(from.export(at("out"), range()), Err(Error::Io { .. })), "no file is replaced");
     let paths: Vec<&Path> = tables.iter().map(|table| table.path.as_path()).collect();
     let made = to.ingest(&paths).unwrap();
-    let deepest = if shape().levels_fit { 1 } else { 2 }; // of an empty store
+    let deepest = if layout().level_compaction_dynamic_level_bytes { 1 } else { 2 }; // of an empty store
     assert!((made.entries, made.tables > 1, made.level) == (1999, true, deepest), "{made:?}");
     assert!(kit::scan(&from, range()).unwrap() == kit::contents(&to).unwrap());
 }
@@ -385,7 +397,7 @@ fn a_range_goes_out_and_into_another_store() {
 fn tables_of_leveldb_are_ingested_and_it_reads_ours() {
     let Some(_) = require("leveldb", Library::load()) else { return };
     let folder = tempfile::tempdir().unwrap();
-    let (theirs, ours, plain) = (folder.path().join("theirs"), folder.path().join("ours"), leveldb::Shape::default());
+    let (theirs, ours, plain) = (folder.path().join("theirs"), folder.path().join("ours"), leveldb::Layout::default());
     let store = leveldb::Store::open(leveldb::Side::Theirs, &theirs, &plain);
     for number in 0..500u32 {
         store.put(format!("key{number:03}").as_bytes(), &number.to_le_bytes());
@@ -401,7 +413,7 @@ fn tables_of_leveldb_are_ingested_and_it_reads_ours() {
     db.ingest(&tables).unwrap();
     db.put("key004", "new").unwrap();
     db.close().unwrap();
-    let store = leveldb::Store::open(leveldb::Side::Theirs, &ours, &leveldb::Shape { paranoid: true, ..plain });
+    let store = leveldb::Store::open(leveldb::Side::Theirs, &ours, &leveldb::Layout { paranoid: true, ..plain });
     let wanted =
         all.into_iter().map(|(key, value)| if key == b"key004" { (key, b"new".to_vec()) } else { (key, value) });
     assert!(store.forward().into_iter().eq(wanted));
@@ -410,8 +422,8 @@ fn tables_of_leveldb_are_ingested_and_it_reads_ours() {
 #[test]
 fn who_follows_the_history_is_told_of_the_gap() {
     let folder = tempfile::tempdir().unwrap();
-    let mut options = shape();
-    options.set("log_keep_bytes", "1MiB").unwrap();
+    let mut options = layout();
+    options.set("wal_size_limit", "1MiB").unwrap();
     for flushed in [false, true] {
         let db = kit::store(options.clone());
         db.put("a", "1").unwrap();

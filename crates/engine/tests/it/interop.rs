@@ -3,7 +3,7 @@
 //!
 //! Every random choice follows from a seed that a failure prints; `TERRACE_SEED=n` runs that one alone.
 use crate::common::leveldb;
-use leveldb::{Op, Pairs, Random, Shape, Side, Store, child, child_argument, is_child, side_name, side_named};
+use leveldb::{Layout, Op, Pairs, Random, Side, Store, child, child_argument, is_child, side_name, side_named};
 use std::{
     collections::BTreeMap,
     env,
@@ -33,7 +33,7 @@ fn either_engine_reads_what_the_other_closed() {
         let (mut model, mut side, mut written) = (Model::new(), Side::Ours, 0);
         for _ in 0..10 {
             // Every close before this was clean, so no damage of any kind is excused.
-            let store = Store::open(side, dir.path(), &Shape { paranoid: true, ..any_shape(&mut random) });
+            let store = Store::open(side, dir.path(), &Layout { paranoid: true, ..any_shape(&mut random) });
             assert_holds(&store, &model, &mut random);
             for _ in 0..random.below(400) {
                 let ops = batch(seed, written);
@@ -52,7 +52,7 @@ fn either_engine_reads_what_the_other_closed() {
             side = if random.one_in(4) { side } else { side.other() };
         }
         for side in [Side::Theirs, Side::Ours] {
-            let store = Store::open(side, dir.path(), &Shape { paranoid: true, ..Shape::default() });
+            let store = Store::open(side, dir.path(), &Layout { paranoid: true, ..Layout::default() });
             assert_holds(&store, &model, &mut random);
             store.close();
         }
@@ -123,12 +123,12 @@ fn each_engine_respects_the_others_lock() {
     let Some(_) = require("leveldb", Library::load()) else { return };
     for side in [Side::Ours, Side::Theirs] {
         let dir = tempfile::tempdir().unwrap();
-        let holder = Store::open(side, dir.path(), &Shape::default());
-        let refusal = Store::try_open(side.other(), dir.path(), &Shape::default()).err();
+        let holder = Store::open(side, dir.path(), &Layout::default());
+        let refusal = Store::try_open(side.other(), dir.path(), &Layout::default()).err();
         let refusal = refusal.unwrap_or_else(|| panic!("{side:?} has it open, the other one opened it too"));
         assert!(refusal.contains("lock") || refusal.contains("in use"), "{refusal}");
         holder.close();
-        Store::open(side.other(), dir.path(), &Shape::default()).close();
+        Store::open(side.other(), dir.path(), &Layout::default()).close();
     }
 }
 
@@ -142,12 +142,12 @@ fn leveldb_refuses_a_store_that_needs_more_than_it_knows() {
 
 fn is_refused(option: &str, value: &str, feature: &str) {
     let dir = tempfile::tempdir().unwrap();
-    let mut options = Shape::default().ours();
+    let mut options = Layout::default().ours();
     options.set(option, value).unwrap();
     let open = || Db::open(dir.path(), options.clone()).unwrap();
     open().close().unwrap();
     for round in 0..3u8 {
-        let refusal = Store::try_open(Side::Theirs, dir.path(), &Shape::default()).err().expect("LevelDB opened it");
+        let refusal = Store::try_open(Side::Theirs, dir.path(), &Layout::default()).err().expect("LevelDB opened it");
         assert!(refusal.contains("unknown tag"), "{refusal}");
         let db = open();
         assert_eq!(db.scan(terrace::ReadOptions::new()).count(), usize::from(round), "the refused opening harmed it");
@@ -163,11 +163,11 @@ fn is_refused(option: &str, value: &str, feature: &str) {
 fn a_leveldb_store_stays_one() {
     let Some(_) = require("leveldb", Library::load()) else { return };
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(Side::Theirs, dir.path(), &Shape::default());
+    let store = Store::open(Side::Theirs, dir.path(), &Layout::default());
     store.put(b"theirs", b"1");
     store.close();
 
-    let mut options = Shape::default().ours();
+    let mut options = Layout::default().ours();
     options.set("compression", "lz4").unwrap();
     let refusal = Db::open(dir.path(), options).err().expect("lz4 needs a store created with it").to_string();
     assert!(refusal.to_lowercase().contains("lz4"), "{refusal}");
@@ -178,7 +178,7 @@ fn a_leveldb_store_stays_one() {
         db.close().unwrap();
     }
     assert!(!dir.path().join("TERRACE").exists());
-    let store = Store::open(Side::Theirs, dir.path(), &Shape { paranoid: true, ..Shape::default() });
+    let store = Store::open(Side::Theirs, dir.path(), &Layout { paranoid: true, ..Layout::default() });
     let keys: Vec<_> = store.forward().into_iter().map(|(key, _)| key).collect();
     assert_eq!(keys, [&b"leveldb"[..], b"theirs", b"volatile"]);
 }
@@ -194,7 +194,7 @@ fn a_store_made_by_default_is_leveldbs_as_much_as_ours() {
         db.put(key, "ours").unwrap();
         tiers.push(db.statistics().durability);
         db.close().unwrap();
-        let store = Store::open(Side::Theirs, dir.path(), &Shape { paranoid: true, ..Shape::default() });
+        let store = Store::open(Side::Theirs, dir.path(), &Layout { paranoid: true, ..Layout::default() });
         assert_eq!(store.get(key.as_bytes()).as_deref(), Some(&b"ours"[..]));
         store.put(b"theirs", key.as_bytes());
         store.close();
@@ -211,7 +211,7 @@ fn zstd_comes_only_by_request_and_leveldb_then_reads_an_error() {
     let Some(library) = require("leveldb", Library::load()) else { return };
     for (codec, readable) in [("snappy", true), ("zstd", false)] {
         let dir = tempfile::tempdir().unwrap();
-        let mut options = Shape::default().ours();
+        let mut options = Layout::default().ours();
         if codec != "snappy" {
             options.set("compression", codec).unwrap();
         }
@@ -222,12 +222,12 @@ fn zstd_comes_only_by_request_and_leveldb_then_reads_an_error() {
         db.compact_range(None, None).unwrap();
         db.close().unwrap();
 
-        let answer = library.open(dir.path(), &Shape::default().theirs()).and_then(|store| store.forward());
+        let answer = library.open(dir.path(), &Layout::default().theirs()).and_then(|store| store.forward());
         match answer {
             Ok(pairs) => assert!(readable && pairs.len() == 2000, "{codec}: {} entries", pairs.len()),
             Err(e) => assert!(!readable && e.to_string().contains("bad block type"), "{codec}: {e}"),
         }
-        let store = Store::open(Side::Ours, dir.path(), &Shape::default());
+        let store = Store::open(Side::Ours, dir.path(), &Layout::default());
         assert_eq!(store.forward().len(), 2000, "{codec}");
     }
 }
@@ -306,10 +306,10 @@ fn any_value(random: &mut Random) -> Vec<u8> {
 }
 
 /// Options of an opening. Memtables are small, so that a few hundred batches make several levels.
-fn any_shape(random: &mut Random) -> Shape {
-    Shape {
+fn any_shape(random: &mut Random) -> Layout {
+    Layout {
         snappy: random.one_in(2),
-        memtable_bytes: 64 << (10 + random.below(3)),
+        write_buffer_size: 64 << (10 + random.below(3)),
         bloom_bits: if random.one_in(2) { 10 } else { 0 },
         paranoid: false,
         mapped_log: random.one_in(2),

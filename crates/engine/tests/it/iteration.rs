@@ -37,9 +37,13 @@ fn options(comparator: Option<Arc<dyn Comparator>>, bloom_bits: &str) -> Options
     for (name, value) in [("bloom_bits", bloom_bits), ("filter_form", "table")] {
         options.set(name, value).unwrap();
     }
-    options.block_bytes = 1024;
-    options.memtable_bytes = 64 << 20;
-    (options.l0_compact_runs, options.l0_slow_runs, options.l0_stop_runs) = (100, 200, 300);
+    options.block_size = 1024;
+    options.write_buffer_size = 64 << 20;
+    (
+        options.level0_file_num_compaction_trigger,
+        options.level0_slowdown_writes_trigger,
+        options.level0_stop_writes_trigger,
+    ) = (100, 200, 300);
     options
 }
 

@@ -22,27 +22,30 @@ const SEED: u64 = 9;
 /// What the stores of these tests are opened with besides [`TIGHT`], by name.
 const SHAPES: &[(&str, &[(&str, &str)])] = &[
     ("usual", &[]),
-    ("mapped", &[("log_writes", "map"), ("durability", "auto"), ("batch_interval_ms", "20")]),
-    ("background", &[("durability", "background"), ("batch_interval_ms", "20")]),
+    ("mapped", &[("wal_write_mode", "map"), ("durability", "auto"), ("durability_interval_ms", "20")]),
+    ("background", &[("durability", "background"), ("durability_interval_ms", "20")]),
     ("bundled", &[("tables", "bundled")]),
     (
         "directory",
         &[
             ("tables", "directory"),
-            ("file_value_bytes_min", "20"),
+            ("min_value_file_size", "20"),
             ("durability", "background"),
-            ("batch_interval_ms", "20"),
+            ("durability_interval_ms", "20"),
         ],
     ),
-    ("apart", &[("values", "log"), ("value_log_threshold", "40"), ("durability", "auto"), ("garbage_percent", "1")]),
+    (
+        "apart",
+        &[("values", "log"), ("value_log_threshold", "40"), ("durability", "auto"), ("value_log_gc_percent", "1")],
+    ),
     (
         "apart, from the tail",
-        &[("values", "log"), ("value_log_threshold", "40"), ("garbage_percent", "1"), ("collection", "tail")],
+        &[("values", "log"), ("value_log_threshold", "40"), ("value_log_gc_percent", "1"), ("collection", "tail")],
     ),
-    (ON_A_DEVICE, &[("durability", "group"), ("batch_interval_ms", "20")]),
+    (ON_A_DEVICE, &[("durability", "group"), ("durability_interval_ms", "20")]),
     (
         "on a device, apart",
-        &[("durability", "group"), ("values", "log"), ("value_log_threshold", "40"), ("garbage_percent", "1")],
+        &[("durability", "group"), ("values", "log"), ("value_log_threshold", "40"), ("value_log_gc_percent", "1")],
     ),
 ];
 /// Shapes whose names begin so are those of stores in a file in place of a device.
@@ -52,8 +55,8 @@ const KILLS: usize = 40;
 /// A child that got so far waits to be killed.
 const BATCHES_MAX: usize = 4000;
 
-fn shaped(shape: &str) -> Options {
-    let (_, changes) = SHAPES.iter().find(|(name, _)| *name == shape).expect("a shape of that name");
+fn shaped(layout: &str) -> Options {
+    let (_, changes) = SHAPES.iter().find(|(name, _)| *name == layout).expect("a layout of that name");
     kit::plain(&[TIGHT, changes].concat())
 }
 
@@ -86,21 +89,21 @@ fn writer() {
 }
 
 /// Makes ready what a store of this shape asks for.
-fn prepare(directory: &Path, shape: &str) {
-    if shape.starts_with(ON_A_DEVICE) {
+fn prepare(directory: &Path, layout: &str) {
+    if layout.starts_with(ON_A_DEVICE) {
         kit::device_file(directory, DEVICE_BYTES);
     }
 }
 
-fn start(directory: &Path, shape: &str) -> Child {
-    let arguments = [("DIR", directory.display().to_string()), ("SHAPE", shape.to_string())];
+fn start(directory: &Path, layout: &str) -> Child {
+    let arguments = [("DIR", directory.display().to_string()), ("SHAPE", layout.to_string())];
     let mut command = child(&[], "kill::writer", &arguments);
     command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("start the child")
 }
 
 /// Lets a child write for a while and kills it. The last batch it said was acknowledged.
-fn killed_after(directory: &Path, shape: &str, delay: Duration) -> usize {
-    let mut child = start(directory, shape);
+fn killed_after(directory: &Path, layout: &str, delay: Duration) -> usize {
+    let mut child = start(directory, layout);
     let mut out = child.stdout.take().expect("piped");
     let listener = thread::spawn(move || {
         let mut text = String::new();
@@ -120,25 +123,25 @@ fn killed_after(directory: &Path, shape: &str, delay: Duration) -> usize {
 
 #[test]
 fn nothing_acknowledged_is_lost_to_kill_9() {
-    SHAPES.iter().for_each(|(shape, _)| kill_again_and_again(shape));
+    SHAPES.iter().for_each(|(layout, _)| kill_again_and_again(layout));
 }
 
-fn kill_again_and_again(shape: &str) {
+fn kill_again_and_again(layout: &str) {
     let folder = tempfile::tempdir().unwrap();
     let disk = require("root", is_root()).and_then(|()| require("loop", LoopFs::new()));
     let directory = disk.as_ref().map_or(folder.path(), |disk| &disk.mount).join("store");
-    prepare(&directory, shape);
+    prepare(&directory, layout);
     let (mut rng, mut model, mut applied, mut progress) = (Rng::new(SEED), Model::new(), 0, 0);
     for kill in 0..KILLS {
         let delay = Duration::from_millis(rng.below(160) as u64);
-        let acknowledged = killed_after(&directory, shape, delay);
-        let db = Db::open(&directory, shaped(shape)).unwrap_or_else(|e| panic!("{shape}, kill {kill}: {e}"));
+        let acknowledged = killed_after(&directory, layout, delay);
+        let db = Db::open(&directory, shaped(layout)).unwrap_or_else(|e| panic!("{layout}, kill {kill}: {e}"));
         let found = count(&db);
-        assert!(found >= acknowledged.max(applied), "{shape}, kill {kill}: {found} of {acknowledged} batches");
-        assert!(acknowledged == 0 || found <= acknowledged + 1, "{shape}, kill {kill}: more than was written");
+        assert!(found >= acknowledged.max(applied), "{layout}, kill {kill}: {found} of {acknowledged} batches");
+        assert!(acknowledged == 0 || found <= acknowledged + 1, "{layout}, kill {kill}: more than was written");
         (applied + 1..=found).for_each(|number| apply(&mut model, &batch(SEED, number)));
         let same = model.iter().eq(contents(&db).expect("scan").iter().map(|(key, value)| (key, value)));
-        assert!(same, "{shape}, kill {kill}: not the contents after {found} batches");
+        assert!(same, "{layout}, kill {kill}: not the contents after {found} batches");
         progress += usize::from(found > applied);
         applied = found;
         if kill % 3 == 0 {
@@ -147,37 +150,37 @@ fn kill_again_and_again(shape: &str) {
             drop(db)
         }
         let mut problems = check(&directory, &kit::plain(TIGHT), true).expect("check").problems;
-        if shape.starts_with(ON_A_DEVICE) {
+        if layout.starts_with(ON_A_DEVICE) {
             problems.extend(kit::problems_of_device(&directory));
         }
-        assert_eq!(problems, Vec::<String>::new(), "{shape}, kill {kill}");
+        assert_eq!(problems, Vec::<String>::new(), "{layout}, kill {kill}");
     }
     if let Some(disk) = disk {
-        disk.check().unwrap_or_else(|e| panic!("{shape}: {e}"));
+        disk.check().unwrap_or_else(|e| panic!("{layout}: {e}"));
     }
-    println!("{shape}: {applied} batches, {KILLS} kills, {progress} of them after new batches");
+    println!("{layout}: {applied} batches, {KILLS} kills, {progress} of them after new batches");
     assert!(progress >= KILLS / 4, "only {progress} of {KILLS} children wrote anything before they were killed");
 }
 
 /// Killed during recovery, again and again, with nobody recovering in between.
 #[test]
 fn recovery_may_be_killed_as_often_as_one_likes() {
-    ["mapped", ON_A_DEVICE].iter().for_each(|shape| kill_during_recovery(shape));
+    ["mapped", ON_A_DEVICE].iter().for_each(|layout| kill_during_recovery(layout));
 }
 
-fn kill_during_recovery(shape: &str) {
+fn kill_during_recovery(layout: &str) {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("store");
-    prepare(&directory, shape);
-    let mut acknowledged = killed_after(&directory, shape, Duration::from_millis(300));
+    prepare(&directory, layout);
+    let mut acknowledged = killed_after(&directory, layout, Duration::from_millis(300));
     let mut rng = Rng::new(SEED + 1);
     for _ in 0..15 {
         // Starting a process takes some milliseconds, so these kills come before, in, or right after the open.
-        acknowledged = acknowledged.max(killed_after(&directory, shape, Duration::from_millis(rng.below(25) as u64)));
+        acknowledged = acknowledged.max(killed_after(&directory, layout, Duration::from_millis(rng.below(25) as u64)));
     }
     let db = Db::open(&directory, kit::plain(TIGHT)).expect("open");
     let found = count(&db);
-    let what = format!("{shape}, seed {SEED}: {found} of {acknowledged} batches");
+    let what = format!("{layout}, seed {SEED}: {found} of {acknowledged} batches");
     assert!(found >= acknowledged && found > 0, "{what}");
     let mut model = Model::new();
     (1..=found).for_each(|number| apply(&mut model, &batch(SEED, number)));

@@ -6,7 +6,7 @@
 //! of LevelDB give each figure a range; the median of Terrace's three runs lies in it, 2 % either side allowed.
 //! Needs root, loop devices, strace and LevelDB (`TERRACE_REQUIRE` names: `root`, `loop`, `strace`, `leveldb`).
 use crate::common::{leveldb, loop_fs};
-use leveldb::{Pairs, Random, Shape, Side, Store, child, child_argument, is_child, side_name, side_named};
+use leveldb::{Layout, Pairs, Random, Side, Store, child, child_argument, is_child, side_name, side_named};
 use loop_fs::{LoopFs, is_root};
 use std::{
     collections::BTreeMap,
@@ -24,8 +24,8 @@ const KEYS: u64 = 30_000;
 const VALUE_BYTES: usize = 400;
 /// Puts between two waits; 0.8 MB, so that at most one memtable fills between them.
 const PACE: u64 = 2000;
-const SHAPE: Shape =
-    Shape { snappy: false, memtable_bytes: 1 << 20, bloom_bits: 0, paranoid: false, mapped_log: false };
+const SHAPE: Layout =
+    Layout { snappy: false, write_buffer_size: 1 << 20, bloom_bits: 0, paranoid: false, mapped_log: false };
 
 /// What one run cost, by name, in the order of [`FIGURES`].
 type Costs = [u64; 3];

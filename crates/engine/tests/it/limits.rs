@@ -6,7 +6,7 @@ use kit::{Pairs, Place, options};
 use terrace::{Db, Error, Options, ReadOptions, WriteBatch, WriteOptions, check_on};
 use terrace_peers::require;
 use terrace_sim::Rng;
-use terrace_storage::placement::Mode;
+use terrace_storage::placement::OpenMode;
 
 #[test]
 fn the_empty_key_and_the_empty_value_are_like_any_other() {
@@ -117,15 +117,15 @@ fn values_of_64_mib_go_through_log_flush_compaction_and_reopening() {
             noise.len() + dull.len()
         );
         db.close().unwrap();
-        let placement = kit::placement(&place.fs, Mode::ReadOnly, &options).unwrap();
-        assert_eq!(check_on(&*placement, &options, true).unwrap().problems, Vec::<String>::new(), "{codec}");
+        let storage = kit::storage(&place.fs, OpenMode::ReadOnly, &options).unwrap();
+        assert_eq!(check_on(&*storage, &options, true).unwrap().problems, Vec::<String>::new(), "{codec}");
     }
 }
 
 /// Keys of a megabyte: index entries, bounds in the manifest and log records all grow with them.
 #[test]
 fn keys_of_a_megabyte_work_everywhere() {
-    let (place, options) = (Place::any(), options(&[("bloom_bits", "10"), ("manifest_bytes", "4KiB")]));
+    let (place, options) = (Place::any(), options(&[("bloom_bits", "10"), ("max_manifest_file_size", "4KiB")]));
     let db = place.open(&options, true).unwrap();
     let key = |n: u8| [vec![b'k'; 1 << 20], vec![n]].concat();
     for round in 0..3u8 {
@@ -162,7 +162,7 @@ fn the_largest_value_comes_back_whole() {
         available().and_then(|bytes| if bytes >= 20 << 30 { Ok(()) } else { Err(format!("{bytes} B of memory")) });
     let Some(()) = require("big", enough) else { return };
     let place = Place::directory();
-    let options = options(&[("compression", "none"), ("cache_bytes", "0")]);
+    let options = options(&[("compression", "none"), ("block_cache_size", "0")]);
     let mut db = place.open(&options, false).unwrap();
     let bytes = u32::MAX as usize;
     // One byte in each page is enough to tell a page in the wrong place, or a missing one.

@@ -55,11 +55,11 @@ fn memtables_tables_cursors_and_cache_keep_to_one_bound() {
 
 fn keep_to_the_bound(path: &Path, changes: &[(&str, &str)]) {
     let usual = [
-        ("memory_bytes", "12MiB"),
-        ("memtable_bytes", "1MiB"),
-        ("memtables_max", "4"),
-        ("cache_bytes", "64MiB"),
-        ("table_bytes", "1MiB"),
+        ("memory_budget", "12MiB"),
+        ("write_buffer_size", "1MiB"),
+        ("max_write_buffer_number", "4"),
+        ("block_cache_size", "64MiB"),
+        ("target_file_size", "1MiB"),
         ("bloom_bits", "10"),
         ("durability", "none"),
     ];
@@ -96,7 +96,8 @@ fn keep_to_the_bound(path: &Path, changes: &[(&str, &str)]) {
 
 #[test]
 fn a_bound_that_memtables_alone_would_break_is_refused() {
-    let options = kit::options(&[("memory_bytes", "8MiB"), ("memtable_bytes", "4MiB"), ("memtables_max", "2")]);
+    let options =
+        kit::options(&[("memory_budget", "8MiB"), ("write_buffer_size", "4MiB"), ("max_write_buffer_number", "2")]);
     let error = options.validate().unwrap_err().to_string();
-    assert!(error.contains("memory_bytes is below 11534336"), "{error}");
+    assert!(error.contains("memory_budget is below 11534336"), "{error}");
 }

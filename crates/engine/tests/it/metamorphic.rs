@@ -5,154 +5,191 @@ use kit::{Model, Pairs, Place, contents, options, write};
 use std::{sync::Mutex, thread};
 use terrace::{Db, Options, ReadOptions, Snapshot, TableForm, WriteOptions, check_on};
 use terrace_sim::Rng;
-use terrace_storage::placement::Mode;
+use terrace_storage::placement::OpenMode;
 
 const SEED: u64 = 0x7e44;
 const OPERATIONS: usize = 4000;
 
-type Shape = &'static [(&'static str, &'static str)];
+type Layout = &'static [(&'static str, &'static str)];
 
-const SMALL: Shape = &[("memtable_bytes", "64KiB"), ("table_bytes", "64KiB"), ("level_base_bytes", "64KiB")];
+const SMALL: Layout =
+    &[("write_buffer_size", "64KiB"), ("target_file_size", "64KiB"), ("max_bytes_for_level_base", "64KiB")];
 
 /// Each is applied on top of `SMALL`, so that one history goes through every level.
-const SHAPES: &[Shape] = &[
+const SHAPES: &[Layout] = &[
     &[],
-    &[("memtable_bytes", "4MiB")],
-    &[("memtable_bytes", "1MiB"), ("memtables_max", "8")],
-    &[("table_bytes", "2MiB")],
-    &[("table_bytes", "256KiB"), ("level_base_bytes", "10MiB")],
-    &[("block_bytes", "1KiB")],
-    &[("block_bytes", "64KiB"), ("restart_interval", "1")],
-    &[("restart_interval", "2")],
-    &[("restart_interval", "1024")],
+    &[("write_buffer_size", "4MiB")],
+    &[("write_buffer_size", "1MiB"), ("max_write_buffer_number", "8")],
+    &[("target_file_size", "2MiB")],
+    &[("target_file_size", "256KiB"), ("max_bytes_for_level_base", "10MiB")],
+    &[("block_size", "1KiB")],
+    &[("block_size", "64KiB"), ("block_restart_interval", "1")],
+    &[("block_restart_interval", "2")],
+    &[("block_restart_interval", "1024")],
     &[("compression", "none")],
     &[("compression", "zstd")],
-    &[("compression", "zstd"), ("zstd_level", "9"), ("block_bytes", "16KiB")],
+    &[("compression", "zstd"), ("zstd_level", "9"), ("block_size", "16KiB")],
     &[("compression", "lz4")],
-    &[("range_deletes", "on")],
-    &[("range_deletes", "on"), ("mmap_reads", "on"), ("bloom_bits", "10"), ("filter_form", "table")],
+    &[("range_tombstones", "on")],
+    &[("range_tombstones", "on"), ("allow_mmap_reads", "on"), ("bloom_bits", "10"), ("filter_form", "table")],
     &[
-        ("range_deletes", "on"),
+        ("range_tombstones", "on"),
         ("pipelined_writes", "on"),
-        ("compactions_max", "4"),
-        ("subcompactions_max", "3"),
-        ("subcompaction_bytes", "1KiB"),
-        ("l0_merge_runs", "2"),
+        ("max_background_compactions", "4"),
+        ("max_subcompactions", "3"),
+        ("min_subcompaction_size", "1KiB"),
+        ("intra_l0_compaction_trigger", "2"),
         ("least_overlap", "on"),
-        ("whole_blocks", "on"),
+        ("copy_whole_blocks", "on"),
     ],
     &[("tables", "bundled")],
-    &[("tables", "bundled"), ("mmap_reads", "on"), ("open_tables_max", "16"), ("durability", "background")],
+    &[("tables", "bundled"), ("allow_mmap_reads", "on"), ("max_open_files", "16"), ("durability", "background")],
     &[
         ("tables", "bundled"),
-        ("range_deletes", "on"),
-        ("compactions_max", "4"),
-        ("subcompactions_max", "3"),
-        ("subcompaction_bytes", "1KiB"),
-        ("l0_merge_runs", "2"),
+        ("range_tombstones", "on"),
+        ("max_background_compactions", "4"),
+        ("max_subcompactions", "3"),
+        ("min_subcompaction_size", "1KiB"),
+        ("intra_l0_compaction_trigger", "2"),
         ("least_overlap", "on"),
-        ("whole_blocks", "on"),
+        ("copy_whole_blocks", "on"),
     ],
     &[("tables", "directory"), ("durability", "none")], // elsewhere: on a real file system each build would sync all of it
     &[
         ("tables", "directory"),
-        ("file_value_bytes_min", "100"),
-        ("level_base_entries", "100"),
-        ("mmap_reads", "on"),
+        ("min_value_file_size", "100"),
+        ("max_entries_for_level_base", "100"),
+        ("allow_mmap_reads", "on"),
         ("bloom_bits", "10"),
         ("filter_form", "table"),
-        ("open_tables_max", "16"),
+        ("max_open_files", "16"),
         ("durability", "background"),
     ],
     &[
         ("tables", "directory"),
-        ("range_deletes", "on"),
+        ("range_tombstones", "on"),
         ("compression", "zstd"),
-        ("memtables_max", "4"),
-        ("compactions_max", "4"),
-        ("subcompactions_max", "3"),
-        ("subcompaction_bytes", "1KiB"),
-        ("l0_merge_runs", "2"),
+        ("max_write_buffer_number", "4"),
+        ("max_background_compactions", "4"),
+        ("max_subcompactions", "3"),
+        ("min_subcompaction_size", "1KiB"),
+        ("intra_l0_compaction_trigger", "2"),
         ("least_overlap", "on"),
-        ("whole_blocks", "on"),
+        ("copy_whole_blocks", "on"),
         ("durability", "none"),
-        ("sync_logs", "on"),
+        ("sync_sealed_wals", "on"),
     ],
     &[("bloom_bits", "10")],
     &[("bloom_bits", "10"), ("filter_form", "table")],
-    &[("bloom_bits", "1"), ("filter_form", "table"), ("cache_bytes", "0")],
-    &[("cache_bytes", "0")],
-    &[("open_tables_max", "16"), ("cache_bytes", "64KiB")],
-    &[("mmap_reads", "on")],
-    &[("mmap_reads", "on"), ("compression", "none"), ("bloom_bits", "10"), ("open_tables_max", "16")],
-    &[("l0_compact_runs", "1"), ("l0_slow_runs", "2"), ("l0_stop_runs", "2")],
-    &[("l0_compact_runs", "100"), ("l0_slow_runs", "1000"), ("l0_stop_runs", "1000")],
-    &[("smooth_stalls", "on"), ("memtables_max", "4"), ("debt_bytes_max", "256KiB"), ("l0_stop_runs", "1000")],
-    &[("smooth_stalls", "on"), ("l0_compact_runs", "2"), ("l0_slow_runs", "3"), ("l0_stop_runs", "4")],
-    &[("pipelined_writes", "on"), ("group_wait_us", "1000"), ("memtables_max", "3")],
+    &[("bloom_bits", "1"), ("filter_form", "table"), ("block_cache_size", "0")],
+    &[("block_cache_size", "0")],
+    &[("max_open_files", "16"), ("block_cache_size", "64KiB")],
+    &[("allow_mmap_reads", "on")],
+    &[("allow_mmap_reads", "on"), ("compression", "none"), ("bloom_bits", "10"), ("max_open_files", "16")],
+    &[
+        ("level0_file_num_compaction_trigger", "1"),
+        ("level0_slowdown_writes_trigger", "2"),
+        ("level0_stop_writes_trigger", "2"),
+    ],
+    &[
+        ("level0_file_num_compaction_trigger", "100"),
+        ("level0_slowdown_writes_trigger", "1000"),
+        ("level0_stop_writes_trigger", "1000"),
+    ],
+    &[
+        ("delayed_writes", "on"),
+        ("max_write_buffer_number", "4"),
+        ("soft_pending_compaction_bytes_limit", "256KiB"),
+        ("level0_stop_writes_trigger", "1000"),
+    ],
+    &[
+        ("delayed_writes", "on"),
+        ("level0_file_num_compaction_trigger", "2"),
+        ("level0_slowdown_writes_trigger", "3"),
+        ("level0_stop_writes_trigger", "4"),
+    ],
+    &[("pipelined_writes", "on"), ("group_commit_wait_us", "1000"), ("max_write_buffer_number", "3")],
     &[("seek_compaction", "off")],
     &[("seek_compaction_bytes", "64")],
-    &[("tombstone_percent", "1"), ("compactions_max", "2")],
-    &[("seek_compaction", "off"), ("l0_seek_bytes", "1MiB")],
-    &[("compactions_max", "3"), ("memtables_max", "4")],
-    &[("subcompactions_max", "4"), ("subcompaction_bytes", "16KiB")],
-    &[("least_overlap", "on"), ("levels_fit", "on")],
-    &[("whole_blocks", "on"), ("block_bytes", "1KiB")],
-    &[("whole_blocks", "on"), ("compression", "zstd"), ("bloom_bits", "10"), ("range_deletes", "on")],
-    &[("levels_fit", "on"), ("l0_compact_runs", "1"), ("compactions_max", "3")],
-    &[("memtable_filter", "on"), ("memtables_max", "4")],
-    &[("compactions_max", "4"), ("compactions_calm", "2"), ("l0_compact_runs", "2")],
-    &[("l0_merge_runs", "2"), ("compactions_max", "2"), ("memtables_max", "4")],
-    &[("l0_least_percent", "1000"), ("l0_compact_runs", "2"), ("l0_slow_runs", "10"), ("compactions_max", "2")],
+    &[("tombstone_compaction_percent", "1"), ("max_background_compactions", "2")],
+    &[("seek_compaction", "off"), ("level0_seek_compaction_bytes", "1MiB")],
+    &[("max_background_compactions", "3"), ("max_write_buffer_number", "4")],
+    &[("max_subcompactions", "4"), ("min_subcompaction_size", "16KiB")],
+    &[("least_overlap", "on"), ("level_compaction_dynamic_level_bytes", "on")],
+    &[("copy_whole_blocks", "on"), ("block_size", "1KiB")],
+    &[("copy_whole_blocks", "on"), ("compression", "zstd"), ("bloom_bits", "10"), ("range_tombstones", "on")],
     &[
-        ("compactions_max", "4"),
-        ("compactions_calm", "1"),
-        ("subcompactions_max", "3"),
-        ("subcompaction_bytes", "1KiB"),
-        ("l0_merge_runs", "2"),
-        ("least_overlap", "on"),
-        ("whole_blocks", "on"),
+        ("level_compaction_dynamic_level_bytes", "on"),
+        ("level0_file_num_compaction_trigger", "1"),
+        ("max_background_compactions", "3"),
     ],
-    &[("paranoid_checks", "on"), ("manifest_bytes", "4KiB")],
+    &[("memtable_filter", "on"), ("max_write_buffer_number", "4")],
+    &[
+        ("max_background_compactions", "4"),
+        ("base_background_compactions", "2"),
+        ("level0_file_num_compaction_trigger", "2"),
+    ],
+    &[("intra_l0_compaction_trigger", "2"), ("max_background_compactions", "2"), ("max_write_buffer_number", "4")],
+    &[
+        ("level0_min_overlap_percent", "1000"),
+        ("level0_file_num_compaction_trigger", "2"),
+        ("level0_slowdown_writes_trigger", "10"),
+        ("max_background_compactions", "2"),
+    ],
+    &[
+        ("max_background_compactions", "4"),
+        ("base_background_compactions", "1"),
+        ("max_subcompactions", "3"),
+        ("min_subcompaction_size", "1KiB"),
+        ("intra_l0_compaction_trigger", "2"),
+        ("least_overlap", "on"),
+        ("copy_whole_blocks", "on"),
+    ],
+    &[("paranoid_checks", "on"), ("max_manifest_file_size", "4KiB")],
     &[("durability", "none")],
-    &[("log_writes", "map")],
-    &[("log_writes", "map"), ("memtable_bytes", "1MiB"), ("durability_interval_ms", "1")],
-    &[("durability", "auto"), ("batch_interval_ms", "0")],
-    &[("durability", "auto"), ("batch_interval_ms", "5"), ("log_writes", "map"), ("retained_bytes_max", "1MiB")],
-    &[("durability", "background"), ("batch_interval_ms", "0")],
-    &[("durability", "group"), ("batch_interval_ms", "0"), ("sync_flushes", "on")],
-    &[("durability", "journal-bpf"), ("batch_interval_ms", "5"), ("retained_bytes_max", "1MiB")],
-    &[("durability", "journal"), ("batch_interval_ms", "0"), ("retained_bytes_max", "1MiB")],
+    &[("wal_write_mode", "map")],
+    &[("wal_write_mode", "map"), ("write_buffer_size", "1MiB"), ("idle_durability_ms", "1")],
+    &[("durability", "auto"), ("durability_interval_ms", "0")],
+    &[
+        ("durability", "auto"),
+        ("durability_interval_ms", "5"),
+        ("wal_write_mode", "map"),
+        ("unsynced_bytes_limit", "1MiB"),
+    ],
+    &[("durability", "background"), ("durability_interval_ms", "0")],
+    &[("durability", "group"), ("durability_interval_ms", "0"), ("sync_flushes", "on")],
+    &[("durability", "journal-bpf"), ("durability_interval_ms", "5"), ("unsynced_bytes_limit", "1MiB")],
+    &[("durability", "journal"), ("durability_interval_ms", "0"), ("unsynced_bytes_limit", "1MiB")],
     &[("values", "log")],
     &[
         ("values", "log"),
         ("value_log_threshold", "0"),
-        ("segment_bytes", "64KiB"),
+        ("value_log_segment_size", "64KiB"),
         ("durability", "auto"),
-        ("garbage_percent", "1"),
+        ("value_log_gc_percent", "1"),
     ],
     &[
         ("values", "log"),
         ("value_log_threshold", "100"),
         ("value_readahead_bytes", "1"),
-        ("segment_bytes", "64KiB"),
-        ("garbage_percent", "1"),
-        ("mmap_reads", "on"),
+        ("value_log_segment_size", "64KiB"),
+        ("value_log_gc_percent", "1"),
+        ("allow_mmap_reads", "on"),
         ("pipelined_writes", "on"),
-        ("log_writes", "map"),
-        ("compactions_max", "3"),
-        ("subcompactions_max", "3"),
-        ("subcompaction_bytes", "1KiB"),
-        ("l0_merge_runs", "2"),
+        ("wal_write_mode", "map"),
+        ("max_background_compactions", "3"),
+        ("max_subcompactions", "3"),
+        ("min_subcompaction_size", "1KiB"),
+        ("intra_l0_compaction_trigger", "2"),
         ("compression", "none"),
     ],
-    &[("durability_interval_ms", "1")],
-    &[("durability_interval_ms", "0"), ("compactions_max", "2")],
+    &[("idle_durability_ms", "1")],
+    &[("idle_durability_ms", "0"), ("max_background_compactions", "2")],
 ];
 
 /// Each of these makes a store of ours, in which ranges are deleted as such.
-const MARKED: Shape = &[
-    ("range_deletes", "on"),
+const MARKED: Layout = &[
+    ("range_tombstones", "on"),
     ("compression", "lz4"),
     ("tables", "bundled"),
     ("tables", "directory"),
@@ -161,14 +198,14 @@ const MARKED: Shape = &[
 
 /// Names the run that panics, wherever in it that is.
 struct Context {
-    shape: Shape,
+    layout: Layout,
     place: &'static str,
 }
 
 impl Drop for Context {
     fn drop(&mut self) {
         if thread::panicking() {
-            eprintln!("in {} under {:?}, seed {SEED:#x}", self.place, self.shape);
+            eprintln!("in {} under {:?}, seed {SEED:#x}", self.place, self.layout);
         }
     }
 }
@@ -277,7 +314,7 @@ fn check_statistics(db: Db, place: &Place, options: &Options, pairs: u64) {
     let bytes = |purpose: &str| said.bytes_written.iter().find(|(name, _)| *name == purpose).expect("a purpose").1;
     let synced = |kind: &str| said.syncs.iter().find(|(name, _)| *name == kind).expect("a kind").1.count;
     let compacted: u64 = said.levels.iter().map(|level| level.compactions.bytes_written).sum();
-    let may_be = match said.shape.tables {
+    let may_be = match said.layout.tables {
         TableForm::Block => compacted..=compacted,
         // Tables begin at multiples of a block of 4 KiB, and their directory stands behind them. All but the last of a bundle
         // are several blocks long; the last may be a short one.
@@ -292,7 +329,7 @@ fn check_statistics(db: Db, place: &Place, options: &Options, pairs: u64) {
         assert!(level.compacted_bytes > 0, "{said:?}");
         // In tables of their own, this is all that was written.
         assert!(
-            said.shape.tables != TableForm::Block || level.compacted_bytes == level.compactions.bytes_written,
+            said.layout.tables != TableForm::Block || level.compacted_bytes == level.compactions.bytes_written,
             "{said:?}"
         );
     }
@@ -304,41 +341,42 @@ fn check_statistics(db: Db, place: &Place, options: &Options, pairs: u64) {
     let tables = said.levels.iter().map(|level| level.tables).sum();
     let table_bytes = said.levels.iter().map(|level| level.bytes).sum();
     db.close().expect("close");
-    let placement = kit::placement(&place.fs, Mode::ReadOnly, options).expect("open read-only");
-    let report = check_on(&*placement, options, true).expect("check");
+    let storage = kit::storage(&place.fs, OpenMode::ReadOnly, options).expect("open read-only");
+    let report = check_on(&*storage, options, true).expect("check");
     assert_eq!(report.problems, Vec::<String>::new());
     // Fully compacted, with nobody looking back: exactly one entry for each pair, nothing in logs.
-    assert_eq!((report.entries, report.range_deletes, report.log_entries), (pairs, 0, 0));
+    assert_eq!((report.entries, report.range_tombstones, report.log_entries), (pairs, 0, 0));
     assert_eq!((report.tables, report.table_bytes), (tables, table_bytes), "tables and their bytes");
 }
 
-fn shaped(shape: Shape) -> Options {
-    options(&[SMALL, shape].concat())
+fn shaped(layout: Layout) -> Options {
+    options(&[SMALL, layout].concat())
 }
 
 #[test]
 fn one_history_has_the_same_answers_under_all_options_and_in_all_places() {
     assert!(SHAPES.len() >= 24, "the campaign has shrunk");
     let places: [fn() -> Place; 5] = [Place::memory, Place::scrambled, Place::directory, Place::device, Place::split];
-    let jobs: Vec<_> = (0..SHAPES.len()).flat_map(|shape| (0..places.len()).map(move |place| (shape, place))).collect();
+    let jobs: Vec<_> =
+        (0..SHAPES.len()).flat_map(|layout| (0..places.len()).map(move |place| (layout, place))).collect();
     // A delete of a range takes one sequence, or one for each key that it deletes.
-    let references = ["off", "on"].map(|ranges| run(&Place::memory(), &options(&[("range_deletes", ranges)]), true));
-    let deletes_ranges = |shape: Shape| MARKED.iter().any(|marked| shape.contains(marked));
+    let references = ["off", "on"].map(|ranges| run(&Place::memory(), &options(&[("range_tombstones", ranges)]), true));
+    let deletes_ranges = |layout: Layout| MARKED.iter().any(|marked| layout.contains(marked));
     let queue = Mutex::new(jobs);
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(2, usize::from) {
             scope.spawn(|| {
-                while let Some((shape, place)) = { queue.lock().unwrap().pop() } {
-                    let (place, shape) = (places[place](), SHAPES[shape]);
+                while let Some((layout, place)) = { queue.lock().unwrap().pop() } {
+                    let (place, layout) = (places[place](), SHAPES[layout]);
                     // A store in two halves has a marker, whatever the options say.
-                    let reference = &references[usize::from(deletes_ranges(shape) || place.name == "split")];
-                    if let Some(why) = place.refuses(&shaped(shape)) {
+                    let reference = &references[usize::from(deletes_ranges(layout) || place.name == "split")];
+                    if let Some(why) = place.refuses(&shaped(layout)) {
                         println!("skipped: {why}");
                         continue;
                     }
-                    let _context = Context { shape, place: place.name };
+                    let _context = Context { layout, place: place.name };
                     // Real directories get the real executor: there, background work meets a file system's timing.
-                    let answers = run(&place, &shaped(shape), place.path().is_none());
+                    let answers = run(&place, &shaped(layout), place.path().is_none());
                     assert!(answers.contents == reference.contents, "other answers: contents");
                     assert!(answers.gets == reference.gets, "other answers: gets");
                     assert!(answers.scans == reference.scans, "other answers: scans");

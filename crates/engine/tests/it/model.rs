@@ -18,7 +18,9 @@ use std::{
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
-use terrace::{Cursor, Db, Error, Options, PinnedValue, ReadOptions, Snapshot, Tier, WriteBatch, WriteOptions};
+use terrace::{
+    Cursor, Db, DurabilityMode, Error, Options, PinnedValue, ReadOptions, Snapshot, WriteBatch, WriteOptions,
+};
 
 type Map = BTreeMap<Key, Value>;
 
@@ -97,13 +99,13 @@ impl Harness {
 
     fn options(&self) -> Options {
         let mut options = Options::preset(self.config.preset).expect("a preset of that name");
-        options.batch_interval_ms = 0; // manual steps are no clock to wait for, and threads would wait in every case
+        options.durability_interval_ms = 0; // manual steps are no clock to wait for, and threads would wait in every case
         if self.place.refuses(&options).is_some() {
-            options.durability = Tier::Auto;
+            options.durability = DurabilityMode::Auto;
         }
         options.set("tables", self.config.tables).expect("a form of tables");
         if self.config.tables == "directory" && self.place.path().is_some() {
-            options.durability = Tier::None; // each build would sync the whole file system
+            options.durability = DurabilityMode::None; // each build would sync the whole file system
         }
         for (name, value) in &self.config.shapes[self.openings % 2] {
             options.set(name, value).unwrap_or_else(|e| panic!("{name}={value}: {e}"));

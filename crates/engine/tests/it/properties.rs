@@ -1,7 +1,7 @@
 //! LevelDB's property strings: the same words for the same directory, asked of us and of the real LevelDB.
 use crate::common::{kit, leveldb};
 use kit::Place;
-use leveldb::{Shape, Side, Store};
+use leveldb::{Layout, Side, Store};
 use terrace::Db;
 use terrace_peers::{leveldb::Library, require};
 
@@ -9,7 +9,7 @@ use terrace_peers::{leveldb::Library, require};
 fn filled(place: &Place) -> Db {
     let db = Db::open(
         place.path().unwrap(),
-        kit::plain(&[("table_bytes", "64KiB"), ("level_base_bytes", "64KiB"), ("seek_compaction", "off")]),
+        kit::plain(&[("target_file_size", "64KiB"), ("max_bytes_for_level_base", "64KiB"), ("seek_compaction", "off")]),
     )
     .unwrap();
     for number in 0..4000u64 {
@@ -71,7 +71,7 @@ fn leveldb_says_the_same_of_the_same_directory() {
     let tables = db.property("leveldb.sstables").unwrap();
     assert!(tables.contains(r#"'"quoted" \ 'key'\x0a' @ 4001 : 1"#), "{tables}");
     db.close().unwrap();
-    let Store::Theirs(store) = Store::open(Side::Theirs, &place.path().unwrap(), &Shape::default()) else {
+    let Store::Theirs(store) = Store::open(Side::Theirs, &place.path().unwrap(), &Layout::default()) else {
         unreachable!("theirs was asked for")
     };
     assert_eq!(names.iter().map(|name| store.property(name)).collect::<Vec<_>>(), ours);

@@ -19,9 +19,9 @@ fn number(key: &[u8]) -> u64 {
 }
 
 const BASE: &[(&str, &str)] = &[
-    ("memtable_bytes", "64KiB"),
-    ("table_bytes", "64KiB"),
-    ("level_base_bytes", "64KiB"),
+    ("write_buffer_size", "64KiB"),
+    ("target_file_size", "64KiB"),
+    ("max_bytes_for_level_base", "64KiB"),
     ("compression", "none"),
     ("bloom_bits", "10"),
     ("filter_form", "table"),
@@ -56,7 +56,7 @@ fn allocations<T>(work: impl FnOnce() -> T) -> (u64, T) {
 fn a_cached_get_allocates_its_answer_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     for (fs, mapped) in [(kit::anywhere(), "off"), (Arc::new(RealFs::new(folder.path().join("store"))), "on")] {
-        let db = store(fs, &[("mmap_reads", mapped)]);
+        let db = store(fs, &[("allow_mmap_reads", mapped)]);
         for number in 0..KEYS {
             drop(db.get(key(number)).unwrap()); // fills the cache, opens tables
         }
@@ -72,7 +72,7 @@ fn a_cached_get_allocates_its_answer_and_nothing_else() {
 #[test]
 fn a_filter_saves_the_read() {
     let fs = FaultFs::new(kit::anywhere(), Plan::never());
-    let db = store(Arc::new(fs.clone()), &[("cache_bytes", "0")]);
+    let db = store(Arc::new(fs.clone()), &[("block_cache_size", "0")]);
     let calls = |numbers: &mut dyn Iterator<Item = u64>| {
         let before = fs.calls();
         numbers.for_each(|number| drop(db.get(key(number)).unwrap()));
@@ -87,11 +87,11 @@ fn a_filter_saves_the_read() {
 
 /// No cache, and nothing is merged: keys are in two runs, whatever the flushes made of them.
 const UNMERGED: &[(&str, &str)] = &[
-    ("cache_bytes", "0"),
-    ("level_base_bytes", "64MiB"),
-    ("l0_compact_runs", "100"),
-    ("l0_slow_runs", "200"),
-    ("l0_stop_runs", "300"),
+    ("block_cache_size", "0"),
+    ("max_bytes_for_level_base", "64MiB"),
+    ("level0_file_num_compaction_trigger", "100"),
+    ("level0_slowdown_writes_trigger", "200"),
+    ("level0_stop_writes_trigger", "300"),
 ];
 
 #[test]
@@ -148,7 +148,7 @@ fn what_a_seek_has_left_out_may_fail_the_step() {
 #[test]
 fn a_scan_reads_many_blocks_by_one_call() {
     let fs = FaultFs::new(kit::anywhere(), Plan::never());
-    let changes = [("block_bytes", "1KiB"), ("table_bytes", "1MiB"), ("level_base_bytes", "64MiB")];
+    let changes = [("block_size", "1KiB"), ("target_file_size", "1MiB"), ("max_bytes_for_level_base", "64MiB")];
     let db = store(Arc::new(fs.clone()), &changes);
     db.compact_range(None, None).unwrap();
     db.wait_idle().unwrap(); // what the background does is counted too
@@ -168,7 +168,7 @@ fn a_scan_reads_many_blocks_by_one_call() {
 
 #[test]
 fn a_scan_that_ends_early_leaves_its_buffer_to_the_next() {
-    let db = store(kit::anywhere(), &[("block_bytes", "1KiB"), ("table_bytes", "1MiB")]);
+    let db = store(kit::anywhere(), &[("block_size", "1KiB"), ("target_file_size", "1MiB")]);
     db.compact_range(None, None).unwrap();
     db.wait_idle().unwrap();
     let held = || db.statistics().memory.cursors;
@@ -183,7 +183,8 @@ fn a_scan_that_ends_early_leaves_its_buffer_to_the_next() {
 fn no_more_tables_are_open_than_may_be() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
-    let changes = [("open_tables_max", "16"), ("level_base_bytes", "64MiB"), ("l0_compact_runs", "1")];
+    let changes =
+        [("max_open_files", "16"), ("max_bytes_for_level_base", "64MiB"), ("level0_file_num_compaction_trigger", "1")];
     let db = store(Arc::new(RealFs::new(&path)), &changes);
     let open = || {
         let descriptors = std::fs::read_dir("/proc/self/fd").unwrap();

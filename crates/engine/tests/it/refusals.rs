@@ -4,7 +4,7 @@ use crate::common::kit;
 use kit::{Backwards, Place};
 use std::{collections::BTreeSet, fs, sync::Arc};
 use terrace::{Db, Error, FilterPolicy, Options, ReadOptions};
-use terrace_format::{edit::Edit, log_record::Framer, marker::Marker};
+use terrace_format::{edit::Edit, format_file::FormatFile, log_record::Framer};
 
 /// Opens must fail with a text that says `why`, and leave every file as it was.
 fn refuses(place: &Place, options: &Options, why: &[&str]) {
@@ -47,8 +47,8 @@ fn a_store_is_not_opened_as_what_it_is_not() {
     assert!(Db::open_read_only(nowhere.path().unwrap(), defaults.clone()).is_err());
     assert!(!nowhere.path().unwrap().exists(), "a reader made a directory");
     let mut absurd = defaults;
-    (absurd.block_bytes, absurd.memtables_max) = (1, 1000);
-    refuses(&nowhere, &absurd, &["block_bytes", "memtables_max"]);
+    (absurd.block_size, absurd.max_write_buffer_number) = (1, 1000);
+    refuses(&nowhere, &absurd, &["block_size", "max_write_buffer_number"]);
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_store_that_lost_its_root_or_its_marker_is_not_made_anew() {
     let lz4 = kit::plain(&[("compression", "lz4")]);
     let place = made(&lz4);
     let marker = place.path().unwrap().join("TERRACE");
-    let mut unknown: Marker = Marker::decode(&fs::read_to_string(&marker).unwrap()).unwrap();
+    let mut unknown: FormatFile = FormatFile::decode(&fs::read_to_string(&marker).unwrap()).unwrap();
     unknown.features.push("time-travel".into());
     fs::write(&marker, unknown.encode()).unwrap();
     refuses(&place, &lz4, &["time-travel"]);

@@ -1,7 +1,7 @@
 //! Faults that a review found in running stores, each by the behaviour that was wrong. See `regressions_open.rs` for those
 //! in what an open makes of the files.
 use crate::common::{history, kit};
-use history::{Model, Tracker, contents, placement, tight_options};
+use history::{Model, Tracker, contents, storage, tight_options};
 use kit::anywhere;
 use std::{
     cmp::Ordering,
@@ -23,22 +23,22 @@ use terrace::{Comparator, Db, Error, Options, ReadOptions, SortedTableWriter, Wr
 use terrace_format::FileName;
 use terrace_sim::{LateTracker, Rng};
 use terrace_storage::{
-    Result as StorageResult, Ticket, Traffic,
+    DurabilityHandle, IoStats, Result as StorageResult,
     backends::files::fs::FileSystem,
-    durability::{CommitTracker, Finished},
+    durability::{DurabilityTracker, Finished},
 };
 
 /// Small memtables, and nothing that happens by itself when the store is idle.
 fn small() -> Options {
     let mut options = Options::leveldb_compatible();
-    options.memtable_bytes = 64 << 10;
-    options.durability_interval_ms = 0;
+    options.write_buffer_size = 64 << 10;
+    options.idle_durability_ms = 0;
     options
 }
 
 fn open_manual(fs: &Arc<dyn FileSystem>, tracker: Tracker, seed: u64, options: &Options) -> Db {
-    let placement = placement(fs, tracker.make(seed), options).expect("open");
-    Db::open_manual(placement, options.clone()).expect("open")
+    let storage = storage(fs, tracker.make(seed), options).expect("open");
+    Db::open_manual(storage, options.clone()).expect("open")
 }
 
 fn table_numbers(names: impl IntoIterator<Item = String>) -> BTreeSet<u64> {
@@ -93,7 +93,7 @@ fn dropping_the_last_handle_during_a_tick_closes_the_store() {
         inherited(info);
     }));
     let mut options = small();
-    options.durability_interval_ms = 2;
+    options.idle_durability_ms = 2;
     for round in 0..60 {
         let directory = tempfile::tempdir().unwrap();
         let db = Db::open(directory.path(), options.clone()).unwrap();
@@ -136,8 +136,8 @@ fn tables_added_and_consumed_within_one_release_are_removed() {
 fn an_idle_directory_holds_the_live_tables_and_no_others() {
     let directory = tempfile::tempdir().unwrap();
     let mut options = small();
-    options.table_bytes = 64 << 10;
-    options.level_base_bytes = 64 << 10;
+    options.target_file_size = 64 << 10;
+    options.max_bytes_for_level_base = 64 << 10;
     let db = Db::open(directory.path(), options).unwrap();
     for number in 0..12_000u32 {
         db.put((number.wrapping_mul(7919) % 5000).to_le_bytes(), vec![7; 200]).unwrap();
@@ -308,7 +308,7 @@ fn who_waits_for_room_runs_no_job_that_waits_for_the_writer() {
     let (told, is_told) = mpsc::channel();
     let writer = thread::spawn(move || {
         let mut options = small();
-        options.memtables_max = 2;
+        options.max_write_buffer_number = 2;
         let db = open_manual(&anywhere(), Tracker::Sync, 0, &options);
         let large = vec![b'v'; 64 << 10];
         db.put("a", &large).unwrap();
@@ -342,20 +342,20 @@ fn flush_after_close_is_refused_and_makes_no_file() {
 /// Makes nothing durable before it is forced to, so that releases are tried again and again.
 struct Reluctant(LateTracker);
 
-impl CommitTracker for Reluctant {
-    fn tier(&self) -> &'static str {
+impl DurabilityTracker for Reluctant {
+    fn durability_mode(&self) -> &'static str {
         "reluctant"
     }
 
-    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &Traffic) -> StorageResult<Ticket> {
+    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &IoStats) -> StorageResult<DurabilityHandle> {
         self.0.watch(fs, files, traffic)
     }
 
-    fn advance(&self, _: &dyn FileSystem, _: &Traffic) -> StorageResult<bool> {
+    fn advance(&self, _: &dyn FileSystem, _: &IoStats) -> StorageResult<bool> {
         Ok(true)
     }
 
-    fn commit(&self, fs: &dyn FileSystem, traffic: &Traffic) -> StorageResult<()> {
+    fn commit(&self, fs: &dyn FileSystem, traffic: &IoStats) -> StorageResult<()> {
         self.0.commit(fs, traffic)
     }
 }
@@ -365,9 +365,9 @@ impl CommitTracker for Reluctant {
 #[test]
 fn the_idle_tick_is_not_starved_by_background_work() {
     let mut options = small();
-    options.durability_interval_ms = 20;
+    options.idle_durability_ms = 20;
     let reluctant = Arc::new(Reluctant(LateTracker::new(1)));
-    let db = Db::open_on(placement(&anywhere(), reluctant, &options).unwrap(), options).unwrap();
+    let db = Db::open_on(storage(&anywhere(), reluctant, &options).unwrap(), options).unwrap();
     for number in 0..4u8 {
         db.put([number], "value").unwrap();
         db.flush().unwrap();

@@ -5,16 +5,16 @@ use files::{
     Files, Writer, bytes_of, directory, files, framed, leveldb_edit, leveldb_store, manifest_of, newest_log, put,
     records, undecodable,
 };
-use history::{Model, Tracker, contents, placement};
+use history::{Model, Tracker, contents, storage};
 use std::{collections::BTreeSet, path::Path, sync::Arc};
-use terrace::{Db, Error, Options, SortedTableWriter, Tier, WriteOptions, check, check_on};
+use terrace::{Db, DurabilityMode, Error, Options, SortedTableWriter, WriteOptions, check, check_on};
 use terrace_format::{Edit, SeqNo, batch, log_record::HEADER_BYTES};
 use terrace_sim::{CrashFs, Rules};
-use terrace_storage::{Location, backends::files::fs::FileSystem, placement::Mode};
+use terrace_storage::{Location, backends::files::fs::FileSystem, placement::OpenMode};
 
 fn small() -> Options {
     let mut options = Options::default();
-    options.memtable_bytes = 64 << 10;
+    options.write_buffer_size = 64 << 10;
     options
 }
 
@@ -25,7 +25,7 @@ fn paranoid() -> Options {
 }
 
 fn open(fs: &Arc<dyn FileSystem>, tracker: Tracker, options: &Options) -> terrace::Result<Db> {
-    Db::open_manual(placement(fs, tracker.make(0), options)?, options.clone())
+    Db::open_manual(storage(fs, tracker.make(0), options)?, options.clone())
 }
 
 /// What a store leaves that `work` was done with and that was then killed.
@@ -201,7 +201,7 @@ fn the_file_unsynced_is_there_from_a_session_of_tier_none_to_one_of_tier_sync() 
     let path = folder.path().join("store");
     let is_there = || names(&path).contains("UNSYNCED");
     let mut none = small();
-    none.durability = Tier::None;
+    none.durability = DurabilityMode::None;
 
     let db = Db::open(&path, none.clone()).unwrap();
     db.put("key", "value").unwrap();
@@ -213,10 +213,10 @@ fn the_file_unsynced_is_there_from_a_session_of_tier_none_to_one_of_tier_sync() 
     let report = check(&path, &small(), true).unwrap();
     assert_eq!((report.problems, report.tables), (vec![], 1));
     let location = Location::Directory(path.clone());
-    let placement = terrace_storage::open(&location, Mode::ReadOnly, Tier::Sync, &small().setup()).unwrap();
-    let listed = placement.list().unwrap();
+    let storage = terrace_storage::open(&location, OpenMode::ReadOnly, DurabilityMode::Sync, &small().setup()).unwrap();
+    let listed = storage.list().unwrap();
     assert_eq!(listed.len(), names(&path).len() - ["CURRENT", "LOCK", "RESERVE", "UNSYNCED"].len(), "{listed:?}");
-    drop(placement);
+    drop(storage);
     assert!(is_there(), "after a check and a list");
 
     let db = Db::open(&path, small()).unwrap();
@@ -316,6 +316,6 @@ fn the_same_key_and_sequence_twice_in_a_leveldb_log_opens() {
     let either = ["first", "second"].map(|value| model(&[("a", "1"), ("twice", value), ("z", "3")]));
     assert!(either.contains(&found), "{found:?}");
     assert_eq!(contents(&open(&fs, Tracker::Sync, &small()).unwrap()), Ok(found), "after reopening");
-    let report = check_on(&*placement(&fs, Tracker::Sync.make(0), &small()).unwrap(), &small(), true).unwrap();
+    let report = check_on(&*storage(&fs, Tracker::Sync.make(0), &small()).unwrap(), &small(), true).unwrap();
     assert_eq!((report.problems, report.entries), (vec![], 3));
 }

@@ -5,7 +5,7 @@
 use crate::common::{files, kit, leveldb, versions};
 use files::{Files, directory};
 use kit::{Model, options};
-use leveldb::{Random, Shape, Side, Store};
+use leveldb::{Layout, Random, Side, Store};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Range,
@@ -18,7 +18,7 @@ use terrace_format::{
 };
 use terrace_peers::{leveldb::Library, require};
 use terrace_sim::{CrashFs, Rules};
-use terrace_storage::{backends::files::fs::FileSystem, placement::Mode};
+use terrace_storage::{backends::files::fs::FileSystem, placement::OpenMode};
 use versions::{Version, block, versions};
 
 const SEED: u64 = 0x5a1;
@@ -28,13 +28,16 @@ const FLUSHED: usize = 110;
 /// Offsets tried in each file.
 const SAMPLES: usize = 40;
 
-fn shape() -> Options {
-    options(&[kit::TIGHT, &[("block_bytes", "1KiB"), ("bloom_bits", "10"), ("levels_fit", "off")]].concat())
+fn layout() -> Options {
+    options(
+        &[kit::TIGHT, &[("block_size", "1KiB"), ("bloom_bits", "10"), ("level_compaction_dynamic_level_bytes", "off")]]
+            .concat(),
+    )
 }
 
 /// The same with tables in this form.
 fn shape_of(tables: TableForm) -> Options {
-    let mut options = shape();
+    let mut options = layout();
     options.tables = Some(tables);
     options
 }
@@ -82,12 +85,12 @@ fn store(leftovers: bool, tables: TableForm) -> (Files, Model) {
 fn repair(files: &Files, options: &Options) -> (Model, RepairReport) {
     let (from, to) = (directory(files), kit::anywhere());
     let report = {
-        let damaged = kit::placement(&from, Mode::Salvage, options).unwrap();
-        let fresh = kit::placement(&to, Mode::Create, options).unwrap();
+        let damaged = kit::storage(&from, OpenMode::Salvage, options).unwrap();
+        let fresh = kit::storage(&to, OpenMode::Create, options).unwrap();
         repair_on(&*damaged, &*fresh, options).unwrap()
     };
     assert!(files::files(&*from) == *files, "the damaged store was changed");
-    let checked = check_on(&*kit::placement(&to, Mode::ReadOnly, options).unwrap(), options, true).unwrap();
+    let checked = check_on(&*kit::storage(&to, OpenMode::ReadOnly, options).unwrap(), options, true).unwrap();
     assert_eq!(checked.problems, Vec::<String>::new());
     let db = kit::open(&to, options, true).unwrap();
     let pairs: Model = kit::contents(&db).unwrap().into_iter().collect();
@@ -99,7 +102,7 @@ fn repair(files: &Files, options: &Options) -> (Model, RepairReport) {
 
 /// Repairs `damaged`, in which `bytes` of `file` are not what they were, and judges the result by `versions` of all files.
 fn judge(what: &str, damaged: &Files, versions: &BTreeMap<Vec<u8>, Vec<Version>>, file: &str, bytes: Range<usize>) {
-    let (pairs, report) = repair(damaged, &shape());
+    let (pairs, report) = repair(damaged, &layout());
     let whole = |v: &&Version| v.file != file || v.bytes.end <= bytes.start || bytes.end <= v.bytes.start;
     let mut harmed = false;
     for (key, versions) in versions {
@@ -128,7 +131,7 @@ fn offsets(bytes: usize) -> BTreeSet<usize> {
 fn a_sound_store_is_copied_whole() {
     for (leftovers, tables) in [(false, TableForm::Block), (true, TableForm::Block), (false, TableForm::Bundled)] {
         let (files, model) = store(leftovers, tables);
-        let (pairs, report) = repair(&files, &shape());
+        let (pairs, report) = repair(&files, &layout());
         assert!(pairs == model, "leftovers {leftovers}");
         assert_eq!(report.lost, [], "leftovers {leftovers}");
         assert!(report.tables > 2 && report.logs >= 2, "{report:?}");
@@ -153,9 +156,9 @@ fn any_file_may_be_missing() {
         assert!(report.tables > 2 && report.lost.len() == 1, "tables alone are enough: {report:?}");
     }
     let (from, to) = (directory(&Files::new()), kit::anywhere());
-    let damaged = kit::placement(&from, Mode::Salvage, &shape()).unwrap();
-    let fresh = kit::placement(&to, Mode::Create, &shape()).unwrap();
-    let refused = repair_on(&*damaged, &*fresh, &shape()).unwrap_err();
+    let damaged = kit::storage(&from, OpenMode::Salvage, &layout()).unwrap();
+    let fresh = kit::storage(&to, OpenMode::Create, &layout()).unwrap();
+    let refused = repair_on(&*damaged, &*fresh, &layout()).unwrap_err();
     assert!(matches!(refused, Error::Missing { .. }), "an empty directory: {refused}");
 }
 
@@ -244,7 +247,7 @@ fn leftovers_stay_dead_while_the_manifest_is_whole() {
     for name in leftovers {
         let mut files = live.clone();
         files.insert(name.clone(), all[name].clone());
-        let (pairs, report) = repair(&files, &shape());
+        let (pairs, report) = repair(&files, &layout());
         assert!(pairs == model, "{name} is back");
         assert_eq!(report.lost, [], "{name} is back");
     }
@@ -257,7 +260,7 @@ fn leftovers_fill_what_tables_in_use_have_lost() {
     for name in live.keys().filter(|name| name.ends_with(".ldb")) {
         let mut files = all.clone();
         files.remove(name);
-        let (pairs, report) = repair(&files, &shape());
+        let (pairs, report) = repair(&files, &layout());
         assert!(pairs == model, "{name} removed");
         assert_eq!(report.lost.len(), 1, "{name} removed: {:?}", report.lost);
         assert!(report.lost[0].reason.contains("missing") && report.lost[0].from.is_some());
@@ -273,12 +276,12 @@ fn repairing_again_changes_nothing() {
     let from = directory(&files);
     let (once, twice): (Arc<dyn FileSystem>, Arc<dyn FileSystem>) = (kit::anywhere(), kit::anywhere());
     for (from, to, losses) in [(&from, &once, true), (&once, &twice, false)] {
-        let damaged = kit::placement(from, Mode::Salvage, &shape()).unwrap();
-        let fresh = kit::placement(to, Mode::Create, &shape()).unwrap();
-        let report = repair_on(&*damaged, &*fresh, &shape()).unwrap();
+        let damaged = kit::storage(from, OpenMode::Salvage, &layout()).unwrap();
+        let fresh = kit::storage(to, OpenMode::Create, &layout()).unwrap();
+        let report = repair_on(&*damaged, &*fresh, &layout()).unwrap();
         assert_eq!(!report.lost.is_empty(), losses, "{:?}", report.lost);
     }
-    let contents = |fs| kit::contents(&kit::open(fs, &shape(), true).unwrap()).unwrap();
+    let contents = |fs| kit::contents(&kit::open(fs, &layout(), true).unwrap()).unwrap();
     assert!(contents(&once) == contents(&twice));
 }
 
@@ -286,11 +289,11 @@ fn repairing_again_changes_nothing() {
 fn what_cannot_be_is_refused_and_nothing_is_made() {
     let folder = tempfile::tempdir().unwrap();
     let (from, to) = (folder.path().join("from"), folder.path().join("to"));
-    assert!(matches!(Db::repair(&from, &to, &shape()), Err(Error::Missing { .. })));
+    assert!(matches!(Db::repair(&from, &to, &layout()), Err(Error::Missing { .. })));
     assert!(!to.exists());
     std::fs::create_dir(&from).unwrap();
     for (file, text) in [("LOCK", ""), ("CURRENT", "MANIFEST-000001\n"), ("000007.dbtmp", "")] {
-        let refused = Db::repair(&from, &to, &shape()).unwrap_err();
+        let refused = Db::repair(&from, &to, &layout()).unwrap_err();
         assert!(
             matches!(refused, Error::Missing { .. }) && refused.to_string().contains("nothing to repair"),
             "{refused}"
@@ -299,21 +302,21 @@ fn what_cannot_be_is_refused_and_nothing_is_made() {
         std::fs::write(from.join(file), text).unwrap();
     }
     std::fs::remove_dir_all(&from).unwrap();
-    Db::open(&from, shape()).unwrap().put("k", "v").unwrap();
+    Db::open(&from, layout()).unwrap().put("k", "v").unwrap();
     for inside in [from.clone(), from.join("lost"), from.join("a/../b")] {
-        assert!(matches!(Db::repair(&from, &inside, &shape()), Err(Error::Invalid(_))), "{}", inside.display());
+        assert!(matches!(Db::repair(&from, &inside, &layout()), Err(Error::Invalid(_))), "{}", inside.display());
     }
-    let backwards = shape().comparator(Arc::new(kit::Backwards));
+    let backwards = layout().comparator(Arc::new(kit::Backwards));
     let error = Db::repair(&from, &to, &backwards).unwrap_err().to_string();
     assert!(error.contains("comparator") && !to.exists(), "{error}");
-    let held = Db::open(&from, shape()).unwrap();
-    assert!(matches!(Db::repair(&from, &to, &shape()), Err(Error::InUse { .. })));
+    let held = Db::open(&from, layout()).unwrap();
+    assert!(matches!(Db::repair(&from, &to, &layout()), Err(Error::InUse { .. })));
     assert!(!to.exists());
     drop(held);
-    let report = Db::repair(&from, &to, &shape()).unwrap();
+    let report = Db::repair(&from, &to, &layout()).unwrap();
     assert_eq!((report.pairs, report.lost.len()), (1, 0));
-    assert!(matches!(Db::repair(&from, &to, &shape()), Err(Error::Invalid(_))), "it is not empty any more");
-    assert_eq!(Db::open(&to, shape()).unwrap().get("k").unwrap().as_deref(), Some(&b"v"[..]));
+    assert!(matches!(Db::repair(&from, &to, &layout()), Err(Error::Invalid(_))), "it is not empty any more");
+    assert_eq!(Db::open(&to, layout()).unwrap().get("k").unwrap().as_deref(), Some(&b"v"[..]));
 }
 
 #[test]
@@ -321,10 +324,10 @@ fn stores_of_leveldb_are_repaired_and_it_opens_them() {
     let Some(_) = require("leveldb", Library::load()) else { return };
     let folder = tempfile::tempdir().unwrap();
     let (from, to) = (folder.path().join("from"), folder.path().join("to"));
-    let (mut random, mut model, shape) =
-        (Random::new(5), Model::new(), Shape { memtable_bytes: 64 << 10, ..Shape::default() });
+    let (mut random, mut model, layout) =
+        (Random::new(5), Model::new(), Layout { write_buffer_size: 64 << 10, ..Layout::default() });
     for round in 0..3u8 {
-        let store = Store::open(Side::Theirs, &from, &shape);
+        let store = Store::open(Side::Theirs, &from, &layout);
         for _ in 0..[900, 900, 90][usize::from(round)] {
             let (key, value) =
                 (format!("key{:03}", random.below(400)).into_bytes(), vec![round; random.below(300) as usize]);
@@ -358,9 +361,9 @@ fn stores_of_leveldb_are_repaired_and_it_opens_them() {
     }
     // The manifest stays: LevelDB may have left tables behind, whose deleted keys it alone can tell.
     std::fs::remove_file(from.join("CURRENT")).unwrap();
-    let report = Db::repair(&from, &to, &shape.ours()).unwrap();
+    let report = Db::repair(&from, &to, &layout.ours()).unwrap();
     assert_eq!(report.lost.len(), 1, "{:?}", report.lost);
-    let store = Store::open(Side::Theirs, &to, &Shape { paranoid: true, ..shape });
+    let store = Store::open(Side::Theirs, &to, &Layout { paranoid: true, ..layout });
     assert!(store.forward().into_iter().collect::<Model>() == model);
 }
 
@@ -370,13 +373,13 @@ fn an_ingest_that_did_not_end_is_not_revived() {
     let folder = tempfile::tempdir().unwrap();
     let paths = ["a", "b"].map(|name| {
         let path = folder.path().join(name);
-        let mut writer = SortedTableWriter::create(&path, &shape()).unwrap();
+        let mut writer = SortedTableWriter::create(&path, &layout()).unwrap();
         (0..if name == "a" { 20 } else { 1 }).for_each(|n| writer.put(format!("{name}{n:02}"), [7; 9000]).unwrap());
         writer.finish().unwrap();
         path
     });
     let disk = CrashFs::new(Rules::Ext4);
-    let db = kit::open(&(Arc::new(disk.clone()) as Arc<dyn FileSystem>), &shape(), true).unwrap();
+    let db = kit::open(&(Arc::new(disk.clone()) as Arc<dyn FileSystem>), &layout(), true).unwrap();
     (1..=20).for_each(|number| drop(kit::write(&db, &kit::batch(SEED, number), false)));
     db.flush().unwrap();
     db.put("alone", "in the log").unwrap();
@@ -385,12 +388,12 @@ fn an_ingest_that_did_not_end_is_not_revived() {
     let mut seen = BTreeSet::new();
     for step in begin..=disk.steps() {
         let left = disk.everything(step).file_system();
-        let opened = kit::contents(&kit::open(&left.clone(), &shape(), true).unwrap()).unwrap();
+        let opened = kit::contents(&kit::open(&left.clone(), &layout(), true).unwrap()).unwrap();
         let left = disk.everything(step).file_system();
-        let damaged = kit::placement(&left, Mode::Salvage, &shape()).unwrap();
+        let damaged = kit::storage(&left, OpenMode::Salvage, &layout()).unwrap();
         let fresh: Arc<dyn FileSystem> = kit::anywhere();
-        repair_on(&*damaged, &*kit::placement(&fresh, Mode::Create, &shape()).unwrap(), &shape()).unwrap();
-        let repaired = kit::contents(&kit::open(&fresh, &shape(), true).unwrap()).unwrap();
+        repair_on(&*damaged, &*kit::storage(&fresh, OpenMode::Create, &layout()).unwrap(), &layout()).unwrap();
+        let repaired = kit::contents(&kit::open(&fresh, &layout(), true).unwrap()).unwrap();
         assert!(repaired == opened, "step {step} of {begin}: REVIVED {} of {} pairs", repaired.len(), opened.len());
         seen.insert(opened.len());
     }

@@ -12,25 +12,25 @@ use std::{
 use terrace::{Db, LevelInfo};
 use terrace_sim::{Rng, SmallFs};
 use terrace_storage::{
-    Result, Ticket, Traffic,
+    DurabilityHandle, IoStats, Result,
     backends::files::fs::FileSystem,
-    durability::{BatchTracker, CommitTracker, Evidence, Finished, JournalTracker, Way},
+    durability::{BatchTracker, DurabilityTracker, Evidence, Finished, JournalTracker, Way},
     open_files,
-    placement::Mode,
+    placement::OpenMode,
 };
 
 /// A tracker to whom nothing happens until somebody opens the gate.
 struct Gate {
-    inner: Box<dyn CommitTracker>,
+    inner: Box<dyn DurabilityTracker>,
     open: AtomicBool,
 }
 
-impl CommitTracker for Gate {
-    fn tier(&self) -> &'static str {
-        self.inner.tier()
+impl DurabilityTracker for Gate {
+    fn durability_mode(&self) -> &'static str {
+        self.inner.durability_mode()
     }
 
-    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &Traffic) -> Result<Ticket> {
+    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &IoStats) -> Result<DurabilityHandle> {
         self.inner.watch(fs, files, traffic)
     }
 
@@ -42,11 +42,11 @@ impl CommitTracker for Gate {
         true // or half of what may be retained would force a commit
     }
 
-    fn advance(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<bool> {
+    fn advance(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<bool> {
         if self.open.load(Relaxed) { self.inner.advance(fs, traffic) } else { Ok(true) }
     }
 
-    fn commit(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<()> {
+    fn commit(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
         if self.open.load(Relaxed) { self.inner.commit(fs, traffic) } else { Ok(()) }
     }
 }
@@ -76,19 +76,19 @@ const OWN: u64 = 128 << 10;
 fn transient_space_is_what_is_written_while_a_commit_is_awaited() {
     let journal = JournalTracker::new(Evidence::Count, Duration::ZERO, Duration::from_secs(3600));
     let batch = |way| Box::new(BatchTracker::new(way, Duration::ZERO));
-    let trackers: [Box<dyn CommitTracker>; 3] = [Box::new(journal), batch(Way::Group), batch(Way::Background)];
+    let trackers: [Box<dyn DurabilityTracker>; 3] = [Box::new(journal), batch(Way::Group), batch(Way::Background)];
     for inner in trackers {
-        let (gate, disk, db) = store(inner, &[("retained_bytes_max", "1024GiB")]);
+        let (gate, disk, db) = store(inner, &[("unsynced_bytes_limit", "1024GiB")]);
         keeps_no_more(&db, &disk, &gate);
     }
 }
 
-fn store(inner: Box<dyn CommitTracker>, more: &[(&str, &str)]) -> (Arc<Gate>, SmallFs, Db) {
+fn store(inner: Box<dyn DurabilityTracker>, more: &[(&str, &str)]) -> (Arc<Gate>, SmallFs, Db) {
     let gate = Arc::new(Gate { inner, open: AtomicBool::new(true) });
     let options = options(&[TIGHT, more].concat());
     let disk = SmallFs::new(kit::anywhere(), u64::MAX); // which counts holes
-    let placement = open_files(Arc::new(disk.clone()), Mode::Create, gate.clone(), &options.setup()).expect("open");
-    let db = Db::open_manual(placement, options).expect("open");
+    let storage = open_files(Arc::new(disk.clone()), OpenMode::Create, gate.clone(), &options.setup()).expect("open");
+    let db = Db::open_manual(storage, options).expect("open");
     (gate, disk, db)
 }
 
@@ -108,7 +108,7 @@ fn keeps_no_more(db: &Db, disk: &SmallFs, gate: &Gate) {
     let (mut at_commit, mut most_kept) = ((0, 0), 0);
     for n in 0..12 * LAG {
         put(db, n);
-        let when = format!("{}, put {n}", gate.tier());
+        let when = format!("{}, put {n}", gate.durability_mode());
         if n % LAG == 0 {
             gate.open.store(true, Relaxed);
             db.wait_idle().expect("all jobs, and a commit");
@@ -122,7 +122,11 @@ fn keeps_no_more(db: &Db, disk: &SmallFs, gate: &Gate) {
             most_kept = most_kept.max(there - at_commit.0);
         }
     }
-    assert!(most_kept > 2 * OWN, "{}: only {most_kept} B were ever kept, so nothing was awaited", gate.tier());
+    assert!(
+        most_kept > 2 * OWN,
+        "{}: only {most_kept} B were ever kept, so nothing was awaited",
+        gate.durability_mode()
+    );
     gate.open.store(true, Relaxed);
 }
 
@@ -132,7 +136,7 @@ fn keeps_no_more(db: &Db, disk: &SmallFs, gate: &Gate) {
 fn what_came_and_went_while_a_commit_was_awaited_is_gone_behind_it() {
     for (seed, tables) in (0..12).map(|seed| (seed, ["block", "bundled"][seed as usize % 2])) {
         let batch = Box::new(BatchTracker::new(Way::Background, Duration::ZERO));
-        let more = [("retained_bytes_max", "1024GiB"), ("tables", tables), ("memtables_max", "8")];
+        let more = [("unsynced_bytes_limit", "1024GiB"), ("tables", tables), ("max_write_buffer_number", "8")];
         let (gate, disk, db) = store(batch, &more);
         let mut rng = Rng::new(seed);
         for n in 0..30_000u32 {
@@ -159,10 +163,10 @@ fn what_came_and_went_while_a_commit_was_awaited_is_gone_behind_it() {
 fn who_is_taken_along_is_slowed_too() {
     const MEMTABLE: usize = 8 << 20;
     let changes = [
-        ("smooth_stalls", "on"),
-        ("debt_bytes_max", "1GiB"),
-        ("memtable_bytes", "8MiB"),
-        ("memtables_max", "8"),
+        ("delayed_writes", "on"),
+        ("soft_pending_compaction_bytes_limit", "1GiB"),
+        ("write_buffer_size", "8MiB"),
+        ("max_write_buffer_number", "8"),
         ("pipelined_writes", "off"),
     ];
     let (_gate, _disk, db) = store(Box::new(BatchTracker::new(Way::Group, Duration::ZERO)), &changes);
@@ -195,7 +199,7 @@ fn what_stopped_writers_wait_for_is_told() {
     const MAX: u64 = 1 << 20;
     for (kept, is_blocking) in [(MAX / 16 * 13, false), (MAX, true)] {
         let group = Box::new(BatchTracker::new(Way::Group, Duration::ZERO));
-        let (gate, _disk, db) = store(group, &[("retained_bytes_max", "1MiB"), ("memtables_max", "64")]);
+        let (gate, _disk, db) = store(group, &[("unsynced_bytes_limit", "1MiB"), ("max_write_buffer_number", "64")]);
         gate.open.store(false, Relaxed);
         let enough = (0..100_000).find(|n| {
             put(&db, *n);
@@ -216,7 +220,7 @@ fn what_stopped_writers_wait_for_is_told() {
 fn writers_stop_at_the_bound_until_a_commit() {
     const STOPPED: Duration = Duration::from_millis(200);
     let group = Box::new(BatchTracker::new(Way::Group, Duration::ZERO));
-    let (gate, _disk, db) = store(group, &[("retained_bytes_max", "1MiB"), ("memtables_max", "64")]);
+    let (gate, _disk, db) = store(group, &[("unsynced_bytes_limit", "1MiB"), ("max_write_buffer_number", "64")]);
     gate.open.store(false, Relaxed);
     let is_enough = |n: &u32| {
         put(&db, *n);
@@ -248,7 +252,8 @@ fn writers_stop_at_the_bound_until_a_commit() {
 fn writers_are_slowed_as_more_is_retained_and_no_longer() {
     const MAX: u64 = 32 << 20;
     let group = Box::new(BatchTracker::new(Way::Group, Duration::ZERO));
-    let smooth = [("smooth_stalls", "on"), ("retained_bytes_max", "32MiB"), ("debt_bytes_max", "1GiB")];
+    let smooth =
+        [("delayed_writes", "on"), ("unsynced_bytes_limit", "32MiB"), ("soft_pending_compaction_bytes_limit", "1GiB")];
     let (gate, disk, db) = store(group, &smooth);
     gate.open.store(false, Relaxed);
     let (mut n, mut unslowed) = (0, 0);

@@ -23,10 +23,10 @@ fn pairs(numbers: impl Iterator<Item = usize>) -> Pairs {
 
 /// The forms of logs: one file, a segment with a small log, a segment alone.
 const FORMS: [&[(&str, &str)]; 3] =
-    [&[], &[("values", "log")], &[("values", "log"), ("small_log", "false"), ("value_log_threshold", "0")]];
+    [&[], &[("values", "log")], &[("values", "log"), ("wal_sidecar", "false"), ("value_log_threshold", "0")]];
 
 fn options(form: &[(&str, &str)]) -> Options {
-    kit::in_files(&[form, &[("memtable_bytes", "4MiB"), ("durability", "sync")]].concat())
+    kit::in_files(&[form, &[("write_buffer_size", "4MiB"), ("durability", "sync")]].concat())
 }
 
 /// A store of `PUTS` synced puts in its log, and then `unsynced` more; `closed` or killed.
@@ -157,7 +157,7 @@ fn a_torn_tail_is_dropped_and_what_was_durable_stays() {
 /// A log that is empty although a later one says that everything in it was durable.
 #[test]
 fn an_emptied_log_between_others_is_corruption() {
-    let options = kit::in_files(&[("memtable_bytes", "64KiB"), ("durability", "sync")]);
+    let options = kit::in_files(&[("write_buffer_size", "64KiB"), ("durability", "sync")]);
     let fs = kit::anywhere();
     let db = kit::open(&fs, &options, true).expect("open");
     for number in 0..3u8 {

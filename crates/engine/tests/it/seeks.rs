@@ -8,8 +8,8 @@ fn two_layers(seek_compaction: bool, seek_compaction_bytes: u64) -> Db {
     let mut options: Options = tight(Options::leveldb_compatible());
     options.seek_compaction = seek_compaction;
     options.seek_compaction_bytes = seek_compaction_bytes;
-    options.l0_compact_runs = 4;
-    options.l0_slow_runs = 1000;
+    options.level0_file_num_compaction_trigger = 4;
+    options.level0_slowdown_writes_trigger = 1000;
     let db = kit::store(options);
     for key in 0..100 {
         db.put(format!("{key:03}"), vec![b'v'; 1000]).unwrap();
@@ -83,10 +83,10 @@ fn scans_over_deleted_pairs_wear_a_table_out() {
     for (wanted, goes) in [(true, true), (false, false)] {
         let mut options: Options = tight(Options::leveldb_compatible());
         options.seek_compaction = wanted;
-        (options.seek_compaction_bytes, options.tombstone_percent) = (0, 0);
+        (options.seek_compaction_bytes, options.tombstone_compaction_percent) = (0, 0);
         options.set("compression", "none").unwrap();
-        options.l0_compact_runs = 4;
-        options.l0_slow_runs = 1000;
+        options.level0_file_num_compaction_trigger = 4;
+        options.level0_slowdown_writes_trigger = 1000;
         let db = kit::store(options);
         (0..100).for_each(|key| db.put(format!("{key:03}"), vec![b'v'; 1000]).unwrap());
         db.compact_range(None, None).unwrap();
@@ -128,10 +128,10 @@ fn seeks_that_are_worth_it_merge_level_0() {
     for (worth, by, empties) in cases {
         let mut options: Options = tight(Options::leveldb_compatible());
         options.set("seek_compaction", "off").unwrap();
-        options.set("l0_seek_bytes", worth).unwrap();
-        options.set("l0_compact_runs", "100").unwrap();
-        options.set("l0_slow_runs", "1000").unwrap();
-        options.set("l0_stop_runs", "1000").unwrap();
+        options.set("level0_seek_compaction_bytes", worth).unwrap();
+        options.set("level0_file_num_compaction_trigger", "100").unwrap();
+        options.set("level0_slowdown_writes_trigger", "1000").unwrap();
+        options.set("level0_stop_writes_trigger", "1000").unwrap();
         let db = kit::store(options);
         for round in 0..5 {
             for key in 0..100 {

@@ -19,8 +19,12 @@ fn small() -> (SmallFs, Arc<dyn FileSystem>) {
 }
 
 fn reserving(more: &[(&str, &str)]) -> Options {
-    let calm =
-        [("level_base_bytes", "1GiB"), ("l0_stop_runs", "1000"), ("l0_slow_runs", "1000"), ("l0_compact_runs", "1000")];
+    let calm = [
+        ("max_bytes_for_level_base", "1GiB"),
+        ("level0_stop_writes_trigger", "1000"),
+        ("level0_slowdown_writes_trigger", "1000"),
+        ("level0_file_num_compaction_trigger", "1000"),
+    ];
     options(&[TIGHT, &calm, &[("reserve_bytes", "256KiB")], more].concat())
 }
 
@@ -88,7 +92,7 @@ fn a_full_disk_is_opened_from_the_reserve() {
 #[test]
 fn one_release_is_queued_at_a_time() {
     let (disk, fs) = small();
-    let db = kit::open(&fs, &reserving(&[("memtables_max", "8")]), true).unwrap();
+    let db = kit::open(&fs, &reserving(&[("max_write_buffer_number", "8")]), true).unwrap();
     let fill = || (0..4).for_each(|n| db.put([n], noise(30_000)).unwrap()); // the fourth finds the memtable full
     fill();
     assert_eq!(db.step(0), Some("flush"));
@@ -110,14 +114,14 @@ fn write_over_and_over(manual: bool) {
     const PAIRS: u64 = 20_000; // 20 of 32 MiB
     let mut options = Options::preset("terrace-block").unwrap();
     for (name, value) in [
-        ("memtable_bytes", "256KiB"),
-        ("table_bytes", "128KiB"),
-        ("level_base_bytes", "1MiB"),
+        ("write_buffer_size", "256KiB"),
+        ("target_file_size", "128KiB"),
+        ("max_bytes_for_level_base", "1MiB"),
         ("durability", "background"),
-        ("log_writes", "write"),
+        ("wal_write_mode", "write"),
         ("compression", "none"),
         ("reserve_bytes", "64KiB"),
-        ("smooth_stalls", if manual { "false" } else { "true" }), // nobody works while a writer sleeps
+        ("delayed_writes", if manual { "false" } else { "true" }), // nobody works while a writer sleeps
     ] {
         options.set(name, value).unwrap();
     }
@@ -139,8 +143,13 @@ fn write_over_and_over(manual: bool) {
 #[test]
 fn merges_on_a_small_disk_do_not_outrun_releases() {
     const DISK: u64 = 4 << 20;
-    let slow = [("durability", "background"), ("batch_interval_ms", "60000"), ("retained_bytes_max", "1GiB")];
-    let due = [("l0_compact_runs", "8"), ("memtables_max", "8"), ("reserve_bytes", "64KiB"), ("compression", "none")];
+    let slow = [("durability", "background"), ("durability_interval_ms", "60000"), ("unsynced_bytes_limit", "1GiB")];
+    let due = [
+        ("level0_file_num_compaction_trigger", "8"),
+        ("max_write_buffer_number", "8"),
+        ("reserve_bytes", "64KiB"),
+        ("compression", "none"),
+    ];
     let fs: Arc<dyn FileSystem> = Arc::new(SmallFs::new(Arc::new(Memory::new()), DISK));
     let db = kit::open(&fs, &reserving(&[&slow[..], &due].concat()), true).unwrap();
     let merged = (0..20u8).find_map(|n| {
@@ -212,9 +221,9 @@ fn a_write_leaves_the_reserve_to_what_gives_space_back() {
 #[test]
 fn what_is_retained_takes_no_more_than_its_part_of_a_small_disk() {
     const DISK: u64 = 6 << 20;
-    let slow = [("durability", "background"), ("batch_interval_ms", "60000"), ("retained_bytes_max", "1GiB")];
+    let slow = [("durability", "background"), ("durability_interval_ms", "60000"), ("unsynced_bytes_limit", "1GiB")];
     let options = reserving(
-        &[&slow[..], &[("compression", "none"), ("memtables_max", "8"), ("reserve_bytes", "64KiB")]].concat(),
+        &[&slow[..], &[("compression", "none"), ("max_write_buffer_number", "8"), ("reserve_bytes", "64KiB")]].concat(),
     );
     let fill = |db: &Db, n: u8| (0..4).for_each(|part| db.put([n, part], noise(20_000)).unwrap()); // a memtable, and more
     let retained = |releases: bool| {
@@ -243,7 +252,7 @@ fn what_is_retained_takes_no_more_than_its_part_of_a_small_disk() {
 /// What was replaced waits for a commit that nobody makes, and fills the disk meanwhile.
 #[test]
 fn a_disk_full_of_what_waits_to_be_durable_stops_nobody() {
-    let waiting = [("durability", "journal"), ("batch_interval_ms", "60000"), ("retained_bytes_max", "1GiB")];
+    let waiting = [("durability", "journal"), ("durability_interval_ms", "60000"), ("unsynced_bytes_limit", "1GiB")];
     let options = kit::options(&[TIGHT, &waiting, &[("compression", "none"), ("reserve_bytes", "64KiB")]].concat());
     // Threads take more at once.
     for (manual, mebibytes) in [(true, 2), (false, 6)] {
@@ -276,7 +285,7 @@ fn a_disk_full_of_what_waits_to_be_durable_stops_nobody() {
 fn who_gave_the_reserve_up_takes_it_again() {
     let disk = SmallFs::new(Arc::new(CrashFs::new(Rules::Ext4)), LARGE);
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
-    let waiting = [("durability", "journal"), ("batch_interval_ms", "60000"), ("retained_bytes_max", "1GiB")];
+    let waiting = [("durability", "journal"), ("durability_interval_ms", "60000"), ("unsynced_bytes_limit", "1GiB")];
     let db = kit::open(&fs, &reserving(&waiting), true).unwrap();
     let put = |n: u8| db.put([n], noise(30_000)).unwrap();
     (0..4).for_each(put); // the fourth finds the memtable full
@@ -308,8 +317,15 @@ fn a_reader_of_a_memtable_keeps_no_log() {
 fn resume_waits_for_what_it_needs_and_not_for_compactions() {
     let disk = FaultFs::new(kit::anywhere(), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
-    let slow = [("durability", "background"), ("batch_interval_ms", "60000"), ("memtable_bytes", "4MiB")];
-    let slow = options(&[TIGHT, &slow, &[("l0_compact_runs", "3"), ("levels_fit", "off")]].concat());
+    let slow = [("durability", "background"), ("durability_interval_ms", "60000"), ("write_buffer_size", "4MiB")];
+    let slow = options(
+        &[
+            TIGHT,
+            &slow,
+            &[("level0_file_num_compaction_trigger", "3"), ("level_compaction_dynamic_level_bytes", "off")],
+        ]
+        .concat(),
+    );
     let db = kit::open(&fs, &slow, true).unwrap();
     let fill = |db: &Db| (0..20u8).for_each(|n| db.put([n], "").unwrap());
     for _ in 0..4 {

@@ -128,7 +128,9 @@ fn a_store_rests_on_it() {
     let Some(file_system) = require("loop", LoopFs::with(&[], "commit=1")) else { return };
     let Some(_) = iterator() else { return };
     let mut options = Options::default();
-    for (name, value) in [("durability", "journal-bpf"), ("memtable_bytes", "64KiB"), ("l0_compact_runs", "2")] {
+    for (name, value) in
+        [("durability", "journal-bpf"), ("write_buffer_size", "64KiB"), ("level0_file_num_compaction_trigger", "2")]
+    {
         options.set(name, value).expect("an option");
     }
     let db = Db::open(file_system.mount.join("store"), options.clone()).expect("open");

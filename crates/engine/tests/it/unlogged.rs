@@ -4,7 +4,7 @@ use kit::{TIGHT, batch, contents, options, prefix, states};
 use std::sync::Arc;
 use terrace::{Db, Error, Options, WriteBatch, WriteOptions, check_on};
 use terrace_sim::{CrashFs, Rng, Rules};
-use terrace_storage::{backends::files::fs::FileSystem, placement::Mode};
+use terrace_storage::{backends::files::fs::FileSystem, placement::OpenMode};
 
 const BATCHES: usize = 80;
 
@@ -19,11 +19,11 @@ fn write(db: &Db, seed: u64, number: usize, logged: bool, sync: bool) -> terrace
     if logged { db.write(ops, WriteOptions { sync }) } else { db.write_unlogged(ops) }
 }
 
-/// Stretches of both kinds, synced writes among the logged ones, flushes, waits for durability, reopenings.
-fn campaign(seed: u64, shape: &Options, rules: Rules) -> usize {
+/// ReadCoalescer of both kinds, synced writes among the logged ones, flushes, waits for durability, reopenings.
+fn campaign(seed: u64, layout: &Options, rules: Rules) -> usize {
     let (states, disk, mut rng) = (states(seed, BATCHES), CrashFs::new(rules), Rng::new(seed));
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
-    let mut db = kit::open(&fs, shape, true).unwrap();
+    let mut db = kit::open(&fs, layout, true).unwrap();
     // By step of the disk: how many batches were promised to survive a power cut, and a kill.
     let (mut cut, mut killed) = (vec![(0, 0)], vec![(0, 0)]);
     let (mut logged, mut gap) = (true, false);
@@ -39,7 +39,7 @@ fn campaign(seed: u64, shape: &Options, rules: Rules) -> usize {
             0 => db.flush().unwrap(),
             1 => {
                 db.close().unwrap();
-                db = kit::open(&fs, shape, true).unwrap();
+                db = kit::open(&fs, layout, true).unwrap();
             }
             _ => drop(db.step(rng.next_u64()).map(str::len)),
         }
@@ -61,14 +61,14 @@ fn campaign(seed: u64, shape: &Options, rules: Rules) -> usize {
         for (image, least, how) in cuts.chain([(disk.everything(step), promised(&killed, step), "kill")]) {
             let what = format!("seed {seed} {rules:?}: {how} at step {step}");
             let fs = image.file_system();
-            let db = kit::open(&fs, shape, true).unwrap_or_else(|e| panic!("{what}: cannot open: {e}"));
+            let db = kit::open(&fs, layout, true).unwrap_or_else(|e| panic!("{what}: cannot open: {e}"));
             let found = prefix(contents(&db).unwrap(), &states).unwrap_or_else(|e| panic!("{what}: {e}"));
             assert!(found >= least, "{what}: LOST: {found} batches of {least} promised");
             states_seen += 1;
             if step % 16 == 0 {
                 db.close().unwrap();
-                let place = kit::placement(&fs, Mode::ReadOnly, shape).unwrap();
-                assert_eq!(check_on(&*place, shape, true).unwrap().problems, Vec::<String>::new(), "{what}");
+                let place = kit::storage(&fs, OpenMode::ReadOnly, layout).unwrap();
+                assert_eq!(check_on(&*place, layout, true).unwrap().problems, Vec::<String>::new(), "{what}");
             }
         }
     }
@@ -78,14 +78,14 @@ fn campaign(seed: u64, shape: &Options, rules: Rules) -> usize {
 #[test]
 fn a_prefix_survives_and_whatever_was_promised() {
     let mut states = 0;
-    for (seed, tier, rules) in [
+    for (seed, durability_mode, rules) in [
         (1, "sync", Rules::Ext4),
         (2, "sync", Rules::Posix),
         (3, "group", Rules::Ext4),
         (4, "group", Rules::Ext4),
         (5, "background", Rules::Ext4),
     ] {
-        let interval = [("durability", tier), ("batch_interval_ms", "0"), ("pipelined_writes", "on")];
+        let interval = [("durability", durability_mode), ("durability_interval_ms", "0"), ("pipelined_writes", "on")];
         states += campaign(seed, &options(&[TIGHT, &interval].concat()), rules);
     }
     println!("{states} states");
@@ -94,7 +94,7 @@ fn a_prefix_survives_and_whatever_was_promised() {
 
 #[test]
 fn they_cost_no_log_and_are_not_followed() {
-    let db = kit::Place::any().open(&options(&[TIGHT, &[("log_keep_bytes", "1GiB")]].concat()), false).unwrap();
+    let db = kit::Place::any().open(&options(&[TIGHT, &[("wal_size_limit", "1GiB")]].concat()), false).unwrap();
     db.put("a", "1").unwrap();
     let log_bytes = || db.statistics().bytes_written.iter().find(|(purpose, _)| *purpose == "wal").unwrap().1;
     let before = log_bytes();

@@ -10,7 +10,7 @@ use terrace_storage::backends::files::fs::FileSystem;
 const SEED: u64 = 0x0bda7e;
 
 fn keeping(bytes: &str) -> Options {
-    options(&[TIGHT, &[("log_keep_bytes", bytes)]].concat())
+    options(&[TIGHT, &[("wal_size_limit", bytes)]].concat())
 }
 
 fn take_over(model: &mut Model, batch: &WriteBatch) {
@@ -41,7 +41,7 @@ fn a_follower_has_what_the_store_has() {
     for (seed, extra) in [(1, "write"), (2, "map"), (3, "write")] {
         let (place, mut rng) = (Place::any(), Rng::new(seed));
         let mut options = keeping("1GiB");
-        options.set("log_writes", extra).unwrap();
+        options.set("wal_write_mode", extra).unwrap();
         options.pipelined_writes = seed == 3;
         let mut db = place.open(&options, true).unwrap();
         let (mut model, mut reached, mut logs_seen) = (Model::new(), 0, 0);
@@ -188,7 +188,7 @@ fn a_log_may_be_ended_while_it_is_followed() {
     let small = [("values", "log"), ("value_log_threshold", "100")];
     for more in [&[][..], &small] {
         let place = Place::directory();
-        let db = place.open(&options(&[&[("log_writes", "map")], more].concat()), true).expect("open");
+        let db = place.open(&options(&[&[("wal_write_mode", "map")], more].concat()), true).expect("open");
         // The last block of the log is not full.
         (0..101u32).for_each(|n| db.put(n.to_be_bytes(), vec![7; if n % 2 == 0 { 1000 } else { 10 }]).expect("put"));
         let mut updates = db.updates_since(0).expect("the history");

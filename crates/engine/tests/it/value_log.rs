@@ -6,7 +6,7 @@ use std::{fs, path::Path, sync::Arc};
 use terrace::{Codec, Db, Options, ReadOptions, WriteBatch};
 use terrace_format::{Batch, SeqNo, value_log::Framer};
 use terrace_sim::{Rng, SmallFs};
-use terrace_storage::{Memory, backends::files::fs::FileSystem, placement::Mode};
+use terrace_storage::{Memory, backends::files::fs::FileSystem, placement::OpenMode};
 
 /// 16-byte keys in a random order: what is written is the values and little more.
 #[test]
@@ -62,8 +62,12 @@ fn a_compaction_of_everything_puts_values_in_order() {
 #[test]
 fn moved_values_fill_many_segments() {
     const MAX: u64 = 64 << 10;
-    let more =
-        [("segment_bytes", "64KiB"), ("garbage_percent", "1"), ("memtable_bytes", "4MiB"), ("table_bytes", "4MiB")];
+    let more = [
+        ("value_log_segment_size", "64KiB"),
+        ("value_log_gc_percent", "1"),
+        ("write_buffer_size", "4MiB"),
+        ("target_file_size", "4MiB"),
+    ];
     let (place, options) = (Place::any(), options(&[SMALL, &more].concat()));
     let db = place.open(&options, true).expect("open");
     let (mut rng, mut model) = (Rng::new(9), Model::new());
@@ -274,8 +278,8 @@ fn a_repair_revives_no_refused_batch() {
             names.iter().filter(|name| name.starts_with("MANIFEST")).for_each(|name| fs.remove(name).expect("remove"));
         }
         let to: Arc<dyn FileSystem> = kit::anywhere();
-        let from = kit::placement(&fs, Mode::Salvage, &options).expect("open");
-        terrace::repair_on(&*from, &*kit::placement(&to, Mode::Create, &options).expect("create"), &options)
+        let from = kit::storage(&fs, OpenMode::Salvage, &options).expect("open");
+        terrace::repair_on(&*from, &*kit::storage(&to, OpenMode::Create, &options).expect("create"), &options)
             .expect("repair");
         let repaired = kit::open(&to, &options, true).expect("open");
         let found: Vec<_> = contents(&repaired).expect("scan").into_iter().map(|(key, _)| key).collect();
@@ -308,7 +312,7 @@ fn values_without_a_log_are_apart_too() {
 /// A log that tables need not point into, but that is kept for those who follow the history, holds no descriptor.
 #[test]
 fn logs_without_large_values_are_closed() {
-    let (place, options) = (Place::directory(), options(&[SMALL, &[("log_keep_bytes", "1GiB")]].concat()));
+    let (place, options) = (Place::directory(), options(&[SMALL, &[("wal_size_limit", "1GiB")]].concat()));
     let db = place.open(&options, true).expect("open");
     (0..20_000).for_each(|number| db.put(key(number), "small").expect("put"));
     db.flush().expect("flush");

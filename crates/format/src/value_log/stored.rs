@@ -21,7 +21,7 @@ const MOVED: u8 = 2;
 
 /// Where an entry lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Pointer {
+pub struct ValuePointer {
     /// Whether the segment holds values that were moved there; else it was a log.
     pub moved: bool,
     /// The segment's number.
@@ -34,11 +34,11 @@ pub struct Pointer {
 
 /// A stored value taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stored<'a> {
+pub enum StoredValue<'a> {
     /// The value.
     Inline(&'a [u8]),
     /// It is in an entry of a segment.
-    At(Pointer),
+    At(ValuePointer),
 }
 
 /// Appends what is stored for a value that lies in the table itself.
@@ -47,7 +47,7 @@ pub fn put_inline(out: &mut Vec<u8>, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-impl Pointer {
+impl ValuePointer {
     /// Longest form in bytes.
     pub const BYTES_MAX: usize = 31;
 
@@ -66,22 +66,23 @@ impl Pointer {
     }
 }
 
-impl<'a> Stored<'a> {
+impl<'a> StoredValue<'a> {
     /// Takes what is stored for a put apart.
     #[inline]
-    pub fn parse(stored: &'a [u8]) -> Result<Stored<'a>, Corrupt> {
+    pub fn parse(stored: &'a [u8]) -> Result<StoredValue<'a>, Corrupt> {
         match stored.split_first() {
-            Some((&IN_TABLE, value)) => Ok(Stored::Inline(value)),
-            Some((&kind @ (IN_LOG | MOVED), rest)) => pointer(kind == MOVED, rest).map(Stored::At),
+            Some((&IN_TABLE, value)) => Ok(StoredValue::Inline(value)),
+            Some((&kind @ (IN_LOG | MOVED), rest)) => pointer(kind == MOVED, rest).map(StoredValue::At),
             Some((other, _)) => Err(Corrupt::new("stored value", 0, format!("unknown form {other}"))),
             None => Err(Corrupt::new("stored value", 0, "nothing, not even its form")),
         }
     }
 }
 
-fn pointer(moved: bool, bytes: &[u8]) -> Result<Pointer, Corrupt> {
+fn pointer(moved: bool, bytes: &[u8]) -> Result<ValuePointer, Corrupt> {
     let mut input = Input::new("pointer", bytes);
-    let pointer = Pointer { moved, segment: input.varint64()?, offset: input.varint64()?, bytes: input.varint64()? };
+    let pointer =
+        ValuePointer { moved, segment: input.varint64()?, offset: input.varint64()?, bytes: input.varint64()? };
     if !input.is_empty() {
         return Err(input.corrupt(format!("{} bytes too many", input.rest().len())));
     }
@@ -99,21 +100,22 @@ mod tests {
     fn forms_go_there_and_back() {
         let mut inline = Vec::new();
         put_inline(&mut inline, b"value");
-        assert_eq!((&inline[..], Stored::parse(&inline)), (&b"\0value"[..], Ok(Stored::Inline(b"value"))));
+        assert_eq!((&inline[..], StoredValue::parse(&inline)), (&b"\0value"[..], Ok(StoredValue::Inline(b"value"))));
         for (moved, first) in [(false, 1), (true, 2)] {
             for number in [0, 300, u64::MAX] {
-                let (mut out, pointer) = (Vec::new(), Pointer { moved, segment: number, offset: number, bytes: 0 });
+                let (mut out, pointer) =
+                    (Vec::new(), ValuePointer { moved, segment: number, offset: number, bytes: 0 });
                 pointer.put(&mut out);
-                assert!(out.len() <= Pointer::BYTES_MAX && out[0] == first);
-                assert_eq!(Stored::parse(&out), Ok(Stored::At(pointer)));
-                assert!((1..out.len()).all(|end| Stored::parse(&out[..end]).is_err()), "cut short");
-                assert!(Stored::parse(&[&out[..], &[0]].concat()).is_err(), "too long");
+                assert!(out.len() <= ValuePointer::BYTES_MAX && out[0] == first);
+                assert_eq!(StoredValue::parse(&out), Ok(StoredValue::At(pointer)));
+                assert!((1..out.len()).all(|end| StoredValue::parse(&out[..end]).is_err()), "cut short");
+                assert!(StoredValue::parse(&[&out[..], &[0]].concat()).is_err(), "too long");
             }
         }
         let mut beyond = vec![IN_LOG, 1];
         put_varint64(&mut beyond, u64::MAX);
         for bad in [&b""[..], b"\x03\x01\x01\x01", &[&beyond[..], &[1]].concat()] {
-            assert!(Stored::parse(bad).is_err(), "{bad:?}");
+            assert!(StoredValue::parse(bad).is_err(), "{bad:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 use proptest::{collection::vec, prelude::*};
 use std::{convert::Infallible, sync::Arc};
 use terrace_format::{
-    AddedTable, Batch, Codec, Edit, FileName, KeyOrder, Kind, Marker, Op, SeqNo, TableFacts, TableId, Within,
+    AddedTable, Batch, Codec, Edit, FileName, FormatFile, KeyOrder, Kind, Op, SeqNo, TableId, TableProperties, Within,
     block::{Block, BlockBuilder, BlockCursor},
     bundle,
     coding::{Input, put_slice, put_varint32, put_varint64},
@@ -302,11 +302,11 @@ proptest! {
 
     #[test]
     fn any_bytes_are_an_answer_or_an_error(input in bytes(400), id in any::<u8>(), target in internal_key()) {
-        let _ = (Batch::decode(input.clone()), Edit::decode(&input), TableFacts::decode(&input));
+        let _ = (Batch::decode(input.clone()), Edit::decode(&input), TableProperties::decode(&input));
         let _ = (Footer::decode(&input), Handle::decode(&input), open_block(&input, true), open_block(&input, false));
         let _ = (names::decode_current(&input), key::parse(&input), is_ours(&input));
         let text = String::from_utf8_lossy(&input);
-        let _ = (Marker::decode(&text), FileName::parse(&text), bundle::decode(&input, input.len() as u64));
+        let _ = (FormatFile::decode(&text), FileName::parse(&text), bundle::decode(&input, input.len() as u64));
         for id in [id, 1, 2, 4, 0x24] {
             let _ = decompress(id, &input);
         }

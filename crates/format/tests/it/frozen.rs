@@ -4,7 +4,7 @@
 //! one readable), `TERRACE_BLESS=1 cargo test -p terrace-format --test it -- frozen::` rewrites them.
 use std::{convert::Infallible, fs, path::PathBuf};
 use terrace_format::{
-    Batch, Codec, Edit, LogId, Marker, Referred, SegmentId, SeqNo, Shape, TableFacts, TableId,
+    Batch, Codec, Edit, FormatFile, Layout, LogId, Referred, SegmentId, SeqNo, TableId, TableProperties,
     batch::head,
     bundle::{self, Member},
     compress::{compress, decompress},
@@ -12,9 +12,9 @@ use terrace_format::{
     filter::{Bloom, FilterPolicy},
     key::{Kind, encode},
     log_record::{Event, Framer, is_ours},
-    pair::{InFile, PairFacts, Reference},
+    pair::{InFile, PairProperties, Reference},
     raw::{Change, Form, PAGE, Sizes, Superblock, journal, page},
-    value_log::{self, Frames, MAGIC, Pointer, put_inline, read_entry},
+    value_log::{self, Frames, MAGIC, ValuePointer, put_inline, read_entry},
 };
 
 /// The bytes frozen under `name`; with TERRACE_BLESS set, `bytes` become those first.
@@ -123,8 +123,8 @@ fn value_log() {
     }
     assert_eq!(read_entry(&bytes[entries[1].clone()], |key| key == b"long", SeqNo(43)).unwrap(), vec![b'x'; 600]);
     let mut stored = Vec::new();
-    Pointer { moved: false, segment: 7, offset: 60, bytes: 30 }.put(&mut stored);
-    Pointer { moved: true, segment: 300, offset: 8, bytes: 600 }.put(&mut stored);
+    ValuePointer { moved: false, segment: 7, offset: 60, bytes: 30 }.put(&mut stored);
+    ValuePointer { moved: true, segment: 300, offset: 8, bytes: 600 }.put(&mut stored);
     put_inline(&mut stored, b"value");
     assert_eq!(stored, frozen("stored-values.hex", "A pointer into log 7, one into segment 300, a value.", &stored));
 }
@@ -132,10 +132,10 @@ fn value_log() {
 #[test]
 fn facts() {
     let sequences = (SeqNo(3), SeqNo(1 << 40));
-    let facts = TableFacts { entries: 5, deletes: 2, key_bytes: 60, value_bytes: 100, sequences };
+    let facts = TableProperties { entries: 5, deletes: 2, key_bytes: 60, value_bytes: 100, sequences };
     let bytes = frozen("facts.hex", "Meta block terrace.facts.", &facts.encode());
     assert_eq!(facts.encode(), bytes);
-    assert_eq!(TableFacts::decode(&bytes), Ok(facts));
+    assert_eq!(TableProperties::decode(&bytes), Ok(facts));
 }
 
 #[test]
@@ -158,10 +158,10 @@ fn bundle_end() {
 
 #[test]
 fn marker() {
-    let marker = Marker::new(Shape::default(), ["lz4"]);
+    let marker = FormatFile::new(Layout::default(), ["lz4"]);
     let text = frozen("marker.hex", "A marker that announces lz4.", marker.encode().as_bytes());
     assert_eq!(marker.encode().as_bytes(), text);
-    assert_eq!(Marker::decode(std::str::from_utf8(&text).unwrap()), Ok(marker));
+    assert_eq!(FormatFile::decode(std::str::from_utf8(&text).unwrap()), Ok(marker));
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn pairs() {
         Reference::File(file).encode(&mut bytes);
     }
     Reference::Here(b"small").encode(&mut bytes);
-    bytes.extend(PairFacts { files: 4, file_bytes: 315, value_bytes: 16 }.encode());
+    bytes.extend(PairProperties { files: 4, file_bytes: 315, value_bytes: 16 }.encode());
     let about =
         "Four pairs: name, head, value, each with a newline, and the reference; a value that is here; terrace.pairs.";
     assert_eq!(bytes, frozen("pairs.hex", about, &bytes));

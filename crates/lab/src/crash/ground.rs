@@ -14,7 +14,7 @@ use std::{
     process::Command,
 };
 use terrace_device::serve::{self, Loop};
-use terrace_storage::{Setup, backends::raw, placement::Mode};
+use terrace_storage::{StorageConfig, backends::raw, placement::OpenMode};
 
 /// Half a store remembers where the other half is, which must be the same for all workers: this is a place of each one's own.
 const STABLE: &str = "/mnt";
@@ -162,7 +162,8 @@ impl Drop for Stable {
 
 /// Whether no slot of the device at `node` is lost or has two owners, and its files are what its journal says.
 fn check_slots(node: &Path) -> Result<(), String> {
-    let device = raw::open(node, Mode::ReadOnly, &Setup::default()).map_err(|error| format!("SLOTS: {error}"))?;
+    let device =
+        raw::open(node, OpenMode::ReadOnly, &StorageConfig::default()).map_err(|error| format!("SLOTS: {error}"))?;
     match device.problems() {
         Ok(found) if found.is_empty() => Ok(()),
         Ok(found) => Err(format!("SLOTS: {}", found.join("; "))),

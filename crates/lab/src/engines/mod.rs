@@ -45,7 +45,7 @@ mod tests {
         assert!(text("terrace:fast").contains("fast") && text("terrace:fast").contains("volatile"));
         assert!(
             text("terrace:leveldb+speed=high").contains("speed")
-                && text("terrace:leveldb+mmap_reads").contains("OPTION")
+                && text("terrace:leveldb+allow_mmap_reads").contains("OPTION")
         );
         assert!(text("berkeley").contains("berkeley") && text("berkeley").contains("terrace"));
     }

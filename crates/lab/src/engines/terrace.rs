@@ -11,7 +11,9 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use terrace::{Codec, Db, FilterForm, LogWrites, Options, ReadOptions, Syncs, Tier, Values, WriteBatch, WriteOptions};
+use terrace::{
+    Codec, Db, DurabilityMode, FilterForm, Options, ReadOptions, Syncs, Values, WalWriteMode, WriteBatch, WriteOptions,
+};
 use terrace_device::{Deaf, File};
 use terrace_sim::LyingTracker;
 use terrace_storage::{
@@ -20,7 +22,7 @@ use terrace_storage::{
         raw::{self, Sizes},
     },
     open_files,
-    placement::Mode,
+    placement::OpenMode,
 };
 
 /// Prepares the device `bare`. Nothing is discarded: a drive that has been in use, and is told that nothing of it is needed, is as good as new.
@@ -66,36 +68,41 @@ impl Terrace {
 
     /// Levels hold entries, level 0 too, and several memtables wait: a design in which these numbers go together.
     fn counts_entries(&self) -> bool {
-        self.base.level_base_entries > 0
+        self.base.max_entries_for_level_base > 0
     }
 
     /// The preset's parts with the numbers of `settings`, and its own options.
     fn options(&self, settings: &Settings) -> Result<Options> {
         let mut options = self.base.clone();
-        options.memtable_bytes = settings.write_buffer_size;
-        options.table_bytes = settings.max_file_size;
+        options.write_buffer_size = settings.write_buffer_size;
+        options.target_file_size = settings.max_file_size;
         // As many memtables as the preset's, so that segments shrink with everything else.
-        let segment_bytes = self.base.segment_bytes / self.base.memtable_bytes.max(1) * settings.write_buffer_size;
-        options.segment_bytes = segment_bytes.clamp(64 << 10, self.base.segment_bytes.max(64 << 10));
-        options.block_bytes = settings.block_size;
-        options.cache_bytes = settings.cache_size;
+        let value_log_segment_size =
+            self.base.value_log_segment_size / self.base.write_buffer_size.max(1) * settings.write_buffer_size;
+        options.value_log_segment_size =
+            value_log_segment_size.clamp(64 << 10, self.base.value_log_segment_size.max(64 << 10));
+        options.block_size = settings.block_size;
+        options.block_cache_size = settings.cache_size;
         options.bloom_bits = settings.bloom_bits.into();
         let known = "the compressions are none, snappy, zstd, lz4";
         options.compression =
             Codec::from_name(&settings.compression).with_context(|| format!("{}: {known}", settings.compression))?;
-        options.level_base_bytes = settings.level_base;
+        options.max_bytes_for_level_base = settings.level_base;
         // What levels hold by number shrinks with what they hold by size.
         let usual = Settings::default().level_base;
-        let entries = u128::from(self.base.level_base_entries) * u128::from(settings.level_base.min(usual));
-        options.level_base_entries = entries.div_ceil(u128::from(usual)) as u64; // at most the preset's
+        let entries = u128::from(self.base.max_entries_for_level_base) * u128::from(settings.level_base.min(usual));
+        options.max_entries_for_level_base = entries.div_ceil(u128::from(usual)) as u64; // at most the preset's
         if !self.counts_entries() {
-            options.memtables_max = 2;
+            options.max_write_buffer_number = 2;
             let (compact, slow, stop) = settings.l0_triggers;
-            (options.l0_compact_runs, options.l0_slow_runs, options.l0_stop_runs) =
-                (compact.into(), slow.into(), stop.into());
+            (
+                options.level0_file_num_compaction_trigger,
+                options.level0_slowdown_writes_trigger,
+                options.level0_stop_writes_trigger,
+            ) = (compact.into(), slow.into(), stop.into());
         }
         // LevelDB keeps ten descriptors of its limit for other files
-        options.open_tables_max = u64::from(settings.max_open_files).saturating_sub(10).max(16);
+        options.max_open_files = u64::from(settings.max_open_files).saturating_sub(10).max(16);
         self.own.iter().try_for_each(|(option, value)| options.set(option, value))?;
         options.validate()?;
         Ok(options)
@@ -118,31 +125,41 @@ impl Engine for Terrace {
 
     fn departures(&self, _: &Settings) -> Vec<String> {
         let mut all = vec!["verifies the checksums of what its compactions read, always".to_string()];
-        if self.base.durability == terrace::Tier::None {
+        if self.base.durability == terrace::DurabilityMode::None {
             all.push("syncs nothing and promises nothing at a power cut".into());
-        } else if self.base.durability != terrace::Tier::Sync {
+        } else if self.base.durability != terrace::DurabilityMode::Sync {
             all.push("tables become durable in batches in the background; what they replace is kept until then".into());
         }
-        let Options { compactions_max, subcompactions_max, l0_merge_runs, .. } = self.base;
-        if compactions_max > 1 || subcompactions_max > 1 {
-            all.push(format!("runs up to {compactions_max} compactions at once, {subcompactions_max} threads each"));
-        }
-        if l0_merge_runs > 0 {
-            all.push(format!("merges {l0_merge_runs} runs of level 0 among themselves while level 1 is busy"));
-        }
-        if self.counts_entries() {
-            let Options { memtables_max, level_base_entries, l0_compact_runs, l0_stop_runs, .. } = self.base;
+        let Options { max_background_compactions, max_subcompactions, intra_l0_compaction_trigger, .. } = self.base;
+        if max_background_compactions > 1 || max_subcompactions > 1 {
             all.push(format!(
-                "up to {memtables_max} memtables; level 0 holds {level_base_entries} entries (fewer where the level base is smaller) or {l0_compact_runs} runs, writers stop at {l0_stop_runs}; each level below holds ten times as many"
+                "runs up to {max_background_compactions} compactions at once, {max_subcompactions} threads each"
             ));
         }
-        if self.base.levels_fit {
+        if intra_l0_compaction_trigger > 0 {
+            all.push(format!(
+                "merges {intra_l0_compaction_trigger} runs of level 0 among themselves while level 1 is busy"
+            ));
+        }
+        if self.counts_entries() {
+            let Options {
+                max_write_buffer_number,
+                max_entries_for_level_base,
+                level0_file_num_compaction_trigger,
+                level0_stop_writes_trigger,
+                ..
+            } = self.base;
+            all.push(format!(
+                "up to {max_write_buffer_number} memtables; level 0 holds {max_entries_for_level_base} entries (fewer where the level base is smaller) or {level0_file_num_compaction_trigger} runs, writers stop at {level0_stop_writes_trigger}; each level below holds ten times as many"
+            ));
+        }
+        if self.base.level_compaction_dynamic_level_bytes {
             all.push("level 1 holds what level 0 brings at once, if that is more than the level base; the last level all, those above it a tenth each".into());
         }
         if self.base.filter_form == FilterForm::Table {
             all.push("has one filter for a whole table, not one for each 2 KiB".into());
         }
-        if self.base.log_writes == LogWrites::Map {
+        if self.base.wal_write_mode == WalWriteMode::Map {
             all.push("writes its log through a mapping".into());
         }
         all.extend(self.own.iter().map(|(option, value)| format!("{option} is {value}, whatever the terms say")));
@@ -170,7 +187,7 @@ impl Engine for Terrace {
             let _ = Db::destroy(dir);
         }
         vacate(dir)?;
-        let table = self.options(settings)?.table_bytes;
+        let table = self.options(settings)?.target_file_size;
         let slot_bytes = (table + table / 32).next_multiple_of(4096) as u32; // at most a GiB and a thirty-second
         let whole = Sizes { slot_bytes: (slot_bytes / 32).next_multiple_of(4096), unit_slots: 64 };
         let sizes = if below == Below::Both { Sizes { slot_bytes, unit_slots: 1 } } else { whole };
@@ -184,11 +201,11 @@ impl Engine for Terrace {
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Target>> {
         let read = ReadOptions::new().verify_checksums(settings.verify_checksums);
         let options = self.options(settings)?;
-        let promises = options.durability != Tier::None;
-        let values_apart = options.setup().shape.values == Values::Log;
+        let promises = options.durability != DurabilityMode::None;
+        let values_apart = options.setup().layout.values == Values::Log;
         let db = if self.is_deceived {
             let fs = Arc::new(RealFs::new(dir));
-            Db::open_on(open_files(fs, Mode::Create, Arc::new(LyingTracker), &options.setup())?, options)?
+            Db::open_on(open_files(fs, OpenMode::Create, Arc::new(LyingTracker), &options.setup())?, options)?
         } else {
             Db::open(dir, options)?
         };
@@ -197,14 +214,16 @@ impl Engine for Terrace {
 
     fn hurry(&mut self) -> Duration {
         // So that little data fills many segments of a value log, and leaves some to collect.
-        self.base.segment_bytes = 64 << 10;
-        self.base.garbage_percent = 5;
-        self.base.batch_interval_ms = 100; // several in a history, each of which finds tables that were merged before it
-        self.base.durability_interval_ms = 20;
+        self.base.value_log_segment_size = 64 << 10;
+        self.base.value_log_gc_percent = 5;
+        self.base.durability_interval_ms = 100; // several in a history, each of which finds tables that were merged before it
+        self.base.idle_durability_ms = 20;
         match self.base.durability {
-            Tier::Sync | Tier::None => Duration::ZERO,
-            Tier::Group | Tier::Background | Tier::Auto | Tier::AsMade => Duration::from_secs(1),
-            Tier::Journal | Tier::JournalBpf => Duration::from_secs(8), // ext4 commits once a second at most
+            DurabilityMode::Sync | DurabilityMode::None => Duration::ZERO,
+            DurabilityMode::Group | DurabilityMode::Background | DurabilityMode::Auto | DurabilityMode::Inherit => {
+                Duration::from_secs(1)
+            }
+            DurabilityMode::Journal | DurabilityMode::JournalBpf => Duration::from_secs(8), // ext4 commits once a second at most
         }
     }
 
@@ -331,19 +350,22 @@ mod tests {
 
     #[test]
     fn options_of_its_own_stand_above_the_terms_and_are_told() {
-        let engine = Terrace::new(Some("terrace-block+mmap_reads=true+table_bytes=1MiB")).unwrap();
-        assert_eq!(engine.name(), "terrace:terrace-block+mmap_reads=true+table_bytes=1MiB");
+        let engine = Terrace::new(Some("terrace-block+allow_mmap_reads=true+target_file_size=1MiB")).unwrap();
+        assert_eq!(engine.name(), "terrace:terrace-block+allow_mmap_reads=true+target_file_size=1MiB");
         let settings = Settings { max_file_size: 8 << 20, write_buffer_size: 3 << 20, ..Settings::default() };
         let options = engine.options(&settings).unwrap();
-        assert_eq!((options.mmap_reads, options.table_bytes, options.memtable_bytes), (true, 1 << 20, 3 << 20));
-        assert!(engine.departures(&settings).iter().any(|told| told.contains("table_bytes is 1MiB")));
+        assert_eq!(
+            (options.allow_mmap_reads, options.target_file_size, options.write_buffer_size),
+            (true, 1 << 20, 3 << 20)
+        );
+        assert!(engine.departures(&settings).iter().any(|told| told.contains("target_file_size is 1MiB")));
     }
 
     #[test]
     fn levels_by_entries_shrink_with_levels_by_bytes() {
         let entries = |preset: &str, level_base: u64| {
             let settings = Settings { level_base, ..Settings::default() };
-            Terrace::new(Some(preset)).unwrap().options(&settings).unwrap().level_base_entries
+            Terrace::new(Some(preset)).unwrap().options(&settings).unwrap().max_entries_for_level_base
         };
         let shrunk = [100 << 20, 10 << 20, 1 << 20, 64 << 10].map(|level_base| entries("delsm", level_base));
         assert_eq!(shrunk, [10_000, 10_000, 1000, 63]);
@@ -356,9 +378,18 @@ mod tests {
         let numbers = |preset: &str| {
             let engine = Terrace::new(Some(preset)).unwrap();
             let told = engine.departures(&Settings::default()).concat().contains("up to 8 memtables");
-            let Options { memtables_max, l0_compact_runs, l0_slow_runs, l0_stop_runs, .. } =
-                engine.options(&Settings::default()).unwrap();
-            (memtables_max, (l0_compact_runs, l0_slow_runs, l0_stop_runs), told)
+            let Options {
+                max_write_buffer_number,
+                level0_file_num_compaction_trigger,
+                level0_slowdown_writes_trigger,
+                level0_stop_writes_trigger,
+                ..
+            } = engine.options(&Settings::default()).unwrap();
+            (
+                max_write_buffer_number,
+                (level0_file_num_compaction_trigger, level0_slowdown_writes_trigger, level0_stop_writes_trigger),
+                told,
+            )
         };
         assert_eq!(numbers("delsm"), (8, (32, 64, 96), true));
         assert_eq!(numbers("terrace-block"), (2, (4, 8, 12), false));

@@ -327,9 +327,9 @@ mod tests {
             assert_eq!(comparison.sign.holds(left, right), holds, "{text}");
         }
         assert_eq!(Comparison::parse("wa(leveldb) < wa(terrace:bolt) + 1").unwrap().figures().len(), 2);
-        let options = Expression::parse("wa(terrace:bolt+mmap_reads=true+x=1, workload=fillseq)").unwrap();
+        let options = Expression::parse("wa(terrace:bolt+allow_mmap_reads=true+x=1, workload=fillseq)").unwrap();
         let figure = options.figures()[0];
-        assert_eq!((&*figure.engine, figure.at.len()), ("terrace:bolt+mmap_reads=true+x=1", 1));
+        assert_eq!((&*figure.engine, figure.at.len()), ("terrace:bolt+allow_mmap_reads=true+x=1", 1));
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub fn kind_of(below: &Path) -> &'static str {
         Some(FileName::Log(_) | FileName::SmallLog(_)) => "log",
         Some(FileName::ValueLog(_) | FileName::Values(_)) => "value_log",
         Some(FileName::Manifest(_)) => "manifest",
-        Some(FileName::Current | FileName::Marker | FileName::Temporary(_)) => "root",
+        Some(FileName::Current | FileName::FormatFile | FileName::Temporary(_)) => "root",
         Some(FileName::Lock | FileName::InfoLog | FileName::Reserve | FileName::Unsynced) => "other",
         None if name == "IDENTITY" => "root",
         None if name.ends_with(".log") => "log",

@@ -99,7 +99,7 @@ fn terrace_keeps_the_contract() {
         "terrace:terrace-block+durability=journal",
         "terrace:bolt",
         "terrace:delsm",
-        "terrace:wisckey+garbage_percent=1+durability=background",
+        "terrace:wisckey+value_log_gc_percent=1+durability=background",
         // On the device, and half on it.
         "terrace:raw",
         "terrace:leveldb-raw",

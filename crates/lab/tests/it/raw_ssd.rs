@@ -11,7 +11,7 @@ use terrace_sim::Rng;
 use terrace_storage::{
     backends::raw::{self, RawFs, Sizes},
     open_files,
-    placement::Mode,
+    placement::OpenMode,
 };
 
 const CAPACITY: u64 = 64 << 20;
@@ -28,13 +28,13 @@ fn profile() -> Profile {
 fn options() -> Options {
     let mut options = Options::preset("raw").expect("a preset of that name");
     for (name, value) in [
-        ("memtable_bytes", "512KiB"),
-        ("table_bytes", "256KiB"),
-        ("level_base_bytes", "2MiB"),
+        ("write_buffer_size", "512KiB"),
+        ("target_file_size", "256KiB"),
+        ("max_bytes_for_level_base", "2MiB"),
         ("compression", "none"),
-        ("batch_interval_ms", "0"),
+        ("durability_interval_ms", "0"),
         ("reserve_bytes", "0"),
-        ("retained_bytes_max", "4MiB"),
+        ("unsynced_bytes_limit", "4MiB"),
     ] {
         options.set(name, value).expect("an option of that name");
     }
@@ -53,7 +53,7 @@ fn store(discards: bool, sizes: Sizes) -> (Arc<Ssd>, Arc<RawFs>, Db) {
     let fs = RawFs::new(device, "drive");
     let options = options();
     let tracker = options.durability.tracker(&*fs, &options.setup()).unwrap();
-    let placement = open_files(fs.clone(), Mode::Create, tracker, &options.setup()).unwrap();
+    let placement = open_files(fs.clone(), OpenMode::Create, tracker, &options.setup()).unwrap();
     (drive, fs, Db::open_manual(placement, options).unwrap())
 }
 

@@ -22,7 +22,7 @@ use terrace_device::{
     serve::{Desk, FrontEnd, FuseLoop, NoDesk, attach},
 };
 use terrace_peers::require;
-use terrace_storage::{Ticket, Tier, Watch};
+use terrace_storage::{DurabilityHandle, DurabilityMode, Watch};
 
 const DEVICE_BYTES: u64 = 64 << 20;
 const FILES: u64 = 16;
@@ -77,10 +77,10 @@ fn role_of_a_child() {
     }
     mount(Some(&device.node), &point, Some("ext4"), MsFlags::empty(), Some(&*told(OPTIONS))).expect("mount");
     match kind {
-        "write" => write(&point, Tier::from_name(argument).expect("a tier")),
+        "write" => write(&point, DurabilityMode::from_name(argument).expect("a tier")),
         "refuse" => {
             File::create(point.join("file")).and_then(|file| file.sync_all()).expect("a fast commit");
-            for tier in argument.split(',').map(|name| Tier::from_name(name).expect("a tier")) {
+            for tier in argument.split(',').map(|name| DurabilityMode::from_name(name).expect("a tier")) {
                 let refused = Watch::open(&point, tier, Duration::from_millis(20)).err().expect("it cannot promise");
                 assert!(refused.to_string().contains("fast commits"), "{refused}");
             }
@@ -97,10 +97,10 @@ fn is_whole(point: &Path, number: u64) -> bool {
 }
 
 /// Writes files, and marks each as it is called committed. They are called so in their order.
-fn write(point: &Path, tier: Tier) {
+fn write(point: &Path, tier: DurabilityMode) {
     let control = File::options().write(true).open(env::var_os("TERRACE_TEST_CONTROL").unwrap()).expect("control");
     let watch = Watch::open(point, tier, Duration::from_millis(20)).expect("a tracker");
-    let mut waiting: VecDeque<(u64, Ticket)> = VecDeque::new();
+    let mut waiting: VecDeque<(u64, DurabilityHandle)> = VecDeque::new();
     let begin = Instant::now();
     let mut next = 1;
     while next <= FILES || !waiting.is_empty() {
@@ -136,7 +136,7 @@ fn child(device: Arc<dyn BlockDevice>, desk: Arc<dyn Desk>, journal: Journal, wo
 }
 
 /// How many marks there are, and at how many of them a device without what it had not flushed lacks a file that was marked.
-fn marks_and_losses(tier: Tier, journal: Journal) -> (usize, usize) {
+fn marks_and_losses(tier: DurabilityMode, journal: Journal) -> (usize, usize) {
     let work = tempfile::tempdir().expect("a directory");
     let record = work.path().join("record");
     let recorder =
@@ -164,14 +164,14 @@ fn marks_and_losses(tier: Tier, journal: Journal) -> (usize, usize) {
     (marks.len(), losses)
 }
 
-fn are_kept(tier: Tier, journal: Journal) {
+fn are_kept(tier: DurabilityMode, journal: Journal) {
     let name = tier.name();
     assert_eq!(marks_and_losses(tier, journal), (FILES as usize, 0), "{name}, {journal:?}: marks, losses");
 }
 
 /// The control: what is called committed at once is not.
 fn are_lost(journal: Journal) {
-    let (marks, losses) = marks_and_losses(Tier::None, journal);
+    let (marks, losses) = marks_and_losses(DurabilityMode::None, journal);
     assert!(losses > marks / 2, "{journal:?}: only {losses} losses at {marks} marks");
 }
 
@@ -187,8 +187,8 @@ fn what_is_called_committed_is_on_a_device_that_lost_all_it_had_not_flushed() {
         return;
     }
     let exact = terrace_storage::bpf::CommitIterator::open(Path::new(terrace_storage::bpf::PINNED)).map(drop);
-    let mut tiers = vec![Tier::Journal, Tier::Group, Tier::Background];
-    tiers.extend(require("bpf", exact).map(|()| Tier::JournalBpf));
+    let mut tiers = vec![DurabilityMode::Journal, DurabilityMode::Group, DurabilityMode::Background];
+    tiers.extend(require("bpf", exact).map(|()| DurabilityMode::JournalBpf));
     for tier in tiers {
         are_kept(tier, ORDERED);
     }
@@ -201,10 +201,12 @@ fn however_the_journal_works_what_is_called_committed_is() {
         return;
     }
     for journal in OTHERS {
-        [Tier::Journal, Tier::Group, Tier::Background].into_iter().for_each(|tier| are_kept(tier, journal));
+        [DurabilityMode::Journal, DurabilityMode::Group, DurabilityMode::Background]
+            .into_iter()
+            .for_each(|tier| are_kept(tier, journal));
     }
-    are_kept(Tier::Background, FAST);
-    are_kept(Tier::Auto, FAST);
+    are_kept(DurabilityMode::Background, FAST);
+    are_kept(DurabilityMode::Auto, FAST);
     OTHERS.into_iter().chain([FAST]).for_each(are_lost);
     let work = tempfile::tempdir().expect("a directory");
     let memory = Arc::new(Memory::new(DEVICE_BYTES).expect("memory"));

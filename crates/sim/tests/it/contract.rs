@@ -1,15 +1,15 @@
 //! As long as nothing goes wrong, the models are places like any other.
 use std::sync::Arc;
-use terrace_format::{Shape, TableForm, Values};
+use terrace_format::{Layout, TableForm, Values};
 use terrace_sim::{CrashFs, FaultFs, LateTracker, Plan, Rules, ScrambleFs};
 use terrace_storage::{
     Memory,
     backends::files::fs::FileSystem,
     contract,
-    durability::{BatchTracker, CommitTracker, Evidence, JournalTracker, SyncTracker, Way},
+    durability::{BatchTracker, DurabilityTracker, Evidence, JournalTracker, SyncTracker, Way},
 };
 
-fn passes<T: CommitTracker + 'static>(fs: impl Fn() -> Arc<dyn FileSystem>, tracker: impl Fn() -> T) {
+fn passes<T: DurabilityTracker + 'static>(fs: impl Fn() -> Arc<dyn FileSystem>, tracker: impl Fn() -> T) {
     contract::run(&|| contract::on_files(fs(), Arc::new(tracker())));
 }
 
@@ -22,9 +22,9 @@ fn crash_models() {
 #[test]
 fn bundles_and_values_apart() {
     let pass = |fs: fn() -> Arc<dyn FileSystem>| {
-        let bundled = Shape { tables: TableForm::Bundled, ..Shape::default() };
-        for shape in [bundled, Shape { values: Values::Log, ..bundled }] {
-            contract::run(&|| contract::on_files_of(shape, fs(), Arc::new(SyncTracker)));
+        let bundled = Layout { tables: TableForm::Bundled, ..Layout::default() };
+        for layout in [bundled, Layout { values: Values::Log, ..bundled }] {
+            contract::run(&|| contract::on_files_of(layout, fs(), Arc::new(SyncTracker)));
         }
     };
     pass(|| Arc::new(CrashFs::new(Rules::Ext4)));

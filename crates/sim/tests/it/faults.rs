@@ -1,13 +1,13 @@
 //! Faults hit the call they are planned for, and no other.
 use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
-use terrace_format::{Shape, TableForm, TableId};
+use terrace_format::{Layout, TableForm, TableId};
 use terrace_sim::{CrashFs, Fault, FaultFs, Plan, Rules};
 use terrace_storage::{
-    Setup, Ticket,
+    DurabilityHandle, StorageConfig,
     backends::files::fs::FileSystem,
-    durability::{BatchTracker, CommitTracker, Evidence, JournalTracker, SyncTracker, Way},
+    durability::{BatchTracker, DurabilityTracker, Evidence, JournalTracker, SyncTracker, Way},
     open_files,
-    placement::{Build, EntryRef, Hint, Lifetime, Mode, Origin, Placement},
+    placement::{EntryRef, Hint, Lifetime, OpenMode, Origin, Storage, TableSink},
 };
 
 fn wrapped(plan: Plan) -> (CrashFs, FaultFs) {
@@ -134,8 +134,8 @@ fn a_failed_sync_of_folders_is_told_once_and_loses_what_others_wrote() {
 }
 
 /// A build of one directory table whose sync is still to come.
-fn begun(placement: &dyn Placement, id: u64) -> Box<dyn Build> {
-    let mut build = placement.begin(Hint { level: 0, expected_bytes: 100, lifetime: Lifetime::Flush }).unwrap();
+fn begun(storage: &dyn Storage, id: u64) -> Box<dyn TableSink> {
+    let mut build = storage.begin(Hint { level: 0, expected_bytes: 100, lifetime: Lifetime::Flush }).unwrap();
     build.begin_table(TableId(id)).unwrap();
     let key = terrace_format::key::lookup(b"key", terrace_format::SeqNo(id));
     build.keep(EntryRef { key: &key, stored: &[7; 5000], origin: Origin::Memory }).unwrap();
@@ -146,18 +146,22 @@ fn begun(placement: &dyn Placement, id: u64) -> Box<dyn Build> {
 /// However many builds a batch has, one call saves them all.
 #[test]
 fn a_batch_of_directory_tables_is_saved_by_one_call() {
-    let setup = Setup { shape: Shape { tables: TableForm::Directory, ..Shape::default() }, ..Setup::default() };
-    let batch = |way| Arc::new(BatchTracker::new(way, Duration::ZERO)) as Arc<dyn CommitTracker>;
+    let setup = StorageConfig {
+        layout: Layout { tables: TableForm::Directory, ..Layout::default() },
+        ..StorageConfig::default()
+    };
+    let batch = |way| Arc::new(BatchTracker::new(way, Duration::ZERO)) as Arc<dyn DurabilityTracker>;
     let journal = |evidence| Arc::new(JournalTracker::new(evidence, Duration::ZERO, Duration::from_secs(3600)));
     for tracker in [batch(Way::Background), batch(Way::Group), journal(Evidence::Count)] {
         let (inner, fs) = wrapped(Plan::never());
-        let way = tracker.tier();
-        let placement = open_files(Arc::new(fs.clone()), Mode::Create, tracker, &setup).unwrap();
+        let way = tracker.durability_mode();
+        let storage = open_files(Arc::new(fs.clone()), OpenMode::Create, tracker, &setup).unwrap();
         for builds in [1, 5] {
             let ids: Vec<u64> = (0..builds).map(|n| 10 * builds + n).collect();
-            let tickets: Vec<Ticket> = ids.iter().map(|id| begun(&*placement, *id).finish().unwrap().1).collect();
+            let tickets: Vec<DurabilityHandle> =
+                ids.iter().map(|id| begun(&*storage, *id).finish().unwrap().1).collect();
             let before = fs.calls();
-            placement.commit().unwrap();
+            storage.commit().unwrap();
             assert_eq!(fs.calls() - before, 1, "{way}, {builds} builds");
             assert!(tickets.iter().all(|ticket| matches!(ticket.is_durable(), Ok(true))), "{way}, {builds} builds");
             let is_there =
@@ -171,33 +175,37 @@ fn a_batch_of_directory_tables_is_saved_by_one_call() {
 /// whatever comes later, is not called durable.
 #[test]
 fn after_a_failed_sync_of_folders_no_table_is_called_durable() {
-    let setup = Setup { shape: Shape { tables: TableForm::Directory, ..Shape::default() }, ..Setup::default() };
+    let setup = StorageConfig {
+        layout: Layout { tables: TableForm::Directory, ..Layout::default() },
+        ..StorageConfig::default()
+    };
     for way in [None, Some(Way::Background), Some(Way::Group)] {
-        let tracker = || -> Arc<dyn CommitTracker> {
+        let tracker = || -> Arc<dyn DurabilityTracker> {
             match way {
                 None => Arc::new(SyncTracker),
                 Some(way) => Arc::new(BatchTracker::new(way, Duration::ZERO)),
             }
         };
         let (_, fs) = wrapped(Plan::never());
-        let open = || open_files(Arc::new(fs.clone()), Mode::Create, tracker(), &setup).unwrap();
-        let placement = open();
-        let save = |placement: &dyn Placement, builds: Vec<Box<dyn Build>>| -> Vec<bool> {
-            let tickets: Vec<Option<Ticket>> = builds.into_iter().map(|build| Some(build.finish().ok()?.1)).collect();
-            let _ = placement.commit(); // tickets tell
+        let open = || open_files(Arc::new(fs.clone()), OpenMode::Create, tracker(), &setup).unwrap();
+        let storage = open();
+        let save = |storage: &dyn Storage, builds: Vec<Box<dyn TableSink>>| -> Vec<bool> {
+            let tickets: Vec<Option<DurabilityHandle>> =
+                builds.into_iter().map(|build| Some(build.finish().ok()?.1)).collect();
+            let _ = storage.commit(); // tickets tell
             tickets
                 .iter()
                 .map(|ticket| ticket.as_ref().is_some_and(|ticket| matches!(ticket.is_durable(), Ok(true))))
                 .collect()
         };
-        assert_eq!(save(&*placement, vec![begun(&*placement, 1)]), [true], "{}", placement.tier());
-        let both = vec![begun(&*placement, 2), begun(&*placement, 3)];
+        assert_eq!(save(&*storage, vec![begun(&*storage, 1)]), [true], "{}", storage.durability_mode());
+        let both = vec![begun(&*storage, 2), begun(&*storage, 3)];
         fs.arm(Plan::once(fs.calls(), Fault::Eio));
-        assert_eq!(save(&*placement, both), [false, false], "{}: the error was the other's", placement.tier());
+        assert_eq!(save(&*storage, both), [false, false], "{}: the error was the other's", storage.durability_mode());
         assert_eq!(fs.failed(), 1);
-        assert_eq!(save(&*placement, vec![begun(&*placement, 4)]), [false], "{}: never again", placement.tier());
-        drop(placement);
-        let placement = open();
-        assert_eq!(save(&*placement, vec![begun(&*placement, 5)]), [true], "{}: opened anew", placement.tier());
+        assert_eq!(save(&*storage, vec![begun(&*storage, 4)]), [false], "{}: never again", storage.durability_mode());
+        drop(storage);
+        let storage = open();
+        assert_eq!(save(&*storage, vec![begun(&*storage, 5)]), [true], "{}: opened anew", storage.durability_mode());
     }
 }

@@ -2,9 +2,9 @@
 use std::{sync::Arc, time::Duration};
 use terrace_sim::{CrashFs, FaultFs, Plan, Rng, Rules};
 use terrace_storage::{
-    Error, Purpose, Ticket, Traffic,
+    DurabilityHandle, Error, IoStats, Purpose,
     backends::files::fs::FileSystem,
-    durability::{CommitTracker, Evidence, Finished, JournalTracker},
+    durability::{DurabilityTracker, Evidence, Finished, JournalTracker},
 };
 
 const SEEDS: u64 = 40;
@@ -16,8 +16,8 @@ struct Bench {
     disk: CrashFs,
     fs: Arc<dyn FileSystem>,
     tracker: JournalTracker,
-    traffic: Traffic,
-    builds: Vec<(String, Vec<u8>, Ticket)>,
+    traffic: IoStats,
+    builds: Vec<(String, Vec<u8>, DurabilityHandle)>,
 }
 
 impl Bench {
@@ -29,7 +29,7 @@ impl Bench {
         let disk = CrashFs::new(Rules::Ext4);
         disk.make_directory().unwrap();
         let tracker = JournalTracker::with_patience(evidence, Duration::ZERO, patience);
-        Bench { fs: shown(&disk), disk, tracker, traffic: Traffic::default(), builds: Vec::new() }
+        Bench { fs: shown(&disk), disk, tracker, traffic: IoStats::default(), builds: Vec::new() }
     }
 
     fn build(&mut self, rng: &mut Rng) {
@@ -207,7 +207,7 @@ fn a_journal_is_asked_once_in_an_interval() {
         let inner = CrashFs::new(Rules::Ext4);
         inner.make_directory().unwrap();
         let asked = FaultFs::new(Arc::new(inner), Plan::never());
-        let (tracker, traffic) = (JournalTracker::new(evidence, HOUR, HOUR), Traffic::default());
+        let (tracker, traffic) = (JournalTracker::new(evidence, HOUR, HOUR), IoStats::default());
         let mut file = asked.create("000007.ldb").unwrap();
         file.append(b"table").unwrap();
         let finished = Finished { name: "000007.ldb".into(), file, bytes: 5, purpose: Purpose::Flush };

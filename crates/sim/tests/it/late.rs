@@ -1,14 +1,14 @@
 //! Tickets of the late tracker mature by steps, out of order, and never lie.
 use terrace_sim::{CrashFs, LateTracker, Rules};
 use terrace_storage::{
-    Purpose, SyncKind, Ticket, Traffic,
+    DurabilityHandle, IoStats, Purpose, SyncKind,
     backends::files::fs::FileSystem,
-    durability::{CommitTracker, Finished},
+    durability::{DurabilityTracker, Finished},
 };
 
 struct Bench {
     fs: CrashFs,
-    traffic: Traffic,
+    traffic: IoStats,
     tracker: LateTracker,
 }
 
@@ -16,10 +16,10 @@ impl Bench {
     fn new(tracker: LateTracker) -> Bench {
         let fs = CrashFs::new(Rules::Posix);
         fs.make_directory().unwrap();
-        Bench { fs, traffic: Traffic::default(), tracker }
+        Bench { fs, traffic: IoStats::default(), tracker }
     }
 
-    fn watch(&self, name: &str) -> Ticket {
+    fn watch(&self, name: &str) -> DurabilityHandle {
         let mut file = self.fs.create(name).unwrap();
         file.append(b"table").unwrap();
         let files = vec![Finished { name: name.into(), file, bytes: 5, purpose: Purpose::Flush }];
@@ -33,7 +33,7 @@ impl Bench {
 
     /// For each of `count` builds, the number of `advance` calls after which its ticket was decided.
     fn decided_after(&self, count: usize) -> Vec<usize> {
-        let tickets: Vec<Ticket> = (0..count).map(|build| self.watch(&build.to_string())).collect();
+        let tickets: Vec<DurabilityHandle> = (0..count).map(|build| self.watch(&build.to_string())).collect();
         let mut steps = vec![None; count];
         for step in 0.. {
             for (build, ticket) in tickets.iter().enumerate() {
@@ -76,7 +76,7 @@ fn a_ticket_is_durable_exactly_when_the_files_are() {
 #[test]
 fn commit_decides_all_at_once() {
     let bench = Bench::new(LateTracker::new(1));
-    let tickets: Vec<Ticket> = (0..20).map(|build| bench.watch(&build.to_string())).collect();
+    let tickets: Vec<DurabilityHandle> = (0..20).map(|build| bench.watch(&build.to_string())).collect();
     assert!(tickets.iter().any(|ticket| !ticket.is_durable().unwrap()));
     bench.tracker.commit(&bench.fs, &bench.traffic).unwrap();
     assert!(tickets.iter().all(|ticket| ticket.is_durable().unwrap()));
@@ -87,7 +87,7 @@ fn commit_decides_all_at_once() {
 #[test]
 fn failing_builds_are_never_synced_and_stay_failed() {
     let bench = Bench::new(LateTracker::failing(3, 300));
-    let tickets: Vec<Ticket> = (0..60).map(|build| bench.watch(&build.to_string())).collect();
+    let tickets: Vec<DurabilityHandle> = (0..60).map(|build| bench.watch(&build.to_string())).collect();
     assert!(bench.tracker.commit(&bench.fs, &bench.traffic).is_err());
     bench.tracker.commit(&bench.fs, &bench.traffic).unwrap(); // nothing is left to decide
     let failed = tickets.iter().filter(|ticket| ticket.is_durable().is_err()).count();

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use terrace_format::{Kind, LogId, SeqNo, TableId, key};
 use terrace_sim::{CrashFs, Rules};
 use terrace_storage::{
-    Result, Setup,
-    durability::{CommitTracker, NoTracker, SyncTracker},
+    Result, StorageConfig,
+    durability::{DurabilityTracker, NoTracker, SyncTracker},
     open_files,
-    placement::{EntryRef, Hint, Lifetime, LogEvent, LogKind, Mode, Origin, Placement, TableMeta},
+    placement::{EntryRef, Hint, Lifetime, LogEvent, LogKind, OpenMode, Origin, Storage, TableMeta},
 };
 
 /// What was promised, by the step at which it was.
@@ -19,8 +19,8 @@ struct Promises {
     tables: Vec<(usize, TableMeta)>,
 }
 
-fn build(placement: &dyn Placement, id: u64) -> Result<TableMeta> {
-    let mut build = placement.begin(Hint { level: 0, expected_bytes: 20_000, lifetime: Lifetime::Flush })?;
+fn build(storage: &dyn Storage, id: u64) -> Result<TableMeta> {
+    let mut build = storage.begin(Hint { level: 0, expected_bytes: 20_000, lifetime: Lifetime::Flush })?;
     build.begin_table(TableId(id))?;
     for entry in 0..20 {
         let key = key::encode(format!("{entry:04}").as_bytes(), SeqNo(entry + 1), Kind::Put);
@@ -28,20 +28,20 @@ fn build(placement: &dyn Placement, id: u64) -> Result<TableMeta> {
     }
     build.end_table()?;
     let (mut metas, ticket) = build.finish()?;
-    placement.commit()?;
+    storage.commit()?;
     assert!(ticket.is_durable()?);
     Ok(metas.remove(0))
 }
 
-fn record(rules: Rules, tracker: Arc<dyn CommitTracker>) -> Result<(CrashFs, Promises)> {
+fn record(rules: Rules, tracker: Arc<dyn DurabilityTracker>) -> Result<(CrashFs, Promises)> {
     let (fs, mut promised) = (CrashFs::new(rules), Promises::default());
-    let placement = open_files(Arc::new(fs.clone()), Mode::Create, tracker, &Setup::default())?;
-    let mut log = placement.create_log(LogId(2), LogKind::Wal, b"twelve bytes")?;
+    let storage = open_files(Arc::new(fs.clone()), OpenMode::Create, tracker, &StorageConfig::default())?;
+    let mut log = storage.create_log(LogId(2), LogKind::Wal, b"twelve bytes")?;
     for round in 3..9 {
-        placement.create_log(LogId(round * 10), LogKind::Manifest, b"twelve bytes")?.sync()?;
-        placement.publish_root(LogId(round * 10))?;
+        storage.create_log(LogId(round * 10), LogKind::Manifest, b"twelve bytes")?.sync()?;
+        storage.publish_root(LogId(round * 10))?;
         promised.roots.push((fs.steps(), LogId(round * 10)));
-        let table = build(&*placement, round * 10 + 1)?;
+        let table = build(&*storage, round * 10 + 1)?;
         promised.tables.push((fs.steps(), table));
         let record = vec![round as u8; 3000];
         log.append(&record)?;
@@ -55,25 +55,25 @@ fn record(rules: Rules, tracker: Arc<dyn CommitTracker>) -> Result<(CrashFs, Pro
 /// What is missing after one cut; panics where something is there but wrong.
 fn broken(fs: &CrashFs, promised: &Promises, step: usize, seed: u64) -> Option<String> {
     let image = fs.power_loss(step, seed);
-    let opened = open_files(image.file_system(), Mode::Write, Arc::new(SyncTracker), &Setup::default());
+    let opened = open_files(image.file_system(), OpenMode::Write, Arc::new(SyncTracker), &StorageConfig::default());
     let known = promised.roots.iter().filter(|(when, _)| *when <= step).count();
-    let Ok(placement) = opened else {
+    let Ok(storage) = opened else {
         return (known > 0).then(|| format!("no store at {step}/{seed}: {image:?}"));
     };
-    let root = placement.load_root().map_err(|error| error.to_string());
+    let root = storage.load_root().map_err(|error| error.to_string());
     let possible = promised.roots.iter().map(|(_, root)| Ok(Some(*root))).skip(known.saturating_sub(1)).take(2);
     if known > 0 && !possible.collect::<Vec<_>>().contains(&root) {
         return Some(format!("root {root:?} at {step}/{seed}: {image:?}"));
     }
     for (_, meta) in promised.tables.iter().filter(|(when, _)| *when <= step) {
-        let verified = placement.open_table(meta).and_then(|table| table.verify());
+        let verified = storage.open_table(meta).and_then(|table| table.verify());
         if !verified.is_ok_and(|facts| facts.entries == 20) {
             return Some(format!("table {} at {step}/{seed}: {image:?}", meta.id));
         }
     }
     let mut wanted = promised.records.iter().filter(|(when, _)| *when <= step).map(|(_, record)| record).peekable();
     if wanted.peek().is_some() {
-        let Ok(mut log) = placement.open_log(LogId(2), LogKind::Wal) else {
+        let Ok(mut log) = storage.open_log(LogId(2), LogKind::Wal) else {
             return Some(format!("no log at {step}/{seed}: {image:?}"));
         };
         while let Ok(LogEvent::Record { bytes, .. }) = log.next() {

@@ -10,24 +10,24 @@
 //!         files of builds under way           a build hands over what it has at a quarter of it, or when all that there are hold the whole
 //!       and what is left is for open logs and tables, and for whoever else is in the process
 //! ```
-use crate::Setup;
-use terrace_format::{Shape, TableForm, Values};
+use crate::StorageConfig;
+use terrace_format::{Layout, TableForm, Values};
 
 /// `setup` with no more tables open than there are descriptors for.
-pub(super) fn for_tables(setup: &Setup, shape: Shape, files_max: Option<u64>) -> Setup {
-    let mapped = setup.mmap_reads && shape.tables != TableForm::Bundled; // then the file is closed
-    let kinds = u64::from(!mapped) + u64::from(shape.values == Values::Log || shape.tables == TableForm::Directory);
+pub(super) fn for_tables(setup: &StorageConfig, layout: Layout, files_max: Option<u64>) -> StorageConfig {
+    let mapped = setup.allow_mmap_reads && layout.tables != TableForm::Bundled; // then the file is closed
+    let kinds = u64::from(!mapped) + u64::from(layout.values == Values::Log || layout.tables == TableForm::Directory);
     let mut within = setup.clone();
     if let Some(most) = files_max.and_then(|files| (files - files / 4).checked_div(kinds)) {
-        within.open_tables_max = within.open_tables_max.min(usize::try_from(most).unwrap_or(usize::MAX));
+        within.max_open_files = within.max_open_files.min(usize::try_from(most).unwrap_or(usize::MAX));
     }
     within
 }
 
 /// How many files may be open because they wait to be durable, and as many logs because the tables that replace them do.
-pub(super) fn for_waiting(setup: &Setup, files_max: Option<u64>) -> usize {
+pub(super) fn for_waiting(setup: &StorageConfig, files_max: Option<u64>) -> usize {
     let waiting = |files: u64| {
-        let tables = (files - files / 4).min((setup.open_tables_max as u64).saturating_mul(2)); // of two kinds at most
+        let tables = (files - files / 4).min((setup.max_open_files as u64).saturating_mul(2)); // of two kinds at most
         usize::try_from((files - tables) / 8).unwrap_or(usize::MAX)
     };
     files_max.map_or(usize::MAX, waiting).max(2)
@@ -39,9 +39,9 @@ mod tests {
 
     #[test]
     fn descriptors_are_shared_out() {
-        let of = |open_tables_max, files| {
-            let setup = Setup { open_tables_max, ..Setup::default() };
-            let tables = for_tables(&setup, Shape::default(), files).open_tables_max;
+        let of = |max_open_files, files| {
+            let setup = StorageConfig { max_open_files, ..StorageConfig::default() };
+            let tables = for_tables(&setup, Layout::default(), files).max_open_files;
             (tables, for_waiting(&setup, files))
         };
         assert_eq!(of(990, Some(1024)), (768, 32));

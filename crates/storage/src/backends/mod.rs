@@ -1,9 +1,9 @@
 //! Every place bytes can live in, and every way they become durable: the only list of either.
 use crate::{
-    Error, Result, Setup,
-    durability::{BatchTracker, CommitTracker, Evidence, JournalTracker, NoTracker, SyncTracker, Way},
-    placement::{Mode, Placement},
-    shape::read_marker,
+    Error, Result, StorageConfig,
+    durability::{BatchTracker, DurabilityTracker, Evidence, JournalTracker, NoTracker, SyncTracker, Way},
+    layout::read_marker,
+    placement::{OpenMode, Storage},
 };
 use dirs::Dirs;
 use files::{Files, fs::FileSystem, real::RealFs};
@@ -50,7 +50,7 @@ impl Location {
 
 /// How written bytes become durable (docs/durability.md, "Tiers").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Tier {
+pub enum DurabilityMode {
     /// Each build is synced as it is finished.
     #[default]
     Sync,
@@ -65,41 +65,41 @@ pub enum Tier {
     /// `Group` where it keeps its promise, else `Background`.
     Auto,
     /// `Auto` in a new store, and in one that was made with this tier; `Sync` in any other that is there.
-    AsMade,
+    Inherit,
     /// Never: nothing is promised at a power cut.
     None,
 }
 
-impl Tier {
+impl DurabilityMode {
     /// Every tier, in the order of help texts.
-    pub const ALL: [Tier; 8] = [
-        Tier::Sync,
-        Tier::Group,
-        Tier::Background,
-        Tier::Journal,
-        Tier::JournalBpf,
-        Tier::Auto,
-        Tier::AsMade,
-        Tier::None,
+    pub const ALL: [DurabilityMode; 8] = [
+        DurabilityMode::Sync,
+        DurabilityMode::Group,
+        DurabilityMode::Background,
+        DurabilityMode::Journal,
+        DurabilityMode::JournalBpf,
+        DurabilityMode::Auto,
+        DurabilityMode::Inherit,
+        DurabilityMode::None,
     ];
 
-    /// As options spell it. Reports tell what `auto` and `as-made` have become.
+    /// As options spell it. Reports tell what `auto` and `inherit` have become.
     pub fn name(self) -> &'static str {
         match self {
-            Tier::Sync => "sync",
-            Tier::Group => "group",
-            Tier::Background => "background",
-            Tier::Journal => "journal",
-            Tier::JournalBpf => "journal-bpf",
-            Tier::Auto => "auto",
-            Tier::AsMade => "as-made",
-            Tier::None => "none",
+            DurabilityMode::Sync => "sync",
+            DurabilityMode::Group => "group",
+            DurabilityMode::Background => "background",
+            DurabilityMode::Journal => "journal",
+            DurabilityMode::JournalBpf => "journal-bpf",
+            DurabilityMode::Auto => "auto",
+            DurabilityMode::Inherit => "inherit",
+            DurabilityMode::None => "none",
         }
     }
 
     /// The tier spelled `name`.
-    pub fn from_name(name: &str) -> Option<Tier> {
-        Tier::ALL.into_iter().find(|tier| tier.name() == name)
+    pub fn from_name(name: &str) -> Option<DurabilityMode> {
+        DurabilityMode::ALL.into_iter().find(|durability_mode| durability_mode.name() == name)
     }
 
     /// Why a store in directory `path`, which need not exist yet, cannot have this tier; `None` where it can. What `auto`
@@ -107,61 +107,65 @@ impl Tier {
     pub fn refusal(self, path: &Path) -> Option<String> {
         let fs = RealFs::new(path);
         match self {
-            Tier::Auto => fs.can_commit().err(),
+            DurabilityMode::Auto => fs.can_commit().err(),
             _ => self.interval(&fs).err(),
         }
     }
 
-    /// What `AsMade` is for the store in `fs`, or for the one that will be made there. Any other tier is itself.
-    fn resolved(self, fs: &dyn FileSystem) -> Result<Tier> {
-        if self != Tier::AsMade {
+    /// What `Inherit` is for the store in `fs`, or for the one that will be made there. Any other tier is itself.
+    fn resolved(self, fs: &dyn FileSystem) -> Result<DurabilityMode> {
+        if self != DurabilityMode::Inherit {
             return Ok(self);
         }
         let is_new = !files::root::is_there(fs)?;
         let text = if is_new { None } else { files::root::read_marker_of(fs)? };
         let in_batches =
             text.map(|text| read_marker(&fs.name(), &text)).transpose()?.is_some_and(|marker| marker.in_batches);
-        Ok(if is_new || in_batches { Tier::Auto } else { Tier::Sync })
+        Ok(if is_new || in_batches { DurabilityMode::Auto } else { DurabilityMode::Sync })
     }
 
     /// What this tier is for the store in directory `path`, or for one that would be made there.
     ///
     /// # Errors
     /// A marker that cannot be read, or that this version cannot follow.
-    pub fn at(self, path: &Path) -> Result<Tier> {
+    pub fn at(self, path: &Path) -> Result<DurabilityMode> {
         self.resolved(&RealFs::new(path))
     }
 
     /// How often the journal that this tier rests on commits by itself; zero where it rests on none. Or why it cannot be had.
     fn interval(self, fs: &dyn FileSystem) -> std::result::Result<Duration, String> {
         match self {
-            Tier::Group => fs.can_commit(),
-            Tier::Journal | Tier::JournalBpf => match fs.can_commit()? {
+            DurabilityMode::Group => fs.can_commit(),
+            DurabilityMode::Journal | DurabilityMode::JournalBpf => match fs.can_commit()? {
                 Duration::MAX => Err("it has no journal that commits by itself".into()),
-                interval if self == Tier::Journal => Ok(interval),
+                interval if self == DurabilityMode::Journal => Ok(interval),
                 interval => fs.can_tell_transactions().map(|()| interval),
             },
-            Tier::Sync | Tier::Background | Tier::Auto | Tier::AsMade | Tier::None => Ok(Duration::ZERO),
+            DurabilityMode::Sync
+            | DurabilityMode::Background
+            | DurabilityMode::Auto
+            | DurabilityMode::Inherit
+            | DurabilityMode::None => Ok(Duration::ZERO),
         }
     }
 
     /// How tickets of a store in `fs` mature. [`Error::Unsupported`] says why the file system cannot keep what the tier
     /// promises.
-    pub fn tracker(self, fs: &dyn FileSystem, setup: &Setup) -> Result<Arc<dyn CommitTracker>> {
+    pub fn tracker(self, fs: &dyn FileSystem, setup: &StorageConfig) -> Result<Arc<dyn DurabilityTracker>> {
         let refused = |why| Error::Unsupported(format!("tier {} is refused for {}: {why}", self.name(), fs.name()));
         let interval = self.interval(fs).map_err(refused)?;
-        let (pause, files_max) = (setup.batch_interval, descriptors::for_waiting(setup, fs.open_files_max()));
+        let (pause, files_max) = (setup.durability_interval, descriptors::for_waiting(setup, fs.open_files_max()));
         let batched = |way| Arc::new(BatchTracker::new(way, pause).with_files_max(files_max));
         let journal = |evidence| Arc::new(JournalTracker::new(evidence, pause, interval).with_files_max(files_max));
         Ok(match self {
-            Tier::Sync => Arc::new(SyncTracker),
-            Tier::None => Arc::new(NoTracker),
-            Tier::Background => batched(Way::Background),
-            Tier::Auto if fs.can_commit().is_err() => batched(Way::Background),
-            Tier::Auto | Tier::Group => batched(Way::Group),
-            Tier::AsMade => self.resolved(fs)?.tracker(fs, setup)?,
-            Tier::Journal => journal(Evidence::Count),
-            Tier::JournalBpf => journal(Evidence::Transactions),
+            DurabilityMode::Sync => Arc::new(SyncTracker),
+            DurabilityMode::None => Arc::new(NoTracker),
+            DurabilityMode::Background => batched(Way::Background),
+            DurabilityMode::Auto if fs.can_commit().is_err() => batched(Way::Background),
+            DurabilityMode::Auto | DurabilityMode::Group => batched(Way::Group),
+            DurabilityMode::Inherit => self.resolved(fs)?.tracker(fs, setup)?,
+            DurabilityMode::Journal => journal(Evidence::Count),
+            DurabilityMode::JournalBpf => journal(Evidence::Transactions),
         })
     }
 }
@@ -170,41 +174,46 @@ impl Tier {
 ///
 /// Fails with [`Error::Missing`] if there is none and `mode` may not create it, with [`Error::InUse`] if somebody
 /// else has it open, with [`Error::Unsupported`] if the file system cannot keep what `tier` promises.
-pub fn open(location: &Location, mode: Mode, tier: Tier, setup: &Setup) -> Result<Box<dyn Placement>> {
+pub fn open(
+    location: &Location,
+    mode: OpenMode,
+    durability_mode: DurabilityMode,
+    setup: &StorageConfig,
+) -> Result<Box<dyn Storage>> {
     let fs: Arc<dyn FileSystem> = match location {
         Location::Directory(path) => Arc::new(RealFs::new(path)),
         Location::Device(path) => raw::open(path, mode, setup)?,
         Location::Split(path) => raw::split::open(path, mode, setup)?,
         Location::Memory(memory) => Arc::new(memory.clone()),
     };
-    let particular = match tier {
-        Tier::Group | Tier::Journal | Tier::JournalBpf => !mode.writes(), // a reader is promised nothing
-        Tier::AsMade => mode == Mode::Salvage,                            // whose marker may be damaged
-        Tier::Sync | Tier::Background | Tier::Auto | Tier::None => false,
+    let particular = match durability_mode {
+        DurabilityMode::Group | DurabilityMode::Journal | DurabilityMode::JournalBpf => !mode.writes(), // a reader is promised nothing
+        DurabilityMode::Inherit => mode == OpenMode::Salvage, // whose marker may be damaged
+        DurabilityMode::Sync | DurabilityMode::Background | DurabilityMode::Auto | DurabilityMode::None => false,
     };
-    let tier = if particular { Tier::Auto } else { tier };
-    let tracker = tier.tracker(&*fs, setup)?;
+    let durability_mode = if particular { DurabilityMode::Auto } else { durability_mode };
+    let tracker = durability_mode.tracker(&*fs, setup)?;
     open_files(fs, mode, tracker, setup)
 }
 
 /// Opens a store of files in a directory of the caller's making, with tickets that mature as the caller likes.
 pub fn open_files(
     fs: Arc<dyn FileSystem>,
-    mode: Mode,
-    tracker: Arc<dyn CommitTracker>,
-    setup: &Setup,
-) -> Result<Box<dyn Placement>> {
-    let shape = crate::shape::of_files(&*fs, mode, setup)?;
-    let setup = &descriptors::for_tables(setup, shape, fs.open_files_max());
-    let block = |shape| Files::open(fs, mode, tracker, setup, shape);
-    match (shape.tables, shape.values) {
-        (TableForm::Block | TableForm::Bundled, Values::Table) => Ok(Box::new(block(shape)?)),
+    mode: OpenMode,
+    tracker: Arc<dyn DurabilityTracker>,
+    setup: &StorageConfig,
+) -> Result<Box<dyn Storage>> {
+    let layout = crate::layout::of_files(&*fs, mode, setup)?;
+    let setup = &descriptors::for_tables(setup, layout, fs.open_files_max());
+    let block = |layout| Files::open(fs, mode, tracker, setup, layout);
+    match (layout.tables, layout.values) {
+        (TableForm::Block | TableForm::Bundled, Values::Table) => Ok(Box::new(block(layout)?)),
         (TableForm::Block | TableForm::Bundled, Values::Log) => {
-            let files = block(shape)?;
+            let files = block(layout)?;
             let share = files.store.share.clone();
             Ok(Box::new(ValueLog::new(Box::new(files), share, setup)))
         }
-        (TableForm::Directory, Values::Table) => Ok(Box::new(Dirs::open(block(shape)?)?)),
+        (TableForm::Directory, Values::Table) => Ok(Box::new(Dirs::open(block(layout)?)?)),
         (TableForm::Directory, Values::Log) => Err(Error::Unsupported(
             "values=log is refused with tables=directory, whose values have files of their own".into(),
         )),
@@ -228,11 +237,11 @@ pub fn destroy(location: &Location) -> Result<()> {
     match location {
         Location::Directory(path) => destroy_directory(path),
         Location::Device(path) => {
-            let device = raw::open(path, Mode::Write, &Setup::default())?;
+            let device = raw::open(path, OpenMode::Write, &StorageConfig::default())?;
             destroy_prepared(path, &*device, || names_on(&device))
         }
         Location::Split(path) => {
-            let (split, fs) = (raw::split::open(path, Mode::Write, &Setup::default())?, RealFs::new(path));
+            let (split, fs) = (raw::split::open(path, OpenMode::Write, &StorageConfig::default())?, RealFs::new(path));
             let at = |name: &str| path.join(name).display().to_string();
             destroy_prepared(path, &*split, || Ok([own_names(&fs, &at)?, names_on(split.device())?].concat()))
         }

@@ -4,7 +4,7 @@
 //! an equal share of them allow (`descriptors.rs`); a store that is opened makes the shares of the others smaller, and they close
 //! what is too much at once, whether anybody reads from them or not. One that is closed makes them larger.
 use super::descriptors;
-use crate::{Process, Setup};
+use crate::{Process, StorageConfig};
 use parking_lot::Mutex;
 use std::{
     sync::{
@@ -13,7 +13,7 @@ use std::{
     },
     time::Duration,
 };
-use terrace_format::Shape;
+use terrace_format::Layout;
 
 /// The stores of this process that take part. A leaf lock, held for moments; a forked child whose parent held it does without.
 static STORES: Mutex<Vec<Weak<Share>>> = Mutex::new(Vec::new());
@@ -28,8 +28,8 @@ pub(super) trait Closes: Send + Sync {
 /// How many tables one store may keep open, and as many segments or pairs.
 pub(super) struct Share {
     most: AtomicUsize,
-    setup: Setup,
-    shape: Shape,
+    setup: StorageConfig,
+    layout: Layout,
     /// `None` where this store does not share with others.
     files_max: Option<u64>,
     /// A leaf lock.
@@ -40,11 +40,11 @@ pub(super) struct Share {
 impl Share {
     /// That of a store whose `setup` has been fitted to its own limit, if it has one. `files_max` is the process's limit, if its files take
     /// descriptors of that.
-    pub fn new(setup: &Setup, shape: Shape, files_max: Option<u64>) -> Arc<Share> {
+    pub fn new(setup: &StorageConfig, layout: Layout, files_max: Option<u64>) -> Arc<Share> {
         let share = Arc::new(Share {
-            most: AtomicUsize::new(setup.open_tables_max),
+            most: AtomicUsize::new(setup.max_open_files),
             setup: setup.clone(),
-            shape,
+            layout,
             files_max,
             holders: Mutex::default(),
             process: Process::current(),
@@ -58,7 +58,7 @@ impl Share {
     /// A share that is nobody else's.
     #[cfg(test)]
     pub fn alone(most: usize) -> Arc<Share> {
-        Share::new(&Setup { open_tables_max: most, ..Setup::default() }, Shape::default(), None)
+        Share::new(&StorageConfig { max_open_files: most, ..StorageConfig::default() }, Layout::default(), None)
     }
 
     /// At this moment.
@@ -94,7 +94,7 @@ fn share_out(more: Option<&Arc<Share>>) -> Vec<Arc<Share>> {
     let sharing: Vec<_> = stores.iter().filter_map(Weak::upgrade).filter(|share| share.process.is_current()).collect();
     for share in &sharing {
         let each = share.files_max.map(|files| files / sharing.len() as u64);
-        let most = descriptors::for_tables(&share.setup, share.shape, each).open_tables_max;
+        let most = descriptors::for_tables(&share.setup, share.layout, each).max_open_files;
         share.most.store(most, Relaxed);
     }
     sharing

@@ -1,13 +1,13 @@
 //! Logs: records come back whole and in order, and nothing else does.
 use super::{Case, HEAD, Place, good, is_apart, is_missing, record, refused, same};
-use crate::Setup;
-use crate::placement::{LogEvent, LogKind, LogReader, Mode, ObjectId, Placement};
+use crate::StorageConfig;
+use crate::placement::{LogEvent, LogKind, LogReader, ObjectId, OpenMode, Storage};
 use terrace_format::{LogId, value_log::MAGIC};
 
 pub(super) const CASES: &[Case] = &[records_come_back, logs_are_told_apart, missing_logs_are_missing];
 
 /// Every record up to the end, and the end.
-fn read_all(placement: &dyn Placement, reader: &mut dyn LogReader) -> (Vec<Vec<u8>>, LogEvent) {
+fn read_all(placement: &dyn Storage, reader: &mut dyn LogReader) -> (Vec<Vec<u8>>, LogEvent) {
     let (mut records, mut behind) = (Vec::new(), 0);
     loop {
         match good(reader.next()) {
@@ -23,7 +23,7 @@ fn read_all(placement: &dyn Placement, reader: &mut dyn LogReader) -> (Vec<Vec<u
     }
 }
 
-fn listed_bytes(placement: &dyn Placement, object: ObjectId) -> Option<u64> {
+fn listed_bytes(placement: &dyn Storage, object: ObjectId) -> Option<u64> {
     good(placement.list()).into_iter().find(|listed| listed.object == object).map(|listed| listed.bytes)
 }
 
@@ -56,7 +56,7 @@ fn records_come_back(place: &Place) {
         same(good(reopened), LogEvent::Record { offset, bytes: HEAD.to_vec() }, "the first record comes first");
     }
     drop(placement);
-    let placement = good(place.open(Mode::ReadOnly, &Setup::default()));
+    let placement = good(place.open(OpenMode::ReadOnly, &StorageConfig::default()));
     let (records, _) = read_all(&*placement, &mut *good(placement.open_log(LogId(5), LogKind::Wal)));
     same(records.len(), 14, "records after reopening");
 }

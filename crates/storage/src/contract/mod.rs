@@ -10,29 +10,31 @@
 //! contract::run(&|| contract::on_files(Arc::new(Memory::new()), Arc::new(SyncTracker)));
 //! ```
 use crate::{
-    Error, Result, Setup,
+    Error, Result, StorageConfig,
     backends::{files::fs::FileSystem, open_files},
-    durability::CommitTracker,
-    placement::{Build, Bytes, Hint, Lifetime, LogKind, Mode, Placement, ReadHow, TableMeta},
+    durability::DurabilityTracker,
+    placement::{Bytes, Hint, Lifetime, LogKind, OpenMode, ReadHow, Storage, TableMeta, TableSink},
 };
 use std::{fmt::Debug, sync::Arc};
-use terrace_format::{Batch, Kind, LogId, Marker, SeqNo, Shape, TableId, Values, key, value_log::SMALL_LOG};
+use terrace_format::{Batch, FormatFile, Kind, Layout, LogId, SeqNo, TableId, Values, key, value_log::WAL_SIDECAR};
 
 mod logs;
 mod places;
 mod tables;
 
 /// Opens one and the same place, again and again.
-pub type Opener = Box<dyn Fn(Mode, &Setup) -> Result<Box<dyn Placement>>>;
+pub type Opener = Box<dyn Fn(OpenMode, &StorageConfig) -> Result<Box<dyn Storage>>>;
 
 /// Opens stores of files in `fs`, whose tickets `tracker` matures.
-pub fn on_files(fs: Arc<dyn FileSystem>, tracker: Arc<dyn CommitTracker>) -> Opener {
+pub fn on_files(fs: Arc<dyn FileSystem>, tracker: Arc<dyn DurabilityTracker>) -> Opener {
     Box::new(move |mode, setup| open_files(fs.clone(), mode, tracker.clone(), setup))
 }
 
 /// As [`on_files`], with stores of this shape.
-pub fn on_files_of(shape: Shape, fs: Arc<dyn FileSystem>, tracker: Arc<dyn CommitTracker>) -> Opener {
-    Box::new(move |mode, setup| open_files(fs.clone(), mode, tracker.clone(), &Setup { shape, ..setup.clone() }))
+pub fn on_files_of(layout: Layout, fs: Arc<dyn FileSystem>, tracker: Arc<dyn DurabilityTracker>) -> Opener {
+    Box::new(move |mode, setup| {
+        open_files(fs.clone(), mode, tracker.clone(), &StorageConfig { layout, ..setup.clone() })
+    })
 }
 
 /// Runs every case, each on a place of its own from `fresh`.
@@ -48,21 +50,21 @@ type Case = fn(&Place);
 struct Place(Opener);
 
 impl Place {
-    fn open(&self, mode: Mode, setup: &Setup) -> Result<Box<dyn Placement>> {
+    fn open(&self, mode: OpenMode, setup: &StorageConfig) -> Result<Box<dyn Storage>> {
         (self.0)(mode, setup)
     }
 
-    fn create(&self) -> Box<dyn Placement> {
-        good(self.open(Mode::Create, &Setup::default()))
+    fn create(&self) -> Box<dyn Storage> {
+        good(self.open(OpenMode::Create, &StorageConfig::default()))
     }
 
     /// A place that can be opened in every mode: it has a root, the manifest that the root names, and a marker if it is made
     /// of anything but what LevelDB's stores are.
-    fn with_root(&self) -> Box<dyn Placement> {
+    fn with_root(&self) -> Box<dyn Storage> {
         let placement = self.create();
-        if placement.shape() != Shape::default() {
-            let parted = is_apart(&*placement).then_some(SMALL_LOG);
-            good(placement.publish_marker(&Marker::new(placement.shape(), parted).encode()));
+        if placement.layout() != Layout::default() {
+            let parted = is_apart(&*placement).then_some(WAL_SIDECAR);
+            good(placement.publish_marker(&FormatFile::new(placement.layout(), parted).encode()));
         }
         good(good(placement.create_log(LogId(1), LogKind::Manifest, HEAD)).sync());
         good(placement.publish_root(LogId(1)));
@@ -74,13 +76,13 @@ impl Place {
 const HEAD: &[u8] = &[7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// Whether the write-ahead log keeps the values.
-fn is_apart(placement: &dyn Placement) -> bool {
-    placement.shape().values == Values::Log
+fn is_apart(placement: &dyn Storage) -> bool {
+    placement.layout().values == Values::Log
 }
 
 /// A record for a log of this kind, of `bytes` bytes; a batch at sequence `first` where values are read out of it, with a few more if
 /// need be.
-fn record(placement: &dyn Placement, kind: LogKind, bytes: usize, first: u64) -> Vec<u8> {
+fn record(placement: &dyn Storage, kind: LogKind, bytes: usize, first: u64) -> Vec<u8> {
     let contents: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
     if kind == LogKind::Manifest || !is_apart(placement) {
         return contents;
@@ -128,14 +130,14 @@ fn hint(lifetime: Lifetime) -> Hint {
 }
 
 /// What a reader is shown of an entry of which `stored` was found.
-fn shown(placement: &dyn Placement, internal: &[u8], stored: Bytes) -> Vec<u8> {
+fn shown(placement: &dyn Storage, internal: &[u8], stored: Bytes) -> Vec<u8> {
     let key::Parsed { user, seq, kind } = key::apart(internal);
     let how = ReadHow { verify: true, fill_cache: true };
     if kind == Kind::Put { good(placement.value(user, seq, stored, how)).to_vec() } else { stored.to_vec() }
 }
 
 /// Finishes a build and sees its ticket through.
-fn finish(placement: &dyn Placement, build: Box<dyn Build>) -> Vec<TableMeta> {
+fn finish(placement: &dyn Storage, build: Box<dyn TableSink>) -> Vec<TableMeta> {
     let (metas, ticket) = good(build.finish());
     good(placement.commit());
     assert!(good(ticket.is_durable()), "commit decides every ticket handed out before it");
@@ -144,7 +146,7 @@ fn finish(placement: &dyn Placement, build: Box<dyn Build>) -> Vec<TableMeta> {
 
 /// A build of one table, finished.
 fn one_table<'a>(
-    placement: &dyn Placement,
+    placement: &dyn Storage,
     id: u64,
     lifetime: Lifetime,
     entries: impl IntoIterator<Item = (&'a Vec<u8>, &'a Vec<u8>)>,

@@ -1,10 +1,10 @@
 //! The place itself: root, marker, lists, locks, what is set aside, and what is counted.
 use super::{Case, HEAD, Place, good, is_apart, is_in_use, is_missing, one_table, record, refused, same};
 use crate::{
-    Purpose, Setup,
-    placement::{Lifetime, LogKind, Mode, ObjectId, Placement},
+    Purpose, StorageConfig,
+    placement::{Lifetime, LogKind, ObjectId, OpenMode, Storage},
 };
-use terrace_format::{LogId, Marker, SegmentId, SeqNo, TableId, key};
+use terrace_format::{FormatFile, LogId, SegmentId, SeqNo, TableId, key};
 
 pub(super) const CASES: &[Case] = &[
     a_missing_store_is_missing,
@@ -18,26 +18,26 @@ pub(super) const CASES: &[Case] = &[
     limits_are_wide,
 ];
 
-fn a_table(placement: &dyn Placement, id: u64, lifetime: Lifetime) -> u64 {
+fn a_table(placement: &dyn Storage, id: u64, lifetime: Lifetime) -> u64 {
     let entry = (key::lookup(b"key", SeqNo(1)), vec![7; 5000]);
     one_table(placement, id, lifetime, [(&entry.0, &entry.1)]).bytes
 }
 
-fn objects(placement: &dyn Placement) -> Vec<ObjectId> {
+fn objects(placement: &dyn Storage) -> Vec<ObjectId> {
     let mut found: Vec<_> = good(placement.list()).into_iter().map(|listed| listed.object).collect();
     found.sort();
     found
 }
 
 fn a_missing_store_is_missing(place: &Place) {
-    for mode in [Mode::Write, Mode::ReadOnly, Mode::ReadOnly] {
-        refused(place.open(mode, &Setup::default()), is_missing);
+    for mode in [OpenMode::Write, OpenMode::ReadOnly, OpenMode::ReadOnly] {
+        refused(place.open(mode, &StorageConfig::default()), is_missing);
     }
     let placement = place.create();
     same(good(placement.load_root()), None, "the root of an empty place");
     same(objects(&*placement), vec![], "the objects of an empty place");
     drop(placement);
-    refused(place.open(Mode::Write, &Setup::default()), is_missing);
+    refused(place.open(OpenMode::Write, &StorageConfig::default()), is_missing);
 }
 
 fn the_root_is_replaced(place: &Place) {
@@ -49,8 +49,8 @@ fn the_root_is_replaced(place: &Place) {
     }
     same(objects(&*placement), vec![ObjectId::Manifest(LogId(1))], "nothing temporary stays");
     drop(placement);
-    for mode in [Mode::Create, Mode::Write, Mode::ReadOnly] {
-        let placement = good(place.open(mode, &Setup::default()));
+    for mode in [OpenMode::Create, OpenMode::Write, OpenMode::ReadOnly] {
+        let placement = good(place.open(mode, &StorageConfig::default()));
         same(good(placement.load_root()), Some(LogId(6)), "the root after reopening");
     }
 }
@@ -60,19 +60,19 @@ fn the_marker_is_remembered(place: &Place) {
     same(good(placement.load_marker()), None, "no marker yet");
     drop(placement);
     let placement = place.with_root();
-    let shape = placement.shape();
-    let text = Marker::new(shape, ["lz4"]).encode();
-    good(placement.publish_marker(&Marker::new(shape, []).encode()));
+    let layout = placement.layout();
+    let text = FormatFile::new(layout, ["lz4"]).encode();
+    good(placement.publish_marker(&FormatFile::new(layout, []).encode()));
     good(placement.publish_marker(&text));
     drop(placement);
-    let placement = good(place.open(Mode::ReadOnly, &Setup::default()));
+    let placement = good(place.open(OpenMode::ReadOnly, &StorageConfig::default()));
     same(good(placement.load_marker()), Some(text), "the marker after reopening");
-    same(placement.shape(), shape, "the shape after reopening");
+    same(placement.layout(), layout, "the layout after reopening");
 }
 
 fn everything_is_listed_and_removed(place: &Place) {
     let placement = place.with_root();
-    good(placement.publish_marker(&Marker::new(placement.shape(), []).encode()));
+    good(placement.publish_marker(&FormatFile::new(placement.layout(), []).encode()));
     drop(good(placement.create_log(LogId(2), LogKind::Wal, HEAD)));
     drop(good(placement.create_log(LogId(3), LogKind::Manifest, HEAD)));
     let bytes = a_table(&*placement, 4, Lifetime::Flush);
@@ -111,21 +111,21 @@ fn copies_are_set_aside(place: &Place) {
 }
 
 fn one_writer_or_many_readers(place: &Place) {
-    let setup = Setup::default();
+    let setup = StorageConfig::default();
     let writer = place.with_root();
-    for mode in [Mode::Create, Mode::Write, Mode::ReadOnly] {
+    for mode in [OpenMode::Create, OpenMode::Write, OpenMode::ReadOnly] {
         refused(place.open(mode, &setup), is_in_use);
     }
     let log = good(writer.create_log(LogId(7), LogKind::Wal, HEAD));
     drop(writer);
-    refused(place.open(Mode::Write, &setup), is_in_use); // somebody can still write
+    refused(place.open(OpenMode::Write, &setup), is_in_use); // somebody can still write
     drop(log);
-    let readers = (good(place.open(Mode::ReadOnly, &setup)), good(place.open(Mode::ReadOnly, &setup)));
-    refused(place.open(Mode::Write, &setup), is_in_use);
+    let readers = (good(place.open(OpenMode::ReadOnly, &setup)), good(place.open(OpenMode::ReadOnly, &setup)));
+    refused(place.open(OpenMode::Write, &setup), is_in_use);
     drop(readers.0);
-    refused(place.open(Mode::Create, &setup), is_in_use);
+    refused(place.open(OpenMode::Create, &setup), is_in_use);
     drop(readers.1);
-    good(place.open(Mode::Write, &setup));
+    good(place.open(OpenMode::Write, &setup));
 }
 
 fn readers_change_nothing(place: &Place) {
@@ -133,7 +133,7 @@ fn readers_change_nothing(place: &Place) {
     a_table(&*placement, 4, Lifetime::Flush);
     let (before, marker) = (good(placement.list()), good(placement.load_marker()));
     drop(placement);
-    let reader = good(place.open(Mode::ReadOnly, &Setup::default()));
+    let reader = good(place.open(OpenMode::ReadOnly, &StorageConfig::default()));
     let allowed = |_: &crate::Error| true;
     refused(reader.create_log(LogId(8), LogKind::Wal, HEAD), allowed);
     refused(reader.begin(super::hint(Lifetime::Flush)), allowed);
@@ -157,7 +157,7 @@ fn traffic_is_what_was_written(place: &Place) {
     let files = good(placement.list());
     let of =
         |number: u64| files.iter().filter(move |listed| listed.object.number() == number).map(|listed| listed.bytes);
-    let collected = if is_apart(&*placement) { bytes(Purpose::Collection) } else { 0 };
+    let collected = if is_apart(&*placement) { bytes(Purpose::ValueLogGc) } else { 0 };
     let wrote = (bytes(Purpose::Flush), bytes(Purpose::Compaction) + collected);
     same(wrote, (of(4).sum(), of(5).sum()), "bytes of tables and of their values");
     let by_level = |level| if level == super::COMPACTED_LEVEL { bytes(Purpose::Compaction) } else { 0 };

@@ -1,8 +1,8 @@
 //! Builds and tables: what was kept is found, forward, backward and by key, under any setup.
 use super::{Case, Place, finish, good, hint, is_apart, is_missing, one_table, refused, same, shown};
 use crate::{
-    Error, FilterForm, Setup,
-    placement::{Cursor, EntryRef, Found, Lifetime, Mode, ObjectId, Origin, Placement, ReadHow, Table, TableMeta},
+    Error, FilterForm, StorageConfig,
+    placement::{Cursor, EntryRef, Found, Lifetime, ObjectId, OpenMode, Origin, ReadHow, Storage, Table, TableMeta},
 };
 use std::{
     cmp::{Ordering, Reverse},
@@ -57,19 +57,26 @@ fn entries(versions: &Versions) -> Vec<(Vec<u8>, Vec<u8>)> {
     versions.iter().map(|(at, (kind, value))| (internal(at, *kind), value.clone())).collect()
 }
 
-fn setups() -> Vec<Setup> {
-    let tiny = Setup { codec: Codec::None, block_bytes: 64, restart_interval: 1, cache_bytes: 0, ..Setup::default() };
-    let filtered = Setup { filter: Some(Arc::new(Bloom::new(10))), ..Setup::default() };
-    let whole = Setup { filter_form: FilterForm::Table, codec: Codec::Lz4, open_tables_max: 1, ..filtered.clone() };
-    let zstd = Setup { codec: Codec::Zstd, block_bytes: 64 << 10, ..filtered.clone() };
-    let mapped = Setup { codec: Codec::None, mmap_reads: true, ..Setup::default() };
-    vec![Setup::default(), tiny, filtered, whole, zstd, mapped]
+fn setups() -> Vec<StorageConfig> {
+    let tiny = StorageConfig {
+        codec: Codec::None,
+        block_size: 64,
+        block_restart_interval: 1,
+        block_cache_size: 0,
+        ..StorageConfig::default()
+    };
+    let filtered = StorageConfig { filter: Some(Arc::new(Bloom::new(10))), ..StorageConfig::default() };
+    let whole =
+        StorageConfig { filter_form: FilterForm::Table, codec: Codec::Lz4, max_open_files: 1, ..filtered.clone() };
+    let zstd = StorageConfig { codec: Codec::Zstd, block_size: 64 << 10, ..filtered.clone() };
+    let mapped = StorageConfig { codec: Codec::None, allow_mmap_reads: true, ..StorageConfig::default() };
+    vec![StorageConfig::default(), tiny, filtered, whole, zstd, mapped]
 }
 
 fn tables_answer_as_a_map_would(place: &Place) {
     let model = versions(800);
     for (number, setup) in setups().into_iter().enumerate() {
-        let placement = good(place.open(Mode::Create, &setup));
+        let placement = good(place.open(OpenMode::Create, &setup));
         let all = entries(&model);
         let meta = one_table(&*placement, number as u64 + 1, Lifetime::Flush, all.iter().map(|(k, v)| (k, v)));
         let table = good(placement.open_table(&meta));
@@ -82,7 +89,7 @@ fn tables_answer_as_a_map_would(place: &Place) {
         // Everything again from storage, without the cache, and under every other way of reading.
         drop((table, placement));
         for other in setups() {
-            let placement = good(place.open(Mode::Create, &other));
+            let placement = good(place.open(OpenMode::Create, &other));
             let table = good(placement.open_table(&meta));
             lookups(&*placement, &*table, &model);
             good(table.verify());
@@ -91,7 +98,7 @@ fn tables_answer_as_a_map_would(place: &Place) {
 }
 
 /// Each version is found at its own sequence and hidden just before it; absent keys are absent.
-fn lookups(placement: &dyn Placement, table: &dyn Table, model: &Versions) {
+fn lookups(placement: &dyn Storage, table: &dyn Table, model: &Versions) {
     let how = ReadHow { verify: false, fill_cache: true };
     let find = |user: &[u8], at: u64| {
         let found = good(table.get(&key::lookup(user, SeqNo(at)), how));
@@ -119,13 +126,13 @@ fn stored_here(cursor: &mut Cursor) -> Option<(Vec<u8>, Vec<u8>)> {
 }
 
 /// The entry with its value.
-fn value_here(placement: &dyn Placement, cursor: &mut Cursor) -> Option<(Vec<u8>, Vec<u8>)> {
+fn value_here(placement: &dyn Storage, cursor: &mut Cursor) -> Option<(Vec<u8>, Vec<u8>)> {
     let (key, stored) = stored_here(cursor)?;
     let value = shown(placement, &key, stored.into());
     Some((key, value))
 }
 
-fn walks(placement: &dyn Placement, table: Arc<dyn Table>, all: &[(Vec<u8>, Vec<u8>)]) {
+fn walks(placement: &dyn Storage, table: Arc<dyn Table>, all: &[(Vec<u8>, Vec<u8>)]) {
     let here = |cursor: &mut Cursor| value_here(placement, cursor);
     let mut cursor = good(table.cursor(HOW));
     assert!(!cursor.valid(), "a new cursor stands nowhere");
@@ -155,7 +162,7 @@ fn walks(placement: &dyn Placement, table: Arc<dyn Table>, all: &[(Vec<u8>, Vec<
     }
 }
 
-fn facts_are_true(placement: &dyn Placement, table: &dyn Table, model: &Versions) {
+fn facts_are_true(placement: &dyn Storage, table: &dyn Table, model: &Versions) {
     let counted = good(table.verify());
     let deletes = model.values().filter(|(kind, _)| *kind == Kind::Delete).count();
     same((counted.entries, counted.deletes), (model.len() as u64, deletes as u64), "entries and deletes");
@@ -172,14 +179,14 @@ fn facts_are_true(placement: &dyn Placement, table: &dyn Table, model: &Versions
     assert!(good(table.facts()).is_none_or(|claimed| claimed == counted), "what it claims is what it holds");
 }
 
-fn offsets_rise(table: &dyn Table, all: &[(Vec<u8>, Vec<u8>)], table_bytes: u64) {
+fn offsets_rise(table: &dyn Table, all: &[(Vec<u8>, Vec<u8>)], target_file_size: u64) {
     let offsets: Vec<u64> = all.iter().map(|(key, _)| good(table.offset_of(key))).collect();
-    assert!(offsets.is_sorted() && offsets.iter().all(|&offset| offset <= table_bytes));
+    assert!(offsets.is_sorted() && offsets.iter().all(|&offset| offset <= target_file_size));
     let behind = good(table.offset_of(&key::lookup(&[0xff; 40], SeqNo::ZERO)));
-    assert!(behind >= table_bytes / 2 && behind <= table_bytes, "most of a table is its entries");
+    assert!(behind >= target_file_size / 2 && behind <= target_file_size, "most of a table is its entries");
 }
 
-fn anchors_cut_evenly(table: &dyn Table, order: &KeyOrder, all: &[(Vec<u8>, Vec<u8>)], table_bytes: u64) {
+fn anchors_cut_evenly(table: &dyn Table, order: &KeyOrder, all: &[(Vec<u8>, Vec<u8>)], target_file_size: u64) {
     for count in [1, 2, 7, 1000] {
         let anchors = good(table.anchors(count));
         assert!((1..=count).contains(&anchors.len()), "{} anchors of {count}", anchors.len());
@@ -187,7 +194,7 @@ fn anchors_cut_evenly(table: &dyn Table, order: &KeyOrder, all: &[(Vec<u8>, Vec<
         let last = &anchors[anchors.len() - 1].0;
         assert!(all.iter().all(|(key, _)| order.user(key::user_key(key), last).is_le()), "the last covers the table");
         let sum: u64 = anchors.iter().map(|(_, bytes)| bytes).sum();
-        assert!(sum <= table_bytes && sum >= table_bytes / 2, "stretches of {sum} bytes in all");
+        assert!(sum <= target_file_size && sum >= target_file_size / 2, "stretches of {sum} bytes in all");
     }
 }
 
@@ -206,8 +213,8 @@ impl Comparator for Backward {
 fn a_custom_order_rules_everything(place: &Place) {
     let order = KeyOrder::Custom(Arc::new(Backward));
     let filter: Option<Arc<dyn terrace_format::filter::FilterPolicy>> = Some(Arc::new(Bloom::new(10)));
-    let setup = Setup { order: order.clone(), block_bytes: 100, filter, ..Setup::default() };
-    let placement = good(place.open(Mode::Create, &setup));
+    let setup = StorageConfig { order: order.clone(), block_size: 100, filter, ..StorageConfig::default() };
+    let placement = good(place.open(OpenMode::Create, &setup));
     let mut all = entries(&versions(300));
     all.sort_by(|a, b| order.internal(&a.0, &b.0));
     let meta = one_table(&*placement, 1, Lifetime::Compaction, all.iter().map(|(k, v)| (k, v)));
@@ -224,7 +231,7 @@ fn a_custom_order_rules_everything(place: &Place) {
 /// A table of another one's blocks, as they are where all of it is wanted, and of its other entries.
 fn blocks_are_taken_over(place: &Place) {
     for (number, setup) in (0..).zip(setups()) {
-        let placement = good(place.open(Mode::Create, &setup));
+        let placement = good(place.open(OpenMode::Create, &setup));
         let mut model = versions(800);
         let all = entries(&model);
         let meta = one_table(&*placement, 2 * number + 1, Lifetime::Flush, all.iter().map(|(k, v)| (k, v)));
@@ -258,7 +265,7 @@ fn blocks_are_taken_over(place: &Place) {
             good(cursor.next());
         }
         good(build.end_table());
-        let blocks = placement.shape().tables != TableForm::Directory && !is_apart(&*placement);
+        let blocks = placement.layout().tables != TableForm::Directory && !is_apart(&*placement);
         assert_eq!(taken > 0, blocks, "{taken} entries taken over with their blocks, under setup {number}");
         let meta = finish(&*placement, build).remove(0);
         model.retain(|at, (kind, _)| !unwanted.contains(&internal(at, *kind)));
@@ -315,7 +322,7 @@ fn tables_of_a_build_go_one_by_one(place: &Place) {
         good(build.end_table());
     }
     let metas = finish(&*placement, build);
-    let still_there = |placement: &dyn Placement, gone: usize| {
+    let still_there = |placement: &dyn Storage, gone: usize| {
         for (meta, part) in metas.iter().zip(all.chunks(100)).skip(gone) {
             let table = good(placement.open_table(meta));
             good(table.verify());
@@ -326,7 +333,7 @@ fn tables_of_a_build_go_one_by_one(place: &Place) {
     good(placement.remove(ObjectId::Table(metas[0].id)));
     still_there(&*placement, 1);
     drop(placement);
-    let placement = good(place.open(Mode::Write, &Setup::default()));
+    let placement = good(place.open(OpenMode::Write, &StorageConfig::default()));
     good(placement.trim(&metas[2..]));
     still_there(&*placement, 2);
     let refs = metas.iter().flat_map(|meta| &meta.refs).map(|(object, _)| *object);

@@ -10,8 +10,8 @@
 //!
 //! Both steps of `group` are needed. With delayed allocation a file's inode commits at size 0 before its bytes are written
 //! back, and space that is allocated but not yet written reads as zeros, whatever has been committed.
-use super::{CommitTracker, Finished, sync_directory, waiting::Queue};
-use crate::{Error, Result, SyncKind, Ticket, Traffic, backends::files::fs::FileSystem};
+use super::{DurabilityTracker, Finished, sync_directory, waiting::Queue};
+use crate::{DurabilityHandle, Error, IoStats, Result, SyncKind, backends::files::fs::FileSystem};
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
@@ -45,7 +45,7 @@ impl BatchTracker {
     }
 
     /// Decides every ticket there is. The first failure is the answer.
-    fn settle(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<()> {
+    fn settle(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
         let (mut saved, mut bytes, mut outcome) = (Vec::new(), 0, Ok(()));
         for build in self.waiting.take() {
             match build.files.iter().try_for_each(|file| self.save(file, traffic)) {
@@ -73,7 +73,7 @@ impl BatchTracker {
         outcome.and(finished)
     }
 
-    fn save(&self, file: &Finished, traffic: &Traffic) -> Result<()> {
+    fn save(&self, file: &Finished, traffic: &IoStats) -> Result<()> {
         if file.is_saved() {
             return Ok(());
         }
@@ -89,7 +89,7 @@ impl BatchTracker {
     }
 
     /// The last step, for files of so many bytes.
-    fn finish(&self, fs: &dyn FileSystem, bytes: u64, traffic: &Traffic) -> Result<()> {
+    fn finish(&self, fs: &dyn FileSystem, bytes: u64, traffic: &IoStats) -> Result<()> {
         match self.way {
             Way::Group => {
                 let start = Instant::now();
@@ -102,15 +102,15 @@ impl BatchTracker {
     }
 }
 
-impl CommitTracker for BatchTracker {
-    fn tier(&self) -> &'static str {
+impl DurabilityTracker for BatchTracker {
+    fn durability_mode(&self) -> &'static str {
         match self.way {
             Way::Group => "group",
             Way::Background => "background",
         }
     }
 
-    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &Traffic) -> Result<Ticket> {
+    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &IoStats) -> Result<DurabilityHandle> {
         Ok(self.waiting.watch(files, traffic, || self.advance(fs, traffic)))
     }
 
@@ -118,7 +118,7 @@ impl CommitTracker for BatchTracker {
         self.waiting.give_up(name)
     }
 
-    fn advance(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<bool> {
+    fn advance(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<bool> {
         let mut last = self.last.lock();
         if self.waiting.is_empty() {
             return Ok(false);
@@ -130,7 +130,7 @@ impl CommitTracker for BatchTracker {
         Ok(true)
     }
 
-    fn commit(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<()> {
+    fn commit(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
         let mut last = self.last.lock();
         let outcome = self.settle(fs, traffic);
         *last = Some(Instant::now());
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_crowd_does_not_wait_for_the_interval() {
         let directory = tempfile::tempdir().unwrap();
-        let (fs, traffic) = (RealFs::new(directory.path()), Traffic::default());
+        let (fs, traffic) = (RealFs::new(directory.path()), IoStats::default());
         let tracker = BatchTracker::new(Way::Background, HOUR).with_files_max(4);
         tracker.commit(&fs, &traffic).unwrap(); // from here on an hour passes until the next
         let watch = |names: &[&str]| {
@@ -159,7 +159,7 @@ mod tests {
             };
             tracker.watch(&fs, names.iter().map(finished).collect(), &traffic).unwrap()
         };
-        let looked = |ticket: &Ticket| {
+        let looked = |ticket: &DurabilityHandle| {
             tracker.advance(&fs, &traffic).unwrap();
             ticket.is_durable().unwrap()
         };

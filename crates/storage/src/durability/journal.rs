@@ -15,10 +15,10 @@
 //! Where the kernel tells the transaction of each file (`bpf/`), steps 2 and 4 ask for that one instead, and step 2 first makes
 //! sure that the inode takes part in the transaction that runs.
 use super::{
-    CommitTracker, Finished,
+    DurabilityTracker, Finished,
     waiting::{Queue, Waiting},
 };
-use crate::{Error, Maturity, Result, SyncKind, Ticket, Traffic, backends::files::fs::FileSystem};
+use crate::{Completer, DurabilityHandle, Error, IoStats, Result, SyncKind, backends::files::fs::FileSystem};
 use parking_lot::Mutex;
 use std::{
     collections::VecDeque,
@@ -73,7 +73,7 @@ struct Batch {
     due: u64,
     /// Of those files.
     bytes: u64,
-    maturities: Vec<Maturity>,
+    maturities: Vec<Completer>,
 }
 
 impl Batch {
@@ -102,7 +102,7 @@ impl JournalTracker {
     }
 
     /// Looks after new builds, then after old ones. Whatever cannot be told by asking is decided by force.
-    fn ask(&self, progress: &mut Progress, fs: &dyn FileSystem, traffic: &Traffic) {
+    fn ask(&self, progress: &mut Progress, fs: &dyn FileSystem, traffic: &IoStats) {
         let (saved, _) = self.write_back(traffic); // here and below, a failure is its tickets' to tell
         let entered = if saved.is_empty() { Ok(()) } else { progress.enter(saved, fs, self.evidence) };
         if entered.and_then(|()| progress.look(fs, self.evidence)).is_err() || progress.is_stuck(self.patience) {
@@ -111,7 +111,7 @@ impl JournalTracker {
     }
 
     /// Writes back what waits. The builds that a commit will make durable now, and the first failure: it is its own build's alone.
-    fn write_back(&self, traffic: &Traffic) -> (Vec<Waiting>, Result<()>) {
+    fn write_back(&self, traffic: &IoStats) -> (Vec<Waiting>, Result<()>) {
         let (mut saved, mut outcome) = (Vec::new(), Ok(()));
         for build in self.waiting.take() {
             match build.files.iter().try_for_each(|file| file.write_back(traffic)) {
@@ -171,7 +171,7 @@ impl Progress {
         (self.commits, self.moved) = (commits, Some(Instant::now()));
         fs.beat()?; // behind the count: what was counted before the journal was aborted has been committed
         let due = self.batches.partition_point(|batch| batch.due <= commits);
-        self.batches.drain(..due).flat_map(|batch| batch.maturities).for_each(Maturity::keep);
+        self.batches.drain(..due).flat_map(|batch| batch.maturities).for_each(Completer::keep);
         Ok(())
     }
 
@@ -180,7 +180,7 @@ impl Progress {
     }
 
     /// Commits now, as tier `group` does. Decides every ticket.
-    fn force(&mut self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<()> {
+    fn force(&mut self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
         if self.batches.is_empty() {
             return Ok(());
         }
@@ -206,8 +206,8 @@ fn unwrapped(near: u64, number: u32) -> u64 {
     near.wrapping_add_signed(i64::from(number.wrapping_sub(near as u32) as i32))
 }
 
-impl CommitTracker for JournalTracker {
-    fn tier(&self) -> &'static str {
+impl DurabilityTracker for JournalTracker {
+    fn durability_mode(&self) -> &'static str {
         match self.evidence {
             Evidence::Count => "journal",
             Evidence::Transactions => "journal-bpf",
@@ -218,7 +218,7 @@ impl CommitTracker for JournalTracker {
         true
     }
 
-    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &Traffic) -> Result<Ticket> {
+    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &IoStats) -> Result<DurabilityHandle> {
         Ok(self.waiting.watch(files, traffic, || self.advance(fs, traffic)))
     }
 
@@ -226,7 +226,7 @@ impl CommitTracker for JournalTracker {
         self.waiting.give_up(name)
     }
 
-    fn advance(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<bool> {
+    fn advance(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<bool> {
         let mut progress = self.progress.lock();
         if progress.batches.is_empty() && self.waiting.is_empty() {
             return Ok(false);
@@ -238,7 +238,7 @@ impl CommitTracker for JournalTracker {
         Ok(true)
     }
 
-    fn commit(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<()> {
+    fn commit(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
         let mut progress = self.progress.lock();
         let (saved, outcome) = self.write_back(traffic);
         if !saved.is_empty() {

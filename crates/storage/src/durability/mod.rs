@@ -1,6 +1,6 @@
 //! Since when do finished files survive a power cut? One trait, one file per tier (docs/durability.md, "Tiers").
 use crate::{
-    Error, Purpose, Result, SyncKind, Ticket, Traffic,
+    DurabilityHandle, Error, IoStats, Purpose, Result, SyncKind,
     backends::files::fs::{FileSystem, WriteFile},
 };
 use std::time::Instant;
@@ -37,7 +37,7 @@ impl Finished {
     }
 
     /// Writes its bytes back, unless they are; counts what was a whole sync.
-    fn write_back(&self, traffic: &Traffic) -> Result<()> {
+    fn write_back(&self, traffic: &IoStats) -> Result<()> {
         if self.is_saved() {
             return Ok(());
         }
@@ -51,15 +51,15 @@ impl Finished {
 }
 
 /// How tickets mature.
-pub trait CommitTracker: Send + Sync {
+pub trait DurabilityTracker: Send + Sync {
     /// The tier's name.
-    fn tier(&self) -> &'static str;
+    fn durability_mode(&self) -> &'static str;
     /// Whether anything is promised. If not, logs and roots are not synced either.
     fn promises(&self) -> bool {
         true
     }
     /// Takes charge of files of one build, and of their directory entries. Where too many wait already, first does what is due for them.
-    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &Traffic) -> Result<Ticket>;
+    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &IoStats) -> Result<DurabilityHandle>;
     /// Nobody needs the file called `name` to be durable any more, as nothing durable will ever name it: if nothing has been done for
     /// that yet, nothing will be, and its build's ticket speaks of the other files alone. Takes no I/O, unlike dropping what
     /// this returns.
@@ -71,7 +71,7 @@ pub trait CommitTracker: Send + Sync {
         false
     }
     /// Makes progress at the tier's own pace; false if nothing is outstanding.
-    fn advance(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<bool>;
+    fn advance(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<bool>;
     /// Decides every outstanding ticket.
-    fn commit(&self, fs: &dyn FileSystem, traffic: &Traffic) -> Result<()>;
+    fn commit(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<()>;
 }

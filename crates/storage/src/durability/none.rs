@@ -1,13 +1,13 @@
-//! Tier `none`: nothing is synced and nothing promised; for stores that may vanish with the power.
-use super::{CommitTracker, Finished};
-use crate::{Result, Ticket, Traffic, backends::files::fs::FileSystem};
+//! DurabilityMode `none`: nothing is synced and nothing promised; for stores that may vanish with the power.
+use super::{DurabilityTracker, Finished};
+use crate::{DurabilityHandle, IoStats, Result, backends::files::fs::FileSystem};
 
 /// Calls every ticket mature at once. What was written survives the end of the process, no more.
 #[derive(Debug, Default)]
 pub struct NoTracker;
 
-impl CommitTracker for NoTracker {
-    fn tier(&self) -> &'static str {
+impl DurabilityTracker for NoTracker {
+    fn durability_mode(&self) -> &'static str {
         "none"
     }
 
@@ -15,15 +15,15 @@ impl CommitTracker for NoTracker {
         false
     }
 
-    fn watch(&self, _: &dyn FileSystem, _: Vec<Finished>, _: &Traffic) -> Result<Ticket> {
-        Ok(Ticket::mature())
+    fn watch(&self, _: &dyn FileSystem, _: Vec<Finished>, _: &IoStats) -> Result<DurabilityHandle> {
+        Ok(DurabilityHandle::mature())
     }
 
-    fn advance(&self, _: &dyn FileSystem, _: &Traffic) -> Result<bool> {
+    fn advance(&self, _: &dyn FileSystem, _: &IoStats) -> Result<bool> {
         Ok(false)
     }
 
-    fn commit(&self, _: &dyn FileSystem, _: &Traffic) -> Result<()> {
+    fn commit(&self, _: &dyn FileSystem, _: &IoStats) -> Result<()> {
         Ok(())
     }
 }

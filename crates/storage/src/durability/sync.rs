@@ -1,6 +1,6 @@
-//! Tier `sync`: every build is synced before it is handed out, LevelDB's way.
-use super::{CommitTracker, Finished};
-use crate::{Error, Result, SyncKind, Ticket, Traffic, backends::files::fs::FileSystem};
+//! DurabilityMode `sync`: every build is synced before it is handed out, LevelDB's way.
+use super::{DurabilityTracker, Finished};
+use crate::{DurabilityHandle, Error, IoStats, Result, SyncKind, backends::files::fs::FileSystem};
 use std::time::{Duration, Instant};
 
 /// One `fdatasync` for each file of a build, then one sync of the directory; on a device without a file system one flush for all.
@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Default)]
 pub struct SyncTracker;
 
-impl CommitTracker for SyncTracker {
-    fn tier(&self) -> &'static str {
+impl DurabilityTracker for SyncTracker {
+    fn durability_mode(&self) -> &'static str {
         "sync"
     }
 
-    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &Traffic) -> Result<Ticket> {
+    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &IoStats) -> Result<DurabilityHandle> {
         if fs.can_commit() == Ok(Duration::MAX) {
             return together(fs, &files, traffic);
         }
@@ -30,31 +30,31 @@ impl CommitTracker for SyncTracker {
             fs.sync_directory().map_err(|e| Error::io("sync directory", fs.name(), e))?;
             traffic.blocked(SyncKind::Directory, 0, start.elapsed());
         }
-        Ok(Ticket::mature())
+        Ok(DurabilityHandle::mature())
     }
 
-    fn advance(&self, _: &dyn FileSystem, _: &Traffic) -> Result<bool> {
+    fn advance(&self, _: &dyn FileSystem, _: &IoStats) -> Result<bool> {
         Ok(false)
     }
 
-    fn commit(&self, _: &dyn FileSystem, _: &Traffic) -> Result<()> {
+    fn commit(&self, _: &dyn FileSystem, _: &IoStats) -> Result<()> {
         Ok(())
     }
 }
 
 /// Where a commit happens when it is asked for, and never else, one saves all files and their names.
-fn together(fs: &dyn FileSystem, files: &[Finished], traffic: &Traffic) -> Result<Ticket> {
+fn together(fs: &dyn FileSystem, files: &[Finished], traffic: &IoStats) -> Result<DurabilityHandle> {
     if let Some(first) = files.first() {
         let start = Instant::now();
         files.iter().try_for_each(|file| file.file.write_back().map_err(|e| Error::io("write back", &file.name, e)))?;
         fs.commit().map_err(|e| Error::io("flush", fs.name(), e))?;
         traffic.blocked(SyncKind::Tables(first.purpose), files.iter().map(|file| file.bytes).sum(), start.elapsed());
     }
-    Ok(Ticket::mature())
+    Ok(DurabilityHandle::mature())
 }
 
 /// Syncs the directory's entries and counts it.
-pub fn sync_directory(fs: &dyn FileSystem, traffic: &Traffic) -> Result<()> {
+pub fn sync_directory(fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
     let start = Instant::now();
     fs.sync_directory().map_err(|e| Error::io("sync directory", fs.name(), e))?;
     traffic.synced(SyncKind::Directory, 0, start.elapsed());

@@ -1,12 +1,12 @@
 //! Builds that are finished and that their tier has done nothing for yet.
 use super::Finished;
-use crate::{Maturity, Result, Ticket, Traffic};
+use crate::{Completer, DurabilityHandle, IoStats, Result};
 use parking_lot::Mutex;
 
 /// A build whose ticket is pending.
 pub(super) struct Waiting {
     pub files: Vec<Finished>,
-    pub maturity: Maturity,
+    pub maturity: Completer,
     /// Some of its files were given up.
     pub lacks_some: bool,
 }
@@ -37,7 +37,12 @@ impl Queue {
     }
 
     /// Queues files of a build. If that fills the queue, `begin` has the tier do what is due for all of them, and is waited for.
-    pub fn watch(&self, files: Vec<Finished>, traffic: &Traffic, begin: impl FnOnce() -> Result<bool>) -> Ticket {
+    pub fn watch(
+        &self,
+        files: Vec<Finished>,
+        traffic: &IoStats,
+        begin: impl FnOnce() -> Result<bool>,
+    ) -> DurabilityHandle {
         let ticket = self.add(files);
         if self.is_full() {
             let _awaits = traffic.await_others(); // as another batch may be under way
@@ -46,8 +51,8 @@ impl Queue {
         ticket
     }
 
-    fn add(&self, files: Vec<Finished>) -> Ticket {
-        let (ticket, maturity) = Ticket::pending();
+    fn add(&self, files: Vec<Finished>) -> DurabilityHandle {
+        let (ticket, maturity) = DurabilityHandle::pending();
         self.builds.lock().push(Waiting { files, maturity, lacks_some: false });
         ticket
     }

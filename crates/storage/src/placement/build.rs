@@ -1,7 +1,7 @@
 //! All that one flush or compaction puts out.
 use super::{ObjectId, TableMeta, WholeBlock};
-use crate::{Error, Result, Ticket};
-use terrace_format::{SegmentId, TableId, range_deletes::Fragment};
+use crate::{DurabilityHandle, Error, Result};
+use terrace_format::{SegmentId, TableId, range_tombstones::Fragment};
 
 /// Why a build is made; who places data must know before the first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,13 +46,13 @@ pub struct EntryRef<'a> {
 }
 
 /// All outputs of one flush or sub-compaction. One thread. Dropped unfinished, it removes what it wrote.
-pub trait Build: Send {
+pub trait TableSink: Send {
     /// Starts the next table. No table may be open. No id is ever reused, not even after an error.
     fn begin_table(&mut self, id: TableId) -> Result<()>;
     /// Stores an entry in the open table: a new one ([`Origin::Memory`]) or one taken over from an older table, by
     /// whatever means the backend has. Entries come in internal-key order, each once.
     fn keep(&mut self, entry: EntryRef<'_>) -> Result<()>;
-    /// Whether a block of an older table may be [stored](Build::keep_block) as it is. If not, its entries are to be [kept](Build::keep).
+    /// Whether a block of an older table may be [stored](TableSink::keep_block) as it is. If not, its entries are to be [kept](TableSink::keep).
     fn takes_block(&self, _block: &WholeBlock<'_>) -> bool {
         false
     }
@@ -60,7 +60,7 @@ pub trait Build: Send {
     fn keep_block(&mut self, _block: &WholeBlock<'_>) -> Result<()> {
         Err(Error::Unsupported("no build here takes whole blocks".into()))
     }
-    /// Stores a new entry in the open table: as [`keep`](Build::keep), but with the value as the user gave it.
+    /// Stores a new entry in the open table: as [`keep`](TableSink::keep), but with the value as the user gave it.
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.keep(EntryRef { key, stored: value, origin: Origin::Memory })
     }
@@ -84,5 +84,5 @@ pub trait Build: Send {
     fn end_table(&mut self) -> Result<()>;
     /// Seals the build. Its tables can be read at once; they survive power loss once the ticket is durable, not
     /// before. On error nothing is promised.
-    fn finish(self: Box<Self>) -> Result<(Vec<TableMeta>, Ticket)>;
+    fn finish(self: Box<Self>) -> Result<(Vec<TableMeta>, DurabilityHandle)>;
 }

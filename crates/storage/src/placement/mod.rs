@@ -1,8 +1,8 @@
 //! THE interface: everything the engine can say to whatever keeps its bytes.
 //!
-//! Four nouns and a promise: [logs](LogWriter) (append-only), [builds](Build) (all outputs of one flush or
+//! Four nouns and a promise: [logs](LogWriter) (append-only), [builds](TableSink) (all outputs of one flush or
 //! compaction), [tables](Table) (immutable sorted entries), the root (small, replaced atomically), and the
-//! [`Ticket`](crate::Ticket) that says since when written things survive a power cut. Anything the engine needs and cannot
+//! [`DurabilityHandle`](crate::DurabilityHandle) that says since when written things survive a power cut. Anything the engine needs and cannot
 //! say here becomes a method here, never a side door. `contract.rs` is the suite that every backend passes.
 //!
 //! Keys are encoded internal keys (`terrace_format::key`) throughout. Nothing here takes an LSM decision.
@@ -11,27 +11,27 @@ mod log;
 mod object;
 mod table;
 
-use crate::{Adopted, Budget, Error, Result, Stretches, TableFile, Traffic, durability::Finished};
+use crate::{Adopted, Budget, Error, IoStats, ReadCoalescer, Result, TableFile, durability::Finished};
 use std::{collections::BTreeSet, sync::Arc};
-use terrace_format::{LogId, SegmentId, SeqNo, Shape, TableId};
+use terrace_format::{Layout, LogId, SegmentId, SeqNo, TableId};
 
 pub use crate::cursor::{Blocks, Cursor, Values, WholeBlock};
 pub use terrace_format::{
-    RangeDeletes, TableFacts, Within,
+    RangeTombstones, TableProperties, Within,
     block::{BlockCursor, Bytes},
     log_record::Event as LogEvent,
-    range_deletes::Fragment,
-    value_log::{Pointer, Stored},
+    range_tombstones::Fragment,
+    value_log::{StoredValue, ValuePointer},
 };
 
-pub use build::{Build, EntryRef, Hint, Lifetime, Origin};
+pub use build::{EntryRef, Hint, Lifetime, Origin, TableSink};
 pub use log::{LogKind, LogReader, LogWriter, SegmentReader, SegmentWriter};
 pub use object::{Listed, ObjectId};
 pub use table::{Found, Loss, Piece, ReadHow, Salvage, Table, TableMeta};
 
 /// How to open a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum OpenMode {
     /// Create what is missing; exclusive lock.
     Create,
     /// Must exist; exclusive lock.
@@ -42,10 +42,10 @@ pub enum Mode {
     Salvage,
 }
 
-impl Mode {
+impl OpenMode {
     /// Whether anything may be changed.
     pub fn writes(self) -> bool {
-        matches!(self, Mode::Create | Mode::Write)
+        matches!(self, OpenMode::Create | OpenMode::Write)
     }
 }
 
@@ -59,15 +59,15 @@ pub struct Limits {
 }
 
 /// Where bytes live, and since when they survive.
-pub trait Placement: Send + Sync {
+pub trait Storage: Send + Sync {
     /// For messages: the directory or device.
     fn name(&self) -> String;
-    /// What this store is made of: as its marker says, and in a new store as its [`Setup`](crate::Setup) says.
-    fn shape(&self) -> Shape;
+    /// What this store is made of: as its marker says, and in a new store as its [`StorageConfig`](crate::StorageConfig) says.
+    fn layout(&self) -> Layout;
     /// For messages: where `object` is, or would be.
     fn place_of(&self, object: ObjectId) -> String;
     /// How tickets mature, for `stats` and `doctor`.
-    fn tier(&self) -> &'static str;
+    fn durability_mode(&self) -> &'static str;
     /// Whether anything is promised to survive a power cut (`false` under tier `none`).
     fn promises(&self) -> bool;
     /// What fits.
@@ -92,29 +92,29 @@ pub trait Placement: Send + Sync {
         Err(Error::Unsupported(format!("{} keeps no values apart: {object:?}", self.name())))
     }
     /// Everything of log `log` that tables need is in tables by now, or it has nothing: nobody will
-    /// [rely](Build::rely_on) on it for what a memtable held.
+    /// [rely](TableSink::rely_on) on it for what a memtable held.
     fn log_flushed(&self, log: LogId) {
         let _ = log;
     }
     /// The value that is `stored` in a table or memtable for the put of `user` at `seq`. To be asked only where
-    /// [`Shape::values`](terrace_format::Shape) says that values live apart; verified whatever `how` says.
+    /// [`Layout::values`](terrace_format::Layout) says that values live apart; verified whatever `how` says.
     fn value(&self, user: &[u8], seq: SeqNo, stored: Bytes, how: ReadHow) -> Result<Bytes> {
         let _ = (user, seq, how);
         Ok(stored)
     }
-    /// As [`value`](Placement::value), for a scan, which keeps the `stretches`: values side by side are read together.
+    /// As [`value`](Storage::value), for a scan, which keeps the `stretches`: values side by side are read together.
     fn next_value(
         &self,
         user: &[u8],
         seq: SeqNo,
         stored: &[u8],
         how: ReadHow,
-        stretches: &mut Stretches,
+        stretches: &mut ReadCoalescer,
     ) -> Result<Bytes> {
         let _ = stretches;
         self.value(user, seq, Bytes::from(stored.to_vec()), how)
     }
-    /// Says that [`value`](Placement::value) of `stored` will be asked for soon. A hint.
+    /// Says that [`value`](Storage::value) of `stored` will be asked for soon. A hint.
     fn expect_value(&self, stored: &[u8]) {
         let _ = stored;
     }
@@ -128,7 +128,7 @@ pub trait Placement: Send + Sync {
     }
 
     /// Starts a build.
-    fn begin(&self, hint: Hint) -> Result<Box<dyn Build>>;
+    fn begin(&self, hint: Hint) -> Result<Box<dyn TableSink>>;
     /// Opens a table. It may be closed again while nobody reads from it, and opens by itself when somebody does; so hold on
     /// to what this returns for as long as the table may be read.
     fn open_table(&self, meta: &TableMeta) -> Result<Arc<dyn Table>>;
@@ -169,7 +169,7 @@ pub trait Placement: Send + Sync {
     fn lost(&self) -> Result<Vec<String>>;
 
     /// The file of a table that has one to itself, of a bundle, or of a segment that nobody writes any more, for another store to
-    /// [`adopt`](Placement::adopt).
+    /// [`adopt`](Storage::adopt).
     fn file_of(&self, object: ObjectId) -> Result<TableFile>;
     /// Takes over finished tables, bundles and segments under these numbers, by links where that can be, else by copies. What was promised about them
     /// does not count: when this returns they survive a power cut here, if anything is promised here.
@@ -195,17 +195,17 @@ pub trait Placement: Send + Sync {
     /// Whether tables here may not survive a power cut, because a session that promised nothing left them.
     fn unsynced(&self) -> bool;
     /// The table has gone before the manifest heard of it, so it need not survive a power cut: if nothing has been done for that yet,
-    /// nothing will be, and the table is to be [removed](Placement::remove). `None` if it has begun. Takes no I/O, unlike dropping what
+    /// nothing will be, and the table is to be [removed](Storage::remove). `None` if it has begun. Takes no I/O, unlike dropping what
     /// this returns.
     fn give_up(&self, _table: &TableMeta) -> Option<Finished> {
         None
     }
-    /// Whether tickets mature by themselves, if late, so that [`commit`](Placement::commit) is for emergencies.
+    /// Whether tickets mature by themselves, if late, so that [`commit`](Storage::commit) is for emergencies.
     fn is_patient(&self) -> bool {
         false
     }
     /// How many logs that take no more records may be kept open until their entries are durable in tables: with so many it is time to
-    /// [`commit`](Placement::commit).
+    /// [`commit`](Storage::commit).
     fn closed_logs_max(&self) -> usize {
         usize::MAX
     }
@@ -217,5 +217,5 @@ pub trait Placement: Send + Sync {
     /// The memory that this store's readers and writers share.
     fn budget(&self) -> &Arc<Budget>;
     /// Bytes and syncs so far, by purpose.
-    fn traffic(&self) -> &Traffic;
+    fn traffic(&self) -> &IoStats;
 }

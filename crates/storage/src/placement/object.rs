@@ -1,5 +1,5 @@
 //! What storage keeps: anything that has a number.
-use terrace_format::{LogId, SegmentId, TableId, value_log::Pointer};
+use terrace_format::{LogId, SegmentId, TableId, value_log::ValuePointer};
 
 /// Anything with a number that storage keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -16,7 +16,7 @@ pub enum ObjectId {
     Bundle(TableId),
     /// Values that were moved out of logs.
     Segment(SegmentId),
-    /// Part of a write-ahead log whose values stay in it: the batches without any that does. [`open_log`](super::Placement::open_log) reads both.
+    /// Part of a write-ahead log whose values stay in it: the batches without any that does. [`open_log`](super::Storage::open_log) reads both.
     SmallLog(LogId),
 }
 
@@ -32,9 +32,9 @@ impl ObjectId {
     }
 }
 
-impl From<&Pointer> for ObjectId {
+impl From<&ValuePointer> for ObjectId {
     /// The object in which a pointer's entry lies.
-    fn from(pointer: &Pointer) -> ObjectId {
+    fn from(pointer: &ValuePointer) -> ObjectId {
         match pointer.moved {
             true => ObjectId::Segment(SegmentId(pointer.segment)),
             false => ObjectId::Wal(LogId(pointer.segment)),
@@ -42,7 +42,7 @@ impl From<&Pointer> for ObjectId {
     }
 }
 
-/// One thing found by [`Placement::list`](super::Placement::list).
+/// One thing found by [`Storage::list`](super::Storage::list).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// Which.

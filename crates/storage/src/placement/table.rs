@@ -3,7 +3,7 @@ use super::{Cursor, ObjectId};
 use crate::Result;
 use std::sync::Arc;
 use terrace_format::{
-    Kind, RangeDeletes, SeqNo, TableFacts, TableId, Within,
+    Kind, RangeTombstones, SeqNo, TableId, TableProperties, Within,
     block::{BlockCursor, Bytes},
 };
 
@@ -86,11 +86,11 @@ pub trait Table: Send + Sync {
     /// the stretch that it ends. The last key is not before any entry's.
     fn anchors(&self, count: usize) -> Result<Vec<(Vec<u8>, u64)>>;
     /// The deletes of ranges that the table holds; `None` if it has none. They hide older entries, of this table too.
-    fn range_deletes(&self) -> Result<Option<Arc<RangeDeletes>>>;
+    fn range_tombstones(&self) -> Result<Option<Arc<RangeTombstones>>>;
     /// What the table says of itself; `None` if its writer did not (LevelDB's do not).
-    fn facts(&self) -> Result<Option<TableFacts>>;
+    fn facts(&self) -> Result<Option<TableProperties>>;
     /// Reads everything: every checksum, the order, that filters admit every key, that the facts are true.
-    fn verify(&self) -> Result<TableFacts>;
+    fn verify(&self) -> Result<TableProperties>;
 }
 
 /// Reads a table that may be damaged from its start to its end. Trusts nothing in it.
@@ -98,7 +98,7 @@ pub trait Salvage: Send {
     /// What comes next. Damage is no error here, nor is a failing device.
     fn next(&mut self) -> Piece;
     /// The deletes of ranges that the table holds, whatever else of it can be read; `None` if it has none.
-    fn range_deletes(&self) -> Result<Option<Arc<RangeDeletes>>>;
+    fn range_tombstones(&self) -> Result<Option<Arc<RangeTombstones>>>;
 }
 
 /// What is found in a damaged table.

@@ -100,7 +100,7 @@ impl Drop for Buffer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Setup;
+    use crate::StorageConfig;
 
     fn filled(buffer: &mut Buffer, with: u8) -> *const u8 {
         let fill = |bytes: &mut Vec<u8>| {
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn what_one_cursor_leaves_serves_the_next() {
-        let budget = Budget::new(&Setup::default());
+        let budget = Budget::new(&StorageConfig::default());
         let mut buffers: Vec<Buffer> = (0..KEPT_MAX + 2).map(|_| Buffer::of(&budget)).collect();
         let places: Vec<_> = buffers.iter_mut().map(|buffer| filled(buffer, 1)).collect();
         assert_eq!(held(&budget), ((KEPT_MAX + 2) * BYTES) as u64);
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn whoever_bounds_all_memory_has_no_more_held_than_is_read() {
-        let budget = Budget::new(&Setup { memory_bytes: Some(64 << 20), ..Setup::default() });
+        let budget = Budget::new(&StorageConfig { memory_budget: Some(64 << 20), ..StorageConfig::default() });
         let mut buffer = Buffer::of(&budget);
         filled(&mut buffer, 1);
         assert!((1000..2000).contains(&held(&budget)));

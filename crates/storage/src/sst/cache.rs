@@ -1,7 +1,7 @@
 //! Data blocks of every open table of a store, decompressed; as many as the [budget](crate::Budget) leaves room for.
 //!
 //! A miss reads without holding anything; two readers may then read the same block, and one copy stays.
-use crate::Setup;
+use crate::StorageConfig;
 use quick_cache::{
     Weighter,
     sync::{Cache, DefaultLifecycle},
@@ -41,11 +41,16 @@ impl Weighter<BlockKey, Kept> for ByBytes {
 }
 
 impl BlockCache {
-    /// A cache of `setup.cache_bytes`.
-    pub fn new(setup: &Setup) -> BlockCache {
-        let estimate = (setup.cache_bytes / setup.block_bytes.max(1) as u64).clamp(1, BLOCKS_ESTIMATE_MAX);
-        let blocks =
-            Cache::with(estimate as usize, setup.cache_bytes, ByBytes, Mix::default(), DefaultLifecycle::default());
+    /// A cache of `setup.block_cache_size`.
+    pub fn new(setup: &StorageConfig) -> BlockCache {
+        let estimate = (setup.block_cache_size / setup.block_size.max(1) as u64).clamp(1, BLOCKS_ESTIMATE_MAX);
+        let blocks = Cache::with(
+            estimate as usize,
+            setup.block_cache_size,
+            ByBytes,
+            Mix::default(),
+            DefaultLifecycle::default(),
+        );
         BlockCache { blocks, next_uid: AtomicU64::new(0) }
     }
 
@@ -115,7 +120,7 @@ mod tests {
 
     #[test]
     fn holds_what_was_read_up_to_its_size() {
-        let cache = BlockCache::new(&Setup { cache_bytes: 64 << 10, ..Setup::default() });
+        let cache = BlockCache::new(&StorageConfig { block_cache_size: 64 << 10, ..StorageConfig::default() });
         let (a, b) = (cache.new_uid(), cache.new_uid());
         cache.insert((a, 0), block(10), false);
         assert!(cache.get((a, 0), false).is_some());
@@ -131,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_cache_of_nothing_keeps_nothing() {
-        let cache = BlockCache::new(&Setup { cache_bytes: 0, ..Setup::default() });
+        let cache = BlockCache::new(&StorageConfig { block_cache_size: 0, ..StorageConfig::default() });
         cache.insert((0, 0), block(10), true);
         assert!(cache.get((0, 0), true).is_none());
     }

@@ -1,7 +1,7 @@
 //! A table's filter in either form: LevelDB's for every 2 KiB of blocks, or one for the whole table.
 //!
 //! Filters see user keys. A filter may admit a key that is not there; it never hides one that is.
-use crate::{FilterForm, Setup};
+use crate::{FilterForm, StorageConfig};
 use std::sync::Arc;
 use terrace_format::block::Bytes;
 use terrace_format::filter::{
@@ -16,7 +16,7 @@ pub(super) enum FilterMaker {
 }
 
 impl FilterMaker {
-    pub fn new(setup: &Setup) -> FilterMaker {
+    pub fn new(setup: &StorageConfig) -> FilterMaker {
         match (&setup.filter, setup.filter_form) {
             (None, _) => FilterMaker::None,
             (Some(policy), FilterForm::Block) => {

@@ -25,7 +25,7 @@ pub(super) fn check(source: &dyn ByteSource, tail: &Tail, order: &KeyOrder, meta
         return Ok(());
     }
     let Some(entries) = ends(source, tail, order)? else { return Ok(()) }; // reading the damaged block reports it
-    let ranges = tail.range_deletes.as_ref().and_then(|ranges| ranges.bounds());
+    let ranges = tail.range_tombstones.as_ref().and_then(|ranges| ranges.bounds());
     for (at, name) in ["first", "last"].into_iter().enumerate() {
         let own = entries.iter().chain(&ranges).map(|ends| &ends[at]).reduce(|a, b| {
             let a_first = order.internal(a, b).is_lt();
@@ -54,7 +54,7 @@ fn difference(name: &str, own: &[u8], bound: &[u8]) -> String {
 /// Whether what is in memory proves that the table has these bounds, as far as it ever can.
 fn fits(tail: &Tail, order: &KeyOrder, [smallest, largest]: [&Vec<u8>; 2]) -> bool {
     let Some(facts) = &tail.facts else { return false };
-    let ranges = tail.range_deletes.as_ref().and_then(|ranges| ranges.bounds());
+    let ranges = tail.range_tombstones.as_ref().and_then(|ranges| ranges.bounds());
     let of_range = |at: usize, bound: &[u8]| ranges.as_ref().is_some_and(|ends| ends[at] == bound);
     let (blocks, oldest, newest) = (tail.index.len(), facts.sequences.0, facts.sequences.1);
     let in_time = |bound: &[u8]| (oldest..=newest).contains(&key::apart(bound).seq);

@@ -8,17 +8,17 @@ use super::{
     verify,
 };
 use crate::{
-    Budget, Error, Held, Holder, Result, Setup,
-    placement::{Cursor, Found, ReadHow, TableFacts, TableMeta},
+    Budget, Error, Held, Holder, Result, StorageConfig,
+    placement::{Cursor, Found, ReadHow, TableMeta, TableProperties},
 };
 use std::{ops::Range, sync::Arc};
 use terrace_format::{
-    Codec, Corrupt, KeyOrder, Kind, RangeDeletes, SeqNo, TableId,
+    Codec, Corrupt, KeyOrder, Kind, RangeTombstones, SeqNo, TableId,
     block::{Block, Bytes},
     filter::FilterPolicy,
     footer::{BLOCK_TRAILER_BYTES, Handle},
     key,
-    pair::PairFacts,
+    pair::PairProperties,
 };
 
 /// An open table.
@@ -37,7 +37,12 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// Reads the tail of the table in `source`, which must be the one that `meta` tells of; nothing of it is trusted.
-    pub fn open(meta: &TableMeta, source: Box<dyn ByteSource>, setup: &Setup, budget: Arc<Budget>) -> Result<Reader> {
+    pub fn open(
+        meta: &TableMeta,
+        source: Box<dyn ByteSource>,
+        setup: &StorageConfig,
+        budget: Arc<Budget>,
+    ) -> Result<Reader> {
         let tail = Tail::load(&*source, &setup.order, setup.filter.as_ref())?;
         identity::check(&*source, &tail, &setup.order, meta)?;
         let (id, bounds) = (meta.id, [meta.smallest.clone(), meta.largest.clone()]);
@@ -121,22 +126,22 @@ impl Reader {
     }
 
     /// What it says of the files that its values are in.
-    pub fn pair_facts(&self) -> Option<PairFacts> {
+    pub fn pair_facts(&self) -> Option<PairProperties> {
         self.tail.pairs
     }
 
     /// Its deletes of ranges.
-    pub fn range_deletes(&self) -> Option<Arc<RangeDeletes>> {
-        self.tail.range_deletes.clone()
+    pub fn range_tombstones(&self) -> Option<Arc<RangeTombstones>> {
+        self.tail.range_tombstones.clone()
     }
 
     /// What the table says of itself.
-    pub fn facts(&self) -> Option<TableFacts> {
+    pub fn facts(&self) -> Option<TableProperties> {
         self.tail.facts.clone()
     }
 
     /// See [`Table::verify`](crate::placement::Table::verify).
-    pub fn verify(&self) -> Result<TableFacts> {
+    pub fn verify(&self) -> Result<TableProperties> {
         verify::verify(self)
     }
 

@@ -11,12 +11,12 @@ use super::{
     tail::{read_contents, read_footer, read_range_deletes, sealed_range},
 };
 use crate::{
-    Error, Result, Setup,
+    Error, Result, StorageConfig,
     placement::{Loss, Piece, Salvage, TableMeta},
 };
 use std::{collections::VecDeque, sync::Arc};
 use terrace_format::{
-    Corrupt, KeyOrder, Kind, RangeDeletes,
+    Corrupt, KeyOrder, Kind, RangeTombstones,
     block::{Block, BlockCursor},
     footer::Handle,
     key,
@@ -35,7 +35,7 @@ pub(crate) struct Salvager {
     /// To be told before the next step.
     lost: VecDeque<Loss>,
     /// Deletes of ranges, if they were found without an index.
-    ranges: Option<Arc<RangeDeletes>>,
+    ranges: Option<Arc<RangeTombstones>>,
     /// First and last internal key as the manifest has them, or empty. They choose among keys that are out of order; a table that is in order
     /// and lies elsewhere is read as it is.
     bounds: [Vec<u8>; 2],
@@ -53,7 +53,7 @@ type Entries = (BlockCursor, Vec<u8>);
 
 impl Salvager {
     /// Finds the blocks of the table in `source`, of which `meta` tells the bounds if they are known. Whatever it is like, that succeeds.
-    pub fn new(source: Box<dyn ByteSource>, setup: &Setup, meta: &TableMeta) -> Salvager {
+    pub fn new(source: Box<dyn ByteSource>, setup: &StorageConfig, meta: &TableMeta) -> Salvager {
         let order = setup.order.clone();
         let by_index = by_index(&*source, &order);
         let mut found = Salvager {
@@ -119,7 +119,7 @@ impl Salvager {
     }
 
     /// Deletes of ranges, if the block at `handle` holds nothing else: entries that are deletes and have values are none.
-    fn ranges_in(&self, handle: Handle) -> Option<Arc<RangeDeletes>> {
+    fn ranges_in(&self, handle: Handle) -> Option<Arc<RangeTombstones>> {
         let contents = read_contents(&*self.source, handle, true).ok()?;
         let mut cursor = BlockCursor::new(Arc::new(Block::of_internal_keys(contents.clone()).ok()?));
         cursor.seek_first().ok()?;
@@ -129,7 +129,7 @@ impl Salvager {
             }
             cursor.next().ok()?;
         }
-        RangeDeletes::decode(&self.order, contents).ok().filter(|found| !found.is_empty()).map(Arc::new)
+        RangeTombstones::decode(&self.order, contents).ok().filter(|found| !found.is_empty()).map(Arc::new)
     }
 
     /// Lists blocks under their last keys, for want of an index.
@@ -244,7 +244,7 @@ impl Salvage for Salvager {
         }
     }
 
-    fn range_deletes(&self) -> Result<Option<Arc<RangeDeletes>>> {
+    fn range_tombstones(&self) -> Result<Option<Arc<RangeTombstones>>> {
         match read_range_deletes(&*self.source, &self.order) {
             Err(_) if self.ranges.is_some() => Ok(self.ranges.clone()),
             read => read,

@@ -1,16 +1,16 @@
-//! What is read of a table when it is opened: footer, index, metaindex, filter, facts, range deletes. All of it is verified.
+//! What is read of a table when it is opened: footer, index, metaindex, filter, properties, range deletes. All of it is verified.
 use super::{ByteSource, filter::Filter, index::Index};
 use crate::{Error, Result};
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 use terrace_format::{
-    Corrupt, KeyOrder, RangeDeletes, TableFacts,
+    Corrupt, KeyOrder, RangeTombstones, TableProperties,
     block::{Block, BlockCursor, Bytes},
     compress::decompress,
-    facts,
     filter::{FilterBlock, FilterPolicy, block_meta_name, table_meta_name},
     footer::{FOOTER_BYTES, Footer, Handle, open_block},
-    pair::{self, PairFacts},
-    range_deletes::META_NAME,
+    pair::{self, PairProperties},
+    properties,
+    range_tombstones::META_NAME,
 };
 
 /// The end of a table, in memory for as long as the table is open.
@@ -18,9 +18,9 @@ pub(super) struct Tail {
     pub footer: Footer,
     pub index: Index,
     pub filter: Filter,
-    pub facts: Option<TableFacts>,
-    pub range_deletes: Option<Arc<RangeDeletes>>,
-    pub pairs: Option<PairFacts>,
+    pub facts: Option<TableProperties>,
+    pub range_tombstones: Option<Arc<RangeTombstones>>,
+    pub pairs: Option<PairProperties>,
 }
 
 impl Tail {
@@ -31,51 +31,51 @@ impl Tail {
             .and_then(|index| index.check_order(order).map(|()| index))
             .map_err(|found| Error::corrupt(source.name(), footer.index.offset, found))?;
         let metas = read_metaindex(source, footer.metaindex)?;
-        let facts = match metas.get(facts::META_NAME.as_bytes()) {
+        let facts = match metas.get(properties::META_NAME.as_bytes()) {
             None => None,
             Some(&handle) => {
                 let contents = read_contents(source, handle, true)?;
                 Some(
-                    TableFacts::decode(&contents)
+                    TableProperties::decode(&contents)
                         .map_err(|found| Error::corrupt(source.name(), handle.offset, found))?,
                 )
             }
         };
-        let range_deletes = range_deletes(source, order, &metas)?;
+        let range_tombstones = range_tombstones(source, order, &metas)?;
         let pairs = pair_facts(source, &metas)?;
         let filter = policy.map_or(Ok(Filter::None), |policy| read_filter(source, &metas, policy))?;
-        Ok(Tail { footer, index, filter, facts, range_deletes, pairs })
+        Ok(Tail { footer, index, filter, facts, range_tombstones, pairs })
     }
 
     /// Memory it takes, in bytes.
     pub fn byte_len(&self) -> usize {
-        let ranges = self.range_deletes.as_ref().map_or(0, |ranges| ranges.byte_len());
+        let ranges = self.range_tombstones.as_ref().map_or(0, |ranges| ranges.byte_len());
         self.index.byte_len() + self.filter.byte_len() + ranges
     }
 }
 
-fn range_deletes(source: &dyn ByteSource, order: &KeyOrder, metas: &Metas) -> Result<Option<Arc<RangeDeletes>>> {
+fn range_tombstones(source: &dyn ByteSource, order: &KeyOrder, metas: &Metas) -> Result<Option<Arc<RangeTombstones>>> {
     let Some(&handle) = metas.get(META_NAME.as_bytes()) else { return Ok(None) };
-    let found = RangeDeletes::decode(order, read_contents(source, handle, true)?);
+    let found = RangeTombstones::decode(order, read_contents(source, handle, true)?);
     found.map(|found| Some(Arc::new(found))).map_err(|found| Error::corrupt(source.name(), handle.offset, found))
 }
 
 /// The deletes of ranges of a table of which other parts may be damaged.
-pub(super) fn read_range_deletes(source: &dyn ByteSource, order: &KeyOrder) -> Result<Option<Arc<RangeDeletes>>> {
+pub(super) fn read_range_deletes(source: &dyn ByteSource, order: &KeyOrder) -> Result<Option<Arc<RangeTombstones>>> {
     let footer = read_footer(source)?;
-    range_deletes(source, order, &read_metaindex(source, footer.metaindex)?)
+    range_tombstones(source, order, &read_metaindex(source, footer.metaindex)?)
 }
 
 /// What a directory table says of its files, read on its own.
-pub(crate) fn read_pair_facts(source: &dyn ByteSource) -> Result<PairFacts> {
+pub(crate) fn read_pair_facts(source: &dyn ByteSource) -> Result<PairProperties> {
     let footer = read_footer(source)?;
     let missing = || Error::corrupt(source.name(), 0, Corrupt::new("meta file", 0, "it does not count its files"));
     pair_facts(source, &read_metaindex(source, footer.metaindex)?)?.ok_or_else(missing)
 }
 
-fn pair_facts(source: &dyn ByteSource, metas: &Metas) -> Result<Option<PairFacts>> {
+fn pair_facts(source: &dyn ByteSource, metas: &Metas) -> Result<Option<PairProperties>> {
     let Some(&handle) = metas.get(pair::META_NAME.as_bytes()) else { return Ok(None) };
-    let decoded = PairFacts::decode(&read_contents(source, handle, true)?);
+    let decoded = PairProperties::decode(&read_contents(source, handle, true)?);
     decoded.map(Some).map_err(|found| Error::corrupt(source.name(), handle.offset, found))
 }
 

@@ -7,7 +7,7 @@ use super::{
 use crate::Result;
 use std::sync::Arc;
 use terrace_format::{
-    Corrupt, KeyOrder, TableFacts,
+    Corrupt, KeyOrder, TableProperties,
     block::{Block, BlockCursor},
     footer::Handle,
     key,
@@ -16,9 +16,9 @@ use terrace_format::{
 type Check = std::result::Result<(), Corrupt>;
 
 /// Reads everything again and returns the facts as counted.
-pub(super) fn verify(table: &Reader) -> Result<TableFacts> {
+pub(super) fn verify(table: &Reader) -> Result<TableProperties> {
     let tail = Tail::load(&*table.source, &table.order, table.policy.as_ref())?;
-    let mut walk = Walk { order: &table.order, tail: &tail, last: Vec::new(), counted: TableFacts::default() };
+    let mut walk = Walk { order: &table.order, tail: &tail, last: Vec::new(), counted: TableProperties::default() };
     for at in 0..tail.index.len() {
         let Some(handle) = tail.index.handle(at) else { break };
         let contents = read_contents(&*table.source, handle, true)?;
@@ -39,7 +39,7 @@ struct Walk<'a> {
     tail: &'a Tail,
     /// The last key met, or the key under which the last block is listed; every key comes behind it. Empty at first.
     last: Vec<u8>,
-    counted: TableFacts,
+    counted: TableProperties,
 }
 
 impl Walk<'_> {

@@ -6,16 +6,16 @@
 //! In memory are one block, the index and what the filter needs. Without our facts block, and with LevelDB's
 //! kind of filter, the bytes are those that LevelDB writes.
 use super::{ByteSink, Cut, filter::FilterMaker};
-use crate::{Error, Result, Setup, placement::WholeBlock};
+use crate::{Error, Result, StorageConfig, placement::WholeBlock};
 use std::cmp::Ordering;
 use terrace_format::{
-    Corrupt, KeyOrder, Kind, RangeDeletes, SeqNo, TableFacts,
+    Corrupt, KeyOrder, Kind, RangeTombstones, SeqNo, TableProperties,
     block::{BlockBuilder, common_prefix},
     compress::{Codec, compress},
-    crc, facts,
+    crc,
     footer::{BLOCK_TRAILER_BYTES, Footer, Handle},
-    key,
-    range_deletes::{Fragment, META_NAME},
+    key, properties,
+    range_tombstones::{Fragment, META_NAME},
 };
 
 /// Larger blocks are stored raw; they are written from where they lie.
@@ -35,13 +35,13 @@ pub(crate) struct Bounds {
 pub(crate) struct Writer<S> {
     blocks: BlockStream<S>,
     order: KeyOrder,
-    block_bytes: usize,
-    restart_interval: usize,
+    block_size: usize,
+    block_restart_interval: usize,
     data: BlockBuilder,
     index: BlockBuilder,
     filter: FilterMaker,
-    facts: TableFacts,
-    range_deletes: RangeDeletes,
+    facts: TableProperties,
+    range_tombstones: RangeTombstones,
     /// Meta blocks of the caller's, by their names.
     metas: Vec<(&'static str, Vec<u8>)>,
     smallest: Vec<u8>,
@@ -53,7 +53,7 @@ pub(crate) struct Writer<S> {
 
 impl<S: ByteSink> Writer<S> {
     /// A table whose bytes go to `sink`.
-    pub fn new(sink: S, setup: &Setup) -> Writer<S> {
+    pub fn new(sink: S, setup: &StorageConfig) -> Writer<S> {
         Writer {
             blocks: BlockStream {
                 sink,
@@ -63,13 +63,13 @@ impl<S: ByteSink> Writer<S> {
                 scratch: Vec::new(),
             },
             order: setup.order.clone(),
-            block_bytes: setup.block_bytes,
-            restart_interval: setup.restart_interval,
-            data: BlockBuilder::new(setup.restart_interval),
+            block_size: setup.block_size,
+            block_restart_interval: setup.block_restart_interval,
+            data: BlockBuilder::new(setup.block_restart_interval),
             index: BlockBuilder::new(1),
             filter: FilterMaker::new(setup),
-            facts: TableFacts::default(),
-            range_deletes: RangeDeletes::default(),
+            facts: TableProperties::default(),
+            range_tombstones: RangeTombstones::default(),
             metas: Vec::new(),
             smallest: Vec::new(),
             cut: Cut::default(),
@@ -87,7 +87,7 @@ impl<S: ByteSink> Writer<S> {
     pub fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
         let shared = self.note(internal_key, value)?;
         self.data.add_sharing(shared, internal_key, value);
-        if self.data.byte_len() >= self.block_bytes { self.end_block() } else { Ok(()) }
+        if self.data.byte_len() >= self.block_size { self.end_block() } else { Ok(()) }
     }
 
     /// Takes all notes of the next entry but for its block; how many bytes of its key the last one begins with.
@@ -136,7 +136,7 @@ impl<S: ByteSink> Writer<S> {
     /// Adds deletes of ranges, at any time.
     pub fn delete_range(&mut self, fragment: &Fragment) {
         for seq in &fragment.sequences {
-            self.range_deletes.insert(&self.order, &fragment.from, &fragment.to, *seq);
+            self.range_tombstones.insert(&self.order, &fragment.from, &fragment.to, *seq);
         }
     }
 
@@ -147,7 +147,7 @@ impl<S: ByteSink> Writer<S> {
 
     /// Writes everything else and gives the sink back. The table must have an entry, or a delete of a range.
     pub fn finish(mut self) -> Result<(S, Bounds)> {
-        if self.facts.entries == 0 && self.range_deletes.is_empty() {
+        if self.facts.entries == 0 && self.range_tombstones.is_empty() {
             return Err(Error::Unsupported(format!("{} would be an empty table", self.blocks.sink.name())));
         }
         self.end_block()?;
@@ -155,15 +155,15 @@ impl<S: ByteSink> Writer<S> {
         if let Some((name, contents)) = std::mem::replace(&mut self.filter, FilterMaker::None).finish() {
             metas.push((name, self.blocks.write(&contents, Codec::None)?));
         }
-        metas.push((facts::META_NAME.to_string(), self.blocks.write(&self.facts.encode(), Codec::None)?));
-        if !self.range_deletes.is_empty() {
-            metas.push((META_NAME.to_string(), self.blocks.write(&self.range_deletes.encode(), Codec::None)?));
+        metas.push((properties::META_NAME.to_string(), self.blocks.write(&self.facts.encode(), Codec::None)?));
+        if !self.range_tombstones.is_empty() {
+            metas.push((META_NAME.to_string(), self.blocks.write(&self.range_tombstones.encode(), Codec::None)?));
         }
         for (name, contents) in std::mem::take(&mut self.metas) {
             metas.push((name.to_string(), self.blocks.write(&contents, Codec::None)?));
         }
         metas.sort_by(|a, b| a.0.cmp(&b.0));
-        let mut metaindex = BlockBuilder::new(self.restart_interval);
+        let mut metaindex = BlockBuilder::new(self.block_restart_interval);
         for (name, handle) in metas {
             metaindex.add(name.as_bytes(), &encoded(handle));
         }
@@ -183,7 +183,7 @@ impl<S: ByteSink> Writer<S> {
     /// What bounds the entries, of which `last` is the last, and the ranges.
     fn bounds(&mut self, last: &[u8]) -> Bounds {
         let entries = (self.facts.entries > 0).then(|| [std::mem::take(&mut self.smallest), last.to_vec()]);
-        let all = match (entries, self.range_deletes.bounds()) {
+        let all = match (entries, self.range_tombstones.bounds()) {
             (Some([a, b]), Some([c, d])) => {
                 let smallest = if self.order.internal(&a, &c).is_le() { a } else { c };
                 [smallest, if self.order.internal(&b, &d).is_ge() { b } else { d }]
@@ -221,7 +221,7 @@ impl<S: ByteSink> Writer<S> {
 }
 
 /// Adds one entry to `facts`; what a writer claims and what a check counts are the same.
-pub(super) fn count(facts: &mut TableFacts, seq: SeqNo, kind: Kind, internal_key: &[u8], value: &[u8]) {
+pub(super) fn count(facts: &mut TableProperties, seq: SeqNo, kind: Kind, internal_key: &[u8], value: &[u8]) {
     let (oldest, newest) = if facts.entries == 0 { (seq, seq) } else { facts.sequences };
     facts.sequences = (oldest.min(seq), newest.max(seq));
     facts.entries += 1;

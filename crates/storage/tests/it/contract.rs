@@ -1,18 +1,18 @@
 //! The contract suite, on each backend.
 use std::{sync::Arc, time::Duration};
-use terrace_format::{Shape, TableForm, Values, raw::Sizes};
+use terrace_format::{Layout, TableForm, Values, raw::Sizes};
 use terrace_storage::backends::{
     files::real::RealFs,
     raw::{self, RawFs, split::SplitFs},
 };
 use terrace_storage::{
-    LogWrites, Memory, Setup, Tier, contract,
+    DurabilityMode, Memory, StorageConfig, WalWriteMode, contract,
     durability::{BatchTracker, NoTracker, SyncTracker, Way},
     open_files,
 };
 
-fn bundled() -> Shape {
-    Shape { tables: TableForm::Bundled, ..Shape::default() }
+fn bundled() -> Layout {
+    Layout { tables: TableForm::Bundled, ..Layout::default() }
 }
 
 #[test]
@@ -72,14 +72,14 @@ fn a_directory_passes_with_mapped_logs_and_batches() {
         number.set(number.get() + 1);
         let fs = Arc::new(RealFs::new(folder.path().join(number.get().to_string())));
         Box::new(move |mode, setup| {
-            let setup = Setup { log_writes: LogWrites::Map, ..setup.clone() };
-            open_files(fs.clone(), mode, Tier::Auto.tracker(&*fs, &setup)?, &setup)
+            let setup = StorageConfig { wal_write_mode: WalWriteMode::Map, ..setup.clone() };
+            open_files(fs.clone(), mode, DurabilityMode::Auto.tracker(&*fs, &setup)?, &setup)
         })
     });
 }
 
-fn in_directories(setup: &Setup) -> Setup {
-    Setup { shape: Shape { tables: TableForm::Directory, ..Shape::default() }, ..setup.clone() }
+fn in_directories(setup: &StorageConfig) -> StorageConfig {
+    StorageConfig { layout: Layout { tables: TableForm::Directory, ..Layout::default() }, ..setup.clone() }
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn directory_tables_pass() {
         number.set(number.get() + 1);
         let fs = Arc::new(RealFs::new(folder.path().join(number.get().to_string())));
         Box::new(move |mode, setup| {
-            let setup = Setup { file_value_bytes_min: 100, ..in_directories(setup) };
+            let setup = StorageConfig { min_value_file_size: 100, ..in_directories(setup) };
             open_files(fs.clone(), mode, Arc::new(NoTracker), &setup)
         })
     });
@@ -147,9 +147,9 @@ fn values_apart_pass() {
         Arc::new(RealFs::new(folder.path().join(number.get().to_string())))
     };
     let batches = || Arc::new(BatchTracker::new(Way::Group, Duration::from_secs(3600)));
-    for shape in [Shape::default(), bundled()].map(|shape| Shape { values: Values::Log, ..shape }) {
-        contract::run(&|| contract::on_files_of(shape, Arc::new(Memory::new()), Arc::new(SyncTracker)));
-        contract::run(&|| contract::on_files_of(shape, real(), Arc::new(NoTracker)));
-        contract::run(&|| contract::on_files_of(shape, a_device(), batches()));
+    for layout in [Layout::default(), bundled()].map(|layout| Layout { values: Values::Log, ..layout }) {
+        contract::run(&|| contract::on_files_of(layout, Arc::new(Memory::new()), Arc::new(SyncTracker)));
+        contract::run(&|| contract::on_files_of(layout, real(), Arc::new(NoTracker)));
+        contract::run(&|| contract::on_files_of(layout, a_device(), batches()));
     }
 }

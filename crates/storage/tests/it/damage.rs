@@ -11,17 +11,17 @@ use terrace_format::{
     key::{self, TRAILER_BYTES},
 };
 use terrace_storage::{
-    FilterForm, Memory, Result, Setup,
+    FilterForm, Memory, Result, StorageConfig,
     backends::files::fs::FileSystem,
     durability::NoTracker,
     open_files,
-    placement::{EntryRef, Hint, Lifetime, LogEvent, LogKind, Mode, Origin, Placement, ReadHow, Table, TableMeta},
+    placement::{EntryRef, Hint, Lifetime, LogEvent, LogKind, OpenMode, Origin, ReadHow, Storage, Table, TableMeta},
 };
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-fn open(memory: &Memory, setup: &Setup) -> Box<dyn Placement> {
-    open_files(Arc::new(memory.clone()), Mode::Create, Arc::new(NoTracker), setup).unwrap()
+fn open(memory: &Memory, setup: &StorageConfig) -> Box<dyn Storage> {
+    open_files(Arc::new(memory.clone()), OpenMode::Create, Arc::new(NoTracker), setup).unwrap()
 }
 
 fn contents(memory: &Memory, name: &str) -> Vec<u8> {
@@ -43,17 +43,17 @@ fn entries() -> Entries {
     (0..40u64).map(|n| (key::lookup(format!("key {:03}", n / 2).as_bytes(), SeqNo(100 - n)), value(n))).collect()
 }
 
-fn setups() -> Vec<Setup> {
+fn setups() -> Vec<StorageConfig> {
     let filter: Option<Arc<dyn terrace_format::filter::FilterPolicy>> = Some(Arc::new(Bloom::new(10)));
-    let base = Setup { block_bytes: 300, restart_interval: 4, ..Setup::default() };
+    let base = StorageConfig { block_size: 300, block_restart_interval: 4, ..StorageConfig::default() };
     vec![
-        Setup { codec: Codec::None, ..base.clone() },
-        Setup { filter: filter.clone(), ..base.clone() },
-        Setup { filter, filter_form: FilterForm::Table, codec: Codec::Lz4, ..base },
+        StorageConfig { codec: Codec::None, ..base.clone() },
+        StorageConfig { filter: filter.clone(), ..base.clone() },
+        StorageConfig { filter, filter_form: FilterForm::Table, codec: Codec::Lz4, ..base },
     ]
 }
 
-fn table_file(setup: &Setup) -> (TableMeta, Vec<u8>) {
+fn table_file(setup: &StorageConfig) -> (TableMeta, Vec<u8>) {
     let memory = Memory::new();
     let placement = open(&memory, setup);
     let mut build = placement.begin(Hint { level: 0, expected_bytes: 0, lifetime: Lifetime::Flush }).unwrap();
@@ -89,7 +89,7 @@ fn walk_back(table: Arc<dyn Table>, how: ReadHow) -> Result<Entries> {
 }
 
 /// With checksums every answer is right or an error; without them it may be anything, but it comes.
-fn read_damaged(meta: &TableMeta, bytes: &[u8], setup: &Setup, all: &Entries, case: &str) -> bool {
+fn read_damaged(meta: &TableMeta, bytes: &[u8], setup: &StorageConfig, all: &Entries, case: &str) -> bool {
     let placement = open(&place_with("000001.ldb", bytes), setup);
     let Ok(table) = placement.open_table(meta) else { return true };
     let verified = ReadHow { verify: true, fill_cache: false };
@@ -212,7 +212,7 @@ proptest! {
 
 fn log_file() -> (Vec<Vec<u8>>, Vec<u8>, Vec<u64>) {
     let memory = Memory::new();
-    let placement = open(&memory, &Setup::default());
+    let placement = open(&memory, &StorageConfig::default());
     let mut records = vec![b"twelve bytes".to_vec()];
     let mut log = placement.create_log(LogId(1), LogKind::Wal, &records[0]).unwrap();
     let mut ends = vec![log.bytes()];
@@ -225,7 +225,7 @@ fn log_file() -> (Vec<Vec<u8>>, Vec<u8>, Vec<u64>) {
 }
 
 fn read_log(bytes: &[u8]) -> (Vec<Vec<u8>>, LogEvent) {
-    let placement = open(&place_with("000001.log", bytes), &Setup::default());
+    let placement = open(&place_with("000001.log", bytes), &StorageConfig::default());
     let mut reader = placement.open_log(LogId(1), LogKind::Wal).unwrap();
     let mut records = Vec::new();
     loop {

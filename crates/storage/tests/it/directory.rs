@@ -1,18 +1,18 @@
 //! What a real directory adds to the contract: names, locks of other programs, removal, and who is synced when.
 use std::{fs, path::Path, sync::Arc};
-use terrace_format::{LogId, Marker, SeqNo, Shape, TableForm, TableId, filter::Bloom, key};
+use terrace_format::{FormatFile, Layout, LogId, SeqNo, TableForm, TableId, filter::Bloom, key};
 use terrace_storage::{
-    Error, FilterForm, Location, Memory, Purpose, Setup, SyncKind, Tier, destroy, open,
-    placement::{EntryRef, Hint, Lifetime, LogKind, Mode, ObjectId, Origin, Piece, Placement, ReadHow, TableMeta},
+    DurabilityMode, Error, FilterForm, Location, Memory, Purpose, StorageConfig, SyncKind, destroy, open,
+    placement::{EntryRef, Hint, Lifetime, LogKind, ObjectId, OpenMode, Origin, Piece, ReadHow, Storage, TableMeta},
 };
 
 const HOW: ReadHow = ReadHow { verify: true, fill_cache: true };
 
-fn create(path: &Path, tier: Tier) -> Box<dyn Placement> {
-    open(&Location::Directory(path.into()), Mode::Create, tier, &Setup::default()).unwrap()
+fn create(path: &Path, durability_mode: DurabilityMode) -> Box<dyn Storage> {
+    open(&Location::Directory(path.into()), OpenMode::Create, durability_mode, &StorageConfig::default()).unwrap()
 }
 
-fn build_table(placement: &dyn Placement, id: u64) -> TableMeta {
+fn build_table(placement: &dyn Storage, id: u64) -> TableMeta {
     let mut build = placement.begin(Hint { level: 0, expected_bytes: 100, lifetime: Lifetime::Flush }).unwrap();
     build.begin_table(TableId(id)).unwrap();
     let key = key::lookup(b"key", SeqNo(1));
@@ -23,12 +23,12 @@ fn build_table(placement: &dyn Placement, id: u64) -> TableMeta {
 
 /// A store with one file of every kind.
 fn full_store(path: &Path) {
-    let placement = create(path, Tier::Sync);
+    let placement = create(path, DurabilityMode::Sync);
     placement.create_log(LogId(1), LogKind::Manifest, b"twelve bytes").unwrap();
     placement.create_log(LogId(2), LogKind::Wal, b"twelve bytes").unwrap();
     build_table(&*placement, 3);
     placement.publish_root(LogId(1)).unwrap();
-    placement.publish_marker(&Marker::new(placement.shape(), []).encode()).unwrap();
+    placement.publish_marker(&FormatFile::new(placement.layout(), []).encode()).unwrap();
     for _ in 0..2 {
         placement.set_aside(ObjectId::Wal(LogId(2))).unwrap();
     }
@@ -54,7 +54,7 @@ fn files_are_named_as_leveldb_names_them() {
 #[test]
 fn tables_of_old_leveldbs_are_found_listed_and_removed() {
     let folder = tempfile::tempdir().unwrap();
-    let placement = create(folder.path(), Tier::Sync);
+    let placement = create(folder.path(), DurabilityMode::Sync);
     let meta = build_table(&*placement, 3);
     fs::rename(folder.path().join("000003.ldb"), folder.path().join("000003.sst")).unwrap();
     let found = placement.open_table(&meta).unwrap().get(&key::lookup(b"key", SeqNo(9)), HOW).unwrap();
@@ -95,13 +95,13 @@ fn destroy_is_refused_while_in_use() {
     let folder = tempfile::tempdir().unwrap();
     let memory = Memory::new();
     for location in [Location::Directory(folder.path().join("store")), Location::Memory(memory)] {
-        let placement = open(&location, Mode::Create, Tier::Sync, &Setup::default()).unwrap();
+        let placement = open(&location, OpenMode::Create, DurabilityMode::Sync, &StorageConfig::default()).unwrap();
         placement.publish_root(LogId(1)).unwrap();
         assert!(matches!(destroy(&location), Err(Error::InUse { .. })));
         assert_eq!(placement.load_root().unwrap(), Some(LogId(1)));
         drop(placement);
         destroy(&location).unwrap();
-        let gone = open(&location, Mode::Write, Tier::Sync, &Setup::default());
+        let gone = open(&location, OpenMode::Write, DurabilityMode::Sync, &StorageConfig::default());
         assert!(matches!(gone, Err(Error::Missing { .. })));
     }
 }
@@ -123,14 +123,15 @@ fn the_lock_meets_that_of_leveldb() {
         l_len: 0,
         l_pid: 0,
     };
-    let placement = create(folder.path(), Tier::Sync);
+    let placement = create(folder.path(), DurabilityMode::Sync);
     assert!(fcntl(&lock, FcntlArg::F_SETLK(&posix(libc::F_WRLCK))).is_err());
     drop(placement);
     let location = Location::Directory(folder.path().into());
-    for mode in [Mode::Create, Mode::Write, Mode::ReadOnly] {
+    for mode in [OpenMode::Create, OpenMode::Write, OpenMode::ReadOnly] {
         // Taken anew each time: a process loses this kind of lock when it closes any descriptor of the file.
         fcntl(&lock, FcntlArg::F_SETLK(&posix(libc::F_WRLCK))).unwrap();
-        let Err(Error::InUse { detail, .. }) = open(&location, mode, Tier::Sync, &Setup::default()) else {
+        let Err(Error::InUse { detail, .. }) = open(&location, mode, DurabilityMode::Sync, &StorageConfig::default())
+        else {
             panic!("the store is in use")
         };
         assert!(detail.contains(&std::process::id().to_string()), "{detail}");
@@ -139,9 +140,9 @@ fn the_lock_meets_that_of_leveldb() {
 
 #[test]
 fn syncs_happen_once_and_only_where_something_is_promised() {
-    for tier in [Tier::Sync, Tier::Background, Tier::None] {
+    for durability_mode in [DurabilityMode::Sync, DurabilityMode::Background, DurabilityMode::None] {
         let folder = tempfile::tempdir().unwrap();
-        let placement = create(folder.path(), tier);
+        let placement = create(folder.path(), durability_mode);
         let kinds =
             [SyncKind::Log, SyncKind::Manifest, SyncKind::Tables(Purpose::Flush), SyncKind::Root, SyncKind::Directory];
         let syncs = || kinds.map(|kind| placement.traffic().syncs(kind).count);
@@ -154,12 +155,12 @@ fn syncs_happen_once_and_only_where_something_is_promised() {
         build_table(&*placement, 3);
         placement.commit().unwrap();
         placement.publish_root(LogId(1)).unwrap();
-        let expected = if tier == Tier::None { [0, 0, 0, 0, 1] } else { [2, 0, 1, 1, 4] };
-        assert_eq!(syncs(), expected, "{tier:?}");
-        if tier == Tier::Sync {
+        let expected = if durability_mode == DurabilityMode::None { [0, 0, 0, 0, 1] } else { [2, 0, 1, 1, 4] };
+        assert_eq!(syncs(), expected, "{durability_mode:?}");
+        if durability_mode == DurabilityMode::Sync {
             assert_eq!(placement.traffic().syncs(SyncKind::Log).bytes, log.bytes(), "each byte is counted at one sync");
         }
-        assert_eq!(Tier::from_name(placement.tier()), Some(tier));
+        assert_eq!(DurabilityMode::from_name(placement.durability_mode()), Some(durability_mode));
     }
 }
 
@@ -168,8 +169,10 @@ fn syncs_happen_once_and_only_where_something_is_promised() {
 fn filters_spare_the_data_blocks() {
     for form in [FilterForm::Block, FilterForm::Table] {
         let folder = tempfile::tempdir().unwrap();
-        let setup = Setup { filter: Some(Arc::new(Bloom::new(20))), filter_form: form, ..Setup::default() };
-        let placement = open(&Location::Directory(folder.path().into()), Mode::Create, Tier::None, &setup).unwrap();
+        let setup =
+            StorageConfig { filter: Some(Arc::new(Bloom::new(20))), filter_form: form, ..StorageConfig::default() };
+        let placement =
+            open(&Location::Directory(folder.path().into()), OpenMode::Create, DurabilityMode::None, &setup).unwrap();
         let meta = build_table(&*placement, 3);
         let path = folder.path().join("000003.ldb");
         let mut bytes = fs::read(&path).unwrap();
@@ -182,9 +185,12 @@ fn filters_spare_the_data_blocks() {
     }
 }
 
-fn create_directory_tables(path: &Path) -> Box<dyn Placement> {
-    let setup = Setup { shape: Shape { tables: TableForm::Directory, ..Shape::default() }, ..Setup::default() };
-    open(&Location::Directory(path.into()), Mode::Create, Tier::Sync, &setup).unwrap()
+fn create_directory_tables(path: &Path) -> Box<dyn Storage> {
+    let setup = StorageConfig {
+        layout: Layout { tables: TableForm::Directory, ..Layout::default() },
+        ..StorageConfig::default()
+    };
+    open(&Location::Directory(path.into()), OpenMode::Create, DurabilityMode::Sync, &setup).unwrap()
 }
 
 #[test]

@@ -7,8 +7,8 @@ use terrace_format::{
     footer::{FOOTER_BYTES, Footer},
 };
 use terrace_storage::{
-    Location, Setup, Tier, open,
-    placement::{Hint, Lifetime, Listed, Mode, ObjectId, Placement, ReadHow, TableMeta},
+    DurabilityMode, Location, StorageConfig, open,
+    placement::{Hint, Lifetime, Listed, ObjectId, OpenMode, ReadHow, Storage, TableMeta},
 };
 
 fn golden(store: &str) -> PathBuf {
@@ -16,20 +16,20 @@ fn golden(store: &str) -> PathBuf {
 }
 
 /// The options under which the golden stores were written.
-fn setup(store: &str) -> Setup {
-    let small_blocks = Setup { block_bytes: 1024, ..Setup::default() };
+fn setup(store: &str) -> StorageConfig {
+    let small_blocks = StorageConfig { block_size: 1024, ..StorageConfig::default() };
     match store {
-        "plain" => Setup { codec: Codec::None, filter: Some(Arc::new(Bloom::new(10))), ..small_blocks },
+        "plain" => StorageConfig { codec: Codec::None, filter: Some(Arc::new(Bloom::new(10))), ..small_blocks },
         _ => small_blocks,
     }
 }
 
 /// Opened to be read, so that the golden files stay as they are; there is no `LOCK`, and none is made.
-fn open_golden(store: &str) -> Box<dyn Placement> {
-    open(&Location::Directory(golden(store)), Mode::ReadOnly, Tier::Sync, &setup(store)).unwrap()
+fn open_golden(store: &str) -> Box<dyn Storage> {
+    open(&Location::Directory(golden(store)), OpenMode::ReadOnly, DurabilityMode::Sync, &setup(store)).unwrap()
 }
 
-fn tables(placement: &dyn Placement) -> Vec<TableMeta> {
+fn tables(placement: &dyn Storage) -> Vec<TableMeta> {
     let meta = |listed: Listed| match listed.object {
         ObjectId::Table(id) => Some(TableMeta::unbounded(id, listed.bytes)),
         _ => None,
@@ -38,7 +38,7 @@ fn tables(placement: &dyn Placement) -> Vec<TableMeta> {
 }
 
 /// Writes the table again, entry by entry.
-fn rewrite(from: &dyn Placement, meta: &TableMeta, to: &dyn Placement) -> TableMeta {
+fn rewrite(from: &dyn Storage, meta: &TableMeta, to: &dyn Storage) -> TableMeta {
     let mut cursor = from.open_table(meta).unwrap().cursor(ReadHow { verify: true, fill_cache: false }).unwrap();
     let mut build = to.begin(Hint { level: 0, expected_bytes: meta.bytes, lifetime: Lifetime::Compaction }).unwrap();
     build.begin_table(TableId(meta.id.0)).unwrap();
@@ -70,7 +70,9 @@ fn leveldbs_tables_are_read_whole() {
 #[test]
 fn what_leveldb_writes_we_write() {
     let folder = tempfile::tempdir().unwrap();
-    let ours = open(&Location::Directory(folder.path().into()), Mode::Create, Tier::None, &setup("plain")).unwrap();
+    let ours =
+        open(&Location::Directory(folder.path().into()), OpenMode::Create, DurabilityMode::None, &setup("plain"))
+            .unwrap();
     let theirs = open_golden("plain");
     for meta in tables(&*theirs) {
         rewrite(&*theirs, &meta, &*ours);
@@ -91,7 +93,9 @@ fn what_leveldb_writes_we_write() {
 #[test]
 fn what_leveldb_compresses_we_compress_alike() {
     let folder = tempfile::tempdir().unwrap();
-    let ours = open(&Location::Directory(folder.path().into()), Mode::Create, Tier::None, &setup("snappy")).unwrap();
+    let ours =
+        open(&Location::Directory(folder.path().into()), OpenMode::Create, DurabilityMode::None, &setup("snappy"))
+            .unwrap();
     let theirs = open_golden("snappy");
     for meta in tables(&*theirs) {
         let written = rewrite(&*theirs, &meta, &*ours);

@@ -5,11 +5,13 @@ use std::{
     path::Path,
     process::{Command, Output},
 };
-use terrace_format::{Batch, Codec, Kind, LogId, Marker, Op, SeqNo, Shape, TableId, Values, key, value_log::Pointer};
+use terrace_format::{
+    Batch, Codec, FormatFile, Kind, Layout, LogId, Op, SeqNo, TableId, Values, key, value_log::ValuePointer,
+};
 use terrace_storage::{
-    Holder, Location, Setup, Stretches, Tier, open,
+    DurabilityMode, Holder, Location, ReadCoalescer, StorageConfig, open,
     placement::{
-        Bytes, EntryRef, Hint, Lifetime, LogEvent, LogKind, LogWriter, Mode, ObjectId, Origin, Placement, ReadHow,
+        Bytes, EntryRef, Hint, Lifetime, LogEvent, LogKind, LogWriter, ObjectId, OpenMode, Origin, ReadHow, Storage,
         TableMeta,
     },
 };
@@ -18,19 +20,25 @@ const HOW: ReadHow = ReadHow { verify: true, fill_cache: true };
 const STORE: &str = "TERRACE_TEST_MAPPED_STORE";
 const SIGBUS: i32 = 7;
 
-fn placement(path: &Path, mode: Mode) -> Box<dyn Placement> {
-    let setup = Setup { mmap_reads: true, codec: Codec::None, ..Setup::default() };
-    open(&Location::Directory(path.into()), mode, Tier::None, &setup).unwrap()
+fn placement(path: &Path, mode: OpenMode) -> Box<dyn Storage> {
+    let setup = StorageConfig { allow_mmap_reads: true, codec: Codec::None, ..StorageConfig::default() };
+    open(&Location::Directory(path.into()), mode, DurabilityMode::None, &setup).unwrap()
 }
 
 fn user(number: u32) -> Vec<u8> {
     format!("key{number:05}").into_bytes()
 }
 
-fn value_log(path: &Path, mode: Mode) -> Box<dyn Placement> {
-    let shape = Shape { values: Values::Log, ..Shape::default() };
-    let setup = Setup { mmap_reads: true, codec: Codec::None, shape, value_log_threshold: 100, ..Setup::default() };
-    open(&Location::Directory(path.into()), mode, Tier::None, &setup).unwrap()
+fn value_log(path: &Path, mode: OpenMode) -> Box<dyn Storage> {
+    let layout = Layout { values: Values::Log, ..Layout::default() };
+    let setup = StorageConfig {
+        allow_mmap_reads: true,
+        codec: Codec::None,
+        layout,
+        value_log_threshold: 100,
+        ..StorageConfig::default()
+    };
+    open(&Location::Directory(path.into()), mode, DurabilityMode::None, &setup).unwrap()
 }
 
 /// A batch that puts a value of 1000 bytes.
@@ -42,7 +50,7 @@ fn batch(number: u32) -> Batch {
 }
 
 /// What a memtable holds of each of the first `count` values of log 3.
-fn stored(placement: &dyn Placement, count: usize) -> Vec<Bytes> {
+fn stored(placement: &dyn Storage, count: usize) -> Vec<Bytes> {
     let mut log = placement.open_log(LogId(3), LogKind::Wal).unwrap();
     let next = || match log.next().unwrap() {
         LogEvent::Record { bytes, .. } => match log.store(Batch::decode(bytes).unwrap()).ops().next() {
@@ -55,7 +63,7 @@ fn stored(placement: &dyn Placement, count: usize) -> Vec<Bytes> {
 }
 
 /// A table of 1000 values of 1000 bytes.
-fn table(placement: &dyn Placement) -> TableMeta {
+fn table(placement: &dyn Storage) -> TableMeta {
     let hint = Hint { level: 0, expected_bytes: 1 << 20, lifetime: Lifetime::Flush };
     let mut build = placement.begin(hint).unwrap();
     build.begin_table(TableId(7)).unwrap();
@@ -70,7 +78,7 @@ fn table(placement: &dyn Placement) -> TableMeta {
 #[test]
 fn a_mapped_table_outlives_its_name() {
     let folder = tempfile::tempdir().unwrap();
-    let placement = placement(folder.path(), Mode::Create);
+    let placement = placement(folder.path(), OpenMode::Create);
     let meta = table(&*placement);
     let table = placement.open_table(&meta).unwrap();
     std::fs::remove_file(folder.path().join("000007.ldb")).unwrap();
@@ -88,7 +96,7 @@ fn a_mapped_table_outlives_its_name() {
 #[test]
 fn a_scan_of_a_mapped_table_shows_values_where_they_lie() {
     let folder = tempfile::tempdir().unwrap();
-    let placement = placement(folder.path(), Mode::Create);
+    let placement = placement(folder.path(), OpenMode::Create);
     let meta = table(&*placement);
     let mut cursor = placement.open_table(&meta).unwrap().cursor(HOW).unwrap();
     let mut places = Vec::new();
@@ -116,7 +124,7 @@ fn a_segment_is_mapped_once_nobody_appends_to_it() {
 
 fn segment_is_mapped(end: impl FnOnce(Box<dyn LogWriter>)) {
     let folder = tempfile::tempdir().unwrap();
-    let placement = value_log(folder.path(), Mode::Create);
+    let placement = value_log(folder.path(), OpenMode::Create);
     let mut log = placement.create_log(LogId(3), LogKind::Wal, batch(0).as_bytes()).unwrap();
     let segment = placement.open_segment(ObjectId::Wal(LogId(3))).unwrap();
     let value = |number: u32, stored: &Bytes| {
@@ -133,14 +141,14 @@ fn segment_is_mapped(end: impl FnOnce(Box<dyn LogWriter>)) {
     let bytes = log.bytes();
     end(log);
     assert_eq!(segment.shown().unwrap().len() as u64, bytes);
-    let mut stretches = Stretches::new(1 << 20, placement.budget());
+    let mut stretches = ReadCoalescer::new(1 << 20, placement.budget());
     let values: Vec<Bytes> = (0..100).zip(&all).map(|(number, stored)| value(number, stored)).collect();
     for (number, (stored, value)) in all.iter().zip(&values).enumerate() {
         let next = placement.next_value(&user(number as u32), SeqNo(number as u64 + 1), stored, HOW, &mut stretches);
         assert_eq!(next.unwrap().as_ptr(), value.as_ptr(), "where it lies, for a scan as for a get");
     }
     assert!(placement.budget().held().0[Holder::Cursors as usize] == 0, "which takes no memory");
-    let beyond = Pointer { moved: false, segment: 3, offset: bytes - 10, bytes: 1000 };
+    let beyond = ValuePointer { moved: false, segment: 3, offset: bytes - 10, bytes: 1000 };
     let mut stored = Vec::new();
     beyond.put(&mut stored);
     let error = placement.value(&user(0), SeqNo(1), Bytes::from(stored), HOW).unwrap_err().to_string();
@@ -153,13 +161,13 @@ fn segment_is_mapped(end: impl FnOnce(Box<dyn LogWriter>)) {
 #[test]
 fn segments_found_are_mapped_and_verified_at_every_read() {
     let folder = tempfile::tempdir().unwrap();
-    let placement = value_log(folder.path(), Mode::Create);
+    let placement = value_log(folder.path(), OpenMode::Create);
     drop(placement.create_log(LogId(3), LogKind::Wal, batch(0).as_bytes()).unwrap());
     drop(placement.create_log(LogId(2), LogKind::Manifest, &[1; 12]).unwrap());
-    placement.publish_marker(&Marker::new(placement.shape(), []).encode()).unwrap();
+    placement.publish_marker(&FormatFile::new(placement.layout(), []).encode()).unwrap();
     placement.publish_root(LogId(2)).unwrap();
     drop(placement);
-    let placement = value_log(folder.path(), Mode::Write);
+    let placement = value_log(folder.path(), OpenMode::Write);
     let stored = stored(&*placement, 1).remove(0);
     let value = || placement.value(&user(0), SeqNo(1), stored.clone(), HOW);
     assert_eq!(*value().unwrap(), [0; 1000]);
@@ -173,7 +181,7 @@ fn segments_found_are_mapped_and_verified_at_every_read() {
 #[test]
 fn what_is_mapped_is_verified_at_every_read() {
     let folder = tempfile::tempdir().unwrap();
-    let placement = placement(folder.path(), Mode::Create);
+    let placement = placement(folder.path(), OpenMode::Create);
     let meta = table(&*placement);
     let table = placement.open_table(&meta).unwrap();
     let lookup = key::lookup(&user(0), SeqNo(9));
@@ -192,7 +200,7 @@ fn what_is_mapped_is_verified_at_every_read() {
 #[test]
 fn child_that_reads_a_table_cut_short() {
     let Some(path) = std::env::var_os(STORE) else { return };
-    let placement = placement(Path::new(&path), Mode::Create);
+    let placement = placement(Path::new(&path), OpenMode::Create);
     let meta = table(&*placement);
     let table = placement.open_table(&meta).unwrap();
     let file = Path::new(&path).join("000007.ldb");

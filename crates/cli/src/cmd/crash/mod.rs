@@ -13,7 +13,7 @@ use std::{
     thread,
     time::Duration,
 };
-use terrace::Tier;
+use terrace::DurabilityMode;
 use terrace_device::serve::{FrontEnd, FuseLoop, ublk};
 use terrace_lab::{
     crash::{Campaign, Control, Tally, block, drive, emulator::Emulator, machine, seam},
@@ -129,7 +129,7 @@ impl Crash {
     /// A preset that promises nothing at a power cut has no contract to break.
     fn refuse_promiseless(&self) -> Result<()> {
         let preset = self.engine.strip_prefix("terrace:").map(|preset| Terrace::new(Some(preset))).transpose()?;
-        match preset.is_some_and(|preset| preset.base().durability == Tier::None) {
+        match preset.is_some_and(|preset| preset.base().durability == DurabilityMode::None) {
             true => Err(Usage::of("--engine", format!("{} promises nothing at a power cut", self.engine))),
             false => Ok(()),
         }

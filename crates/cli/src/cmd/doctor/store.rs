@@ -6,8 +6,8 @@ use crate::{
     sorted_table::SortedTable,
 };
 use std::{fs, path::Path};
-use terrace::{Options, Tier};
-use terrace_format::{Codec, FileName, Marker};
+use terrace::{DurabilityMode, Options};
+use terrace_format::{Codec, FileName, FormatFile};
 
 /// The store that is there, the tier it would get, and what its codecs mean for LevelDB.
 pub fn findings(path: &Path, options: &Options) -> Vec<Finding> {
@@ -17,7 +17,7 @@ pub fn findings(path: &Path, options: &Options) -> Vec<Finding> {
     };
     let is_leveldbs = match &holds {
         Holds::LevelDbStore => true,
-        Holds::MarkedStore(text) => Marker::decode(text).is_ok_and(|marker| marker.is_leveldbs()),
+        Holds::MarkedStore(text) => FormatFile::decode(text).is_ok_and(|marker| marker.is_leveldbs()),
         _ => false,
     };
     let codecs = if is_leveldbs { zstd_warning(path, options) } else { None };
@@ -35,7 +35,7 @@ fn describe(holds: Holds) -> Finding {
             .advise("export it with RocksDB's `ldb dump --hex` and load that into a new directory"),
         Holds::Others(name) => Finding::new("store", format!("none, but other files, such as {name}"))
             .advise("choose an empty or a new directory for a store"),
-        Holds::MarkedStore(text) => match Marker::decode(&text) {
+        Holds::MarkedStore(text) => match FormatFile::decode(&text) {
             Ok(marker) if marker.is_leveldbs() => Finding::new(
                 "store",
                 "LevelDB's format, with a marker that says how it becomes durable: LevelDB can open it",
@@ -70,27 +70,27 @@ fn one_line(marker: &str) -> String {
 }
 
 fn durability(path: &Path, options: &Options) -> Finding {
-    let tier = match options.durability.at(path) {
-        Ok(tier) => tier,
+    let durability_mode = match options.durability.at(path) {
+        Ok(durability_mode) => durability_mode,
         Err(error) => return Finding::new("durability", format!("unknown: {error}")),
     };
-    let refusal = tier.refusal(path);
-    let value = match (tier, &refusal) {
-        (Tier::Auto, None) => "auto, which is group here".to_owned(),
-        (Tier::Auto, Some(why)) => format!("auto, which is background here: {why}"),
-        _ => tier.name().to_owned(),
+    let refusal = durability_mode.refusal(path);
+    let value = match (durability_mode, &refusal) {
+        (DurabilityMode::Auto, None) => "auto, which is group here".to_owned(),
+        (DurabilityMode::Auto, Some(why)) => format!("auto, which is background here: {why}"),
+        _ => durability_mode.name().to_owned(),
     };
-    let finding = match (options.durability, tier) {
-        (Tier::AsMade, Tier::Sync) => Finding::new("durability", "as-made, which is sync here").advise(
+    let finding = match (options.durability, durability_mode) {
+        (DurabilityMode::Inherit, DurabilityMode::Sync) => Finding::new("durability", "inherit, which is sync here").advise(
             "this store was not made to become durable in batches; `--option durability=auto` does so for a session",
         ),
-        (Tier::AsMade, _) => Finding::new("durability", format!("as-made, which is {value}")),
+        (DurabilityMode::Inherit, _) => Finding::new("durability", format!("inherit, which is {value}")),
         _ => Finding::new("durability", value),
     };
     let unsynced = path.join(FileName::Unsynced.to_string()).exists();
-    match (tier, refusal) {
-        (Tier::None, _) => finding.advise("promises nothing at a power cut"),
-        (Tier::Group | Tier::Journal | Tier::JournalBpf, Some(why)) => {
+    match (durability_mode, refusal) {
+        (DurabilityMode::None, _) => finding.advise("promises nothing at a power cut"),
+        (DurabilityMode::Group | DurabilityMode::Journal | DurabilityMode::JournalBpf, Some(why)) => {
             finding.advise(format!("will be refused: {why}; use background, or auto"))
         }
         _ if unsynced => {
@@ -102,8 +102,12 @@ fn durability(path: &Path, options: &Options) -> Finding {
 
 /// The tiers that not every place can give, and why not; `sync`, `background` and `none` can be had everywhere.
 fn tiers(path: &Path) -> [Finding; 3] {
-    let tiers = [(Tier::Group, "tier_group"), (Tier::Journal, "tier_journal"), (Tier::JournalBpf, "tier_journal_bpf")];
-    tiers.map(|(tier, name)| match tier.refusal(path) {
+    let tiers = [
+        (DurabilityMode::Group, "tier_group"),
+        (DurabilityMode::Journal, "tier_journal"),
+        (DurabilityMode::JournalBpf, "tier_journal_bpf"),
+    ];
+    tiers.map(|(durability_mode, name)| match durability_mode.refusal(path) {
         None => Finding::new(name, "can be had"),
         Some(why) => Finding::new(name, format!("cannot be had: {why}")),
     })

@@ -15,13 +15,13 @@ use crate::{bytes::quoted, directory::refuse_foreign};
 use anyhow::{Context, Result, bail};
 use std::{fs, io::Write, path::PathBuf};
 use terrace_format::{
-    FileName, Marker,
+    FileName, FormatFile,
     key::{self, Kind},
     names::decode_current,
     pair::{self, PairName},
 };
 use terrace_storage::read_own;
-use terrace_storage::{Setup, backends::raw, placement::Mode};
+use terrace_storage::{StorageConfig, backends::raw, placement::OpenMode};
 
 /// Bytes of a key or value shown before it is cut.
 const SHOWN_BYTES: usize = 40;
@@ -57,7 +57,9 @@ impl Inspect {
             refuse_foreign(&self.path)?;
             return store::show(&self.path, self.json, out);
         }
-        if raw::open(&self.path, Mode::ReadOnly, &Setup::default()).is_ok_and(|device| device.superblock().is_ok()) {
+        if raw::open(&self.path, OpenMode::ReadOnly, &StorageConfig::default())
+            .is_ok_and(|device| device.superblock().is_ok())
+        {
             bail!(
                 "a device without a file system; `terrace raw export` makes a directory of it, which can be inspected"
             );
@@ -84,8 +86,8 @@ impl Inspect {
                 let manifest = FileName::Manifest(decode_current(&read_own(path)?)?).to_string();
                 self.say(out, &format!("the store begins at {manifest}"), serde_json::json!({ "manifest": manifest }))
             }
-            Some(FileName::Marker) => {
-                let marker = Marker::decode(str::from_utf8(&read_own(path)?)?)?;
+            Some(FileName::FormatFile) => {
+                let marker = FormatFile::decode(str::from_utf8(&read_own(path)?)?)?;
                 self.say(out, marker.encode().trim_end(), store::marker_json(&marker))
             }
             Some(other) => self.show_sign(other, out),

@@ -3,8 +3,8 @@ use super::{SHOWN_BYTES, edits, logs::Summary, picture, unnamed::Unnamed, user};
 use crate::{
     bytes::quoted,
     json::text,
+    layout,
     log_file::LogFile,
-    shape,
     table::{self, size},
 };
 use anyhow::{Context, Result, bail};
@@ -17,7 +17,7 @@ use std::{
     path::Path,
 };
 use terrace_format::{
-    AddedTable, Edit, FileName, KeyOrder, LEVELS, LogId, Marker, TableId, log_record::Event, names::decode_current,
+    AddedTable, Edit, FileName, FormatFile, KeyOrder, LEVELS, LogId, TableId, log_record::Event, names::decode_current,
 };
 use terrace_storage::read_own;
 
@@ -28,9 +28,9 @@ const EDITS_SHOWN: usize = 12;
 
 /// What the files of a store say.
 struct Store {
-    marker: Option<Marker>,
+    marker: Option<FormatFile>,
     manifest: LogId,
-    manifest_bytes: u64,
+    max_manifest_file_size: u64,
     history: Vec<(u64, Edit)>,
     broken_tail: bool,
     levels: Vec<BTreeMap<TableId, AddedTable>>,
@@ -56,8 +56,8 @@ pub fn show(path: &Path, as_json: bool, out: &mut dyn Write) -> Result<()> {
 }
 
 /// A marker's fields.
-pub fn marker_json(marker: &Marker) -> Value {
-    let mut object = shape::json(marker.shape);
+pub fn marker_json(marker: &FormatFile) -> Value {
+    let mut object = layout::json(marker.layout);
     object["version"] = marker.version.into();
     object["features"] = json!(marker.features);
     object["in_batches"] = marker.in_batches.into();
@@ -66,8 +66,8 @@ pub fn marker_json(marker: &Marker) -> Value {
 
 impl Store {
     fn read(path: &Path) -> Result<Store> {
-        let marker = match read_own(&path.join(FileName::Marker.to_string())) {
-            Ok(text) => Some(Marker::decode(str::from_utf8(&text).context("TERRACE")?)?),
+        let marker = match read_own(&path.join(FileName::FormatFile.to_string())) {
+            Ok(text) => Some(FormatFile::decode(str::from_utf8(&text).context("TERRACE")?)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error).context("TERRACE"),
         };
@@ -80,7 +80,7 @@ impl Store {
         let mut store = Store {
             marker,
             manifest,
-            manifest_bytes: file.bytes,
+            max_manifest_file_size: file.bytes,
             history: Vec::new(),
             broken_tail: false,
             levels: vec![BTreeMap::new(); LEVELS],
@@ -137,8 +137,12 @@ impl Store {
                 let batches = if marker.in_batches { ", durable in batches" } else { "" };
                 let leveldbs = if marker.is_leveldbs() { "; LevelDB can open it" } else { "" };
                 let features = if marker.features.is_empty() { "none".to_owned() } else { marker.features.join(", ") };
-                let shape = shape::text(marker.shape);
-                writeln!(out, "marker    version {}: {shape}, features {features}{batches}{leveldbs}", marker.version)?;
+                let layout = layout::text(marker.layout);
+                writeln!(
+                    out,
+                    "marker    version {}: {layout}, features {features}{batches}{leveldbs}",
+                    marker.version
+                )?;
             }
         }
         writeln!(out, "order     {}", self.comparator())?;
@@ -191,7 +195,7 @@ impl Store {
 
     fn show_history(&self, path: &Path, out: &mut dyn Write) -> Result<()> {
         let name = FileName::Manifest(self.manifest);
-        writeln!(out, "\n{name}: {} edits, {} bytes", self.history.len(), self.manifest_bytes)?;
+        writeln!(out, "\n{name}: {} edits, {} bytes", self.history.len(), self.max_manifest_file_size)?;
         let hidden = self.history.len().saturating_sub(EDITS_SHOWN);
         if hidden > 0 {
             writeln!(
@@ -282,7 +286,7 @@ impl Store {
             "next_file_number": self.latest(|edit| edit.next_file_number),
             "log_number": self.log_number(),
             "levels": levels,
-            "manifest": { "number": self.manifest.0, "bytes": self.manifest_bytes, "edits": self.history.len(),
+            "manifest": { "number": self.manifest.0, "bytes": self.max_manifest_file_size, "edits": self.history.len(),
                 "broken_tail": self.broken_tail },
             "logs": logs,
             "segments": segments,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::{io::Write, path::Path};
 use terrace_format::{
     key::{self, Kind},
-    pair::{self, PairFacts},
+    pair::{self, PairProperties},
 };
 
 /// Prints a table; with `entries`, each of its entries too.
@@ -56,7 +56,7 @@ fn show_text(table: &SortedTable, entries: bool, refers: bool, out: &mut dyn Wri
         }
         None => writeln!(out, "facts      none: written by LevelDB, or by its rules")?,
     }
-    if let Some(PairFacts { files, file_bytes, value_bytes }) = table.pair_facts()? {
+    if let Some(PairProperties { files, file_bytes, value_bytes }) = table.pair_facts()? {
         writeln!(out, "pairs      {files} in files of {file_bytes} bytes; {value_bytes} bytes of values in all")?;
     }
     for handle in table.data_blocks()?.into_iter().take(if entries { usize::MAX } else { 0 }) {
@@ -85,7 +85,7 @@ pub fn json(table: &SortedTable, entries: bool, refers: bool) -> Result<Value> {
             "value_bytes": facts.value_bytes, "sequences": [facts.sequences.0.0, facts.sequences.1.0] })
     });
     let mut object = json!({ "bytes": table.bytes, "meta": meta, "data": data, "facts": facts });
-    if let Some(PairFacts { files, file_bytes, value_bytes }) = table.pair_facts()? {
+    if let Some(PairProperties { files, file_bytes, value_bytes }) = table.pair_facts()? {
         object["pairs"] = json!({ "files": files, "file_bytes": file_bytes, "value_bytes": value_bytes });
     }
     if entries {

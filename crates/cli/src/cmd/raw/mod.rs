@@ -7,9 +7,9 @@ mod transfer;
 use anyhow::{Context, Result};
 use std::{io::Write, path::Path, sync::Arc};
 use terrace_storage::{
-    Setup,
+    StorageConfig,
     backends::raw::{self, RawFs},
-    placement::Mode,
+    placement::OpenMode,
 };
 
 /// Stores on a block device, or on one file in its place, without a file system.
@@ -49,7 +49,7 @@ impl Raw {
 
 /// The prepared device at `path`, to be looked at beside other readers.
 fn open(path: &Path) -> Result<Arc<RawFs>> {
-    let device = raw::open(path, Mode::ReadOnly, &Setup::default())?;
+    let device = raw::open(path, OpenMode::ReadOnly, &StorageConfig::default())?;
     device.superblock().with_context(|| path.display().to_string())?;
     Ok(device)
 }

@@ -5,9 +5,9 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use std::{io::Write, path::PathBuf};
 use terrace_storage::{
-    Setup,
+    StorageConfig,
     backends::raw::{self, Copied},
-    placement::Mode,
+    placement::OpenMode,
 };
 
 /// Copies the store on a device, which must not be open to write, into a new directory: the same files, byte for byte.
@@ -66,7 +66,7 @@ impl Import {
     /// Prints what was copied.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         refuse_foreign(&self.from)?;
-        let device = raw::open(&self.device, Mode::Write, &Setup::default())?;
+        let device = raw::open(&self.device, OpenMode::Write, &StorageConfig::default())?;
         device.superblock().with_context(|| self.device.display().to_string())?;
         let copied = raw::import(&self.from, &device)?;
         tell(out, &copied, &self.device, &[], self.json)

@@ -67,7 +67,7 @@ fn compacted(path: &Path, preset: &str, of: &[&str]) {
     let long: String = (0..700).map(|n: u32| char::from(b'a' + (n * n % 23) as u8)).collect();
     terrace(["put", shown, "k", &long, "--preset", preset]).ok();
     // Numbers of files follow from these, the form of the store does not. Few values as there are, marks alone are garbage enough.
-    let numbers = ["--preset", "leveldb", "--option", "garbage_percent=99"];
+    let numbers = ["--preset", "leveldb", "--option", "value_log_gc_percent=99"];
     terrace(["put", shown, "small", "value"].iter().chain(&numbers)).ok();
     terrace(["compact", shown].iter().chain(of).chain(&numbers)).ok(); // of two tables: one would only be moved
     terrace(["put", shown, "another", &long].iter().chain(&numbers)).ok();

@@ -6,13 +6,13 @@ use terrace_format::{
     LogId, SegmentId, SeqNo,
     batch::{Batch, Op},
 };
-use terrace_storage::placement::{LogEvent, LogKind, Loss, ObjectId, Placement};
+use terrace_storage::placement::{LogEvent, LogKind, Loss, ObjectId, Storage};
 
 impl Survey {
     /// Reads `logs`, oldest first, with their bytes. `manifest` tells which of them count for all keys.
     pub(super) fn logs(
         &mut self,
-        from: &dyn Placement,
+        from: &dyn Storage,
         options: &Options,
         logs: &BTreeMap<LogId, u64>,
         manifest: Option<&ManifestState>,
@@ -24,7 +24,7 @@ impl Survey {
     }
 
     /// Reads a log; every good record before `history_end` counts.
-    fn log(&mut self, from: &dyn Placement, options: &Options, id: LogId, bytes: u64, named: bool, history_end: SeqNo) {
+    fn log(&mut self, from: &dyn Storage, options: &Options, id: LogId, bytes: u64, named: bool, history_end: SeqNo) {
         let file = from.place_of(ObjectId::Wal(id));
         let lose = |survey: &mut Survey, loss: Loss| {
             if named {
@@ -79,7 +79,7 @@ impl Survey {
 
     /// Reads a segment of moved values, in which each has its key and sequence. They count where tables that pointed there may be
     /// lost. What is damaged here is told if a table points to it.
-    pub(super) fn moved(&mut self, from: &dyn Placement, options: &Options, id: SegmentId, alone: bool) {
+    pub(super) fn moved(&mut self, from: &dyn Storage, options: &Options, id: SegmentId, alone: bool) {
         if !alone && self.gaps.is_empty() {
             return;
         }
@@ -133,7 +133,8 @@ impl Survey {
         if last >= SEQUENCES_END {
             return Err(format!("sequence {last} is larger than any store reaches"));
         }
-        let fits = |(mem, _): &(Arc<MemTable>, bool)| mem.log == log && mem.charged_bytes() <= options.memtable_bytes;
+        let fits =
+            |(mem, _): &(Arc<MemTable>, bool)| mem.log == log && mem.charged_bytes() <= options.write_buffer_size;
         if !self.memtables.last().is_some_and(fits) {
             self.memtables.push((Arc::new(MemTable::new(self.order.clone(), log, 0, &self.budget)), named));
         }
@@ -145,7 +146,7 @@ impl Survey {
 
 /// Where the history goes on in another log, of each of `logs`: where one begins that was made later. What is in a log behind that
 /// is no part of the history: it was refused, or given up, and its sequences were used again.
-fn ends(from: &dyn Placement, logs: &BTreeMap<LogId, u64>) -> Vec<SeqNo> {
+fn ends(from: &dyn Storage, logs: &BTreeMap<LogId, u64>) -> Vec<SeqNo> {
     let head = |id: LogId| {
         let mut reader = from.open_log(id, LogKind::Wal).ok().filter(|reader| reader.ours())?;
         match reader.next() {

@@ -4,17 +4,17 @@ use std::ops::Range;
 use terrace::{Db, Options, check_on};
 use terrace_format::{Batch, SeqNo, log_record::Event, value_log::Frames};
 use terrace_sim::Rng;
-use terrace_storage::placement::Mode;
+use terrace_storage::placement::OpenMode;
 
 /// One hundredth of usual sizes.
 pub const SMALL: &[(&str, &str)] = &[
     ("values", "log"),
-    ("memtable_bytes", "64KiB"),
-    ("table_bytes", "64KiB"),
-    ("level_base_bytes", "128KiB"),
-    ("segment_bytes", "512KiB"),
+    ("write_buffer_size", "64KiB"),
+    ("target_file_size", "64KiB"),
+    ("max_bytes_for_level_base", "128KiB"),
+    ("value_log_segment_size", "512KiB"),
     ("durability", "background"),
-    ("batch_interval_ms", "0"),
+    ("durability_interval_ms", "0"),
     ("compression", "none"),
 ];
 
@@ -39,8 +39,8 @@ pub fn written_for(db: &Db, purpose: &str) -> u64 {
 }
 
 pub fn check(place: &Place, options: &Options) {
-    let placement = kit::placement(&place.fs, Mode::ReadOnly, options).expect("open read-only");
-    let report = check_on(&*placement, options, true).expect("check");
+    let storage = kit::storage(&place.fs, OpenMode::ReadOnly, options).expect("open read-only");
+    let report = check_on(&*storage, options, true).expect("check");
     assert_eq!(report.problems, Vec::<String>::new());
     assert_eq!(report.leftovers, Vec::<String>::new());
 }

@@ -1,7 +1,7 @@
 //! Power cuts on a directory or a device in memory: a history is written where all is recorded, then the power is cut after every
 //! step, and what is left is opened and judged.
 #![allow(dead_code, reason = "other programs include this file, too, and use a part")]
-use super::history::{Collected, History, Tracker, contents, placement, tight};
+use super::history::{Collected, History, Tracker, contents, storage, tight};
 use std::sync::Arc;
 use terrace::{Db, Options, WriteOptions, check_on};
 use terrace_sim::{Medium, Recorder, Remains, Rng, Rules};
@@ -92,7 +92,7 @@ impl Cuts {
     }
 
     fn open(&self, fs: &Arc<dyn FileSystem>) -> terrace::Result<Db> {
-        Db::open_manual(placement(fs, Tracker::Sync.make(0), &self.options())?, self.options())
+        Db::open_manual(storage(fs, Tracker::Sync.make(0), &self.options())?, self.options())
     }
 
     /// Opens an image and judges it. On some seeds goes on: the store must take writes, pass a full check, and survive a
@@ -105,7 +105,7 @@ impl Cuts {
             db.put_with("after", "the crash", WriteOptions::synced()).map_err(|e| format!("WRITE: refused: {e}"))?;
             drop(db);
             let options = self.options();
-            let store = placement(&fs, Tracker::Sync.make(0), &options).map_err(|e| format!("OPEN: to check: {e}"))?;
+            let store = storage(&fs, Tracker::Sync.make(0), &options).map_err(|e| format!("OPEN: to check: {e}"))?;
             let report = check_on(&*store, &options, true).map_err(|e| format!("CHECK: {e}"))?;
             if !report.problems.is_empty() {
                 return Err(format!("CHECK: finds {:?}", report.problems));

@@ -5,7 +5,7 @@ use super::{
 };
 use std::sync::Arc;
 use terrace::{Db, Options, ReadOptions, check_on};
-use terrace_storage::{Memory, backends::files::fs::FileSystem, placement::Mode};
+use terrace_storage::{Memory, backends::files::fs::FileSystem, placement::OpenMode};
 
 const SEED: u64 = 0xbad;
 pub const BATCHES: usize = 120;
@@ -15,10 +15,10 @@ pub const FLUSHED: usize = 80;
 pub const PADDED: usize = 100;
 
 /// How the store that is damaged was written.
-pub fn shape(marked: bool) -> Options {
+pub fn layout(marked: bool) -> Options {
     let codec = if marked { "lz4" } else { "snappy" };
     let form = if marked { "table" } else { "block" };
-    let own = [("compression", codec), ("bloom_bits", "10"), ("filter_form", form), ("block_bytes", "1KiB")];
+    let own = [("compression", codec), ("bloom_bits", "10"), ("filter_form", form), ("block_size", "1KiB")];
     let tables = [("tables", if marked { "bundled" } else { "block" })];
     options(&[&own, kit::TIGHT, &tables].concat())
 }
@@ -32,7 +32,7 @@ pub fn store(marked: bool) -> (Files, Vec<Model>) {
 pub fn store_on(fs: Arc<dyn FileSystem>, marked: bool) -> (Files, Vec<Model>) {
     let (mut states, padding) = (kit::states(SEED, BATCHES), (b"padding".to_vec(), vec![b'p'; 70 << 10]));
     states[PADDED..].iter_mut().for_each(|state| drop(state.insert(padding.0.clone(), padding.1.clone())));
-    let db = kit::open(&fs, &shape(marked), true).unwrap();
+    let db = kit::open(&fs, &layout(marked), true).unwrap();
     for number in 1..=BATCHES {
         let mut batch = kit::batch(SEED, number);
         if number == PADDED {
@@ -70,7 +70,7 @@ pub enum Verdict {
 /// Opens a damaged store for reading and writing, and reads it in every way.
 pub fn judge(files: &Files, options: &Options, states: &[Model]) -> Result<Verdict, String> {
     let fs = directory(files);
-    let checked = kit::placement(&fs, Mode::ReadOnly, options).and_then(|place| check_on(&*place, options, true));
+    let checked = kit::storage(&fs, OpenMode::ReadOnly, options).and_then(|place| check_on(&*place, options, true));
     let db = match kit::open(&fs, options, true) {
         Ok(db) => db,
         Err(error) => {

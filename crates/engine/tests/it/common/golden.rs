@@ -20,15 +20,20 @@ pub const STORES: &[Golden] = &[
         options: &[("compression", "zstd"), ("bloom_bits", "10"), ("filter_form", "table")],
         closed: true,
     },
-    Golden { name: "lz4-ranges", options: &[("compression", "lz4"), ("range_deletes", "on")], closed: false },
-    Golden { name: "mapped-log", options: &[("log_writes", "map"), ("restart_interval", "3")], closed: false },
+    Golden { name: "lz4-ranges", options: &[("compression", "lz4"), ("range_tombstones", "on")], closed: false },
+    Golden {
+        name: "mapped-log",
+        options: &[("wal_write_mode", "map"), ("block_restart_interval", "3")],
+        closed: false,
+    },
 ];
 
 impl Golden {
     /// As it was made; whoever opens it later may ask for the same.
     pub fn options(&self) -> Options {
         let mut options = Options::default();
-        for (name, value) in [("memtable_bytes", "64KiB"), ("table_bytes", "64KiB")].iter().chain(self.options) {
+        for (name, value) in [("write_buffer_size", "64KiB"), ("target_file_size", "64KiB")].iter().chain(self.options)
+        {
             options.set(name, value).expect("an option of every version");
         }
         options

@@ -2,13 +2,13 @@
 //! left of it: the contents must equal some prefix of the history, at least as long as what was promised durable.
 #![allow(dead_code, reason = "other programs include this file, too, and use a part")]
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
-use terrace::{Db, LogWrites, Options, ReadOptions, WriteBatch, WriteOptions};
+use terrace::{Db, Options, ReadOptions, WalWriteMode, WriteBatch, WriteOptions};
 use terrace_sim::{LateTracker, LyingTracker, Medium, Rng, Rules};
 use terrace_storage::{
     backends::files::fs::FileSystem,
-    durability::{BatchTracker, CommitTracker, Evidence, JournalTracker, NoTracker, SyncTracker, Way},
+    durability::{BatchTracker, DurabilityTracker, Evidence, JournalTracker, NoTracker, SyncTracker, Way},
     open_files,
-    placement::{Mode, Placement},
+    placement::{OpenMode, Storage},
 };
 
 /// Holds the number of batches applied; every batch raises it.
@@ -65,7 +65,7 @@ impl Tracker {
     }
 
     /// With every third seed there are descriptors for no file that waits.
-    pub fn make(self, seed: u64) -> Arc<dyn CommitTracker> {
+    pub fn make(self, seed: u64) -> Arc<dyn DurabilityTracker> {
         let files_max = if seed.is_multiple_of(3) { 0 } else { usize::MAX };
         let journal = |evidence| {
             let tracker = JournalTracker::new(evidence, Duration::ZERO, Duration::from_secs(3600));
@@ -93,37 +93,37 @@ pub fn tight_options() -> Options {
 
 /// With sizes that make few writes go through every part: level 0 is due at once, tables are small.
 pub fn tight(mut options: Options) -> Options {
-    options.memtable_bytes = 64 << 10;
-    options.table_bytes = 64 << 10;
-    options.level_base_bytes = 64 << 10;
-    options.l0_compact_runs = 2;
-    options.l0_slow_runs = 1000;
-    options.l0_stop_runs = 1000;
-    options.manifest_bytes = 4 << 10;
-    options.memtables_max = 4;
-    options.compactions_max = 2;
+    options.write_buffer_size = 64 << 10;
+    options.target_file_size = 64 << 10;
+    options.max_bytes_for_level_base = 64 << 10;
+    options.level0_file_num_compaction_trigger = 2;
+    options.level0_slowdown_writes_trigger = 1000;
+    options.level0_stop_writes_trigger = 1000;
+    options.max_manifest_file_size = 4 << 10;
+    options.max_write_buffer_number = 4;
+    options.max_background_compactions = 2;
     options
 }
 
 /// As [`tight`], with compactions that are cut into parts and merges within level 0.
 fn parallel(options: Options) -> Options {
     let mut options = tight(options);
-    options.compactions_max = 4;
-    options.subcompactions_max = 3;
-    options.subcompaction_bytes = 1 << 10;
-    options.l0_merge_runs = 2;
+    options.max_background_compactions = 4;
+    options.max_subcompactions = 3;
+    options.min_subcompaction_size = 1 << 10;
+    options.intra_l0_compaction_trigger = 2;
     options.least_overlap = true;
-    options.whole_blocks = true;
-    options.range_deletes = true;
+    options.copy_whole_blocks = true;
+    options.range_tombstones = true;
     options
 }
 
-pub fn placement(
+pub fn storage(
     fs: &Arc<dyn FileSystem>,
-    tracker: Arc<dyn CommitTracker>,
+    tracker: Arc<dyn DurabilityTracker>,
     options: &Options,
-) -> terrace::Result<Box<dyn Placement>> {
-    Ok(open_files(fs.clone(), Mode::Create, tracker, &options.setup())?)
+) -> terrace::Result<Box<dyn Storage>> {
+    Ok(open_files(fs.clone(), OpenMode::Create, tracker, &options.setup())?)
 }
 
 /// What was written, when, and what was promised about it. `clock` tells steps of the file system.
@@ -167,9 +167,9 @@ impl<'a> History<'a> {
         clock: &'a dyn Fn() -> usize,
     ) -> History<'a> {
         let mut options = if (seed / 2).is_multiple_of(2) { tight(options) } else { parallel(options) };
-        (options.pipelined_writes, options.group_wait_us) = if seed % 2 == 1 { (true, 10) } else { (false, 0) };
+        (options.pipelined_writes, options.group_commit_wait_us) = if seed % 2 == 1 { (true, 10) } else { (false, 0) };
         options.sync_flushes = seed % 3 == 2;
-        options.log_writes = if (seed / 4).is_multiple_of(2) { LogWrites::Write } else { LogWrites::Map };
+        options.wal_write_mode = if (seed / 4).is_multiple_of(2) { WalWriteMode::Write } else { WalWriteMode::Map };
         History {
             seed,
             rng: Rng::new(seed),
@@ -203,7 +203,7 @@ impl<'a> History<'a> {
         if self.db.is_none() {
             self.opened += 1;
             let tracker = self.tracker.make(self.seed.wrapping_mul(31).wrapping_add(self.opened));
-            let db = Db::open_manual(placement(&self.fs, tracker, &self.options)?, self.options.clone())?;
+            let db = Db::open_manual(storage(&self.fs, tracker, &self.options)?, self.options.clone())?;
             let applied = applied(&db)?;
             // A batch whose write was refused may have reached the log all the same; nothing else may be new or gone.
             assert!(
@@ -287,7 +287,7 @@ impl<'a> History<'a> {
                 state.insert(key, value);
             }
         }
-        if self.options.range_deletes && self.rng.chance(1, 6) {
+        if self.options.range_tombstones && self.rng.chance(1, 6) {
             let [from, to] = [self.rng.below(40), self.rng.below(40)].map(|n| format!("key{n:02}").into_bytes());
             if from < to {
                 state.retain(|key, _| !(&from..&to).contains(&key));

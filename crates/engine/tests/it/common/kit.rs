@@ -8,7 +8,9 @@ use std::{
     sync::Arc,
 };
 use tempfile::TempDir;
-use terrace::{Comparator, Db, Error, LevelInfo, Options, ReadOptions, TableForm, Tier, WriteBatch, WriteOptions};
+use terrace::{
+    Comparator, Db, DurabilityMode, Error, LevelInfo, Options, ReadOptions, TableForm, WriteBatch, WriteOptions,
+};
 use terrace_sim::{Medium, Rng, Rules, ScrambleFs};
 use terrace_storage::{
     Memory,
@@ -17,7 +19,7 @@ use terrace_storage::{
         raw::{self, RawFs, Sizes, split::SplitFs},
     },
     open_files,
-    placement::{Mode, Placement},
+    placement::{OpenMode, Storage},
 };
 
 pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
@@ -99,7 +101,7 @@ pub fn device_file(path: &Path, bytes: u64) {
 /// What `terrace raw check` finds on the device at `path`.
 pub fn problems_of_device(path: &Path) -> Vec<String> {
     let setup = Options::default().setup();
-    raw::open(path, Mode::ReadOnly, &setup)
+    raw::open(path, OpenMode::ReadOnly, &setup)
         .expect("a device that is not in use")
         .problems()
         .expect("a device that reads")
@@ -141,14 +143,14 @@ pub fn store(options: Options) -> Db {
     Place::any().open(&options, false).expect("a fresh place")
 }
 
-pub fn placement(fs: &Arc<dyn FileSystem>, mode: Mode, options: &Options) -> terrace::Result<Box<dyn Placement>> {
+pub fn storage(fs: &Arc<dyn FileSystem>, mode: OpenMode, options: &Options) -> terrace::Result<Box<dyn Storage>> {
     let setup = options.setup();
     Ok(open_files(fs.clone(), mode, options.durability.tracker(&**fs, &setup)?, &setup)?)
 }
 
 pub fn open(fs: &Arc<dyn FileSystem>, options: &Options, manual: bool) -> terrace::Result<Db> {
-    let placement = placement(fs, Mode::Create, options)?;
-    if manual { Db::open_manual(placement, options.clone()) } else { Db::open_on(placement, options.clone()) }
+    let storage = storage(fs, OpenMode::Create, options)?;
+    if manual { Db::open_manual(storage, options.clone()) } else { Db::open_on(storage, options.clone()) }
 }
 
 /// LevelDB's numbers and syncs, or the preset that `TERRACE_TEST_PRESET` names, with these changes, in their text form. Tables that no
@@ -180,7 +182,7 @@ fn formed(form: Option<&str>, changes: &[(&str, &str)]) -> Options {
 /// Of a preset for devices, too, suites have stores in directories, where batches are what they can be.
 fn numbers_of(mut preset: Options) -> Options {
     if preset.device {
-        (preset.device, preset.durability) = (false, Tier::Auto);
+        (preset.device, preset.durability) = (false, DurabilityMode::Auto);
     }
     preset
 }
@@ -198,14 +200,14 @@ fn form() -> Option<String> {
 
 /// Small memtables and tables, and level 0 due at once: few writes go through every part.
 pub const TIGHT: &[(&str, &str)] = &[
-    ("memtable_bytes", "64KiB"),
-    ("table_bytes", "64KiB"),
-    ("level_base_bytes", "64KiB"),
-    ("l0_compact_runs", "2"),
-    ("l0_slow_runs", "6"),
-    ("l0_stop_runs", "8"),
-    ("manifest_bytes", "4KiB"),
-    ("compactions_max", "2"),
+    ("write_buffer_size", "64KiB"),
+    ("target_file_size", "64KiB"),
+    ("max_bytes_for_level_base", "64KiB"),
+    ("level0_file_num_compaction_trigger", "2"),
+    ("level0_slowdown_writes_trigger", "6"),
+    ("level0_stop_writes_trigger", "8"),
+    ("max_manifest_file_size", "4KiB"),
+    ("max_background_compactions", "2"),
 ];
 
 pub fn scan(db: &Db, options: ReadOptions) -> terrace::Result<Pairs> {

@@ -1,5 +1,5 @@
 //! Terrace and LevelDB behind one face, so that a test can hand a directory from one to the other, and children of the
-//! test binary that run either of them. Shared by `interop.rs` and `likeness.rs`; each uses its part.
+//! test binary that run either of them. DbInner by `interop.rs` and `likeness.rs`; each uses its part.
 use std::{
     env,
     path::Path,
@@ -31,10 +31,10 @@ impl Side {
 
 /// The options that both engines know and that the tests vary.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub struct Layout {
     pub snappy: bool,
     /// Bytes a memtable may fill; LevelDB takes 64 KiB and more.
-    pub memtable_bytes: usize,
+    pub write_buffer_size: usize,
     /// Bloom filter bits per key, 0 for none.
     pub bloom_bits: u32,
     /// Any damage is an error, also at the end of a log.
@@ -43,22 +43,22 @@ pub struct Shape {
     pub mapped_log: bool,
 }
 
-impl Default for Shape {
-    fn default() -> Shape {
-        Shape { snappy: true, memtable_bytes: 4 << 20, bloom_bits: 0, paranoid: false, mapped_log: false }
+impl Default for Layout {
+    fn default() -> Layout {
+        Layout { snappy: true, write_buffer_size: 4 << 20, bloom_bits: 0, paranoid: false, mapped_log: false }
     }
 }
 
-impl Shape {
+impl Layout {
     /// Terrace's options for this shape.
     pub fn ours(&self) -> Options {
         let mut options = Options::preset("leveldb").expect("a preset of that name exists");
         let settings = [
             ("compression", if self.snappy { "snappy" } else { "none" }.to_string()),
-            ("memtable_bytes", self.memtable_bytes.to_string()),
+            ("write_buffer_size", self.write_buffer_size.to_string()),
             ("bloom_bits", self.bloom_bits.to_string()),
             ("paranoid_checks", self.paranoid.to_string()),
-            ("log_writes", if self.mapped_log { "map" } else { "write" }.to_string()),
+            ("wal_write_mode", if self.mapped_log { "map" } else { "write" }.to_string()),
         ];
         for (name, value) in settings {
             options.set(name, &value).unwrap_or_else(|e| panic!("{name}={value}: {e}"));
@@ -72,7 +72,7 @@ impl Shape {
             create_if_missing: true,
             paranoid_checks: self.paranoid,
             compression: if self.snappy { leveldb::Compression::Snappy } else { leveldb::Compression::None },
-            write_buffer_size: self.memtable_bytes,
+            write_buffer_size: self.write_buffer_size,
             bloom_bits: (self.bloom_bits > 0).then_some(self.bloom_bits),
             ..Default::default()
         }
@@ -94,18 +94,18 @@ pub enum Store {
 
 impl Store {
     /// Opens, or makes, the store in `dir`.
-    pub fn open(side: Side, dir: &Path, shape: &Shape) -> Store {
-        let store = Store::try_open(side, dir, shape);
-        store.unwrap_or_else(|e| panic!("{side:?} cannot open {} as {shape:?}: {e}", dir.display()))
+    pub fn open(side: Side, dir: &Path, layout: &Layout) -> Store {
+        let store = Store::try_open(side, dir, layout);
+        store.unwrap_or_else(|e| panic!("{side:?} cannot open {} as {layout:?}: {e}", dir.display()))
     }
 
     /// As [`Store::open`], with the refusal's text.
-    pub fn try_open(side: Side, dir: &Path, shape: &Shape) -> Result<Store, String> {
+    pub fn try_open(side: Side, dir: &Path, layout: &Layout) -> Result<Store, String> {
         match side {
-            Side::Ours => Db::open(dir, shape.ours()).map(Store::Ours).map_err(|e| e.to_string()),
+            Side::Ours => Db::open(dir, layout.ours()).map(Store::Ours).map_err(|e| e.to_string()),
             Side::Theirs => {
                 let library = Library::load().map_err(|e| e.to_string())?;
-                let store = library.open(dir, &shape.theirs()).map_err(|e| e.to_string())?;
+                let store = library.open(dir, &layout.theirs()).map_err(|e| e.to_string())?;
                 Ok(Store::Theirs(store))
             }
         }

@@ -141,48 +141,48 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
     };
     let level0 = prop::sample::select(vec![["1", "2", "3"], ["2", "4", "8"], ["4", "8", "12"]]);
     let single = (
-        one_of("memtable_bytes", &["64KiB", "128KiB", "4MiB"]),
-        one_of("memtables_max", &["2", "4"]),
-        one_of("table_bytes", &["64KiB", "256KiB"]),
-        one_of("block_bytes", &["1KiB", "4KiB", "64KiB"]),
-        one_of("restart_interval", &["1", "2", "16"]),
+        one_of("write_buffer_size", &["64KiB", "128KiB", "4MiB"]),
+        one_of("max_write_buffer_number", &["2", "4"]),
+        one_of("target_file_size", &["64KiB", "256KiB"]),
+        one_of("block_size", &["1KiB", "4KiB", "64KiB"]),
+        one_of("block_restart_interval", &["1", "2", "16"]),
         one_of("compression", &["none", "snappy", "zstd", "lz4"]),
         one_of("bloom_bits", &["0", "10"]),
         one_of("filter_form", &["block", "table"]),
-        one_of("cache_bytes", &["0", "8MiB"]),
-        one_of("open_tables_max", &["16", "990"]),
+        one_of("block_cache_size", &["0", "8MiB"]),
+        one_of("max_open_files", &["16", "990"]),
     );
     let other = (
-        one_of("level_base_bytes", &["64KiB", "10MiB"]),
+        one_of("max_bytes_for_level_base", &["64KiB", "10MiB"]),
         one_of("seek_compaction", &["on", "off"]),
-        one_of("compactions_max", &["1", "2", "3"]),
-        one_of("compactions_calm", &["1", "64"]),
-        one_of("compaction_bytes_per_second", &["0", "64MiB"]),
-        one_of("subcompactions_max", &["1", "3"]),
-        one_of("subcompaction_bytes", &["1KiB", "4MiB"]),
-        one_of("l0_merge_runs", &["0", "2", "3"]),
+        one_of("max_background_compactions", &["1", "2", "3"]),
+        one_of("base_background_compactions", &["1", "64"]),
+        one_of("rate_bytes_per_sec", &["0", "64MiB"]),
+        one_of("max_subcompactions", &["1", "3"]),
+        one_of("min_subcompaction_size", &["1KiB", "4MiB"]),
+        one_of("intra_l0_compaction_trigger", &["0", "2", "3"]),
         one_of("least_overlap", &["on", "off"]),
         one_of("paranoid_checks", &["on", "off"]),
-        one_of("manifest_bytes", &["4KiB", "64MiB"]),
+        one_of("max_manifest_file_size", &["4KiB", "64MiB"]),
         level0,
     );
     let writing = (
         one_of("pipelined_writes", &["on", "off"]),
-        one_of("smooth_stalls", &["on", "off"]),
-        one_of("l0_seek_bytes", &["0", "1MiB"]),
+        one_of("delayed_writes", &["on", "off"]),
+        one_of("level0_seek_compaction_bytes", &["0", "1MiB"]),
         one_of("seek_compaction_bytes", &["0", "16", "4KiB"]),
-        one_of("tombstone_percent", &["0", "1", "50"]),
-        one_of("l0_least_percent", &["0", "70", "1000"]),
-        one_of("range_deletes", &["on", "off"]),
-        one_of("file_value_bytes_min", &["0", "20", "1KiB"]),
-        one_of("level_base_entries", &["0", "20", "10000"]),
-        one_of("whole_blocks", &["on", "off"]),
+        one_of("tombstone_compaction_percent", &["0", "1", "50"]),
+        one_of("level0_min_overlap_percent", &["0", "70", "1000"]),
+        one_of("range_tombstones", &["on", "off"]),
+        one_of("min_value_file_size", &["0", "20", "1KiB"]),
+        one_of("max_entries_for_level_base", &["0", "20", "10000"]),
+        one_of("copy_whole_blocks", &["on", "off"]),
     );
     let apart = (
         one_of("values", &["preset", "table", "log"]),
         one_of("value_log_threshold", &["0", "100", "512"]),
-        one_of("segment_bytes", &["64KiB", "64MiB"]),
-        one_of("garbage_percent", &["1", "20"]),
+        one_of("value_log_segment_size", &["64KiB", "64MiB"]),
+        one_of("value_log_gc_percent", &["1", "20"]),
         one_of("collection", &["segments", "tail"]),
         one_of("value_readahead_bytes", &["0", "1", "1MiB"]),
     );
@@ -194,12 +194,13 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
             (u, v, w, seek, tombstones, least, x, y, z, whole),
             apart,
         )| {
-            let mut shape = vec![a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z];
-            shape.extend([per_second, seek, tombstones, least, whole]);
-            shape.extend(<[_; 6]>::from(apart));
-            let names = ["l0_compact_runs", "l0_slow_runs", "l0_stop_runs"];
-            shape.extend(names.into_iter().zip(level0.map(String::from)));
-            shape
+            let mut layout = vec![a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z];
+            layout.extend([per_second, seek, tombstones, least, whole]);
+            layout.extend(<[_; 6]>::from(apart));
+            let names =
+                ["level0_file_num_compaction_trigger", "level0_slowdown_writes_trigger", "level0_stop_writes_trigger"];
+            layout.extend(names.into_iter().zip(level0.map(String::from)));
+            layout
         },
     )
 }
@@ -216,17 +217,17 @@ pub fn any_config() -> impl Strategy<Value = Config> {
         let mut shapes = [first, second];
         // Where values live is decided by the first opening.
         shapes[1].iter_mut().filter(|(name, _)| *name == "values").for_each(|(_, value)| *value = "preset".into());
-        let codec = |shape: &[(&str, String)]| shape.iter().any(|(_, value)| value == "lz4");
+        let codec = |layout: &[(&str, String)]| layout.iter().any(|(_, value)| value == "lz4");
         if !codec(&shapes[0]) && codec(&shapes[1]) {
             // A store that was not made for LZ4 refuses it; durability.rs sees to that.
             shapes[1].iter_mut().filter(|(_, value)| value == "lz4").for_each(|(_, value)| *value = "zstd".into());
         }
-        let asks = |shape: &[(&str, String)]| shape.contains(&("range_deletes", "on".to_string()));
+        let asks = |layout: &[(&str, String)]| layout.contains(&("range_tombstones", "on".to_string()));
         if !asks(&shapes[0]) && !codec(&shapes[0]) {
             // Likewise; there, ranges are deleted key by key.
             shapes[1]
                 .iter_mut()
-                .filter(|(name, _)| *name == "range_deletes")
+                .filter(|(name, _)| *name == "range_tombstones")
                 .for_each(|(_, value)| *value = "off".into());
         } else if !codec(&shapes[0]) {
             shapes[1].iter_mut().filter(|(_, value)| value == "lz4").for_each(|(_, value)| *value = "zstd".into());

@@ -28,7 +28,7 @@ pub const FORMS: &[(&str, &[(&str, &str)])] = &[
 ];
 
 /// A whole key for every entry, nothing compressed, so that entries can be found and changed.
-const OPEN: &[(&str, &str)] = &[("compression", "none"), ("restart_interval", "1"), ("block_bytes", "1KiB")];
+const OPEN: &[(&str, &str)] = &[("compression", "none"), ("block_restart_interval", "1"), ("block_size", "1KiB")];
 
 /// Options of a store of this form.
 pub fn options(form: &[(&str, &str)]) -> Options {

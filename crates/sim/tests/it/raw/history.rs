@@ -2,7 +2,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 use terrace_sim::{CrashDevice, Rng};
 use terrace_storage::{
-    LogWrites,
+    WalWriteMode,
     backends::{
         files::fs::{FileSystem, WriteFile},
         raw::RawFs,
@@ -61,7 +61,7 @@ impl History {
                 // Long names fill the slot journal, which then begins anew.
                 let name = format!("{:03}{}", self.files.len(), "-".repeat(self.rng.below(2) * 200));
                 let file = match self.rng.below(3) {
-                    0 => self.fs.create_log(&name, LogWrites::Write),
+                    0 => self.fs.create_log(&name, WalWriteMode::Write),
                     1 => self
                         .fs
                         .create_table(&name, &Hint { level: 2, expected_bytes: 0, lifetime: Lifetime::Compaction }),

@@ -5,7 +5,7 @@ use terrace_device::{BlockDevice, Deaf};
 use terrace_format::raw::{PAGE, page::PAYLOAD};
 use terrace_sim::{CrashDevice, DeviceImage};
 use terrace_storage::{
-    LogWrites,
+    WalWriteMode,
     backends::{
         files::fs::FileSystem,
         raw::{self, RawFs},
@@ -14,7 +14,7 @@ use terrace_storage::{
 
 /// A log of so many full pages of `byte`.
 fn full_pages(fs: &RawFs, name: &str, byte: u8, pages: usize) {
-    let mut log = fs.create_log(name, LogWrites::Write).unwrap();
+    let mut log = fs.create_log(name, WalWriteMode::Write).unwrap();
     (0..pages).for_each(|_| log.append(&[byte; PAYLOAD]).unwrap());
 }
 

@@ -21,12 +21,12 @@ use terrace_device::{BlockDevice, Stream};
 use terrace_format::raw::Sizes;
 use terrace_sim::{CrashDevice, DeviceImage, Yanked};
 use terrace_storage::{
-    LogWrites, Purpose, Traffic,
+    IoStats, Purpose, WalWriteMode,
     backends::{
         files::fs::{FileSystem, WriteFile},
         raw::{self, RawFs},
     },
-    durability::{CommitTracker, Finished, SyncTracker},
+    durability::{DurabilityTracker, Finished, SyncTracker},
     placement::{Hint, Lifetime},
 };
 
@@ -152,7 +152,7 @@ fn a_device_that_is_pulled_out_loses_nothing_promised() {
         let mut synced = 0;
         let mut work = || -> std::io::Result<()> {
             let _held = fs.lock(true)?;
-            let mut file = fs.create_log("log", LogWrites::Write)?;
+            let mut file = fs.create_log("log", WalWriteMode::Write)?;
             for number in 1..=40 {
                 file.append(&[number; 1000])?;
                 file.sync()?;
@@ -406,8 +406,8 @@ fn each_lifetime_has_a_unit() {
     let hint = |level| Hint { level, expected_bytes: 0, lifetime: Lifetime::Compaction };
     let kinds: [(&str, io::Result<Box<dyn WriteFile>>); 5] = [
         ("CURRENT", fs.create("CURRENT")),
-        ("000001.log", fs.create_log("000001.log", LogWrites::Write)),
-        ("000002.vlog", fs.create_log("000002.vlog", LogWrites::Write)),
+        ("000001.log", fs.create_log("000001.log", WalWriteMode::Write)),
+        ("000002.vlog", fs.create_log("000002.vlog", WalWriteMode::Write)),
         ("000003.ldb", fs.create_table("000003.ldb", &hint(0))),
         ("000004.ldb", fs.create_table("000004.ldb", &hint(3))),
     ];
@@ -451,7 +451,7 @@ fn what_will_be_read_is_asked_of_the_device() {
     let wanted = &bytes[range.start as usize..range.end as usize];
     assert!(found == wanted, "{} bytes of {}", found.len(), wanted.len());
     assert_eq!(asked("table", 5 * slot..u64::MAX), Vec::new());
-    let mut log = fs.create_log("log", LogWrites::Write).unwrap();
+    let mut log = fs.create_log("log", WalWriteMode::Write).unwrap();
     log.append(&bytes[..20_000]).unwrap();
     let pages: u64 = asked("log", 5000..9000).iter().map(|range| range.end - range.start).sum();
     assert!((2 * 4096..=3 * 4096).contains(&pages), "{pages}");
@@ -463,7 +463,7 @@ fn a_sync_is_one_flush() {
     let device = CrashDevice::new(&formatted());
     let fs = RawFs::new(Arc::new(device.clone()), "device");
     let _held = fs.lock(true).unwrap();
-    let mut log = fs.create_log("log", LogWrites::Write).unwrap();
+    let mut log = fs.create_log("log", WalWriteMode::Write).unwrap();
     log.sync().unwrap(); // the first record begins a half of the journal, with a flush of its own
     fs.sync_directory().unwrap();
     let flushes = |work: &mut dyn FnMut()| {
@@ -483,7 +483,7 @@ fn a_sync_is_one_flush() {
             file.append(&[7; 5000]).unwrap();
             Finished { name: format!("{number}"), file, bytes: 5000, purpose: Purpose::Flush }
         };
-        let ticket = SyncTracker.watch(&*fs, (0..5).map(table).collect(), &Traffic::default()).unwrap();
+        let ticket = SyncTracker.watch(&*fs, (0..5).map(table).collect(), &IoStats::default()).unwrap();
         assert!(ticket.is_durable().unwrap());
     };
     assert_eq!(flushes(&mut build), 1);

@@ -11,7 +11,7 @@ use terrace_device::{BlockDevice, Stream};
 use terrace_format::raw::{PAGE, page::PAYLOAD};
 use terrace_sim::CrashDevice;
 use terrace_storage::{
-    LogWrites,
+    WalWriteMode,
     backends::{files::fs::FileSystem, raw::RawFs},
 };
 
@@ -79,7 +79,7 @@ fn what_a_failed_sync_left_of_a_log_can_be_forgotten() {
     let device = Remembering::new();
     let fs = RawFs::new(device.clone(), "device");
     let held = fs.lock(true).unwrap();
-    let mut log = fs.create_log("000001.vlog", LogWrites::Write).unwrap();
+    let mut log = fs.create_log("000001.vlog", WalWriteMode::Write).unwrap();
     log.append(&[1; 100]).unwrap(); // a part of a page, which is written again with what follows
     log.sync().unwrap();
     device.loses.store(true, SeqCst);

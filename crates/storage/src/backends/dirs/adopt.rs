@@ -1,17 +1,17 @@
 //! Takes over tables that others wrote: folders by links to their files, single files as the files backend does.
 use super::{
     super::files::Files,
-    shelf::{Shelf, meta_of},
+    table_dirs::{TableDirs, meta_of},
 };
 use crate::{
     Adopted, Error, Purpose, Result, TableFile,
-    placement::{ObjectId, Placement},
+    placement::{ObjectId, Storage},
     sst::read_pair_facts,
 };
 use terrace_format::{LEVELS, TableId};
 
 /// Takes over `tables` under new numbers. What was taken when something fails is let go again.
-pub(super) fn adopt(shelf: &Shelf, files: &Files, tables: &[(TableFile, ObjectId)]) -> Result<Adopted> {
+pub(super) fn adopt(shelf: &TableDirs, files: &Files, tables: &[(TableFile, ObjectId)]) -> Result<Adopted> {
     shelf.store.writable("adopt tables")?;
     let (mut folders, mut others) = (Vec::new(), Vec::new());
     for (table, object) in tables.iter().cloned() {
@@ -34,7 +34,7 @@ fn is_folder(table: &TableFile) -> bool {
     table.fs.folders().is_some_and(|folders| folders.list_folder(&table.name).is_ok())
 }
 
-fn take_all(shelf: &Shelf, tables: &[(TableFile, TableId)], adopted: &mut Adopted) -> Result<()> {
+fn take_all(shelf: &TableDirs, tables: &[(TableFile, TableId)], adopted: &mut Adopted) -> Result<()> {
     let mut taken = Vec::new();
     for (table, id) in tables {
         taken.push(take(shelf, table, *id, adopted)?);
@@ -43,7 +43,7 @@ fn take_all(shelf: &Shelf, tables: &[(TableFile, TableId)], adopted: &mut Adopte
 }
 
 /// The new folder.
-fn take(shelf: &Shelf, table: &TableFile, id: TableId, adopted: &mut Adopted) -> Result<String> {
+fn take(shelf: &TableDirs, table: &TableFile, id: TableId, adopted: &mut Adopted) -> Result<String> {
     let level = (0..LEVELS).find(|level| table.name.starts_with(&format!("L{level}/"))).unwrap_or(0);
     let target = shelf.make(level, id)?;
     let told = |e| Error::io("take over", format!("{table} as {}", shelf.store.path(&target)), e);

@@ -4,19 +4,19 @@ use super::{
         build::{Output, purpose, watch},
         folders::Room,
     },
-    shelf::{Shelf, meta_of},
     table::read_pair,
+    table_dirs::{TableDirs, meta_of},
 };
 use crate::{
-    Error, FilterForm, Purpose, Result, Setup, Ticket,
+    DurabilityHandle, Error, FilterForm, Purpose, Result, StorageConfig,
     durability::Finished,
-    placement::{Build, EntryRef, Fragment, Hint, Origin, TableMeta},
+    placement::{EntryRef, Fragment, Hint, Origin, TableMeta, TableSink},
     sst::{Bounds, Writer},
 };
 use std::{io::ErrorKind, sync::Arc};
 use terrace_format::{
     Kind, TableId, key,
-    pair::{self, InFile, PairFacts, Reference},
+    pair::{self, InFile, PairProperties, Reference},
 };
 
 /// So many files are left for logs, manifests and tables, and this share of all that there can be: with fewer, values stay in the meta file.
@@ -27,17 +27,17 @@ const FILES_KEPT_SHARE: u64 = 8;
 const FILES_AT_ONCE: u64 = 64;
 
 /// Starts a build.
-pub(super) fn begin(shelf: Arc<Shelf>, hint: Hint) -> Result<Box<dyn Build>> {
+pub(super) fn begin(shelf: Arc<TableDirs>, hint: Hint) -> Result<Box<dyn TableSink>> {
     shelf.store.writable("build tables")?;
-    let setup = Setup { filter_form: FilterForm::Table, ..shelf.store.setup.clone() };
+    let setup = StorageConfig { filter_form: FilterForm::Table, ..shelf.store.setup.clone() };
     let (purpose, level) = (purpose(hint), hint.level);
     let (open, metas, finished, made) = Default::default();
     Ok(Box::new(DirsBuild { shelf, setup, purpose, level, open, metas, bytes: 0, finished, made, files: 0 }))
 }
 
 struct DirsBuild {
-    shelf: Arc<Shelf>,
-    setup: Setup,
+    shelf: Arc<TableDirs>,
+    setup: StorageConfig,
     purpose: Purpose,
     level: usize,
     open: Option<Open>,
@@ -57,7 +57,7 @@ struct Open {
     id: TableId,
     folder: String,
     writer: Writer<Output>,
-    pairs: PairFacts,
+    pairs: PairProperties,
     entries: u64,
     linked_bytes: u64,
 }
@@ -83,7 +83,7 @@ impl DirsBuild {
     /// Stores a new value.
     fn add(&mut self, internal: &[u8], value: &[u8]) -> Result<()> {
         self.open()?;
-        let here = (value.len() as u64) < self.setup.file_value_bytes_min;
+        let here = (value.len() as u64) < self.setup.min_value_file_size;
         let placed = if here || !self.may_make_a_file()? { Placed::Here } else { self.write(internal, value)? };
         self.list(internal, placed, value)
     }
@@ -105,7 +105,7 @@ impl DirsBuild {
     fn write(&mut self, internal: &[u8], value: &[u8]) -> Result<Placed> {
         let file = InFile::new(internal, value, self.shelf.name_bytes_max);
         let path = format!("{}/{}", self.open()?.folder, file.name(internal));
-        let Shelf { store, .. } = &*self.shelf;
+        let TableDirs { store, .. } = &*self.shelf;
         let mut output = match store.fs.create(&path) {
             Err(e) if takes_no_more(&e) => return Ok(Placed::Here),
             made => made.map_err(store.io("create", &path))?,
@@ -170,7 +170,7 @@ fn takes_no_more(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::StorageFull)
 }
 
-impl Build for DirsBuild {
+impl TableSink for DirsBuild {
     fn begin_table(&mut self, id: TableId) -> Result<()> {
         if let Some(open) = &self.open {
             return Err(Error::Unsupported(format!("table {} of this build is still open", open.id)));
@@ -179,7 +179,7 @@ impl Build for DirsBuild {
         self.made.push(id);
         let output = Output::create(&self.shelf.store, self.purpose, self.level, &meta_of(&folder))?;
         let writer = Writer::new(output, &self.setup);
-        self.open = Some(Open { id, folder, writer, pairs: PairFacts::default(), entries: 0, linked_bytes: 0 });
+        self.open = Some(Open { id, folder, writer, pairs: PairProperties::default(), entries: 0, linked_bytes: 0 });
         Ok(())
     }
 
@@ -221,7 +221,7 @@ impl Build for DirsBuild {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<(Vec<TableMeta>, Ticket)> {
+    fn finish(mut self: Box<Self>) -> Result<(Vec<TableMeta>, DurabilityHandle)> {
         if let Some(open) = &self.open {
             return Err(Error::Unsupported(format!("table {} of this build is still open", open.id)));
         }

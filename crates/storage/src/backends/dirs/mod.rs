@@ -10,31 +10,31 @@
 //! docs/format/directory-table.md.
 use super::files::{Files, Store, open_input, tables::Tables};
 use crate::{
-    Adopted, Budget, Error, Result, TableFile, Traffic,
+    Adopted, Budget, Error, IoStats, Result, TableFile,
     placement::{
-        Build, Hint, Limits, Listed, LogKind, LogReader, LogWriter, ObjectId, Placement, Salvage, Table, TableMeta,
+        Hint, Limits, Listed, LogKind, LogReader, LogWriter, ObjectId, Salvage, Storage, Table, TableMeta, TableSink,
     },
 };
-use shelf::Shelf;
-pub(crate) use shelf::any_folder;
-pub(super) use shelf::destroy;
 use std::{
     io::{self, ErrorKind},
     sync::Arc,
 };
 use table::DirectoryTable;
-use terrace_format::{LogId, Shape, pair};
+use table_dirs::TableDirs;
+pub(crate) use table_dirs::any_folder;
+pub(super) use table_dirs::destroy;
+use terrace_format::{Layout, LogId, pair};
 
 mod adopt;
 mod build;
 mod salvage;
-mod shelf;
 mod table;
+mod table_dirs;
 
 /// A store whose tables are directories.
 pub struct Dirs {
     files: Files,
-    shelf: Arc<Shelf>,
+    shelf: Arc<TableDirs>,
     tables: Arc<Tables>,
 }
 
@@ -56,7 +56,7 @@ impl Dirs {
         if store.writable("try names").is_ok() && files.load_root()?.is_none() {
             try_signs(store)?.map_err(|e| refused(format!("names with {SIGNS} cannot be ({e})")))?;
         }
-        let shelf = Arc::new(Shelf::open(store.clone(), name_bytes_max)?);
+        let shelf = Arc::new(TableDirs::open(store.clone(), name_bytes_max)?);
         let find = {
             let shelf = shelf.clone();
             move |meta: &TableMeta| match shelf.folder(meta.id) {
@@ -86,7 +86,7 @@ fn try_signs(store: &Store) -> Result<io::Result<()>> {
     store.fs.remove(SIGNS).map_err(store.io("remove", SIGNS)).map(Ok)
 }
 
-impl Placement for Dirs {
+impl Storage for Dirs {
     fn name(&self) -> String {
         self.files.name()
     }
@@ -101,8 +101,8 @@ impl Placement for Dirs {
         }
     }
 
-    fn tier(&self) -> &'static str {
-        self.files.tier()
+    fn durability_mode(&self) -> &'static str {
+        self.files.durability_mode()
     }
 
     fn promises(&self) -> bool {
@@ -113,8 +113,8 @@ impl Placement for Dirs {
         self.files.limits()
     }
 
-    fn shape(&self) -> Shape {
-        self.files.shape()
+    fn layout(&self) -> Layout {
+        self.files.layout()
     }
 
     fn values_elsewhere(&self) -> bool {
@@ -129,7 +129,7 @@ impl Placement for Dirs {
         self.files.open_log(id, kind)
     }
 
-    fn begin(&self, hint: Hint) -> Result<Box<dyn Build>> {
+    fn begin(&self, hint: Hint) -> Result<Box<dyn TableSink>> {
         build::begin(self.shelf.clone(), hint)
     }
 
@@ -246,7 +246,7 @@ impl Placement for Dirs {
         self.files.budget()
     }
 
-    fn traffic(&self) -> &Traffic {
+    fn traffic(&self) -> &IoStats {
         self.files.traffic()
     }
 }

@@ -1,8 +1,8 @@
 //! Reads what can be read of a directory table that may be damaged anywhere: what the meta file still lists, and where that has
 //! lost something also the files that it does not list, whose names say what they are. Nothing counts without its checksum.
 use super::{
-    shelf::{Shelf, meta_of},
     table::Place,
+    table_dirs::{TableDirs, meta_of},
 };
 use crate::{
     Error, Result,
@@ -14,7 +14,7 @@ use std::{
     sync::Arc,
 };
 use terrace_format::{
-    Kind, RangeDeletes,
+    Kind, RangeTombstones,
     block::{Block, BlockBuilder},
     key::{self, Parsed},
     pair::{PairName, Reference},
@@ -32,13 +32,13 @@ pub(super) struct PairSalvager {
     lost: VecDeque<Loss>,
     /// In their order, each once: internal keys, and what the meta file has for them or would have.
     entries: VecDeque<(Vec<u8>, Vec<u8>)>,
-    range_deletes: Result<Option<Arc<RangeDeletes>>>,
+    range_tombstones: Result<Option<Arc<RangeTombstones>>>,
 }
 
 /// Finds out what there is.
-pub(super) fn open(shelf: Arc<Shelf>, folder: String, table: &TableMeta) -> Result<PairSalvager> {
+pub(super) fn open(shelf: Arc<TableDirs>, folder: String, table: &TableMeta) -> Result<PairSalvager> {
     let place = Place { shelf, folder };
-    let mut found = PairSalvager { place, lost: VecDeque::new(), entries: VecDeque::new(), range_deletes: Ok(None) };
+    let mut found = PairSalvager { place, lost: VecDeque::new(), entries: VecDeque::new(), range_tombstones: Ok(None) };
     found.listed(table)?;
     if !found.lost.is_empty() {
         found.unlisted()?;
@@ -61,7 +61,7 @@ impl PairSalvager {
             Ok(opened) => opened,
         };
         let mut salvager = Salvager::new(Box::new(meta), &shelf.store.setup, table);
-        self.range_deletes = salvager.range_deletes();
+        self.range_tombstones = salvager.range_tombstones();
         loop {
             match salvager.next() {
                 Piece::End => return Ok(()),
@@ -161,7 +161,7 @@ impl Salvage for PairSalvager {
         }
     }
 
-    fn range_deletes(&self) -> Result<Option<Arc<RangeDeletes>>> {
-        self.range_deletes.clone()
+    fn range_tombstones(&self) -> Result<Option<Arc<RangeTombstones>>> {
+        self.range_tombstones.clone()
     }
 }

@@ -1,17 +1,17 @@
 //! Reads a directory table: its meta file is a table of blocks, in which references stand for values.
 use super::{
     super::files::{Input, Store, tables::FileTable},
-    shelf::{Shelf, meta_of},
+    table_dirs::{TableDirs, meta_of},
 };
 use crate::{
     Error, Result,
-    placement::{Bytes, Cursor, EntryRef, Found, RangeDeletes, ReadHow, Table, TableFacts, Values},
+    placement::{Bytes, Cursor, EntryRef, Found, RangeTombstones, ReadHow, Table, TableProperties, Values},
     sst::{ByteSource, Reader},
 };
 use std::sync::Arc;
 use terrace_format::{
     Kind, key,
-    pair::{InFile, PairFacts, Reference},
+    pair::{InFile, PairProperties, Reference},
 };
 
 /// A table in a folder.
@@ -23,12 +23,12 @@ pub(super) struct DirectoryTable {
 /// Finds the values of one table.
 #[derive(Clone)]
 pub(super) struct Place {
-    pub shelf: Arc<Shelf>,
+    pub shelf: Arc<TableDirs>,
     pub folder: String,
 }
 
 impl DirectoryTable {
-    pub fn new(shelf: Arc<Shelf>, folder: String, file: Arc<FileTable>) -> DirectoryTable {
+    pub fn new(shelf: Arc<TableDirs>, folder: String, file: Arc<FileTable>) -> DirectoryTable {
         DirectoryTable { place: Place { shelf, folder }, file }
     }
 
@@ -129,21 +129,21 @@ impl Table for DirectoryTable {
         })
     }
 
-    fn range_deletes(&self) -> Result<Option<Arc<RangeDeletes>>> {
-        self.file.range_deletes()
+    fn range_tombstones(&self) -> Result<Option<Arc<RangeTombstones>>> {
+        self.file.range_tombstones()
     }
 
-    fn facts(&self) -> Result<Option<TableFacts>> {
+    fn facts(&self) -> Result<Option<TableProperties>> {
         self.file.with(|reader| {
             let value_bytes = reader.pair_facts().unwrap_or_default().value_bytes;
-            Ok(reader.facts().map(|facts| TableFacts { value_bytes, ..facts }))
+            Ok(reader.facts().map(|facts| TableProperties { value_bytes, ..facts }))
         })
     }
 
     /// Checks the meta file, then every pair.
-    fn verify(&self) -> Result<TableFacts> {
+    fn verify(&self) -> Result<TableProperties> {
         let (facts, claimed) = self.file.with(|reader| Ok((reader.verify()?, reader.pair_facts())))?;
-        let mut counted = PairFacts::default();
+        let mut counted = PairProperties::default();
         let mut cursor = self.file.cursor(ReadHow { verify: true, fill_cache: false })?;
         cursor.seek_first()?;
         while cursor.valid() {
@@ -162,6 +162,6 @@ impl Table for DirectoryTable {
             let detail = format!("they claim {claimed:?}, the entries say {counted:?}");
             return Err(Error::Corrupt { what: "pair facts", object, offset: 0, detail });
         }
-        Ok(TableFacts { value_bytes: counted.value_bytes, ..facts })
+        Ok(TableProperties { value_bytes: counted.value_bytes, ..facts })
     }
 }

@@ -1,9 +1,9 @@
 //! Builds: one file for each table, or, of a compaction in a store with bundles, one file for all of them; durable together.
 use super::{Store, bundle, fs::WriteFile};
 use crate::{
-    Error, Purpose, Result, Ticket,
-    durability::{CommitTracker, Finished, SyncTracker},
-    placement::{Build, EntryRef, Fragment, Hint, Lifetime, ObjectId, TableMeta, WholeBlock},
+    DurabilityHandle, Error, Purpose, Result,
+    durability::{DurabilityTracker, Finished, SyncTracker},
+    placement::{EntryRef, Fragment, Hint, Lifetime, ObjectId, TableMeta, TableSink, WholeBlock},
     sst::{Bounds, ByteSink, Cut, Writer},
 };
 use std::sync::{Arc, atomic::Ordering::Relaxed};
@@ -17,10 +17,10 @@ use terrace_format::{
 const GATHER_BYTES: usize = 64 << 10;
 
 /// Starts a build.
-pub(super) fn begin(store: Arc<Store>, hint: Hint) -> Result<Box<dyn Build>> {
+pub(super) fn begin(store: Arc<Store>, hint: Hint) -> Result<Box<dyn TableSink>> {
     store.writable("build tables")?;
     // A flush makes one table, which as a file of its own costs one sync too.
-    let bundled = store.shape.tables == TableForm::Bundled && hint.lifetime == Lifetime::Compaction;
+    let bundled = store.layout.tables == TableForm::Bundled && hint.lifetime == Lifetime::Compaction;
     let bundle = bundled.then(OpenBundle::default);
     let (metas, finished, parts, names) = Default::default();
     Ok(Box::new(FilesBuild { store, hint, bundle, open: None, segment: None, metas, finished, parts, names }))
@@ -36,7 +36,7 @@ pub(in crate::backends) fn purpose(hint: Hint) -> Purpose {
 }
 
 /// Hands the finished files of a build to the tier.
-pub(in crate::backends) fn watch(store: &Store, purpose: Purpose, files: Vec<Finished>) -> Result<Ticket> {
+pub(in crate::backends) fn watch(store: &Store, purpose: Purpose, files: Vec<Finished>) -> Result<DurabilityHandle> {
     let Store { fs, tracker, setup, traffic, .. } = store;
     let inline = setup.sync_flushes && purpose == Purpose::Flush && tracker.promises();
     if inline { SyncTracker.watch(&**fs, files, traffic) } else { tracker.watch(&**fs, files, traffic) }
@@ -54,7 +54,7 @@ struct FilesBuild {
     /// Files that have ended, and that their tier has not got yet.
     finished: Vec<Finished>,
     /// Of those that it has.
-    parts: Vec<Ticket>,
+    parts: Vec<DurabilityHandle>,
     /// Files made so far, to remove if the build is abandoned.
     names: Vec<String>,
 }
@@ -95,7 +95,7 @@ impl FilesBuild {
         let file = self.store.fs.create_table(&name, &self.hint).map_err(self.store.io("create", &name))?;
         // A compaction moves values out of the segments that it empties; others bring new ones, as they do tables.
         let purpose = match self.hint.lifetime {
-            Lifetime::Compaction => Purpose::Collection,
+            Lifetime::Compaction => Purpose::ValueLogGc,
             Lifetime::Flush | Lifetime::Ingest => purpose(self.hint),
         };
         let output = Output::to(file, &self.store, purpose, self.hint.level, &name);
@@ -116,7 +116,9 @@ impl FilesBuild {
         let held = self.finished.len();
         let watched = watch(&self.store, purpose(self.hint), std::mem::take(&mut self.finished));
         self.store.held.fetch_sub(held, Relaxed); // only now: the tier may first do what is due, with all of them open
-        self.parts.push(watched.as_ref().map_or_else(|error| Ticket::broken(error.clone()), Ticket::clone));
+        self.parts.push(
+            watched.as_ref().map_or_else(|error| DurabilityHandle::broken(error.clone()), DurabilityHandle::clone),
+        );
         watched.map(drop)
     }
 
@@ -139,7 +141,7 @@ impl FilesBuild {
     }
 }
 
-impl Build for FilesBuild {
+impl TableSink for FilesBuild {
     fn begin_table(&mut self, id: TableId) -> Result<()> {
         if let Some((open, _)) = &self.open {
             return Err(Error::Unsupported(format!("table {open} of this build is still open")));
@@ -206,7 +208,7 @@ impl Build for FilesBuild {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<(Vec<TableMeta>, Ticket)> {
+    fn finish(mut self: Box<Self>) -> Result<(Vec<TableMeta>, DurabilityHandle)> {
         if let Some((open, _)) = &self.open {
             return Err(Error::Unsupported(format!("table {open} of this build is still open")));
         }
@@ -216,7 +218,7 @@ impl Build for FilesBuild {
             self.pass_on()?;
         }
         self.names.clear();
-        Ok((std::mem::take(&mut self.metas), Ticket::all(std::mem::take(&mut self.parts))))
+        Ok((std::mem::take(&mut self.metas), DurabilityHandle::all(std::mem::take(&mut self.parts))))
     }
 }
 
@@ -252,7 +254,7 @@ impl Output {
     /// Writes to `file`, which is new and called `name`.
     fn to(file: Box<dyn WriteFile>, store: &Arc<Store>, purpose: Purpose, level: usize, name: &str) -> Output {
         // As large as it can get: grown again by each file, it left holes in the heap.
-        let gathered = Vec::with_capacity(GATHER_BYTES + store.setup.block_bytes.min(GATHER_BYTES));
+        let gathered = Vec::with_capacity(GATHER_BYTES + store.setup.block_size.min(GATHER_BYTES));
         Output { name: store.path(name), store: store.clone(), purpose, level, file, gathered, bytes: 0 }
     }
 

@@ -130,7 +130,7 @@ impl Saver {
     }
 }
 
-/// The folders of a build as [trackers](crate::durability::CommitTracker) see them: one file with all that is in them.
+/// The folders of a build as [trackers](crate::durability::DurabilityTracker) see them: one file with all that is in them.
 pub(in crate::backends) struct WholeFolders {
     saver: Arc<Saver>,
     build: u64,

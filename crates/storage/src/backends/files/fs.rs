@@ -4,9 +4,9 @@
 //! below the placement because power cuts, full disks and torn files happen to files, not to tables
 //! (docs/decisions/0003-file-seam.md). Only the file backend uses it; the engine never sees it.
 use super::folders::Folders;
-use crate::{placement::Hint, setup::LogWrites};
+use crate::{config::WalWriteMode, placement::Hint};
 use std::{fs::File, io, ops::Range, os::fd::BorrowedFd, sync::Arc, time::Duration};
-use terrace_format::{Storage, block::Bytes};
+use terrace_format::{Medium, block::Bytes};
 
 /// One entry of the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,8 +22,8 @@ pub trait FileSystem: Send + Sync {
     /// For messages: the directory.
     fn name(&self) -> String;
     /// What the marker of a store here says of where it is.
-    fn storage(&self) -> Storage {
-        Storage::Directory
+    fn medium(&self) -> Medium {
+        Medium::Directory
     }
     /// Makes the directory and its parents; fine if it is there. Durable once the parent is synced, which it does.
     fn make_directory(&self) -> io::Result<()>;
@@ -33,7 +33,7 @@ pub trait FileSystem: Send + Sync {
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>>;
     /// As [`create`](FileSystem::create), for a log. Whoever cannot do what `how` says writes instead. Until its writer
     /// [ends](WriteFile::end) or is dropped, and after a kill, zeros may follow what was appended.
-    fn create_log(&self, name: &str, how: LogWrites) -> io::Result<Box<dyn WriteFile>> {
+    fn create_log(&self, name: &str, how: WalWriteMode) -> io::Result<Box<dyn WriteFile>> {
         let _ = how;
         self.create(name)
     }

@@ -2,9 +2,9 @@
 use super::{Input, Store, fs::WriteFile};
 use crate::{
     Error, Purpose, Result, SyncKind,
+    config::WalWriteMode,
     durability::sync_directory,
     placement::{LogEvent, LogKind, LogReader, LogWriter},
-    setup::LogWrites,
 };
 use parking_lot::Mutex;
 use std::{
@@ -55,8 +55,8 @@ impl LogFile {
     ) -> Result<LogFile> {
         store.writable("create log")?;
         let how = match kind {
-            LogKind::Wal => store.setup.log_writes,
-            LogKind::Manifest => LogWrites::Write,
+            LogKind::Wal => store.setup.wal_write_mode,
+            LogKind::Manifest => WalWriteMode::Write,
         };
         Ok(LogFile {
             file: store.fs.create_log(name, how).and_then(around).map_err(store.io("create", name))?,
@@ -250,9 +250,9 @@ impl LogReader for Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Memory, Setup, backends::files::Files, durability::SyncTracker, placement::Mode};
+    use crate::{Memory, StorageConfig, backends::files::Files, durability::SyncTracker, placement::OpenMode};
     use std::{sync::atomic::AtomicUsize, thread, time::Duration};
-    use terrace_format::Shape;
+    use terrace_format::Layout;
 
     /// Its first sync fails, after a while, and none after it has anything to tell.
     struct ToldOnce {
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn no_sync_succeeds_beside_one_that_fails() {
         let (fs, tracker) = (Arc::new(Memory::new()), Arc::new(SyncTracker));
-        let files = Files::open(fs, Mode::Create, tracker, &Setup::default(), Shape::default()).unwrap();
+        let files = Files::open(fs, OpenMode::Create, tracker, &StorageConfig::default(), Layout::default()).unwrap();
         let syncs = Arc::new(AtomicUsize::new(0));
         let around = |inner| Ok(Box::new(ToldOnce { inner, syncs: syncs.clone() }) as Box<dyn WriteFile>);
         let mut log = LogFile::create(files.store.clone(), "000003.log", LogKind::Wal, around).unwrap();

@@ -4,15 +4,15 @@
 //! `log.rs`, outputs `build.rs`, everything that is replaced atomically or set aside `root.rs`. Syncs happen in
 //! logs and roots, and for finished tables where the tier says: `durability/`.
 use crate::{
-    Adopted, Budget, Error, Result, Setup, SyncKind, TableFile, Traffic,
+    Adopted, Budget, Error, IoStats, Result, StorageConfig, SyncKind, TableFile,
     backends::{
         descriptors,
         shares::{Closes, Share},
     },
-    durability::{CommitTracker, Finished, sync_directory},
+    durability::{DurabilityTracker, Finished, sync_directory},
     placement::{
-        Build, Hint, Limits, Listed, LogKind, LogReader, LogWriter, Mode, ObjectId, Placement, Salvage, SegmentReader,
-        SegmentWriter, Table, TableMeta,
+        Hint, Limits, Listed, LogKind, LogReader, LogWriter, ObjectId, OpenMode, Salvage, SegmentReader, SegmentWriter,
+        Storage, Table, TableMeta, TableSink,
     },
     sst::Salvager,
 };
@@ -23,7 +23,7 @@ use std::{
     sync::{Arc, Weak, atomic::AtomicUsize},
     time::Instant,
 };
-use terrace_format::{LogId, Shape, TableId, Values, names::FileName};
+use terrace_format::{Layout, LogId, TableId, Values, names::FileName};
 
 mod adopt;
 mod ahead;
@@ -55,12 +55,12 @@ use tables::Tables;
 /// What the placement shares with the logs and builds it hands out. The lock is held until the last of them is gone.
 pub(super) struct Store {
     pub fs: Arc<dyn FileSystem>,
-    pub tracker: Arc<dyn CommitTracker>,
-    pub setup: Setup,
-    shape: Shape,
+    pub tracker: Arc<dyn DurabilityTracker>,
+    pub setup: StorageConfig,
+    layout: Layout,
     bundles: bundle::Bundles,
-    pub traffic: Traffic,
-    mode: Mode,
+    pub traffic: IoStats,
+    mode: OpenMode,
     unsettled: Unsettled,
     /// How many tables may be open, and segments or pairs.
     pub share: Arc<Share>,
@@ -83,32 +83,32 @@ impl Files {
     /// Opens the store in `fs`, which is of this shape; see [`open`](crate::open).
     pub fn open(
         fs: Arc<dyn FileSystem>,
-        mode: Mode,
-        tracker: Arc<dyn CommitTracker>,
-        setup: &Setup,
-        shape: Shape,
+        mode: OpenMode,
+        tracker: Arc<dyn DurabilityTracker>,
+        setup: &StorageConfig,
+        layout: Layout,
     ) -> Result<Files> {
-        let traffic = Traffic::default();
+        let traffic = IoStats::default();
         let directory = fs.exists().map_err(|e| Error::io("look for", fs.name(), e))?;
-        let there = directory && mode != Mode::Salvage && root::is_there(&*fs)?;
+        let there = directory && mode != OpenMode::Salvage && root::is_there(&*fs)?;
         match mode {
-            Mode::Create if !there => root::make_directory(&*fs, &traffic)?,
-            Mode::Write | Mode::ReadOnly if !there => {
+            OpenMode::Create if !there => root::make_directory(&*fs, &traffic)?,
+            OpenMode::Write | OpenMode::ReadOnly if !there => {
                 let why = if directory { "no file CURRENT" } else { "no such directory" };
                 return Err(Error::Missing { what: "store", object: format!("{} ({why})", fs.name()) });
             }
-            Mode::Salvage if !directory => return Err(Error::Missing { what: "directory", object: fs.name() }),
+            OpenMode::Salvage if !directory => return Err(Error::Missing { what: "directory", object: fs.name() }),
             _ => {}
         }
         let lock = fs.lock(mode.writes()).map_err(|e| lock_error(fs.name(), e))?;
         let waiting_max = descriptors::for_waiting(setup, fs.open_files_max());
         let of_process = fs.open_files_max().filter(|_| fs.directory().is_some());
         let store = Arc::new(Store {
-            share: Share::new(setup, shape, of_process),
+            share: Share::new(setup, layout, of_process),
             fs,
             tracker,
             setup: setup.clone(),
-            shape,
+            layout,
             bundles: Default::default(),
             traffic,
             mode,
@@ -141,7 +141,7 @@ pub(super) fn lock_error(path: String, error: io::Error) -> Error {
 impl Store {
     /// Whether it was opened for what can be read of it.
     pub fn salvages(&self) -> bool {
-        self.mode == Mode::Salvage
+        self.mode == OpenMode::Salvage
     }
 
     /// The whole name of a file, for messages.
@@ -185,7 +185,7 @@ impl Store {
         match object {
             ObjectId::Table(id) => vec![FileName::Table(id).to_string(), FileName::table_alternative(id)],
             ObjectId::Bundle(id) => vec![bundle::name(id)],
-            ObjectId::Wal(id) if self.shape.values == Values::Log => vec![FileName::ValueLog(id).to_string()],
+            ObjectId::Wal(id) if self.layout.values == Values::Log => vec![FileName::ValueLog(id).to_string()],
             ObjectId::SmallLog(id) => vec![FileName::SmallLog(id).to_string()],
             ObjectId::Wal(id) => vec![FileName::Log(id).to_string()],
             ObjectId::Manifest(id) => vec![FileName::Manifest(id).to_string()],
@@ -214,7 +214,7 @@ impl Store {
 
     fn log_name(&self, id: LogId, kind: LogKind) -> String {
         self.name_of(match kind {
-            LogKind::Wal if self.shape.values == Values::Log => ObjectId::SmallLog(id), // what is not in the segment
+            LogKind::Wal if self.layout.values == Values::Log => ObjectId::SmallLog(id), // what is not in the segment
             LogKind::Wal => ObjectId::Wal(id),
             LogKind::Manifest => ObjectId::Manifest(id),
         })
@@ -229,13 +229,13 @@ impl Store {
     }
 }
 
-impl Placement for Files {
+impl Storage for Files {
     fn name(&self) -> String {
         self.store.fs.name()
     }
 
-    fn shape(&self) -> Shape {
-        self.store.shape
+    fn layout(&self) -> Layout {
+        self.store.layout
     }
 
     fn place_of(&self, object: ObjectId) -> String {
@@ -247,8 +247,8 @@ impl Placement for Files {
         self.store.path(&self.store.name_on_disk(object))
     }
 
-    fn tier(&self) -> &'static str {
-        self.store.tracker.tier()
+    fn durability_mode(&self) -> &'static str {
+        self.store.tracker.durability_mode()
     }
 
     fn promises(&self) -> bool {
@@ -279,7 +279,7 @@ impl Placement for Files {
         segment::open(&self.store, object)
     }
 
-    fn begin(&self, hint: Hint) -> Result<Box<dyn Build>> {
+    fn begin(&self, hint: Hint) -> Result<Box<dyn TableSink>> {
         build::begin(self.store.clone(), hint)
     }
 
@@ -321,17 +321,17 @@ impl Placement for Files {
             let object = match name {
                 FileName::Table(id) => ObjectId::Table(id),
                 FileName::Bundle(id) => ObjectId::Bundle(id),
-                FileName::ValueLog(id) if self.store.shape.values == Values::Log => ObjectId::Wal(id),
-                FileName::Log(id) if self.store.shape.values != Values::Log => ObjectId::Wal(id),
+                FileName::ValueLog(id) if self.store.layout.values == Values::Log => ObjectId::Wal(id),
+                FileName::Log(id) if self.store.layout.values != Values::Log => ObjectId::Wal(id),
                 FileName::Values(id) => ObjectId::Segment(id),
                 FileName::Manifest(id) => ObjectId::Manifest(id),
                 FileName::Temporary(number) => ObjectId::Temporary(number),
-                FileName::SmallLog(id) if self.store.shape.values == Values::Log => ObjectId::SmallLog(id),
+                FileName::SmallLog(id) if self.store.layout.values == Values::Log => ObjectId::SmallLog(id),
                 FileName::Log(_) | FileName::ValueLog(_) | FileName::SmallLog(_) => continue, // of a store of another kind
                 FileName::Current
                 | FileName::Lock
                 | FileName::InfoLog
-                | FileName::Marker
+                | FileName::FormatFile
                 | FileName::Reserve
                 | FileName::Unsynced => continue,
             };
@@ -397,7 +397,7 @@ impl Placement for Files {
 
     fn settle_log(&self, log: LogId) -> Result<()> {
         // What is replayed from others is written anew, into tables.
-        let points = self.store.shape.values == Values::Log && self.store.mode.writes();
+        let points = self.store.layout.values == Values::Log && self.store.mode.writes();
         if points { segment::settle(&self.store, ObjectId::Wal(log)) } else { Ok(()) }
     }
 
@@ -441,7 +441,7 @@ impl Placement for Files {
         &self.tables.budget
     }
 
-    fn traffic(&self) -> &Traffic {
+    fn traffic(&self) -> &IoStats {
         &self.store.traffic
     }
 }
@@ -473,7 +473,7 @@ pub(super) fn open_input(store: &Store, meta: &TableMeta) -> Result<Input> {
         return Err(Error::Corrupt { what: "table", object: input.name, offset, detail });
     }
     // A hole may be made beside a table in a bundle, and what is mapped must not change.
-    if store.setup.mmap_reads && meta.within.is_none() {
+    if store.setup.allow_mmap_reads && meta.within.is_none() {
         input.show();
     }
     Ok(input)

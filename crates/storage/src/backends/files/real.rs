@@ -16,9 +16,9 @@ use super::{
 };
 use crate::{
     bpf::{CommitIterator, PINNED},
+    config::WalWriteMode,
     durability::probe::{self, Journal},
     process::{KeptFromChildren, Process},
-    setup::LogWrites,
 };
 use nix::{
     errno::Errno,
@@ -151,8 +151,8 @@ impl FileSystem for RealFs {
         Ok(Box::new(Writing(made.map_err(|e| self.told(e))?)))
     }
 
-    fn create_log(&self, name: &str, how: LogWrites) -> io::Result<Box<dyn WriteFile>> {
-        if how == LogWrites::Write {
+    fn create_log(&self, name: &str, how: WalWriteMode) -> io::Result<Box<dyn WriteFile>> {
+        if how == WalWriteMode::Write {
             return self.create(name);
         }
         let file = self.folder.create(name, OFlag::O_RDWR)?;

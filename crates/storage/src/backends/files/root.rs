@@ -4,7 +4,7 @@
 //! a rename whose file was not synced can leave zeros behind after a power cut (docs/durability.md).
 use super::{Store, bundle, fs::FileSystem};
 use crate::{
-    Error, Purpose, Result, SyncKind, Traffic,
+    Error, IoStats, Purpose, Result, SyncKind,
     durability::sync_directory,
     placement::{ObjectId, TableMeta},
 };
@@ -20,7 +20,7 @@ pub(super) const WHOLE_BYTES_MAX: u64 = 64 << 10;
 const MARKER_TEMPORARY: u64 = 0;
 
 /// Makes the store's directory.
-pub(super) fn make_directory(fs: &dyn FileSystem, traffic: &Traffic) -> Result<()> {
+pub(super) fn make_directory(fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
     let start = Instant::now();
     fs.make_directory().map_err(|e| Error::io("make directory", fs.name(), e))?;
     traffic.synced(SyncKind::Directory, 0, start.elapsed());
@@ -41,12 +41,12 @@ pub(super) fn load(store: &Store) -> Result<Option<LogId>> {
 
 /// Makes `text` the marker.
 pub(super) fn publish_marker(store: &Store, text: &str) -> Result<()> {
-    replace(store, FileName::Marker, MARKER_TEMPORARY, text.as_bytes())
+    replace(store, FileName::FormatFile, MARKER_TEMPORARY, text.as_bytes())
 }
 
 /// The text of the marker in `fs`, if there is one.
 pub(crate) fn read_marker_of(fs: &dyn FileSystem) -> Result<Option<String>> {
-    let name = FileName::Marker.to_string();
+    let name = FileName::FormatFile.to_string();
     let Some(bytes) = read_whole(fs, "marker", &name)? else { return Ok(None) };
     String::from_utf8(bytes).map(Some).map_err(|e| {
         let found = Corrupt::new("marker", e.utf8_error().valid_up_to() as u64, "not UTF-8");
@@ -136,7 +136,7 @@ pub(super) fn settle(store: &Store, tables: &[TableMeta]) -> Result<()> {
         sync_any(store, &store.names(file))?;
         store.traffic.synced(SyncKind::Tables(Purpose::Other), bytes, start.elapsed());
     }
-    let marker = FileName::Marker.to_string();
+    let marker = FileName::FormatFile.to_string();
     match store.fs.sync_file(&marker) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(store.io("sync", &marker)(e)),
         _ => {}

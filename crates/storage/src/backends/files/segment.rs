@@ -7,7 +7,7 @@ use super::{
 use crate::{
     Error, Purpose, Result, SyncKind,
     durability::Finished,
-    placement::{Bytes, LogKind, Mode, ObjectId, SegmentReader, SegmentWriter},
+    placement::{Bytes, LogKind, ObjectId, OpenMode, SegmentReader, SegmentWriter},
 };
 use parking_lot::Mutex;
 use std::{
@@ -197,7 +197,7 @@ pub(super) fn open(store: &Store, segment: ObjectId) -> Result<Arc<dyn SegmentRe
     match store.fs.open(&name) {
         Ok(file) => {
             // Of a damaged store a page that cannot be had must be an error.
-            let maps = store.setup.mmap_reads && store.mode != Mode::Salvage;
+            let maps = store.setup.allow_mmap_reads && store.mode != OpenMode::Salvage;
             let progress = store.unsettled.progress(segment);
             Ok(Arc::new(Reader { file, name: store.path(&name), maps, progress, map: OnceLock::new() }))
         }

@@ -7,7 +7,7 @@ use super::{Input, Store};
 use crate::{
     Budget, Error, Result,
     backends::shares::Closes,
-    placement::{Cursor, Found, RangeDeletes, ReadHow, Table, TableFacts, TableMeta},
+    placement::{Cursor, Found, RangeTombstones, ReadHow, Table, TableMeta, TableProperties},
     sst::Reader,
 };
 use parking_lot::{Mutex, RwLock};
@@ -191,15 +191,15 @@ impl Table for FileTable {
         self.with(|reader| Ok(reader.anchors(count)))
     }
 
-    fn range_deletes(&self) -> Result<Option<Arc<RangeDeletes>>> {
-        self.with(|reader| Ok(reader.range_deletes()))
+    fn range_tombstones(&self) -> Result<Option<Arc<RangeTombstones>>> {
+        self.with(|reader| Ok(reader.range_tombstones()))
     }
 
-    fn facts(&self) -> Result<Option<TableFacts>> {
+    fn facts(&self) -> Result<Option<TableProperties>> {
         self.with(|reader| Ok(reader.facts()))
     }
 
-    fn verify(&self) -> Result<TableFacts> {
+    fn verify(&self) -> Result<TableProperties> {
         self.with(|reader| reader.verify())
     }
 }

@@ -25,7 +25,7 @@ use super::{
     files::fs::{DirEntry, FileSystem, ReadFile, WriteFile},
     holders::Holders,
 };
-use crate::{placement::Hint, setup::LogWrites};
+use crate::{config::WalWriteMode, placement::Hint};
 use file::{Reading, Writing};
 use mount::Mount;
 use parking_lot::Mutex;
@@ -88,7 +88,7 @@ pub struct RawFs {
     device: Arc<dyn BlockDevice>,
     name: String,
     holders: Holders,
-    /// See [`Setup::padding`](crate::Setup).
+    /// See [`StorageConfig::padding`](crate::StorageConfig).
     padding: bool,
     /// As read when it was last asked for, or locked.
     mount: Mutex<Option<Arc<Mount>>>,
@@ -100,7 +100,7 @@ impl RawFs {
         RawFs::writing(device, name, true)
     }
 
-    /// As [`new`](RawFs::new), with [`padding`](crate::Setup::padding) or without.
+    /// As [`new`](RawFs::new), with [`padding`](crate::StorageConfig::padding) or without.
     pub fn writing(device: Arc<dyn BlockDevice>, name: impl Into<String>, padding: bool) -> Arc<RawFs> {
         let (holders, mount) = (Holders::default(), Mutex::default());
         Arc::new(RawFs { device, name: name.into(), holders, padding, mount })
@@ -230,7 +230,7 @@ impl FileSystem for RawFs {
         self.create_as(name, Form::Plain, Lives::Replaced)
     }
 
-    fn create_log(&self, name: &str, _: LogWrites) -> Result<Box<dyn WriteFile>> {
+    fn create_log(&self, name: &str, _: WalWriteMode) -> Result<Box<dyn WriteFile>> {
         self.create_as(name, Form::Log, Lives::of(name, Lives::Log))
     }
 

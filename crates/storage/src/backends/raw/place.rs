@@ -1,6 +1,8 @@
 //! Devices by their paths: opened, prepared, and what stands in the way of that.
 use super::{Sizes, Superblock, format, found::found};
-use crate::{Error, Result, Setup, backends::files::fs::FileSystem, placement::Mode, process::KeptFromChildren};
+use crate::{
+    Error, Result, StorageConfig, backends::files::fs::FileSystem, placement::OpenMode, process::KeptFromChildren,
+};
 use std::{
     fs,
     hash::{BuildHasher, RandomState},
@@ -17,7 +19,7 @@ pub fn is_device(path: &Path) -> bool {
 }
 
 /// The store on the device at `path`, which must be prepared for one. Locked against other processes.
-pub fn open(path: &Path, mode: Mode, setup: &Setup) -> Result<Arc<super::RawFs>> {
+pub fn open(path: &Path, mode: OpenMode, setup: &StorageConfig) -> Result<Arc<super::RawFs>> {
     let device = if mode.writes() { File::open(path) } else { File::open_read_only(path) };
     let device = device.map_err(|error| match error {
         terrace_device::Error::Io { .. } => refused(path, error),

@@ -14,8 +14,8 @@ use crate::{
         real::{RealFs, parent},
         root,
     },
-    placement::{Hint, Mode},
-    setup::{LogWrites, Setup},
+    config::{StorageConfig, WalWriteMode},
+    placement::{Hint, OpenMode},
 };
 use std::{
     fs,
@@ -25,7 +25,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use terrace_format::{FileName, Storage};
+use terrace_format::{FileName, Medium};
 
 /// The file that makes a directory one half of a store.
 pub const DATA: &str = "DATA";
@@ -84,8 +84,8 @@ impl FileSystem for SplitFs {
         self.meta.name()
     }
 
-    fn storage(&self) -> Storage {
-        Storage::Split
+    fn medium(&self) -> Medium {
+        Medium::Split
     }
 
     fn make_directory(&self) -> io::Result<()> {
@@ -101,7 +101,7 @@ impl FileSystem for SplitFs {
         self.change(name, |half| half.create(name))
     }
 
-    fn create_log(&self, name: &str, how: LogWrites) -> io::Result<Box<dyn WriteFile>> {
+    fn create_log(&self, name: &str, how: WalWriteMode) -> io::Result<Box<dyn WriteFile>> {
         self.change(name, |half| half.create_log(name, how))
     }
 
@@ -209,7 +209,7 @@ pub fn join(meta: &Path, device: &Path) -> Result<()> {
     refuse_full(meta)?;
     let failed = |op| move |e| Error::io(op, meta.display().to_string(), e);
     let whole = device.canonicalize().map_err(|e| Error::io("find", device.display().to_string(), e))?;
-    let data = super::open(device, Mode::ReadOnly, &Setup::default())?;
+    let data = super::open(device, OpenMode::ReadOnly, &StorageConfig::default())?;
     let superblock = data.superblock().map_err(|e| Error::io("read", device.display().to_string(), e))?;
     RealFs::new(meta).make_directory().map_err(failed("make directory"))?;
     let text = format!("device = {}\nformatting = {:016x}\n", whole.display(), superblock.id());
@@ -238,7 +238,7 @@ pub fn refuse_full(meta: &Path) -> Result<()> {
 }
 
 /// The store in the directory `path`. Of its device nothing but the superblock is read yet.
-pub fn open(path: &Path, mode: Mode, setup: &Setup) -> Result<Arc<SplitFs>> {
+pub fn open(path: &Path, mode: OpenMode, setup: &StorageConfig) -> Result<Arc<SplitFs>> {
     let (device, formatting) = read(path)?;
     let data = super::open(&device, mode, setup).map_err(|error| match error {
         Error::Missing { .. } => Error::Missing {

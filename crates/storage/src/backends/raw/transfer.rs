@@ -3,10 +3,10 @@ use super::RawFs;
 use crate::{
     Error, Result,
     backends::files::{fs::FileSystem, lock_error, real::RealFs, root},
-    shape,
+    layout,
 };
 use std::{fs, path::Path};
-use terrace_format::{FileName, Shape, Storage};
+use terrace_format::{FileName, Layout, Medium};
 
 /// What was copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,11 +87,11 @@ pub fn import(from: &Path, to: &RawFs) -> Result<Copied> {
     if !names.contains(&FileName::Current.to_string()) {
         return Err(Error::Missing { what: "store", object: format!("{} (no file CURRENT)", from.display()) });
     }
-    let shape = match root::read_marker_of(&source)? {
-        Some(text) => shape::read_marker(&source.name(), &text)?.shape,
-        None => Shape::default(),
+    let layout = match root::read_marker_of(&source)? {
+        Some(text) => layout::read_marker(&source.name(), &text)?.layout,
+        None => Layout::default(),
     };
-    if shape.storage == Storage::Split || (Shape { storage: Storage::Directory, ..shape }) != Shape::default() {
+    if layout.medium == Medium::Split || (Layout { medium: Medium::Directory, ..layout }) != Layout::default() {
         let why = format!(
             "{} is not a store of block tables with values in them, all in one directory; `terrace convert` makes one",
             from.display()

@@ -1,8 +1,8 @@
 //! Builds whose tables point into segments: counted, relied upon, and moved out of where they do not pay.
 use super::Shared;
 use crate::{
-    Result, Ticket,
-    placement::{Build, EntryRef, Fragment, Hint, ObjectId, Origin, TableMeta},
+    DurabilityHandle, Result,
+    placement::{EntryRef, Fragment, Hint, ObjectId, Origin, TableMeta, TableSink},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,11 +10,11 @@ use std::{
 };
 use terrace_format::{
     SegmentId, TableId, key,
-    value_log::{Framer, Pointer, Stored, put_inline},
+    value_log::{Framer, StoredValue, ValuePointer, put_inline},
 };
 
 /// Starts a build.
-pub(super) fn begin(shared: Arc<Shared>, hint: Hint) -> Result<Box<dyn Build>> {
+pub(super) fn begin(shared: Arc<Shared>, hint: Hint) -> Result<Box<dyn TableSink>> {
     let inner = shared.inner.begin(hint)?;
     let condemned = shared.condemned.lock().clone();
     Ok(Box::new(PointingBuild {
@@ -31,7 +31,7 @@ pub(super) fn begin(shared: Arc<Shared>, hint: Hint) -> Result<Box<dyn Build>> {
 
 struct PointingBuild {
     shared: Arc<Shared>,
-    inner: Box<dyn Build>,
+    inner: Box<dyn TableSink>,
     condemned: Arc<BTreeSet<ObjectId>>,
     /// The segment that belongs to this build.
     own: Option<Own>,
@@ -55,13 +55,13 @@ struct Own {
 
 impl PointingBuild {
     /// Counts a pointer of the open table.
-    fn point(&mut self, pointer: &Pointer) {
+    fn point(&mut self, pointer: &ValuePointer) {
         *self.refs.entry(ObjectId::from(pointer)).or_default() += pointer.kept_bytes();
     }
 
     /// Whether the next table goes on in another segment.
     fn is_own_full(&self) -> bool {
-        self.own.as_ref().is_some_and(|own| own.bytes >= self.shared.setup.segment_bytes)
+        self.own.as_ref().is_some_and(|own| own.bytes >= self.shared.setup.value_log_segment_size)
     }
 
     /// Whether `value` is worth a place in a segment.
@@ -82,7 +82,7 @@ impl PointingBuild {
         let begin = self.inner.append_to_segment(own.id, &own.frame)?;
         own.bytes = begin + own.frame.len() as u64;
         let (offset, bytes) = (begin + at.start as u64, at.len() as u64);
-        let pointer = Pointer { moved: true, segment: own.id.0, offset, bytes };
+        let pointer = ValuePointer { moved: true, segment: own.id.0, offset, bytes };
         self.point(&pointer);
         self.stored.clear();
         pointer.put(&mut self.stored);
@@ -91,7 +91,7 @@ impl PointingBuild {
 
     /// Moves the value at `pointer` into the build's own segment. One that cannot be read stays where it is: whoever reads it is
     /// told why.
-    fn take_over(&mut self, entry: EntryRef<'_>, pointer: &Pointer) -> Result<()> {
+    fn take_over(&mut self, entry: EntryRef<'_>, pointer: &ValuePointer) -> Result<()> {
         let shared = self.shared.clone();
         let parsed = key::apart(entry.key);
         let Ok(bytes) = shared.entry(pointer, false) else { return self.leave(entry, pointer) };
@@ -102,13 +102,13 @@ impl PointingBuild {
     }
 
     /// Keeps a pointer to what cannot be read.
-    fn leave(&mut self, entry: EntryRef<'_>, pointer: &Pointer) -> Result<()> {
+    fn leave(&mut self, entry: EntryRef<'_>, pointer: &ValuePointer) -> Result<()> {
         self.shared.unmoved.lock().insert(ObjectId::from(pointer));
         self.carry(entry, pointer)
     }
 
     /// Keeps the pointer.
-    fn carry(&mut self, entry: EntryRef<'_>, pointer: &Pointer) -> Result<()> {
+    fn carry(&mut self, entry: EntryRef<'_>, pointer: &ValuePointer) -> Result<()> {
         if entry.origin == Origin::Memory {
             self.relied.insert(ObjectId::from(pointer));
         }
@@ -117,7 +117,7 @@ impl PointingBuild {
     }
 }
 
-impl Build for PointingBuild {
+impl TableSink for PointingBuild {
     fn begin_table(&mut self, id: TableId) -> Result<()> {
         self.inner.begin_table(id)?;
         if self.own.is_none() || self.is_own_full() {
@@ -133,12 +133,12 @@ impl Build for PointingBuild {
             return self.inner.keep(entry);
         }
         let pointer = match self.shared.parse(entry.stored)? {
-            Stored::At(pointer) => pointer,
+            StoredValue::At(pointer) => pointer,
             // It came without a log.
-            Stored::Inline(value) if entry.origin == Origin::Memory && self.is_apart(value) => {
+            StoredValue::Inline(value) if entry.origin == Origin::Memory && self.is_apart(value) => {
                 return self.put_apart(entry.key, value, entry.origin);
             }
-            Stored::Inline(_) => return self.inner.keep(entry),
+            StoredValue::Inline(_) => return self.inner.keep(entry),
         };
         match self.condemned.contains(&ObjectId::from(&pointer)) {
             true => self.take_over(entry, &pointer),
@@ -185,7 +185,7 @@ impl Build for PointingBuild {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<(Vec<TableMeta>, Ticket)> {
+    fn finish(mut self: Box<Self>) -> Result<(Vec<TableMeta>, DurabilityHandle)> {
         for segment in &self.relied {
             self.inner.rely_on(*segment)?;
         }

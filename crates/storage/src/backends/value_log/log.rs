@@ -8,7 +8,7 @@ use crate::{
 use std::sync::Arc;
 use terrace_format::{
     Batch, LogId, Op, SeqNo, batch,
-    value_log::{Framer, Frames, INLINE, MAGIC, Pointer},
+    value_log::{Framer, Frames, INLINE, MAGIC, ValuePointer},
 };
 
 /// A buffer for frames is kept up to this size.
@@ -149,7 +149,7 @@ impl Storing {
         }
         self.stored.clear();
         let moved = matches!(self.segment, ObjectId::Segment(_));
-        Pointer { moved, segment: self.segment.number(), offset, bytes }.put(&mut self.stored);
+        ValuePointer { moved, segment: self.segment.number(), offset, bytes }.put(&mut self.stored);
         self.batch.put(key, &self.stored);
     }
 

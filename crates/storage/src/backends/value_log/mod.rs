@@ -6,13 +6,13 @@
 //! Compactions move values out of condemned segments into one that belongs to their build, in the order of keys.
 use super::{open_files::OpenFiles, shares::Share};
 use crate::{
-    Adopted, Budget, Error, Result, Setup, Stretches, TableFile, Traffic,
+    Adopted, Budget, Error, IoStats, ReadCoalescer, Result, StorageConfig, TableFile,
     durability::Finished,
+    layout::read_marker,
     placement::{
-        Build, Bytes, Hint, Limits, Listed, LogKind, LogReader, LogWriter, ObjectId, Placement, ReadHow, Salvage,
-        SegmentReader, Table, TableMeta,
+        Bytes, Hint, Limits, Listed, LogKind, LogReader, LogWriter, ObjectId, ReadHow, Salvage, SegmentReader, Storage,
+        Table, TableMeta, TableSink,
     },
-    shape::read_marker,
 };
 use parking_lot::Mutex;
 use std::{
@@ -22,8 +22,8 @@ use std::{
     sync::{Arc, OnceLock},
 };
 use terrace_format::{
-    Kind, LogId, SegmentId, SeqNo, Shape, TableId, key,
-    value_log::{Framer, Pointer, SMALL_LOG, Stored, read_entry},
+    Kind, Layout, LogId, SegmentId, SeqNo, TableId, key,
+    value_log::{Framer, StoredValue, ValuePointer, WAL_SIDECAR, read_entry},
 };
 
 mod build;
@@ -37,41 +37,41 @@ pub struct ValueLog {
 
 /// What the placement shares with the logs and builds that it hands out.
 struct Shared {
-    inner: Box<dyn Placement>,
-    setup: Setup,
+    inner: Box<dyn Storage>,
+    setup: StorageConfig,
     segments: Arc<OpenFiles<ObjectId, Arc<dyn SegmentReader>>>,
     /// Values that builds keep are moved out of these. A leaf lock; no I/O under it.
     condemned: Mutex<Arc<BTreeSet<ObjectId>>>,
-    /// See [`Placement::unmoved`]. A leaf lock; no I/O under it.
+    /// See [`Storage::unmoved`]. A leaf lock; no I/O under it.
     unmoved: Mutex<BTreeSet<ObjectId>>,
     /// See [`Shared::has_small_log`]; once it is known.
-    small_log: OnceLock<bool>,
+    wal_sidecar: OnceLock<bool>,
 }
 
 impl ValueLog {
     /// Over what stores tables and segments, of which as many are kept open as `share` allows.
-    pub fn new(inner: Box<dyn Placement>, share: Arc<Share>, setup: &Setup) -> ValueLog {
+    pub fn new(inner: Box<dyn Storage>, share: Arc<Share>, setup: &StorageConfig) -> ValueLog {
         let segments = OpenFiles::new(share);
-        let (condemned, unmoved, small_log) = (Mutex::default(), Mutex::default(), OnceLock::new());
-        ValueLog { shared: Arc::new(Shared { inner, setup: setup.clone(), segments, condemned, unmoved, small_log }) }
+        let (condemned, unmoved, wal_sidecar) = (Mutex::default(), Mutex::default(), OnceLock::new());
+        ValueLog { shared: Arc::new(Shared { inner, setup: setup.clone(), segments, condemned, unmoved, wal_sidecar }) }
     }
 }
 
 impl Shared {
     /// Makes the frames of segment number `segment`.
     fn framer(&self, segment: u64) -> Framer {
-        let Setup { codec, zstd_level, value_log_threshold, .. } = self.setup;
+        let StorageConfig { codec, zstd_level, value_log_threshold, .. } = self.setup;
         Framer::new(segment, codec, zstd_level, value_log_threshold)
     }
 
     /// Whether logs may have a part without values that stay: only where the marker says so, as a reader must look for it.
     fn has_small_log(&self) -> Result<bool> {
-        if let Some(known) = self.small_log.get() {
+        if let Some(known) = self.wal_sidecar.get() {
             return Ok(*known);
         }
         let marker = self.inner.load_marker()?.map(|text| read_marker(&self.inner.name(), &text)).transpose()?;
-        let announced = marker.is_some_and(|marker| marker.features.iter().any(|feature| feature == SMALL_LOG));
-        Ok(*self.small_log.get_or_init(|| self.setup.small_log && announced))
+        let announced = marker.is_some_and(|marker| marker.features.iter().any(|feature| feature == WAL_SIDECAR));
+        Ok(*self.wal_sidecar.get_or_init(|| self.setup.wal_sidecar && announced))
     }
 
     /// The segment, opened if need be.
@@ -80,8 +80,9 @@ impl Shared {
     }
 
     /// Takes `stored` apart.
-    fn parse<'a>(&self, stored: &'a [u8]) -> Result<Stored<'a>> {
-        Stored::parse(stored).map_err(|found| Error::corrupt(format!("a table of {}", self.inner.name()), 0, found))
+    fn parse<'a>(&self, stored: &'a [u8]) -> Result<StoredValue<'a>> {
+        StoredValue::parse(stored)
+            .map_err(|found| Error::corrupt(format!("a table of {}", self.inner.name()), 0, found))
     }
 
     /// Whether an entry that is to be built has a value; its key may come from damage.
@@ -91,7 +92,7 @@ impl Shared {
     }
 
     /// The segment that `pointer` points into.
-    fn segment_of(&self, pointer: &Pointer) -> Result<Arc<dyn SegmentReader>> {
+    fn segment_of(&self, pointer: &ValuePointer) -> Result<Arc<dyn SegmentReader>> {
         self.segment(ObjectId::from(pointer)).map_err(|error| match error {
             Error::Missing { what, object } => {
                 let object =
@@ -104,7 +105,7 @@ impl Shared {
 
     /// The bytes of the entry at `pointer`, not verified: where they are mapped, if `in_place`, or read by a call, to which what cannot be had
     /// is an error.
-    fn entry(&self, pointer: &Pointer, in_place: bool) -> Result<Bytes> {
+    fn entry(&self, pointer: &ValuePointer, in_place: bool) -> Result<Bytes> {
         let segment = self.segment_of(pointer)?;
         let shown = segment.shown().filter(|_| in_place);
         if let Some(entry) = shown.and_then(|all| all.part_at(&place_of(pointer))) {
@@ -114,7 +115,7 @@ impl Shared {
     }
 
     /// The value in `entry` at `pointer`, which must be of `user` and `seq`; not copied unless it is compressed.
-    fn value_of(&self, pointer: &Pointer, entry: Bytes, user: &[u8], seq: SeqNo) -> Result<Bytes> {
+    fn value_of(&self, pointer: &ValuePointer, entry: Bytes, user: &[u8], seq: SeqNo) -> Result<Bytes> {
         let value = match self.value_in(pointer, &entry, user, seq)? {
             Cow::Owned(value) => return Ok(Bytes::from(value)),
             Cow::Borrowed(value) => value.len(), // it ends the entry
@@ -124,27 +125,27 @@ impl Shared {
     }
 
     /// The value in the entry of `user` and `seq` at `pointer`, of which `bytes` were read.
-    fn value_in<'a>(&self, pointer: &Pointer, bytes: &'a [u8], user: &[u8], seq: SeqNo) -> Result<Cow<'a, [u8]>> {
+    fn value_in<'a>(&self, pointer: &ValuePointer, bytes: &'a [u8], user: &[u8], seq: SeqNo) -> Result<Cow<'a, [u8]>> {
         let corrupt = |found| Error::corrupt(self.inner.place_of(ObjectId::from(pointer)), pointer.offset, found);
         read_entry(bytes, |key| self.setup.order.user(key, user).is_eq(), seq).map_err(corrupt)
     }
 }
 
-impl Placement for ValueLog {
+impl Storage for ValueLog {
     fn name(&self) -> String {
         self.shared.inner.name()
     }
 
-    fn shape(&self) -> Shape {
-        self.shared.inner.shape()
+    fn layout(&self) -> Layout {
+        self.shared.inner.layout()
     }
 
     fn place_of(&self, object: ObjectId) -> String {
         self.shared.inner.place_of(object)
     }
 
-    fn tier(&self) -> &'static str {
-        self.shared.inner.tier()
+    fn durability_mode(&self) -> &'static str {
+        self.shared.inner.durability_mode()
     }
 
     fn promises(&self) -> bool {
@@ -181,11 +182,11 @@ impl Placement for ValueLog {
 
     fn value(&self, user: &[u8], seq: SeqNo, stored: Bytes, how: ReadHow) -> Result<Bytes> {
         match self.shared.parse(&stored)? {
-            Stored::Inline(value) => {
+            StoredValue::Inline(value) => {
                 let range = stored.len() - value.len()..stored.len();
                 Ok(stored.part(range).unwrap_or_else(|| Bytes::from(value.to_vec())))
             }
-            Stored::At(pointer) => {
+            StoredValue::At(pointer) => {
                 let entry = self.shared.entry(&pointer, how.fill_cache)?;
                 self.shared.value_of(&pointer, entry, user, seq)
             }
@@ -198,11 +199,11 @@ impl Placement for ValueLog {
         seq: SeqNo,
         stored: &[u8],
         how: ReadHow,
-        stretches: &mut Stretches,
+        stretches: &mut ReadCoalescer,
     ) -> Result<Bytes> {
         match self.shared.parse(stored)? {
-            Stored::Inline(_) => self.value(user, seq, Bytes::from(stored.to_vec()), how),
-            Stored::At(pointer) => {
+            StoredValue::Inline(_) => self.value(user, seq, Bytes::from(stored.to_vec()), how),
+            StoredValue::At(pointer) => {
                 let (object, at) = (ObjectId::from(&pointer), place_of(&pointer));
                 let entry = stretches.entry(object, at, how.fill_cache, || self.shared.segment_of(&pointer))?;
                 self.shared.value_of(&pointer, entry, user, seq)
@@ -211,7 +212,7 @@ impl Placement for ValueLog {
     }
 
     fn expect_value(&self, stored: &[u8]) {
-        if let Ok(Stored::At(pointer)) = Stored::parse(stored)
+        if let Ok(StoredValue::At(pointer)) = StoredValue::parse(stored)
             && let Ok(segment) = self.shared.segment(ObjectId::from(&pointer))
         {
             segment.expect(pointer.offset, pointer.bytes);
@@ -226,7 +227,7 @@ impl Placement for ValueLog {
         std::mem::take(&mut *self.shared.unmoved.lock())
     }
 
-    fn begin(&self, hint: Hint) -> Result<Box<dyn Build>> {
+    fn begin(&self, hint: Hint) -> Result<Box<dyn TableSink>> {
         build::begin(self.shared.clone(), hint)
     }
 
@@ -346,12 +347,12 @@ impl Placement for ValueLog {
         self.shared.inner.budget()
     }
 
-    fn traffic(&self) -> &Traffic {
+    fn traffic(&self) -> &IoStats {
         self.shared.inner.traffic()
     }
 }
 
 /// Where in its segment the entry lies.
-fn place_of(pointer: &Pointer) -> Range<u64> {
+fn place_of(pointer: &ValuePointer) -> Range<u64> {
     pointer.offset..pointer.offset.saturating_add(pointer.bytes)
 }

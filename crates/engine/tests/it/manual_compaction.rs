@@ -3,14 +3,14 @@ use crate::common::kit;
 use kit::{Place, TIGHT, options};
 use std::time::{Duration, Instant};
 use terrace::{Db, Options, check_on};
-use terrace_storage::placement::Mode;
+use terrace_storage::placement::OpenMode;
 
 /// Entries and deletes of ranges in all tables of the closed store.
 fn entries(place: &Place, options: &Options) -> (u64, u64) {
-    let placement = kit::placement(&place.fs, Mode::ReadOnly, options).expect("open read-only");
-    let report = check_on(&*placement, options, true).expect("check");
+    let storage = kit::storage(&place.fs, OpenMode::ReadOnly, options).expect("open read-only");
+    let report = check_on(&*storage, options, true).expect("check");
     assert_eq!(report.problems, Vec::<String>::new());
-    (report.entries, report.range_deletes)
+    (report.entries, report.range_tombstones)
 }
 
 fn compacted_bytes(db: &Db) -> u64 {
@@ -19,7 +19,7 @@ fn compacted_bytes(db: &Db) -> u64 {
 
 #[test]
 fn the_bottom_drops_what_a_snapshot_held() {
-    for more in [&[][..], &[("range_deletes", "on")], &[("tables", "bundled")], &[("values", "log")]] {
+    for more in [&[][..], &[("range_tombstones", "on")], &[("tables", "bundled")], &[("values", "log")]] {
         let options = options(more);
         let place = Place::any();
         let db = place.open(&options, false).expect("open");
@@ -53,10 +53,17 @@ fn the_bottom_drops_what_a_snapshot_held() {
 fn a_merge_leaves_others_their_share_of_the_device() {
     let merged = |slow_runs: &str, per_second: u32| {
         let rate = per_second.to_string();
-        let level0 = [("l0_compact_runs", "4"), ("l0_slow_runs", slow_runs), ("l0_stop_runs", "200")];
-        let sizes =
-            [("compaction_bytes_per_second", rate.as_str()), ("level_base_bytes", "64MiB"), ("memtable_bytes", "1MiB")];
-        let parts = [("subcompactions_max", "4"), ("subcompaction_bytes", "64KiB"), ("compression", "none")];
+        let level0 = [
+            ("level0_file_num_compaction_trigger", "4"),
+            ("level0_slowdown_writes_trigger", slow_runs),
+            ("level0_stop_writes_trigger", "200"),
+        ];
+        let sizes = [
+            ("rate_bytes_per_sec", rate.as_str()),
+            ("max_bytes_for_level_base", "64MiB"),
+            ("write_buffer_size", "1MiB"),
+        ];
+        let parts = [("max_subcompactions", "4"), ("min_subcompaction_size", "64KiB"), ("compression", "none")];
         let db = kit::store(kit::in_files(&[TIGHT, &level0, &sizes, &parts].concat()));
         let mut begun = Instant::now();
         for run in 0..5u32 {

@@ -1,7 +1,7 @@
 //! What a store does from time to time: it sees whether anybody writes, gives memory back that nobody needs, and makes durable what
 //! the last writer left. A tick must not keep the store open: it would have to close it.
 use super::make_durable;
-use crate::{state::Shared, write::Writes};
+use crate::{state::DbInner, write::Writes};
 use parking_lot::Mutex;
 use std::{
     mem,
@@ -18,8 +18,8 @@ const LONG: Duration = Duration::from_millis(400);
 const TURN: Duration = Duration::from_millis(2500);
 
 /// A store, as its ticks see it.
-pub struct Ticks {
-    shared: Weak<Shared>,
+pub struct IdleTimer {
+    shared: Weak<DbInner>,
     writes: Option<Weak<Writes>>,
     /// Half of what an idle store has time to become durable: what was written is seen by one turn, and that nothing followed by the next.
     turn: Duration,
@@ -52,13 +52,13 @@ struct Found {
     turn: Option<bool>,
 }
 
-impl Ticks {
-    pub fn new(shared: &Arc<Shared>, writes: Option<&Arc<Writes>>) -> Ticks {
-        let interval = Duration::from_millis(shared.options.durability_interval_ms);
+impl IdleTimer {
+    pub fn new(shared: &Arc<DbInner>, writes: Option<&Arc<Writes>>) -> IdleTimer {
+        let interval = Duration::from_millis(shared.options.idle_durability_ms);
         let makes_durable = !interval.is_zero();
         let turn = if makes_durable { interval / 2 } else { TURN };
         let writes = writes.map(Arc::downgrade);
-        Ticks { shared: Arc::downgrade(shared), writes, turn, makes_durable, seen: Mutex::default() }
+        IdleTimer { shared: Arc::downgrade(shared), writes, turn, makes_durable, seen: Mutex::default() }
     }
 
     /// Between two ticks.
@@ -83,7 +83,9 @@ impl Ticks {
         if found.lull {
             shared.rest(|lull| lull.rest(newest));
         }
-        if let Some(long) = found.long.filter(|_| shared.values_apart || shared.options.tombstone_percent > 0) {
+        if let Some(long) =
+            found.long.filter(|_| shared.values_apart || shared.options.tombstone_compaction_percent > 0)
+        {
             if long {
                 shared.look_for_range_deletes();
                 shared.look_for_contents();
@@ -91,7 +93,7 @@ impl Ticks {
             shared.rest(|lull| lull.rest_long(long && newest == shared.visible().0));
         }
         let Some(quiet) = found.turn else { return };
-        shared.placement.budget().rest();
+        shared.storage.budget().rest();
         if quiet && self.makes_durable {
             let _ = make_durable(&shared, &writes); // a failure has stopped the store, and its next writer hears of it
         }
@@ -116,10 +118,10 @@ impl Seen {
 }
 
 /// Somebody waits until all work is done, as long as this lives.
-pub struct Waiting<'a>(&'a Arc<Shared>);
+pub struct Waiting<'a>(&'a Arc<DbInner>);
 
 impl Waiting<'_> {
-    pub fn begin(shared: &Arc<Shared>) -> Waiting<'_> {
+    pub fn begin(shared: &Arc<DbInner>) -> Waiting<'_> {
         shared.look_for_range_deletes();
         shared.look_for_contents();
         let mut control = shared.control.lock();
@@ -146,13 +148,14 @@ mod tests {
     fn a_long_lull_is_told_within_a_second() {
         for interval_ms in [1_u64, 100, 499, 500, 501, 998, 5000, 100_000] {
             let turn = Duration::from_millis(interval_ms) / 2;
-            let ticks = Ticks { shared: Weak::new(), writes: None, turn, makes_durable: true, seen: Mutex::default() };
+            let ticks =
+                IdleTimer { shared: Weak::new(), writes: None, turn, makes_durable: true, seen: Mutex::default() };
             let (mut seen, mut now) = (Seen::default(), ticks.period()); // a write right behind the tick before
             while seen.look(1, true, now, ticks.long(), ticks.in_turn()).long != Some(true) {
                 now += ticks.period();
             }
             let bounds = LONG.min(2 * turn)..=Duration::from_secs(1);
-            assert!(bounds.contains(&now), "after {now:?} where durability_interval_ms is {interval_ms}");
+            assert!(bounds.contains(&now), "after {now:?} where idle_durability_ms is {interval_ms}");
         }
     }
 
@@ -199,7 +202,7 @@ mod tests {
             }
         }));
         options.values = Some(Values::Log);
-        options.durability_interval_ms = 0; // or a turn would sync
+        options.idle_durability_ms = 0; // or a turn would sync
         let db = Db::open_in_memory(options).expect("open");
         let rests = |wanted: bool| {
             let end = db.shared().clock.now() + Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! Collection of the value log: which segments are worth emptying, and which table to rewrite next for it. Pure.
+//! GcMode of the value log: which segments are worth emptying, and which table to rewrite next for it. Pure.
 //!
 //! There are two collectors. Collector *segments*: a segment that nothing points into goes without being read. Of the others those are chosen that give most space for what has
 //! to be moved, until the garbage is well below its limit. Tables that point into a chosen one are rewritten in place, in the
@@ -9,8 +9,8 @@
 //! Collector *tail* is WiscKey's: the oldest segments are emptied, and what is alive there is put again with a new sequence
 //! (`write/again.rs`). The pointers that this leaves behind are hidden by newer writes; tables that have them are rewritten too.
 use super::{
-    hidden,
     plan::{Plan, Situation},
+    shadow_estimate,
 };
 use crate::version::{
     KeyRange, TableRef,
@@ -22,7 +22,7 @@ use terrace_storage::placement::ObjectId;
 
 /// A collection that is going on. Guarded by the control lock.
 #[derive(Debug, Default)]
-pub struct Collecting {
+pub struct ValueLogGc {
     /// Segments that are being emptied.
     pub victims: BTreeSet<ObjectId>,
     /// By the tail collector: the job that puts again what is alive in them is queued or runs.
@@ -38,14 +38,14 @@ pub struct Collecting {
     /// Bytes of all segments when little was garbage last, or less if there have been less since.
     pub calm_bytes: u64,
     /// What merges have found of garbage that nobody knew of.
-    pub found: hidden::Found,
+    pub found: shadow_estimate::Found,
     /// There was no space to merge anything for the sake of such garbage. Until some is given back nothing is.
     pub cramped: bool,
     /// Tables that could not be merged for it. They are left alone until the next opening.
     pub refused: BTreeSet<TableId>,
 }
 
-impl Collecting {
+impl ValueLogGc {
     /// Looks at the log, where no more garbage than that is hidden. It is calm as long as no more than half of what may be garbage is.
     pub fn look(&mut self, all: &Segment, percent: u64) {
         let calm = !exceeds(all.garbage().saturating_mul(2), all.bytes, percent);
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_log_is_calm_while_little_of_it_is_garbage() {
-        let mut collecting = Collecting::default();
+        let mut collecting = ValueLogGc::default();
         let mut look = |bytes, live| {
             collecting.look(&Segment { bytes, live }, 20);
             collecting.calm_bytes
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_pointer_is_spent_when_nobody_can_see_it_and_what_hides_it_is_in_tables() {
-        let mut collecting = Collecting { victims: [ObjectId::Wal(LogId(1))].into(), ..Collecting::default() };
+        let mut collecting = ValueLogGc { victims: [ObjectId::Wal(LogId(1))].into(), ..ValueLogGc::default() };
         assert!(collecting.spent(SeqNo::MAX, SeqNo::MAX).is_empty(), "not put again yet");
         collecting.put_by = Some(SeqNo(10));
         let spent = |reader, flushed| !collecting.spent(SeqNo(reader), SeqNo(flushed)).is_empty();

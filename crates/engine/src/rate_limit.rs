@@ -1,5 +1,5 @@
 //! Compactions and collectors that write too fast for the share of the device that they are granted wait.
-use crate::{bounds::Bounds, compact::pace, state::Shared};
+use crate::{bounds::Bounds, compact::pace, state::DbInner};
 use std::{thread, time::Duration};
 use terrace_storage::Purpose;
 
@@ -14,18 +14,18 @@ const WAIT_MAX: Duration = Duration::from_millis(50);
 /// Waits, if they have a limit, as long as compactions may not write, which had written `looked_at` bytes when this was last asked: not
 /// at all where they have fallen behind, since writers would wait for them, nor where writing has failed, since who resumes it does.
 #[inline]
-pub fn hold_back(shared: &Shared, looked_at: &mut u64) {
-    if shared.options.compaction_bytes_per_second > 0 {
-        hold_to(shared, shared.options.compaction_bytes_per_second, looked_at);
+pub fn hold_back(shared: &DbInner, looked_at: &mut u64) {
+    if shared.options.rate_bytes_per_sec > 0 {
+        hold_to(shared, shared.options.rate_bytes_per_sec, looked_at);
     }
 }
 
 #[cold]
 #[inline(never)]
-fn hold_to(shared: &Shared, per_second: u64, looked_at: &mut u64) {
+fn hold_to(shared: &DbInner, per_second: u64, looked_at: &mut u64) {
     let total = || {
-        let traffic = shared.placement.traffic();
-        traffic.bytes(Purpose::Compaction) + traffic.bytes(Purpose::Collection) + shared.stats.put_again_bytes()
+        let traffic = shared.storage.traffic();
+        traffic.bytes(Purpose::Compaction) + traffic.bytes(Purpose::ValueLogGc) + shared.stats.put_again_bytes()
     };
     if total() < *looked_at + BYTES_PER_LOOK {
         return;
@@ -44,14 +44,14 @@ fn hold_to(shared: &Shared, per_second: u64, looked_at: &mut u64) {
     }
 }
 
-fn has_failed(shared: &Shared) -> bool {
+fn has_failed(shared: &DbInner) -> bool {
     shared.check_writable(&shared.control.lock()).is_err()
 }
 
 /// Whether writes are slowed for want of compactions, or soon would be.
-fn are_behind(shared: &Shared) -> bool {
+fn are_behind(shared: &DbInner) -> bool {
     let (free, retained) = (shared.free_bytes(), shared.control.lock().versions.retained_bytes());
-    let ((debt, unmerged), most) = (shared.debt(), shared.options.debt_bytes_max);
+    let ((debt, unmerged), most) = (shared.debt(), shared.options.soft_pending_compaction_bytes_limit);
     let indebted = most > 0 && debt >= most / 2;
     let cramped = unmerged >= Bounds::of(&shared.options, free, unmerged, retained).unmerged_bytes / 2;
     indebted || cramped || pace::is_pressing(&shared.options, shared.view.load().version.levels[0].runs.len() as u64)

@@ -5,20 +5,20 @@
 //! sequence of its own and is no news to anybody. When all is put, and flushed, whatever leads into the victims is hidden by
 //! something newer in tables, and may be left out of them (`compact/collect.rs`).
 use super::{
-    Own, Writes,
+    WriteRequest, Writes,
     commit::{commit, wait_visible},
-    group::Turn,
+    group::JoinResult,
     room::make_room,
     unlogged,
 };
 use crate::{
     Error, Result,
-    hold::hold_back,
+    rate_limit::hold_back,
     read::{
-        get::{self, Question},
+        get::{self, PointLookup},
         view::View,
     },
-    state::Shared,
+    state::DbInner,
     version::{TableRef, Version},
 };
 use std::{collections::BTreeSet, sync::Arc};
@@ -26,7 +26,7 @@ use terrace_format::{
     Batch, Kind, SeqNo,
     key::{self, Lookup},
 };
-use terrace_storage::placement::{Bytes, Cursor, ObjectId, ReadHow, Stored};
+use terrace_storage::placement::{Bytes, Cursor, ObjectId, ReadHow, StoredValue};
 
 /// Bytes of values that are put at once, as long as writers have to wait.
 const BYTES_AT_ONCE: usize = 256 << 10;
@@ -57,25 +57,25 @@ struct Turned {
 
 impl Turned {
     /// Goes on in `table`, where `cursor` has come to, until there is enough to be put. False at its end. Only reads.
-    fn gather(&mut self, shared: &Shared, table: &TableRef, cursor: &mut Option<Cursor>) -> Result<bool> {
+    fn gather(&mut self, shared: &DbInner, table: &TableRef, cursor: &mut Option<Cursor>) -> Result<bool> {
         let cursor = match cursor {
             Some(cursor) => cursor,
             none => {
-                let cursor = none.insert(table.open(&*shared.placement)?.cursor(HOW)?);
+                let cursor = none.insert(table.open(&*shared.storage)?.cursor(HOW)?);
                 cursor.seek_first()?;
                 cursor
             }
         };
         while cursor.valid() && self.bytes < BYTES_AT_ONCE {
             let (entry, stored) = (key::apart(cursor.key()), cursor.value());
-            let victim = match Stored::parse(stored) {
-                Ok(Stored::At(at)) if entry.kind == Kind::Put => Some(ObjectId::from(&at)),
+            let victim = match StoredValue::parse(stored) {
+                Ok(StoredValue::At(at)) if entry.kind == Kind::Put => Some(ObjectId::from(&at)),
                 _ => None,
             };
             if let Some(victim) = victim.filter(|victim| self.victims.contains(victim))
                 && is_current(shared, &shared.view.load(), shared.visible(), entry.user, stored)?
             {
-                match shared.placement.value(entry.user, entry.seq, Bytes::from(stored.to_vec()), HOW) {
+                match shared.storage.value(entry.user, entry.seq, Bytes::from(stored.to_vec()), HOW) {
                     Ok(value) => {
                         self.bytes += entry.user.len() + value.len();
                         self.living.push(Living { user: entry.user.to_vec(), stored: stored.to_vec(), value, victim });
@@ -92,7 +92,7 @@ impl Turned {
 impl Writes {
     /// Puts again what is alive in the victims of the tail collector. Ends early if the store is being closed, or has no space for it: what
     /// was put by then is there twice for a while.
-    pub fn put_again(&self, shared: &Arc<Shared>) -> Result<()> {
+    pub fn put_again(&self, shared: &Arc<DbInner>) -> Result<()> {
         let (victims, version) = {
             let control = shared.control.lock();
             (control.collecting.victims.clone(), control.versions.live().clone())
@@ -114,7 +114,7 @@ impl Writes {
     }
 
     /// The part of all tables. False if there is no space for it.
-    fn put_all_again(&self, shared: &Arc<Shared>, version: &Version, turned: &mut Turned) -> Result<bool> {
+    fn put_all_again(&self, shared: &Arc<DbInner>, version: &Version, turned: &mut Turned) -> Result<bool> {
         if !shared.has_room(BYTES_AT_ONCE as u64) {
             return Ok(false);
         }
@@ -129,7 +129,7 @@ impl Writes {
     }
 
     /// The part of one table. False if there is no space for it. Where something of the table cannot be read, what it points into stays.
-    fn put_again_of(&self, shared: &Arc<Shared>, table: &TableRef, turned: &mut Turned) -> Result<bool> {
+    fn put_again_of(&self, shared: &Arc<DbInner>, table: &TableRef, turned: &mut Turned) -> Result<bool> {
         let mut cursor = None;
         loop {
             match turned.gather(shared, table, &mut cursor) {
@@ -148,7 +148,7 @@ impl Writes {
     }
 
     /// Puts those that are alive still. False if there is no space for that. [`Error::Closed`] if the store is being closed.
-    fn put_living(&self, shared: &Arc<Shared>, turned: &mut Turned) -> Result<bool> {
+    fn put_living(&self, shared: &Arc<DbInner>, turned: &mut Turned) -> Result<bool> {
         if shared.control.lock().closing {
             return Err(Error::Closed);
         }
@@ -159,7 +159,7 @@ impl Writes {
         if !shared.has_room(bytes as u64) {
             return Ok(false);
         }
-        let Turn::Lead(mut lead, _) = self.queue.join(Own::Alone, false) else {
+        let JoinResult::LeaderGuard(mut lead, _) = self.queue.join(WriteRequest::Alone, false) else {
             return Err(Error::Bug("somebody who wanted the baton alone was taken along".into()));
         };
         let core = lead.baton();
@@ -192,7 +192,7 @@ impl Writes {
 }
 
 /// Until space is given back nothing is collected.
-fn starved(shared: &Arc<Shared>, unreadable: BTreeSet<ObjectId>) {
+fn starved(shared: &Arc<DbInner>, unreadable: BTreeSet<ObjectId>) {
     let mut control = shared.control.lock();
     control.collecting.spare(unreadable);
     control.collecting.victims.clear();
@@ -202,11 +202,11 @@ fn starved(shared: &Arc<Shared>, unreadable: BTreeSet<ObjectId>) {
 }
 
 /// Whether `stored` is what the tree has for `user` at `seq`. An entry of a segment is there once, so it is the same put.
-fn is_current(shared: &Shared, view: &View, seq: SeqNo, user: &[u8], stored: &[u8]) -> Result<bool> {
+fn is_current(shared: &DbInner, view: &View, seq: SeqNo, user: &[u8], stored: &[u8]) -> Result<bool> {
     let lookup = Lookup::new(user, seq);
-    let (placement, order) = (&*shared.placement, &shared.order);
+    let (storage, order) = (&*shared.storage, &shared.order);
     let question =
-        Question { placement, order, lookup: &lookup, ranges: shared.deletes_ranges, resolve: false, how: HOW };
+        PointLookup { storage, order, lookup: &lookup, ranges: shared.deletes_ranges, resolve: false, how: HOW };
     let found = get::get(&question, view, |_, _| {})?;
     Ok(found.is_some_and(|value| value.bytes() == stored))
 }

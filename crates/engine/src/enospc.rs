@@ -1,11 +1,11 @@
 //! What is done where there is no space: what is kept for safety only is given up, and whoever may give some back is waited for.
-use crate::{Options, Result, reserve::Relief, state::Shared};
+use crate::{Options, Result, reserve::Relief, state::DbInner};
 use std::{
     sync::{Arc, atomic::Ordering},
     thread,
     time::Duration,
 };
-use terrace_storage::Awaited;
+use terrace_storage::BlockingScope;
 
 /// How long one who finds no space hopes that other jobs give some back, and how often it looks.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const PATIENCE_WITH_READERS: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(10);
 
-impl Shared {
+impl DbInner {
     /// Does something that takes space, as `own` of the jobs that run. If there is none, once more after everything was given up that is
     /// kept for safety only: tables and logs whose replacement can be made durable at once, and the reserve. And then, for a while,
     /// whenever somebody has given space back.
@@ -49,20 +49,20 @@ impl Shared {
     /// Whether the disk has space for so many bytes that nothing depends on, and then for what writers put until the next flush, which with values in
     /// the log is a segment. Who finds it full in the midst of an append stops everybody. I/O, so not to be called under a lock.
     pub fn has_room(&self, bytes: u64) -> bool {
-        let Options { memtable_bytes, segment_bytes, .. } = self.options;
-        let room = if self.values_apart { memtable_bytes.max(segment_bytes) } else { memtable_bytes };
-        self.placement.free_bytes().is_none_or(|free| free >= bytes.saturating_add(room))
+        let Options { write_buffer_size, value_log_segment_size, .. } = self.options;
+        let room = if self.values_apart { write_buffer_size.max(value_log_segment_size) } else { write_buffer_size };
+        self.storage.free_bytes().is_none_or(|free| free >= bytes.saturating_add(room))
     }
 
     /// Gives up what is kept for safety only. The reserve is free for the taking for as long as what this returns lives.
     fn relieve(self: &Arc<Self>) -> Result<Relief<'_>> {
-        let _awaited = Awaited::new();
+        let _awaited = BlockingScope::new();
         {
-            let _for_file_systems_that_allocate_late = self.reserve.give_up(&*self.placement);
-            let _ = self.placement.commit(); // a failure is its tickets' to tell
+            let _for_file_systems_that_allocate_late = self.reserve.give_up(&*self.storage);
+            let _ = self.storage.commit(); // a failure is its tickets' to tell
         }
         self.release_for_space()?; // with the reserve for the manifest, if that needs it: whoever runs beside would have taken it
-        Ok(self.reserve.give_up(&*self.placement))
+        Ok(self.reserve.give_up(&*self.storage))
     }
 
     /// Waits until space was given back more often than `before`. False if nobody will, or not soon enough.
@@ -71,7 +71,7 @@ impl Shared {
         let comes = loop {
             thread::sleep(LOOK); // first: what the attempt itself gave back, such as a log that it left, is not what it hopes for
             *waited += LOOK;
-            let _ = self.placement.commit();
+            let _ = self.storage.commit();
             if self.release_for_space().is_err() {
                 break false;
             }

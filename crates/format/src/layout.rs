@@ -36,7 +36,7 @@ macro_rules! choices {
 
 choices! {
     /// Where a store's objects live.
-    Storage {
+    Medium {
         /// In one flat directory of files.
         Directory = "directory", None;
         /// Logs and tables on a device without a file system, everything else in a directory.
@@ -68,24 +68,24 @@ choices! {
 
 /// What a store is made of. The default is LevelDB's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Shape {
+pub struct Layout {
     /// Where objects live.
-    pub storage: Storage,
+    pub medium: Medium,
     /// How tables are stored.
     pub tables: TableForm,
     /// Where values live.
     pub values: Values,
 }
 
-impl Shape {
+impl Layout {
     /// What a store of this shape announces; empty for LevelDB's.
     pub fn features(self) -> impl Iterator<Item = &'static str> {
-        [self.storage.feature(), self.tables.feature(), self.values.feature()].into_iter().flatten()
+        [self.medium.feature(), self.tables.feature(), self.values.feature()].into_iter().flatten()
     }
 
     /// Whether `feature` is announced by some shape.
     pub fn any_announces(feature: &str) -> bool {
-        let storages = Storage::ALL.iter().map(|choice| choice.feature());
+        let storages = Medium::ALL.iter().map(|choice| choice.feature());
         let tables = TableForm::ALL.iter().map(|choice| choice.feature());
         let values = Values::ALL.iter().map(|choice| choice.feature());
         storages.chain(tables).chain(values).flatten().any(|known| known == feature)

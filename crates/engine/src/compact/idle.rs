@@ -2,7 +2,7 @@
 
 /// What was seen last. Guarded by the control lock.
 #[derive(Debug, Default)]
-pub struct Lull {
+pub struct IdleDetector {
     /// The newest write when a merge ended last, and whether it was the same when the one before did.
     merged: (u64, bool),
     /// The newest write, by who looks from time to time and has found it unchanged.
@@ -13,7 +13,7 @@ pub struct Lull {
     waiting: usize,
 }
 
-impl Lull {
+impl IdleDetector {
     /// A merge has ended when `newest` was the newest write.
     pub fn merge_ended(&mut self, newest: u64) {
         self.merged = (newest, newest == self.merged.0);
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_write_ends_a_lull_and_whoever_waits_makes_one() {
-        let mut lull = Lull::default();
+        let mut lull = IdleDetector::default();
         let seen = [5, 9, 9, 12].map(|newest| {
             lull.merge_ended(newest);
             lull.is_quiet()

@@ -56,10 +56,10 @@ impl Found {
 
 /// Fewer bytes than these tell little.
 fn least(limits: &Limits) -> f64 {
-    (TABLES_KEPT * limits.table_bytes) as f64
+    (TABLES_KEPT * limits.target_file_size) as f64
 }
 
-/// The most that [`Upper::hidden`] may be, without a look at any table.
+/// The most that [`ShadowEstimate::hidden`] may be, without a look at any table.
 pub fn hidden_at_most(version: &Version, all: &Segment, share: f64) -> u64 {
     let above = version.above_deepest().iter().map(Level::bytes).fold(0, u64::saturating_add);
     hidden(version, all, share, above)
@@ -72,7 +72,7 @@ fn hidden(version: &Version, all: &Segment, share: f64, bytes: u64) -> u64 {
 }
 
 /// The tables above the deepest level that may hide something beneath them.
-pub struct Upper<'a> {
+pub struct ShadowEstimate<'a> {
     version: &'a Version,
     /// Bytes of them.
     bytes: u64,
@@ -80,9 +80,9 @@ pub struct Upper<'a> {
     largest: Vec<(u64, usize, &'a Arc<TableRef>)>,
 }
 
-impl<'a> Upper<'a> {
+impl<'a> ShadowEstimate<'a> {
     /// Without tables that are `refused`.
-    pub fn of(situation: &Situation<'a>, refused: &BTreeSet<TableId>) -> Upper<'a> {
+    pub fn of(situation: &Situation<'a>, refused: &BTreeSet<TableId>) -> ShadowEstimate<'a> {
         let Situation { version, busy, .. } = *situation;
         let (mut bytes, mut largest) = (0_u64, Vec::new());
         for (level, there) in version.above_deepest().iter().enumerate() {
@@ -101,7 +101,7 @@ impl<'a> Upper<'a> {
             largest.extend(first.map(|(_, table)| (sum, level, table)));
         }
         largest.sort_by_key(|(sum, level, _)| (Reverse(*sum), *level));
-        Upper { version, bytes, largest }
+        ShadowEstimate { version, bytes, largest }
     }
 
     /// Bytes of live values that are garbage in truth, if so large a `share` of what may hide something does.
@@ -151,16 +151,16 @@ mod tests {
     use super::{super::leveled::Leveled, super::tests::Tree, *};
 
     const LIMITS: Limits = Limits {
-        table_bytes: 1000,
-        level_base_bytes: 1 << 30,
-        levels_fit: false,
-        level_base_entries: 0,
-        l0_compact_runs: 4,
+        target_file_size: 1000,
+        max_bytes_for_level_base: 1 << 30,
+        level_compaction_dynamic_level_bytes: false,
+        max_entries_for_level_base: 0,
+        level0_file_num_compaction_trigger: 4,
         l0_pressing_runs: 8,
-        l0_least_percent: 0,
-        l0_merge_runs: 0,
+        level0_min_overlap_percent: 0,
+        intra_l0_compaction_trigger: 0,
         least_overlap: false,
-        tombstone_percent: 0,
+        tombstone_compaction_percent: 0,
     };
 
     fn tables(count: u64) -> Vec<TableMeta> {
@@ -202,7 +202,7 @@ mod tests {
             let refused = BTreeSet::new();
             tree.situated(|situation| {
                 let most = hidden_at_most(situation.version, &all, 0.5);
-                (Upper::of(situation, &refused).hidden(&all, 0.5), most)
+                (ShadowEstimate::of(situation, &refused).hidden(&all, 0.5), most)
             })
         };
         assert_eq!(hidden([1, 3, 0, 6, 0, 0, 0]), (199, 199), "four of ten");
@@ -214,7 +214,7 @@ mod tests {
     fn the_fullest_level_is_merged_first_and_nothing_that_was_refused_or_runs() {
         let mut tree = Tree::stacked(LIMITS, [1, 3, 0, 6, 0, 0, 0]);
         let next = |tree: &Tree, refused: &BTreeSet<TableId>| {
-            tree.situated(|situation| Upper::of(situation, refused).reveal(situation, &Leveled))
+            tree.situated(|situation| ShadowEstimate::of(situation, refused).reveal(situation, &Leveled))
         };
         let mut refused = BTreeSet::new();
         let mut levels = Vec::new();

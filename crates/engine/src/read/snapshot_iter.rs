@@ -3,7 +3,7 @@
 //!
 //! Walking forward, the merge stands on the entry shown. Walking backward, versions of a key come oldest first, so the
 //! merge stands before all of them and the entry shown is kept aside, unless the last one is told by what lies before it.
-use super::{covers::Covers, merge::Merge};
+use super::{merge::Merge, range_tombstone_iter::RangeTombstoneIter};
 use crate::Result;
 use terrace_format::{
     KeyOrder, Kind, SeqNo,
@@ -51,11 +51,11 @@ impl Passed {
 }
 
 /// User keys and values, each key once, without deleted ones.
-pub struct Visible {
+pub struct SnapshotIter {
     order: KeyOrder,
     merge: Merge,
     /// Of the merge's sources; `None` where ranges are never deleted.
-    covers: Option<Covers>,
+    covers: Option<RangeTombstoneIter>,
     seq: SeqNo,
     shown: Shown,
     /// The user key that was shown last or is shown.
@@ -66,11 +66,11 @@ pub struct Visible {
     passed: Passed,
 }
 
-impl Visible {
+impl SnapshotIter {
     /// What a reader at `seq` sees; stands nowhere yet.
     #[inline]
-    pub fn new(order: KeyOrder, merge: Merge, covers: Option<Covers>, seq: SeqNo) -> Visible {
-        Visible {
+    pub fn new(order: KeyOrder, merge: Merge, covers: Option<RangeTombstoneIter>, seq: SeqNo) -> SnapshotIter {
+        SnapshotIter {
             order,
             merge,
             covers,

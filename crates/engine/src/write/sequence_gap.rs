@@ -1,12 +1,12 @@
 //! Writes that reach tables without a log: the history jumps ahead over sequences that no log has.
 use super::{
-    Own, Writes,
+    WriteRequest, Writes,
     commit::{or_fail_on_panic, wait_visible},
-    group::Turn,
+    group::JoinResult,
     rotate::change_log,
     unlogged::make_way,
 };
-use crate::{Error, Result, state::Shared};
+use crate::{Error, Result, state::DbInner};
 use std::sync::{Arc, atomic::Ordering};
 use terrace_format::{LogId, SeqNo};
 
@@ -18,8 +18,8 @@ impl Writes {
     /// what was installed, when this returns: so a log may begin behind the gap (docs/durability.md, "How a log is replayed"). One does:
     /// a gap within a log would end it for whoever does not read our manifest; and a reader who has a view from before, and a
     /// sequence from behind the jump, has a memtable in which nothing is written any more.
-    pub fn jump(&self, shared: &Arc<Shared>, seq: SeqNo, install: impl FnOnce(LogId) -> Result<bool>) -> Result<()> {
-        let Turn::Lead(mut lead, _) = self.queue.join(Own::Alone, false) else {
+    pub fn jump(&self, shared: &Arc<DbInner>, seq: SeqNo, install: impl FnOnce(LogId) -> Result<bool>) -> Result<()> {
+        let JoinResult::LeaderGuard(mut lead, _) = self.queue.join(WriteRequest::Alone, false) else {
             return Err(Error::Bug("somebody who wanted the baton alone was taken along".into()));
         };
         let core = lead.baton();
@@ -49,7 +49,7 @@ impl Writes {
 }
 
 /// Returns once the manifest vouches for everything up to `seq`.
-pub fn vouch(shared: &Arc<Shared>, seq: SeqNo) -> Result<()> {
-    shared.placement.commit()?;
+pub fn vouch(shared: &Arc<DbInner>, seq: SeqNo) -> Result<()> {
+    shared.storage.commit()?;
     shared.wait_until(|control| control.versions.durable_base() >= seq)
 }

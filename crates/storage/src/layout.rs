@@ -1,6 +1,6 @@
 //! What a store turns out to be made of, before a backend is chosen for it.
 use crate::{
-    Error, Result, Setup,
+    Error, Result, StorageConfig,
     backends::{
         dirs,
         files::{
@@ -9,19 +9,19 @@ use crate::{
         },
         raw::DATA,
     },
-    placement::Mode,
+    placement::OpenMode,
 };
 use std::io;
 use terrace_format::{
-    Batch, Corrupt, FileName, Marker, Shape, Storage, TableForm, Values,
+    Batch, Corrupt, FileName, FormatFile, Layout, Medium, TableForm, Values,
+    format_file::UNKNOWN,
     log_record::{Deframer, Event},
-    marker::UNKNOWN,
     value_log::Frames,
 };
 
 /// What the marker `text` of the store `place` says; [`Error::Unsupported`] if it says what this version does not know.
-pub fn read_marker(place: &str, text: &str) -> Result<Marker> {
-    Marker::decode(text).map_err(|found: Corrupt| match found.what {
+pub fn read_marker(place: &str, text: &str) -> Result<FormatFile> {
+    FormatFile::decode(text).map_err(|found: Corrupt| match found.what {
         UNKNOWN => Error::Unsupported(format!("{place}/TERRACE at byte {}: {}", found.offset, found.detail)),
         _ => Error::corrupt(format!("{place}/TERRACE"), 0, found),
     })
@@ -29,28 +29,28 @@ pub fn read_marker(place: &str, text: &str) -> Result<Marker> {
 
 /// The shape of the store in `fs`: as its marker says, LevelDB's if it has none, and as `setup` says if there is no store yet.
 /// What is salvaged may have lost either; then its files say what they are.
-pub(crate) fn of_files(fs: &dyn FileSystem, mode: Mode, setup: &Setup) -> Result<Shape> {
-    let wanted = Shape { storage: fs.storage(), ..setup.shape };
-    if mode == Mode::Salvage {
-        let marker = root::read_marker_of(fs).ok().flatten().and_then(|text| Marker::decode(&text).ok());
-        return Ok(marker.map_or_else(|| by_names(fs, wanted), |marker| marker.shape));
+pub(crate) fn of_files(fs: &dyn FileSystem, mode: OpenMode, setup: &StorageConfig) -> Result<Layout> {
+    let wanted = Layout { medium: fs.medium(), ..setup.layout };
+    if mode == OpenMode::Salvage {
+        let marker = root::read_marker_of(fs).ok().flatten().and_then(|text| FormatFile::decode(&text).ok());
+        return Ok(marker.map_or_else(|| by_names(fs, wanted), |marker| marker.layout));
     }
     if !root::is_there(fs)? {
-        if mode == Mode::Create {
+        if mode == OpenMode::Create {
             check_uncreated(fs, wanted)?;
         }
         return Ok(wanted);
     }
-    let shape = match root::read_marker_of(fs)? {
-        Some(text) => read_marker(&fs.name(), &text)?.shape,
-        None => Shape::default(),
+    let layout = match root::read_marker_of(fs)? {
+        Some(text) => read_marker(&fs.name(), &text)?.layout,
+        None => Layout::default(),
     };
-    match (shape.storage, fs.storage()) {
-        (told, there) if told == there => Ok(shape),
-        (Storage::Split, _) => {
+    match (layout.medium, fs.medium()) {
+        (told, there) if told == there => Ok(layout),
+        (Medium::Split, _) => {
             Err(Error::Missing { what: "device", object: missing_half(fs, "the store's logs and tables") })
         }
-        (Storage::Directory, _) => Err(Error::Unsupported(missing_half(
+        (Medium::Directory, _) => Err(Error::Unsupported(missing_half(
             fs,
             "nothing of the store that is here, as its marker TERRACE says, or as there is none",
         ))),
@@ -63,7 +63,7 @@ fn missing_half(fs: &dyn FileSystem, what: &str) -> String {
 
 /// There is no root, and a store is to be made. Logs in which its placement would not look must hold no writes, and where it would not
 /// look for tables there must be none: whoever lost `CURRENT` and the marker still has them. (What it looks at is the engine's matter.)
-fn check_uncreated(fs: &dyn FileSystem, wanted: Shape) -> Result<()> {
+fn check_uncreated(fs: &dyn FileSystem, wanted: Layout) -> Result<()> {
     if !fs.exists().map_err(|e| Error::io("look for", fs.name(), e))? {
         return Ok(());
     }
@@ -122,20 +122,22 @@ fn has_writes(fs: &dyn FileSystem, name: &str) -> io::Result<bool> {
 
 /// The shape of a store that has lost its marker: what there are files of, or `wanted` where no file tells. Where values lie must
 /// not be guessed wrong: pointers would be taken for values.
-fn by_names(fs: &dyn FileSystem, wanted: Shape) -> Shape {
+fn by_names(fs: &dyn FileSystem, wanted: Layout) -> Layout {
     let names = fs.list().unwrap_or_default(); // whoever opens it says what is wrong
     let has_folders = dirs::any_folder(fs).is_ok_and(|folder| folder.is_some());
-    let in_folders = Shape { tables: TableForm::Directory, values: Values::Table, ..wanted };
+    let in_folders = Layout { tables: TableForm::Directory, values: Values::Table, ..wanted };
     let wanted = if has_folders { in_folders } else { wanted };
     let is_log = |entry: &DirEntry| matches!(FileName::parse(&entry.name), Some(FileName::Log(_)));
     // Unless there are segments, too: no store of tables has any.
-    let wanted = if names.iter().any(is_log) { Shape { values: Values::Table, ..wanted } } else { wanted };
-    names.iter().filter_map(|entry| FileName::parse(&entry.name)).fold(wanted, |shape, name| match name {
-        FileName::ValueLog(_) | FileName::SmallLog(_) | FileName::Values(_) if shape.tables == TableForm::Directory => {
-            Shape { values: Values::Log, tables: TableForm::Block, ..shape }
+    let wanted = if names.iter().any(is_log) { Layout { values: Values::Table, ..wanted } } else { wanted };
+    names.iter().filter_map(|entry| FileName::parse(&entry.name)).fold(wanted, |layout, name| match name {
+        FileName::ValueLog(_) | FileName::SmallLog(_) | FileName::Values(_)
+            if layout.tables == TableForm::Directory =>
+        {
+            Layout { values: Values::Log, tables: TableForm::Block, ..layout }
         }
-        FileName::ValueLog(_) | FileName::SmallLog(_) | FileName::Values(_) => Shape { values: Values::Log, ..shape },
-        FileName::Bundle(_) => Shape { tables: TableForm::Bundled, ..shape },
-        _ => shape,
+        FileName::ValueLog(_) | FileName::SmallLog(_) | FileName::Values(_) => Layout { values: Values::Log, ..layout },
+        FileName::Bundle(_) => Layout { tables: TableForm::Bundled, ..layout },
+        _ => layout,
     })
 }

@@ -6,13 +6,13 @@ use kit::{Model, Place, contents, options, prefix, states};
 use std::sync::Arc;
 use terrace::{Db, Options, WriteBatch, WriteOptions, check_on};
 use terrace_sim::{Medium, Rng};
-use terrace_storage::{backends::files::fs::FileSystem, placement::Mode};
+use terrace_storage::{backends::files::fs::FileSystem, placement::OpenMode};
 
 const SEED: u64 = 0x5a;
 const BATCHES: usize = 120;
 
 /// Large is what has 100 bytes.
-fn shape(changes: &[(&str, &str)]) -> Options {
+fn layout(changes: &[(&str, &str)]) -> Options {
     options(&[&[("values", "log"), ("value_log_threshold", "100"), ("compression", "none")], changes].concat())
 }
 
@@ -24,7 +24,7 @@ fn names(fs: &dyn FileSystem, ending: &str) -> Vec<String> {
 /// A store in one log, that was killed: both of its parts.
 fn killed() -> (Files, Vec<Model>) {
     let fs: Arc<dyn FileSystem> = kit::anywhere();
-    let db = kit::open(&fs, &shape(&[]), true).expect("open");
+    let db = kit::open(&fs, &layout(&[]), true).expect("open");
     for number in 1..=BATCHES {
         kit::write(&db, &kit::batch(SEED, number), false).expect("write");
     }
@@ -45,12 +45,12 @@ fn file<'a>(files: &'a Files, ending: &str) -> &'a String {
 /// How many batches a store of these files has; it must be a prefix, go on, and still be one then.
 fn judge(files: &Files, states: &[Model], what: &str) -> usize {
     let fs = holding(kit::anywhere(), files);
-    let db = kit::open(&fs, &shape(&[]), true).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let db = kit::open(&fs, &layout(&[]), true).unwrap_or_else(|error| panic!("{what}: {error}"));
     let found = prefix(contents(&db).expect("scan"), states).unwrap_or_else(|error| panic!("{what}: {error}"));
     let next = kit::batch(SEED, found + 1);
     kit::write(&db, &next, true).unwrap_or_else(|error| panic!("{what}: {error}"));
     drop(db);
-    let db = kit::open(&fs, &shape(&[]), true).unwrap_or_else(|error| panic!("{what}, again: {error}"));
+    let db = kit::open(&fs, &layout(&[]), true).unwrap_or_else(|error| panic!("{what}, again: {error}"));
     if found < BATCHES {
         assert_eq!(prefix(contents(&db).expect("scan"), states), Ok(found + 1), "{what}");
     }
@@ -109,7 +109,7 @@ fn damage_of_a_part_leaves_a_prefix() {
 fn what_does_not_count_is_set_aside_in_both_parts() {
     let (mut files, _) = killed();
     let fs = holding(kit::anywhere(), &files);
-    let db = kit::open(&fs, &shape(&[]), true).expect("open");
+    let db = kit::open(&fs, &layout(&[]), true).expect("open");
     db.put("large", vec![1; 1000]).expect("put");
     db.put("small", "s").expect("put");
     drop(db);
@@ -117,7 +117,7 @@ fn what_does_not_count_is_set_aside_in_both_parts() {
     let [small, segment] = [".slog", ".vlog"].map(|ending| names(&*fs, ending).pop().expect("the newest"));
     *files.get_mut(&small).and_then(|bytes| bytes.last_mut()).expect("not empty") ^= 1;
     let fs = holding(kit::anywhere(), &files);
-    let db = kit::open(&fs, &shape(&[]), true).expect("open");
+    let db = kit::open(&fs, &layout(&[]), true).expect("open");
     assert_eq!((db.get("small").expect("get"), db.get("large").expect("get").is_some()), (None, true));
     assert_eq!(db.statistics().torn_logs, 1, "nothing was set aside");
     for name in [small, segment] {
@@ -132,7 +132,7 @@ fn who_is_paranoid_is_told_which_part_is_damaged() {
     let small = file(&files, ".slog").clone();
     let bytes = files[&small].len();
     files.get_mut(&small).expect("there").truncate(bytes - 1);
-    let paranoid = shape(&[("paranoid_checks", "true")]);
+    let paranoid = layout(&[("paranoid_checks", "true")]);
     let error =
         kit::open(&holding(kit::anywhere(), &files), &paranoid, true).map(drop).expect_err("it is torn").to_string();
     assert!(error.contains(&small) && error.contains("ends within a record"), "{error}");
@@ -142,7 +142,7 @@ fn who_is_paranoid_is_told_which_part_is_damaged() {
 #[test]
 fn a_small_log_without_its_segment_is_set_aside() {
     let fs: Arc<dyn FileSystem> = kit::anywhere();
-    let db = kit::open(&fs, &shape(&[("segment_bytes", "64KiB")]), true).expect("open");
+    let db = kit::open(&fs, &layout(&[("value_log_segment_size", "64KiB")]), true).expect("open");
     db.put("first", vec![1; 80 << 10]).expect("put");
     db.put("second", "in another log").expect("put");
     drop(db);
@@ -152,9 +152,9 @@ fn a_small_log_without_its_segment_is_set_aside() {
     files.remove(&segments[1]);
     let fs = holding(kit::anywhere(), &files);
     let paranoid =
-        kit::open(&fs, &shape(&[("paranoid_checks", "true")]), true).map(drop).expect_err("nobody trusts that");
+        kit::open(&fs, &layout(&[("paranoid_checks", "true")]), true).map(drop).expect_err("nobody trusts that");
     assert!(paranoid.to_string().contains("segment is missing"), "{paranoid}");
-    let db = kit::open(&fs, &shape(&[]), true).expect("open");
+    let db = kit::open(&fs, &layout(&[]), true).expect("open");
     assert_eq!((contents(&db).expect("scan").len(), db.statistics().torn_logs), (1, 1));
     assert_eq!(files::bytes_of(&*fs, &format!("lost/{}", small[0])), files[&small[0]]);
 }
@@ -164,8 +164,8 @@ fn a_small_log_without_its_segment_is_set_aside() {
 fn another_threshold_finds_the_same() {
     let (files, states) = killed();
     for threshold in ["0", "5000", "1MiB"] {
-        let (fs, options) = (holding(kit::anywhere(), &files), shape(&[("value_log_threshold", threshold)]));
-        let reading = kit::placement(&fs, Mode::ReadOnly, &options).expect("open to read");
+        let (fs, options) = (holding(kit::anywhere(), &files), layout(&[("value_log_threshold", threshold)]));
+        let reading = kit::storage(&fs, OpenMode::ReadOnly, &options).expect("open to read");
         let report = check_on(&*reading, &options, true).expect("check");
         drop(reading);
         let db = kit::open(&fs, &options, true).expect("open");
@@ -178,9 +178,9 @@ fn another_threshold_finds_the_same() {
 /// The small part is gone with its memtable, and in the segments lies nothing but what tables point to.
 #[test]
 fn small_values_leave_nothing_behind() {
-    let kept = |small_log: &str| {
-        let sizes = [("memtable_bytes", "256KiB"), ("segment_bytes", "1MiB"), ("collection", "off")];
-        let (place, options) = (Place::any(), shape(&[&sizes[..], &[("small_log", small_log)]].concat()));
+    let kept = |wal_sidecar: &str| {
+        let sizes = [("write_buffer_size", "256KiB"), ("value_log_segment_size", "1MiB"), ("collection", "off")];
+        let (place, options) = (Place::any(), layout(&[&sizes[..], &[("wal_sidecar", wal_sidecar)]].concat()));
         let db = place.open(&options, true).expect("open");
         for number in 0..20_000u32 {
             let bytes = if number % 50 == 0 { 4096 } else { 80 };
@@ -202,7 +202,7 @@ fn small_values_leave_nothing_behind() {
 /// A synced write syncs what it wrote to, and the other part only if that has anything newer than its last sync.
 #[test]
 fn a_part_is_synced_where_it_has_anything_new() {
-    let db = kit::store(shape(&[("durability", "sync")]));
+    let db = kit::store(layout(&[("durability", "sync")]));
     let syncs = || db.statistics().syncs.iter().find(|(kind, _)| *kind == "log").expect("a kind").1.count;
     let put = |bytes: usize, sync: bool| db.put_with("key", vec![1; bytes], WriteOptions { sync }).expect("put");
     [10, 1000].into_iter().for_each(|bytes| put(bytes, true));
@@ -219,7 +219,7 @@ fn a_part_is_synced_where_it_has_anything_new() {
 #[test]
 fn what_has_both_is_in_the_segment_whole() {
     let fs: Arc<dyn FileSystem> = kit::anywhere();
-    let db = kit::open(&fs, &shape(&[]), true).expect("open");
+    let db = kit::open(&fs, &layout(&[]), true).expect("open");
     let mut both = WriteBatch::new();
     both.put("small", "s").put("large", vec![7; 1000]).delete("gone");
     db.write(both, WriteOptions::default()).expect("write");
@@ -230,14 +230,14 @@ fn what_has_both_is_in_the_segment_whole() {
         db.updates_since(0).expect("the history").map(|update| update.expect("it is there")).collect();
     assert_eq!(updates.iter().map(|update| update.sequence).collect::<Vec<_>>(), [1, 4]);
     drop(db);
-    let db = kit::open(&fs, &shape(&[]), true).expect("open again");
+    let db = kit::open(&fs, &layout(&[]), true).expect("open again");
     assert_eq!((db.get("small").expect("get"), contents(&db).expect("scan").len()), (Some(b"s".to_vec()), 2));
 }
 
 /// Who follows the history finds what was written in either part, also once it is in tables.
 #[test]
 fn who_follows_the_history_keeps_both_parts() {
-    let (place, options) = (Place::any(), shape(&[]));
+    let (place, options) = (Place::any(), layout(&[]));
     let db = place.open(&options, true).expect("open");
     for number in 1..=BATCHES {
         kit::write(&db, &kit::batch(SEED, number), false).expect("write");
@@ -262,12 +262,12 @@ fn who_follows_the_history_keeps_both_parts() {
 #[test]
 fn a_store_that_was_made_without_stays_without() {
     let place = Place::any();
-    place.open(&shape(&[("small_log", "false")]), true).expect("open").close().expect("close");
-    let db = place.open(&shape(&[]), true).expect("open again");
+    place.open(&layout(&[("wal_sidecar", "false")]), true).expect("open").close().expect("close");
+    let db = place.open(&layout(&[]), true).expect("open again");
     db.put("small", "s").expect("put");
     assert_eq!(names(&*place.fs, ".slog"), Vec::<String>::new());
     drop(db);
-    assert_eq!(contents(&place.open(&shape(&[]), true).expect("open")).expect("scan").len(), 1);
+    assert_eq!(contents(&place.open(&layout(&[]), true).expect("open")).expect("scan").len(), 1);
 }
 
 /// The root is lost, and with it one part of the log: a repair finds what is in the other.
@@ -281,8 +281,8 @@ fn a_repair_finds_either_part() {
         let path = from.path().expect("a directory");
         std::fs::create_dir(&path).expect("made");
         left.iter().for_each(|(name, bytes)| std::fs::write(path.join(name), bytes).expect("written"));
-        Db::repair(&path, to.path().expect("a directory"), &shape(&[])).expect("repair");
-        let saved = contents(&to.open(&shape(&[]), true).expect("open")).expect("scan");
+        Db::repair(&path, to.path().expect("a directory"), &layout(&[])).expect("repair");
+        let saved = contents(&to.open(&layout(&[]), true).expect("open")).expect("scan");
         let ever = |pair: &&(Vec<u8>, Vec<u8>)| states.iter().any(|state| state.get(&pair.0) == Some(&pair.1));
         assert!(
             saved.len() > 10 && saved.iter().filter(ever).count() == saved.len(),

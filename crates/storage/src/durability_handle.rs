@@ -1,6 +1,6 @@
 //! The promise that written bytes will survive a power cut, and since when.
 //!
-//! A backend hands out a [`Ticket`] with what it wrote and keeps the [`Maturity`] that goes with it. A syncing
+//! A backend hands out a [`DurabilityHandle`] with what it wrote and keeps the [`Completer`] that goes with it. A syncing
 //! backend hands out mature tickets; others mature theirs later. A ticket goes from pending to durable or to
 //! failed once, and never back: a failed sync must not be tried again as if it had not happened.
 use crate::{Error, Result};
@@ -20,11 +20,11 @@ pub enum State {
 
 /// Names a promise, or several of which all must be kept; clones name the same ones.
 #[derive(Clone, Debug)]
-pub struct Ticket(Vec<Arc<Cell>>);
+pub struct DurabilityHandle(Vec<Arc<Cell>>);
 
 /// The giver's side of a pending ticket. Dropped undecided, it fails the ticket: a lost promise is a broken one.
 #[derive(Debug)]
-pub struct Maturity(Arc<Cell>);
+pub struct Completer(Arc<Cell>);
 
 #[derive(Debug)]
 struct Cell {
@@ -32,28 +32,28 @@ struct Cell {
     decided: Condvar,
 }
 
-impl Ticket {
+impl DurabilityHandle {
     /// A promise already kept.
-    pub fn mature() -> Ticket {
-        Ticket(Vec::new())
+    pub fn mature() -> DurabilityHandle {
+        DurabilityHandle(Vec::new())
     }
 
     /// A promise that will not be kept.
-    pub fn broken(error: Error) -> Ticket {
-        let (ticket, maturity) = Ticket::pending();
+    pub fn broken(error: Error) -> DurabilityHandle {
+        let (ticket, maturity) = DurabilityHandle::pending();
         maturity.fail(error);
         ticket
     }
 
     /// All of these promises.
-    pub fn all(tickets: Vec<Ticket>) -> Ticket {
-        Ticket(tickets.into_iter().flat_map(|ticket| ticket.0).collect())
+    pub fn all(tickets: Vec<DurabilityHandle>) -> DurabilityHandle {
+        DurabilityHandle(tickets.into_iter().flat_map(|ticket| ticket.0).collect())
     }
 
     /// A promise, and the means to keep it.
-    pub fn pending() -> (Ticket, Maturity) {
+    pub fn pending() -> (DurabilityHandle, Completer) {
         let cell = Arc::new(Cell { state: Mutex::new(State::Pending), decided: Condvar::new() });
-        (Ticket(vec![cell.clone()]), Maturity(cell))
+        (DurabilityHandle(vec![cell.clone()]), Completer(cell))
     }
 
     /// Where the promise stands: broken if one is, else pending if one is.
@@ -78,13 +78,13 @@ impl Ticket {
         }
     }
 
-    /// Blocks until the promise is kept or broken. Does not make it mature: see `Placement::commit`.
+    /// Blocks until the promise is kept or broken. Does not make it mature: see `Storage::commit`.
     pub fn wait_durable(&self) -> Result<()> {
         self.0.iter().try_for_each(|cell| cell.wait())
     }
 }
 
-impl Maturity {
+impl Completer {
     /// The bytes survive a power cut from now on.
     pub fn keep(self) {
         self.0.decide(State::Durable);
@@ -96,7 +96,7 @@ impl Maturity {
     }
 }
 
-impl Drop for Maturity {
+impl Drop for Completer {
     fn drop(&mut self) {
         self.0.decide(State::Failed(Error::Unsupported(
             "a commit was given up before it was known to be durable".into(),
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn decided_once_and_for_all_clones() {
-        let (ticket, maturity) = Ticket::pending();
+        let (ticket, maturity) = DurabilityHandle::pending();
         let twin = ticket.clone();
         assert!(!twin.is_durable().unwrap());
         maturity.keep();
@@ -142,10 +142,10 @@ mod tests {
 
     #[test]
     fn several_are_kept_together_and_broken_by_one() {
-        let [(first, one), (second, two), (third, three)] = [(); 3].map(|()| Ticket::pending());
+        let [(first, one), (second, two), (third, three)] = [(); 3].map(|()| DurabilityHandle::pending());
         let (both, all) = (
-            Ticket::all(vec![first.clone(), Ticket::mature(), second.clone()]),
-            Ticket::all(vec![first, second, third]),
+            DurabilityHandle::all(vec![first.clone(), DurabilityHandle::mature(), second.clone()]),
+            DurabilityHandle::all(vec![first, second, third]),
         );
         two.keep();
         assert!(!both.is_durable().unwrap() && !all.is_durable().unwrap());
@@ -154,12 +154,12 @@ mod tests {
         both.wait_durable().unwrap();
         drop(three);
         assert!(all.is_durable().is_err() && all.wait_durable().is_err());
-        assert!(Ticket::all(Vec::new()).is_durable().unwrap());
+        assert!(DurabilityHandle::all(Vec::new()).is_durable().unwrap());
     }
 
     #[test]
     fn abandoned_is_failed() {
-        let (ticket, maturity) = Ticket::pending();
+        let (ticket, maturity) = DurabilityHandle::pending();
         drop(maturity);
         assert!(ticket.is_durable().is_err());
         assert!(ticket.wait_durable().is_err());

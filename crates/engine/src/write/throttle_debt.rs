@@ -9,7 +9,7 @@ const NAP_MAX: f64 = 50e-3;
 
 /// All in seconds.
 #[derive(Debug, Default)]
-pub struct Owed {
+pub struct ThrottleDebt {
     /// Below zero where somebody has slept too long.
     debt: f64,
     /// How much longer a sleep takes than it was asked for, lately.
@@ -18,13 +18,13 @@ pub struct Owed {
     asked: f64,
 }
 
-impl Owed {
+impl ThrottleDebt {
     /// So much more is owed, to be slept by whoever writes next, who sleeps no longer than one write does.
     pub fn owe(&mut self, seconds: f64) {
         self.debt = (self.debt + seconds).min(NAP_MAX);
     }
 
-    /// A write owes so much more. Returns for how long it must ask to sleep, if it must; then say how long it [did](Owed::paid).
+    /// A write owes so much more. Returns for how long it must ask to sleep, if it must; then say how long it [did](ThrottleDebt::paid).
     pub fn add(&mut self, seconds: f64) -> Option<Duration> {
         self.owe(seconds);
         if self.debt < NAP_MIN {
@@ -54,7 +54,7 @@ mod tests {
 
     /// What `writes`, each owing so many seconds, sleep if each sleep takes `late` longer: the naps and their sum.
     fn slept(writes: usize, seconds: f64, late: f64) -> (usize, f64) {
-        let mut owed = Owed::default();
+        let mut owed = ThrottleDebt::default();
         (0..writes).fold((0, 0.0), |(naps, sum), _| match owed.add(seconds) {
             None => (naps, sum),
             Some(nap) => {
@@ -84,7 +84,7 @@ mod tests {
     /// The first few naps are asked for in full.
     #[test]
     fn who_wakes_up_late_asks_for_less() {
-        let mut owed = Owed::default();
+        let mut owed = ThrottleDebt::default();
         for nap in 0..100 {
             let Some(asked) = owed.add(20e-6) else { continue };
             owed.paid(asked + Duration::from_micros(12));
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn what_others_owe_is_slept_with_the_next_write() {
-        let mut owed = Owed::default();
+        let mut owed = ThrottleDebt::default();
         (0..7).for_each(|_| owed.owe(100e-6));
         assert_eq!(owed.add(100e-6), Some(Duration::from_micros(800)));
         owed.owe(3.0);
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn neither_a_debt_nor_what_was_had_in_advance_lasts() {
-        let mut owed = Owed::default();
+        let mut owed = ThrottleDebt::default();
         assert_eq!(owed.add(3.0), Some(Duration::from_millis(50)));
         owed.paid(Duration::from_secs(3));
         assert_eq!(owed.add(0.050), None);

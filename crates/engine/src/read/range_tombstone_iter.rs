@@ -6,7 +6,7 @@ use super::view::View;
 use crate::{Result, mem::MemTable, version::Run};
 use std::sync::Arc;
 use terrace_format::{KeyOrder, SeqNo};
-use terrace_storage::placement::Placement;
+use terrace_storage::placement::Storage;
 
 /// A source's deletes.
 enum Source {
@@ -15,8 +15,8 @@ enum Source {
 }
 
 /// The deletes that a reader sees.
-pub struct Covers {
-    placement: Arc<dyn Placement>,
+pub struct RangeTombstoneIter {
+    storage: Arc<dyn Storage>,
     order: KeyOrder,
     /// Those of a merge, newest first.
     sources: Vec<Source>,
@@ -62,12 +62,12 @@ impl Stretch {
     }
 }
 
-impl Covers {
+impl RangeTombstoneIter {
     /// Those of `view` that a reader at `seq` sees.
-    pub fn new(placement: Arc<dyn Placement>, order: KeyOrder, view: &View, seq: SeqNo) -> Covers {
+    pub fn new(storage: Arc<dyn Storage>, order: KeyOrder, view: &View, seq: SeqNo) -> RangeTombstoneIter {
         let memtables = view.memtables().map(|mem| Source::Memory(mem.clone()));
         let sources = memtables.chain(view.version.runs().iter().map(|(_, run)| Source::Run(run.clone()))).collect();
-        Covers { placement, order, sources, seq, stretch: None }
+        RangeTombstoneIter { storage, order, sources, seq, stretch: None }
     }
 
     /// What holds around `user`.
@@ -90,7 +90,7 @@ impl Covers {
             match source {
                 Source::Memory(mem) if !mem.has_range_deletes() => {}
                 Source::Memory(mem) => {
-                    let own = mem.range_deletes();
+                    let own = mem.range_tombstones();
                     self.add(&mut found, number, own.stretch(&self.order, user, self.seq));
                 }
                 Source::Run(run) => {
@@ -98,7 +98,7 @@ impl Covers {
                     found.narrow(&self.order, None, run.get(next).map(|table| table.smallest()));
                     let Some(table) = next.checked_sub(1).map(|at| &run[at]) else { continue };
                     found.narrow(&self.order, Some(table.smallest()), None);
-                    if let Some(own) = table.open(&*self.placement)?.range_deletes()? {
+                    if let Some(own) = table.open(&*self.storage)?.range_tombstones()? {
                         self.add(&mut found, number, own.stretch(&self.order, user, self.seq));
                     }
                 }
@@ -107,7 +107,7 @@ impl Covers {
         Ok(found)
     }
 
-    fn add(&self, found: &mut Stretch, source: usize, own: terrace_format::range_deletes::Stretch<'_>) {
+    fn add(&self, found: &mut Stretch, source: usize, own: terrace_format::range_tombstones::Stretch<'_>) {
         found.narrow(&self.order, own.from, own.to);
         if own.newest > found.newest {
             (found.newest, found.source) = (own.newest, source);

@@ -2,15 +2,19 @@
 //! to write and to read over, who refuses them, and that repairs and copies keep them.
 use crate::common::{kit, leveldb};
 use kit::{Backwards, Place, contents, options};
-use leveldb::{Shape, Side, Store};
+use leveldb::{Layout, Side, Store};
 use std::{fs, sync::Arc};
 use terrace::{Db, Error, Op, Options, ReadOptions, WriteBatch, WriteOptions};
 use terrace_peers::{leveldb::Library, require};
 use terrace_sim::{FaultFs, Plan};
 use terrace_storage::backends::files::fs::FileSystem;
 
-const RANGED: &[(&str, &str)] =
-    &[("range_deletes", "on"), ("table_bytes", "64KiB"), ("level_base_bytes", "64KiB"), ("seek_compaction", "off")];
+const RANGED: &[(&str, &str)] = &[
+    ("range_tombstones", "on"),
+    ("target_file_size", "64KiB"),
+    ("max_bytes_for_level_base", "64KiB"),
+    ("seek_compaction", "off"),
+];
 
 fn ranged() -> Options {
     options(RANGED)
@@ -31,7 +35,11 @@ fn filled(db: &Db, keys: u64) {
 #[test]
 fn a_seek_to_a_hidden_key_goes_on_everywhere() {
     let mut options = ranged();
-    (options.l0_compact_runs, options.l0_slow_runs, options.l0_stop_runs) = (100, 200, 300);
+    (
+        options.level0_file_num_compaction_trigger,
+        options.level0_slowdown_writes_trigger,
+        options.level0_stop_writes_trigger,
+    ) = (100, 200, 300);
     let db = kit::store(options);
     for numbers in [&[0, 5][..], &[1, 2, 8], &[9]] {
         numbers.iter().for_each(|number| db.put(key(*number), "").unwrap());
@@ -52,7 +60,7 @@ fn a_range_costs_one_write_and_is_passed_over_at_once() {
     let disk = FaultFs::new(kit::anywhere(), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
     let mut cold = kit::plain(RANGED);
-    (cold.cache_bytes, cold.table_bytes) = (0, 2 << 20);
+    (cold.block_cache_size, cold.target_file_size) = (0, 2 << 20);
     cold.set("compression", "none").unwrap();
     let db = kit::open(&fs, &cold, true).unwrap();
     filled(&db, 60_000);
@@ -98,14 +106,14 @@ fn a_store_that_leveldb_reads_deletes_key_by_key() {
     let mut batch = WriteBatch::new();
     batch.delete_range(key(1), key(2));
     let refused = db.write(batch, WriteOptions::default()).unwrap_err();
-    assert!(matches!(refused, Error::Unsupported(_)) && refused.to_string().contains("range_deletes"), "{refused}");
+    assert!(matches!(refused, Error::Unsupported(_)) && refused.to_string().contains("range_tombstones"), "{refused}");
     let ours = contents(&db).unwrap();
     assert_eq!(ours.len(), 200);
     db.close().unwrap();
-    let refused = Db::open(&path, kit::plain(&[("range_deletes", "on")])).map(drop).unwrap_err().to_string();
-    assert!(refused.contains("range_deletes=on"), "{refused}");
+    let refused = Db::open(&path, kit::plain(&[("range_tombstones", "on")])).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("range_tombstones=on"), "{refused}");
     let Some(_) = require("leveldb", Library::load()) else { return };
-    assert_eq!(Store::open(Side::Theirs, &path, &Shape::default()).forward(), ours);
+    assert_eq!(Store::open(Side::Theirs, &path, &Layout::default()).forward(), ours);
 }
 
 #[test]
@@ -114,7 +122,7 @@ fn leveldb_refuses_a_store_with_ranges_from_the_first() {
     let place = Place::directory();
     let path = place.path().unwrap();
     Db::open(&path, ranged()).unwrap().close().unwrap();
-    let Err(refusal) = Store::try_open(Side::Theirs, &path, &Shape::default()) else { panic!("LevelDB opened it") };
+    let Err(refusal) = Store::try_open(Side::Theirs, &path, &Layout::default()) else { panic!("LevelDB opened it") };
     assert!(refusal.contains("unknown tag"), "{refusal}");
     let marker = fs::read_to_string(path.join("TERRACE")).unwrap();
     assert!(marker.contains("range-deletes"), "{marker}");
@@ -132,11 +140,11 @@ fn leveldb_refuses_a_store_with_ranges_from_the_first() {
 #[test]
 fn an_empty_range_is_a_no_op_alone_and_in_a_batch() {
     for (ranges, backwards) in [(true, false), (true, true), (false, false), (false, true)] {
-        let mut shape = options(&[("range_deletes", if ranges { "on" } else { "off" })]);
+        let mut layout = options(&[("range_tombstones", if ranges { "on" } else { "off" })]);
         if backwards {
-            shape = shape.comparator(Arc::new(Backwards));
+            layout = layout.comparator(Arc::new(Backwards));
         }
-        let db = kit::store(shape);
+        let db = kit::store(layout);
         let (low, high) = if backwards { ("c", "a") } else { ("a", "c") };
         ["a", "b", "c"].iter().for_each(|key| db.put(key, "").unwrap());
         for (from, to) in [("b", "b"), (high, low), ("", "")] {
@@ -161,7 +169,11 @@ fn an_empty_range_is_a_no_op_alone_and_in_a_batch() {
 /// Point deletes that stand for a range are one batch as long as they fit a memtable.
 #[test]
 fn a_range_deleted_key_by_key_is_one_batch_that_fits_a_memtable() {
-    let db = kit::store(options(&[("memtable_bytes", "128KiB"), ("range_deletes", "off"), ("log_keep_bytes", "1GiB")]));
+    let db = kit::store(options(&[
+        ("write_buffer_size", "128KiB"),
+        ("range_tombstones", "off"),
+        ("wal_size_limit", "1GiB"),
+    ]));
     filled(&db, 16_000);
     let batches_of = |from: u64, to: u64| {
         let last = db.last_sequence();

@@ -26,7 +26,7 @@ const WAITED: Duration = Duration::from_micros(20);
 const WAITED_MAPPED: Duration = Duration::from_micros(60);
 
 /// What one scan has read of segments.
-pub struct Stretches {
+pub struct ReadCoalescer {
     most: u64,
     /// That of the segment that was read last comes first.
     held: VecDeque<Stretch>,
@@ -71,11 +71,11 @@ impl Shown {
     }
 }
 
-impl Stretches {
+impl ReadCoalescer {
     /// Keeps `bytes` in memory at most, which are counted as those of cursors. An entry of more than an eighth of that is read by itself.
-    pub fn new(bytes: u64, budget: &Arc<Budget>) -> Stretches {
+    pub fn new(bytes: u64, budget: &Arc<Budget>) -> ReadCoalescer {
         let most = (bytes / SEGMENTS_MAX as u64).min(MOST_BYTES);
-        Stretches { most, held: VecDeque::new(), counted: budget.hold(Holder::Cursors), waited: false }
+        ReadCoalescer { most, held: VecDeque::new(), counted: budget.hold(Holder::Cursors), waited: false }
     }
 
     /// Whether a read since the last time of asking had to wait for the device.
@@ -197,7 +197,7 @@ fn is_waited_for(entry: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Setup;
+    use crate::StorageConfig;
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     use terrace_format::SegmentId;
 
@@ -232,7 +232,7 @@ mod tests {
     /// Reads entries of 1000 bytes at these places; how many reads that took, and how many bytes for each that was wanted.
     fn reads(most: u64, places: impl Iterator<Item = u64>) -> (u64, f64) {
         let (segment, object) = (Arc::new(Counted::default()), ObjectId::Segment(SegmentId(7)));
-        let (mut stretches, mut wanted) = (Stretches::new(most, &Budget::new(&Setup::default())), 0);
+        let (mut stretches, mut wanted) = (ReadCoalescer::new(most, &Budget::new(&StorageConfig::default())), 0);
         for at in places {
             let entry = stretches.entry(object, at..at + 1000, true, || Ok(segment.clone())).expect("it can be read");
             assert!(entry.iter().copied().eq((at..at + 1000).map(|at| (at % 251) as u8)), "the entry at {at}");
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn several_segments_are_read_by_turns() {
         let segment = Arc::new(Counted::default());
-        let mut stretches = Stretches::new(1 << 20, &Budget::new(&Setup::default()));
+        let mut stretches = ReadCoalescer::new(1 << 20, &Budget::new(&StorageConfig::default()));
         let mut next = [0; SEGMENTS_MAX];
         for turn in 0..2400usize {
             let number = turn * 617 % SEGMENTS_MAX;
@@ -271,8 +271,8 @@ mod tests {
     /// What is kept is counted, and bounded; long entries are not kept at all.
     #[test]
     fn no_more_is_kept_than_was_said() {
-        let (segment, budget) = (Arc::new(Counted::default()), Budget::new(&Setup::default()));
-        let mut stretches = Stretches::new(1 << 20, &budget);
+        let (segment, budget) = (Arc::new(Counted::default()), Budget::new(&StorageConfig::default()));
+        let mut stretches = ReadCoalescer::new(1 << 20, &budget);
         let counted = || budget.held().0[Holder::Cursors as usize];
         for number in 0..20 {
             let object = ObjectId::Segment(SegmentId(number));
@@ -306,7 +306,7 @@ mod tests {
         let places = (0..1023).map(|number| number * 1024).filter(|at| !(*at..at + 1000).contains(&BROKEN));
         assert!(reads(1 << 20, places).0 < 60);
         let (segment, object) = (Arc::new(Counted::default()), ObjectId::Segment(SegmentId(7)));
-        let mut stretches = Stretches::new(1 << 20, &Budget::new(&Setup::default()));
+        let mut stretches = ReadCoalescer::new(1 << 20, &Budget::new(&StorageConfig::default()));
         let mut at = |range| stretches.entry(object, range, true, || Ok(segment.clone()));
         assert!(at(WHOLE - 2000..WHOLE - 1000).is_ok() && at(WHOLE - 1000..WHOLE + 1).is_err());
         assert!(at(WHOLE - 1000..WHOLE).is_ok(), "an error is told once for each who asks");

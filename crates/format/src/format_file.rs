@@ -11,15 +11,15 @@
 //! ```
 //! A store without this file is LevelDB's as much as ours, and so is one whose file only says how it becomes durable.
 //! Spec: docs/format/marker.md.
-use crate::{Corrupt, Shape, Storage, TableForm, Values};
+use crate::{Corrupt, Layout, Medium, TableForm, Values};
 use std::fmt::Write;
 
 /// Features that no shape announces.
-const OTHER_FEATURES: &[&str] = &["lz4", crate::range_deletes::FEATURE, crate::value_log::SMALL_LOG];
+const OTHER_FEATURES: &[&str] = &["lz4", crate::range_tombstones::FEATURE, crate::value_log::WAL_SIDECAR];
 
 /// Whether this version reads stores that announce `feature`, here and in their manifest (see [`edit`](crate::edit)).
 pub fn is_known(feature: &str) -> bool {
-    OTHER_FEATURES.contains(&feature) || Shape::any_announces(feature)
+    OTHER_FEATURES.contains(&feature) || Layout::any_announces(feature)
 }
 
 const COMMENT: &str = "# A Terrace store. LevelDB does not look here; Terrace must.";
@@ -29,31 +29,31 @@ const IN_BATCHES: &str = "auto";
 
 /// What a store is. Chosen when it is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Marker {
+pub struct FormatFile {
     /// Of this file and of what it stands for: 1.
     pub version: u32,
     /// What it is made of.
-    pub shape: Shape,
+    pub layout: Layout,
     /// What a reader must know, that of the shape included; see [`is_known`].
     pub features: Vec<String>,
     /// Whether who opens it without a wish of his own is to make it durable in batches, and not by a sync of each table.
     pub in_batches: bool,
 }
 
-impl Marker {
+impl FormatFile {
     /// Of a store of this shape which announces what that takes, and `others`.
-    pub fn new(shape: Shape, others: impl IntoIterator<Item = &'static str>) -> Marker {
-        Marker {
+    pub fn new(layout: Layout, others: impl IntoIterator<Item = &'static str>) -> FormatFile {
+        FormatFile {
             version: 1,
-            shape,
-            features: shape.features().chain(others).map(String::from).collect(),
+            layout,
+            features: layout.features().chain(others).map(String::from).collect(),
             in_batches: false,
         }
     }
 
     /// Whether it asks nothing of a reader: LevelDB can open such a store.
     pub fn is_leveldbs(&self) -> bool {
-        self.shape == Shape::default() && self.features.is_empty()
+        self.layout == Layout::default() && self.features.is_empty()
     }
 
     /// The file's contents.
@@ -61,9 +61,9 @@ impl Marker {
         let mut out = format!("{COMMENT}\nversion = {}\n", self.version);
         let features = self.features.join(" ");
         for (name, value) in [
-            ("storage", self.shape.storage.name()),
-            ("table_format", self.shape.tables.name()),
-            ("values", self.shape.values.name()),
+            ("storage", self.layout.medium.name()),
+            ("table_format", self.layout.tables.name()),
+            ("values", self.layout.values.name()),
             ("features", &features),
         ] {
             let line = format!("{name} = {value}");
@@ -77,11 +77,11 @@ impl Marker {
 
     /// From the file's contents. A version, name, value or feature that this version does not know is an error that
     /// names it: opening the store regardless would misread it.
-    pub fn decode(text: &str) -> Result<Marker, Corrupt> {
+    pub fn decode(text: &str) -> Result<FormatFile, Corrupt> {
         let mut fields = Fields::read(text)?;
         let version = fields.take("version", |value| (value == VERSION).then_some(1))?;
-        let shape = Shape {
-            storage: fields.take("storage", Storage::from_name)?,
+        let layout = Layout {
+            medium: fields.take("storage", Medium::from_name)?,
             tables: fields.take("table_format", TableForm::from_name)?,
             values: fields.take("values", Values::from_name)?,
         };
@@ -91,8 +91,8 @@ impl Marker {
         if let Some(field) = fields.0.first() {
             return Err(field.corrupt(format!("unknown name \"{}\"", field.name)));
         }
-        match shape.features().find(|feature| features.iter().all(|announced| announced != feature)) {
-            None => Ok(Marker { version, shape, features, in_batches }),
+        match layout.features().find(|feature| features.iter().all(|announced| announced != feature)) {
+            None => Ok(FormatFile { version, layout, features, in_batches }),
             Some(feature) => Err(Corrupt::new("marker", 0, format!("does not announce \"{feature}\", which it uses"))),
         }
     }
@@ -173,10 +173,10 @@ mod tests {
     fn goes_there_and_back() {
         for features in [&[][..], &["lz4"], &["lz4", "range-deletes"]] {
             for tables in TableForm::ALL {
-                let shape = Shape { tables: *tables, ..Shape::default() };
+                let layout = Layout { tables: *tables, ..Layout::default() };
                 for in_batches in [false, true] {
-                    let marker = Marker { in_batches, ..Marker::new(shape, features.iter().copied()) };
-                    assert_eq!(Marker::decode(&marker.encode()), Ok(marker));
+                    let marker = FormatFile { in_batches, ..FormatFile::new(layout, features.iter().copied()) };
+                    assert_eq!(FormatFile::decode(&marker.encode()), Ok(marker));
                 }
             }
         }
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn the_unknown_is_named() {
-        let good = Marker::new(Shape::default(), ["lz4"]).encode();
+        let good = FormatFile::new(Layout::default(), ["lz4"]).encode();
         for (from, to, what) in [
             ("version = 1", "version = 2", "unknown version \"2\""),
             ("version = 1\n", "", "\"version\" is missing"),
@@ -199,11 +199,11 @@ mod tests {
             ("lz4\n", "lz4\ndurability = never\n", "unknown durability \"never\""),
             ("lz4\n", "", "no newline"),
         ] {
-            let error = Marker::decode(&good.replace(from, to)).unwrap_err().to_string();
+            let error = FormatFile::decode(&good.replace(from, to)).unwrap_err().to_string();
             assert!(error.contains(what), "{error}");
         }
         for end in 0..good.len() {
-            assert!(Marker::decode(&good[..end]).is_err(), "cut at {end}");
+            assert!(FormatFile::decode(&good[..end]).is_err(), "cut at {end}");
         }
     }
 }

@@ -17,7 +17,7 @@ pub const META_NAME: &str = "terrace.facts";
 
 /// What a table says of itself, beyond its entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TableFacts {
+pub struct TableProperties {
     /// Entries of any kind.
     pub entries: u64,
     /// Of these, deletes.
@@ -30,7 +30,7 @@ pub struct TableFacts {
     pub sequences: (SeqNo, SeqNo),
 }
 
-impl TableFacts {
+impl TableProperties {
     /// The meta block's contents, 48 bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(48);
@@ -42,9 +42,9 @@ impl TableFacts {
     }
 
     /// From the meta block's contents. Facts that contradict each other are refused.
-    pub fn decode(bytes: &[u8]) -> Result<TableFacts, Corrupt> {
+    pub fn decode(bytes: &[u8]) -> Result<TableProperties, Corrupt> {
         let mut input = Input::new("table facts", bytes);
-        let facts = TableFacts {
+        let facts = TableProperties {
             entries: input.fixed64()?,
             deletes: input.fixed64()?,
             key_bytes: input.fixed64()?,
@@ -72,15 +72,15 @@ mod tests {
     #[test]
     fn facts_that_cannot_be_are_refused() {
         let sequences = (SeqNo(3), SeqNo(9));
-        let facts = TableFacts { entries: 5, deletes: 2, key_bytes: 60, value_bytes: 100, sequences };
+        let facts = TableProperties { entries: 5, deletes: 2, key_bytes: 60, value_bytes: 100, sequences };
         let good = facts.encode();
-        assert_eq!(TableFacts::decode(&good), Ok(facts));
-        assert!(TableFacts::decode(&good[..47]).is_err());
-        assert!(TableFacts::decode(&[&good[..], &[0]].concat()).is_err());
+        assert_eq!(TableProperties::decode(&good), Ok(facts));
+        assert!(TableProperties::decode(&good[..47]).is_err());
+        assert!(TableProperties::decode(&[&good[..], &[0]].concat()).is_err());
         for (at, byte) in [(8, 6), (40, 2), (47, 1)] {
             let mut bad = good.clone();
             bad[at] = byte;
-            assert!(TableFacts::decode(&bad).is_err(), "byte {at}");
+            assert!(TableProperties::decode(&bad).is_err(), "byte {at}");
         }
     }
 }

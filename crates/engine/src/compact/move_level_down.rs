@@ -9,13 +9,13 @@ use terrace_format::LEVELS;
 
 /// A level as a whole goes down, as it is, if a level more is to be begun or if it is due and nothing is in the next one. So what
 /// belongs a level deeper comes there without being written, the last level first. `held` are the bytes of each level.
-pub fn sink(situation: &Situation<'_>, held: &[u64; LEVELS]) -> Option<Plan> {
+pub fn move_level_down(situation: &Situation<'_>, held: &[u64; LEVELS]) -> Option<Plan> {
     let Situation { limits, version, .. } = situation;
     if !limits.fits() {
         return None;
     }
     let (sizes, last) = (limits.level_sizes(held), sizes::last(held));
-    let begins = held[last] > 0 && sizes::last_needed(limits.level_base_bytes, held) > last;
+    let begins = held[last] > 0 && sizes::last_needed(limits.max_bytes_for_level_base, held) > last;
     let due = |level: &usize| held[*level] >= sizes.of(*level) && held[level + 1] == 0;
     let level = if begins { last } else { (1..last).rev().find(due)? };
     let tables = version.levels[level].tables().cloned().collect();
@@ -30,10 +30,10 @@ mod tests {
     #[test]
     fn levels_go_down_by_one_without_being_written() {
         let limits = Limits {
-            table_bytes: 1000,
-            level_base_bytes: 2000,
-            levels_fit: true,
-            l0_compact_runs: 4,
+            target_file_size: 1000,
+            max_bytes_for_level_base: 2000,
+            level_compaction_dynamic_level_bytes: true,
+            level0_file_num_compaction_trigger: 4,
             ..Limits::default()
         };
         for (before, after, is_written) in [

@@ -9,17 +9,17 @@ const BYTES_MAX: usize = 64 << 20;
 
 /// Pages that nobody uses.
 #[derive(Default)]
-pub(crate) struct Spare(Mutex<Kept>); // a leaf
+pub(crate) struct PagePool(Mutex<Kept>); // a leaf
 
 #[derive(Default)]
 struct Kept {
     pages: Vec<Pages>,
     bytes: usize,
-    /// The fewest bytes there were since the last [`Spare::rest`].
+    /// The fewest bytes there were since the last [`PagePool::rest`].
     unused: usize,
 }
 
-impl Spare {
+impl PagePool {
     fn take(&self, bytes: NonZeroUsize) -> Option<Pages> {
         let mut kept = self.0.lock();
         let at = kept.pages.iter().rposition(|pages| pages.bytes() == bytes)?;
@@ -56,13 +56,13 @@ impl Spare {
 }
 
 /// Pages of a store's budget; dropped, they are kept for the next who wants as many. What is in them at first is anybody's.
-pub struct Lent {
+pub struct PooledPages {
     /// There until dropped.
     pages: Option<Pages>,
     budget: Arc<Budget>,
 }
 
-impl Deref for Lent {
+impl Deref for PooledPages {
     type Target = Pages;
 
     fn deref(&self) -> &Pages {
@@ -70,7 +70,7 @@ impl Deref for Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledPages {
     fn drop(&mut self) {
         let mut pages = self.pages.take().expect("dropped once");
         pages.spoil();
@@ -87,13 +87,13 @@ impl Budget {
     ///
     /// # Errors
     /// The kernel's, where it has none.
-    pub fn lend(self: &Arc<Budget>, bytes: NonZeroUsize) -> io::Result<Lent> {
+    pub fn lend(self: &Arc<Budget>, bytes: NonZeroUsize) -> io::Result<PooledPages> {
         let kept = self.spare.take(bytes);
         if kept.is_some() {
             self.change(Holder::Memtables, -(bytes.get() as i64));
         }
         let pages = kept.map_or_else(|| Pages::new(bytes), Ok)?;
-        Ok(Lent { pages: Some(pages), budget: self.clone() })
+        Ok(PooledPages { pages: Some(pages), budget: self.clone() })
     }
 
     /// Gives back all pages that no memtable has, and all buffers that no cursor has.
@@ -115,7 +115,7 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Setup;
+    use crate::StorageConfig;
 
     const BYTES: NonZeroUsize = NonZeroUsize::new(1 << 20).unwrap();
 
@@ -125,8 +125,8 @@ mod tests {
 
     #[test]
     fn pages_are_lent_again_until_nobody_wanted_them_for_a_while() {
-        let budget = Budget::new(&Setup::default());
-        let lent: Vec<Lent> = (0..3).map(|_| budget.lend(BYTES).unwrap()).collect();
+        let budget = Budget::new(&StorageConfig::default());
+        let lent: Vec<PooledPages> = (0..3).map(|_| budget.lend(BYTES).unwrap()).collect();
         let starts: Vec<_> = lent.iter().map(|pages| pages.start()).collect();
         drop(lent);
         assert_eq!(held(&budget), 3 << 20, "what is kept is counted");
@@ -147,10 +147,10 @@ mod tests {
 
     #[test]
     fn no_more_is_kept_than_the_bound_and_nothing_where_all_memory_is_bounded() {
-        let budget = Budget::new(&Setup::default());
+        let budget = Budget::new(&StorageConfig::default());
         drop((0..100).map(|_| budget.lend(BYTES).unwrap()).collect::<Vec<_>>());
         assert_eq!(held(&budget), BYTES_MAX as u64);
-        let bounded = Budget::new(&Setup { memory_bytes: Some(1 << 30), ..Setup::default() });
+        let bounded = Budget::new(&StorageConfig { memory_budget: Some(1 << 30), ..StorageConfig::default() });
         drop(bounded.lend(BYTES));
         assert_eq!(held(&bounded), 0);
     }

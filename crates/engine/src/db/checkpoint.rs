@@ -6,10 +6,10 @@ use crate::{
     version::{files, set::Start},
 };
 use std::{collections::BTreeSet, path::Path};
-use terrace_format::{SeqNo, Shape};
+use terrace_format::{Layout, SeqNo};
 use terrace_storage::{
-    Location, Setup, TableFile, Tier, lies_in,
-    placement::{Mode, ObjectId, Placement},
+    DurabilityMode, Location, StorageConfig, TableFile, lies_in,
+    placement::{ObjectId, OpenMode, Storage},
 };
 
 /// A copy of a store as of one moment.
@@ -55,7 +55,8 @@ impl Db {
     pub fn repair(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &Options) -> Result<RepairReport> {
         options.validate()?;
         let (from, to) = (from.as_ref(), to.as_ref());
-        let damaged = terrace_storage::open(&Location::at(from), Mode::Salvage, options.durability, &options.setup())?;
+        let damaged =
+            terrace_storage::open(&Location::at(from), OpenMode::Salvage, options.durability, &options.setup())?;
         if lies_in(to, from)? {
             let (to, from, same) = (to.display(), from.display(), lies_in(from, to)?);
             return Err(Error::Invalid(match same {
@@ -67,11 +68,11 @@ impl Db {
         }
         let open = |mode| terrace_storage::open(&Location::at(to), mode, options.durability, &options.setup());
         if to.exists() {
-            recover::check_empty(&*open(Mode::Salvage)?, "repair")?;
+            recover::check_empty(&*open(OpenMode::Salvage)?, "repair")?;
         }
         // All refusals come before anything is made.
         let survey = Survey::of(&*damaged, options)?;
-        let fresh = open(Mode::Create)?;
+        let fresh = open(OpenMode::Create)?;
         recover::check_empty(&*fresh, "repair")?;
         let built = build(&*damaged, &survey, &*fresh, options);
         drop(fresh);
@@ -106,8 +107,8 @@ impl Db {
         let shared = self.shared();
         self.writes()?;
         let location = Location::at(to.as_ref());
-        let setup = Setup { shape: shared.placement.shape(), ..shared.options.setup() };
-        let copy = terrace_storage::open(&location, Mode::Create, Tier::Sync, &setup)?;
+        let setup = StorageConfig { layout: shared.storage.layout(), ..shared.options.setup() };
+        let copy = terrace_storage::open(&location, OpenMode::Create, DurabilityMode::Sync, &setup)?;
         self.checkpoint_on(&*copy)
     }
 
@@ -118,23 +119,23 @@ impl Db {
     /// As of [`checkpoint`](Db::checkpoint); [`Error::Invalid`] if the placement is made of other parts than this store.
     ///
     /// ```
-    /// # use terrace::{Db, Options, Tier};
-    /// use terrace_storage::{Location, Memory, placement::Mode};
+    /// # use terrace::{Db, Options, DurabilityMode};
+    /// use terrace_storage::{Location, Memory, placement::OpenMode};
     /// let options = Options::default();
     /// let db = Db::open_in_memory(options.clone())?;
     /// db.put("key", "value")?;
     /// let place = Location::Memory(Memory::new());
-    /// let copy = terrace_storage::open(&place, Mode::Create, Tier::Sync, &options.setup())?;
+    /// let copy = terrace_storage::open(&place, OpenMode::Create, DurabilityMode::Sync, &options.setup())?;
     /// assert_eq!(db.checkpoint_on(&*copy)?.sequence, 1);
     /// assert_eq!(Db::open_on(copy, options)?.get("key")?, Some(b"value".to_vec()));
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn checkpoint_on(&self, to: &dyn Placement) -> Result<Checkpoint> {
+    pub fn checkpoint_on(&self, to: &dyn Storage) -> Result<Checkpoint> {
         let (shared, writes) = (self.shared(), self.writes()?);
         recover::check_empty(to, "checkpoint")?;
-        let alike = Shape { storage: to.shape().storage, ..shared.placement.shape() };
-        if to.shape() != alike {
-            let text = format!("{} is made of other parts than {}", to.name(), shared.placement.name());
+        let alike = Layout { medium: to.layout().medium, ..shared.storage.layout() };
+        if to.layout() != alike {
+            let text = format!("{} is made of other parts than {}", to.name(), shared.storage.name());
             return Err(Error::Invalid(text));
         }
         let sequence = SeqNo(self.last_sequence());
@@ -148,19 +149,19 @@ impl Db {
         })?;
         let (_pinned, start, _copies) = captured.expect("waited for");
         // Its tables may be on their way to the device still. One that never gets there must not be copied as if it had.
-        shared.placement.commit()?;
+        shared.storage.commit()?;
         shared.control.lock().versions.releasable()?;
         let objects: BTreeSet<ObjectId> = start.version.tables().flat_map(|(_, table)| files(table)).collect();
-        let file = |object| Ok((shared.placement.file_of(object)?, object));
+        let file = |object| Ok((shared.storage.file_of(object)?, object));
         let files = objects.into_iter().map(file).collect::<Result<Vec<_>>>()?;
         let copied = self.adopt_into(to, &files, start);
         copied.inspect_err(|_| files.iter().for_each(|(_, object)| drop(to.remove(*object))))
     }
 
-    fn adopt_into(&self, to: &dyn Placement, files: &[(TableFile, ObjectId)], start: Start) -> Result<Checkpoint> {
+    fn adopt_into(&self, to: &dyn Storage, files: &[(TableFile, ObjectId)], start: Start) -> Result<Checkpoint> {
         let shared = self.shared();
         let sequence = start.base.0;
-        let requires = recover::create_alike(to, &*shared.placement, &shared.requires)?;
+        let requires = recover::create_alike(to, &*shared.storage, &shared.requires)?;
         to.settle(&[])?;
         let adopted = to.adopt(files)?;
         recover::begin(to, &shared.options, start, requires, &[])?;

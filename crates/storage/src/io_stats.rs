@@ -19,7 +19,7 @@ pub enum Purpose {
     /// Tables brought from elsewhere, and values that they bring with them.
     Ingest,
     /// Values moved out of segments that are mostly garbage.
-    Collection,
+    ValueLogGc,
     /// Manifest.
     Manifest,
     /// Root, marker, copies set aside.
@@ -33,7 +33,7 @@ impl Purpose {
         Purpose::Flush,
         Purpose::Compaction,
         Purpose::Ingest,
-        Purpose::Collection,
+        Purpose::ValueLogGc,
         Purpose::Manifest,
         Purpose::Other,
     ];
@@ -81,7 +81,7 @@ impl SyncKind {
 
 /// Counters of one store. Cheap to bump from any thread.
 #[derive(Debug, Default)]
-pub struct Traffic {
+pub struct IoStats {
     bytes: [AtomicU64; Purpose::ALL.len()],
     /// Of those of compactions, for tables of each level.
     compacted: [AtomicU64; LEVELS],
@@ -107,18 +107,18 @@ thread_local! {
 /// As long as it lives, a writer, a flush or a compaction waits for what this thread does: each of its syncs is a blocking one,
 /// whatever code makes it.
 #[must_use]
-pub struct Awaited(PhantomData<*const ()>); // of this thread
+pub struct BlockingScope(PhantomData<*const ()>); // of this thread
 
-impl Awaited {
+impl BlockingScope {
     /// From now on.
     #[expect(clippy::new_without_default, reason = "it is not a value but a span of time")]
-    pub fn new() -> Awaited {
+    pub fn new() -> BlockingScope {
         AWAITED.set(AWAITED.get() + 1);
-        Awaited(PhantomData)
+        BlockingScope(PhantomData)
     }
 }
 
-impl Drop for Awaited {
+impl Drop for BlockingScope {
     fn drop(&mut self) {
         AWAITED.set(AWAITED.get() - 1);
     }
@@ -126,7 +126,7 @@ impl Drop for Awaited {
 
 /// As long as it lives, somebody waits for what other threads make durable.
 #[must_use]
-pub struct AwaitsOthers<'a>(&'a Traffic);
+pub struct AwaitsOthers<'a>(&'a IoStats);
 
 impl Drop for AwaitsOthers<'_> {
     fn drop(&mut self) {
@@ -149,13 +149,13 @@ pub struct Syncs {
     pub time: Duration,
 }
 
-impl Traffic {
+impl IoStats {
     /// `bytes` were handed to storage for `purpose`.
     pub fn wrote(&self, purpose: Purpose, bytes: u64) {
         self.bytes[purpose as usize].fetch_add(bytes, Relaxed);
     }
 
-    /// As [`wrote`](Traffic::wrote), for tables that are to be in `level`.
+    /// As [`wrote`](IoStats::wrote), for tables that are to be in `level`.
     pub fn wrote_tables(&self, purpose: Purpose, level: usize, bytes: u64) {
         self.wrote(purpose, bytes);
         if purpose == Purpose::Compaction {
@@ -163,9 +163,9 @@ impl Traffic {
         }
     }
 
-    /// As [`synced`](Traffic::synced), for which a write, a flush or a compaction had to wait.
+    /// As [`synced`](IoStats::synced), for which a write, a flush or a compaction had to wait.
     pub fn blocked(&self, kind: SyncKind, bytes: u64, time: Duration) {
-        let _awaited = Awaited::new();
+        let _awaited = BlockingScope::new();
         self.synced(kind, bytes, time);
     }
 
@@ -176,8 +176,8 @@ impl Traffic {
         AwaitsOthers(self)
     }
 
-    /// One sync of `kind` covered `bytes` and took `time`. It is a blocking one if this thread is [`Awaited`], or if somebody
-    /// [waits](Traffic::await_others) for what others do.
+    /// One sync of `kind` covered `bytes` and took `time`. It is a blocking one if this thread is [`BlockingScope`], or if somebody
+    /// [waits](IoStats::await_others) for what others do.
     pub fn synced(&self, kind: SyncKind, bytes: u64, time: Duration) {
         let counter = self.counter(kind);
         let is_awaited = AWAITED.get() > 0 || self.waiting.load(Relaxed) > 0;
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_sync_that_somebody_waits_for_is_a_blocking_one_whenever_it_began() {
-        let traffic = Traffic::default();
+        let traffic = IoStats::default();
         let sync =
             || std::thread::scope(|scope| scope.spawn(|| traffic.synced(SyncKind::Manifest, 1, Duration::ZERO)).join());
         let counted = || traffic.syncs(SyncKind::Manifest).blocking;

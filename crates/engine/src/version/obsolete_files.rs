@@ -14,7 +14,7 @@ use terrace_storage::placement::ObjectId;
 
 /// The book of objects that are no longer needed. Guarded by the control lock; does no I/O itself.
 #[derive(Debug, Default)]
-pub struct Retire {
+pub struct ObsoleteFiles {
     /// Objects that the durable version has stopped naming, each with a version that was found to need it still. Until that one has no reader
     /// left nothing has to be searched for it.
     candidates: BTreeMap<ObjectId, Weak<Version>>,
@@ -43,7 +43,7 @@ impl Follower {
     }
 }
 
-impl Retire {
+impl ObsoleteFiles {
     /// `version` becomes readable.
     pub fn pin(&mut self, version: &Arc<Version>) {
         self.versions.retain(|weak| weak.strong_count() > 0);
@@ -206,7 +206,7 @@ mod tests {
         let tables = array::from_fn(|level| (level == 1).then(|| table.clone()).into_iter().collect());
         let old = Arc::new(Version::from_tables(&KeyOrder::Bytewise, tables).expect("one table"));
         let (also, empty) = (Arc::new(Version::clone(&old)), Arc::<Version>::default());
-        let mut retire = Retire::default();
+        let mut retire = ObsoleteFiles::default();
         [&old, &also, &empty].into_iter().for_each(|version| retire.pin(version));
         retire.durable_moved(&old, &empty, (&[(1, TableId(1))], Vec::new()), LogId(0));
         let mut stays = || assert_eq!((retire.take_removable(&empty, &empty), retire.waiting()), (Vec::new(), 1));

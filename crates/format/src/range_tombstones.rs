@@ -58,11 +58,11 @@ pub struct Stretch<'a> {
 
 /// Fragments in the order of their keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RangeDeletes {
+pub struct RangeTombstones {
     fragments: Vec<Fragment>,
 }
 
-impl RangeDeletes {
+impl RangeTombstones {
     /// Whether nothing is deleted.
     pub fn is_empty(&self) -> bool {
         self.fragments.is_empty()
@@ -112,7 +112,7 @@ impl RangeDeletes {
     }
 
     /// Takes over all of `other`.
-    pub fn extend(&mut self, order: &KeyOrder, other: &RangeDeletes) {
+    pub fn extend(&mut self, order: &KeyOrder, other: &RangeTombstones) {
         for fragment in &other.fragments {
             for seq in &fragment.sequences {
                 self.insert(order, &fragment.from, &fragment.to, *seq);
@@ -159,7 +159,7 @@ impl RangeDeletes {
     }
 
     /// What of it lies in `from .. to`.
-    pub fn within(&self, order: &KeyOrder, from: Option<&[u8]>, to: Option<&[u8]>) -> RangeDeletes {
+    pub fn within(&self, order: &KeyOrder, from: Option<&[u8]>, to: Option<&[u8]>) -> RangeTombstones {
         let mut part = self.clone();
         if let Some(from) = from {
             part.cut(order, from);
@@ -200,7 +200,7 @@ impl RangeDeletes {
     }
 
     /// From the meta block. Fragments that overlap or are out of order are damage.
-    pub fn decode(order: &KeyOrder, bytes: impl Into<Bytes>) -> Result<RangeDeletes, Corrupt> {
+    pub fn decode(order: &KeyOrder, bytes: impl Into<Bytes>) -> Result<RangeTombstones, Corrupt> {
         let bad = |detail| Corrupt::new("range deletes", 0, detail);
         let mut cursor = BlockCursor::new(Arc::new(Block::of_internal_keys(bytes)?));
         let mut fragments: Vec<Fragment> = Vec::new();
@@ -225,7 +225,7 @@ impl RangeDeletes {
             }
             cursor.next()?;
         }
-        Ok(RangeDeletes { fragments })
+        Ok(RangeTombstones { fragments })
     }
 
     /// Memory it takes, in bytes, about.
@@ -245,8 +245,8 @@ mod tests {
         vec((0..12_u8, 0..12_u8, 1..40_u64), 0..12)
     }
 
-    fn made(deletes: &[(u8, u8, u64)]) -> RangeDeletes {
-        let mut made = RangeDeletes::default();
+    fn made(deletes: &[(u8, u8, u64)]) -> RangeTombstones {
+        let mut made = RangeTombstones::default();
         for (from, to, seq) in deletes {
             let (before, grown) = (made.byte_len(), made.insert(&ORDER, &[*from], &[*to], SeqNo(*seq)));
             assert_eq!(made.byte_len() - before, grown, "keys are as long as each other here");
@@ -276,7 +276,7 @@ mod tests {
                 let inside = (cuts.0..cuts.1).contains(&user);
                 prop_assert_eq!(part.newest(&ORDER, &[user], SeqNo(at)).0, if inside { want } else { 0 });
             }
-            prop_assert_eq!(RangeDeletes::decode(&ORDER, all.encode()), Ok(all.clone()));
+            prop_assert_eq!(RangeTombstones::decode(&ORDER, all.encode()), Ok(all.clone()));
             let mut twice = part;
             twice.extend(&ORDER, &all);
             prop_assert_eq!(made(&deletes).is_empty(), all.is_empty());
@@ -288,7 +288,7 @@ mod tests {
         #[test]
         fn takes_any_entries(mut bytes in vec(0..12_u8, 0..80)) {
             bytes.extend_from_slice(b"\0\0\0\0\x01\0\0\0");
-            let _ = RangeDeletes::decode(&ORDER, bytes);
+            let _ = RangeTombstones::decode(&ORDER, bytes);
         }
     }
 
@@ -306,6 +306,6 @@ mod tests {
         let mut damaged = BlockBuilder::new(16);
         damaged.add(&key::encode(&[2], SeqNo(7), Kind::Delete), &[5]);
         damaged.add(&key::encode(&[4], SeqNo(7), Kind::Delete), &[6]);
-        assert!(RangeDeletes::decode(&ORDER, damaged.finish().to_vec()).is_err(), "they overlap");
+        assert!(RangeTombstones::decode(&ORDER, damaged.finish().to_vec()).is_err(), "they overlap");
     }
 }

@@ -48,19 +48,19 @@ fn what_is_read_stays_the_same() {
         let rng = &mut Rng::new(seed);
         let pick = |rng: &mut Rng, all: &[&'static str]| all[rng.below(all.len())];
         // Blocks of few entries, and some of more than are ever decoded at once.
-        let (block_bytes, value_max) = if seed % 4 == 0 { ("20KiB", 4) } else { ("1KiB", 100) };
+        let (block_size, value_max) = if seed % 4 == 0 { ("20KiB", 4) } else { ("1KiB", 100) };
         let options = kit::options(&[
-            ("whole_blocks", "on"),
-            ("memtable_bytes", "64KiB"),
-            ("table_bytes", "128KiB"),
-            ("level_base_bytes", "64KiB"),
-            ("block_bytes", block_bytes),
-            ("range_deletes", "on"),
+            ("copy_whole_blocks", "on"),
+            ("write_buffer_size", "64KiB"),
+            ("target_file_size", "128KiB"),
+            ("max_bytes_for_level_base", "64KiB"),
+            ("block_size", block_size),
+            ("range_tombstones", "on"),
             ("compression", pick(rng, &["none", "snappy", "zstd"])),
             ("bloom_bits", pick(rng, &["0", "10"])),
             ("filter_form", pick(rng, &["block", "table"])),
-            ("subcompactions_max", pick(rng, &["1", "3"])),
-            ("subcompaction_bytes", "16KiB"),
+            ("max_subcompactions", pick(rng, &["1", "3"])),
+            ("min_subcompaction_size", "16KiB"),
             ("least_overlap", pick(rng, &["on", "off"])),
             ("durability", "none"),
         ]);
@@ -106,9 +106,13 @@ fn tables(store: &Path) -> Vec<Vec<u8>> {
 fn blocks_behind_a_change_stay_what_they_are() {
     for (wanted, stay) in [("on", true), ("off", false)] {
         let place = Place::directory();
-        let shape =
-            [("whole_blocks", wanted), ("compression", "none"), ("table_bytes", "4MiB"), ("durability", "none")];
-        let db = place.open(&kit::plain(&shape), false).unwrap();
+        let layout = [
+            ("copy_whole_blocks", wanted),
+            ("compression", "none"),
+            ("target_file_size", "4MiB"),
+            ("durability", "none"),
+        ];
+        let db = place.open(&kit::plain(&layout), false).unwrap();
         let store = place.path().unwrap();
         for number in 0..KEYS {
             db.put(key(number), [number as u8; 100]).unwrap();
@@ -116,7 +120,7 @@ fn blocks_behind_a_change_stay_what_they_are() {
         db.compact_range(None, None).unwrap();
         db.close().unwrap();
         let before = tables(&store);
-        let db = place.open(&kit::plain(&shape), false).unwrap();
+        let db = place.open(&kit::plain(&layout), false).unwrap();
         db.put(key(KEYS / 2), [7; 150]).unwrap();
         db.put(key(KEYS / 2 + 1), [7; 150]).unwrap();
         db.compact_range(None, None).unwrap();
@@ -124,21 +128,21 @@ fn blocks_behind_a_change_stay_what_they_are() {
         let after = tables(&store);
         assert_eq!((before.len(), after.len()), (1, 1));
         let late = &before[0][before[0].len() * 3 / 4..][..8 << 10]; // two blocks and their trailers
-        assert_eq!(after[0].windows(late.len()).any(|window| window == late), stay, "whole_blocks {wanted}");
+        assert_eq!(after[0].windows(late.len()).any(|window| window == late), stay, "copy_whole_blocks {wanted}");
     }
 }
 
 #[test]
 fn a_new_codec_reaches_all_that_is_merged() {
     let place = Place::directory();
-    let shape = |codec| kit::in_files(&[("whole_blocks", "on"), ("compression", codec), ("durability", "none")]);
-    let db = place.open(&shape("none"), false).unwrap();
+    let layout = |codec| kit::in_files(&[("copy_whole_blocks", "on"), ("compression", codec), ("durability", "none")]);
+    let db = place.open(&layout("none"), false).unwrap();
     (0..KEYS).for_each(|number| db.put(key(number), [7; 100]).unwrap());
     db.compact_range(None, None).unwrap();
     db.close().unwrap();
     let bytes = || tables(&place.path().unwrap()).iter().map(Vec::len).sum::<usize>();
     let before = bytes();
-    let db = place.open(&shape("zstd"), false).unwrap();
+    let db = place.open(&layout("zstd"), false).unwrap();
     db.put(key(KEYS / 2), "changed").unwrap();
     db.compact_range(None, None).unwrap();
     db.close().unwrap();

@@ -2,7 +2,7 @@
 
 /// Who empties segments of the value log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Collection {
+pub enum GcMode {
     /// Nobody: a segment goes when all of it is garbage.
     Off,
     /// Compactions, of those segments where it pays.
@@ -12,21 +12,21 @@ pub enum Collection {
     Tail,
 }
 
-impl Collection {
+impl GcMode {
     /// Every choice.
-    pub const ALL: [Collection; 3] = [Collection::Off, Collection::Segments, Collection::Tail];
+    pub const ALL: [GcMode; 3] = [GcMode::Off, GcMode::Segments, GcMode::Tail];
 
     /// As options spell it.
     pub fn name(self) -> &'static str {
         match self {
-            Collection::Off => "off",
-            Collection::Segments => "segments",
-            Collection::Tail => "tail",
+            GcMode::Off => "off",
+            GcMode::Segments => "segments",
+            GcMode::Tail => "tail",
         }
     }
 
     /// The choice spelled `name`.
-    pub fn from_name(name: &str) -> Option<Collection> {
-        Collection::ALL.into_iter().find(|choice| choice.name() == name)
+    pub fn from_name(name: &str) -> Option<GcMode> {
+        GcMode::ALL.into_iter().find(|choice| choice.name() == name)
     }
 }

@@ -18,7 +18,7 @@ use std::{collections::BTreeMap, io, sync::Arc, time::Instant};
 use terrace_format::{LEVELS, TableId, names::FileName, pair};
 
 /// All folders of tables of a store.
-pub(super) struct Shelf {
+pub(super) struct TableDirs {
     pub store: Arc<Store>,
     /// Bytes that a part of a name may have.
     pub name_bytes_max: usize,
@@ -43,12 +43,12 @@ fn table_of(inside: &Inside) -> Option<TableId> {
     inside.is_folder.then_some(id)
 }
 
-impl Shelf {
+impl TableDirs {
     /// Looks which tables are there.
-    pub fn open(store: Arc<Store>, name_bytes_max: usize) -> Result<Shelf> {
+    pub fn open(store: Arc<Store>, name_bytes_max: usize) -> Result<TableDirs> {
         let saver = Arc::new(Saver::new(store.fs.clone()));
         let pairs = OpenFiles::new(store.share.clone());
-        let shelf = Shelf { store, name_bytes_max, saver, pairs, levels: Mutex::default() };
+        let shelf = TableDirs { store, name_bytes_max, saver, pairs, levels: Mutex::default() };
         let found = found(&*shelf.store.fs)?;
         shelf.levels.lock().extend(found);
         Ok(shelf)
@@ -107,7 +107,7 @@ impl Shelf {
             let detail = format!("it and its pairs are {bytes} bytes long, where the manifest says {}", meta.bytes);
             return Err(Error::Corrupt { what: "table", object: input.name, offset: input.bytes, detail });
         }
-        if self.store.setup.mmap_reads {
+        if self.store.setup.allow_mmap_reads {
             input.show();
         }
         Ok(input)
