@@ -1,12 +1,12 @@
-//! Batches: the writes that happen together, as a log holds them.
+//! Write batches: the operations of one atomic write, in the form that the WAL stores.
 //!
 //! ```text
 //! offset  size  field
-//!      0     8  sequence of the first operation, fixed64
-//!      8     4  count of operations, fixed32; the i-th has sequence + i
+//!      0     8  sequence number of the first operation, fixed64
+//!      8     4  number of operations, fixed32; operation i has sequence number first + i
 //!     12     …  operations:  01 slice(key) slice(value)   put
 //!                            00 slice(key)                delete
-//!                            0f slice(from) slice(to)     delete of all keys from `from` on, before `to`; ours
+//!                            0f slice(from) slice(to)     range delete; Terrace only
 //! ```
 //! Source: LevelDB's `db/write_batch.cc`; spec: docs/format/batch.md.
 use crate::{
@@ -14,17 +14,17 @@ use crate::{
     coding::{Input, put_length, put_slice},
 };
 
-/// Bytes before the first operation.
+/// Length of the header, in bytes.
 pub const HEADER_BYTES: usize = 12;
-/// The operation that LevelDB does not have; RocksDB's number for it.
+/// Tag of a range delete. LevelDB has none; the number is RocksDB's.
 const DELETE_RANGE: u8 = 0x0f;
-/// Bytes of a key's or value's length at most.
+/// Maximum size of an encoded key or value length, in bytes.
 const LENGTH_BYTES_MAX: usize = 5;
 
-/// Writes that happen together or not at all, in order. Always valid: made here, or decoded and checked.
+/// An atomic sequence of writes. Always well-formed: built here, or decoded and verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
-    bytes: Vec<u8>, // header and operations; the count is true
+    bytes: Vec<u8>, // header and operations; the count is correct
 }
 
 /// One operation of a batch.
@@ -32,9 +32,9 @@ pub struct Batch {
 pub enum Op<'a> {
     /// Sets a key to a value.
     Put(&'a [u8], &'a [u8]),
-    /// Removes a key.
+    /// Deletes a key.
     Delete(&'a [u8]),
-    /// Removes all keys from the first on, before the second.
+    /// Deletes every key in the range [first, second).
     DeleteRange(&'a [u8], &'a [u8]),
 }
 
@@ -45,12 +45,13 @@ impl Default for Batch {
 }
 
 impl Batch {
-    /// No operations, sequence 0.
+    /// Returns an empty batch with sequence number 0.
     pub fn new() -> Batch {
         Batch { bytes: vec![0; HEADER_BYTES] }
     }
 
-    /// Takes a batch from storage. Everything is checked, the count and the sequences included.
+    /// Decodes a batch read from storage. Verifies the operations, their count and the sequence
+    /// numbers.
     pub fn decode(bytes: Vec<u8>) -> Result<Batch, Corrupt> {
         let mut input = Input::new("batch", &bytes);
         let (sequence, count) = (input.fixed64()?, input.fixed32()?);
@@ -71,12 +72,13 @@ impl Batch {
     /// Sets `key` to `value`.
     ///
     /// # Panics
-    /// If `key` or `value` is longer than `u32::MAX` bytes; see [`Batch::append`] for the count.
+    /// If `key` or `value` is longer than `u32::MAX` bytes; see [`Batch::append`] for the number of
+    /// operations.
     pub fn put(&mut self, key: &[u8], value: &[u8]) {
         self.put_in_parts(key, &[], value);
     }
 
-    /// Sets `key` to `head` and `tail`, one behind the other.
+    /// Sets `key` to the concatenation of `head` and `tail`.
     ///
     /// # Panics
     /// As [`Batch::put`].
@@ -84,7 +86,8 @@ impl Batch {
     pub fn put_in_parts(&mut self, key: &[u8], head: &[u8], tail: &[u8]) {
         self.count_more(1);
         let bytes = head.len() + tail.len();
-        self.bytes.reserve(1 + 2 * LENGTH_BYTES_MAX + key.len() + bytes); // one growth, not one for each part
+        // grow once, not once per field
+        self.bytes.reserve(1 + 2 * LENGTH_BYTES_MAX + key.len() + bytes);
         self.bytes.push(Kind::Put as u8);
         put_slice(&mut self.bytes, key);
         put_length(&mut self.bytes, bytes);
@@ -92,7 +95,7 @@ impl Batch {
         self.bytes.extend_from_slice(tail);
     }
 
-    /// Removes `key`.
+    /// Deletes `key`.
     ///
     /// # Panics
     /// As [`Batch::put`].
@@ -102,7 +105,7 @@ impl Batch {
         put_slice(&mut self.bytes, key);
     }
 
-    /// Removes all keys from `from` on, before `to`. Only for stores with feature `range-deletes`.
+    /// Deletes every key in [`from`, `to`). Only for stores with the feature flag `range-deletes`.
     ///
     /// # Panics
     /// As [`Batch::put`].
@@ -113,7 +116,7 @@ impl Batch {
         put_slice(&mut self.bytes, to);
     }
 
-    /// Adds one operation.
+    /// Appends one operation.
     ///
     /// # Panics
     /// As [`Batch::put`].
@@ -125,16 +128,16 @@ impl Batch {
         }
     }
 
-    /// Forgets all operations, and the sequence. Keeps the memory.
+    /// Removes all operations and resets the sequence number. Keeps the allocation.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.resize(HEADER_BYTES, 0);
     }
 
-    /// Adds the operations of `other` behind these.
+    /// Appends the operations of `other`.
     ///
     /// # Panics
-    /// If there would be more than `u32::MAX` operations, which need at least 8 GiB.
+    /// If the batch would exceed `u32::MAX` operations, which takes at least 8 GiB.
     pub fn append(&mut self, other: &Batch) {
         self.count_more(other.len());
         self.bytes.extend_from_slice(&other.bytes[HEADER_BYTES..]);
@@ -145,49 +148,49 @@ impl Batch {
         self.bytes[8..HEADER_BYTES].copy_from_slice(&count.to_le_bytes());
     }
 
-    /// Count of operations.
+    /// Returns the number of operations.
     #[inline]
     pub fn len(&self) -> u32 {
         u32::from_le_bytes(self.bytes[8..HEADER_BYTES].try_into().expect("four bytes of the header"))
     }
 
-    /// Whether there are no operations.
+    /// Returns whether the batch has no operations.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Sequence of the first operation.
+    /// Returns the sequence number of the first operation.
     pub fn sequence(&self) -> SeqNo {
         SeqNo(u64::from_le_bytes(self.bytes[..8].try_into().expect("eight bytes of the header")))
     }
 
-    /// Gives the first operation a sequence, and with it all the others.
+    /// Assigns the sequence number of the first operation, which determines all others.
     pub fn set_sequence(&mut self, first: SeqNo) {
         self.bytes[..8].copy_from_slice(&first.0.to_le_bytes());
     }
 
-    /// The whole of it, header included: a log's record.
+    /// Returns the encoded batch, header included: one WAL record.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The whole of it, as [`Batch::decode`] takes it.
+    /// Returns the encoded batch, as [`Batch::decode`] reads it.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// Bytes that it has memory for.
+    /// Returns the allocated capacity, in bytes.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Length of [`Batch::as_bytes`].
+    /// Returns the length of [`Batch::as_bytes`].
     pub fn byte_len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The operations in order.
+    /// Iterates over the operations in order.
     #[inline]
     pub fn ops(&self) -> impl Iterator<Item = Op<'_>> {
         let mut input = Input::new("batch", &self.bytes[HEADER_BYTES..]);
@@ -207,15 +210,17 @@ fn read_op<'a>(input: &mut Input<'a>) -> Result<Op<'a>, Corrupt> {
     }
 }
 
-/// A durable mark of a WAL: an empty batch that is not the first of its log. Every write before
-/// sequence `next`, in this log and in older ones, was synced before the mark was written. LevelDB reads
-/// it as nothing.
+/// Returns a durable mark: an empty batch that is not the first record of its WAL.
+///
+/// A mark promises that every write below sequence number `next`, in this WAL and in older ones,
+/// was synced before the mark was appended. LevelDB reads it as an empty batch.
 pub fn durable_mark(next: SeqNo) -> [u8; HEADER_BYTES] {
     head(next)
 }
 
-/// The empty batch that begins our logs: LevelDB reads it as nothing, we read from it who wrote the log and that its
-/// history starts at `first`.
+/// Returns the empty batch that begins each of Terrace's WALs. LevelDB reads it as an empty
+/// batch; Terrace recognizes its own WALs by it, and takes `first` as the WAL's first sequence
+/// number.
 pub fn head(first: SeqNo) -> [u8; HEADER_BYTES] {
     let mut bytes = [0; HEADER_BYTES];
     bytes[..8].copy_from_slice(&first.0.to_le_bytes());

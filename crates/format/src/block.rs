@@ -1,14 +1,15 @@
-//! Blocks of sorted entries, each key stored as what differs from the key before.
+//! Blocks of sorted entries with prefix-compressed keys.
 //!
 //! ```text
-//! block = entry* ++ restart offsets (fixed32 each) ++ count of restarts (fixed32)
-//! entry = varint32 shared      bytes taken over from the previous key; 0 at a restart
-//!         varint32 unshared    bytes of key that follow
+//! block = entry* ++ restart offsets (fixed32 each) ++ number of restarts (fixed32)
+//! entry = varint32 shared      bytes shared with the previous key; 0 at a restart point
+//!         varint32 unshared    bytes of the key that follow
 //!         varint32 value bytes
 //!         key[shared..], value
 //! ```
-//! Every n-th entry is a restart, so that a search can begin there. Data, index and metaindex blocks are such
-//! blocks. Source: LevelDB's `table/block.cc`, `block_builder.cc`; spec: docs/format/table.md.
+//! Every n-th entry is a restart point, where a search can begin. Data, index and metaindex
+//! blocks have this form. Source: LevelDB's `table/block.cc`, `block_builder.cc`; spec:
+//! docs/format/table.md.
 mod build;
 mod bytes;
 mod cursor;
@@ -23,31 +24,33 @@ pub use cursor::BlockCursor;
 use crate::{Corrupt, KeyOrder, key::TRAILER_BYTES};
 use std::ops::Range;
 
-/// A block as read, uncompressed. Its frame is checked at once, its entries as a [`BlockCursor`] meets them.
+/// An uncompressed block. The trailer of restart offsets is verified when the block is opened,
+/// each entry when a [`BlockCursor`] reaches it.
 #[derive(Clone, Debug)]
 pub struct Block {
     bytes: Bytes,
-    entries_end: usize, // where the restart offsets begin
+    entries_end: usize, // start of the restart offsets
     restarts: usize,
     key_bytes_min: usize,
-    /// In which a cursor must meet the keys; `None` leaves that to its caller.
+    /// The order that a cursor enforces between neighbouring keys; `None` leaves the check to the
+    /// caller.
     order: Option<KeyOrder>,
 }
 
 impl Block {
-    /// A block whose keys may be any bytes, such as a metaindex.
+    /// Opens a block with arbitrary keys, such as a metaindex block.
     pub fn new(bytes: impl Into<Bytes>) -> Result<Block, Corrupt> {
         Block::with_keys_of(0, bytes.into())
     }
 
-    /// A block whose keys are internal keys, such as a data or an index block. A cursor refuses a shorter key as
-    /// damage, so that comparing need not.
+    /// Opens a block of internal keys, such as a data or an index block. A cursor reports a key
+    /// shorter than a trailer as corruption, so comparisons need no length check.
     pub fn of_internal_keys(bytes: impl Into<Bytes>) -> Result<Block, Corrupt> {
         Block::with_keys_of(TRAILER_BYTES, bytes.into())
     }
 
-    /// A block of internal keys that `order` sorts. A cursor that walks from one key to a key that does not follow it reports
-    /// corruption.
+    /// Opens a block of internal keys sorted by `order`. A cursor that meets a key out of order
+    /// reports corruption.
     pub fn of_sorted_keys(bytes: impl Into<Bytes>, order: &KeyOrder) -> Result<Block, Corrupt> {
         Ok(Block { order: Some(order.clone()), ..Block::of_internal_keys(bytes)? })
     }
@@ -67,17 +70,18 @@ impl Block {
         Ok(Block { bytes, entries_end, restarts, key_bytes_min, order: None })
     }
 
-    /// Bytes that it occupies.
+    /// Returns the size of the block in bytes.
     pub fn byte_len(&self) -> usize {
         self.bytes.flat().len()
     }
 
-    /// The part of the block at `range`, on its own; copied where nobody else keeps the bytes. `None` if there is none.
+    /// Returns the bytes of the block at `range`, or `None` if the range exceeds the block. Copies
+    /// only if the block owns its buffer exclusively.
     pub fn part(&self, range: Range<usize>) -> Option<Bytes> {
         self.bytes.part(range)
     }
 
-    /// Where the entry of restart `index` begins, as the block says.
+    /// Returns the offset of restart point `index`, as the block states it (unverified).
     fn restart(&self, index: usize) -> usize {
         fixed32_at(self.bytes.flat(), self.entries_end + 4 * index) as usize
     }

@@ -1,55 +1,59 @@
-//! Bundles: files that hold several tables, each a whole one in LevelDB's format whose offsets count from its own beginning.
+//! Bundles: files of several SSTables. Each member is a complete SSTable in LevelDB's format
+//! with offsets relative to its own start.
 //!
 //! ```text
-//! bundle    = (table, zeros up to a multiple of 4096)*  directory  footer
-//! directory = (varint64 number, varint64 offset, varint64 bytes)*      in the order of their offsets
-//! footer    = fixed64 offset of the directory, fixed32 masked crc32c of the directory, fixed64 magic
+//! bundle    = (SSTable, zeros up to a multiple of 4096)*  directory  footer
+//! directory = (varint64 number, varint64 offset, varint64 bytes)*      by increasing offset
+//! footer    = fixed64 directory offset, fixed32 masked crc32c of the directory, fixed64 magic
 //! ```
-//! A table begins where a block of the file system may, so that the space of one that is gone can be given back and no byte of
-//! its neighbours is touched. The manifest says where tables are; the directory is for those who have none. It lists all that
-//! the bundle was made with, also what is gone by now, which reads as zeros where its space was given back.
-//! Spec: docs/format/bundle.md.
+//! Members start at multiples of the file system's block size, so the space of an obsolete
+//! member can be returned by punching a hole without touching its neighbours. The manifest
+//! records the members in use; the directory serves repair, which works without a manifest. It
+//! lists all members the bundle was created with, also obsolete ones, whose space may read as
+//! zeros. Spec: docs/format/bundle.md.
 use crate::{
     Corrupt, TableId,
     coding::{Input, put_varint64},
     crc,
 };
 
-/// Tables and the directory begin at multiples of this, in bytes.
+/// Alignment of members and of the directory, in bytes.
 pub const ALIGNMENT: u64 = 4096;
-/// Bytes of the footer.
+/// Size of the footer in bytes.
 pub const FOOTER_BYTES: usize = 20;
-/// Ends every bundle. The first eight bytes of the SHA-1 of `terrace.bundle`, little-endian.
+/// Last eight bytes of every bundle: the first eight bytes of the SHA-1 of `terrace.bundle`,
+/// little-endian.
 pub const MAGIC: u64 = 0x8db1_ae43_a9d1_d803;
 
-/// Where a table lies that shares its file with others.
+/// Location of an SSTable within a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Within {
-    /// The bundle, which has the number of its first table.
+    /// The bundle, numbered as its first member.
     pub bundle: TableId,
-    /// Where in it the table begins, in bytes.
+    /// Offset of the SSTable within the bundle, in bytes.
     pub offset: u64,
 }
 
-/// One line of a directory.
+/// An entry of the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The table.
+    /// The SSTable.
     pub id: TableId,
-    /// Where it begins, in bytes.
+    /// Its offset in bytes.
     pub offset: u64,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
 impl Member {
-    /// Where the next table, or the directory, begins.
+    /// Returns the aligned offset after this member, where the next member or the directory starts;
+    /// `None` on overflow.
     pub fn end(self) -> Option<u64> {
         self.offset.checked_add(self.bytes)?.checked_next_multiple_of(ALIGNMENT)
     }
 }
 
-/// What ends a bundle whose directory begins at `offset`: directory and footer.
+/// Encodes the directory, which starts at `offset`, and the footer.
 pub fn encode(members: &[Member], offset: u64) -> Vec<u8> {
     let mut out = Vec::new();
     for member in members {
@@ -64,7 +68,8 @@ pub fn encode(members: &[Member], offset: u64) -> Vec<u8> {
     out
 }
 
-/// Where the directory of a bundle of `bundle_bytes` begins, by its last [`FOOTER_BYTES`].
+/// Returns the offset of the directory in a bundle of `bundle_bytes`, from the file's last
+/// [`FOOTER_BYTES`] bytes.
 pub fn directory_offset(footer: &[u8; FOOTER_BYTES], bundle_bytes: u64) -> Result<u64, Corrupt> {
     let at = bundle_bytes.saturating_sub(FOOTER_BYTES as u64);
     let (offset, magic) = (fixed64(&footer[..8]), fixed64(&footer[12..]));
@@ -77,7 +82,8 @@ pub fn directory_offset(footer: &[u8; FOOTER_BYTES], bundle_bytes: u64) -> Resul
     Ok(offset)
 }
 
-/// The tables of a bundle, by all that comes from its directory on: `end`, which begins at `offset`.
+/// Decodes the members from `end`, the bytes of the bundle from the directory at `offset` to the
+/// end of the file.
 pub fn decode(end: &[u8], offset: u64) -> Result<Vec<Member>, Corrupt> {
     let Some((directory, footer)) = end.split_last_chunk::<FOOTER_BYTES>() else {
         return Err(Corrupt::new("bundle", offset, "it ends within its directory"));
@@ -119,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn goes_there_and_back() {
+    fn round_trips() {
         assert_eq!(read(&encode(&members(), 16384), 16384), Ok(members()));
         assert_eq!(read(&encode(&[], 0), 0), Ok(vec![]));
     }
@@ -133,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_input_is_rejected() {
         let good = encode(&members(), 16384);
         for at in 0..good.len() {
             let mut bad = good.clone();

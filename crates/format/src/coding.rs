@@ -1,9 +1,10 @@
-//! Integers and byte strings, as every other format here spells them.
+//! Integers and byte strings, as all other formats encode them.
 //!
 //! ```text
 //! fixed32, fixed64    4 or 8 bytes, little-endian
-//! varint32, varint64  seven bits a byte, low bits first, the top bit set on all but the last; at most 5 or 10 bytes
-//! slice               varint32 length ++ that many bytes
+//! varint32, varint64  seven bits per byte, low bits first, top bit set on all but the last byte;
+//!                     at most 5 or 10 bytes
+//! slice               varint32 length ++ bytes
 //! ```
 //! Source: LevelDB's `util/coding.h`; spec: docs/format/coding.md.
 use crate::Corrupt;
@@ -35,26 +36,28 @@ pub fn put_fixed64(out: &mut Vec<u8>, value: u64) {
 /// Appends the length of `bytes`, then `bytes`.
 ///
 /// # Panics
-/// If `bytes` is longer than `u32::MAX`; whoever takes keys and values from users has checked that.
+/// If `bytes` is longer than `u32::MAX`; the engine checks the sizes of keys and values on
+/// entry.
 #[inline]
 pub fn put_slice(out: &mut Vec<u8>, bytes: &[u8]) {
     put_length(out, bytes.len());
     out.extend_from_slice(bytes);
 }
 
-/// Appends what stands before a slice of so many bytes.
+/// Appends the length that precedes the bytes of a slice.
 ///
 /// # Panics
 /// As [`put_slice`].
 #[inline]
 pub fn put_length(out: &mut Vec<u8>, bytes: usize) {
     match bytes {
-        short @ 0..0x80 => out.push(short as u8), // most are
+        short @ 0..0x80 => out.push(short as u8), // the common case
         long => put_varint32(out, u32::try_from(long).expect("callers limit keys and values to u32::MAX bytes")),
     }
 }
 
-/// Untrusted bytes, read from the front. Errors name `what` is being decoded and the offset of the offending field.
+/// A reader of untrusted bytes, front to back. Errors name the structure being decoded and the
+/// offset of the invalid field.
 #[derive(Clone, Debug)]
 pub struct Input<'a> {
     what: &'static str,
@@ -63,50 +66,51 @@ pub struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// Starts at the front of `bytes`, which are said to be a `what`.
+    /// Starts at the first byte of `bytes`, which should hold a `what`.
     pub fn new(what: &'static str, bytes: &'a [u8]) -> Input<'a> {
         Input { what, bytes, at: 0 }
     }
 
-    /// Bytes read so far.
+    /// Returns the number of bytes read.
     pub fn offset(&self) -> u64 {
         self.at as u64
     }
 
-    /// Whether everything is read.
+    /// Returns whether all bytes are read.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.at == self.bytes.len()
     }
 
-    /// What is left. Does not advance.
+    /// Returns the remaining bytes without consuming them.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
         &self.bytes[self.at..]
     }
 
-    /// An error about the current position.
+    /// Returns an error at the current offset.
     pub fn corrupt(&self, detail: impl Into<String>) -> Corrupt {
         Corrupt::new(self.what, self.offset(), detail)
     }
 
-    /// One byte.
+    /// Reads one byte.
     #[inline]
     pub fn byte(&mut self) -> Result<u8, Corrupt> {
         Ok(self.take(1)?[0])
     }
 
-    /// Four bytes.
+    /// Reads four bytes.
     pub fn fixed32(&mut self) -> Result<u32, Corrupt> {
         Ok(u32::from_le_bytes(self.take(4)?.try_into().expect("took four bytes")))
     }
 
-    /// Eight bytes.
+    /// Reads eight bytes.
     pub fn fixed64(&mut self) -> Result<u64, Corrupt> {
         Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("took eight bytes")))
     }
 
-    /// Up to five bytes. Padded forms (`80 00` for 0) are accepted, values above `u32::MAX` are not.
+    /// Reads up to five bytes. Accepts padded encodings (`80 00` for 0) and rejects values above
+    /// `u32::MAX`.
     #[inline]
     pub fn varint32(&mut self) -> Result<u32, Corrupt> {
         match self.bytes.get(self.at) {
@@ -123,7 +127,7 @@ impl<'a> Input<'a> {
         u32::try_from(self.varint(5)?).map_err(|_| start.corrupt("varint32 above 32 bits"))
     }
 
-    /// Up to ten bytes. Padded forms are accepted, values above `u64::MAX` are not.
+    /// Reads up to ten bytes. Accepts padded encodings and rejects values above `u64::MAX`.
     pub fn varint64(&mut self) -> Result<u64, Corrupt> {
         self.varint(10)
     }
@@ -145,7 +149,7 @@ impl<'a> Input<'a> {
         Err(self.corrupt(if left < bytes_max { "varint runs past the end" } else { "varint without an end" }))
     }
 
-    /// The next `n` bytes.
+    /// Reads the next `n` bytes.
     #[inline]
     pub fn take(&mut self, n: usize) -> Result<&'a [u8], Corrupt> {
         let Some(taken) = self.rest().get(..n) else { return Err(self.too_short(n)) };
@@ -158,7 +162,7 @@ impl<'a> Input<'a> {
         self.corrupt(format!("{n} bytes needed, {} left", self.rest().len()))
     }
 
-    /// A length, then that many bytes.
+    /// Reads a length and that many bytes.
     #[inline]
     pub fn slice(&mut self) -> Result<&'a [u8], Corrupt> {
         let bytes = self.varint32()?;
@@ -188,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn varints_too_long_or_too_large_are_refused() {
+    fn overlong_and_overflowing_varints_are_rejected() {
         assert!(Input::new("t", &[0x80]).varint32().is_err());
         assert!(Input::new("t", &[0xff, 0xff, 0xff, 0xff, 0x1f]).varint32().is_err());
         assert!(Input::new("t", &[0x80, 0x80, 0x80, 0x80, 0x80, 0x00]).varint32().is_err());
@@ -199,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_must_be_there() {
+    fn a_truncated_slice_is_rejected() {
         let mut out = Vec::new();
         put_slice(&mut out, b"abc");
         put_fixed32(&mut out, 0x0403_0201);

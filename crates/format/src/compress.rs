@@ -1,12 +1,13 @@
-//! Codecs of blocks.
+//! Block compression.
 //!
-//! | id | stored contents | |
+//! | id | stored contents | remark |
 //! |--:|---|---|
-//! | 0 | the block itself | |
+//! | 0 | the block, uncompressed | |
 //! | 1 | Snappy, raw format | |
-//! | 2 | one Zstandard frame; if it does not begin with 28 b5 2f fd, a zlib stream | zlib: Mojang's fork, only read |
-//! | 4 | a raw Deflate stream | Mojang's fork, only read |
-//! | 36 | varint32 length of the block, then one LZ4 block | ours |
+//! | 2 | one Zstandard frame (begins with 28 b5 2f fd) | |
+//! | 2 | a zlib stream | Mojang's fork, read only |
+//! | 4 | a raw Deflate stream | Mojang's fork, read only |
+//! | 36 | varint32 length of the block, then one LZ4 block | Terrace only |
 //!
 //! Source: LevelDB's `options.h`, `port/port_stdcxx.h`; spec: docs/format/table.md.
 use crate::{
@@ -15,33 +16,33 @@ use crate::{
 };
 use std::io::Read;
 
-/// Blocks above this are not compressed, so that every codec's own limits are far away.
+/// Larger blocks are stored uncompressed, which stays far below the limits of every codec.
 const RAW_BYTES_MAX: usize = 1 << 30;
-/// What a stream may expand to at most: no block and no value is longer.
+/// Maximum size of a decompressed stream: the maximum size of a block or value.
 const EXPANDED_BYTES_MAX: u64 = u32::MAX as u64;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const DEFLATE_ID: u8 = 4;
 
-/// How a block is stored. The numbers are on storage.
+/// A compression codec. The numbers are part of the on-disk format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Codec {
-    /// As it is.
+    /// No compression.
     None = 0,
     /// Fast; every LevelDB reads it.
     #[default]
     Snappy = 1,
-    /// Small; LevelDB reads it in versions after 1.23.
+    /// Dense; LevelDB reads it in versions after 1.23.
     Zstd = 2,
-    /// Fast; only we read it.
+    /// Fast; only Terrace reads it.
     Lz4 = 0x24,
 }
 
 impl Codec {
-    /// Every codec that can be written.
+    /// All codecs that can be written.
     pub const ALL: [Codec; 4] = [Codec::None, Codec::Snappy, Codec::Zstd, Codec::Lz4];
 
-    /// As options spell it.
+    /// Returns the name used by options.
     pub fn name(self) -> &'static str {
         match self {
             Codec::None => "none",
@@ -51,14 +52,15 @@ impl Codec {
         }
     }
 
-    /// The codec that options spell so.
+    /// Returns the codec that options call `name`.
     pub fn from_name(name: &str) -> Option<Codec> {
         Codec::ALL.into_iter().find(|codec| codec.name() == name)
     }
 }
 
-/// Appends `raw` to `out`, compressed with `codec` if that saves more than an eighth, else as it is. Returns how it
-/// was stored. `zstd_level` is Zstandard's, -131072 ..= 22; other codecs ignore it.
+/// Appends `raw` to `out`, compressed with `codec` if that saves more than an eighth,
+/// uncompressed otherwise. Returns the codec of the stored form. `zstd_level` (-131072 ..= 22)
+/// applies to Zstandard only.
 pub fn compress(codec: Codec, zstd_level: i32, raw: &[u8], out: &mut Vec<u8>) -> Codec {
     let start = out.len();
     if raw.len() <= RAW_BYTES_MAX && squeeze(codec, zstd_level, raw, out) {
@@ -72,7 +74,8 @@ pub fn compress(codec: Codec, zstd_level: i32, raw: &[u8], out: &mut Vec<u8>) ->
     Codec::None
 }
 
-/// Appends `raw` compressed; false if that did not work out, with anything behind the old end of `out`.
+/// Appends `raw` compressed. On failure returns false and leaves arbitrary bytes after the old
+/// end of `out`.
 fn squeeze(codec: Codec, zstd_level: i32, raw: &[u8], out: &mut Vec<u8>) -> bool {
     match codec {
         Codec::None => false,
@@ -91,7 +94,7 @@ fn squeeze(codec: Codec, zstd_level: i32, raw: &[u8], out: &mut Vec<u8>) -> bool
     }
 }
 
-/// Lets `write` use `room` bytes at the end of `out` and keeps as many as it says.
+/// Lets `write` fill up to `room` bytes at the end of `out`, and keeps as many as it returns.
 fn fill(out: &mut Vec<u8>, room: usize, write: impl FnOnce(&mut [u8]) -> Option<usize>) -> bool {
     let start = out.len();
     out.resize(start + room, 0);
@@ -100,7 +103,8 @@ fn fill(out: &mut Vec<u8>, room: usize, write: impl FnOnce(&mut [u8]) -> Option<
     written.is_some()
 }
 
-/// The block for which `stored` was stored with codec `id`. Never makes room for more than `stored` can stand for.
+/// Decompresses `stored`, which was stored with codec `id`. Allocates no more than `stored` can
+/// expand to.
 pub fn decompress(id: u8, stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
     match id {
         0 => Ok(stored.to_vec()),
@@ -125,7 +129,7 @@ fn unsnap(stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
 fn unlz4(stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
     let mut input = Input::new("lz4 block", stored);
     let claimed = input.varint32()? as usize;
-    believable("lz4 block", claimed, stored.len(), 255)?; // every further byte of a length stands for 255
+    believable("lz4 block", claimed, stored.len(), 255)?; // each further length byte stands for 255
     let mut raw = vec![0; claimed];
     match lz4_flex::block::decompress_into(input.rest(), &mut raw) {
         Ok(bytes) if bytes == claimed => Ok(raw),
@@ -134,7 +138,7 @@ fn unlz4(stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
     }
 }
 
-/// Refuses a length that `stored` bytes cannot expand to.
+/// Rejects a length that `stored` bytes cannot expand to.
 fn believable(what: &'static str, claimed: usize, stored: usize, factor: usize) -> Result<(), Corrupt> {
     if claimed <= stored.saturating_mul(factor) + 64 {
         return Ok(());
@@ -152,14 +156,15 @@ fn unzstd(stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
     inflate("zstd block", decoder, |decoder| decoder.finish().len())
 }
 
-/// log2 of the largest window that a frame of `stored` bytes may ask memory for: 8 MiB, which every decoder should
-/// grant, or what the frame can expand to (128 KiB for every 4 bytes).
+/// Returns log2 of the largest window that a frame of `stored` bytes may request: 8 MiB, which
+/// every decoder should grant, or the frame's largest possible expansion (128 KiB per 4 bytes).
 fn window_log2(stored: usize) -> u32 {
     let expanded = stored.saturating_mul(1 << 15).max(2);
     (expanded - 1).ilog2().saturating_add(1).clamp(23, 31)
 }
 
-/// Reads a whole stream, growing as bytes come; `left` tells how much input was not needed.
+/// Decompresses a whole stream, growing the output as data arrives. `left` returns the number of
+/// unused input bytes.
 fn inflate<R: Read>(what: &'static str, mut stream: R, left: impl FnOnce(R) -> usize) -> Result<Vec<u8>, Corrupt> {
     let mut raw = Vec::new();
     let bad = |detail: String| Corrupt::new(what, 0, detail);
@@ -169,7 +174,7 @@ fn inflate<R: Read>(what: &'static str, mut stream: R, left: impl FnOnce(R) -> u
     }
     match left(stream) {
         0 => Ok(raw),
-        left => Err(bad(format!("{left} bytes behind its end"))),
+        left => Err(bad(format!("{left} bytes after its end"))),
     }
 }
 
@@ -183,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn every_codec_goes_there_and_back() {
+    fn every_codec_round_trips() {
         for codec in Codec::ALL {
             for raw in [text(), vec![0; 3 << 20], b"".to_vec(), b"short".to_vec()] {
                 let mut out = b"before".to_vec();
@@ -197,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_saves_too_little_is_stored_raw() {
+    fn incompressible_blocks_are_stored_uncompressed() {
         let mut noise: Vec<u8> =
             (0..4096_u32).map(|i| (i.wrapping_mul(i).wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         noise.truncate(4000);
@@ -209,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn mojangs_codecs_are_read() {
+    fn codecs_of_mojangs_fork_are_read() {
         let raw = text();
         let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
         zlib.write_all(&raw).unwrap();
@@ -232,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_that_cannot_be_take_no_memory() {
+    fn impossible_lengths_allocate_nothing() {
         for (id, stored) in [
             (1, &b"\xff\xff\xff\xff\x0f"[..]),
             (0x24, b"\xff\xff\xff\xff\x0f"),
@@ -250,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_behind_the_end_are_damage() {
+    fn trailing_bytes_are_corruption() {
         let mut out = Vec::new();
         compress(Codec::Zstd, 1, &text(), &mut out);
         out.push(0);

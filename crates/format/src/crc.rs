@@ -1,17 +1,17 @@
-//! CRC-32C (Castagnoli), and the mask under which it is stored.
+//! CRC-32C (Castagnoli) and the masking of stored checksums.
 //!
-//! A stored checksum is masked, so that bytes which themselves hold checksums do not verify by accident.
-//! Source: LevelDB's `util/crc32c.h`; spec: docs/format/coding.md.
+//! Stored checksums are masked, because the CRC of a string that contains CRCs is weak. Source:
+//! LevelDB's `util/crc32c.h`; spec: docs/format/coding.md.
 const MASK_DELTA: u32 = 0xa282_ead8;
-/// Castagnoli's, reversed: the highest bit is that of x^0.
+/// Castagnoli's polynomial, bit-reversed: the highest bit is the coefficient of x^0.
 pub(crate) const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-/// Checksum of `bytes`.
+/// Returns the checksum of `bytes`.
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes)
 }
 
-/// Checksum of one byte, while compiling.
+/// Returns the checksum of one byte; usable in constants.
 pub(crate) const fn of_byte(byte: u8) -> u32 {
     let (mut state, mut bit) = (!(byte as u32), 0);
     while bit < 8 {
@@ -21,17 +21,17 @@ pub(crate) const fn of_byte(byte: u8) -> u32 {
     !state
 }
 
-/// Checksum of the bytes that gave `crc`, followed by `bytes`.
+/// Extends the checksum `crc` of some bytes by `bytes`.
 pub fn extend(crc: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc, bytes)
 }
 
-/// What is stored for `crc`.
+/// Returns the stored form of `crc`.
 pub fn mask(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(MASK_DELTA)
 }
 
-/// The checksum for which `masked` was stored.
+/// Returns the checksum whose stored form is `masked`.
 pub fn unmask(masked: u32) -> u32 {
     masked.wrapping_sub(MASK_DELTA).rotate_left(15)
 }
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mask_hides_and_comes_off() {
+    fn masking_round_trips() {
         let crc = crc32c(b"foo");
         assert_ne!(mask(crc), crc);
         assert_ne!(mask(mask(crc)), crc);

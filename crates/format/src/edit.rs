@@ -1,26 +1,26 @@
-//! Edits: how one version of the tree differs from the one before. A manifest's records.
+//! Version edits: the difference between two versions of the tree. The records of a manifest.
 //!
 //! ```text
 //! edit = field*          each a varint32 tag, then
-//!   100  slice feature                                        ours, first in the record; LevelDB refuses the store
+//!   100  slice feature flag                         first in the record; LevelDB refuses the store
 //!     1  slice comparator name
-//!     2  varint64 log number: older logs are not needed
-//!     9  varint64 previous log number: 0 since LevelDB stopped writing two logs at a time
+//!     2  varint64 WAL number                        older WALs are obsolete
+//!     9  varint64 previous WAL number               0 since LevelDB writes one WAL at a time
 //!     3  varint64 next file number
-//!     4  varint64 last sequence
-//!     5  varint32 level, slice internal key                   where the next compaction of the level begins
-//!     6  varint32 level, varint64 table                       gone
-//!     7  varint32 level, varint64 table, varint64 bytes,      new
-//!        slice smallest internal key, slice largest internal key
-//!   101  varint32 level, varint64 table, varint64 bytes,      new, in a bundle; ours, in stores with feature bundled-tables
-//!        varint64 bundle, varint64 offset,
-//!        slice smallest internal key, slice largest internal key
-//!   102  varint64 table, byte kind, varint64 number,          ours; what a table that was added before in this edit
-//!        varint64 bytes                                       points into
-//!   110  varint64 table, varint64 entries                     ours, in stores with feature directory-tables
+//!     4  varint64 last sequence number
+//!     5  varint32 level, slice internal key         compaction pointer of the level
+//!     6  varint32 level, varint64 table             deleted SSTable
+//!     7  varint32 level, table                      added SSTable
+//!   101  varint32 level, table in a bundle          added SSTable; feature bundled-tables
+//!   102  varint64 table, byte kind,                 bytes of a segment that an SSTable added earlier
+//!        varint64 number, varint64 bytes            in this edit refers to
+//!   110  varint64 table, varint64 entries           feature directory-tables
+//! table             = varint64 number, varint64 bytes, slice smallest, slice largest internal key
+//! table in a bundle = varint64 number, varint64 bytes, varint64 bundle, varint64 offset,
+//!                     slice smallest, slice largest internal key
 //! ```
-//! Kinds: 1 a log of values, 2 a segment of moved values.
-//! Written in this order. Source: LevelDB's `db/version_edit.cc`; spec: docs/format/manifest.md.
+//! Tags from 100 on are Terrace's. Segment kinds: 1 a WAL that holds values, 2 a segment of relocated values. Fields are written
+//! in this order. Source: LevelDB's `db/version_edit.cc`; spec: docs/format/manifest.md.
 use crate::{
     Corrupt, LEVELS, LogId, SegmentId, SeqNo, TableId, Within,
     coding::{Input, put_slice, put_varint32, put_varint64},
@@ -40,54 +40,54 @@ const ENTRIES: u32 = 110;
 const ADDED_WITHIN: u32 = 101;
 const REFERENCE: u32 = 102;
 
-/// What one record of a manifest changes. What it leaves out stays as it was.
+/// One manifest record. An absent field leaves its value unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edit {
-    /// Features that whoever opens the store must know. Any at all makes LevelDB refuse it.
+    /// Feature flags that a reader must know. LevelDB refuses a store with any.
     pub requires: Vec<String>,
-    /// Name of the order of keys.
+    /// Name of the comparator.
     pub comparator: Option<String>,
-    /// Logs with smaller numbers are in tables by now.
+    /// WALs with smaller numbers are obsolete: their writes are in SSTables.
     pub log_number: Option<u64>,
-    /// A second log still needed, 0 for none. Written as 0 for LevelDB's sake.
+    /// A second WAL still needed, 0 for none. Written as 0 for LevelDB's readers.
     pub prev_log_number: Option<u64>,
-    /// No file has this number or a larger one.
+    /// Lower bound of unused file numbers.
     pub next_file_number: Option<u64>,
-    /// The largest sequence in tables.
+    /// Largest sequence number in the SSTables.
     pub last_sequence: Option<SeqNo>,
-    /// By level, the internal key behind which its next compaction begins.
+    /// By level, the internal key after which its next compaction starts.
     pub compact_pointers: Vec<(usize, Vec<u8>)>,
-    /// Tables that are gone from a level. Taken away before `added` is put in.
+    /// SSTables deleted from a level. Applied before `added`.
     pub deleted: Vec<(usize, TableId)>,
-    /// Tables that are new in a level.
+    /// SSTables added to a level.
     pub added: Vec<(usize, AddedTable)>,
-    /// How many entries some of these have.
+    /// Number of entries of some added SSTables.
     pub entries: Vec<(TableId, u64)>,
 }
 
-/// A table as the manifest knows it.
+/// An SSTable as described by the manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddedTable {
     /// Its number.
     pub id: TableId,
-    /// Its size in bytes, which is that of its file if it has one to itself.
+    /// Its size in bytes; the file size unless it lies in a bundle.
     pub bytes: u64,
-    /// Where it lies, if it shares its file.
+    /// Its location, if it lies in a bundle.
     pub within: Option<Within>,
-    /// First internal key.
+    /// Smallest internal key.
     pub smallest: Vec<u8>,
-    /// Last internal key.
+    /// Largest internal key.
     pub largest: Vec<u8>,
-    /// What it points into, and how many bytes it keeps alive there.
+    /// Value-log objects it refers to, with the number of live bytes in each.
     pub refs: Vec<(Referred, u64)>,
 }
 
-/// An object that tables may point into.
+/// A value-log object that SSTables may refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Referred {
-    /// A log of values.
+    /// A WAL that holds values.
     Log(LogId),
-    /// Values that were moved out of logs.
+    /// A segment of values relocated by garbage collection.
     Values(SegmentId),
 }
 
@@ -109,7 +109,8 @@ impl Referred {
 }
 
 impl Edit {
-    /// The record. Levels must be below [`LEVELS`], keys whole internal keys: what decode demands.
+    /// Encodes the record. Levels must be below [`LEVELS`] and keys must be whole internal keys, as
+    /// [`Edit::decode`] demands.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for feature in &self.requires {
@@ -166,7 +167,7 @@ impl Edit {
         out
     }
 
-    /// From a manifest's record. A field that comes twice counts as LevelDB counts it: the last one.
+    /// Decodes a manifest record. The last occurrence of a repeated field counts, as in LevelDB.
     pub fn decode(bytes: &[u8]) -> Result<Edit, Corrupt> {
         let mut input = Input::new("manifest edit", bytes);
         let mut edit = Edit::default();
@@ -214,14 +215,14 @@ fn internal_key(input: &mut Input<'_>) -> Result<Vec<u8>, Corrupt> {
     let bytes = input.slice()?;
     match key::parse(bytes) {
         Ok(_) => Ok(bytes.to_vec()),
-        Err(error) => Err(start.corrupt(format!("bad internal key: {}", error.detail))),
+        Err(error) => Err(start.corrupt(format!("invalid internal key: {}", error.detail))),
     }
 }
 
 fn text(input: &mut Input<'_>) -> Result<String, Corrupt> {
     let start = input.clone();
     let bytes = input.slice()?.to_vec();
-    String::from_utf8(bytes).map_err(|_| start.corrupt("a name that is not UTF-8"))
+    String::from_utf8(bytes).map_err(|_| start.corrupt("a name is not UTF-8"))
 }
 
 fn added(input: &mut Input<'_>, within: bool) -> Result<AddedTable, Corrupt> {
@@ -239,7 +240,8 @@ fn added(input: &mut Input<'_>, within: bool) -> Result<AddedTable, Corrupt> {
     })
 }
 
-/// A reference of one of the tables `added` so far, which is mostly the last.
+/// Decodes a reference and attaches it to its SSTable among those `added` so far, usually the
+/// last.
 fn reference(input: &mut Input<'_>, added: &mut [(usize, AddedTable)]) -> Result<(), Corrupt> {
     let start = input.clone();
     let id = TableId(input.varint64()?);
@@ -247,7 +249,7 @@ fn reference(input: &mut Input<'_>, added: &mut [(usize, AddedTable)]) -> Result
     let referred =
         Referred::decode(kind, number).ok_or_else(|| start.corrupt(format!("unknown kind of object {kind}")))?;
     let table = added.iter_mut().rev().map(|(_, table)| table).find(|table| table.id == id);
-    let table = table.ok_or_else(|| start.corrupt(format!("table {id} points somewhere, but is not new")))?;
+    let table = table.ok_or_else(|| start.corrupt(format!("table {id} refers to a segment, but was not added")))?;
     table.refs.push((referred, bytes));
     Ok(())
 }
@@ -302,17 +304,17 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_input_is_rejected() {
         for (bytes, what) in [
             (&b"\x08\x01"[..], "unknown tag 8"),
             (b"\x67", "unknown tag 103"),
-            (b"\x66\x01\x01\x01\x01", "table 000001 points somewhere, but is not new"),
+            (b"\x66\x01\x01\x01\x01", "table 000001 refers to a segment, but was not added"),
             (b"\x66\x01\x03\x01\x01", "unknown kind of object 3"),
             (b"\x02\x05junk", "unknown tag 106"),
             (b"\x02", "varint runs past the end"),
             (b"\x06\x07\x01", "level 7"),
-            (b"\x05\x01\x071234567", "bad internal key: 7 bytes"),
-            (b"\x05\x01\x08\x0212345678", "bad internal key: unknown kind 2"),
+            (b"\x05\x01\x071234567", "invalid internal key: 7 bytes"),
+            (b"\x05\x01\x08\x0212345678", "invalid internal key: unknown kind 2"),
             (b"\x04\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "above 56 bits"),
             (b"\x01\x02\xff\xfe", "not UTF-8"),
             (b"\x01\x05abc", "5 bytes needed, 3 left"),

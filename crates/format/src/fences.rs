@@ -1,33 +1,37 @@
-//! Sorted internal keys that are kept for one question: which is the first at or after another one?
+//! A sorted array of internal keys with a fast lower-bound search, used for index blocks in
+//! memory.
 //!
-//! They lie end to end. In the bytewise order what all user keys have in common is set apart, and of each the next
-//! eight bytes stand in an array of numbers, so that a search compares numbers in one stretch of memory and seldom
-//! looks at a key; a smaller array, of each sixteenth, which stays in the processor's caches, tells where. The last
-//! key takes no part in that: an index ends with the shortest key behind everything, which has nothing in common with the
-//! others.
+//! Keys are stored contiguously. In the bytewise order the common prefix of all user keys is
+//! factored out, and the next eight bytes of each key are kept as an integer. A search compares
+//! integers in one contiguous array and rarely touches a key; a second array with every
+//! sixteenth integer stays in the CPU caches and selects the run to search. The last key is
+//! excluded from the common prefix: an index block ends with a short key above all others, which
+//! shares nothing with them.
 use crate::{KeyOrder, block::common_prefix, key};
 use std::{cmp::Ordering, ops::Range};
 
-/// Numbers searched in the end, two cache lines: the smaller array has the last of as many.
+/// Integers per final search: two cache lines. The second array holds the last integer of each
+/// group.
 const STRETCH: usize = 16;
 
-/// See the module's text. Which keys they are does not change.
+/// See the module documentation. The keys never change.
 #[derive(Debug)]
 pub struct Fences {
     keys: Vec<u8>,
-    /// Where in `keys` each one ends.
+    /// End offset of each key in `keys`.
     ends: Vec<usize>,
-    /// What all user keys but the last begin with, as a length; 0 in a custom order.
+    /// Length of the common prefix of all user keys but the last; 0 in a custom order.
     common: usize,
-    /// Of each of them the eight bytes behind `common`, as a big-endian number; none in a custom order.
+    /// The eight bytes of each key after the common prefix, as a big-endian integer; empty in a
+    /// custom order.
     prefixes: Vec<u64>,
-    /// The last prefix of each stretch.
+    /// The last integer of each group.
     stretches: Vec<u64>,
 }
 
 impl Fences {
-    /// The keys that end in `keys` where `ends` says, one behind the other. Each is whole, that is, not shorter than its
-    /// trailer. Keys that are not sorted are not found, and do no other harm.
+    /// Builds the array from concatenated `keys` and their `ends`. Each key must be at least as
+    /// long as a trailer. Unsorted keys make searches miss; they cause no other harm.
     pub fn new(order: &KeyOrder, keys: Vec<u8>, ends: Vec<usize>) -> Fences {
         let mut fences = Fences { keys, ends, common: 0, prefixes: Vec::new(), stretches: Vec::new() };
         let marked = fences.len().saturating_sub(1);
@@ -41,28 +45,29 @@ impl Fences {
         fences
     }
 
-    /// How many keys.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The key at `index`, which is below [`Fences::len`].
+    /// Returns the key at `index`, which must be below [`Fences::len`].
     pub fn key(&self, index: usize) -> &[u8] {
         let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.keys[start..self.ends[index]]
     }
 
-    /// Memory they take, in bytes.
+    /// Returns the memory used, in bytes.
     pub fn byte_len(&self) -> usize {
         self.keys.capacity() + 8 * (self.ends.capacity() + self.prefixes.capacity() + self.stretches.capacity())
     }
 
-    /// Index of the first key at or after the internal key `target`; the count of keys if all are before it.
+    /// Returns the index of the first key at or after the internal key `target`, or the number of
+    /// keys if there is none.
     pub fn first_at_or_after(&self, order: &KeyOrder, target: &[u8]) -> usize {
         let Range { start: mut low, end: mut high } = self.undecided(key::user_key(target));
         while low < high {
@@ -72,8 +77,8 @@ impl Fences {
         low
     }
 
-    /// Keys of which prefixes do not tell on which side of `user` they are. Those in front of them are before it, those
-    /// behind them are not.
+    /// Returns the range of keys whose integers do not decide the comparison with `user`. Keys
+    /// before the range are smaller, keys after it are not.
     fn undecided(&self, user: &[u8]) -> Range<usize> {
         if self.prefixes.is_empty() {
             return 0..self.len();
@@ -82,12 +87,13 @@ impl Fences {
         match user[..known].cmp(&self.keys[..known]) {
             Ordering::Less => 0..0,
             Ordering::Greater => self.prefixes.len()..self.len(),
-            Ordering::Equal if known < self.common => 0..0, // all keys begin with it, and go on
+            Ordering::Equal if known < self.common => 0..0, // a proper prefix of all keys
             Ordering::Equal => self.undecided_behind_common(prefix(&user[known..])),
         }
     }
 
-    /// Those with this prefix; and the last key of all, if it comes behind them.
+    /// Returns the range of keys with this integer, extended to the very last key if that follows
+    /// directly.
     fn undecided_behind_common(&self, wanted: u64) -> Range<usize> {
         let from = (self.stretches.partition_point(|&last| last < wanted) * STRETCH).min(self.prefixes.len());
         let to = (from + STRETCH).min(self.prefixes.len());
@@ -97,7 +103,7 @@ impl Fences {
     }
 }
 
-/// How many of the sorted `prefixes` are `wanted`, with which they begin if they have it. Mostly there are few.
+/// Returns how many of the sorted `prefixes` at the start equal `wanted`. Usually few.
 fn tied(prefixes: &[u64], wanted: u64) -> usize {
     let mut some = 1;
     while prefixes.get(some - 1) == Some(&wanted) {
@@ -107,7 +113,8 @@ fn tied(prefixes: &[u64], wanted: u64) -> usize {
     some / 2 + within.partition_point(|&prefix| prefix == wanted)
 }
 
-/// The first eight bytes as a number that sorts as they do; missing ones count as zero, the least there is.
+/// Returns the first eight bytes as an integer that sorts as they do. Missing bytes count as
+/// zero.
 fn prefix(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     let known = bytes.len().min(8);
@@ -171,9 +178,10 @@ mod tests {
     }
 
     #[test]
-    fn keys_alike_in_their_beginnings_are_told_apart() {
+    fn keys_with_equal_prefixes_are_distinguished() {
         let order = KeyOrder::default();
-        // Of 100 keys those from 20 on begin with the same eight bytes behind what all have in common, and so do ever more.
+        // Of 100 keys, those from the 20th on share the eight bytes after the common prefix, and so
+        // do more and more in each round.
         for alike in [1, 2, 15, 16, 17, 31, 33, 64, 80] {
             let user =
                 |n: u64| [&[b'k'; 3][..], &n.min(20).to_be_bytes(), &n.saturating_sub(20).to_be_bytes()].concat();
@@ -185,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn none_and_unsorted_ones_do_no_harm() {
+    fn empty_and_unsorted_arrays_are_harmless() {
         let order = KeyOrder::Bytewise;
         assert_eq!(fences(&order, &[]).first_at_or_after(&order, &key::lookup(b"k", SeqNo(1))), 0);
         for count in [3, 15, 16, 17, 40, 100] {

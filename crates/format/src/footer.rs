@@ -1,11 +1,11 @@
-//! Where the blocks of a table are, and how each is sealed.
+//! Block handles, block trailers and the footer of an SSTable.
 //!
 //! ```text
 //! handle = varint64 offset ++ varint64 bytes (without the trailer)
 //! sealed = contents ++ codec id (1 byte) ++ masked CRC-32C of contents and codec id (fixed32)
-//! footer, the last 48 bytes of a table:
+//! footer, the last 48 bytes of an SSTable:
 //! offset  size  field
-//!      0    40  handle of the metaindex, handle of the index, zeros up to here
+//!      0    40  handle of the metaindex, handle of the index, zero padding
 //!     40     8  magic db4775248b80fb57, fixed64
 //! ```
 //! Source: LevelDB's `table/format.h`; spec: docs/format/table.md.
@@ -15,19 +15,19 @@ use crate::{
     crc,
 };
 
-/// Bytes behind the contents of every block.
+/// Size of a block trailer in bytes.
 pub const BLOCK_TRAILER_BYTES: usize = 5;
-/// Bytes of a footer.
+/// Size of the footer in bytes.
 pub const FOOTER_BYTES: usize = 48;
 const MAGIC: u64 = 0xdb47_7524_8b80_fb57;
 const MAGIC_OFFSET: usize = FOOTER_BYTES - 8;
 
-/// Where a block is in its table.
+/// Location of a block in its SSTable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Handle {
-    /// Of its first byte.
+    /// Offset of its first byte.
     pub offset: u64,
-    /// As stored, without the trailer.
+    /// Stored size in bytes, without the trailer.
     pub bytes: u64,
 }
 
@@ -38,33 +38,33 @@ impl Handle {
         put_varint64(out, self.bytes);
     }
 
-    /// Reads one from the front of `input`.
+    /// Reads a handle from `input`.
     pub fn read(input: &mut Input<'_>) -> Result<Handle, Corrupt> {
         Ok(Handle { offset: input.varint64()?, bytes: input.varint64()? })
     }
 
-    /// From an index entry's value. What follows the handle is left alone, as LevelDB leaves it.
+    /// Decodes the value of an index entry. Ignores bytes after the handle, as LevelDB does.
     pub fn decode(bytes: &[u8]) -> Result<Handle, Corrupt> {
         Handle::read(&mut Input::new("block handle", bytes))
     }
 
-    /// Where the trailer ends, if that can be said in 64 bits.
+    /// Returns the end offset of the trailer, or `None` on overflow.
     pub fn end(&self) -> Option<u64> {
         self.offset.checked_add(self.bytes)?.checked_add(BLOCK_TRAILER_BYTES as u64)
     }
 }
 
-/// The end of a table, from which everything else is found.
+/// The footer of an SSTable, which locates everything else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footer {
-    /// Block of meta blocks by name.
+    /// Block that maps names to meta blocks.
     pub metaindex: Handle,
-    /// Block of data blocks by separating key.
+    /// Block that maps separator keys to data blocks.
     pub index: Handle,
 }
 
 impl Footer {
-    /// The last bytes of a table.
+    /// Encodes the last bytes of an SSTable.
     pub fn encode(&self) -> [u8; FOOTER_BYTES] {
         let mut out = Vec::with_capacity(FOOTER_BYTES);
         self.metaindex.encode(&mut out);
@@ -74,29 +74,33 @@ impl Footer {
         out.try_into().expect("two handles take at most 40 bytes")
     }
 
-    /// From the last [`FOOTER_BYTES`] bytes of a table.
+    /// Decodes the last [`FOOTER_BYTES`] bytes of an SSTable.
     pub fn decode(bytes: &[u8]) -> Result<Footer, Corrupt> {
         let mut input = Input::new("table footer", bytes);
         let mut handles = Input::new("table footer", input.take(MAGIC_OFFSET)?);
         let magic = input.fixed64()?;
         if magic != MAGIC {
-            return Err(Corrupt::new("table footer", MAGIC_OFFSET as u64, format!("magic is {magic:016x}: no table")));
+            return Err(Corrupt::new(
+                "table footer",
+                MAGIC_OFFSET as u64,
+                format!("magic number {magic:016x}: not an SSTable"),
+            ));
         }
         if !input.is_empty() {
-            return Err(input.corrupt("longer than a footer"));
+            return Err(input.corrupt("surplus bytes after the footer"));
         }
         Ok(Footer { metaindex: Handle::read(&mut handles)?, index: Handle::read(&mut handles)? })
     }
 }
 
-/// Seals the block `out[from..]`, which was stored with `codec`: appends its trailer.
+/// Appends the trailer of the block `out[from..]`, which is stored with `codec`.
 pub fn seal_block(out: &mut Vec<u8>, from: usize, codec: Codec) {
     out.push(codec as u8);
     let crc = crc::crc32c(&out[from..]);
     put_fixed32(out, crc::mask(crc));
 }
 
-/// Takes a stored block apart: codec id and contents. With `verify`, its checksum must be right.
+/// Splits a stored block into codec id and contents. Verifies the checksum if `verify` is set.
 pub fn open_block(bytes_with_trailer: &[u8], verify: bool) -> Result<(u8, &[u8]), Corrupt> {
     let Some(contents_bytes) = bytes_with_trailer.len().checked_sub(BLOCK_TRAILER_BYTES) else {
         return Err(Corrupt::new("block", 0, "shorter than its trailer"));
@@ -114,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn footers_go_there_and_back() {
+    fn footers_round_trip() {
         let footer = Footer { metaindex: Handle { offset: 300, bytes: 8 }, index: Handle { offset: 313, bytes: 70 } };
         let bytes = footer.encode();
         assert_eq!(bytes[..5], [0xac, 0x02, 0x08, 0xb9, 0x02]);
@@ -129,17 +133,17 @@ mod tests {
     }
 
     #[test]
-    fn a_footer_without_magic_or_handles_is_none() {
+    fn a_footer_without_magic_or_handles_is_rejected() {
         let mut bytes = Footer::default().encode();
         bytes[47] ^= 1;
-        assert!(Footer::decode(&bytes).unwrap_err().to_string().contains("no table"));
+        assert!(Footer::decode(&bytes).unwrap_err().to_string().contains("not an SSTable"));
         bytes[47] ^= 1;
         bytes[..40].fill(0xff);
         assert!(Footer::decode(&bytes).is_err());
     }
 
     #[test]
-    fn a_sealed_block_shows_any_change() {
+    fn any_change_to_a_sealed_block_is_detected() {
         let mut out = b"before".to_vec();
         out.extend_from_slice(b"contents");
         seal_block(&mut out, 6, Codec::Snappy);

@@ -1,4 +1,4 @@
-//! The file `TERRACE`: what a store is, where it is more than LevelDB knows.
+//! The FORMAT file, named `TERRACE`: the parts of a store's format that LevelDB does not know.
 //!
 //! ```text
 //! # A Terrace store. LevelDB does not look here; Terrace must.
@@ -7,17 +7,18 @@
 //! table_format = block
 //! values = table
 //! features = lz4
-//! durability = auto       (only in stores that were made so)
+//! durability = auto       (only in stores created so)
 //! ```
-//! A store without this file is LevelDB's as much as ours, and so is one whose file only says how it becomes durable.
-//! Spec: docs/format/marker.md.
+//! A store without this file is a LevelDB store. So is a store whose FORMAT file only records a
+//! durability mode. Spec: docs/format/marker.md.
 use crate::{Corrupt, Layout, Medium, TableForm, Values};
 use std::fmt::Write;
 
-/// Features that no shape announces.
+/// Feature flags that do not follow from the layout.
 const OTHER_FEATURES: &[&str] = &["lz4", crate::range_tombstones::FEATURE, crate::value_log::WAL_SIDECAR];
 
-/// Whether this version reads stores that announce `feature`, here and in their manifest (see [`edit`](crate::edit)).
+/// Returns whether this version reads stores that announce `feature`, in the FORMAT file or in
+/// the manifest (see [`edit`](crate::edit)).
 pub fn is_known(feature: &str) -> bool {
     OTHER_FEATURES.contains(&feature) || Layout::any_announces(feature)
 }
@@ -27,21 +28,22 @@ const VERSION: &str = "1";
 const DURABILITY: &str = "durability";
 const IN_BATCHES: &str = "auto";
 
-/// What a store is. Chosen when it is created.
+/// The format of a store, chosen at its creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatFile {
-    /// Of this file and of what it stands for: 1.
+    /// Version of the FORMAT file and of the formats it describes: 1.
     pub version: u32,
-    /// What it is made of.
+    /// The layout.
     pub layout: Layout,
-    /// What a reader must know, that of the shape included; see [`is_known`].
+    /// Feature flags that a reader must know, including those of the layout; see [`is_known`].
     pub features: Vec<String>,
-    /// Whether who opens it without a wish of his own is to make it durable in batches, and not by a sync of each table.
+    /// Whether an open without an explicit durability mode makes files durable in batches instead
+    /// of syncing each SSTable.
     pub in_batches: bool,
 }
 
 impl FormatFile {
-    /// Of a store of this shape which announces what that takes, and `others`.
+    /// Returns the format of a store with this layout and the further features `others`.
     pub fn new(layout: Layout, others: impl IntoIterator<Item = &'static str>) -> FormatFile {
         FormatFile {
             version: 1,
@@ -51,12 +53,12 @@ impl FormatFile {
         }
     }
 
-    /// Whether it asks nothing of a reader: LevelDB can open such a store.
+    /// Returns whether LevelDB can open the store.
     pub fn is_leveldbs(&self) -> bool {
         self.layout == Layout::default() && self.features.is_empty()
     }
 
-    /// The file's contents.
+    /// Encodes the file's contents.
     pub fn encode(&self) -> String {
         let mut out = format!("{COMMENT}\nversion = {}\n", self.version);
         let features = self.features.join(" ");
@@ -75,8 +77,8 @@ impl FormatFile {
         out
     }
 
-    /// From the file's contents. A version, name, value or feature that this version does not know is an error that
-    /// names it: opening the store regardless would misread it.
+    /// Decodes the file's contents. An unknown version, field, value or feature is an error that
+    /// names it: ignoring it could misread the store.
     pub fn decode(text: &str) -> Result<FormatFile, Corrupt> {
         let mut fields = Fields::read(text)?;
         let version = fields.take("version", |value| (value == VERSION).then_some(1))?;
@@ -93,15 +95,18 @@ impl FormatFile {
         }
         match layout.features().find(|feature| features.iter().all(|announced| announced != feature)) {
             None => Ok(FormatFile { version, layout, features, in_batches }),
-            Some(feature) => Err(Corrupt::new("marker", 0, format!("does not announce \"{feature}\", which it uses"))),
+            Some(feature) => {
+                Err(Corrupt::new("FORMAT file", 0, format!("does not announce \"{feature}\", which it uses")))
+            }
         }
     }
 }
 
-/// As [`Corrupt::what`]: the marker is whole, but says something that this version does not know.
-pub const UNKNOWN: &str = "marker, newer than this version,";
+/// [`Corrupt::what`] of a FORMAT file that is well-formed but uses something this version does
+/// not know.
+pub const UNKNOWN: &str = "FORMAT file, newer than this version,";
 
-/// Lines not yet used.
+/// Lines not used yet.
 struct Fields<'a>(Vec<Field<'a>>);
 
 struct Field<'a> {
@@ -119,7 +124,7 @@ impl Field<'_> {
 impl<'a> Fields<'a> {
     fn read(text: &'a str) -> Result<Fields<'a>, Corrupt> {
         if !text.ends_with('\n') {
-            return Err(Corrupt::new("marker", text.len() as u64, "no newline at the end"));
+            return Err(Corrupt::new("FORMAT file", text.len() as u64, "no newline at the end"));
         }
         let (mut fields, mut offset) = (Vec::<Field<'a>>::new(), 0);
         for line in text.split_inclusive('\n') {
@@ -129,7 +134,11 @@ impl<'a> Fields<'a> {
                 continue;
             }
             let Some((name, value)) = line.split_once('=') else {
-                return Err(Corrupt::new("marker", start, format!("\"{}\" is no \"name = value\"", line.trim())));
+                return Err(Corrupt::new(
+                    "FORMAT file",
+                    start,
+                    format!("\"{}\" is not of the form \"name = value\"", line.trim()),
+                ));
             };
             let field = Field { offset: start, name: name.trim(), value: value.trim() };
             if fields.iter().any(|other| other.name == field.name) {
@@ -147,7 +156,7 @@ impl<'a> Fields<'a> {
     fn remove(&mut self, name: &str) -> Result<Field<'a>, Corrupt> {
         match self.0.iter().position(|field| field.name == name) {
             Some(at) => Ok(self.0.remove(at)),
-            None => Err(Corrupt::new("marker", 0, format!("\"{name}\" is missing"))),
+            None => Err(Corrupt::new("FORMAT file", 0, format!("\"{name}\" is missing"))),
         }
     }
 
@@ -170,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn goes_there_and_back() {
+    fn round_trips() {
         for features in [&[][..], &["lz4"], &["lz4", "range-deletes"]] {
             for tables in TableForm::ALL {
                 let layout = Layout { tables: *tables, ..Layout::default() };
@@ -183,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unknown_is_named() {
+    fn unknown_fields_are_named_in_the_error() {
         let good = FormatFile::new(Layout::default(), ["lz4"]).encode();
         for (from, to, what) in [
             ("version = 1", "version = 2", "unknown version \"2\""),

@@ -1,22 +1,24 @@
-//! Numbers that name things. Newtypes, so that a table's number is never taken for a log's.
+//! Newtypes for numbers, so that an SSTable's number cannot be mistaken for a WAL's.
 //!
-//! Tables, logs and manifests draw from one counter, the manifest's `next_file_number`, as in LevelDB.
+//! SSTables, WALs and manifests share one counter, the manifest's next file number, as in
+//! LevelDB.
 use std::fmt;
 
-/// Levels of the tree, fixed by LevelDB's manifest readers.
+/// Number of levels, fixed by LevelDB's manifest readers.
 pub const LEVELS: usize = 7;
 
-/// Position of one write in the history, 1 for the first. 56 bits, because it shares a word with the entry's kind.
+/// Sequence number of a write; the first write has 1. 56 bits, because it shares a word with the
+/// kind of the entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SeqNo(pub u64);
 
 impl SeqNo {
-    /// Before the first write.
+    /// Precedes the first write.
     pub const ZERO: SeqNo = SeqNo(0);
-    /// The largest that fits; as a read position it means "everything".
+    /// The largest sequence number. As a read position it includes everything.
     pub const MAX: SeqNo = SeqNo((1 << 56) - 1);
 
-    /// The position `count` writes later.
+    /// Returns the sequence number `count` writes later.
     pub fn plus(self, count: u64) -> SeqNo {
         SeqNo(self.0 + count)
     }
@@ -28,15 +30,16 @@ impl fmt::Display for SeqNo {
     }
 }
 
-/// Names a sorted table.
+/// Number of an SSTable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId(pub u64);
 
-/// Names a write-ahead log or a manifest; which of them, the context says.
+/// Number of a WAL or a manifest, depending on context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogId(pub u64);
 
-/// Names a segment of the value log that never was a log. One that was has its [`LogId`].
+/// Number of a value-log segment written by garbage collection. A segment that began as a WAL
+/// has its [`LogId`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SegmentId(pub u64);
 

@@ -1,29 +1,30 @@
-//! Internal keys: what the tree really sorts.
+//! Internal keys: the keys that SSTables and memtables sort.
 //!
 //! ```text
-//! internal key = user key (n bytes) ++ fixed64 little-endian ( sequence << 8 | kind )
-//! order        = user key ascending, then sequence descending, then kind descending
+//! internal key = user key (n bytes) ++ fixed64 little-endian ( sequence number << 8 | kind )
+//! order        = user key ascending, then sequence number descending, then kind descending
 //! ```
-//! Newest first within a user key, so the first entry at or after `lookup(user, seq)` is the one a reader
-//! at `seq` sees. Source: LevelDB's `dbformat.h`; spec: docs/format/internal-key.md.
+//! Versions of a user key sort newest first. The first entry at or after `lookup(user, seq)` is
+//! therefore the version that a reader at `seq` sees. Source: LevelDB's `dbformat.h`; spec:
+//! docs/format/internal-key.md.
 use crate::{Corrupt, SeqNo};
 use std::{cmp::Ordering, fmt, sync::Arc};
 
-/// Bytes of the trailer that follows the user key.
+/// Size of the trailer after the user key, in bytes.
 pub const TRAILER_BYTES: usize = 8;
 
-/// What an entry says about its key. The numbers are on storage; never renumber.
+/// The kind of an entry. The numbers are part of the on-disk format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
-    /// The key is gone.
+    /// A tombstone.
     Delete = 0,
-    /// The key has the value that follows.
+    /// A value.
     Put = 1,
 }
 
 impl Kind {
-    /// The kind with this number, if there is one.
+    /// Returns the kind with this number, or `None`.
     pub fn from_byte(byte: u8) -> Option<Kind> {
         match byte {
             0 => Some(Kind::Delete),
@@ -33,18 +34,18 @@ impl Kind {
     }
 }
 
-/// An internal key taken apart.
+/// The parts of an internal key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parsed<'a> {
-    /// The key as the user gave it.
+    /// The user key.
     pub user: &'a [u8],
-    /// When it was written.
+    /// The sequence number.
     pub seq: SeqNo,
-    /// Put or delete.
+    /// Put or tombstone.
     pub kind: Kind,
 }
 
-/// Takes an internal key apart; an error if it is too short or of an unknown kind.
+/// Parses an internal key. An error if it is too short or of an unknown kind.
 pub fn parse(internal: &[u8]) -> Result<Parsed<'_>, Corrupt> {
     let Some(split) = internal.len().checked_sub(TRAILER_BYTES) else {
         return Err(Corrupt::new("internal key", 0, format!("{} bytes, shorter than its trailer", internal.len())));
@@ -53,13 +54,13 @@ pub fn parse(internal: &[u8]) -> Result<Parsed<'_>, Corrupt> {
     Ok(Parsed { user: &internal[..split], seq: SeqNo(word >> 8), kind: kind_of(word)? })
 }
 
-/// The kind that a trailer names.
+/// Returns the kind stored in a trailer.
 pub(crate) fn kind_of(trailer: u64) -> Result<Kind, Corrupt> {
     let byte = trailer as u8;
     Kind::from_byte(byte).ok_or_else(|| Corrupt::new("internal key", 0, format!("unknown kind {byte}")))
 }
 
-/// Takes an internal key apart that is known to be whole and of a known kind, such as a cursor's.
+/// Splits an internal key that is known to be valid, such as a cursor's.
 #[inline]
 pub fn apart(internal: &[u8]) -> Parsed<'_> {
     let word = trailer(internal);
@@ -67,25 +68,26 @@ pub fn apart(internal: &[u8]) -> Parsed<'_> {
     Parsed { user: user_key(internal), seq: SeqNo(word >> 8), kind }
 }
 
-/// The user key of an internal key that is known to be whole.
+/// Returns the user key of an internal key that is known to be valid.
 #[inline]
 pub fn user_key(internal: &[u8]) -> &[u8] {
     &internal[..internal.len() - TRAILER_BYTES]
 }
 
-/// What follows the user key: sequence and kind. Among versions of one key, the greater one is the newer.
+/// Returns the trailer: sequence number and kind. Among versions of one key the greater trailer
+/// is the newer one.
 #[inline]
 pub(crate) fn trailer(internal: &[u8]) -> u64 {
     let at = internal.len() - TRAILER_BYTES;
     u64::from_le_bytes(internal[at..].try_into().expect("eight bytes"))
 }
 
-/// The trailer of (`seq`, `kind`), as a number.
+/// Returns the trailer of (`seq`, `kind`).
 pub fn trailer_of(seq: SeqNo, kind: Kind) -> u64 {
     seq.0 << 8 | kind as u64
 }
 
-/// The internal key of (`user`, `seq`, `kind`).
+/// Returns the internal key of (`user`, `seq`, `kind`).
 pub fn encode(user: &[u8], seq: SeqNo, kind: Kind) -> Vec<u8> {
     let mut out = Vec::with_capacity(user.len() + TRAILER_BYTES);
     out.extend_from_slice(user);
@@ -93,12 +95,13 @@ pub fn encode(user: &[u8], seq: SeqNo, kind: Kind) -> Vec<u8> {
     out
 }
 
-/// The smallest internal key that a reader of `user` at `seq` may see: seek here, take the first entry.
+/// Returns the smallest internal key visible to a reader of `user` at `seq`: seek to it and take
+/// the first entry.
 pub fn lookup(user: &[u8], seq: SeqNo) -> Vec<u8> {
     encode(user, seq, Kind::Put)
 }
 
-/// What [`lookup`] returns, without an allocation where the key is of the usual length.
+/// The result of [`lookup`], without an allocation for keys of usual length.
 #[derive(Clone, Debug)]
 pub struct Lookup(Place);
 
@@ -108,11 +111,11 @@ enum Place {
     Heap(Vec<u8>),
 }
 
-/// Longer lookups are on the heap.
+/// Longer lookup keys are allocated on the heap.
 const LOOKUP_BYTES: usize = 72;
 
 impl Lookup {
-    /// The smallest internal key that a reader of `user` at `seq` may see.
+    /// Returns the smallest internal key visible to a reader of `user` at `seq`.
     pub fn new(user: &[u8], seq: SeqNo) -> Lookup {
         let bytes = user.len() + TRAILER_BYTES;
         if bytes > LOOKUP_BYTES {
@@ -136,13 +139,14 @@ impl std::ops::Deref for Lookup {
     }
 }
 
-/// A user's own key order. Its name is remembered in the manifest and checked at open.
+/// A custom order of user keys. The manifest records its name, which is checked when the store
+/// is opened.
 ///
-/// `compare` must be a total order that never changes while a store uses the name.
+/// `compare` must be a total order that never changes for a given name.
 pub trait Comparator: Send + Sync {
-    /// Stays the same for as long as the order does. Names that begin with `leveldb.` are taken.
+    /// Returns the name of the order. Names that start with `leveldb.` are reserved.
     fn name(&self) -> &str;
-    /// Total order of user keys.
+    /// Compares two user keys.
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering;
     /// May replace `start` by a shorter key in `[start, limit)`, to keep index blocks small.
     fn shorten_between(&self, _start: &mut Vec<u8>, _limit: &[u8]) {}
@@ -150,13 +154,13 @@ pub trait Comparator: Send + Sync {
     fn shorten_above(&self, _key: &mut Vec<u8>) {}
 }
 
-/// Order of user keys; and from it, of internal keys.
+/// The order of user keys and, derived from it, of internal keys.
 #[derive(Clone, Default)]
 pub enum KeyOrder {
-    /// `memcmp`, LevelDB's default.
+    /// `memcmp` order, LevelDB's default.
     #[default]
     Bytewise,
-    /// The user's own.
+    /// A custom order.
     Custom(Arc<dyn Comparator>),
 }
 
@@ -166,7 +170,8 @@ impl fmt::Debug for KeyOrder {
     }
 }
 
-/// As `a.cmp(b)`, without a call where the first bytes tell, as they mostly do.
+/// As `a.cmp(b)`, but avoids the call to `memcmp` when the first bytes decide, which is the
+/// common case.
 #[inline]
 fn bytewise(a: &[u8], b: &[u8]) -> Ordering {
     match (a.first_chunk(), b.first_chunk()) {
@@ -176,7 +181,7 @@ fn bytewise(a: &[u8], b: &[u8]) -> Ordering {
 }
 
 impl KeyOrder {
-    /// The name that the manifest holds.
+    /// Returns the name recorded in the manifest.
     pub fn name(&self) -> &str {
         match self {
             KeyOrder::Bytewise => "leveldb.BytewiseComparator",
@@ -184,7 +189,7 @@ impl KeyOrder {
         }
     }
 
-    /// Whether different bytes are different user keys.
+    /// Returns whether user keys with different bytes are always different keys.
     #[inline]
     pub fn is_bytewise(&self) -> bool {
         matches!(self, KeyOrder::Bytewise)
@@ -199,13 +204,13 @@ impl KeyOrder {
         }
     }
 
-    /// Compares internal keys that are known to be whole (at least [`TRAILER_BYTES`] long).
+    /// Compares internal keys, which must be at least [`TRAILER_BYTES`] long.
     #[inline]
     pub fn internal(&self, a: &[u8], b: &[u8]) -> Ordering {
         self.user(user_key(a), user_key(b)).then_with(|| trailer(b).cmp(&trailer(a)))
     }
 
-    /// As [`KeyOrder::internal`], of keys that have their first `common` bytes, and no more, in common.
+    /// As [`KeyOrder::internal`], for keys whose longest common prefix is `common` bytes.
     #[inline]
     pub fn internal_past(&self, a: &[u8], b: &[u8], common: usize) -> Ordering {
         match (self, user_key(a).get(common), user_key(b).get(common)) {
@@ -214,7 +219,8 @@ impl KeyOrder {
         }
     }
 
-    /// Shortens the internal key `start` to something still in `[start, limit)`, for an index entry between two blocks.
+    /// Shortens the internal key `start` to a key in `[start, limit)`, for an index entry between
+    /// two blocks.
     pub fn shorten_between(&self, start: &mut Vec<u8>, limit: &[u8]) {
         let mut user = user_key(start).to_vec();
         match self {
@@ -224,7 +230,8 @@ impl KeyOrder {
         self.adopt_shorter(start, user);
     }
 
-    /// Shortens the internal key `key` to something at or after it, for a table's last index entry.
+    /// Shortens the internal key `key` to a key at or after it, for the last index entry of an
+    /// SSTable.
     pub fn shorten_above(&self, key: &mut Vec<u8>) {
         let mut user = user_key(key).to_vec();
         match self {
@@ -234,7 +241,8 @@ impl KeyOrder {
         self.adopt_shorter(key, user);
     }
 
-    /// A shorter user key that sorts later takes the earliest trailer, so that it stays before every real entry of its own key.
+    /// A shorter user key that sorts later gets the smallest trailer position, so that it precedes
+    /// every entry of that user key.
     fn adopt_shorter(&self, key: &mut Vec<u8>, user: Vec<u8>) {
         let old = user_key(key);
         if user.len() < old.len() && self.user(old, &user) == Ordering::Less {
@@ -246,7 +254,7 @@ impl KeyOrder {
 fn bytewise_between(start: &mut Vec<u8>, limit: &[u8]) {
     let shared = start.iter().zip(limit).take_while(|(a, b)| a == b).count();
     if shared >= start.len().min(limit.len()) {
-        return; // one is a prefix of the other: nothing shorter lies between
+        return; // one is a prefix of the other: no shorter key lies between them
     }
     let byte = start[shared];
     if byte < 0xff && byte + 1 < limit[shared] {
@@ -277,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_sort_by_their_bytes_however_long_they_are() {
+    fn keys_of_any_length_sort_bytewise() {
         let keys = [0, 1, 15, 16, 17, 40].map(|bytes| {
             let changed = [0, 14, 15, 16, 39].into_iter().filter(move |at| *at < bytes);
             let change = move |at: usize, to| {
@@ -295,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn lookups_are_the_same_here_and_on_the_heap() {
+    fn inline_and_heap_lookup_keys_are_equal() {
         for bytes in [0, 1, 63, 64, 65, 300] {
             let user = vec![7; bytes];
             assert_eq!(*Lookup::new(&user, SeqNo(300)), *lookup(&user, SeqNo(300)), "{bytes}");
@@ -303,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn short_or_unknown_keys_are_refused() {
+    fn short_or_unknown_keys_are_rejected() {
         assert!(parse(b"1234567").is_err());
         assert!(parse(&[2, 0, 0, 0, 0, 0, 0, 0]).is_err());
         let parsed = parse(&[1, 7, 0, 0, 0, 0, 0, 0]).unwrap();
@@ -311,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn shortened_keys_stay_in_their_gap() {
+    fn shortened_keys_stay_between_their_neighbours() {
         let order = KeyOrder::Bytewise;
         for (start, limit, want) in [
             ("foo", "hello", "g"),

@@ -1,7 +1,8 @@
-//! What a store is made of, chosen when it is created and remembered by its [`marker`](crate::marker).
+//! The layout of a store: chosen at creation and recorded in the [FORMAT
+//! file](crate::format_file).
 //!
-//! The first choice of each kind is LevelDB's. Every other one is a feature: the manifest announces it, so that LevelDB, and
-//! versions of ours that do not know it, refuse the store.
+//! The first variant of each enum is LevelDB's. Every other variant is a feature: the manifest
+//! announces it, so that LevelDB and older versions of Terrace refuse the store.
 
 macro_rules! choices {
     ($(#[$about:meta])* $kind:ident { $($(#[$what:meta])* $choice:ident = $name:literal, $feature:expr;)+ }) => {
@@ -13,20 +14,20 @@ macro_rules! choices {
         }
 
         impl $kind {
-            /// Every choice; the first is LevelDB's.
+            /// All variants; the first is LevelDB's.
             pub const ALL: &'static [$kind] = &[$($kind::$choice),+];
 
-            /// As the marker and options spell it.
+            /// Returns the name used by the FORMAT file and by options.
             pub fn name(self) -> &'static str {
                 match self { $($kind::$choice => $name),+ }
             }
 
-            /// The choice spelled `name`.
+            /// Returns the variant called `name`.
             pub fn from_name(name: &str) -> Option<$kind> {
                 $kind::ALL.iter().copied().find(|choice| choice.name() == name)
             }
 
-            /// The feature that a store with this choice announces; `None` for LevelDB's.
+            /// Returns the feature flag of a store with this variant; `None` for LevelDB's.
             pub fn feature(self) -> Option<&'static str> {
                 match self { $($kind::$choice => $feature),+ }
             }
@@ -35,55 +36,56 @@ macro_rules! choices {
 }
 
 choices! {
-    /// Where a store's objects live.
+    /// The medium of a store's files.
     Medium {
-        /// In one flat directory of files.
+        /// A directory of files.
         Directory = "directory", None;
-        /// Logs and tables on a device without a file system, everything else in a directory.
+        /// WALs and SSTables on a raw device, everything else in a directory.
         Split = "split", Some("split-storage");
     }
 }
 
 choices! {
-    /// How tables are stored.
+    /// The form of SSTables.
     TableForm {
-        /// Each in a file of its own, as LevelDB writes it.
+        /// One file per SSTable, as in LevelDB.
         Block = "block", None;
-        /// Each in a folder of its own, with a file for each pair.
+        /// One folder per SSTable, with a file per key-value pair.
         Directory = "directory", Some("directory-tables");
-        /// All that one compaction makes in one file, see [`bundle`](crate::bundle); those of a flush each in its own.
+        /// One file per compaction with all its SSTables, see [`bundle`](crate::bundle). SSTables
+        /// of a flush have files of their own.
         Bundled = "bundled", Some("bundled-tables");
     }
 }
 
 choices! {
-    /// Where values live.
+    /// The location of values.
     Values {
-        /// In the tables, next to their keys.
+        /// In the SSTables, next to their keys.
         Table = "table", None;
-        /// In the write-ahead log, from some size on; tables point there.
+        /// In the WAL, above a size threshold; SSTables hold value pointers.
         Log = "log", Some("value-log");
     }
 }
 
-/// What a store is made of. The default is LevelDB's.
+/// The layout of a store. The default is LevelDB's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// Where objects live.
+    /// The medium of the files.
     pub medium: Medium,
-    /// How tables are stored.
+    /// The form of SSTables.
     pub tables: TableForm,
-    /// Where values live.
+    /// The location of values.
     pub values: Values,
 }
 
 impl Layout {
-    /// What a store of this shape announces; empty for LevelDB's.
+    /// Returns the feature flags of a store with this layout; none for LevelDB's.
     pub fn features(self) -> impl Iterator<Item = &'static str> {
         [self.medium.feature(), self.tables.feature(), self.values.feature()].into_iter().flatten()
     }
 
-    /// Whether `feature` is announced by some shape.
+    /// Returns whether some layout has this feature flag.
     pub fn any_announces(feature: &str) -> bool {
         let storages = Medium::ALL.iter().map(|choice| choice.feature());
         let tables = TableForm::ALL.iter().map(|choice| choice.feature());

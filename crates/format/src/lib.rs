@@ -1,16 +1,19 @@
-//! What bytes mean: pure encode and decode of LevelDB's formats and of our additions.
+//! Encoders and decoders for LevelDB's on-disk formats and Terrace's additions to them.
 //!
-//! No I/O, no threads, no clock. Every decoder takes untrusted bytes: it returns [`Corrupt`] rather than
-//! panic, and allocates nothing that the input does not back. Each module is one page of `docs/format/`, or a part of one.
+//! The crate is pure: no I/O, no threads, no clock. Every decoder takes untrusted bytes. It
+//! returns [`Corrupt`] instead of panicking, and it allocates no more memory than the input can
+//! account for. Each module implements one page of `docs/format/`, or a part of one.
 //!
-//! | layer | modules |
-//! |---|---|
-//! | numbers and strings | [`ids`], [`coding`], [`crc`], [`key`]; [`fences`] searches keys in memory |
-//! | logs and manifests | [`log_record`] frames records; a [`batch`] is a log's record, an [`edit`] a manifest's |
-//! | tables | [`block`] holds entries, [`compress`] and [`footer`] seal and find blocks, [`search`] finds them in damage, [`filter`], [`facts`] and [`range_tombstones`] sit beside them; a [`bundle`] holds several tables |
-//! | values apart from tables | [`value_log`] frames batches, and says what tables hold instead of values |
-//! | the directory | [`names`] of files, a [`pair`] in a file of its own, the [`marker`] of stores that only we can read, the [`shape`] that it remembers |
-//! | a device without files | [`raw`]: its superblock, its slot journal, the pages of its logs |
+//! - Integers and keys: [`ids`], [`coding`], [`crc`], [`key`]; [`fences`] searches keys in memory.
+//! - WAL and manifest: [`log_record`] frames records. A WAL record is a [`batch`], a manifest record
+//!   an [`edit`].
+//! - SSTables: [`block`] stores entries, [`compress`] and [`footer`] seal and locate blocks, and
+//!   [`search`] finds blocks in damaged files. [`filter`], [`properties`] and [`range_tombstones`] are
+//!   meta blocks. A [`bundle`] is a file of several SSTables.
+//! - Separated values: [`value_log`] has segment frames, and the value pointers that SSTables store.
+//! - The directory: file [`names`], a [`pair`] in a file of its own, the FORMAT file ([`format_file`])
+//!   and the [`layout`] that it records.
+//! - A raw device: [`raw`] has the superblock, the slot journal and WAL pages.
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -49,20 +52,20 @@ pub use names::FileName;
 pub use properties::TableProperties;
 pub use range_tombstones::RangeTombstones;
 
-/// Bytes that do not mean what they should. `offset` counts from the start of what was decoded.
+/// Bytes that violate their format. `offset` counts from the start of the decoded bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("corrupt {what} at byte {offset}: {detail}")]
 pub struct Corrupt {
-    /// The thing that was being decoded.
+    /// The structure that was being decoded.
     pub what: &'static str,
-    /// Where, from the start of the decoded bytes.
+    /// Byte offset of the violation.
     pub offset: u64,
-    /// What is wrong with it.
+    /// Description of the violation.
     pub detail: String,
 }
 
 impl Corrupt {
-    /// Bytes at `offset` of a `what` that cannot be.
+    /// Reports that a `what` is invalid at byte `offset`.
     pub fn new(what: &'static str, offset: u64, detail: impl Into<String>) -> Corrupt {
         Corrupt { what, offset, detail: detail.into() }
     }

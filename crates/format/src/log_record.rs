@@ -1,7 +1,7 @@
-//! Records of logs and manifests, framed in blocks of 32 KiB.
+//! Framing of WAL and manifest records in blocks of 32 KiB.
 //!
 //! ```text
-//! file     = block*            every block 32,768 bytes, the last one any length
+//! file     = block*              blocks of 32,768 bytes; the last one may be shorter
 //! block    = fragment* padding   padding: fewer than 7 zeros, where no header fits
 //! fragment:
 //! offset  size  field
@@ -10,9 +10,10 @@
 //!      6     1  type: 1 FULL (a whole record), 2 FIRST, 3 MIDDLE, 4 LAST
 //!      7     n  payload
 //! ```
-//! Our files begin with a record that is fragmented as LevelDB's writer never does: FIRST of 5 bytes at offset 0,
-//! where that writer would fill the block. Any LevelDB reads it; [`is_ours`] recognises it.
-//! Source: LevelDB's `db/log_format.h`, `log_writer.cc`, `log_reader.cc`; spec: docs/format/log.md.
+//! Terrace's files begin with a record whose first fragment is a FIRST of 5 bytes at offset 0.
+//! LevelDB's writer would fill the block and never produces this; every LevelDB reader accepts
+//! it. [`is_ours`] recognizes it. Source: LevelDB's `db/log_format.h`, `log_writer.cc`,
+//! `log_reader.cc`; spec: docs/format/log.md.
 mod read;
 mod write;
 
@@ -21,13 +22,13 @@ pub use write::Framer;
 
 use crate::crc;
 
-/// Size of a block of a log.
+/// Size of a block in bytes.
 pub const BLOCK_BYTES: usize = 32768;
-/// Size of what precedes every fragment's payload.
+/// Size of a fragment's header in bytes.
 pub const HEADER_BYTES: usize = 7;
-/// Payload of the first fragment of our files.
+/// Payload size of the first fragment of Terrace's files.
 pub const OURS_FIRST_BYTES: usize = 5;
-/// How much of a file [`is_ours`] needs to see: two headers and the payload between them.
+/// Bytes that [`is_ours`] inspects: two headers and the payload between them.
 pub const OURS_HEAD_BYTES: usize = HEADER_BYTES + OURS_FIRST_BYTES + HEADER_BYTES;
 
 const FULL: u8 = 1;
@@ -35,7 +36,7 @@ const FIRST: u8 = 2;
 const MIDDLE: u8 = 3;
 const LAST: u8 = 4;
 
-/// A fragment's header, taken apart.
+/// A fragment's header.
 struct Header {
     masked_crc: u32,
     payload_bytes: usize,
@@ -47,7 +48,7 @@ impl Header {
         Header { masked_crc: masked_crc(kind, payload), payload_bytes: payload.len(), kind }
     }
 
-    /// `bytes` holds at least [`HEADER_BYTES`].
+    /// Parses `bytes`, which holds at least [`HEADER_BYTES`].
     fn parse(bytes: &[u8]) -> Header {
         Header {
             masked_crc: u32::from_le_bytes(bytes[..4].try_into().expect("four bytes")),
@@ -70,7 +71,8 @@ impl Header {
     }
 }
 
-/// Of every type, whether there is such a one or not: computed anew for each record, it would cost as much as a short record.
+/// Checksum of each possible type byte. Computing it for each record would cost as much as
+/// checksumming a short record.
 const KIND_CRCS: [u32; 256] = {
     let (mut crcs, mut kind) = ([0; 256], 0);
     while kind < crcs.len() {
@@ -84,8 +86,9 @@ fn masked_crc(kind: u8, payload: &[u8]) -> u32 {
     crc::mask(crc::extend(KIND_CRCS[usize::from(kind)], payload))
 }
 
-/// Whether a file that starts so was begun by our writer. Fewer than [`OURS_HEAD_BYTES`] bytes are never ours: a
-/// head that is torn has nothing behind it, so it makes no difference who wrote it.
+/// Returns whether Terrace's writer began the file. Returns false for fewer than
+/// [`OURS_HEAD_BYTES`] bytes: a torn head has no records after it, so its writer does not
+/// matter.
 pub fn is_ours(start_of_file: &[u8]) -> bool {
     if start_of_file.len() < OURS_HEAD_BYTES {
         return false;

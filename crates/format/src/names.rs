@@ -1,45 +1,46 @@
-//! Names of the files of a store, and the contents of `CURRENT`.
+//! The file names of a store, and the contents of `CURRENT`.
 //!
-//! Numbers have at least six digits. Only names as they are written are known: `5.ldb` or `0000005.log` are
-//! somebody else's files. Source: LevelDB's `db/filename.h`; spec: docs/format/index.md, manifest.md.
+//! Numbers have at least six digits. Only names as the writer formats them are recognized:
+//! `5.ldb` and `0000005.log` are foreign files. Source: LevelDB's `db/filename.h`; spec:
+//! docs/format/index.md, manifest.md.
 use crate::{Corrupt, LogId, SegmentId, TableId};
 use std::fmt;
 
 /// A file of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileName {
-    /// `000005.ldb`; `000005.sst`, as LevelDB before 1.14 named it, is read too.
+    /// `000005.ldb`, an SSTable. `000005.sst`, the name used by LevelDB before 1.14, is read too.
     Table(TableId),
-    /// `000005.bundle`: several tables, of which the first has this number.
+    /// `000005.bundle`: several SSTables, numbered as the first of them.
     Bundle(TableId),
-    /// `000005.log`: a write-ahead log.
+    /// `000005.log`: a WAL.
     Log(LogId),
-    /// `000005.vlog`: a write-ahead log whose entries tables may point to.
+    /// `000005.vlog`: a WAL that is also a value-log segment.
     ValueLog(LogId),
-    /// `000005.slog`: the part of such a log without values that stay there.
+    /// `000005.slog`: the sidecar of such a WAL, for batches without separated values.
     SmallLog(LogId),
-    /// `000005.vals`: values that were moved out of such logs.
+    /// `000005.vals`: a segment of values relocated by garbage collection.
     Values(SegmentId),
     /// `MANIFEST-000005`.
     Manifest(LogId),
-    /// `CURRENT`: names the manifest.
+    /// `CURRENT`: the name of the manifest.
     Current,
-    /// `LOCK`: empty, held while the store is open.
+    /// `LOCK`: locked while the store is open.
     Lock,
-    /// `LOG`, and `LOG.old` before it: LevelDB's messages for people.
+    /// `LOG` and its predecessor `LOG.old`: LevelDB's messages.
     InfoLog,
-    /// `TERRACE`: see [`marker`](crate::marker).
+    /// `TERRACE`: the [FORMAT file](crate::format_file).
     FormatFile,
-    /// `RESERVE`: takes space until a full disk needs it.
+    /// `RESERVE`: allocated space, released when the disk is full.
     Reserve,
-    /// `UNSYNCED`: somebody who promised nothing has written here; what is there may not survive a power cut.
+    /// `UNSYNCED`: a writer without durability was here; recent writes may not survive a power cut.
     Unsynced,
     /// `000005.dbtmp`: about to be renamed.
     Temporary(u64),
 }
 
 impl FileName {
-    /// What a name says; None if the file is not ours.
+    /// Parses a file name. Returns `None` for foreign files.
     pub fn parse(name: &str) -> Option<FileName> {
         match name {
             "CURRENT" => return Some(FileName::Current),
@@ -67,7 +68,7 @@ impl FileName {
         }
     }
 
-    /// The other name under which table `id` may be found.
+    /// Returns the other name under which SSTable `id` may exist.
     pub fn table_alternative(id: TableId) -> String {
         format!("{id}.sst")
     }
@@ -94,25 +95,25 @@ impl fmt::Display for FileName {
     }
 }
 
-/// At least six digits, no more zeros in front than that takes.
+/// Parses a number of at least six digits, without superfluous zeros.
 fn number(digits: &str) -> Option<u64> {
     let number = digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())??;
     (format!("{number:06}") == digits).then_some(number)
 }
 
-/// Contents of `CURRENT` for a store that begins at `manifest`.
+/// Returns the contents of `CURRENT` that name `manifest`.
 pub fn encode_current(manifest: LogId) -> String {
     format!("{}\n", FileName::Manifest(manifest))
 }
 
-/// The manifest that the contents of `CURRENT` name.
+/// Parses the contents of `CURRENT`.
 pub fn decode_current(bytes: &[u8]) -> Result<LogId, Corrupt> {
     let bad = |offset, detail| Err(Corrupt::new("CURRENT", offset, detail));
     if bytes.is_empty() {
-        return bad(0, "empty: its last change was lost in a power cut".to_string());
+        return bad(0, "empty: a power cut lost its last change".to_string());
     }
     if bytes.iter().all(|&byte| byte == 0) {
-        return bad(0, format!("{} zero bytes: its last change was lost in a power cut", bytes.len()));
+        return bad(0, format!("{} zero bytes: a power cut lost its last change", bytes.len()));
     }
     let Some(name) = bytes.strip_suffix(b"\n") else {
         return bad(bytes.len() as u64, "no newline at the end".to_string());
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_go_there_and_back() {
+    fn names_round_trip() {
         for (file, name) in [
             (FileName::Table(TableId(5)), "000005.ldb"),
             (FileName::Table(TableId(12_345_678)), "12345678.ldb"),
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_are_not_ours() {
+    fn foreign_names_are_rejected() {
         for name in [
             "",
             "5.ldb",
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn current_says_what_is_wrong_with_it() {
+    fn errors_in_current_are_described() {
         assert_eq!(encode_current(LogId(5)), "MANIFEST-000005\n");
         assert_eq!(decode_current(b"MANIFEST-000005\n"), Ok(LogId(5)));
         for (bytes, what) in [

@@ -1,16 +1,18 @@
-//! A pair in a file of its own, as directory tables keep it: the file's name, its head, and the reference to it.
+//! Key-value pairs in files of their own, the form of directory tables: file names, file heads,
+//! and references.
 //!
 //! ```text
 //! name      = key "." sequence "." checksum       decimal, eight hexadecimal digits
-//! key       = letters, digits and signs as they are; "%" and two hexadecimal digits for every other byte; "%-" for none
-//! cut key   = the first bytes of one that is too long for the file system, and "%+"
+//! key       = letters, digits, signs; "%" and two hexadecimal digits for other bytes; "%-" if empty
+//! cut key   = a prefix of a key too long for the file system, and "%+"
 //! file      = value                               varint32 key length, key, value   if the name is cut
-//! reference = 0 value                             what the table has in a value's place: here it is, or
+//! reference = 0 value                             stored in the SSTable in place of the value: inline, or
 //!             1 varint64 value bytes, fixed32 checksum
-//!             2 varint64 value bytes, fixed32 checksum, varint32 bytes of the key that are in the name
+//!             2 varint64 value bytes, fixed32 checksum, varint32 bytes of the key in the name
 //! ```
-//! The checksum is CRC-32C of internal key and value. A sequence is given once, so no two pairs have one name, on file systems
-//! that do not tell cases apart too. Ours; spec: docs/format/directory-table.md.
+//! The checksum is the CRC-32C of internal key and value. Each sequence number is used once, so
+//! names are unique, also on case-insensitive file systems. A Terrace addition; spec:
+//! docs/format/directory-table.md.
 use crate::{
     Corrupt, Kind, SeqNo,
     coding::{Input, put_fixed32, put_varint32, put_varint64},
@@ -19,45 +21,45 @@ use crate::{
 };
 use std::fmt::Write;
 
-/// Name of the file beside the pairs that lists them.
+/// Name of the index file in a directory table.
 pub const META: &str = "META";
-/// Key of the meta block that counts the files.
+/// Key of the meta block with file statistics.
 pub const META_NAME: &str = "terrace.pairs";
 
 const CUT: &str = "%+";
 const NONE: &str = "%-";
-/// Sequence and checksum, with their dots: at most this many bytes of a name.
+/// Maximum length of sequence number and checksum in a name, with their dots.
 const HEADER_BYTES_MAX: usize = 1 + 17 + 1 + 8;
-/// Shorter limits of names leave no room for a key.
+/// Shortest supported limit of file names; a shorter one leaves no room for keys.
 pub const NAME_BYTES_MIN: usize = HEADER_BYTES_MAX + 16;
 
-/// Checksum of a pair.
+/// Returns the checksum of a pair.
 pub fn checksum(internal_key: &[u8], value: &[u8]) -> u32 {
     crc::extend(crc::crc32c(internal_key), value)
 }
 
-/// What a table has in the place of a value.
+/// The form in which an SSTable stores a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reference<'a> {
     /// The value itself.
     Here(&'a [u8]),
-    /// A file has it.
+    /// A reference to a file.
     File(InFile),
 }
 
-/// A value in a file.
+/// A reference to a value in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InFile {
-    /// Bytes of the value.
+    /// Size of the value in bytes.
     pub bytes: u64,
     /// See [`checksum`].
     pub checksum: u32,
-    /// How many bytes of the key are in the name, if not all are; then the file begins with the key.
+    /// Length of the key prefix in the name if the name is cut; the file then begins with the key.
     pub cut: Option<u32>,
 }
 
 impl<'a> Reference<'a> {
-    /// Appends the encoded form.
+    /// Appends the encoded reference.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Reference::Here(value) => {
@@ -73,7 +75,7 @@ impl<'a> Reference<'a> {
         }
     }
 
-    /// From the encoded form.
+    /// Decodes a reference.
     pub fn decode(stored: &'a [u8]) -> Result<Reference<'a>, Corrupt> {
         let mut input = Input::new("reference to a pair", stored);
         let form = input.byte()?;
@@ -86,14 +88,15 @@ impl<'a> Reference<'a> {
         let (bytes, checksum) = (input.varint64()?, input.fixed32()?);
         let cut = if form == 2 { Some(input.varint32()?) } else { None };
         if !input.is_empty() {
-            return Err(input.corrupt("bytes behind it"));
+            return Err(input.corrupt("bytes after the reference"));
         }
         Ok(Reference::File(InFile { bytes, checksum, cut }))
     }
 }
 
 impl InFile {
-    /// Where a new pair goes, on a file system whose names have at most `name_bytes_max` bytes, [`NAME_BYTES_MIN`] at least.
+    /// Returns the reference of a new pair. The file system must allow names of `name_bytes_max`
+    /// bytes, at least [`NAME_BYTES_MIN`].
     pub fn new(internal_key: &[u8], value: &[u8], name_bytes_max: usize) -> InFile {
         let checksum = checksum(internal_key, value);
         let Parsed { user, seq, .. } = key::apart(internal_key);
@@ -115,7 +118,7 @@ impl InFile {
         InFile { bytes: value.len() as u64, checksum, cut }
     }
 
-    /// The file's name for the pair of this key.
+    /// Returns the file name of the pair with this key.
     pub fn name(&self, internal_key: &[u8]) -> String {
         let Parsed { user, seq, .. } = key::apart(internal_key);
         let kept = self.cut.map_or(user.len(), |kept| user.len().min(kept as usize));
@@ -130,7 +133,7 @@ impl InFile {
         name
     }
 
-    /// What the file has before the value.
+    /// Returns the bytes that precede the value in the file.
     pub fn head(&self, internal_key: &[u8]) -> Vec<u8> {
         let mut head = Vec::new();
         if self.cut.is_some() {
@@ -141,17 +144,18 @@ impl InFile {
         head
     }
 
-    /// Size of the file.
+    /// Returns the size of the file in bytes.
     pub fn file_bytes(&self, internal_key: &[u8]) -> u64 {
         self.bytes.saturating_add(self.head(internal_key).len() as u64)
     }
 
-    /// Where in `file`, all its bytes, the value begins. With `verify`, the checksum is right.
+    /// Returns the offset of the value in `file`, the complete contents. Verifies the checksum if
+    /// `verify` is set.
     pub fn value_at(&self, internal_key: &[u8], file: &[u8], verify: bool) -> Result<usize, Corrupt> {
         let wrong = |offset: usize, detail: String| Err(Corrupt::new("pair", offset as u64, detail));
         let head = self.head(internal_key);
         if !file.starts_with(&head) {
-            return wrong(0, "it begins with another key".into());
+            return wrong(0, "the file begins with another key".into());
         }
         let value = &file[head.len()..];
         if value.len() as u64 != self.bytes {
@@ -169,7 +173,7 @@ fn header(seq: SeqNo, checksum: u32) -> String {
     format!(".{seq}.{checksum:08x}")
 }
 
-/// A dot at the front would hide the file.
+/// A leading dot would hide the file.
 fn is_plain(byte: u8, first: bool) -> bool {
     byte.is_ascii_graphic() && byte != b'/' && byte != b'%' && !(first && byte == b'.')
 }
@@ -194,14 +198,14 @@ pub struct PairName {
     pub user: Vec<u8>,
     /// Whether the file begins with the whole key.
     pub cut: bool,
-    /// When the pair was written.
+    /// Sequence number of the pair.
     pub seq: SeqNo,
     /// See [`checksum`].
     pub checksum: u32,
 }
 
 impl PairName {
-    /// `None` if `name` is none that we write.
+    /// Parses a file name. Returns `None` for foreign names.
     pub fn parse(name: &str) -> Option<PairName> {
         let (rest, checksum) = name.rsplit_once('.')?;
         let (key, seq) = rest.rsplit_once('.')?;
@@ -216,18 +220,19 @@ impl PairName {
         whole.then_some(PairName { user, cut, seq, checksum })
     }
 
-    /// What a table has in the place of a value of so many bytes that lies in the file of this name.
+    /// Returns the reference to the file with this name and a value of `bytes` bytes.
     pub fn refer(&self, bytes: u64) -> Reference<'static> {
         let cut = self.cut.then_some(self.user.len() as u32);
         Reference::File(InFile { bytes, checksum: self.checksum, cut })
     }
 
-    /// The pair that `file` of this name holds: its internal key, and where its value begins. Verified.
+    /// Verifies `file`, the contents of the file with this name. Returns its internal key and the
+    /// offset of its value.
     pub fn open(&self, file: &[u8]) -> Result<(Vec<u8>, usize), Corrupt> {
         let mut input = Input::new("pair", file);
         let user = if self.cut { input.slice()? } else { &self.user };
         if !user.starts_with(&self.user) {
-            return Err(Corrupt::new("pair", 0, "it begins with another key"));
+            return Err(Corrupt::new("pair", 0, "the file begins with another key"));
         }
         let internal = key::encode(user, self.seq, Kind::Put);
         let at = file.len() - if self.cut { input.rest().len() } else { file.len() };
@@ -255,30 +260,30 @@ fn unescape(text: &str) -> Option<Vec<u8>> {
     Some(user)
 }
 
-/// What a directory table says of its files, in the meta block [`META_NAME`]: three fixed64.
+/// File statistics of a directory table, in meta block [`META_NAME`]: three fixed64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PairProperties {
-    /// Pairs in files.
+    /// Number of pairs in files.
     pub files: u64,
-    /// Bytes of these files.
+    /// Total size of these files in bytes.
     pub file_bytes: u64,
-    /// Bytes of all values, in files and beside their keys.
+    /// Total size of all values in bytes, in files and inline.
     pub value_bytes: u64,
 }
 
 impl PairProperties {
-    /// The meta block's contents, 24 bytes.
+    /// Encodes the block's contents, 24 bytes.
     pub fn encode(&self) -> Vec<u8> {
         [self.files, self.file_bytes, self.value_bytes].iter().flat_map(|field| field.to_le_bytes()).collect()
     }
 
-    /// From the meta block's contents.
+    /// Decodes the block's contents.
     pub fn decode(bytes: &[u8]) -> Result<PairProperties, Corrupt> {
-        let mut input = Input::new("pair facts", bytes);
+        let mut input = Input::new("pair properties", bytes);
         let facts =
             PairProperties { files: input.fixed64()?, file_bytes: input.fixed64()?, value_bytes: input.fixed64()? };
         if !input.is_empty() {
-            return Err(input.corrupt(format!("{} bytes too many", input.rest().len())));
+            return Err(input.corrupt(format!("{} surplus bytes", input.rest().len())));
         }
         Ok(facts)
     }
@@ -293,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn names_can_be_read() {
+    fn names_are_readable() {
         for (user, name) in [
             (&b"user42"[..], "user42.7.858b5628"),
             (b"www.example.com", "www.example.com.7."),
@@ -310,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_comes_back() {
+    fn every_key_round_trips() {
         for bytes in [0, 1, 5, 60, 75, 76, 77, 100, 228, 229, 230, 231, 1000] {
             for byte in [b'a', b'.', b'%', b'/', 0, 0xff] {
                 for limit in [NAME_BYTES_MIN, 143, 255] {
@@ -351,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_are_not_ours() {
+    fn foreign_names_are_rejected() {
         for name in [
             "META",
             "key",

@@ -1,37 +1,37 @@
-//! What a table says of itself: meta block [`META_NAME`], which LevelDB skips.
+//! The properties block of an SSTable: meta block [`META_NAME`], which LevelDB ignores.
 //!
 //! ```text
 //! offset  size  field, each fixed64
-//!      0     8  entries            24     8  bytes of values
-//!      8     8  of these, deletes  32     8  oldest sequence
-//!     16     8  bytes of keys      40     8  newest sequence
+//!      0     8  entries               24     8  bytes of values
+//!      8     8  tombstones among them 32     8  smallest sequence number
+//!     16     8  bytes of keys         40     8  largest sequence number
 //! ```
-//! Ours; spec: docs/format/table.md.
+//! A Terrace addition; spec: docs/format/table.md.
 use crate::{
     Corrupt, SeqNo,
     coding::{Input, put_fixed64},
 };
 
-/// Key of the meta block in the metaindex.
+/// Key of the properties block in the metaindex.
 pub const META_NAME: &str = "terrace.facts";
 
-/// What a table says of itself, beyond its entries.
+/// Statistics of an SSTable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableProperties {
-    /// Entries of any kind.
+    /// Entries of all kinds.
     pub entries: u64,
-    /// Of these, deletes.
+    /// Tombstones among the entries.
     pub deletes: u64,
-    /// Bytes of internal keys.
+    /// Total size of the internal keys in bytes.
     pub key_bytes: u64,
-    /// Bytes of values.
+    /// Total size of the values in bytes.
     pub value_bytes: u64,
-    /// The oldest and the newest sequence of an entry.
+    /// Smallest and largest sequence number of the entries.
     pub sequences: (SeqNo, SeqNo),
 }
 
 impl TableProperties {
-    /// The meta block's contents, 48 bytes.
+    /// Encodes the block's contents, 48 bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(48);
         let (oldest, newest) = self.sequences;
@@ -41,9 +41,9 @@ impl TableProperties {
         out
     }
 
-    /// From the meta block's contents. Facts that contradict each other are refused.
+    /// Decodes the block's contents. Rejects contradictory properties.
     pub fn decode(bytes: &[u8]) -> Result<TableProperties, Corrupt> {
-        let mut input = Input::new("table facts", bytes);
+        let mut input = Input::new("table properties", bytes);
         let facts = TableProperties {
             entries: input.fixed64()?,
             deletes: input.fixed64()?,
@@ -52,14 +52,14 @@ impl TableProperties {
             sequences: (SeqNo(input.fixed64()?), SeqNo(input.fixed64()?)),
         };
         if !input.is_empty() {
-            return Err(input.corrupt(format!("{} bytes too many", input.rest().len())));
+            return Err(input.corrupt(format!("{} surplus bytes", input.rest().len())));
         }
         if facts.deletes > facts.entries {
-            return Err(Corrupt::new("table facts", 8, "more deletes than entries"));
+            return Err(Corrupt::new("table properties", 8, "more deletes than entries"));
         }
         let (oldest, newest) = facts.sequences;
         if oldest > newest || newest > SeqNo::MAX {
-            return Err(Corrupt::new("table facts", 32, format!("sequences from {oldest} to {newest}")));
+            return Err(Corrupt::new("table properties", 32, format!("sequences from {oldest} to {newest}")));
         }
         Ok(facts)
     }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facts_that_cannot_be_are_refused() {
+    fn contradictory_properties_are_rejected() {
         let sequences = (SeqNo(3), SeqNo(9));
         let facts = TableProperties { entries: 5, deletes: 2, key_bytes: 60, value_bytes: 100, sequences };
         let good = facts.encode();

@@ -1,14 +1,16 @@
-//! Deletes of whole ranges of keys, cut at each other's ends so that they can be searched.
+//! Range tombstones, fragmented so that they can be searched.
 //!
-//! Where ranges overlap they are cut into *fragments* that do not; a fragment has the sequences of all deletes that cover it,
-//! newest first. The store's word for such a delete in a table is meta block [`META_NAME`]:
+//! Overlapping ranges are split into *fragments* that do not overlap. A fragment carries the
+//! sequence numbers of all tombstones that cover it, newest first. SSTables store them in meta
+//! block [`META_NAME`]:
 //!
 //! ```text
-//! a block; for each fragment and each of its sequences, in this order, an entry
-//!     key    internal key (first user key, sequence, kind 0)
-//!     value  the user key at which the range ends, which is not in it
+//! a block with one entry for each sequence number of each fragment, in this order
+//!     key    internal key (start of the range, sequence number, kind 0)
+//!     value  end of the range, a user key, exclusive
 //! ```
-//! Ours, and a reader must know it: feature `range-deletes`. Spec: docs/format/table.md.
+//! A Terrace addition that readers must know: feature flag `range-deletes`. Spec:
+//! docs/format/table.md.
 use crate::{
     Corrupt, KeyOrder, Kind, SeqNo,
     block::{Block, BlockBuilder, BlockCursor, Bytes},
@@ -18,23 +20,23 @@ use std::sync::Arc;
 
 /// Key of the meta block in the metaindex.
 pub const META_NAME: &str = "terrace.range_deletes";
-/// The feature that a store with such deletes announces.
+/// Feature flag of stores with range tombstones.
 pub const FEATURE: &str = "range-deletes";
 const RESTART_INTERVAL: usize = 16;
 
-/// User keys from `from` on, up to but not including `to`, and the deletes of all of them.
+/// A range of user keys, [`from`, `to`), and the tombstones that cover it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// First key.
+    /// First key of the range.
     pub from: Vec<u8>,
-    /// The key behind the last.
+    /// End of the range, exclusive.
     pub to: Vec<u8>,
-    /// When they were deleted, newest first; at least once.
+    /// Sequence numbers of the tombstones, newest first; at least one.
     pub sequences: Vec<SeqNo>,
 }
 
 impl Fragment {
-    /// The newest delete that a reader at `at` sees; zero if there is none.
+    /// Returns the newest tombstone visible at `at`; zero if there is none.
     pub fn newest(&self, at: SeqNo) -> SeqNo {
         let seen = self.sequences.partition_point(|seq| *seq > at);
         self.sequences.get(seen).copied().unwrap_or(SeqNo::ZERO)
@@ -45,42 +47,43 @@ impl Fragment {
     }
 }
 
-/// Around a key, as far as the same can be said of all keys.
+/// A maximal range around a key for which the newest visible tombstone is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch<'a> {
-    /// First key; `None` is unbounded.
+    /// First key of the range; `None` is unbounded.
     pub from: Option<&'a [u8]>,
-    /// The key behind the last; `None` is unbounded.
+    /// End of the range, exclusive; `None` is unbounded.
     pub to: Option<&'a [u8]>,
-    /// The newest delete of them; zero if there is none.
+    /// The newest visible tombstone of the range; zero if there is none.
     pub newest: SeqNo,
 }
 
-/// Fragments in the order of their keys.
+/// Fragments sorted by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RangeTombstones {
     fragments: Vec<Fragment>,
 }
 
 impl RangeTombstones {
-    /// Whether nothing is deleted.
+    /// Returns whether there are no tombstones.
     pub fn is_empty(&self) -> bool {
         self.fragments.is_empty()
     }
 
-    /// In the order of their keys.
+    /// Returns the fragments sorted by key.
     pub fn fragments(&self) -> &[Fragment] {
         &self.fragments
     }
 
-    /// Adds the delete of `from .. to` at `seq`; nothing, if no key lies there. The memory that it takes, in bytes, about: where it cuts
-    /// another, that one's sequences are there twice.
+    /// Adds a tombstone for [`from`, `to`) at `seq`; an empty range has no effect. Returns the
+    /// approximate memory added, in bytes: a split duplicates the sequence numbers of a fragment.
     pub fn insert(&mut self, order: &KeyOrder, from: &[u8], to: &[u8], seq: SeqNo) -> usize {
         self.insert_within(order, from, to, seq, seq)
     }
 
-    /// The same for one of several operations that become visible at once, the first of which has sequence `first`: of their deletes of a
-    /// key the newest is all that any reader can see.
+    /// As [`RangeTombstones::insert`], for one of several operations that become visible at once,
+    /// the first at sequence number `first`. Of their tombstones for a key only the newest is kept,
+    /// since no reader can see the others.
     pub fn insert_within(&mut self, order: &KeyOrder, from: &[u8], to: &[u8], seq: SeqNo, first: SeqNo) -> usize {
         if order.user(from, to).is_ge() {
             return 0;
@@ -111,7 +114,7 @@ impl RangeTombstones {
         grown
     }
 
-    /// Takes over all of `other`.
+    /// Adds all tombstones of `other`.
     pub fn extend(&mut self, order: &KeyOrder, other: &RangeTombstones) {
         for fragment in &other.fragments {
             for seq in &fragment.sequences {
@@ -120,7 +123,7 @@ impl RangeTombstones {
         }
     }
 
-    /// Cuts the fragment that `at` lies within. The memory that the rest takes.
+    /// Splits the fragment that contains `at`. Returns the memory added, in bytes.
     fn cut(&mut self, order: &KeyOrder, at: &[u8]) -> usize {
         let number = self.begin(order, at);
         let Some(before) = number.checked_sub(1).map(|number| &mut self.fragments[number]) else { return 0 };
@@ -134,17 +137,17 @@ impl RangeTombstones {
         grown
     }
 
-    /// The first fragment that does not begin before `user`.
+    /// Returns the index of the first fragment that starts at or after `user`.
     fn begin(&self, order: &KeyOrder, user: &[u8]) -> usize {
         self.fragments.partition_point(|fragment| order.user(&fragment.from, user).is_lt())
     }
 
-    /// The newest delete of `user` that a reader at `at` sees; zero if there is none.
+    /// Returns the newest tombstone for `user` visible at `at`; zero if there is none.
     pub fn newest(&self, order: &KeyOrder, user: &[u8], at: SeqNo) -> SeqNo {
         if self.is_empty() { SeqNo::ZERO } else { self.stretch(order, user, at).newest }
     }
 
-    /// What a reader at `at` may know of `user` and its neighbours.
+    /// Returns the range around `user` with the same newest tombstone visible at `at`.
     pub fn stretch(&self, order: &KeyOrder, user: &[u8], at: SeqNo) -> Stretch<'_> {
         let next = self.fragments.partition_point(|fragment| order.user(&fragment.from, user).is_le());
         let to = self.fragments.get(next).map(|fragment| &*fragment.from);
@@ -158,7 +161,7 @@ impl RangeTombstones {
         Stretch { from: Some(&fragment.to), to, newest: SeqNo::ZERO }
     }
 
-    /// What of it lies in `from .. to`.
+    /// Returns the part within [`from`, `to`).
     pub fn within(&self, order: &KeyOrder, from: Option<&[u8]>, to: Option<&[u8]>) -> RangeTombstones {
         let mut part = self.clone();
         if let Some(from) = from {
@@ -172,7 +175,7 @@ impl RangeTombstones {
         part
     }
 
-    /// Without the sequences that `keep` leaves out of each fragment.
+    /// Replaces the sequence numbers of each fragment by those that `keep` returns.
     pub fn keep(&mut self, mut keep: impl FnMut(&Fragment) -> Vec<SeqNo>) {
         for fragment in &mut self.fragments {
             fragment.sequences = keep(fragment);
@@ -180,15 +183,15 @@ impl RangeTombstones {
         self.fragments.retain(|fragment| !fragment.sequences.is_empty());
     }
 
-    /// The smallest and the largest internal key that bound it, if it is not empty: the largest one lies before every entry
-    /// of the key at which the last range ends.
+    /// Returns the smallest and largest internal key that bound the ranges, or `None` if there are
+    /// none. The largest key precedes every entry of the user key at which the last range ends.
     pub fn bounds(&self) -> Option<[Vec<u8>; 2]> {
         let (first, last) = (self.fragments.first()?, self.fragments.last()?);
         let newest = *first.sequences.first()?;
         Some([key::encode(&first.from, newest, Kind::Put), key::encode(&last.to, SeqNo::MAX, Kind::Put)])
     }
 
-    /// The meta block.
+    /// Encodes the meta block.
     pub fn encode(&self) -> Vec<u8> {
         let mut block = BlockBuilder::new(RESTART_INTERVAL);
         for fragment in &self.fragments {
@@ -199,7 +202,7 @@ impl RangeTombstones {
         block.finish().to_vec()
     }
 
-    /// From the meta block. Fragments that overlap or are out of order are damage.
+    /// Decodes the meta block. Overlapping or unsorted fragments are corruption.
     pub fn decode(order: &KeyOrder, bytes: impl Into<Bytes>) -> Result<RangeTombstones, Corrupt> {
         let bad = |detail| Corrupt::new("range deletes", 0, detail);
         let mut cursor = BlockCursor::new(Arc::new(Block::of_internal_keys(bytes)?));
@@ -228,7 +231,7 @@ impl RangeTombstones {
         Ok(RangeTombstones { fragments })
     }
 
-    /// Memory it takes, in bytes, about.
+    /// Returns the approximate memory used, in bytes.
     pub fn byte_len(&self) -> usize {
         self.fragments.iter().map(Fragment::byte_len).sum()
     }
@@ -254,7 +257,7 @@ mod tests {
         made
     }
 
-    /// The definition: the newest of the deletes that hold `user`.
+    /// The definition: the newest tombstone whose range contains `user`.
     fn newest(deletes: &[(u8, u8, u64)], user: u8, at: u64) -> u64 {
         let seen = deletes.iter().filter(|(from, to, seq)| (from..to).contains(&&user) && *seq <= at);
         seen.map(|(_, _, seq)| *seq).max().unwrap_or(0)

@@ -1,38 +1,44 @@
-//! Finds sealed blocks by their checksums alone, for tables whose index is lost.
+//! Locates sealed blocks by their checksums alone, to salvage SSTables whose index block is
+//! lost.
 //!
-//! A block says nowhere how long it is. But it ends with a codec id and a checksum of all before it, so whoever knows where a
-//! block begins knows its end by the checksum that is stored there. The next block begins right behind. Where no end is found, a
-//! block is damaged; the next one begins somewhere behind what looks like a trailer. A match by accident happens once in 2^32
-//! tries; callers decode what they find before they believe it.
+//! A block does not state its length, but it ends with a codec id and a checksum of everything
+//! before. Given the start of a block, its end is the position where the stored checksum
+//! matches. The next block starts directly after. If no end matches, the block is corrupt, and
+//! the next one starts after some position that looks like a trailer. A false match occurs once
+//! in 2^32 attempts; callers decode a found block before they trust it.
 //!
-//! No checksum is computed twice. The state of a CRC is linear in what came before: with `S(p)` the state, begun with 0, before
-//! byte `p`, and `x8` the step over one zero byte, bytes `b .. e` have the state `S(e) ^ x8^(e-b) (S(b) ^ !0)`. So the
-//! block that begins at `b` ends at `e`, where the state should be `T`, if
+//! Each byte is checksummed once. The state of a CRC is linear in its input: let `S(p)` be the
+//! state before byte `p`, starting from 0, and `x8` the step over one zero byte. Then bytes `b
+//! .. e` have the state `S(e) ^ x8^(e-b) (S(b) ^ !0)`. So the block that starts at `b` ends at
+//! `e`, where the state must be `T`, if
 //!
 //! ```text
 //! x8^-b (S(b) ^ !0)  =  x8^-e (S(e) ^ T)
 //! ```
-//! whose right side is known for each place that may be an end, once, whatever begins where: `Ends`. To find an end is to look it
-//! up. (The step over zero bytes multiplies polynomials by x^8, which has an inverse.)
+//! The right side is computed once for each possible end, independent of the start, and stored
+//! in `Ends`. Finding the end of a block is then a lookup. (The step over a zero byte multiplies
+//! polynomials by x^8, which is invertible.)
 use crate::{
     Codec,
     crc::{self, POLYNOMIAL},
     footer::{BLOCK_TRAILER_BYTES, Handle},
 };
 
-/// No longer block is looked for where one should begin.
+/// Maximum length in bytes of a block found where one is expected.
 pub const BLOCK_BYTES_MAX: usize = 64 << 20;
-/// No longer block is looked for behind a damaged one, where every byte might begin it.
+/// Maximum length in bytes of a block found after a corrupt one, where any byte might be its
+/// start.
 pub const BEHIND_DAMAGE_BYTES_MAX: usize = 256 << 10;
-/// What is to be looked through at once, if there is so much: more than two of the longest blocks.
+/// Size of the pieces to search, in bytes: more than two of the longest blocks.
 pub const PIECE_BYTES: usize = 2 * BLOCK_BYTES_MAX + (1 << 20);
 
-/// Finds blocks in a file that is shown piece by piece.
+/// Finds blocks in a file that is presented in pieces.
 #[derive(Debug)]
 pub struct Search {
-    /// Where the search goes on in the file.
+    /// File offset where the search continues.
     at: u64,
-    /// A block should begin there: the file's first, or one right behind another.
+    /// Whether a block is expected there: at the start of the file, or directly after another
+    /// block.
     expected: bool,
 }
 
@@ -43,16 +49,16 @@ impl Default for Search {
 }
 
 impl Search {
-    /// Where the next piece is to begin: a little before what was not searched yet.
+    /// Returns the file offset of the next piece, slightly before the bytes not searched yet.
     pub fn wants(&self) -> u64 {
         self.at.saturating_sub(BLOCK_TRAILER_BYTES as u64)
     }
 
-    /// The blocks in `piece` of the file, which begins where the search [`wants`](Search::wants) it and has [`PIECE_BYTES`] or, if
-    /// it is the `last`, goes to the end. In order; no two share a byte.
+    /// Returns the blocks in `piece`, which starts at offset [`wants`](Search::wants) and has
+    /// [`PIECE_BYTES`], or ends with the file if `last` is set. Sorted and disjoint.
     ///
-    /// Takes a few nanoseconds a byte, whatever the bytes are, and memory for each place that may be the end of a block: among
-    /// random bytes, for one in fifty.
+    /// Takes a few nanoseconds per byte for any input, and memory for each possible end of a block:
+    /// one in fifty random bytes.
     pub fn blocks(&mut self, piece: &[u8], last: bool) -> Vec<Handle> {
         let begin = self.wants();
         let mut found = Vec::new();
@@ -90,7 +96,8 @@ impl Search {
     }
 }
 
-/// Whether a codec id and a checksum may stand before `at`. Zeros are no checksum: they are what lost pages read as.
+/// Returns whether a codec id and a checksum may precede `at`. Zeros are no checksum: lost pages
+/// read as zeros.
 fn follows_a_trailer(bytes: &[u8], at: usize) -> bool {
     at.checked_sub(BLOCK_TRAILER_BYTES).is_some_and(|from| is_trailer(&bytes[from..at]))
 }
@@ -104,7 +111,7 @@ fn is_codec(byte: u8) -> bool {
     byte == DEFLATE || [Codec::None, Codec::Snappy, Codec::Zstd, Codec::Lz4].iter().any(|codec| *codec as u8 == byte)
 }
 
-/// A place among bytes: what the sides of the equation need of it.
+/// A position in the bytes, with the values that the equation needs.
 #[derive(Clone, Copy)]
 struct Place {
     /// `S(p)`.
@@ -120,7 +127,7 @@ impl Default for Place {
 }
 
 impl Place {
-    /// Goes on behind `byte`.
+    /// Advances by one byte.
     fn pass(&mut self, byte: u8) {
         self.state = self.state >> 8 ^ TABLE[usize::from(self.state as u8 ^ byte)];
         self.back = self.back << 8 ^ BACK[(self.back >> 24) as usize];
@@ -132,11 +139,11 @@ impl Place {
     }
 }
 
-/// Where blocks may end, by the side of the equation that is theirs.
+/// Possible ends of blocks, keyed by their side of the equation.
 struct Ends(Vec<(u32, u32)>);
 
 impl Ends {
-    /// Of every codec id with a checksum behind it.
+    /// Collects the ends: each codec id followed by a checksum.
     fn of(bytes: &[u8]) -> Ends {
         let (mut ends, mut place) = (Vec::new(), Place::default());
         for (at, trailer) in bytes.windows(BLOCK_TRAILER_BYTES).enumerate() {
@@ -150,7 +157,8 @@ impl Ends {
         Ends(ends)
     }
 
-    /// The end, without its trailer, of the shortest block that begins at `at`, which is `place`.
+    /// Returns the end, without trailer, of the shortest block that starts at `at`, which is
+    /// described by `place`.
     fn of_block(&self, at: usize, place: Place) -> Option<usize> {
         let begin = (place.side(!0), at as u32);
         let (side, end) = *self.0.get(self.0.partition_point(|end| *end < begin))?;
@@ -158,10 +166,10 @@ impl Ends {
     }
 }
 
-/// Reversed, as all polynomials here.
+/// Bit-reversed, like all polynomials here.
 const ONE: u32 = 1 << 31;
 
-/// The product of two polynomials, modulo that of CRC-32C.
+/// Returns the product of two polynomials modulo that of CRC-32C.
 fn multiply(a: u32, mut b: u32) -> u32 {
     let (mut product, mut bit) = (0, ONE);
     while bit != 0 {
@@ -182,7 +190,8 @@ const fn over_x(a: u32) -> u32 {
     if a >> 31 == 1 { (a ^ POLYNOMIAL) << 1 | 1 } else { a << 1 }
 }
 
-/// A CRC one byte on: times x^8. The library's is faster for many bytes at once, and slower for one.
+/// The CRC step over one byte: multiplication by x^8. The library is faster on long inputs and
+/// slower on single bytes.
 const TABLE: [u32; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
@@ -198,7 +207,7 @@ const TABLE: [u32; 256] = {
     table
 };
 
-/// What the highest byte leaves when all is divided by x^8.
+/// Division by x^8: the contribution of the highest byte.
 const BACK: [u32; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
@@ -223,7 +232,7 @@ mod tests {
         Search::default().blocks(bytes, true)
     }
 
-    /// Blocks of these contents, one behind the other, and where they are.
+    /// Sealed blocks with these contents, contiguous, and their handles.
     fn sealed(contents: &[&[u8]]) -> (Vec<u8>, Vec<Handle>) {
         let (mut bytes, mut handles) = (Vec::new(), Vec::new());
         for contents in contents {
@@ -236,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_found_where_they_are() {
+    fn all_blocks_are_found() {
         let contents: [&[u8]; 4] = [b"first block", &[0; 5000], b"", &[1; 3000]];
         let (bytes, handles) = sealed(&contents);
         assert_eq!(sealed_blocks(&bytes), handles);
@@ -246,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_block_hides_no_other() {
+    fn a_corrupt_block_hides_no_other() {
         let long: Vec<u8> = (0..8000u32).map(|n| ((n * n) >> 3) as u8).collect();
         let (bytes, handles) = sealed(&[b"one", &long, b"three", b"four"]);
         for at in (3 + BLOCK_TRAILER_BYTES..bytes.len()).step_by(197) {
@@ -280,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_hide_no_block() {
+    fn blocks_across_pieces_are_found() {
         let (short, long) = (noise(1000), noise(10 << 20));
         let contents: Vec<&[u8]> = (0..40).map(|n| if n % 3 == 0 { &long[..] } else { &short }).collect();
         let (mut bytes, mut handles) = sealed(&contents);

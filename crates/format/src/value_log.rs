@@ -1,24 +1,26 @@
-//! Segments of the value log: batches as frames, whose entries tables may point to.
+//! Value-log segments: batches framed so that SSTables can point to single entries.
 //!
 //! ```text
 //! segment = magic (8 bytes) frame*
 //! frame:
 //! offset  size  field
-//!      0     4  masked CRC-32C of: segment number (fixed64), the first 4 bytes of each entry, bytes 4..24 of the frame
-//!      4     4  count of entries, fixed32; the i-th has sequence + i
-//!      8     8  sequence of the first entry, fixed64
-//!     16     8  bytes of the entries, fixed64
+//!      0     4  masked CRC-32C of: segment number (fixed64), first 4 bytes of each entry,
+//!                 bytes 4..24 of the frame
+//!      4     4  number of entries, fixed32; entry i has sequence number first + i
+//!      8     8  sequence number of the first entry, fixed64
+//!     16     8  total size of the entries in bytes, fixed64
 //!     24     …  entries
 //! entry:
-//!      0     4  masked CRC-32C of: its sequence (fixed64), and bytes 4..
-//!      4     1  01 put, 02 put of a compressed value, 00 delete, 0f delete of a range
-//!      5     …  slice(key) slice(value)   put; a compressed value is a codec's number (1 byte) and what it made
+//!      0     4  masked CRC-32C of: its sequence number (fixed64), and bytes 4..
+//!      4     1  01 put, 02 put of a compressed value, 00 delete, 0f range delete
+//!      5     …  slice(key) slice(value)   put; a compressed value is codec id (1 byte), bytes
 //!               slice(key)                delete
-//!               slice(from) slice(to)     delete of a range
+//!               slice(from) slice(to)     range delete
 //! ```
-//! A frame is a batch: whole or absent. An entry can be verified by itself, by whoever knows its sequence. The segment's number
-//! is in no frame, but in its checksum, so that one from another file, or from recycled space, never passes.
-//! Ours; spec: docs/format/value-log.md.
+//! A frame is a batch and applies atomically. An entry can be verified on its own, given its
+//! sequence number. The segment number is covered by the frame's checksum without being stored,
+//! so a frame of another file or of recycled space never verifies. A Terrace addition; spec:
+//! docs/format/value-log.md.
 mod read;
 mod stored;
 mod write;
@@ -29,14 +31,14 @@ pub use write::Framer;
 
 use crate::{SeqNo, crc};
 
-/// The feature of stores in which a log may have a part beside its segment (docs/format/value-log.md).
+/// Feature flag of stores whose WALs may have a sidecar file (docs/format/value-log.md).
 pub const WAL_SIDECAR: &str = "small-log";
 
-/// What a segment begins with; its last byte is the version of all this.
+/// First bytes of a segment; the last of them is the format version.
 pub const MAGIC: &[u8; 8] = b"TERRVLG\x01";
-/// Bytes of a frame before its first entry.
+/// Size of a frame's header in bytes.
 pub const HEADER_BYTES: usize = 24;
-/// Bytes of an entry that its checksum does not cover, being it.
+/// Size of an entry's checksum in bytes.
 const CRC_BYTES: usize = 4;
 
 const DELETE: u8 = 0;
@@ -44,7 +46,7 @@ const PUT: u8 = 1;
 const PUT_COMPRESSED: u8 = 2;
 const DELETE_RANGE: u8 = 0x0f;
 
-/// A frame's header, taken apart.
+/// A frame's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Header {
     masked_crc: u32,
@@ -69,25 +71,28 @@ impl Header {
         out
     }
 
-    /// Whether this can be the header of a frame, `left` bytes before the end of the segment: an entry has 6 at least.
+    /// Returns whether this can be the header of a frame, `left` bytes before the end of the
+    /// segment. An entry has at least 6 bytes.
     fn is_plausible(&self, left: u64) -> bool {
         let entries = left.saturating_sub(HEADER_BYTES as u64);
         let fits = self.entry_bytes <= entries && u64::from(self.count) <= self.entry_bytes / 6;
         fits && (self.count == 0) == (self.entry_bytes == 0) && (1..SeqNo::MAX.0).contains(&self.first)
     }
 
-    /// The header whose frame has entries with checksums that add up to `crc`, which began with [`begin_crc`].
+    /// Completes the header with the frame's checksum. `crc` started with [`begin_crc`] and covers
+    /// the entries' checksums.
     fn sealed(self, crc: u32) -> Header {
         Header { masked_crc: crc::mask(crc::extend(crc, &self.encode()[4..])), ..self }
     }
 }
 
-/// Where the checksum of a frame of `segment` begins.
+/// Returns the initial checksum state of a frame in `segment`.
 fn begin_crc(segment: u64) -> u32 {
     crc::crc32c(&segment.to_le_bytes())
 }
 
-/// What an entry of sequence `seq` that goes on with `rest` has for a checksum.
+/// Returns the checksum of an entry with sequence number `seq`; `rest` are the entry's bytes
+/// after the checksum.
 fn entry_crc(seq: SeqNo, rest: &[u8]) -> u32 {
     crc::mask(crc::extend(crc::crc32c(&seq.0.to_le_bytes()), rest))
 }

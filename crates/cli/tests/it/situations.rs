@@ -166,7 +166,7 @@ const SITUATIONS: &[Situation] = &[
         },
         GET,
         1,
-        "terrace: corrupt CURRENT in {}/CURRENT at byte 0: empty: its last change was lost in a power cut",
+        "terrace: corrupt CURRENT in {}/CURRENT at byte 0: empty: a power cut lost its last change",
     ),
     (
         "an unknown preset",
@@ -212,7 +212,7 @@ const SITUATIONS: &[Situation] = &[
         },
         &["ingest", "{}", "{}.txt"],
         1,
-        "terrace: corrupt table footer in {}.txt at byte 47: magic is 656c626174206120: no table",
+        "terrace: corrupt table footer in {}.txt at byte 47: magic number 656c626174206120: not an SSTable",
     ),
     (
         "an ingest of nothing that is there",

@@ -35,7 +35,7 @@ const SITUATIONS: &[Situation] = &[
         },
         &["raw", "check", "{}"],
         1,
-        "superblock at 0: this is none",
+        "superblock at 0: not a superblock",
     ),
     (
         "device: both superblocks overwritten",
@@ -57,7 +57,7 @@ const SITUATIONS: &[Situation] = &[
         },
         GET,
         1,
-        "terrace: open {}: superblock at 65536: wrong checksum",
+        "terrace: open {}: superblock at 65536: checksum mismatch",
     ),
     (
         "device: slot journal overwritten",

@@ -145,7 +145,7 @@ const SITUATIONS: &[Situation] = &[
         },
         GET,
         1,
-        "terrace: corrupt table footer in {}/L1/000010/META at byte 992: magic is 652079646f62656d: no table",
+        "terrace: corrupt table footer in {}/L1/000010/META at byte 992: magic number 652079646f62656d: not an SSTable",
     ),
     (
         "folders: a pair is missing",
@@ -261,7 +261,7 @@ const SITUATIONS: &[Situation] = &[
         },
         GET,
         1,
-        "terrace: corrupt table footer in {}/000010.bundle from byte 0 on at byte 254: magic is 7478657420732765: no table",
+        "terrace: corrupt table footer in {}/000010.bundle from byte 0 on at byte 254: magic number 7478657420732765: not an SSTable",
     ),
     (
         "bundles: half a copy, neither CURRENT nor marker",

@@ -1,27 +1,27 @@
-//! Writing blocks.
+//! Builds blocks.
 use crate::coding::{put_fixed32, put_varint32};
 
-/// A buffer that grew past this is given back rather than kept for the next block.
+/// A larger buffer is freed after its block instead of being reused.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// Makes one block after another.
+/// Builds blocks, one after the other.
 #[derive(Debug)]
 pub struct BlockBuilder {
     restart_interval: usize,
     bytes: Vec<u8>,
-    restarts: Vec<u32>, // begins with 0
+    restarts: Vec<u32>, // the first is 0
     since_restart: usize,
     last_key: Vec<u8>,
 }
 
 impl BlockBuilder {
-    /// Every `restart_interval`-th entry, at least 1, stores its whole key.
+    /// Returns a builder that stores a whole key at every `restart_interval`-th entry (at least 1).
     pub fn new(restart_interval: usize) -> BlockBuilder {
         assert!(restart_interval >= 1, "a restart interval counts entries");
         BlockBuilder { restart_interval, bytes: Vec::new(), restarts: vec![0], since_restart: 0, last_key: Vec::new() }
     }
 
-    /// Adds an entry. Keys come in order, each once.
+    /// Appends an entry. Keys must be strictly increasing.
     ///
     /// # Panics
     /// As [`BlockBuilder::add_sharing`].
@@ -29,11 +29,13 @@ impl BlockBuilder {
         self.add_sharing(common_prefix(&self.last_key, key), key, value);
     }
 
-    /// Adds an entry whose key has its first `shared` bytes, and no more, in common with [`BlockBuilder::last_key`].
+    /// Appends an entry whose longest common prefix with [`BlockBuilder::last_key`] is `shared`
+    /// bytes long.
     ///
     /// # Panics
-    /// If `key` or `value` is longer than `u32::MAX` bytes, or the block reaches 4 GiB before a restart. Callers
-    /// limit the former, and end a block long before the latter. If `shared` is more than the two keys have.
+    /// If `key` or `value` is longer than `u32::MAX` bytes, or if the block reaches 4 GiB before a
+    /// restart point. Callers limit the former and end a block long before the latter. Also if
+    /// `shared` exceeds either key.
     pub fn add_sharing(&mut self, shared: usize, key: &[u8], value: &[u8]) {
         let stored_shared = if self.bytes.is_empty() {
             0
@@ -47,7 +49,7 @@ impl BlockBuilder {
         let unshared = &key[stored_shared..];
         let sizes = [length(stored_shared), length(unshared.len()), length(value.len())];
         if sizes.iter().all(|&size| size < 0x80) {
-            self.bytes.extend_from_slice(&sizes.map(|size| size as u8)); // as varints, a byte each
+            self.bytes.extend_from_slice(&sizes.map(|size| size as u8)); // three one-byte varints
         } else {
             sizes.iter().for_each(|&size| put_varint32(&mut self.bytes, size));
         }
@@ -58,29 +60,30 @@ impl BlockBuilder {
         self.since_restart += 1;
     }
 
-    /// Takes note of a key that goes into a block made elsewhere. There must be no entry yet.
+    /// Records `key` as the last key although its entry belongs to a block built elsewhere. The
+    /// current block must be empty.
     pub fn pass(&mut self, key: &[u8]) {
         debug_assert!(self.is_empty());
         self.last_key.clear();
         self.last_key.extend_from_slice(key);
     }
 
-    /// Bytes that [`BlockBuilder::finish`] would return now.
+    /// Returns the size in bytes that [`BlockBuilder::finish`] would produce now.
     pub fn byte_len(&self) -> usize {
         self.bytes.len() + 4 * self.restarts.len() + 4
     }
 
-    /// Whether there is no entry yet.
+    /// Returns whether the current block has no entries.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The key added last, be it to a block before this one; empty if there is none.
+    /// Returns the last key added to this or an earlier block; empty if there was none.
     pub fn last_key(&self) -> &[u8] {
         &self.last_key
     }
 
-    /// Completes the block. [`BlockBuilder::reset`] must come before the next entry.
+    /// Completes the block. Call [`BlockBuilder::reset`] before adding the next entry.
     pub fn finish(&mut self) -> &[u8] {
         for restart in &self.restarts {
             put_fixed32(&mut self.bytes, *restart);
@@ -89,7 +92,7 @@ impl BlockBuilder {
         &self.bytes
     }
 
-    /// Begins the next block. Keeps the memory, if it is not more than a block needs.
+    /// Starts the next block. Keeps the buffer unless it grew unusually large.
     pub fn reset(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES_MAX);
@@ -98,7 +101,7 @@ impl BlockBuilder {
     }
 }
 
-/// How many bytes `a` and `b` begin with alike.
+/// Returns the length of the longest common prefix of `a` and `b`, in bytes.
 pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     let mut alike = 0;
     for (a, b) in a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0) {

@@ -1,43 +1,46 @@
-//! What a block's bytes lie in.
+//! Shared, immutable byte slices.
 use super::Block;
 use std::{fmt, ops::Deref, ops::Range, sync::Arc};
 
-/// Bytes that never change, and whoever keeps them: themselves, a larger buffer, or something outside of this process'
-/// heap such as a mapped file.
+/// Immutable bytes together with their owner: an exclusive buffer, a shared buffer, a block, or
+/// memory outside the heap such as a mapped file.
 #[derive(Clone)]
 pub struct Bytes(Keeper);
 
 #[derive(Clone)]
 enum Keeper {
     Own(Vec<u8>),
-    Part(Arc<Vec<u8>>, Range<usize>), // the range lies within
-    Block(Arc<Block>, Range<usize>),  // likewise
+    Part(Arc<Vec<u8>>, Range<usize>), // the range is within the buffer
+    Block(Arc<Block>, Range<usize>),  // the range is within the block
     Pinned(&'static [u8], Arc<dyn Send + Sync>),
 }
 
 impl Bytes {
-    /// `bytes`, which stay where they are for as long as `owner` lives. They are handed out for no longer than the value
-    /// returned here, or a part of it, lives.
+    /// Wraps `bytes`, which must stay valid and unchanged as long as `owner` lives. No reference
+    /// handed out outlives the returned value and its parts.
     pub fn pinned(bytes: &'static [u8], owner: Arc<dyn Send + Sync>) -> Bytes {
         Bytes(Keeper::Pinned(bytes, owner))
     }
 
-    /// The part of `buffer` at `range`, not copied; `None` if that is not within it.
+    /// Returns the bytes of `buffer` at `range` without a copy, or `None` if the range exceeds the
+    /// buffer.
     pub fn shared(buffer: Arc<Vec<u8>>, range: Range<usize>) -> Option<Bytes> {
         buffer.get(range.clone())?;
         Some(Bytes(Keeper::Part(buffer, range)))
     }
 
-    /// The part of `block` at `range`, not copied; `None` if that is not within it.
+    /// Returns the bytes of `block` at `range` without a copy, or `None` if the range exceeds the
+    /// block.
     pub fn in_block(block: Arc<Block>, range: Range<usize>) -> Option<Bytes> {
         if let Keeper::Block(..) = block.bytes.0 {
-            return block.bytes.part(range); // of the block below: blocks are not nested
+            return block.bytes.part(range); // a range of the outer block: blocks do not nest
         }
         block.bytes.get(range.clone())?;
         Some(Bytes(Keeper::Block(block, range)))
     }
 
-    /// The bytes, if they are not in a block. Every read of a block passes here: it must not call itself, or it is not inlined.
+    /// Returns the bytes unless they lie in a block. Every block read calls this function; it must
+    /// not recurse, or it is not inlined.
     #[inline(always)]
     pub(super) fn flat(&self) -> &[u8] {
         match &self.0 {
@@ -48,7 +51,8 @@ impl Bytes {
         }
     }
 
-    /// The part at `range`, copied only where these bytes have no other owner than themselves; `None` if there is none.
+    /// Returns the bytes at `range`, or `None` if the range is out of bounds. Copies only
+    /// exclusively owned bytes.
     pub fn part(&self, range: Range<usize>) -> Option<Bytes> {
         match &self.0 {
             Keeper::Own(bytes) => Some(Bytes::from(bytes.get(range)?.to_vec())),
@@ -56,7 +60,8 @@ impl Bytes {
         }
     }
 
-    /// The part at `range`, not copied, in the place of all; `None` if there is none.
+    /// Narrows the bytes to `range` without a copy, or returns `None` if the range is out of
+    /// bounds.
     pub fn into_part(self, range: Range<usize>) -> Option<Bytes> {
         self.get(range.clone())?;
         let within = |whole: Range<usize>| whole.start + range.start..whole.start + range.end;
@@ -72,13 +77,13 @@ impl Bytes {
         }))
     }
 
-    /// The first `bytes` of them; all, if there are no more.
+    /// Truncates to at most `bytes` bytes.
     pub fn cut(self, bytes: usize) -> Bytes {
         let bytes = bytes.min(self.len());
         self.into_part(0..bytes).expect("so many are there")
     }
 
-    /// The part at a range of a file that these bytes are; `None` if there is none.
+    /// As [`Bytes::part`], for a range of file offsets.
     pub fn part_at(&self, range: &Range<u64>) -> Option<Bytes> {
         self.part(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?)
     }
@@ -90,7 +95,7 @@ impl From<Vec<u8>> for Bytes {
     }
 }
 
-/// Parts of which are not copied.
+/// Shares the buffer: parts of the result are not copied.
 impl From<Arc<Vec<u8>>> for Bytes {
     fn from(bytes: Arc<Vec<u8>>) -> Bytes {
         let all = 0..bytes.len();
@@ -134,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_show_the_same_bytes_whoever_keeps_them() {
+    fn parts_are_equal_for_every_kind_of_owner() {
         let all = *b"0123456789";
         let pinned = Bytes::pinned(b"0123456789", Arc::new(()));
         let shared = Bytes::shared(Arc::new(b"ab0123456789c".to_vec()), 2..12).unwrap();

@@ -1,7 +1,8 @@
-//! Reading blocks: a window of decoded entries that slides over a block.
+//! Block iteration with a sliding window of decoded entries.
 //!
-//! Keys are stored as differences, so an entry can be read only after the one before it. A cursor therefore decodes several
-//! at a time and keeps them: within its window a step either way is an index, and cannot fail.
+//! Keys are prefix-compressed, so an entry can be decoded only after its predecessor. A cursor
+//! therefore decodes several entries at a time and keeps them. Within this window a step in
+//! either direction is an index operation and cannot fail.
 use super::{
     Block,
     entry::{BEYOND, Entries, UNORDERED, corrupt},
@@ -11,72 +12,75 @@ use super::{
 use crate::{Corrupt, KeyOrder, Kind, key::TRAILER_BYTES};
 use std::{cmp::Ordering, ops::Range, sync::Arc};
 
-/// Entries that a window decodes ahead of a forward step.
+/// Entries decoded ahead by a forward step.
 const ENTRIES_AHEAD: usize = 16;
-/// Entries, and bytes of keys, at which a window forgets what it has decoded: whatever a block claims, memory is bounded.
+/// Limits of the window, in entries and in bytes of keys. They bound memory whatever a corrupt
+/// block claims.
 const ENTRIES_MAX: usize = 1024;
 const KEY_BYTES_MAX: usize = 64 << 10;
 
-/// Walks a block's entries in order and keeps the block alive. Stands nowhere at first, behind the ends, and after an
-/// error.
+/// A cursor over the entries of a block, which it keeps alive. It has no position initially,
+/// past either end, and after an error.
 #[derive(Debug, Default)]
 pub struct BlockCursor {
     block: Option<Arc<Block>>,
     keys: Keys,
     current: Option<Entry>,
-    at: usize,          // the current one in the window
-    window: Vec<Entry>, // entries that follow each other in the block; empty where only the current one is decoded
-    begin: usize,       // where the first of them begins
-    end: usize,         // where the entry after the last of them begins
-    base: Range<usize>, // the key before that entry, among the keys; empty if it is not known
-    base_value: usize,  // where its value begins
-    behind: Vec<u8>,    // the first key of the window that a step back has left
+    at: usize,          // index of the current entry in the window
+    window: Vec<Entry>, // consecutive entries; empty if only the current entry is decoded
+    begin: usize,       // offset of the window's first entry
+    end: usize,         // offset of the entry after the window
+    base: Range<usize>, // key of the entry before `end`; empty if unknown
+    base_value: usize,  // offset of that entry's value
+    behind: Vec<u8>,    // first key of the window that a backward step has left
 }
 
-/// One decoded entry.
+/// A decoded entry.
 #[derive(Clone, Debug)]
 struct Entry {
-    key: Range<usize>,   // among the keys
+    key: Range<usize>,   // in the key buffer
     value: Range<usize>, // in the block
-    parts: bool,         // see `parts`
+    parts: bool,         // whether its user key is known to differ bytewise from the previous entry's
 }
 
 impl BlockCursor {
-    /// Stands nowhere yet.
+    /// Returns a cursor without a position.
     pub fn new(block: Arc<Block>) -> BlockCursor {
         BlockCursor { block: Some(block), ..BlockCursor::default() }
     }
 
-    /// Turns to another block, or to none, and stands nowhere. Keeps the memory.
+    /// Switches to another block, or to none, without a position. Keeps the allocations.
     pub fn turn_to(&mut self, block: Option<Arc<Block>>) {
         self.block = block;
         self.leave();
     }
 
-    /// Whether it stands on an entry.
+    /// Returns whether the cursor has a position.
     #[inline]
     pub fn valid(&self) -> bool {
         self.current.is_some()
     }
 
-    /// Bytes of the block that it is in.
+    /// Returns the size of the current block in bytes.
     pub fn block_bytes(&self) -> usize {
         self.block.as_ref().map_or(0, |block| block.byte_len())
     }
 
-    /// Whether it stands on the block's first entry.
+    /// Returns whether the cursor is at the first entry of the block.
     #[inline]
     pub fn is_first(&self) -> bool {
         self.begin == 0 && self.at == 0 && self.valid()
     }
 
-    /// Has all of the block decoded and at hand, standing on its first entry; false if that is too much.
+    /// Decodes the whole block into the window. The cursor must be at the first entry and stays
+    /// there. Returns false if the block exceeds the window's limits.
     pub fn decode_all(&mut self) -> Result<bool, Corrupt> {
         debug_assert!(self.is_first());
         let mut fits = true;
         self.decode(|window, block| {
             if window.window.is_empty() {
-                window.begin_at_restart(block, 0)?; // a search keeps what it found, and nothing beside it
+                // a point search leaves only the found entry in the window
+                window.begin_at_restart(block, 0)?;
                 window.read_ahead(block.entries())?;
             }
             while window.end < block.entries_end && fits {
@@ -90,58 +94,58 @@ impl BlockCursor {
         Ok(fits)
     }
 
-    /// The entries at hand, in their order: keys and values.
+    /// Iterates over the keys and values of the window.
     pub fn at_hand(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let bytes = self.block.as_ref().map_or(&[][..], |block| block.bytes.flat());
         self.window.iter().map(move |entry| (self.keys.get(entry.key.clone()), &bytes[entry.value.clone()]))
     }
 
-    /// The last key of the block, if a step forward has just left it.
+    /// Returns the last key of the block if a forward step has just moved past it.
     pub fn passed(&self) -> Option<&[u8]> {
         let left = self.current.is_none() && !self.base.is_empty();
         left.then(|| self.keys.get(self.base.clone()))
     }
 
-    /// The first key of the block, if there is one and it makes sense.
+    /// Returns the first key of the block, or `None` if the block is empty or the key is invalid.
     pub fn first_in_block(&self) -> Option<&[u8]> {
         let block = self.block.as_ref().filter(|block| block.entries_end > 0)?;
         block.restart_key(0).ok()
     }
 
-    /// The current key. Must stand on an entry.
+    /// Returns the current key. The cursor must have a position.
     #[inline]
     pub fn key(&self) -> &[u8] {
         self.keys.get(self.stands().key.clone())
     }
 
-    /// The current value. Must stand on an entry.
+    /// Returns the current value. The cursor must have a position.
     #[inline]
     pub fn value(&self) -> &[u8] {
         let value = self.stands().value.clone();
         self.block.as_ref().map_or(&[], |block| &block.bytes.flat()[value])
     }
 
-    /// Bytes of the current key and value. Must stand on an entry.
+    /// Returns the size of the current key and value in bytes. The cursor must have a position.
     #[inline]
     pub fn entry_bytes(&self) -> usize {
         let Entry { key, value, .. } = self.stands();
         key.len() + value.len()
     }
 
-    /// Where in the block the current value is. Must stand on an entry.
+    /// Returns the range of the current value within the block. The cursor must have a position.
     pub(super) fn value_in_block(&self) -> Range<usize> {
         self.stands().value.clone()
     }
 
-    /// The first and the last key of the window, which bound every key that a step without an error may reach. Must stand
-    /// on an entry.
+    /// Returns the first and the last key of the window, which bound all keys that infallible steps
+    /// can reach. The cursor must have a position.
     pub fn bounds(&self) -> [&[u8]; 2] {
         let ends = [self.window.first(), self.window.last()];
         ends.map(|end| self.keys.get(end.unwrap_or(self.stands()).key.clone()))
     }
 
-    /// One forward if that entry is decoded already, its user key, as bytes, surely is another than the current one's, and
-    /// its key is `wanted`; else stays and returns false.
+    /// Advances to the next entry if it is decoded, its user key is known to differ bytewise, and
+    /// `wanted` accepts its key. Otherwise stays and returns false.
     #[inline]
     pub fn next_apart(&mut self, wanted: impl FnOnce(&[u8]) -> bool) -> bool {
         let next = self.window.get(self.at + 1).filter(|next| next.parts && wanted(self.keys.get(next.key.clone())));
@@ -151,13 +155,13 @@ impl BlockCursor {
         moves
     }
 
-    /// Whether the entry before is decoded already and its user key, as bytes, surely is another than the current one's.
+    /// Returns whether the previous entry is decoded and its user key is known to differ bytewise.
     #[inline]
     pub fn apart_from_prev(&self) -> bool {
         self.at > 0 && self.stands().parts
     }
 
-    /// One forward if that entry is decoded already; else stays and returns false.
+    /// Advances to the next entry if it is decoded. Otherwise stays and returns false.
     #[inline]
     pub fn step_forward(&mut self) -> bool {
         let decoded = self.at + 1 < self.window.len();
@@ -167,7 +171,7 @@ impl BlockCursor {
         decoded
     }
 
-    /// One back if that entry is decoded already; else stays and returns false.
+    /// Moves to the previous entry if it is decoded. Otherwise stays and returns false.
     #[inline]
     pub fn step_back(&mut self) -> bool {
         let decoded = self.at > 0;
@@ -177,7 +181,7 @@ impl BlockCursor {
         decoded
     }
 
-    /// Stands on entry `at` of the window, or nowhere if there is none.
+    /// Moves to entry `at` of the window, or loses the position if there is none.
     #[inline]
     fn stand(&mut self, at: usize) {
         self.at = at;
@@ -189,12 +193,12 @@ impl BlockCursor {
         self.current.as_ref().expect("the cursor stands on an entry")
     }
 
-    /// To the first entry at or after `target` in the order `cmp`, which sorts the block.
+    /// Moves to the first entry at or after `target`. `cmp` must be the order of the block.
     pub fn seek(&mut self, target: &[u8], cmp: impl Fn(&[u8], &[u8]) -> Ordering) -> Result<(), Corrupt> {
         self.decode(|window, block| window.compare_each(block, target, cmp))
     }
 
-    /// As [`BlockCursor::seek`], in a block of internal keys that `order` sorts.
+    /// As [`BlockCursor::seek`], in a block of internal keys sorted by `order`.
     pub fn seek_internal(&mut self, target: &[u8], order: &KeyOrder) -> Result<(), Corrupt> {
         self.decode(|window, block| match block.search(order, target)? {
             Search::At(hit) => window.stand_on(block.entries(), target, hit),
@@ -206,7 +210,7 @@ impl BlockCursor {
         })
     }
 
-    /// To the first entry.
+    /// Moves to the first entry.
     pub fn seek_first(&mut self) -> Result<(), Corrupt> {
         self.decode(|window, block| {
             window.begin_at_restart(block, 0)?;
@@ -214,12 +218,12 @@ impl BlockCursor {
         })
     }
 
-    /// To the last entry.
+    /// Moves to the last entry.
     pub fn seek_last(&mut self) -> Result<(), Corrupt> {
         self.decode(|window, block| window.read_back(block, block.entries_end))
     }
 
-    /// One forward. Must stand on an entry.
+    /// Advances to the next entry. The cursor must have a position.
     #[expect(clippy::should_implement_trait, reason = "a cursor moves both ways and can fail")]
     pub fn next(&mut self) -> Result<(), Corrupt> {
         debug_assert!(self.valid());
@@ -232,7 +236,7 @@ impl BlockCursor {
         })
     }
 
-    /// One back. Must stand on an entry.
+    /// Moves to the previous entry. The cursor must have a position.
     pub fn prev(&mut self) -> Result<(), Corrupt> {
         debug_assert!(self.valid());
         if self.step_back() {
@@ -249,7 +253,7 @@ impl BlockCursor {
         })
     }
 
-    /// Stands nowhere after an error, and in no block.
+    /// Runs `work` on the current block. An error clears the position.
     fn decode(&mut self, work: impl FnOnce(&mut Self, &Block) -> Result<(), Corrupt>) -> Result<(), Corrupt> {
         let Some(block) = self.block.take() else { return Ok(()) };
         let done = work(self, &block);
@@ -260,7 +264,7 @@ impl BlockCursor {
         done
     }
 
-    /// To the first entry at or after `target`, by putting the keys before it together.
+    /// Moves to the first entry at or after `target` by reassembling and comparing keys.
     fn compare_each(
         &mut self,
         block: &Block,
@@ -277,8 +281,8 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Decodes the next key into the place of the one before, for a seek that keeps none but the last; false if the
-    /// entries end.
+    /// Decodes the next key over the previous one, for a seek that keeps only the last key. Returns
+    /// false at the end of the entries.
     #[inline]
     fn read_over(&mut self, entries: Entries<'_>) -> Result<bool, Corrupt> {
         if self.end == entries.end() {
@@ -291,7 +295,7 @@ impl BlockCursor {
         Ok(true)
     }
 
-    /// Bytes that the window takes, whether in use or kept for what comes.
+    /// Returns the memory of the window in bytes, in use or reserved.
     #[cfg(test)]
     pub fn memory_bytes(&self) -> usize {
         self.keys.memory_bytes() + self.window.capacity() * size_of::<Entry>()
@@ -301,27 +305,29 @@ impl BlockCursor {
         self.empty_at(0);
     }
 
-    /// An empty window before the entry at `offset`, which must be at a restart, or before none.
+    /// Empties the window and places it before the entry at `offset`: a restart point, or the end
+    /// of an empty block.
     fn empty_at(&mut self, offset: usize) {
         self.keys.clear();
         self.window.clear();
         (self.current, self.at, self.begin, self.end, self.base) = (None, 0, offset, offset, 0..0);
     }
 
-    /// An empty window at restart `index`; nowhere if the block has no entries.
+    /// Empties the window and places it at restart point `index`.
     fn begin_at_restart(&mut self, block: &Block, index: usize) -> Result<(), Corrupt> {
         self.empty_at(if block.entries_end == 0 { 0 } else { block.restart_entry(index)? });
         Ok(())
     }
 
-    /// Forgets all but the key on which the entry after the window is based.
+    /// Discards the window except the key that the next entry is compressed against.
     fn slide(&mut self) {
         self.window.clear();
         self.base = self.keys.keep(self.base.clone());
         (self.at, self.begin) = (0, self.end);
     }
 
-    /// Stands on the entry after the empty window, with some decoded behind it; nowhere if there is none.
+    /// Decodes some entries into the empty window and moves to the first; loses the position at the
+    /// end of the block.
     fn read_ahead(&mut self, entries: Entries<'_>) -> Result<(), Corrupt> {
         while self.end < entries.end() {
             self.read_entry(entries)?;
@@ -333,7 +339,8 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Stands on the last entry before `end`, with those before it decoded back to a restart; nowhere if there is none.
+    /// Decodes the entries from a restart point up to `end` and moves to the last of them; loses
+    /// the position at the start of the block.
     fn read_back(&mut self, block: &Block, end: usize) -> Result<(), Corrupt> {
         let restarts = block.restarts_before(end);
         if restarts == 0 {
@@ -347,10 +354,10 @@ impl BlockCursor {
             self.read_entry(entries)?;
         }
         self.stand(self.window.len().saturating_sub(1));
-        if self.end == end { Ok(()) } else { Err(corrupt(end, "restarts and entries do not meet")) }
+        if self.end == end { Ok(()) } else { Err(corrupt(end, "restart points and entries disagree")) }
     }
 
-    /// Decodes the entry after the window. Forgets the window before it grows too large.
+    /// Decodes the entry after the window. Slides the window first if it is full.
     #[inline]
     fn read_entry(&mut self, entries: Entries<'_>) -> Result<(), Corrupt> {
         if self.window.len() >= ENTRIES_MAX || self.keys.len() >= KEY_BYTES_MAX {
@@ -371,7 +378,7 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Stands on what a search for `target` has found, and keeps no other entry.
+    /// Moves to the entry that a search for `target` found, and keeps only that entry.
     fn stand_on(&mut self, entries: Entries<'_>, target: &[u8], hit: Hit<'_>) -> Result<(), Corrupt> {
         self.empty_at(hit.begin);
         self.base = self.keys.replace(&target[..hit.shared], hit.own);
@@ -381,7 +388,7 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Stands on the entry of the base, and keeps no other.
+    /// Moves to the base entry and keeps only that entry.
     fn stand_on_base(&mut self) {
         self.current = Some(self.base_entry());
     }
@@ -391,13 +398,14 @@ impl BlockCursor {
         Entry { key: self.base.clone(), value: self.base_value..self.end, parts: false }
     }
 
-    /// Decodes the key after the window, which becomes the base. Returns how many bytes it takes over from the one before.
+    /// Decodes the key after the window, which becomes the base. Returns the length of the prefix
+    /// it shares with its predecessor.
     #[inline(always)]
     fn read_key(&mut self, entries: Entries<'_>) -> Result<usize, Corrupt> {
         let at = self.end;
         let entry = entries.at(at)?;
         if entry.shared > self.base.len() || entry.key_bytes() < entries.key_bytes_min {
-            return Err(corrupt(at, "a key that cannot be"));
+            return Err(corrupt(at, "an invalid key"));
         }
         self.base = self.keys.add(self.base.start, entry.shared, entry.own, entry.from_own);
         self.end = entries.begin(entry.behind);
@@ -406,10 +414,10 @@ impl BlockCursor {
         Ok(entry.shared)
     }
 
-    /// Whether the base, the key of the entry at `at`, is of a known kind.
+    /// Verifies that the base, the key of the entry at `at`, has a known kind.
     #[inline(always)]
     fn check_kind(&self, entries: Entries<'_>, at: usize) -> Result<(), Corrupt> {
         let unknown = entries.key_bytes_min == TRAILER_BYTES && self.keys.kind_byte(&self.base) > Kind::Put as u8;
-        if unknown { Err(corrupt(at, "a key of an unknown kind")) } else { Ok(()) }
+        if unknown { Err(corrupt(at, "a key of unknown kind")) } else { Ok(()) }
     }
 }

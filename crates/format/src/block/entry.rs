@@ -1,18 +1,18 @@
-//! Where the entries of a block lie: restarts, and how an entry is taken apart. Nothing of them is trusted.
+//! Decodes single entries and restart points. No byte of the block is trusted.
 use super::Block;
 use crate::{Corrupt, KeyOrder, coding::Input};
 
-/// An entry, taken apart.
+/// A decoded entry.
 pub(super) struct Split<'a> {
-    /// Bytes that its key takes over from the one before.
+    /// Length of the prefix shared with the previous key, in bytes.
     pub shared: usize,
-    /// The rest of its key.
+    /// The key after the shared prefix.
     pub own: &'a [u8],
-    /// Its value.
+    /// The value.
     pub value: &'a [u8],
-    /// What begins with `own`.
+    /// The block from `own` on.
     pub from_own: &'a [u8],
-    /// The entries behind it.
+    /// The entries after this one.
     pub behind: &'a [u8],
 }
 
@@ -23,15 +23,16 @@ impl Split<'_> {
     }
 }
 
-pub(super) const UNORDERED: &str = "a key that does not follow the one before it";
-pub(super) const BEYOND: &str = "a restart behind the last entry";
+pub(super) const UNORDERED: &str = "keys out of order";
+pub(super) const BEYOND: &str = "a restart point after the last entry";
 
 #[cold]
 pub(super) fn corrupt(at: usize, detail: &str) -> Corrupt {
     Corrupt::new("block", at as u64, detail)
 }
 
-/// The entries of a block of keys that have at least so many bytes: who walks them asks the block for its bytes once.
+/// The entries of a block. Copying the slice out of the block once spares each step the lookup
+/// of its owner.
 #[derive(Clone, Copy)]
 pub(super) struct Entries<'a> {
     pub bytes: &'a [u8],
@@ -40,25 +41,25 @@ pub(super) struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// Where they end.
+    /// Returns the end offset of the entries.
     #[inline(always)]
     pub fn end(self) -> usize {
         self.bytes.len()
     }
 
-    /// The entry at `at`.
+    /// Decodes the entry at offset `at`.
     #[inline(always)]
     pub fn at(self, at: usize) -> Result<Split<'a>, Corrupt> {
         self.first_of(&self.bytes[at..])
     }
 
-    /// The first of `left`, which some of the entries are left of.
+    /// Decodes the first entry of `left`, a suffix of the entries.
     #[inline(always)]
     pub fn first_of(self, left: &'a [u8]) -> Result<Split<'a>, Corrupt> {
-        first_of(left).ok_or_else(|| corrupt(self.begin(left), "an entry that runs past the end"))
+        first_of(left).ok_or_else(|| corrupt(self.begin(left), "an entry extends past the end of the block"))
     }
 
-    /// Where what is `left` of them begins.
+    /// Returns the offset of `left`, a suffix of the entries.
     #[inline(always)]
     pub fn begin(self, left: &[u8]) -> usize {
         self.bytes.len() - left.len()
@@ -82,7 +83,8 @@ fn first_of(entries: &[u8]) -> Option<Split<'_>> {
     Some(Split { shared, own, value, from_own, behind })
 }
 
-/// The sizes at the front of an entry, however long each is, and what lies behind them.
+/// Decodes the three lengths of an entry, of any encoded size, and returns them with the bytes
+/// after them.
 #[cold]
 fn any_sizes(entries: &[u8]) -> Option<(usize, usize, usize, &[u8])> {
     let mut input = Input::new("block", entries);
@@ -98,19 +100,20 @@ impl Block {
         Entries { bytes, key_bytes_min: self.key_bytes_min, order: self.order.as_ref() }
     }
 
-    /// The key at restart `index`, where it lies.
+    /// Returns the key at restart point `index`, without a copy.
     #[inline]
     pub(super) fn restart_key(&self, index: usize) -> Result<&[u8], Corrupt> {
         let (at, entries) = (self.restart_entry(index)?, self.entries());
         let entry = entries.at(at)?;
         if entry.shared > 0 || entry.own.len() < self.key_bytes_min {
-            return Err(corrupt(at, "a key at a restart that cannot be"));
+            return Err(corrupt(at, "an invalid key at a restart point"));
         }
         Ok(entry.own)
     }
 
-    /// Whether the restarts are entries with whole keys, in order, the first entry first. Walks forward need none of that,
-    /// and other reads find out only when they come there.
+    /// Verifies that the restart points are entries with whole keys, in order, beginning with the
+    /// first entry. Forward iteration does not need them, and other reads detect a bad one only
+    /// when they use it.
     pub fn check_restarts(&self) -> Result<(), Corrupt> {
         let (mut at, mut known) = (0, 0);
         while at < self.entries_end {
@@ -125,11 +128,15 @@ impl Block {
             at = entries.begin(entries.at(at)?.behind);
         }
         let all = known == self.restarts || self.entries_end == 0;
-        if all { Ok(()) } else { Err(corrupt(self.entries_end + 4 * known, "a restart where no entry is due")) }
+        if all {
+            Ok(())
+        } else {
+            Err(corrupt(self.entries_end + 4 * known, "a restart point that is not the start of an entry"))
+        }
     }
 
-    /// Where the entries begin among which the first is that is not before some key, as `is_before` says of keys: at the last restart
-    /// before it, or at the first.
+    /// Returns the offset of the last restart point whose key satisfies `is_before`, or of the
+    /// first one if none does. `is_before` must be true for a prefix of the keys only.
     #[inline]
     pub(super) fn restart_before(&self, is_before: impl Fn(&[u8]) -> bool) -> Result<usize, Corrupt> {
         if self.entries_end == 0 {
@@ -137,21 +144,21 @@ impl Block {
         }
         let (mut low, mut high) = (0, self.restarts.saturating_sub(1));
         while low < high {
-            // Restarts 1..=low are before it, those behind `high` are not.
+            // Invariant: restart points 1..=low satisfy `is_before`, those above `high` do not.
             let middle = (low + high).div_ceil(2);
             if is_before(self.restart_key(middle)?) { low = middle } else { high = middle - 1 }
         }
         self.restart_entry(low)
     }
 
-    /// Where the entry of restart `index` begins.
+    /// Returns the offset of the entry at restart point `index`.
     #[inline]
     pub(super) fn restart_entry(&self, index: usize) -> Result<usize, Corrupt> {
         let at = self.restart(index);
         if at < self.entries_end { Ok(at) } else { Err(corrupt(at, BEYOND)) }
     }
 
-    /// How many restarts lie before `offset`.
+    /// Returns the number of restart points below `offset`.
     pub(super) fn restarts_before(&self, offset: usize) -> usize {
         let (mut low, mut high) = (0, self.restarts);
         while low < high {

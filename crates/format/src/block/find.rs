@@ -1,40 +1,44 @@
-//! The search in a block of internal keys: finds an entry without putting any key together.
+//! Point search in a block of internal keys, without reassembling keys.
 //!
-//! Keys are stored as differences, and so they can be compared. Of each key it is enough to know how many bytes it has
-//! in common with the wanted user key, and the first byte behind those: an entry that takes over more bytes than these
-//! from the key before it compares as that one did, any other shows the bytes that decide. And what the entry that is found takes
-//! over, it has in common with the wanted key.
+//! Prefix-compressed keys can be compared as they are stored. For each key the search tracks the
+//! number of bytes it has in common with the wanted user key and the outcome at the first
+//! differing byte. An entry that shares more bytes than that with its predecessor compares as
+//! the predecessor did; any other entry stores the deciding bytes itself. When the search stops,
+//! the prefix that the found entry shares is therefore known to equal a prefix of the wanted
+//! key.
 use super::{Block, BlockCursor, common_prefix, entry::corrupt};
 use crate::{Corrupt, KeyOrder, Kind, SeqNo, key};
 use std::{cmp::Ordering, ops::Range, sync::Arc};
 
-/// What a search comes to.
+/// Outcome of a search.
 pub(super) enum Search<'a> {
-    /// The first entry at or after what is wanted.
+    /// The first entry at or after the lookup key.
     At(Hit<'a>),
-    /// All entries are before it.
+    /// All entries precede the lookup key.
     End,
-    /// What the entry takes over must be looked for in those before it.
+    /// Undecided: the shared prefix of the entry must be reassembled from earlier entries.
     Scattered,
 }
 
-/// An entry that a search has found.
+/// An entry found by a search.
 pub(super) struct Hit<'a> {
-    /// Where it begins.
+    /// Offset of the entry.
     pub begin: usize,
-    /// So many bytes its key begins with alike with the wanted user key …
+    /// The first `shared` bytes of the entry's key equal those of the wanted user key;
     pub shared: usize,
-    /// … and goes on with these.
+    /// the rest of the key is stored here.
     pub own: &'a [u8],
-    /// Where in the block its value is.
+    /// Range of the value within the block.
     pub value: Range<usize>,
-    /// Whether it has the wanted user key; then its trailer is among its own bytes.
+    /// Whether the user keys are equal. Then `own` contains the whole trailer.
     pub is_wanted: bool,
 }
 
 impl Block {
-    /// The newest entry for `lookup`'s user key at or below its sequence ([`key::lookup`]), in a block of internal keys
-    /// that `order` sorts, and where its value is: see [`Block::part`] and [`Bytes::in_block`](super::Bytes::in_block).
+    /// Returns the newest entry for the user key of `lookup` at or below its sequence number
+    /// ([`key::lookup`]), with the range of its value (see [`Block::part`] and
+    /// [`Bytes::in_block`](super::Bytes::in_block)). The block must hold internal keys sorted by
+    /// `order`.
     pub fn find(&self, order: &KeyOrder, lookup: &[u8]) -> Result<Option<(SeqNo, Kind, Range<usize>)>, Corrupt> {
         match self.search(order, lookup)? {
             Search::At(hit) if hit.is_wanted => {
@@ -46,7 +50,7 @@ impl Block {
         }
     }
 
-    /// As [`Block::find`], by putting keys together.
+    /// As [`Block::find`], by reassembling keys.
     fn find_by_cursor(&self, order: &KeyOrder, lookup: &[u8]) -> Result<Option<(SeqNo, Kind, Range<usize>)>, Corrupt> {
         let mut cursor = BlockCursor::new(Arc::new(self.clone()));
         cursor.seek(lookup, |a, b| order.internal(a, b))?;
@@ -58,9 +62,9 @@ impl Block {
         Ok(same.then(|| (found.seq, found.kind, cursor.value_in_block())))
     }
 
-    /// The first entry at or after `lookup`, in a block of internal keys that `order` sorts. Only in the bytewise order it can be
-    /// told so.
-    #[inline(always)] // what it comes to is large, and moves otherwise
+    /// Returns the first entry at or after `lookup` in a block of internal keys sorted by `order`.
+    /// Always undecided ([`Search::Scattered`]) for orders other than bytewise.
+    #[inline(always)] // the result is large and would be copied otherwise
     pub(super) fn search(&self, order: &KeyOrder, lookup: &[u8]) -> Result<Search<'_>, Corrupt> {
         if !order.is_bytewise() {
             return Ok(Search::Scattered);
@@ -68,20 +72,20 @@ impl Block {
         let (wanted, newest) = (key::user_key(lookup), key::trailer(lookup));
         let entries = self.entries();
         let mut left = &entries.bytes[self.restart_before(|key| order.internal(key, lookup).is_lt())?..];
-        let mut last_bytes = 0; // of the key before
-        let mut common = 0; // bytes that it has in common with `wanted`
-        let mut decided = Ordering::Equal; // how its byte behind those compares with the wanted one
+        let mut last_bytes = 0; // length of the previous key
+        let mut common = 0; // bytes that the previous key has in common with `wanted`
+        let mut decided = Ordering::Equal; // outcome at the first differing byte
         while !left.is_empty() {
             let entry = entries.first_of(left)?;
             let (shared, own, key_bytes) = (entry.shared, entry.own, entry.key_bytes());
             if shared > last_bytes || key_bytes < key::TRAILER_BYTES {
-                return Err(corrupt(entries.begin(left), "a key that cannot be"));
+                return Err(corrupt(entries.begin(left), "an invalid key"));
             }
             last_bytes = key_bytes;
             let begins_so = shared <= common;
             if begins_so {
                 let wanted = &wanted[shared..];
-                (common, decided) = (shared, own.first().cmp(&wanted.first())); // which mostly tells
+                (common, decided) = (shared, own.first().cmp(&wanted.first())); // decides most keys
                 if decided.is_eq() {
                     let more = common_prefix(own, wanted);
                     (common, decided) = (shared + more, own.get(more).cmp(&wanted.get(more)));
@@ -112,8 +116,8 @@ mod tests {
     use proptest::{collection::vec, prelude::*};
 
     proptest! {
-        /// Short keys over few bytes, so that keys are prefixes of each other, run into each other's trailers, and have
-        /// many versions.
+        /// Short keys over few byte values: keys that are prefixes of each other, that run into
+        /// each other's trailers, and that have many versions.
         #[test]
         fn finds_what_a_cursor_finds(
             mut entries in vec((vec(0..3_u8, 0..6), 0..600_u64, any::<bool>()), 1..60),
@@ -151,7 +155,7 @@ mod tests {
             }
         }
 
-        /// As above, but framed so that the entries are looked at.
+        /// As above, with a valid trailer, so that the entries are decoded.
         #[test]
         fn takes_any_entries(mut bytes in vec(0..12_u8, 0..80), wanted in vec(0..4_u8, 8..12)) {
             bytes.extend_from_slice(b"\0\0\0\0\x01\0\0\0");

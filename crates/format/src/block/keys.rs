@@ -1,12 +1,12 @@
-//! Whole keys, one behind the other, each made of a part of another one and of new bytes.
+//! A buffer of whole keys, each made of a prefix of an earlier key and new bytes.
 use crate::{KeyOrder, key::TRAILER_BYTES};
 use std::ops::Range;
 
-/// Bytes copied at a time. Keys are short, and a copy whose length is known beforehand is a move or two; what it writes
-/// too much is written over by the next key.
+/// Copy granularity in bytes. Keys are short, and a copy of constant length compiles to a move
+/// or two. Surplus bytes are overwritten by the next key.
 const CHUNK: usize = 32;
 
-/// The keys. `bytes` is longer than what is used, by at least a chunk once a key was added.
+/// The key buffer. Once a key was added, `bytes` extends at least one chunk beyond `end`.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     bytes: Vec<u8>,
@@ -14,31 +14,31 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Bytes in use.
+    /// Returns the number of bytes in use.
     pub fn len(&self) -> usize {
         self.end
     }
 
-    /// Bytes of memory taken.
+    /// Returns the allocated capacity in bytes.
     #[cfg(test)]
     pub fn memory_bytes(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// The bytes of one key, or of a part.
+    /// Returns the bytes of a key, or of a part of one.
     #[inline]
     pub fn get(&self, key: Range<usize>) -> &[u8] {
         &self.bytes[key]
     }
 
-    /// The byte of an internal key that tells its kind.
+    /// Returns the kind byte of an internal key.
     #[inline]
     pub fn kind_byte(&self, key: &Range<usize>) -> u8 {
         self.bytes[key.end - TRAILER_BYTES]
     }
 
-    /// Whether the user keys of two internal keys, whose first `shared` bytes are alike, differ as bytes. Keys too short to
-    /// be internal ones have none.
+    /// Returns whether the user keys of two internal keys differ bytewise. Their first `shared`
+    /// bytes are known to be equal. A key shorter than a trailer has an empty user key.
     #[inline]
     pub fn users_differ(&self, a: Range<usize>, b: Range<usize>, shared: usize) -> bool {
         let user_bytes = a.len().saturating_sub(TRAILER_BYTES);
@@ -47,7 +47,8 @@ impl Keys {
             || shared < user_bytes && (a[shared] != b[shared] || a[shared..user_bytes] != b[shared..user_bytes])
     }
 
-    /// Whether internal key `b` follows `a`, whose first `shared` bytes it begins with. Mostly the byte behind those tells.
+    /// Returns whether internal key `b` sorts after `a`. Their first `shared` bytes are known to be
+    /// equal; the byte after them decides most comparisons.
     #[inline]
     pub fn follows(&self, order: &KeyOrder, a: Range<usize>, b: Range<usize>, shared: usize) -> bool {
         let (a, b) = (&self.bytes[a], &self.bytes[b]);
@@ -58,28 +59,30 @@ impl Keys {
         order.internal(a, b).is_lt()
     }
 
-    /// Forgets the keys from `at` on; their bytes can still begin the key that is added next.
+    /// Discards the keys from offset `at` on. The next key may still take its prefix from the
+    /// discarded bytes.
     #[inline]
     pub fn cut(&mut self, at: usize) {
         self.end = at;
     }
 
-    /// Forgets all keys. Keeps the memory.
+    /// Discards all keys. Keeps the allocation.
     pub fn clear(&mut self) {
         self.end = 0;
     }
 
-    /// Forgets all but `key`, and says where it is now.
+    /// Discards all keys except `key`, and returns its new range.
     pub fn keep(&mut self, key: Range<usize>) -> Range<usize> {
         self.end = key.len();
         self.bytes.copy_within(key, 0);
         0..self.end
     }
 
-    /// Forgets all keys but the one that these two parts make.
+    /// Replaces all keys with the concatenation of `front` and `rest`.
     pub fn replace(&mut self, front: &[u8], rest: &[u8]) -> Range<usize> {
         self.bytes.clear();
-        self.bytes.reserve_exact(front.len() + rest.len()); // many a seek reads no more than what it finds
+        // many seeks read only the entry they find
+        self.bytes.reserve_exact(front.len() + rest.len());
         self.bytes.extend_from_slice(front);
         self.bytes.extend_from_slice(rest);
         self.end = self.bytes.len();
@@ -98,8 +101,8 @@ impl Keys {
         self.bytes.resize((2 * end).next_power_of_two().max(16 * CHUNK), 0);
     }
 
-    /// Adds the key that begins with the `shared` bytes at `from`, which are among the keys, and goes on with `rest`, with
-    /// which `from_rest` begins.
+    /// Appends the key that consists of the `shared` bytes at offset `from` of the buffer and of
+    /// `rest`. `from_rest` starts with `rest` and may extend beyond it.
     #[inline(always)]
     pub fn add(&mut self, from: usize, shared: usize, rest: &[u8], from_rest: &[u8]) -> Range<usize> {
         let (start, middle) = (self.end, self.end + shared);

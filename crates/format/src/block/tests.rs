@@ -27,7 +27,7 @@ fn bytes_are_leveldbs() {
 }
 
 #[test]
-fn a_builder_can_be_used_again() {
+fn a_builder_is_reusable() {
     let mut builder = BlockBuilder::new(1);
     builder.add(b"a", b"1");
     builder.add(b"ab", b"2");
@@ -73,7 +73,7 @@ fn moves_like_a_sorted_list() {
 }
 
 #[test]
-fn empty_blocks_hold_nothing() {
+fn empty_blocks_have_no_entries() {
     for bytes in [&block(&[], 16)[..], b"\0\0\0\0"] {
         let mut cursor = cursor(bytes);
         cursor.seek_first().unwrap();
@@ -86,15 +86,15 @@ fn empty_blocks_hold_nothing() {
 }
 
 #[test]
-fn frames_that_cannot_be_are_refused() {
+fn invalid_trailers_are_rejected() {
     for bytes in [&b""[..], b"\0\0\0", b"\x01\0\0\0", b"\xff\xff\xff\xff", b"\0\x01\0a\0\0\0\0"] {
         assert!(Block::new(bytes.to_vec()).is_err(), "{bytes:?}");
     }
 }
 
 #[test]
-fn entries_that_cannot_be_are_met_as_errors() {
-    let no_restart_entry = b"\x01\0\0\0\0\x01\0\0\0"; // shares a byte of no key
+fn invalid_entries_are_reported_when_reached() {
+    let no_restart_entry = b"\x01\0\0\0\0\x01\0\0\0"; // shares a byte of a missing key
     let runs_out = b"\0\x05\0abc\0\0\0\0\x01\0\0\0";
     let restart_behind = b"\0\x01\0a\x09\0\0\0\x01\0\0\0";
     for bytes in [&no_restart_entry[..], runs_out, restart_behind] {
@@ -117,7 +117,7 @@ fn numbered(n: u64, seq: u64) -> Vec<u8> {
     key::encode(format!("key{n:04}").as_bytes(), SeqNo(seq), Kind::Put)
 }
 
-/// Three versions of every key, newest first.
+/// Three versions of each key, newest first.
 fn versions(restart_interval: usize) -> (Vec<Vec<u8>>, Arc<Block>) {
     let keys: Vec<Vec<u8>> = (0..300).map(|i| numbered(i / 3 * 2, 1000 - i)).collect();
     let mut builder = BlockBuilder::new(restart_interval);
@@ -126,7 +126,7 @@ fn versions(restart_interval: usize) -> (Vec<Vec<u8>>, Arc<Block>) {
 }
 
 #[test]
-fn seeks_among_internal_keys_end_where_a_comparison_of_each_would() {
+fn point_search_agrees_with_linear_comparison() {
     for restart_interval in [1, 3, 16, 1000] {
         let (keys, block) = versions(restart_interval);
         let mut cursor = BlockCursor::new(block);
@@ -144,9 +144,10 @@ fn seeks_among_internal_keys_end_where_a_comparison_of_each_would() {
     }
 }
 
-/// What is said about entries at hand without comparing is true, and within a window it is said of every one.
+/// Steps that skip the comparison report differing user keys truthfully, for every entry of a
+/// window.
 #[test]
-fn keys_known_to_be_apart_are() {
+fn steps_that_claim_distinct_user_keys_are_right() {
     let (keys, block) = versions(16);
     let mut cursor = BlockCursor::new(block);
     let other_user = |a: &[u8], b: &[u8]| key::user_key(a) != key::user_key(b);
@@ -184,7 +185,7 @@ fn block_of(keys: &[Vec<u8>]) -> Vec<u8> {
 }
 
 #[test]
-fn all_of_a_block_is_at_hand_unless_it_is_too_much() {
+fn a_block_within_limits_is_decoded_whole() {
     for (count, fits) in [(1, true), (16, true), (17, true), (1024, true), (1025, false), (3000, false)] {
         let keys: Vec<Vec<u8>> = (0..count).map(|n: u32| n.to_be_bytes().to_vec()).collect();
         let bytes = block_of(&keys);
@@ -207,9 +208,9 @@ fn all_of_a_block_is_at_hand_unless_it_is_too_much() {
     }
 }
 
-/// A block may say of each of its entries that it shares a long key: a window keeps few of them.
+/// A corrupt block can claim that each entry shares a long key: the window must stay bounded.
 #[test]
-fn a_window_is_bounded_whatever_keys_share() {
+fn the_window_is_bounded_for_any_shared_prefix() {
     let entries = 3000;
     let keys: Vec<Vec<u8>> = (0..entries).map(|n: u32| [&[b'k'; 30_000][..], &n.to_be_bytes()].concat()).collect();
     let bytes = block(&keys.iter().map(|key| (&key[..], &b""[..])).collect::<Vec<_>>(), 100_000);
@@ -239,9 +240,10 @@ fn common_prefixes_end_at_the_first_difference() {
     assert_eq!(common_prefix(b"0123456789abcdefX", b"0123456789abcdeYX"), 15);
 }
 
-/// Found by fuzzing tables: a check of the whole table walked forward and passed, a lookup then failed.
+/// Found by fuzzing tables: verification by forward iteration passed, and a lookup failed
+/// afterwards.
 #[test]
-fn restarts_that_only_a_search_would_meet_are_found() {
+fn bad_restart_points_are_detected_without_a_search() {
     let whole = block(&[(b"a", b"1"), (b"b", b"2"), (b"c", b"3")], 1);
     let check = |bytes: Vec<u8>| Block::new(bytes).unwrap().check_restarts();
     assert_eq!([check(whole.clone()), check(block(&[], 16))], [Ok(()), Ok(())]);
@@ -255,5 +257,5 @@ fn restarts_that_only_a_search_would_meet_are_found() {
     let sharing = block(&[(b"aa", b"1"), (b"ab", b"2")], 16);
     let entries_bytes = sharing.len() - 8;
     let claimed = [&sharing[..entries_bytes], &[0, 0, 0, 0, 6, 0, 0, 0, 2, 0, 0, 0]].concat();
-    assert!(check(claimed).unwrap_err().detail.contains("cannot be"), "a restart must have its whole key");
+    assert!(check(claimed).unwrap_err().detail.contains("invalid key"), "a restart must have its whole key");
 }

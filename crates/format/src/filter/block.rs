@@ -1,18 +1,19 @@
-//! LevelDB's filter block: one filter for every 2 KiB of data blocks.
+//! LevelDB's filter block: one filter per 2 KiB of data blocks.
 use super::FilterPolicy;
 use crate::{block::Bytes, coding::put_fixed32};
 use std::{fmt, sync::Arc};
 
-/// log2 of the bytes of file that one filter covers.
+/// log2 of the file range in bytes that one filter covers.
 const COVERED_LOG2: u8 = 11;
 
-/// Makes the filter block of one table. Calls come as the table is written: `(start_block add_key*)* finish`.
+/// Builds the filter block of one SSTable while it is written. Call sequence: `(start_block
+/// add_key*)* finish`.
 pub struct FilterBlockBuilder {
     policy: Arc<dyn FilterPolicy>,
-    keys: Vec<u8>,        // keys of the next filter, one behind the other
-    key_ends: Vec<usize>, // where each ends
+    keys: Vec<u8>,        // concatenated keys of the next filter
+    key_ends: Vec<usize>, // end offset of each key
     filters: Vec<u8>,
-    offsets: Vec<u32>, // of each filter in `filters`
+    offsets: Vec<u32>, // offset of each filter in `filters`
 }
 
 impl fmt::Debug for FilterBlockBuilder {
@@ -22,28 +23,29 @@ impl fmt::Debug for FilterBlockBuilder {
 }
 
 impl FilterBlockBuilder {
-    /// For an empty table.
+    /// Starts the filter block of an empty SSTable.
     pub fn new(policy: Arc<dyn FilterPolicy>) -> FilterBlockBuilder {
         FilterBlockBuilder { policy, keys: Vec::new(), key_ends: Vec::new(), filters: Vec::new(), offsets: Vec::new() }
     }
 
-    /// The next data block begins at `offset`, not before any other so far. LevelDB says so behind the last one too.
+    /// Announces a data block at `offset`, which must not decrease. LevelDB also announces the end
+    /// of the last block.
     pub fn start_block(&mut self, offset: u64) {
         while (self.offsets.len() as u64) < offset >> COVERED_LOG2 {
             self.end_filter();
         }
     }
 
-    /// The current data block has an entry for `user_key`.
+    /// Adds `user_key`, an entry of the current data block.
     pub fn add_key(&mut self, user_key: &[u8]) {
         self.keys.extend_from_slice(user_key);
         self.key_ends.push(self.keys.len());
     }
 
-    /// The block's contents.
+    /// Returns the contents of the filter block.
     ///
     /// # Panics
-    /// If the filters of one table take 4 GiB, which cannot be written.
+    /// If the filters of one SSTable exceed 4 GiB, which the format cannot express.
     pub fn finish(mut self) -> Vec<u8> {
         if !self.key_ends.is_empty() {
             self.end_filter();
@@ -57,7 +59,7 @@ impl FilterBlockBuilder {
         self.filters
     }
 
-    /// Ends the current filter, which is empty if no block of its range had a key.
+    /// Ends the current filter. It is empty if no block in its range had a key.
     fn end_filter(&mut self) {
         self.offsets.push(self.here());
         if self.key_ends.is_empty() {
@@ -75,11 +77,11 @@ impl FilterBlockBuilder {
     }
 }
 
-/// A filter block as read. One that makes no sense admits every key: a filter can only save work.
+/// A filter block as read. A malformed one matches every key, since a filter may only save work.
 pub struct FilterBlock {
     policy: Arc<dyn FilterPolicy>,
     bytes: Bytes,
-    offsets_at: usize, // where the filters end and their offsets begin
+    offsets_at: usize, // end of the filters, start of their offsets
     filters: usize,
     covered_log2: u8,
 }
@@ -91,7 +93,7 @@ impl fmt::Debug for FilterBlock {
 }
 
 impl FilterBlock {
-    /// From the block's contents, written by `policy`.
+    /// Opens the contents of a filter block written with `policy`.
     pub fn new(policy: Arc<dyn FilterPolicy>, bytes: impl Into<Bytes>) -> FilterBlock {
         let bytes = bytes.into();
         let frame = bytes.last_chunk::<5>().and_then(|&[a, b, c, d, covered_log2]| {
@@ -103,13 +105,13 @@ impl FilterBlock {
         FilterBlock { policy, bytes, offsets_at, filters, covered_log2 }
     }
 
-    /// Whether the data block at `block_offset` may have an entry for `user_key`. False is certain.
+    /// Returns whether the data block at `block_offset` may contain `user_key`. False is certain.
     pub fn may_match(&self, block_offset: u64, user_key: &[u8]) -> bool {
         let index = block_offset >> self.covered_log2;
         if index >= self.filters as u64 {
             return true;
         }
-        // The last filter's end is the word behind the offsets, which says where they begin.
+        // The end of the last filter is the word after the offsets: the offset of the offsets.
         let (filters, offsets) = self.bytes.split_at(self.offsets_at);
         let ends: Option<&[u8; 8]> = offsets[4 * index as usize..].first_chunk();
         let filter = ends.and_then(|&[a, b, c, d, e, f, g, h]| {
@@ -118,7 +120,7 @@ impl FilterBlock {
         filter.is_none_or(|filter| self.policy.may_match(user_key, filter))
     }
 
-    /// Bytes that it occupies.
+    /// Returns the size in bytes.
     pub fn byte_len(&self) -> usize {
         self.bytes.len()
     }
@@ -128,7 +130,7 @@ impl FilterBlock {
 mod tests {
     use super::*;
 
-    /// Its filters list the keys, so that they can be read here.
+    /// A policy whose filters list their keys, for inspection by the tests.
     struct Listing;
 
     impl FilterPolicy for Listing {

@@ -2,10 +2,12 @@
 use super::{FilterPolicy, HashPolicy};
 use std::sync::Arc;
 
-/// Probes that a filter may announce; more are kept for forms yet to come, which admit every key.
+/// Maximum number of probes. Larger values are reserved for new encodings, which match every
+/// key.
 const PROBES_MAX: u8 = 30;
 
-/// Sets about `0.69 * bits_per_key` bits for every key. 10 bits a key let 1 % of absent keys through.
+/// A Bloom filter with about `0.69 * bits_per_key` probes. With 10 bits per key 1 % of absent
+/// keys match.
 #[derive(Clone, Copy, Debug)]
 pub struct Bloom {
     bits_per_key: u32,
@@ -13,9 +15,9 @@ pub struct Bloom {
 }
 
 impl Bloom {
-    /// `bits_per_key` bits of filter for every key.
+    /// Returns a policy with `bits_per_key` bits per key.
     pub fn new(bits_per_key: u32) -> Bloom {
-        let probes = (f64::from(bits_per_key) * 0.69) as u32; // rounded down; ln 2 would be best
+        let probes = (f64::from(bits_per_key) * 0.69) as u32; // rounded down; ln 2 would be optimal
         Bloom { bits_per_key, probes: probes.clamp(1, PROBES_MAX.into()) as u8 }
     }
 }
@@ -56,9 +58,10 @@ impl HashPolicy for Bloom {
 }
 
 impl Bloom {
-    /// Appends the filter of `count` keys with these hashes.
+    /// Appends the filter of `count` keys with the given hashes.
     fn fill(&self, count: usize, hashes: impl Iterator<Item = u32>, out: &mut Vec<u8>) {
-        let bits = (count as u64 * u64::from(self.bits_per_key)).max(64); // tiny filters would admit too much
+        // tiny filters would match too often
+        let bits = (count as u64 * u64::from(self.bits_per_key)).max(64);
         let bytes = bits.div_ceil(8) as usize;
         let start = out.len();
         out.reserve(bytes + 1);
@@ -73,10 +76,11 @@ impl Bloom {
     }
 }
 
-/// Which of `bits` bits a key of `hash` sets: the hash itself, then steps of the same hash turned.
+/// Returns the bits, of `bits`, that a key with this hash sets: double hashing with the rotated
+/// hash as the step.
 fn probes(mut hash: u32, bits: u64, count: u8) -> impl Iterator<Item = u64> {
     let step = hash.rotate_right(17);
-    let narrow = u32::try_from(bits).ok(); // a division of half the width takes a fraction of the time
+    let narrow = u32::try_from(bits).ok(); // a 32-bit division is several times as fast
     (0..count).map(move |_| {
         let bit = narrow.map_or_else(|| u64::from(hash) % bits, |bits| u64::from(hash % bits));
         hash = hash.wrapping_add(step);
@@ -84,7 +88,7 @@ fn probes(mut hash: u32, bits: u64, count: u8) -> impl Iterator<Item = u64> {
     })
 }
 
-/// LevelDB's hash, similar to murmur, with the seed of its Bloom filters.
+/// LevelDB's Murmur-like hash with the seed of its Bloom filters.
 fn hash(bytes: &[u8]) -> u32 {
     const SEED: u32 = 0xbc9f_1d34;
     const MULTIPLIER: u32 = 0xc6a4_a793;
@@ -119,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn admits_its_keys_and_few_others() {
+    fn matches_its_keys_and_few_others() {
         let keys: Vec<[u8; 4]> = (0..10_000_u32).map(u32::to_le_bytes).collect();
         let borrowed: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
         let (bloom, mut filter) = (Bloom::new(10), Vec::new());

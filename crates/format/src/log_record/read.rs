@@ -1,78 +1,81 @@
-//! Putting records together again from bytes that may be anything.
+//! Reassembles records from untrusted bytes.
 //!
-//! LevelDB gives up the rest of a block at the first bad fragment. In files that LevelDB did not begin a
-//! reader may resume earlier ([`Deframer::resuming`]): at the next fragment, if the bad one's length leads to a whole one,
-//! else at the next durable mark in the block. Every fragment is verified by its own checksum either way.
+//! LevelDB skips the rest of a block after a bad fragment. In files that LevelDB did not begin,
+//! a reader may resume earlier ([`Deframer::resuming`]): at the next fragment if the bad one's
+//! length leads to a valid one, else at the next durable mark in the block. Either way each
+//! fragment is verified by its own checksum.
 use super::{BLOCK_BYTES, FIRST, FULL, HEADER_BYTES, Header, LAST, MIDDLE, OURS_FIRST_BYTES};
 use std::ops::Range;
 
-/// Size of a durable mark, an empty batch.
+/// Size of a durable mark, an empty batch, in bytes.
 const MARK_BYTES: usize = 12;
 
-const ZEROS: &str = "zeros where a record should begin";
+const ZEROS: &str = "zeros in place of a record";
 
-/// What reading a log meets next.
+/// The next item in a file of records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// One whole record and where it began.
+    /// A complete record.
     Record {
-        /// Byte offset of the record's first fragment.
+        /// Offset of its first fragment in bytes.
         offset: u64,
-        /// Its bytes.
+        /// The record.
         bytes: Vec<u8>,
     },
-    /// Bytes that are no record. Reading on resumes where LevelDB would: behind a whole fragment that is out of
+    /// Corrupt bytes. Reading resumes where LevelDB's would: after a valid fragment that is out of
     /// place, else in the next block.
     Bad {
-        /// Where, in bytes.
+        /// Offset in bytes.
         offset: u64,
-        /// How many bytes of the file are given up, from `offset` on.
+        /// Length of the skipped range in bytes, from `offset` on.
         bytes: u64,
-        /// Why.
+        /// Description of the corruption.
         reason: String,
     },
-    /// The end; `torn` if it came within a record. Zeros behind the last record are no sign of damage, as in LevelDB: they
-    /// were preallocated, or nothing that is missed was ever written back there.
+    /// The end of the file. As in LevelDB, zeros after the last record are not corruption: they
+    /// were preallocated, or the pages were never written back.
     End {
-        /// Where the last whole record ended.
+        /// End of the last complete record.
         offset: u64,
-        /// Whether something incomplete lies between the last event and the end of the file.
+        /// Whether an incomplete record precedes the end of the file.
         torn: bool,
     },
 }
 
-/// Reads the records of one file in order, block by block. Trusts nothing in it.
+/// Reads the records of a file in order, block by block. Trusts no byte of it.
 #[derive(Debug)]
 pub struct Deframer {
     file_bytes: u64,
-    block: Vec<u8>, // the block being read; shorter than BLOCK_BYTES only at the end of the file, or if reading failed
+    // the current block; shorter than BLOCK_BYTES only at the end of the file or after a failed
+    // read
+    block: Vec<u8>,
     block_offset: u64,
     at: usize, // next unread byte of `block`
     partial: Option<Partial>,
     zeros: Option<Zeros>, // set while skipping zeros
-    held: Option<Event>,  // a record found together with the Bad that goes before it
-    record_end: u64,      // where the last whole record ended
-    told_end: u64,        // where the last Record or Bad ended, or zeros behind it
-    resumes: bool,        // within a block that has a bad fragment
+    held: Option<Event>,  // a record found together with the Bad event that precedes it
+    record_end: u64,      // end of the last complete record
+    told_end: u64,        // end of the last reported Record or Bad event and of zeros after it
+    resumes: bool,        // whether to resume within a block after a bad fragment
 }
 
-/// A record whose last fragment has not come yet.
+/// A record without its last fragment yet.
 #[derive(Debug)]
 struct Partial {
     offset: u64,
     bytes: Vec<u8>,
 }
 
-/// Zeros where a fragment should begin.
+/// Zeros in place of a fragment.
 #[derive(Clone, Copy, Debug)]
 struct Zeros {
-    /// Where the bytes to give up begin.
+    /// Start of the skipped range.
     from: u64,
-    /// They cut a record off.
+    /// Whether the zeros cut off a record.
     within_record: bool,
 }
 
-/// What the next bytes of the file are.
+/// The next item at fragment level.
 enum Found {
     Fragment { kind: u8, offset: u64, payload: Range<usize> },
     Bad { offset: u64, end: u64, reason: String },
@@ -80,7 +83,7 @@ enum Found {
 }
 
 impl Deframer {
-    /// For a file of `file_bytes` bytes. What is appended later is not seen.
+    /// Starts reading a file of `file_bytes` bytes. Bytes appended later are not read.
     pub fn new(file_bytes: u64) -> Deframer {
         Deframer {
             file_bytes,
@@ -96,16 +99,16 @@ impl Deframer {
         }
     }
 
-    /// Resumes within a block after a bad fragment, where it can, unless the file begins as LevelDB's do.
+    /// Resumes within a block after a bad fragment where possible, unless LevelDB began the file.
     pub fn resuming(mut self) -> Deframer {
         self.resumes = true;
         self
     }
 
-    /// The next record, or what is in its place. Keeps returning [`Event::End`] at the end.
+    /// Returns the next item. Returns [`Event::End`] repeatedly at the end.
     ///
-    /// `read(offset, buf)` fills `buf` from `offset`, which lies in the file; its error is passed on, and the call
-    /// may then be repeated.
+    /// `read(offset, buf)` fills `buf` from `offset`, which lies in the file. Its error is
+    /// returned, and the call may then be repeated.
     pub fn next<E>(&mut self, mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Result<Event, E> {
         if let Some(event) = self.held.take() {
             return Ok(event);
@@ -123,7 +126,7 @@ impl Deframer {
         }
     }
 
-    /// The next fragment that is whole by itself, wherever it belongs.
+    /// Returns the next valid fragment, whether or not it is in place.
     fn find<E>(&mut self, read: &mut impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Result<Found, E> {
         loop {
             if let Some(zeros) = self.zeros {
@@ -134,7 +137,7 @@ impl Deframer {
             }
             self.pass_padding();
             if !self.load_next(read)? {
-                return Ok(Found::End); // a header cut off by the end of the file, or nothing
+                return Ok(Found::End); // an incomplete header at the end of the file, or nothing
             }
         }
         let (offset, header) = (self.block_offset + self.at as u64, Header::parse(&self.block[self.at..]));
@@ -143,9 +146,9 @@ impl Deframer {
             let resume = self.resume_at(self.at + 1);
             if self.block.len() < BLOCK_BYTES && resume == self.block.len() {
                 self.at = resume;
-                return Ok(Found::End); // a payload cut off by the end of the file
+                return Ok(Found::End); // an incomplete payload at the end of the file
             }
-            return Ok(self.give_up(offset, resume, "a fragment longer than its block"));
+            return Ok(self.give_up(offset, resume, "a fragment extends past its block"));
         }
         if header.kind == 0 && header.payload_bytes == 0 {
             if self.block[self.at..].iter().any(|&byte| byte != 0) {
@@ -158,23 +161,23 @@ impl Deframer {
             return self.skip_zeros(zeros, read);
         }
         if !header.vouches_for(&self.block[payload.clone()]) {
-            // The length may be what is damaged: it counts only if it leads to a whole fragment.
+            // The length itself may be corrupt: trust it only if it leads to a valid fragment.
             let next = self.resumes && self.is_whole(payload.end);
             let resume = if next { payload.end } else { self.resume_at(self.at + 1) };
             return Ok(self.give_up(offset, resume, "checksum mismatch"));
         }
         if offset == 0 && (header.kind != FIRST || header.payload_bytes != OURS_FIRST_BYTES) {
-            self.resumes = false; // LevelDB wrote it
+            self.resumes = false; // LevelDB wrote this file
         }
         self.at = payload.end;
         Ok(Found::Fragment { kind: header.kind, offset, payload })
     }
 
-    /// Reads the next block; false at the end of the file.
+    /// Loads the next block. Returns false at the end of the file.
     fn load_next<E>(&mut self, read: &mut impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Result<bool, E> {
         self.block_offset += self.block.len() as u64;
         self.at = 0;
-        self.block.clear(); // so that a failed read is tried again at the same offset
+        self.block.clear(); // a failed read is repeated at the same offset
         let bytes = (self.file_bytes - self.block_offset).min(BLOCK_BYTES as u64) as usize;
         if bytes == 0 {
             return Ok(false);
@@ -187,8 +190,9 @@ impl Deframer {
         done.map(|()| true)
     }
 
-    /// From inside a block whose rest is zeros: to the next block that is not all zeros. None means the end of the
-    /// file: what looks like damage was preallocated, or never written back.
+    /// Called inside a block whose remainder is zeros: skips to the next block that is not all
+    /// zeros. Returns `None` at the end of the file: the zeros were preallocated or never written
+    /// back.
     fn skip_zeros<E>(
         &mut self,
         zeros: Zeros,
@@ -206,7 +210,7 @@ impl Deframer {
         Ok(Found::End)
     }
 
-    /// Too few bytes for a header, right behind a record: zeros there are no loss.
+    /// Skips the padding directly after a record. Zero padding is no corruption.
     fn pass_padding(&mut self) {
         let behind_record = self.partial.is_none() && self.told_end == self.block_offset + self.at as u64;
         if behind_record && self.block[self.at..].iter().all(|&byte| byte == 0) {
@@ -214,20 +218,21 @@ impl Deframer {
         }
     }
 
-    /// Nothing from `offset` to `resume` in this block can be trusted.
+    /// Skips the bytes from `offset` to `resume` in this block as untrustworthy.
     fn give_up(&mut self, offset: u64, resume: usize, reason: &str) -> Found {
         self.at = resume;
         Found::Bad { offset, end: self.block_offset + resume as u64, reason: reason.into() }
     }
 
-    /// Where reading resumes after damage before `from`: at a durable mark, else with the next block.
+    /// Returns the position where reading resumes after corruption before `from`: a durable mark,
+    /// or the end of the block.
     fn resume_at(&self, from: usize) -> usize {
         let last = self.block.len().saturating_sub(HEADER_BYTES + MARK_BYTES);
         let mark = self.resumes.then(|| (from..=last).find(|at| self.is_mark(*at))).flatten();
         mark.unwrap_or(self.block.len())
     }
 
-    /// Whether a fragment begins at `at` that its own checksum vouches for.
+    /// Returns whether a fragment with a valid checksum starts at `at`.
     fn is_whole(&self, at: usize) -> bool {
         let Some(bytes) = self.block.get(at..).filter(|rest| rest.len() >= HEADER_BYTES) else { return false };
         let header = Header::parse(bytes);
@@ -235,13 +240,14 @@ impl Deframer {
         matches!(header.kind, FIRST | FULL) && payload.is_some_and(|payload| header.vouches_for(payload))
     }
 
-    /// Whether the record at `at`, where there is room for it, is an empty batch.
+    /// Returns whether the record at `at`, which fits the block, is an empty batch.
     fn is_mark(&self, at: usize) -> bool {
         let (header, payload) = self.block[at..at + HEADER_BYTES + MARK_BYTES].split_at(HEADER_BYTES);
         header[4..] == [MARK_BYTES as u8, 0, FULL] && payload[8..] == [0; 4] && self.is_whole(at)
     }
 
-    /// Adds a whole fragment to what came before it; returns an event if that completes or spoils something.
+    /// Adds a valid fragment to the pending record. Returns an event if that completes or
+    /// invalidates a record.
     fn join(&mut self, kind: u8, offset: u64, payload: Range<usize>) -> Option<Event> {
         let end = self.block_offset + payload.end as u64;
         let payload = &self.block[payload];
@@ -273,7 +279,9 @@ impl Deframer {
                 let whole = self.partial.take()?;
                 Some(self.record(whole.offset, whole.bytes, end))
             }
-            (MIDDLE | LAST, None) => Some(self.bad(offset, end, "a fragment without the start of its record".into())),
+            (MIDDLE | LAST, None) => {
+                Some(self.bad(offset, end, "a fragment without its record's first fragment".into()))
+            }
             (other, _) => Some(self.bad(offset, end, format!("unknown fragment type {other}"))),
         }
     }
@@ -283,7 +291,7 @@ impl Deframer {
         Event::Record { offset, bytes }
     }
 
-    /// Gives up the bytes up to `end`, and with them the record that has begun.
+    /// Skips the bytes up to `end`, including the pending record.
     fn bad(&mut self, offset: u64, end: u64, reason: String) -> Event {
         self.told_end = end;
         let (offset, reason) = match self.partial.take() {
@@ -293,12 +301,13 @@ impl Deframer {
         Event::Bad { offset, bytes: end - offset, reason }
     }
 
-    /// A record begins at `next` although another has not ended. An empty one does not count: old versions of
-    /// LevelDB left empty FIRST fragments at the end of a block and began again in the next.
+    /// Handles a record that starts at `next` while another is pending. An empty pending record is
+    /// ignored: old versions of LevelDB left empty FIRST fragments at the end of a block and
+    /// restarted in the next.
     fn unfinished(&mut self, next: u64) -> Option<Event> {
         let partial = self.partial.take().filter(|partial| !partial.bytes.is_empty())?;
         self.told_end = next;
-        let reason = "a record without its end".into();
+        let reason = "a record without its last fragment".into();
         Some(Event::Bad { offset: partial.offset, bytes: next - partial.offset, reason })
     }
 }

@@ -114,7 +114,7 @@ fn errors_of_emit_and_read_are_passed_on() {
 }
 
 #[test]
-fn our_head_is_recognised_and_read_as_any_record() {
+fn terraces_first_record_is_recognized_and_readable() {
     for first in [&b"123456"[..], b"twelve bytes", &vec![9; 100_000]] {
         let file = ours(first);
         assert!(is_ours(&file));
@@ -143,18 +143,18 @@ fn any_cut_is_a_torn_end() {
     }
 }
 
-/// Two full blocks and a bit: "one" and a filler; "two" and a filler; "three".
+/// Two full blocks and a short one: "one" and a filler; "two" and a filler; "three".
 fn three_blocks() -> (Vec<u8>, Vec<u8>) {
     let fill = vec![b'f'; BLOCK_BYTES - HEADER_BYTES - 10];
     (framed(&[b"one", &fill, b"two", &fill, b"three"]), fill)
 }
 
 #[test]
-fn a_bad_checksum_or_length_gives_up_the_block() {
+fn a_bad_checksum_or_length_skips_the_block() {
     let (good, fill) = three_blocks();
     let rest =
         [record(BLOCK, b"two"), record(BLOCK + 10, &fill), record(2 * BLOCK, b"three"), end(2 * BLOCK + 12, false)];
-    for (at, reason) in [(8, "checksum mismatch"), (6, "checksum mismatch"), (5, "a fragment longer than its block")] {
+    for (at, reason) in [(8, "checksum mismatch"), (6, "checksum mismatch"), (5, "a fragment extends past its block")] {
         let mut file = good.clone();
         file[at] ^= 0x80;
         assert_eq!(events(&file)[0], bad(0, BLOCK, reason));
@@ -202,7 +202,7 @@ fn zeros_within_a_record_are_a_torn_end() {
         assert_eq!(events(&file)[2..], [end(whole, false)], "{room} zeros behind a block");
 
         let mut file = framed(&[&vec![b'f'; BLOCK_BYTES + 100]]);
-        file.truncate(BLOCK_BYTES); // a record whose last fragment is not there
+        file.truncate(BLOCK_BYTES); // a record whose last fragment is missing
         file.resize(BLOCK_BYTES + room, 0);
         assert_eq!(events(&file), [end(0, true)], "{room} zeros within a record");
     }
@@ -219,17 +219,17 @@ fn zeros_within_a_record_are_a_torn_end() {
     assert_eq!([next().unwrap(), next().unwrap()], [end(10, false), end(10, false)], "the end stays the end");
 }
 
-const ZEROS: &str = "zeros where a record should begin";
+const ZEROS: &str = "zeros in place of a record";
 
 #[test]
-fn a_record_that_spans_damage_is_given_up_whole() {
+fn a_record_across_damage_is_skipped_whole() {
     let long = vec![5; 3 * BLOCK_BYTES];
     let good = framed(&[b"one", &long, b"two"]);
     let after = events(&good)[2].clone();
-    let last = bad(3 * BLOCK, 38, "a fragment without the start of its record");
+    let last = bad(3 * BLOCK, 38, "a fragment without its record's first fragment");
     let mut file = good.clone();
     file[BLOCK_BYTES + 50] ^= 1;
-    let middle = bad(2 * BLOCK, BLOCK, "a fragment without the start of its record");
+    let middle = bad(2 * BLOCK, BLOCK, "a fragment without its record's first fragment");
     let spoiled = bad(10, 2 * BLOCK - 10, "checksum mismatch, within a record");
     assert_eq!(events(&file)[1..5], [spoiled, middle, last.clone(), after.clone()]);
     let mut file = good;
@@ -237,15 +237,15 @@ fn a_record_that_spans_damage_is_given_up_whole() {
     assert_eq!(events(&file)[1..4], [bad(10, 3 * BLOCK - 10, ZEROS), last, after]);
 }
 
-/// One fragment, whatever its kind.
+/// A fragment of any type.
 fn fragment(kind: u8, payload: &[u8]) -> Vec<u8> {
     [&Header::of(kind, payload).encode()[..], payload].concat()
 }
 
 #[test]
 fn fragments_out_of_place() {
-    let begun = "a record without its end";
-    let orphan = "a fragment without the start of its record";
+    let begun = "a record without its last fragment";
+    let orphan = "a fragment without its record's first fragment";
     for (fragments, want) in [
         (vec![fragment(FIRST, b"a"), fragment(FULL, b"b")], vec![bad(0, 8, begun), record(8, b"b")]),
         (

@@ -1,39 +1,41 @@
-//! Cutting records into fragments.
+//! Splits records into fragments.
 use super::{BLOCK_BYTES, FIRST, FULL, HEADER_BYTES, Header, LAST, MIDDLE, OURS_FIRST_BYTES};
 
-/// Bytes handed out in one call at most; a record that needs more comes in several.
+/// Maximum size of one `emit` call in bytes; longer records are emitted in several.
 const PIECE_BYTES_MAX: usize = 1 << 20;
 
 /// Frames the records of one file, in order, from its beginning.
 #[derive(Debug, Default)]
 pub struct Framer {
-    at: usize,      // where in its block the next fragment goes; <= BLOCK_BYTES
-    piece: Vec<u8>, // framed and not yet handed out; empty between calls
+    at: usize,      // position of the next fragment in its block; <= BLOCK_BYTES
+    piece: Vec<u8>, // framed but not emitted yet; empty between calls
 }
 
 impl Framer {
-    /// For an empty file.
+    /// Starts an empty file.
     pub fn new() -> Framer {
         Framer::default()
     }
 
-    /// Frames `record` and hands it to `emit`: in one call if it takes no more than 1 MiB, else in pieces of at
-    /// most that. After an error of `emit` the file's end is unknown, and the framer is of no more use.
+    /// Frames `record` and passes it to `emit`, in one call up to 1 MiB, else in pieces of at most
+    /// that size. After an error of `emit` the end of the file is unknown and the framer must not
+    /// be used again.
     pub fn frame<E>(&mut self, record: &[u8], emit: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         self.fragment(record, usize::MAX, emit)
     }
 
-    /// As [`Framer::frame`], for the first record of a file of ours: see [`is_ours`](super::is_ours).
+    /// As [`Framer::frame`], for the first record of one of Terrace's files: see
+    /// [`is_ours`](super::is_ours).
     ///
     /// # Panics
-    /// If something was framed before, or `record` has fewer than 6 bytes.
+    /// If a record was framed before, or if `record` has fewer than 6 bytes.
     pub fn frame_ours<E>(&mut self, record: &[u8], emit: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         assert!(self.at == 0, "only the first record of a file tells who wrote it");
         assert!(record.len() > OURS_FIRST_BYTES, "the first record of a file has at least 6 bytes");
         self.fragment(record, OURS_FIRST_BYTES, emit)
     }
 
-    /// Cuts `record` at block boundaries; its first fragment is no longer than `first_bytes_max`.
+    /// Splits `record` at block boundaries. Its first fragment has at most `first_bytes_max` bytes.
     fn fragment<E>(
         &mut self,
         record: &[u8],
@@ -44,7 +46,8 @@ impl Framer {
         loop {
             let unused = BLOCK_BYTES - self.at;
             let (padding, start) = if unused < HEADER_BYTES { (unused, 0) } else { (0, self.at) };
-            let room = BLOCK_BYTES - start - HEADER_BYTES; // may be 0: LevelDB too then writes an empty fragment
+            // may be 0: like LevelDB, write an empty fragment then
+            let room = BLOCK_BYTES - start - HEADER_BYTES;
             let (payload, rest) = left.split_at(left.len().min(room).min(bytes_max));
             let kind = match (begin, rest.is_empty()) {
                 (true, true) => FULL,

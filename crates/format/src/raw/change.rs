@@ -1,14 +1,15 @@
-//! What changes in the list of files on a device. A list is the changes that made it; a checkpoint is the shortest such history.
+//! Changes to the file table of a device. The table is the result of its changes; a checkpoint
+//! is the shortest equivalent sequence.
 //!
 //! ```text
 //! tag (1 byte), then varints and a length-prefixed name
-//! 1  a file begins      number, form (0 plain, 1 log), stream
-//! 2  it gets slots      number, first slot, how many
-//! 3  it has so long     number, bytes
-//! 4  it has a name      number, name; whoever had that name loses it
-//! 5  a name goes        name; a file goes with its last name, and its slots are free
-//! 6  numbers go on      number: smaller ones have been used
-//! 7  a flush is over    where in this half everything before was written by then
+//! 1  create file      number, form (0 plain, 1 WAL), stream
+//! 2  add slots        number, first slot, count
+//! 3  set length       number, bytes
+//! 4  add name         number, name; taken from its previous file, if any
+//! 5  remove name      name; removing the last name removes the file and frees its slots
+//! 6  reserve numbers  number: smaller ones are used up
+//! 7  flush completed  offset in this half up to which everything is durable
 //! ```
 use crate::{
     Corrupt,
@@ -17,61 +18,62 @@ use crate::{
 
 const WHAT: &str = "slot journal";
 
-/// How the bytes of a file stand in its slots.
+/// The form in which a file's bytes are stored in its slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// One after the other. How many there are is a [`Change::Bytes`].
+    /// Contiguous. A [`Change::Bytes`] records the length.
     Plain,
-    /// In pages that tell themselves whose they are and how full; see [`page`](super::page).
+    /// Pages that state their file and fill; see [`page`](super::page).
     Log,
 }
 
-/// One change. Numbers of files begin at 1 and are never used again.
+/// A change to the file table. File numbers start at 1 and are never reused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A new file, empty, without a name yet.
+    /// Creates an empty file without a name.
     File {
         /// Its number.
         file: u64,
-        /// How its bytes stand.
+        /// Its form.
         form: Form,
-        /// The kind of lifetime that it is placed by.
+        /// Lifetime class, which selects the allocation stream.
         stream: u8,
     },
-    /// More slots for a file, behind those that it has.
+    /// Appends slots to a file.
     Slots {
-        /// Whose.
+        /// The file.
         file: u64,
-        /// The first of them.
+        /// The first slot.
         first: u32,
-        /// How many, one behind the other.
+        /// The number of consecutive slots.
         count: u32,
     },
-    /// A plain file's length.
+    /// Sets the length of a plain file.
     Bytes {
-        /// Whose.
+        /// The file.
         file: u64,
-        /// How long.
+        /// The length in bytes.
         bytes: u64,
     },
-    /// A name for a file.
+    /// Names a file.
     Name {
-        /// Whose.
+        /// The file.
         file: u64,
         /// The name.
         name: String,
     },
-    /// A name that goes.
+    /// Removes a name.
     Unname {
         /// The name.
         name: String,
     },
-    /// What stands before this byte of the half was written when a flush of the device began that is over: no power cut takes it.
+    /// Records a completed device flush: entries before `end` were written before it began and are
+    /// durable.
     Flushed {
-        /// Where the next entry stood then.
+        /// Offset of the next entry when the flush began.
         end: u64,
     },
-    /// Numbers below this one have been used.
+    /// Reserves the file numbers below `file`.
     Next {
         /// The number.
         file: u64,
@@ -79,7 +81,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// Appends it to `out`.
+    /// Appends the encoded change to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut start = |tag: u8, file: u64| {
             out.push(tag);
@@ -112,7 +114,7 @@ impl Change {
         }
     }
 
-    /// All that `bytes` hold.
+    /// Decodes all changes in `bytes`.
     pub fn decode_all(bytes: &[u8]) -> Result<Vec<Change>, Corrupt> {
         let (mut input, mut found) = (Input::new(WHAT, bytes), Vec::new());
         while !input.is_empty() {
@@ -156,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_go_there_and_back() {
+    fn changes_round_trip() {
         let all = vec![
             Change::File { file: 1, form: Form::Plain, stream: 3 },
             Change::File { file: u64::MAX, form: Form::Log, stream: 0 },
@@ -171,7 +173,7 @@ mod tests {
         all.iter().for_each(|change| change.encode(&mut bytes));
         assert_eq!(Change::decode_all(&bytes), Ok(all));
         for end in 1..bytes.len() {
-            let _ = Change::decode_all(&bytes[..end]); // no panic
+            let _ = Change::decode_all(&bytes[..end]); // must not panic
         }
         for bad in [&[8, 1][..], &[1, 1, 2, 0], &[4, 1, 1, 0xff], &[0, 0]] {
             assert!(Change::decode_all(bad).is_err(), "{bad:?}");

@@ -1,19 +1,22 @@
-//! The slot journal: two halves, of which one holds a checkpoint and the entries since. When it is full, or a store is opened to be
-//! written, the next checkpoint goes to the other half; this one counts until that is whole and durable.
+//! The slot journal, in two halves. One half holds the valid checkpoint and the entries since.
+//! When it is full, or when a store is opened for writing, the next checkpoint is written to the
+//! other half; the old half stays valid until that is durable.
 //!
 //! ```text
-//! a half                                     its head                        an entry
-//! 0     head, alone in its page               0  8  "TERRACEJ"                0  4  length of the changes
-//! 4096  the checkpoint's changes              8  8  number of the formatting  4  4  crc32c, begun with the head's,
-//!       entries, from the next multiple      16  8  generation                      of the length and the changes
-//!       of 4096                              24  4  length of the checkpoint  8  n  changes: all happen, or none
-//!                                            28  4  its crc32c
-//!                                            32  4  crc32c of bytes 0..32
+//! a half                             its head                     an entry
+//! 0     head, alone in its page      0  8  "TERRACEJ"             0  4  length of the changes
+//! 4096  the checkpoint's changes     8  8  format id              4  4  crc32c, seeded by the head's
+//!       entries, from the next      16  8  generation             8  n  changes, applied atomically
+//!       multiple of 4096            24  4  checkpoint length
+//!                                   28  4  checkpoint crc32c
+//!                                   32  4  crc32c of bytes 0..32
 //! ```
-//! Entries stand one behind the other; the first whose length is 0 or whose checksum is wrong is the end, unless an entry behind it tells
-//! of a flush that was later: then it is damaged, since no power cut took it. The checksum begins with that of
-//! the head, so that what an earlier generation left behind the end is not taken for a continuation. A page that is written
-//! again with more entries in it holds the earlier ones unchanged, so a torn page loses only what was not durable.
+//! Entries are contiguous. The first one with length 0 or a wrong checksum ends the history,
+//! unless a later entry records a device flush that covered it: then it is corrupt, because no
+//! power cut can have removed it. The head's checksum seeds those of the entries, so that
+//! leftovers of an earlier generation are not read as a continuation. A page that is rewritten
+//! with further entries repeats the earlier ones unchanged, so a torn page loses only entries
+//! that were not durable.
 use super::{Change, PAGE};
 use crate::{
     Corrupt,
@@ -26,41 +29,41 @@ const MAGIC: &[u8; 8] = b"TERRACEJ";
 const HEAD_BYTES: usize = 36;
 const ENTRY_HEAD_BYTES: usize = 8;
 
-/// No generation is larger: each has 2^32 numbers of files to itself.
+/// Largest generation: each generation owns 2^32 file numbers.
 pub const GENERATION_MAX: u64 = u32::MAX as u64 - 1;
 
-/// The beginning of a half.
+/// The head of a half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Which formatting it belongs to.
+    /// The format id of the device.
     pub id: u64,
-    /// The half with the larger one counts.
+    /// The half with the larger generation is valid.
     pub generation: u64,
-    /// What checksums of entries begin with.
+    /// Seed of the entries' checksums.
     pub seed: u32,
 }
 
-/// What a half says.
+/// The contents of a half.
 #[derive(Debug)]
 pub struct Half {
-    /// Its head.
+    /// The head.
     pub head: Head,
-    /// The checkpoint, and then each entry.
+    /// The changes of the checkpoint and then of each entry.
     pub changes: Vec<Vec<Change>>,
-    /// Where the next entry would stand.
+    /// Offset of the next entry.
     pub end: usize,
 }
 
-/// A half that was whole once, and is not any more.
+/// A half that was complete once and is corrupt now.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Damaged {
-    /// As its head has it, which may be what is damaged.
+    /// Generation stated by the head, which may itself be corrupt.
     pub generation: u64,
-    /// What is wrong.
+    /// The corruption.
     pub why: Corrupt,
 }
 
-/// The beginning of a half: head, checkpoint, and where entries begin. Whole pages.
+/// Encodes the start of a half in whole pages: head and checkpoint, up to the first entry.
 pub fn encode_checkpoint(id: u64, generation: u64, changes: &[Change]) -> (Head, Vec<u8>) {
     let mut out = vec![0; PAGE];
     changes.iter().for_each(|change| change.encode(&mut out));
@@ -77,7 +80,7 @@ pub fn encode_checkpoint(id: u64, generation: u64, changes: &[Change]) -> (Head,
     (Head { id, generation, seed }, out)
 }
 
-/// One entry behind `head`.
+/// Encodes an entry for the half with this `head`.
 pub fn encode_entry(head: &Head, changes: &[Change]) -> Vec<u8> {
     let mut out = vec![0; ENTRY_HEAD_BYTES];
     changes.iter().for_each(|change| change.encode(&mut out));
@@ -88,9 +91,10 @@ pub fn encode_entry(head: &Head, changes: &[Change]) -> Vec<u8> {
     out
 }
 
-/// Reads a half; `None` if there is none of formatting `id`, or one whose checkpoint a power cut cut short. What no power cut leaves
-/// is an error: a head lies within one sector, nothing follows a checkpoint that is not durable, and what has a right checksum
-/// means something.
+/// Decodes a half. Returns `None` if the half has another format id, or a checkpoint that a
+/// power cut interrupted. Anything that no power cut can leave is an error: a head lies within
+/// one sector, no entry follows a checkpoint that is not durable, and bytes with a valid
+/// checksum decode.
 pub fn decode(half: &[u8], id: u64) -> Result<Option<Half>, Damaged> {
     if half.iter().take(HEAD_BYTES).all(|byte| *byte == 0) {
         return Ok(None);
@@ -102,7 +106,7 @@ pub fn decode(half: &[u8], id: u64) -> Result<Option<Half>, Damaged> {
     }
     let (found, mut end) = checkpoint(half, length, sum);
     let Some(found) = found else {
-        let why = Corrupt::new(WHAT, PAGE as u64, "the checkpoint is not whole, and entries follow");
+        let why = Corrupt::new(WHAT, PAGE as u64, "the checkpoint is incomplete, but entries follow");
         return entry(&head, half, end).map_or(Ok(None), |_| Err(damaged(head.generation)(why)));
     };
     let all = |at, bytes| {
@@ -115,25 +119,25 @@ pub fn decode(half: &[u8], id: u64) -> Result<Option<Half>, Damaged> {
         end += entry_bytes(bytes);
     }
     if is_outlived(&head, half, end) {
-        let why = Corrupt::new(WHAT, end as u64, "the entry here is damaged: a later one says that it was durable");
+        let why = Corrupt::new(WHAT, end as u64, "corrupt entry: a later entry records that it was durable");
         return Err(damaged(head.generation)(why));
     }
     Ok(Some(Half { head, changes, end }))
 }
 
-/// The checkpoint, if it is right, and where entries begin.
+/// Returns the checkpoint if it is valid, and the offset of the entries.
 pub(super) fn checkpoint(half: &[u8], length: usize, sum: u32) -> (Option<&[u8]>, usize) {
     let end = length.saturating_add(PAGE).checked_next_multiple_of(PAGE).unwrap_or(usize::MAX);
     let found = half.get(PAGE..).and_then(|rest| rest.get(..length));
     (found.filter(|bytes| crc::crc32c(bytes) == sum), end)
 }
 
-/// What an entry of these changes takes.
+/// Returns the encoded size of an entry with these changes.
 pub(super) fn entry_bytes(changes: &[u8]) -> usize {
     ENTRY_HEAD_BYTES + changes.len()
 }
 
-/// The head, and the length and the checksum of the checkpoint.
+/// Decodes the head. Returns it with the length and the checksum of the checkpoint.
 pub(super) fn decode_head(half: &[u8]) -> Result<(Head, usize, u32), Damaged> {
     let fields = |input: &mut Input<'_>| {
         let magic = input.take(MAGIC.len())? == MAGIC;
@@ -148,20 +152,20 @@ pub(super) fn decode_head(half: &[u8]) -> Result<(Head, usize, u32), Damaged> {
         return bad(0, "no head");
     }
     if head.seed != crc::crc32c(&half[..HEAD_BYTES - 4]) {
-        return bad(HEAD_BYTES as u64 - 4, "wrong checksum of the head");
+        return bad(HEAD_BYTES as u64 - 4, "checksum mismatch in the head");
     }
     if head.generation > GENERATION_MAX {
-        return bad(16, "there is no such generation");
+        return bad(16, "invalid generation");
     }
     Ok((head, length, sum))
 }
 
-/// The changes of the entry at `at`, if there is one.
+/// Returns the changes of the entry at `at`, if it is valid.
 pub(super) fn entry<'a>(head: &Head, half: &'a [u8], at: usize) -> Option<&'a [u8]> {
     perhaps(half, at).filter(|found| found.is_right(head)).map(|found| found.changes)
 }
 
-/// What may be an entry, or any bytes.
+/// Bytes that may be an entry.
 pub(super) struct Perhaps<'a> {
     length: &'a [u8; 4],
     sum: u32,
@@ -176,15 +180,16 @@ pub(super) fn perhaps(half: &[u8], at: usize) -> Option<Perhaps<'_>> {
 }
 
 impl Perhaps<'_> {
-    /// Whether it is one.
+    /// Returns whether they are an entry.
     pub fn is_right(&self, head: &Head) -> bool {
         self.sum == crc::extend(crc::extend(head.seed, self.length), self.changes)
     }
 }
 
-/// Whether an entry behind `end`, at which there is none, tells of a flush after something had been written there. Looks at every byte, and
-/// so at the meaning before the checksum: bytes that are no changes are told by the first few, while the lengths that are read amidst
-/// what an earlier generation has left come to megabytes.
+/// Returns whether an entry after `end` records a device flush that covers `end`, where no valid
+/// entry starts. Tries each offset. Decodes before computing the checksum: decoding rejects
+/// arbitrary bytes after a few, whereas the lengths found among leftovers of an earlier
+/// generation add up to megabytes of checksumming.
 fn is_outlived(head: &Head, half: &[u8], end: usize) -> bool {
     let is_later = |change: &Change| matches!(change, Change::Flushed { end: told } if *told > end as u64);
     let tells = |bytes| Change::decode_all(bytes).is_ok_and(|changes| changes.iter().any(is_later));
@@ -211,9 +216,10 @@ mod tests {
         ]
     }
 
-    /// An entry that a flush was told to have saved is not the end of the history, whichever byte of it is wrong; the last one may be.
+    /// Corruption of an entry that a device flush covered does not end the history silently,
+    /// whichever byte is wrong; corruption of the last entry may.
     #[test]
-    fn a_wrong_byte_before_a_flush_is_told() {
+    fn corruption_before_a_device_flush_is_reported() {
         let (mut half, ends) = half();
         half.truncate(ends[3]);
         let (head, _) = encode_checkpoint(9, 2, &history()[0]);
@@ -234,7 +240,7 @@ mod tests {
         }
     }
 
-    /// A half with a history in it, and where each entry ends.
+    /// A half with a history, and the end of each of its entries.
     fn half() -> (Vec<u8>, Vec<usize>) {
         let history = history();
         let (head, mut half) = encode_checkpoint(9, 2, &history[0]);
@@ -248,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_goes_there_and_back() {
+    fn a_history_round_trips() {
         let (half, ends) = half();
         let found = decode(&half, 9).unwrap().unwrap();
         assert_eq!(decode(&half, 8).unwrap().map(|half| half.end), None);
@@ -256,9 +262,10 @@ mod tests {
         assert_eq!((found.head.id, found.head.generation, found.end), (9, 2, ends[3]));
     }
 
-    /// Whatever byte is wrong: of the head or the checkpoint, that is told; of an entry, the history ends before it.
+    /// For each wrong byte: in the head or the checkpoint it is an error; in an entry it ends the
+    /// history before that entry.
     #[test]
-    fn a_wrong_byte_ends_the_history_there() {
+    fn a_wrong_byte_ends_the_history_before_its_entry() {
         let (half, ends) = half();
         for at in (0..HEAD_BYTES).chain(PAGE..PAGE + 10).chain(ends[0]..ends[3]) {
             let mut bad = half.clone();
@@ -272,7 +279,7 @@ mod tests {
         }
     }
 
-    /// A new generation with the same checkpoint does not go on with what the old one left.
+    /// A new generation with the same checkpoint does not continue with entries of the old one.
     #[test]
     fn entries_of_another_generation_do_not_count() {
         let (mut half, _) = half();
@@ -281,9 +288,9 @@ mod tests {
         assert_eq!(decode(&half, 9).unwrap().unwrap().changes, history()[..1]);
     }
 
-    /// A power cut while a checkpoint was written: its head is there, or its changes, and no entry.
+    /// A power cut during a checkpoint leaves its head or its changes, and no entry.
     #[test]
-    fn half_a_checkpoint_is_none() {
+    fn an_interrupted_checkpoint_is_ignored() {
         let (old, _) = half();
         let (_, fresh) = encode_checkpoint(9, 4, &history()[1]);
         let torn = |whole: std::ops::Range<usize>, mut under: Vec<u8>| {

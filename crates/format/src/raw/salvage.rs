@@ -1,31 +1,33 @@
-//! What is right in a half of the slot journal that is damaged: for whoever wants their files out of the device, not to go on with.
+//! Salvages the valid parts of a corrupt half of the slot journal, to copy files off the device.
+//! The result is not fit to continue writing.
 use super::{
     Change,
     journal::{Head, WHAT, behind, checkpoint, decode_head, entry, entry_bytes, perhaps},
 };
 use crate::Corrupt;
 
-/// What a half tells in spite of damage.
+/// The valid parts of a corrupt half.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Salvaged {
-    /// Its head.
+    /// The head.
     pub head: Head,
-    /// The checkpoint, if it is right.
+    /// The checkpoint, if it is valid.
     pub checkpoint: Option<Vec<Change>>,
-    /// The entries that are right, in their order. Those between may be missing.
+    /// The valid entries in order, possibly with gaps.
     pub entries: Vec<Vec<Change>>,
-    /// What is not right.
+    /// The corruptions found.
     pub damage: Vec<Corrupt>,
 }
 
-/// Reads a half of formatting `id`. `None` if it is of another, or its head is damaged: then nothing says what belongs to it.
+/// Reads a half with format id `id`. Returns `None` for another format id or a corrupt head,
+/// without which no entry can be verified.
 pub fn salvage(half: &[u8], id: u64) -> Option<Salvaged> {
     let (head, length, sum) = decode_head(half).ok().filter(|(head, ..)| head.id == id)?;
     let (found, mut at) = checkpoint(half, length, sum);
     let mut salvaged = Salvaged { head, checkpoint: None, entries: Vec::new(), damage: Vec::new() };
     match found.map(Change::decode_all) {
         Some(Ok(changes)) => salvaged.checkpoint = Some(changes),
-        _ => salvaged.damage.push(Corrupt::new(WHAT, super::PAGE as u64, "the checkpoint is not whole")),
+        _ => salvaged.damage.push(Corrupt::new(WHAT, super::PAGE as u64, "the checkpoint is incomplete")),
     }
     loop {
         while let Some(bytes) = entry(&head, half, at) {
@@ -39,7 +41,7 @@ pub fn salvage(half: &[u8], id: u64) -> Option<Salvaged> {
             perhaps(half, *at).is_some_and(|it| Change::decode_all(it.changes).is_ok() && it.is_right(&head))
         };
         let Some(next) = (at + 1..half.len()).find(is_entry) else { return Some(salvaged) };
-        salvaged.damage.push(Corrupt::new(WHAT, at as u64, format!("{} bytes here are no entries", next - at)));
+        salvaged.damage.push(Corrupt::new(WHAT, at as u64, format!("{} bytes that are no entries", next - at)));
         at = next;
     }
 }
@@ -52,9 +54,9 @@ mod tests {
         journal::{encode_checkpoint, encode_entry},
     };
 
-    /// One wrong byte takes the entry that it is in, or the checkpoint, and nothing else.
+    /// A wrong byte costs the entry or checkpoint that contains it, and nothing else.
     #[test]
-    fn a_wrong_byte_takes_what_it_is_in() {
+    fn a_wrong_byte_costs_only_its_entry() {
         let changes = |n: u64| vec![Change::Name { file: n, name: "x".repeat(n as usize) }, Change::Next { file: n }];
         let (head, mut half) = encode_checkpoint(9, 2, &changes(1));
         let mut ends = vec![half.len()];
@@ -75,7 +77,7 @@ mod tests {
             let left: Vec<_> = (2..6).filter(|n| hit != Some(*n as usize - 2)).map(changes).collect();
             assert_eq!(found.entries, left, "byte {at}");
             assert_eq!(found.checkpoint.is_some(), at >= ends[0], "byte {at}");
-            // What is behind the last whole entry may be what a power cut left.
+            // Bytes after the last complete entry may be remains of a power cut.
             assert_eq!(found.damage.len(), usize::from(at < ends[3]), "byte {at}");
         }
     }

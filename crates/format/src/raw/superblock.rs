@@ -1,15 +1,16 @@
-//! The superblock: whose device this is, and where everything lies. Written twice when the device is formatted, never changed.
+//! The superblock: identity and geometry of the device. Written twice when the device is
+//! formatted, and never changed.
 //!
 //! ```text
 //! offset  size  field
 //!      0     8  "TERRACER"
-//!      8     4  format: 1
-//!     12     4  bytes of a slot, a multiple of 4096
-//!     16     4  slots of a unit
-//!     20     4  slots
-//!     24     8  bytes of the device when it was formatted
-//!     32     8  bytes of one half of the journal, a multiple of 4096
-//!     40     8  number of this formatting; the journal's halves carry it too
+//!      8     4  format version: 1
+//!     12     4  bytes per slot, a multiple of 4096
+//!     16     4  slots per unit
+//!     20     4  number of slots
+//!     24     8  size of the device when it was formatted, in bytes
+//!     32     8  bytes per journal half, a multiple of 4096
+//!     40     8  format id, repeated in the journal halves
 //!     48    12  0
 //!     60     4  crc32c of bytes 0..60, masked
 //! ```
@@ -25,44 +26,45 @@ const MAGIC: &[u8; 8] = b"TERRACER";
 const FORMAT: u32 = 1;
 const BYTES: usize = 64;
 
-/// Where the two superblocks lie. Programs that overwrite the beginning of a device rarely write so far.
+/// Offsets of the two superblocks. Programs that overwrite the start of a device rarely reach
+/// the second.
 pub const PLACES: [u64; 2] = [0, 64 << 10];
-/// Where the journal begins.
+/// Offset of the journal.
 pub const JOURNAL_AT: u64 = 128 << 10;
-/// A half of the journal is at least so long.
+/// Minimum size of a journal half in bytes.
 pub const JOURNAL_BYTES_MIN: u64 = 16 << 10;
-/// And at most; it is read whole.
+/// Maximum size of a journal half in bytes; it is read into memory whole.
 pub const JOURNAL_BYTES_MAX: u64 = 1 << 30;
-/// Slots are at most so long.
+/// Maximum size of a slot in bytes.
 pub const SLOT_BYTES_MAX: u32 = 1 << 30;
-/// A device with fewer slots holds no store.
+/// Minimum number of slots.
 pub const SLOTS_MIN: u32 = 16;
 
-/// What a device is divided into.
+/// The geometry of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// Bytes of a slot, a multiple of 4096.
+    /// Bytes per slot, a multiple of 4096.
     pub slot_bytes: u32,
-    /// Slots of a unit, at least 1.
+    /// Slots per unit, at least 1.
     pub unit_slots: u32,
 }
 
 impl Sizes {
-    /// What suits a device of so many bytes whose erase unit nobody knows: slots of 64 KiB to 1 MiB, larger ones where there would be
-    /// more than 262,144; sixteen of them a unit.
+    /// Returns the default geometry for a device with an unknown erase unit: slots of 64 KiB to 1
+    /// MiB, larger if there would be more than 262,144, and sixteen slots per unit.
     pub fn of(device_bytes: u64) -> Sizes {
         let few = (device_bytes >> 18).next_power_of_two().min(SLOT_BYTES_MAX.into());
         let slot = (device_bytes >> 13).next_power_of_two().clamp(64 << 10, 1 << 20).max(few);
         Sizes { slot_bytes: slot as u32, unit_slots: 16 }
     }
 
-    /// Bytes of a unit.
+    /// Returns the bytes per unit.
     pub fn unit_bytes(self) -> u64 {
         u64::from(self.slot_bytes) * u64::from(self.unit_slots)
     }
 }
 
-/// A device's layout. Only such as can be.
+/// A valid superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Superblock {
     sizes: Sizes,
@@ -73,18 +75,19 @@ pub struct Superblock {
 }
 
 impl Superblock {
-    /// The layout of a new device; `id` tells this formatting from others. An error says what cannot be.
+    /// Returns the superblock of a new device. `id` distinguishes this formatting from others. The
+    /// error explains an invalid geometry.
     pub fn new(device_bytes: u64, sizes: Sizes, id: u64) -> Result<Superblock, String> {
         let Sizes { slot_bytes, unit_slots } = sizes;
         if slot_bytes == 0 || slot_bytes > SLOT_BYTES_MAX || !slot_bytes.is_multiple_of(PAGE as u32) {
             return Err(format!(
-                "slots of {slot_bytes} bytes: they have a multiple of {PAGE}, at most {SLOT_BYTES_MAX}"
+                "slots of {slot_bytes} bytes: the size must be a multiple of {PAGE}, at most {SLOT_BYTES_MAX}"
             ));
         }
         if unit_slots == 0 || unit_slots > 1 << 20 {
-            return Err(format!("units of {unit_slots} slots: they have 1 to {}", 1 << 20));
+            return Err(format!("units of {unit_slots} slots: a unit has 1 to {}", 1 << 20));
         }
-        // Room for several files in each slot, with names, and for what happens between two checkpoints.
+        // Room for several files per slot, with names, and for the entries between two checkpoints.
         let journal_bytes =
             (device_bytes / u64::from(slot_bytes) * 256 + JOURNAL_BYTES_MIN).next_multiple_of(PAGE as u64);
         let mut made = Superblock { sizes, slots: 0, device_bytes, journal_bytes, id };
@@ -94,11 +97,11 @@ impl Superblock {
                 "a device of {device_bytes} bytes has no room for {SLOTS_MIN} slots of {slot_bytes} bytes"
             ));
         }
-        made.slots = u32::try_from(slots).map_err(|_| format!("{slots} slots are too many; make them larger"))?;
+        made.slots = u32::try_from(slots).map_err(|_| format!("{slots} slots are too many; choose larger slots"))?;
         Ok(made)
     }
 
-    /// A whole page.
+    /// Encodes the superblock as a whole page.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         for number in [FORMAT, self.sizes.slot_bytes, self.sizes.unit_slots, self.slots] {
@@ -114,21 +117,21 @@ impl Superblock {
         out
     }
 
-    /// Whether a page claims to be a superblock, damaged or not.
+    /// Returns whether the page claims to be a superblock, valid or not.
     pub fn is_claimed(page: &[u8]) -> bool {
         page.starts_with(MAGIC)
     }
 
-    /// From a page. A layout that cannot be is refused, whatever its checksum says.
+    /// Decodes a page. Rejects an invalid geometry even if the checksum is correct.
     pub fn decode(page: &[u8]) -> Result<Superblock, Corrupt> {
         let mut input = Input::new(WHAT, page);
         if input.take(MAGIC.len())? != MAGIC {
-            return Err(Corrupt::new(WHAT, 0, "this is none"));
+            return Err(Corrupt::new(WHAT, 0, "not a superblock"));
         }
         let body = page.get(..BYTES).ok_or_else(|| Corrupt::new(WHAT, page.len() as u64, "cut off"))?;
         let sum = Input::new(WHAT, &body[BYTES - 4..]).fixed32()?;
         if crc::unmask(sum) != crc::crc32c(&body[..BYTES - 4]) {
-            return Err(Corrupt::new(WHAT, BYTES as u64 - 4, "wrong checksum"));
+            return Err(Corrupt::new(WHAT, BYTES as u64 - 4, "checksum mismatch"));
         }
         let format = input.fixed32()?;
         if format != FORMAT {
@@ -142,43 +145,43 @@ impl Superblock {
             return Err(Corrupt::new(
                 WHAT,
                 20,
-                format!("{slots} slots and a journal of {journal_bytes} bytes cannot be"),
+                format!("{slots} slots and a journal of {journal_bytes} bytes do not fit the device"),
             ));
         }
         Ok(made)
     }
 
-    /// What the device is divided into.
+    /// Returns the geometry.
     pub fn sizes(&self) -> Sizes {
         self.sizes
     }
 
-    /// How many slots there are; they are numbered from 0.
+    /// Returns the number of slots, numbered from 0.
     pub fn slots(&self) -> u32 {
         self.slots
     }
 
-    /// Length of the device when it was formatted.
+    /// Returns the size of the device when it was formatted, in bytes.
     pub fn device_bytes(&self) -> u64 {
         self.device_bytes
     }
 
-    /// Length of one half of the journal.
+    /// Returns the size of a journal half in bytes.
     pub fn journal_bytes(&self) -> u64 {
         self.journal_bytes
     }
 
-    /// Where half 0 or 1 of the journal begins.
+    /// Returns the offset of journal half 0 or 1.
     pub fn half_at(&self, half: usize) -> u64 {
         JOURNAL_AT + half as u64 * self.journal_bytes
     }
 
-    /// Which formatting made this.
+    /// Returns the format id.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Where a slot begins on the device.
+    /// Returns the offset of a slot on the device.
     pub fn slot_at(&self, slot: u32) -> u64 {
         self.data_at() + u64::from(slot) * u64::from(self.sizes.slot_bytes)
     }
@@ -193,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_layout_goes_there_and_back() {
+    fn a_layout_round_trips() {
         for bytes in [4 << 20, 64 << 20, (1 << 32) + 4096, 1 << 43] {
             let made = Superblock::new(bytes, Sizes::of(bytes), 7).unwrap();
             assert_eq!(Superblock::decode(&made.encode()), Ok(made));
@@ -205,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_input_is_rejected() {
         let sizes = |slot_bytes, unit_slots| Sizes { slot_bytes, unit_slots };
         for (bytes, sizes) in [
             (1 << 20, sizes(64 << 10, 16)),

@@ -1,38 +1,40 @@
-//! Frames become batches again, from bytes that may be anything; and single entries their values.
+//! Decodes frames into batches, from untrusted bytes, and single entries into values.
 use super::{CRC_BYTES, DELETE, DELETE_RANGE, HEADER_BYTES, Header, MAGIC, PUT, PUT_COMPRESSED, begin_crc, entry_crc};
 use crate::{Batch, Corrupt, SeqNo, coding::Input, compress::decompress, crc, log_record::Event};
 use std::{borrow::Cow, ops::Range};
 
-/// Zeros are looked for in pieces of this size.
+/// Piece size for scanning zeros, in bytes.
 const ZEROS_BYTES: u64 = 1 << 20;
-/// The next whole frame is searched for in pieces of this size.
+/// Piece size for searching the next valid frame, in bytes.
 const SEARCHED_BYTES: u64 = 64 << 10;
-/// Bodies that a search for the next frame reads, in sizes of the segment.
+/// Limit for the bodies read while searching the next frame, in multiples of the segment's size.
 const SEARCH_MAX: u64 = 4;
 
-/// Reads the frames of one segment in order. Trusts nothing in it.
+/// Reads the frames of a segment in order. Trusts no byte of it.
 #[derive(Debug)]
 pub struct Frames {
     segment: u64,
     file_bytes: u64,
     at: u64,
-    /// Where the entries of the last batch lie in the segment.
+    /// Ranges of the last batch's entries in the segment.
     places: Vec<Range<u64>>,
 }
 
 impl Frames {
-    /// For segment number `segment` in a file of `file_bytes` bytes. What is appended later is not seen.
+    /// Starts reading segment number `segment` in a file of `file_bytes` bytes. Bytes appended
+    /// later are not read.
     pub fn new(segment: u64, file_bytes: u64) -> Frames {
         Frames { segment, file_bytes, at: 0, places: Vec::new() }
     }
 
-    /// Of the batch that was told last, where each entry lies in the segment.
+    /// Returns the range of each entry of the last returned batch in the segment.
     pub fn places(&self) -> &[Range<u64>] {
         &self.places
     }
 
-    /// The next batch, or what is in its place; `read` fills a buffer from an offset. A frame that is damaged is skipped by
-    /// its length, if that leads to another or to the end; else reading resumes at the next whole frame.
+    /// Returns the next batch or another event. `read` fills a buffer from an offset. A corrupt
+    /// frame is skipped by its length if that leads to another frame or to the end; else reading
+    /// resumes at the next valid frame.
     pub fn next<E>(&mut self, mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Result<Event, E> {
         self.places.clear();
         if self.at == 0 && self.file_bytes >= MAGIC.len() as u64 {
@@ -77,7 +79,8 @@ impl Frames {
         })
     }
 
-    /// Where reading resumes after a damaged frame that should end at `end`: its length may be what is damaged.
+    /// Returns the offset where reading resumes after a corrupt frame with stated end `end`; the
+    /// length itself may be corrupt.
     fn after<E>(&self, end: u64, read: &mut impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Result<u64, E> {
         let mut header = [0; HEADER_BYTES];
         let left = self.file_bytes - end;
@@ -86,7 +89,7 @@ impl Frames {
         }
         read(end, &mut header)?;
         if header == [0; HEADER_BYTES] {
-            return Ok(end); // the tail
+            return Ok(end); // a torn tail
         }
         let header = Header::parse(&header);
         let whole = header.is_plausible(left) && self.is_whole(&header, end, read)?;
@@ -96,7 +99,7 @@ impl Frames {
     fn end(&mut self, torn: bool) -> Event {
         let offset = self.at;
         if torn {
-            self.at = self.file_bytes; // told once
+            self.at = self.file_bytes; // reported once
             return Event::Bad { offset, bytes: self.file_bytes - offset, reason: "it ends within a frame".into() };
         }
         Event::End { offset, torn: false }
@@ -109,7 +112,7 @@ impl Frames {
         Event::Bad { offset, bytes: end - offset, reason: reason.into() }
     }
 
-    /// Zeros where a frame should begin: the end, if nothing else follows.
+    /// Handles zeros in place of a frame: the end of the segment, unless other bytes follow.
     fn zeros<E>(&mut self, mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Result<Event, E> {
         let mut from = self.at;
         while from < self.file_bytes {
@@ -124,8 +127,9 @@ impl Frames {
         Ok(self.end(false))
     }
 
-    /// Where the next whole frame from `from` on begins, or the segment's end. Few offsets have a plausible header; bytes made
-    /// so that many have end the search once their bodies come to [`SEARCH_MAX`] times the segment.
+    /// Returns the offset of the next valid frame at or after `from`, or the segment's end. Few
+    /// offsets have a plausible header. For crafted input with many, the search ends once their
+    /// bodies add up to [`SEARCH_MAX`] times the segment.
     fn resume_at<E>(&self, from: u64, read: &mut impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Result<u64, E> {
         let (mut from, mut budget) = (from, SEARCH_MAX.saturating_mul(self.file_bytes));
         while from + HEADER_BYTES as u64 <= self.file_bytes {
@@ -144,12 +148,12 @@ impl Frames {
                     return Ok(from + at as u64);
                 }
             }
-            from += (piece.len() - HEADER_BYTES + 1) as u64; // a header may lie across two pieces
+            from += (piece.len() - HEADER_BYTES + 1) as u64; // a header may span two pieces
         }
         Ok(self.file_bytes)
     }
 
-    /// Whether the frame that begins with `header` at `at` has the right checksums.
+    /// Returns whether the frame at `at` with this `header` has valid checksums.
     fn is_whole<E>(
         &self,
         header: &Header,
@@ -197,7 +201,7 @@ struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Reads and verifies the entry of sequence `seq`.
+    /// Reads and verifies the entry with sequence number `seq`.
     fn read(input: &mut Input<'a>, seq: SeqNo) -> Result<Entry<'a>, Corrupt> {
         let begin = input.clone();
         let stored_crc = input.fixed32()?;
@@ -235,8 +239,9 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The value in `bytes`, which are an entry of sequence `seq` and of a user key that `is_wanted`; borrowed from them if it is not
-/// compressed. To the order of a store, keys of different bytes may be one.
+/// Verifies `bytes` as an entry with sequence number `seq` and a user key accepted by
+/// `is_wanted`, and returns its value, borrowed if it is not compressed. A custom order may
+/// treat different key bytes as equal, hence the predicate.
 pub fn read_entry(bytes: &[u8], is_wanted: impl FnOnce(&[u8]) -> bool, seq: SeqNo) -> Result<Cow<'_, [u8]>, Corrupt> {
     let mut input = Input::new("entry", bytes);
     let entry = Entry::read(&mut input, seq)?;
@@ -266,7 +271,7 @@ mod tests {
         batch
     }
 
-    /// A segment with a head, two samples, and the places of the last one's entries.
+    /// A segment with a head and two sample batches, and the ranges of the last batch's entries.
     fn segment() -> (Vec<u8>, Vec<Range<usize>>) {
         let (mut out, mut places) = (MAGIC.to_vec(), Vec::new());
         let mut framer = Framer::new(7, Codec::Snappy, 1, 100);
@@ -298,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_back_and_entries_stand_alone() {
+    fn frames_round_trip_and_entries_verify_alone() {
         let (bytes, places) = segment();
         let told = events(7, &bytes);
         let batches: Vec<_> = told

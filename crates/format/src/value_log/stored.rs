@@ -1,63 +1,64 @@
-//! What tables and memtables hold in the place of a value, where values lie in a log.
+//! The stored form of a value in SSTables and memtables of stores with a value log.
 //!
 //! ```text
-//! 00 value                                              the value itself
-//! 01 varint64 segment, varint64 offset, varint64 bytes  an entry of a segment that was a log
-//! 02 likewise                                           an entry of a segment into which values were moved
+//! 00 value                                              inline
+//! 01 varint64 segment, varint64 offset, varint64 bytes  value pointer to an entry of a WAL segment
+//! 02 likewise                                           value pointer to a relocated value
 //! ```
-//! Deletes have nothing. Spec: docs/format/value-log.md.
+//! Tombstones store nothing. Spec: docs/format/value-log.md.
 use super::HEADER_BYTES;
 use crate::{
     Corrupt,
     coding::{Input, put_varint64},
 };
 
-/// What stands in front of a value that lies in the table itself.
+/// Prefix of an inline value.
 pub const INLINE: &[u8] = &[IN_TABLE];
 
 const IN_TABLE: u8 = 0;
 const IN_LOG: u8 = 1;
 const MOVED: u8 = 2;
 
-/// Where an entry lies.
+/// A value pointer: the location of an entry in the value log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ValuePointer {
-    /// Whether the segment holds values that were moved there; else it was a log.
+    /// Whether the segment holds relocated values; otherwise it was a WAL.
     pub moved: bool,
-    /// The segment's number.
+    /// Number of the segment.
     pub segment: u64,
-    /// Where in it the entry begins.
+    /// Offset of the entry in the segment, in bytes.
     pub offset: u64,
-    /// How long it is.
+    /// Length of the entry in bytes.
     pub bytes: u64,
 }
 
-/// A stored value taken apart.
+/// A decoded stored value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoredValue<'a> {
-    /// The value.
+    /// An inline value.
     Inline(&'a [u8]),
-    /// It is in an entry of a segment.
+    /// A value in the value log.
     At(ValuePointer),
 }
 
-/// Appends what is stored for a value that lies in the table itself.
+/// Appends the stored form of an inline value.
 pub fn put_inline(out: &mut Vec<u8>, value: &[u8]) {
     out.extend_from_slice(INLINE);
     out.extend_from_slice(value);
 }
 
 impl ValuePointer {
-    /// Longest form in bytes.
+    /// Maximum encoded size in bytes.
     pub const BYTES_MAX: usize = 31;
 
-    /// Bytes of the segment that this keeps alive: where values were moved to, each entry has a frame of its own, whose header
-    /// goes with it; in a log the headers are garbage, as are small values.
+    /// Returns the number of segment bytes this pointer keeps alive. Each relocated entry has a
+    /// frame of its own, whose header counts; in a WAL the headers are garbage, as are small
+    /// values.
     pub fn kept_bytes(&self) -> u64 {
         self.bytes.saturating_add(if self.moved { HEADER_BYTES as u64 } else { 0 })
     }
 
-    /// Appends what is stored for a value that lies there.
+    /// Appends the stored form of a pointer.
     pub fn put(&self, out: &mut Vec<u8>) {
         out.push(if self.moved { MOVED } else { IN_LOG });
         for number in [self.segment, self.offset, self.bytes] {
@@ -67,7 +68,7 @@ impl ValuePointer {
 }
 
 impl<'a> StoredValue<'a> {
-    /// Takes what is stored for a put apart.
+    /// Parses the stored form of a put.
     #[inline]
     pub fn parse(stored: &'a [u8]) -> Result<StoredValue<'a>, Corrupt> {
         match stored.split_first() {
@@ -84,7 +85,7 @@ fn pointer(moved: bool, bytes: &[u8]) -> Result<ValuePointer, Corrupt> {
     let pointer =
         ValuePointer { moved, segment: input.varint64()?, offset: input.varint64()?, bytes: input.varint64()? };
     if !input.is_empty() {
-        return Err(input.corrupt(format!("{} bytes too many", input.rest().len())));
+        return Err(input.corrupt(format!("{} surplus bytes", input.rest().len())));
     }
     if pointer.offset.checked_add(pointer.bytes).is_none() {
         return Err(Corrupt::new("pointer", 0, "it ends beyond any file"));
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_go_there_and_back() {
+    fn forms_round_trip() {
         let mut inline = Vec::new();
         put_inline(&mut inline, b"value");
         assert_eq!((&inline[..], StoredValue::parse(&inline)), (&b"\0value"[..], Ok(StoredValue::Inline(b"value"))));

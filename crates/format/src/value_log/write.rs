@@ -1,28 +1,29 @@
-//! Batches become frames.
+//! Encodes batches as frames.
 use super::{CRC_BYTES, DELETE, DELETE_RANGE, HEADER_BYTES, Header, PUT, PUT_COMPRESSED, begin_crc, entry_crc};
 use crate::{Batch, Codec, Op, SeqNo, coding::put_slice, compress::compress, crc};
 use std::ops::Range;
 
-/// Makes the frames of one segment.
+/// Encodes the frames of one segment.
 #[derive(Clone, Debug)]
 pub struct Framer {
     segment: u64,
     codec: Codec,
     zstd_level: i32,
-    /// Values from so many bytes on are compressed, if that helps.
+    /// Minimum size in bytes for compressing a value.
     compress_from: usize,
-    /// A value's codec and what it made.
+    /// Codec id and compressed bytes of a value.
     scratch: Vec<u8>,
 }
 
 impl Framer {
-    /// For segment number `segment`; values of `compress_from` bytes and more are compressed by `codec` where that saves an
-    /// eighth.
+    /// Starts segment number `segment`. Values of at least `compress_from` bytes are compressed
+    /// with `codec` if that saves an eighth.
     pub fn new(segment: u64, codec: Codec, zstd_level: i32, compress_from: usize) -> Framer {
         Framer { segment, codec, zstd_level, compress_from, scratch: Vec::new() }
     }
 
-    /// Appends the frame of `batch` to `out`, and tells of each operation where in `out` its entry lies.
+    /// Appends the frame of `batch` to `out`. Calls `place` with each operation and the range of
+    /// its entry in `out`.
     pub fn frame(&mut self, batch: &Batch, out: &mut Vec<u8>, mut place: impl FnMut(Op<'_>, Range<usize>)) {
         let begin = out.len();
         out.reserve(HEADER_BYTES + batch.byte_len() + 8 * batch.len() as usize);
@@ -39,7 +40,7 @@ impl Framer {
         out[begin..begin + HEADER_BYTES].copy_from_slice(&header.encode());
     }
 
-    /// Appends an entry, a put at `seq`, as a frame of its own; where in `out` the entry lies.
+    /// Appends a put at `seq` in a frame of its own. Returns the range of the entry in `out`.
     pub fn frame_put(&mut self, key: &[u8], seq: SeqNo, value: &[u8], out: &mut Vec<u8>) -> Range<usize> {
         let mut batch = Batch::new();
         batch.put(key, value);
@@ -66,7 +67,7 @@ impl Framer {
         at..out.len()
     }
 
-    /// Whether `value` is worth compressing; then `scratch` has it.
+    /// Returns whether compressing `value` pays; `scratch` then holds the result.
     fn squeezed(&mut self, value: &[u8]) -> bool {
         if self.codec == Codec::None || value.len() < self.compress_from.max(1) {
             return false;

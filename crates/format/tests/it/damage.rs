@@ -1,4 +1,4 @@
-//! Whatever the bytes are, decoders return an answer or an error; and what encoders write comes back.
+//! Decoders return a result or an error for any input, and read back what encoders write.
 use proptest::{collection::vec, prelude::*};
 use std::{convert::Infallible, sync::Arc};
 use terrace_format::{
@@ -103,7 +103,7 @@ fn framed(records: &[Vec<u8>], ours: bool) -> Vec<u8> {
     file
 }
 
-/// Every event up to the end. Each but the last must account for bytes of the file, in order.
+/// All events up to the end. Each but the last must account for bytes of the file, in order.
 fn events(file: &[u8]) -> Vec<Event> {
     let (mut deframer, mut events, mut reached) = (Deframer::new(file.len() as u64), Vec::new(), 0);
     loop {
@@ -112,7 +112,8 @@ fn events(file: &[u8]) -> Vec<Event> {
             Ok(())
         });
         let (from, to) = match &event {
-            Event::Record { offset, bytes } => (*offset, offset + bytes.len() as u64 + 7), // or further
+            // or more
+            Event::Record { offset, bytes } => (*offset, offset + bytes.len() as u64 + 7),
             Event::Bad { offset, bytes, .. } => (*offset, offset + bytes),
             Event::End { offset, .. } => {
                 assert!(*offset <= file.len() as u64);
@@ -138,7 +139,7 @@ fn flips() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {
     vec((any::<prop::sample::Index>(), 1..=255_u8), 1..4)
 }
 
-/// Walks a damaged block every way; only answers and errors may come of it.
+/// Iterates over a corrupt block in every way; it may only return entries and errors.
 fn walk(bytes: Vec<u8>, target: &[u8]) {
     let Ok(block) = Block::of_internal_keys(bytes) else { return };
     let (limit, block) = (block.byte_len() + 2, Arc::new(block));
@@ -220,7 +221,7 @@ proptest! {
         prop_assert!(found == records);
     }
 
-    /// Damage to a log costs records, but never makes one up.
+    /// Corruption of a WAL loses records and never invents one.
     #[test]
     fn damaged_logs_hold_only_what_was_written(
         sizes in vec(prop_oneof![8..100_usize, 30_000..40_000_usize], 1..20),
@@ -289,7 +290,7 @@ proptest! {
     }
 
     #[test]
-    fn shortened_keys_stay_in_their_gap(a in internal_key(), b in internal_key()) {
+    fn shortened_keys_stay_between_their_neighbours(a in internal_key(), b in internal_key()) {
         let order = KeyOrder::Bytewise;
         let (low, high) = if order.internal(&a, &b).is_le() { (a, b) } else { (b, a) };
         let mut key = low.clone();

@@ -1,4 +1,5 @@
-//! Files written by the real LevelDB, read by our decoders and written again by our encoders, byte for byte.
+//! Files written by the real LevelDB: decoders read them, and encoders reproduce them byte for
+//! byte.
 //!
 //! How the files were made: tests/golden/leveldb/README.md.
 use std::{cmp::Ordering, collections::BTreeMap, convert::Infallible, fs, path::PathBuf, sync::Arc};
@@ -24,7 +25,7 @@ fn read(name: &str) -> Vec<u8> {
     fs::read(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Every file of a store, as its name says.
+/// All files of a store, by file name.
 fn files(store: &str) -> Vec<(FileName, Vec<u8>)> {
     let names = fs::read_dir(path(store)).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.map(|name| (FileName::parse(&name).expect(&name), read(&format!("{store}/{name}")))).collect()
@@ -107,7 +108,7 @@ fn manifests_and_current() {
     assert!(edits.iter().all(|edit| edit.comparator.as_deref().is_none_or(|name| name == ORDER.name())));
 }
 
-/// A table, taken apart.
+/// A parsed SSTable.
 struct Table<'a> {
     file: &'a [u8],
     footer: Footer,
@@ -156,7 +157,8 @@ fn block(file: &[u8], handle: Handle) -> (u8, Vec<u8>) {
     (codec, compress::decompress(codec, stored).unwrap())
 }
 
-/// Entries of a block that LevelDB wrote with this restart interval; our builder must write the same bytes.
+/// Entries of a block that LevelDB wrote with this restart interval; the builder must reproduce
+/// its bytes.
 fn entries(block: &[u8], restart_interval: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut cursor = BlockCursor::new(Arc::new(Block::new(block.to_vec()).unwrap()));
     let (mut builder, mut entries) = (BlockBuilder::new(restart_interval), Vec::new());
@@ -206,7 +208,7 @@ fn filters() {
                 builder.add_key(key::user_key(key));
             }
         }
-        // LevelDB starts a filter block once more behind the last data block.
+        // LevelDB announces the end of the last data block to its filter block.
         let last = table.data.last().unwrap().handle;
         builder.start_block(last.end().unwrap());
         assert!(builder.finish() == found);
@@ -223,7 +225,7 @@ fn filters() {
     }
 }
 
-/// Everything together: what LevelDB's iterator showed is what tables and log hold.
+/// End to end: the SSTables and the WAL hold exactly the pairs that LevelDB's iterator returned.
 #[test]
 fn contents() {
     for store in STORES {

@@ -1,4 +1,4 @@
-//! What bytes mean, against files that LevelDB and earlier versions wrote.
+//! The formats, against files that LevelDB and earlier versions wrote.
 mod damage;
 mod frozen;
 mod golden;
