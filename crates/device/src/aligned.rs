@@ -1,10 +1,10 @@
-//! Memory for reads and writes past the page cache: it begins where the device wants it to.
+//! Aligned memory for direct I/O.
 use std::{fs::File, io, os::unix::fs::FileExt};
 
-/// No device wants more.
+/// The largest alignment that devices require, in bytes.
 const ALIGNMENT: usize = 4096;
 
-/// So many bytes, from a multiple of [`ALIGNMENT`] on.
+/// A buffer aligned to [`ALIGNMENT`].
 pub struct Aligned {
     bytes: Vec<u8>,
     begin: usize,
@@ -12,14 +12,14 @@ pub struct Aligned {
 }
 
 impl Aligned {
-    /// `len` zeros.
+    /// Returns a buffer of `len` zeros.
     pub fn new(len: usize) -> Aligned {
         let bytes = vec![0; len + ALIGNMENT];
         let begin = bytes.as_ptr().align_offset(ALIGNMENT);
         Aligned { bytes, begin, len }
     }
 
-    /// Fills `into`, which is as long, from `offset` of `file`.
+    /// Fills `into`, which has the buffer's length, from `offset` of `file`.
     pub fn read(mut self, file: &File, offset: u64, into: &mut [u8]) -> io::Result<()> {
         let aligned = &mut self.bytes[self.begin..self.begin + self.len];
         file.read_exact_at(aligned, offset)?;
@@ -27,7 +27,7 @@ impl Aligned {
         Ok(())
     }
 
-    /// The memory, with a copy of `bytes`, which are as many.
+    /// Copies `bytes`, which have the buffer's length, into the buffer and returns it.
     pub fn holding(&mut self, bytes: &[u8]) -> &[u8] {
         let aligned = &mut self.bytes[self.begin..self.begin + self.len];
         aligned.copy_from_slice(bytes);
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_begins_where_it_must() {
+    fn buffers_are_aligned() {
         for len in [0, 1, 4096, 1 << 20] {
             let bytes = vec![7; len];
             let mut aligned = Aligned::new(len);

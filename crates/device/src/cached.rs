@@ -1,5 +1,6 @@
-//! A device behind a cache of pages, as a kernel keeps one: small writes wait in memory for the next flush, where those of one page
-//! have become one. What a process that ends leaves behind, this one loses; so it is for measuring drives in this process.
+//! A device with a page cache like the kernel's: small writes wait in memory for the next flush,
+//! and repeated writes of a page become one. Unlike the kernel's cache, this one is lost when
+//! the process ends. Use it to measure drives within a process.
 use crate::{BlockDevice, Error, Result, Stream, error::check_range};
 use std::{
     collections::BTreeMap,
@@ -11,24 +12,25 @@ use std::{
 };
 
 const PAGE: u64 = 4096;
-/// Larger writes go past the cache, as direct ones do.
+/// Larger writes bypass the cache, as direct I/O does.
 const SMALL_BYTES: usize = 64 << 10;
-/// More than so many pages do not wait.
+/// Maximum number of waiting pages.
 const PAGES_MAX: usize = 4096;
 
 type Pages = BTreeMap<u64, (Stream, Box<[u8]>)>;
 
-/// Another device, written to when it is flushed.
+/// A write-back cache in front of another device.
 pub struct Cached {
     below: Arc<dyn BlockDevice>,
-    /// By number, pages that were written and not handed on. Held while they are, so that no later write overtakes them.
+    /// Waiting pages by number. The lock is held while they are written, so that no later write
+    /// overtakes them.
     waiting: Mutex<Pages>,
-    /// Pages could not be handed on, and are lost. Set and read while `waiting` is held.
+    /// Whether a write-back failed and lost pages. Accessed while `waiting` is locked.
     lost: AtomicBool,
 }
 
 impl Cached {
-    /// A cache before `below`, with nothing in it.
+    /// Returns an empty cache in front of `below`.
     pub fn new(below: Arc<dyn BlockDevice>) -> Cached {
         Cached { below, waiting: Mutex::default(), lost: AtomicBool::new(false) }
     }
@@ -37,7 +39,7 @@ impl Cached {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands pages on. Fails once some were lost.
+    /// Writes pages to the device below. Fails once pages were lost.
     fn write_back(&self, pages: Pages) -> Result<()> {
         if self.lost.load(Ordering::SeqCst) {
             let source = std::io::Error::other("it lost pages before");
@@ -46,7 +48,7 @@ impl Cached {
         self.hand_on(pages).inspect_err(|_| self.lost.store(true, Ordering::SeqCst))
     }
 
-    /// Neighbours of one stream go as one write.
+    /// Writes adjacent pages of one stream as one write.
     fn hand_on(&self, pages: Pages) -> Result<()> {
         let mut run: Option<(u64, Stream, Vec<u8>)> = None;
         for (number, (stream, page)) in pages {
@@ -66,7 +68,7 @@ impl Cached {
         run.map_or(Ok(()), |(first, stream, bytes)| self.below.write_at(first, &bytes, stream))
     }
 
-    /// Takes what waits within a range out of `waiting`.
+    /// Removes the pages within a range from `waiting` and returns them.
     fn take(&self, waiting: &mut Pages, offset: u64, len: u64) -> Result<Pages> {
         check_range(offset, len, PAGE as u32, self.len_bytes())?;
         let mut taken = waiting.split_off(&(offset / PAGE));
@@ -74,7 +76,7 @@ impl Cached {
         Ok(taken)
     }
 
-    /// Forgets what waits within a range.
+    /// Drops the waiting pages within a range.
     fn forget(&self, offset: u64, len: u64) -> Result<MutexGuard<'_, Pages>> {
         let mut waiting = self.waiting();
         self.take(&mut waiting, offset, len)?;
@@ -149,7 +151,7 @@ mod tests {
     use crate::Memory;
 
     #[test]
-    fn what_waits_is_read_and_a_flush_hands_it_on() {
+    fn waiting_pages_are_readable_and_written_by_a_flush() {
         let below = Arc::new(Memory::new(1 << 20).unwrap());
         let device = Cached::new(below.clone());
         let read = |device: &dyn BlockDevice, page: u64| {

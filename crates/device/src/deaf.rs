@@ -1,13 +1,14 @@
-//! A drive that cannot be told what nobody needs any more.
+//! A drive without TRIM.
 use crate::{BlockDevice, Error, Result, Stream};
 use nix::errno::Errno;
 use std::{ops::Range, os::fd::BorrowedFd, sync::Arc};
 
-/// Another device without discards: each is refused, as by a drive that knows none. Everything else is passed on.
+/// Another device whose discards fail, as on a drive without TRIM. All other operations are
+/// passed through.
 pub struct Deaf(Arc<dyn BlockDevice>);
 
 impl Deaf {
-    /// `below`, without discards.
+    /// Wraps `below`.
     pub fn new(below: Arc<dyn BlockDevice>) -> Deaf {
         Deaf(below)
     }

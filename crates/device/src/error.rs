@@ -1,69 +1,69 @@
-//! What can go wrong on a block device.
+//! Errors of block devices.
 
-/// The result of an operation on a block device.
+/// The result of a block-device operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why an operation on a block device failed. After an error, what the operation should have changed is unknown; nothing else
-/// changed.
+/// An error of a block-device operation. The contents of the affected range are unknown
+/// afterwards; nothing else changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A range that does not lie on blocks.
+    /// An unaligned range.
     #[error("{len} bytes at {offset}: the device is read and written in blocks of {block} bytes")]
     Unaligned {
-        /// Where the range begins.
+        /// Start of the range.
         offset: u64,
-        /// Its length.
+        /// Length of the range.
         len: u64,
-        /// The device's block.
+        /// Block size of the device.
         block: u32,
     },
-    /// A range that does not lie within the device.
+    /// A range that exceeds the device.
     #[error("{len} bytes at {offset}: the device ends at {end}")]
     BeyondEnd {
-        /// Where the range begins.
+        /// Start of the range.
         offset: u64,
-        /// Its length.
+        /// Length of the range.
         len: u64,
-        /// The device's length.
+        /// Size of the device.
         end: u64,
     },
-    /// A length, a profile or an option that no device can have.
+    /// An invalid length, profile or option.
     #[error("{field}: {why}")]
     Impossible {
-        /// Which field it is.
+        /// The field.
         field: &'static str,
-        /// What is wrong with its value.
+        /// The problem with its value.
         why: String,
     },
-    /// A file of ours is not as it was written. Nothing of it is used.
+    /// A corrupt file of the simulated drive. None of it is used.
     #[error("{file} is damaged at byte {offset}: {why}")]
     Damaged {
         /// The file.
         file: String,
-        /// Where in it the damage was found.
+        /// Offset of the corruption.
         offset: u64,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
-    /// A text or a file that is not what it should be. Nothing of it is used.
+    /// A malformed text or file. None of it is used.
     #[error("{what}: {why}")]
     Malformed {
-        /// The text or the file.
+        /// The text or file.
         what: String,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
-    /// The system below refused.
+    /// An error of the operating system.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried, and on what.
+        /// The operation and its object.
         what: String,
-        /// What the system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
 }
 
-/// Refuses a range that is not made of whole blocks of a device that ends at `end`.
+/// Rejects a range that is unaligned or exceeds a device of `end` bytes.
 pub(crate) fn check_range(offset: u64, len: u64, block: u32, end: u64) -> Result<()> {
     if !offset.is_multiple_of(block.into()) || !len.is_multiple_of(block.into()) {
         return Err(Error::Unaligned { offset, len, block });

@@ -1,4 +1,5 @@
-//! A device in a file: a sparse one, which takes only the space of what was written to it, or the node of a real block device.
+//! A device in a file, or a real block device. A sparse file occupies only the space of written
+//! blocks.
 use std::fs::{self, TryLockError};
 use std::io::{ErrorKind, Seek, SeekFrom};
 use std::ops::Range;
@@ -16,35 +17,36 @@ use crate::error::check_range;
 use crate::{BlockDevice, Error, Result, Stream, aligned::Aligned, flushers::Flushers, loops, node, reread, rewrite};
 
 const BLOCK: u32 = 4096;
-/// The page cache keeps no larger pieces.
+/// Maximum size of a folio in the page cache.
 const FOLIO_BYTES: u64 = 2 << 20;
 
-/// A block device in a file, or the node of one, locked against other processes that use it so. What is discarded or zeroed is
-/// punched out of the file where its file system can do that, and written as zeros where it cannot. A real device that cannot
-/// discard says so instead; what of it was discarded, it may go on to read as it was.
+/// A block device in a file, or a real block device, locked against other processes. Discarded
+/// and zeroed ranges are punched out of the file, or overwritten with zeros if the file system
+/// cannot punch holes. A real device that cannot discard returns an error; discarded ranges of a
+/// real device may keep their contents.
 pub struct File {
-    /// Goes before the descriptor that it guards.
+    /// Dropped before the descriptor it belongs to.
     guard: Option<Box<dyn Send + Sync>>,
     file: fs::File,
     path: PathBuf,
     len: u64,
-    /// A block device itself, not a file.
+    /// Whether this is a real block device.
     is_node: bool,
-    /// `None` where nothing is written.
+    /// `None` if opened read-only.
     flushers: Option<Flushers>,
-    /// Its space stays its own: a discard does nothing.
+    /// Whether discards are ignored to keep the space allocated.
     keeps: bool,
-    /// Past the kernel's page cache, which takes aligned memory.
+    /// Whether to bypass the page cache, which requires aligned memory.
     direct: bool,
-    /// Memory under the name of a file.
+    /// Whether this is an anonymous memory file.
     is_memory: bool,
 }
 
 impl File {
-    /// Makes a device of `len` bytes, all zero.
+    /// Creates a device of `len` zero bytes.
     ///
     /// # Errors
-    /// A length that is no whole number of 4096-byte blocks; a file that exists, or cannot be made.
+    /// If `len` is not a multiple of 4096, or if the file exists or cannot be created.
     pub fn create(path: &Path, len: u64) -> Result<File> {
         check_len(len)?;
         let made = fs::OpenOptions::new().read(true).write(true).create_new(true).open(path);
@@ -53,10 +55,11 @@ impl File {
         File::locked(file, path, len)
     }
 
-    /// Makes a device of `len` bytes, all zero, in this machine's memory: a file that no directory has. What is discarded is given back.
+    /// Creates a device of `len` zero bytes in an anonymous memory file. Discarded memory is
+    /// returned to the system.
     ///
     /// # Errors
-    /// As of [`create`](File::create).
+    /// As [`create`](File::create).
     pub fn in_memory(len: u64) -> Result<File> {
         const NAME: &str = "terrace-drive";
         check_len(len)?;
@@ -68,26 +71,27 @@ impl File {
         Ok(made)
     }
 
-    /// Opens a device that is there. A block device is opened exclusively: the kernel refuses one that is mounted, swapped to, or
-    /// part of another.
+    /// Opens an existing device. A real block device is opened exclusively: the kernel refuses
+    /// it while it is mounted, used as swap, or part of another device.
     ///
     /// # Errors
-    /// No file, one whose length is no whole number of 4096-byte blocks, or one that another process uses, be it through a loop device. Of
-    /// a block device, what is behind the last whole block is not used.
+    /// If the file is missing, if its length is not a multiple of 4096, or if another process
+    /// uses it, also through a loop device. A partial block at the end of a real device is
+    /// ignored.
     pub fn open(path: &Path) -> Result<File> {
         let is_node = is_node(path);
         let flags = if is_node { O_EXCL } else { 0 };
         let mut file = open_device(fs::OpenOptions::new().read(true).write(true), flags, path)?;
         let len = length(&mut file, path)?;
         let device = File::locked(file, path, len)?;
-        refuse_both(path, is_node)?; // who comes by the other name later finds this lock
+        refuse_both(path, is_node)?; // a later open through the other name meets this lock
         Ok(device)
     }
 
-    /// Opens a device that is there to read it, beside others who read. Writing to it fails.
+    /// Opens an existing device for reading, concurrently with other readers. Writes fail.
     ///
     /// # Errors
-    /// As of [`open`](File::open), but for loop devices: a file may be read that is behind one.
+    /// As [`open`](File::open), except that the file may be in use by a loop device.
     pub fn open_read_only(path: &Path) -> Result<File> {
         let mut file = open_device(fs::OpenOptions::new().read(true), 0, path)?;
         let len = length(&mut file, path)?;
@@ -107,23 +111,24 @@ impl File {
         })
     }
 
-    /// A file keeps its space, so that no later write meets a full file system: what is discarded stays there, with its bytes, and zeros
-    /// are written. A real device still discards.
+    /// Keeps the space of a file allocated, so that no later write meets a full file system:
+    /// discards are ignored and zeros are written. A real device still discards.
     pub fn keeping(mut self) -> File {
         self.keeps = !self.is_node;
         self
     }
 
-    /// Keeps what `guard` makes for the descriptor that holds the lock, for as long as that is open.
+    /// Attaches the object that `guard` creates for the locked descriptor; it is dropped before
+    /// the descriptor is closed.
     pub fn guarded(mut self, guard: impl FnOnce(BorrowedFd<'_>) -> Box<dyn Send + Sync>) -> File {
         self.guard = Some(guard(self.file.as_fd()));
         self
     }
 
-    /// From now on the kernel keeps nothing of it in memory: what is written goes to the device, what is read comes from there.
+    /// Switches to direct I/O, which bypasses the page cache.
     ///
     /// # Errors
-    /// The file system cannot.
+    /// If the file system does not support it.
     pub fn direct(mut self) -> Result<File> {
         let flags = fcntl(&self.file, FcntlArg::F_GETFL).map(OFlag::from_bits_truncate);
         let set = flags.and_then(|flags| fcntl(&self.file, FcntlArg::F_SETFL(flags | OFlag::O_DIRECT)));
@@ -132,12 +137,14 @@ impl File {
         Ok(self)
     }
 
-    /// Takes all the space that the file may need, so that no write meets a full file system. Nothing for a real device.
+    /// Allocates all space of the file, so that no write meets a full file system. No effect on
+    /// a real device.
     ///
     /// # Errors
-    /// The file system is full, or cannot.
+    /// If the file system is full or does not support it.
     pub fn allocate(&self) -> Result<()> {
-        let all = fallocate(self.file.as_fd(), FallocateFlags::empty(), 0, self.len as i64); // no file is longer
+        // files are never longer
+        let all = fallocate(self.file.as_fd(), FallocateFlags::empty(), 0, self.len as i64);
         if self.is_node { Ok(()) } else { all.map_err(|error| failed("allocate", &self.path, error.into())) }
     }
 
@@ -164,7 +171,7 @@ impl File {
             return Ok(());
         }
         let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
-        // Both fit: no file is longer than what `off_t` counts.
+        // The conversions are lossless: a file is no longer than `off_t` can express.
         match fallocate(self.file.as_fd(), flags, offset as i64, len as i64) {
             Err(nix::Error::EOPNOTSUPP) => self.zero(offset, len),
             done => done.map_err(|error| failed("punch", &self.path, error.into())),
@@ -178,11 +185,11 @@ impl File {
     }
 }
 
-/// The lock is given up by a call rather than by closing: a child that another thread is just forking holds a copy of the descriptor until it
-/// executes, and with it the lock.
+/// Unlocks explicitly instead of by closing: a child process that another thread is forking
+/// holds a copy of the descriptor, and with it the lock, until it calls exec.
 impl Drop for File {
     fn drop(&mut self) {
-        let _ = self.file.unlock(); // closing is next, and as good later
+        let _ = self.file.unlock(); // closing follows and unlocks as well
     }
 }
 
@@ -212,9 +219,9 @@ impl BlockDevice for File {
         self.file.read_exact_at(into, offset).map_err(|source| failed("read", &self.path, source))
     }
 
-    /// The kernel starts to read and returns. Past its page cache there is nowhere to keep what it would read.
+    /// Starts kernel read-ahead. No effect with direct I/O, which has no cache to read into.
     fn expect(&self, offset: u64, len: u64) {
-        let wanted = len > 0 && !self.direct; // 0 bytes would be all that there are
+        let wanted = len > 0 && !self.direct; // length 0 would mean the rest of the file
         if let (true, Ok(offset), Ok(len)) = (wanted, offset.try_into(), len.try_into()) {
             let _ = posix_fadvise(&self.file, offset, len, PosixFadviseAdvice::POSIX_FADV_WILLNEED);
         }
@@ -251,9 +258,10 @@ impl BlockDevice for File {
     fn forget_cached(&self, offset: u64, len: u64) -> Result<()> {
         self.check(offset, len)?;
         if len == 0 || self.direct {
-            return Ok(()); // 0 bytes would be all that there are
+            return Ok(()); // length 0 would mean the rest of the file
         }
-        // What the kernel keeps as one piece it drops as one, if at all. Both fit, as in `punch`.
+        // The kernel drops folios as a whole or not at all. The conversions are lossless, as in
+        // `punch`.
         let (from, to) = (offset - offset % FOLIO_BYTES, (offset + len).next_multiple_of(FOLIO_BYTES).min(self.len));
         posix_fadvise(&self.file, from as i64, (to - from) as i64, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
             .map_err(|error| failed("drop cached pages of", &self.path, error.into()))
@@ -277,8 +285,8 @@ impl BlockDevice for File {
     }
 }
 
-/// Takes a lock. That of a device is tried for a second: who manages devices holds it for a moment whenever somebody has closed one, to
-/// see what is on it now.
+/// Takes a lock. Retries on a block device for a second: udev holds the lock briefly after a
+/// close, to probe the contents.
 fn patiently(
     is_node: bool,
     lock: impl Fn() -> std::result::Result<(), TryLockError>,
@@ -292,19 +300,19 @@ fn patiently(
     lock()
 }
 
-/// Refuses a file that is behind a loop device, and a loop device over a file that somebody uses as a device.
+/// Refuses a file in use by a loop device, and a loop device over a file in use as a device.
 fn refuse_both(path: &Path, is_node: bool) -> Result<()> {
     if is_node {
         let Some(Ok(below)) = loops::below(path).map(fs::File::open) else { return Ok(()) };
         let locked = patiently(is_node, || below.try_lock_shared());
-        return locked.map_err(|refused| failed("lock the file behind", path, refused.into()));
+        return locked.map_err(|refused| failed("lock the backing file", path, refused.into()));
     }
     let Some(node) = loops::over(path) else { return Ok(()) };
-    let what = format!("open {}, which is behind {}", path.display(), node.display());
+    let what = format!("open {}, which backs {}", path.display(), node.display());
     Err(Error::Io { what, source: ErrorKind::ResourceBusy.into() })
 }
 
-/// Opens a block device or a regular file. Anything else is refused, and a FIFO is not waited for.
+/// Opens a block device or a regular file. Refuses everything else, and never blocks on a FIFO.
 fn open_device(how: &mut fs::OpenOptions, flags: i32, path: &Path) -> Result<fs::File> {
     let opened = how.custom_flags(flags | O_NONBLOCK).open(path);
     let file = opened.map_err(|source| failed("open", path, source))?;
@@ -316,12 +324,12 @@ fn open_device(how: &mut fs::OpenOptions, flags: i32, path: &Path) -> Result<fs:
     Err(failed("open", path, source))
 }
 
-/// Whether the path is a block device's.
+/// Returns whether the path is a block device.
 fn is_node(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device())
 }
 
-/// How long a device is: of a block device, whose sectors may be smaller, the blocks that are whole.
+/// Returns the size of a device in whole blocks; a real device may have smaller sectors.
 fn length(file: &mut fs::File, path: &Path) -> Result<u64> {
     let len = file.seek(SeekFrom::End(0)).map_err(|source| failed("look at", path, source))?;
     let len = if is_node(path) { len - len % u64::from(BLOCK) } else { len };
@@ -331,7 +339,7 @@ fn length(file: &mut fs::File, path: &Path) -> Result<u64> {
 
 fn check_len(len: u64) -> Result<()> {
     if len == 0 || !len.is_multiple_of(BLOCK.into()) {
-        let why = format!("{len} bytes are not a whole number of {BLOCK} byte blocks, or none");
+        let why = format!("{len} bytes: the size must be a positive multiple of {BLOCK}");
         return Err(Error::Impossible { field: "length", why });
     }
     Ok(())
@@ -349,7 +357,7 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     #[test]
-    fn keeps_what_was_written_and_no_space_for_the_rest() {
+    fn only_written_blocks_occupy_space() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("drive");
         let device = File::create(&path, 64 << 20).unwrap();
@@ -373,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_keeps_its_space_has_all_of_it_after_a_discard() {
+    fn a_preallocated_file_keeps_its_space_after_a_discard() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("drive");
         let device = File::create(&path, 4 << 20).unwrap().keeping();
@@ -387,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_not_made_anew_and_what_is_in_use_not_opened() {
+    fn existing_files_are_not_created_and_busy_ones_not_opened() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("drive");
         let device = File::create(&path, 4096).unwrap();
@@ -402,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn past_the_page_cache_and_in_parts_of_blocks_the_same_is_written() {
+    fn direct_and_unaligned_writes_give_the_same_contents() {
         let directory = tempfile::tempdir().unwrap();
         for direct in [false, true] {
             let path = directory.path().join(format!("{direct}"));

@@ -1,8 +1,10 @@
-//! Flushes of one file side by side, none of which promises what another was told has failed.
+//! Concurrent flushes of one file, each of which reports every write failure it could have
+//! missed.
 //!
-//! The kernel tells of a write that failed once for each description of a file (`errseq_t`). Two flushes by one description could be told
-//! different things of one failure, so each has one of its own for as long as it runs. All of them are opened with the device: one that is
-//! opened later knows nothing of what was told before.
+//! The kernel reports a write failure once per open file description (`errseq_t`). Two flushes
+//! through one description could get different answers about the same failure, so each running
+//! flush has a description of its own. All of them are opened with the device: a description
+//! opened later does not report earlier failures.
 use super::node::Whole;
 use std::{
     fs::File,
@@ -15,44 +17,46 @@ use std::{
     },
 };
 
-/// How many flushes run at once; others wait.
+/// Maximum number of concurrent flushes; further ones wait.
 const COUNT: usize = 4;
 
 pub struct Flushers {
     idle: Mutex<Vec<Flusher>>,
     returned: Condvar,
-    /// One has failed: what the device holds is unknown from then on.
+    /// Whether a flush failed; from then on the device's contents are unknown.
     failed: AtomicBool,
 }
 
 struct Flusher {
     file: File,
-    /// Without it, all of the device is flushed whenever a part of it is to be.
+    /// `None` if the device can only be flushed as a whole.
     whole: Option<Whole>,
 }
 
 impl Flushers {
-    /// Of `file`, which has `bytes` and is a block device if `is_node`.
+    /// Opens the descriptions of `file`, which has `bytes` bytes.
     pub fn new(file: &File, bytes: u64, is_node: bool) -> Result<Flushers> {
-        // To write, though nothing is written through them: `msync` passes over what was mapped by a description that only reads.
+        // Opened for writing although nothing is written: `msync` ignores mappings of read-only
+        // descriptions.
         let mut writing = File::options();
         let writing = writing.read(true).write(true);
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let mut files: Vec<File> = (0..COUNT).filter_map(|_| writing.open(&path).ok()).collect();
         if files.is_empty() {
-            files.push(file.try_clone()?); // where this is refused; it shares the lock, so a child that inherits it keeps that
+            // fallback; shares the lock, which a child process that inherits it would keep
+            files.push(file.try_clone()?);
         }
         let flusher = |file| Flusher { whole: if is_node { Whole::map(&file, bytes).ok() } else { None }, file };
         let idle = Mutex::new(files.into_iter().map(flusher).collect());
         Ok(Flushers { idle, returned: Condvar::new(), failed: AtomicBool::new(false) })
     }
 
-    /// All that was written so far is durable at return.
+    /// Makes all completed writes durable.
     pub fn flush(&self) -> Result<()> {
         self.run(|flusher| flusher.file.sync_data())
     }
 
-    /// What was written to `ranges` so far, which lie within the device, is durable at return.
+    /// Makes all completed writes to `ranges`, which lie within the device, durable.
     pub fn flush_ranges(&self, ranges: &[Range<u64>]) -> Result<()> {
         self.run(|Flusher { file, whole }| match whole {
             Some(whole) => whole.flush(file, ranges),
@@ -67,7 +71,9 @@ impl Flushers {
         drop(idle);
         let outcome = flush(&flusher);
         if outcome.is_err() {
-            self.failed.store(true, Ordering::SeqCst); // before anybody else has this description, which will not tell again
+            // before another flush uses this description, which will not report the failure
+            // again
+            self.failed.store(true, Ordering::SeqCst);
         }
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(flusher);
         self.returned.notify_one();
@@ -84,7 +90,7 @@ mod tests {
     use std::{sync::Barrier, thread};
 
     #[test]
-    fn nobody_is_promised_what_another_was_told_has_failed() {
+    fn a_failure_reported_to_one_flush_fails_the_others() {
         let file = tempfile::tempfile().unwrap();
         let flushers = Flushers::new(&file, 4096, false).unwrap();
         flushers.flush().unwrap();
@@ -97,10 +103,10 @@ mod tests {
         thread::scope(|scope| {
             let beside = scope.spawn(|| flushers.run(beside));
             begun.wait();
-            let told = flushers.run(|_| Err(Error::other("the drive is gone"))).unwrap_err();
-            assert_eq!(told.to_string(), "the drive is gone");
+            let told = flushers.run(|_| Err(Error::other("the drive failed"))).unwrap_err();
+            assert_eq!(told.to_string(), "the drive failed");
             failed.wait();
-            assert!(beside.join().unwrap().is_err(), "the one beside it was promised");
+            assert!(beside.join().unwrap().is_err(), "a concurrent flush succeeded");
         });
         for _ in 0..2 * COUNT {
             assert!(flushers.flush().is_err(), "a later one was promised");

@@ -1,5 +1,5 @@
-//! What is a block device? Something with a length that reads, writes, flushes and forgets, and no more: it never heard of a
-//! key or a file. Everything that can stand in for a drive implements [`BlockDevice`].
+//! Block devices: the interface that every drive, real or simulated, implements
+//! ([`BlockDevice`]). This layer knows no files and no keys.
 #![deny(unsafe_code)]
 
 mod aligned;
@@ -32,30 +32,32 @@ pub use slow::{Pace, Slow};
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
-/// Which of the drive's write frontiers a write goes to: data of one lifetime together, so that it dies together. A device
-/// without streams ignores it. Zero is where unlabelled writes go.
+/// A write stream of a drive: data with similar lifetimes belongs in one stream, so that it is
+/// invalidated together. Drives without streams ignore it. Unlabelled writes use stream 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Stream(pub u8);
 
-/// A block device. Offsets and lengths are bytes and multiples of [`block_bytes`](Self::block_bytes); other ones, and ranges
-/// beyond the end, are refused. A completed write survives the loss of power once a later [`flush`](Self::flush) has returned,
-/// and may survive without.
+/// A block device. Offsets and lengths are in bytes and must be multiples of
+/// [`block_bytes`](Self::block_bytes); unaligned ranges and ranges beyond the end are rejected.
+/// A completed write is durable once a later [`flush`](Self::flush) has returned, and may become
+/// durable earlier.
 pub trait BlockDevice: Send + Sync {
-    /// The device's length.
+    /// Returns the size of the device in bytes.
     fn len_bytes(&self) -> u64;
 
-    /// The unit of reading and writing: 512 or 4096.
+    /// Returns the block size in bytes: 512 or 4096.
     fn block_bytes(&self) -> u32;
 
-    /// Fills `into` from `offset`. What was never written, or zeroed, reads as zeros.
+    /// Fills `into` from `offset`. Blocks that were never written, or were zeroed, read as
+    /// zeros.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()>;
 
-    /// Fills `into`, which need be no whole blocks.
+    /// As [`read_at`](Self::read_at), for an unaligned range.
     fn read_part(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         reread(self, offset, into)
     }
 
-    /// Says that these bytes, which need be no whole blocks, will be read soon. A hint.
+    /// Hints that a range, possibly unaligned, will be read soon.
     fn expect(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
@@ -63,42 +65,46 @@ pub trait BlockDevice: Send + Sync {
     /// Writes all of `bytes` at `offset`.
     fn write_at(&self, offset: u64, bytes: &[u8], stream: Stream) -> Result<()>;
 
-    /// Writes bytes that need be no whole blocks. What else is in their blocks is read first: here, or by the kernel.
+    /// As [`write_at`](Self::write_at), for an unaligned range. The affected blocks are read
+    /// first, here or by the kernel.
     fn write_part(&self, offset: u64, bytes: &[u8], stream: Stream) -> Result<()> {
         rewrite(self, offset, bytes, stream)
     }
 
-    /// Returns when every write, discard and zeroing that had returned before is durable.
+    /// Makes every write, discard and zeroing that has returned durable.
     fn flush(&self) -> Result<()>;
 
-    /// Returns when every write within `ranges` that had returned before is durable. Others need not be: what waits in memory to be written
-    /// may wait on. A device that cannot tell them apart flushes all. Of flushes at the same time each hears of what failed within its ranges.
+    /// Makes every write within `ranges` that has returned durable. Other writes may stay in
+    /// volatile memory. A device that cannot flush ranges flushes everything. Of concurrent
+    /// flushes, each reports the failures within its own ranges.
     fn flush_ranges(&self, ranges: &[Range<u64>]) -> Result<()> {
         let _ = ranges;
         self.flush()
     }
 
-    /// From now on reads of these bytes show what the device has of them, but for what still waits to be written: a flush that failed may
-    /// have left others in memory which the device never got, and which no later flush saves. Does nothing where reads come from the
-    /// device anyway.
+    /// Drops cached pages of a range, except those waiting to be written, so that reads show the
+    /// device's contents. After a failed flush the page cache may hold pages that the device
+    /// never received and no later flush writes. No effect on devices without a cache.
     fn forget_cached(&self, offset: u64, len: u64) -> Result<()> {
         let _ = (offset, len);
         Ok(())
     }
 
-    /// Says that nobody will read these bytes again. A real device may read as it did, or as it likes; others read as zeros afterwards.
+    /// Declares that the range will not be read again. A real device may return old or arbitrary
+    /// bytes afterwards, others return zeros.
     fn discard(&self, offset: u64, len: u64) -> Result<()>;
 
-    /// Makes these bytes read as zeros.
+    /// Zeroes a range.
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<()>;
 
-    /// A file with the very same bytes, if reads and writes may go there past this device; nothing else may.
+    /// Returns a file with the same contents if reads and writes, but no other operations, may
+    /// bypass this device.
     fn backing(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 }
 
-/// Reads the blocks that `into` lies in.
+/// Reads the blocks that contain the range of `into`.
 fn reread(device: &(impl BlockDevice + ?Sized), offset: u64, into: &mut [u8]) -> Result<()> {
     let block = u64::from(device.block_bytes());
     let (first, within) = (offset - offset % block, (offset % block) as usize);
@@ -108,7 +114,8 @@ fn reread(device: &(impl BlockDevice + ?Sized), offset: u64, into: &mut [u8]) ->
     Ok(())
 }
 
-/// Reads the blocks that `bytes` lie in, and writes them with `bytes` in them.
+/// Reads the blocks that contain the range of `bytes`, and writes them back with `bytes`
+/// inserted.
 fn rewrite(device: &(impl BlockDevice + ?Sized), offset: u64, bytes: &[u8], stream: Stream) -> Result<()> {
     let block = u64::from(device.block_bytes());
     let (first, within) = (offset - offset % block, (offset % block) as usize);

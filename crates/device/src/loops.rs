@@ -1,4 +1,4 @@
-//! Loop devices: who writes to a file past the block device that it is meanwhile, or to both, destroys what is there.
+//! Loop devices. Writing to a file while a loop device also writes to it destroys its contents.
 use crate::{Error, Result};
 use nix::errno::Errno;
 use std::fs;
@@ -6,24 +6,25 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The loop devices over files of which `is_meant` says so.
+/// Returns the loop devices over files that satisfy `is_meant`.
 ///
 /// # Errors
-/// The kernel shows no block devices.
+/// If the kernel lists no block devices.
 pub fn over_files(is_meant: impl Fn(&Path) -> bool) -> io::Result<Vec<PathBuf>> {
     let blocks = fs::read_dir("/sys/block")?.flatten();
     let meant = blocks.filter(|block| backing(&block.path()).is_some_and(|file| is_meant(&file)));
     Ok(meant.map(|block| Path::new("/dev").join(block.file_name())).collect())
 }
 
-/// The loop device that the file at `path` is behind, if any.
+/// Returns the loop device over the file at `path`, if any.
 pub fn over(path: &Path) -> Option<PathBuf> {
     let of = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino()));
     let wanted = of(path).ok()?;
     over_files(|file| of(file).is_ok_and(|found| found == wanted)).ok()?.pop()
 }
 
-/// The file behind the block device at `node`, if that is a loop device or a part of one.
+/// Returns the file below the block device at `node`, if that is a loop device or a partition of
+/// one.
 pub fn below(node: &Path) -> Option<PathBuf> {
     let device = fs::metadata(node).ok()?.rdev();
     let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
@@ -31,10 +32,11 @@ pub fn below(node: &Path) -> Option<PathBuf> {
     backing(&block).or_else(|| backing(&block.join("..")))
 }
 
-/// The number of a block device, as the list of mounts spells it. None if it is a partition that its owner has given up meanwhile.
+/// Returns the device number of a block device as the mount table spells it, or `None` for a
+/// partition that was removed.
 ///
 /// # Errors
-/// The kernel does not tell.
+/// If the kernel does not list the device.
 pub fn number_of(node: &Path) -> Result<Option<String>> {
     let name = node.file_name().unwrap_or_default().display();
     let path = format!("/sys/class/block/{name}/dev");
@@ -47,7 +49,7 @@ pub fn number_of(node: &Path) -> Result<Option<String>> {
     }
 }
 
-/// What the kernel says of a block device in its folder.
+/// Returns the backing file from the sysfs folder of a block device.
 fn backing(block: &Path) -> Option<PathBuf> {
     Some(fs::read_to_string(block.join("loop/backing_file")).ok()?.trim_end_matches('\n').into())
 }

@@ -1,4 +1,4 @@
-//! A device in memory, which takes only what was written to it.
+//! A sparse device in memory.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,34 +6,34 @@ use crate::error::check_range;
 use crate::{BlockDevice, Error, Result, Stream};
 
 const BLOCK: u32 = 4096;
-/// The bytes of a chunk: more than what allocators keep for themselves, so that the system hands it over as zeros that take no
-/// memory before they are written, and takes it back at once.
+/// Chunk size. Larger than the allocator's own pools, so the system provides zero pages that
+/// occupy no memory until written, and gets them back at once.
 const CHUNK: usize = 1 << 20;
 
-/// A block device in memory. What was never written takes no space, nor does what was discarded or zeroed by whole mebibytes;
-/// nothing survives the process.
+/// A block device in memory. Unwritten chunks, and chunks discarded or zeroed as a whole, occupy
+/// no memory. The contents are lost with the process.
 pub struct Memory {
     len: u64,
-    /// One for each mebibyte; `None` reads as zeros.
+    /// One per mebibyte; `None` reads as zeros.
     chunks: Mutex<Vec<Option<Box<[u8]>>>>,
 }
 
-/// A part of a range that lies within one chunk.
+/// The part of a range within one chunk.
 struct Part {
     chunk: usize,
-    /// Where in the chunk it begins.
+    /// Offset in the chunk.
     start: usize,
-    /// Where in the range it begins.
+    /// Offset in the range.
     at: usize,
     len: usize,
 }
 
 impl Memory {
-    /// A device of `len` bytes, all zero.
+    /// Returns a device of `len` zero bytes.
     pub fn new(len: u64) -> Result<Self> {
         let impossible = |why| Error::Impossible { field: "length", why };
         if len == 0 || !len.is_multiple_of(BLOCK.into()) {
-            return Err(impossible(format!("{len} bytes are not a whole number of {BLOCK} byte blocks, or none")));
+            return Err(impossible(format!("{len} bytes: the size must be a positive multiple of {BLOCK}")));
         }
         let (mut chunks, count) = (Vec::new(), len.div_ceil(CHUNK as u64) as usize);
         chunks.try_reserve_exact(count).map_err(|error| impossible(format!("{len} bytes: {error}")))?;
@@ -41,10 +41,10 @@ impl Memory {
         Ok(Self { len, chunks: Mutex::new(chunks) })
     }
 
-    /// The parts of a range, once it is known to be one.
+    /// Checks a range and splits it into parts.
     fn parts(&self, offset: u64, len: u64) -> Result<impl Iterator<Item = Part> + use<>> {
         check_range(offset, len, BLOCK, self.len)?;
-        // What lies within the device can be counted in memory.
+        // Offsets within the device fit `usize`.
         let (from, len) = (offset as usize, len as usize);
         let chunks = from / CHUNK..(from + len).div_ceil(CHUNK);
         Ok(chunks.map(move |chunk| {
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_was_written_and_zeros_elsewhere() {
+    fn unwritten_ranges_read_as_zeros() {
         let device = Memory::new(16 * 4096).unwrap();
         device.write_at(4096, &[7; 8192], Stream::default()).unwrap();
         device.discard(8192, 4096).unwrap();
@@ -133,9 +133,9 @@ mod tests {
         assert_eq!(read[..4096], [0; 4096]);
     }
 
-    /// Beside a naive device: ranges within chunks, over their borders, and whole ones.
+    /// Against a naive device: ranges within chunks, across their borders, and whole chunks.
     #[test]
-    fn ranges_over_the_borders_of_chunks_are_no_others() {
+    fn ranges_across_chunks_equal_those_within() {
         let (len, mut naive) = (3 * CHUNK + 8192, vec![0; 3 * CHUNK + 8192]);
         let device = Memory::new(len as u64).unwrap();
         for (byte, start, count) in [
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_not_blocks_of_it() {
+    fn unaligned_and_out_of_range_requests_are_rejected() {
         for len in [0, 4095, u64::MAX - 4095] {
             assert!(matches!(Memory::new(len), Err(Error::Impossible { field: "length", .. })), "{len}");
         }

@@ -1,7 +1,8 @@
-//! What the node of a block device can do and no safe library offers: a discard, and a flush of some bytes without the others.
+//! Operations of block devices without a safe wrapper: discard, and the flush of a range.
 //!
-//! The kernel keeps in pages what is written to a node, and `fdatasync` writes all of them, whatever they are for. Only `msync` asks for a
-//! part: of a node it writes the pages of that part, waits for them, and has the drive empty its cache.
+//! The kernel caches writes to a block device in pages, and `fdatasync` writes all of them. Only
+//! `msync` is limited to a range: it writes the pages of the range, waits for them, and flushes
+//! the drive's cache.
 #![allow(unsafe_code)]
 use nix::{
     errno::Errno,
@@ -10,16 +11,19 @@ use nix::{
 };
 use std::{ffi::c_void, fs::File, io, num::NonZeroUsize, ops::Range, os::fd::AsRawFd, ptr::NonNull};
 
-nix::ioctl_write_ptr_bad!(blkdiscard, 0x1277, [u64; 2]); // BLKDISCARD of linux/fs.h: offset and length
+// BLKDISCARD of linux/fs.h: offset and length
+nix::ioctl_write_ptr_bad!(blkdiscard, 0x1277, [u64; 2]);
 
-/// Says that nobody will read `len` bytes of the device again; pages of them that wait to be written are dropped. No write: punching a hole,
-/// which is one too, has a drive write zeros, or what counts as such.
+/// Discards `len` bytes of the device and drops dirty pages among them. Unlike punching a hole,
+/// which has the drive write zeros or an equivalent, this is not a write.
 pub fn discard(node: &File, offset: u64, len: u64) -> io::Result<()> {
-    // SAFETY: the kernel reads two numbers, which live until the call returns; the descriptor is open.
+    // SAFETY: the kernel reads two numbers, which live until the call returns; the descriptor is
+    // open.
     Ok(unsafe { blkdiscard(node.as_raw_fd(), &[offset, len]) }.map(drop)?)
 }
 
-/// All of a device, as addresses that nobody may touch: they only say which part is meant.
+/// A mapping of a whole device without access rights. Its addresses only denote ranges for
+/// `msync`.
 pub struct Whole {
     start: NonNull<c_void>,
     bytes: NonZeroUsize,
@@ -32,44 +36,52 @@ unsafe impl Send for Whole {}
 unsafe impl Sync for Whole {}
 
 impl Whole {
-    /// Of the device `node`, which has `bytes`.
+    /// Maps `node`, which has `bytes` bytes.
     pub fn map(node: &File, bytes: u64) -> io::Result<Whole> {
         let bytes = usize::try_from(bytes).ok().and_then(NonZeroUsize::new).ok_or(io::ErrorKind::InvalidInput)?;
-        // SAFETY: takes and gives a number.
+        // SAFETY: takes and returns a number.
         let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).map_err(io::Error::other)?;
-        // SAFETY: the kernel chooses the address, so no memory in use is replaced. No access is allowed to any byte, and `self` unmaps it.
+        // SAFETY: the kernel chooses the address, so no memory in use is replaced. The mapping
+        // allows no access, and `self` unmaps it.
         let start = unsafe { mmap(None, bytes, ProtFlags::PROT_NONE, MapFlags::MAP_SHARED, node, 0) }?;
         Ok(Whole { start, bytes, page })
     }
 
-    /// Makes what was written to `ranges`, which lie within the device, durable. `node` is the one that it is of.
+    /// Makes completed writes to `ranges`, which lie within the device, durable. `node` must be
+    /// the mapped device.
     pub fn flush(&self, node: &File, ranges: &[Range<u64>]) -> io::Result<()> {
         let (all, first_page) = (self.bytes.get() as u64, 0..self.page);
         let mut ranges: Vec<_> = ranges.iter().filter(|range| !range.is_empty()).collect();
-        let last = ranges.pop().unwrap_or(&first_page); // any part will do where only the drive has something to do
+        // any range will do to flush the drive's cache
+        let last = ranges.pop().unwrap_or(&first_page);
         let wait = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
         ranges.iter().try_for_each(|range| write_back(node, range, libc::SYNC_FILE_RANGE_WRITE))?;
         ranges.iter().try_for_each(|range| write_back(node, range, wait))?;
         let (from, end) = (last.start - last.start % self.page, last.end.min(all));
         assert!(from < end, "{last:?} is no part of a device of {all} bytes");
-        // SAFETY: `from` is less than `self.bytes`, so the address is within the mapping, as is its end. No byte of ours is read or changed.
+        // SAFETY: `from` is less than `self.bytes`, so the range lies within the mapping. No
+        // byte of this process is read or changed.
         Ok(unsafe { msync(self.start.byte_add(from as usize), (end - from) as usize, MsFlags::MS_SYNC) }?)
     }
 }
 
 impl Drop for Whole {
     fn drop(&mut self) {
-        // SAFETY: the range is this mapping, mapped by `map` and by nobody else, and no address in it is ever given away.
-        let _ = unsafe { munmap(self.start, self.bytes.get()) }; // fails only for ranges that were never mapped
+        // SAFETY: the range is this mapping, created by `map` and unmapped only here. None of
+        // its addresses is handed out.
+        // fails only for ranges that were never mapped
+        let _ = unsafe { munmap(self.start, self.bytes.get()) };
     }
 }
 
-/// Begins to write pages of `range`, and waits for them if `how` says so. Does not make the drive empty its cache.
+/// Starts writing the dirty pages of a range, and waits for them if `how` says so. Does not
+/// flush the drive's cache.
 fn write_back(node: &File, range: &Range<u64>, how: libc::c_uint) -> io::Result<()> {
     let number = |number: u64| off_t::try_from(number).map_err(|_| io::Error::from(Errno::EFBIG));
     let (offset, len) = (number(range.start)?, number(range.end - range.start)?);
     loop {
-        // SAFETY: takes a descriptor, which is open as long as `node` lives, and numbers; touches no memory of ours.
+        // SAFETY: takes a descriptor, open as long as `node` lives, and numbers; accesses no
+        // memory of this process.
         match Errno::result(unsafe { libc::sync_file_range(node.as_raw_fd(), offset, len, how) }) {
             Err(Errno::EINTR) => {}
             outcome => return Ok(outcome.map(drop)?),

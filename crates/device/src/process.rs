@@ -1,12 +1,15 @@
-//! Names for processes, for what is named after the one that made it and may outlive it.
+//! Unique process names, for objects that are named after their creator and may outlive it.
 use std::fs;
 
-/// A name for a process that no later process gets: its id and when it started, in clock ticks since boot.
+/// Returns a name that no later process gets: the process id and the start time in clock ticks
+/// since boot.
 ///
-/// `None` if there is no such process, or if it has ended and was not waited for, even if a thread of it still waits for something.
+/// Returns `None` if there is no such process, or if it has ended without being waited for, even
+/// while a thread of it remains.
 pub fn identity(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the program stands in parentheses and may hold anything; behind it come the state and, as field 22, the start.
+    // The program's name is in parentheses and may contain any character. After it come the
+    // state and, as field 22, the start time.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     if let "Z" | "X" = fields.next()? {
         return None;
@@ -14,7 +17,7 @@ pub fn identity(pid: u32) -> Option<String> {
     Some(format!("{pid}-{}", fields.nth(18)?))
 }
 
-/// Whether the process of an [`identity`] still runs.
+/// Returns whether the process with this [`identity`] is running.
 pub fn is_alive(name: &str) -> bool {
     let pid = name.split('-').next().and_then(|pid| pid.parse().ok());
     pid.and_then(identity).is_some_and(|found| found == name)
@@ -26,7 +29,7 @@ mod tests {
     use std::{path::Path, process::Command, thread, time::Duration};
 
     #[test]
-    fn one_that_has_ended_is_gone_though_it_stands_in_the_list() {
+    fn a_zombie_process_does_not_count_as_running() {
         let mut ended = Command::new("true").spawn().unwrap();
         while identity(ended.id()).is_some() {
             thread::sleep(Duration::from_millis(1));

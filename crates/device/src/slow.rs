@@ -1,4 +1,4 @@
-//! A device that takes as long as somebody's drive takes: what waits for it waits that long here, too.
+//! A device with the speed of a given drive.
 use crate::{BlockDevice, Result, Stream};
 use std::{
     ops::Range,
@@ -8,34 +8,34 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// So far ahead of its pace a device may be before it waits, and so far behind it may catch up: no thread sleeps for as short as a page
-/// takes, or just as long as it wants to.
+/// Tolerance of the pace: a device may be this far ahead before it sleeps, and may catch up this
+/// much. Sleeping for the duration of a single page would be too inaccurate.
 const AHEAD_MAX: Duration = Duration::from_micros(200);
 
-/// How slow.
+/// The speed of a drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
-    /// Each flush takes so much longer.
+    /// Additional duration of each flush.
     pub flush: Duration,
-    /// Bytes read or written in a second at most; any number if `None`.
+    /// Maximum bytes read or written per second; unlimited if `None`.
     pub bytes_per_s: Option<u64>,
 }
 
-/// Another device that does one thing after the other, at some pace.
+/// Another device that serves requests one at a time, at a given pace.
 pub struct Slow {
     below: Arc<dyn BlockDevice>,
     pace: Pace,
-    /// When it will be done with all that it was asked to move.
+    /// The time at which all requested transfers will be complete.
     done: Mutex<Instant>,
 }
 
 impl Slow {
-    /// `below` at `pace`.
+    /// Wraps `below`.
     pub fn new(below: Arc<dyn BlockDevice>, pace: Pace) -> Slow {
         Slow { below, pace, done: Mutex::new(Instant::now()) }
     }
 
-    /// Moves so many bytes behind those before them, and takes as long as that takes.
+    /// Queues a transfer of `bytes` bytes after the earlier ones and waits for its duration.
     fn moving<T>(&self, bytes: usize, moved: impl FnOnce() -> Result<T>) -> Result<T> {
         let Some(bytes_per_s) = self.pace.bytes_per_s else { return moved() };
         let takes = Duration::from_secs_f64(bytes as f64 / bytes_per_s.max(1) as f64);
@@ -53,7 +53,7 @@ impl Slow {
         moved
     }
 
-    /// All that was moved is there, and then it takes as long as a flush takes.
+    /// Waits for all transfers and then for the duration of a flush.
     fn flushing<T>(&self, flushed: impl FnOnce() -> Result<T>) -> Result<T> {
         let done = *self.done.lock().unwrap_or_else(PoisonError::into_inner);
         thread::sleep(done.saturating_duration_since(Instant::now()) + self.pace.flush);
@@ -102,7 +102,7 @@ impl BlockDevice for Slow {
         self.below.write_zeroes(offset, len)
     }
 
-    /// What goes past it has no pace from here.
+    /// Not available: it would bypass the pace.
     fn backing(&self) -> Option<BorrowedFd<'_>> {
         if self.pace.bytes_per_s.is_some() { None } else { self.below.backing() }
     }
@@ -114,7 +114,7 @@ mod tests {
     use crate::Memory;
 
     #[test]
-    fn flushes_wait_and_nothing_else_does() {
+    fn only_flushes_are_delayed() {
         let pace = Pace { flush: Duration::from_millis(50), bytes_per_s: None };
         let slow = Slow::new(Arc::new(Memory::new(1 << 20).expect("memory")), pace);
         let start = Instant::now();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_take_their_time_one_behind_the_other_and_nothing_goes_past_it() {
+    fn transfers_are_paced_one_after_the_other() {
         let pace = Pace { flush: Duration::ZERO, bytes_per_s: Some(10 << 20) };
         let slow = Slow::new(Arc::new(crate::File::in_memory(1 << 20).expect("memory")), pace);
         let start = Instant::now();

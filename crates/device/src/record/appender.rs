@@ -1,5 +1,6 @@
-//! Bytes for the end of a file, around the page cache: a server that records takes no memory from those who wait for it, and spends
-//! no processor time on pages that nobody reads. They are gathered in pieces; a thread writes one while the next is filled.
+//! Appends to a file with direct I/O. A recording server must not take memory from the processes
+//! that wait for it, nor spend processor time on pages that are never read. Bytes are gathered
+//! in two buffers; a thread writes one while the other fills.
 use nix::fcntl::OFlag;
 use std::{
     fs::{File, OpenOptions},
@@ -14,31 +15,31 @@ use std::{
 };
 
 const PIECE: usize = 1 << 20;
-/// What direct I/O asks of memory, places and lengths at most.
+/// Maximum alignment that direct I/O requires of memory, offsets and lengths.
 const ALIGNED: usize = 4096;
 
-/// The end of a file. Dropping it hands over what can be, without a word about the rest.
+/// The end of a file. Dropping it writes the remaining bytes and ignores errors.
 pub(super) struct Appender {
     file: Arc<File>,
     filling: Piece,
-    /// Where in the file the piece that is being filled goes.
+    /// File offset of the buffer being filled.
     at: u64,
-    /// The other piece, unless the thread has it.
+    /// The other buffer, unless the thread has it.
     empty: Option<Piece>,
-    /// Pieces that are full, and where they go. `None` ends the thread, and all appending.
+    /// Full buffers and their file offsets. `None` ends the thread, and all appending.
     full: Option<SyncSender<(Piece, u64)>>,
     written: Receiver<(Piece, io::Result<()>)>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Appender {
-    /// Begins a new file.
+    /// Creates a file.
     pub fn create(path: &Path) -> io::Result<Appender> {
         let create = |flags: OFlag| {
             OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags.bits()).open(path)
         };
         let file = match create(OFlag::O_DIRECT) {
-            // A file system that knows no way around the page cache.
+            // The file system does not support direct I/O.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => create(OFlag::empty()),
             done => done,
         };
@@ -50,7 +51,7 @@ impl Appender {
             for (piece, at) in pieces {
                 let result = of_thread.write_all_at(piece.bytes(), at);
                 if done.send((piece, result)).is_err() {
-                    return; // nobody listens any more
+                    return; // the receiver is closed
                 }
             }
         };
@@ -59,7 +60,7 @@ impl Appender {
         Ok(Appender { file, filling, at: 0, empty, full: Some(full), written, thread })
     }
 
-    /// Adds bytes. The error may be about earlier ones; from then on there are only errors.
+    /// Appends bytes. The error may concern earlier bytes; every later call fails as well.
     pub fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             bytes = self.filling.take(bytes);
@@ -74,7 +75,8 @@ impl Appender {
         Ok(())
     }
 
-    /// Hands everything so far to the operating system. More may follow: what the file ends with is written again then.
+    /// Writes all bytes to the operating system. A padded last unit is rewritten when more bytes
+    /// follow.
     pub fn flush(&mut self) -> io::Result<()> {
         self.empty = Some(self.other()?);
         self.filling.pad();
@@ -82,7 +84,7 @@ impl Appender {
         self.file.set_len(self.at + self.filling.len as u64)
     }
 
-    /// The other piece, once it is written.
+    /// Returns the other buffer once it is written.
     fn other(&mut self) -> io::Result<Piece> {
         if let Some(piece) = self.empty.take() {
             return Ok(piece);
@@ -112,12 +114,12 @@ fn gone() -> io::Error {
     io::Error::other("what came before could not be written")
 }
 
-/// Memory for direct I/O.
+/// A buffer for direct I/O.
 struct Piece {
     memory: Vec<u8>,
-    /// Where in it the piece begins.
+    /// Offset of the aligned part.
     start: usize,
-    /// How much of it is filled.
+    /// Filled length.
     len: usize,
 }
 
@@ -128,7 +130,7 @@ impl Piece {
         Piece { memory, start, len: 0 }
     }
 
-    /// Takes what there is room for; returns the rest.
+    /// Copies as many bytes as fit and returns the rest.
     fn take<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let (taken, rest) = bytes.split_at(bytes.len().min(PIECE - self.len));
         let from = self.start + self.len;
@@ -137,7 +139,7 @@ impl Piece {
         rest
     }
 
-    /// Whole units, the last of them ended by zeros.
+    /// Pads the last unit with zeros.
     fn pad(&mut self) {
         let end = self.start + self.len;
         self.memory[end..self.start + self.len.next_multiple_of(ALIGNED)].fill(0);
@@ -153,9 +155,9 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// The file is what was appended, however it was cut, at each flush and at the end.
+    /// The file equals the appended bytes, for any chunking, after each flush and at the end.
     #[test]
-    fn the_file_is_what_was_appended() {
+    fn the_file_equals_the_appended_bytes() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let mut appender = Appender::create(&path).unwrap();
@@ -177,9 +179,9 @@ mod tests {
         assert!(fs::read(&path).unwrap() == naive);
     }
 
-    /// What was not written is told, late as it may be, and from then on nothing else is.
+    /// A failed write is reported, if late, and then by every call.
     #[test]
-    fn a_full_disk_is_told_from_then_on() {
+    fn a_full_disk_is_reported_by_every_later_call() {
         let Ok(mut appender) = Appender::create(Path::new("/dev/full")) else { return };
         let mut failed = (0..4).filter_map(|_| appender.append(&[7; PIECE]).err());
         assert_eq!(failed.next().map(|error| error.kind()), Some(io::ErrorKind::StorageFull));

@@ -1,18 +1,19 @@
-//! The file of a recorded past, format 1. Little-endian.
+//! The recording file, format 1. Little-endian.
 //!
 //! ```text
-//! head, 32 bytes                              one record for each request
-//!  0  8  "TERRACEB"                            0  4  crc32c of bytes 4..32
-//!  8  4  format                                4  4  crc32c of the data
-//! 12  4  block of the device                   8  1  kind: 1 write, 2 flush, 3 discard, 4 zeroes, 5 mark
-//! 16  8  length of the device                  9  1  stream of a write
-//! 24  4  0                                    10  6  0
-//! 28  4  crc32c of bytes 0..28                16  8  offset; of a mark its number
-//!                                             24  8  length
-//!                                             32  n  the data of a write
+//! head, 32 bytes                        one record per request
+//!  0  8  "TERRACEB"                      0  4  crc32c of bytes 4..32
+//!  8  4  format                          4  4  crc32c of the data
+//! 12  4  block size of the device        8  1  kind: 1 write, 2 flush, 3 discard, 4 zero, 5 mark
+//! 16  8  size of the device              9  1  stream of a write
+//! 24  4  0                              10  6  0
+//! 28  4  crc32c of bytes 0..28          16  8  offset; of a mark its number
+//!                                       24  8  length
+//!                                       32  n  data of a write
 //! ```
-//! Requests stand in the order in which the device carried them out. A file that ends within a record is damaged, as is one
-//! with a wrong checksum: a past with something missing would make crash states that never could have been.
+//! Records are in the order in which the device executed the requests. A file that ends within a
+//! record is corrupt, as is one with a wrong checksum: a recording with gaps would yield
+//! impossible crash states.
 use super::appender::Appender;
 use crate::{Error, Result, Stream, error::check_range};
 use std::{
@@ -23,51 +24,51 @@ use std::{
 
 const MAGIC: &[u8; 8] = b"TERRACEB";
 const FORMAT: u32 = 1;
-/// Of the file's head, and of each record's.
+/// Size of the file's head and of a record's head, in bytes.
 const HEAD: usize = 32;
-/// Bytes that are read at once.
+/// Read buffer size in bytes.
 const BUFFER: usize = 1 << 20;
 
-/// What was asked.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Bytes were written.
+    /// A write.
     Write,
-    /// What came before is durable.
+    /// A flush: earlier requests are durable.
     Flush,
-    /// Bytes were given up.
+    /// A discard.
     Discard,
-    /// Bytes were zeroed.
+    /// A zeroed range.
     Zero,
-    /// No request: somebody who knows said "by now, so much has happened".
+    /// Not a request: a marker inserted by the workload to record its progress.
     Mark,
 }
 
 const KINDS: [Kind; 5] = [Kind::Write, Kind::Flush, Kind::Discard, Kind::Zero, Kind::Mark];
 
-/// One request of the past.
+/// A recorded request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// What was asked.
+    /// The kind.
     pub kind: Kind,
-    /// Where on the device; of a mark its number.
+    /// Offset on the device; of a mark its number.
     pub offset: u64,
-    /// How many bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// Where a write was to go.
+    /// Stream of a write.
     pub stream: Stream,
-    /// Where in the file the data of a write stand.
+    /// File offset of the data of a write.
     pub(super) at: u64,
 }
 
-/// What the file's head says.
+/// The head of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub len: u64,
-    pub block: u32, // 4096 always, in this format
+    pub block: u32, // always 4096 in this format
 }
 
-/// Writes a past.
+/// Writes a recording.
 pub(super) struct Writer {
     file: Appender,
     path: PathBuf,
@@ -75,7 +76,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Begins a new file.
+    /// Creates a file.
     pub fn create(path: &Path, shape: Shape) -> Result<Writer> {
         let failed = |source| Error::Io { what: format!("create {}", path.display()), source };
         let file = Appender::create(path).map_err(failed)?;
@@ -84,7 +85,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Adds an event; `data` are the bytes of a write.
+    /// Appends an event; `data` are the bytes of a write.
     pub fn append(&mut self, kind: Kind, stream: u8, offset: u64, len: u64, data: &[u8]) -> Result<()> {
         let mut record = [0; HEAD];
         record[4..8].copy_from_slice(&crc32c::crc32c(data).to_le_bytes());
@@ -98,7 +99,7 @@ impl Writer {
         self.put(data)
     }
 
-    /// Hands everything to the operating system.
+    /// Writes all bytes to the operating system.
     pub fn flush(&mut self) -> Result<()> {
         self.file.flush().map_err(|source| self.failed(source))
     }
@@ -124,12 +125,12 @@ fn head(shape: Shape) -> [u8; HEAD] {
     head
 }
 
-/// Reads a past from its beginning, and checks every byte of it.
+/// Reads a recording from its start and verifies every byte.
 pub(super) struct Reader {
     file: BufReader<File>,
     path: PathBuf,
     pub shape: Shape,
-    /// Where the next record begins.
+    /// File offset of the next record.
     at: u64,
     data: Vec<u8>,
 }
@@ -145,7 +146,7 @@ impl Reader {
             return Err(reader.damaged("it is no recorded past"));
         }
         if u32_at(&head, 28) != crc32c::crc32c(&head[..28]) {
-            return Err(reader.damaged("wrong checksum of the head"));
+            return Err(reader.damaged("checksum mismatch in the head"));
         }
         if u32_at(&head, 8) != FORMAT {
             return Err(reader.damaged(&format!("format {} is not known here, only {FORMAT}", u32_at(&head, 8))));
@@ -158,14 +159,14 @@ impl Reader {
         Ok(reader)
     }
 
-    /// The next event, or `None` at the end.
+    /// Returns the next event, or `None` at the end.
     pub fn next(&mut self) -> Result<Option<Event>> {
         let mut record = [0; HEAD];
         if !self.fill(&mut record)? {
             return Ok(None);
         }
         if u32_at(&record, 0) != crc32c::crc32c(&record[4..]) {
-            return Err(self.damaged("wrong checksum of a record"));
+            return Err(self.damaged("checksum mismatch in a record"));
         }
         let kind = usize::from(record[8]).checked_sub(1).and_then(|kind| KINDS.get(kind).copied());
         let Some(kind) = kind else { return Err(self.damaged("a request of an unknown kind")) };
@@ -180,14 +181,14 @@ impl Reader {
             return Err(self.damaged("it ends within a record"));
         }
         if u32_at(&record, 4) != crc32c::crc32c(&data) {
-            return Err(self.damaged("wrong checksum of the data of a write"));
+            return Err(self.damaged("checksum mismatch in the data of a write"));
         }
         self.at = event.at + data.len() as u64;
         self.data = data;
         Ok(Some(event))
     }
 
-    /// Fills `bytes`; false if the file ends right here.
+    /// Fills `bytes`. Returns false at the end of the file.
     fn fill(&mut self, bytes: &mut [u8]) -> Result<bool> {
         let mut filled = 0;
         while filled < bytes.len() {

@@ -1,10 +1,9 @@
-//! A device with a past: what was asked of it, in order, in a file; and any state it could have been in.
+//! Recorded devices: all requests to a device in a file, and every crash state that follows from
+//! them.
 //!
-//! | | |
-//! |---|---|
-//! | [`Recorder`] | a device that writes down what is asked of the device below |
-//! | [`Past`] | such a file, read again: replayed, or asked for states |
-//! | [`State`] | the device as a power cut may have left it, writable, made without copying |
+//! - [`Recorder`]: a device that records the requests to the device below.
+//! - [`Past`]: a recording, for replay and for crash states.
+//! - [`State`]: a crash state of the device, writable, created without copying.
 mod appender;
 mod log;
 mod past;
@@ -22,25 +21,25 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Where requests are written down.
+/// The recording in progress.
 enum Log {
     Open(Writer),
-    /// What comes now is no part of the past.
+    /// Further requests are not recorded.
     Ended,
-    /// A record could not be written: what follows would be a past with a hole.
+    /// A record could not be written: further records would follow a gap.
     Broken,
 }
 
-/// A device that records what changes the device below: one order for all, as it was carried out. Reads are not recorded.
+/// A device that records all changes in the order of their execution. Reads are not recorded.
 pub struct Recorder {
     below: Arc<dyn BlockDevice>,
-    /// Held while the device below carries out a change, so that the record has the same order.
+    /// Locked while the device below executes a change, so that both orders agree.
     log: Mutex<Log>,
 }
 
 impl Recorder {
-    /// Records what is asked of `below` from now on, in a new file at `path`, which must not lie on the device itself. What the
-    /// device holds already is not in it.
+    /// Starts recording the requests to `below` in a new file at `path`, which must not lie on
+    /// the device itself. The present contents of the device are not recorded.
     pub fn new(below: Arc<dyn BlockDevice>, path: &Path) -> Result<Recorder> {
         let shape = Shape { len: below.len_bytes(), block: below.block_bytes() };
         if u64::from(shape.block) != BLOCK {
@@ -52,17 +51,18 @@ impl Recorder {
         Ok(Recorder { log: Mutex::new(Log::Open(Writer::create(path, shape)?)), below })
     }
 
-    /// Puts a mark between the requests before and after: number `number` has happened.
+    /// Inserts mark `number` between the requests before and after.
     pub fn mark(&self, number: u64) -> Result<()> {
         self.record(Kind::Mark, Stream::default(), number, 0, &[], || Ok(()))
     }
 
-    /// Hands all records so far to the operating system, so that the file can be read.
+    /// Writes all records to the operating system, so that the file can be read.
     pub fn finish(&self) -> Result<()> {
         self.log().writer()?.map_or(Ok(()), Writer::flush)
     }
 
-    /// The power is cut: the past ends here. What is asked later is carried out, and in no record.
+    /// Ends the recording: the simulated power cut. Later requests are executed but not
+    /// recorded.
     pub fn end(&self) -> Result<()> {
         let mut log = self.log();
         log.writer()?.map_or(Ok(()), Writer::flush)?;
@@ -70,7 +70,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Carries `change` out and writes it down. What failed is not written down.
+    /// Executes `change` and records it unless it failed.
     fn record(
         &self,
         kind: Kind,
@@ -96,7 +96,7 @@ impl Recorder {
 }
 
 impl Log {
-    /// What to write to, unless the past has ended.
+    /// Returns the writer, or `None` if the recording has ended.
     fn writer(&mut self) -> Result<Option<&mut Writer>> {
         match self {
             Log::Open(writer) => Ok(Some(writer)),
@@ -153,7 +153,7 @@ impl Desk for Recorder {
         format!("{{\"recorded_bytes\":{recorded}}}")
     }
 
-    /// `mark N`, or `sync`, which hands the records to the operating system.
+    /// `mark N`, or `sync`, which writes the records to the operating system.
     fn order(&self, order: &str) -> std::result::Result<(), String> {
         let done = match order.split_once(' ') {
             None if order == "sync" => self.finish(),

@@ -1,4 +1,5 @@
-//! A recorded past, with an index that answers what a block held at any moment.
+//! A recording with an index of block versions, which yields the contents of any block at any
+//! time.
 use super::log::{Event, Kind, Reader};
 use crate::{BlockDevice, Error, Result};
 use std::{
@@ -8,30 +9,30 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The unit of the index.
+/// Unit of the index in bytes.
 pub(super) const BLOCK: u64 = 4096;
 
-/// The block's bytes since some event: where in the file they stand, or zeros.
+/// The contents of a block from some event on: a file offset, or zeros.
 struct Version {
     event: usize,
     at: Option<u64>,
 }
 
-/// A recorded past. Its data stay in the file.
+/// A recording. The data stay in the file.
 pub struct Past {
     file: File,
     path: PathBuf,
     len: u64,
     events: Vec<Event>,
-    /// By number of the block, its versions in the order of events.
+    /// Versions of each block in the order of events, by block number.
     blocks: HashMap<u64, Vec<Version>>,
 }
 
 impl Past {
-    /// Reads a file of a [`Recorder`](super::Recorder) and checks all of it.
+    /// Opens and verifies the file of a [`Recorder`](super::Recorder).
     ///
     /// # Errors
-    /// It is missing, or damaged: then the error tells where.
+    /// If the file is missing or corrupt; the error has the offset.
     pub fn open(path: &Path) -> Result<Past> {
         let mut reader = Reader::open(path)?;
         let file = File::open(path).map_err(|source| Error::Io { what: format!("open {}", path.display()), source })?;
@@ -44,22 +45,22 @@ impl Past {
         Ok(past)
     }
 
-    /// Every event, in order.
+    /// Returns all events in order.
     pub fn events(&self) -> &[Event] {
         &self.events
     }
 
-    /// Where it was read from.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The length of the device.
+    /// Returns the size of the device in bytes.
     pub fn len_bytes(&self) -> u64 {
         self.len
     }
 
-    /// Does to `device` again what was done before event number `until`. Marks are passed over.
+    /// Replays the requests before event `until` on `device`. Ignores marks.
     pub fn replay(&self, device: &dyn BlockDevice, until: usize) -> Result<()> {
         for event in &self.events[..until] {
             match event.kind {
@@ -73,14 +74,15 @@ impl Past {
         Ok(())
     }
 
-    /// The bytes of a write.
+    /// Reads the data of a write.
     pub(super) fn data(&self, event: &Event) -> Result<Vec<u8>> {
         let mut data = vec![0; event.len as usize];
         self.read(event.at, &mut data)?;
         Ok(data)
     }
 
-    /// What block number `block` held before event number `until`; `false` for zeros, which are not filled in.
+    /// Reads the contents of a block before event `until` into `into`. Returns `false` for zeros
+    /// and leaves `into` unchanged.
     pub(super) fn block_before(&self, block: u64, until: usize, into: &mut [u8]) -> Result<bool> {
         let Some(versions) = self.blocks.get(&block) else { return Ok(false) };
         let count = versions.partition_point(|version| version.event < until);
@@ -100,7 +102,7 @@ impl Past {
                     self.blocks.entry(block).or_default().push(Version { event: number, at });
                 }
             }
-            // A block that was never written holds zeros already.
+            // Unwritten blocks are zero already.
             Kind::Discard | Kind::Zero => {
                 let empty = Version { event: number, at: None };
                 let mut clear = |versions: &mut Vec<Version>| versions.push(Version { ..empty });

@@ -1,5 +1,5 @@
-//! One state of a device that has a past: everything before some event, chosen parts of what came after, and what was
-//! written to it since. Nothing is copied but the chosen parts.
+//! A crash state of a recorded device: all requests before some event, selected parts of the
+//! later ones, and writes made to the state itself. Only the selected parts are copied.
 use super::{Kind, Past, past::BLOCK};
 use crate::{BlockDevice, Error, Result, Stream, error::check_range};
 use std::{
@@ -8,29 +8,30 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// A part of what came after the last flush that the device had kept all the same.
+/// A part of an unflushed write that survives the power cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// Number of the event.
     pub event: usize,
-    /// Which bytes of the write, counted from its beginning, in whole sectors of 512; `None` for all.
+    /// Ranges within the write, in whole sectors of 512 bytes; `None` for all.
     pub parts: Option<Vec<Range<u64>>>,
 }
 
-/// A device as a power cut may have left it. Writable; what is written to it, only it sees.
+/// A device after a simulated power cut. Writes to it are visible only through it.
 pub struct State {
     past: Arc<Past>,
-    /// Events before this one have happened.
+    /// All events before this one have happened.
     until: usize,
-    /// Blocks that differ from the past, by number; `None` holds zeros.
+    /// Blocks that differ from the recording, by number; `None` is zero.
     own: Mutex<HashMap<u64, Option<Box<[u8]>>>>,
 }
 
 impl State {
-    /// Everything before event number `until` has happened, and of the rest `kept`, in the order of the past.
+    /// Applies all events before `until` and, in order, the unflushed parts in `kept`.
     ///
     /// # Errors
-    /// An event that there is not, parts that are no whole sectors of it, or a past that cannot be read any more.
+    /// If an event does not exist, if a part is not made of its whole sectors, or if the
+    /// recording can no longer be read.
     pub fn new(past: Arc<Past>, until: usize, kept: &[Kept]) -> Result<State> {
         let impossible = |field, why: String| Err(Error::Impossible { field, why });
         let count = past.events().len();

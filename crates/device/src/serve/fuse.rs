@@ -1,14 +1,15 @@
-//! A block device as a file: a FUSE file system of a few files, served by one thread, without any library.
+//! A block device as a file: a FUSE file system with a few files, served by one thread.
 //!
 //! ```text
 //! disk      the device: reads, writes, fsync (flush), punched holes (discard), zeroed ranges
-//! stats     what was asked of it so far, and what the device tells of itself, as JSON
-//! control   takes orders, one a write
-//! mnt       an empty directory, to mount the device at
+//! stats     request counters and the device's own statistics, as JSON
+//! control   accepts commands, one per write
+//! mnt       an empty directory, a mount point for the device
 //! ```
-//! One thread serves, so requests have one order, the one that a recorder writes down. The file is opened around the page
-//! cache: nothing is held back, merged or reordered between the block layer and the device. Of a device with a file behind it the kernel
-//! reads and writes that file itself, where it can, and asks for everything else.
+//! A single thread serializes the requests in the order that a recorder records. The file is
+//! opened with direct I/O: nothing is cached, merged or reordered between the block layer and
+//! the device. If the device has a backing file, the kernel reads and writes that file directly
+//! where it can (FUSE passthrough) and sends everything else.
 use super::{
     Desk,
     kernel::open_backing,
@@ -33,7 +34,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-/// The type under which such mounts stand in the kernel's list.
+/// The file-system type of such mounts in the kernel's mount table.
 pub const FILE_SYSTEM: &str = "fuse.terrace-ssd";
 const DEVICE: &str = "/dev/fuse";
 
@@ -42,19 +43,19 @@ const DISK: u64 = 2;
 const STATS: u64 = 3;
 const CONTROL: u64 = 4;
 const MOUNT_POINT: u64 = 5;
-/// The files, in the order in which they are listed.
+/// The files in directory order.
 const FILES: [(u64, &str); 4] = [(DISK, "disk"), (STATS, "stats"), (CONTROL, "control"), (MOUNT_POINT, "mnt")];
 
-/// What [`serve`] has begun.
+/// A running server, the result of [`serve`].
 pub struct Serving {
-    /// It ends when the file system is unmounted.
+    /// Ends when the file system is unmounted.
     pub thread: JoinHandle<()>,
-    /// Whether the kernel reads and writes a file behind the device itself: known once `disk` was opened.
+    /// Whether the kernel accesses the backing file directly; known once `disk` was opened.
     pub passes_on: Arc<AtomicBool>,
 }
 
-/// Mounts `device` below the directory `at` and serves it on a thread of its own, until it is unmounted. `source` stands in
-/// the list of mounts.
+/// Mounts `device` in the directory `at` and serves it on a new thread until it is unmounted.
+/// `source` appears in the mount table.
 pub fn serve(device: Arc<dyn BlockDevice>, desk: Arc<dyn Desk>, at: &Path, source: &str) -> Result<Serving> {
     let kernel = File::options().read(true).write(true).open(DEVICE);
     let kernel = kernel.map_err(|source| Error::Io { what: format!("open {DEVICE}"), source })?;
@@ -72,36 +73,36 @@ pub fn serve(device: Arc<dyn BlockDevice>, desk: Arc<dyn Desk>, at: &Path, sourc
 }
 
 struct Server {
-    /// Requests are read from it, replies written to it; the kernel ends the file system when it is closed.
+    /// The FUSE connection; closing it ends the file system.
     kernel: File,
     device: Arc<dyn BlockDevice>,
     desk: Arc<dyn Desk>,
     tally: Tally,
-    /// By handle, what `stats` said when it was opened: read in parts it is still one text.
+    /// The contents of `stats` at its open, by handle, so that reads in parts see one text.
     texts: HashMap<u64, String>,
-    /// Opens so far: the last handle.
+    /// Number of opens so far: the last handle.
     opened: u64,
-    /// The number of the file behind the device, once the kernel knows it.
+    /// The kernel's number of the backing file, once registered.
     behind: Option<i32>,
     /// See [`Serving`].
     passes_on: Arc<AtomicBool>,
-    /// Where the data of a read is put together. The write path allocates nothing of its own, as memory may be short
-    /// exactly because the kernel waits for this write.
+    /// Reply buffer for reads. The write path allocates nothing: memory may be short precisely
+    /// because the kernel waits for this write.
     reply: Vec<u8>,
 }
 
-/// How a request ends: with a result, or an error number.
+/// The outcome of a request: a result or an error number.
 type Answer = std::result::Result<Vec<u8>, Errno>;
 
 impl Server {
-    /// Until the file system is unmounted.
+    /// Serves requests until the file system is unmounted.
     fn run(&mut self) {
         let mut buffer = vec![0; REQUEST_MAX];
         loop {
             match self.kernel.read(&mut buffer) {
                 Ok(length) => self.answer(&buffer[..length]),
                 Err(error) => match error.raw_os_error().map(Errno::from_raw) {
-                    // Interrupted, or a request taken back before it was read.
+                    // Interrupted, or the request was withdrawn before it was read.
                     Some(Errno::EINTR | Errno::ENOENT | Errno::EAGAIN) => {}
                     _ => return, // unmounted or aborted
                 },
@@ -126,7 +127,7 @@ impl Server {
         self.send(length, unique, error);
     }
 
-    /// A read of the disk: the reply is put together in place, as it may be long.
+    /// Serves a read of the disk into the reply buffer.
     fn read(&mut self, unique: u64, offset: u64, len: u32) {
         let left = self.device.len_bytes().saturating_sub(offset);
         let len = (len as usize).min(DATA_MAX).min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -137,7 +138,7 @@ impl Server {
         }
     }
 
-    /// A reply that the kernel does not want any more is nobody's loss.
+    /// Sends a reply. Ignores errors: the kernel may have abandoned the request.
     fn send(&mut self, length: usize, unique: u64, error: i32) {
         let reply = &mut self.reply[..length];
         head(reply, unique, error);
@@ -170,7 +171,7 @@ impl Server {
         }
     }
 
-    /// What changes the device.
+    /// Executes a request that changes the device.
     fn change(&mut self, op: Op<'_>) -> Answer {
         let device = &self.device;
         match op {
@@ -181,7 +182,8 @@ impl Server {
             Op::Flush => self.tally.flush(device.flush())?,
             Op::Discard { offset, len } => self.tally.discard(len, device.discard(offset, len))?,
             Op::Zero { offset, len } => self.tally.zero(len, device.write_zeroes(offset, len))?,
-            // The kernel asks no more for what it once was told does not exist: extended attributes, seeks.
+            // The kernel remembers ENOSYS and stops sending such requests: extended attributes,
+            // seeks.
             _ => return Err(Errno::ENOSYS),
         }
         Ok(Vec::new())
@@ -195,7 +197,8 @@ impl Server {
         }
     }
 
-    /// The number of the file behind the device. A kernel that refuses reads and writes by way of this process.
+    /// Registers the backing file and returns its number. If the kernel refuses, requests go
+    /// through this process.
     fn behind(&mut self) -> Option<i32> {
         self.behind = self.behind.or_else(|| open_backing(&self.kernel, self.device.backing()?).ok());
         self.passes_on.store(self.behind.is_some(), Ordering::SeqCst);
@@ -229,7 +232,7 @@ impl Server {
     }
 }
 
-/// Whether this machine can mount such a file system.
+/// Returns an error with the reason if this machine cannot mount such a file system.
 pub fn available() -> std::result::Result<(), String> {
     match File::options().read(true).write(true).open(DEVICE) {
         Ok(_) => Ok(()),

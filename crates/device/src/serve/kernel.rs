@@ -1,8 +1,9 @@
-//! The system calls that `std` and `nix` lack: ioctls of loop devices and of FUSE, and a word to the kernel about this process.
+//! System calls that `std` and `nix` lack: ioctls of loop devices and of FUSE, and a `prctl`.
 //!
 //! # Safety
-//! The ioctls of loop devices and of FUSE read a structure of the kernel's layout (`include/uapi/linux/loop.h`, `fuse.h`), checked below
-//! to have its size, or take no memory at all. `prctl` is called with numbers only.
+//! The ioctls of loop devices and of FUSE read a structure with the kernel's layout
+//! (`include/uapi/linux/loop.h`, `fuse.h`), whose size is checked below, or access no memory at
+//! all. `prctl` is called with numbers only.
 #![allow(unsafe_code)]
 use nix::{errno::Errno, libc};
 use std::{
@@ -48,7 +49,8 @@ struct BackingMap {
 const _: () = assert!(size_of::<LoopInfo>() == 232 && size_of::<LoopConfig>() == 304 && size_of::<BackingMap>() == 16);
 
 const AUTOCLEAR: u32 = 4;
-/// Partitions may be told to the kernel, which looks for none by itself here: a store with two of them lies on it.
+/// Allows partitions to be registered. The kernel does not scan for them; a store with two
+/// partitions uses this.
 const PARTITIONS: u32 = 8;
 const DIRECT_IO: u32 = 16;
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
@@ -58,30 +60,31 @@ nix::ioctl_none_bad!(loop_clear, 0x4C01);
 nix::ioctl_write_ptr_bad!(loop_configure, 0x4C0A, LoopConfig);
 nix::ioctl_write_ptr!(fuse_backing_open, 229, 1, BackingMap);
 
-/// The number of a loop device that was free a moment ago.
+/// Returns the number of a free loop device. Another process may take it first.
 pub fn free_loop(control: &File) -> nix::Result<i32> {
-    // SAFETY: takes no memory; the descriptor is open.
+    // SAFETY: accesses no memory; the descriptor is open.
     unsafe { loop_get_free(control.as_raw_fd()) }
 }
 
-/// How a loop device is.
+/// Options of a loop device.
 #[derive(Clone, Copy, Debug)]
 pub struct LoopForm {
-    /// It is detached when it is last closed or unmounted.
+    /// Detach it when it is last closed or unmounted.
     pub autoclear: bool,
-    /// It goes around the page cache of the file behind it.
+    /// Use direct I/O on the backing file.
     pub direct: bool,
 }
 
-/// The number under which the kernel knows `file` as one that a file of the FUSE file system `kernel` may pass reads and writes on to. Takes
-/// Linux 6.9 and CAP_SYS_ADMIN.
+/// Registers `file` with the FUSE connection `kernel` as a backing file for passthrough, and
+/// returns its number. Requires Linux 6.9 and CAP_SYS_ADMIN.
 pub fn open_backing(kernel: &File, file: BorrowedFd<'_>) -> nix::Result<i32> {
     let map = BackingMap { fd: file.as_raw_fd(), flags: 0, padding: 0 };
-    // SAFETY: the kernel reads one `BackingMap`, which has its layout and lives until the call returns.
+    // SAFETY: the kernel reads one `BackingMap`, which has its layout and lives until the call
+    // returns.
     unsafe { fuse_backing_open(kernel.as_raw_fd(), &map) }
 }
 
-/// Backs the loop device `node` with `image`, in blocks of 4096 bytes.
+/// Attaches `image` to the loop device `node`, in blocks of 4096 bytes.
 pub fn configure_loop(node: &File, image: RawFd, form: LoopForm) -> nix::Result<()> {
     let LoopForm { autoclear, direct } = form;
     let flag = |is_set, flag| if is_set { flag } else { 0 };
@@ -102,18 +105,19 @@ pub fn configure_loop(node: &File, image: RawFd, form: LoopForm) -> nix::Result<
     };
     let fd = u32::try_from(image).map_err(|_| Errno::EBADF)?;
     let config = LoopConfig { fd, block_size: 4096, info, reserved: [0; 8] };
-    // SAFETY: the kernel reads one `LoopConfig`, which has its layout and lives until the call returns.
+    // SAFETY: the kernel reads one `LoopConfig`, which has its layout and lives until the call
+    // returns.
     unsafe { loop_configure(node.as_raw_fd(), &config) }.map(drop)
 }
 
 /// Detaches the loop device `node`, now or when its last user closes it.
 pub fn clear_loop(node: &File) -> nix::Result<()> {
-    // SAFETY: takes no memory; the descriptor is open.
+    // SAFETY: accesses no memory; the descriptor is open.
     unsafe { loop_clear(node.as_raw_fd()) }.map(drop)
 }
 
-/// Tells the kernel that this process serves writes: it must not be made to wait for its own device when memory is short.
-/// Takes CAP_SYS_RESOURCE.
+/// Declares this process an I/O flusher: under memory pressure it must not wait for its own
+/// device. Requires CAP_SYS_RESOURCE.
 pub fn be_io_flusher() -> nix::Result<()> {
     // SAFETY: numbers only; the unused ones must be zero.
     Errno::result(unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) }).map(drop)

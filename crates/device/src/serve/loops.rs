@@ -1,4 +1,4 @@
-//! Loop devices: the kernel's block device over a file.
+//! Loop devices: the kernel's block devices over files.
 use super::{
     kernel::{self, LoopForm},
     limits,
@@ -15,30 +15,31 @@ use std::{
 };
 
 const CONTROL: &str = "/dev/loop-control";
-/// Others take loop devices too, between our asking for one and taking it.
+/// Retries: another process may take a free loop device first.
 const ATTEMPTS: u32 = 50;
-/// One request of the block layer is at most one of FUSE, so that what may be torn is what was sent.
+/// A request of the block layer must fit one FUSE request, so that torn writes are those that
+/// were sent.
 const REQUEST_KIB_MAX: &str = "1024";
 
-/// A loop device over a file. It stays when this is dropped, unless it clears itself; see [`attach`].
+/// A loop device over a file. It outlives this value unless it clears itself; see [`attach`].
 #[derive(Debug)]
 pub struct Loop {
     /// The block device.
     pub node: PathBuf,
-    /// Held open, so that a device that clears itself lives until it is mounted.
+    /// Keeps a self-clearing device attached until it is mounted.
     file: File,
 }
 
-/// Backs a free loop device with `image`, in blocks of 4096 bytes and around the page cache. With `autoclear` it goes when nobody uses it
-/// any more.
+/// Attaches `image` to a free loop device, in blocks of 4096 bytes and with direct I/O. With
+/// `autoclear` the device is detached after its last use.
 ///
 /// # Errors
-/// Without root, without loop devices, or when none could be had.
+/// Without root, without loop devices, or if none is free.
 pub fn attach(image: &Path, autoclear: bool) -> Result<Loop> {
     attach_as(image, LoopForm { autoclear, direct: true })
 }
 
-/// [`attach`], in another form.
+/// As [`attach`], with other options.
 pub(super) fn attach_as(image: &Path, form: LoopForm) -> Result<Loop> {
     let failed = |what: String| move |source: io::Error| Error::Io { what, source };
     let control = open(Path::new(CONTROL)).map_err(failed(format!("open {CONTROL}")))?;
@@ -52,7 +53,7 @@ pub(super) fn attach_as(image: &Path, form: LoopForm) -> Result<Loop> {
             Ok(()) => {
                 let limit = format!("/sys/block/loop{number}/queue/max_sectors_kb");
                 fs::write(&limit, REQUEST_KIB_MAX).map_err(failed(format!("write {limit}")))?;
-                limits::lift(&node)?; // set for who had this number before
+                limits::lift(&node)?; // left over from an earlier device with this number
                 return Ok(Loop { node, file: device });
             }
             Err(Errno::EBUSY) => thread::sleep(Duration::from_millis(attempt.min(10).into())),
@@ -66,20 +67,20 @@ pub(super) fn attach_as(image: &Path, form: LoopForm) -> Result<Loop> {
 }
 
 impl Loop {
-    /// Detaches it, at the latest when its last user closes it.
+    /// Detaches the device, at the latest when its last user closes it.
     pub fn detach(self) -> Result<()> {
         let what = format!("detach {}", self.node.display());
         kernel::clear_loop(&self.file).map_err(|errno| Error::Io { what, source: errno.into() })
     }
 }
 
-/// The loop devices that files below `dir` back.
+/// Returns the loop devices over files below `dir`.
 pub fn below(dir: &Path) -> Result<Vec<PathBuf>> {
     let found = loops::over_files(|file| file.starts_with(dir));
     found.map_err(|source| Error::Io { what: "list /sys/block".into(), source })
 }
 
-/// The partitions of a loop device that the kernel knows.
+/// Returns the partitions of a loop device that the kernel knows.
 pub fn partitions(node: &Path) -> Result<Vec<PathBuf>> {
     let name = node.file_name().unwrap_or_default().display();
     let dir = format!("/sys/block/{name}");
@@ -88,7 +89,7 @@ pub fn partitions(node: &Path) -> Result<Vec<PathBuf>> {
     Ok(parts.map(|entry| Path::new("/dev").join(entry.file_name())).collect())
 }
 
-/// Whether this process may use loop devices.
+/// Returns an error with the reason if this process cannot use loop devices.
 pub fn available() -> std::result::Result<(), String> {
     open(Path::new(CONTROL)).map(drop).map_err(|error| format!("{CONTROL}: {error}"))
 }

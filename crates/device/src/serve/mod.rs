@@ -1,23 +1,23 @@
-//! A device of ours as a block device of the machine: `mkfs`, `mount` and any database work on it.
+//! Serves a [`BlockDevice`] as a block device of the machine: `mkfs`, `mount` and any database
+//! work on it.
 //!
 //! ```text
 //! file system ─ /dev/loopN ─ file `disk` of a FUSE mount ─ one thread ─ BlockDevice
 //! ```
-//! | file | question |
-//! |---|---|
-//! | `fuse` | how does a device become a file? |
-//! | `wire` | what do the kernel's requests look like? |
-//! | `tally` | what was asked so far? |
-//! | `loops` | how does a file become a block device? |
-//! | `limits` | how fast is it, where the kernel keeps that? |
-//! | `mounts` | what stands on it, and how is it taken down? |
-//! | `kernel` | the system calls that nobody wraps |
+//! - `fuse`: the device as a file
+//! - `wire`: encoding of the kernel's FUSE requests
+//! - `tally`: request counters
+//! - `loops`: the file as a block device
+//! - `limits`: rate limits enforced by the kernel
+//! - `mounts`: mounts of the device, and their removal
+//! - `kernel`: system calls without a safe wrapper
 //!
-//! Flushes, discards and zeroed ranges arrive one for one; a write that must be durable at once arrives as a write and a
-//! flush. Root is needed.
+//! Flushes, discards and zeroed ranges arrive one for one; a FUA write arrives as a write and a
+//! flush. Requires root.
 //!
-//! The process that serves must not wait for its own device: it must not look at a file on it, nor call `sync`, nor unmount
-//! it. A process that hangs on a device whose server is a thread of its own cannot even be killed.
+//! The serving process must not wait for its own device: it must not access a file on it, call
+//! `sync`, or unmount it. A process blocked on a device that one of its own threads serves
+//! cannot even be killed.
 mod fuse;
 mod kernel;
 pub mod limits;
@@ -45,48 +45,50 @@ use std::{
     thread::JoinHandle,
 };
 
-/// What stands beside a served device: a text that tells, and a place for orders.
+/// Statistics and commands of a served device.
 pub trait Desk: Send + Sync {
-    /// What the device tells of itself, as one JSON value.
+    /// Returns the device's statistics as a JSON value.
     fn stats(&self) -> String {
         "null".into()
     }
 
-    /// Takes an order; the error says what is wrong with it.
+    /// Executes a command; the error says what is wrong with it.
     fn order(&self, order: &str) -> std::result::Result<(), String> {
         Err(format!("'{order}': this device takes no orders"))
     }
 }
 
-/// A device that tells nothing and takes no orders.
+/// A device without statistics and commands.
 pub struct NoDesk;
 
 impl Desk for NoDesk {}
 
-/// A way to show a device to the machine.
+/// A way to expose a device to the machine.
 pub trait FrontEnd {
-    /// Its name.
+    /// Returns its name.
     fn name(&self) -> &'static str;
 
-    /// Whether this machine can do it; else why not, and what would help.
+    /// Returns an error with the reason and a remedy if this machine does not support it.
     fn available(&self) -> std::result::Result<(), String>;
 
-    /// Shows `device`.
+    /// Exposes `device`.
     ///
     /// # Errors
-    /// The machine lacks something, or refuses; nothing is left behind.
+    /// If the machine lacks a feature or refuses; nothing is left over then.
     fn serve(&self, device: Arc<dyn BlockDevice>, desk: Arc<dyn Desk>) -> Result<Served>;
 }
 
-/// A FUSE file under a loop device: works with any kernel that has both.
+/// A FUSE file below a loop device: works with any kernel that has both.
 pub struct FuseLoop {
-    /// Where the FUSE file system gets its directory.
+    /// Parent directory of the FUSE mount.
     pub work: PathBuf,
-    /// Whether a loop device is made at once. Else only the file is served, for [`attach`] in another process.
+    /// Whether to attach a loop device at once. Otherwise only the file is served, for
+    /// [`attach`] in another process.
     pub attached: bool,
 }
 
-/// What can be said of `ublk`, the kernel's own way for block devices in user space, which needs neither file nor loop.
+/// Returns the state of `ublk`, the kernel's own interface for block devices in user space,
+/// which needs neither file nor loop device.
 pub fn ublk() -> &'static str {
     match Path::new("/dev/ublk-control").exists() {
         true => "this kernel has ublk; this build does not use it",
@@ -105,14 +107,15 @@ impl FrontEnd for FuseLoop {
 
     fn serve(&self, device: Arc<dyn BlockDevice>, desk: Arc<dyn Desk>) -> Result<Served> {
         let dir = mounts::new_directory(&self.work)?;
-        // From here on dropping it takes everything down.
+        // From here on, dropping it removes everything.
         let mut served = Served { node: dir.join("disk"), dir, thread: None };
         let has_file = device.backing().is_some();
         let Serving { thread, passes_on } = fuse::serve(device, desk, &served.dir, mounts::SOURCE)?;
         served.thread = Some(thread);
         if self.attached {
             let disk = served.dir.join("disk");
-            // Whether the kernel reads and writes the file itself is known once it was opened. Then its pages may wait in memory.
+            // Opening the file shows whether the kernel accesses the backing file directly;
+            // dirty pages may then wait in memory.
             let opened = has_file.then(|| fs::File::open(&disk));
             let direct = !passes_on.load(Ordering::SeqCst);
             drop(opened);
@@ -122,7 +125,8 @@ impl FrontEnd for FuseLoop {
     }
 }
 
-/// A device that the machine sees. Dropping it takes it down; [`stop`](Served::stop) says whether that worked.
+/// A device exposed to the machine. Dropping it removes it; [`stop`](Served::stop) reports
+/// errors.
 #[derive(Debug)]
 pub struct Served {
     dir: PathBuf,
@@ -131,44 +135,45 @@ pub struct Served {
 }
 
 impl Served {
-    /// The block device; the file, if none was attached.
+    /// Returns the block device, or the file if none is attached.
     pub fn node(&self) -> &Path {
         &self.node
     }
 
-    /// What was asked of it so far, as JSON. Only for other processes.
+    /// Returns the path of the statistics, JSON. For other processes only.
     pub fn stats(&self) -> PathBuf {
         self.dir.join("stats")
     }
 
-    /// Takes orders for the [`Desk`]. Only for other processes.
+    /// Returns the path that accepts commands for the [`Desk`]. For other processes only.
     pub fn control(&self) -> PathBuf {
         self.dir.join("control")
     }
 
-    /// Has the kernel let at most so many bytes pass in a second, each way, until taking it down begins.
+    /// Limits reads and writes to `bytes_per_s` each, until removal begins.
     ///
     /// # Errors
-    /// It is no block device, or the kernel [cannot](limits::available).
+    /// If this is no block device, or if the kernel [cannot limit it](limits::available).
     pub fn limit(&self, bytes_per_s: NonZeroU64) -> Result<()> {
         limits::set(&self.node, bytes_per_s)
     }
 
-    /// An empty directory, to mount it at.
+    /// Returns an empty directory to mount the device at.
     pub fn mount_point(&self) -> PathBuf {
         self.dir.join("mnt")
     }
 
-    /// Whether it is served: not if it was taken down, by us or by others, and not if serving it has failed.
+    /// Returns whether the device is being served: false after its removal, and after a failure
+    /// of its thread.
     pub fn is_served(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Unmounts what is mounted on it and takes it down.
+    /// Unmounts all mounts of the device and removes it.
     ///
     /// # Errors
-    /// Something still uses it. Then it goes on, and this may be called again. Or it is down, and
-    /// [was not served](Served::is_served) to the end: its thread panicked.
+    /// If the device is in use; it stays, and the call may be repeated. Also if its thread
+    /// panicked, so that [it was not served](Served::is_served) to the end.
     pub fn stop(&mut self) -> Result<()> {
         if !self.dir.as_os_str().is_empty() {
             mounts::take_down(&self.dir)?;
@@ -187,15 +192,15 @@ impl Served {
 impl Drop for Served {
     fn drop(&mut self) {
         if let Err(error) = self.stop() {
-            eprintln!("left behind: {error}");
+            eprintln!("not removed: {error}");
         }
     }
 }
 
-/// Readies this process for serving: its memory stays, and the kernel spares it when memory is short. What was refused is
-/// returned, one reason each; serving works without, as long as memory does not run out.
+/// Prepares this process for serving: locks its memory and exempts it from the OOM killer.
+/// Returns the reason of each refusal; serving works regardless, as long as memory suffices.
 pub fn ready_process() -> Vec<String> {
-    /// Pages are kept once they have been touched, not fetched ahead: `nix` does not name it.
+    /// Lock pages once they are touched instead of prefaulting them; missing in `nix`.
     const ON_FAULT: i32 = 4;
     let all = MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE | MlockAllFlags::from_bits_retain(ON_FAULT);
     let steps = [

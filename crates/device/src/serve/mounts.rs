@@ -1,9 +1,10 @@
-//! What stands on a served device, and how it is taken down: by its server when it stops, or by anybody when the server
-//! was killed.
+//! The mounts and loop devices of a served device, and their removal: by its server when it
+//! stops, or by any process after the server was killed.
 //!
-//! All of it hangs on one directory, whose name says whose it is: `WORK/terrace-ssd-PID-START-N`. What exists of it is asked
-//! of the kernel (mounts, loop devices, limits of their rates), never remembered, so that a server that is killed between any two steps leaves
-//! nothing that [`cleanup`] does not find.
+//! All of them belong to one directory whose name identifies its owner:
+//! `WORK/terrace-ssd-PID-START-N`. Their existence is read from the kernel (mounts, loop
+//! devices, rate limits) and never remembered, so [`cleanup`] finds everything that a server
+//! killed at any moment leaves.
 use super::{fuse::FILE_SYSTEM, limits, loops};
 use crate::{
     Error, Result,
@@ -22,38 +23,38 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// In the first column of the list of mounts.
+/// First column of the mount table.
 pub const SOURCE: &str = "terrace-ssd";
 const PREFIX: &str = "terrace-ssd-";
 const CONNECTIONS: &str = "/sys/fs/fuse/connections";
-/// How long an unmount waits for those who still look at a file, and a loop device for those who have it open.
+/// How long to retry an unmount of a busy file system and the detaching of an open loop device.
 const WAIT: Duration = Duration::from_secs(5);
-/// It tries so often at least: on a machine that stands still, time alone says little.
+/// Minimum number of attempts: on a stalled machine elapsed time means little.
 const ATTEMPTS_MIN: u32 = 20;
 
-/// What [`cleanup`] did.
+/// The result of [`cleanup`].
 #[derive(Debug, Default)]
 pub struct Cleaned {
-    /// Directories that are gone, with all that hung on them.
+    /// Removed directories, with all their mounts and devices.
     pub removed: Vec<PathBuf>,
-    /// Directories of servers that still run.
+    /// Directories of running servers.
     pub running: Vec<PathBuf>,
-    /// What could not be removed, and why.
+    /// Failed removals, with reasons.
     pub failed: Vec<String>,
 }
 
-/// One mount of the kernel's list.
+/// A line of the mount table.
 struct Mount {
-    /// Of its device, as `MAJOR:MINOR`.
+    /// Its device number, `MAJOR:MINOR`.
     device: String,
     point: PathBuf,
     kind: String,
-    /// What was mounted, as it was told: some file systems (btrfs) have a device number of their own.
+    /// The mounted device as given; some file systems (btrfs) have device numbers of their own.
     source: PathBuf,
 }
 
-/// Makes a directory that only this process uses. It may hold a file `record`; then [`cleanup`] removes that too, once the
-/// process is gone.
+/// Creates a directory for this process alone. [`cleanup`] also removes a file `record` in it
+/// once the process has ended.
 pub fn new_directory(work: &Path) -> Result<PathBuf> {
     let failed = |source| Error::Io { what: format!("make a directory below {}", work.display()), source };
     let identity = identity(std::process::id()).ok_or_else(|| failed(io::Error::other("/proc is not mounted")))?;
@@ -63,16 +64,16 @@ pub fn new_directory(work: &Path) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// Removes what killed servers left below `work`, or anywhere: file systems on their devices, loop devices, mounts,
-/// directories. Those of living servers are left alone.
+/// Removes everything that killed servers left below `work`, or anywhere: file systems on their
+/// devices, loop devices, mounts, directories. Running servers are not touched.
 pub fn cleanup(work: Option<&Path>) -> Result<Cleaned> {
-    // Mounts are listed by their whole names.
+    // The mount table has canonical paths.
     let whole = |work: &Path| fs::canonicalize(work).unwrap_or_else(|_| work.to_owned());
     let work = work.map(whole);
     let work = work.as_deref();
     let is_ours = |mount: &Mount| mount.kind == FILE_SYSTEM && work.is_none_or(|work| mount.point.starts_with(work));
     let mut dirs: Vec<PathBuf> = mounts()?.into_iter().filter(is_ours).map(|mount| mount.point).collect();
-    // Directories of which the mount is gone, or was not made yet.
+    // Directories without a mount.
     let entries =
         fs::read_dir(work.map_or_else(|| whole(&std::env::temp_dir()), Path::to_owned)).into_iter().flatten().flatten();
     dirs.extend(entries.map(|entry| entry.path()));
@@ -92,16 +93,18 @@ pub fn cleanup(work: Option<&Path>) -> Result<Cleaned> {
     Ok(cleaned)
 }
 
-/// Takes down what hangs on `dir`, innermost first. Removes only what a server makes: never a tree.
+/// Removes everything that belongs to `dir`, innermost first. Removes only objects that a server
+/// creates, never a tree.
 ///
-/// What may wait for the device is left to other processes, since the caller may be its server: one that hangs on its own
-/// device cannot be killed.
+/// Steps that may wait for the device run in other processes, since the caller may be its
+/// server: a process blocked on its own device cannot be killed.
 pub fn take_down(dir: &Path) -> Result<()> {
     let is_left = owner(dir).is_some_and(|owner| !is_alive(owner));
     for node in loops::below(dir)? {
         let stands = standing_on(&node)?;
         if is_left {
-            let _ = limits::lift(&node); // or what still waits to be written would fail no faster than the drive was; tried again below
+            // otherwise pending writes would fail at the drive's rate; retried below
+            let _ = limits::lift(&node);
         }
         while let Some(mount) = mounts()?.into_iter().rev().find(&stands) {
             patiently(|| run(Command::new("umount").arg(&mount.point)))?;
@@ -110,10 +113,10 @@ pub fn take_down(dir: &Path) -> Result<()> {
             let number = part.to_string_lossy().rsplit('p').next().unwrap_or_default().to_owned();
             patiently(|| match loops::partitions(&node)?.contains(part) {
                 true => run(Command::new("delpart").arg(&node).arg(&number)),
-                false => Ok(()), // it went with a device that clears itself
+                false => Ok(()), // already detached itself
             })?;
         }
-        let lifted = patiently(|| limits::lift(&node)); // before the number is somebody else's
+        let lifted = patiently(|| limits::lift(&node)); // before another device gets the number
         patiently(|| match loops::below(dir)?.contains(&node) {
             true => run(Command::new("losetup").arg("--detach").arg(&node)).and(Err(in_use(&node))),
             false => Ok(()),
@@ -134,11 +137,12 @@ pub fn take_down(dir: &Path) -> Result<()> {
     }
 }
 
-/// Detaches what this process's name space of mounts holds of served drives, and of file systems on them, but for the drive of the
-/// file `own`. A name space that is a copy of another would keep them in use after all others have unmounted them.
+/// Unmounts served drives and file systems on them from this process's mount namespace, except
+/// the drive of file `own`. A copied namespace would keep them busy after they are unmounted
+/// elsewhere.
 pub fn let_go_of_others(own: &Path) -> Result<()> {
     let detach = |point: &Path| match umount2(point, MntFlags::MNT_DETACH) {
-        Ok(()) | Err(Errno::EINVAL | Errno::ENOENT) => Ok(()), // it has gone meanwhile
+        Ok(()) | Err(Errno::EINVAL | Errno::ENOENT) => Ok(()), // unmounted in the meantime
         Err(errno) => Err(Error::Io { what: format!("let go of {}", point.display()), source: errno.into() }),
     };
     let is_others = |mount: &Mount| mount.kind == FILE_SYSTEM && !own.starts_with(&mount.point);
@@ -152,26 +156,26 @@ pub fn let_go_of_others(own: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Which mounts are of a block device or of its partitions.
+/// Returns a predicate for mounts of a block device or its partitions.
 fn standing_on(node: &Path) -> Result<impl Fn(&Mount) -> bool + use<>> {
     let devices = [&[node.to_owned()], &loops::partitions(node)?[..]].concat();
     let numbers = devices.iter().filter_map(|node| number_of(node).transpose()).collect::<Result<Vec<_>>>()?;
     Ok(move |mount: &Mount| numbers.contains(&mount.device) || devices.contains(&mount.source))
 }
 
-/// Answers everything that still waits for a server that is gone. Usually the kernel has done so itself; not for one that was
-/// killed while it waited for its own device.
+/// Aborts requests that wait for a dead server. The kernel usually does that, but not for a
+/// server that was killed while it waited for its own device.
 fn abort(device: &str) {
     let Some((_, minor)) = device.split_once(':') else { return };
     let write = || fs::write(format!("{CONNECTIONS}/{minor}/abort"), "1");
     if write().is_err() {
-        // Nobody has mounted the kernel's list of connections here. What fails now fails again at the unmount.
+        // The control file system may not be mounted here. A failure shows again at the unmount.
         let _ = mount(None::<&str>, CONNECTIONS, Some("fusectl"), MsFlags::empty(), None::<&str>);
         let _ = write();
     }
 }
 
-/// Tries again for a while: somebody may still look at a file, or have the device open.
+/// Retries for a while: the device may be open briefly elsewhere.
 fn patiently(attempt: impl Fn() -> Result<()>) -> Result<()> {
     let start = Instant::now();
     let mut pause = Duration::from_millis(1);
@@ -186,7 +190,7 @@ fn patiently(attempt: impl Fn() -> Result<()>) -> Result<()> {
     }
 }
 
-/// A loop device that is in use is detached when its last user closes it.
+/// A busy loop device is detached when its last user closes it.
 fn in_use(node: &Path) -> Error {
     Error::Io { what: format!("detach {}", node.display()), source: io::ErrorKind::ResourceBusy.into() }
 }
@@ -227,14 +231,15 @@ fn parse_mount(line: &str) -> Option<Mount> {
     })
 }
 
-/// Blanks, tabs, newlines and backslashes stand in the list as three octal digits behind a backslash.
+/// The mount table escapes spaces, tabs, newlines and backslashes as a backslash and three octal
+/// digits.
 fn unescape(text: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()
         .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
-/// The process that made `dir`, if a server did.
+/// Returns the process that created `dir`, if a server did.
 fn owner(dir: &Path) -> Option<&str> {
     Some(dir.file_name()?.to_str()?.strip_prefix(PREFIX)?.rsplit_once('-')?.0)
 }

@@ -1,4 +1,4 @@
-//! How often and with how many bytes each kind of request came.
+//! Request and byte counters by kind.
 use crate::{Error, Result};
 use nix::errno::Errno;
 use std::fmt;
@@ -10,8 +10,9 @@ struct Count {
     bytes: u64,
 }
 
-/// All requests so far. Counting one also turns the device's error into the number that the kernel hears; the text goes to
-/// standard error, as the kernel has no place for it, unless the number tells it: programs try out what lengths are allowed.
+/// All requests. Counting one also converts the device's error into an error number for the
+/// kernel. The message is printed on standard error, because the kernel has no place for it,
+/// unless the number says it all: programs probe the allowed lengths.
 #[derive(Default)]
 pub struct Tally {
     reads: Count,

@@ -1,55 +1,56 @@
-//! What the kernel's FUSE driver says and wants to hear: the dozen requests that a directory of a few files gets.
-//! Encode and decode only: no I/O here. Numbers and layouts are those of the kernel's `include/uapi/linux/fuse.h`, version
-//! 7.31, in the processor's byte order; of later ones (7.36, 7.40) the flags by which files are passed on, which older kernels ignore.
+//! Encoding of the FUSE requests and replies used here: the dozen requests that a directory of a
+//! few files receives. No I/O. Numbers and layouts are those of the kernel's
+//! `include/uapi/linux/fuse.h`, version 7.31, in native byte order, and the passthrough flags of
+//! later versions (7.36, 7.40), which older kernels ignore.
 //!
 //! ```text
 //! request                                   reply
-//!  0  4  length of all                       0  4  length of all
-//!  4  4  opcode                              4  4  0, or an error number below it
-//!  8  8  number of the request               8  8  number of the request
+//!  0  4  total length                        0  4  total length
+//!  4  4  opcode                              4  4  0, or a negative error number
+//!  8  8  request number                      8  8  request number
 //! 16  8  node                               16  n  result
-//! 24 16  who asks, lengths of extensions
+//! 24 16  caller, lengths of extensions
 //! 40  n  arguments
 //! ```
 
-/// Bytes before a request's arguments.
+/// Size of a request's header in bytes.
 const REQUEST_HEAD: usize = 40;
-/// Bytes before a reply's result.
+/// Size of a reply's header in bytes.
 pub const REPLY_HEAD: usize = 16;
-/// The most that one read or write carries: what the kernel allows without a privileged setting.
+/// Maximum size of a read or write: what the kernel allows without a privileged setting.
 pub const DATA_MAX: usize = 1 << 20;
-/// A buffer of so many bytes holds any request: a write's arguments are 80 bytes with the head, names are short.
+/// Size of a buffer for any request: a write has 80 bytes of headers, and names are short.
 pub const REQUEST_MAX: usize = DATA_MAX + 4096;
 
-/// What version of the protocol we speak.
+/// Protocol version.
 const VERSION: (u32, u32) = (7, 31);
-/// Reads, and direct reads and writes, may be under way side by side; `max_pages` below counts.
+/// Parallel reads and parallel direct I/O; `max_pages` below is valid.
 const INIT_FLAGS: u32 = 1 | 1 << 5 | 1 << 15 | 1 << 22;
-/// ... and, where a file lies behind the device, reads and writes may go there: one file system above another.
+/// Passthrough to a backing file, at a stacking depth of one.
 const INIT_MORE: u32 = 1 << 30;
 const INIT_PASS_ON: u32 = 1 << 5;
-/// Requests that the kernel has under way at once.
+/// Maximum number of background requests.
 const BACKGROUND_MAX: u16 = 64;
 
-/// The file is not kept in the page cache, and a close is not told.
+/// Bypass the page cache; do not send flush on close.
 const OPEN_DIRECT: u32 = 1 | 1 << 5;
-/// Reads and writes go to the file with the number that stands beside, and a close is not told.
+/// Reads and writes use the given backing file; do not send flush on close.
 const OPEN_PASS_ON: u32 = 1 << 7 | 1 << 5;
-/// `fallocate`'s bits.
+/// Flags of `fallocate`.
 const PUNCH_HOLE: u32 = 0x02;
 const ZERO_RANGE: u32 = 0x10;
 
-/// One request.
+/// A request.
 #[derive(Debug, PartialEq)]
 pub struct Request<'a> {
-    /// Its number, which the reply repeats.
+    /// Its number, repeated in the reply.
     pub unique: u64,
-    /// The file it is about.
+    /// The file concerned.
     pub node: u64,
     pub op: Op<'a>,
 }
 
-/// What is asked.
+/// The operation.
 #[derive(Debug, PartialEq)]
 pub enum Op<'a> {
     Init {
@@ -57,11 +58,11 @@ pub enum Op<'a> {
         readahead: u32,
     },
     Lookup(&'a [u8]),
-    /// About attributes: answered by the file's, whatever should be set.
+    /// Reads or sets attributes; answered with the file's attributes in either case.
     Attributes,
     Open,
     Read {
-        /// What [`Reply::open`] had answered.
+        /// The handle given by [`Reply::open`].
         handle: u64,
         offset: u64,
         len: u32,
@@ -84,18 +85,18 @@ pub enum Op<'a> {
         offset: u64,
         len: u32,
     },
-    /// A file is closed.
+    /// Closes a file.
     Release {
         handle: u64,
     },
-    /// Wants no reply.
+    /// Has no reply.
     Forget,
-    /// Not known here.
+    /// Not supported.
     Other(u32),
 }
 
 impl<'a> Request<'a> {
-    /// Reads one; `None` for bytes that are none.
+    /// Decodes a request; `None` if malformed.
     pub fn read(bytes: &'a [u8]) -> Option<Request<'a>> {
         let length = u32_at(bytes, 0)? as usize;
         let arguments = bytes.get(REQUEST_HEAD..length)?;
@@ -131,7 +132,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A file as `stat` shows it.
+/// A file's attributes as in `stat`.
 #[derive(Clone, Copy)]
 pub struct Attributes {
     pub node: u64,
@@ -140,12 +141,13 @@ pub struct Attributes {
     pub mode: u32,
 }
 
-/// Fields in the processor's byte order, one behind the other.
+/// Consecutive fields in native byte order.
 #[derive(Default)]
 pub struct Reply(Vec<u8>);
 
 impl Reply {
-    /// Accepts the kernel's greeting. With `passes_on` files may be [opened](Reply::open) with one behind them.
+    /// Accepts the kernel's INIT request. With `passes_on`, files may be [opened](Reply::open)
+    /// with a backing file.
     pub fn init(readahead: u32, passes_on: bool) -> Vec<u8> {
         let mut reply = Reply::default();
         let [more, pass_on, depth] = if passes_on { [INIT_MORE, INIT_PASS_ON, 1] } else { [0; 3] };
@@ -158,7 +160,7 @@ impl Reply {
         reply.0
     }
 
-    /// A name leads to this file, for ever.
+    /// A directory entry for this file, valid forever.
     pub fn entry(file: Attributes) -> Vec<u8> {
         let mut reply = Reply::default();
         reply.u64s(&[file.node, 0, u64::from(u32::MAX), u64::from(u32::MAX)]);
@@ -167,7 +169,7 @@ impl Reply {
         reply.0
     }
 
-    /// A file's attributes, for ever.
+    /// A file's attributes, valid forever.
     pub fn attributes(file: Attributes) -> Vec<u8> {
         let mut reply = Reply::default();
         reply.u64s(&[u64::from(u32::MAX)]);
@@ -176,8 +178,8 @@ impl Reply {
         reply.0
     }
 
-    /// A file is open; `handle` comes back with what is asked of it. Reads and writes go to the file that the kernel knows as `behind`, if
-    /// there is one.
+    /// An open file. Later requests carry `handle`. Reads and writes go to the backing file
+    /// registered as `behind`, if any.
     pub fn open(handle: u64, behind: Option<i32>) -> Vec<u8> {
         let mut reply = Reply::default();
         reply.u64s(&[handle]);
@@ -185,14 +187,15 @@ impl Reply {
         reply.0
     }
 
-    /// So many bytes were written.
+    /// The number of bytes written.
     pub fn written(bytes: u32) -> Vec<u8> {
         let mut reply = Reply::default();
         reply.u32s(&[bytes, 0]);
         reply.0
     }
 
-    /// A file system of `bytes` in blocks of `block`: the loop device takes its granularity of discards from it.
+    /// A file system of `bytes` bytes in blocks of `block`; the loop device derives its discard
+    /// granularity from it.
     pub fn statistics(bytes: u64, block: u32) -> Vec<u8> {
         let mut reply = Reply::default();
         reply.u64s(&[bytes / u64::from(block), 0, 0, 3, 0]);
@@ -201,7 +204,7 @@ impl Reply {
         reply.0
     }
 
-    /// The names of a directory from the `from`th on, as many as fit in `len` bytes.
+    /// Directory entries from index `from` on, as many as fit `len` bytes.
     pub fn list(names: &[(u64, &str)], from: u64, len: u32) -> Vec<u8> {
         let mut reply = Reply::default();
         for (at, (node, name)) in names.iter().enumerate().skip(usize::try_from(from).unwrap_or(usize::MAX)) {
@@ -234,7 +237,8 @@ impl Reply {
     }
 }
 
-/// Fills in a reply's head: the result stands behind it already. `error` is an error number, 0 for none.
+/// Fills in the header of a reply whose result is in place. `error` is an error number, 0 for
+/// success.
 pub fn head(reply: &mut [u8], unique: u64, error: i32) {
     let length = reply.len() as u32;
     reply[..4].copy_from_slice(&length.to_ne_bytes());
@@ -263,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_is_read_and_a_shorter_one_refused() {
+    fn a_write_is_decoded_and_a_truncated_one_rejected() {
         let mut arguments = [0u64.to_ne_bytes(), 8192u64.to_ne_bytes()].concat();
         arguments.extend([4u32.to_ne_bytes(), [0; 4]].concat());
         arguments.extend([0; 16]);
@@ -278,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_are_discards_and_zeroed_ranges_zeroes() {
+    fn holes_are_discards_and_zeroed_ranges_zeros() {
         let allocate = |mode: u32| {
             let mut arguments = [0u64.to_ne_bytes(), 4096u64.to_ne_bytes(), 12288u64.to_ne_bytes()].concat();
             arguments.extend([mode.to_ne_bytes(), [0; 4]].concat());

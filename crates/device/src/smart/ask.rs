@@ -1,14 +1,15 @@
-//! Asks the tools that know how to talk to a drive.
+//! Runs the tools that read a drive's counters.
 use serde_json::Value;
 use std::{ffi::OsStr, io, path::Path, process::Command};
 
 use super::vendors::TABLE;
 use crate::{Error, Result};
 
-/// What `smartctl` prints about a drive, and for an NVMe drive the first of the vendors' logs that `nvme` gives. Needs root.
+/// Returns the output of `smartctl` for a drive and, for an NVMe drive, the first vendor log
+/// that `nvme` provides. Needs root.
 ///
 /// # Errors
-/// `smartctl` is not installed or prints no JSON. A missing `nvme` leaves its logs out.
+/// If `smartctl` is not installed or prints no JSON. Without `nvme` its logs are left out.
 pub fn ask(device: &Path) -> Result<Vec<Value>> {
     let smart =
         run("smartctl", ["--json", "--all", "--log=devstat"].map(OsStr::new).into_iter().chain([device.as_os_str()]));
@@ -27,7 +28,7 @@ pub fn ask(device: &Path) -> Result<Vec<Value>> {
     Ok(texts)
 }
 
-/// What a program prints, whatever its exit status: `smartctl` puts its findings there.
+/// Returns a program's output for any exit status: `smartctl` encodes findings in it.
 fn run<'a>(program: &str, arguments: impl Iterator<Item = &'a OsStr>) -> io::Result<Value> {
     let output = Command::new(program).args(arguments).output()?;
     let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, format!("{program} printed no JSON: {error}"));

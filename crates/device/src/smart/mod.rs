@@ -1,7 +1,8 @@
-//! What a real drive tells of the bytes the host wrote and the bytes it programmed into flash.
+//! A real drive's counters of bytes written by the host and bytes programmed into flash.
 //!
-//! Drives have no common way to tell the second. [`Reading::of`] looks at what `smartctl --json` and `nvme -o json` print, by a table of
-//! vendors (`vendors.toml`), and says so when a drive does not tell: it never guesses.
+//! Drives have no standard counter for the second. [`Reading::of`] interprets the output of
+//! `smartctl --json` and `nvme -o json` by a table of vendors (`vendors.toml`). It reports a
+//! missing counter instead of estimating it.
 mod ask;
 mod vendors;
 
@@ -10,46 +11,49 @@ pub use ask::ask;
 use serde_json::Value;
 use vendors::{Attribute, Counter, Family, Field, TABLE};
 
-/// A unit of NVMe's own count of what the host wrote.
+/// Unit of NVMe's counter of host writes, in bytes.
 const NVME_UNIT_BYTES: u64 = 512_000;
 
-/// A count of bytes, as coarse as the drive's own.
+/// A byte counter with the drive's resolution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// So many, rounded to whole units.
+    /// The count in bytes, a multiple of the unit.
     pub bytes: u64,
-    /// The unit in which the drive counts.
+    /// The drive's unit in bytes.
     pub unit_bytes: u64,
-    /// Which attribute or field told it.
+    /// The attribute or field it was read from.
     pub from: String,
-    /// Whether it follows from an average over the drive's whole life, so that the difference of two such says nothing of the time between.
+    /// Whether it derives from an average over the drive's life. The difference of two such
+    /// values is meaningless.
     pub is_average: bool,
 }
 
-/// What one drive told at one moment.
+/// The counters of a drive at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// The model, as it names itself.
+    /// The model name.
     pub model: String,
-    /// Which one of that model, where it tells.
+    /// The serial number, if known.
     pub serial: Option<String>,
-    /// What the host wrote since the drive was new.
+    /// Bytes written by the host since the drive was new.
     pub host: Option<Told>,
-    /// What was programmed into flash since then; or why that is not known.
+    /// Bytes programmed into flash since then, or the reason why that is unknown.
     pub nand: Result<Told, String>,
 }
 
 impl Reading {
-    /// Bytes programmed for each byte that the host wrote, where the drive tells both.
+    /// Returns the drive's write amplification (bytes programmed per byte written by the host)
+    /// if both counters are known.
     pub fn wa2(&self) -> Option<f64> {
         let (host, nand) = (self.host.as_ref()?.bytes, self.nand.as_ref().ok()?.bytes);
         (host > 0).then(|| nand as f64 / host as f64)
     }
 
-    /// From what the tools printed about one drive: `smartctl --json --all`, and for an NVMe drive the logs of `nvme -o json` too.
+    /// Interprets the tools' output for one drive: `smartctl --json --all`, and for an NVMe
+    /// drive also the logs of `nvme -o json`.
     ///
     /// # Errors
-    /// What is missing: none of the texts has anything of a drive.
+    /// If no text describes a drive.
     pub fn of(texts: &[Value]) -> Result<Reading, String> {
         let model = texts.iter().find_map(|text| text["model_name"].as_str()).unwrap_or("unknown model").to_owned();
         let serial = texts.iter().find_map(|text| text["serial_number"].as_str()).map(str::to_owned);
@@ -61,7 +65,7 @@ impl Reading {
             return Ok(Reading { model, serial, host: host.or(own), nand });
         }
         if own.is_some() {
-            let why = "standard NVMe has no such count, and none of the vendors' logs was there";
+            let why = "standard NVMe has no such counter, and no vendor log was found";
             return Ok(Reading { model, serial, host: own, nand: Err(why.into()) });
         }
         let table = texts.iter().find_map(|text| text["ata_smart_attributes"]["table"].as_array());
@@ -76,7 +80,8 @@ impl Reading {
     }
 }
 
-/// What the attributes tell: bytes written, or those of the statistics; and bytes programmed, or why that is not known.
+/// Reads both counters from ATA attributes; host writes may come from the device statistics
+/// instead.
 fn in_ata_table(table: &[Value], statistics: Option<Told>) -> (Option<Told>, Result<Told, String>) {
     let is_shown = |attribute: &Attribute| raw(table, attribute).is_some();
     let fits = |family: &&Family| {
@@ -85,7 +90,7 @@ fn in_ata_table(table: &[Value], statistics: Option<Told>) -> (Option<Told>, Res
         family.when.iter().chain(counters).chain(pages).all(is_shown)
     };
     let Some(family) = TABLE.ata.iter().find(fits) else {
-        let why = format!("none of the attributes that are known to tell it is shown ({} families)", TABLE.ata.len());
+        let why = format!("the drive has none of the attributes known to count it ({} families)", TABLE.ata.len());
         return (statistics, Err(why));
     };
     let host = family.host.iter().find_map(|counter| counted(table, counter)).or(statistics);
@@ -97,12 +102,13 @@ fn in_ata_table(table: &[Value], statistics: Option<Told>) -> (Option<Told>, Res
     (host, nand.map_err(|why| format!("{why} ({})", family.drives)))
 }
 
-/// Pages are of a size that is not told, but as many bytes as the host wrote were programmed in its pages.
+/// Derives bytes programmed from page counts. The page size is unknown; it follows from the
+/// bytes that the host wrote.
 fn by_pages(host: Option<u64>, other: Option<u64>, written: Option<&Told>) -> Result<Told, String> {
     match (host, other, written) {
         (Some(host), Some(other), Some(written)) if host > 0 => {
             let bytes = u128::from(written.bytes) * (u128::from(host) + u128::from(other)) / u128::from(host);
-            let bytes = u64::try_from(bytes).map_err(|_| "its counts cannot be".to_owned())?;
+            let bytes = u64::try_from(bytes).map_err(|_| "its counters are contradictory".to_owned())?;
             let from = format!("{} × (247 + 248) / 247", written.from);
             Ok(Told { bytes, unit_bytes: (written.bytes / host).max(written.unit_bytes), from, is_average: true })
         }
@@ -130,7 +136,7 @@ fn raw(table: &[Value], wanted: &Attribute) -> Option<u64> {
     table.iter().find(is_wanted)?["raw"]["value"].as_u64()
 }
 
-/// Every ATA drive with device statistics counts sectors of the size it names.
+/// Reads the sectors written from ATA device statistics, in sectors of the stated size.
 fn sectors_written(text: &Value) -> Option<Told> {
     let pages = text["ata_device_statistics"]["pages"].as_array()?;
     let rows = pages.iter().filter_map(|page| page["table"].as_array()).flatten();
@@ -138,7 +144,7 @@ fn sectors_written(text: &Value) -> Option<Told> {
     Some(told(sectors, text["logical_block_size"].as_u64()?, "device statistics".into()))
 }
 
-/// What a log of `nvme` tells of the bytes programmed, and of those written.
+/// Reads both counters from a log of `nvme`.
 fn in_nvme_log(text: &Value) -> Option<(Result<Told, String>, Option<Told>)> {
     let log = TABLE.nvme.iter().find(|log| log.when.iter().all(|name| named(text, name).is_some()))?;
     let count = |field: &Field| {
@@ -149,7 +155,7 @@ fn in_nvme_log(text: &Value) -> Option<(Result<Told, String>, Option<Told>)> {
     Some((nand, log.host.as_ref().and_then(count)))
 }
 
-/// The value of a name, at any depth.
+/// Returns the value of a name at any depth.
 fn named<'a>(text: &'a Value, name: &str) -> Option<&'a Value> {
     match text {
         Value::Object(fields) => fields.get(name).or_else(|| fields.values().find_map(|value| named(value, name))),
@@ -158,7 +164,8 @@ fn named<'a>(text: &'a Value, name: &str) -> Option<&'a Value> {
     }
 }
 
-/// `nvme` prints large numbers as they are, as texts, as two halves, or as `raw` beside others.
+/// `nvme` prints large numbers as numbers, as strings, as two halves, or as `raw` next to other
+/// fields.
 fn number(value: &Value) -> Option<u64> {
     match value {
         Value::String(digits) => digits.parse().ok(),
@@ -174,7 +181,7 @@ fn told(units: u64, unit_bytes: u64, from: String) -> Told {
     Told { bytes: units.saturating_mul(unit_bytes), unit_bytes, from, is_average: false }
 }
 
-/// What `smartctl` itself complains of.
+/// Returns the errors that `smartctl` itself reports.
 fn said(texts: &[Value]) -> Option<String> {
     let messages = texts.iter().find_map(|text| text["smartctl"]["messages"].as_array())?;
     let words: Vec<&str> = messages.iter().filter_map(|message| message["string"].as_str()).collect();

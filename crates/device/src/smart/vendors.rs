@@ -1,8 +1,8 @@
-//! The table of what drives tell, `vendors.toml`, as types.
+//! Types of the vendor table, `vendors.toml`.
 use serde::Deserialize;
 use std::sync::LazyLock;
 
-/// All rows, in their order.
+/// All rows in order.
 pub(super) static TABLE: LazyLock<Table> =
     LazyLock::new(|| toml::from_str(include_str!("vendors.toml")).expect("a test parses it"));
 
@@ -13,23 +13,23 @@ pub(super) struct Table {
     pub nvme: Vec<Log>,
 }
 
-/// ATA drives that tell alike.
+/// A family of ATA drives with the same attributes.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Family {
     pub drives: String,
-    /// Attributes by which such a drive is known, beside those that are read.
+    /// Further attributes that identify the family.
     #[serde(default)]
     pub when: Vec<Attribute>,
-    /// All of them together are the bytes programmed.
+    /// Their sum is the number of bytes programmed.
     #[serde(default)]
     pub nand: Vec<Counter>,
-    /// Pages programmed, from which the bytes programmed follow by proportion.
+    /// Page counts from which the bytes programmed are derived.
     pub pages: Option<Pages>,
-    /// Each of them alone is the bytes that the host wrote.
+    /// Alternatives for the bytes written by the host.
     #[serde(default)]
     pub host: Vec<Counter>,
-    /// Why such a drive does not tell the bytes programmed.
+    /// The reason why the family does not report the bytes programmed.
     pub silent: Option<String>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Attribute {
     pub name: String,
 }
 
-/// An attribute that counts units of so many bytes.
+/// An attribute with its unit in bytes.
 #[derive(Deserialize)]
 pub(super) struct Counter {
     #[serde(flatten)]
@@ -49,7 +49,7 @@ pub(super) struct Counter {
     pub bytes: u64,
 }
 
-/// Attributes that count pages programmed for the host and for all else.
+/// Attributes that count pages programmed for the host and for everything else.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Pages {
@@ -57,19 +57,19 @@ pub(super) struct Pages {
     pub other: Attribute,
 }
 
-/// A log page of NVMe drives, as `nvme` prints it.
+/// A log page of NVMe drives in the form printed by `nvme`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Log {
     pub log: String,
-    /// What `nvme` is asked, before the device and `-o json`.
+    /// Arguments of `nvme` before the device and `-o json`.
     pub ask: Vec<String>,
     pub when: Vec<String>,
     pub nand: Field,
     pub host: Option<Field>,
 }
 
-/// A field that counts units of so many bytes.
+/// A field with its unit in bytes.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Field {

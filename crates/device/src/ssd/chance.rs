@@ -1,6 +1,6 @@
-//! Random numbers for choices that a drive makes by chance: splitmix64, the same everywhere.
+//! A deterministic random-number generator for the drive's random choices: splitmix64.
 
-/// A seeded generator. Its whole state is one number, which [`Chance::state`] tells.
+/// A seeded generator, with a single number as its state ([`Chance::state`]).
 #[derive(Clone, Debug)]
 pub(crate) struct Chance(u64);
 
@@ -9,7 +9,7 @@ impl Chance {
         Self(seed)
     }
 
-    /// What [`new`](Self::new) goes on from.
+    /// Returns the state, from which [`new`](Self::new) continues.
     pub fn state(&self) -> u64 {
         self.0
     }
@@ -21,7 +21,7 @@ impl Chance {
         x ^ (x >> 31)
     }
 
-    /// Uniform below `end`; the bias is below `end` / 2^64.
+    /// Returns a uniform number below `end`; the bias is below `end` / 2^64.
     pub fn below(&mut self, end: u32) -> u32 {
         ((u128::from(self.bits()) * u128::from(end)) >> 64) as u32
     }

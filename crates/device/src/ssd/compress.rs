@@ -1,8 +1,9 @@
-//! What the controller makes of the host's bytes: pages of one command that lie side by side are compressed together, up to so
-//! many, and each takes its share of the slots. It keeps that share when it is moved.
+//! The controller's compression. Up to a given number of adjacent pages of one command are
+//! compressed together, and each page gets its share of the resulting slots. A page keeps its
+//! share when it is relocated.
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 
-/// A controller that compresses. Takes no memory after the first call.
+/// A compressing controller. Allocates nothing after the first call.
 pub(super) struct Compressor {
     group_bytes: usize,
     page_bytes: usize,
@@ -24,11 +25,13 @@ impl Compressor {
         }
     }
 
-    /// Calls `take` with the slots of each page of `bytes`, which are whole pages: at least 1, at most all of a page.
+    /// Calls `take` with the number of slots of each page of `bytes`, which are whole pages:
+    /// from 1 to the slots of a page.
     pub fn shares(&mut self, bytes: &[u8], mut take: impl FnMut(u32)) {
         for group in bytes.chunks(self.group_bytes) {
             let pages = group.len() / self.page_bytes;
-            // The room is enough for anything, so this cannot fail; if it did, nothing would be saved.
+            // The output buffer always suffices, so this cannot fail; a failure would count as
+            // incompressible.
             let len = compress_into_with_table(group, &mut self.out, &mut self.table).unwrap_or(group.len());
             let slots = len.div_ceil(self.slot_bytes).clamp(pages, group.len() / self.slot_bytes);
             (0..pages).for_each(|page| take((slots / pages + usize::from(page < slots % pages)) as u32));
@@ -47,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_compressed_as_one_and_shared_fairly() {
+    fn a_group_is_compressed_together_and_shared_evenly() {
         assert_eq!(shares(&[0; 6 * 4096]), [1; 6], "a page takes a slot at least");
         let mut x = 1u64;
         let noise: Vec<u8> = std::iter::repeat_with(|| {
@@ -57,7 +60,8 @@ mod tests {
         .take(6 * 4096)
         .collect();
         assert_eq!(shares(&noise), [8; 6], "a page takes no more than all of it");
-        // A page and its copies: one page and a bit, in three shares of which the first is larger.
+        // A page and its copies compress to slightly more than one page, in three shares with a
+        // larger first one.
         let copies: Vec<u8> = [&noise[..4096]; 3].concat();
         assert_eq!(shares(&copies), [3, 3, 3]);
         let half: Vec<u8> = noise[..2048].iter().copied().chain([0; 2048]).collect();

@@ -1,31 +1,31 @@
-//! What a drive counts: bytes that came from the host, and bytes programmed into flash, by cause.
+//! The drive's counters: bytes received from the host and bytes programmed into flash, by cause.
 
 use serde::{Deserialize, Serialize};
 
-/// Why bytes are programmed into flash.
+/// The cause of programming flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The host wrote them.
+    /// A host write.
     Host,
-    /// They were still valid where garbage was collected.
+    /// Relocation by garbage collection.
     Collection,
-    /// They were moved off a block that is worn too little.
+    /// Relocation by wear levelling.
     Wear,
-    /// They fill what had to be programmed and held nothing: the rest of a page that was written in part, of a unit that a
-    /// flush did not wait for, of a superblock into which the next page did not fit.
+    /// Padding: the rest of a partially written page, of a program unit at a flush, or of a
+    /// superblock into which the next page does not fit.
     Padding,
 }
 
-/// Counts since the drive was new. All of them only grow.
+/// Counters since the drive was new; monotonic.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Bytes the host wrote, before compression.
+    /// Bytes written by the host, before compression.
     pub host_bytes: u64,
-    /// Bytes the host read.
+    /// Bytes read by the host.
     pub read_bytes: u64,
-    /// Bytes of pages that a trim let go.
+    /// Bytes of mapped pages that were trimmed.
     pub trimmed_bytes: u64,
-    /// Flushes the host asked for.
+    /// Flushes by the host.
     pub flushes: u64,
     /// Superblocks erased.
     pub erases: u64,
@@ -33,10 +33,10 @@ pub struct Counts {
 }
 
 impl Cause {
-    /// All causes, in the order of the reports.
+    /// All causes in report order.
     pub const ALL: [Cause; 4] = [Cause::Host, Cause::Collection, Cause::Wear, Cause::Padding];
 
-    /// One word, as reports use it.
+    /// Returns the name used in reports.
     pub fn name(self) -> &'static str {
         match self {
             Cause::Host => "host",
@@ -48,22 +48,23 @@ impl Cause {
 }
 
 impl Counts {
-    /// Bytes programmed into flash for one cause.
+    /// Returns the bytes programmed for a cause.
     pub fn nand(&self, cause: Cause) -> u64 {
         self.nand_bytes[cause as usize]
     }
 
-    /// Bytes programmed into flash: the sum over the causes.
+    /// Returns the bytes programmed, the sum over all causes.
     pub fn nand_bytes(&self) -> u64 {
         self.nand_bytes.iter().sum()
     }
 
-    /// Bytes programmed for each byte that the host wrote; nothing while it has written nothing.
+    /// Returns the write amplification (bytes programmed per host byte), or `None` before the
+    /// first host write.
     pub fn wa2(&self) -> Option<f64> {
         (self.host_bytes > 0).then(|| self.nand_bytes() as f64 / self.host_bytes as f64)
     }
 
-    /// What was added after `earlier`, which the same drive counted before.
+    /// Returns the difference to `earlier`, an earlier value of the same counters.
     pub fn since(&self, earlier: &Counts) -> Counts {
         Counts {
             host_bytes: self.host_bytes - earlier.host_bytes,

@@ -1,5 +1,5 @@
-//! A block device that is a virtual solid-state drive: the data lies in another device, at the same offsets; the flash
-//! translation layer keeps its book beside it.
+//! A virtual SSD as a block device. The data are stored in another device at the same offsets;
+//! the flash translation layer is kept separately.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -13,12 +13,12 @@ use crate::error::check_range;
 use crate::serve::Desk;
 use crate::{BlockDevice, Error, Result, Stream};
 
-/// A virtual drive. What a host reads depends on the device below alone, never on the translation layer.
+/// A virtual SSD. Reads depend on the device below only, never on the translation layer.
 pub struct Ssd {
     below: Box<dyn BlockDevice>,
-    /// Guards the book alone, and is never held during I/O.
+    /// The translation layer and the windows. Never locked during I/O.
     book: Mutex<Book>,
-    /// Taken before the book's lock is, never with it.
+    /// Locked before `book`, never while it is held.
     compressor: Option<Mutex<Compressor>>,
     page_bytes: u64,
     len: u64,
@@ -30,19 +30,21 @@ struct Book {
 }
 
 impl Ssd {
-    /// A new drive whose data goes to `below`, which must be at least as long as the profile's capacity.
+    /// Returns a new drive that stores its data in `below`, which must be at least as long as
+    /// the profile's capacity.
     ///
     /// # Errors
-    /// [`Error::Impossible`] names the field of a profile that cannot be, or that `below` is too short for.
+    /// [`Error::Impossible`] names the invalid field of the profile, or the one for which
+    /// `below` is too short.
     pub fn new(profile: Profile, below: Box<dyn BlockDevice>) -> Result<Ssd> {
         Ssd::with(Ftl::new(profile)?, below)
     }
 
-    /// A drive that goes on from what `ftl` has behind it, such as being preconditioned. Windows begin now; each has an
-    /// eighth of the capacity.
+    /// Continues with an existing translation layer, such as a preconditioned one. Windows start
+    /// now and have an eighth of the capacity each.
     ///
     /// # Errors
-    /// `below` is shorter than the profile's capacity.
+    /// If `below` is shorter than the profile's capacity.
     pub fn with(ftl: Ftl, below: Box<dyn BlockDevice>) -> Result<Ssd> {
         let (len, there) = (ftl.profile().capacity_bytes, below.len_bytes());
         if there < len {
@@ -56,18 +58,18 @@ impl Ssd {
         Ok(Ssd { below, book: Mutex::new(Book { ftl, windows }), compressor, page_bytes: page_bytes.into(), len })
     }
 
-    /// What it counted since it was new.
+    /// Returns the counters since the drive was new.
     pub fn counts(&self) -> Counts {
         self.book().ftl.counts().clone()
     }
 
-    /// All that it tells of itself.
+    /// Returns the drive's report.
     pub fn report(&self) -> Report {
         let book = self.book();
         Report::new(&book.ftl, &book.windows)
     }
 
-    /// The translation layer as it is now.
+    /// Returns a copy of the translation layer.
     pub fn ftl(&self) -> Ftl {
         self.book().ftl.clone()
     }
@@ -80,8 +82,8 @@ impl Ssd {
         check_range(offset, len, self.below.block_bytes(), self.len)
     }
 
-    /// The slots of each page that a write touches, where the controller compresses. A page that is written in part is
-    /// compressed whole, as it lies below by now.
+    /// Returns the slots of each page that a write touches if the controller compresses. A
+    /// partially written page is read from below and compressed as a whole.
     fn slots(&self, offset: u64, bytes: &[u8]) -> Result<Option<Vec<u32>>> {
         let Some(compressor) = &self.compressor else { return Ok(None) };
         let begin = offset - offset % self.page_bytes;
@@ -138,7 +140,8 @@ impl BlockDevice for Ssd {
         self.book().ftl.trim_range(offset, len)
     }
 
-    /// As a discard: a drive that knows that a page is zero keeps no flash for it. Pages that are zeroed in part stay.
+    /// Handled as a discard: the drive keeps no flash for pages known to be zero. Partially
+    /// zeroed pages stay mapped.
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {
         self.check(offset, len)?;
         self.below.write_zeroes(offset, len)?;

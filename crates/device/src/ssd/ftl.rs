@@ -1,5 +1,5 @@
-//! The flash translation layer: where pages go, what has to be moved for it, and what that costs. Pure: no data, no I/O, no
-//! clock; the same profile and the same calls give the same drive.
+//! The flash translation layer: placement of pages, garbage collection, and the flash programmed
+//! for both. Pure and deterministic: no data, no I/O, no clock.
 
 mod check;
 mod saved;
@@ -16,7 +16,7 @@ use super::timeline::Timeline;
 use super::victims::Victims;
 use crate::{Error, Result, Stream};
 
-/// A drive without its data. All memory is taken at the start; writing takes none.
+/// A drive without its data. Allocates all memory at creation.
 #[derive(Clone)]
 pub struct Ftl {
     profile: Profile,
@@ -24,32 +24,34 @@ pub struct Ftl {
     map: Map,
     pool: Pool,
     victims: Victims,
-    /// The open superblock of each frontier: the host's streams, then those of collection, then that of wear levelling.
+    /// The open superblock of each frontier: the host's streams, those of garbage collection,
+    /// that of wear levelling.
     open: Vec<Option<u32>>,
     counts: Counts,
-    /// Host writes so far, the clock of all ages.
+    /// Number of host writes, the clock for ages.
     now: u64,
     timeline: Option<Timeline>,
 }
 
-/// One page as the host hands it over.
+/// A page written by the host.
 #[derive(Clone, Copy, Debug)]
 pub struct PageWrite {
     /// Its number.
     pub page: u64,
-    /// Where the host wants it.
+    /// The host's stream.
     pub stream: Stream,
-    /// Bytes of it that the host sent; the rest the drive reads and programs again.
+    /// Bytes sent by the host; the drive reads and programs the rest of the page again.
     pub host_bytes: u32,
-    /// 512-byte slots that it takes where the controller compresses, 1 to all; as many as it has otherwise.
+    /// Slots of 512 bytes it occupies, if the controller compresses; otherwise the slots of a
+    /// page.
     pub slots: u32,
 }
 
 impl Ftl {
-    /// A new drive: nothing written, nothing worn.
+    /// Returns a new drive, unwritten and unworn.
     ///
     /// # Errors
-    /// [`Error::Impossible`] names the field of a profile that cannot be.
+    /// [`Error::Impossible`] names the invalid field of the profile.
     pub fn new(profile: Profile) -> Result<Ftl> {
         let geometry = profile.geometry()?;
         Ok(Ftl {
@@ -65,51 +67,52 @@ impl Ftl {
         })
     }
 
-    /// What it is.
+    /// Returns the profile.
     pub fn profile(&self) -> &Profile {
         &self.profile
     }
 
-    /// What it counted since it was new.
+    /// Returns the counters since the drive was new.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Simulated time until the host's last command was answered, for a profile that has a latency.
+    /// Returns the simulated time at which the host's last command completed, if the profile has
+    /// latencies.
     pub fn simulated_time(&self) -> Option<Duration> {
         self.timeline.as_ref().map(Timeline::now)
     }
 
-    /// The unit of space in flash, in bytes.
+    /// Returns the allocation unit of flash in bytes.
     pub fn slot_bytes(&self) -> u32 {
         self.geometry.slot_bytes
     }
 
-    /// Bytes of pages that hold something.
+    /// Returns the bytes of mapped pages.
     pub fn mapped_bytes(&self) -> u64 {
         let mapped = (0..self.map.pages()).filter(|page| self.map.slot_of(*page).is_some()).count();
         mapped as u64 * u64::from(self.geometry.page_bytes)
     }
 
-    /// Pages that the host sees.
+    /// Returns the number of logical pages.
     pub fn pages(&self) -> u64 {
         self.map.pages().into()
     }
 
-    /// How often each superblock was erased, by its number.
+    /// Returns the erase count of each superblock.
     pub fn erases(&self) -> impl Iterator<Item = u32> + '_ {
         self.pool.all().iter().map(|block| block.erases)
     }
 
-    /// How many slots of each superblock hold what some page holds now, by its number.
+    /// Returns the number of valid slots of each superblock.
     pub fn valid_slots(&self) -> impl Iterator<Item = u32> + '_ {
         self.pool.all().iter().map(|block| block.valid)
     }
 
-    /// Writes one whole page that does not compress.
+    /// Writes a whole incompressible page.
     ///
     /// # Errors
-    /// A page beyond the end; nothing changed.
+    /// If the page is beyond the end; nothing changes.
     #[inline]
     pub fn write(&mut self, page: u64, stream: Stream) -> Result<()> {
         self.write_page(PageWrite {
@@ -120,10 +123,10 @@ impl Ftl {
         })
     }
 
-    /// Writes one page. More bytes or slots than a page has count as all of them.
+    /// Writes a page. Byte and slot counts are capped at those of a page.
     ///
     /// # Errors
-    /// A page beyond the end; nothing changed.
+    /// If the page is beyond the end; nothing changes.
     pub fn write_page(&mut self, write: PageWrite) -> Result<()> {
         let page = self.number(write.page)?;
         let slots = write.slots.clamp(1, self.geometry.slots_per_page);
@@ -134,12 +137,13 @@ impl Ftl {
         if let Some(timeline) = &mut self.timeline {
             timeline.interface(host_bytes.into());
         }
-        // Before collection, which would move it otherwise.
+        // Before garbage collection, which would relocate it otherwise.
         self.invalidate(page);
         let frontier = usize::from(stream);
         self.make_room(frontier, slots);
         self.append(frontier, page, slots, true);
-        // What the host did not send of a page is padding, in the proportion in which the page was compressed.
+        // Bytes the host did not send count as padding, scaled by the compression ratio of the
+        // page.
         let programmed = u64::from(slots) * u64::from(self.geometry.slot_bytes);
         let host = programmed * u64::from(host_bytes) / u64::from(self.geometry.page_bytes);
         self.counts.program(Cause::Host, host);
@@ -147,10 +151,10 @@ impl Ftl {
         Ok(())
     }
 
-    /// Forgets pages. What was mapped becomes garbage.
+    /// Unmaps pages. Their slots become garbage.
     ///
     /// # Errors
-    /// Pages beyond the end; nothing changed.
+    /// If pages are beyond the end; nothing changes.
     pub fn trim(&mut self, pages: Range<u64>) -> Result<()> {
         if pages.is_empty() {
             return Ok(());
@@ -164,10 +168,10 @@ impl Ftl {
         Ok(())
     }
 
-    /// Reads pages, all at once; tells how many of them are mapped.
+    /// Reads pages in parallel and returns how many of them are mapped.
     ///
     /// # Errors
-    /// Pages beyond the end; nothing changed.
+    /// If pages are beyond the end; nothing changes.
     pub fn read(&mut self, pages: Range<u64>) -> Result<u64> {
         if pages.is_empty() {
             return Ok(0);
@@ -184,7 +188,8 @@ impl Ftl {
         Ok(slots.count() as u64)
     }
 
-    /// Makes what was written durable: units that are not whole are padded, unless the drive needs no power for them.
+    /// Makes host writes durable: pads incomplete program units, unless the drive has power-loss
+    /// protection.
     pub fn flush(&mut self) {
         self.counts.flushes += 1;
         let is_protected = self.profile.power_loss_protection;
@@ -206,7 +211,7 @@ impl Ftl {
         Err(Error::BeyondEnd { offset: page.saturating_mul(len), len, end: self.profile.capacity_bytes })
     }
 
-    /// Makes garbage of what a page was; tells whether it was anything.
+    /// Invalidates a page's slots. Returns whether it was mapped.
     #[inline]
     fn invalidate(&mut self, page: u32) -> bool {
         let Some((slot, slots)) = self.map.take(page) else { return false };
@@ -221,8 +226,9 @@ impl Ftl {
         true
     }
 
-    /// Sees to it that the frontier is open and has so many slots left, by whatever must be collected for it. Terminates as
-    /// the profile leaves garbage in closed superblocks whenever all frontiers are open and only the reserve is free.
+    /// Ensures that the frontier has an open superblock with `slots` free slots, collecting
+    /// garbage as needed. Terminates because the profile guarantees garbage in closed
+    /// superblocks when all frontiers are open and only the reserve is free.
     #[inline]
     fn make_room(&mut self, frontier: usize, slots: u32) {
         loop {
@@ -252,7 +258,7 @@ impl Ftl {
         self.open[frontier] = Some(opened.expect("collection leaves a superblock free"));
     }
 
-    /// The page into the open superblock of the frontier, which has room for it.
+    /// Places the page in the frontier's open superblock, which has room.
     #[inline]
     fn append(&mut self, frontier: usize, page: u32, slots: u32, by_host: bool) {
         let number = self.open[frontier].expect("room was made");
@@ -268,7 +274,7 @@ impl Ftl {
         }
     }
 
-    /// Slots of an open superblock were filled: units that became whole are programmed.
+    /// Accounts for filled slots of an open superblock: completed units are programmed.
     #[inline]
     fn program(&mut self, number: u32, before: u32, written: u32, by_host: bool) {
         if let Some(timeline) = &mut self.timeline {
@@ -277,7 +283,7 @@ impl Ftl {
         }
     }
 
-    /// Fills the open superblock of the frontier up to `written` slots with nothing.
+    /// Pads the frontier's open superblock up to `written` slots.
     fn pad(&mut self, frontier: usize, written: u32) {
         let number = self.open[frontier].expect("what is padded is open");
         let block = self.pool.get_mut(number);
@@ -296,7 +302,7 @@ impl Ftl {
         self.victims.insert(number, block.valid);
     }
 
-    /// Empties and erases one superblock, and another one if wear has become uneven.
+    /// Collects and erases one superblock, and another one if wear is uneven.
     fn collect(&mut self) {
         let victim = self
             .victims
@@ -306,8 +312,8 @@ impl Ftl {
         self.level_wear();
     }
 
-    /// A superblock must be moved at most once while all are erased `spread_max` times, so one look in half as many erases
-    /// finds it in time.
+    /// A superblock needs relocation at most once while all others are erased `spread_max`
+    /// times, so checking once per half as many erases suffices.
     fn level_wear(&mut self) {
         let Some(spread_max) = self.profile.wear_spread_max else { return };
         if self.counts.erases.is_multiple_of(u64::from(spread_max / 2).max(1))
@@ -317,8 +323,8 @@ impl Ftl {
         }
     }
 
-    /// Moves what is valid out of a closed superblock and erases it. Takes at most one free superblock: what is left for a
-    /// second one begins in the order in which it lay, so it fits.
+    /// Relocates the valid pages of a closed superblock and erases it. Uses at most one free
+    /// superblock: the remainder for a second one keeps its order, so it fits.
     fn move_out(&mut self, number: u32, frontier: usize, cause: Cause) {
         let block = self.pool.get(number);
         self.victims.remove(number, block.valid);

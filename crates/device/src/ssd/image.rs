@@ -1,12 +1,12 @@
-//! A virtual drive that stays: a directory with the host's data and the drive's book.
+//! A persistent virtual SSD: a directory with the host's data and the drive's state.
 //!
 //! ```text
-//! data    what the host wrote, in place; a sparse file of the drive's capacity, locked while the drive is in use
-//! state   the book when it was last saved: `ssd/ftl/saved.rs`
-//! in-use  there while the drive is in use, and after a power cut
+//! data    the host's data, in place; a sparse file of the drive's capacity, locked while in use
+//! state   the last saved state: `ssd/ftl/saved.rs`
+//! in-use  exists while the drive is in use, and after a power cut
 //! ```
-//! The data never depends on the book. After a power cut the book is that of the last time it was saved, and says so: the
-//! data is whole, but what was counted since is lost.
+//! The data never depend on the state. After a power cut the data are complete and the state is
+//! the last saved one: counters since then are lost, which the drive reports.
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -26,10 +26,11 @@ pub struct Image {
 }
 
 impl Image {
-    /// Whether a drive could be made in the directory, which need not be there. Touches nothing.
+    /// Checks whether a drive can be created in the directory, which need not exist. Changes
+    /// nothing.
     ///
     /// # Errors
-    /// It holds something, or is no directory.
+    /// If it is not empty or no directory.
     pub fn refuse(directory: &Path) -> Result<()> {
         match fs::read_dir(directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -41,10 +42,10 @@ impl Image {
         }
     }
 
-    /// Makes the directory of a drive, which need not be new: `ftl` is its book.
+    /// Creates a drive with state `ftl` in the directory, which may exist.
     ///
     /// # Errors
-    /// The directory holds something, or cannot be made.
+    /// If the directory is not empty or cannot be created.
     pub fn create(directory: &Path, ftl: &Ftl) -> Result<()> {
         Image::refuse(directory)?;
         fs::create_dir_all(directory).map_err(|source| failed("make", directory, source))?;
@@ -52,12 +53,14 @@ impl Image {
         save(directory, ftl)
     }
 
-    /// Takes a drive into use.
+    /// Opens a drive for use.
     ///
     /// # Errors
-    /// It is in use already, or its book is damaged, which is then named and left as it is.
+    /// If it is in use, or if its state is corrupt; the error names the file, which is left
+    /// unchanged.
     pub fn open(directory: &Path) -> Result<Image> {
-        let data = File::open(&directory.join("data"))?; // locks: whoever has the drive may still write its book
+        // locked: the current user may still save the state
+        let data = File::open(&directory.join("data"))?;
         let ftl = book(directory)?;
         let in_use = directory.join("in-use");
         let was_cut = in_use.exists();
@@ -65,30 +68,31 @@ impl Image {
         Ok(Image { directory: directory.to_owned(), drive: Arc::new(Ssd::with(ftl, Box::new(data))?), was_cut })
     }
 
-    /// What a drive tells of itself, as its book was last saved. It may be in use.
+    /// Returns the drive's report from its last saved state. The drive may be in use.
     ///
     /// # Errors
-    /// There is no drive, or its book is damaged.
+    /// If there is no drive or its state is corrupt.
     pub fn look(directory: &Path) -> Result<Report> {
         let ftl = book(directory)?;
         let windows = Windows::new(ftl.profile().capacity_bytes, ftl.counts().clone());
         Ok(Report::new(&ftl, &windows))
     }
 
-    /// The drive.
+    /// Returns the drive.
     pub fn drive(&self) -> &Arc<Ssd> {
         &self.drive
     }
 
-    /// Whether the drive was in use when it was last left, so that its book is older than its data.
+    /// Returns whether the last use ended without a save, so that the state is older than the
+    /// data.
     pub fn was_cut(&self) -> bool {
         self.was_cut
     }
 
-    /// Saves the book and leaves the drive.
+    /// Saves the state and ends the use.
     ///
     /// # Errors
-    /// The book could not be saved; that of the last time is still there.
+    /// If the state cannot be saved; the previous one remains.
     pub fn close(self) -> Result<()> {
         save(&self.directory, &self.drive.ftl())?;
         let in_use = self.directory.join("in-use");
@@ -105,7 +109,7 @@ fn book(directory: &Path) -> Result<Ftl> {
     Ftl::restore(&state).map_err(|why| Error::Malformed { what: path.display().to_string(), why })
 }
 
-/// The old book is there until the new one is durable.
+/// The old state remains until the new one is durable.
 fn save(directory: &Path, ftl: &Ftl) -> Result<()> {
     let (path, fresh) = (directory.join("state"), directory.join("state.new"));
     let write = || {

@@ -1,14 +1,15 @@
-//! Which slot holds which page: the two tables that make most of a drive's memory, 4 bytes for a page and 4 for a slot.
+//! The mapping between logical pages and slots: two tables that make up most of the memory of a
+//! simulated drive, 4 bytes per page and 4 per slot.
 
 use super::profile::Geometry;
 
-/// No page, no slot.
+/// No page or no slot.
 const NONE: u32 = u32::MAX;
-/// The slot belongs to the page that begins before it.
+/// The slot continues the page that starts before it.
 const REST: u32 = u32::MAX - 1;
 
-/// Logical pages to slots and back. A page lies in `1 ..= slots_per_page` slots of one superblock, side by side; a slot that
-/// holds no valid page says so. All memory is taken and touched at the start.
+/// Logical pages to slots and back. A page occupies `1 ..= slots_per_page` contiguous slots of
+/// one superblock. Allocates and touches all memory at creation.
 #[derive(Clone)]
 pub(super) struct Map {
     slot_of: Vec<u32>,
@@ -17,7 +18,7 @@ pub(super) struct Map {
 }
 
 impl Map {
-    /// Nothing is mapped.
+    /// Returns an empty mapping.
     pub fn new(geometry: &Geometry) -> Map {
         Map {
             slot_of: vec![NONE; geometry.pages as usize],
@@ -26,12 +27,14 @@ impl Map {
         }
     }
 
-    /// What every slot says: a page, that one goes on, or nothing.
+    /// Returns the content of every slot: the page that starts there, a continuation, or
+    /// nothing.
     pub fn slots(&self) -> &[u32] {
         &self.page_at
     }
 
-    /// The map whose slots say so, and the valid slots of each superblock.
+    /// Builds the mapping from the content of all slots, and counts the valid slots of each
+    /// superblock.
     pub fn restore(geometry: &Geometry, slots: impl Iterator<Item = u32>) -> Result<(Map, Vec<u32>), String> {
         let mut map = Map::new(geometry);
         let mut valid = vec![0; geometry.superblocks as usize];
@@ -43,7 +46,9 @@ impl Map {
                 REST if goes_on > 0 && in_superblock > 0 => goes_on -= 1,
                 page => {
                     let slot = map.slot_of.get_mut(page as usize).filter(|slot| **slot == NONE);
-                    *slot.ok_or_else(|| format!("slot {at} holds page {page}, which is none or elsewhere"))? = at;
+                    *slot.ok_or_else(|| {
+                        format!("slot {at} holds page {page}, which does not exist or is mapped twice")
+                    })? = at;
                     goes_on = geometry.slots_per_page - 1;
                 }
             }
@@ -53,22 +58,22 @@ impl Map {
         Ok((map, valid))
     }
 
-    /// How many pages there are.
+    /// Returns the number of pages.
     pub fn pages(&self) -> u32 {
         self.slot_of.len() as u32
     }
 
-    /// Where a page begins, if it is anywhere.
+    /// Returns the first slot of a page, if it is mapped.
     pub fn slot_of(&self, page: u32) -> Option<u32> {
         Some(self.slot_of[page as usize]).filter(|slot| *slot != NONE)
     }
 
-    /// The page that begins at a slot, if one does.
+    /// Returns the page that starts at a slot, if any.
     pub fn page_at(&self, slot: u32) -> Option<u32> {
         Some(self.page_at[slot as usize]).filter(|page| *page < REST)
     }
 
-    /// How many slots the page takes that begins at `slot`.
+    /// Returns the number of slots of the page that starts at `slot`.
     #[inline]
     pub fn slots_at(&self, slot: u32) -> u32 {
         match self.slots_per_page {
@@ -79,7 +84,7 @@ impl Map {
         }
     }
 
-    /// `page` lies in `slots` slots from `slot` on, which hold nothing.
+    /// Maps `page` to `slots` free slots from `slot` on.
     #[inline]
     pub fn put(&mut self, page: u32, slot: u32, slots: u32) {
         self.slot_of[page as usize] = slot;
@@ -89,7 +94,7 @@ impl Map {
         }
     }
 
-    /// Takes a page out; tells where it was and how many slots it had.
+    /// Unmaps a page. Returns its first slot and number of slots.
     #[inline]
     pub fn take(&mut self, page: u32) -> Option<(u32, u32)> {
         let slot = self.slot_of(page)?;

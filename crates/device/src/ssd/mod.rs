@@ -1,4 +1,4 @@
-//! A virtual solid-state drive whose inside can be seen.
+//! A virtual SSD with observable internals.
 //!
 //! ```text
 //!   write, trim, flush ──▶ Ftl ─┬─ map      logical page → slot, and back
@@ -6,11 +6,12 @@
 //!                               ├─ victims  which closed one is collected next
 //!                               └─ counts   bytes programmed, by cause
 //! ```
-//! Flash is programmed in order and erased a whole *superblock* at a time (one erase block of every channel). A page that is
-//! written again goes to another place; what it leaves behind is garbage. [`Ftl`] keeps that book and moves no data;
-//! [`Ssd`] is a block device that does, over any other.
+//! Flash is programmed sequentially and erased one *superblock* at a time (one erase block per
+//! channel). A rewritten page is placed elsewhere and leaves garbage at its old location.
+//! [`Ftl`] does this bookkeeping without data; [`Ssd`] is a block device that stores its data in
+//! any other device.
 //!
-//! A *slot* is the unit of space in flash: a page, or 512 bytes of it where the controller compresses.
+//! A *slot* is the allocation unit of flash: a page, or 512 bytes if the controller compresses.
 mod chance;
 mod compress;
 mod counts;

@@ -1,38 +1,38 @@
-//! The superblocks: how full, how valid, how worn; which are free.
+//! The superblocks: fill, validity, wear, and the free list.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::profile::Geometry;
 
-/// What a superblock is at the moment.
+/// State of a superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// Erased.
     Free,
-    /// A frontier writes to it.
+    /// Being written by a frontier.
     Open,
-    /// Full, or padded to be.
+    /// Full or padded.
     Closed,
 }
 
-/// One superblock.
+/// A superblock.
 #[derive(Clone, Debug)]
 pub(super) struct Superblock {
     pub state: State,
-    /// The stream of the frontier that opened it.
+    /// Stream of the frontier that opened it.
     pub stream: u8,
-    /// Slots programmed since it was erased.
+    /// Slots programmed since its erase.
     pub written: u32,
-    /// Slots of it that hold valid pages.
+    /// Slots with valid pages.
     pub valid: u32,
-    /// How often it was erased.
+    /// Erase count.
     pub erases: u32,
-    /// Host writes that had happened when its valid content last changed.
+    /// Number of host writes at the last change of its valid pages.
     pub changed_at: u64,
 }
 
-/// All superblocks. The free ones are ordered by wear, and by number among equals.
+/// All superblocks. Free ones are ordered by wear, then by number.
 #[derive(Clone)]
 pub(super) struct Pool {
     all: Vec<Superblock>,
@@ -41,13 +41,13 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// All erased, none ever used.
+    /// Returns a pool of unused, erased superblocks.
     pub fn new(geometry: &Geometry) -> Pool {
         let fresh = Superblock { state: State::Free, stream: 0, written: 0, valid: 0, erases: 0, changed_at: 0 };
         Pool::of(vec![fresh; geometry.superblocks as usize])
     }
 
-    /// As they are.
+    /// Returns a pool with the given superblocks.
     pub fn of(all: Vec<Superblock>) -> Pool {
         let mut free = BinaryHeap::with_capacity(all.len());
         let numbered = (0..).zip(&all).filter(|(_, block)| block.state == State::Free);
@@ -64,28 +64,28 @@ impl Pool {
         &mut self.all[number as usize]
     }
 
-    /// All of them, by number.
+    /// Returns all superblocks by number.
     pub fn all(&self) -> &[Superblock] {
         &self.all
     }
 
-    /// How many are free.
+    /// Returns the number of free superblocks.
     pub fn free(&self) -> u32 {
         self.free.len() as u32
     }
 
-    /// Which ones are free.
+    /// Returns the free superblocks.
     pub fn free_numbers(&self) -> impl Iterator<Item = u32> + '_ {
         self.free.iter().map(|Reverse((_, number))| *number)
     }
 
-    /// Opens the least worn free one for a stream.
+    /// Opens the least worn free superblock for a stream.
     pub fn open(&mut self, stream: u8) -> Option<u32> {
         let Reverse((_, number)) = self.free.pop()?;
         Some(self.opened(number, stream))
     }
 
-    /// Opens the most worn free one, for content that will stay.
+    /// Opens the most worn free superblock, for cold data.
     pub fn open_worn(&mut self) -> Option<u32> {
         let Reverse(most) = *self.free.iter().min()?;
         self.free.retain(|Reverse(free)| *free != most);
@@ -98,7 +98,7 @@ impl Pool {
         number
     }
 
-    /// Erases one without valid content.
+    /// Erases a superblock without valid pages.
     pub fn erase(&mut self, number: u32) {
         let block = self.get_mut(number);
         debug_assert_eq!((block.state, block.valid), (State::Closed, 0));
@@ -109,7 +109,8 @@ impl Pool {
         self.free.push(Reverse((erases, number)));
     }
 
-    /// The closed one that was erased least often, if the most worn one was erased more than `spread_max` times more.
+    /// Returns the least worn closed superblock if the most worn one has more than `spread_max`
+    /// more erases.
     pub fn too_little_worn(&self, spread_max: u32) -> Option<u32> {
         let closed = (0..).zip(&self.all).filter(|(_, block)| block.state == State::Closed);
         let (number, least) = closed.min_by_key(|(number, block)| (block.erases, *number))?;

@@ -1,84 +1,92 @@
-//! What a drive is made of, and whether such a drive can exist.
+//! Drive profiles and their validation.
 
 use serde::{Deserialize, Serialize};
 
 use super::timeline::Latency;
 use crate::{Error, Result};
 
-/// Most superblocks, slots and pages: they are numbered in 32 bits, and the last numbers have other meanings.
+/// Limit for the numbers of superblocks, slots and pages: they are 32-bit, and the largest
+/// values are reserved.
 const SLOTS_MAX: u64 = u32::MAX as u64 - 2;
-/// The unit of space in flash where the controller compresses.
+/// Allocation unit of flash if the controller compresses.
 const COMPRESSED_SLOT_BYTES: u32 = 512;
 
-/// A kind of drive. [`Ftl::new`](super::Ftl::new) refuses what cannot exist, and names the field.
+/// A drive profile. [`Ftl::new`](super::Ftl::new) rejects an impossible one and names the field.
 ///
-/// As TOML or JSON, fields that are left out are those of [`Profile::default`], and unknown ones are refused.
+/// In TOML or JSON, missing fields have the values of [`Profile::default`], and unknown fields
+/// are rejected.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Profile {
-    /// What reports call it.
+    /// Name used in reports.
     pub name: String,
-    /// What the host sees, in bytes: a whole number of pages.
+    /// Capacity visible to the host in bytes: a multiple of the page size.
     pub capacity_bytes: u64,
-    /// The unit of mapping, in bytes: 4096 to 65536, a power of two. What is written in part is programmed whole.
+    /// Mapping unit in bytes: a power of two from 4096 to 65536. A partial write programs the
+    /// whole page.
     pub page_bytes: u32,
-    /// Pages of one erase block.
+    /// Pages per erase block.
     pub pages_per_block: u32,
-    /// Pages that a channel programs at once. What is not whole at a flush is padded, without
-    /// [`power_loss_protection`](Self::power_loss_protection).
+    /// Pages that a channel programs at once. A flush pads an incomplete unit, unless the drive
+    /// has [`power_loss_protection`](Self::power_loss_protection).
     pub pages_per_program: u32,
-    /// Channels that work side by side. A superblock is one erase block of each.
+    /// Channels that work in parallel. A superblock is one erase block of each.
     pub channels: u32,
-    /// Flash beyond the capacity, as a share of it: 0.07 is 7 %. Superblocks are whole, so a little of it may be lost.
+    /// Flash beyond the capacity as a fraction of it: 0.07 is 7 %. Rounding to whole superblocks
+    /// may lose some of it.
     pub over_provisioning: f64,
-    /// Free superblocks that collection keeps: it starts when a frontier needs a new one and no more than these are left. At least 1.
+    /// Free superblocks reserved for garbage collection, at least 1. It starts when a frontier
+    /// needs a superblock and only these are left.
     pub reserved_superblocks: u32,
-    /// How a victim is chosen.
+    /// Victim selection.
     pub collection: Collection,
-    /// Where collected pages go.
+    /// Destination of relocated pages.
     pub gc_frontier: GcFrontier,
-    /// Frontiers that the host may name, 1 to 64. Writes for a stream that the drive does not have go to stream 0.
+    /// Number of streams, 1 to 64. Writes to other streams use stream 0.
     pub streams: u8,
-    /// Wear levelling moves the content of the least worn superblock to a well worn one when the most worn one was erased so
-    /// many times more; `None` leaves it out. Free superblocks are otherwise taken least worn first in any case.
+    /// Wear levelling relocates the least worn superblock to a well worn one when the most worn
+    /// one has this many more erases; `None` disables it. Free superblocks are always used least
+    /// worn first.
     pub wear_spread_max: Option<u32>,
-    /// What the drive has in its cache survives a power cut, so a flush pads nothing.
+    /// Whether cached writes survive a power cut, so that a flush pads nothing.
     pub power_loss_protection: bool,
-    /// Pages that the controller compresses together, 1 to 256; `None` if it does not compress.
+    /// Pages that the controller compresses together, 1 to 256; `None` without compression.
     pub compressed_pages: Option<u32>,
-    /// How long flash takes; `None` if no time is simulated.
+    /// Latencies and bandwidths; `None` simulates no time.
     pub latency: Option<Latency>,
-    /// For choices by chance: the same seed and the same writes give the same drive.
+    /// Seed of the random choices: equal seeds and writes give equal drives.
     pub seed: u64,
 }
 
-/// How garbage collection chooses the superblock to empty.
+/// Victim selection of garbage collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Collection {
-    /// The one with the least valid content; among equals the one that has had so little for longest.
+    /// The superblock with the fewest valid slots; among equals, the one that has had so few for
+    /// longest.
     Greedy,
-    /// The largest (1 − u) / 2u × age, where u is the valid share and age the time since its content last changed.
+    /// The largest (1 − u) / 2u × age, where u is the valid fraction and age the time since the
+    /// valid pages last changed.
     CostBenefit,
-    /// The one with the least valid content among so many that are drawn by chance, 1 to 255.
+    /// The superblock with the fewest valid slots in a random sample of this size, 1 to 255.
     Choices(u8),
-    /// The one that was closed first.
+    /// The superblock closed first.
     Fifo,
 }
 
-/// Where collected pages are written.
+/// Destination of relocated pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GcFrontier {
-    /// Among the host's writes of their stream.
+    /// The host's frontier of the same stream.
     Shared,
-    /// To one frontier of their own: they are colder than what the host writes.
+    /// A frontier for all relocated pages, which are colder than host writes.
     Separate,
-    /// To one frontier for each stream: what the host kept apart stays apart.
+    /// A frontier per stream, which keeps the host's separation.
     PerStream,
 }
 
-/// The whole numbers that follow from a profile.
+/// The geometry that follows from a profile.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Geometry {
     pub pages: u32,
@@ -99,7 +107,8 @@ impl Geometry {
 }
 
 impl Default for Profile {
-    /// A gibibyte of 4 KiB pages in superblocks of 1 MiB, 7 % over-provisioning, greedy, with a frontier for collected pages.
+    /// 1 GiB of 4 KiB pages in superblocks of 1 MiB, 7 % over-provisioning, greedy, with a
+    /// frontier for relocated pages.
     fn default() -> Self {
         Self {
             name: "plain".into(),
@@ -123,20 +132,20 @@ impl Default for Profile {
 }
 
 impl Profile {
-    /// The flash of one superblock, in bytes.
+    /// Returns the size of a superblock in bytes.
     pub fn superblock_bytes(&self) -> u64 {
         u64::from(self.page_bytes) * u64::from(self.pages_per_block) * u64::from(self.channels)
     }
 
-    /// Superblocks that the over-provisioned capacity makes.
+    /// Returns the number of superblocks of the over-provisioned capacity.
     pub fn superblocks(&self) -> u64 {
         let flash = self.capacity_bytes as f64 * (1.0 + self.over_provisioning);
-        // Half a byte more, because 1.07 times a number is seldom a whole one.
+        // Plus half a byte: 1.07 times a number is rarely an integer.
         ((flash + 0.5) / self.superblock_bytes() as f64) as u64
     }
 
-    /// Flash for each byte of capacity that can hold valid pages while collection works: without open and reserved
-    /// superblocks. The α of u = e^(−α(1−u)).
+    /// Returns the flash per byte of capacity that can hold valid pages, without open and
+    /// reserved superblocks: the α of u = e^(−α(1−u)).
     pub fn alpha(&self) -> f64 {
         let usable =
             self.superblocks().saturating_sub(u64::from(self.reserved_superblocks) + u64::from(self.frontiers()));
@@ -154,10 +163,10 @@ impl Profile {
             }
     }
 
-    /// Whether such a drive can exist.
+    /// Checks whether such a drive can exist.
     ///
     /// # Errors
-    /// [`Error::Impossible`] names the first field that cannot be.
+    /// [`Error::Impossible`] names the first invalid field.
     pub fn validate(&self) -> Result<()> {
         self.geometry().map(drop)
     }
@@ -197,10 +206,7 @@ impl Profile {
         }
         if self.capacity_bytes == 0 || !self.capacity_bytes.is_multiple_of(page.into()) {
             let capacity = self.capacity_bytes;
-            return impossible(
-                "capacity_bytes",
-                format!("{capacity} is not a whole number of {page} byte pages, or none"),
-            );
+            return impossible("capacity_bytes", format!("{capacity} is not a positive multiple of {page}"));
         }
         within("pages_per_block", self.pages_per_block, 1..=1 << 16)?;
         within("pages_per_program", self.pages_per_program, 1..=self.pages_per_block)?;
@@ -223,7 +229,7 @@ impl Profile {
         within("reserved_superblocks", self.reserved_superblocks, 1..=1 << 20)?;
         within("streams", self.streams.into(), 1..=64)?;
         if let Collection::Choices(0) = self.collection {
-            return impossible("collection", "a choice among none".into());
+            return impossible("collection", "the sample size must be at least 1".into());
         }
         if let Some(pages) = self.compressed_pages {
             within("compressed_pages", pages, 1..=256)?;
@@ -250,8 +256,9 @@ impl Profile {
         Ok(())
     }
 
-    /// Collection always gains something if, with all frontiers open and the reserve free, the others cannot be full of valid
-    /// pages. Of each superblock, less than a page may be left where the next compressed page does not fit.
+    /// Garbage collection always gains space if, with all frontiers open and the reserve free,
+    /// the other superblocks cannot be full of valid pages. Each superblock may waste less than
+    /// a page where the next compressed page does not fit.
     fn check_spare(&self, geometry: &Geometry) -> Result<()> {
         let usable = u64::from(geometry.slots_per_superblock - (geometry.slots_per_page - 1));
         let valid = u64::from(geometry.pages) * u64::from(geometry.slots_per_page);

@@ -1,8 +1,8 @@
-//! Profiles as texts: those that come with the program, and those that users write.
+//! Profiles as text: built-in ones and the user's.
 use super::profile::Profile;
 use crate::{Error, Result};
 
-/// Name and text of each profile that comes with the program.
+/// Name and text of each built-in profile.
 const KNOWN: [(&str, &str); 3] = [
     ("plain", include_str!("../../profiles/plain.toml")),
     ("ssd-s", include_str!("../../profiles/ssd-s.toml")),
@@ -10,23 +10,24 @@ const KNOWN: [(&str, &str); 3] = [
 ];
 
 impl Profile {
-    /// The names of the profiles that come with the program.
+    /// Returns the names of the built-in profiles.
     pub fn names() -> impl Iterator<Item = &'static str> {
         KNOWN.iter().map(|(name, _)| *name)
     }
 
-    /// The text of a profile that comes with the program, to start one's own from.
+    /// Returns the text of a built-in profile, as a starting point for a new one.
     pub fn text(name: &str) -> Option<&'static str> {
         KNOWN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
     }
 
-    /// A profile that comes with the program.
+    /// Returns a built-in profile.
     pub fn named(name: &str) -> Option<Profile> {
         Profile::text(name).map(|text| Profile::parse(text, name).expect("a test parses each"))
     }
 
-    /// A profile from TOML, or from JSON if it begins with a brace. `what` is what messages call the text. Whether such a
-    /// drive can exist is another question: [`validate`](Profile::validate).
+    /// Parses a profile from TOML, or from JSON if it begins with a brace. `what` names the text
+    /// in messages. Does not check that such a drive can exist: see
+    /// [`validate`](Profile::validate).
     ///
     /// # Errors
     /// [`Error::Malformed`] names the line and the field.

@@ -1,15 +1,15 @@
-//! Commands in bytes, as hosts give them, become commands in pages.
+//! Commands on byte ranges, as hosts send them, translated to pages.
 use std::ops::Range;
 
 use super::ftl::{Ftl, PageWrite};
 use crate::{Error, Result, Stream};
 
 impl Ftl {
-    /// Writes a range of bytes. `slots` has those of each page that it touches, where the controller compresses; without them
-    /// pages are taken not to compress.
+    /// Writes a range of bytes. `slots` has the slots of each touched page if the controller
+    /// compresses; without it pages count as incompressible.
     ///
     /// # Errors
-    /// A range beyond the end; nothing changed.
+    /// If the range exceeds the drive; nothing changes.
     pub fn write_range(&mut self, offset: u64, len: u64, stream: Stream, slots: Option<&[u32]>) -> Result<()> {
         let end = self.end(offset, len)?;
         let page_bytes = u64::from(self.profile().page_bytes);
@@ -25,16 +25,16 @@ impl Ftl {
     /// Reads the pages that a range of bytes touches.
     ///
     /// # Errors
-    /// A range beyond the end; nothing changed.
+    /// If the range exceeds the drive; nothing changes.
     pub fn read_range(&mut self, offset: u64, len: u64) -> Result<()> {
         let end = self.end(offset, len)?;
         self.read(self.touched(offset, end)).map(drop)
     }
 
-    /// Forgets the pages that lie wholly in a range of bytes.
+    /// Unmaps the pages that lie completely within a range of bytes.
     ///
     /// # Errors
-    /// A range beyond the end; nothing changed.
+    /// If the range exceeds the drive; nothing changes.
     pub fn trim_range(&mut self, offset: u64, len: u64) -> Result<()> {
         let end = self.end(offset, len)?;
         let page_bytes = u64::from(self.profile().page_bytes);

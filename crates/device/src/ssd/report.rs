@@ -1,4 +1,4 @@
-//! What a drive tells of itself, exactly and in the words that `smartctl --json` has for real ones.
+//! The drive's report, exact and in the form of `smartctl --json`.
 use serde_json::{Value, json};
 
 use super::counts::{Cause, Counts};
@@ -6,30 +6,30 @@ use super::ftl::Ftl;
 use super::profile::Profile;
 use super::windows::{Window, Windows};
 
-/// The unit of the attributes that count bytes.
+/// Unit of the attributes that count bytes.
 const ATTRIBUTE_BYTES: u64 = 32 << 20;
 
-/// What a drive tells of itself at one moment.
+/// The drive's report at one time.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What it is.
+    /// The profile.
     pub profile: Profile,
-    /// What it counted since it was new.
+    /// Counters since the drive was new.
     pub counts: Counts,
     /// The last windows, oldest first.
     pub windows: Vec<Window>,
-    /// Superblocks.
+    /// Number of superblocks.
     pub superblocks: u64,
-    /// Erases of the superblock that was erased least and of the one that was erased most.
+    /// Smallest and largest erase count of a superblock.
     pub erases: (u32, u32),
-    /// Bytes of pages that hold something.
+    /// Bytes of mapped pages.
     pub mapped_bytes: u64,
-    /// Simulated seconds, if the profile has a latency.
+    /// Simulated time in seconds, if the profile has latencies.
     pub simulated_seconds: Option<f64>,
 }
 
 impl Report {
-    /// Of a drive at this moment, and its windows so far.
+    /// Returns the report of a drive and its windows.
     pub fn new(ftl: &Ftl, windows: &Windows) -> Report {
         let (least, most) =
             ftl.erases().fold((u32::MAX, 0), |(least, most), erases| (erases.min(least), erases.max(most)));
@@ -44,7 +44,8 @@ impl Report {
         }
     }
 
-    /// As `smartctl --json --all` would tell it of an ATA drive; `terrace` holds what it has no word for, exactly.
+    /// Encodes the report as `smartctl --json --all` would for an ATA drive; `terrace` contains
+    /// the exact values it has no field for.
     pub fn json(&self) -> Value {
         let Report { profile, counts, .. } = self;
         let erases = counts.erases / self.superblocks.max(1);

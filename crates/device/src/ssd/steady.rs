@@ -1,35 +1,37 @@
-//! A drive that has been in use: filled, then overwritten at random until writing costs what it will go on to cost.
+//! Preconditioning: fills a drive and overwrites it at random until its write amplification is
+//! steady.
 use super::chance::Chance;
 use super::ftl::Ftl;
 use super::windows::Windows;
 use crate::{Result, Stream};
 
-/// Three windows in a row must cost the same but for this share.
+/// Maximum relative difference among three consecutive windows.
 const TOLERANCE: f64 = 0.05;
-/// After so many windows a drive that is not steady never will be.
+/// A drive that is not steady after this many windows will not become so.
 const WINDOWS_MAX: u64 = 200;
-/// Pages that are written between two words to the caller.
+/// Pages written between two progress reports.
 const PAGES_PER_STEP: u64 = 1 << 16;
 
-/// How far preconditioning has come.
+/// Progress of preconditioning.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// Bytes written for it.
+    /// Bytes written so far.
     pub written_bytes: u64,
-    /// WA2 of the last window, once one has ended.
+    /// WA2 of the last complete window.
     pub wa2: Option<f64>,
 }
 
 impl Ftl {
-    /// Fills the drive in order, then overwrites pages drawn uniformly, half a capacity to a window, until three windows in a
-    /// row differ by less than 5 %: the state that SNIA's performance test calls steady. Pages do not compress. The counts
-    /// go on; who wants to know what came later takes their difference.
+    /// Fills the drive sequentially, then overwrites uniformly random pages, half the capacity
+    /// per window, until three consecutive windows differ by less than 5 %: the steady state of
+    /// SNIA's performance test. Pages are incompressible. The counters continue; subtract them
+    /// to measure what follows.
     ///
-    /// `tell` hears of it now and then, and ends it by saying false; so does a drive that is not steady after 200 windows.
-    /// Returns whether it is steady.
+    /// Calls `tell` with the progress and stops early if it returns false, or after 200 windows.
+    /// Returns whether the drive is steady.
     ///
     /// # Errors
-    /// None that a whole drive gives.
+    /// None for a consistent drive.
     pub fn precondition(&mut self, mut tell: impl FnMut(Progress) -> bool) -> Result<bool> {
         let (pages, begin) = (self.pages(), self.counts().host_bytes);
         let mut chance = Chance::new(self.profile().seed);
@@ -46,7 +48,7 @@ impl Ftl {
             let wa2 = windows.ended().next_back().map(|window| window.wa2());
             let written_bytes = self.counts().host_bytes - begin;
             let goes_on = tell(Progress { written_bytes, wa2 });
-            // Until all flash was used twice, overwrites find free space that was never used.
+            // Until all flash was used twice, overwrites consume unused free space.
             if written_bytes >= 2 * flash_bytes && windows.are_within(TOLERANCE) {
                 return Ok(true);
             }

@@ -1,9 +1,10 @@
-//! Simulated time: when flash would be done with what it was told, and when the host would hear of it.
+//! Simulated time: the completion times of flash operations and of host commands.
 //!
-//! One host gives one command after the other and never rests. A channel does one thing at a time: it reads, programs, erases, or
-//! moves data. What the host writes waits in the drive's cache until it is
-//! programmed, so a write takes only the time of the interface while the cache has room; a flush waits until it is empty. All
-//! pages of one read are asked for at once. Collection takes the channels as it comes and holds the host up through them alone.
+//! One host issues commands back to back. A channel performs one operation at a time: it reads,
+//! programs, erases or transfers. Host writes wait in the drive's cache until programmed, so a
+//! write takes only interface time while the cache has room; a flush waits until the cache is
+//! empty. The pages of one read are read in parallel. Garbage collection occupies the channels
+//! in request order and delays the host only through them.
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -11,41 +12,45 @@ use serde::{Deserialize, Serialize};
 
 use super::profile::Geometry;
 
-/// How long flash takes. See `ssd/timeline.rs` for what is made of it.
+/// Latencies and bandwidths of a drive; see `ssd/timeline.rs` for their use.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Latency {
-    /// To read a programmed unit out of the cells, in microseconds.
+    /// Reading a program unit from the cells, in microseconds.
     pub read_us: u32,
-    /// To program a unit ([`pages_per_program`](super::Profile::pages_per_program)), in microseconds.
+    /// Programming a unit ([`pages_per_program`](super::Profile::pages_per_program)), in
+    /// microseconds.
     pub program_us: u32,
-    /// To erase a block, in microseconds; all channels erase theirs of a superblock side by side.
+    /// Erasing a block, in microseconds; the channels erase the blocks of a superblock in
+    /// parallel.
     pub erase_us: u32,
-    /// Between the controller and the chips of one channel, in bytes per second.
+    /// Bandwidth between the controller and the chips of one channel, in bytes per second.
     pub channel_bytes_per_s: u64,
-    /// Between host and drive, in bytes per second.
+    /// Bandwidth between host and drive, in bytes per second.
     pub interface_bytes_per_s: u64,
-    /// What the host may have written that is not programmed yet, in bytes: at least one unit.
+    /// Size of the write cache in bytes: host writes that are not programmed yet. At least one
+    /// unit.
     pub cache_bytes: u64,
-    /// What a flush takes when there is nothing to wait for, in microseconds. With power-loss protection it is all it takes.
+    /// Duration of a flush with nothing to wait for, in microseconds; of any flush with
+    /// power-loss protection.
     pub flush_us: u32,
 }
 
-/// When everything is done, in nanoseconds since the drive was new.
+/// Completion times in nanoseconds since the drive was new.
 #[derive(Clone)]
 pub(super) struct Timeline {
     latency: Latency,
     geometry: Geometry,
-    /// The host's last command is answered.
+    /// Completion of the host's last command.
     now: u64,
-    /// Each channel has done all it was told.
+    /// Completion of each channel's last operation.
     channels: Vec<u64>,
-    /// The host's units in the cache are programmed, oldest first.
+    /// Programming of each cached host unit, oldest first.
     cached: VecDeque<u64>,
     cached_max: usize,
-    /// All of them are.
+    /// Programming of all units.
     all_programmed: u64,
-    /// What collection read last is read.
+    /// Completion of the last read by garbage collection.
     collected: u64,
 }
 
@@ -65,22 +70,22 @@ impl Timeline {
         }
     }
 
-    /// Since the drive was new until the host's last command was answered.
+    /// Returns the time from the drive's first use to the completion of the host's last command.
     pub fn now(&self) -> Duration {
         Duration::from_nanos(self.now)
     }
 
-    /// Takes up the time where another drive like this one left it, with nothing under way.
+    /// Continues at the time `now`, with no operation in progress.
     pub fn resume(&mut self, now: Duration) {
         self.now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
     }
 
-    /// The host sends or gets bytes.
+    /// Transfers bytes between host and drive.
     pub fn interface(&mut self, bytes: u64) {
         self.now += nanoseconds(bytes, self.latency.interface_bytes_per_s);
     }
 
-    /// The unit is full and is programmed, for the host or for collection.
+    /// Programs a complete unit, for the host or for garbage collection.
     pub fn program(&mut self, unit: u32, by_host: bool) {
         if by_host {
             self.wait_for_cache();
@@ -104,24 +109,25 @@ impl Timeline {
         }
     }
 
-    /// Collection reads pages, each a unit and slots of it, all at once.
+    /// Garbage collection reads pages in parallel, each given as a unit and slots of it.
     pub fn collect(&mut self, pages: impl Iterator<Item = (u32, u32)>) {
         self.collected = self.read_all(pages);
     }
 
-    /// The blocks of a superblock are erased, once what they held is read.
+    /// Erases the blocks of a superblock after their valid pages are read.
     pub fn erase(&mut self) {
         for channel in 0..self.geometry.channels {
             self.occupy(channel, self.now.max(self.collected), microseconds(self.latency.erase_us));
         }
     }
 
-    /// The host reads pages, each a unit and slots of it, all at once.
+    /// The host reads pages in parallel, each given as a unit and slots of it.
     pub fn host_read(&mut self, pages: impl Iterator<Item = (u32, u32)>) {
         self.now = self.read_all(pages);
     }
 
-    /// When all of them are read. The cells of a unit are read once for all of its pages that come one after the other.
+    /// Returns the completion time of all reads. The cells of a unit are read once for
+    /// consecutive pages of it.
     fn read_all(&mut self, pages: impl Iterator<Item = (u32, u32)>) -> u64 {
         let (mut done, mut last) = (self.now, None);
         for (unit, slots) in pages {
@@ -133,7 +139,7 @@ impl Timeline {
         done
     }
 
-    /// The host waits until all it wrote is programmed, unless it would be anyway.
+    /// The host waits until its writes are programmed, or not at all with power-loss protection.
     pub fn flush(&mut self, is_protected: bool) {
         if !is_protected {
             self.now = self.now.max(self.all_programmed);

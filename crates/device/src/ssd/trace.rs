@@ -1,52 +1,52 @@
-//! A block trace as text: what a host asked of a device, a line for each command.
+//! Block traces as text, one host command per line.
 //!
 //! ```text
-//! W OFFSET LEN [STREAM]   writes bytes, for a stream (0 if it is left out)
-//! R OFFSET LEN            reads them
-//! D OFFSET LEN            discards them
-//! Z OFFSET LEN            makes them zero, which counts as a discard
-//! F                       flushes
-//! # …                     nothing; so does an empty line
+//! W OFFSET LEN [STREAM]   write, to a stream (default 0)
+//! R OFFSET LEN            read
+//! D OFFSET LEN            discard
+//! Z OFFSET LEN            zero, counted as a discard
+//! F                       flush
+//! # …                     comment, as is an empty line
 //! ```
 //! Numbers are decimal, in bytes.
 use super::ftl::Ftl;
 use crate::{Error, Result, Stream};
 
-/// One command of a trace.
+/// A command of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Writes `len` bytes at `offset`.
     Write {
-        /// Where.
+        /// Offset.
         offset: u64,
-        /// How many bytes.
+        /// Length in bytes.
         len: u64,
-        /// For which stream.
+        /// Stream.
         stream: Stream,
     },
     /// Reads `len` bytes at `offset`.
     Read {
-        /// Where.
+        /// Offset.
         offset: u64,
-        /// How many bytes.
+        /// Length in bytes.
         len: u64,
     },
-    /// Discards `len` bytes at `offset`, or makes them zero.
+    /// Discards or zeroes `len` bytes at `offset`.
     Discard {
-        /// Where.
+        /// Offset.
         offset: u64,
-        /// How many bytes.
+        /// Length in bytes.
         len: u64,
     },
-    /// Makes all writes before it durable.
+    /// Makes earlier writes durable.
     Flush,
 }
 
 impl Command {
-    /// The command of one line; `None` for a line without one.
+    /// Parses a line; `None` for a line without a command.
     ///
     /// # Errors
-    /// What is wrong with the line.
+    /// The problem with the line.
     pub fn parse(line: &str) -> std::result::Result<Option<Command>, String> {
         let mut words = line.split_whitespace();
         let Some(verb) = words.next().filter(|verb| !verb.starts_with('#')) else { return Ok(None) };
@@ -66,17 +66,17 @@ impl Command {
             other => return Err(format!("unknown command '{other}'; known are W, R, D, Z and F")),
         };
         match words.next() {
-            Some(more) => Err(format!("{verb}: what is '{more}' at its end?")),
+            Some(more) => Err(format!("{verb}: unexpected '{more}'")),
             None => Ok(Some(command)),
         }
     }
 }
 
 impl Ftl {
-    /// Carries out one command of a trace. Its bytes are not known, so they are taken not to compress.
+    /// Executes a command. Its data are unknown and count as incompressible.
     ///
     /// # Errors
-    /// A range beyond the end; nothing changed.
+    /// If the range exceeds the drive; nothing changes.
     pub fn take(&mut self, command: Command) -> Result<()> {
         match command {
             Command::Write { offset, len, stream } => self.write_range(offset, len, stream, None),
@@ -89,10 +89,10 @@ impl Ftl {
         }
     }
 
-    /// Carries out a trace, telling each command's effect to `each`.
+    /// Replays a trace and calls `each` after each command.
     ///
     /// # Errors
-    /// [`Error::Malformed`] names the line that is no command, or that this drive is too small for.
+    /// [`Error::Malformed`] names the line that is malformed or exceeds this drive.
     pub fn replay(&mut self, text: impl std::io::BufRead, what: &str, mut each: impl FnMut(&Ftl)) -> Result<()> {
         for (at, line) in (1..).zip(text.lines()) {
             let line = line.map_err(|source| Error::Io { what: format!("read {what}"), source })?;
@@ -112,7 +112,7 @@ mod tests {
     use crate::ssd::Profile;
 
     #[test]
-    fn lines_are_commands_or_refused() {
+    fn malformed_lines_are_rejected() {
         let stream = Stream(2);
         assert_eq!(Command::parse("W 4096 8192 2"), Ok(Some(Command::Write { offset: 4096, len: 8192, stream })));
         assert_eq!(Command::parse(" R 0 1 "), Ok(Some(Command::Read { offset: 0, len: 1 })));
@@ -124,7 +124,7 @@ mod tests {
             ("W 1 0x2", "LEN '0x2' is no number"),
             ("W 1 2 256", "STREAM"),
             ("W -1 2", "OFFSET '-1'"),
-            ("F 1", "what is '1' at its end"),
+            ("F 1", "unexpected '1'"),
             ("write 1 2", "unknown command 'write'"),
         ] {
             let error = Command::parse(line).unwrap_err();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_is_replayed_and_its_errors_have_a_line() {
+    fn trace_errors_name_their_line() {
         let profile = || Profile { capacity_bytes: 64 << 20, ..Profile::default() };
         let mut ftl = Ftl::new(profile()).unwrap();
         let trace = "# a file\nW 0 10000\nW 512 512\nD 0 8192\nR 0 4096\nF\n";

@@ -1,4 +1,4 @@
-//! Which closed superblock is collected next?
+//! Victim selection for garbage collection.
 
 use super::chance::Chance;
 use super::pool::{Pool, State, Superblock};
@@ -6,20 +6,20 @@ use super::profile::{Collection, Geometry};
 
 const NONE: u32 = u32::MAX;
 
-/// The closed superblocks in the order of the policy. Greedy and FIFO keep queues and choose in a step or few; the other two
-/// look at superblocks when they choose.
+/// The closed superblocks in the order of the policy. Greedy and FIFO keep queues and select in
+/// constant time; the other policies examine superblocks when they select.
 #[derive(Clone)]
 pub(super) struct Victims {
     collection: Collection,
     slots: u32,
     queues: Queues,
-    /// No queue before this one has members.
+    /// All earlier queues are empty.
     first: usize,
     chance: Chance,
 }
 
 impl Victims {
-    /// None is closed yet.
+    /// Starts without closed superblocks.
     pub fn new(collection: Collection, geometry: &Geometry, chance: Chance) -> Victims {
         let queues = match collection {
             Collection::Greedy => geometry.slots_per_superblock + 1,
@@ -43,7 +43,7 @@ impl Victims {
         }
     }
 
-    /// A superblock was closed.
+    /// Adds a closed superblock.
     pub fn insert(&mut self, number: u32, valid: u32) {
         if let Some(queue) = self.queue(valid) {
             self.queues.push(queue, number);
@@ -51,14 +51,14 @@ impl Victims {
         }
     }
 
-    /// A closed superblock is taken away.
+    /// Removes a closed superblock.
     pub fn remove(&mut self, number: u32, valid: u32) {
         if let Some(queue) = self.queue(valid) {
             self.queues.remove(queue, number);
         }
     }
 
-    /// A closed superblock lost some of its valid content.
+    /// Records that a closed superblock lost valid pages.
     #[inline]
     pub fn lost(&mut self, number: u32, before: u32, after: u32) {
         if self.collection == Collection::Greedy {
@@ -67,7 +67,7 @@ impl Victims {
         }
     }
 
-    /// The next to collect, at the time `now` in host writes. None if none is closed.
+    /// Selects the next victim at time `now` in host writes; `None` if none is closed.
     pub fn choose(&mut self, pool: &Pool, now: u64) -> Option<u32> {
         match self.collection {
             Collection::Greedy | Collection::Fifo => {
@@ -89,7 +89,8 @@ impl Victims {
         best.map(|(number, _)| number)
     }
 
-    /// Draws until enough closed ones are drawn, or too few are closed. If all of them are wholly valid nothing would be gained, so then all are asked.
+    /// Samples until `count` closed ones are drawn or too few are closed. If all of them are
+    /// completely valid, which would gain nothing, examines all closed ones.
     fn best_of(&mut self, count: u8, pool: &Pool) -> Option<u32> {
         let blocks = pool.all().len() as u32;
         let (mut best, mut drawn, mut tries) = (None, 0, 0);
@@ -106,17 +107,17 @@ impl Victims {
         best.or_else(|| closed(pool).map(|(number, block)| (block.valid, number)).min()).map(|(_, number)| number)
     }
 
-    /// The queued superblocks in the order in which they wait, each with its queue.
+    /// Returns the queued superblocks in queue order, each with its queue.
     pub fn queued(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
         (0..self.queues.heads.len()).flat_map(|queue| self.queues.members(queue).map(move |member| (queue, member)))
     }
 
-    /// Whether exactly the closed superblocks wait in their queues.
+    /// Verifies that exactly the closed superblocks are queued.
     pub fn check(&self, pool: &Pool) -> Result<(), String> {
         let mut queue_of = vec![None; pool.all().len()];
         for (queue, number) in self.queued() {
             if queue < self.first || queue_of[number as usize].replace(queue).is_some() {
-                return Err(format!("superblock {number} is queued where nobody looks, or twice"));
+                return Err(format!("superblock {number} is queued twice or out of reach"));
             }
         }
         for (number, block) in (0..).zip(pool.all()) {
@@ -131,7 +132,7 @@ impl Victims {
         Ok(())
     }
 
-    /// For the choices to come.
+    /// Returns the generator of future random choices.
     pub fn chance(&self) -> &Chance {
         &self.chance
     }
@@ -141,12 +142,13 @@ fn closed(pool: &Pool) -> impl Iterator<Item = (u32, &Superblock)> {
     (0..).zip(pool.all()).filter(|(_, block)| block.state == State::Closed)
 }
 
-/// Doubly linked queues through one table of members, so that joining and leaving take a few steps and no memory.
+/// Doubly linked queues in one table of members: constant-time insertion and removal without
+/// allocation.
 #[derive(Clone)]
 struct Queues {
     heads: Vec<u32>,
     tails: Vec<u32>,
-    /// Before and after each member.
+    /// Predecessor and successor of each member.
     links: Vec<(u32, u32)>,
 }
 

@@ -1,14 +1,14 @@
-//! What writing cost lately: WA2 since the drive was new hides what it is now.
+//! Recent write amplification: WA2 since the drive was new hides its present value.
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
 use super::counts::Counts;
 
-/// Windows that are kept.
+/// Number of windows kept.
 const WINDOWS_MAX: usize = 64;
 
-/// Bytes that the host wrote and that were programmed, by windows of so many host bytes.
+/// Bytes written by the host and programmed, in windows of equal host bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Windows {
     window_bytes: u64,
@@ -16,29 +16,29 @@ pub struct Windows {
     ended: VecDeque<Window>,
 }
 
-/// What happened while the host wrote about as many bytes as a window has.
+/// One window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
-    /// What the host wrote, up to one command more than the window.
+    /// Bytes written by the host: the window size, plus up to one command.
     pub host_bytes: u64,
-    /// What was programmed.
+    /// Bytes programmed.
     pub nand_bytes: u64,
 }
 
 impl Window {
-    /// Bytes programmed for each byte that the host wrote.
+    /// Returns the bytes programmed per host byte.
     pub fn wa2(&self) -> f64 {
         self.nand_bytes as f64 / self.host_bytes as f64
     }
 }
 
 impl Windows {
-    /// Windows of `window_bytes`, at least one byte, from `begin` on.
+    /// Starts windows of `window_bytes` bytes, at least one, at the counters `begin`.
     pub fn new(window_bytes: u64, begin: Counts) -> Windows {
         Windows { window_bytes: window_bytes.max(1), begin, ended: VecDeque::with_capacity(WINDOWS_MAX) }
     }
 
-    /// Takes note of what the drive has counted by now.
+    /// Records the drive's current counters.
     #[inline]
     pub fn note(&mut self, counts: &Counts) {
         if counts.host_bytes - self.begin.host_bytes < self.window_bytes {
@@ -52,12 +52,12 @@ impl Windows {
         self.begin = counts.clone();
     }
 
-    /// The last ones that ended, oldest first.
+    /// Returns the last complete windows, oldest first.
     pub fn ended(&self) -> impl DoubleEndedIterator<Item = Window> + '_ {
         self.ended.iter().copied()
     }
 
-    /// Whether the last three windows differ by less than `share` of the last one.
+    /// Returns whether the last three windows differ by less than `share` of the last one.
     pub fn are_within(&self, share: f64) -> bool {
         let last: Vec<f64> = self.ended().rev().take(3).map(|window| window.wa2()).collect();
         let [last, others @ ..] = &last[..] else { return false };

@@ -1,4 +1,5 @@
-//! The flash translation layer against a naive one that keeps lists of pages and looks at all of them for every step.
+//! The flash translation layer against a naive model that keeps lists of pages and searches all
+//! of them in each step.
 use proptest::{collection::vec, prelude::*, test_runner::TestCaseError};
 use terrace_device::Stream;
 use terrace_device::ssd::{Cause, Collection, Ftl, GcFrontier, PageWrite, Profile};
@@ -13,7 +14,7 @@ enum Step {
     Flush,
 }
 
-/// A superblock of the naive drive: for every slot programmed the page that was written there, or nothing.
+/// A superblock of the naive drive: for each programmed slot the page written there, or nothing.
 #[derive(Clone, Default)]
 struct Block {
     slots: Vec<Option<u64>>,
@@ -21,14 +22,14 @@ struct Block {
     stream: u8,
     is_open: bool,
     is_free: bool,
-    /// Host writes at the last change of its valid content.
+    /// Host writes at the last change of its valid pages.
     changed_at: u64,
-    /// Steps of anything: when it got as much valid content as it has, and when it was closed.
+    /// Step in which it got its present number of valid slots, or was closed.
     valid_since: u64,
     closed_at: u64,
 }
 
-/// A drive without tables: where a page is, is found by looking.
+/// A drive without tables: pages are located by searching.
 struct Naive {
     profile: Profile,
     slots_per_block: usize,
@@ -117,7 +118,7 @@ impl Naive {
         self.append(frontier, None, slots);
     }
 
-    /// Closes the open superblock of the frontier if the page does not fit.
+    /// Closes the frontier's open superblock if the page does not fit.
     fn fit(&mut self, frontier: usize, slots: usize) {
         if let Some(number) = self.open[frontier] {
             let left = self.slots_per_block - self.blocks[number].slots.len();
@@ -184,7 +185,7 @@ impl Naive {
     }
 
     fn move_out(&mut self, number: usize, frontier: usize, cause: usize) {
-        // Not closed any more, and not to be found by a look for pages.
+        // Not closed any more, and invisible to a search for pages.
         let slots = std::mem::take(&mut self.blocks[number].slots);
         let mut pages: Vec<u64> = slots.iter().copied().flatten().collect();
         pages.dedup();
@@ -249,7 +250,7 @@ fn take(ftl: &mut Ftl, step: &Step) {
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
-    // Most writes go to few pages, so that garbage and its age are uneven.
+    // Most writes go to few pages, so that garbage and ages are uneven.
     let page = prop_oneof![0..PAGES, 0..PAGES / 8];
     let part = prop_oneof![3 => Just(PAGE as u32), 1 => 0..=PAGE as u32];
     prop_oneof![
@@ -292,7 +293,7 @@ fn same(ftl: &Ftl, naive: &Naive) -> Result<(), TestCaseError> {
     prop_assert_eq!(counts.host_bytes, naive.host_bytes);
     prop_assert_eq!((counts.trimmed_bytes, counts.flushes), (naive.trimmed_bytes, naive.flushes));
     prop_assert!(ftl.erases().eq(naive.blocks.iter().map(|block| block.erases)), "erases");
-    // Which one is collected next depends on what each holds.
+    // The next victim depends on the content of each superblock.
     let valid = (0..naive.blocks.len()).map(|block| naive.valid(block) as u32);
     prop_assert!(ftl.valid_slots().eq(valid), "valid slots");
     prop_assert_eq!(ftl.mapped_bytes(), (0..PAGES).filter(|page| naive.is_mapped(*page)).count() as u64 * PAGE);

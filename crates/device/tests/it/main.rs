@@ -1,4 +1,4 @@
-//! The block devices, the virtual drive and its node, from outside.
+//! Block devices, the virtual SSD and its device node, from outside.
 mod ftl_model;
 mod node;
 mod record;

@@ -1,4 +1,4 @@
-//! The node of a block device, as the kernel counts what reaches it. Needs root and a loop device.
+//! Real block devices, checked by the kernel's request counters. Needs root and a loop device.
 use std::{fs, path::PathBuf, process::Command};
 use terrace_device::{BlockDevice, File, Stream};
 use terrace_peers::require;
@@ -12,7 +12,8 @@ struct Loop {
 }
 
 impl Loop {
-    /// One that discards: a node stays as `/sys` says after it is detached, so there may be some whose discards somebody turned off.
+    /// A loop device with discards enabled: a node keeps its /sys settings after it is detached,
+    /// so some may have them disabled.
     fn new() -> Result<Loop, String> {
         let mut without = Vec::new();
         while without.len() < 8 {
@@ -37,12 +38,12 @@ impl Loop {
         Ok(Loop { node, _directory: directory })
     }
 
-    /// What `/sys` says of it.
+    /// Reads an attribute in `/sys`.
     fn attribute(&self, name: &str) -> String {
         fs::read_to_string(PathBuf::from("/sys/class/block").join(self.node.file_name().unwrap()).join(name)).unwrap()
     }
 
-    /// Bytes written to it so far, as `/sys` counts them.
+    /// Returns the bytes written so far by the counters in `/sys`.
     fn written(&self) -> u64 {
         let fields = self.attribute("stat");
         fields.split_whitespace().nth(6).unwrap().parse::<u64>().unwrap() * 512
@@ -51,15 +52,16 @@ impl Loop {
 
 impl Drop for Loop {
     fn drop(&mut self) {
-        let _ = Command::new("losetup").arg("-d").arg(&self.node).status(); // its file goes with the test's directory
+        // its file is removed with the test's directory
+        let _ = Command::new("losetup").arg("-d").arg(&self.node).status();
     }
 }
 
 #[test]
-fn a_flush_of_a_part_writes_that_part_and_a_discard_writes_nothing() {
+fn a_range_flush_writes_its_range_and_a_discard_nothing() {
     let Some(on) = require("loop", Loop::new()) else { return };
     let device = File::open(&on.node).unwrap();
-    // The kernel writes by itself what has waited for half a minute: where that came between, once more.
+    // The kernel writes pages back after half a minute by itself; repeat if that interfered.
     let apart = (0..5).any(|_| {
         let before = on.written();
         device.write_at(0, &vec![1; 8 * MIB as usize], Stream(0)).unwrap();
@@ -88,9 +90,9 @@ fn a_flush_of_a_part_writes_that_part_and_a_discard_writes_nothing() {
     }
 }
 
-/// A device that was partitioned by sectors of 512 B need not end with a block.
+/// A device partitioned in sectors of 512 B may end with a partial block.
 #[test]
-fn sectors_behind_the_last_whole_block_are_not_used() {
+fn sectors_after_the_last_whole_block_are_ignored() {
     let Some(on) = require("loop", Loop::attached(BYTES + 7 * 512)) else { return };
     let device = File::open(&on.node).unwrap();
     assert_eq!(device.len_bytes(), BYTES);

@@ -1,5 +1,5 @@
-//! A recorded past is the past: replayed it gives the same device, asked for a state it gives what a naive model of a
-//! volatile cache gives, and damage is an error.
+//! Recordings: a replay reproduces the device, a crash state equals that of a naive model of a
+//! volatile cache, and corruption is an error.
 use proptest::{collection::vec, prelude::*};
 use std::{fs, path::Path, sync::Arc};
 use terrace_device::{
@@ -31,12 +31,12 @@ fn any_op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The data of a write: each sector differs from its neighbours.
+/// The data of a write: neighbouring sectors differ.
 fn data(count: u64, byte: u8) -> Vec<u8> {
     (0..count * 8).flat_map(|sector| [byte.wrapping_add(sector as u8 * 3) | 1; 512]).collect()
 }
 
-/// Records `ops` and reads them again.
+/// Records `ops` and opens the recording.
 fn record(ops: &[Op], file: &Path) -> Past {
     let memory = Arc::new(Memory::new(BLOCKS * BLOCK).unwrap());
     let recorder = Recorder::new(memory, file).unwrap();
@@ -61,7 +61,7 @@ fn all(device: &dyn BlockDevice) -> Vec<u8> {
     bytes
 }
 
-/// Does `op` to plain bytes; of a write, only the sectors for which `keeps` is true.
+/// Applies `op` to plain bytes; of a write, only the sectors for which `keeps` is true.
 fn apply(bytes: &mut [u8], op: Op, keeps: impl Fn(usize) -> bool) {
     match op {
         Op::Write(from, count, byte) => {
@@ -107,7 +107,7 @@ proptest! {
         let state = State::new(past.clone(), until, &kept).unwrap();
         prop_assert!(all(&state) == wanted, "kept {:?}", kept);
 
-        // Even bytes, which no recorded write has.
+        // Even bytes, which no recorded write contains.
         state.write_at(BLOCK, &[2; 2 * BLOCK as usize], Stream::default()).unwrap();
         state.discard(2 * BLOCK, BLOCK).unwrap();
         wanted[BLOCK as usize..][..2 * BLOCK as usize].fill(2);
@@ -122,7 +122,7 @@ fn short() -> Vec<Op> {
 }
 
 #[test]
-fn events_and_marks_come_back_in_order() {
+fn events_and_marks_round_trip_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let past = record(&short(), &dir.path().join("past"));
     let events: Vec<_> = past.events().iter().map(|event| (event.kind, event.offset, event.len)).collect();
@@ -132,9 +132,10 @@ fn events_and_marks_come_back_in_order() {
     );
 }
 
-/// A drive with streams programs other pages together than one without: a replay must say where each write was to go.
+/// A drive with streams places pages differently than one without: a replay must preserve the
+/// streams.
 #[test]
-fn a_replay_names_the_streams_that_were_named() {
+fn a_replay_preserves_the_streams() {
     let dir = tempfile::tempdir().unwrap();
     let recorder =
         |name| Recorder::new(Arc::new(Memory::new(BLOCKS * BLOCK).unwrap()), &dir.path().join(name)).unwrap();
@@ -172,7 +173,8 @@ fn every_flipped_byte_and_every_torn_end_is_an_error_that_names_the_file() {
         bad[at] ^= 0x10;
         refused(&bad, &format!("byte {at} flipped"));
     }
-    let whole = [32, 64 + 8192, 96 + 8192, 128 + 8192, 160 + 8192]; // ends of the head and of records
+    // ends of the head and of records
+    let whole = [32, 64 + 8192, 96 + 8192, 128 + 8192, 160 + 8192];
     for end in (0..good.len()).filter(some).filter(|end| !whole.contains(end)) {
         refused(&good[..end], &format!("cut at {end}"));
     }
@@ -180,7 +182,7 @@ fn every_flipped_byte_and_every_torn_end_is_an_error_that_names_the_file() {
 }
 
 #[test]
-fn what_cannot_be_kept_and_what_cannot_be_ordered_is_named() {
+fn impossible_states_and_bad_commands_are_errors() {
     let dir = tempfile::tempdir().unwrap();
     let past = Arc::new(record(&short(), &dir.path().join("past")));
     let state =
@@ -196,7 +198,7 @@ fn what_cannot_be_kept_and_what_cannot_be_ordered_is_named() {
 }
 
 #[test]
-fn what_is_asked_after_the_end_is_done_and_no_part_of_the_past() {
+fn requests_after_the_end_are_executed_unrecorded() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("past");
     let memory = Arc::new(Memory::new(BLOCKS * BLOCK).unwrap());
@@ -215,7 +217,8 @@ fn what_is_asked_after_the_end_is_done_and_no_part_of_the_past() {
     assert_eq!(all(&State::new(past, 0, &[kept]).unwrap())[..4096], data(1, 1));
 }
 
-/// A record with a hole would make states that never could have been: once one is lost, nothing is written any more.
+/// A recording with a gap would yield impossible states: after one lost record nothing more is
+/// recorded.
 #[test]
 fn a_record_that_cannot_be_written_stops_the_device() {
     let memory = Arc::new(Memory::new(1024 * BLOCK).unwrap());

@@ -1,5 +1,6 @@
-//! A served device carries real file systems, and is taken down whatever happens to its server. Needs root, FUSE and loop
-//! devices. The server is a process of its own, as it has to be for anybody who waits for its device.
+//! A served device carries real file systems and is removed whatever happens to its server.
+//! Needs root, FUSE and loop devices. The server is a separate process, as it must be for every
+//! process that waits for its device.
 use std::{
     env,
     fs::{self, File},
@@ -19,14 +20,14 @@ use terrace_device::{
 };
 use terrace_peers::require;
 
-/// XFS takes no less than 300 MiB.
+/// XFS requires at least 300 MiB.
 const DEVICE_BYTES: u64 = 384 << 20;
-/// Bytes in a second of a paced one.
+/// Rate of a limited device in bytes per second.
 const RATE: u64 = 16 << 20;
 const ROLE: &str = "TERRACE_TEST_SERVE";
 
-/// mkfs.btrfs looks at every loop device of the machine, and fails if the server of one has just died: also if that is one of
-/// another run of these tests.
+/// Serializes tests across processes: mkfs.btrfs probes every loop device of the machine and
+/// fails if the server of one has just died.
 fn alone() -> File {
     let path = env::temp_dir().join("terrace-test-loop-devices");
     let file = File::create(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -34,10 +35,10 @@ fn alone() -> File {
     file
 }
 
-/// A server in a process of its own, and where its file systems are mounted.
+/// A server in a process of its own, with its mount points.
 struct Server {
     process: Child,
-    /// Held open, as the server says more on it.
+    /// Kept open because the server prints more.
     _stdout: BufReader<ChildStdout>,
     node: PathBuf,
     stats: PathBuf,
@@ -45,7 +46,7 @@ struct Server {
 }
 
 impl Server {
-    /// `None` on a machine that cannot.
+    /// Returns `None` if the machine does not support it.
     fn start(device: &str) -> Option<Server> {
         let owner = fs::metadata("/proc/self").expect("/proc").uid();
         require("root", if owner == 0 { Ok(()) } else { Err("serving a block device takes root") })?;
@@ -81,7 +82,7 @@ impl Server {
         run(Command::new("umount").arg(self.mount_point()));
     }
 
-    /// How many requests of this kind came, and their bytes.
+    /// Returns the number of requests of a kind, and their bytes.
     fn count(&self, kind: &str) -> (u64, u64) {
         let text = fs::read_to_string(&self.stats).expect("stats");
         let kind = text.split_once(&format!("\"{kind}\":{{\"requests\":")).expect("a kind").1;
@@ -89,7 +90,7 @@ impl Server {
         (numbers.next().expect("requests"), numbers.next().expect("bytes"))
     }
 
-    /// The kernel has read and written the file behind the device itself, if it can.
+    /// Asserts that the kernel accessed the backing file directly, if it can.
     fn passed_nothing(&self) {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("a kernel");
         let version: Vec<u32> = release.split(['.', '-']).map_while(|number| number.parse().ok()).take(2).collect();
@@ -98,7 +99,7 @@ impl Server {
         }
     }
 
-    /// What stands in the kernel's lists for it.
+    /// Returns its entries in the kernel's tables.
     fn traces(&self) -> Vec<String> {
         let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");
         let loops = run(Command::new("losetup").args(["--noheadings", "--output", "BACK-FILE"]));
@@ -106,11 +107,12 @@ impl Server {
         mounts.lines().chain(loops.lines()).filter(|line| line.contains(work)).map(String::from).collect()
     }
 
-    /// Ends it in the orderly way.
+    /// Stops it in an orderly way.
     fn stop(mut self) {
         drop(self.process.stdin.take());
         assert!(self.process.wait().expect("waited for").success());
-        // A loop device goes with its last user, and whoever looks at all devices of the machine (udev, mkfs.btrfs) is one.
+        // A loop device disappears with its last user, and programs that probe all devices
+        // (udev, mkfs.btrfs) are users.
         let begin = Instant::now();
         while !self.traces().is_empty() && begin.elapsed() < Duration::from_secs(10) {
             thread::sleep(Duration::from_millis(10));
@@ -122,10 +124,11 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// Whatever the test did, the machine is as before.
+    /// Restores the machine whatever the test did.
     fn drop(&mut self) {
         let _ = self.process.kill();
-        let begin = Instant::now(); // one that waits for its own device ends only once that is taken down
+        // a process that waits for its own device ends only once the device is removed
+        let begin = Instant::now();
         while self.process.try_wait().is_ok_and(|ended| ended.is_none()) && begin.elapsed() < Duration::from_secs(5) {
             thread::sleep(Duration::from_millis(10));
         }
@@ -136,7 +139,7 @@ impl Drop for Server {
     }
 }
 
-/// The server: serves until its standard input ends.
+/// The server: serves until its standard input is closed.
 #[test]
 fn role_of_a_server() {
     let Ok(device) = env::var(ROLE) else { return };
@@ -155,14 +158,15 @@ fn role_of_a_server() {
         "broken" => Arc::new(Limited { below: memory, end: 0x10_0000, panics: true }),
         other => panic!("no device {other}"),
     };
-    let _ = ready_process(); // as a real one; what is refused here is refused there
+    let _ = ready_process(); // as a real server does; a refusal here is one there
     let mut served = FuseLoop { work, attached: true }.serve(device, Arc::new(NoDesk)).expect("served");
     if is_paced {
         served.limit(NonZeroU64::new(RATE).expect("a rate")).expect("limited");
     }
     println!("\nserved {}\nserved {}", served.node().display(), served.stats().display());
     std::io::stdin().read_to_end(&mut Vec::new()).expect("read");
-    let begin = Instant::now(); // who was refused knows it from the kernel, while the thread that panicked is still unwinding
+    // the kernel reports the refusal while the panicked thread is still unwinding
+    let begin = Instant::now();
     while is_broken && served.is_served() && begin.elapsed() < Duration::from_secs(10) {
         thread::sleep(Duration::from_millis(1));
     }
@@ -175,11 +179,11 @@ fn role_of_a_server() {
     served.stop().expect("it is down");
 }
 
-/// Takes writes of its beginning alone.
+/// Accepts writes to its first part only.
 struct Limited {
     below: Memory,
     end: u64,
-    /// Whether others are an accident instead of an error.
+    /// Whether other writes panic instead of failing.
     panics: bool,
 }
 
@@ -217,13 +221,13 @@ fn run(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Whether a tool is installed, in the words of [`require`].
+/// Checks whether a tool is installed, as [`require`] expects.
 fn tool(name: &str) -> std::result::Result<(), String> {
     let found = Command::new(name).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
     found.map(drop).map_err(|error| format!("{name}: {error}"))
 }
 
-/// Bytes that are no others': a pattern of its own for each file.
+/// A byte pattern unique to each file.
 fn pattern(file: u64, len: usize) -> Vec<u8> {
     let mut state = file.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = move || {
@@ -235,8 +239,8 @@ fn pattern(file: u64, len: usize) -> Vec<u8> {
     (0..len.div_ceil(8)).flat_map(|_| next()).take(len).collect()
 }
 
-/// Makes a file system. mkfs.btrfs looks at every loop device of the machine, and gives up where the server of another one has just
-/// died: that is tried again.
+/// Creates a file system. Retries mkfs.btrfs, which probes every loop device of the machine and
+/// fails if the server of one has just died.
 fn make(mkfs: &[&str], node: &Path) {
     let begin = Instant::now();
     loop {
@@ -251,7 +255,7 @@ fn make(mkfs: &[&str], node: &Path) {
     }
 }
 
-/// A file system is made, filled, unmounted, mounted again and read.
+/// Creates, fills, unmounts, mounts and reads a file system.
 fn carries(mkfs: &[&str]) {
     let Some(()) = require("mkfs", tool(mkfs[0])) else { return };
     let Some(server) = Server::start("memory") else { return };
@@ -285,12 +289,12 @@ fn ext4_lives_on_it() {
 }
 
 #[test]
-fn xfs_lives_on_it() {
+fn xfs_works_on_it() {
     carries(&["mkfs.xfs", "-q"]);
 }
 
 #[test]
-fn btrfs_lives_on_it() {
+fn btrfs_works_on_it() {
     let _alone = alone();
     carries(&["mkfs.btrfs", "-q"]);
 }
@@ -314,10 +318,11 @@ fn fio_verifies_it() {
     server.stop();
 }
 
-/// Nothing is merged, split or kept back on the way, or a recorded past would not be what was asked. (Direct writes of more
-/// than 512 KiB are split by the block layer: a loop device takes 128 pages that do not lie side by side.)
+/// Requests are neither merged, split nor delayed, or a recording would differ from the
+/// requests. (The block layer splits direct writes of more than 512 KiB: a loop device takes 128
+/// non-contiguous pages.)
 #[test]
-fn every_request_arrives_as_one() {
+fn requests_arrive_one_for_one() {
     let Some(server) = Server::start("memory") else { return };
     let before = (server.count("writes"), server.count("flushes").0);
     let dd = ["oflag=direct", "bs=512K", "count=32", "if=/dev/urandom", "conv=notrunc,fdatasync", "status=none"];
@@ -342,9 +347,9 @@ fn every_request_arrives_as_one() {
     server.stop();
 }
 
-/// The kernel reads and writes the file behind a device itself, where it can; the rest still comes here.
+/// The kernel accesses a backing file directly where it can; other requests still arrive here.
 #[test]
-fn a_file_behind_the_device_is_written_past_its_server() {
+fn a_backing_file_is_written_without_the_server() {
     let Some(server) = Server::start("slow") else { return };
     let dd = ["bs=1M", "count=16", "if=/dev/zero", "conv=notrunc,fdatasync", "status=none"];
     let begin = Instant::now();
@@ -369,9 +374,10 @@ fn a_file_behind_the_device_is_written_past_its_server() {
     server.stop();
 }
 
-/// The kernel keeps the bytes' time, and forgets it when the device goes, whether its server has taken it down or was killed.
+/// The kernel enforces the rate limit, and drops it with the device, whether its server removed
+/// it or was killed.
 #[test]
-fn a_rate_that_the_kernel_keeps_needs_no_server_and_goes_with_the_device() {
+fn a_kernel_rate_limit_is_removed_with_the_device() {
     let _alone = alone();
     let Some(()) = require("blkio", limits::available()) else { return };
     for is_killed in [false, true] {
@@ -409,7 +415,7 @@ fn an_error_of_the_device_is_an_error_of_the_write() {
     server.stop();
 }
 
-/// One block of it is written, around the page cache.
+/// Writes one block with direct I/O.
 fn write_block(server: &Server, seek: u64) -> bool {
     let mut dd = Command::new("dd");
     dd.args(["if=/dev/urandom", "bs=4096", "count=1", "oflag=direct", &format!("seek={seek}")]);
@@ -420,19 +426,19 @@ fn write_block(server: &Server, seek: u64) -> bool {
     output.status.success()
 }
 
-/// Whoever serves is told that it does not any more, and nobody hangs.
+/// The server's owner learns that serving ended, and nothing blocks.
 #[test]
-fn a_server_that_panics_does_not_end_as_if_all_were_well() {
+fn a_panicking_server_is_reported() {
     let _alone = alone();
     let Some(server) = Server::start("broken") else { return };
     assert!(write_block(&server, 1));
     assert!(!write_block(&server, 1000), "a write that was never answered was taken for a good one");
-    server.stop(); // it looks itself, and its exit status tells
+    server.stop(); // it checks this itself, by its exit status
 }
 
-/// Read in small parts, while requests come in between, the text is still one.
+/// Read in small parts with requests in between, the text is consistent.
 #[test]
-fn what_the_device_tells_is_never_torn() {
+fn statistics_are_never_torn() {
     let Some(server) = Server::start("memory") else { return };
     let (file, mut text) = (File::open(&server.stats).expect("opened"), Vec::new());
     let opened_at = server.count("writes").0;
@@ -451,9 +457,10 @@ fn what_the_device_tells_is_never_torn() {
     server.stop();
 }
 
-/// What stands on the device under another device's number is found too: btrfs has numbers of its own, partitions have theirs.
+/// Mounts under other device numbers are found as well: btrfs has numbers of its own, and
+/// partitions have theirs.
 #[test]
-fn file_systems_that_do_not_bear_the_device_s_number_are_taken_down() {
+fn file_systems_with_other_device_numbers_are_unmounted() {
     let _alone = alone();
     for kind in ["btrfs", "partition"] {
         let Some(()) = require("mkfs", tool("mkfs.btrfs")) else { return };
@@ -475,7 +482,7 @@ fn file_systems_that_do_not_bear_the_device_s_number_are_taken_down() {
     }
 }
 
-/// A group of processes that may use so many bytes of memory together, page cache included.
+/// A cgroup with a memory limit, page cache included.
 struct MemoryGroup(PathBuf);
 
 impl MemoryGroup {
@@ -494,7 +501,7 @@ impl MemoryGroup {
         fs::write(self.0.join("cgroup.procs"), process.to_string()).expect("taken into the group");
     }
 
-    /// How often the limit was met.
+    /// Returns how often the limit was hit.
     fn hits(&self) -> u64 {
         let old = fs::read_to_string(self.0.join("memory.failcnt"));
         let new = || fs::read_to_string(self.0.join("memory.events")).expect("counts");
@@ -504,7 +511,7 @@ impl MemoryGroup {
 }
 
 impl Drop for MemoryGroup {
-    /// Its processes go back to where all are.
+    /// Returns its processes to the root group.
     fn drop(&mut self) {
         let processes = fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
         processes.lines().for_each(|process| drop(fs::write(self.0.with_file_name("cgroup.procs"), process)));
@@ -514,10 +521,11 @@ impl Drop for MemoryGroup {
     }
 }
 
-/// The kernel has no memory for more of the writer before it has written out what the server must take, and none for the server
-/// either. (In one group with its writers, a server of a drive in a file may wait for itself: docs/ssd.md.)
+/// The kernel gives neither the writer nor the server more memory before dirty pages are
+/// written, which the server must accept. (In one group with its writers, the server of a drive
+/// in a file may wait for itself: docs/ssd.md.)
 #[test]
-fn memory_pressure_does_not_dead_lock_it() {
+fn memory_pressure_causes_no_deadlock() {
     let Some(mut server) = Server::start("file") else { return };
     run(Command::new("mkfs.ext4").arg("-q").arg(&server.node));
     server.mount("noatime");
@@ -550,13 +558,13 @@ fn memory_pressure_does_not_dead_lock_it() {
     assert!(written, "the writer failed");
     assert!(hits.iter().all(|hits| *hits > 20), "memory was never short: {hits:?}");
     server.unmount();
-    fs::remove_file(server.work.path().join("image")).expect("removed"); // the server still has it
+    fs::remove_file(server.work.path().join("image")).expect("removed"); // still open in the server
     server.stop();
 }
 
-/// What uses the device gets errors, nothing hangs, and cleanup removes every trace.
+/// Users of the device get errors, nothing blocks, and cleanup removes every trace.
 #[test]
-fn a_killed_server_leaves_nothing_that_cleanup_does_not_remove() {
+fn cleanup_removes_everything_a_killed_server_leaves() {
     let _alone = alone();
     let Some(mut server) = Server::start("memory") else { return };
     run(Command::new("mkfs.ext4").arg("-q").arg(&server.node));
@@ -577,7 +585,7 @@ fn a_killed_server_leaves_nothing_that_cleanup_does_not_remove() {
 }
 
 #[test]
-fn a_place_that_is_none_is_named() {
+fn an_invalid_directory_is_named() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let front_end = FuseLoop { work: file.path().into(), attached: true };
     let device = Arc::new(Memory::new(4096).expect("a device"));

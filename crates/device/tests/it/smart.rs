@@ -1,6 +1,6 @@
-//! What real drives told. The attributes and their figures are those that owners of such drives have published, as `smartctl`
-//! printed them; the JSON around them is written here, by its schema, and has no more than what is read. Those that are
-//! marked as constructed have figures of our own, as no published ones were found.
+//! Counters of real drives. Attributes and values are those published by owners of such drives
+//! as output of `smartctl`; the surrounding JSON follows its schema and contains only the fields
+//! that are read. Values marked as constructed are invented, because none were found published.
 use serde_json::{Value, json};
 use terrace_device::smart::{Reading, Told};
 
@@ -64,7 +64,7 @@ fn intel_counts_gibibytes_or_32_mebibytes_by_family() {
 }
 
 #[test]
-fn a_name_that_misleads_is_not_taken_for_sectors() {
+fn a_misleading_attribute_name_is_not_read_as_sectors() {
     // A Dell S3520: 241 is called Total_LBAs_Written there, and counts as 225 does.
     let drive = ata(
         "SSDSCKJB240G7R",
@@ -86,7 +86,7 @@ fn micron_counts_pages_whose_size_cancels() {
     ];
     let nand = (619_033_175u128 * 512 * (19_344_786 + 16_994_048) / 19_344_786) as u64;
     tells(&[ata("Crucial", &client)], 619_033_175 * 512, nand, 16_384, 1.878);
-    // Constructed: a data-center drive, and one whose host has written nothing.
+    // Constructed: a data-center drive, and one without host writes.
     let server = |host| {
         ata(
             "Micron_5200_MTFDDAK960TDC",
@@ -126,7 +126,7 @@ fn phison_counts_gibibytes() {
 }
 
 #[test]
-fn samsung_does_not_tell_and_says_what_the_host_wrote() {
+fn samsung_reports_host_writes_only() {
     let drive = ata(
         "SAMSUNG MZ7WD240HAFV-00003",
         &[
@@ -143,8 +143,8 @@ fn samsung_does_not_tell_and_says_what_the_host_wrote() {
 }
 
 #[test]
-fn nvme_drives_tell_in_the_logs_of_their_vendors() {
-    // The halves as a published OCP log shows them; the rest constructed.
+fn nvme_vendor_logs_are_read() {
+    // The halves are from a published OCP log; the rest is constructed.
     let smart = nvme("Micron_7450_MTFDKCC3T2TFS", 1_000_000_000);
     let ocp = json!({ "Physical media units written": { "hi": 0, "lo": 527_805_403_860_992u64 } });
     tells(&[smart.clone(), ocp], 512_000_000_000_000, 527_805_403_860_992, 1, 1.031);
@@ -159,7 +159,7 @@ fn nvme_drives_tell_in_the_logs_of_their_vendors() {
 }
 
 #[test]
-fn an_unknown_drive_is_not_guessed_at() {
+fn an_unknown_drive_yields_no_estimate() {
     let mut drive = ata("New Brand 9000", &[(241, "Total_LBAs_Written", 5), (249, "Unknown_Attribute", 7)]);
     does_not_tell(&[drive.clone()], None, "none of the attributes");
     // Every ATA drive may have device statistics.
@@ -169,7 +169,7 @@ fn an_unknown_drive_is_not_guessed_at() {
 }
 
 #[test]
-fn what_is_no_drive_is_an_error() {
+fn output_without_a_drive_is_an_error() {
     let complaint =
         json!({ "smartctl": { "messages": [{ "string": "Unable to detect device type", "severity": "error" }] } });
     assert_eq!(Reading::of(&[complaint]), Err("smartctl: Unable to detect device type".into()));
@@ -180,7 +180,7 @@ fn what_is_no_drive_is_an_error() {
 }
 
 #[test]
-fn a_virtual_drive_tells_as_real_ones_do() {
+fn a_virtual_drive_reports_like_a_real_one() {
     use terrace_device::ssd::{Profile, Ssd};
     use terrace_device::{BlockDevice, Memory, Stream};
     let profile = Profile { capacity_bytes: 64 << 20, ..Profile::default() };

@@ -1,4 +1,4 @@
-//! The virtual drive as a block device.
+//! The virtual SSD as a block device.
 use terrace_device::ssd::{Cause, Profile, Ssd};
 use terrace_device::{BlockDevice, Error, Memory, Stream};
 
@@ -14,7 +14,7 @@ fn small() -> Profile {
 }
 
 #[test]
-fn data_comes_back_and_what_is_forgotten_is_zero() {
+fn data_round_trip_and_discarded_ranges_are_zero() {
     let ssd = drive(small());
     let bytes: Vec<u8> = (0..MIB).map(|at| (at / 7) as u8 | 1).collect();
     ssd.write_at(4096, &bytes, Stream(0)).unwrap();
@@ -34,7 +34,7 @@ fn data_comes_back_and_what_is_forgotten_is_zero() {
 }
 
 #[test]
-fn a_page_written_in_part_is_programmed_whole() {
+fn a_partial_write_programs_the_whole_page() {
     let ssd = drive(Profile { page_bytes: 16384, pages_per_block: 16, ..small() });
     ssd.write_at(4096, &[1; 4 * 4096], Stream(0)).unwrap();
     let counts = ssd.counts();
@@ -55,7 +55,7 @@ fn a_flush_programs_whole_units_unless_the_cache_survives() {
     }
 }
 
-/// Bytes of which LZ4 makes about a part in `ratio`.
+/// Bytes that LZ4 compresses to about one in `ratio`.
 fn compressible(len: usize, ratio: usize) -> Vec<u8> {
     let mut x = 1u64;
     let mut noise = move || {
@@ -86,7 +86,7 @@ fn a_controller_that_compresses_programs_less_than_the_host_writes() {
 }
 
 #[test]
-fn a_page_written_in_part_is_compressed_as_a_whole() {
+fn a_partially_written_page_is_compressed_whole() {
     let ssd = drive(Profile { compressed_pages: Some(1), page_bytes: 16384, pages_per_block: 16, ..small() });
     ssd.write_at(0, &compressible(16384, 1), Stream(0)).unwrap();
     let before = ssd.counts();
@@ -98,7 +98,7 @@ fn a_page_written_in_part_is_compressed_as_a_whole() {
 }
 
 #[test]
-fn a_drive_tells_of_itself_as_real_ones_do_and_exactly() {
+fn the_report_is_exact_and_in_smartctls_form() {
     let ssd = drive(small());
     let bytes = vec![1; MIB];
     (0..64).for_each(|at| ssd.write_at(at * MIB as u64, &bytes, Stream(0)).unwrap());
@@ -118,7 +118,7 @@ fn a_drive_tells_of_itself_as_real_ones_do_and_exactly() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_by_the_name_of_its_field() {
+fn invalid_profiles_are_rejected_by_field() {
     let plain = small();
     for (field, profile) in [
         ("capacity_bytes", Profile { capacity_bytes: 0, ..plain.clone() }),
@@ -155,7 +155,7 @@ fn what_cannot_be_is_refused_by_the_name_of_its_field() {
 }
 
 #[test]
-fn what_lies_beyond_the_end_is_refused_and_changes_nothing() {
+fn requests_beyond_the_end_change_nothing() {
     let ssd = drive(small());
     let end = ssd.len_bytes();
     assert!(matches!(ssd.write_at(end, &[1; 4096], Stream(0)), Err(Error::BeyondEnd { .. })));

@@ -1,4 +1,4 @@
-//! Drives that were in use, that are saved and come back, and saved ones that were damaged.
+//! Saved and restored drives after use, and corrupt saved drives.
 use proptest::{prelude::*, sample::Index};
 use std::{fs, sync::Arc};
 use terrace_device::ssd::{Collection, Ftl, GcFrontier, Image, Latency, Profile, Progress};
@@ -44,7 +44,7 @@ fn use_it(ftl: &mut Ftl, from: u64, steps: u64) {
 }
 
 #[test]
-fn a_drive_that_comes_back_goes_on_as_if_it_had_never_been_away() {
+fn a_restored_drive_continues_unchanged() {
     for profile in profiles() {
         let mut ftl = Ftl::new(profile).unwrap();
         use_it(&mut ftl, 0, 30_000);
@@ -57,7 +57,7 @@ fn a_drive_that_comes_back_goes_on_as_if_it_had_never_been_away() {
         }
         assert_eq!(back.counts(), ftl.counts(), "{:?}", ftl.profile());
         assert!(back.erases().eq(ftl.erases()));
-        // What is under way in the channels is not saved.
+        // Operations in progress are not saved.
         let apart = |a: &Ftl, b: &Ftl| Some(a.simulated_time()?.abs_diff(b.simulated_time()?).as_millis());
         assert!(apart(&ftl, &back).is_none_or(|apart| apart < 200), "{:?}", apart(&ftl, &back));
     }
@@ -76,14 +76,15 @@ proptest! {
         prop_assert!(Ftl::restore(&bytes).is_err());
     }
 
-    /// Whoever made the file knows its checksum too.
+    /// A forger can compute the checksum too.
     #[test]
     fn a_forged_state_is_refused_or_is_a_drive(which in 0usize..4, at in any::<Index>(), byte in any::<u8>(), tail in any::<bool>()) {
         let mut ftl = Ftl::new(profiles().remove(which)).unwrap();
         use_it(&mut ftl, 0, 5000);
         let mut bytes = ftl.save();
         let len = bytes.len() - 4;
-        // Half of the forgeries in the head and the superblocks, which are small beside the map.
+        // Half of the forgeries target the head and the superblocks, which are small compared
+        // with the map.
         let at = if tail { at.index(len) } else { at.index(4000) };
         bytes[at] = byte;
         let crc = crc32c::crc32c(&bytes[..len]);
@@ -96,7 +97,7 @@ proptest! {
 }
 
 #[test]
-fn a_forged_state_whose_counts_would_overflow_is_refused() {
+fn a_forged_state_with_overflowing_counters_is_rejected() {
     let mut ftl = Ftl::new(profiles().remove(2)).unwrap();
     use_it(&mut ftl, 0, 5000);
     let saved = ftl.save();
@@ -117,7 +118,7 @@ fn a_forged_state_whose_counts_would_overflow_is_refused() {
 }
 
 #[test]
-fn a_steady_drive_costs_what_it_will_go_on_to_cost() {
+fn a_steady_drive_keeps_its_write_amplification() {
     let mut ftl = Ftl::new(Profile { capacity_bytes: 256 * MIB, ..Profile::default() }).unwrap();
     let mut steps = Vec::<Progress>::new();
     let steady = ftl.precondition(|progress| {
@@ -139,14 +140,14 @@ fn a_steady_drive_costs_what_it_will_go_on_to_cost() {
 }
 
 #[test]
-fn preconditioning_ends_when_told_to() {
+fn preconditioning_stops_on_request() {
     let mut ftl = Ftl::new(Profile::default()).unwrap();
     assert!(!ftl.precondition(|_| false).unwrap());
     assert_eq!(ftl.counts().host_bytes, 256 * MIB);
 }
 
 #[test]
-fn a_large_drive_is_saved_and_restored_in_a_moment() {
+fn a_large_drive_is_saved_and_restored_quickly() {
     let profile = Profile { capacity_bytes: 8 << 30, ..Profile::named("ssd-s").unwrap() };
     let mut ftl = Ftl::new(profile).unwrap();
     (0..ftl.pages()).for_each(|page| ftl.write(page, Stream(0)).unwrap());
@@ -156,7 +157,7 @@ fn a_large_drive_is_saved_and_restored_in_a_moment() {
 }
 
 #[test]
-fn every_profile_that_comes_with_the_program_is_a_drive() {
+fn every_built_in_profile_is_valid() {
     for name in Profile::names() {
         let profile = Profile::named(name).unwrap();
         assert_eq!(profile.name, name);
@@ -169,7 +170,7 @@ fn every_profile_that_comes_with_the_program_is_a_drive() {
 }
 
 #[test]
-fn a_text_that_is_no_profile_is_refused_by_line_and_field() {
+fn malformed_profiles_are_rejected_by_line_and_field() {
     for (text, words) in [
         ("chanels = 4", ["chanels", "channels"]),
         ("channels = \"four\"", ["channels", "string"]),
@@ -185,7 +186,7 @@ fn a_text_that_is_no_profile_is_refused_by_line_and_field() {
 }
 
 #[test]
-fn an_image_keeps_data_and_book_and_a_power_cut_loses_the_book_alone() {
+fn a_power_cut_loses_only_unsaved_counters() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().join("drive");
     let mut ftl = Ftl::new(Profile { capacity_bytes: 64 * MIB, ..Profile::default() }).unwrap();
@@ -220,5 +221,5 @@ fn an_image_keeps_data_and_book_and_a_power_cut_loses_the_book_alone() {
     bytes[100] ^= 1;
     fs::write(&state, bytes).unwrap();
     let refused = Image::open(&place).err().unwrap().to_string();
-    assert!(refused.contains("state: its checksum is wrong"), "{refused}");
+    assert!(refused.contains("state: checksum mismatch"), "{refused}");
 }

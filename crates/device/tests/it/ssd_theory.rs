@@ -1,12 +1,14 @@
-//! The virtual drive against what theory says of it.
+//! The virtual SSD against theory.
 //!
-//! Under uniform random overwrites of every page, the superblock that is collected holds the valid share u = e^(−α(1−u)), and
-//! WA2 = 1/(1−u): exactly so for FIFO collection of many superblocks, and a bound from above for greedy collection (Desnoyers,
-//! *Analytic modeling of SSD write performance*, SYSTOR 2012). α is flash over data, net of superblocks that are open or reserved.
+//! Under uniform random overwrites of all pages, the victim has the valid fraction u =
+//! e^(−α(1−u)), and WA2 = 1/(1−u): exact for FIFO with many superblocks, an upper bound for
+//! greedy (Desnoyers, *Analytic modeling of SSD write performance*, SYSTOR 2012). α is flash
+//! over data, net of open and reserved superblocks.
 use terrace_device::Stream;
 use terrace_device::ssd::{Cause, Collection, Counts, Ftl, GcFrontier, Profile};
 
-/// 256 MiB in 4096 superblocks of 16 pages, and the spare ones: so many that it does not matter how full the open ones are.
+/// 256 MiB in 4096 superblocks of 16 pages, plus spare ones: enough that the fill of the open
+/// ones is negligible.
 fn profile(over_provisioning: f64, collection: Collection) -> Profile {
     Profile {
         capacity_bytes: CAPACITY,
@@ -18,16 +20,18 @@ fn profile(over_provisioning: f64, collection: Collection) -> Profile {
     }
 }
 
-/// 2 GiB in 2048 superblocks of 256 pages: small ones vary by chance, and choosing among them gains more than theory knows.
+/// 2 GiB in 2048 superblocks of 256 pages: small ones vary at random, and greedy gains more from
+/// that than theory predicts.
 fn coarse(over_provisioning: f64, collection: Collection) -> Profile {
     Profile { capacity_bytes: 2 << 30, pages_per_block: 256, ..profile(over_provisioning, collection) }
 }
 
 const CAPACITY: u64 = 256 << 20;
 
-/// WA2 of uniform overwrites where data has α times its size of flash.
+/// WA2 of uniform overwrites with α times as much flash as data.
 fn theory(alpha: f64) -> f64 {
-    // From below 1 the iteration goes down to the smaller of two fixed points; the other one is 1.
+    // From below 1 the iteration converges to the smaller of two fixed points; the other one is
+    // 1.
     let u = (0..10_000).fold(0.5, |u: f64, _| (-alpha * (1.0 - u)).exp());
     1.0 / (1.0 - u)
 }
@@ -43,7 +47,8 @@ impl Random {
     }
 }
 
-/// Fills the drive below `end`, overwrites it uniformly until it is steady, then tells what as many writes again cost.
+/// Fills the drive below `end`, overwrites it uniformly until steady, and returns the counters
+/// of as many further writes.
 fn uniform(ftl: &mut Ftl, end: u64, passes: u64) -> Counts {
     let mut random = Random(1);
     (0..end).for_each(|page| ftl.write(page, Stream(0)).unwrap());
@@ -58,7 +63,7 @@ fn uniform(ftl: &mut Ftl, end: u64, passes: u64) -> Counts {
     counts
 }
 
-/// How far `measured` lies above `expected`, as a share.
+/// Relative excess of `measured` over `expected`.
 fn above(measured: f64, expected: f64) -> f64 {
     measured / expected - 1.0
 }
@@ -74,7 +79,7 @@ fn sequential_overwrites_cost_nothing() {
         assert_eq!(counts.host_bytes, 4 * CAPACITY);
         println!("{collection:?}: {:.4}", counts.wa2().unwrap());
         if collection == Collection::Choices(4) {
-            // Whoever looks at four may see none that is all garbage.
+            // A sample of four may miss the superblocks that are all garbage.
             assert!(counts.wa2().unwrap() < 1.01, "{counts:?}");
         } else {
             assert_eq!(counts.nand_bytes(), counts.host_bytes, "{collection:?}");
@@ -130,12 +135,12 @@ fn trimmed_space_is_over_provisioning() {
     assert_eq!(ftl.counts().trimmed_bytes, CAPACITY / 2, "what was trimmed is not trimmed twice");
 }
 
-/// 256 MiB in 512 superblocks of 128 pages, 15 % over-provisioned.
+/// 256 MiB in 512 superblocks of 128 pages, 15 % over-provisioning.
 fn medium(collection: Collection) -> Profile {
     Profile { pages_per_block: 128, ..profile(0.15, collection) }
 }
 
-/// A tenth of the pages takes nine tenths of the writes.
+/// A tenth of the pages receives nine tenths of the writes.
 fn hot_and_cold(profile: Profile, cold: Stream) -> f64 {
     let mut ftl = Ftl::new(Profile { streams: 2, ..profile }).unwrap();
     let (pages, mut random) = (ftl.pages(), Random(2));
@@ -157,7 +162,7 @@ fn hot_and_cold(profile: Profile, cold: Stream) -> f64 {
 }
 
 #[test]
-fn hot_and_cold_cost_less_apart() {
+fn separating_hot_and_cold_costs_less() {
     let base = Profile { gc_frontier: GcFrontier::PerStream, ..medium(Collection::Greedy) };
     let (mixed, apart) = (hot_and_cold(base.clone(), Stream(0)), hot_and_cold(base.clone(), Stream(1)));
     let no_frontier = hot_and_cold(Profile { gc_frontier: GcFrontier::Shared, ..base }, Stream(0));
@@ -167,7 +172,7 @@ fn hot_and_cold_cost_less_apart() {
 }
 
 #[test]
-fn age_tells_more_than_garbage_alone_where_some_pages_are_hot() {
+fn cost_benefit_beats_greedy_on_hot_and_cold_pages() {
     let with = |collection| hot_and_cold(medium(collection), Stream(0));
     let (greedy, aged) = (with(Collection::Greedy), with(Collection::CostBenefit));
     println!("greedy {greedy:.3}, cost-benefit {aged:.3}");
@@ -175,7 +180,7 @@ fn age_tells_more_than_garbage_alone_where_some_pages_are_hot() {
 }
 
 #[test]
-fn more_choices_come_nearer_to_greedy() {
+fn larger_samples_approach_greedy() {
     let with = |collection| {
         let mut ftl = Ftl::new(medium(collection)).unwrap();
         let pages = ftl.pages();

@@ -1,13 +1,14 @@
-//! What must hold of a drive between any two commands.
+//! Consistency check of a drive between commands.
 use super::super::counts::{Cause, Counts};
 use super::super::pool::State;
 use super::Ftl;
 
 impl Ftl {
-    /// Whether all tables agree, and the bytes programmed are those that the superblocks hold and held.
+    /// Verifies that all tables agree, and that the bytes programmed equal those that the
+    /// superblocks hold and held.
     ///
     /// # Errors
-    /// What does not agree.
+    /// The inconsistency.
     pub fn check(&self) -> std::result::Result<(), String> {
         let slots = self.geometry.slots_per_superblock;
         let mut is_free = vec![false; self.pool.all().len()];
@@ -44,7 +45,7 @@ impl Ftl {
         self.check_counts()
     }
 
-    /// Whether what is counted is so far from its largest number that it can go on growing.
+    /// Verifies that no counter is close to overflow.
     pub(super) fn check_room_to_grow(&self) -> std::result::Result<(), String> {
         let Counts { host_bytes, read_bytes, trimmed_bytes, flushes, erases, .. } = self.counts;
         let time = self.simulated_time().map_or(0, |time| time.as_nanos() as u64);
@@ -53,12 +54,13 @@ impl Ftl {
         let wears_out = self.erases().any(|erases| erases > u32::MAX / 2);
         match counts.iter().chain(&nand).find(|count| **count > u64::MAX / 16) {
             Some(count) => Err(format!("it counts {count}, which no drive reaches")),
-            None if wears_out => Err("a superblock was erased more often than any can be".into()),
+            None if wears_out => Err("a superblock has an impossible erase count".into()),
             None => Ok(()),
         }
     }
 
-    /// Each erased superblock had been programmed whole, so the superblocks themselves know the total.
+    /// Each erased superblock had been programmed completely, so the superblocks determine the
+    /// total.
     fn check_counts(&self) -> std::result::Result<(), String> {
         let slots = u64::from(self.geometry.slots_per_superblock);
         let programmed: u64 =

@@ -1,17 +1,17 @@
-//! A drive's book as a file, so that one that took long to precondition is there again in a moment.
+//! The drive's state as a file, so that a preconditioned drive is available at once.
 //!
 //! ```text
 //! offset  size  field
 //!      0     8  "terr-ssd"
 //!      8     4  version: 1
 //!     12     4  length of the head
-//!     16     n  head, JSON: profile, counts, clocks, open superblocks
-//!            18 each superblock: state (0 free, 1 open, 2 closed) stream[1] written[4] erases[4] changed_at[8]
-//!             4 how many superblocks wait in queues; then 4 for each, in the order in which they wait
-//!             4 each slot: the page that begins there, 2^32 − 2 if one goes on, 2^32 − 1 if none does
-//!             4 CRC-32C of all before
+//!     16     n  head, JSON: profile, counters, clocks, open superblocks
+//!            18 per superblock: state (0 free, 1 open, 2 closed) stream[1] written[4] erases[4] changed_at[8]
+//!             4 number of queued superblocks; then 4 for each, in queue order
+//!             4 per slot: the page that starts there, 2^32 − 2 for a continuation, 2^32 − 1 for none
+//!             4 CRC-32C of everything before
 //! ```
-//! Numbers are little-endian.
+//! Little-endian.
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -38,11 +38,11 @@ struct Head {
     open: Vec<Option<u32>>,
 }
 
-/// Why bytes are no saved drive.
+/// The reason why bytes are no saved drive.
 pub(crate) type Damage = String;
 
 impl Ftl {
-    /// The whole book. Equal drives have equal bytes.
+    /// Encodes the state. Equal drives have equal bytes.
     pub fn save(&self) -> Vec<u8> {
         let head = Head {
             profile: self.profile.clone(),
@@ -71,10 +71,10 @@ impl Ftl {
         bytes
     }
 
-    /// The drive that was saved.
+    /// Restores a saved drive.
     ///
     /// # Errors
-    /// What is wrong with the bytes. All of them are checked, and whether they fit together.
+    /// The problem. Every byte is verified, as is the consistency of the tables.
     pub fn restore(bytes: &[u8]) -> Result<Ftl, Damage> {
         let (rest, crc) = bytes.split_last_chunk().ok_or("shorter than any")?;
         let rest = rest.strip_prefix(MAGIC).ok_or("not the state of a virtual drive")?;
@@ -83,7 +83,7 @@ impl Ftl {
             return Err(format!("version {version}; this program reads version {VERSION}"));
         }
         if crc32c::crc32c(&bytes[..bytes.len() - 4]) != u32::from_le_bytes(*crc) {
-            return Err("its checksum is wrong".into());
+            return Err("checksum mismatch".into());
         }
         let (head_bytes, rest) = u32_from(rest)?;
         let (head, rest) = rest.split_at_checked(head_bytes as usize).ok_or("its head ends beyond it")?;
@@ -93,7 +93,7 @@ impl Ftl {
 
     fn of(head: Head, body: &[u8]) -> Result<Ftl, Damage> {
         let geometry = head.profile.geometry().map_err(|error| error.to_string())?;
-        // Before memory is taken for what a profile claims.
+        // Checked before allocating for the profile's claims.
         let (superblocks, rest) = (geometry.superblocks as usize * SUPERBLOCK_BYTES <= body.len())
             .then(|| body.split_at(geometry.superblocks as usize * SUPERBLOCK_BYTES))
             .ok_or("its superblocks end beyond it")?;
@@ -125,7 +125,7 @@ fn requeue(head: &Head, geometry: &Geometry, pool: &Pool, queued: &[u8]) -> Resu
     let mut victims = Victims::new(head.profile.collection, geometry, Chance::new(head.chance));
     let mut is_queued = vec![false; pool.all().len()];
     for number in queued.as_chunks().0.iter().map(|number| u32::from_le_bytes(*number)) {
-        // A second time in a queue would tie its links into a ring.
+        // A superblock queued twice would close its links into a ring.
         if is_queued.get_mut(number as usize).is_none_or(|was| std::mem::replace(was, true)) {
             return Err(format!("superblock {number} is not there to be queued"));
         }
@@ -147,7 +147,7 @@ fn superblock(bytes: &[u8; SUPERBLOCK_BYTES], valid: u32) -> Result<Superblock, 
     Ok(Superblock { state, stream: *stream, written: number(0), valid, erases: number(4), changed_at })
 }
 
-/// Everything between the head and the checksum.
+/// Returns the size of everything between the head and the checksum.
 fn body_bytes(geometry: &Geometry, queued: usize) -> usize {
     let superblocks = geometry.superblocks as usize;
     superblocks * SUPERBLOCK_BYTES + 4 + queued * 4 + superblocks * geometry.slots_per_superblock as usize * 4
