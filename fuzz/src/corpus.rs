@@ -1,13 +1,13 @@
-//! Inputs that fuzzing has found to take ways of their own, a file of them for each target: `fuzz/corpus/TARGET`.
+//! Fuzzing inputs with coverage of their own, one file per target: `fuzz/corpus/TARGET`.
 //!
 //! ```text
 //! length   4 bytes, little-endian
-//! input    so many bytes
-//! …        and so on to the end of the file
+//! input    length bytes
+//! …        repeated to the end of the file
 //! ```
 use std::{fs, io, path::Path};
 
-/// The inputs in `file`; none if it is not there.
+/// Returns the inputs in `file`, or none if it does not exist.
 pub fn read(file: &Path) -> io::Result<Vec<Vec<u8>>> {
     let bytes = match fs::read(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

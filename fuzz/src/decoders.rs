@@ -16,7 +16,7 @@ use terrace_format::{
     value_log::{self, Frames, StoredValue, read_entry},
 };
 
-/// All events of a log, its end included.
+/// All events of a WAL, including its end.
 fn deframed(file: &[u8]) -> Vec<Event> {
     let (mut deframer, mut events) = (Deframer::new(file.len() as u64), Vec::new());
     loop {
@@ -33,7 +33,7 @@ fn deframed(file: &[u8]) -> Vec<Event> {
     }
 }
 
-/// Events come in the order of the file and lie within it; what they hold, framed anew, comes back.
+/// Events are in file order and within the file, and records round-trip.
 pub fn log(input: &[u8]) {
     let _ = is_ours(input);
     for file in [input.to_vec(), heal::log(input)] {
@@ -65,8 +65,8 @@ pub fn log(input: &[u8]) {
     }
 }
 
-/// Frames come in the order of the file and lie within it; each, framed anew under the segment's number, comes back, and each of its
-/// puts can be read by itself.
+/// Frames are in file order and within the file and round-trip under the segment's number; each
+/// put verifies on its own.
 pub fn value_log(input: &[u8]) {
     let _ = (StoredValue::parse(input), read_entry(input, |key| key == b"key", SeqNo(7)));
     let (mut frames, mut at) = (Frames::new(7, input.len() as u64), 0);
@@ -104,7 +104,8 @@ pub fn value_log(input: &[u8]) {
     }
 }
 
-/// A block's entries are backed by its bytes; where they are in order, they are found, and backward is forward reversed.
+/// A block's entries lie within it. If they are sorted, seeks find them and backward iteration
+/// reverses forward iteration.
 pub fn block(input: &[u8]) {
     let _ = (Footer::decode(input), Handle::decode(input), open_block(input, true), open_block(input, false));
     if let Ok(block) = Block::of_internal_keys(input.to_vec()) {
@@ -129,7 +130,7 @@ pub fn block(input: &[u8]) {
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// All entries in one direction; `None` if one of them does not decode.
+/// Returns all entries in one direction, or `None` if one does not decode.
 fn walk(block: &Arc<Block>, back: bool) -> Option<Entries> {
     let (mut cursor, mut entries) = (BlockCursor::new(block.clone()), Entries::new());
     if back { cursor.seek_last() } else { cursor.seek_first() }.ok()?;
@@ -141,7 +142,7 @@ fn walk(block: &Arc<Block>, back: bool) -> Option<Entries> {
     Some(entries)
 }
 
-/// What decodes has as many operations as it says, and says the same when they are written again.
+/// A decoded batch has the stated number of operations and round-trips.
 pub fn batch(input: &[u8]) {
     let Ok(batch) = Batch::decode(input.to_vec()) else { return };
     let ops: Vec<Op<'_>> = batch.ops().collect();
@@ -153,14 +154,15 @@ pub fn batch(input: &[u8]) {
     assert!(again.ops().eq(ops) && again.sequence() == batch.sequence());
 }
 
-/// What decodes says the same when it is written again.
+/// A decoded edit round-trips.
 pub fn edit(input: &[u8]) {
     if let Ok(edit) = Edit::decode(input) {
         assert_eq!(Edit::decode(&edit.encode()).expect("what we write, we read"), edit);
     }
 }
 
-/// A reference or a name that is understood is the one that we write; a file is what its name says, or is refused.
+/// A decoded reference or name is the one that the encoder writes; a file matches its name or is
+/// rejected.
 pub fn pair(input: &[u8]) {
     if let Ok(reference) = Reference::decode(input) {
         let mut again = Vec::new();
@@ -190,7 +192,7 @@ pub fn pair(input: &[u8]) {
     }
 }
 
-/// The same of the small files, of names, and of facts.
+/// Small files, file names and properties round-trip.
 pub fn marker(input: &[u8]) {
     if let Ok(text) = std::str::from_utf8(input) {
         if let Ok(marker) = FormatFile::decode(text) {
@@ -214,8 +216,8 @@ pub fn marker(input: &[u8]) {
     }
 }
 
-/// Deletes of ranges that decode say the same when they are written again, and when they are put together one by one; each is
-/// found at its first key.
+/// Decoded range tombstones round-trip, also when inserted one by one, and each covers its first
+/// key.
 pub fn range_tombstones(input: &[u8]) {
     let order = KeyOrder::Bytewise;
     let Ok(deletes) = RangeTombstones::decode(&order, input.to_vec()) else { return };
@@ -229,7 +231,7 @@ pub fn range_tombstones(input: &[u8]) {
     }
 }
 
-/// Options that are understood say the same when they are printed and read again.
+/// Parsed options round-trip.
 pub fn options(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     if let Ok(options) = Options::from_text(text) {
@@ -238,7 +240,8 @@ pub fn options(input: &[u8]) {
     }
 }
 
-/// A filter that may be any bytes answers; one that was made admits its keys. The first byte is the size of keys.
+/// An arbitrary filter answers without panicking; a built one matches its keys. The first byte
+/// is the key size.
 pub fn filter(input: &[u8]) {
     let Some((&size, rest)) = input.split_first() else { return };
     let policy: Arc<dyn FilterPolicy> = Arc::new(Bloom::new(u32::from(size % 32)));
@@ -261,7 +264,8 @@ pub fn filter(input: &[u8]) {
     }
 }
 
-/// Two keys, of which the first byte says where one ends: their order is one, and what is put between them is.
+/// Two keys, split at the first byte: their comparison is consistent, and a shortened key lies
+/// between them.
 pub fn key(input: &[u8]) {
     let Some((&cut, rest)) = input.split_first() else { return };
     let (a, b) = rest.split_at(usize::from(cut).min(rest.len()));
@@ -282,8 +286,8 @@ pub fn key(input: &[u8]) {
     assert!(low == high || order.internal(&between, &high).is_lt(), "{between:?} is not before {high:?}");
 }
 
-/// StoredValue under the codec that the first byte says: an answer no larger than a decompression bomb's limit, or an error.
-/// What is compressed comes back.
+/// Decompression with the codec in the first byte yields a bounded result or an error, and
+/// compression round-trips.
 pub fn compress(input: &[u8]) {
     let Some((&id, stored)) = input.split_first() else { return };
     let _ = decompress([0, 1, 2, 4, 0x24][usize::from(id) % 5], stored);

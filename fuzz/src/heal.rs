@@ -1,4 +1,5 @@
-//! Gives damaged files the checksums of what they now hold: else a fuzzer seldom gets behind them.
+//! Recomputes the checksums of damaged files, so that fuzzing reaches the code after the
+//! checksum checks.
 use std::sync::Arc;
 use terrace_format::{
     block::{Block, BlockCursor},
@@ -7,7 +8,7 @@ use terrace_format::{
     log_record::{BLOCK_BYTES, HEADER_BYTES},
 };
 
-/// A log or manifest.
+/// A WAL or manifest.
 pub fn log(file: &[u8]) -> Vec<u8> {
     let mut file = file.to_vec();
     for block in file.chunks_mut(BLOCK_BYTES) {
@@ -26,7 +27,7 @@ pub fn log(file: &[u8]) -> Vec<u8> {
     file
 }
 
-/// A table: its index, its metaindex, and what these name.
+/// An SSTable: its index, its metaindex, and the blocks they refer to.
 pub fn table(file: &[u8]) -> Vec<u8> {
     let mut file = file.to_vec();
     let Some(footer_at) = file.len().checked_sub(FOOTER_BYTES) else { return file };
@@ -40,7 +41,8 @@ pub fn table(file: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Makes the checksum of the block at `handle` right; its contents, if they are not compressed.
+/// Recomputes the checksum of the block at `handle`. Returns its contents if they are not
+/// compressed.
 fn seal(file: &mut [u8], handle: Handle) -> Option<Vec<u8>> {
     let (from, end) = (usize::try_from(handle.offset).ok()?, usize::try_from(handle.end()?).ok()?);
     let sealed = file.get_mut(from..end)?;

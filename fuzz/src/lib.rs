@@ -1,7 +1,7 @@
-//! What the fuzzers do: each target decodes whatever bytes it is given, and requires what must hold of any answer.
+//! Fuzz targets: each decodes arbitrary bytes and asserts the properties of any result.
 //!
-//! `make fuzz` runs each by libFuzzer; `crates/engine/tests/it/corpus.rs` includes this file and replays the seeds, what fuzzing has
-//! found worth keeping, and inputs that once failed, in every test run.
+//! `make fuzz` runs them with libFuzzer. `crates/engine/tests/it/corpus.rs` includes this file
+//! and replays seeds, corpus and past failures in every test run.
 #![forbid(unsafe_code)]
 
 pub mod corpus;
@@ -17,10 +17,10 @@ mod raw;
 pub mod seeds;
 mod stores;
 
-/// A target: it panics where the answer is wrong.
+/// A fuzz target; it panics on a wrong result.
 pub type Target = fn(&[u8]);
 
-/// Every target by its name, which is also that of its program in `fuzz_targets`.
+/// All targets by name, which is also the name of the program in `fuzz_targets`.
 pub const TARGETS: &[(&str, Target)] = &[
     ("batch", decoders::batch),
     ("block", decoders::block),
@@ -39,7 +39,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("value_log", decoders::value_log),
 ];
 
-/// Runs the target called `name` on `input`.
+/// Runs target `name` on `input`.
 pub fn run(name: &str, input: &[u8]) {
     let (_, target) = TARGETS.iter().find(|(known, _)| *known == name).expect("a target of the list");
     target(input);

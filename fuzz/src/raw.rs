@@ -1,4 +1,4 @@
-//! A device without a file system whose superblock and slot journal may be anything.
+//! A raw device with an arbitrary superblock and slot journal.
 use std::sync::Arc;
 use terrace_device::{BlockDevice, Memory, Stream};
 use terrace_format::{
@@ -15,8 +15,8 @@ const BYTES: u64 = 256 << 10;
 const SIZES: Sizes = Sizes { slot_bytes: 4096, unit_slots: 2 };
 const ID: u64 = 7;
 
-/// A superblock that decodes says the same when it is written again; so does a half of the journal. A device with such a half, or two, is a
-/// list of files that takes more and loses none, or one with problems, or an error.
+/// A decoded superblock or journal half round-trips. A device with one or two such halves opens
+/// with a consistent file table that accepts changes, or reports problems, or fails to open.
 pub fn raw(input: &[u8]) {
     for page in [input.to_vec(), sealed(input)] {
         if let Ok(found) = Superblock::decode(&page) {
@@ -43,7 +43,7 @@ pub fn raw(input: &[u8]) {
     device(&superblock, [&healed(front), &healed(back)]);
 }
 
-/// What a half says, written anew, says the same.
+/// A decoded half round-trips.
 fn check_again(found: &Half) {
     let (head, mut again) = journal::encode_checkpoint(ID, found.head.generation, &found.changes[0]);
     for changes in &found.changes[1..] {
@@ -51,11 +51,12 @@ fn check_again(found: &Half) {
     }
     again.resize(again.len() + PAGE, 0);
     let again = journal::decode(&again, ID).expect("what we write, we read").expect("it is whole");
-    // A checkpoint that said the same in more bytes begins its entries elsewhere; their checksums then differ, and nothing else.
+    // A shorter encoding of the same checkpoint moves the entries, which changes their checksums
+    // and nothing else.
     assert_eq!(again.changes, found.changes);
 }
 
-/// A superblock, a page of a log, and halves of a journal with more and more in them.
+/// A superblock, a WAL page, and journal halves of growing length.
 pub fn seeds() -> Vec<Vec<u8>> {
     let memory = Arc::new(Memory::new(BYTES).expect("whole blocks"));
     let superblock = terrace_storage::backends::raw::format(&*memory, SIZES, ID).expect("it has room");
@@ -95,7 +96,7 @@ fn device(superblock: &Superblock, halves: [&[u8]; 2]) {
     let fs = RawFs::new(memory, "device");
     let Ok(files) = fs.files() else { return };
     if !fs.problems().expect("it was read before").is_empty() {
-        return; // a file without a name, which we do not write
+        return; // a file without a name, which is never written
     }
     let held = fs.lock(true).expect("nobody has it");
     let _ = fs.create("new").and_then(|mut file| file.append(&[7; 5000]).and_then(|()| file.sync()));
@@ -108,7 +109,7 @@ fn device(superblock: &Superblock, halves: [&[u8]; 2]) {
     assert_eq!(fs.problems().expect("we wrote it"), Vec::<String>::new());
 }
 
-/// A page that is a superblock by its first bytes and its checksum.
+/// Turns a page into a superblock with magic and checksum.
 fn sealed(page: &[u8]) -> Vec<u8> {
     let mut page = page.to_vec();
     if let Some(body) = page.get_mut(..64) {
@@ -119,7 +120,7 @@ fn sealed(page: &[u8]) -> Vec<u8> {
     page
 }
 
-/// A half whose head, checkpoint and entries have the checksums of what they hold.
+/// Recomputes the checksums of the head, the checkpoint and the entries.
 fn healed(half: &[u8]) -> Vec<u8> {
     let mut half = half.to_vec();
     if half.len() < PAGE {
@@ -127,7 +128,7 @@ fn healed(half: &[u8]) -> Vec<u8> {
     }
     let number = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("four bytes")) as usize;
     half[..16].copy_from_slice(&[&b"TERRACEJ"[..], &ID.to_le_bytes()].concat());
-    half[20..24].fill(0); // no generation is so large
+    half[20..24].fill(0); // no generation is this large
     let length = number(&half[24..28]).min(half.len() - PAGE);
     half[24..28].copy_from_slice(&(length as u32).to_le_bytes());
     let sum = crc::crc32c(&half[PAGE..PAGE + length]);

@@ -1,4 +1,4 @@
-//! Where the fuzzers begin: the golden files of LevelDB and of our own, whole and taken apart.
+//! Seeds: the golden files of LevelDB and Terrace, whole and in parts.
 use super::raw;
 use std::{
     fs,
@@ -13,15 +13,15 @@ use terrace_format::{
 
 /// An input for a target.
 pub struct Seed {
-    /// The target's name.
+    /// Name of the target.
     pub target: &'static str,
-    /// Which golden file it comes from, and which part of it.
+    /// The golden file and the part of it.
     pub name: String,
     /// The input.
     pub bytes: Vec<u8>,
 }
 
-/// All seeds. `golden` is the folder of golden files.
+/// Returns all seeds. `golden` is the folder of golden files.
 pub fn seeds(golden: &Path) -> Vec<Seed> {
     let mut seeds = Vec::new();
     for path in files_below(golden) {
@@ -101,7 +101,7 @@ fn take_log_apart(bytes: &[u8], of: &'static str, add: &mut impl FnMut(&'static 
     }
 }
 
-/// Bytes of a file of hexadecimal digits, whose lines may end in a remark.
+/// Decodes a file of hexadecimal digits whose lines may end in a comment.
 fn from_hex(text: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(text);
     let digits: Vec<u32> = text
@@ -113,7 +113,7 @@ fn from_hex(text: &[u8]) -> Vec<u8> {
     digits.chunks_exact(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
 }
 
-/// Every file below `folder`, sorted.
+/// Returns every file below `folder`, sorted.
 fn files_below(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut found: Vec<PathBuf> = entries.map(|entry| entry.expect("listed").path()).collect();

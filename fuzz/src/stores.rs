@@ -1,4 +1,4 @@
-//! A table, and a whole store, whose bytes may be anything.
+//! An SSTable and a whole store with arbitrary bytes.
 use super::{
     damage::{self, BATCHES, FLUSHED, Verdict, judge, layout},
     files::{self, Files},
@@ -18,7 +18,8 @@ use terrace_storage::{
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// A table that passes verification is read the same in every way; of any other, reads end, and what they show is in order.
+/// A verified SSTable reads the same through every interface; any other terminates reads and
+/// returns sorted entries.
 pub fn table(input: &[u8]) {
     for file in [input.to_vec(), heal::table(input)] {
         let memory = Memory::new();
@@ -47,7 +48,7 @@ pub fn table(input: &[u8]) {
     }
 }
 
-/// Pairs that no small table has more of: each takes a byte at least.
+/// Upper bound of the pairs in a small SSTable: each takes at least a byte.
 const PAIRS_MAX: usize = 1 << 16;
 
 fn walk(table: &Arc<dyn Table>, how: ReadHow, back: bool) -> Result<Entries> {
@@ -67,13 +68,13 @@ fn walk(table: &Arc<dyn Table>, how: ReadHow, back: bool) -> Result<Entries> {
     Ok(entries)
 }
 
-/// The fixed stores, without a marker and with one.
+/// The fixed stores, without and with a FORMAT file.
 static STORES: LazyLock<[(Files, Vec<Model>); 2]> = LazyLock::new(|| [false, true].map(damage::store));
 
-/// One with deletes of ranges, in tables of several levels.
+/// A store with range tombstones in SSTables of several levels.
 static RANGED: LazyLock<(Files, Vec<Model>)> = LazyLock::new(|| (ranged(), Vec::new()));
 
-/// Pairs that it ever had.
+/// Number of pairs ever written to it.
 const RANGED_PAIRS: usize = 300;
 
 fn ranged_shape() -> Options {
@@ -98,7 +99,8 @@ fn ranged() -> Files {
     files::files(&*fs)
 }
 
-/// Scans end, in both directions, and show pairs in order; and the same pairs, unless checksums were made right for whatever is there.
+/// Scans terminate in both directions and return sorted pairs; the same pairs, unless checksums
+/// were recomputed.
 fn walk_both_ways(damaged: &Files, healed: bool) {
     let Ok(db) = kit::open(&files::directory(damaged), &ranged_shape(), true) else { return };
     let options = || ReadOptions::new().verify_checksums(true).fill_cache(false);
@@ -120,8 +122,9 @@ fn walk_both_ways(damaged: &Files, healed: bool) {
     }
 }
 
-/// Damages a fixed store and judges what it became. The first byte chooses the store and whether checksums are made right
-/// again; each seven bytes more are one damage: which file, what kind, where (three bytes), and a number.
+/// Damages a fixed store and judges the result. The first byte selects the store and whether
+/// checksums are recomputed; every further seven bytes are one damage: file, kind, position
+/// (three bytes), and a number.
 pub fn store(input: &[u8]) {
     let Some((&how, damages)) = input.split_first() else { return };
     let (marked, healed, ranged) = (how & 1 != 0, how & 2 != 0, how & 4 != 0);
@@ -143,7 +146,7 @@ pub fn store(input: &[u8]) {
         return walk_both_ways(&damaged, healed);
     }
     if healed {
-        // What carries the right checksum may say anything: an answer, or an error, is all that can be asked for.
+        // With valid checksums the contents are arbitrary: any result or error is acceptable.
         let _ = judge(&damaged, &layout(marked), states);
         return;
     }
@@ -151,7 +154,8 @@ pub fn store(input: &[u8]) {
         |log: bool| files.iter().any(|(name, bytes)| name.ends_with(".log") == log && damaged[name] != *bytes);
     let legal = match judge(&damaged, &layout(marked), states) {
         Ok(Verdict::Holds(count)) => count == BATCHES || changed(true) && count >= FLUSHED,
-        Ok(Verdict::Refused | Verdict::Wounded) => changed(false), // damage to an unsynced log is what power cuts do
+        // damage to an unsynced WAL is what a power cut does
+        Ok(Verdict::Refused | Verdict::Wounded) => changed(false),
         Err(why) => panic!("{why}"),
     };
     assert!(legal, "{:?}", judge(&damaged, &layout(marked), states));
@@ -161,7 +165,7 @@ fn is_table(name: &str) -> bool {
     name.ends_with(".ldb")
 }
 
-/// One damage to one file, which may be empty.
+/// Damages one file, which may be empty.
 fn harm(bytes: &mut Vec<u8>, kind: u8, at: usize, number: usize) {
     let end = bytes.len().min(at + number);
     match kind % 6 {

@@ -1,7 +1,8 @@
-//! Pages written to a virtual drive without data, to be counted: `cargo xtask counts` runs this under callgrind and compares.
+//! Counts the cost of page writes to a virtual drive without data. `cargo xtask counts` runs it
+//! under callgrind.
 //!
-//! `ssd_counts PROFILE KIND` prints pages, allocations and system calls; instructions are callgrind's count of [`measured`] and
-//! all it calls: collection too.
+//! `ssd_counts PROFILE KIND` prints pages, allocations and system calls; callgrind counts the
+//! instructions of [`measured`], garbage collection included.
 #[path = "../../engine/tests/it/common/counting.rs"]
 mod counting;
 
@@ -11,7 +12,7 @@ use terrace_device::{Result, Stream};
 
 const CAPACITY: u64 = 512 << 20;
 
-/// The number of the page that a write goes to.
+/// Maps a write to its page.
 type Kind = fn(write: u64, pages: u64) -> u64;
 
 const KINDS: [(&str, Kind); 2] = [("sequential", |write, pages| write % pages), ("random", scattered)];
@@ -22,12 +23,12 @@ fn scattered(write: u64, pages: u64) -> u64 {
     (x >> 33) % pages
 }
 
-/// What callgrind counts, by this name.
+/// Callgrind counts this function by name.
 #[inline(never)]
 fn measured(ftl: &mut Ftl, page_of: Kind, writes: std::ops::Range<u64>) -> Result<u64> {
     let pages = ftl.pages();
     for write in writes.clone() {
-        // Four slots of eight, where the controller compresses.
+        // Four slots of eight, if the controller compresses.
         let page = PageWrite { page: page_of(write, pages), stream: Stream(0), host_bytes: 4096, slots: 4 };
         ftl.write_page(black_box(page))?;
     }
@@ -49,7 +50,7 @@ fn main() -> Result<()> {
     };
     let mut ftl = Ftl::new(Profile { capacity_bytes: CAPACITY, ..profile })?;
     let pages = ftl.pages();
-    // Until every superblock has been used, there is nothing to collect.
+    // Until every superblock was used, there is nothing to collect.
     (0..3 * pages).try_for_each(|write| ftl.write(page_of(write, pages), Stream(0)))?;
     let before = counting::of_process();
     let writes = measured(&mut ftl, *page_of, 3 * pages..4 * pages)?;

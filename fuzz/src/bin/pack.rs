@@ -1,5 +1,6 @@
-//! `pack FOLDER FILE BYTES`: puts the inputs that are files in FOLDER into FILE, the shortest first, as many as fit into BYTES.
-use libfuzzer_sys as _; // what counts covered edges is compiled into everything, and calls what is in it
+//! `pack FOLDER FILE BYTES`: packs the inputs in FOLDER into FILE, shortest first, as many as
+//! fit into BYTES.
+use libfuzzer_sys as _; // links the coverage runtime that instrumented code calls
 use std::{env, fs};
 use terrace_fuzz::corpus;
 
@@ -8,7 +9,8 @@ fn main() {
     let [folder, file, bytes_max] = &arguments[..] else { panic!("usage: pack FOLDER FILE BYTES") };
     let bytes_max: usize = bytes_max.parse().expect("a number");
     let entries = fs::read_dir(folder).expect("a folder");
-    let mut inputs: Vec<Vec<u8>> = entries.map(|entry| fs::read(entry.expect("listed").path()).expect("read")).collect();
+    let mut inputs: Vec<Vec<u8>> =
+        entries.map(|entry| fs::read(entry.expect("listed").path()).expect("read")).collect();
     inputs.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
     let mut packed = Vec::new();
     for input in &inputs {

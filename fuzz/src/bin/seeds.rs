@@ -1,5 +1,6 @@
-//! `seeds FOLDER`: writes every seed, and every input of `fuzz/corpus`, to FOLDER/TARGET/NAME, for libFuzzer.
-use libfuzzer_sys as _; // what counts covered edges is compiled into everything, and calls what is in it
+//! `seeds FOLDER`: writes every seed, and every input of `fuzz/corpus`, to FOLDER/TARGET/NAME,
+//! for libFuzzer.
+use libfuzzer_sys as _; // links the coverage runtime that instrumented code calls
 use std::{env, fs, path::Path};
 use terrace_fuzz::corpus;
 
