@@ -1,8 +1,10 @@
-//! `cargo xtask counts`: what operations cost, counted instead of timed, against what is written down.
+//! `cargo xtask counts`: compares the cost of operations, counted instead of timed, with
+//! recorded limits.
 //!
-//! Runs an example of each [`Subject`] under callgrind, on any machine the same within a few parts in a hundred. What is
-//! written down beside it, in `counts.txt`, are limits: `PRESET KIND INSTRUCTIONS ALLOCATIONS CALLS` per operation, where
-//! calls are system calls that read or write. More than [`TOLERANCE`] above one of them is an error.
+//! Runs an example of each [`Subject`] under callgrind; results agree within a few percent on
+//! any machine. The limits are in `counts.txt`: `PRESET KIND INSTRUCTIONS ALLOCATIONS CALLS` per
+//! operation, where calls are system calls that read or write. Exceeding a limit by more than
+//! [`TOLERANCE`] is an error.
 use anyhow::{Context, Result, bail};
 use std::{
     collections::BTreeSet,
@@ -17,7 +19,8 @@ struct Subject {
     package: &'static str,
     example: &'static str,
     limits: &'static str,
-    /// The functions that callgrind counts, with all they call; `None` for the whole process, all of its threads.
+    /// Functions that callgrind counts, callees included; `None` for the whole process with all
+    /// threads.
     within: Option<&'static str>,
 }
 
@@ -32,22 +35,22 @@ const SUBJECTS: [Subject; 3] = [
     },
 ];
 
-/// Compilers and C libraries differ by as much.
+/// Variation between compilers and C libraries.
 const TOLERANCE: f64 = 1.05;
-/// So much per operation is no difference: 0.02 are 400 allocations or calls among 20,000 operations.
+/// Negligible differences per operation: 0.02 is 400 allocations or calls in 20,000 operations.
 const SLACK: [f64; 3] = [10.0, 0.02, 0.02];
 const HEAD: &str =
     "# What one operation costs at most, see xtask/src/counts.rs: preset kind instructions allocations calls\n";
 const COLUMNS: [&str; 3] = ["instructions", "allocations", "calls"];
 
-/// A preset, a kind of operation, and what one operation costs.
+/// The cost of one operation of a kind with a preset.
 struct Line {
     preset: String,
     kind: String,
     costs: [f64; 3],
 }
 
-/// Compares; with `write` writes down what is measured.
+/// Compares with the limits; with `write`, records the measured values as limits.
 pub fn run(root: &Path, write: bool) -> Result<()> {
     println!("{:14} {:12} {:>24} {:>24} {:>24}", "preset", "kind", COLUMNS[0], COLUMNS[1], COLUMNS[2]);
     let mut worse = 0;
@@ -63,7 +66,7 @@ pub fn run(root: &Path, write: bool) -> Result<()> {
 }
 
 impl Subject {
-    /// How many costs are above their limits.
+    /// Returns the number of costs above their limits.
     fn compare(&self, root: &Path, write: bool) -> Result<u32> {
         let path = root.join(self.limits);
         let limits = parse(&fs::read_to_string(&path).with_context(|| path.display().to_string())?)
@@ -89,7 +92,7 @@ impl Subject {
         Ok(worse)
     }
 
-    /// Every kind of operation that the example knows must have a limit for each preset that is listed.
+    /// Checks that every kind of operation of the example has a limit for each listed preset.
     fn complete(&self, limits: &[Line], program: &Path) -> Result<()> {
         let output = Command::new(program).arg("kinds").output().with_context(|| program.display().to_string())?;
         let kinds = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -107,7 +110,8 @@ impl Subject {
         Ok(())
     }
 
-    /// Builds the example as users build the library, with names for callgrind; tells where it is.
+    /// Builds the example as users build the library, with symbols for callgrind, and returns
+    /// its path.
     fn build(&self, root: &Path) -> Result<PathBuf> {
         let mut cargo = Command::new("cargo");
         cargo.current_dir(root).env("CARGO_PROFILE_RELEASE_DEBUG", "1");
@@ -127,7 +131,7 @@ impl Subject {
             valgrind.arg(program).args([&line.preset, &line.kind]).output().context("run valgrind (install it)")?;
         let log = String::from_utf8_lossy(&output.stderr);
         let instructions = log.lines().find_map(|line| line.split_once("Collected :")?.1.trim().parse::<f64>().ok());
-        // Alone, because valgrind makes several system calls of one.
+        // Without valgrind, which makes several system calls of one.
         let alone = Command::new(program).args([&line.preset, &line.kind]).output();
         let alone = alone.with_context(|| program.display().to_string())?;
         let told = String::from_utf8_lossy(&alone.stdout);

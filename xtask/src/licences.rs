@@ -1,5 +1,6 @@
-//! `cargo xtask licences`: what we build on, under which licences, from where; all of it against `deny.toml`, as `cargo deny` reads
-//! it, but with nothing to install. The list is docs/licences.md, which must say the same.
+//! `cargo xtask licences`: checks all dependencies, their licences and their sources against
+//! `deny.toml`, in the syntax of `cargo deny` but without installing it. The list is
+//! docs/licences.md, which must be current.
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::{
@@ -12,7 +13,7 @@ use std::{
 
 const PAGE: &str = "docs/licences.md";
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
-/// Whose dependencies they are, the first that applies, and how the page calls that.
+/// Groups of dependencies, the first match counts, and their titles on the page.
 const USERS: &[(&str, &str)] =
     &[("terrace", "the library"), ("terrace-cli", "the command"), ("", "tests, tools, bindings")];
 
@@ -34,7 +35,7 @@ pub fn run(root: &Path, write: bool) -> Result<()> {
     Ok(())
 }
 
-/// Somebody else's.
+/// A third-party package.
 struct Package {
     name: String,
     version: String,
@@ -43,7 +44,7 @@ struct Package {
     user: &'static str,
 }
 
-/// What `deny.toml` says.
+/// The rules in `deny.toml`.
 struct Rules {
     allowed: BTreeSet<String>,
     exceptions: BTreeMap<String, BTreeSet<String>>,
@@ -66,7 +67,7 @@ impl Rules {
         Ok(Rules { allowed: names(licences.get("allow"))?, exceptions })
     }
 
-    /// Why `package` must not be used, if so.
+    /// Returns why `package` must not be used, if so.
     fn refuse(&self, package: &Package) -> Option<String> {
         let Package { name, version, licence, source, .. } = package;
         let except = self.exceptions.get(name);
@@ -78,7 +79,8 @@ impl Rules {
     }
 }
 
-/// Whether a licence expression leaves a choice that is `allowed`. `AND` binds closer than `OR`; a slash is an old `OR`.
+/// Returns whether a licence expression offers an `allowed` choice. `AND` binds tighter than
+/// `OR`; a slash is an old `OR`.
 fn permits(expression: &str, allowed: &dyn Fn(&str) -> bool) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ").replace(" WITH ", "\0WITH\0");
     let words: Vec<String> = spaced.split_whitespace().map(|word| word.replace('\0', " ")).collect();
@@ -116,7 +118,7 @@ fn one(words: &mut &[String], allowed: &dyn Fn(&str) -> bool) -> Option<bool> {
     (close == ")").then_some(permitted)
 }
 
-/// All that the workspace is built from on our platform, features included, sorted.
+/// Returns all packages the workspace is built from on this platform, with all features, sorted.
 fn packages(root: &Path) -> Result<Vec<Package>> {
     let mut cargo = Command::new("cargo");
     cargo.args(["metadata", "--format-version=1", "--locked", "--all-features"]);

@@ -1,5 +1,5 @@
-//! Repository checks, in Rust so that they need nothing but cargo: `cargo xtask tidy`, `mutants`, `counts`,
-//! `licences`.
+//! Repository checks, in Rust so that they need only cargo: `cargo xtask tidy`, `mutants`,
+//! `counts`, `licences`.
 #![forbid(unsafe_code)]
 
 mod counts;

@@ -1,11 +1,12 @@
-//! The repository's files, found by walking: works in a tarball as well as in a clone.
+//! The repository's files, found by walking the tree: works in a tarball as well as in a clone.
 use anyhow::{Context, Result};
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// Every file below `root`, relative to it, sorted. Leaves out version control and build directories.
+/// Returns every file below `root`, relative to it, sorted, without version control and build
+/// directories.
 pub fn files(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut waiting = vec![root.to_owned()];
@@ -28,7 +29,7 @@ fn is_skipped(directory: &Path) -> bool {
     directory.ends_with(".git") || directory.join("CACHEDIR.TAG").exists()
 }
 
-/// The files below `root` whose names end in `.extension`, with their text.
+/// Returns the files below `root` with extension `extension`, and their text.
 pub fn texts(root: &Path, extension: &str) -> Result<Vec<(PathBuf, String)>> {
     let wanted = |path: &PathBuf| path.extension().is_some_and(|found| found == extension);
     let read = |path: PathBuf| {

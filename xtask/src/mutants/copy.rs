@@ -1,4 +1,4 @@
-//! A copy of the source in which mutants are built, with a build directory that all of them share.
+//! A copy of the source in which mutants are built, with a shared build directory.
 use super::Mutant;
 use crate::tree;
 use anyhow::{Context, Result, bail};
@@ -8,7 +8,7 @@ use std::{
     process::{Command, Output},
 };
 
-/// Longest that one build or test run may take, in seconds. A mutant that hangs is not a mutant that is caught.
+/// Timeout of a build or test run in seconds. A mutant that hangs is not caught.
 const RUN_SECONDS_MAX: &str = "900";
 
 /// See the module.
@@ -19,7 +19,8 @@ pub struct Copy<'a> {
 }
 
 impl<'a> Copy<'a> {
-    /// Makes the copy in `folder` equal to the source at `root`. Equal files are left alone, so that cargo need not rebuild them.
+    /// Makes the copy in `folder` equal to the source at `root`. Keeps equal files, so that
+    /// cargo does not rebuild them.
     pub fn new(root: &'a Path, folder: PathBuf) -> Result<Copy<'a>> {
         let copy = Copy { root, source: folder.join("source"), build: folder.join("build") };
         fs::create_dir_all(&copy.source)?;
@@ -39,12 +40,12 @@ impl<'a> Copy<'a> {
         }
         fs::create_dir_all(to.parent().expect("a file has a folder"))?;
         fs::write(&to, bytes)?;
-        // `fs::copy` would keep scripts executable but also an old time, which cargo takes for unchanged.
+        // `fs::copy` would preserve the old modification time, which cargo takes for unchanged.
         fs::set_permissions(&to, fs::metadata(&from)?.permissions())?;
         Ok(())
     }
 
-    /// An error if the tests of `mutant` fail without it, or if there are none.
+    /// Fails if the tests of `mutant` fail without it, or if there are none.
     pub fn passes(&self, mutant: &Mutant) -> Result<()> {
         println!("without mutants: {} {}", mutant.package, mutant.test);
         let output = self.test(mutant, &["--", &mutant.test])?;
@@ -60,7 +61,8 @@ impl<'a> Copy<'a> {
         Ok(())
     }
 
-    /// Applies the mutant, runs its tests, takes the mutant back. The inner error says why it was not caught.
+    /// Applies the mutant, runs its tests, and reverts it. The inner error says why it was not
+    /// caught.
     pub fn verdict(&self, mutant: &Mutant) -> Result<Result<(), String>> {
         let verdict = match self.apply(mutant) {
             Ok(()) => self.try_tests(mutant)?,
@@ -102,7 +104,7 @@ impl<'a> Copy<'a> {
     }
 }
 
-/// Loom's tests are chosen by a part of their names.
+/// Loom tests are selected by a part of their names.
 fn is_of_loom(mutant: &Mutant, line: &str) -> bool {
     mutant.loom && line.starts_with("test ") && line.contains(&mutant.test)
 }

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! [edit-before-outputs-durable]                       in mutants/*.toml; the name
-//! breaks = "an edit is logged before its outputs …"   a line for people
-//! package = "terrace"                                 the crate whose tests run
-//! test = "crash::any_power_cut"                       the tests that must then fail: the beginning of their names
-//! dies-with = "seed"                                  in the output of the failure
-//! sample = true                                       part of what `.ci/run` runs
+//! breaks = "an edit is logged before its outputs …"   description
+//! package = "terrace"                                 crate whose tests run
+//! test = "crash::any_power_cut"                       prefix of the tests that must fail
+//! dies-with = "seed"                                  substring of the failure's output
+//! sample = true                                       part of the sample in `.ci/run`
 //! unit = true                                         unit tests; otherwise integration tests
 //! loom = true                                         unit tests under Loom
 //! [[edit-before-outputs-durable.edit]]                one or more
@@ -14,8 +14,8 @@
 //! search = '''…'''                                    occurs exactly once in the file
 //! replace = '''…'''
 //! ```
-//! The source is copied, never touched. A copy without the edit must pass the same tests; an edit that does not apply or does not
-//! compile proves nothing and fails.
+//! The source is copied, never modified. The copy must pass the same tests without the edit. An
+//! edit that does not apply or does not compile proves nothing and fails.
 mod copy;
 
 use anyhow::{Context, Result, bail};
@@ -28,7 +28,7 @@ use std::{
     time::Instant,
 };
 
-/// One way to break the code, and the tests that must notice.
+/// A way to break the code, and the tests that must notice.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Mutant {
@@ -56,15 +56,15 @@ struct Edit {
     replace: String,
 }
 
-/// Which mutants to run.
+/// The mutants to run.
 pub enum Choice<'a> {
-    /// Those that CI runs.
+    /// The sample that CI runs.
     Sample,
-    /// Those whose names contain one of these, or all if there are none.
+    /// Those whose names contain one of these strings, or all if there are none.
     Named(&'a [String]),
 }
 
-/// Runs the chosen mutants; an error unless every one is caught.
+/// Runs the selected mutants; an error unless all are caught.
 pub fn run(root: &Path, choice: &Choice<'_>) -> Result<()> {
     let mut mutants = read_all(root)?;
     mutants.retain(|mutant| choice.includes(mutant));
@@ -98,7 +98,7 @@ pub fn run(root: &Path, choice: &Choice<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The mutants that cannot be applied to this source any more, and why.
+/// Returns the mutants that no longer apply to this source, and why.
 pub fn outdated(root: &Path) -> Result<Vec<(String, String)>> {
     let mut outdated = Vec::new();
     for mutant in read_all(root)? {
@@ -112,7 +112,7 @@ pub fn outdated(root: &Path) -> Result<Vec<(String, String)>> {
     Ok(outdated)
 }
 
-/// All mutants in the order of their files and names.
+/// Returns all mutants, ordered by file and name.
 fn read_all(root: &Path) -> Result<Vec<Mutant>> {
     let folder = root.join("mutants");
     let entries = fs::read_dir(&folder).with_context(|| folder.display().to_string())?;
@@ -138,7 +138,7 @@ impl Choice<'_> {
 }
 
 impl Edit {
-    /// `text` with the replacement made; an error unless what it replaces occurs exactly once.
+    /// Replaces the search text in `text`; an error unless it occurs exactly once.
     fn apply(&self, text: &str) -> Result<String> {
         match text.matches(&self.search).count() {
             1 => Ok(text.replacen(&self.search, &self.replace, 1)),
@@ -148,7 +148,7 @@ impl Edit {
 }
 
 impl Mutant {
-    /// The arguments of `cargo test` that build or run its tests.
+    /// Returns the arguments of `cargo test` that build or run its tests.
     fn arguments(&self) -> Vec<String> {
         let words: &[&str] = match (self.loom, self.unit) {
             (true, _) => &["--profile", "loom", "--config", "build.rustflags=[\"--cfg\",\"loom\"]", "--lib"],

@@ -1,12 +1,12 @@
-//! The book has every page, and its Rust is compiled.
+//! The book contains every page, and its Rust examples are compiled.
 use super::{Report, source::Source};
 use std::path::{Path, PathBuf};
 
 const SUMMARY: &str = "docs/SUMMARY.md";
-/// Where pages with blocks of Rust are included, as documentation whose examples are tests.
+/// Includes pages with Rust examples as documentation, which makes them doc tests.
 const COMPILED: &str = "crates/engine/src/lib.rs";
 
-/// Compares the pages below `docs` with the book's summary and with what is compiled.
+/// Compares the pages below `docs` with the book's summary and with the compiled pages.
 pub fn check(pages: &[(PathBuf, String)], sources: &[Source], report: &mut Report) {
     let compiled = sources.iter().find(|source| source.name == COMPILED).map_or("", |source| &source.text);
     let text = |name: &str| pages.iter().find(|(path, _)| path == Path::new(name)).map(|(_, text)| text.as_str());

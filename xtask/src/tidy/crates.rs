@@ -1,9 +1,9 @@
-//! Arrows between crates only point up the table of the house: each crate answers one question.
+//! Dependencies between crates follow the layering.
 use super::Report;
 use anyhow::{Context, Result};
 use std::{fs, path::Path};
 
-/// Folder below `crates/`, and the packages of ours that it may depend on. Tests may use more.
+/// Folders below `crates/` with the workspace packages they may depend on. Tests may use more.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("format", &[]),
     ("device", &[]),
@@ -46,7 +46,7 @@ pub fn check(root: &Path, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Names in the section `[dependencies]`.
+/// Returns the names in the section `[dependencies]`.
 fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
     let section = manifest.lines().skip_while(|line| line.trim() != "[dependencies]").skip(1);
     let lines = section.take_while(|line| !line.starts_with('['));

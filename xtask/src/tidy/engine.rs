@@ -1,11 +1,11 @@
-//! Inside the engine, imports run one way: who stands later in the order may use who stands earlier.
+//! Imports within the engine follow the layering: a module may use modules of earlier rows.
 use super::{Report, source::Source};
 use std::collections::HashMap;
 
 const ENGINE: &str = "crates/engine/src/";
 
-/// Modules in the order in which data meets them from below. Those of one row may use each other only in the first.
-/// `work` stands there because it knows jobs only as closures.
+/// Modules from the lowest layer up. In a row, only the first module may be used by the others.
+/// `work` is low because it knows jobs as closures only.
 const ROWS: &[&[&str]] = &[
     &[
         "batch",
@@ -36,11 +36,11 @@ const ROWS: &[&[&str]] = &[
     &["check", "db"],
 ];
 
-/// Pairs that must not meet although the order would allow it: a sealed memtable reaches its flush through `state`, and
-/// what to merge is decided without reading.
+/// Pairs that must not meet although the order would allow it: a sealed memtable reaches its
+/// flush through `state`, and compactions are picked without reading data.
 const APART: &[(&str, &str)] = &[("write", "jobs"), ("read", "compact")];
 
-/// Compares every `crate::` and `super::` of the engine with the order.
+/// Checks every `crate::` and `super::` path of the engine against the order.
 pub fn check(sources: &[Source], report: &mut Report) {
     let engine: Vec<_> =
         sources.iter().filter_map(|source| Some((source, source.name.strip_prefix(ENGINE)?))).collect();
@@ -68,7 +68,8 @@ fn row(module: &str) -> Option<usize> {
     ROWS.iter().position(|row| row.contains(&module))
 }
 
-/// Names that are no module of the order (macros, names of other crates re-exported) are not judged.
+/// Names that are no modules of the order (macros, re-exported names of other crates) are not
+/// checked.
 fn may_use(user: &str, used: &str) -> bool {
     let (Some(from), Some(to)) = (row(user), row(used)) else { return true };
     let apart = APART.iter().any(|&(a, b)| (a, b) == (user, used) || (b, a) == (user, used));
@@ -82,7 +83,7 @@ fn module_path(name: &str) -> Vec<&str> {
     if path == "lib" { Vec::new() } else { path.split('/').collect() }
 }
 
-/// Which module each name comes from that `lib.rs` hands on: `pub use error::{Error, Result};`.
+/// Returns the module of each name that `lib.rs` re-exports: `pub use error::{Error, Result};`.
 fn reexports(lib: &str) -> HashMap<String, String> {
     let mut found = HashMap::new();
     for line in lib.split(';') {
@@ -95,7 +96,8 @@ fn reexports(lib: &str) -> HashMap<String, String> {
     found
 }
 
-/// First parts of every path that begins at the crate's root, whether by `crate::` or by enough `super::`.
+/// Returns the first segments of all paths from the crate root, by `crate::` or by enough
+/// `super::`.
 fn uses(code: &str, path: &[&str]) -> Vec<String> {
     let to_root = "super::".repeat(path.len());
     let mut found = Vec::new();
@@ -110,7 +112,7 @@ fn uses(code: &str, path: &[&str]) -> Vec<String> {
     found
 }
 
-/// The name at the start of `path`, or, if it starts with a brace, the first names of all paths in the group.
+/// Returns the first name of `path`, or the first names of all paths in a brace group.
 fn first_names(path: &str) -> Vec<String> {
     let name =
         |text: &str| text.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();

@@ -1,4 +1,4 @@
-//! Relative links in pages lead to files that exist.
+//! Relative links in pages lead to existing files.
 use super::Report;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ pub fn check(root: &Path, pages: &[(PathBuf, String)], report: &mut Report) {
     }
 }
 
-/// Link targets outside code.
+/// Returns the link targets outside code.
 fn targets(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut fenced = false;
@@ -31,7 +31,7 @@ fn targets(text: &str) -> Vec<&str> {
             let ends = prose.split("](").skip(1).filter_map(|rest| rest.split(')').next());
             found.extend(ends.filter(|target| !target.contains("://") && !target.starts_with("mailto:")));
         }
-        // A link whose text is code: the split above cuts it in two.
+        // A link whose text is code is cut in two by the split above.
         found.extend(line.match_indices("`](").filter_map(|(at, _)| line[at + 3..].split(')').next()));
     }
     found.sort_unstable();

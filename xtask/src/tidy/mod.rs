@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: what the compiler does not check, all of it at once.
+//! `cargo xtask tidy`: checks that the compiler does not make.
 mod book;
 mod crates;
 mod engine;
@@ -13,12 +13,12 @@ use anyhow::{Result, bail};
 use source::Source;
 use std::{fmt::Display, path::Path};
 
-/// Code lines at which a file is asked which noun hides in it.
+/// Lines of code above which a file gets a warning.
 const LINES_WARN: usize = 400;
-/// Code lines at which that question must have been answered.
+/// Lines of code above which a file is an error.
 const LINES_STOP: usize = 700;
 
-/// What was found.
+/// The findings.
 #[derive(Default)]
 struct Report {
     problems: Vec<String>,
@@ -26,7 +26,7 @@ struct Report {
 }
 
 impl Report {
-    /// A rule is broken at `place`.
+    /// Records a broken rule at `place`.
     fn problem(&mut self, place: impl Display, what: impl Display) {
         self.problems.push(format!("{place}: {what}"));
     }

@@ -1,4 +1,4 @@
-//! Every source file is reached from the root of its crate or test by `mod`; what is not is dead.
+//! Every source file is reachable from the root of its crate or test by `mod`; others are dead.
 use super::{Report, source::Source};
 use std::collections::{HashMap, HashSet};
 
@@ -28,7 +28,8 @@ fn is_root(name: &str) -> bool {
     }
 }
 
-/// Files that `source` may mean by its `mod name;` lines: both spellings, or the one that `#[path]` names.
+/// Returns the files that the `mod name;` lines of `source` may denote: both spellings, or the
+/// one in `#[path]`.
 fn children(source: &Source) -> Vec<String> {
     let (folder, file) = source.name.rsplit_once('/').unwrap_or(("", &source.name));
     let own = if file == "mod.rs" || is_root(&source.name) {
@@ -51,7 +52,7 @@ fn children(source: &Source) -> Vec<String> {
     found
 }
 
-/// `path` as seen from `folder`, with its `..` carried out.
+/// Resolves `path` relative to `folder`.
 fn resolved(folder: &str, path: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').collect();
     for part in path.split('/') {
@@ -63,7 +64,7 @@ fn resolved(folder: &str, path: &str) -> String {
     parts.join("/")
 }
 
-/// `name` of a line `mod name;`, whatever its visibility.
+/// Returns `name` of a line `mod name;` of any visibility.
 fn declared(line: &str) -> Option<&str> {
     let line = line.strip_suffix(';')?;
     let (visibility, name) = line.rsplit_once("mod ")?;

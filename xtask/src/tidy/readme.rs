@@ -1,4 +1,5 @@
-//! The README's example is the example that is compiled, and it names the Rust that is needed.
+//! The README's Rust example equals a compiled example, and its Rust version the one in the
+//! manifest.
 use super::Report;
 use anyhow::{Context, Result};
 use std::{fs, path::Path};
@@ -6,8 +7,8 @@ use std::{fs, path::Path};
 const PAGE: &str = "README.md";
 const EXAMPLE: &str = "crates/engine/examples/readme.rs";
 
-/// Compares the first Rust block of the page with the example, which may begin with a `//!` header; and the Rust it asks for
-/// with the one that cargo asks for.
+/// Compares the first Rust block of the page with the example, which may begin with a `//!`
+/// header, and the stated Rust version with the manifest's.
 pub fn check(root: &Path, report: &mut Report) -> Result<()> {
     let page = fs::read_to_string(root.join(PAGE)).context(PAGE)?;
     let example = fs::read_to_string(root.join(EXAMPLE)).context(EXAMPLE)?;

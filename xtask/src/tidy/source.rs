@@ -1,26 +1,26 @@
-//! A Rust file as the checks see it: without tests, comments and texts.
+//! A Rust source file as the checks see it: without tests, comments and strings.
 use std::path::PathBuf;
 
-/// One source file.
+/// A source file.
 pub struct Source {
-    /// Path from the repository's root, with `/` between its parts.
+    /// Path from the repository's root, separated by `/`.
     pub name: String,
     /// The whole text.
     pub text: String,
-    /// The text without comments, without what stands in quotes, and without its module of unit tests.
-    /// As many lines as the text has before that module.
+    /// The text without comments, string contents and the module of unit tests, with the line
+    /// numbers of the text.
     pub code: String,
 }
 
 impl Source {
-    /// A file by path and text.
+    /// Reads a file given by path and text.
     pub fn new((path, text): (PathBuf, String)) -> Source {
         let name = path.to_string_lossy().into_owned();
         let code = strip(before_tests(&text));
         Source { name, text, code }
     }
 
-    /// Numbers and texts of the lines of code that contain `word` between two bytes that belong to no name.
+    /// Returns the lines of code that contain `word` as a whole word.
     pub fn lines_with<'a>(&'a self, word: &'a str) -> impl Iterator<Item = usize> + 'a {
         self.code.lines().enumerate().filter(|(_, line)| has_word(line, word)).map(|(at, _)| at + 1)
     }
@@ -30,7 +30,7 @@ fn before_tests(text: &str) -> &str {
     text.find("#[cfg(test)]\nmod ").map_or(text, |end| &text[..end])
 }
 
-/// Whether `word` stands in `line` and is not part of a longer name.
+/// Returns whether `line` contains `word` as a whole word.
 fn has_word(line: &str, word: &str) -> bool {
     let in_name = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {
@@ -39,7 +39,8 @@ fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
-/// Blanks comments and string literals. Raw strings with `#` and nested block comments are beyond it, and rare here.
+/// Blanks comments and string literals. Does not handle raw strings with `#` and nested block
+/// comments, which are rare here.
 fn strip(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
@@ -57,7 +58,7 @@ fn strip(text: &str) -> String {
     out
 }
 
-/// Leaves out the inside of a string literal, but keeps its line ends.
+/// Skips the inside of a string literal but keeps its line ends.
 fn skip_string(rest: &mut std::iter::Peekable<std::str::Chars<'_>>, out: &mut String) {
     while let Some(c) = rest.next() {
         match c {
@@ -72,7 +73,7 @@ fn skip_string(rest: &mut std::iter::Peekable<std::str::Chars<'_>>, out: &mut St
     }
 }
 
-/// Behind a quote: a character literal is left out, a lifetime stays.
+/// After a quote: skips a character literal, keeps a lifetime.
 fn skip_character(rest: &mut std::iter::Peekable<std::str::Chars<'_>>, out: &mut String) {
     let ahead: Vec<char> = rest.clone().take(2).collect();
     match ahead[..] {

@@ -1,14 +1,16 @@
-//! Words that stand only in named places: files and clocks behind their seams, `unsafe` in its few rooms.
+//! Words restricted to certain files: I/O and clocks to their wrappers, `unsafe` to the listed
+//! files.
 use super::{Report, source::Source};
 
-/// Code below these folders does no I/O of its own, reads no clock, and draws no random numbers.
+/// Folders whose code does no I/O of its own, reads no clock, and draws no random numbers.
 const PURE: &[&str] = &["crates/format/src/", "crates/engine/src/"];
-/// Not even there, except in the one file that wraps the clock.
+/// The only file there that may read the clock.
 const CLOCK: &str = "crates/engine/src/clock.rs";
 const BANNED: &[&str] = &["std::fs", "Instant::now", "SystemTime::now", "RandomState", "thread_rng", "getrandom"];
 
-/// The only files, and one folder, that may say `unsafe`: the memtable's arena and the list that links in it, memory that the
-/// kernel fills, foreign functions, functions that C calls, ioctls of devices, the allocator that counts, and forks in tests.
+/// The only files, and one folder, with `unsafe`: the memtable's arena and its list, memory that
+/// the kernel fills, foreign functions, functions called from C, ioctls of devices, the counting
+/// allocator, and forks in tests.
 const UNSAFE: &[&str] = &[
     "crates/capi/src/",
     "crates/device/src/node.rs",
@@ -27,7 +29,7 @@ const UNSAFE: &[&str] = &[
     "crates/storage/src/pages.rs",
 ];
 
-/// Looks for banned words, and for roots that do not rule `unsafe` out.
+/// Reports restricted words, and crate roots that do not forbid `unsafe`.
 pub fn check(sources: &[Source], report: &mut Report) {
     for source in sources {
         let name = source.name.as_str();
