@@ -1,11 +1,11 @@
-//! The real LevelDB from a shell, for `make demo`: it writes a store, and later reads it back whole.
+//! The real LevelDB from a shell, for `make demo`: it writes a store, and later reads it back.
 //!
 //! ```text
 //! leveldb version
-//! leveldb put-files DIR    reads paths from stdin, stores each file's content under its path
-//! leveldb dump DIR         prints every pair as `terrace dump --format hex` does
+//! leveldb put-files DIR    reads paths from stdin, stores each file's contents under its path
+//! leveldb dump DIR         prints every pair in the format of `terrace dump --format hex`
 //! ```
-//! It loads the shared library at run time; nothing of LevelDB is compiled in.
+//! Loads the shared library at run time; no code of LevelDB is compiled in.
 use anyhow::{Context, Result, bail};
 use std::{
     fmt::Write as _,

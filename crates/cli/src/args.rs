@@ -1,4 +1,4 @@
-//! Flags that several commands share, and how they become keys, values and an open store.
+//! Flags shared by several commands, and their conversion to keys, values and an open store.
 use crate::{bytes::Form, directory::refuse_foreign};
 use anyhow::{Context, Result};
 use std::{
@@ -10,7 +10,7 @@ use std::{
 };
 use terrace::{Damage, Db, Event, Options, ReadOptions};
 
-/// The command line is wrong: exit status 2 instead of 1.
+/// A usage error: exit status 2 instead of 1.
 #[derive(Debug)]
 pub struct Usage(String);
 
@@ -23,7 +23,7 @@ impl fmt::Display for Usage {
 impl std::error::Error for Usage {}
 
 impl Usage {
-    /// What is wrong with the argument `name`.
+    /// Reports a problem with the argument `name`.
     pub fn of(name: &str, problem: impl fmt::Display) -> anyhow::Error {
         Usage(format!("{name}: {problem}\n\nFor more information, try '--help'.")).into()
     }
@@ -42,19 +42,19 @@ pub struct Store {
 /// How to open a store.
 #[derive(clap::Args)]
 pub struct Settings {
-    /// File of options, as `terrace options` prints it.
+    /// Options file, as `terrace options` prints it.
     #[arg(long = "options", value_name = "FILE", conflicts_with = "preset")]
     options_file: Option<PathBuf>,
-    /// Named set of options; an unknown name lists the known ones. Default: default.
+    /// Preset; an unknown name lists the known ones. Default: default.
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
-    /// Sets one option; may be repeated. An unknown name lists the known ones.
+    /// Sets one option; repeatable.
     #[arg(long = "option", value_name = "NAME=VALUE")]
     options: Vec<String>,
 }
 
 impl Settings {
-    /// The preset with the single options over it.
+    /// Applies the single options to the preset.
     pub fn resolve(&self) -> Result<Options> {
         let mut options = match (&self.options_file, &self.preset) {
             (Some(file), _) => read_options(file)?,
@@ -78,7 +78,7 @@ fn read_options(file: &Path) -> Result<Options> {
     Options::from_text(&text).map_err(|error| Usage::of("--options", format!("{}: {error}", file.display())))
 }
 
-/// One line for each place in a log that an open met and survived.
+/// Prints one line for each damaged WAL range that an open survived.
 fn warn_of_damage(event: &Event) {
     if let Event::Damaged { damage: Damage { file, offset, reason } } = event {
         eprintln!("terrace: warning: {file} at byte {offset}: {reason}");
@@ -86,32 +86,33 @@ fn warn_of_damage(event: &Event) {
 }
 
 impl Store {
-    /// The options that the flags ask for, once it is sure that the directory is nobody else's.
+    /// Returns the options given by the flags, after checking that the directory is not another
+    /// program's.
     pub fn options(&self) -> Result<Options> {
         let options = self.settings.resolve()?;
         refuse_foreign(&self.path)?;
         Ok(options.listener(Arc::new(warn_of_damage)))
     }
 
-    /// Opens to write; a missing store is an error.
+    /// Opens for writing; a missing store is an error.
     pub fn open(&self) -> Result<Db> {
         let mut options = self.options()?;
         options.create_if_missing = false;
         Ok(Db::open(&self.path, options)?)
     }
 
-    /// Opens to write; a missing store is made, and the user told.
+    /// Opens for writing; creates a missing store and says so.
     pub fn open_or_create(&self) -> Result<Db> {
         self.open_or_create_with(|_| ())
     }
 
-    /// Whether the flags set option `name`, or may.
+    /// Returns whether the flags set option `name`, or may.
     pub fn names(&self, name: &str) -> bool {
         let names = |setting: &String| setting.split_once('=').is_some_and(|(named, _)| named == name);
         self.settings.options_file.is_some() || self.settings.options.iter().any(names)
     }
 
-    /// As [`open_or_create`](Self::open_or_create), with options that `change` has changed.
+    /// As [`open_or_create`](Self::open_or_create), with options changed by `change`.
     pub fn open_or_create_with(&self, change: impl FnOnce(&mut Options)) -> Result<Db> {
         let fresh = !self.path.exists();
         let mut options = self.options()?;
@@ -124,17 +125,17 @@ impl Store {
         Ok(db)
     }
 
-    /// Opens to read, beside other readers; changes nothing.
+    /// Opens for reading, concurrently with other readers; changes nothing.
     pub fn open_read_only(&self) -> Result<Db> {
         Ok(Db::open_read_only(&self.path, self.options()?)?)
     }
 }
 
-/// How keys and values are read from arguments and shown.
+/// How keys and values are read from arguments and printed.
 #[derive(clap::Args)]
 #[group(multiple = false)]
 pub struct Bytes {
-    /// Keys and values are hexadecimal digits, two a byte.
+    /// Keys and values are hexadecimal, two digits per byte.
     #[arg(long)]
     hex: bool,
     /// Keys and values are text with the escapes \\ \t \n \r \xNN.
@@ -143,7 +144,7 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// The form that the flags ask for.
+    /// Returns the form selected by the flags.
     pub fn form(&self) -> Form {
         match (self.hex, self.escape) {
             (true, _) => Form::Hex,
@@ -152,18 +153,18 @@ impl Bytes {
         }
     }
 
-    /// The bytes of an argument; `name` is for the message if it has none.
+    /// Decodes an argument; `name` is used in the error message.
     pub fn read(&self, name: &str, text: &OsStr) -> Result<Vec<u8>> {
         self.form().decode(text.as_bytes()).map_err(|error| Usage::of(name, error))
     }
 
-    /// Like [`read`](Bytes::read) for a flag that may be absent.
+    /// As [`read`](Bytes::read), for an optional flag.
     pub fn read_flag(&self, name: &str, text: Option<&OsStr>) -> Result<Option<Vec<u8>>> {
         text.map(|text| self.read(name, text)).transpose()
     }
 
-    /// The bytes of a value argument, where `-` means all of stdin. One newline at the end of hexadecimal or
-    /// escaped input belongs to the text, not to the value; raw input is taken byte by byte.
+    /// Decodes a value argument, where `-` reads all of stdin. One final newline of hexadecimal
+    /// or escaped input is not part of the value; raw input is read byte by byte.
     pub fn read_value(&self, name: &str, text: &OsStr) -> Result<Vec<u8>> {
         if text != "-" {
             return self.read(name, text);
@@ -177,22 +178,23 @@ impl Bytes {
     }
 }
 
-/// Which keys.
+/// A key range.
 #[derive(clap::Args)]
 pub struct Range {
     /// First key.
     #[arg(long, value_name = "KEY")]
     from: Option<OsString>,
-    /// End: the first key that is left out.
+    /// End of the range, exclusive.
     #[arg(long, value_name = "KEY")]
     to: Option<OsString>,
-    /// Only keys that begin with this.
+    /// Only keys with this prefix.
     #[arg(long, value_name = "KEY")]
     prefix: Option<OsString>,
 }
 
 impl Range {
-    /// The range, for one pass over it: keeping its blocks would only push others out.
+    /// Returns read options for one pass over the range. Does not fill the cache: the blocks
+    /// would only evict others.
     pub fn options(&self, bytes: &Bytes) -> Result<ReadOptions> {
         let mut options = ReadOptions::new().fill_cache(false);
         if let Some(from) = bytes.read_flag("--from", self.from.as_deref())? {

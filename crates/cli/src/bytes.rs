@@ -1,26 +1,26 @@
-//! Keys and values as text: how they are read from arguments and lines, and how they are shown.
+//! Keys and values as text, in arguments, lines and output.
 //!
 //! ```text
 //! raw      the bytes themselves
-//! hex      two digits a byte; lower case is written, either case is read
-//! escaped  printable ASCII as it is; \\ \t \n \r for those four, \xNN for every other byte.
-//!          Reading also takes any other byte as it is, so UTF-8 text may be typed in.
+//! hex      two digits per byte; written in lower case, read in either
+//! escaped  printable ASCII unchanged; \\ \t \n \r for those four, \xNN for all other bytes.
+//!          Reading accepts any unescaped byte, so UTF-8 text may be typed in.
 //! ```
 use anyhow::{Result, bail};
 
-/// How bytes are written as text.
+/// A textual form of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// The bytes themselves.
     Raw,
-    /// Two hexadecimal digits a byte.
+    /// Two hexadecimal digits per byte.
     Hex,
     /// Printable ASCII with backslash escapes.
     Escaped,
 }
 
 impl Form {
-    /// The bytes that `text` stands for.
+    /// Decodes `text`.
     pub fn decode(self, text: &[u8]) -> Result<Vec<u8>> {
         match self {
             Form::Raw => Ok(text.to_vec()),
@@ -29,7 +29,7 @@ impl Form {
         }
     }
 
-    /// Appends the text for `bytes` to `out`.
+    /// Appends the encoding of `bytes` to `out`.
     pub fn encode(self, bytes: &[u8], out: &mut Vec<u8>) {
         match self {
             Form::Raw => out.extend_from_slice(bytes),
@@ -39,14 +39,15 @@ impl Form {
     }
 }
 
-/// The escaped form as a string, for messages and JSON.
+/// Returns the escaped form, for messages and JSON.
 fn escaped(bytes: &[u8]) -> String {
     let mut out = Vec::with_capacity(bytes.len());
     Form::Escaped.encode(bytes, &mut out);
     String::from_utf8(out).expect("the escaped form is ASCII")
 }
 
-/// The escaped form in single quotes, cut after `bytes_max` bytes with the full length behind it.
+/// Returns the escaped form in single quotes; longer than `bytes_max` bytes, it is cut and
+/// followed by the full length.
 pub fn quoted(bytes: &[u8], bytes_max: usize) -> String {
     match bytes.get(..bytes_max) {
         Some(head) if bytes.len() > bytes_max => format!("'{}'… ({} B)", escaped(head), bytes.len()),
@@ -92,14 +93,14 @@ fn decode_hex(text: &[u8]) -> Result<Vec<u8>> {
         *byte = high << 4 | low;
     }
     if all == NO_DIGIT {
-        text.iter().try_for_each(|&text| digit(text).map(drop))?; // says which is none
+        text.iter().try_for_each(|&text| digit(text).map(drop))?; // reports the invalid digit
     }
     Ok(bytes)
 }
 
 const NO_DIGIT: u8 = 0xff;
 
-/// What each byte stands for as a hex digit: one load for each, and no branch.
+/// Value of each byte as a hex digit: one load per byte, no branch.
 const DIGITS: [u8; 256] = {
     let mut digits = [NO_DIGIT; 256];
     let mut value = 0;

@@ -1,4 +1,5 @@
-//! What a directory holds, told from names and the marker alone, before anything in it is opened or made.
+//! The contents of a directory, classified by file names and the FORMAT file before anything in
+//! it is opened or created.
 use anyhow::{Context, Result, bail};
 use std::{fs, io, path::Path};
 use terrace_format::{FileName, LEVELS};
@@ -7,22 +8,22 @@ use terrace_storage::{
     read_own,
 };
 
-/// What a directory holds.
+/// The contents of a directory.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Holds {
-    /// Nothing, or no directory yet: a store may be made.
+    /// Empty or missing: a store may be created.
     Nothing,
-    /// A store with a marker of ours, and the marker's text.
+    /// A store with a FORMAT file, and the file's text.
     MarkedStore(String),
     /// A store in LevelDB's format.
     LevelDbStore,
-    /// A store of RocksDB's.
+    /// A RocksDB store.
     RocksDbStore,
-    /// No store, but files of somebody else's, one of which is this.
+    /// Foreign files, such as this one.
     Others(String),
 }
 
-/// Looks at the directory `path`.
+/// Classifies the directory `path`.
 pub fn look(path: &Path) -> Result<Holds> {
     let named = || path.display().to_string();
     let names = match fs::read_dir(path) {
@@ -48,7 +49,7 @@ pub fn look(path: &Path) -> Result<Holds> {
     Ok(names.iter().find(|name| !ours(name)).map_or(Holds::Nothing, |name| Holds::Others(name.clone())))
 }
 
-/// Whether this is a folder of directory tables, and of nothing else.
+/// Returns whether this is a folder that contains directory tables only.
 fn is_level(path: &Path, name: &str) -> bool {
     let is_table = |entry: io::Result<fs::DirEntry>| {
         let named = |entry: fs::DirEntry| FileName::parse(&format!("{}.ldb", entry.file_name().display()));
@@ -59,10 +60,10 @@ fn is_level(path: &Path, name: &str) -> bool {
         && fs::read_dir(path.join(name)).is_ok_and(|mut inside| inside.all(is_table))
 }
 
-/// An error for a directory that is somebody else's, with what to do instead.
+/// Fails for a foreign directory, with a remedy.
 pub fn refuse_foreign(path: &Path) -> Result<()> {
     if is_device(path) {
-        return Ok(()); // what is not prepared for a store holds none, and opening says so
+        return Ok(()); // an unprepared device holds no store; opening reports that
     }
     match look(path)? {
         Holds::RocksDbStore => bail!(

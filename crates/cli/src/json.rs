@@ -1,11 +1,11 @@
-//! Keys and values in JSON: UTF-8 as a text, other bytes as an object `{"base64": "…"}` (RFC 4648, padded). No text stands for anything but
-//! itself, so the two are never taken for each other.
+//! Keys and values in JSON: UTF-8 as a string, other bytes as an object `{"base64": "…"}` (RFC
+//! 4648, padded). A string always denotes itself, so the forms are unambiguous.
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// The JSON that stands for `bytes`.
+/// Returns the JSON form of `bytes`.
 pub fn text(bytes: &[u8]) -> Value {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.into(),
@@ -13,7 +13,7 @@ pub fn text(bytes: &[u8]) -> Value {
     }
 }
 
-/// The bytes that `value` stands for.
+/// Returns the bytes that `value` denotes.
 pub fn bytes_of(value: &Value) -> Result<Vec<u8>> {
     match value {
         Value::String(text) => Ok(text.clone().into_bytes()),

@@ -1,12 +1,13 @@
-//! The line formats of `load` and `dump`: one pair a line.
+//! The line formats of `load` and `dump`, one pair per line.
 //!
 //! ```text
 //! hex      key TAB value, lower-case hex
 //! escaped  key TAB value, escaped (see `bytes`)
-//! jsonl    {"key":"…","value":"…"}; what is not UTF-8 is {"base64":"…"} in the place of the text
+//! jsonl    {"key":"…","value":"…"}; non-UTF-8 bytes as {"base64":"…"} instead of the string
 //! ```
-//! A line with a key alone (`jsonl`: without `value`) has no value; `load` takes it for a delete if that is asked for. A tab with
-//! nothing behind it is an empty value; an empty line is the empty key alone.
+//! A line with a key only (`jsonl`: without `value`) has no value; `load` treats it as a delete
+//! on request. A key and a tab is a pair with an empty value; an empty line is the empty key
+//! only.
 use crate::{
     bytes::Form,
     json::{self, bytes_of},
@@ -14,28 +15,28 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// One of the line formats.
+/// A line format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// Key, tab, value in lower-case hex.
     Hex,
     /// Key, tab, value as text with backslash escapes.
     Escaped,
-    /// One JSON object a line, {"key":"…","value":"…"}; what is not UTF-8 as {"base64":"…"}.
+    /// One JSON object per line, {"key":"…","value":"…"}; non-UTF-8 bytes as {"base64":"…"}.
     Jsonl,
 }
 
-/// What a line says: a key, and its value if there is one.
+/// A parsed line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Line {
     /// The key.
     pub key: Vec<u8>,
-    /// The value; `None` for a key alone.
+    /// The value; `None` for a key only.
     pub value: Option<Vec<u8>>,
 }
 
 impl Format {
-    /// What `text` (without its newline) says.
+    /// Parses `text`, a line without its newline.
     pub fn parse(self, text: &[u8]) -> Result<Line> {
         match self {
             Format::Hex => parse_tabbed(Form::Hex, text),
@@ -44,7 +45,7 @@ impl Format {
         }
     }
 
-    /// What a line with a key alone does not have.
+    /// Names the part that a line with a key only lacks.
     pub fn lacks_value(self) -> &'static str {
         match self {
             Format::Hex | Format::Escaped => "no tab, and so no value",
@@ -52,7 +53,7 @@ impl Format {
         }
     }
 
-    /// Appends the line for a pair to `out`, newline included.
+    /// Appends the line of a pair to `out`, newline included.
     pub fn write(self, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
         match self {
             Format::Hex => write_tabbed(Form::Hex, key, value, out),

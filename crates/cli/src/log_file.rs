@@ -1,4 +1,4 @@
-//! A log or manifest file read record by record without opening its store.
+//! Reads a WAL or manifest record by record without opening its store.
 use anyhow::{Context, Result};
 use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
 use terrace_format::{
@@ -7,29 +7,29 @@ use terrace_format::{
     value_log::Frames,
 };
 
-/// An open log or manifest.
+/// An open WAL or manifest.
 pub struct LogFile {
     file: File,
     form: Form,
-    /// Size of the file in bytes when it was opened; what is appended later is not read.
+    /// Size of the file when it was opened, in bytes; later records are not read.
     pub bytes: u64,
-    /// Whether Terrace began it, rather than LevelDB.
+    /// Whether Terrace, not LevelDB, began the file.
     pub ours: bool,
 }
 
-/// Of what a file of this name is a log: one that was set aside may end in `-2`, `-3`, ….
+/// Returns the original name of a salvaged file, which may end in `-2`, `-3`, ….
 fn original(name: &str) -> Option<FileName> {
     FileName::parse(name).or_else(|| FileName::parse(name.rsplit_once('-')?.0))
 }
 
 enum Form {
     Records(Deframer),
-    /// Of a value log.
+    /// A value-log segment.
     Segment(Frames),
 }
 
 impl LogFile {
-    /// Opens a file to read from its start.
+    /// Opens a file for reading from its start.
     pub fn open(path: &Path) -> Result<LogFile> {
         let named = || path.display().to_string();
         let file = terrace_storage::open_own(path).with_context(named)?;
@@ -48,7 +48,7 @@ impl LogFile {
         Ok(LogFile { form: Form::Records(Deframer::new(bytes).resuming()), ours: is_ours(&head), bytes, file })
     }
 
-    /// The next record, or what is in its place; `End` again and again at the end.
+    /// Returns the next event; `End` repeatedly at the end.
     pub fn next(&mut self) -> io::Result<Event> {
         let read = |offset: u64, buf: &mut [u8]| self.file.read_exact_at(buf, offset);
         match &mut self.form {

@@ -1,6 +1,8 @@
-//! The `terrace` command. Every subcommand is one file in `cmd/`; this one only chooses and reports.
+//! The `terrace` command. Each subcommand is a file in `cmd/`; this file dispatches and reports
+//! errors.
 //!
-//! Results go to stdout, everything else to stderr. Exit status: 0 done, 1 the operation failed, 2 wrong usage.
+//! Results go to stdout, everything else to stderr. Exit status: 0 success, 1 failure, 2 wrong
+//! usage.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -23,7 +25,7 @@ use std::{
 
 /// Terrace: a key-value store on LevelDB's own files.
 ///
-/// Exit status: 0 done, 1 the operation failed, 2 wrong usage.
+/// Exit status: 0 success, 1 failure, 2 wrong usage.
 #[derive(Parser)]
 #[command(name = "terrace", version, max_term_width = 100)]
 struct Cli {
@@ -35,11 +37,11 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
     let done = cli.command.run(&mut out);
-    // What was printed before a failure is still a result.
+    // Output printed before a failure is still a result.
     let done = done.and(out.flush().map_err(Into::into));
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS, // the reader has what it wanted
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS, // the reader closed the pipe
         Err(error) => {
             eprintln!("terrace: {}", message(&error));
             if is_damage(&error)
@@ -52,7 +54,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The error and its causes; a cause whose text already ends the line is not repeated.
+/// Formats an error with its causes. Skips a cause whose text already ends the line.
 fn message(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |line, cause| match line.as_str() {
         "" => cause,
@@ -61,7 +63,7 @@ fn message(error: &anyhow::Error) -> String {
     })
 }
 
-/// Whether a store, or a file of one, is not as it was written.
+/// Returns whether the error is corruption of a store or of one of its files.
 fn is_damage(error: &anyhow::Error) -> bool {
     match error.downcast_ref() {
         Some(terrace::Error::Corrupt { .. }) => true,
@@ -70,7 +72,7 @@ fn is_damage(error: &anyhow::Error) -> bool {
     }
 }
 
-/// Stores write to files, so a broken pipe can only be our stdout.
+/// Stores write to files, so a broken pipe can only be stdout.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let closed = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
     error.chain().any(|cause| cause.downcast_ref().is_some_and(closed))

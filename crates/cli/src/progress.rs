@@ -1,9 +1,9 @@
-//! How far a command is, drawn on standard error, and only if that is a terminal.
+//! Progress bars on standard error, if that is a terminal.
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
 use terrace::Db;
 
-/// A bar for `verb`, up to `bytes`; without them, something that turns.
+/// Returns a bar labelled `verb` for `bytes` bytes, or a spinner if the total is unknown.
 pub fn bar(verb: &str, bytes: Option<u64>) -> ProgressBar {
     let (bar, template) = match bytes {
         Some(bytes) => (ProgressBar::new(bytes), "{wide_bar} {bytes}/{total_bytes}, {eta} left"),
@@ -13,20 +13,20 @@ pub fn bar(verb: &str, bytes: Option<u64>) -> ProgressBar {
     bar.with_style(ProgressStyle::with_template(&format!("{verb} {template}")).expect("the template is valid"))
 }
 
-/// A pass over all keys of a store, measured by the bytes of its tables.
+/// A pass over all keys of a store, measured in bytes of its SSTables.
 pub struct Pass<'a> {
     db: &'a Db,
     bar: ProgressBar,
 }
 
 impl<'a> Pass<'a> {
-    /// At its start.
+    /// Starts a pass.
     pub fn begin(verb: &str, db: &'a Db) -> Pass<'a> {
         let bytes = db.statistics().levels.iter().map(|level| level.bytes).sum();
         Pass { db, bar: bar(verb, Some(bytes)) }
     }
 
-    /// It has come to `key`.
+    /// Records that the pass has reached `key`.
     pub fn at(&self, key: &[u8]) {
         if !self.bar.is_hidden()
             && let Ok(sizes) = self.db.approximate_sizes(&[(b"", key)])

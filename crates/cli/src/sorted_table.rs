@@ -1,4 +1,4 @@
-//! A table file taken apart without opening its store. Trusts no length in it.
+//! Reads an SSTable without opening its store. Trusts no length in it.
 use anyhow::{Context, Result, bail};
 use std::{collections::BTreeMap, fs::File, os::unix::fs::FileExt, path::Path, sync::Arc};
 use terrace_format::{
@@ -11,33 +11,33 @@ use terrace_format::{
 };
 use terrace_storage::open_own;
 
-/// An open table file.
+/// An open SSTable.
 pub struct SortedTable {
     file: File,
-    /// Where it begins in its file.
+    /// Offset of the SSTable in its file.
     begin: u64,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Where its index and metaindex are.
+    /// Handles of the index and metaindex blocks.
     pub footer: Footer,
 }
 
 /// Data blocks stored with one codec.
 #[derive(Clone, Copy, Default)]
 pub struct Stored {
-    /// How many blocks.
+    /// Number of blocks.
     pub blocks: u64,
-    /// Their bytes as stored, without trailers.
+    /// Stored size in bytes, without trailers.
     pub bytes: u64,
 }
 
 impl SortedTable {
-    /// Opens a table file and reads its footer.
+    /// Opens an SSTable file and reads its footer.
     pub fn open(path: &Path) -> Result<SortedTable> {
         SortedTable::open_within(path, 0, open_own(path)?.metadata()?.len())
     }
 
-    /// Opens the table of `bytes` that begins at `begin` of a file.
+    /// Opens the SSTable of `bytes` bytes at offset `begin` of a file.
     pub fn open_within(path: &Path, begin: u64, bytes: u64) -> Result<SortedTable> {
         let file = open_own(path)?;
         let Some(at) = bytes.checked_sub(FOOTER_BYTES as u64) else { bail!("{bytes} bytes: too short for a table") };
@@ -46,7 +46,7 @@ impl SortedTable {
         Ok(SortedTable { file, begin, bytes, footer: Footer::decode(&footer)? })
     }
 
-    /// Names of the meta blocks and where they are.
+    /// Returns the names and handles of the meta blocks.
     pub fn meta_blocks(&self) -> Result<Vec<(String, Handle)>> {
         let named = |(name, handle): (Vec<u8>, Vec<u8>)| {
             Ok((String::from_utf8_lossy(&name).into_owned(), Handle::decode(&handle)?))
@@ -54,7 +54,7 @@ impl SortedTable {
         self.entries(self.footer.metaindex).context("metaindex")?.into_iter().map(named).collect()
     }
 
-    /// What the table says of itself, if its writer let it.
+    /// Returns the table properties, if present.
     pub fn facts(&self) -> Result<Option<TableProperties>> {
         match self.meta_blocks()?.iter().find(|(name, _)| name == properties::META_NAME) {
             Some((_, handle)) => Ok(Some(TableProperties::decode(&self.contents(*handle)?)?)),
@@ -62,7 +62,7 @@ impl SortedTable {
         }
     }
 
-    /// What a directory table's meta file says of its files.
+    /// Returns the file statistics of a directory table, if present.
     pub fn pair_facts(&self) -> Result<Option<PairProperties>> {
         match self.meta_blocks()?.iter().find(|(name, _)| name == pair::META_NAME) {
             Some((_, handle)) => Ok(Some(PairProperties::decode(&self.contents(*handle)?)?)),
@@ -70,13 +70,13 @@ impl SortedTable {
         }
     }
 
-    /// Where the data blocks are, in key order.
+    /// Returns the handles of the data blocks in key order.
     pub fn data_blocks(&self) -> Result<Vec<Handle>> {
         let index = self.entries(self.footer.index).context("index")?;
         index.iter().map(|(_, handle)| Ok(Handle::decode(handle)?)).collect()
     }
 
-    /// Data blocks by the id of their codec, told from their trailers alone.
+    /// Counts data blocks by codec id, from their trailers only.
     pub fn codecs(&self) -> Result<BTreeMap<u8, Stored>> {
         let mut found = BTreeMap::<u8, Stored>::new();
         for handle in self.data_blocks()? {
@@ -90,7 +90,7 @@ impl SortedTable {
         Ok(found)
     }
 
-    /// Keys and values of the block at `handle`, which must verify.
+    /// Returns the entries of the block at `handle`, verified.
     pub fn entries(&self, handle: Handle) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let mut cursor = BlockCursor::new(Arc::new(Block::new(self.contents(handle)?)?));
         let mut entries = Vec::new();
@@ -102,7 +102,7 @@ impl SortedTable {
         Ok(entries)
     }
 
-    /// Contents of the block at `handle`, verified and unpacked.
+    /// Returns the contents of the block at `handle`, verified and decompressed.
     fn contents(&self, handle: Handle) -> Result<Vec<u8>> {
         self.check(handle)?;
         let mut stored = vec![0; handle.bytes as usize + BLOCK_TRAILER_BYTES];
@@ -112,7 +112,7 @@ impl SortedTable {
         decompress(codec, contents).with_context(at)
     }
 
-    /// A block lies in its table.
+    /// Checks that a block lies within the SSTable.
     fn check(&self, handle: Handle) -> Result<()> {
         match handle.end() {
             Some(end) if end <= self.bytes => Ok(()),

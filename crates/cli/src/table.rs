@@ -1,8 +1,9 @@
-//! Columns and sizes for people.
+//! Aligned columns and human-readable sizes.
 use anyhow::Result;
 use std::io::Write;
 
-/// Writes `rows` under `header`, columns aligned: the first to the left, the others to the right.
+/// Writes `rows` under `header` in aligned columns: the first left-aligned, the others
+/// right-aligned.
 pub fn write(out: &mut dyn Write, header: &[&str], rows: &[Vec<String>]) -> Result<()> {
     let header: Vec<String> = header.iter().map(|&name| name.to_owned()).collect();
     let widths: Vec<usize> = (0..header.len())
@@ -24,7 +25,7 @@ pub fn write(out: &mut dyn Write, header: &[&str], rows: &[Vec<String>]) -> Resu
     Ok(())
 }
 
-/// A size in bytes as people read it: exact below 10 KiB, then with one decimal.
+/// Formats a size in bytes: exact below 10 KiB, then with one decimal.
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if bytes < 10 << 10 {

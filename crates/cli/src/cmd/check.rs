@@ -1,4 +1,4 @@
-//! `check`: is everything as it was written?
+//! `check`: verifies a store.
 use crate::{args::Store, layout, table::size};
 use anyhow::{Result, bail};
 use serde_json::json;
@@ -6,18 +6,19 @@ use std::io::Write;
 use terrace::{CheckReport, Damage, Layout};
 use terrace_storage::backends::raw::is_device;
 
-/// Verifies every checksum and invariant of a store. Exits 1 if anything is wrong.
+/// Verifies every checksum and invariant of a store. Exits with 1 if there are problems.
 ///
-/// Looks at the manifest, the marker, the logs, and in every table at each checksum, the order of entries, the
-/// filters, and across tables that no older version of a key stands above a newer one. Changes nothing.
+/// Reads the manifest, the FORMAT file, the WALs, and every SSTable: checksums, the order of
+/// entries, filters, and that no older version of a key precedes a newer one across SSTables.
+/// Changes nothing.
 #[derive(clap::Args)]
 pub struct Check {
     #[command(flatten)]
     store: Store,
-    /// Only what opening reads, and the first and last entry of each table.
+    /// Only what an open reads, and the first and last entry of each SSTable.
     #[arg(long)]
     quick: bool,
-    /// Read everything; that is what happens without --quick too.
+    /// Read everything (the default).
     #[arg(long, conflicts_with = "quick")]
     deep: bool,
     /// Print JSON.
@@ -26,7 +27,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// Prints what was found; problems are a failure.
+    /// Prints the findings; problems are a failure.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let report = terrace::check(&self.store.path, &self.store.options()?, self.deep || !self.quick)?;
         let CheckReport { problems, tables, table_bytes, entries, log_entries, torn_logs, .. } = &report;

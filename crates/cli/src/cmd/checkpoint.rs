@@ -1,19 +1,21 @@
-//! `checkpoint`: a copy of a store as of one moment.
+//! `checkpoint`: copies a store at one point in time.
 use crate::{args::Store, directory::refuse_foreign, table::size};
 use anyhow::{Result, bail, ensure};
 use std::{io::Write, path::PathBuf};
 use terrace::Checkpoint as Made;
 use terrace_storage::lies_in;
 
-/// Copies a store as it is now into a new directory, in seconds: tables are linked, not copied, where that can be.
+/// Copies the present state of a store into a new directory within seconds, by hard-linking
+/// SSTables where possible.
 ///
-/// The copy is a store of its own, and survives a power cut when this returns. On another file system tables are copied, which
-/// takes as long as their bytes do. The store must not be open elsewhere; a program that has it open calls Db::checkpoint.
+/// The copy is an independent store and durable when the command returns. On another file system
+/// SSTables are copied, which takes time in proportion to their size. The store must not be open
+/// elsewhere; a program that has it open calls Db::checkpoint.
 #[derive(clap::Args)]
 pub struct Checkpoint {
     #[command(flatten)]
     store: Store,
-    /// Where the copy is made: an absent or empty directory.
+    /// Directory of the copy; absent or empty.
     #[arg(value_name = "DIR")]
     to: PathBuf,
     /// Print JSON.
@@ -22,7 +24,7 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Prints what was shared and what was copied.
+    /// Prints what was linked and what was copied.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         refuse_foreign(&self.to)?;
         if lies_in(&self.to, &self.store.path)? {

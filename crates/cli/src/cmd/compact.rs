@@ -1,4 +1,4 @@
-//! `compact`: deleted and overwritten data goes.
+//! `compact`: removes deleted and overwritten data.
 use crate::{
     args::{Bytes, Store},
     table::{self, size},
@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 use std::{ffi::OsString, io::Write};
 use terrace::{Db, LevelInfo};
 
-/// Merges tables down the tree, so that deleted and overwritten data goes.
+/// Compacts a store, which removes deleted and overwritten data.
 #[derive(clap::Args)]
 pub struct Compact {
     #[command(flatten)]
     store: Store,
-    /// First key; without it, from the beginning.
+    /// First key; default: the first of the store.
     #[arg(long, value_name = "KEY")]
     from: Option<OsString>,
-    /// Last key; without it, to the end.
+    /// Last key; default: the last of the store.
     #[arg(long, value_name = "KEY")]
     to: Option<OsString>,
     /// Print JSON.

@@ -1,4 +1,4 @@
-//! `convert`: a store of another make with the same pairs.
+//! `convert`: copies a store into one with another layout.
 use crate::{args::Settings, directory::refuse_foreign, progress::Pass, table::size};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -10,21 +10,22 @@ use std::{
 use terrace::{Codec, Copied, Db, Options, ReadOptions};
 use terrace_storage::{Location, lies_in};
 
-/// In a directory that is being filled: of what, and what it becomes. When all is there the directory gets its name, and the record
-/// goes.
+/// Record file in a directory being filled: source and target of the conversion. The complete
+/// directory is renamed, then the record is removed.
 const RECORD: &str = "CONVERTING";
 
-/// Copies a store into a new one of another make, such as another preset's, and back.
+/// Copies a store into a new one with another preset or other options.
 ///
-/// SRC is only read, and nobody may write it meanwhile. The new store grows in DST.converting and becomes DST when it is complete and
-/// compared with SRC, pair by pair. Cut short, the same command goes on where it was. On a device, or in a directory
-/// that goes with one, which `terrace raw format` has prepared, it grows in its place.
+/// SRC is only read and must not be written meanwhile. The new store is built in DST.converting
+/// and renamed to DST once it is complete and verified against SRC, pair by pair. If
+/// interrupted, the same command continues. On a device, or in a directory prepared with one by
+/// `terrace raw format`, the store is built in place.
 #[derive(clap::Args)]
 pub struct Convert {
     /// The store to read.
     #[arg(value_name = "SRC")]
     from: PathBuf,
-    /// Where the new store is made: an absent or empty directory, or a device.
+    /// The new store: an absent or empty directory, or a device.
     #[arg(value_name = "DST")]
     to: PathBuf,
     #[command(flatten)]
@@ -55,7 +56,7 @@ impl Convert {
         options.create_if_missing = true;
         let to = Db::open(building.as_ref().map_or(&self.to, |building| &building.folder), options)?;
         if building.is_none() {
-            compare(&from, &to, Extent::Begin)?; // no record says whose pairs these are
+            compare(&from, &to, Extent::Begin)?; // no record identifies the source of these pairs
         }
         let copied = {
             let pass = Pass::begin("copying", &from);
@@ -89,15 +90,15 @@ fn refuse_full(folder: &Path) -> Result<()> {
     }
 }
 
-/// How much of a copy there is to be.
+/// How much of a copy must be present.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extent {
-    /// Perhaps nothing, or the pairs up to some key.
+    /// Possibly nothing, or the pairs up to some key.
     Begin,
     All,
 }
 
-/// The copy's pairs are those of the source, as far as it goes.
+/// Checks that the copy's pairs equal the source's, as far as the copy extends.
 fn compare(from: &Db, to: &Db, extent: Extent) -> Result<()> {
     let pass = Pass::begin("comparing", from);
     let all = || ReadOptions::new().verify_checksums(true).fill_cache(false);
@@ -130,7 +131,8 @@ fn compare(from: &Db, to: &Db, extent: Extent) -> Result<()> {
     Ok(())
 }
 
-/// What is converted, and into what: that must be the same when a conversion is taken up again.
+/// Returns the record of a conversion: source and target, which must be the same when it
+/// continues.
 fn record(path: &Path, from: &Db, options: &Options) -> Result<Value> {
     let source = path.canonicalize().with_context(|| path.display().to_string())?;
     let layout = options.layout();
@@ -144,7 +146,7 @@ fn record(path: &Path, from: &Db, options: &Options) -> Result<Value> {
     }))
 }
 
-/// The record in `folder`, if there is one; it must be `record`.
+/// Returns whether `folder` holds a record, which must equal `record`.
 fn is_taken_up(folder: &Path, record: &Value) -> Result<bool> {
     let shown = || folder.display().to_string();
     let found = match fs::read(folder.join(RECORD)) {
@@ -172,15 +174,15 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The directory in which the new store grows.
+/// The directory in which the new store is built.
 struct Building {
     folder: PathBuf,
     to: PathBuf,
 }
 
 impl Building {
-    /// Begins one beside `to`, or takes up the one that is there, if it is what `record` says. One that has its name already
-    /// lacks nothing but its end.
+    /// Creates one next to `to`, or continues an existing one with the same record. One that has
+    /// its final name already only lacks the last step.
     fn of(to: &Path, record: &Value) -> Result<Building> {
         if is_taken_up(to, record)? {
             return Ok(Building { folder: to.to_owned(), to: to.to_owned() });
@@ -200,7 +202,8 @@ impl Building {
         Ok(Building { folder, to: to.to_owned() })
     }
 
-    /// All is there and durable. The record goes last: until then the same command finds what to do.
+    /// Completes the conversion once everything is durable. The record is removed last: until
+    /// then the command can be repeated.
     fn finish(&self) -> Result<()> {
         let shown = || self.to.display().to_string();
         let sync = |folder: &Path| File::open(folder).and_then(|folder| folder.sync_all()).with_context(shown);

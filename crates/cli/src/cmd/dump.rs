@@ -1,28 +1,28 @@
-//! `dump`: everything, in a format that `load` reads.
+//! `dump`: prints all pairs in a format that `load` reads.
 use crate::{args::Store, lines::Format, progress::Pass};
 use anyhow::Result;
 use std::io::{self, IsTerminal, Write};
 use terrace::ReadOptions;
 
-/// Pairs that pass between two moves of the bar.
+/// Pairs between two progress updates.
 const PAIRS_PER_LOOK: usize = 4096;
 
-/// Prints every pair in key order, in a format that `load` reads.
+/// Prints all pairs in key order, in a format that `load` reads.
 #[derive(clap::Args)]
 pub struct Dump {
     #[command(flatten)]
     store: Store,
-    /// How a pair becomes a line.
+    /// Format of a line.
     #[arg(long, value_enum, default_value_t = Format::Escaped)]
     format: Format,
 }
 
 impl Dump {
-    /// Prints the pairs as they come; holds one at a time.
+    /// Streams the pairs; holds one in memory at a time.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let db = self.store.open_read_only()?;
         let mut line = Vec::new();
-        // On one terminal, a bar and what is dumped would be in each other's way.
+        // A progress bar and the dump would mix on one terminal.
         let pass = (!io::stdout().is_terminal()).then(|| Pass::begin("dumping", &db));
         let mut cursor = db.cursor(ReadOptions::new().fill_cache(false));
         cursor.seek_to_first()?;

@@ -1,4 +1,4 @@
-//! `export`: a range of keys as sorted tables.
+//! `export`: writes a range of keys as SSTables.
 use crate::{
     args::{Bytes, Range, Store},
     json::text,
@@ -8,14 +8,16 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::{fs, io::Write, path::PathBuf};
 
-/// Writes a range of keys as sorted tables into a directory, for `ingest` or for programs that read LevelDB's tables.
+/// Writes a range of keys as SSTables into a directory, for `ingest` or for programs that read
+/// LevelDB's SSTables.
 ///
-/// Files are named 000001.ldb and so on, in key order. The directory is made if it is missing; no file is replaced.
+/// Files are named 000001.ldb and so on, in key order. Creates the directory if it is missing;
+/// replaces no file.
 #[derive(clap::Args)]
 pub struct Export {
     #[command(flatten)]
     store: Store,
-    /// Where the tables go.
+    /// Directory of the SSTables.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     #[command(flatten)]

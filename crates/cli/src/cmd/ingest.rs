@@ -1,19 +1,20 @@
-//! `ingest`: sorted tables become part of a store.
+//! `ingest`: adds SSTables to a store.
 use crate::{args::Store, table::size};
 use anyhow::Result;
 use std::{io::Write, path::PathBuf};
 use terrace::Ingested;
 
-/// Takes over what is in sorted tables, all of it at once. Makes the store if it is missing.
+/// Adds the contents of SSTables to a store atomically. Creates the store if it is missing.
 ///
-/// The tables may come from `terrace export`, from a program that builds them (SortedTableWriter), or be tables of LevelDB's;
-/// they stay as they are. What they hold is newer than all that the store holds. Their keys must not overlap one another's.
-/// Without log and memtable that is faster than `load`. All or nothing, and durable when it returns.
+/// The SSTables may come from `terrace export`, from a program that builds them
+/// (SortedTableWriter), or from LevelDB; they are not modified. Their entries are newer than the
+/// store's. Their key ranges must not overlap each other. Faster than `load`, since it bypasses
+/// WAL and memtable. Durable when it returns.
 #[derive(clap::Args)]
 pub struct Ingest {
     #[command(flatten)]
     store: Store,
-    /// Table files.
+    /// SSTable files.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Print JSON.
@@ -22,7 +23,7 @@ pub struct Ingest {
 }
 
 impl Ingest {
-    /// Prints what was taken over.
+    /// Prints what was added.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let db = self.store.open_or_create()?;
         let ingested = db.ingest(&self.files);

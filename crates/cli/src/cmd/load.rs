@@ -1,4 +1,4 @@
-//! `load`: many pairs from lines, in batches of bounded size.
+//! `load`: stores pairs from lines, in batches of bounded size.
 use crate::{
     args::Store,
     lines::{Format, Line},
@@ -13,35 +13,37 @@ use std::{
 };
 use terrace::{Db, Error, WriteBatch, WriteOptions};
 
-/// A batch is written once it takes this many bytes. One longer pair still goes in whole.
+/// Batch size in bytes. A longer single pair is one batch.
 const BATCH_BYTES: usize = 16 << 20;
-/// What a line takes beside its key and its value, about.
+/// Approximate overhead of a line in bytes.
 const LINE_BYTES: usize = 64;
-/// Bad lines that `--skip-bad` shows; the rest are counted.
+/// Number of bad lines that `--skip-bad` prints; further ones are counted.
 const BAD_LINES_SHOWN: u64 = 20;
-/// All memtables together may be that large, unless the options say how large: larger runs are merged fewer times.
+/// Total size of the memtables unless options set it: longer runs are compacted fewer times.
 const MEMTABLES_BYTES: u64 = 128 << 20;
 
-/// Stores many pairs from a file. Makes the store if it is missing.
+/// Stores pairs from a file. Creates the store if it is missing.
 ///
-/// One pair a line: key, tab, value (`jsonl`: {"key":"…","value":"…"}; what is not UTF-8 as {"base64":"…"}). Any other line is a bad
-/// line: the load stops there with exit status 1 and says which line it was; what came before it is loaded. --skip-bad counts
-/// and passes over bad lines, --deletes takes a key alone for a delete. Writes no log, unless wal_size_limit asks for
-/// one: a killed load leaves a store with only some of the lines, from the first on. Gathers 128 MiB in memory, unless
-/// write_buffer_size or memory_budget is set.
+/// One pair per line: key, tab, value (`jsonl`: {"key":"…","value":"…"}; non-UTF-8 bytes as
+/// {"base64":"…"}). Any other line is bad: the load stops with exit status 1 and names the line;
+/// earlier lines are loaded. --skip-bad skips and counts bad lines; --deletes treats a key
+/// without a value as a delete. Writes no WAL unless wal_size_limit is set: a killed load leaves
+/// a prefix of the lines in the store. Uses 128 MiB of memory unless write_buffer_size or
+/// memory_budget is set.
 #[derive(clap::Args)]
 pub struct Load {
     #[command(flatten)]
     store: Store,
     /// The file; `-` reads stdin.
     file: PathBuf,
-    /// What a line looks like.
+    /// Format of a line.
     #[arg(long, value_enum, default_value_t = Format::Escaped)]
     format: Format,
-    /// A line without a tab (`jsonl`: without "value") deletes its key. Without this flag it is a bad line.
+    /// A line without a tab (`jsonl`: without "value") deletes its key. Without this flag it is
+    /// a bad line.
     #[arg(long)]
     deletes: bool,
-    /// Load the other lines when some are bad; shows the first 20 bad ones and how many there were.
+    /// Skip bad lines; prints the first 20 and their number.
     #[arg(long)]
     skip_bad: bool,
     /// Print the counts as JSON.
@@ -49,7 +51,7 @@ pub struct Load {
     json: bool,
 }
 
-/// What has been handed to the store.
+/// The lines handed to the store.
 #[derive(Default)]
 struct Loaded {
     lines: u64,
@@ -57,23 +59,24 @@ struct Loaded {
     deletes: u64,
     /// Bad lines.
     skipped: u64,
-    /// After each batch, the store's last sequence and the lines so far.
+    /// After each batch, the store's last sequence number and the number of lines so far.
     batches: Vec<(u64, u64)>,
 }
 
 impl Loaded {
-    /// How many lines are certainly there, if the store has everything up to `sequence`.
+    /// Returns the number of lines certainly included if the store has everything up to
+    /// `sequence`.
     fn up_to(&self, sequence: u64) -> u64 {
         self.batches.iter().take_while(|(last, _)| *last <= sequence).last().map_or(0, |(_, lines)| *lines)
     }
 }
 
 impl Load {
-    /// Loads all lines; durable when it returns, unless the store itself has failed.
+    /// Loads all lines; durable when it returns, unless the store itself failed.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let (input, bytes) = self.input()?;
         let mut lines = Lines { input, format: self.format, deletes: self.deletes, text: Vec::new(), number: 0 };
-        // A file of another kind mostly shows in its first line: no store is made for it.
+        // A file of another kind usually shows in its first line; create no store for it.
         let first = lines.next()?;
         if let Some(Err(bad)) = &first
             && !self.skip_bad
@@ -115,7 +118,7 @@ impl Load {
         Ok(())
     }
 
-    /// The lines to read, and how many bytes of them there are if that is known.
+    /// Opens the input and returns its size in bytes if known.
     fn input(&self) -> Result<(Box<dyn BufRead>, Option<u64>)> {
         if self.file.as_os_str() == "-" {
             return Ok((Box::new(io::stdin().lock()), None));
@@ -163,16 +166,16 @@ impl Load {
 struct Lines {
     input: Box<dyn BufRead>,
     format: Format,
-    /// Whether a key alone is a delete.
+    /// Whether a key without a value is a delete.
     deletes: bool,
-    /// The last line that was read, with its newline.
+    /// The last line read, with its newline.
     text: Vec<u8>,
-    /// Its number, from 1 on.
+    /// Its number, from 1.
     number: u64,
 }
 
 impl Lines {
-    /// Reads and parses the next line; `None` at the end. The inner error is a bad line's and names it.
+    /// Reads and parses the next line; `None` at the end. The inner error reports a bad line.
     fn next(&mut self) -> Result<Option<Result<Line>>> {
         self.text.clear();
         self.number += 1;
@@ -190,12 +193,12 @@ impl Lines {
     }
 }
 
-/// Lines on their way to the store.
+/// Lines to be written.
 #[derive(Default)]
 struct Batch {
     lines: Vec<Line>,
     bytes: usize,
-    /// The number of the first line.
+    /// Number of the first line.
     first: u64,
 }
 
@@ -213,15 +216,16 @@ impl Batch {
     }
 }
 
-/// Where they go.
+/// The destination.
 struct Target<'a> {
     db: &'a Db,
-    /// With a log.
+    /// Whether to write a WAL.
     log: bool,
 }
 
 impl Target<'_> {
-    /// Writes the batch by key, lines of one key as they came: neighbours find their place in memory faster.
+    /// Writes the batch sorted by key, lines of one key in input order: neighbouring keys insert
+    /// faster.
     fn write(&self, batch: &mut Batch, loaded: &mut Loaded) -> Result<()> {
         let Batch { mut lines, first, .. } = std::mem::take(batch);
         if lines.is_empty() {

@@ -1,4 +1,4 @@
-//! `lost`: what opens have set aside of damaged WALs, until it is restored or discarded.
+//! `lost`: manages the WAL files that opens set aside.
 use crate::{args::Store, cmd::inspect, log_file::LogFile, table::size};
 use anyhow::{Context, Result, bail};
 use serde_json::json;
@@ -11,13 +11,14 @@ use std::{
 use terrace::{WriteBatch, WriteOptions};
 use terrace_format::{Batch, Op, log_record::Event};
 
-/// Bytes of restored writes that are one batch.
+/// Size of the batches that restore writes, in bytes.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Lists, shows, restores or discards what opens have set aside under lost/.
+/// Lists, shows, restores or discards WAL files that opens set aside under lost/.
 ///
-/// An open keeps a copy of every log that holds something which is no part of the history: a torn tail after
-/// a power cut, or damage. `check`, `stats` and `doctor` mention it until it is restored or discarded.
+/// An open keeps a copy of every WAL with bytes that are not part of the store's history: a torn
+/// tail after a power cut, or corruption. `check`, `stats` and `doctor` mention the copies until
+/// they are restored or discarded.
 #[derive(clap::Args)]
 pub struct Lost {
     #[command(subcommand)]
@@ -26,7 +27,7 @@ pub struct Lost {
 
 #[derive(clap::Subcommand)]
 enum What {
-    /// The files, with their sizes and what can be read of them.
+    /// Lists the files, their sizes and what is readable of them.
     List {
         #[command(flatten)]
         store: Store,
@@ -34,41 +35,43 @@ enum What {
         #[arg(long)]
         json: bool,
     },
-    /// The writes in one file.
+    /// Prints the writes in a file.
     Show {
         #[command(flatten)]
         store: Store,
-        /// The file's name, as `list` prints it.
+        /// File name, as `list` prints it.
         name: String,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Puts pairs of one file back whose keys the store does not have, those deleted since among them.
+    /// Restores the pairs of a file whose keys the store does not have, including keys deleted
+    /// since.
     Restore {
         #[command(flatten)]
         store: Store,
-        /// The file's name, as `list` prints it.
+        /// File name, as `list` prints it.
         name: String,
-        /// Also replace values that differ, and repeat deletes. Only for a file of which all is newer than the store.
+        /// Also replace differing values and repeat deletes. Only for a file that is newer than
+        /// the store.
         #[arg(long)]
         overwrite: bool,
     },
-    /// Removes files for good.
+    /// Removes files permanently.
     Discard {
         #[command(flatten)]
         store: Store,
-        /// The files' names, as `list` prints them.
+        /// File names, as `list` prints them.
         #[arg(required_unless_present = "all")]
         names: Vec<String>,
-        /// All of them.
+        /// All files.
         #[arg(long, conflicts_with = "names")]
         all: bool,
     },
 }
 
 impl Lost {
-    /// Carries it out.
+    /// Runs the subcommand.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         match &self.what {
             What::List { store, json } => list(&store.path, *json, out),
@@ -82,13 +85,13 @@ impl Lost {
     }
 }
 
-/// Names of the files set aside in the store at `path`, in order.
+/// Returns the sorted names of the files set aside in the store at `path`.
 pub fn names_in(path: &Path) -> Result<Vec<String>> {
     let folder = path.join("lost");
     if !path.is_dir() {
         bail!("{}: not a directory; `terrace raw export` copies a device into one", path.display());
     }
-    // Never through a link: what it leads to is not the store's, and `discard` removes files.
+    // Never follows a symbolic link: its target is not the store's, and `discard` removes files.
     if fs::symlink_metadata(&folder).is_ok_and(|found| !found.is_dir()) {
         bail!("{}: not a directory of the store's own; move it away", folder.display());
     }
@@ -102,7 +105,7 @@ pub fn names_in(path: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The file `name` of those.
+/// Returns the path of file `name`.
 fn file(path: &Path, name: &str) -> Result<PathBuf> {
     if !names_in(path)?.iter().any(|known| known == name) {
         bail!("nothing of that name is in {}/lost: {name}; `terrace lost list` prints the names", path.display());
@@ -110,7 +113,7 @@ fn file(path: &Path, name: &str) -> Result<PathBuf> {
     Ok(path.join("lost").join(name))
 }
 
-/// What can be read of a log.
+/// The readable contents of a WAL.
 #[derive(Default)]
 struct Found {
     writes: u64,
@@ -135,7 +138,7 @@ fn survey(path: &Path) -> Result<Found> {
     Ok(found)
 }
 
-/// Passes every batch with operations of a log on, or how many bytes are none.
+/// Calls `pass` with every non-empty batch of a WAL, or with the length of an unreadable range.
 fn each_batch(path: &Path, mut pass: impl FnMut(std::result::Result<Batch, u64>) -> Result<()>) -> Result<()> {
     let mut log = LogFile::open(path)?;
     loop {
@@ -184,7 +187,8 @@ struct Tail {
 }
 
 impl Tail {
-    /// What lies after the first damage, as the open took what lies before it; all of a file that is whole.
+    /// Reads everything after the first damage, since the open applied what precedes it; all of
+    /// an undamaged file.
     fn of(path: &Path) -> Result<Tail> {
         let (mut tail, mut damaged) = (Tail::default(), false);
         each_batch(path, |read| {
@@ -218,7 +222,8 @@ fn restore(store: &Store, name: &str, overwrite: bool, out: &mut dyn Write) -> R
         batch.delete_range(from, to);
         restored += 1;
     }
-    db.write(std::mem::take(&mut batch), WriteOptions::default())?; // what follows is compared with what that leaves
+    // later operations are compared with the result
+    db.write(std::mem::take(&mut batch), WriteOptions::default())?;
     for (key, value) in &tail.keys {
         let there = db.get(key)?;
         match value {
@@ -247,7 +252,7 @@ fn restore(store: &Store, name: &str, overwrite: bool, out: &mut dyn Write) -> R
 
 fn discard(store: &Store, names: &[String], out: &mut dyn Write) -> Result<()> {
     let files = names.iter().map(|name| file(&store.path, name)).collect::<Result<Vec<_>>>()?;
-    let held = store.open()?; // another open might set something aside meanwhile
+    let held = store.open()?; // another open might set a file aside meanwhile
     for path in &files {
         let named = || path.display().to_string();
         let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };

@@ -25,7 +25,7 @@ mod study;
 use anyhow::Result;
 use std::io::Write;
 
-/// What to do.
+/// The subcommands.
 #[derive(clap::Subcommand)]
 pub enum Command {
     Put(pairs::Put),
@@ -59,7 +59,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// What to do about a damaged store, beside what this command has just done.
+    /// Returns advice on a damaged store that goes beyond this command.
     pub fn advice_on_damage(&self) -> Option<&'static str> {
         match self {
             Command::Repair(_) => None,
@@ -70,7 +70,7 @@ impl Command {
         }
     }
 
-    /// Does it; results go to `out`.
+    /// Runs the command; results go to `out`.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         match self {
             Command::Put(command) => command.run(),

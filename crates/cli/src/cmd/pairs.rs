@@ -1,9 +1,9 @@
-//! `put`, `get`, `delete`: one key.
+//! `put`, `get`, `delete`: operations on one key.
 use crate::args::{Bytes, Store};
 use anyhow::{Result, bail};
 use std::{ffi::OsString, io::Write};
 
-/// Stores a value under a key. Makes the store if it is missing.
+/// Stores a value under a key. Creates the store if it is missing.
 #[derive(clap::Args)]
 pub struct Put {
     #[command(flatten)]
@@ -27,14 +27,14 @@ impl Put {
     }
 }
 
-/// Prints the value of a key and a newline. Exits 1 if there is no such key.
+/// Prints the value of a key and a newline. Exits with 1 if the key does not exist.
 #[derive(clap::Args)]
 pub struct Get {
     #[command(flatten)]
     store: Store,
     /// The key; after `--` it may begin with a hyphen.
     key: OsString,
-    /// Print the value's bytes only, without a newline behind them.
+    /// Print the value without a final newline.
     #[arg(short = 'n', long)]
     no_newline: bool,
     #[command(flatten)]
@@ -55,7 +55,7 @@ impl Get {
     }
 }
 
-/// Deletes a key; an absent one is fine.
+/// Deletes a key; deleting an absent key succeeds.
 #[derive(clap::Args)]
 pub struct Delete {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `pin`: what tier `journal-bpf` asks the kernel through, for everybody.
+//! `pin`: installs the kernel program that durability mode `journal-bpf` uses.
 use anyhow::{Result, bail};
 use std::{
     fs,
@@ -8,22 +8,23 @@ use std::{
 };
 use terrace_storage::bpf;
 
-/// Lets everybody on this machine use tier `journal-bpf`; takes root.
+/// Lets all users of this machine use durability mode `journal-bpf`; requires root.
 ///
-/// Loads a small program that tells, of the reader's own open files, which commit of ext4's journal they wait for. It stays,
-/// under a name in a bpf file system, until it is removed or the machine restarts.
+/// Loads a small BPF program that reports, for the reader's own open files, the ext4 journal
+/// commit they wait for. It stays pinned in a bpf file system until it is removed or the machine
+/// restarts.
 #[derive(clap::Args)]
 pub struct Pin {
-    /// The name; stores look for the default one.
+    /// The pin's path; stores look for the default one.
     #[arg(default_value = bpf::PINNED)]
     path: PathBuf,
-    /// Remove it instead.
+    /// Remove the pin instead.
     #[arg(long)]
     remove: bool,
 }
 
 impl Pin {
-    /// Pins or removes. Fine if that was done before.
+    /// Pins or removes. Succeeds if that was done before.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let name = self.path.display();
         if self.remove {
@@ -51,7 +52,7 @@ impl Pin {
     }
 }
 
-/// The first folder on the way to `path` that only its owner, or a group, may enter.
+/// Returns the first folder on the way to `path` that is accessible to its owner or group only.
 fn closed_folder(path: &Path) -> Option<PathBuf> {
     let folders = path.canonicalize().ok()?;
     let closed = |folder: &&Path| fs::metadata(folder).is_ok_and(|facts| facts.permissions().mode() & 0o001 == 0);

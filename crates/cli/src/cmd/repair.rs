@@ -1,4 +1,4 @@
-//! `repair`: what can be read of a damaged store becomes a new one.
+//! `repair`: salvages a damaged store into a new one.
 use crate::{args::Settings, bytes::quoted, directory::refuse_foreign, json::text, table::size};
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -8,17 +8,18 @@ use terrace::{Db, Lost, RepairReport};
 /// Bytes of a key shown before it is cut.
 const SHOWN_BYTES: usize = 40;
 
-/// Salvages what can be read of a damaged store into a new one, and lists what was lost.
+/// Salvages the readable contents of a damaged store into a new one, and lists the losses.
 ///
-/// Writes nothing into SRC, and needs neither its manifest nor the indexes of its tables. Of each key the newest version that
-/// can be read counts. Exits 0 if DST holds all that could be read, even if something is lost; then the list says in which file,
-/// at which byte, and why. A store that opens needs no repair: try `terrace check` first.
+/// Writes nothing into SRC, and needs neither its manifest nor the indexes of its SSTables. The
+/// newest readable version of each key counts. Exits with 0 if DST holds everything readable,
+/// even if something was lost; the list then has file, offset and reason of each loss. A store
+/// that opens needs no repair: try `terrace check` first.
 #[derive(clap::Args)]
 pub struct Repair {
     /// The damaged store.
     #[arg(value_name = "SRC")]
     from: PathBuf,
-    /// Where the new store is made: an absent or empty directory.
+    /// The new store: an absent or empty directory.
     #[arg(value_name = "DST")]
     to: PathBuf,
     #[command(flatten)]
@@ -29,7 +30,7 @@ pub struct Repair {
 }
 
 impl Repair {
-    /// Prints what was found and what was not.
+    /// Prints what was salvaged and what was lost.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let options = self.settings.resolve()?;
         refuse_foreign(&self.from)?;

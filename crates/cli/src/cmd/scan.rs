@@ -1,4 +1,4 @@
-//! `scan`: a range, in key order or against it.
+//! `scan`: prints a range in ascending or descending order.
 use crate::{
     args::{Bytes, Range, Store},
     json,
@@ -14,16 +14,16 @@ pub struct Scan {
     store: Store,
     #[command(flatten)]
     range: Range,
-    /// Last key first.
+    /// Descending order.
     #[arg(long)]
     reverse: bool,
     /// At most this many pairs.
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Print keys alone.
+    /// Print keys only.
     #[arg(long)]
     keys_only: bool,
-    /// One JSON object a line, {"key":"…","value":"…"}; what is not UTF-8 as {"base64":"…"}.
+    /// One JSON object per line, {"key":"…","value":"…"}; non-UTF-8 bytes as {"base64":"…"}.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -31,7 +31,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Prints the pairs as they come.
+    /// Streams the pairs.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let options = self.range.options(&self.bytes)?;
         let db = self.store.open_read_only()?;

@@ -1,4 +1,4 @@
-//! `stats`: the state of a store, in numbers.
+//! `stats`: prints the state of a store.
 use crate::{
     args::Store,
     layout,
@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use std::{io::Write, path::Path, time::Duration};
 use terrace::{LevelStatistics, Statistics, Syncs, ValueLogStatistics, Values, WorkStatistics};
 
-/// Prints the state of a store in numbers: sequences, levels, memtables.
+/// Prints the state of a store in numbers: sequence numbers, levels, memtables.
 ///
-/// Opens it for reading only, so that counts of work and syncs (in --json) are those of this very opening.
+/// Opens the store for reading only, so counters of work and syncs (in --json) are those of this
+/// open.
 #[derive(clap::Args)]
 pub struct Stats {
     #[command(flatten)]

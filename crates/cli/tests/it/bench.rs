@@ -1,4 +1,4 @@
-//! `terrace bench`: it measures, goes on where it was, refuses by name, and leaves nothing behind.
+//! `terrace bench`: it measures, continues, names errors, and cleans up.
 use crate::common;
 use common::{command, fresh, root, terrace};
 use std::{
@@ -11,7 +11,7 @@ use std::{
 use terrace_device::serve::{FrontEnd, FuseLoop};
 use terrace_peers::require;
 
-/// A bench that is over soon, with its stores and its results in `directory`.
+/// A short benchmark with its stores and results in `directory`.
 fn small(directory: &Path, more: &[&str]) -> common::Ran {
     let device = format!("dir:{}", directory.join("device").display());
     let json = directory.join("results.jsonl");
@@ -60,7 +60,7 @@ fn engines_are_compared_and_a_second_start_measures_nothing() {
     assert_eq!(other.err.matches("round ").count(), 8, "other terms are another plan");
 }
 
-/// What is measured anew is not beside what was there, not even if it is stopped: and engines that nobody asked for stay.
+/// Rows measured again replace old ones, even if stopped; rows of other engines stay.
 #[test]
 fn fresh_forgets_what_it_measures_anew_and_nothing_else() {
     let directory = tempfile::tempdir().unwrap();
@@ -116,7 +116,7 @@ fn on_a_virtual_ssd_flash_is_counted_and_nothing_is_left() {
     assert_eq!(fs::read_dir(work.path()).unwrap().count(), 0, "left behind");
 }
 
-/// By the file system's own account, which has none of a journal that is not there.
+/// Counted by the file system, which has no journal to account for.
 #[test]
 fn an_ext4_has_a_journal_unless_none_is_asked_for() {
     let Some(()) = root("a device takes root") else { return };
@@ -200,7 +200,7 @@ fn lists_tell_what_there_is() {
     }
 }
 
-/// However the run ends, its cell ends too; asked politely, it also removes the store.
+/// The cell ends with its run in any case; after SIGTERM it also removes the store.
 #[test]
 fn a_stopped_run_leaves_no_process_and_no_store() {
     for (signal, polite) in [("TERM", true), ("KILL", false)] {
@@ -226,7 +226,7 @@ fn a_stopped_run_leaves_no_process_and_no_store() {
     }
 }
 
-/// What `look` finds, within a minute.
+/// Polls `look` for up to a minute.
 fn wait_for<T>(look: impl Fn() -> Option<T>) -> T {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
@@ -238,7 +238,7 @@ fn wait_for<T>(look: impl Fn() -> Option<T>) -> T {
     }
 }
 
-/// The processes whose parent is `pid`: field 4 of /proc/PID/stat.
+/// Returns the child processes of `pid`: field 4 of /proc/PID/stat.
 fn children(pid: u32) -> Vec<u32> {
     let all = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let parent = |child: u32| -> Option<u32> {
@@ -247,8 +247,8 @@ fn children(pid: u32) -> Vec<u32> {
     all.filter(|&child| parent(child) == Some(pid)).collect()
 }
 
-/// Engines that take a device without a file system have it, beside others on the same one with ext4; all of their bytes are counted, and
-/// nothing is left.
+/// Engines for raw devices share a device with engines on ext4; all their bytes are counted, and
+/// nothing is left over.
 #[test]
 fn engines_without_a_file_system_have_the_bare_device() {
     let Some(()) = root("a loop device takes root") else { return };

@@ -1,7 +1,8 @@
-//! The book's console blocks do what they say: each page's commands run in order, in a directory of their own.
+//! The book's console blocks are correct: each page's commands run in order, in a directory of
+//! their own.
 //!
-//! A line that begins with `$ ` is a command for `sh`, the lines up to the next one are all that it prints, as a
-//! terminal shows it. `…` stands for any text in a line.
+//! A line that begins with `$ ` is a command for `sh`; the lines up to the next one are its
+//! complete output on a terminal. `…` stands for any text in a line.
 use std::{fs, path::Path, process::Command};
 
 struct Step {
@@ -9,7 +10,7 @@ struct Step {
     prints: String,
 }
 
-/// The steps of all blocks of a page.
+/// Returns the steps of all blocks of a page.
 fn steps(page: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     for block in page.split("```console\n").skip(1) {
@@ -24,7 +25,7 @@ fn steps(page: &str) -> Vec<Step> {
     steps
 }
 
-/// Whether `text` is what `pattern` says, where `…` stands for anything in a line.
+/// Returns whether `pattern`, where `…` stands for any text in a line, matches `text`.
 fn matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('…') {
         None => pattern == text,
@@ -37,7 +38,7 @@ fn matches(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// Runs a page; how many commands it has.
+/// Runs a page and returns its number of commands.
 fn run(page: &Path) -> usize {
     let place = tempfile::tempdir().unwrap();
     let binaries = Path::new(env!("CARGO_BIN_EXE_terrace")).parent().unwrap();

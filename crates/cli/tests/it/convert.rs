@@ -1,9 +1,10 @@
-//! `convert`: every preset into every other, cut short and taken up again, with the source untouched.
+//! `convert`: every preset into every other, interrupted and continued, with the source
+//! untouched.
 use crate::common;
 use common::{command, fresh, terrace, terrace_with};
 use std::{fs, path::Path, thread::sleep, time::Duration};
 
-/// Many pairs, some overwritten and deleted, part of them in a log.
+/// Writes many pairs, some overwritten and deleted, part of them only in a WAL.
 fn fill(store: &str, pairs: u32) {
     let value = "0123456789abcdef".repeat(40);
     let lines: String = (0..pairs).map(|n| format!("key{:07}\t{n}{value}\n", n * 7919 % pairs)).collect();
@@ -37,7 +38,8 @@ fn every_preset_becomes_every_other_and_back() {
         } else if options.split {
             terrace(["raw", "format", &at("data"), "--size", "64MiB", "--meta", &to]).ok();
         }
-        let anywhere = ["--option", "durability=background"]; // not every file system gives every tier
+        // not every file system supports every durability mode
+        let anywhere = ["--option", "durability=background"];
         let said = terrace(["convert", &from, &to, "--preset", preset].iter().chain(&anywhere)).ok();
         let said = String::from_utf8(said).unwrap();
         assert!(said.starts_with("copied 3000 pairs"), "{preset}: {said}");
@@ -96,7 +98,7 @@ fn what_will_not_do_is_refused() {
     let same = terrace(["convert", store, &format!("{store}/../store")]).fails(1);
     assert!(same.contains("is the store to read itself"), "{same}");
 
-    // Half a conversion of what the source was before.
+    // Half a conversion of an earlier state of the source.
     fs::create_dir(at("to.converting")).unwrap();
     fs::write(at("to.converting/CONVERTING"), r#"{"source":"elsewhere","last_sequence":1}"#).unwrap();
     let other = terrace(["convert", store, &at("to")]).fails(1);
@@ -107,7 +109,7 @@ fn what_will_not_do_is_refused() {
     assert!(foreign.contains("to.converting is not empty"), "{foreign}");
 }
 
-/// What a conversion of `store` into the default make notes of itself.
+/// Returns the record of a conversion of `store` into the default layout.
 fn record(store: &Path) -> String {
     let last = terrace::Db::open_read_only(store, terrace::Options::default()).unwrap().last_sequence();
     let source = store.canonicalize().unwrap();
@@ -117,7 +119,7 @@ fn record(store: &Path) -> String {
     )
 }
 
-/// All was there, and it was killed before the directory had its name, or before the record was gone.
+/// Killed after copying everything, before the rename or before the record was removed.
 #[test]
 fn one_that_was_killed_near_its_end_ends() {
     let (folder, store) = fresh();
@@ -135,7 +137,7 @@ fn one_that_was_killed_near_its_end_ends() {
     }
 }
 
-/// It went on with what was begun, and said that all was copied.
+/// It used to continue the old conversion and report that all was copied.
 #[test]
 fn what_was_begun_as_something_else_is_not_taken_up() {
     let (folder, store) = fresh();
@@ -148,7 +150,8 @@ fn what_was_begun_as_something_else_is_not_taken_up() {
     terrace(["convert", store.to_str().unwrap(), &at("to")]).ok();
 }
 
-/// A device has no record. It took whatever store was there, as long as its last pair was one of the source, for a copy.
+/// A device has no record. Any store on it used to count as a partial copy if its last pair was
+/// one of the source.
 #[test]
 fn a_device_with_pairs_of_its_own_stays_as_it_is() {
     let (folder, store) = fresh();
@@ -158,7 +161,7 @@ fn a_device_with_pairs_of_its_own_stays_as_it_is() {
     fill(store, 100);
     terrace(["convert", store, device]).ok();
     let before = terrace(["dump", device]).ok();
-    fill(store, 300); // other pairs, up to the last one of before
+    fill(store, 300); // other pairs, up to the former last one
     let refused = terrace(["convert", store, device]).fails(1);
     assert!(refused.contains("nothing was changed"), "{refused}");
     assert!(terrace(["dump", device]).ok() == before, "MIXED");

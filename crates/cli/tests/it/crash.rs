@@ -1,4 +1,5 @@
-//! `terrace crash`: wrong usage is named; a campaign counts, keeps what fails, and replays it.
+//! `terrace crash`: usage errors are named; a campaign counts, keeps failing states, and replays
+//! them.
 use crate::common;
 use common::terrace;
 use std::{
@@ -36,7 +37,7 @@ fn the_seam_needs_no_root_and_knows_no_devices() {
     }
 }
 
-/// A directory on a machine that can.
+/// A directory on a capable machine.
 fn ground() -> Option<(tempfile::TempDir, PathBuf)> {
     let owner = fs::metadata("/proc/self").expect("/proc").uid();
     require("root", if owner == 0 { Ok(()) } else { Err("mounting a file system takes root") })?;
@@ -72,14 +73,14 @@ fn a_store_that_keeps_the_contract_ends_well_and_a_control_is_found() {
     assert_eq!(fs::read_dir(dir.join("work")).expect("there").count(), 0, "left behind");
 }
 
-/// Whoever looks at the exit status alone must not take a campaign for a good one that was broken off.
+/// An interrupted campaign must not exit with success.
 #[test]
 fn a_campaign_that_is_broken_off_does_not_end_well() {
     let mut campaign = Command::new(env!("CARGO_BIN_EXE_terrace"));
     campaign.args(["crash", "--level", "seam", "--seconds", "600"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let campaign = campaign.spawn().expect("started");
     let begin = Instant::now();
-    // Until it listens to signals.
+    // Until it handles signals.
     let listens = || {
         let status = fs::read_to_string(format!("/proc/{}/status", campaign.id())).expect("it runs");
         let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).expect("a set of signals");

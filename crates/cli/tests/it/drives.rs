@@ -1,4 +1,5 @@
-//! `terrace ssd create`, `profiles`, `trace` and `smart`: virtual drives without a block device, and what real ones tell.
+//! `terrace ssd create`, `profiles`, `trace` and `smart`: virtual SSDs without a block device,
+//! and counters of real drives.
 use crate::common;
 use common::{terrace, terrace_with};
 use serde_json::Value;
@@ -122,7 +123,7 @@ fn a_bad_trace_is_told_by_file_and_line() {
     assert!(error.contains(text(&file)), "{error}");
 }
 
-/// The figures are those of tests/it/smart.rs of the device's crate.
+/// The values are those of tests/it/smart.rs in the device crate.
 #[test]
 fn real_drives_tell_or_are_said_not_to() {
     let directory = tempfile::tempdir().unwrap();
@@ -147,7 +148,7 @@ fn real_drives_tell_or_are_said_not_to() {
     let error = terrace(["ssd", "smart", "--from-json", text(&smart), "--since", text(&earlier)]).fails(1);
     assert!(error.contains("more than now"), "{error}");
 
-    // Two drives of one model are two drives.
+    // Two drives of one model are different drives.
     let with_serial =
         |serial: &str| drive(9_456_831, 9_011_555).replacen('{', &format!("{{\"serial_number\":\"{serial}\","), 1);
     fs::write(&smart, with_serial("S1")).unwrap();

@@ -1,4 +1,4 @@
-//! What a user is told when something is wrong: what, where, and with which file.
+//! Error messages: the problem, its place, and the file.
 use crate::common;
 use common::{command, fresh, terrace, terrace_with};
 use std::{
@@ -89,7 +89,7 @@ fn a_store_in_use_is_refused_and_readers_share() {
     let (_directory, store) = fresh();
     let path = store.to_str().unwrap();
     make(path);
-    // A load that waits for more lines holds the store. It has it once the store has a log of its own.
+    // A load that waits for input has the store open, once the store has a WAL of its own.
     let mut loading =
         command(["load", path, "-", "--option", "write_buffer_size=64KiB"]).stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = loading.stdin.take().unwrap();
@@ -107,7 +107,7 @@ fn a_store_in_use_is_refused_and_readers_share() {
     drop(stdin);
     assert!(loading.wait_with_output().unwrap().status.success());
 
-    // A scan that nobody reads to its end shares the store with other readers, but not with a writer.
+    // An unfinished scan shares the store with other readers, but not with a writer.
     let mut scanning = command(["dump", path]).spawn().unwrap();
     let mut first = [0];
     scanning.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
@@ -158,7 +158,7 @@ fn damage_is_found_and_located() {
     assert_eq!(report["problems"].as_array().unwrap().len(), 1);
 }
 
-/// Nobody is sent back to the command that has just run.
+/// Advice never names the command that has just run.
 #[test]
 fn advice_names_another_command() {
     let (directory, store) = fresh();
@@ -193,7 +193,7 @@ fn only_a_bpf_file_system_can_be_pinned_in() {
     assert!(terrace(["pin", &path, "more"]).fails(2).contains("more"));
 }
 
-/// Many systems mount `/sys/fs/bpf` for root alone: then what is pinned there is nobody else's.
+/// Many systems mount `/sys/fs/bpf` for root only: other users cannot reach a pin there.
 #[test]
 fn a_pin_that_others_cannot_reach_is_no_pin_for_everybody() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,9 +1,9 @@
-//! `--json` of every command: valid JSON, keys and values as they are.
+//! `--json` of every command: valid JSON with exact keys and values.
 use crate::common::{fresh, terrace, terrace_with};
 use serde_json::{Value, json};
 use std::{fs, path::Path};
 
-/// Keys and values, and what stands for them in JSON: UTF-8 is itself, whatever is in it.
+/// Keys and values with their JSON form: UTF-8 is itself, whatever it contains.
 fn pairs() -> Vec<(&'static [u8], Value)> {
     vec![
         (b"\x00\x1f\t\n\"\\", json!("\u{0}\u{1f}\t\n\"\\")),
@@ -14,7 +14,7 @@ fn pairs() -> Vec<(&'static [u8], Value)> {
     ]
 }
 
-/// Every line of what is printed, each of which must be JSON.
+/// Returns every output line, which must be JSON.
 fn lines<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = S>) -> Vec<Value> {
     let out = String::from_utf8(terrace(arguments).ok()).expect("JSON is UTF-8");
     let parsed: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
@@ -28,7 +28,7 @@ fn fill(store: &str) {
     terrace_with(["load", store, "-", "--format", "hex"], text.as_bytes()).ok();
 }
 
-/// Whether `text` stands for one of the pairs anywhere in `value`.
+/// Returns whether `text`, the form of a key or value, occurs anywhere in `value`.
 fn holds(value: &Value, text: &Value) -> bool {
     value == text
         || match value {
@@ -121,7 +121,7 @@ fn every_command_prints_json() {
     assert!(Path::new(store).is_dir());
 }
 
-/// What `scan --json` prints can be loaded, and gives the same pairs.
+/// The output of `scan --json` loads into the same pairs.
 #[test]
 fn a_scan_can_be_loaded() {
     let (directory, store) = fresh();

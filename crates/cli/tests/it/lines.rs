@@ -7,7 +7,7 @@ use std::{io::Read, process::Command};
 proptest::proptest! {
     #![proptest_config(Config { failure_persistence: None, ..Config::with_cases(12) })]
 
-    /// Whatever the bytes and the format, what is dumped and loaded elsewhere dumps the same.
+    /// For any bytes and any format, a dump loaded elsewhere dumps the same.
     #[test]
     fn dump_and_load_are_inverse(pairs in btree_map(vec(any::<u8>(), 0..20), vec(any::<u8>(), 0..200), 0..60)) {
         let (_directory, store) = fresh();
@@ -74,7 +74,7 @@ fn a_bad_line_is_named_and_what_was_before_it_stays() {
     assert!(error.contains("line 1"), "{error}");
 }
 
-/// What is no dump at all changes nothing, and makes no store.
+/// Input of another kind changes nothing and creates no store.
 #[test]
 fn a_file_of_another_kind_is_refused_at_its_first_line() {
     let (_directory, store) = fresh();
@@ -109,7 +109,8 @@ fn bad_lines_are_skipped_if_that_is_asked_for_and_none_silently() {
 fn a_load_that_the_store_breaks_off_says_what_is_sure_to_be_there() {
     let (directory, store) = fresh();
     let lines = directory.path().join("lines");
-    // The second batch makes a table of 70 MiB, where files may have 32 (64, where a shell counts in KiB).
+    // The second batch makes an SSTable of 70 MiB, above the file-size limit of 32 (64 in shells
+    // that count in KiB).
     let line = |key: u32, mebibytes: usize| format!("{key:03}\t{}\n", "v".repeat(mebibytes << 20));
     std::fs::write(&lines, (0..17).map(|key| line(key, if key < 16 { 1 } else { 70 })).collect::<String>()).unwrap();
     let limited = "trap '' XFSZ; ulimit -f 65536; exec \"$@\"";

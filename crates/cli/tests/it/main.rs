@@ -1,4 +1,4 @@
-//! The `terrace` command as its users meet it.
+//! The `terrace` command as users see it.
 mod bench;
 mod book;
 mod common;

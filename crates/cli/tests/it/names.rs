@@ -1,5 +1,5 @@
-//! Commands that look at single files of a store: FIFOs, links and files of terabytes in their place are refused, not waited for,
-//! followed, or read whole.
+//! Commands that read single files of a store: FIFOs, links and files of terabytes in their
+//! place are refused, not waited for, followed, or read whole.
 use crate::common::{command, fresh, situations, terrace};
 use std::{
     fs,
@@ -10,7 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The exit status of `terrace` with these arguments, which must end by itself within twenty seconds, and what it said.
+/// Runs `terrace` with these arguments, which must end within twenty seconds. Returns exit
+/// status and messages.
 fn soon(arguments: &[&str]) -> (i32, String) {
     let mut child = command(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let begun = Instant::now();
@@ -77,7 +78,7 @@ fn single_files_are_looked_at_as_a_store_would() {
             assert!(status != 0 && !said.is_empty(), "{name} is a {kind}: {said}");
         }
     }
-    // A link of the caller's to a file of the store is the caller's affair.
+    // A link to a store's file that the user names is followed.
     let (_other, path) = fresh();
     situations::store(&path, "default");
     let link = path.with_file_name("CURRENT");
@@ -85,7 +86,7 @@ fn single_files_are_looked_at_as_a_store_would() {
     assert_eq!(soon(&["inspect", link.to_str().unwrap()]).0, 0);
 }
 
-/// A link in the place of `lost/` leads to files of others, which `lost discard` would remove.
+/// A link in place of `lost/` leads to foreign files, which `lost discard` would remove.
 #[test]
 fn lost_is_not_looked_for_through_a_link() {
     let (directory, store) = fresh();

@@ -1,4 +1,4 @@
-//! Stores on a device without a file system, from the shell.
+//! Stores on a raw device, from the shell.
 use crate::common;
 use common::{Ran, command, fresh, terrace, terrace_with};
 use std::{
@@ -14,7 +14,7 @@ fn raw<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Ran {
     terrace(["raw"].into_iter().chain(arguments))
 }
 
-/// A prepared file in a directory of the test's own.
+/// A prepared file in a temporary directory.
 fn prepared() -> (tempfile::TempDir, String) {
     let (directory, path) = fresh();
     let device = path.display().to_string();
@@ -37,7 +37,7 @@ fn a_store_goes_onto_a_device_and_back() {
     assert_eq!(info["files"].as_u64(), Some(listed.lines().count() as u64));
     assert!(raw(["cat", &device, "CURRENT"]).ok().starts_with(b"MANIFEST-"));
 
-    // Out into a directory, which is a store like any other, and onto another device.
+    // Exports into a directory, a store like any other, and imports to another device.
     let out = directory.path().join("out").display().to_string();
     raw(["export", &device, &out]).ok();
     let exported = fs::read(Path::new(&out).join("CURRENT")).unwrap();
@@ -53,7 +53,8 @@ fn a_store_goes_onto_a_device_and_back() {
     assert!(raw(["export", &device, &out]).fails(1).contains("not empty"));
 }
 
-/// The list of files is damaged where a flush had saved it: nothing goes on with that, and what the rest of it tells can be had.
+/// The file table is corrupt where a flush had saved it: nothing continues from it, and its
+/// valid parts can be exported.
 #[test]
 fn files_come_out_of_a_device_whose_list_is_damaged() {
     let (directory, device) = prepared();
@@ -82,7 +83,7 @@ fn files_come_out_of_a_device_whose_list_is_damaged() {
     let kept = String::from_utf8(terrace(["dump", &saved, "--format", "hex"]).ok()).unwrap();
     assert!(pairs.lines().all(|pair| kept.contains(pair)), "{} pairs", kept.lines().count());
 
-    // Nothing wrong: the same as without. No half left: an error.
+    // Without damage, the same result as without the flag. Without a valid half, an error.
     let (fresh_device, nothing) = (prepared(), directory.path().join("nothing").display().to_string());
     raw(["export", &fresh_device.1, &nothing, "--damaged"]).ok();
     let mut headless = image.clone();
@@ -100,7 +101,7 @@ fn files_come_out_of_a_device_whose_list_is_damaged() {
     assert!(all[0] == all[1] && all[0].len() > pairs.len());
 }
 
-/// A store in two halves: its directory's path is the store's, and neither half goes with another.
+/// A split store: its directory is the store's path, and neither half works with another one.
 #[test]
 fn logs_and_tables_may_be_on_a_device_and_the_rest_in_a_directory() {
     let (directory, store) = fresh();
@@ -123,10 +124,11 @@ fn logs_and_tables_may_be_on_a_device_and_the_rest_in_a_directory() {
     let all = terrace(["dump", &store]).ok();
     assert_eq!(all.iter().filter(|byte| **byte == b'\n').count(), 2001);
 
-    // Parts of pages, and past the page cache: the same store.
+    // Partial pages, and direct I/O: the same store.
     terrace(["put", &store, "key", "value", "--option", "padding=false"]).ok();
     let direct = terrace(["put", &store, "key", "value", "--option", "direct_io=true"]);
-    assert!(direct.status == 0 || direct.err.contains("direct_io=true is refused"), "{}", direct.err); // tmpfs may
+    // tmpfs may
+    assert!(direct.status == 0 || direct.err.contains("direct_io=true is refused"), "{}", direct.err);
     let both = ["put", &store, "k", "v", "--option", "padding=false", "--option", "direct_io=true"];
     assert!(terrace(both).fails(2).contains("whole pages"));
     assert!(
@@ -144,7 +146,7 @@ fn logs_and_tables_may_be_on_a_device_and_the_rest_in_a_directory() {
     assert!(terrace(["dump", &copy]).ok() == all);
     terrace(["check", &copy, "--deep"]).ok();
 
-    // What does not belong together is not taken for a store, and nothing of it is removed.
+    // Mismatched halves are no store, and nothing of them is removed.
     let data_file = Path::new(&store).join("DATA");
     let told = fs::read_to_string(&data_file).unwrap();
     let other = at("other");
@@ -162,7 +164,7 @@ fn logs_and_tables_may_be_on_a_device_and_the_rest_in_a_directory() {
     assert!(raw(["format", &other, "--force", "--meta", &store]).fails(1).contains("not empty"));
 }
 
-/// Tables that are not single files are not left behind.
+/// SSTables that are not single files are exported too.
 #[test]
 fn a_store_of_other_tables_is_not_imported() {
     let (directory, device) = prepared();
@@ -205,7 +207,7 @@ fn what_is_there_is_not_overwritten_unasked() {
         raw(["format", &bad, "--size", "8MiB", "--slot", slot, "--unit", "20GiB"]).fails(status);
         assert!(!Path::new(&bad).exists(), "--slot {slot}");
     }
-    // Cut short: the layout speaks of more than there is.
+    // Truncated: the superblock describes a larger device.
     fs::OpenOptions::new().write(true).open(&device).unwrap().set_len(32 << 20).unwrap();
     assert!(terrace(["get", &device, "key"]).fails(1).contains("was formatted as a device of 67108864 bytes"));
 
@@ -217,8 +219,8 @@ fn what_is_there_is_not_overwritten_unasked() {
     assert!(refused.contains("tier journal is refused"), "{refused}");
 }
 
-/// What the tools of others have written is told by its name. Of those that make a file system in a plain file, whoever is not
-/// installed is left out, aloud.
+/// Contents written by other tools are named. Tools that create a file system in a plain file
+/// are skipped with a message if missing.
 #[test]
 fn what_other_tools_leave_is_recognised() {
     let directory = tempfile::tempdir().unwrap();
@@ -248,7 +250,8 @@ fn what_other_tools_leave_is_recognised() {
             println!("skipped: there is no {program}");
             continue;
         };
-        let _ = child.stdin.take().expect("it is piped").write_all(input.as_bytes()); // some read nothing
+        // some do not read
+        let _ = child.stdin.take().expect("it is piped").write_all(input.as_bytes());
         assert!(child.wait().unwrap().success(), "{program}");
         let refused = raw(["format", &image]).fails(1);
         assert!(refused.contains(what), "{program}: {refused}");
@@ -265,7 +268,8 @@ fn what_other_tools_leave_is_recognised() {
     require("mkfs", if told >= 2 { Ok(()) } else { Err("no two tools that make file systems") });
 }
 
-/// Runs all of these at once. What those that succeeded have done; who did not must have found the device in use.
+/// Runs all of these concurrently. Returns what the successful ones did; the others must have
+/// found the device in use.
 fn at_once(commands: impl IntoIterator<Item = (String, Command)>) -> BTreeSet<String> {
     let spawn = |(what, mut command): (String, Command)| (what, command.spawn().expect("the binary was built"));
     let children: Vec<_> = commands.into_iter().map(spawn).collect();
@@ -279,12 +283,13 @@ fn at_once(commands: impl IntoIterator<Item = (String, Command)>) -> BTreeSet<St
     done
 }
 
-/// Many processes write at once; then many write and some format it, until one of these has come to it.
+/// Many processes write concurrently; then many write and some format, until a format succeeds.
 fn race(device: &str) {
     let put = |n: usize| (format!("key{n:02}\tvalue"), command(["put", device, &format!("key{n:02}"), "value"]));
     let format = || ("format".to_owned(), command(["raw", "format", device, "--force"]));
     let found = || match terrace(["dump", device]) {
-        Ran { status: 1, err, .. } if err.contains("missing store") => BTreeSet::new(), // it was formatted last
+        // formatted last
+        Ran { status: 1, err, .. } if err.contains("missing store") => BTreeSet::new(),
         dumped => String::from_utf8(dumped.ok()).unwrap().lines().map(str::to_owned).collect(),
     };
     let is_whole = || assert_eq!(raw(["check", device]).ok(), b"no problems\n", "TWO WRITERS");
@@ -319,7 +324,8 @@ fn of_many_who_open_a_block_device_at_once_one_uses_it_at_a_time() {
     race(&device.0);
 }
 
-/// A process is killed while it writes, again and again: each time the list of files is whole, and what was there before is.
+/// A process is killed while writing, repeatedly: the file table is always consistent, and
+/// earlier contents survive.
 #[test]
 fn a_killed_process_leaves_a_whole_list_and_all_that_was_there() {
     let (_directory, device) = prepared();
@@ -331,7 +337,7 @@ fn a_killed_process_leaves_a_whole_list_and_all_that_was_there() {
             .spawn()
             .expect("the binary was built");
         let mut lines = child.stdin.take().expect("it is piped");
-        // More each time, so that it is killed in the midst of something else.
+        // More each time, to be killed during different operations.
         for n in 0..1000 * (round + 1) {
             writeln!(lines, "{n:08x}\t{:0400x}", n * n).unwrap();
         }
@@ -357,7 +363,7 @@ impl Loop {
 
 impl Drop for Loop {
     fn drop(&mut self) {
-        let _ = run("losetup", &["-d", &self.0]); // its file goes with the test's directory
+        let _ = run("losetup", &["-d", &self.0]); // its file is removed with the test's directory
     }
 }
 
@@ -379,7 +385,7 @@ fn a_real_block_device_holds_a_store_and_a_mounted_one_is_left_alone() {
     terrace(["check", &device.0]).ok();
     assert_eq!(raw(["check", &device.0]).ok(), b"no problems\n");
 
-    // One device, two names: who has it by one is in the way of the other.
+    // One device, two names: a user of one name excludes users of the other.
     let image = directory.path().join("image");
     let behind = raw(["format", &image.display().to_string(), "--force"]).fails(1);
     assert!(behind.contains(&format!("behind {}", device.0)), "{behind}");

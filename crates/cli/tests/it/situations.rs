@@ -1,14 +1,14 @@
-//! What a user meets when something is not as it should be: see `common/situations.rs`. Here: paths, arguments, and stores in LevelDB's
-//! format; other ones are in `situations_of_*.rs`.
+//! Error situations of users: see `common/situations.rs`. Here: paths, arguments, and stores in
+//! LevelDB's format; others are in `situations_of_*.rs`.
 use crate::common::{self, situations};
 use common::{terrace, terrace_with};
 use situations::{CHECK, GET, PUT, Situation, judge, keep_only, names};
 use std::{fs, os::unix::fs::symlink, path::Path};
 
-/// A store in LevelDB's format with a table and a log.
+/// A store in LevelDB's format with an SSTable and a WAL.
 fn store(path: &Path) {
     let lines: String = (0..500).map(|n| format!("key{n:03}\tvalue {n}\n")).collect();
-    let numbers = ["--preset", "leveldb"]; // numbers of files follow from them
+    let numbers = ["--preset", "leveldb"]; // file numbers depend on it
     terrace_with(["load", path.to_str().unwrap(), "-"].iter().chain(&numbers), lines.as_bytes()).ok();
     terrace(["compact", path.to_str().unwrap()].iter().chain(&numbers)).ok();
     terrace(["put", path.to_str().unwrap(), "k", "v"].iter().chain(&numbers)).ok();
@@ -154,7 +154,7 @@ const SITUATIONS: &[Situation] = &[
             let table = at.join(&names(at, ".ldb")[0]);
             fs::OpenOptions::new().write(true).open(table).unwrap().set_len(100).unwrap();
         },
-        GET, // of a key that is in the log: what does not need the table is served
+        GET, // of a key in the WAL: reads that do not need the SSTable succeed
         0,
         "",
     ),

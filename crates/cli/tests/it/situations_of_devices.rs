@@ -1,5 +1,5 @@
-//! What a user meets when a device that should hold a store, or one half of one, is damaged, not prepared, or not there: see
-//! `common/situations.rs`.
+//! Error situations with devices, and halves of split stores, that are corrupt, unprepared or
+//! missing: see `common/situations.rs`.
 use crate::common::situations;
 use situations::{GET, PUT, Situation, cut, device, half, harm, judge, lose, prepared};
 use std::fs;

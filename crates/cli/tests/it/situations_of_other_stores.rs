@@ -1,5 +1,5 @@
-//! What a user meets when a store with values in the log, with tables in folders or in bundles is damaged, or only half of it is there:
-//! see `common/situations.rs`.
+//! Error situations with value logs, directory tables and bundles that are corrupt or
+//! incomplete: see `common/situations.rs`.
 use crate::common::situations;
 use situations::{
     CHECK, GET, PUT, Situation, bundles, cut, folders, harm, judge, lose, names, replace, table, value_log,
@@ -63,7 +63,7 @@ const SITUATIONS: &[Situation] = &[
             value_log(at);
             cut(&at.join("000002.vlog"), 0);
         },
-        PUT, // reads that need the segment fail by its name
+        PUT, // reads that need the segment fail and name it
         0,
         "",
     ),

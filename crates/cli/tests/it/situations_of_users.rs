@@ -1,4 +1,5 @@
-//! What a user meets who may not read or write everything: see `common/situations.rs`.
+//! Error situations of users without permission to read or write everything: see
+//! `common/situations.rs`.
 use crate::common::{self, situations};
 use common::Ran;
 use situations::{CHECK, GET, PUT, Situation, bundles, device, folders, judge_as, names, table, value_log};
@@ -16,7 +17,7 @@ use tempfile::TempDir;
 /// A user without rights.
 const NOBODY: u32 = 65534;
 
-/// Lets everybody read what is at `path`, and nobody but root write it.
+/// Makes `path` readable for all and writable for root only.
 fn read_only(path: &Path) {
     allow(path.parent().unwrap(), 0o755);
     each_below(path, &|there| allow(there, if there.is_dir() { 0o555 } else { 0o444 }));
@@ -26,7 +27,7 @@ fn allow(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Calls `change` for `path`, then for what lies below it.
+/// Calls `change` for `path`, then for everything below it.
 fn each_below(path: &Path, change: &dyn Fn(&Path)) {
     if path.exists() {
         change(path);
@@ -218,20 +219,20 @@ const PERMISSIONS: &[Situation] = &[
     ),
 ];
 
-/// As a user who may not do everything; where the test runs as root, as one who has nothing.
+/// Runs as an unprivileged user; if the test runs as root, as one without rights.
 #[test]
 fn permissions() {
     let user = User::found();
     judge_as(PERMISSIONS, |path, arguments| {
         let ran = user.run(&arguments);
         let restored = |there: &Path| allow(there, 0o755);
-        restored(path.parent().unwrap()); // or it could not be removed
+        restored(path.parent().unwrap()); // otherwise it could not be removed
         each_below(path, &restored);
         ran
     });
 }
 
-/// Somebody to whom permissions apply.
+/// An unprivileged user.
 struct User {
     is_root: bool,
     program: PathBuf,
@@ -239,7 +240,7 @@ struct User {
 }
 
 impl User {
-    /// Root becomes `nobody`, who may have no way to the binary that was built: then a copy of it does.
+    /// Root becomes `nobody`, who may not be able to reach the built binary: use a copy then.
     fn found() -> User {
         let copy = tempfile::tempdir().unwrap();
         allow(copy.path(), 0o755);

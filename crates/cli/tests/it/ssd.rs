@@ -1,4 +1,5 @@
-//! `terrace ssd`: wrong usage is named, a served drive is a block device, and Ctrl-C takes it down.
+//! `terrace ssd`: usage errors are named, a served drive is a block device, and Ctrl-C removes
+//! it.
 use crate::common;
 use common::{command, terrace};
 use nix::{
@@ -31,14 +32,14 @@ fn there_may_be_nothing_to_clean_up() {
     assert_eq!(String::from_utf8_lossy(&said), "{\"failed\":[],\"removed\":[],\"running\":[]}\n");
 }
 
-/// A server that runs, and what it said.
+/// A running server and its output.
 struct Server {
     child: Child,
     said: Value,
 }
 
 impl Server {
-    /// Starts `terrace ssd serve` below `work`; `None` where the machine cannot.
+    /// Starts `terrace ssd serve` below `work`; `None` on an incapable machine.
     fn start(work: &Path, arguments: &[&str]) -> Option<Server> {
         let owner = fs::metadata("/proc/self").expect("/proc").uid();
         require("root", if owner == 0 { Ok(()) } else { Err("serving takes root") })?;

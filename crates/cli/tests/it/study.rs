@@ -1,4 +1,4 @@
-//! `terrace study`: it measures, judges, goes on where it was, shows it all, and refuses by line and name.
+//! `terrace study`: it measures, judges, continues, reports, and names errors by line and field.
 use crate::common;
 use common::{Ran, command, root, terrace};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use terrace_device::serve::{FrontEnd, FuseLoop};
 use terrace_peers::require;
 
-/// An experiment that is over soon. Preset `l2sm` is one to come.
+/// A short experiment. Preset `l2sm` does not exist yet.
 const SMALL: &str = r#"
 title = "Small & <quick>"
 source = "ours"
@@ -64,7 +64,7 @@ that = "wa1(terrace:leveldb, workload=fillrandom) > 1 + wa1(terrace:l2sm, worklo
 because = "no device is counted"
 "#;
 
-/// A place of a test's own, with the experiment in it. The lock that studies share has its name.
+/// A directory with the experiment. The lock shared by studies is named after it.
 struct Place(TempDir);
 
 impl Place {
@@ -79,7 +79,7 @@ impl Place {
         self.0.path().join(name)
     }
 
-    /// Where results go.
+    /// Directory of the results.
     fn out(&self) -> String {
         self.file("out").to_str().unwrap().to_owned()
     }
@@ -139,7 +139,7 @@ fn an_experiment_is_measured_judged_and_shown() {
     assert!(html.contains("<h2>Small &amp; &lt;quick&gt;</h2>") && html.contains("class=\"broken\""), "{html}");
     assert_eq!(html.matches("<svg class=\"cascade\"").count(), 2, "one for each engine that ran");
     assert!(html.contains("How it grows") && html.contains("value_size in bytes"), "{html}");
-    // along the sweep: one picture for each row; side by side: for the row and values that have the figure
+    // along the sweep: one picture per row; side by side: per row and value with the figure
     let over_time = 2 * 2;
     assert_eq!(html.matches("class=\"plot\"").count(), 2 + 3 + over_time);
     assert_eq!(
@@ -163,7 +163,7 @@ fn an_experiment_is_measured_judged_and_shown() {
     assert_eq!(place.run(&["--scale", "0.05"]).err.matches("round ").count(), 12, "another size is another run");
 }
 
-/// What programs are told of the small experiment.
+/// The JSON output for the small experiment.
 fn check_json(told: &Value) {
     assert_eq!((&told["name"], &told["scale"], &told["rounds"]), (&json!("small"), &json!(0.1), &json!(1)));
     assert!(told["pending"]["terrace:l2sm"].is_string(), "{told}");
@@ -213,7 +213,7 @@ fn what_is_wrong_is_refused_by_line_and_name() {
     assert!(terrace(["study", "report", empty.path().to_str().unwrap()]).fails(1).contains("no run"));
 }
 
-/// Stores can live elsewhere than an experiment says, but where devices are what it compares.
+/// Stores can live on another device than the experiment's, unless it compares devices.
 #[test]
 fn a_given_device_takes_the_place_of_what_the_file_says() {
     let place = Place::new(&SMALL.replace("\"temporary\"", "\"loop\"\nsize = \"1GiB\""));
@@ -238,7 +238,7 @@ fn a_given_device_takes_the_place_of_what_the_file_says() {
     assert!(compares.run(&["--device", &device, "--destroy-data"]).fails(2).contains("compares devices (device.size)"));
 }
 
-/// A second study is refused while one measures; one that was killed goes on where it was.
+/// A second study is refused while one runs; a killed one continues.
 #[test]
 fn a_killed_study_goes_on_and_two_do_not_run_at_once() {
     let place = Place::new(&SMALL.replace("num = 20_000", "num = 400_000"));
@@ -261,7 +261,7 @@ fn a_killed_study_goes_on_and_two_do_not_run_at_once() {
     assert!(measured <= 12 - kept / 2 * 2, "{measured} measured though {kept} were there");
 }
 
-/// A file system in memory, gone when this is.
+/// A file system in memory, unmounted when dropped.
 struct Memory(PathBuf);
 
 impl Memory {
@@ -272,7 +272,7 @@ impl Memory {
         mounted
     }
 
-    /// Mounts it, or changes what it is mounted with.
+    /// Mounts it, or changes its mount options.
     fn resize(&self, options: &str) {
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", options, "none"]).arg(&self.0).status();
         assert!(mounted.unwrap().success(), "{options}");
@@ -285,7 +285,8 @@ impl Drop for Memory {
     }
 }
 
-/// Where results have no room left the run ends and names the file; rows that are there stay, and the next run goes on behind them.
+/// Without room for results the run ends and names the file; existing rows stay, and the next
+/// run continues after them.
 #[test]
 fn a_full_disk_of_results_loses_only_the_cell_in_progress() {
     let Some(()) = root("mounts and loop devices take root") else { return };
@@ -303,7 +304,7 @@ fn a_full_disk_of_results_loses_only_the_cell_in_progress() {
     assert_eq!(fs::read_to_string(place.file("out/small/rows.jsonl")).unwrap().lines().count(), 12 + kept % 2);
 }
 
-/// A store whose device is full ends its own cell, whose row says so; the others are measured.
+/// A store on a full device ends its own cell, whose row reports it; others are measured.
 #[test]
 fn a_full_device_fails_its_own_cell() {
     let Some(()) = root("mounts and loop devices take root") else { return };
@@ -342,7 +343,8 @@ fn the_list_names_every_file_with_its_source() {
     }
 }
 
-/// The report is a page that a browser shows, in light and in dark. The pictures stay in the target directory, for people.
+/// The report displays in a browser, in light and dark mode. The screenshots stay in the target
+/// directory.
 #[test]
 fn a_browser_shows_the_report() {
     let found = ["chromium", "chromium-browser", "google-chrome"]
@@ -350,7 +352,7 @@ fn a_browser_shows_the_report() {
         .find(|name| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success()));
     let Some(browser) = require("chromium", found.ok_or("no chromium: install the package chromium")) else { return };
     let Some(()) = root("a drive of its own takes root") else { return };
-    // Down to the flash, and with intervals: all that the report draws is on the page.
+    // Down to the flash, and with intervals: everything that the report draws is on the page.
     let drive = "kind = \"vssd\"\nprofile = \"ssd-s\"\nsize = \"256MiB\"";
     let text = SMALL.replace("kind = \"temporary\"", drive).replace(", \"2KiB\"", "");
     let place = Place::new(&text.replace(", \"readrandom\"]", "]\nrounds = 2"));
@@ -376,7 +378,7 @@ fn a_browser_shows_the_report() {
         look(&[&shot, &scheme]);
         pictures.push(fs::read(&path).expect("a screenshot"));
     }
-    // Empty pages of this size have some 10 KB.
+    // Empty pages of this size have about 10 KB.
     assert!(
         pictures.iter().all(|picture| picture.len() > 60_000),
         "{:?}",

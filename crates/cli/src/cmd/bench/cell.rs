@@ -1,5 +1,5 @@
-//! `terrace bench-cell`: one engine in one round, started by `terrace bench` in a process of its own so that memory,
-//! processor time, I/O and a crash are the engine's alone.
+//! `terrace bench-cell`: one engine in one round, started by `terrace bench` as a separate
+//! process so that memory, processor time, I/O and crashes are attributable to the engine.
 use super::engines;
 use anyhow::Result;
 use std::io::Write;
@@ -8,10 +8,11 @@ use terrace_lab::{
     plan::{child, stop},
 };
 
-/// The name of the command.
+/// Name of the command.
 pub const NAME: &str = "bench-cell";
 
-/// Runs one cell of a bench: its description comes in as JSON, events go out. For `terrace bench` only.
+/// Runs one cell of a benchmark: its description arrives as JSON, events are printed. For
+/// `terrace bench` only.
 #[derive(clap::Args)]
 pub struct BenchCell {}
 

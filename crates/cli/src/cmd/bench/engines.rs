@@ -1,9 +1,9 @@
-//! Every engine that a run can name: ours, and the peers.
+//! All engines that a benchmark can name: Terrace and the peers.
 use anyhow::{Result, bail};
 use terrace_lab::{engines, target::Engine};
 use terrace_peers::lab as peers;
 
-/// The engine called `name`; the error lists all there are.
+/// Returns the engine called `name`; the error lists all engines.
 pub fn find(name: &str) -> Result<Box<dyn Engine>> {
     if let Some(peer) = peers::engine(name) {
         return Ok(peer);
@@ -16,7 +16,7 @@ pub fn find(name: &str) -> Result<Box<dyn Engine>> {
     bail!("no engine is named '{name}'; there are {}", names.join(", "))
 }
 
-/// Names and what they are; for a peer that is missing, how to get it.
+/// Returns all names with descriptions and, for a missing peer, how to install it.
 pub fn list() -> Vec<(String, String)> {
     let peers = peers::NAMES.iter().filter_map(|name| Some((name, peers::engine(name)?)));
     let peers = peers.map(|(name, peer)| {

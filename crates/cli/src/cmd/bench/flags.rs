@@ -1,59 +1,61 @@
-//! Flags that say what runs and under which terms.
+//! Flags that select workloads, engines and terms.
 use crate::args::Usage;
 use anyhow::Result;
 use terrace_lab::{cell::CellSpec, device::parse_size, target::Settings, workload::ycsb::Update};
 
-/// What runs.
+/// Workloads and engines.
 #[derive(clap::Args)]
 pub struct Load {
     /// Workloads by name, in order, on one store per engine and round.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "fillrandom,readrandom,readseq")]
     workload: Vec<String>,
-    /// Engines by name; all others are compared with the first. A preset may be followed by options that the terms then do not
-    /// change: terrace:PRESET+OPTION=VALUE.
+    /// Engines by name; the first is the baseline of the comparison. A preset may be followed by
+    /// options that override the terms: terrace:PRESET+OPTION=VALUE.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "terrace")]
     engine: Vec<String>,
-    /// Keys of a fill.
+    /// Number of keys of a fill.
     #[arg(long, default_value_t = 1_000_000)]
     num: u64,
-    /// Bytes of a key.
+    /// Key size in bytes.
     #[arg(long, default_value_t = 16)]
     key_size: usize,
-    /// Bytes of a value.
+    /// Value size in bytes.
     #[arg(long, default_value_t = 100)]
     value_size: usize,
-    /// Threads that work at once.
+    /// Concurrent threads.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Changes in one write.
+    /// Operations per write batch.
     #[arg(long, default_value_t = 1)]
     batch: usize,
-    /// The same seed gives the same operations for every engine.
+    /// Random seed: equal seeds give equal operations for every engine.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Operations of a thread in workloads that read, and of YCSB in all. Default: as many as keys.
+    /// Operations per thread in read workloads, and in total for YCSB. Default: the number of
+    /// keys.
     #[arg(long, value_name = "COUNT")]
     reads: Option<u64>,
-    /// Random puts of a thread in fills and in overwrite. Default: as many as keys
+    /// Random puts per thread in fills and overwrites. Default: the number of keys.
     #[arg(long, value_name = "COUNT")]
     writes: Option<u64>,
-    /// Whether the latency of each operation is recorded.
+    /// Record the latency of each operation.
     #[arg(long, value_name = "ON|OFF", default_value = "on")]
     histogram: Switch,
-    /// Whether every answer is checked against what the store must hold; db_bench does not.
+    /// Verify every result against the expected contents; db_bench does not.
     #[arg(long, value_name = "ON|OFF", default_value = "on")]
     check_answers: Switch,
-    /// What values compress to.
+    /// Compression ratio of the values.
     #[arg(long, value_name = "RATIO", default_value_t = 0.5)]
     compression_ratio: f64,
-    /// What a YCSB update does: puts a whole record, or reads it and replaces one field.
+    /// Meaning of a YCSB update: put a whole record, or read it and replace one field.
     #[arg(long, value_name = "HOW", default_value = "blind")]
     ycsb_update: UpdateFlag,
-    /// Engine and driver run on so many processors, and leave the others to the kernel and to the drive, which has its own where it is
-    /// real. Default: they run on all.
+    /// Restrict engine and driver to this many processors and leave the others to the kernel and
+    /// to the drive, which is separate in reality. Default: all processors.
     #[arg(long, value_name = "N")]
     processors: Option<usize>,
-    /// Memory that an engine's process may hold while a workload only reads, with what the kernel caches for it (root). Default: any.
+    /// Memory limit of the engine's process during read-only workloads, page cache included
+    /// (root). Default: none.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
 }
@@ -61,34 +63,34 @@ pub struct Load {
 /// Equal terms for all engines.
 #[derive(clap::Args)]
 pub struct Terms {
-    /// Size at which a memtable is full; an engine has two, unless its departures say otherwise.
+    /// Memtable size; an engine has two memtables, unless its departures say otherwise.
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = parse_size)]
     write_buffer_size: u64,
-    /// Size at which a compaction ends a file.
+    /// Target file size of compactions.
     #[arg(long, value_name = "SIZE", default_value = "2MiB", value_parser = parse_size)]
     max_file_size: u64,
-    /// Cache of uncompressed blocks.
+    /// Size of the block cache (uncompressed blocks).
     #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = parse_size)]
     cache_size: u64,
-    /// Uncompressed size of a block.
+    /// Uncompressed block size.
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = parse_size)]
     block_size: u64,
-    /// Bits of Bloom filter per key; 0 for none.
+    /// Bloom filter bits per key; 0 for none.
     #[arg(long, value_name = "BITS", default_value_t = 10)]
     bloom_bits: u32,
-    /// How blocks are compressed.
+    /// Compression codec.
     #[arg(long, value_name = "CODEC", default_value = "none", value_parser = ["none", "snappy", "zstd", "lz4"])]
     compression: String,
-    /// Whether reads verify checksums.
+    /// Verify checksums on reads.
     #[arg(long, value_name = "ON|OFF", default_value = "off")]
     verify_checksums: Switch,
-    /// Bytes that level 1 may hold.
+    /// Maximum size of level 1.
     #[arg(long, value_name = "SIZE", default_value = "10MiB", value_parser = parse_size)]
     level_base: u64,
-    /// Files in level 0 that start its compaction, slow writes, stop them.
+    /// Number of level-0 files that triggers compaction, slows writes, stops writes.
     #[arg(long, value_name = "START,SLOW,STOP", default_value = "4,8,12")]
     l0_triggers: String,
-    /// Files kept open at most.
+    /// Maximum number of open files.
     #[arg(long, value_name = "FILES", default_value_t = 1000)]
     max_open_files: u32,
 }
@@ -106,17 +108,17 @@ enum UpdateFlag {
 }
 
 impl Load {
-    /// Names of engines, in the order given.
+    /// Returns the engine names in order.
     pub fn engines(&self) -> &[String] {
         &self.engine
     }
 
-    /// Names of workloads, in the order given.
+    /// Returns the workload names in order.
     pub fn workloads(&self) -> &[String] {
         &self.workload
     }
 
-    /// What all cells have in common.
+    /// Returns the specification common to all cells.
     pub fn spec(&self, settings: Settings) -> CellSpec {
         CellSpec {
             settings,
@@ -144,7 +146,7 @@ impl Load {
 }
 
 impl Terms {
-    /// The terms, as engines take them.
+    /// Returns the terms in the form that engines take.
     pub fn settings(&self) -> Result<Settings> {
         let triggers: Vec<u32> = self.l0_triggers.split(',').map_while(|number| number.trim().parse().ok()).collect();
         let &[start, slow, stop] = &triggers[..] else {

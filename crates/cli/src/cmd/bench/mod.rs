@@ -1,4 +1,4 @@
-//! `terrace bench`: workloads on one or many engines, side by side.
+//! `terrace bench`: compares engines on workloads.
 pub mod cell;
 pub mod engines;
 mod flags;
@@ -21,35 +21,36 @@ use terrace_lab::{
     workload,
 };
 
-/// Runs workloads on one or many engines and compares what they cost.
+/// Runs workloads on engines and compares their costs.
 ///
-/// Rounds alternate the engines; each engine and round is a process of its own with a store of its own, on which the
-/// workloads run in the order given. Docs: docs/lab.md.
+/// Rounds alternate the engines; each engine and round is a separate process with its own store,
+/// on which the workloads run in order. Docs: docs/lab.md.
 #[derive(clap::Args)]
 pub struct Bench {
-    /// Lists workloads or engines, and does nothing else.
+    /// List workloads or engines and exit.
     #[arg(long, value_name = "WHAT")]
     list: Option<Listed>,
     #[command(flatten)]
     load: flags::Load,
     #[command(flatten)]
     terms: flags::Terms,
-    /// How often each engine runs; a claim needs 9.
+    /// Rounds per engine; a claim needs 9.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     #[command(flatten)]
     place: place::Place,
-    /// Longest that one engine may take in one round, in seconds.
+    /// Timeout of an engine in one round, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 7200)]
     timeout: u64,
-    /// Percent of one processor that other processes may use; beyond it a round is marked and repeated once.
+    /// Tolerated load of other processes in percent of one processor; above it a round is marked
+    /// and repeated once.
     #[arg(long, value_name = "PERCENT", default_value_t = 20)]
     disturbed_at: u32,
     #[command(flatten)]
     output: output::Output,
 }
 
-/// What can be listed.
+/// A kind of list.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Listed {
     Workloads,
@@ -57,12 +58,12 @@ enum Listed {
 }
 
 impl Bench {
-    /// Measures what is not measured yet and prints the table.
+    /// Measures everything not measured yet and prints the table.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         if let Some(what) = self.list {
             return list(what, out);
         }
-        let stop = stop::on_signal()?; // before anything starts a thread
+        let stop = stop::on_signal()?; // before threads start
         let mut missing = Vec::new();
         for name in self.load.engines() {
             let engine = engines::find(name).map_err(|error| Usage::of("--engine", error))?;
@@ -99,7 +100,7 @@ impl Bench {
             },
         );
         watch.finish();
-        ledger::remove_stale(); // what a cell that was stopped could not remove
+        ledger::remove_stale(); // left over from stopped cells
         let ended = ended?;
         let records = results.last(&plan);
         let report = Report::new(&plan, &self.place.to_string(), &records);
@@ -130,7 +131,8 @@ fn list(what: Listed, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// A number that another build of this program does not have: its results are not ours.
+/// Returns a number unique to this build of the program: results of another build are not
+/// reused.
 pub fn this_build() -> Result<u64> {
     use std::hash::Hasher;
     let path: PathBuf = std::env::current_exe().context("find this program")?;

@@ -1,4 +1,4 @@
-//! Where the results go beside the terminal.
+//! Files for the results.
 use crate::args::Usage;
 use anyhow::{Context, Result};
 use std::{
@@ -13,36 +13,37 @@ use terrace_lab::{
 /// Files to write.
 #[derive(clap::Args)]
 pub struct Output {
-    /// Adds every row to FILE, one JSON object a line, as soon as it is there. Cells that FILE has already, measured by
-    /// this build under the same terms in the same place, are not measured again.
+    /// Append each row to FILE as a JSON line as soon as it is measured. Cells already in FILE,
+    /// measured by this build under the same terms in the same place, are not measured again.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Forgets what the file of --json has already, and measures it again.
+    /// Discard the rows in the file of --json and measure again.
     #[arg(long, requires = "json")]
     fresh: bool,
-    /// Writes the table as Markdown.
+    /// Write the table as Markdown.
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// Writes the table as Markdown between the lines `<!-- bench:begin -->` and `<!-- bench:end -->` of FILE.
+    /// Write the table as Markdown between the lines `<!-- bench:begin -->` and `<!-- bench:end
+    /// -->` of FILE.
     #[arg(long, value_name = "FILE")]
     markdown_into: Option<PathBuf>,
-    /// Writes every row as comma-separated values.
+    /// Write all rows as comma-separated values.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
 }
 
 impl Output {
-    /// The file of rows.
+    /// Returns the file of rows.
     pub fn json(&self) -> Option<&Path> {
         self.json.as_deref()
     }
 
-    /// Whether rows that are there already are measured again.
+    /// Returns whether existing rows are measured again.
     pub fn fresh(&self) -> bool {
         self.fresh
     }
 
-    /// Refuses now what would fail after hours.
+    /// Rejects early what would fail after hours.
     pub fn check(&self) -> Result<()> {
         if let Some(path) = &self.markdown_into {
             let page = fs::read_to_string(path).with_context(|| path.display().to_string())?;
@@ -62,7 +63,7 @@ impl Output {
         Ok(())
     }
 
-    /// How to go on after a stop.
+    /// Returns how to continue after a stop.
     pub fn how_to_go_on(&self) -> &'static str {
         match self.json {
             Some(_) if self.fresh => "; the same command without --fresh goes on from here",
@@ -71,7 +72,7 @@ impl Output {
         }
     }
 
-    /// Writes what the flags ask for.
+    /// Writes the files selected by the flags.
     pub fn write(&self, report: &Report, records: &[&Record]) -> Result<()> {
         let command = command();
         if let Some(path) = &self.markdown {
@@ -92,7 +93,7 @@ fn replace(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| path.display().to_string())
 }
 
-/// The command line of this process, as a shell would take it.
+/// Returns the command line of this process in shell syntax.
 pub fn command() -> String {
     let arguments = std::env::args_os().skip(1).map(|argument| shell(&argument.to_string_lossy()));
     ["terrace".to_owned()].into_iter().chain(arguments).collect::<Vec<_>>().join(" ")

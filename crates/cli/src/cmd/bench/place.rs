@@ -1,4 +1,4 @@
-//! Where stores live while they are measured: a fresh place for every cell.
+//! The place of the stores during a benchmark: fresh for each cell.
 use crate::args::Usage;
 use anyhow::{Context, Result};
 use std::{
@@ -13,22 +13,25 @@ use terrace_lab::{
     target::Below,
 };
 
-/// Which device, and what may happen to it.
+/// The device and permissions on it.
 #[derive(clap::Args)]
 pub struct Place {
-    /// dir:PATH, a directory; loop:SIZE, a fresh ext4 in a file, counted to the byte (root); block:/dev/X, a fresh ext4
-    /// on that device (root); memory:SIZE, a fresh ext4 on a drive that is this machine's memory (root); vssd:PROFILE or
-    /// vssd:PROFILE:steady, a fresh ext4 on a virtual SSD in memory, new or well used, whose flash is counted (root).
-    /// On all but the first, engines that take a device without a file system (presets raw, lds, leveldb-raw) have it bare.
-    /// Behind loop:SIZE, :nojournal makes an ext4 without a journal, and :xfs an XFS. Behind the last two, in this order:
-    /// :discard tells the drive what is deleted, :nojournal, :flush=MICROSECONDS makes flushes slower, :rate=SIZE is what
-    /// it moves in a second. Default: a temporary directory.
+    /// dir:PATH, a directory; loop:SIZE, a fresh ext4 in a file, counted to the byte (root);
+    /// block:/dev/X, a fresh ext4 on that device (root); memory:SIZE, a fresh ext4 on a drive in
+    /// this machine's memory (root); vssd:PROFILE or vssd:PROFILE:steady, a fresh ext4 on a
+    /// virtual SSD in memory, new or preconditioned, with counted flash (root). On all but the
+    /// first, engines for raw devices (presets device, lds, leveldb-raw) get the bare device.
+    /// Suffixes of loop:SIZE: :nojournal for an ext4 without a journal, :xfs for an XFS.
+    /// Suffixes of the last two, in this order: :discard sends discards to the drive,
+    /// :nojournal, :flush=MICROSECONDS delays flushes, :rate=SIZE limits transfers per second.
+    /// Default: a temporary directory.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
-    /// Lets a directory or device that holds data be overwritten.
+    /// Allow a directory or device with data to be overwritten.
     #[arg(long)]
     destroy_data: bool,
-    /// Where files of loop devices and temporary directories are made. Default: the system's temporary directory.
+    /// Directory for loop-device files and temporary directories. Default: the system's
+    /// temporary directory.
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
 }
@@ -40,7 +43,7 @@ impl fmt::Display for Place {
 }
 
 impl Place {
-    /// All that says where stores live: results of another place are not ours.
+    /// Returns everything that identifies the place: results of another place are not reused.
     pub fn identity(&self) -> Result<String> {
         let work = self.work.clone().unwrap_or_else(std::env::temp_dir);
         let identity = match &self.device {
@@ -50,7 +53,8 @@ impl Place {
         identity.map_err(|error| Usage::of("--device", format!("{error:#}")))
     }
 
-    /// Refuses what cannot be had or holds data, and removes what killed runs left; then a place for each cell.
+    /// Rejects unavailable places and places with data, and removes remains of killed runs.
+    /// Returns a function that provides a place per cell.
     pub fn prepare(&self) -> Result<Box<dyn FnMut(Below) -> Result<Ground>>> {
         let work = self.work.clone().unwrap_or_else(std::env::temp_dir);
         let (spec, temporary) = match &self.device {
@@ -73,30 +77,30 @@ impl Place {
     }
 }
 
-/// What `--device` says.
+/// Parses `--device`.
 pub fn parse(text: &str) -> Result<DeviceSpec> {
     text.parse().map_err(|error: String| Usage::of("--device", error.trim_start_matches("--device ")))
 }
 
-/// Refuses what cannot be had or holds data.
+/// Rejects an unavailable place and one with data.
 pub fn look(device: &DeviceSpec, destroy_data: bool) -> Result<()> {
     device.check(destroy_data).map_err(|error| Usage::of("--device", format!("{error:#}")))
 }
 
-/// Before the number of the process that a temporary directory belongs to.
+/// Precedes the number of the process that owns a temporary directory.
 const PREFIX: &str = "terrace-bench-";
 
-/// A directory of this run. It goes when the run ends; each cell has emptied it before.
+/// A directory of this run. Each cell empties it; it is removed when the run ends.
 struct Temporary(PathBuf);
 
 impl Temporary {
-    /// Below `work`, not made yet. Those of runs that were killed are removed.
+    /// Chooses a directory below `work` without creating it. Removes those of killed runs.
     fn new(work: &Path) -> Temporary {
         for entry in fs::read_dir(work).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
             if owner.is_some_and(|owner| !Path::new("/proc").join(owner.to_string()).exists()) {
-                // Only what a run makes. What cannot be removed is somebody else's.
+                // Only what a run creates; anything else is foreign and stays.
                 let _ = fs::remove_dir_all(entry.path().join("store"));
                 let _ = fs::remove_dir(entry.path());
             }

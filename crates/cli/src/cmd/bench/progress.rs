@@ -1,4 +1,5 @@
-//! How far a bench is: a bar over the whole plan on a terminal, a line for each row everywhere.
+//! Progress of a benchmark: a bar over the whole plan on a terminal, and a line per row
+//! everywhere.
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
 use terrace_lab::{
@@ -9,14 +10,14 @@ use terrace_lab::{
 /// Steps of the bar.
 const STEPS: u64 = 10_000;
 
-/// The clock goes on while a cell has no news, such as when its file system is made.
+/// Updates the elapsed time while a cell reports nothing, such as during mkfs.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The bar and what it needs to estimate the rest.
+/// The bar and the data for its estimate.
 #[derive(Clone)]
 pub struct Progress {
     bar: ProgressBar,
-    /// Share of the plan that was on disk already, and took no time.
+    /// Share of the plan that was on disk already and took no time.
     began: Option<f64>,
     rounds: u32,
     name_width: usize,
@@ -24,12 +25,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A bar at its start; invisible unless standard error is a terminal.
+    /// Returns a bar at its start; invisible unless standard error is a terminal.
     pub fn new(plan: &Plan) -> Progress {
         Progress::of(plan.rounds(), plan.engines(), plan.steps())
     }
 
-    /// The same for cells of these engines and rows.
+    /// As above, for cells of these engines and rows.
     pub fn of(rounds: u32, engines: &[String], rows: &[String]) -> Progress {
         let bar = ProgressBar::new(STEPS);
         let style = "{elapsed_precise} {bar:15} {percent:>3} %  {prefix:10}  {wide_msg}";
@@ -39,7 +40,7 @@ impl Progress {
         Progress { bar, began: None, rounds, name_width: width(engines), workload_width: width(rows) }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
@@ -50,7 +51,7 @@ impl Progress {
         self.bar.set_message(format!("round {}/{} {} {what}", cell.round, self.rounds, cell.engine));
     }
 
-    /// Says a line, above the bar.
+    /// Prints a line above the bar.
     pub fn say(&self, line: &str) {
         self.bar.suspend(|| eprintln!("{line}"));
     }
@@ -85,7 +86,7 @@ impl Watch for Progress {
     }
 }
 
-/// What a cell is at.
+/// Describes a cell's activity.
 fn doing(progress: &cell::Progress) -> String {
     let cell::Progress { workload, phase, done, total } = progress;
     match phase.as_str() {
@@ -94,7 +95,7 @@ fn doing(progress: &cell::Progress) -> String {
     }
 }
 
-/// How long the rest takes if it goes on like this, from `began` to `share` of all in so long.
+/// Estimates the remaining time from the time taken between shares `began` and `share`.
 fn left(elapsed: Duration, began: f64, share: f64) -> String {
     let done = share - began;
     if done < 0.01 * (1.0 - began) {
@@ -118,7 +119,7 @@ mod tests {
             doing(&cell::Progress { workload: "readseq".into(), phase: phase.into(), done, total: 10 })
         };
         assert_eq!(at("run", 7), "readseq 70 %");
-        assert_eq!(at("run", 12), "readseq 100 %"); // how many there are was not known before
+        assert_eq!(at("run", 12), "readseq 100 %"); // the total was unknown before
         assert_eq!(at("settle", 10), "readseq settle");
     }
 

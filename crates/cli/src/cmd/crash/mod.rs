@@ -1,4 +1,4 @@
-//! `crash`: what is left after a power cut?
+//! `crash`: tests durability across simulated power cuts.
 pub mod worker;
 
 use crate::{args::Usage, cmd::bench::engines};
@@ -22,54 +22,64 @@ use terrace_lab::{
     target::Below,
 };
 
-/// Cuts the power, on paper, and judges what is left. Exits 1 if the contract is broken.
+/// Simulates power cuts and checks each crash state. Exits with 1 if the durability contract is
+/// broken.
 ///
-/// A store is filled on an ext4 on a device that records every write, flush and discard. Then states that a power cut could
-/// have left are made: all that was flushed, and any part of what came later, torn and out of order. Each is mounted, so that
-/// ext4 replays its journal, and opened; every write that was acknowledged as synced must be there, of the rest a prefix of
-/// the history, and the store must take writes again. Failing states are kept as files, with the command that replays them.
-/// This takes Linux and root. --level seam does the same on a directory in memory, thousands of states a second, without root.
-/// --level machine kills an emulated machine while it fills a store, boots it again with what its disk had kept, judges the store and
-/// goes on; a state is a kill. This takes QEMU and a kernel (make machine), too. --level drive does so on this machine: a drive loses its
-/// power while a store of tens of MiB on it is written, read and compacted by several threads.
-/// A preset whose stores lie on a device without a file system has the recorded device as it is.
+/// A store is filled on ext4 on a device that records every write, flush and discard. From the
+/// recording, possible crash states are derived: everything flushed, and any part of the later
+/// requests, torn and reordered. Each state is mounted, so that ext4 replays its journal, and
+/// opened: every write acknowledged as synced must be present, all others must be a prefix of
+/// the history, and the store must accept writes. Failing states are kept as files with the
+/// command that replays them. Requires Linux and root. --level seam does the same on a directory
+/// in memory, thousands of states per second, without root. --level machine kills an emulated
+/// machine while it fills a store, boots it from the contents of its disk, checks the store and
+/// continues; a state is a kill. Requires QEMU and a kernel (make machine). --level drive cuts
+/// the power of a drive on this machine while several threads write, read and compact a store of
+/// tens of MiB. Stores on a raw device use the recorded device directly.
 #[derive(clap::Args)]
 pub struct Crash {
-    /// block: on a recorded device below a real ext4. seam: on a directory in memory that follows ext4's rules, and POSIX's; for
-    /// presets of terrace alone. machine: on an emulated machine that is killed; for presets of terrace alone. drive: on a drive under
-    /// load that loses its power, one store through many cuts; for presets of terrace alone.
+    /// block: a recorded device below a real ext4. seam: a directory in memory with the
+    /// guarantees of ext4 and of POSIX; terrace presets only. machine: an emulated machine that
+    /// is killed; terrace presets only. drive: a drive under load that loses power, one store
+    /// across many cuts; terrace presets only.
     #[arg(long, value_name = "LEVEL", default_value = "block", value_parser = ["block", "drive", "machine", "seam"])]
     level: String,
-    /// terrace, terrace:PRESET, terrace:PRESET+OPTION=VALUE, leveldb, or any other that `terrace bench --list engines` shows.
+    /// terrace, terrace:PRESET, terrace:PRESET+OPTION=VALUE, leveldb, or another engine of
+    /// `terrace bench --list engines`.
     #[arg(long, value_name = "NAME", default_value = "terrace")]
     engine: String,
-    /// Of the first history; the next one has the next number. Equal seeds write equal histories.
+    /// Seed of the first history; the next one has the next number. Equal seeds write equal
+    /// histories.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Ends after so many states. Default: 1000, at the seam 100000, of machines 20, of drives 100, unless --seconds is given.
+    /// Stop after this many states. Default: 1000; seam 100000, machine 20, drive 100; unlimited
+    /// with --seconds.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     states: Option<u64>,
-    /// Ends after so long, from when the first state is judged.
+    /// Stop after this time, counted from the first check.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
-    /// Batches written in each history; at the seam it has a length of its own. Default: 500, for machines 2000, for drives 100000.
+    /// Batches per history; seam histories have a fixed length. Default: 500; machine 2000;
+    /// drive 100000.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     batches: Option<u64>,
-    /// States judged side by side; machines and drives come one at a time. Default: one for each processor.
+    /// States checked in parallel; machine and drive check one at a time. Default: one per
+    /// processor.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64))]
     workers: Option<u64>,
-    /// Breaks something on purpose, and exits 1 if that is not found: ignored-flushes (by the device), no-barrier (ext4 sends no
-    /// flushes), unsynced (the engine does not sync what it says it did), early-tickets (its tracker calls files durable that are
-    /// not).
+    /// Negative control: breaks something on purpose and exits with 1 if that is not found:
+    /// ignored-flushes (device), no-barrier (ext4 sends no flushes), unsynced (the engine skips
+    /// syncs), early-tickets (the durability tracker reports files durable too early).
     #[arg(long, value_name = "NAME")]
     control: Option<String>,
-    /// Where failing states are kept, with the record of the device; under --control, only if this is given. Default: crash-states.
+    /// Directory for failing states and the device's recording; with --control, only if given.
+    /// Default: crash-states.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// Judges one kept state again.
+    /// Check one kept state again.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["control", "level", "states", "seconds"])]
     replay: Option<PathBuf>,
-    /// Where records and mount points are made. Default: the system's temporary directory.
+    /// Directory for recordings and mount points. Default: the system's temporary directory.
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
     /// Print JSON.
@@ -91,7 +101,7 @@ impl Crash {
         } else if let Err(reason) = (FuseLoop { work: work.clone(), attached: false }).available() {
             bail!("cannot serve a block device here: {reason}; {}", ublk());
         }
-        let stop = stop::on_signal()?; // before there are threads
+        let stop = stop::on_signal()?; // before threads start
         if let Some(file) = &self.replay {
             return self.replay(file, &work, out);
         }
@@ -126,7 +136,7 @@ impl Crash {
         tally.verdict(control).map_err(anyhow::Error::msg)
     }
 
-    /// A preset that promises nothing at a power cut has no contract to break.
+    /// A preset without durability has no contract to check.
     fn refuse_promiseless(&self) -> Result<()> {
         let preset = self.engine.strip_prefix("terrace:").map(|preset| Terrace::new(Some(preset))).transpose()?;
         match preset.is_some_and(|preset| preset.base().durability == DurabilityMode::None) {
@@ -135,7 +145,7 @@ impl Crash {
         }
     }
 
-    /// What a level cannot do with such an engine, or a control with what its stores lie on.
+    /// Rejects combinations of level, engine and control that are not supported.
     fn refuse_of(&self, below: Below, control: Option<Control>) -> Result<()> {
         let name = &self.engine;
         if self.level != "block" && name.split(':').next() != Some("terrace") {
@@ -152,7 +162,7 @@ impl Crash {
         }
     }
 
-    /// At the seam there is no device, and every tier is tried.
+    /// The seam level has no device and tries every durability mode.
     fn refuse_beyond_seam(&self, control: Option<Control>) -> Result<()> {
         if self.engine.contains("+durability=") {
             return Err(Usage::of("--engine", format!("{}: at the seam every tier is tried", self.engine)));
@@ -182,7 +192,7 @@ impl Crash {
             tally;
         let per_second = *states as f64 / seconds.max(f64::EPSILON);
         if self.json {
-            // At the seam a history has a length of its own, and no requests are recorded.
+            // The seam level has histories of fixed length and records no requests.
             let is_recorded = self.level != "seam";
             let (batches, events) = (is_recorded.then_some(campaign.batches), is_recorded.then_some(events));
             let object = json!({ "level": self.level, "engine": self.engine, "seed": self.seed, "batches": batches, "control": self.control,
@@ -212,7 +222,7 @@ fn processors() -> usize {
     thread::available_parallelism().map_or(2, usize::from)
 }
 
-/// This program again, as a worker.
+/// Returns the command that starts this program as a worker.
 fn worker_command() -> Command {
     let own = std::env::current_exe().context("this program's path").unwrap_or_else(|_| "terrace".into());
     let mut command = Command::new(own);

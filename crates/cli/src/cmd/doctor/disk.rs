@@ -1,4 +1,4 @@
-//! What the disk below a directory can give: space, discard, direct I/O, reflinks.
+//! The disk below a directory: free space, discard, direct I/O, reflinks.
 use super::{Finding, kernel_line, mount::Mount};
 use crate::table::size;
 use nix::{fcntl::OFlag, sys::statvfs::statvfs};
@@ -10,10 +10,11 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Below this much free space a warning is due: a compaction needs room for its outputs beside its inputs.
+/// Free space below which a warning is given: a compaction needs room for its outputs in
+/// addition to its inputs.
 const FREE_BYTES_MIN: u64 = 1 << 30;
 
-/// Space that this user may fill.
+/// Returns the space available to this user.
 pub fn free(directory: &Path) -> Finding {
     match statvfs(directory) {
         Ok(about) => {
@@ -28,7 +29,7 @@ pub fn free(directory: &Path) -> Finding {
     }
 }
 
-/// Whether the drive can be told that blocks are unused.
+/// Returns whether the drive supports discard.
 pub fn discard(mount: &Mount) -> Finding {
     let Some(device) = &mount.device else { return Finding::new("discard", "unknown: no block device of its own") };
     let queue = |of: &str| kernel_line(format!("/sys/class/block/{device}/{of}queue/discard_max_bytes"));
@@ -43,7 +44,7 @@ pub fn discard(mount: &Mount) -> Finding {
     }
 }
 
-/// Tries direct I/O and reflinks in a directory of its own, which it removes.
+/// Tries direct I/O and reflinks in a temporary directory.
 pub fn probe(directory: &Path) -> Vec<Finding> {
     let probe = match Probe::new(directory) {
         Ok(probe) => probe,
@@ -55,7 +56,7 @@ pub fn probe(directory: &Path) -> Vec<Finding> {
     vec![probe.direct_io(), probe.reflink()]
 }
 
-/// A directory for trying things out; removed when dropped.
+/// A temporary directory, removed when dropped.
 struct Probe(PathBuf);
 
 impl Probe {
@@ -74,7 +75,7 @@ impl Probe {
         }
     }
 
-    /// `cp` knows the system call; one file of one block costs nothing.
+    /// Uses `cp`, which knows the system call, on a file of one block.
     fn reflink(&self) -> Finding {
         let mut copy = Command::new("cp");
         copy.arg("--reflink=always").arg(self.0.join("a")).arg(self.0.join("b")).stderr(Stdio::null());
@@ -88,7 +89,7 @@ impl Probe {
 
 impl Drop for Probe {
     fn drop(&mut self) {
-        // Best effort: what cannot be removed was made by this process a moment ago, and is 8 KiB.
+        // Best effort: at most 8 KiB, created by this process a moment ago.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,8 +1,8 @@
-//! What the file system's journal promises: how often it commits, and whether a commit reaches the disk.
+//! The file system's journal: its commit interval, and whether a commit reaches the disk.
 use super::{Finding, kernel_line, mount::Mount};
 use std::fs;
 
-/// ext4's journal and mount options; for other file systems, that there is no such thing to ask.
+/// Reports ext4's journal and mount options, or that other file systems have none to report.
 pub fn findings(mount: &Mount) -> Vec<Finding> {
     if mount.kind != "ext4" {
         return vec![Finding::new("journal", format!("not examined: {} is not ext4", mount.kind))];
@@ -20,7 +20,8 @@ pub fn findings(mount: &Mount) -> Vec<Finding> {
     findings
 }
 
-/// The entry of `/proc/fs/jbd2` for an internal journal of `device`: its name, a hyphen, an inode number.
+/// Returns the entry of `/proc/fs/jbd2` for an internal journal of `device`: its name, a hyphen,
+/// an inode number.
 fn journal_of(device: &str) -> Option<String> {
     let names = fs::read_dir("/proc/fs/jbd2").ok()?.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let is_ours = |name: &String| {
@@ -47,7 +48,7 @@ fn commit_interval(options: &str) -> Finding {
     Finding::new("commit_interval", seconds.map_or("unknown".into(), |seconds| format!("{seconds} s")))
 }
 
-/// Without barriers a sync returns before the drive has emptied its cache.
+/// Without barriers a sync returns before the drive has flushed its cache.
 fn barriers(options: &str) -> Finding {
     let has = |name: &str| options.lines().any(|line| line == name);
     if has("nobarrier") || has("barrier=0") {

@@ -1,9 +1,9 @@
-//! What the machine can give, whatever the directory.
+//! Features of the machine, independent of the directory.
 use super::{Finding, kernel_line};
 use std::{fs::File, path::Path};
 use terrace_storage::bpf::{CommitIterator, PINNED};
 
-/// Kernel, processors, BPF, FUSE, loop devices, io_uring.
+/// Reports kernel, processors, BPF, FUSE, loop devices, io_uring.
 pub fn findings() -> Vec<Finding> {
     vec![kernel(), processors(), bpf(), fuse(), loop_devices(), io_uring()]
 }
@@ -18,7 +18,7 @@ fn processors() -> Finding {
     Finding::new("processors", count)
 }
 
-/// Whether the kernel tells which commit of ext4's journal a file waits for.
+/// Reports whether the kernel can name the ext4 journal commit that a file waits for.
 fn bpf() -> Finding {
     match CommitIterator::open(Path::new(PINNED)) {
         Ok(_) => Finding::new("bpf", "available: tier journal-bpf can be had on ext4"),
@@ -44,7 +44,7 @@ fn loop_devices() -> Finding {
     }
 }
 
-/// Whether the kernel allows io_uring; before Linux 6.6 it cannot say that it does not.
+/// Reports whether the kernel allows io_uring; before Linux 6.6 it does not say.
 fn io_uring() -> Finding {
     let value = match kernel_line("/proc/sys/kernel/io_uring_disabled").as_deref() {
         Ok("0") => "available",

@@ -1,4 +1,5 @@
-//! `doctor`: what this machine, this file system and this directory can give, and how to get what is missing.
+//! `doctor`: reports features of the machine, the file system and a directory, with remedies for
+//! missing ones.
 mod disk;
 mod journal;
 mod machine;
@@ -13,15 +14,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Says what this machine and a file system can give to a store, and what is there.
+/// Reports what this machine and a file system support, and the store in a directory.
 ///
-/// Journal, commit interval, direct I/O, discard, reflink, BPF, FUSE, free space; which store a directory holds, and
-/// which durability tier it will get; what is missing and how to get it.
+/// Journal, commit interval, direct I/O, discard, reflink, BPF, FUSE, free space; the store in
+/// the directory and the durability mode it will get; missing features and how to get them.
 ///
-/// Tries direct I/O and reflink with two small files in the directory, and removes them.
+/// Tries direct I/O and reflinks with two small temporary files in the directory.
 #[derive(clap::Args)]
 pub struct Doctor {
-    /// A store, or the directory where one is to be made.
+    /// A store, or the directory for a new one.
     #[arg(default_value = ".")]
     path: PathBuf,
     /// Print one JSON object: name to value and advice.
@@ -31,7 +32,7 @@ pub struct Doctor {
     settings: Settings,
 }
 
-/// One thing found out.
+/// A finding.
 pub struct Finding {
     name: &'static str,
     value: String,
@@ -39,12 +40,12 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// `name` is `value`, and that is all.
+    /// Reports that `name` is `value`.
     fn new(name: &'static str, value: impl Into<String>) -> Finding {
         Finding { name, value: value.into(), advice: None }
     }
 
-    /// What it means, or what to do about it.
+    /// Adds an explanation or a remedy.
     fn advise(mut self, advice: impl Into<String>) -> Finding {
         self.advice = Some(advice.into());
         self
@@ -52,7 +53,7 @@ impl Finding {
 }
 
 impl Doctor {
-    /// Asks everything; no answer is a reason to fail.
+    /// Reports all findings; a missing answer is no failure.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let options = self.settings.resolve()?;
         let mut findings = machine::findings();
@@ -72,7 +73,7 @@ impl Doctor {
     }
 }
 
-/// The directory itself, or the nearest one above it that exists.
+/// Returns the directory itself, or its nearest existing ancestor.
 fn nearest_directory(path: &Path) -> io::Result<PathBuf> {
     let path = std::path::absolute(path)?;
     let mut above = path.as_path();
@@ -82,7 +83,7 @@ fn nearest_directory(path: &Path) -> io::Result<PathBuf> {
     above.canonicalize()
 }
 
-/// The first line of a small file of the kernel's.
+/// Returns the first line of a small file in /proc or /sys.
 fn kernel_line(path: impl AsRef<Path>) -> io::Result<String> {
     Ok(fs::read_to_string(path)?.lines().next().unwrap_or_default().trim().to_owned())
 }

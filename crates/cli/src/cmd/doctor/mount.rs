@@ -1,4 +1,4 @@
-//! Which file system a directory is on.
+//! The file system of a directory.
 use super::Finding;
 use anyhow::{Context, Result};
 use std::{
@@ -10,17 +10,17 @@ use std::{
 /// A mounted file system.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Where it is mounted.
+    /// Its mount point.
     pub point: PathBuf,
     /// Its type, such as `ext4`.
     pub kind: String,
     /// Options of the mount and of the file system, comma-separated.
     pub options: String,
-    /// The kernel's name of its block device, such as `sda1`; `None` if it has none of its own.
+    /// The kernel's name of its block device, such as `sda1`; `None` if it has none.
     pub device: Option<String>,
 }
 
-/// The file system that holds `directory`, an absolute path without links.
+/// Returns the file system of `directory`, an absolute path without links.
 pub fn of(directory: &Path) -> Result<Mount> {
     let table = fs::read_to_string("/proc/self/mountinfo").context("/proc/self/mountinfo")?;
     let mut mount = find(&table, directory).context("no mount holds it")?;
@@ -31,13 +31,15 @@ pub fn of(directory: &Path) -> Result<Mount> {
     Ok(mount)
 }
 
-/// The last mount whose point is the longest one above `directory`: later mounts hide earlier ones.
+/// Returns the last mount with the longest mount point above `directory`: later mounts hide
+/// earlier ones.
 fn find(table: &str, directory: &Path) -> Option<Mount> {
     let mounts = table.lines().filter_map(parse);
     mounts.filter(|mount| directory.starts_with(&mount.point)).max_by_key(|mount| mount.point.as_os_str().len())
 }
 
-/// One line: id, parent, device, root, point, options, optional fields, `-`, type, source, file system's options.
+/// Parses a line: id, parent, device, root, point, options, optional fields, `-`, type, source,
+/// file system's options.
 fn parse(line: &str) -> Option<Mount> {
     let (left, right) = line.split_once(" - ")?;
     let (mut left, mut right) = (left.split(' ').skip(4), right.split(' '));
@@ -53,7 +55,7 @@ fn parse(line: &str) -> Option<Mount> {
 }
 
 impl Mount {
-    /// What and where it is.
+    /// Reports type and mount point.
     pub fn finding(&self) -> Finding {
         let device = self.device.as_deref().unwrap_or("no block device of its own");
         let value = format!("{} on {}, {device} ({})", self.kind, self.point.display(), self.options);

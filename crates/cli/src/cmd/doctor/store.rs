@@ -1,4 +1,4 @@
-//! Which store a directory holds, and how it would be opened.
+//! The store in a directory, and how it would be opened.
 use super::Finding;
 use crate::{
     cmd::lost,
@@ -9,7 +9,7 @@ use std::{fs, path::Path};
 use terrace::{DurabilityMode, Options};
 use terrace_format::{Codec, FileName, FormatFile};
 
-/// The store that is there, the tier it would get, and what its codecs mean for LevelDB.
+/// Reports the store, its durability mode, and the effect of its codecs on LevelDB.
 pub fn findings(path: &Path, options: &Options) -> Vec<Finding> {
     let holds = match look(path) {
         Ok(holds) => holds,
@@ -49,7 +49,7 @@ fn describe(holds: Holds) -> Finding {
     }
 }
 
-/// What opens have set aside, if anything.
+/// Reports WAL files set aside by opens, if any.
 fn lost(path: &Path) -> Option<Finding> {
     let names = lost::names_in(path).ok().filter(|names| !names.is_empty())?;
     let value = format!(
@@ -63,7 +63,7 @@ fn lost(path: &Path) -> Option<Finding> {
     )
 }
 
-/// The marker's lines without its comments.
+/// Returns the FORMAT file without its comments, on one line.
 fn one_line(marker: &str) -> String {
     let lines = marker.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     lines.collect::<Vec<_>>().join(", ")
@@ -100,7 +100,8 @@ fn durability(path: &Path, options: &Options) -> Finding {
     }
 }
 
-/// The tiers that not every place can give, and why not; `sync`, `background` and `none` can be had everywhere.
+/// Reports the durability modes that not every place supports, with reasons; `sync`,
+/// `background` and `none` work everywhere.
 fn tiers(path: &Path) -> [Finding; 3] {
     let tiers = [
         (DurabilityMode::Group, "tier_group"),
@@ -113,7 +114,8 @@ fn tiers(path: &Path) -> [Finding; 3] {
     })
 }
 
-/// LevelDB 1.23 knows no Zstd: a store without marker that holds such blocks, or will, cannot go back to it.
+/// LevelDB 1.23 does not read Zstd: warns if a store without FORMAT file has such blocks or will
+/// get them.
 fn zstd_warning(path: &Path, options: &Options) -> Option<Finding> {
     let tables = fs::read_dir(path).ok()?.flatten().filter(|entry| holds_zstd(&entry.path())).count();
     let value = match (tables, options.compression) {

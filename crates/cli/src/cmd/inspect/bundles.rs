@@ -1,4 +1,4 @@
-//! One bundle: which tables it was made with, where they are, and which of them are gone.
+//! A bundle: its SSTables, their locations, and which of them were removed.
 use super::tables;
 use crate::{
     sorted_table::SortedTable,
@@ -10,7 +10,7 @@ use std::{io::Write, os::unix::fs::FileExt, path::Path};
 use terrace_format::bundle::{self, FOOTER_BYTES, Member};
 use terrace_storage::open_own;
 
-/// Prints a bundle; with `entries`, each entry of each of its tables too.
+/// Prints a bundle; with `entries`, also each entry of each of its SSTables.
 pub fn show(path: &Path, as_json: bool, entries: bool, out: &mut dyn Write) -> Result<()> {
     let (bytes, members) = read(path)?;
     let tables: Vec<(Member, Option<SortedTable>)> =
@@ -36,7 +36,7 @@ pub fn show(path: &Path, as_json: bool, entries: bool, out: &mut dyn Write) -> R
     Ok(())
 }
 
-/// Size and directory of the bundle at `path`.
+/// Reads the size and the directory of the bundle at `path`.
 fn read(path: &Path) -> Result<(u64, Vec<Member>)> {
     let file = open_own(path)?;
     let bytes = file.metadata()?.len();
@@ -49,7 +49,8 @@ fn read(path: &Path) -> Result<(u64, Vec<Member>)> {
     Ok((bytes, bundle::decode(&end, offset)?))
 }
 
-/// A table of the bundle; `None` if its space was given back, so that it ends in zeros.
+/// Opens an SSTable of the bundle; `None` if its space was punched out, so that it ends in
+/// zeros.
 fn open(path: &Path, member: &Member) -> Result<Option<SortedTable>> {
     let mut last = [0; 8];
     open_own(path)?.read_exact_at(&mut last, (member.offset + member.bytes).saturating_sub(8))?;

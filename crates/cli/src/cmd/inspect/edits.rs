@@ -1,10 +1,10 @@
-//! What a manifest's edit changes, in a line or table by table.
+//! Version edits as text and JSON.
 use super::{internal, user};
 use crate::{json::text, table::size};
 use serde_json::{Value, json};
 use terrace_format::{AddedTable, Edit, FileName, LEVELS, Referred, Within};
 
-/// One line: numbers, and how many tables come and go on each level.
+/// One line: numbers, and how many SSTables are added and deleted per level.
 pub fn summary(edit: &Edit) -> String {
     let mut parts = head(edit);
     for level in 0..LEVELS {
@@ -20,7 +20,7 @@ pub fn summary(edit: &Edit) -> String {
     if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
 }
 
-/// A line of numbers, then a line for every table and compaction pointer.
+/// A line of numbers, then a line for each SSTable and compaction pointer.
 pub fn lines(edit: &Edit) -> Vec<String> {
     let mut lines = match head(edit) {
         head if head.is_empty() => Vec::new(),
@@ -41,7 +41,7 @@ pub fn lines(edit: &Edit) -> Vec<String> {
     lines
 }
 
-/// Where a table is, in words.
+/// Describes the location of an SSTable.
 fn place(table: &AddedTable) -> String {
     match table.within {
         None => FileName::Table(table.id).to_string(),
@@ -49,7 +49,7 @@ fn place(table: &AddedTable) -> String {
     }
 }
 
-/// The file that a table points into.
+/// Returns the file name of an object that an SSTable refers to.
 pub fn referred(object: Referred) -> FileName {
     match object {
         Referred::Log(id) => FileName::ValueLog(id),
@@ -57,7 +57,7 @@ pub fn referred(object: Referred) -> FileName {
     }
 }
 
-/// What an edit says besides tables.
+/// Describes an edit except its SSTables.
 fn head(edit: &Edit) -> Vec<String> {
     let requires = (!edit.requires.is_empty()).then(|| format!("requires {}", edit.requires.join(", ")));
     let order = edit.comparator.as_ref().map(|name| format!("keys ordered by {name}"));
@@ -71,12 +71,12 @@ fn head(edit: &Edit) -> Vec<String> {
     requires.into_iter().chain(order).chain(numbers).collect()
 }
 
-/// The bundle that a table is in, and where; null for one that has its file to itself.
+/// The bundle of an SSTable and its location there; null for an SSTable with a file of its own.
 pub fn within_json(within: Option<Within>) -> Value {
     within.map_or(Value::Null, |Within { bundle, offset }| json!({ "bundle": bundle.0, "offset": offset }))
 }
 
-/// Everything an edit says.
+/// An edit in full.
 pub fn json(edit: &Edit) -> Value {
     let table = |(level, table): &(usize, AddedTable)| {
         json!({ "level": level, "number": table.id.0, "bytes": table.bytes, "within": within_json(table.within),

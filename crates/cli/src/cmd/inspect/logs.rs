@@ -1,4 +1,4 @@
-//! A log's batches and a manifest's edits, one a line.
+//! Batches of a WAL and edits of a manifest, one per line.
 use super::{SHOWN_BYTES, edits};
 use crate::{bytes::quoted, json::text, log_file::LogFile};
 use anyhow::Result;
@@ -6,27 +6,27 @@ use serde_json::{Value, json};
 use std::{io::Write, path::Path};
 use terrace_format::{Batch, Edit, Op, log_record::Event};
 
-/// Counts of a whole log.
+/// Counters of a whole WAL.
 #[derive(Default)]
 pub struct Summary {
     /// Whether Terrace began it.
     pub ours: bool,
-    /// Size of the file.
+    /// File size in bytes.
     pub bytes: u64,
-    /// Batches that decode, the empty one at the head of our logs not counted.
+    /// Valid batches, excluding the empty one at the head of Terrace's WALs.
     pub batches: u64,
     /// Their operations.
     pub operations: u64,
-    /// First and last sequence among them.
+    /// First and last sequence number.
     pub sequences: Option<(u64, u64)>,
-    /// Bytes that are no record, or no batch.
+    /// Bytes that are no record or no batch.
     pub bad_bytes: u64,
     /// Whether it ends within a record.
     pub torn: bool,
 }
 
 impl Summary {
-    /// Reads a log from start to end.
+    /// Reads a WAL from start to end.
     pub fn of(path: &Path) -> Result<Summary> {
         let mut log = LogFile::open(path)?;
         let mut summary = Summary { ours: log.ours, bytes: log.bytes, ..Summary::default() };
@@ -53,7 +53,7 @@ impl Summary {
     }
 }
 
-/// Prints a write-ahead log.
+/// Prints a WAL.
 pub fn show_log(path: &Path, as_json: bool, entries: bool, out: &mut dyn Write) -> Result<()> {
     let describe = |bytes: Vec<u8>| match Batch::decode(bytes) {
         Ok(batch) => (batch_text(&batch, entries), batch_json(&batch, entries)),

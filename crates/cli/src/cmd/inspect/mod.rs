@@ -1,5 +1,6 @@
-//! `inspect`: a store or one of its files, as it is on storage. Takes no lock and changes nothing, so it also works on
-//! a store that does not open, or that is in use (then it shows one moment of it).
+//! `inspect`: prints a store or one of its files as stored. Takes no lock and changes nothing,
+//! so it also works on a store that does not open, or that is in use (it then sees one moment of
+//! it).
 mod bundles;
 mod edits;
 mod logs;
@@ -23,30 +24,32 @@ use terrace_format::{
 use terrace_storage::read_own;
 use terrace_storage::{StorageConfig, backends::raw, placement::OpenMode};
 
-/// Bytes of a key or value shown before it is cut.
+/// Bytes of a key or value printed before it is cut.
 const SHOWN_BYTES: usize = 40;
 
-/// Shows a store (levels, manifest history, logs, marker) or decodes one of its files.
+/// Prints a store (levels, manifest history, WALs, FORMAT file) or decodes one of its files.
 ///
-/// Of directory tables: a table's folder (L0/NNNNNN), its META, or one pair's file (KEY.SEQUENCE.CHECKSUM).
-/// Other files: NNNNNN.ldb, NNNNNN.sst, NNNNNN.bundle, NNNNNN.log, NNNNNN.vlog, NNNNNN.slog, NNNNNN.vals, MANIFEST-NNNNNN, CURRENT, TERRACE, and
-/// those that say something by being there (UNSYNCED, RESERVE, LOCK, LOG, NNNNNN.dbtmp). Opens nothing and locks nothing:
-/// works on a damaged store too.
+/// Directory tables: an SSTable's folder (L0/NNNNNN), its META, or the file of a pair
+/// (KEY.SEQUENCE.CHECKSUM). Other files: NNNNNN.ldb, NNNNNN.sst, NNNNNN.bundle, NNNNNN.log,
+/// NNNNNN.vlog, NNNNNN.slog, NNNNNN.vals, MANIFEST-NNNNNN, CURRENT, TERRACE, and files whose
+/// existence has a meaning (UNSYNCED, RESERVE, LOCK, LOG, NNNNNN.dbtmp). Opens and locks no
+/// store: works on a damaged one too.
 #[derive(clap::Args)]
 pub struct Inspect {
-    /// Directory of a store, or a file of one.
+    /// Directory of a store, or one of its files.
     #[arg(value_name = "DB|FILE")]
     path: PathBuf,
-    /// Print JSON: one object for a store, a table, a bundle or a small file, one object a record for a log or a manifest.
+    /// Print JSON: one object for a store, an SSTable, a bundle or a small file; one object per
+    /// record for a WAL or a manifest.
     #[arg(long)]
     json: bool,
-    /// Of a table, a bundle or a log: show every entry.
+    /// Of an SSTable, a bundle or a WAL: print every entry.
     #[arg(long)]
     entries: bool,
 }
 
 impl Inspect {
-    /// Shows what `path` is.
+    /// Prints the object at `path`.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let about = fs::metadata(&self.path).with_context(|| self.path.display().to_string())?;
         if about.is_dir() {
@@ -69,7 +72,7 @@ impl Inspect {
     }
 
     fn show_file(&self, name: &str, out: &mut dyn Write) -> Result<()> {
-        // Its own name is a store's; that it was reached by a link is the caller's affair.
+        // The name of the target counts, not that of a link to it.
         let path = &self.path.canonicalize()?;
         if let Some(pair) = PairName::parse(name) {
             return pairs::show(path, &pair, self.json, out);
@@ -100,7 +103,7 @@ impl Inspect {
         }
     }
 
-    /// A file that says something by being there.
+    /// Prints the meaning of a file whose existence has one.
     fn show_sign(&self, name: FileName, out: &mut dyn Write) -> Result<()> {
         let bytes = fs::metadata(&self.path)?.len();
         let meaning = match name {
@@ -126,12 +129,12 @@ impl Inspect {
     }
 }
 
-/// The user key of an internal key, or all of it if it is none.
+/// Returns the user key of an internal key, or all bytes if it is malformed.
 fn user(internal: &[u8]) -> &[u8] {
     key::parse(internal).map_or(internal, |parsed| parsed.user)
 }
 
-/// An internal key for people: user key, sequence, and `-` if it is a delete.
+/// Formats an internal key: user key, sequence number, and `-` for a tombstone.
 fn internal(bytes: &[u8]) -> String {
     match key::parse(bytes) {
         Ok(parsed) => {

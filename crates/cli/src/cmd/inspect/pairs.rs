@@ -1,4 +1,4 @@
-//! Directory tables: what a reference in a meta file says, and one pair's file.
+//! Directory tables: the references in a META file, and the file of a pair.
 use super::{SHOWN_BYTES, user};
 use crate::{bytes::quoted, json::text};
 use anyhow::{Context, Result};
@@ -10,7 +10,7 @@ use std::{
 use terrace_format::pair::{PairName, Reference};
 use terrace_storage::open_own;
 
-/// What a meta file has in the place of a value: where that is, for people.
+/// Describes the reference stored in place of a value.
 pub fn reference(internal: &[u8], stored: &[u8]) -> String {
     match Reference::decode(stored) {
         _ if stored.is_empty() => "a delete".into(),
@@ -20,7 +20,8 @@ pub fn reference(internal: &[u8], stored: &[u8]) -> String {
     }
 }
 
-/// Prints the pair in the file at `path`, whose name is `name`; an error if it is not what its name says.
+/// Prints the pair in the file at `path` with name `name`; an error if the contents do not match
+/// the name.
 pub fn show(path: &Path, name: &PairName, as_json: bool, out: &mut dyn Write) -> Result<()> {
     let mut file = Vec::new();
     open_own(path)?.read_to_end(&mut file)?;

@@ -1,13 +1,13 @@
-//! Where tables lie in key order, one line a level.
+//! A picture of the SSTables in key order, one line per level.
 //!
-//! Columns are ranks among all first and last keys, not distances between keys: what overlaps stands one above the
-//! other, whatever the keys look like.
+//! Columns are ranks among all first and last keys, not distances: overlapping ranges appear
+//! above one another for any keys.
 
-/// First and last key of a table.
+/// First and last key of an SSTable.
 pub type Range<'a> = (&'a [u8], &'a [u8]);
 
-/// One line a level, `columns` wide: blank where no table lies, `█` and `▓` in turns for the tables of a level, and a
-/// digit (`+` from ten) where that many overlap.
+/// Draws one line per level, `columns` wide: blank where there is no SSTable, `█` and `▓`
+/// alternating, and a digit (`+` from ten) where that many SSTables overlap.
 pub fn draw(levels: &[Vec<Range<'_>>], columns: usize) -> Vec<String> {
     let mut keys: Vec<&[u8]> = levels.iter().flatten().flat_map(|&(first, last)| [first, last]).collect();
     keys.sort_unstable();
@@ -26,7 +26,7 @@ fn draw_level(tables: &[Range<'_>], columns: usize, column: impl Fn(&[u8]) -> us
     let mut depth = vec![0u32; columns];
     let mut last_end = None;
     for (at, &(first, last)) in tables.iter().enumerate() {
-        // Neighbours may share a column without sharing a key: that is a limit of the drawing, not an overlap.
+        // Neighbours may share a column without sharing a key, by the limits of the drawing.
         let overlaps = last_end.is_some_and(|end| first <= end);
         for place in column(first)..=column(last) {
             depth[place] = if overlaps { depth[place] + 1 } else { 1 };

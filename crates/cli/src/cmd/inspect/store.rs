@@ -1,4 +1,4 @@
-//! A whole store, put together from `CURRENT`, the manifest, the logs and the marker.
+//! A whole store, assembled from `CURRENT`, the manifest, the WALs and the FORMAT file.
 use super::{SHOWN_BYTES, edits, logs::Summary, picture, unnamed::Unnamed, user};
 use crate::{
     bytes::quoted,
@@ -23,10 +23,10 @@ use terrace_storage::read_own;
 
 /// Width of the picture of the levels.
 const PICTURE_COLUMNS: usize = 72;
-/// Edits shown of the manifest's history.
+/// Number of edits printed of the manifest's history.
 const EDITS_SHOWN: usize = 12;
 
-/// What the files of a store say.
+/// The contents of a store's files.
 struct Store {
     marker: Option<FormatFile>,
     manifest: LogId,
@@ -35,7 +35,7 @@ struct Store {
     broken_tail: bool,
     levels: Vec<BTreeMap<TableId, AddedTable>>,
     logs: Vec<(LogId, FileName, Summary)>,
-    /// Of a value log, with their sizes.
+    /// Value-log segments with their sizes.
     segments: Vec<(FileName, u64)>,
     unnamed: Unnamed,
 }
@@ -55,7 +55,7 @@ pub fn show(path: &Path, as_json: bool, out: &mut dyn Write) -> Result<()> {
     store.show_segments(out)
 }
 
-/// A marker's fields.
+/// Encodes a FORMAT file.
 pub fn marker_json(marker: &FormatFile) -> Value {
     let mut object = layout::json(marker.layout);
     object["version"] = marker.version.into();
@@ -115,7 +115,7 @@ impl Store {
         self.history.push((offset, edit));
     }
 
-    /// The newest of a number that edits carry.
+    /// Returns the latest value of a number in the edits.
     fn latest<T>(&self, number: impl Fn(&Edit) -> Option<T>) -> Option<T> {
         self.history.iter().rev().find_map(|(_, edit)| number(edit))
     }
@@ -124,7 +124,7 @@ impl Store {
         self.latest(|edit| edit.comparator.clone()).unwrap_or_default()
     }
 
-    /// Logs below this number are no longer needed, except the previous log of old LevelDBs.
+    /// WALs below this number are obsolete, except the previous WAL of old LevelDB versions.
     fn log_number(&self) -> u64 {
         self.latest(|edit| edit.log_number).unwrap_or(0)
     }
@@ -165,7 +165,7 @@ impl Store {
         }
         table::write(out, &["level", "tables", "size", "smallest", "largest"], &rows)?;
         if self.comparator() != KeyOrder::Bytewise.name() {
-            return Ok(()); // the picture would show an order that is not the store's
+            return Ok(()); // the picture would show another order than the store's
         }
         let ranges: Vec<Vec<picture::Range<'_>>> = self
             .levels
@@ -242,7 +242,7 @@ impl Store {
         table::write(out, &["log", "batches", "operations", "sequences", "size", "begun by", "state"], &rows)
     }
 
-    /// Bytes of a segment that tables keep alive.
+    /// Returns the live bytes of a segment.
     fn live(&self, file: FileName) -> u64 {
         let refs = self.levels.iter().flat_map(|tables| tables.values()).flat_map(|table| &table.refs);
         refs.filter(|(to, _)| edits::referred(*to) == file).fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
@@ -295,7 +295,7 @@ impl Store {
     }
 }
 
-/// What lies in a folder; nothing if there is none of that name.
+/// Returns the entries of a folder, or none if it does not exist.
 pub fn entries(folder: &Path) -> io::Result<Vec<DirEntry>> {
     match fs::read_dir(folder) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(Vec::new()),
@@ -303,12 +303,13 @@ pub fn entries(folder: &Path) -> io::Result<Vec<DirEntry>> {
     }
 }
 
-/// `None` for what is no file of a store.
+/// Parses an entry's name; `None` for foreign files.
 fn named(entry: DirEntry) -> Option<(FileName, DirEntry)> {
     FileName::parse(&entry.file_name().to_string_lossy()).map(|name| (name, entry))
 }
 
-/// Logs; of those that are segments of a value log, what the manifest still needs as a log, from number `from` on.
+/// Reads the WALs from number `from` on. Value-log segments count while the manifest still needs
+/// them as WALs.
 fn read_logs(files: &[(FileName, DirEntry)], from: u64) -> Result<Vec<(LogId, FileName, Summary)>> {
     let mut logs = Vec::new();
     for (file, entry) in files {
@@ -325,7 +326,7 @@ fn read_logs(files: &[(FileName, DirEntry)], from: u64) -> Result<Vec<(LogId, Fi
     Ok(logs)
 }
 
-/// Segments of a value log and their sizes.
+/// Returns the value-log segments and their sizes.
 fn list_segments(files: &[(FileName, DirEntry)]) -> Result<Vec<(FileName, u64)>> {
     let mut segments = Vec::new();
     for (file, entry) in files {
@@ -337,7 +338,7 @@ fn list_segments(files: &[(FileName, DirEntry)]) -> Result<Vec<(FileName, u64)>>
     Ok(segments)
 }
 
-/// `None` for a level without tables.
+/// Formats a level; `None` if it is empty.
 fn level_row((level, tables): (usize, &BTreeMap<TableId, AddedTable>)) -> Option<Vec<String>> {
     let smallest = tables.values().map(|table| user(&table.smallest)).min()?;
     let largest = tables.values().map(|table| user(&table.largest)).max()?;

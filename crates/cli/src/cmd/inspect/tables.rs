@@ -1,4 +1,4 @@
-//! One table file: where its blocks are, how they are stored, what it says of itself.
+//! An SSTable: its blocks, their codecs, and its properties.
 use super::{SHOWN_BYTES, internal, pairs, user};
 use crate::{bytes::quoted, json::text, sorted_table::SortedTable};
 use anyhow::Result;
@@ -9,12 +9,12 @@ use terrace_format::{
     pair::{self, PairProperties},
 };
 
-/// Prints a table; with `entries`, each of its entries too.
+/// Prints an SSTable; with `entries`, also each of its entries.
 pub fn show(path: &Path, as_json: bool, entries: bool, out: &mut dyn Write) -> Result<()> {
     show_table(&SortedTable::open(path)?, as_json, entries, path.ends_with(pair::META), out)
 }
 
-/// Prints an open table, which may refer to values in files.
+/// Prints an open SSTable, which may refer to values in files.
 pub fn show_table(table: &SortedTable, as_json: bool, entries: bool, refers: bool, out: &mut dyn Write) -> Result<()> {
     if !as_json {
         return show_text(table, entries, refers, out);
@@ -23,7 +23,7 @@ pub fn show_table(table: &SortedTable, as_json: bool, entries: bool, refers: boo
     Ok(())
 }
 
-/// A codec's name by its id in a block's trailer.
+/// Returns the name of a codec id.
 fn codec_name(id: u8) -> &'static str {
     match id {
         0 => "none",
@@ -35,7 +35,7 @@ fn codec_name(id: u8) -> &'static str {
     }
 }
 
-/// `refers` if references stand in the place of values.
+/// `refers` says that values are references.
 fn show_text(table: &SortedTable, entries: bool, refers: bool, out: &mut dyn Write) -> Result<()> {
     let footer = table.footer;
     writeln!(out, "table      {} bytes", table.bytes)?;
@@ -69,7 +69,7 @@ fn show_text(table: &SortedTable, entries: bool, refers: bool, out: &mut dyn Wri
     Ok(())
 }
 
-/// A table as JSON.
+/// Encodes an SSTable.
 pub fn json(table: &SortedTable, entries: bool, refers: bool) -> Result<Value> {
     let meta: Value =
         table.meta_blocks()?.into_iter().map(|(name, handle)| json!({ "name": name, "bytes": handle.bytes })).collect();

@@ -1,20 +1,21 @@
-//! Tables that lie in a store's directory and that its manifest does not name.
+//! SSTables in a store's directory that the manifest does not name.
 use super::store::entries;
 use anyhow::Result;
 use std::{collections::BTreeSet, fs::DirEntry, path::Path, slice};
 use terrace_format::{AddedTable, FileName, LEVELS, TableId};
 
-/// While a store is open they wait to be durable, or to be removed; behind a crash they are left over until it is opened again.
+/// In an open store they await durability or deletion; after a crash they are leftovers until
+/// the next open.
 #[derive(Clone, Copy, Default)]
 pub struct Unnamed {
-    /// How many: files, bundles, or folders of directory tables.
+    /// Number of files, bundles, or folders of directory tables.
     pub tables: usize,
-    /// What their files hold.
+    /// Total size of their files in bytes.
     pub bytes: u64,
 }
 
 impl Unnamed {
-    /// Those among `files`, and in the folders of levels in `path`, that are none of `named`.
+    /// Counts those among `files`, and in the level folders of `path`, that are not in `named`.
     pub fn read<'a>(
         path: &Path,
         files: &[(FileName, DirEntry)],
@@ -41,7 +42,7 @@ impl Unnamed {
         Ok(unnamed)
     }
 
-    /// What goes while this looks has no bytes.
+    /// A file removed in the meantime counts zero bytes.
     fn count(&mut self, files: &[DirEntry]) {
         self.tables += 1;
         self.bytes += files.iter().filter_map(|file| file.metadata().ok()).map(|facts| facts.len()).sum::<u64>();

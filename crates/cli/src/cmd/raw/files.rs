@@ -1,4 +1,4 @@
-//! `raw ls` and `raw cat`: the files on a device.
+//! `raw ls` and `raw cat`: files on a device.
 use super::open;
 use crate::table::{self, size};
 use anyhow::{Context, Result};
@@ -6,19 +6,19 @@ use serde_json::json;
 use std::{io::Write, path::PathBuf};
 use terrace_storage::backends::files::fs::FileSystem;
 
-/// Lists the files on a device, with the slots that they have.
+/// Lists the files on a device with their slots.
 #[derive(clap::Args)]
 pub struct Ls {
     /// A prepared device.
     #[arg(value_name = "DEVICE")]
     device: PathBuf,
-    /// Print JSON, an object for each file.
+    /// Print JSON, one object per file.
     #[arg(long)]
     json: bool,
 }
 
 impl Ls {
-    /// Prints them in the order of their names.
+    /// Prints the files sorted by name.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let files = open(&self.device)?.files().with_context(|| self.device.display().to_string())?;
         if self.json {
@@ -41,19 +41,19 @@ impl Ls {
     }
 }
 
-/// Writes the bytes of a file on a device to stdout.
+/// Writes a file on a device to stdout.
 #[derive(clap::Args)]
 pub struct Cat {
     /// A prepared device.
     #[arg(value_name = "DEVICE")]
     device: PathBuf,
-    /// Its name, as `terrace raw ls` tells.
+    /// File name, as `terrace raw ls` prints it.
     #[arg(value_name = "FILE")]
     file: String,
 }
 
 impl Cat {
-    /// Writes them.
+    /// Writes the file.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         const PIECE_BYTES: u64 = 1 << 20;
         let named = || format!("{} on {}", self.file, self.device.display());

@@ -6,31 +6,34 @@ use std::{fs, io::Write, path::PathBuf};
 use terrace_lab::device::parse_size;
 use terrace_storage::backends::raw::{Sizes, make_file, prepare, split};
 
-/// Prepares a device for a store. Everything on it is lost.
+/// Prepares a device for a store. Destroys its contents.
 ///
-/// Refuses a device that is in use, and one that holds a file system, LUKS, LVM, RAID, swap space, a partition table, a store, or any
-/// bytes at its beginning, and says which; --force takes all but the first.
+/// Refuses a device that is in use, and one with a file system, LUKS, LVM, RAID, swap space, a
+/// partition table, a store, or any non-zero bytes at its start, and names the reason; --force
+/// overrides all but the first.
 #[derive(clap::Args)]
 pub struct Format {
-    /// A block device, or a file in its place.
+    /// A block device, or a file used as one.
     #[arg(value_name = "DEVICE")]
     device: PathBuf,
-    /// Make DEVICE, which must not be there, as a file of this size, such as 4GiB; all of it is allocated.
+    /// Create DEVICE, which must not exist, as a fully allocated file of this size, such as
+    /// 4GiB.
     #[arg(long, value_name = "BYTES")]
     size: Option<String>,
-    /// Bytes of a slot, the unit of allocation: a multiple of 4096. Default: 64KiB to 1MiB by the size of the
-    /// device, more above 256GiB; with --meta up to 2112KiB.
+    /// Slot size, the unit of allocation: a multiple of 4096. Default: 64KiB to 1MiB depending
+    /// on the size of the device, more above 256GiB; with --meta up to 2112KiB.
     #[arg(long, value_name = "BYTES")]
     slot: Option<String>,
-    /// Bytes of a unit, in which only files of one kind of lifetime lie: what the device erases at a time, or a multiple. Default: 16
-    /// slots.
+    /// Unit size: a unit holds files of one lifetime class. The device's erase size or a
+    /// multiple. Default: 16 slots.
     #[arg(long, value_name = "BYTES")]
     unit: Option<String>,
-    /// Make this directory, absent or empty, the other half of a store as LevelDB-Raw has it: the manifest is there, logs and tables are
-    /// on the device. From then on its path is the store's. Slots are then a little larger than a table of 2MiB, and units single slots.
+    /// Make this directory, absent or empty, the other half of a LevelDB-Raw store: it holds the
+    /// manifest, the device WALs and SSTables. The store's path is then this directory. Slots
+    /// are slightly larger than an SSTable of 2MiB, and a unit is one slot.
     #[arg(long, value_name = "DIR")]
     meta: Option<PathBuf>,
-    /// Destroy what is there.
+    /// Destroy existing contents.
     #[arg(long, alias = "destroy-data")]
     force: bool,
     /// Print JSON.
@@ -39,7 +42,7 @@ pub struct Format {
 }
 
 impl Format {
-    /// Prints what the device is divided into.
+    /// Prints the geometry.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let [bytes, slot, unit] = [("--size", &self.size), ("--slot", &self.slot), ("--unit", &self.unit)]
             .map(|(name, text)| text.as_deref().map(parse_size).transpose().map_err(|why| Usage::of(name, why)));
@@ -65,7 +68,7 @@ impl Format {
         }
         let prepared = prepare(&self.device, sizes, self.force);
         if bytes.is_some() && prepared.is_err() {
-            let _ = fs::remove_file(&self.device); // made just now; what went wrong matters more
+            let _ = fs::remove_file(&self.device); // just created; the original error matters more
         }
         let made = prepared?;
         if let Some(meta) = &self.meta {

@@ -1,11 +1,11 @@
-//! `raw info` and `raw check`: what a device is divided into, and whether its list of files is right.
+//! `raw info` and `raw check`: geometry and consistency of a device.
 use super::open;
 use crate::table::size;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::{io::Write, path::PathBuf};
 
-/// Tells how a device is divided, and how full it is.
+/// Prints the geometry of a device and its fill.
 #[derive(clap::Args)]
 pub struct Info {
     /// A prepared device.
@@ -17,7 +17,7 @@ pub struct Info {
 }
 
 impl Info {
-    /// Prints it.
+    /// Prints the information.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let device = open(&self.device)?;
         let named = || self.device.display().to_string();
@@ -45,10 +45,10 @@ impl Info {
     }
 }
 
-/// Verifies a device's list of files: no slot has two owners, none is lost, the list is what the slot journal says. Exits 1 if
-/// anything is wrong.
+/// Verifies a device's file table: no slot has two owners, none is lost, and the table agrees
+/// with the slot journal. Exits with 1 if there are problems.
 ///
-/// What is in the files, `terrace check DEVICE` verifies.
+/// The contents of the files are verified by `terrace check DEVICE`.
 #[derive(clap::Args)]
 pub struct Check {
     /// A prepared device.
@@ -60,7 +60,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// Prints what is wrong.
+    /// Prints the problems.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let problems = open(&self.device)?.problems().with_context(|| self.device.display().to_string())?;
         if self.json {

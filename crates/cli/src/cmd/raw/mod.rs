@@ -1,4 +1,5 @@
-//! `raw`: stores on a device without a file system. Every other command takes such a device's path where it takes a directory's.
+//! `raw`: stores on a device without a file system. All other commands accept such a device's
+//! path in place of a directory.
 mod files;
 mod format;
 mod look;
@@ -12,9 +13,10 @@ use terrace_storage::{
     placement::OpenMode,
 };
 
-/// Stores on a block device, or on one file in its place, without a file system.
+/// Stores on a block device, or on a file used as one, without a file system.
 ///
-/// `terrace raw format` prepares it; from then on its path is a store's path to every command but `inspect` and `doctor`.
+/// `terrace raw format` prepares it; its path is then the store's path for every command but
+/// `inspect` and `doctor`.
 #[derive(clap::Args)]
 pub struct Raw {
     #[command(subcommand)]
@@ -33,7 +35,7 @@ enum Command {
 }
 
 impl Raw {
-    /// Does it; results go to `out`.
+    /// Runs the subcommand; results go to `out`.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         match &self.command {
             Command::Format(command) => command.run(out),
@@ -47,7 +49,7 @@ impl Raw {
     }
 }
 
-/// The prepared device at `path`, to be looked at beside other readers.
+/// Opens the prepared device at `path` for reading, concurrently with other readers.
 fn open(path: &Path) -> Result<Arc<RawFs>> {
     let device = raw::open(path, OpenMode::ReadOnly, &StorageConfig::default())?;
     device.superblock().with_context(|| path.display().to_string())?;

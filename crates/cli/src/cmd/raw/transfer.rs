@@ -1,4 +1,4 @@
-//! `raw export` and `raw import`: a store from a device into a directory, and the other way.
+//! `raw export` and `raw import`: copy a store from a device into a directory, and back.
 use super::open;
 use crate::{directory::refuse_foreign, table::size};
 use anyhow::{Context, Result};
@@ -10,7 +10,8 @@ use terrace_storage::{
     placement::OpenMode,
 };
 
-/// Copies the store on a device, which must not be open to write, into a new directory: the same files, byte for byte.
+/// Copies the store on a device, which must not be open for writing, into a new directory: the
+/// same files, byte for byte.
 #[derive(clap::Args)]
 pub struct Export {
     /// A prepared device.
@@ -19,7 +20,8 @@ pub struct Export {
     /// An absent or empty directory.
     #[arg(value_name = "DIR")]
     to: PathBuf,
-    /// Copy what can be found although the list of files is damaged, and tell what is wrong; `terrace repair` then makes a store of it.
+    /// Copy whatever can be found despite a damaged file table, and list the problems; `terrace
+    /// repair` can then salvage a store.
     #[arg(long)]
     damaged: bool,
     /// Print JSON.
@@ -48,7 +50,7 @@ impl Export {
     }
 }
 
-/// Copies the store in a directory, which must not be open, to a prepared device without files.
+/// Copies the store in a directory, which must not be open, to a prepared empty device.
 #[derive(clap::Args)]
 pub struct Import {
     /// The store.

@@ -1,15 +1,17 @@
-//! `ssd cleanup`: what killed servers left.
+//! `ssd cleanup`: removes what killed servers left.
 use anyhow::{Result, bail};
 use serde_json::json;
 use std::{io::Write, path::PathBuf};
 use terrace_device::serve;
 
-/// Removes what killed `ssd serve` and `crash` commands left: mounts on their drives, loop devices, directories.
+/// Removes what killed `ssd serve` and `crash` commands left: mounts on their drives, loop
+/// devices, directories.
 ///
-/// Servers that run are left alone.
+/// Running servers are not touched.
 #[derive(clap::Args)]
 pub struct Cleanup {
-    /// Look only below this directory. Default: wherever there is a mount of ours, and the system's temporary directory.
+    /// Search below this directory only. Default: all mounts of served drives, and the system's
+    /// temporary directory.
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
     /// Print JSON.
@@ -18,7 +20,7 @@ pub struct Cleanup {
 }
 
 impl Cleanup {
-    /// Prints what was removed; what could not be is a failure.
+    /// Prints what was removed; failed removals are a failure.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let cleaned = serve::cleanup(self.work.as_deref())?;
         let serve::Cleaned { removed, running, failed } = &cleaned;

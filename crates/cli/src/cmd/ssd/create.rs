@@ -1,17 +1,17 @@
-//! `ssd create`: a virtual drive that stays, in a directory.
+//! `ssd create`: creates a persistent virtual SSD in a directory.
 use super::{drive::Drive, report};
 use anyhow::Result;
 use serde_json::json;
 use std::{io::Write, path::PathBuf};
 use terrace_device::ssd::Image;
 
-/// Makes a virtual drive in a directory, new or well used.
+/// Creates a virtual SSD in a directory, new or preconditioned.
 ///
-/// The directory holds its data, a sparse file that takes only the space of what is written, and its book of flash. `terrace
-/// ssd smart DIR` shows the book.
+/// The directory holds its data, a sparse file that occupies only written space, and the state
+/// of its flash, which `terrace ssd smart DIR` prints.
 #[derive(clap::Args)]
 pub struct Create {
-    /// Directory of the drive; must not hold anything.
+    /// Directory of the drive; must be empty or absent.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     #[command(flatten)]
@@ -22,9 +22,9 @@ pub struct Create {
 }
 
 impl Create {
-    /// Makes it, and prints what it is.
+    /// Creates the drive and prints its properties.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
-        Image::refuse(&self.directory)?; // before what may take a while
+        Image::refuse(&self.directory)?; // before the preconditioning, which may take a while
         let ftl = self.drive.make()?;
         Image::create(&self.directory, &ftl)?;
         let told = Image::look(&self.directory)?;

@@ -1,4 +1,4 @@
-//! Flags that say which virtual drive is meant, and how used it is.
+//! Flags that select a virtual SSD and its initial state.
 use crate::args::Usage;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -6,25 +6,26 @@ use std::{fs, path::Path};
 use terrace_device::ssd::{Ftl, Profile};
 use terrace_lab::device::parse_size;
 
-/// A kind of drive, and its state.
+/// A drive profile and an initial state.
 #[derive(clap::Args)]
 pub struct Drive {
-    /// Kind of drive: a name that `terrace ssd profiles` lists, or a file of one's own, TOML or JSON.
+    /// Profile: a name listed by `terrace ssd profiles`, or a TOML or JSON file.
     #[arg(long, value_name = "NAME|FILE", default_value = "plain")]
     profile: String,
-    /// Size of the drive as its host sees it, instead of the profile's.
+    /// Capacity, overriding the profile's.
     #[arg(long, value_name = "SIZE")]
     size: Option<String>,
-    /// Makes other choices by chance than the profile's seed would.
+    /// Random seed, overriding the profile's.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// initial: as new. steady: filled, then overwritten at random until three windows in a row cost the same within 5 %.
+    /// initial: as new. steady: filled, then overwritten at random until three consecutive
+    /// windows agree within 5 %.
     #[arg(long, value_name = "STATE", default_value = "initial", value_parser = ["initial", "steady"])]
     state: String,
 }
 
 impl Drive {
-    /// The profile that the flags mean; a drive can be of it.
+    /// Returns the selected profile, validated.
     pub fn profile(&self) -> Result<Profile> {
         let mut profile = match Profile::named(&self.profile) {
             Some(profile) => profile,
@@ -39,7 +40,8 @@ impl Drive {
         Ok(profile)
     }
 
-    /// The book of the drive, in its state. A steady one takes a while, which a bar on the terminal shows.
+    /// Creates the drive in its initial state. Preconditioning takes a while, with a progress
+    /// bar on the terminal.
     pub fn make(&self) -> Result<Ftl> {
         let mut ftl = Ftl::new(self.profile()?)?;
         if self.state == "steady" {
@@ -48,7 +50,7 @@ impl Drive {
         Ok(ftl)
     }
 
-    /// In which state it was to be.
+    /// Returns the name of the initial state.
     pub fn state(&self) -> &str {
         &self.state
     }
@@ -64,7 +66,7 @@ fn from_file(path: &str) -> Result<Profile> {
 }
 
 fn precondition(ftl: &mut Ftl) -> Result<()> {
-    let bar = ProgressBar::new_spinner(); // how long it takes is known when it is over
+    let bar = ProgressBar::new_spinner(); // the duration is unknown in advance
     bar.set_style(ProgressStyle::with_template("{elapsed_precise} {spinner} {msg}").expect("it is well formed"));
     let capacity = ftl.profile().capacity_bytes as f64;
     let is_steady = ftl.precondition(|progress| {

@@ -1,4 +1,4 @@
-//! `ssd`: drives that can be looked into, one file for each subcommand.
+//! `ssd`: drives with observable internals, one file per subcommand.
 mod cleanup;
 mod create;
 mod drive;
@@ -11,7 +11,7 @@ mod trace;
 use anyhow::Result;
 use std::io::Write;
 
-/// Virtual drives whose inside can be seen, and what real ones tell of theirs.
+/// Virtual SSDs with observable internals, and the counters of real ones.
 #[derive(clap::Args)]
 pub struct Ssd {
     #[command(subcommand)]
@@ -29,7 +29,7 @@ enum Command {
 }
 
 impl Ssd {
-    /// Does it; results go to `out`.
+    /// Runs the subcommand; results go to `out`.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         match &self.command {
             Command::Profiles(command) => command.run(out),

@@ -1,14 +1,14 @@
-//! `ssd profiles`: the kinds of drives that come with the program.
+//! `ssd profiles`: the built-in drive profiles.
 use crate::{args::Usage, table};
 use anyhow::Result;
 use serde_json::json;
 use std::io::Write;
 use terrace_device::ssd::Profile;
 
-/// Lists the kinds of virtual drives, or prints the text of one, to start a profile of one's own from.
+/// Lists the built-in profiles, or prints one as a starting point for a new profile.
 #[derive(clap::Args)]
 pub struct Profiles {
-    /// The profile whose text is wanted.
+    /// Profile to print.
     name: Option<String>,
     /// Print JSON.
     #[arg(long)]

@@ -1,10 +1,10 @@
-//! What a virtual drive tells of itself, for people.
+//! A virtual SSD's report as text.
 use crate::table::{self, size};
 use anyhow::Result;
 use std::io::Write;
 use terrace_device::ssd::{Cause, Counts, Report};
 
-/// The counts of a drive, where its bytes went, and what it cost lately.
+/// Prints the counters of a drive, its bytes by cause, and its recent write amplification.
 pub fn write(report: &Report, out: &mut dyn Write) -> Result<()> {
     let Report { profile, counts, .. } = report;
     writeln!(out, "drive            {}", profile.name)?;
@@ -30,7 +30,7 @@ pub fn write(report: &Report, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// From what the host wrote to what was programmed, by cause.
+/// Prints the cascade from host bytes to programmed bytes, by cause.
 pub fn write_cascade(counts: &Counts, out: &mut dyn Write) -> Result<()> {
     let host = counts.host_bytes;
     let row = |name: String, bytes: u64| {

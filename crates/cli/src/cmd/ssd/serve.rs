@@ -1,4 +1,4 @@
-//! `ssd serve`: a virtual drive as a block device.
+//! `ssd serve`: a virtual SSD as a block device.
 use super::drive::Drive;
 use anyhow::{Result, bail};
 use serde_json::json;
@@ -24,41 +24,45 @@ use terrace_lab::{
     plan::stop,
 };
 
-/// Serves a virtual drive as a block device, until Ctrl-C.
+/// Serves a virtual SSD as a block device until Ctrl-C.
 ///
-/// Prints the device, on which mkfs, mount and any database work, and two files: `stats` tells what was asked of the drive so
-/// far and what it programmed into flash for it, as JSON. On Ctrl-C file systems on the drive are unmounted and it goes. A
-/// drive in a directory keeps what it held; another one is in memory, and loses it. After a kill, `terrace ssd cleanup`
-/// removes what is left. Needs root, /dev/fuse and loop devices.
+/// Prints the device, on which mkfs, mount and any database work, and two files: `stats` has
+/// request counters and the bytes programmed into flash, as JSON. On Ctrl-C file systems on the
+/// drive are unmounted and the drive is removed. A drive in a directory keeps its contents;
+/// others are in memory and lose them. After a kill, `terrace ssd cleanup` removes the remains.
+/// Requires root, /dev/fuse and loop devices.
 #[derive(clap::Args)]
 pub struct Serve {
-    /// Directory of a drive that `terrace ssd create` made.
+    /// Directory of a drive created by `terrace ssd create`.
     #[arg(value_name = "DIR", conflicts_with_all = ["profile", "size", "seed", "state"])]
     directory: Option<PathBuf>,
     #[command(flatten)]
     drive: Drive,
-    /// No virtual SSD, but so much of this machine's memory, for what --flush-us costs without the cost of a drive that shares the
-    /// processors: from Linux 6.9 on the kernel reads and writes that memory itself, and `stats` counts none of it.
+    /// Serve this much memory instead of a virtual SSD: for the effect of --flush-us without the
+    /// processor time of a simulated drive. From Linux 6.9 on the kernel accesses that memory
+    /// directly, and `stats` does not count it.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["directory", "profile", "size", "seed", "state", "record"])]
     memory: Option<u64>,
-    /// Writes every write, flush, discard and zeroing to this file, in order, with its data; it must not lie on the drive.
-    /// `echo "mark 7" > CONTROL` puts a mark among them.
+    /// Record every write, flush, discard and zeroing with its data in this file, which must not
+    /// lie on the drive. `echo "mark 7" > CONTROL` inserts a mark.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Microseconds that each flush takes longer than it would: the flush latency of somebody's drive.
+    /// Additional duration of each flush in microseconds: the flush latency of a given drive.
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 0)]
     flush_us: u64,
-    /// Reads and writes at most so much in a second. For --memory the kernel sees to that where it can (cgroup blkio of version 1,
-    /// at its root): then bytes pass by no server, and reads and writes have the rate each; else both together.
+    /// Maximum transfer rate per second. With --memory the kernel enforces it where it can
+    /// (blkio cgroup of version 1, at its root): then reads and writes have this rate each and
+    /// bypass the server; otherwise both together.
     #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
     bytes_per_s: Option<u64>,
-    /// Refuses discards, as a drive does that knows none.
+    /// Reject discards, like a drive without TRIM.
     #[arg(long)]
     no_discard: bool,
-    /// Where its mount point is made; not on the drive itself. Default: the system's temporary directory.
+    /// Directory for the mount point; not on the drive itself. Default: the system's temporary
+    /// directory.
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
-    /// Ends when standard input ends, too: for programs that start it.
+    /// Also stop when standard input is closed, for programs that start it.
     #[arg(long)]
     until_eof: bool,
     /// Print JSON.
@@ -74,7 +78,7 @@ impl Serve {
         if let Err(reason) = front_end.available() {
             bail!("cannot serve a block device here: {reason}; {}", ublk());
         }
-        let stop = stop::on_signal()?; // before there are threads
+        let stop = stop::on_signal()?; // before threads start
         if let Some(bytes) = self.memory {
             let file = File::in_memory(bytes)?;
             return self.serve(&front_end, Arc::new(file), Arc::new(NoDesk), stop, out);
@@ -89,7 +93,7 @@ impl Serve {
         served
     }
 
-    /// Until Ctrl-C.
+    /// Serves until Ctrl-C.
     fn serve(
         &self,
         front_end: &FuseLoop,
@@ -103,7 +107,7 @@ impl Serve {
         if self.no_discard {
             device = Arc::new(Deaf::new(device));
         }
-        // Bytes of a virtual SSD pass by this process anyway.
+        // Transfers of a virtual SSD pass through this process in any case.
         let by_kernel = self.bytes_per_s.and_then(NonZeroU64::new);
         let by_kernel = by_kernel.filter(|_| self.memory.is_some() && limits::available().is_ok());
         let by_server = self.bytes_per_s.filter(|_| by_kernel.is_none());
@@ -124,7 +128,7 @@ impl Serve {
         out.flush()?;
         if self.until_eof {
             thread::spawn(|| {
-                let _ = io::copy(&mut io::stdin().lock(), &mut io::sink()); // its end is all that matters
+                let _ = io::copy(&mut io::stdin().lock(), &mut io::sink()); // only its end matters
                 stop.store(true, Ordering::Relaxed);
             });
         }
@@ -149,7 +153,7 @@ impl Serve {
         Ok(())
     }
 
-    /// The drive, and the directory in which it stays, if it does.
+    /// Returns the drive, and its directory if it is persistent.
     fn ssd(&self) -> Result<(Arc<Ssd>, Option<Image>)> {
         let Some(directory) = &self.directory else {
             let ftl = self.drive.make()?;
@@ -164,7 +168,7 @@ impl Serve {
     }
 }
 
-/// The drive tells; the recorder tells how much it recorded, and takes orders.
+/// The drive has the statistics; the recorder adds its own and accepts commands.
 struct Both {
     ssd: Arc<Ssd>,
     recorder: Option<Arc<Recorder>>,

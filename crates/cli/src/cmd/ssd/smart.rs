@@ -1,4 +1,4 @@
-//! `ssd smart`: what a drive tells of the bytes it was given and the bytes it programmed.
+//! `ssd smart`: host bytes and programmed bytes of a drive.
 use super::report;
 use crate::{
     args::Usage,
@@ -16,23 +16,26 @@ use terrace_device::{
     ssd::Image,
 };
 
-/// Tells what the host wrote to a drive, and what the drive programmed into flash for it.
+/// Prints the bytes that the host wrote to a drive and the bytes that the drive programmed into
+/// flash.
 ///
-/// A real drive is asked through `smartctl` and `nvme` (root; packages smartmontools and nvme-cli); what they printed earlier is read
-/// with --from-json. Of a drive that does not tell, the reason is printed, and null in JSON; nothing is guessed. A virtual
-/// drive is named by its directory, and tells everything.
+/// Real drives are read with `smartctl` and `nvme` (root; packages smartmontools and nvme-cli),
+/// or from their earlier output with --from-json. A missing counter is reported with the reason,
+/// and as null in JSON; nothing is estimated. A virtual SSD is named by its directory and
+/// reports everything.
 #[derive(clap::Args)]
 pub struct Smart {
-    /// A block device, or the directory of a virtual drive.
+    /// A block device, or the directory of a virtual SSD.
     #[arg(required_unless_present = "from_json", conflicts_with = "from_json")]
     device: Option<PathBuf>,
-    /// Reads what `smartctl --json --all` or `nvme … -o json` printed about one drive; may be repeated.
+    /// Read the output of `smartctl --json --all` or `nvme … -o json` for one drive; repeatable.
     #[arg(long, value_name = "FILE")]
     from_json: Vec<PathBuf>,
-    /// Tells what was added since an earlier reading of the same drive, which `--json` printed.
+    /// Print the difference to an earlier reading of the same drive, which `--json` printed.
     #[arg(long, value_name = "FILE")]
     since: Option<PathBuf>,
-    /// Print JSON. Of a virtual drive, as `smartctl` would; `terrace` in it has exact counts.
+    /// Print JSON. For a virtual SSD in the form of `smartctl`, with exact counters in
+    /// `terrace`.
     #[arg(long)]
     json: bool,
 }
@@ -70,11 +73,11 @@ impl Smart {
     }
 }
 
-/// What was added between two readings, as far as both tell it: an average over the drive's life says nothing of it.
+/// The difference of two readings. Averages over the drive's life have no meaningful difference.
 struct Added {
     host_bytes: Option<u64>,
     nand_bytes: Option<u64>,
-    /// WA2, and how far it may be off: each count is as coarse as its unit.
+    /// WA2 and its uncertainty, from the units of the counters.
     wa2: Option<(f64, f64)>,
 }
 

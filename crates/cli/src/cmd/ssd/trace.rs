@@ -1,4 +1,4 @@
-//! `ssd trace`: what a trace of commands would cost on a virtual drive.
+//! `ssd trace`: the cost of a block trace on a virtual SSD.
 use super::{drive::Drive, report};
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -13,21 +13,22 @@ use terrace_device::{
     ssd::{Counts, Ftl, Report, Ssd, Windows},
 };
 
-/// How every recorded past begins.
+/// First bytes of every recording.
 const RECORDED: &[u8] = b"TERRACEB";
 
-/// Carries out a trace on a virtual drive without data, and tells what was programmed into flash.
+/// Replays a trace on a virtual SSD without data, and prints the bytes programmed into flash.
 ///
-/// A trace is text: `W OFFSET LEN [STREAM]` writes, `R OFFSET LEN` reads, `D OFFSET LEN` discards, `Z OFFSET LEN` zeroes, `F`
-/// flushes; numbers are bytes, `#` begins a comment. Or it is a file that `terrace ssd serve --record` wrote, with its data,
-/// which a drive that compresses then does. Counts are those of the trace alone, without those of its preparation.
+/// A trace is text: `W OFFSET LEN [STREAM]` writes, `R OFFSET LEN` reads, `D OFFSET LEN`
+/// discards, `Z OFFSET LEN` zeroes, `F` flushes; numbers are in bytes, `#` starts a comment. Or
+/// it is a recording of `terrace ssd serve --record` with its data, which a compressing drive
+/// compresses. The counters exclude the drive's preparation.
 #[derive(clap::Args)]
 pub struct Trace {
-    /// The trace; - for standard input, if it is text.
+    /// The trace; - for standard input, text only.
     file: PathBuf,
     #[command(flatten)]
     drive: Drive,
-    /// Carries the trace out so many times, one after the other.
+    /// Replay the trace this many times.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
     /// Print JSON.
@@ -36,9 +37,9 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Prints the counts.
+    /// Prints the counters.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
-        let source = self.source()?; // a trace that is not there is told before a drive is made
+        let source = self.source()?; // report a missing trace before creating a drive
         let ftl = self.drive.make()?;
         let before = ftl.counts().clone();
         let told = source.replay(ftl, self.repeat)?;

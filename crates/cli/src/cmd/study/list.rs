@@ -1,20 +1,20 @@
-//! `study list`: which experiments there are.
+//! `study list`: lists the experiments.
 use super::{all, pending};
 use crate::table;
 use anyhow::Result;
 use serde_json::json;
 use std::io::Write;
 
-/// Names every experiment: what it shows, where it is from, how large it is here.
+/// Lists every experiment: claim, source, default scale.
 #[derive(clap::Args)]
 pub struct List {
-    /// Print JSON, one object a line.
+    /// Print JSON, one object per line.
     #[arg(long)]
     json: bool,
 }
 
 impl List {
-    /// Lists.
+    /// Prints the list.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let mut rows = Vec::new();
         for experiment in all()? {

@@ -1,4 +1,4 @@
-//! `terrace study`: the experiments of the lab.
+//! `terrace study`: the lab's experiments.
 mod list;
 mod report;
 mod run;
@@ -9,7 +9,8 @@ use anyhow::Result;
 use std::{fs, io::Write, path::Path};
 use terrace_lab::experiment::{Experiment, known};
 
-/// Every table and figure of four papers, and some of our own: measured here, judged, and shown beside the papers' figures.
+/// Reproduces every table and figure of four papers, and experiments of Terrace, and compares
+/// them with the published figures.
 ///
 /// Docs: docs/study.md.
 #[derive(clap::Args)]
@@ -26,7 +27,7 @@ enum Command {
 }
 
 impl Study {
-    /// Does it.
+    /// Runs the subcommand.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         match &self.command {
             Command::List(command) => command.run(out),
@@ -36,12 +37,12 @@ impl Study {
     }
 }
 
-/// Whether there is such an engine; the error lists those there are.
+/// Checks that an engine exists; the error lists the known ones.
 fn engine_is_known(name: &str) -> Result<(), String> {
     engines::find(name).map(drop).map_err(|error| format!("{error:#}"))
 }
 
-/// Why `name` cannot be measured here, if it cannot.
+/// Returns why `name` cannot be measured here, if so.
 fn pending(name: &str) -> Option<String> {
     match (engines::find(name), known::to_come(name)) {
         (Ok(engine), _) => engine.build().err(),
@@ -50,14 +51,13 @@ fn pending(name: &str) -> Option<String> {
     }
 }
 
-/// Those that come with the program.
+/// Returns the built-in experiments.
 fn all() -> Result<Vec<Experiment>> {
     let found = known::LIST.iter().filter_map(|(name, _)| known::find(name, &engine_is_known));
     found.map(|experiment| experiment.map_err(anyhow::Error::msg)).collect()
 }
 
-/// The experiments that `name` means: one that comes with the program, a file, or all whose names begin with what stands
-/// before a star.
+/// Resolves `name`: a built-in experiment, a file, or a prefix followed by a star.
 fn find(name: &str) -> Result<Vec<Experiment>> {
     if name.ends_with(".toml") {
         let text = fs::read_to_string(name).map_err(|error| Usage::of(name, error))?;

@@ -1,4 +1,4 @@
-//! `study report`: what came out, as pages.
+//! `study report`: writes the results as pages.
 use super::engine_is_known;
 use anyhow::{Context, Result, bail};
 use std::{
@@ -15,22 +15,23 @@ use terrace_lab::{
     },
 };
 
-/// Makes one page of everything that `terrace study run` left in a directory, complete or not.
+/// Writes a report on all results of `terrace study run` in a directory, complete or not.
 ///
-/// Writes DIR/report.html, which needs no network, DIR/report.md, and for every experiment DIR/NAME/rows.csv and
-/// DIR/NAME/over-time.csv, which has a line for each span of each row.
+/// Writes DIR/report.html, which needs no network, DIR/report.md, and for each experiment
+/// DIR/NAME/rows.csv and DIR/NAME/over-time.csv, with a line for each interval of each row.
 #[derive(clap::Args)]
 pub struct Report {
-    /// Where results are: the --out of `terrace study run`.
+    /// Directory of the results: the --out of `terrace study run`.
     #[arg(value_name = "DIR", default_value = "study")]
     dir: PathBuf,
-    /// Prints what came of each experiment as JSON, one object a line, instead of the names of the pages.
+    /// Print the outcome of each experiment as JSON, one object per line, instead of the paths
+    /// of the pages.
     #[arg(long)]
     json: bool,
 }
 
 impl Report {
-    /// Writes the pages and says what came of it.
+    /// Writes the pages and prints the outcome.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let mut all = Vec::new();
         for folder in Folder::all(&self.dir)? {

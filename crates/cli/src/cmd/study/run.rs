@@ -1,4 +1,4 @@
-//! `study run`: carries experiments out.
+//! `study run`: runs experiments.
 use super::{find, pending};
 use crate::{
     args::Usage,
@@ -25,56 +25,59 @@ use terrace_lab::{
     },
 };
 
-/// Carries experiments out, or goes on where they stopped, and says what came of it.
+/// Runs experiments, or continues interrupted ones, and prints the outcome.
 ///
-/// Every row is on disk as soon as it is there, below --out; the same command goes on from what is there. Exit status 0 says
-/// that all cells ran, not that all expectations held: the report tells that.
+/// Each row is written to disk below --out as soon as it is measured; the same command continues
+/// from there. Exit status 0 means that all cells ran, not that all expectations held: see the
+/// report.
 #[derive(clap::Args)]
 pub struct Run {
-    /// Experiments by name, in order; `noblsm-*` means all that begin so, `FILE.toml` one of your own.
+    /// Experiments by name, in order; `noblsm-*` selects a prefix, `FILE.toml` a file.
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
-    /// Size, where 1 is the paper's own. Default: what each experiment names, which takes minutes.
+    /// Scale, where 1 is the paper's. Default: each experiment's own, which takes minutes.
     #[arg(long, value_name = "SHARE")]
     scale: Option<f64>,
-    /// How often each engine runs at each point; a claim about time needs 9. Default: what each experiment names.
+    /// Rounds per engine and point; a claim about time needs 9. Default: each experiment's own.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
-    /// Where results go, a folder for each experiment.
+    /// Directory of the results, one folder per experiment.
     #[arg(long, value_name = "DIR", default_value = "study")]
     out: PathBuf,
-    /// Forgets what is there already, and measures it again.
+    /// Discard existing results and measure again.
     #[arg(long)]
     fresh: bool,
-    /// Prints what came of it as JSON, one object for each experiment and line.
+    /// Print the outcome as JSON, one object per experiment and line.
     #[arg(long)]
     json: bool,
-    /// Where stores live instead of on what experiments name: a drive of yours, as `terrace bench --device` has it. What an
-    /// experiment says of its device, size, state and speed, does not apply; where it compares devices, this is refused. Behind
-    /// a run that was killed the drive holds data.
+    /// Device for the stores instead of the experiments' own, as in `terrace bench --device`.
+    /// Device, size, state and speed named by an experiment are ignored; an experiment that
+    /// compares devices is refused. After a killed run the drive holds data.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
-    /// Lets a given directory or device that holds data be overwritten.
+    /// Allow a given directory or device with data to be overwritten.
     #[arg(long, requires = "device")]
     destroy_data: bool,
-    /// Where files of devices and temporary directories are made. Default: the system's temporary directory.
+    /// Directory for device files and temporary directories. Default: the system's temporary
+    /// directory.
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
-    /// Longest that one cell may take, in seconds.
+    /// Timeout of a cell in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 7200)]
     timeout: u64,
-    /// Percent of one processor that other processes may use; beyond it a round is marked and repeated once.
+    /// Tolerated load of other processes in percent of one processor; above it a round is marked
+    /// and repeated once.
     #[arg(long, value_name = "PERCENT", default_value_t = 20)]
     disturbed_at: u32,
-    /// What all studies of a machine have in common; tests have their own.
+    /// Name shared by all studies on a machine; tests use their own.
     #[arg(long, hide = true, default_value = "terrace-study")]
     lock: String,
 }
 
 impl Run {
-    /// Runs.
+    /// Runs the experiments.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
-        let stop = stop::on_signal()?; // before anything starts a thread
+        let stop = stop::on_signal()?; // before threads start
         if self.scale.is_some_and(|scale| !(scale > 0.0 && scale <= 1.0)) {
             return Err(Usage::of("--scale", "it is above 0 and up to 1"));
         }
@@ -96,7 +99,7 @@ impl Run {
             .into_iter()
             .map(|experiment| self.ask(experiment, program, &work))
             .collect::<Result<Vec<_>>>()?;
-        // Nothing is written to any folder before all experiments are known to be good.
+        // All experiments are validated before anything is written.
         let begin = |(experiment, facts, points)| {
             let folder = Folder::begin(&self.out, &experiment, &facts)?;
             Ok(Task { experiment, facts, folder, points })
@@ -125,7 +128,7 @@ impl Run {
             },
         );
         watch.finish();
-        ledger::remove_stale(); // what a cell that was stopped could not remove
+        ledger::remove_stale(); // left over from stopped cells
         let Some(failed) = ended? else {
             let fresh = if self.fresh { " without --fresh" } else { "" };
             bail!("stopped before the end; the same command{fresh} goes on from here")
@@ -146,7 +149,7 @@ impl Run {
         Ok(())
     }
 
-    /// How `experiment` is asked, and its points.
+    /// Returns the experiment's parameters and its points.
     fn ask(&self, experiment: Experiment, program: u64, work: &Path) -> Result<(Experiment, Facts, Vec<Point>)> {
         let facts = Facts {
             scale: self.scale.unwrap_or(experiment.scale.default),
@@ -167,7 +170,7 @@ impl Run {
     }
 }
 
-/// One bar for all tasks.
+/// Returns one bar for all tasks.
 fn progress(tasks: &[Task]) -> Progress {
     let rounds = tasks.iter().map(|task| task.facts.rounds).max().unwrap_or(1);
     let engines: Vec<String> = tasks.iter().flat_map(|task| task.experiment.engines().map(String::from)).collect();

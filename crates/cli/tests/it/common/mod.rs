@@ -12,25 +12,26 @@ use std::{
 use tempfile::TempDir;
 use terrace_peers::require;
 
-/// What a run of the command left.
+/// The outcome of a run.
 pub struct Ran {
     /// Exit status.
     pub status: i32,
-    /// Standard output, byte by byte.
+    /// Standard output.
     pub out: Vec<u8>,
     /// Standard error.
     pub err: String,
 }
 
 impl Ran {
-    /// Standard output of a run that must have succeeded.
+    /// Returns standard output; the run must have succeeded.
     #[track_caller]
     pub fn ok(self) -> Vec<u8> {
         assert_eq!(self.status, 0, "{}", self.err);
         self.out
     }
 
-    /// Standard error of a run that must have failed with `status`, printing nothing on stdout.
+    /// Returns standard error; the run must have failed with `status` and printed nothing on
+    /// stdout.
     #[track_caller]
     pub fn fails(self, status: i32) -> String {
         assert_eq!(self.status, status, "{}", self.err);
@@ -39,7 +40,7 @@ impl Ran {
     }
 }
 
-/// Runs `terrace` with these arguments and nothing on stdin.
+/// Runs `terrace` with these arguments and empty stdin.
 pub fn terrace<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Ran {
     terrace_with(arguments, b"")
 }
@@ -49,7 +50,7 @@ pub fn terrace_with<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>, inp
     let mut child = command(arguments).stdin(Stdio::piped()).spawn().expect("the binary was built");
     let mut stdin = child.stdin.take().expect("piped");
     std::thread::scope(|scope| {
-        // It may end without reading everything; then writing fails, and that is its business.
+        // The command may exit without reading all input; the write then fails, which is fine.
         scope.spawn(move || stdin.write_all(input));
         let Output { status, stdout, stderr } = child.wait_with_output().expect("it ran");
         let err = String::from_utf8(stderr).expect("messages are text");
@@ -57,21 +58,21 @@ pub fn terrace_with<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>, inp
     })
 }
 
-/// The command, with its output going to pipes.
+/// Returns the command with its output piped.
 pub fn command<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_terrace"));
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
-/// A directory of the test's own, and the path of a store in it that does not exist yet.
+/// Returns a temporary directory, and the path of a store in it that does not exist yet.
 pub fn fresh() -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let store = directory.path().join("store");
     (directory, store)
 }
 
-/// Whether this is root, of whom `why` says what for.
+/// Returns whether this is root; `why` names the reason it is needed.
 pub fn root(why: &str) -> Option<()> {
     let owner = fs::metadata("/proc/self").expect("/proc").uid();
     require("root", if owner == 0 { Ok(()) } else { Err(why) })

@@ -1,5 +1,5 @@
-//! Tables of situations, and their judge: the exact first line on stderr, or of what `check` reports, and the exit status. `{}` stands for
-//! the store's path.
+//! Tables of situations and their check: the exact first line on stderr, or of the report of
+//! `check`, and the exit status. `{}` stands for the store's path.
 use crate::common::{Ran, fresh, terrace};
 use std::{
     fs,
@@ -7,17 +7,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Makes the situation at a path where nothing is yet.
+/// Creates the situation at a path where nothing exists.
 pub type Make = fn(&Path);
 
-/// What it is, how it comes about, the command, its exit status, and what it says.
+/// Name, setup, command, exit status, and first line.
 pub type Situation = (&'static str, Make, &'static [&'static str], i32, &'static str);
 
 pub const GET: &[&str] = &["get", "{}", "k"];
 pub const PUT: &[&str] = &["put", "{}", "k", "v"];
 pub const CHECK: &[&str] = &["check", "{}"];
 
-/// Files and folders in `path` whose names have `part` in them.
+/// Returns the files and folders in `path` whose names contain `part`.
 pub fn names(path: &Path, part: &str) -> Vec<String> {
     let all = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = all.filter(|name| name.contains(part)).collect();
@@ -29,12 +29,12 @@ pub fn keep_only(path: &Path, wanted: impl Fn(&str) -> bool) {
     names(path, "").iter().filter(|name| !wanted(name)).for_each(|name| fs::remove_file(path.join(name)).unwrap());
 }
 
-/// Brings about every situation, each for itself, and names all that are told in other words.
+/// Sets up every situation and lists all that are reported differently.
 pub fn judge(situations: &[Situation]) {
     judge_as(situations, |_, arguments| terrace(arguments));
 }
 
-/// The same with commands that `run` runs for the store at a path.
+/// As above, with commands that `run` executes for the store at a path.
 pub fn judge_as(situations: &[Situation], run: impl Fn(&Path, Vec<String>) -> Ran) {
     let mut wrong = Vec::new();
     for (situation, make, arguments, status, line) in situations {
@@ -57,7 +57,8 @@ pub fn judge_as(situations: &[Situation], run: impl Fn(&Path, Vec<String>) -> Ra
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A store of this preset with a table, values of 700 bytes among others, and a log with a write.
+/// Creates a store of this preset with an SSTable, values of 700 bytes among others, and a WAL
+/// with a write.
 pub fn store(path: &Path, preset: &str) {
     compacted(path, preset, &[]);
 }
@@ -66,14 +67,16 @@ fn compacted(path: &Path, preset: &str, of: &[&str]) {
     let shown = path.to_str().unwrap();
     let long: String = (0..700).map(|n: u32| char::from(b'a' + (n * n % 23) as u8)).collect();
     terrace(["put", shown, "k", &long, "--preset", preset]).ok();
-    // Numbers of files follow from these, the form of the store does not. Few values as there are, marks alone are garbage enough.
+    // File numbers depend on these options, the store's layout does not. With so few values,
+    // durable marks alone exceed lower garbage limits.
     let numbers = ["--preset", "leveldb", "--option", "value_log_gc_percent=99"];
     terrace(["put", shown, "small", "value"].iter().chain(&numbers)).ok();
-    terrace(["compact", shown].iter().chain(of).chain(&numbers)).ok(); // of two tables: one would only be moved
+    // of two SSTables: a single one would be moved
+    terrace(["compact", shown].iter().chain(of).chain(&numbers)).ok();
     terrace(["put", shown, "another", &long].iter().chain(&numbers)).ok();
 }
 
-/// Its table points into a log: a compaction of everything would have moved the values.
+/// Its SSTable points into a WAL segment: a full compaction would have relocated the values.
 pub fn value_log(path: &Path) {
     compacted(path, "wisckey", &["--from", "a"]);
 }
@@ -86,7 +89,7 @@ pub fn bundles(path: &Path) {
     store(path, "bolt");
 }
 
-/// A device that holds a store.
+/// A device with a store.
 pub fn device(path: &Path) {
     prepared(path);
     store(path, "raw");
@@ -96,7 +99,7 @@ pub fn prepared(path: &Path) {
     terrace(["raw", "format", path.to_str().unwrap(), "--size", "8MiB"]).ok();
 }
 
-/// A directory that is one half of a store; the other is beside it.
+/// One half of a split store; the other one is next to it.
 pub fn half(path: &Path) {
     let data = path.with_extension("data");
     let (shown, data) = (path.to_str().unwrap(), data.to_str().unwrap());
@@ -104,7 +107,7 @@ pub fn half(path: &Path) {
     store(path, "leveldb-raw");
 }
 
-/// Removes what is called so, or whose name ends so.
+/// Removes the file or folder with this name or suffix.
 pub fn lose(path: &Path, end: &str) {
     for name in names(path, "").iter().filter(|name| name.ends_with(end)) {
         let there = path.join(name);
@@ -112,13 +115,13 @@ pub fn lose(path: &Path, end: &str) {
     }
 }
 
-/// The first whose name ends so is somebody else's text of `bytes` from now on.
+/// Overwrites the first file with this suffix with a foreign text of `bytes` bytes.
 pub fn replace(path: &Path, end: &str, bytes: usize) {
     let name = names(path, "").into_iter().find(|name| name.ends_with(end)).expect("there is one");
     fs::write(path.join(name), "somebody else's text. ".repeat(bytes / 20 + 1).split_at(bytes).0).unwrap();
 }
 
-/// Overwrites some bytes of a file.
+/// Overwrites bytes of a file.
 pub fn harm(file: &Path, at: u64, bytes: u64) {
     let file = fs::OpenOptions::new().write(true).open(file).unwrap();
     file.write_all_at(&vec![0x55; bytes as usize], at).unwrap();
@@ -128,7 +131,7 @@ pub fn cut(file: &Path, bytes: u64) {
     fs::OpenOptions::new().write(true).open(file).unwrap().set_len(bytes).unwrap();
 }
 
-/// The one table's folder.
+/// Returns the folder of the only SSTable.
 pub fn table(path: &Path) -> PathBuf {
     let level =
         names(path, "L1").into_iter().chain(names(path, "L2")).find(|name| !names(&path.join(name), "").is_empty());
